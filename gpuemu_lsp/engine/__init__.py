@@ -1,0 +1,1 @@
+"""The engine: everything but the faces. It knows nothing of editors and can be used alone."""

@@ -1,0 +1,54 @@
+"""A case: one concrete input for one plan."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+Array: TypeAlias = npt.NDArray[Any]
+
+
+@dataclass(frozen=True, slots=True)
+class CaseKey:
+    """What rebuilds a case from its plan: nothing else is stored for a failure that was not minimised.
+
+    ``seed`` is the case's own 64-bit seed (derived from the master seed). ``strategy`` is a name of the strategies module,
+    ``dims`` override the drawn sizes (the minimiser's), None to draw.
+    """
+
+    seed: int
+    strategy: str
+    dims: Mapping[str, int] | None = None
+
+    @property
+    def id(self) -> str:
+        """The case id users see: the seed as a decimal string."""
+        return str(self.seed)
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """Concrete sizes and values.
+
+    ``tensors`` has every ``in`` and ``inout`` argument by parameter name, in its storage dtype; ``scalars`` every by-value
+    argument as a NumPy scalar of its exact type; ``outputs`` the shapes of ``out`` arguments. ``exact`` says the
+    values are small integers, so that sums are exact in any order. ``values`` names the value distribution.
+    """
+
+    key: CaseKey
+    dtype: str
+    dims: Mapping[str, int]
+    tensors: Mapping[str, Array]
+    scalars: Mapping[str, np.generic]
+    outputs: Mapping[str, tuple[int, ...]]
+    grid: tuple[int, int, int]
+    block: tuple[int, int, int]
+    shared_bytes: int
+    values: str = "uniform"
+    exact: bool = False
+    finite: bool = True
+    extra: Mapping[str, str] = field(default_factory=dict)

@@ -1,0 +1,1 @@
+"""Is the result right? The fp64 reference, the error budget and the element-wise comparison."""
