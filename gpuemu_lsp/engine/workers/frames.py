@@ -1,0 +1,64 @@
+"""Messages on a byte stream: a 4-byte little-endian length, then that many bytes of JSON."""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections.abc import Iterator
+from typing import cast
+
+from gpuemu_lsp.engine.findings import Json
+
+MAX_FRAME = 256 << 20
+"""Longest message in bytes. A longer length is garbage on the stream, not a message."""
+
+_HEADER = struct.Struct("<I")
+
+
+class FrameError(Exception):
+    """The stream does not hold frames."""
+
+
+def encode(message: Json) -> bytes:
+    """Return ``message`` as one frame.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If the message is not JSON, or too long.
+    """
+    body = json.dumps(message, separators=(",", ":")).encode("ascii")
+    if len(body) > MAX_FRAME:
+        raise ValueError(f"a message of {len(body)} bytes is over the limit of {MAX_FRAME}")
+    return _HEADER.pack(len(body)) + body
+
+
+class FrameReader:
+    """Collects bytes as they come and gives back whole messages."""
+
+    def __init__(self) -> None:
+        self._buffer = bytearray()
+
+    def feed(self, data: bytes) -> Iterator[Json]:
+        """Take ``data`` in and yield every message that is now complete.
+
+        Raises
+        ------
+        FrameError
+            If the bytes are no frames.
+        """
+        self._buffer += data
+        while len(self._buffer) >= _HEADER.size:
+            (length,) = _HEADER.unpack_from(self._buffer)
+            if length > MAX_FRAME:
+                raise FrameError(f"a frame claims {length} bytes")
+            end = _HEADER.size + length
+            if len(self._buffer) < end:
+                return
+            body = bytes(self._buffer[_HEADER.size : end])
+            del self._buffer[:end]
+            try:
+                message = json.loads(body)
+            except ValueError as error:
+                raise FrameError(f"a frame is not JSON: {error}") from error
+            yield cast("Json", message)

@@ -1,0 +1,193 @@
+"""The worker process: takes jobs from its channel, runs them, streams what they yield.
+
+User code runs in here and may do anything: print, fork, exit, close descriptors. So the channel is a private descriptor
+with a high number that forked children do not keep, standard output is a pipe nobody parses, and whatever a job left
+behind is put back or makes the worker ask for its own replacement.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import faulthandler
+import fcntl
+import importlib
+import locale
+import os
+import resource
+import signal
+import sys
+import threading
+import traceback
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+from gpuemu_lsp.engine.findings import Json
+from gpuemu_lsp.engine.workers import system
+from gpuemu_lsp.engine.workers.frames import FrameReader, encode
+from gpuemu_lsp.engine.workers.model import Limits
+
+EXIT_CHANNEL_LOST = 71
+"""Exit code of a worker whose job closed the channel."""
+
+_TRACEBACK_LIMIT = 40
+
+
+def serve(channel: int, output: int, functions: Mapping[str, str], limits: Limits, parent: int) -> NoReturn:
+    """Run jobs from ``channel`` until it ends; never returns. Called in the freshly forked process.
+
+    Parameters
+    ----------
+    channel, output : int
+        Descriptors: the framed stream to the pool, and where standard output and error go.
+    functions : Mapping[str, str]
+        The table of jobs: name to ``module:function``.
+    limits : Limits
+        What this process may use.
+    parent : int
+        Pid of the process that forked this one.
+    """
+    os.setsid()
+    system.die_with_parent(parent)
+    system.adopt_orphans()
+    system.prefer_as_oom_victim()
+    for number in (1, 2):
+        os.dup2(output, number)
+    os.close(output)
+    channel = _move_up(channel)
+    os.register_at_fork(after_in_child=lambda: _close_quietly(channel))
+    system.limit(resource.RLIMIT_AS, limits.memory_bytes)
+    system.limit(resource.RLIMIT_FSIZE, limits.file_bytes)
+    system.limit(resource.RLIMIT_CORE, 0)
+    faulthandler.enable(2)
+    _Worker(channel, functions).run()
+
+
+def _move_up(fd: int) -> int:
+    """Return a duplicate of ``fd`` out of the way of code that closes every low descriptor, and close ``fd``."""
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    high = fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, max(3, min(soft, 1024) - 32))
+    os.close(fd)
+    return high
+
+
+def _close_quietly(fd: int) -> None:
+    with contextlib.suppress(OSError):
+        os.close(fd)
+
+
+class _Worker:
+    def __init__(self, channel: int, functions: Mapping[str, str]) -> None:
+        self._channel = channel
+        self._functions = functions
+        self._reader = FrameReader()
+        self._pid = os.getpid()
+
+    def run(self) -> NoReturn:
+        surroundings = _Surroundings.take()
+        for message in self._messages():
+            assert isinstance(message, dict)
+            ending = self._run(str(message["function"]), message["payload"])
+            with contextlib.suppress(OSError, ValueError):  # the job may have closed or replaced them
+                sys.stdout.flush()
+                sys.stderr.flush()
+            system.flush_c_streams()
+            left_threads = threading.active_count() > 1
+            left_children = system.has_children() and system.kill_children()
+            surroundings.restore()
+            ending["retire"] = left_threads or left_children
+            ending["resident"] = system.resident_bytes()
+            self._send(ending)
+        os._exit(0)
+
+    def _messages(self) -> Iterator[Json]:
+        while data := self._receive():
+            yield from self._reader.feed(data)
+
+    def _receive(self) -> bytes:
+        try:
+            return os.read(self._channel, 1 << 16)
+        except OSError:
+            os._exit(EXIT_CHANNEL_LOST)
+
+    def _run(self, name: str, payload: Json) -> dict[str, Json]:
+        try:
+            for event in self._resolve(name)(payload):
+                self._leave_if_forked()
+                self._send({"event": event})
+        except BaseException as error:  # the edge: user code may raise anything, SystemExit and KeyboardInterrupt too
+            self._leave_if_forked()
+            return {
+                "failed": type(error).__name__,
+                "message": str(error),
+                "traceback": "".join(traceback.format_exception(error, limit=-_TRACEBACK_LIMIT)),
+            }
+        self._leave_if_forked()
+        return {"done": True}
+
+    def _resolve(self, name: str) -> Callable[[Json], Iterator[Json]]:
+        module, _, function = self._functions[name].partition(":")
+        found: Callable[[Json], Iterator[Json]] = getattr(importlib.import_module(module), function)
+        return found
+
+    def _leave_if_forked(self) -> None:
+        """End a child that user code forked and that came back into our loop: it must not speak for us."""
+        if os.getpid() != self._pid:
+            os._exit(0)
+
+    def _send(self, message: Json) -> None:
+        rest = memoryview(encode(message))
+        while rest:
+            try:
+                rest = rest[os.write(self._channel, rest) :]
+            except OSError:
+                os._exit(EXIT_CHANNEL_LOST)
+
+
+@dataclass(frozen=True, slots=True)
+class _Surroundings:
+    """The parts of the process' state that user code commonly changes and that can be put back."""
+
+    directory: int
+    umask: int
+    environment: dict[str, str]
+    path: list[str]
+    arguments: list[str]
+    streams: tuple[Any, Any, Any]
+    descriptors: tuple[int, int, int]
+    locale: str
+    handlers: dict[int, Any]
+
+    @staticmethod
+    def take() -> _Surroundings:
+        umask = os.umask(0o077)
+        os.umask(umask)
+        return _Surroundings(
+            directory=_move_up(os.open(".", os.O_RDONLY | os.O_DIRECTORY)),
+            umask=umask,
+            environment=dict(os.environ),
+            path=list(sys.path),
+            arguments=list(sys.argv),
+            streams=(sys.stdin, sys.stdout, sys.stderr),
+            descriptors=(_move_up(os.dup(0)), _move_up(os.dup(1)), _move_up(os.dup(2))),
+            locale=locale.setlocale(locale.LC_ALL),
+            handlers={number: signal.getsignal(number) for number in signal.valid_signals()},
+        )
+
+    def restore(self) -> None:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.pthread_sigmask(signal.SIG_SETMASK, ())
+        for number, handler in self.handlers.items():
+            if handler is not None and signal.getsignal(number) is not handler:
+                signal.signal(number, handler)
+        for number, saved in enumerate(self.descriptors):
+            os.dup2(saved, number)
+        sys.stdin, sys.stdout, sys.stderr = self.streams
+        os.fchdir(self.directory)
+        os.umask(self.umask)
+        if dict(os.environ) != self.environment:
+            os.environ.clear()
+            os.environ.update(self.environment)
+        sys.path[:] = self.path
+        sys.argv[:] = self.arguments
+        locale.setlocale(locale.LC_ALL, self.locale)
