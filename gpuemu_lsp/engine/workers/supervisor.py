@@ -330,7 +330,7 @@ class Supervisor:
         if worker.outgoing:
             self._flush(worker)
         if self._read(worker):
-            # It has died, which the nursery will report, or the job closed the channel: then it dies when it next speaks.
+            # It has died, as the nursery will report, or the job closed the channel: then it dies when it next speaks.
             self._selector.unregister(worker.channel)
             if worker.verdict is not None:
                 self._ask_to_kill(worker)

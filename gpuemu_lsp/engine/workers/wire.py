@@ -1,0 +1,250 @@
+"""Frozen records to JSON and back, so that stages can run on either side of a process boundary.
+
+:func:`to_json` needs no types: every record carries its class name. :func:`from_json` is told the type it should find
+and is strict: an unknown or missing field, or a value of another type, is an error that names the place. What JSON
+lacks is written as an object with one key that starts with ``$``:
+
+=====================  ==========================================================
+``{"$float": "nan"}``   a float that is not finite
+``{"$bytes": "..."}``   bytes, in base 64
+``{"$expression": t}``  an expression of gpuemu.toml, by its text
+``{"$map": [[k, v]]}``  a mapping with a key that is no string, or is one of these
+=====================  ==========================================================
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import dataclasses
+import functools
+import math
+import types
+import typing
+from collections.abc import Iterable, Mapping, Sequence
+from enum import Enum
+from typing import Any, TypeVar
+
+from gpuemu_lsp.engine.findings import Json
+from gpuemu_lsp.engine.project.expressions import Expression, ExpressionError, parse
+
+T = TypeVar("T")
+
+_TYPE = "$type"
+
+
+class WireError(ValueError):
+    """JSON that is not the record it should be, or a value that has no JSON form."""
+
+
+class _AnyJson:
+    """Stands for the recursive alias ``Json`` in resolved annotations."""
+
+
+def to_json(value: object) -> Json:
+    """Return ``value`` as JSON.
+
+    Parameters
+    ----------
+    value : object
+        A dataclass instance, an enum with a string value, a mapping, sequence, set, number, string, bytes, None or
+        a NumPy scalar, nested at will.
+
+    Raises
+    ------
+    WireError
+        If it holds anything else.
+    """
+    if value is None or isinstance(value, (bool, str)):
+        return str(value.value) if isinstance(value, Enum) else value
+    if isinstance(value, Expression):
+        return {"$expression": value.text}
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        record: dict[str, Json] = {_TYPE: type(value).__name__}
+        record.update((field.name, to_json(getattr(value, field.name))) for field in dataclasses.fields(value))
+        return record
+    if isinstance(value, int):
+        return int(value)
+    if isinstance(value, float):
+        return float(value) if math.isfinite(value) else {"$float": repr(float(value))}
+    if isinstance(value, Mapping):
+        if all(isinstance(key, str) and not key.startswith("$") for key in value):
+            return {str(key): to_json(item) for key, item in value.items()}
+        return {"$map": [[to_json(key), to_json(item)] for key, item in value.items()]}
+    if isinstance(value, (tuple, list)):
+        return [to_json(item) for item in value]
+    if isinstance(value, (set, frozenset)):
+        return [to_json(item) for item in sorted(value)]
+    if isinstance(value, bytes):
+        return {"$bytes": base64.b64encode(value).decode("ascii")}
+    if type(value).__module__ == "numpy" and getattr(value, "ndim", None) == 0:
+        return to_json(value.item())  # type: ignore[attr-defined]
+    raise WireError(f"a {type(value).__name__} has no JSON form")
+
+
+def from_json(kind: type[T], data: Json) -> T:
+    """Return the value of type ``kind`` that :func:`to_json` made ``data`` of.
+
+    Parameters
+    ----------
+    kind : type
+        A dataclass, or any annotation that may stand in one: unions, ``tuple[X, ...]``, ``Mapping[str, X]``, ...
+    data : Json
+        What :func:`to_json` returned, possibly after a trip through text.
+
+    Raises
+    ------
+    WireError
+        If ``data`` is anything else.
+    """
+    return typing.cast("T", _decode(kind, data, "$"))
+
+
+def _decode(kind: Any, data: Json, where: str) -> Any:
+    """Decode ``data`` as ``kind``. ``where`` is the path of keys down to it, for messages."""
+    if kind is _AnyJson or kind is Any:
+        return _plain(data, where)
+    if dataclasses.is_dataclass(kind) and isinstance(kind, type):
+        return _record(kind, data, where)
+    origin = typing.get_origin(kind)
+    if origin in (typing.Union, types.UnionType):
+        return _union(typing.get_args(kind), data, where)
+    if origin is not None:
+        return _container(origin, typing.get_args(kind), data, where)
+    return _scalar(kind, data, where)
+
+
+def _scalar(kind: Any, data: Json, where: str) -> Any:
+    special = data if isinstance(data, dict) else {}
+    if kind is None or kind is type(None):
+        if data is None:
+            return None
+    elif kind is bool:
+        if isinstance(data, bool):
+            return data
+    elif kind is int:
+        if isinstance(data, int) and not isinstance(data, bool):
+            return data
+    elif kind is float:
+        if isinstance(data, (int, float)) and not isinstance(data, bool):
+            return float(data)
+        if special.keys() == {"$float"}:
+            return _not_finite(special["$float"], where)
+    elif kind is bytes:
+        if special.keys() == {"$bytes"}:
+            try:
+                return base64.b64decode(str(special["$bytes"]), validate=True)
+            except binascii.Error as error:
+                raise WireError(f"{where}: {error}") from error
+    elif isinstance(kind, type) and issubclass(kind, Enum):
+        try:
+            return kind(data)
+        except ValueError as error:
+            raise WireError(f"{where}: {error}") from error
+    elif kind is str and isinstance(data, str):
+        return data
+    raise WireError(f"{where}: expected {getattr(kind, '__name__', kind)}, found {_shorten(data)}")
+
+
+def _not_finite(text: Json, where: str) -> float:
+    if text not in ("nan", "inf", "-inf"):
+        raise WireError(f"{where}: expected nan, inf or -inf, found {_shorten(text)}")
+    return float(str(text))
+
+
+def _record(kind: type[Any], data: Json, where: str) -> Any:
+    if not isinstance(data, dict):
+        raise WireError(f"{where}: expected {kind.__name__}, found {_shorten(data)}")
+    if kind is Expression:
+        if data.keys() != {"$expression"}:
+            raise WireError(f"{where}: expected an expression, found {_shorten(data)}")
+        try:
+            return parse(str(data["$expression"]))
+        except ExpressionError as error:
+            raise WireError(f"{where}: {error.message}") from error
+    if data.get(_TYPE) != kind.__name__:
+        raise WireError(f"{where}: expected {kind.__name__}, found {data.get(_TYPE)}")
+    hints: dict[str, Any] = _hints(kind)
+    if unknown := data.keys() - hints.keys() - {_TYPE}:
+        raise WireError(f"{where}: {kind.__name__} has no field {', '.join(sorted(unknown))}")
+    if missing := hints.keys() - data.keys():
+        raise WireError(f"{where}: {kind.__name__} lacks {', '.join(sorted(missing))}")
+    return kind(**{name: _decode(hint, data[name], f"{where}.{name}") for name, hint in hints.items()})
+
+
+def _union(kinds: tuple[Any, ...], data: Json, where: str) -> Any:
+    """Decode one of several types. Records are told apart by their class name; the rest by trying, narrowest first."""
+    if data is not None and len(rest := [kind for kind in kinds if kind is not type(None)]) == 1:
+        return _decode(rest[0], data, where)
+    ranked = sorted(kinds, key=lambda kind: _NARROW_FIRST.index(kind) if kind in _NARROW_FIRST else -1)
+    for kind in ranked:
+        try:
+            return _decode(kind, data, where)
+        except WireError as error:
+            if isinstance(data, dict) and data.get(_TYPE) == getattr(kind, "__name__", None):
+                raise error  # the right record, with a mistake inside: say which
+    names = " | ".join(getattr(kind, "__name__", str(kind)) for kind in kinds)
+    raise WireError(f"{where}: expected {names}, found {_shorten(data)}")
+
+
+_NARROW_FIRST = (type(None), bool, int, float, str)
+"""In this order: True is not taken for 1, nor 1 for 1.0."""
+
+
+def _container(origin: Any, arguments: tuple[Any, ...], data: Json, where: str) -> Any:
+    if isinstance(origin, type) and issubclass(origin, Mapping):
+        return _mapping(arguments, data, where)
+    if not isinstance(data, list):
+        raise WireError(f"{where}: expected a list, found {_shorten(data)}")
+    if origin is tuple and arguments[-1:] != (Ellipsis,):
+        if len(data) != len(arguments):
+            raise WireError(f"{where}: expected {len(arguments)} items, found {len(data)}")
+        return tuple(_decode(kind, item, f"{where}[{i}]") for i, (kind, item) in enumerate(zip(arguments, data)))  # noqa: B905
+    items = [_decode(arguments[0], item, f"{where}[{i}]") for i, item in enumerate(data)]
+    if origin is tuple or origin is list or origin in (set, frozenset):
+        return origin(items)
+    if isinstance(origin, type) and issubclass(origin, Sequence):
+        return tuple(items)
+    raise WireError(f"{where}: {origin} cannot be decoded")
+
+
+def _mapping(arguments: tuple[Any, ...], data: Json, where: str) -> dict[Any, Any]:
+    key_kind, value_kind = arguments
+    if not isinstance(data, dict):
+        raise WireError(f"{where}: expected a mapping, found {_shorten(data)}")
+    pairs: Iterable[tuple[Json, Json]]
+    if data.keys() == {"$map"}:
+        entries = data["$map"]
+        if not isinstance(entries, list) or not all(isinstance(pair, list) and len(pair) == 2 for pair in entries):
+            raise WireError(f"{where}: expected pairs, found {_shorten(entries)}")
+        pairs = ((pair[0], pair[1]) for pair in entries if isinstance(pair, list))
+    else:
+        pairs = data.items()
+    return {
+        _decode(key_kind, key, f"{where} key"): _decode(value_kind, value, f"{where}.{key}") for key, value in pairs
+    }
+
+
+def _plain(data: Json, where: str) -> Json:
+    """Decode a field of type ``Json``: only the values that JSON lacks need anything done."""
+    if isinstance(data, list):
+        return [_plain(item, where) for item in data]
+    if not isinstance(data, dict):
+        return data
+    if data.keys() == {"$float"}:
+        return _not_finite(data["$float"], where)
+    if data.keys() == {"$map"}:
+        return _mapping((str, _AnyJson), data, where)
+    return {key: _plain(value, where) for key, value in data.items()}
+
+
+@functools.cache
+def _hints(kind: Any) -> dict[str, Any]:
+    """Return the resolved annotations of a dataclass. ``Json`` refers to itself, which typing cannot resolve."""
+    resolved = typing.get_type_hints(kind, localns={"Json": _AnyJson})
+    return {field.name: resolved[field.name] for field in dataclasses.fields(kind)}
+
+
+def _shorten(data: Json) -> str:
+    text = repr(data)
+    return text if len(text) <= 60 else f"{text[:57]}..."
