@@ -1,0 +1,74 @@
+"""From a place in PTX to a place in the user's file.
+
+A ``.loc`` inside a CUDA header is of no use to anyone: the finding goes to the innermost line of the user's own code, and the
+rest of the inlining chain becomes related locations.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from gpuemu_lsp.engine.findings import Place, Range, Related
+from gpuemu_lsp.engine.ptx.model import Location
+
+
+@dataclass(frozen=True, slots=True)
+class Atlas:
+    """Where PTX file numbers lead. ``text_of`` gives a file's text, None for one that is not the user's."""
+
+    files: Mapping[int, str]
+    text_of: Callable[[str], str | None]
+    fallback: Place
+
+    def place(self, location: Location | None) -> tuple[Place, tuple[Related, ...]]:
+        """Return the innermost user place of ``location`` and the call chain outwards; the fallback if there is none."""
+        chain = [place for place in map(self._one, _outwards(location)) if place is not None]
+        if not chain:
+            return self.fallback, ()
+        related = tuple(Related(place, "inlined here") for place in chain[1:] if place != chain[0])
+        return chain[0], related
+
+    def _one(self, location: Location) -> Place | None:
+        path = self.files.get(location.file)
+        text = self.text_of(path) if path is not None else None
+        if path is None or text is None:
+            return None
+        return Place(path, statement_range(text, location.line - 1, location.column - 1))
+
+
+def statement_range(text: str, line: int, column: int) -> Range:
+    """Return the range from a place to the end of its statement on that line.
+
+    ``line`` and ``column`` are 0-based, the column in UTF-8 bytes. Comments, the semicolon and trailing space are left out.
+    """
+    lines = text.encode().split(b"\n")
+    if not 0 <= line < len(lines):
+        return Range.of(max(line, 0), 0, max(line, 0), 1)
+    raw = lines[line].rstrip()
+    start = column if 0 < column < len(raw) else len(raw) - len(raw.lstrip())
+    end = _statement_end(raw, start)
+    return Range.of(line, start, line, max(end, start + 1))
+
+
+def _statement_end(raw: bytes, start: int) -> int:
+    depth = 0
+    for index in range(start, len(raw)):
+        sign = raw[index : index + 1]
+        if raw[index : index + 2] in (b"//", b"/*") or (sign == b";" and depth <= 0):
+            return len(raw[:index].rstrip())
+        if sign in b"([":
+            depth += 1
+        elif sign in b")]":
+            depth -= 1
+        elif sign in b"{}" and depth <= 0 and index > start:
+            return len(raw[:index].rstrip())
+    return len(raw)
+
+
+def _outwards(location: Location | None) -> list[Location]:
+    chain = []
+    while location is not None and len(chain) < 64:
+        chain.append(location)
+        location = location.inlined_at
+    return chain

@@ -1,0 +1,91 @@
+"""What a check takes and what it streams."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from gpuemu_lsp.engine.compile.model import ResourceUsage
+from gpuemu_lsp.engine.findings import Finding
+from gpuemu_lsp.engine.project.model import KernelSpec, Validation
+
+DEFAULT_SEED = 42
+DEFAULT_CASES = 8
+
+
+@dataclass(frozen=True, slots=True)
+class CheckOptions:
+    """How much to run. What is correct never depends on them; only gpuemu.toml says that.
+
+    ``cases`` is per dtype. ``arch`` overrides the configured architectures. ``execute`` False stops after lint (an untrusted
+    workspace). ``store_root`` is the folder whose ``.gpuemu/`` keeps failures, None to keep none.
+    """
+
+    cases: int = DEFAULT_CASES
+    seed: int = DEFAULT_SEED
+    arch: str | None = None
+    executor: str = "auto"
+    execute: bool = True
+    store_root: str | None = None
+    max_failures: int = 3
+    case_seconds: float = 10.0
+    strategy: str = "quick"
+
+
+@dataclass(frozen=True, slots=True)
+class CheckRequest:
+    """One kernel to check. ``text`` is an editor's unsaved buffer, None to read the file.
+
+    ``registered`` is False for a kernel that no gpuemu.toml mentions.
+    """
+
+    spec: KernelSpec
+    options: CheckOptions = CheckOptions()
+    validation: Validation = Validation()
+    registered: bool = True
+    text: str | None = None
+    root: str = "."
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """Where a check is: ``compile``, ``reference``, ``execute``, ... with a count where there is one."""
+
+    kernel: str
+    stage: str
+    done: int = 0
+    total: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class CaseCount:
+    """Cases executed and judged, and how many of them were clean."""
+
+    run: int = 0
+    passed: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class KernelReport:
+    """The verdict on one kernel.
+
+    ``status`` is ``passed``, ``failed``, ``error`` (it could not be judged: compile or reference trouble), ``unreferenced``
+    (it ran clean under the checkers, but no reference says what is right) or ``not-executed``. ``worst`` is the largest
+    error of any passed case as a fraction of what was allowed.
+    """
+
+    name: str
+    source: str
+    status: str
+    compiled: bool
+    executor: str = "emulator"
+    cases: CaseCount = CaseCount()
+    resources: Mapping[str, ResourceUsage] = field(default_factory=dict)
+    timing_ms: Mapping[str, float] = field(default_factory=dict)
+    first_failure: int | None = None
+    worst: float | None = None
+    approximate: tuple[str, ...] = ()
+
+
+CheckEvent: TypeAlias = "Stage | Finding | KernelReport"

@@ -1,0 +1,197 @@
+"""Which kernel of a file is meant, and which instances of it to compile."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from gpuemu_lsp.engine.findings import Finding, Place
+from gpuemu_lsp.engine.plan.types import C_TYPE_OF, element_type
+from gpuemu_lsp.engine.project.model import KernelSpec
+from gpuemu_lsp.engine.rules import make
+from gpuemu_lsp.engine.source.model import KernelDecl, SourceFile
+
+_TYPE_KINDS = frozenset({"typename", "class"})
+
+
+@dataclass(frozen=True, slots=True)
+class Instance:
+    """One concrete kernel: its name expression, the dtype it is for, and what its template parameters stand for.
+
+    ``dtype`` is None where no template parameter decides it: the pointer types then do.
+    """
+
+    expression: str
+    dtype: str | None
+    bindings: Mapping[str, str] = field(default_factory=dict)
+
+
+def choose_kernel(spec: KernelSpec, source: SourceFile) -> tuple[KernelDecl | None, tuple[Finding, ...]]:
+    """Find the ``__global__`` function a spec means: ``entry``, else the only one, else the one called like ``name``."""
+    wanted = _base_name(spec.entry) if spec.entry else None
+    place = spec.places.get("entry") or spec.places.get("source") or spec.places.get("") or start_of(source)
+    if not source.kernels:
+        message = f"{_short(source.path)} has no __global__ function, so there is nothing to check."
+        return None, (make("compile/missing-entry", message, place, kernel=spec.name),)
+    if wanted is not None:
+        for decl in source.kernels:
+            if wanted in (decl.name, decl.qualified_name) or decl.qualified_name.endswith(f"::{wanted}"):
+                return decl, ()
+        return None, (_no_such_kernel(spec, source, wanted, place),)
+    named = [decl for decl in source.kernels if decl.name == spec.name]
+    candidates = named or list(source.kernels)
+    if len({decl.qualified_name for decl in candidates}) == 1:
+        return candidates[0], ()
+    names = ", ".join(decl.name for decl in source.kernels)
+    message = (
+        f"{_short(source.path)} has several kernels ({names}) and none is called '{spec.name}'. "
+        f'Say which one: entry = "{source.kernels[0].name}"'
+    )
+    return None, (make("config/ambiguous-signature", message, place, kernel=spec.name),)
+
+
+def instances(spec: KernelSpec, decl: KernelDecl, source: SourceFile) -> tuple[tuple[Instance, ...], tuple[Finding, ...]]:
+    """List the instances to compile: one per dtype of ``{T}``, or the single one there is."""
+    if not decl.template:
+        return (Instance(decl.qualified_name, None),), ()
+    place = Place(source.path, decl.name_range)
+    if spec.entry and "<" in spec.entry:
+        return _from_entry(spec, decl)
+    launched = [launch.template_args for launch in source.launches if launch.kernel == decl.name and launch.template_args]
+    return _from_template(spec, decl, launched, place)
+
+
+def start_of(source: SourceFile) -> Place:
+    """Return the first character of a file, for findings with no better place."""
+    from gpuemu_lsp.engine.findings import Range
+
+    return Place(source.path, Range.of(0, 0, 0, 1))
+
+
+def split_arguments(text: str) -> tuple[str, ...]:
+    """Split ``a, b<c, d>, (e, f)`` at its top-level commas."""
+    parts, depth, start = [], 0, 0
+    for index, sign in enumerate(text):
+        if sign in "<([{":
+            depth += 1
+        elif sign in ">)]}":
+            depth -= 1
+        elif sign == "," and depth == 0:
+            parts.append(text[start:index].strip())
+            start = index + 1
+    parts.append(text[start:].strip())
+    return tuple(part for part in parts if part)
+
+
+def _base_name(entry: str) -> str:
+    return entry.split("<", 1)[0].strip()
+
+
+def _no_such_kernel(spec: KernelSpec, source: SourceFile, wanted: str, place: Place) -> Finding:
+    names = [decl.name for decl in source.kernels]
+    close = difflib.get_close_matches(wanted, names, n=1)
+    hint = f"Did you mean '{close[0]}'?" if close else f"There are: {', '.join(names)}."
+    message = f"There is no __global__ function '{wanted}' in {_short(source.path)}. {hint}"
+    return make("compile/missing-entry", message, place, kernel=spec.name)
+
+
+def _from_entry(spec: KernelSpec, decl: KernelDecl) -> tuple[tuple[Instance, ...], tuple[Finding, ...]]:
+    assert spec.entry is not None
+    dtypes: tuple[str | None, ...] = (None,)
+    if "{T}" in spec.entry:
+        dtypes = spec.dtypes or ("float32",)
+    found = []
+    for dtype in dtypes:
+        text = spec.entry.replace("{T}", C_TYPE_OF[dtype]) if dtype else spec.entry
+        base, _, inner = text.partition("<")
+        arguments = split_arguments(inner.rsplit(">", 1)[0])
+        bindings = _bind(decl, arguments)
+        expression = f"{_qualify(base.strip(), decl)}<{', '.join(arguments)}>"
+        found.append(Instance(expression, dtype or _dtype_of_types(decl, bindings), bindings))
+    return tuple(found), ()
+
+
+def _from_template(
+    spec: KernelSpec, decl: KernelDecl, launched: list[tuple[str, ...]], place: Place
+) -> tuple[tuple[Instance, ...], tuple[Finding, ...]]:
+    """Fill a template's parameters from dtypes, launches in the file and defaults, in that order."""
+    type_params = [param.name for param in decl.template if param.kind in _TYPE_KINDS]
+    choices: list[tuple[str, ...]] = []
+    for arguments in launched:
+        filled = _fill(decl, arguments, {})
+        if filled is not None and filled not in choices and all(_is_concrete(text, decl) for text in filled):
+            choices.append(filled)
+    if len(type_params) == 1 and (spec.dtypes or not choices):
+        model = next(iter(choices), ()) or next(iter(launched), ())
+        by_dtype = []
+        for dtype in spec.dtypes or ("float32",):
+            filled = _fill(decl, model, {type_params[0]: C_TYPE_OF[dtype]})
+            if filled is not None and all(_is_concrete(text, decl) for text in filled):
+                by_dtype.append(Instance(f"{decl.qualified_name}<{', '.join(filled)}>", dtype, _bind(decl, filled)))
+        if by_dtype:
+            return tuple(by_dtype), ()
+    if choices:
+        found = []
+        for filled in choices[:4]:
+            bindings = _bind(decl, filled)
+            expression = f"{decl.qualified_name}<{', '.join(filled)}>"
+            found.append(Instance(expression, _dtype_of_types(decl, bindings), bindings))
+        return tuple(found), ()
+    filled = _fill(decl, (), {name: "float" for name in type_params})
+    if filled is not None:
+        bindings = _bind(decl, filled)
+        expression = f"{decl.qualified_name}<{', '.join(filled)}>"
+        return (Instance(expression, _dtype_of_types(decl, bindings), bindings),), ()
+    wanted = ", ".join("{T}" if param.kind in _TYPE_KINDS else f"<{param.name}>" for param in decl.template)
+    message = (
+        f"'{decl.name}' is a template and nothing in the file says which instance is meant. "
+        f'Name one in gpuemu.toml: entry = "{decl.name}<{wanted}>"'
+    )
+    return (), (make("config/ambiguous-signature", message, place, kernel=spec.name),)
+
+
+def _fill(decl: KernelDecl, given: tuple[str, ...], types: Mapping[str, str]) -> tuple[str, ...] | None:
+    filled = []
+    for index, param in enumerate(decl.template):
+        if param.name in types:
+            filled.append(types[param.name])
+        elif index < len(given):
+            filled.append(given[index])
+        elif param.default is not None:
+            filled.append(param.default)
+        else:
+            return None
+    return tuple(filled)
+
+
+def _is_concrete(text: str, decl: KernelDecl) -> bool:
+    """Say whether a template argument stands on its own, outside the host function it was written in."""
+    return element_type(text) is not None or text.lstrip("-").isdigit() or text in ("true", "false")
+
+
+def _bind(decl: KernelDecl, arguments: tuple[str, ...]) -> dict[str, str]:
+    bindings = {}
+    for index, param in enumerate(decl.template):
+        if index < len(arguments):
+            bindings[param.name] = arguments[index]
+        elif param.default is not None:
+            bindings[param.name] = param.default
+    return bindings
+
+
+def _dtype_of_types(decl: KernelDecl, bindings: Mapping[str, str]) -> str | None:
+    for param in decl.template:
+        if param.kind in _TYPE_KINDS and param.name in bindings:
+            known = element_type(bindings[param.name])
+            if known is not None:
+                return known.dtype
+    return None
+
+
+def _qualify(base: str, decl: KernelDecl) -> str:
+    return decl.qualified_name if decl.qualified_name.endswith(base) else base
+
+
+def _short(path: str) -> str:
+    return path.rsplit("/", 1)[-1]

@@ -1,0 +1,129 @@
+"""Config, signature and launches together: one Plan per dtype, or findings that say what to add."""
+
+from __future__ import annotations
+
+from gpuemu_lsp.engine.findings import Finding, Place
+from gpuemu_lsp.engine.plan.arguments import Roles, settle
+from gpuemu_lsp.engine.plan.entry import Instance, choose_kernel, instances
+from gpuemu_lsp.engine.plan.launch import Geometry, settle_launch
+from gpuemu_lsp.engine.plan.model import Plan, PlanResult, TensorArg
+from gpuemu_lsp.engine.project.expressions import parse
+from gpuemu_lsp.engine.project.model import KernelSpec
+from gpuemu_lsp.engine.rules import make
+from gpuemu_lsp.engine.source.model import KernelDecl, SourceFile
+
+
+def resolve(spec: KernelSpec, source: SourceFile) -> PlanResult:
+    """Resolve a registered kernel, or one found in a file (then ``spec`` is bare: see :func:`unregistered`)."""
+    decl, findings = choose_kernel(spec, source)
+    if decl is None:
+        return PlanResult((), (), findings)
+    wanted, findings = instances(spec, decl, source)
+    plans: list[Plan] = []
+    collected: list[Finding] = list(findings)
+    for instance in wanted:
+        plan, found = _plan(spec, decl, source, instance)
+        collected.extend(finding for finding in found if finding not in collected)
+        if plan is not None:
+            plans.append(plan)
+    if spec.dtypes and plans and not decl.template:
+        collected.extend(_fixed_type(spec, plans))
+    return PlanResult(tuple(plans), tuple(instance.expression for instance in wanted), tuple(collected))
+
+
+def unregistered(source: SourceFile, decl: KernelDecl) -> KernelSpec:
+    """Return the bare spec of a kernel no gpuemu.toml mentions."""
+    place = Place(source.path, decl.name_range)
+    return KernelSpec(decl.name, source.path, None, entry=decl.qualified_name, places={"": place})
+
+
+def _plan(
+    spec: KernelSpec, decl: KernelDecl, source: SourceFile, instance: Instance
+) -> tuple[Plan | None, tuple[Finding, ...]]:
+    place = Place(source.path, decl.name_range)
+    roles = settle(spec, decl, source, instance.bindings)
+    if roles.problem is not None:
+        return None, (*roles.findings, _ambiguous(spec, decl, roles.problem, place))
+    if any(finding.rule.startswith("config/") for finding in roles.findings):
+        return None, roles.findings
+    geometry = settle_launch(spec, decl, source, instance.bindings, roles)
+    if geometry.problem is not None:
+        return None, (*roles.findings, _ambiguous(spec, decl, geometry.problem, place))
+    plan = Plan(
+        kernel=spec.name,
+        entry=instance.expression,
+        dtype=instance.dtype or _dtype(roles),
+        args=roles.args,
+        dims=roles.dims,
+        grid=geometry.grid,
+        block=geometry.block,
+        shared=geometry.shared or parse(0),
+        place=place,
+        inferred=roles.inferred,
+        notes=_notes(roles, geometry),
+    )
+    return plan, roles.findings
+
+
+def _dtype(roles: Roles) -> str:
+    tensors = [arg for arg in roles.args if isinstance(arg, TensorArg)]
+    outputs = [arg for arg in tensors if arg.direction != "in"]
+    floats = [arg for arg in (*outputs, *tensors) if "float" in arg.dtype]
+    return (floats or outputs or tensors)[0].dtype
+
+
+def _notes(roles: Roles, geometry: Geometry) -> tuple[str, ...]:
+    if not roles.inferred:
+        return ()
+    tensors = [arg for arg in roles.args if isinstance(arg, TensorArg)]
+    shapes = [f"{arg.param}: {arg.direction} [{', '.join(map(str, arg.shape)) or '?'}]" for arg in tensors]
+    return (*shapes, *geometry.notes)
+
+
+def _fixed_type(spec: KernelSpec, plans: list[Plan]) -> list[Finding]:
+    """An explicit dtype the kernel's signature cannot take would otherwise look checked."""
+    assert spec.dtypes is not None
+    have = {plan.dtype for plan in plans}
+    return [
+        make(
+            "config/bad-value",
+            f"'{spec.name}' is not a template: its pointers are {', '.join(sorted(have))}, so it cannot be checked as {dtype}.",
+            spec.places.get("dtypes") or spec.places[""],
+            kernel=spec.name,
+        )
+        for dtype in spec.dtypes
+        if dtype not in have
+    ]
+
+
+def _ambiguous(spec: KernelSpec, decl: KernelDecl, problem: str, place: Place) -> Finding:
+    registered = spec.reference is not None or spec.args is not None
+    if not registered:
+        message = f"'{decl.name}' was compiled but not run: {problem}. Register it in gpuemu.toml to have it checked."
+        return make("engine/not-executed", message, place, kernel=spec.name, severity=_hint())
+    message = f"'{decl.name}' was not run: {problem.rstrip('.')}.\n{template(spec, decl)}"
+    return make("config/ambiguous-signature", message, place, kernel=spec.name)
+
+
+def _hint() -> object:
+    from gpuemu_lsp.engine.findings import Severity
+
+    return Severity.HINT
+
+
+def template(spec: KernelSpec, decl: KernelDecl) -> str:
+    """Return the toml to add for a kernel, as far as its signature tells; the user fills in the shapes."""
+    sizes = [param.name for param in decl.params if not param.pointer and "float" not in param.type]
+    lines = ["Add to gpuemu.toml:", "[kernels.dims]"]
+    lines += [f"{name} = {{ min = 1, max = 1024 }}" for name in sizes or ["n"]]
+    lines.append("[kernels.args]")
+    shape = ", ".join(f'"{name}"' for name in sizes or ["n"])
+    for param in decl.params:
+        if param.pointer:
+            lines.append(f"{param.name} = {{ {'in' if param.const else 'out'} = [{shape}] }}")
+        else:
+            value = f'"{param.name}"' if param.name in sizes else "1.0"
+            lines.append(f"{param.name} = {value}")
+    first = (sizes or ["n"])[0]
+    lines += ["[kernels.launch]", f'grid = "ceil_div({first}, 256)"', "block = 256"]
+    return "\n".join(lines)
