@@ -1,0 +1,101 @@
+"""``--format json`` and ``jsonl``: version 1 of the machine-readable record. Columns are UTF-16 code units, as in LSP."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator
+from dataclasses import asdict
+
+from gpuemu_lsp.engine.check.model import KernelReport
+from gpuemu_lsp.engine.findings import Finding, Json, Place, Position
+from gpuemu_lsp.engine.report.lines import utf16
+from gpuemu_lsp.engine.report.model import Run, relative
+
+VERSION = 1
+
+
+def render_json(run: Run) -> str:
+    """Render the whole run as one JSON document."""
+    document: dict[str, Json] = {
+        "version": VERSION,
+        "toolchain": run.toolchain,
+        "kernels": [kernel_record(kernel, run.root) for kernel in run.kernels],
+        "findings": [finding_record(finding, run.root) for finding in run.findings],
+        "summary": asdict(run.summary),
+    }
+    return json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def render_jsonl(run: Run) -> str:
+    """Render one JSON object per line: findings, kernels, then the summary."""
+    return "".join(json.dumps(record, ensure_ascii=False, allow_nan=False) + "\n" for record in _records(run))
+
+
+def kernel_record(kernel: KernelReport, root: str) -> dict[str, Json]:
+    """Return one kernel's verdict as JSON."""
+    return {
+        "name": kernel.name,
+        "source": relative(kernel.source, root),
+        "status": kernel.status,
+        "compiled": kernel.compiled,
+        "executor": kernel.executor,
+        "cases": {"run": kernel.cases.run, "passed": kernel.cases.passed},
+        "resources": {arch: asdict(usage) for arch, usage in kernel.resources.items()},
+        "timing_ms": {stage: round(value, 3) for stage, value in kernel.timing_ms.items()},
+        "worst_error": _number(kernel.worst),
+        "approximate": list(kernel.approximate),
+    }
+
+
+def finding_record(finding: Finding, root: str) -> dict[str, Json]:
+    """Return one finding as JSON."""
+    return {
+        "rule": finding.rule,
+        "severity": finding.severity.value,
+        "message": finding.message,
+        "path": relative(finding.place.path, root),
+        "range": _range(finding.place),
+        "kernel": finding.kernel,
+        "arch": finding.arch,
+        "dtype": finding.dtype,
+        "case": finding.case,
+        "dims": dict(finding.dims),
+        "data": _clean(dict(finding.data)),
+        "related": [
+            {"path": relative(item.place.path, root), "range": _range(item.place), "message": item.message}
+            for item in finding.related
+        ],
+        "fingerprint": finding.fingerprint,
+    }
+
+
+def _records(run: Run) -> Iterator[Json]:
+    for finding in run.findings:
+        yield {"type": "finding", **finding_record(finding, run.root)}
+    for kernel in run.kernels:
+        yield {"type": "kernel", **kernel_record(kernel, run.root)}
+    yield {"type": "summary", "version": VERSION, **asdict(run.summary)}
+
+
+def _range(place: Place) -> dict[str, Json]:
+    return {"start": _position(place.path, place.range.start), "end": _position(place.path, place.range.end)}
+
+
+def _position(path: str, position: Position) -> dict[str, Json]:
+    return {"line": position.line, "character": utf16(path, position)}
+
+
+def _clean(value: Json) -> Json:
+    """JSON has no NaN: write the words."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    if isinstance(value, dict):
+        return {key: _clean(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_clean(item) for item in value]
+    return value
+
+
+def _number(value: float | None) -> Json:
+    return _clean(value)

@@ -1,0 +1,43 @@
+"""Lines of source files for the formats, and columns in the units each format speaks."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from pathlib import Path
+
+from gpuemu_lsp.engine.findings import Position
+
+
+@lru_cache(maxsize=64)
+def _lines(path: str) -> tuple[bytes, ...]:
+    try:
+        return tuple(Path(path).read_bytes().split(b"\n"))
+    except OSError:
+        return ()
+
+
+def line_bytes(path: str, line: int) -> bytes:
+    """Return one 0-based line without its line end; empty when there is none."""
+    lines = _lines(path)
+    return lines[line].rstrip(b"\r") if 0 <= line < len(lines) else b""
+
+
+def line_text(path: str, line: int) -> str:
+    """Return one 0-based line as text."""
+    return line_bytes(path, line).decode("utf-8", "replace")
+
+
+def characters(path: str, position: Position) -> int:
+    """Return a column in code points, as terminals and GitHub count."""
+    return len(line_bytes(path, position.line)[: position.column].decode("utf-8", "replace"))
+
+
+def utf16(path: str, position: Position) -> int:
+    """Return a column in UTF-16 code units, as LSP counts by default (LSP 3.17, Position)."""
+    text = line_bytes(path, position.line)[: position.column].decode("utf-8", "replace")
+    return len(text.encode("utf-16-le")) // 2
+
+
+def forget() -> None:
+    """Drop remembered files: they may have changed since the last run (``--watch``)."""
+    _lines.cache_clear()

@@ -1,0 +1,67 @@
+"""A whole run, as every format sees it, and the exit code it earns."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from gpuemu_lsp.engine.check.model import KernelReport
+from gpuemu_lsp.engine.findings import Finding, Severity
+
+EXIT_CLEAN = 0
+EXIT_FINDINGS = 1
+EXIT_USAGE = 2
+EXIT_INTERNAL = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """Counts over kernels and findings."""
+
+    checked: int
+    passed: int
+    failed: int
+    not_executed: int
+    errors: int
+    warnings: int
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """Everything one invocation found. ``root`` is the folder that paths are shown relative to."""
+
+    root: str
+    kernels: tuple[KernelReport, ...]
+    findings: tuple[Finding, ...]
+    toolchain: str = ""
+    seconds: float = 0.0
+
+    @property
+    def summary(self) -> Summary:
+        """Count verdicts and severities."""
+        statuses = [kernel.status for kernel in self.kernels]
+        return Summary(
+            checked=sum(status in ("passed", "failed", "unreferenced") for status in statuses),
+            passed=statuses.count("passed"),
+            failed=sum(status in ("failed", "error") for status in statuses),
+            not_executed=statuses.count("not-executed"),
+            errors=sum(finding.severity is Severity.ERROR for finding in self.findings),
+            warnings=sum(finding.severity is Severity.WARNING for finding in self.findings),
+        )
+
+    @property
+    def exit_code(self) -> int:
+        """0 all checked and clean, 1 error findings, 2 bad config or nothing was checked, 3 internal error."""
+        errors = [finding for finding in self.findings if finding.severity is Severity.ERROR]
+        if any(finding.rule == "engine/internal-error" for finding in errors):
+            return EXIT_INTERNAL
+        if any(not finding.rule.startswith("config/") for finding in errors):
+            return EXIT_FINDINGS
+        if errors or not any(kernel.status in ("passed", "failed", "unreferenced") for kernel in self.kernels):
+            return EXIT_USAGE
+        return EXIT_CLEAN
+
+
+def relative(path: str, root: str) -> str:
+    """Return ``path`` relative to ``root`` with forward slashes, or unchanged when it lies elsewhere."""
+    prefix = root.rstrip("/") + "/"
+    return path[len(prefix) :] if path.startswith(prefix) else path
