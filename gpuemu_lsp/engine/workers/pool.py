@@ -78,17 +78,25 @@ class _Delivery:
 
     def __init__(self) -> None:
         self._queue: queue.SimpleQueue[tuple[Ticket, Event] | None] = queue.SimpleQueue()
+        self._lock = threading.Lock()
+        self._closed = False
         self._thread = threading.Thread(target=self._run, name="gpuemu-events", daemon=True)
         self._thread.start()
 
     def put(self, ticket: Ticket, event: Event) -> None:
-        self._queue.put((ticket, event))
+        with self._lock:
+            if not self._closed:
+                self._queue.put((ticket, event))
+                return
+        ticket.deliver(event)
 
     def on_this_thread(self) -> bool:
         return threading.current_thread() is self._thread
 
     def close(self, timeout: float) -> None:
-        self._queue.put(None)
+        with self._lock:
+            self._closed = True
+            self._queue.put(None)
         if not self.on_this_thread():
             self._thread.join(timeout)
 

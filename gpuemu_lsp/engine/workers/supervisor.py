@@ -107,6 +107,7 @@ class Supervisor:
         with self._lock:
             self._closed = True
             thread = self._thread
+        self._started_or_failed.set()
         if thread is not None and thread is not threading.current_thread():
             self._wake()
             thread.join()
@@ -426,7 +427,6 @@ class Supervisor:
         for worker in list(self._workers.values()):
             self._forget(worker)
         self._selector.close()
-        self._started_or_failed.set()
         with self._lock:
             os.close(self._wake_read)
             os.close(self._wake_write)

@@ -152,7 +152,7 @@ def _not_finite(text: Json, where: str) -> float:
     return float(str(text))
 
 
-def _record(kind: type[Any], data: Json, where: str) -> Any:
+def _record(kind: Any, data: Json, where: str) -> Any:
     if not isinstance(data, dict):
         raise WireError(f"{where}: expected {kind.__name__}, found {_shorten(data)}")
     if kind is Expression:

@@ -88,14 +88,11 @@ class _Worker:
         for message in self._messages():
             assert isinstance(message, dict)
             ending = self._run(str(message["function"]), message["payload"])
-            with contextlib.suppress(OSError, ValueError):  # the job may have closed or replaced them
-                sys.stdout.flush()
-                sys.stderr.flush()
-            system.flush_c_streams()
+            surroundings.flush()
             left_threads = threading.active_count() > 1
             left_children = system.has_children() and system.kill_children()
-            surroundings.restore()
-            ending["retire"] = left_threads or left_children
+            restored = surroundings.restore()
+            ending["retire"] = left_threads or left_children or not restored
             ending["resident"] = system.resident_bytes()
             self._send(ending)
         os._exit(0)
@@ -157,6 +154,7 @@ class _Surroundings:
     descriptors: tuple[int, int, int]
     locale: str
     handlers: dict[int, Any]
+    recursion: int
 
     @staticmethod
     def take() -> _Surroundings:
@@ -172,9 +170,18 @@ class _Surroundings:
             descriptors=(_move_up(os.dup(0)), _move_up(os.dup(1)), _move_up(os.dup(2))),
             locale=locale.setlocale(locale.LC_ALL),
             handlers={number: signal.getsignal(number) for number in signal.valid_signals()},
+            recursion=sys.getrecursionlimit(),
         )
 
-    def restore(self) -> None:
+    def flush(self) -> None:
+        """Send what Python and C have buffered to where standard output goes now."""
+        for stream in self.streams[1:]:
+            with contextlib.suppress(OSError, ValueError):  # closed, by its number or as an object
+                stream.flush()
+        system.flush_c_streams()
+
+    def restore(self) -> bool:
+        """Put everything back; False if something could not be."""
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.pthread_sigmask(signal.SIG_SETMASK, ())
         for number, handler in self.handlers.items():
@@ -191,3 +198,5 @@ class _Surroundings:
         sys.path[:] = self.path
         sys.argv[:] = self.arguments
         locale.setlocale(locale.LC_ALL, self.locale)
+        sys.setrecursionlimit(self.recursion)
+        return not any(stream.closed for stream in self.streams)
