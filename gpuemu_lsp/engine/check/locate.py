@@ -67,7 +67,7 @@ def _statement_end(raw: bytes, start: int) -> int:
 
 
 def _outwards(location: Location | None) -> list[Location]:
-    chain = []
+    chain: list[Location] = []
     while location is not None and len(chain) < 64:
         chain.append(location)
         location = location.inlined_at

@@ -19,11 +19,12 @@ class CheckOptions:
     """How much to run. What is correct never depends on them; only gpuemu.toml says that.
 
     ``cases`` is per dtype. ``arch`` overrides the configured architectures. ``execute`` False stops after lint (an untrusted
-    workspace). ``store_root`` is the folder whose ``.gpuemu/`` keeps failures, None to keep none.
+    workspace). ``seed_given`` says the user chose the seed, so that ``[validation].seed`` does not. ``store_root`` is the folder whose ``.gpuemu/`` keeps failures, None to keep none.
     """
 
     cases: int = DEFAULT_CASES
     seed: int = DEFAULT_SEED
+    seed_given: bool = False
     arch: str | None = None
     executor: str = "auto"
     execute: bool = True

@@ -145,7 +145,9 @@ def _infer(spec: KernelSpec, decl: KernelDecl, aliases: dict[str, str]) -> Roles
             return Roles(problem=f"the type of parameter '{param.name or param.type}' cannot be filled automatically")
         if param.pointer:
             if known.lanes != 1:
-                return Roles(problem=f"how many {param.type} '{param.name}' points to cannot be told from the signature")
+                return Roles(
+                    problem=f"how many {param.type} '{param.name}' points to cannot be told from the signature"
+                )
             direction = "in" if param.const else "out"
             args.append(TensorArg(param.name, param.name, direction, known.dtype, shape))
         elif known.lanes != 1:

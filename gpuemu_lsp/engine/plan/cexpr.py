@@ -11,8 +11,12 @@ from collections.abc import Mapping
 
 from gpuemu_lsp.engine.plan.types import dtype_size, element_type
 
-_TOKEN = re.compile(r"\s*(?:(0[xX][0-9a-fA-F]+|\d+)[uUlL]*|([A-Za-z_][\w]*(?:::[A-Za-z_]\w*)*(?:\.[xyz]\b)?)|(<<|>>|[-+*/%(),<>]))")
-_CEIL_DIV = re.compile(r"(?i)^(?:\w+::)*_*(?:ceil_?div|div_?ceil|div_?up|ceiling_?div|cdiv|i?div_?round_?up|round_?up_?div)\w*$")
+_TOKEN = re.compile(
+    r"\s*(?:(0[xX][0-9a-fA-F]+|\d+)[uUlL]*|([A-Za-z_][\w]*(?:::[A-Za-z_]\w*)*(?:\.[xyz]\b)?)|(<<|>>|[-+*/%(),<>]))"
+)
+_CEIL_DIV = re.compile(
+    r"(?i)^(?:\w+::)*_*(?:ceil_?div|div_?ceil|div_?up|ceiling_?div|cdiv|i?div_?round_?up|round_?up_?div)\w*$"
+)
 _INTEGER_TYPES = frozenset(
     "int unsigned long short size_t int32_t int64_t uint32_t uint64_t uint dim3 float double auto".split()
 )

@@ -51,14 +51,18 @@ def choose_kernel(spec: KernelSpec, source: SourceFile) -> tuple[KernelDecl | No
     return None, (make("config/ambiguous-signature", message, place, kernel=spec.name),)
 
 
-def instances(spec: KernelSpec, decl: KernelDecl, source: SourceFile) -> tuple[tuple[Instance, ...], tuple[Finding, ...]]:
+def instances(
+    spec: KernelSpec, decl: KernelDecl, source: SourceFile
+) -> tuple[tuple[Instance, ...], tuple[Finding, ...]]:
     """List the instances to compile: one per dtype of ``{T}``, or the single one there is."""
     if not decl.template:
         return (Instance(decl.qualified_name, None),), ()
     place = Place(source.path, decl.name_range)
     if spec.entry and "<" in spec.entry:
         return _from_entry(spec, decl)
-    launched = [launch.template_args for launch in source.launches if launch.kernel == decl.name and launch.template_args]
+    launched = [
+        launch.template_args for launch in source.launches if launch.kernel == decl.name and launch.template_args
+    ]
     return _from_template(spec, decl, launched, place)
 
 

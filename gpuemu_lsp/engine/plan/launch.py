@@ -48,9 +48,7 @@ def settle_launch(
     )
 
 
-def _from_source(
-    decl: KernelDecl, source: SourceFile, bindings: Mapping[str, str], roles: Roles
-) -> Geometry | None:
+def _from_source(decl: KernelDecl, source: SourceFile, bindings: Mapping[str, str], roles: Roles) -> Geometry | None:
     """Translate the first launch in the file that reads as arithmetic over this kernel's sizes."""
     wanted = tuple(bindings.values())
     launches = [launch for launch in source.launches if launch.kernel == decl.name]
@@ -62,9 +60,7 @@ def _from_source(
     return None
 
 
-def _translate_launch(
-    launch: Launch, source: SourceFile, bindings: Mapping[str, str], roles: Roles
-) -> Geometry | None:
+def _translate_launch(launch: Launch, source: SourceFile, bindings: Mapping[str, str], roles: Roles) -> Geometry | None:
     if not launch.grid or not launch.block or len(launch.arguments) != len(roles.args):
         return None
     names: dict[str, str] = {}
@@ -83,12 +79,16 @@ def _translate_launch(
     shared = translate(launch.shared, names, definitions) if launch.shared else "0"
     line = launch.range.start.line + 1
     try:
-        return Geometry(
-            tuple(parse(text) for text in grid if text is not None) if None not in grid else (),
-            tuple(parse(text) for text in block if text is not None) if None not in block else (),
-            parse(shared) if shared is not None else None,
-            (*notes, f"launch of line {line}"),
-        ) if None not in grid and None not in block and shared is not None else None
+        return (
+            Geometry(
+                tuple(parse(text) for text in grid if text is not None) if None not in grid else (),
+                tuple(parse(text) for text in block if text is not None) if None not in block else (),
+                parse(shared) if shared is not None else None,
+                (*notes, f"launch of line {line}"),
+            )
+            if None not in grid and None not in block and shared is not None
+            else None
+        )
     except ExpressionError:
         return None
 
@@ -97,7 +97,9 @@ def _flat(decl: KernelDecl, source: SourceFile, roles: Roles) -> Geometry | None
     """One thread per element, for a kernel with one size that never looks at y, z or shared memory of its own."""
     if not roles.flat or _uses_more_than_x(decl, source):
         return None
-    size = next(str(arg.value) for arg in roles.args if isinstance(arg, ScalarArg) and isinstance(arg.value, Expression))
+    size = next(
+        str(arg.value) for arg in roles.args if isinstance(arg, ScalarArg) and isinstance(arg.value, Expression)
+    )
     block = min(_DEFAULT_BLOCK, decl.max_threads or _DEFAULT_BLOCK)
     return Geometry(
         (parse(f"ceil_div({size}, {block})"),),

@@ -1,0 +1,153 @@
+"""Run requests in the pool and gather what comes back. However a worker ends, its kernel gets a verdict."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from gpuemu_lsp.engine.campaign.jobs import decode
+from gpuemu_lsp.engine.check.model import CheckEvent, CheckRequest, KernelReport
+from gpuemu_lsp.engine.findings import Finding, Place, Range, Severity
+from gpuemu_lsp.engine.report.lines import line_text
+from gpuemu_lsp.engine.report.model import Run, relative
+from gpuemu_lsp.engine.rules import make
+from gpuemu_lsp.engine.workers import Job, Pool
+from gpuemu_lsp.engine.workers.model import Cancelled, Done, Ending, Event, Failed, Progress, TimedOut, WorkerDied
+from gpuemu_lsp.engine.workers.wire import to_json
+
+_SECONDS_PER_KERNEL = 60.0
+
+
+@dataclass(slots=True)
+class _Gathering:
+    """One kernel's events as they arrive."""
+
+    request: CheckRequest
+    findings: list[Finding] = field(default_factory=list)
+    report: KernelReport | None = None
+    ended: threading.Event = field(default_factory=threading.Event)
+
+
+def run_requests(
+    requests: Sequence[CheckRequest],
+    config_findings: Sequence[Finding],
+    root: str,
+    pool: Pool,
+    on_event: Callable[[CheckEvent], None] | None = None,
+) -> Run:
+    """Check every kernel and return the whole run, kernels in the order asked for.
+
+    ``on_event`` sees each finding, stage and verdict as soon as it is known, from one thread at a time.
+    """
+    started = time.perf_counter()
+    gatherings = [_Gathering(request) for request in requests]
+    for gathering in gatherings:
+        _submit(gathering, pool, on_event)
+    for gathering in gatherings:
+        gathering.ended.wait()
+    findings = [*config_findings]
+    for gathering in gatherings:
+        findings += gathering.findings
+    kernels = tuple(gathering.report for gathering in gatherings if gathering.report is not None)
+    finished = tuple(fingerprinted(_unique(findings), root))
+    return Run(root, kernels, finished, seconds=time.perf_counter() - started)
+
+
+def seconds_for(request: CheckRequest) -> float:
+    """Wall-clock limit of one kernel's whole check: it grows with the cases asked for."""
+    return _SECONDS_PER_KERNEL + 2.0 * request.options.case_seconds + 2.0 * request.options.cases
+
+
+def fingerprinted(findings: Sequence[Finding], root: str) -> list[Finding]:
+    """Give every finding its identity: what it says and the text of its line."""
+    return [
+        finding.with_fingerprint(
+            relative(finding.place.path, root), line_text(finding.place.path, finding.place.range.start.line)
+        )
+        for finding in findings
+    ]
+
+
+def _submit(gathering: _Gathering, pool: Pool, on_event: Callable[[CheckEvent], None] | None) -> None:
+    request = gathering.request
+    seconds = seconds_for(request)
+
+    def receive(event: Event) -> None:
+        if isinstance(event, Progress):
+            decoded = decode(event.value)
+            if isinstance(decoded, Finding):
+                gathering.findings.append(decoded)
+            elif isinstance(decoded, KernelReport):
+                gathering.report = decoded
+            if on_event is not None:
+                on_event(decoded)
+            return
+        for extra in _conclude(gathering, event):
+            if on_event is not None:
+                on_event(extra)
+        gathering.ended.set()
+
+    job = Job("check", to_json(request), wall_seconds=seconds, taint=request.spec.reference)
+    pool.submit(job, receive)
+
+
+def _conclude(gathering: _Gathering, ending: Ending) -> list[CheckEvent]:
+    """A kernel whose worker did not finish still gets a finding and a verdict; what was found before stands."""
+    if isinstance(ending, Done) and gathering.report is not None:
+        return []
+    finding = _ending_finding(gathering.request, ending)
+    gathering.findings.append(finding)
+    spec = gathering.request.spec
+    status = "not-executed" if isinstance(ending, Cancelled) else "error"
+    gathering.report = KernelReport(spec.name, spec.source, status, compiled=False)
+    return [finding, gathering.report]
+
+
+def _ending_finding(request: CheckRequest, ending: Ending) -> Finding:
+    spec = request.spec
+    place = spec.places.get("name") or spec.places.get("") or Place(spec.source, Range.of(0, 0, 0, 1))
+    reference_place = spec.places.get("reference") or place
+    if isinstance(ending, Cancelled):
+        return make("engine/not-executed", "The check was cancelled.", place, kernel=spec.name)
+    if isinstance(ending, Failed):
+        if ending.stage == "reference":
+            message = f"The reference failed: {ending.kind}: {ending.message}"
+            return make("reference/error", message, reference_place, kernel=spec.name)
+        message = f"gpuemu-lsp failed while checking '{spec.name}': {ending.kind}: {ending.message}"
+        data = {"traceback": ending.traceback, "stage": ending.stage}
+        return make("engine/internal-error", message, place, kernel=spec.name, data=data)
+    if isinstance(ending, TimedOut):
+        if ending.stage == "reference":
+            message = f"The reference did not return within the check's {ending.seconds:.0f} s."
+            return make("reference/error", message, reference_place, kernel=spec.name)
+        message = f"The check of '{spec.name}' was ended after {ending.seconds:.0f} s, in stage '{ending.stage}'."
+        return make("engine/timeout", message, place, kernel=spec.name, data={"stage": ending.stage})
+    if isinstance(ending, WorkerDied):
+        if ending.stage == "reference":
+            message = f"The reference ended its process: {ending.reason}"
+            return make("reference/error", message, reference_place, kernel=spec.name)
+        message = f"The process checking '{spec.name}' died in stage '{ending.stage}': {ending.reason}"
+        return make("engine/worker-crashed", message, place, kernel=spec.name, data={"stage": ending.stage})
+    message = f"The check of '{spec.name}' ended without a verdict."
+    return make("engine/internal-error", message, place, kernel=spec.name)
+
+
+def _unique(findings: Sequence[Finding]) -> list[Finding]:
+    """Drop repeats: several kernels of one file report the same compile error. Errors come first within a file."""
+    seen: set[tuple[object, ...]] = set()
+    kept = []
+    for finding in findings:
+        shared = finding.rule.startswith(("compile/", "config/"))
+        key = (
+            finding.rule,
+            finding.place,
+            finding.message,
+            None if shared else (finding.kernel, finding.dtype, finding.arch),
+        )
+        if key not in seen:
+            seen.add(key)
+            kept.append(finding)
+    order = {severity: index for index, severity in enumerate(Severity)}
+    return sorted(kept, key=lambda item: (item.place.path, order[item.severity], item.place.range, item.rule))
