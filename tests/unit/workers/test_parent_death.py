@@ -1,0 +1,117 @@
+"""However the parent goes, nothing of ours is left: not the nursery, not the workers, not what they started."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[3]
+
+PARENT = """
+import sys, time
+from gpuemu_lsp.engine.workers import Job, Pool
+from gpuemu_lsp.engine.workers.model import Progress
+
+pool = Pool({"script": "gpuemu_lsp.engine.workers.selftest:script"}, size=2)
+def tell(event):
+    if isinstance(event, Progress):
+        print(*event.value, flush=True)
+for _ in range(2):
+    pool.submit(Job("script", {"path": sys.argv[1], "argument": sys.argv[2]}), tell)
+{leave}
+"""
+
+SCRIPT = """
+import ctypes, os, subprocess, tempfile, time
+
+def job(how):
+    open(os.path.join(tempfile.gettempdir(), "litter"), "w").close()
+    child = subprocess.Popen(["sleep", "1000"], start_new_session=True).pid
+    yield [os.getpid(), os.getppid(), child, tempfile.gettempdir()]
+    if how == "python":
+        while True: pass
+    elif how == "c":
+        ctypes.CDLL(None).pause()
+    elif how == "stopped":
+        os.kill(os.getpid(), 19)
+    elif how == "chatty":
+        while True: yield ["x" * 100000]
+    time.sleep(1000)
+"""
+
+LEAVE = {
+    "killed": "time.sleep(1000)",
+    "exit without close": "time.sleep(0.5)",
+    "os._exit": "import os; time.sleep(0.5); os._exit(0)",
+    "exception": "time.sleep(0.5); raise ValueError",
+}
+
+
+def alive(pid):
+    try:
+        return "\nState:\tZ" not in Path(f"/proc/{pid}/status").read_text()
+    except OSError:
+        return False
+
+
+@pytest.mark.parametrize(
+    ("how", "leave"),
+    [(how, "killed") for how in ("python", "c", "sleep", "stopped", "chatty")]
+    + [("python", leave) for leave in LEAVE if leave != "killed"],
+)
+def test_nothing_survives_the_parent(tmp_path, how, leave):
+    script = tmp_path / "script.py"
+    script.write_text(SCRIPT)
+    scratch = tmp_path / "tmp"
+    scratch.mkdir()
+    parent = subprocess.Popen(
+        [sys.executable, "-c", PARENT.replace("{leave}", LEAVE[leave]), str(script), how],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        cwd=ROOT,
+        env={**os.environ, "TMPDIR": str(scratch)},
+    )
+    assert parent.stdout is not None
+    lines = []
+    while len(lines) < 2:
+        words = parent.stdout.readline().split()
+        if len(words) == 4:
+            lines.append(words)
+    pids = {int(word) for words in lines for word in words[:3]}
+    assert len(pids) == 5 and all(map(alive, pids))  # two workers, two children of theirs, one nursery
+    if leave == "killed":
+        os.kill(parent.pid, signal.SIGKILL)
+    parent.stdout.close()
+    parent.wait(10)
+    deadline = time.monotonic() + 2.0
+    while time.monotonic() < deadline and (any(map(alive, pids)) or any(scratch.iterdir())):
+        time.sleep(0.01)
+    left = [pid for pid in pids if alive(pid)]
+    for pid in left:
+        os.kill(pid, signal.SIGKILL)
+    assert not left
+    assert not list(scratch.iterdir())
+
+
+def test_interrupt_from_the_terminal_does_not_reach_the_workers(tmp_path):
+    script = tmp_path / "script.py"
+    script.write_text("import os\ndef job(argument):\n    yield [os.getpgrp(), os.getsid(0)]\n")
+    program = PARENT.replace("{leave}", "time.sleep(0.5)")
+    run = subprocess.run(
+        [sys.executable, "-c", program, str(script), ""],
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        timeout=30,
+        check=True,
+    )
+    for line in run.stdout.splitlines():
+        assert not {int(word) for word in line.split()} & {os.getpgrp(), os.getsid(0)}
+    assert len(run.stdout.splitlines()) == 2
