@@ -1,0 +1,262 @@
+"""The store as its users see it."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import time
+import zlib
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from gpuemu_lsp.engine.findings import Json
+from gpuemu_lsp.engine.fuzz.model import CaseKey
+from gpuemu_lsp.engine.store.database import Database
+from gpuemu_lsp.engine.store.model import BaselineRecord, Failure, StoredFailure, StoreError, Verdict
+from gpuemu_lsp.engine.store.tensors import pack, unpack
+
+MAX_FAILURES = 1000
+"""Failures kept; beyond it those go that were not seen for the longest time, fixed ones first."""
+MAX_TENSOR_BYTES = 64 << 20
+"""Compressed bytes of tensors kept."""
+MAX_VERDICTS = 5000
+
+_FIRST_TO_GO = "ORDER BY fixed DESC, last_seen ASC, id ASC"
+
+
+class Store:
+    """Failures, verdicts and baselines of one project. Nothing is created before something is written.
+
+    Every method may raise :class:`StoreError`.
+
+    Parameters
+    ----------
+    root : str or Path
+        The project's folder; the store is ``.gpuemu/store.db`` in it.
+    clock : Callable[[], float]
+        Seconds since the epoch.
+    """
+
+    def __init__(self, root: str | Path, *, clock: Callable[[], float] = time.time) -> None:
+        self._database = Database(Path(root))
+        self._clock = clock
+
+    # ---- failures ----------------------------------------------------------------------------------------------------
+
+    def record(self, failure: Failure) -> str:
+        """Store a failing case, or note that it failed again; return its case id."""
+        now = self._clock()
+        key_dims = None if failure.key.dims is None else _dump(dict(failure.key.dims))
+        with self._database.transaction() as connection:
+            (row,) = connection.execute(
+                """INSERT INTO failures (kernel, dtype, rule, case_id, seed, strategy, key_dims, message, dims, line,
+                                         source_hash, minimised_from, found, last_seen)
+                   VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+                   ON CONFLICT (kernel, dtype, rule, case_id) DO UPDATE SET
+                       message = excluded.message, dims = excluded.dims, line = excluded.line,
+                       strategy = excluded.strategy, source_hash = excluded.source_hash, last_seen = excluded.last_seen,
+                       times_seen = times_seen + 1, fixed = 0
+                   RETURNING id""",
+                (
+                    *(failure.kernel, failure.dtype, failure.rule, failure.case),
+                    *(str(failure.key.seed), failure.key.strategy, key_dims),
+                    *(failure.message, _dump(dict(failure.dims)), failure.line),
+                    *(failure.source_hash, failure.minimised_from, now, now),
+                ),
+            ).fetchall()
+            connection.executemany(
+                "INSERT OR REPLACE INTO tensors (failure, name, dtype, shape, data) VALUES (?, ?, ?, ?, ?)",
+                [(row["id"], name, *pack(tensor)) for name, tensor in failure.tensors.items()],
+            )
+            _prune(connection, keep=row["id"])
+        return failure.case
+
+    def failures_for(self, kernel: str, dtype: str, limit: int = 50) -> list[StoredFailure]:
+        """Return what to replay first: failing cases, latest first, then those that passed the last time."""
+        return self._failures(
+            "WHERE kernel = ? AND dtype = ? ORDER BY fixed, last_seen DESC, id DESC LIMIT ?", (kernel, dtype, limit)
+        )
+
+    def failures(self, limit: int = 20) -> list[StoredFailure]:
+        """Return failures that are not fixed, latest first."""
+        return self._failures("WHERE NOT fixed ORDER BY last_seen DESC, id DESC LIMIT ?", (limit,))
+
+    def find(self, case: str) -> list[StoredFailure]:
+        """Return every failure with this case id, latest first. Kernels that share a seed share a drawn case's id."""
+        return self._failures("WHERE case_id = ? ORDER BY last_seen DESC, id DESC", (case,))
+
+    def mark_fixed(self, kernel: str, dtype: str, case: str) -> None:
+        """Note that a stored case passes now."""
+        if self._database.exists():
+            with self._database.transaction() as connection:
+                connection.execute(
+                    "UPDATE failures SET fixed = 1 WHERE kernel = ? AND dtype = ? AND case_id = ?",
+                    (kernel, dtype, case),
+                )
+
+    def forget(self, kernel: str, dtype: str, case: str) -> None:
+        """Delete a case, for instance one that cannot be built any more because the signature changed."""
+        if self._database.exists():
+            with self._database.transaction() as connection:
+                connection.execute(
+                    "DELETE FROM failures WHERE kernel = ? AND dtype = ? AND case_id = ?", (kernel, dtype, case)
+                )
+
+    def _failures(self, condition: str, parameters: tuple[str | int, ...]) -> list[StoredFailure]:
+        if not self._database.exists():
+            return []
+        with self._database.transaction() as connection:
+            rows = connection.execute(f"SELECT * FROM failures {condition}", parameters).fetchall()
+            return [_failure(row, connection) for row in rows]
+
+    # ---- verdicts ----------------------------------------------------------------------------------------------------
+
+    def record_verdict(self, verdict: Verdict) -> None:
+        """Add to the history; the time is the store's."""
+        with self._database.transaction() as connection:
+            connection.execute(
+                """INSERT INTO verdicts (kernel, dtype, status, cases_run, cases_passed, source_hash, data, time)
+                   VALUES (?, ?, ?, ?, ?, ?, ?, ?)""",
+                (
+                    *(verdict.kernel, verdict.dtype, verdict.status, verdict.cases_run, verdict.cases_passed),
+                    *(verdict.source_hash, _dump(dict(verdict.data)), self._clock()),
+                ),
+            )
+            connection.execute("DELETE FROM verdicts WHERE id <= (SELECT max(id) FROM verdicts) - ?", (MAX_VERDICTS,))
+
+    def verdicts(self, kernel: str, dtype: str | None = None, limit: int = 20) -> list[Verdict]:
+        """Return the history of a kernel, latest first."""
+        if not self._database.exists():
+            return []
+        with self._database.transaction() as connection:
+            rows = connection.execute(
+                """SELECT kernel, dtype, status, cases_run, cases_passed, source_hash, data, time FROM verdicts
+                   WHERE kernel = ? AND (? IS NULL OR dtype = ?) ORDER BY id DESC LIMIT ?""",
+                (kernel, dtype, dtype, limit),
+            ).fetchall()
+        return [Verdict(**{**dict(row), "data": _load(row["data"])}) for row in rows]
+
+    # ---- baselines ---------------------------------------------------------------------------------------------------
+
+    def store_baseline(self, tag: str, records: Iterable[BaselineRecord]) -> None:
+        """Store ``records`` under ``tag``, in place of everything that was there."""
+        now = self._clock()
+        rows = [
+            (
+                *(tag, record.kernel, record.dtype, record.arch),
+                *(_dump(dict(record.numbers)), _dump(dict(record.resources)), zlib.compress(record.ptx.encode()), now),
+            )
+            for record in records
+        ]
+        with self._database.transaction() as connection:
+            connection.execute("DELETE FROM baselines WHERE tag = ?", (tag,))
+            connection.executemany("INSERT INTO baselines VALUES (?, ?, ?, ?, ?, ?, ?, ?)", rows)
+
+    def baseline(self, tag: str) -> tuple[BaselineRecord, ...] | None:
+        """Return the baseline, or None when there is none of that name: nothing to compare with is no comparison."""
+        if not self._database.exists():
+            return None
+        with self._database.transaction() as connection:
+            rows = connection.execute(
+                "SELECT * FROM baselines WHERE tag = ? ORDER BY kernel, dtype, arch", (tag,)
+            ).fetchall()
+        return tuple(_baseline(row) for row in rows) or None
+
+    def baseline_tags(self) -> list[tuple[str, float]]:
+        """Return every tag with the time it was stored, latest first."""
+        if not self._database.exists():
+            return []
+        with self._database.transaction() as connection:
+            rows = connection.execute(
+                "SELECT tag, max(created) FROM baselines GROUP BY tag ORDER BY 2 DESC, 1"
+            ).fetchall()
+        return [(row[0], row[1]) for row in rows]
+
+    # ---- ending ------------------------------------------------------------------------------------------------------
+
+    def close(self) -> None:
+        """Let go of the file."""
+        self._database.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def _prune(connection: sqlite3.Connection, keep: int) -> None:
+    """Delete what is beyond the limits, but not the failure ``keep`` that was just stored."""
+    connection.execute(
+        f"""DELETE FROM failures WHERE id IN (
+                SELECT id FROM failures WHERE id != ? {_FIRST_TO_GO}
+                LIMIT max(0, (SELECT count(*) FROM failures) - ?))""",
+        (keep, MAX_FAILURES),
+    )
+    total = connection.execute("SELECT coalesce(sum(length(data)), 0) FROM tensors").fetchone()[0]
+    if total <= MAX_TENSOR_BYTES:
+        return
+    sizes = connection.execute(
+        f"""SELECT failures.id, sum(length(data)) AS size FROM failures JOIN tensors ON failure = failures.id
+            WHERE failures.id != ? GROUP BY failures.id {_FIRST_TO_GO}""",
+        (keep,),
+    ).fetchall()
+    for row in sizes:
+        if total <= MAX_TENSOR_BYTES:
+            return
+        connection.execute("DELETE FROM failures WHERE id = ?", (row["id"],))
+        total -= row["size"]
+
+
+def _failure(row: sqlite3.Row, connection: sqlite3.Connection) -> StoredFailure:
+    tensors = connection.execute("SELECT * FROM tensors WHERE failure = ? ORDER BY name", (row["id"],)).fetchall()
+    key_dims = None if row["key_dims"] is None else _dims(row["key_dims"])
+    failure = Failure(
+        kernel=row["kernel"],
+        dtype=row["dtype"],
+        rule=row["rule"],
+        message=row["message"],
+        key=CaseKey(int(row["seed"]), row["strategy"], key_dims),
+        dims=_dims(row["dims"]),
+        tensors={tensor["name"]: unpack(tensor["dtype"], tensor["shape"], tensor["data"]) for tensor in tensors},
+        line=row["line"],
+        source_hash=row["source_hash"],
+        minimised_from=row["minimised_from"],
+    )
+    return StoredFailure(
+        failure, row["case_id"], row["found"], row["last_seen"], row["times_seen"], fixed=bool(row["fixed"])
+    )
+
+
+def _baseline(row: sqlite3.Row) -> BaselineRecord:
+    try:
+        ptx = zlib.decompress(row["ptx"]).decode()
+    except (zlib.error, UnicodeDecodeError) as error:
+        raise StoreError(f"the baseline {row['tag']} is damaged: {error}") from error
+    numbers, resources = _load(row["numbers"]), _load(row["resources"])
+    return BaselineRecord(row["kernel"], row["dtype"], row["arch"], numbers, resources, ptx)
+
+
+def _dump(value: dict[str, Json] | dict[str, int]) -> str:
+    return json.dumps(value, sort_keys=True)
+
+
+def _load(text: str) -> dict[str, Json]:
+    try:
+        value = json.loads(text)
+    except ValueError as error:
+        raise StoreError(f"a stored record is damaged: {error}") from error
+    if not isinstance(value, dict):
+        raise StoreError(f"a stored record is damaged: {text[:40]} is not an object")
+    return value
+
+
+def _dims(text: str) -> dict[str, int]:
+    dims = _load(text)
+    if not all(isinstance(size, int) for size in dims.values()):
+        raise StoreError(f"stored sizes are damaged: {text[:40]}")
+    return {name: size for name, size in dims.items() if isinstance(size, int)}
