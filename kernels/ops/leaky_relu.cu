@@ -1,0 +1,10 @@
+// Leaky ReLU, slope 0.01. clean
+#include <cuda_fp16.h>
+
+template <typename T>
+__global__ void leaky_relu(const T* __restrict__ x, T* __restrict__ y, int n) {
+    for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += blockDim.x * gridDim.x) {
+        float v = static_cast<float>(x[i]);
+        y[i] = static_cast<T>(v > 0.0f ? v : 0.01f * v);
+    }
+}

@@ -1,0 +1,10 @@
+// SiLU that multiplies by sigmoid(2x).
+#include <cuda_fp16.h>
+
+template <typename T>
+__global__ void silu(const T* __restrict__ x, T* __restrict__ y, int n) {
+    for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += blockDim.x * gridDim.x) {
+        float v = static_cast<float>(x[i]);
+        y[i] = static_cast<T>(v / (1.0f + expf(-2.0f * v)));  // expect: numeric/tolerance-exceeded
+    }
+}

@@ -1,0 +1,29 @@
+// Row softmax in one warp per row, running maximum and rescaled sum. clean
+#include <cuda_fp16.h>
+
+template <typename T>
+__global__ void softmax(const T* __restrict__ x, T* __restrict__ y, int rows, int cols) {
+    const int row = blockIdx.x * blockDim.y + threadIdx.y;
+    if (row >= rows) return;
+    const T* in = x + (size_t)row * cols;
+    T* out = y + (size_t)row * cols;
+    float top = -INFINITY, sum = 0.0f;
+    for (int j = threadIdx.x; j < cols; j += 32) {
+        float v = static_cast<float>(in[j]);
+        float next = fmaxf(top, v);
+        sum = sum * __expf(top - next) + __expf(v - next);
+        top = next;
+    }
+    for (int offset = 16; offset > 0; offset >>= 1) {
+        float other_top = __shfl_xor_sync(0xffffffffu, top, offset);
+        float other_sum = __shfl_xor_sync(0xffffffffu, sum, offset);
+        float next = fmaxf(top, other_top);
+        float mine = top == -INFINITY ? 0.0f : sum * __expf(top - next);
+        float theirs = other_top == -INFINITY ? 0.0f : other_sum * __expf(other_top - next);
+        sum = mine + theirs;
+        top = next;
+    }
+    for (int j = threadIdx.x; j < cols; j += 32) {
+        out[j] = static_cast<T>(__expf(static_cast<float>(in[j]) - top) / sum);
+    }
+}
