@@ -83,6 +83,8 @@ class Request:
     max_steps: int = 20_000_000
     max_seconds: float = 10.0
     max_events: int = 16
+    guard_bytes: int = 4096
+    """Unaddressable bytes round every buffer, at least; large when it must be known whose overrun a far access is."""
 
 
 @dataclass(frozen=True, slots=True)

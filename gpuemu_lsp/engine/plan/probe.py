@@ -112,7 +112,7 @@ def _needed(outcome: Outcome, sizes: Mapping[str, int]) -> dict[str, int] | None
     """Elements each tensor needs at least, from the faults seen; None when a fault has no buffer or lies before one."""
     needed: dict[str, int] = {}
     for event in _faults(outcome):
-        if event.buffer not in sizes or event.offset is None or event.offset < 0:
+        if event.buffer is None or event.buffer not in sizes or event.offset is None or event.offset < 0:
             return None
         end = event.offset + (event.size or 1)
         needed[event.buffer] = max(needed.get(event.buffer, 0), -(-end // sizes[event.buffer]))
