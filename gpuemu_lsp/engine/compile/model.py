@@ -5,16 +5,20 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from gpuemu_lsp.engine.findings import Finding
+from gpuemu_lsp.engine.findings import Finding, Place
 
 
 @dataclass(frozen=True, slots=True)
 class CompileRequest:
     """One source file for one architecture.
 
-    ``text`` is the device view: same lines and columns as the saved file. ``expressions`` are the C++ name expressions of
-    the kernels wanted (``softmax_rows<float>``); plain ``extern "C"`` names are allowed. ``optimize`` False asks
+    ``text`` is the device view: same lines and columns as the saved file. ``expressions`` are the C++ name expressions
+    of the kernels wanted (``softmax_rows<float>``); plain ``extern "C"`` names are allowed. ``optimize`` False asks
     for unoptimised PTX (the deep check). ``options`` are the user's own, after ours.
+
+    ``headers`` are device views of the user's headers by absolute path: NVRTC sees them in place of the files on disk.
+    ``origin`` is where the kernel was asked for, ``options_place`` where the options stand: findings about the request
+    rather than about the text sit there (the top of the file by default).
     """
 
     path: str
@@ -24,6 +28,9 @@ class CompileRequest:
     options: tuple[str, ...] = ()
     include_dirs: tuple[str, ...] = ()
     optimize: bool = True
+    headers: Mapping[str, str] = field(default_factory=dict)
+    origin: Place | None = None
+    options_place: Place | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,108 @@
+"""NVRTC's log, read into records.
+
+The compiler (EDG's front end) writes ``path(line): error: text``, indented continuation lines, the source line indented
+by two, and a caret under the token. Columns are UTF-8 bytes: NVRTC copies the line byte by byte and counts so.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field, replace
+
+_HEAD = re.compile(
+    r"^(?:(?P<path>.+?)\((?P<line>\d+)\)|(?P<end>At end of source)|(?P<command>Command-line error)): "
+    r"(?:(?P<kind>catastrophic error|internal error|error|warning|remark|note)(?: #(?P<number>\d+(?:-D)?))?: )?"
+    r"(?P<text>.*)$"
+)
+_PTXAS = re.compile(
+    r"^\s*ptxas\s+(?:application ptx input, line (?P<line>\d+); )?(?P<kind>error|fatal|warning)\s*: (?P<text>.*)$"
+)
+_INSTANTIATION = re.compile(r'^\s+(?P<text>.*?)(?: at line (?P<line>\d+)(?: of "?(?P<path>.+?)"?)?)?\s*$')
+
+
+@dataclass(frozen=True, slots=True)
+class Spot:
+    """A place as the compiler names it: 1-based line (0 for none), 0-based byte column or None."""
+
+    path: str
+    line: int
+    column: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """Something that explains a message: a candidate, a matching brace, an instantiation."""
+
+    spot: Spot
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One diagnostic. ``kind`` is ``error`` or ``warning``, ``tool`` ``nvrtc`` or ``ptxas``, ``number`` like ``177-D``.
+
+    ``spot`` is None where the compiler names no place (options, ptxas, the end of the source).
+    """
+
+    kind: str
+    text: str
+    spot: Spot | None
+    number: str | None = None
+    tool: str = "nvrtc"
+    notes: tuple[Note, ...] = field(default=())
+
+
+def parse(log: str) -> tuple[Message, ...]:
+    """Read every diagnostic of an NVRTC log, in its order. Lines that are none are left out."""
+    messages: list[Message] = []
+    lines = log.split("\n")
+    index = 0
+    while index < len(lines):
+        line = lines[index]
+        if ptxas := _PTXAS.match(line):
+            kind = "warning" if ptxas["kind"] == "warning" else "error"
+            messages.append(Message(kind, ptxas["text"].strip(), None, tool="ptxas"))
+            index += 1
+        elif line.startswith("nvrtc: error: "):
+            messages.append(Message("error", line.removeprefix("nvrtc: error: ").strip(), None))
+            index += 1
+        elif (head := _HEAD.match(line)) and (head["kind"] or head["command"]):
+            index = _read_message(lines, index, head, messages)
+        else:
+            index += 1
+    return tuple(messages)
+
+
+def _read_message(lines: list[str], index: int, head: re.Match[str], messages: list[Message]) -> int:
+    """Read the message whose head is at ``index``; return the index of the first line after it."""
+    body: list[str] = []
+    index += 1
+    while index < len(lines) and lines[index].startswith(" ") and not _PTXAS.match(lines[index]):
+        body.append(lines[index])
+        index += 1
+    column, extra, notes = _read_body(body, head["path"] or "")
+    spot = Spot(head["path"], int(head["line"]), column) if head["path"] else None
+    text = " ".join((head["text"].strip(), *extra))
+    kind = head["kind"] or "error"
+    if kind in ("note", "remark"):
+        if messages and spot is not None:
+            messages[-1] = replace(messages[-1], notes=(*messages[-1].notes, Note(spot, text)))
+        return index
+    messages.append(
+        Message("warning" if kind == "warning" else "error", text, spot, head["number"], notes=tuple(notes))
+    )
+    return index
+
+
+def _read_body(body: list[str], path: str) -> tuple[int | None, list[str], list[Note]]:
+    """Split what follows a head into the caret's column, more text, and the instantiation chain."""
+    caret = next((at for at, line in enumerate(body) if at > 0 and line.strip() == "^"), None)
+    column = len(body[caret].rstrip()) - 3 if caret is not None else None
+    before = body[: caret - 1] if caret is not None else body
+    after = body[caret + 1 :] if caret is not None else ()
+    notes = [
+        Note(Spot(match["path"] or path, int(match["line"])), match["text"])
+        for line in after
+        if (match := _INSTANTIATION.match(line)) and match["line"]
+    ]
+    return column, [line.strip() for line in before], notes
