@@ -11,13 +11,17 @@ from gpuemu_lsp.engine.project.expressions import Expression
 
 @dataclass(frozen=True, slots=True)
 class DimSpec:
-    """A symbolic size. Fixed when ``minimum == maximum``. ``include`` are values the fuzzer always tries."""
+    """A symbolic size. Fixed when ``minimum == maximum``. ``include`` are values the fuzzer always tries.
+
+    ``choices``, when not empty, are the only values allowed (``minimum`` and ``maximum`` are then its ends).
+    """
 
     name: str
     minimum: int | None = None
     maximum: int | None = None
     include: tuple[int, ...] = ()
     multiple_of: int = 1
+    choices: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +40,7 @@ class PointerSpec:
 
 @dataclass(frozen=True, slots=True)
 class ScalarSpec:
-    """A scalar argument: a number or an expression over dims. A list of choices is tried in turn."""
+    """A scalar argument: a number, a boolean or an expression over dims. ``key`` is what the reference sees."""
 
     value: Expression | float | bool
     key: str | None = None
@@ -87,6 +91,7 @@ class KernelSpec:
     ``places`` maps the dotted key (``"name"``, ``"dims.rows.max"``, ``"args.x.in"``, ``"launch.grid"``,
     ``"artifact_checks.max_registers"``) to where its value stands; ``""`` is the ``[[kernels]]`` header itself.
     ``dims``, ``args`` are None when the table is absent (they are then inferred), ``dtypes`` too.
+    ``reference_function`` is the function of the reference script to call (``reference = "ref.py:softmax"``).
     """
 
     name: str
@@ -104,11 +109,12 @@ class KernelSpec:
     invariants: Invariants = Invariants()
     artifact_checks: ArtifactChecks | None = None
     places: Mapping[str, Place] = field(default_factory=dict)
+    reference_function: str = "reference"
 
 
 @dataclass(frozen=True, slots=True)
 class Validation:
-    """The ``[validation]`` table."""
+    """The ``[validation]`` table. Its tolerances are already merged into every kernel's and op's own."""
 
     seed: int | None = None
     check_nan: bool = True
@@ -130,19 +136,28 @@ class Policies:
 
 @dataclass(frozen=True, slots=True)
 class OpSpec:
-    """One ``[[ops]]`` entry: read and validated, not yet run."""
+    """One ``[[ops]]`` entry: read and validated, not yet run. ``reference`` and ``op_script`` are absolute paths."""
 
     name: str
     reference: str
     place: Place
+    module: str | None = None
+    op_script: str | None = None
+    input_names: tuple[str, ...] = ()
+    execution_mode: str = "client_side"
+    frameworks: tuple[str, ...] = ()
+    tolerances: Mapping[str, Tolerance] = field(default_factory=dict)
+    invariants: Invariants = Invariants()
+    reference_function: str = "reference"
 
 
 @dataclass(frozen=True, slots=True)
 class Project:
     """A loaded gpuemu.toml, or the empty project of a folder without one (``config`` is None).
 
-    ``findings`` has every mistake at once; kernels whose entry is unusable are left out of ``kernels`` (and are named
-    in ``broken``), the others stand.
+    ``findings`` has every mistake at once. A kernel whose entry has any error is left out of ``kernels`` and named in
+    ``broken`` (``"#3"`` for the third entry when it has no usable name): half of a configuration would be another check
+    than the one asked for. The others stand. ``version`` and ``framework`` are only for display.
     """
 
     root: str
@@ -155,3 +170,5 @@ class Project:
     executor: str = "auto"
     findings: tuple[Finding, ...] = ()
     broken: tuple[str, ...] = ()
+    version: str | None = None
+    framework: str | None = None

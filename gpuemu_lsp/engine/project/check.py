@@ -1,0 +1,172 @@
+"""Checks parsed TOML against the table of keys and converts it, collecting every mistake.
+
+What depends on one value alone is decided here (and in :mod:`.values`); what depends on several, such as min and max or
+names and dims, in the modules that build the records.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from gpuemu_lsp.engine.project import values
+from gpuemu_lsp.engine.project.keys import ROOT
+from gpuemu_lsp.engine.project.kinds import (
+    DTYPES,
+    Arch,
+    Boolean,
+    Dtype,
+    Either,
+    Formula,
+    Integer,
+    Key,
+    Kind,
+    Options,
+    PathTo,
+    Real,
+    Sequence,
+    Table,
+    Tables,
+    Text,
+    accepts,
+    join,
+    toml_type,
+)
+from gpuemu_lsp.engine.project.tree import Path
+from gpuemu_lsp.engine.project.values import INVALID, Context
+from gpuemu_lsp.engine.project.words import shorten, suggest
+
+_IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_OPTION = Text(what="an option")
+
+
+def check_table(table: Table, value: Mapping[str, Any], path: Path, context: Context) -> dict[str, Any]:
+    """Return the usable entries of a table, converted; absent keys stay absent."""
+    result: dict[str, Any] = {}
+    for name, item in value.items():
+        here = (*path, name)
+        key = table.key(name) or _free_key(table, name, here, context)
+        if key is None:
+            continue
+        checked = check_value(key, item, here, context)
+        stored = DTYPES[name] if table.names == "dtype" else name
+        if stored in result:
+            context.reporter.bad_key(here, f"`{name}` is another spelling of `{stored}`, which is set already.")
+        elif checked is not INVALID:
+            result[stored] = checked
+    for key in table.keys:
+        if key.required and key.name not in value:
+            example = f'`{key.name} = "{key.example}"`'
+            context.reporter.missing_key(path, f"`{key.name}` is missing. Add for instance {example}.")
+    return result
+
+
+def check_value(key: Key, value: Any, path: Path, context: Context) -> Any:
+    """Return one value converted, or :data:`INVALID` after reporting why not."""
+    return _check(key.kind, value, path, context, key)
+
+
+def _free_key(table: Table, name: str, path: Path, context: Context) -> Key | None:
+    reporter = context.reporter
+    if table.free is None:
+        known = [key.name for key in table.keys]
+        hint = suggest(name, known) or _elsewhere(name) or f" Known here: {join([f'`{key}`' for key in known], 'and')}."
+        reporter.unknown_key(path, f"Unknown key `{shorten(name)}`.{hint}")
+        return None
+    if table.names == "dtype" and name not in DTYPES:
+        reporter.unknown_key(path, values.not_a_dtype(name))
+        return None
+    if table.names == "identifier" and not _IDENTIFIER.fullmatch(name):
+        reporter.bad_key(path, f"`{shorten(name)}` is not a C identifier; use letters, digits and underscores.")
+        return None
+    return table.free
+
+
+def _check(kind: Kind, value: Any, path: Path, context: Context, key: Key) -> Any:
+    given = toml_type(value)
+    if given not in accepts(kind):
+        return values.wrong(kind, value, path, context, key)
+    match kind:
+        case Text():
+            return values.text(kind, value, path, context, key)
+        case Integer():
+            return values.integer(kind, value, path, context, key)
+        case Real():
+            return values.real(kind, value, path, context, key)
+        case Boolean():
+            return value
+        case Dtype():
+            return values.dtype(value, path, context)
+        case Arch():
+            return values.arch(value, path, context)
+        case PathTo():
+            return values.path_to(kind, value, path, context, key)
+        case Formula():
+            return values.formula(kind, value, path, context, key)
+        case Options():
+            return _check_options(value, path, context, key)
+        case Sequence():
+            return _check_sequence(kind, value, path, context, key)
+        case Either(alternatives=alternatives):
+            chosen = next(alternative for alternative in alternatives if given in accepts(alternative))
+            return _check(chosen, value, path, context, key)
+        case Table():
+            return check_table(kind, value, path, context)
+        case Tables():
+            return value  # the entries are read one by one, so that each can name its kernel
+
+
+def _check_sequence(kind: Sequence, value: Any, path: Path, context: Context, key: Key) -> Any:
+    if not isinstance(value, list):
+        item = _check(kind.item, value, path, context, key)
+        return INVALID if item is INVALID else (item,)
+    if len(value) < kind.minimum or (kind.maximum is not None and len(value) > kind.maximum):
+        context.reporter.bad_value(path, f"`{path[-1]}` has {len(value)} values; it needs {_count(kind)}.")
+        return INVALID
+    items = [_check(kind.item, item, (*path, index), context, key) for index, item in enumerate(value)]
+    return INVALID if any(item is INVALID for item in items) else tuple(items)
+
+
+def _count(kind: Sequence) -> str:
+    if kind.maximum is None:
+        return f"at least {kind.minimum}"
+    return str(kind.minimum) if kind.minimum == kind.maximum else f"{kind.minimum} to {kind.maximum}"
+
+
+def _check_options(value: str | list[Any], path: Path, context: Context, key: Key) -> Any:
+    if isinstance(value, str):
+        try:
+            options = tuple(shlex.split(value))
+        except ValueError as error:
+            problem = f"`{key.name}` cannot be split into options: {str(error).lower()}."
+            context.reporter.bad_value(path, f"{problem} A list of strings needs no quoting.")
+            return INVALID
+        places: list[Path] = [path] * len(options)
+    else:
+        options = _check_sequence(Sequence(_OPTION, minimum=0), value, path, context, key)
+        if options is INVALID:
+            return INVALID
+        places = [(*path, index) for index in range(len(options))]
+    for option, place in zip(options, places, strict=True):
+        if re.match(r"-(-gpu-architecture|arch)\b", option):
+            context.reporter.bad_value(place, f"`{shorten(option)}` has a key of its own: write `arch = ...` instead.")
+            return INVALID
+    return options
+
+
+def _elsewhere(name: str) -> str:
+    for header, table in _tables(ROOT, ""):
+        if table.key(name) is not None:
+            return f" It belongs in `{header}`."
+    return f" It is a table of its own: `[{name}]`." if ROOT.key(name) else ""
+
+
+def _tables(table: Table, name: str) -> Iterable[tuple[str, Table]]:
+    for key in table.keys:
+        inner = key.kind.table if isinstance(key.kind, Tables) else key.kind
+        if isinstance(inner, Table):
+            full = f"{name}.{key.name}".lstrip(".")
+            yield (f"[[{full}]]" if isinstance(key.kind, Tables) else f"[{full}]"), inner
+            yield from _tables(inner, full)

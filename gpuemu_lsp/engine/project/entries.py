@@ -1,0 +1,191 @@
+"""One ``[[kernels]]`` or ``[[ops]]`` entry of a checked file as a record."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from gpuemu_lsp.engine.findings import Place, Related
+from gpuemu_lsp.engine.project.arguments import arg_expressions, build_args, check_names
+from gpuemu_lsp.engine.project.check import check_table
+from gpuemu_lsp.engine.project.keys import KERNEL, OP
+from gpuemu_lsp.engine.project.kinds import DTYPES, Table, toml_type
+from gpuemu_lsp.engine.project.launch import build_launch, launch_expressions
+from gpuemu_lsp.engine.project.model import (
+    ArtifactChecks,
+    Invariants,
+    KernelSpec,
+    LaunchSpec,
+    OpSpec,
+    PointerSpec,
+    ScalarSpec,
+    Tolerance,
+    Validation,
+)
+from gpuemu_lsp.engine.project.sizes import build_dims
+from gpuemu_lsp.engine.project.tree import Path
+from gpuemu_lsp.engine.project.values import Context, FileRef
+from gpuemu_lsp.engine.project.words import shorten, show
+
+_DEFAULT_ARCH = ("sm_80",)
+_OTHER_BRACES = re.compile(r"\{(?!T\})[^}]*\}?|(?<!\{T)\}")
+
+
+def read_kernels(
+    entries: list[Any], validation: Validation, context: Context
+) -> tuple[tuple[KernelSpec, ...], tuple[str, ...]]:
+    """Read every ``[[kernels]]`` entry; return the usable ones and the names (or ``#n``) of the others."""
+    usable: list[KernelSpec] = []
+    broken: list[str] = []
+    first: dict[str, Place] = {}
+    for index, entry in enumerate(entries):
+        path: Path = ("kernels", index)
+        before = len(context.reporter.findings)
+        checked = _check_entry(KERNEL, entry, path, first, context)
+        spec = None if checked is None else _kernel(checked, entry, path, validation, context)
+        context.reporter.kernel = None
+        if spec is not None and len(context.reporter.findings) == before:
+            usable.append(spec)
+        else:
+            broken.append(checked["name"] if checked and "name" in checked else f"#{index + 1}")
+    return tuple(usable), tuple(broken)
+
+
+def read_ops(entries: list[Any], validation: Validation, context: Context) -> tuple[OpSpec, ...]:
+    """Read every ``[[ops]]`` entry; return the usable ones."""
+    usable: list[OpSpec] = []
+    first: dict[str, Place] = {}
+    for index, entry in enumerate(entries):
+        path: Path = ("ops", index)
+        before = len(context.reporter.findings)
+        checked = _check_entry(OP, entry, path, first, context)
+        context.reporter.kernel = None
+        if checked is not None and len(context.reporter.findings) == before:
+            usable.append(_op(checked, path, validation, context))
+    return tuple(usable)
+
+
+def tolerances(checked: Mapping[str, Any]) -> dict[str, Tolerance]:
+    """Build tolerances by dtype; a bare number is both parts."""
+    return {
+        dtype: Tolerance(value.get("atol", 0.0), value.get("rtol", 0.0))
+        if isinstance(value, dict)
+        else Tolerance(value, value)
+        for dtype, value in checked.items()
+    }
+
+
+def _check_entry(
+    table: Table, entry: Any, path: Path, first: dict[str, Place], context: Context
+) -> dict[str, Any] | None:
+    reporter = context.reporter
+    if toml_type(entry) != "table":
+        reporter.bad_value(path, f"Item {int(path[-1]) + 1} of `{path[0]}` is {show(entry)}; write `[[{path[0]}]]`.")
+        return None
+    if isinstance(entry.get("name"), str):
+        reporter.kernel = entry["name"]
+    checked = check_table(table, entry, path, context)
+    name = checked.get("name")
+    if name in first:
+        related = (Related(first[name], "first used here"),)
+        message = f"The name `{shorten(name)}` is taken by an earlier entry; give this one another."
+        reporter.bad_value((*path, "name"), message, related)
+    elif name is not None:
+        first[name] = reporter.place((*path, "name"))
+    return checked
+
+
+def _kernel(
+    checked: dict[str, Any], raw: Mapping[str, Any], path: Path, validation: Validation, context: Context
+) -> KernelSpec | None:
+    reporter = context.reporter
+    entry = checked.get("entry")
+    if entry is not None and (brace := _OTHER_BRACES.search(entry)):
+        message = (
+            f"Only `{{T}}` is replaced in `entry`, not `{shorten(brace.group())}`; write the type or value itself."
+        )
+        reporter.bad_part((*path, "entry"), entry, brace.start(), len(brace.group()), message)
+    arch = tuple(dict.fromkeys(checked.get("arch", _DEFAULT_ARCH)))
+    dims = build_dims(checked["dims"], (*path, "dims"), reporter) if "dims" in checked else None
+    args_path, launch_path = (*path, "args"), (*path, "launch")
+    args = build_args(checked["args"], raw["args"], args_path, reporter) if "args" in checked else None
+    launch = build_launch(checked["launch"], arch, launch_path, reporter) if "launch" in checked else None
+    _check_all_names(raw, args, launch, path, context)
+    if "name" not in checked or "source" not in checked:
+        return None
+    reference: FileRef | None = checked.get("reference")
+    dtypes = checked.get("dtypes") or (validation.dtypes if entry and "{T}" in entry else ())
+    return KernelSpec(
+        name=checked["name"],
+        source=checked["source"].path,
+        reference=reference.path if reference else None,
+        entry=entry,
+        dtypes=tuple(dict.fromkeys(dtypes)) or None,
+        arch=arch,
+        compile_options=checked.get("compile_options", ()),
+        include_dirs=tuple(folder.path for folder in checked.get("include_dirs", ())),
+        dims=dims,
+        args=args,
+        launch=launch,
+        tolerances={**validation.tolerances, **tolerances(checked.get("tolerances", {}))},
+        invariants=Invariants(**checked.get("invariants", {})),
+        artifact_checks=ArtifactChecks(**checked["artifact_checks"]) if "artifact_checks" in checked else None,
+        places=_places(path, context),
+        reference_function=(reference.function if reference else None) or "reference",
+    )
+
+
+def _check_all_names(
+    raw: Mapping[str, Any],
+    args: Mapping[str, PointerSpec | ScalarSpec] | None,
+    launch: LaunchSpec | None,
+    path: Path,
+    context: Context,
+) -> None:
+    # A dim or argument whose own value is broken is still a name. Where dims or arguments are left to inference, the
+    # C parameters are names as well, and only the plan knows those.
+    raw_dims, raw_args = raw.get("dims"), raw.get("args")
+    dims = raw_dims if isinstance(raw_dims, dict) and raw_args is not None else None
+    tensors: dict[str, PointerSpec | None] | None = None
+    if isinstance(raw_args, dict):
+        built = args or {}
+        tensors = {name: None for name, value in raw_args.items() if isinstance(value, dict)}
+        tensors.update({name: spec for name, spec in built.items() if isinstance(spec, PointerSpec)})
+    for where, expression in arg_expressions(args or {}, raw_args or {}, (*path, "args")):
+        check_names(where, expression, dims, tensors, context.reporter)
+    for where, expression in launch_expressions(launch or LaunchSpec(), (*path, "launch")):
+        check_names(where, expression, dims, tensors, context.reporter)
+
+
+def _places(path: Path, context: Context) -> dict[str, Place]:
+    reporter = context.reporter
+    own = {"": reporter.place(path)}
+    # Tolerances are merged, so the place of one may be in [validation]; they are known by the dtype's usual name.
+    for found in reporter.tree.below(("validation",)):
+        if len(found) == 3 and found[1] == "tolerances":
+            own[f"tolerances.{DTYPES.get(str(found[2]), found[2])}"] = reporter.place(found)
+    for found in reporter.tree.below(path):
+        names = [str(part) for part in found[len(path) :]]
+        if names[:1] == ["tolerances"] and len(names) > 1:
+            names[1] = DTYPES.get(names[1], names[1])
+        own[".".join(names)] = reporter.place(found)
+    return own
+
+
+def _op(checked: dict[str, Any], path: Path, validation: Validation, context: Context) -> OpSpec:
+    reference: FileRef = checked["reference"]
+    script: FileRef | None = checked.get("op_script")
+    return OpSpec(
+        name=checked["name"],
+        reference=reference.path,
+        place=context.reporter.place((*path, "name")),
+        module=checked.get("module"),
+        op_script=script.path if script else None,
+        input_names=checked.get("input_names", ()),
+        execution_mode=checked.get("execution_mode", "client_side"),
+        frameworks=checked.get("frameworks", ()),
+        tolerances={**validation.tolerances, **tolerances(checked.get("tolerances", {}))},
+        invariants=Invariants(**checked.get("invariants", {})),
+        reference_function=reference.function or "reference",
+    )

@@ -1,0 +1,49 @@
+"""Paths named in gpuemu.toml: made absolute, and explained when nothing usable is there."""
+
+from __future__ import annotations
+
+import difflib
+import os
+import stat
+from itertools import islice
+from pathlib import Path
+
+MISSING = "does not exist"
+_MAX_ENTRIES = 2000
+"""A folder with more entries is not searched to the end for a similar name."""
+
+
+def absolute(folder: Path, name: str) -> str:
+    """Return ``name`` relative to ``folder`` as an absolute path without ``..``, with forward slashes."""
+    return Path(os.path.normpath(folder / name)).as_posix()
+
+
+def problem(path: str, want_folder: bool) -> str | None:
+    """Say why a path cannot be used, to follow the path's name in a sentence, or None when it can."""
+    try:
+        mode = Path(path).stat().st_mode
+    except FileNotFoundError:
+        return MISSING
+    except OSError as error:
+        return f"cannot be read ({error.strerror or error})"
+    except ValueError:  # a NUL character in the name
+        return "is not a possible file name"
+    if want_folder:
+        return None if stat.S_ISDIR(mode) else "is not a folder"
+    if stat.S_ISDIR(mode):
+        return "is a folder, not a file"
+    if not stat.S_ISREG(mode):
+        return "is not a regular file"
+    return None if os.access(path, os.R_OK) else "cannot be read (permission denied)"
+
+
+def similar(folder: Path, name: str) -> str | None:
+    """Return the closest existing name beside a missing one, written as the user would write it, or None."""
+    wanted = Path(name)
+    try:
+        with os.scandir(folder / wanted.parent) as entries:
+            found = [entry.name for entry in islice(entries, _MAX_ENTRIES)]
+    except (OSError, ValueError):
+        return None
+    close = difflib.get_close_matches(wanted.name, sorted(found), n=1, cutoff=0.7)
+    return (wanted.parent / close[0]).as_posix() if close else None

@@ -1,0 +1,221 @@
+"""Where every key and value of a TOML text stands, also while it is being typed.
+
+tomli says what the values are but not where; tree-sitter says where and never gives up on broken text. A path names a
+value: ``("kernels", 0, "dims", "rows", "max")``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+import tomli
+import tree_sitter
+import tree_sitter_toml
+
+from gpuemu_lsp.engine.findings import Position, Range
+
+Path: TypeAlias = tuple[str | int, ...]
+
+_LANGUAGE = tree_sitter.Language(tree_sitter_toml.language())
+_MAX_DEPTH = 100
+"""Deeper nesting than any key of ours can have is not looked into; what stands there has its parent's place."""
+_START = Range.of(0, 0, 0, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Spot:
+    """What stands at a position. ``part`` is "key", "value", or "table" for a header or a blank place in a table."""
+
+    path: Path
+    part: str
+    range: Range
+
+
+@dataclass(frozen=True, slots=True)
+class TomlTree:
+    """Ranges by path.
+
+    ``keys`` has the last part of the key, ``values`` the value; for a table written as a header that is the header with
+    its brackets. ``headers`` are the tables opened by a header, in order of the text.
+    """
+
+    text: bytes
+    keys: dict[Path, Range] = field(default_factory=dict)
+    values: dict[Path, Range] = field(default_factory=dict)
+    headers: list[tuple[Range, Path]] = field(default_factory=list)
+    owned: dict[Path, list[Path]] = field(default_factory=dict)
+
+    def key(self, path: Path) -> Range:
+        """Return where the key stands, or its closest known parent."""
+        return self.keys.get(path) or self.value(path[:-1])
+
+    def value(self, path: Path) -> Range:
+        """Return where the value stands, or its closest known parent."""
+        for length in range(len(path), 0, -1):
+            found = self.values.get(path[:length])
+            if found is not None:
+                return found
+        return _START
+
+    def below(self, path: Path) -> list[Path]:
+        """Return the paths of the values of one table of the file: ``("validation",)`` or ``("kernels", 3)``."""
+        return self.owned.get(path, [])
+
+    def inside(self, path: Path, value: str, column: int, length: int) -> Range:
+        """Return the place of ``value[column:column + length]`` within a string, where the text has it literally."""
+        whole = self.values.get(path)
+        if whole is None or whole.start.line != whole.end.line:
+            return self.value(path)
+        line = self.text.split(b"\n")[whole.start.line]
+        written = line[whole.start.column : whole.end.column]
+        if written[1:-1] != value.encode():  # escapes, or a triple-quoted string on one line
+            return whole
+        start = whole.start.column + 1 + len(value[:column].encode())
+        size = max(len(value[column : column + length].encode()), 1)
+        return Range.of(whole.start.line, start, whole.start.line, start + size)
+
+    def at(self, position: Position) -> Spot | None:
+        """Return the innermost key or value at a position, else the table the position belongs to."""
+        best: Spot | None = None
+        for part, ranges in (("key", self.keys), ("value", self.values)):
+            for path, span in ranges.items():
+                if span.start <= position <= span.end and (best is None or _tighter(path, span, best)):
+                    best = Spot(path, part, span)
+        for span, path in self.headers:
+            if span.start <= position <= span.end:
+                return Spot(path, "table", span)
+        if best is not None:
+            return best
+        above = [(span, path) for span, path in self.headers if span.end <= position]
+        return Spot(above[-1][1], "table", above[-1][0]) if above else None
+
+
+def read_tree(text: str) -> TomlTree:
+    """Parse a text that may be anything; what is not TOML has no places."""
+    source = text.encode()
+    builder = _Builder(TomlTree(source))
+    parser = tree_sitter.Parser(_LANGUAGE)
+    builder.document(parser.parse(source).root_node)
+    for path in builder.tree.values:
+        table = path[: 2 if len(path) > 1 and isinstance(path[1], int) else 1]
+        if path != table:
+            builder.tree.owned.setdefault(table, []).append(path)
+    return builder.tree
+
+
+def _tighter(path: Path, span: Range, best: Spot) -> bool:
+    inside = best.range.start <= span.start and span.end <= best.range.end
+    return inside and (span != best.range or len(path) > len(best.path))
+
+
+class _Builder:
+    """Walks the syntax tree once. Error nodes are transparent: tomli has the last word on what is TOML."""
+
+    def __init__(self, tree: TomlTree) -> None:
+        self.tree = tree
+        self._counts: dict[Path, int] = {}
+
+    def document(self, root: tree_sitter.Node) -> None:
+        table: Path = ()
+        for node in _children(root, 0):
+            if node.type in ("table", "table_array_element"):
+                table = self._header(node)
+                for child in _children(node, 0):
+                    if child.type == "pair":
+                        self._pair(child, table, 0)
+            elif node.type == "pair":
+                self._pair(node, table, 0)
+
+    def _header(self, node: tree_sitter.Node) -> Path:
+        parts = _key_parts(node.named_children[0]) if node.named_children else []
+        path: Path = ()
+        for index, (name, span) in enumerate(parts):
+            path = (*path, name)
+            if index == len(parts) - 1:
+                self.tree.keys[path] = span
+            else:
+                self.tree.keys.setdefault(path, span)
+                self.tree.values.setdefault(path, span)
+            if index < len(parts) - 1 and path in self._counts:
+                path = (*path, self._counts[path] - 1)
+        if node.type == "table_array_element":
+            count = self._counts.get(path, 0)
+            self._counts[path] = count + 1
+            span = _header_range(node)
+            self.tree.values.setdefault(path, span)
+            path = (*path, count)
+        self.tree.values[path] = _header_range(node)
+        self.tree.headers.append((_header_range(node), path))
+        return path
+
+    def _pair(self, node: tree_sitter.Node, table: Path, depth: int) -> None:
+        named = list(_children(node, depth))
+        if not named or depth > _MAX_DEPTH:
+            return
+        path = table
+        parts = _key_parts(named[0])
+        for index, (name, span) in enumerate(parts):
+            path = (*path, name)
+            self.tree.keys.setdefault(path, span)
+            if index < len(parts) - 1:
+                self.tree.values.setdefault(path, span)
+        if len(named) > 1:
+            self._value(named[1], path, depth + 1)
+
+    def _value(self, node: tree_sitter.Node, path: Path, depth: int) -> None:
+        self.tree.values[path] = _range(node)
+        if depth > _MAX_DEPTH:
+            return
+        if node.type == "inline_table":
+            for child in _children(node, depth):
+                if child.type == "pair":
+                    self._pair(child, path, depth + 1)
+        elif node.type == "array":
+            for index, child in enumerate(_children(node, depth)):
+                self._value(child, (*path, index), depth + 1)
+
+
+def _children(node: tree_sitter.Node, depth: int) -> Iterator[tree_sitter.Node]:
+    for child in node.named_children:
+        if child.type == "ERROR":
+            if depth <= _MAX_DEPTH:
+                yield from _children(child, depth + 1)
+        elif child.type != "comment":
+            yield child
+
+
+def _key_parts(node: tree_sitter.Node) -> list[tuple[str, Range]]:
+    # The grammar nests `a.b.c` to the left; a stack, because a key may have thousands of parts.
+    parts: list[tuple[str, Range]] = []
+    pending = [node]
+    while pending:
+        item = pending.pop()
+        if item.type == "dotted_key":
+            pending.extend(reversed(item.named_children))
+        elif item.type in ("bare_key", "quoted_key"):
+            parts.append((_key_text(item), _range(item)))
+    return parts
+
+
+def _key_text(node: tree_sitter.Node) -> str:
+    raw = (node.text or b"").decode(errors="replace")
+    if node.type == "bare_key":
+        return raw
+    try:
+        return next(iter(tomli.loads(f"{raw} = 0")), raw)
+    except tomli.TOMLDecodeError:
+        return raw
+
+
+def _header_range(node: tree_sitter.Node) -> Range:
+    brackets = [child for child in node.children if child.type in ("[", "]", "[[", "]]")]
+    if not brackets:
+        return _range(node)
+    return Range(_range(brackets[0]).start, _range(brackets[-1]).end)
+
+
+def _range(node: tree_sitter.Node) -> Range:
+    (line, column), (end_line, end_column) = node.start_point, node.end_point
+    return Range.of(line, column, end_line, end_column)

@@ -1,0 +1,159 @@
+"""Checks single values: each function converts one, or reports why it cannot be used and returns :data:`INVALID`."""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass
+from pathlib import Path as FilePath
+from typing import Any
+
+from gpuemu_lsp.engine.project import files
+from gpuemu_lsp.engine.project.expressions import (
+    MAX_VALUE,
+    Expression,
+    ExpressionError,
+    attributes,
+    evaluate,
+    names,
+    parse,
+)
+from gpuemu_lsp.engine.project.kinds import (
+    ARCH_PATTERN,
+    DTYPES,
+    Formula,
+    Integer,
+    Key,
+    Kind,
+    PathTo,
+    Real,
+    Text,
+    describe,
+)
+from gpuemu_lsp.engine.project.reporter import Reporter
+from gpuemu_lsp.engine.project.tree import Path
+from gpuemu_lsp.engine.project.words import shorten, show, suggest, toml
+
+_FUNCTION = re.compile(r"(?P<path>.+):(?P<function>[A-Za-z_]\w*)")
+
+
+@dataclass(frozen=True, slots=True)
+class FileRef:
+    """A checked path and, for ``file.py:function``, the function."""
+
+    path: str
+    function: str | None = None
+
+
+class Invalid:
+    """The class of :data:`INVALID`: something was reported, there is nothing to use."""
+
+
+INVALID = Invalid()
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """What the checks of one file share. ``folder`` is what relative paths are relative to."""
+
+    reporter: Reporter
+    folder: FilePath
+
+
+def wrong(kind: Kind, value: Any, path: Path, context: Context, key: Key) -> Invalid:
+    """Report a value of the wrong type or out of its range: what it is, what it must be, and an example."""
+    item = isinstance(path[-1], int)
+    label = f"Item {int(path[-1]) + 1} of `{path[-2]}`" if item else f"`{path[-1]}`"
+    example = "" if key.example is None or item else f", for example `{toml(key.example)}`"
+    context.reporter.bad_value(path, f"{label} is {show(value)}; it must be {describe(kind)}{example}.")
+    return INVALID
+
+
+def text(kind: Text, value: str, path: Path, context: Context, key: Key) -> str | Invalid:
+    """Accept a string of one line that is not blank, and one of the choices where there are any."""
+    if kind.choices:
+        if value in kind.choices:
+            return value
+        hint = suggest(value, kind.choices)
+        context.reporter.bad_value(path, f"`{path[-1]}` is {show(value)}; it must be {describe(kind)}.{hint}")
+        return INVALID
+    if not value.strip() or any(ord(character) < 32 for character in value):
+        why = "has a control character or a line break" if value.strip() else "is empty"
+        context.reporter.bad_value(path, f"`{key.name}` {why}; it must be {describe(kind)} on one line.")
+        return INVALID
+    return value
+
+
+def integer(kind: Integer, value: int, path: Path, context: Context, key: Key) -> int | Invalid:
+    """Accept an integer within its bounds."""
+    high = MAX_VALUE if kind.maximum is None else kind.maximum
+    return value if kind.minimum <= value <= high else wrong(kind, value, path, context, key)
+
+
+def real(kind: Real, value: float, path: Path, context: Context, key: Key) -> float | Invalid:
+    """Accept a number that is not NaN, not below its minimum, and finite unless infinity means something."""
+    try:
+        number = float(value)
+    except OverflowError:  # an integer beyond the largest double
+        return wrong(kind, value, path, context, key)
+    too_small = kind.minimum is not None and number < kind.minimum
+    if math.isnan(number) or too_small or (math.isinf(number) and not kind.infinite):
+        return wrong(kind, value, path, context, key)
+    return number
+
+
+def dtype(value: str, path: Path, context: Context) -> str | Invalid:
+    """Accept a dtype in any of its spellings; the result is NumPy's."""
+    if value in DTYPES:
+        return DTYPES[value]
+    context.reporter.bad_value(path, not_a_dtype(value))
+    return INVALID
+
+
+def not_a_dtype(name: str) -> str:
+    """Return the message for an unknown dtype."""
+    known = f" Known are {', '.join(sorted(set(DTYPES.values())))}."
+    return f"`{shorten(name)}` is not a dtype.{suggest(name, DTYPES) or known}"
+
+
+def arch(value: str, path: Path, context: Context) -> str | Invalid:
+    """Accept ``sm_NN``."""
+    if re.fullmatch(ARCH_PATTERN, value):
+        return value
+    allowed = 'write "sm_" and the compute capability, such as "sm_80" or "sm_90a"'
+    context.reporter.bad_value(path, f"`{shorten(value)}` is not an architecture; {allowed}.")
+    return INVALID
+
+
+def path_to(kind: PathTo, value: str, path: Path, context: Context, key: Key) -> FileRef | Invalid:
+    """Accept the path of something that exists and can be read."""
+    name, function = value, None
+    if kind.function and (match := _FUNCTION.fullmatch(value)):
+        name, function = match["path"], match["function"]
+    if not name.strip():
+        context.reporter.bad_value(path, f"`{key.name}` is empty; it must be {describe(kind)}.")
+        return INVALID
+    full = files.absolute(context.folder, name)
+    why = files.problem(full, kind.folder)
+    if why is None:
+        return FileRef(full, function)
+    close = files.similar(context.folder, name) if why == files.MISSING else None
+    hint = f"Did you mean `{close}`?" if close else "Paths are relative to the folder of gpuemu.toml."
+    context.reporter.missing_file(path, f"`{shorten(name)}` {why}. {hint}")
+    return INVALID
+
+
+def formula(kind: Formula, value: str | int, path: Path, context: Context, key: Key) -> Expression | Invalid:
+    """Accept an expression that can be read; without names in it also its value must do."""
+    try:
+        expression = parse(value)
+        if names(expression) or attributes(expression):
+            return expression
+        number = evaluate(expression, {})
+    except ExpressionError as error:
+        context.reporter.bad_expression(path, value if isinstance(value, str) else "", error)
+        return INVALID
+    if kind.minimum is not None and number < kind.minimum:
+        context.reporter.bad_value(path, f"`{key.name}` cannot be {number} here; it must be at least {kind.minimum}.")
+        return INVALID
+    return expression
