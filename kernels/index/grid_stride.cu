@@ -1,0 +1,6 @@
+// Grid-stride loop. clean
+__global__ void grid_stride(const float* x, float* y, int n) {
+    for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += blockDim.x * gridDim.x) {
+        y[i] = 3.0f * x[i];
+    }
+}

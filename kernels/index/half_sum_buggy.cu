@@ -1,0 +1,10 @@
+// Skips the last element of rows longer than one.
+#include <cuda_fp16.h>
+
+__global__ void half_sum(const __half* x, float* y, int rows, int cols) {
+    int r = blockIdx.x * blockDim.x + threadIdx.x;
+    if (r >= rows) return;
+    float sum = 0.0f;
+    for (int j = 0; j < cols - (cols > 1); ++j) sum += __half2float(x[r * cols + j]);
+    y[r] = sum;  // expect: numeric/tolerance-exceeded
+}

@@ -1,0 +1,13 @@
+// A barrier that only some threads of the block reach.
+__global__ void divergent_barrier(const float* x, float* y, int n) {
+    __shared__ float tile[128];
+    int i = blockIdx.x * 128 + threadIdx.x;
+    tile[threadIdx.x] = i < n ? x[i] : 0.0f;
+    if (threadIdx.x < 48) {
+        __syncthreads();  // expect: sync/barrier-divergence
+        tile[threadIdx.x] *= 3.0f;
+    } else {
+        tile[threadIdx.x] *= 3.0f;
+    }
+    if (i < n) y[i] = tile[threadIdx.x];
+}

@@ -1,0 +1,5 @@
+// Histogram with atomics. clean
+__global__ void histogram(const int* x, int* y, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) atomicAdd(&y[x[i]], 1);
+}

@@ -1,0 +1,6 @@
+// No barrier after the one thread that writes. expect-somewhere: memory/uninitialized-read
+__global__ void one_writer(const float* x, float* y, int n) {
+    __shared__ float first;
+    if (threadIdx.x == 255) first = x[0];
+    if (threadIdx.x < n) y[threadIdx.x] = x[threadIdx.x] - first;
+}
