@@ -1,0 +1,14 @@
+"""The minimiser: from a failing case to the smallest and plainest one that fails in the same way.
+
+Its structure is Hypothesis': passes only *propose* candidates, one file per thing they make smaller, and one search
+decides: a candidate replaces the best one when it is better in a fixed order and still fails. Nothing is assumed to be
+monotone, nothing is random, and the best case so far is valid at any time.
+
+It knows neither emulator nor oracle: the caller says how sizes become a case, and what "still fails" means (the same
+rule on the same line).
+"""
+
+from gpuemu_lsp.engine.shrink.model import Budget, Domain, Minimised, Space
+from gpuemu_lsp.engine.shrink.search import STRATEGIES, improvements, minimise
+
+__all__ = ["STRATEGIES", "Budget", "Domain", "Minimised", "Space", "improvements", "minimise"]

@@ -1,0 +1,140 @@
+"""Makes a case smaller: all sizes jointly, then each one, then pairs.
+
+Kernels fail at sizes that straddle a tile, so failing sizes are no interval: besides bisection, the small sizes around
+powers of two are tried from below.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Mapping
+from dataclasses import replace
+from itertools import combinations
+
+from gpuemu_lsp.engine.fuzz.model import Case
+from gpuemu_lsp.engine.project.model import DimSpec
+from gpuemu_lsp.engine.shrink.model import Candidate, Domain, Proposals, Space
+from gpuemu_lsp.engine.shrink.values import clip
+
+_LANDMARKS = (1, 2, 3, 4, 5, 8, 9, 16, 17, 32, 33, 64, 65, 128, 129, 256, 257, 512, 513, 1024, 1025)
+"""Sizes worth a try before bisection; more of them would cost more runs than they save."""
+
+
+def shrink_dims(start: Candidate, space: Space) -> Proposals:
+    """Propose cases with smaller sizes."""
+    sizes = _Sizes(start, space)
+    if not sizes.free:
+        return
+    yield from sizes.jointly()
+    for dim in list(sizes.free):
+        yield from sizes.alone(dim)
+    for first, second in combinations(list(sizes.free), 2):
+        yield from sizes.together(first, second)
+
+
+class _Sizes:
+    """The state of one run of the pass. ``free`` are the dims that may still become smaller."""
+
+    def __init__(self, start: Candidate, space: Space) -> None:
+        self._current = start
+        self._space = space
+        self._floors = {spec.name: _floor(spec) for spec in space.dims}
+        self._steps = {spec.name: max(1, spec.multiple_of) for spec in space.dims}
+
+    @property
+    def free(self) -> tuple[str, ...]:
+        dims = self._current.case.dims
+        return tuple(name for name, floor in self._floors.items() if dims.get(name, floor) > floor)
+
+    def jointly(self) -> Proposals:
+        """Set all dims to their minimum, then all but one, then ever smaller groups (delta debugging)."""
+        group = len(self.free)
+        while group >= 1:
+            names = self.free
+            for start in range(0, len(names), group):
+                kept = {name for name in names[start : start + group] if group < len(names)}
+                yield from self._try({name: self._floors[name] for name in self.free if name not in kept})
+            for start in range(0, len(names), group):
+                chosen = [name for name in names[start : start + group] if name in self.free]
+                yield from self._try({name: self._floors[name] for name in chosen})
+            group //= 2
+
+    def alone(self, name: str) -> Proposals:
+        """Make one dim smaller: landmarks from below, bisection, then single steps."""
+        floor, step = self._floors[name], self._steps[name]
+        low = floor
+        for landmark in _LANDMARKS:
+            size = self._snap(name, landmark)
+            if low <= size < self._size(name):
+                if (yield from self._try({name: size})):
+                    break
+                low = size + step
+        while low < self._size(name):
+            middle = self._snap(name, low + (self._size(name) - low) // 2)
+            if not (yield from self._try({name: middle})):
+                low = max(middle, low) + step
+        for back in (1, 2, 3):
+            yield from self._try({name: self._snap(name, self._size(name) - back * step)})
+
+    def together(self, first: str, second: str) -> Proposals:
+        """Make two dims smaller at once, for failures that need them equal or in proportion."""
+        while first in self.free and second in self.free:
+            a, b = self._size(first), self._size(second)
+            room = min(a - self._floors[first], b - self._floors[second])
+            accepted = False
+            for delta in dict.fromkeys((room, room // 2, 8, 4, 2, 1)):
+                if 0 < delta <= room and not accepted:
+                    accepted = yield from self._try_both(first, a - delta, second, b - delta)
+            accepted = accepted or (yield from self._try_both(first, a // 2, second, b // 2))
+            if not accepted:
+                return
+
+    def _try_both(self, first: str, a: int, second: str, b: int) -> Generator[Candidate, bool, bool]:
+        return (yield from self._try({first: self._snap(first, a), second: self._snap(second, b)}))
+
+    def _size(self, name: str) -> int:
+        return self._current.case.dims[name]
+
+    def _snap(self, name: str, size: int) -> int:
+        return max(self._floors[name], size - size % self._steps[name])
+
+    def _try(self, sizes: Mapping[str, int]) -> Generator[Candidate, bool, bool]:
+        """Propose the case with other sizes: with values drawn anew, and with those it has, cut to their new shapes."""
+        dims = {**self._current.case.dims, **sizes}
+        if dims == self._current.case.dims:
+            return False
+        drawn = self._space.rebuild(dims)
+        if drawn is None or drawn.dims != dims:
+            return False
+        proposals = [Candidate(drawn)]
+        if cut := _cut(self._current, drawn, self._space.domains(drawn)):
+            proposals.append(cut)
+        if self._current.changed:  # their values were already made plain: rather keep them
+            proposals.reverse()
+        for candidate in proposals:
+            if (yield candidate):
+                self._current = candidate
+                return True
+        return False
+
+
+def _floor(spec: DimSpec) -> int:
+    """Return the smallest size the dim may have."""
+    minimum, step = (1 if spec.minimum is None else spec.minimum), max(1, spec.multiple_of)
+    return -(-minimum // step) * step
+
+
+def _cut(current: Candidate, drawn: Case, domains: Mapping[str, Domain]) -> Candidate | None:
+    """Return ``drawn`` with the leading part of the current values wherever the shapes allow."""
+    tensors = dict(drawn.tensors)
+    changed = set()
+    for name, new in drawn.tensors.items():
+        old = current.case.tensors.get(name)
+        if old is None or old.dtype != new.dtype or old.ndim != new.ndim:
+            continue
+        if any(have < want for have, want in zip(old.shape, new.shape, strict=True)):
+            continue
+        part = clip(old[tuple(slice(size) for size in new.shape)], domains.get(name, Domain()))
+        if part.tobytes() != new.tobytes():
+            tensors[name] = part
+            changed.add(name)
+    return Candidate(replace(drawn, tensors=tensors), frozenset(changed)) if changed else None

@@ -1,0 +1,78 @@
+"""Makes the inputs plain element by element: as few as possible that are not zero, then plainer ones."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+
+import numpy as np
+import numpy.typing as npt
+
+from gpuemu_lsp.engine.shrink.model import Candidate, Domain, Proposals, Space
+from gpuemu_lsp.engine.shrink.order import plainness
+from gpuemu_lsp.engine.shrink.values import by_size, fit, legal, with_tensors
+
+_FEW = 16
+"""So many elements are simplified one by one."""
+_PATIENCE = 64
+"""Refusals in a row after which removing elements is given up: most of them are needed, then."""
+_PLAIN = (1.0, -1.0, 2.0, 3.0, -2.0, 4.0, 0.5, 8.0, 16.0, 100.0, -100.0, 1024.0, 65536.0)
+
+
+def shrink_elements(start: Candidate, space: Space) -> Proposals:
+    """Propose the case with elements of each input set to zero, and then, where few are left, to plainer values."""
+    current = start
+    for name in by_size(start.case):
+        domain = legal(space, start.case, name)
+        current = yield from _remove(current, name, domain)
+        current = yield from _simplify(current, name, domain)
+
+
+def _remove(current: Candidate, name: str, domain: Domain) -> Generator[Candidate, bool, Candidate]:
+    """Set ever smaller groups of elements to the plainest legal value (delta debugging)."""
+    active = _not_plain(current, name, domain)
+    group, refused = len(active) // 2, 0
+    while group >= 1 and refused < _PATIENCE:
+        start = 0
+        while start < len(active) and refused < _PATIENCE:
+            indices = active[start : start + group]
+            candidate = _set(current, name, indices, 0.0, domain)
+            if (yield candidate):
+                current, refused = candidate, 0
+                active = np.delete(active, slice(start, start + group))
+            else:
+                refused += 1
+                start += group
+        group = min(group // 2, len(active)) if group > 1 else 0
+    return current
+
+
+def _simplify(current: Candidate, name: str, domain: Domain) -> Generator[Candidate, bool, Candidate]:
+    """Give each of the last few elements the plainest value that still fails."""
+    active = _not_plain(current, name, domain)
+    if len(active) > _FEW:
+        return current
+    values = current.case.tensors[name].astype(np.float64).reshape(-1)
+    # Nothing larger than what was there: it could overflow the dtype, or no longer add up exactly.
+    bound = max(1.0, float(np.max(np.abs(values), where=np.isfinite(values), initial=0.0)))
+    allowed = [plain for plain in _PLAIN if abs(plain) <= bound and (plain.is_integer() or not current.case.exact)]
+    for index in active:
+        rounded = [float(np.trunc(values[index]))] if np.isfinite(values[index]) else []
+        for plain in dict.fromkeys((0.0, *allowed, *rounded)):
+            candidate = _set(current, name, np.array([index]), plain, domain)
+            if (yield candidate):
+                current = candidate
+                break
+    return current
+
+
+def _not_plain(current: Candidate, name: str, domain: Domain) -> npt.NDArray[np.intp]:
+    """Return the flat indices of elements that could be plainer."""
+    tensor = current.case.tensors[name]
+    plainest = fit(np.zeros(1), tensor, domain)
+    return np.flatnonzero(plainness(tensor).reshape(-1) > plainness(plainest)[0])
+
+
+def _set(current: Candidate, name: str, indices: npt.NDArray[np.intp], value: float, domain: Domain) -> Candidate:
+    tensor = np.array(current.case.tensors[name])
+    tensor.reshape(-1)[indices] = fit(np.full(1, value), tensor, domain)[0]
+    return with_tensors(current, {name: tensor})

@@ -1,0 +1,55 @@
+"""Which of two failing cases is the better one to show: smaller first, then plainer."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import numpy.typing as npt
+
+from gpuemu_lsp.engine.fuzz.model import Array, Case
+
+_FRACTIONS = (1, 2, 3, 4, 8, 16, 24, 60)
+_NOT_INTEGER = 100.0
+_INFINITE = 1000.0
+_NAN = 1001.0
+
+
+def size_key(case: Case) -> tuple[int, int, tuple[tuple[str, int], ...]]:
+    """Order cases by elements in memory, then the sum of sizes, then the sizes by name."""
+    elements = sum(tensor.size for tensor in case.tensors.values())
+    elements += sum(math.prod(shape) for shape in case.outputs.values())
+    return elements, sum(case.dims.values()), tuple(sorted(case.dims.items()))
+
+
+def value_key(case: Case) -> tuple[int, float]:
+    """Order cases of one size by how many input elements are not zero, then by how plain those are."""
+    ranks = [plainness(tensor) for tensor in case.tensors.values()]
+    return sum(int(np.count_nonzero(rank)) for rank in ranks), math.fsum(float(rank.sum()) for rank in ranks)
+
+
+def plainness(tensor: Array) -> npt.NDArray[np.float64]:
+    """Rank every element: zero is 0 and one is 1, then come integers, fractions, infinities, NaN; negatives later.
+
+    Returns
+    -------
+    ndarray of float64, shape of ``tensor``
+        The lower the plainer.
+    """
+    values = tensor.astype(np.float64)
+    finite = np.isfinite(values)
+    magnitude = np.abs(np.where(finite, values, 0.0))
+    rank = np.log2(1.0 + magnitude)
+    rank += np.where(values < 0, 0.25, 0.0)
+    rank += np.where(magnitude != np.rint(magnitude), _NOT_INTEGER + _fraction_bits(magnitude), 0.0)
+    rank = np.where(np.isinf(values), _INFINITE, rank)
+    return np.where(np.isnan(values), _NAN, rank)
+
+
+def _fraction_bits(magnitude: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """Return about how many binary digits each value needs after the point."""
+    bits = np.full_like(magnitude, _FRACTIONS[-1] + 1)
+    for count in reversed(_FRACTIONS):
+        scaled = np.ldexp(magnitude, count)
+        bits[scaled == np.rint(scaled)] = count
+    return bits

@@ -1,0 +1,153 @@
+"""The search: runs the passes until none of them finds anything better, within a budget."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Callable, Iterator
+
+from gpuemu_lsp.engine.fuzz.model import Case
+from gpuemu_lsp.engine.shrink.dims import shrink_dims
+from gpuemu_lsp.engine.shrink.elements import shrink_elements
+from gpuemu_lsp.engine.shrink.model import Budget, Candidate, Improvement, Minimised, Pass, Space
+from gpuemu_lsp.engine.shrink.order import size_key, value_key
+from gpuemu_lsp.engine.shrink.values import shrink_values
+
+STRATEGIES: dict[str, tuple[Pass, ...]] = {
+    "all": (shrink_dims, shrink_values, shrink_elements),
+    "binary-search-dims": (shrink_dims,),
+    "binary-search-values": (shrink_values, shrink_elements),
+}
+"""Which passes a strategy name selects."""
+
+
+def minimise(
+    case: Case,
+    space: Space,
+    still_fails: Callable[[Case], bool],
+    *,
+    budget: Budget | None = None,
+    strategy: str = "all",
+    cancelled: Callable[[], bool] = lambda: False,
+) -> Minimised:
+    """Return the smallest failing case found; see :func:`improvements` for the parameters."""
+    *_, last = improvements(case, space, still_fails, budget=budget, strategy=strategy, cancelled=cancelled)
+    assert isinstance(last, Minimised)
+    return last
+
+
+def improvements(
+    case: Case,
+    space: Space,
+    still_fails: Callable[[Case], bool],
+    *,
+    budget: Budget | None = None,
+    strategy: str = "all",
+    cancelled: Callable[[], bool] = lambda: False,
+) -> Iterator[Improvement | Minimised]:
+    """Yield ever smaller failing cases, and the result last.
+
+    Parameters
+    ----------
+    case : Case
+        A failing case, as its key rebuilds it.
+    space : Space
+        How to make others like it.
+    still_fails : Callable[[Case], bool]
+        Runs a case and says whether it fails in the same way. It is asked about ``case`` first.
+    budget : Budget or None
+        When to stop.
+    strategy : str
+        A name of :data:`STRATEGIES`.
+    cancelled : Callable[[], bool]
+        Asked before every run.
+
+    Raises
+    ------
+    KeyError
+        If there is no such strategy.
+    """
+    search = _Search(Candidate(case), space, still_fails, budget or Budget(), cancelled)
+    return search.run(STRATEGIES[strategy])
+
+
+class _StopSearch(Exception):  # noqa: N818 - like StopIteration, it is no error
+    """The budget is spent, or the caller cancelled."""
+
+
+class _Search:
+    def __init__(
+        self,
+        start: Candidate,
+        space: Space,
+        still_fails: Callable[[Case], bool],
+        budget: Budget,
+        cancelled: Callable[[], bool],
+    ) -> None:
+        self._best = start
+        self._space = space
+        self._still_fails = still_fails
+        self._budget = budget
+        self._cancelled = cancelled
+        self._started = time.monotonic()
+        self._runs = 0
+        self._passed: set[bytes] = set()
+
+    def run(self, passes: tuple[Pass, ...]) -> Iterator[Improvement | Minimised]:
+        complete = reproduced = False
+        try:
+            reproduced = self._fails(self._best)
+            improved = reproduced
+            while improved:
+                improved = False
+                for make in passes:
+                    for improvement in self._exhaust(make):
+                        improved = True
+                        yield improvement
+            complete = True
+        except _StopSearch:
+            pass
+        yield Minimised(self._best.case, self._best.changed, self._runs, self._seconds(), reproduced, complete)
+
+    def _exhaust(self, make: Pass) -> Iterator[Improvement]:
+        """Run one pass, telling it of each proposal whether it was accepted."""
+        proposals = make(self._best, self._space)
+        candidate = next(proposals, None)
+        while candidate is not None:
+            accepted = self._left_is_better(candidate.case, self._best.case) and self._fails(candidate)
+            if accepted:
+                self._best = candidate
+                yield Improvement(candidate.case, candidate.changed, self._runs, self._seconds())
+            try:
+                candidate = proposals.send(accepted)
+            except StopIteration:
+                return
+
+    @staticmethod
+    def _left_is_better(left: Case, right: Case) -> bool:
+        sizes, others = size_key(left), size_key(right)
+        return sizes < others if sizes != others else value_key(left) < value_key(right)
+
+    def _fails(self, candidate: Candidate) -> bool:
+        identity = _identity(candidate.case)
+        if identity in self._passed:
+            return False
+        if self._runs >= self._budget.max_runs or self._seconds() >= self._budget.max_seconds or self._cancelled():
+            raise _StopSearch
+        self._runs += 1
+        fails = self._still_fails(candidate.case)
+        if not fails:
+            self._passed.add(identity)
+        return fails
+
+    def _seconds(self) -> float:
+        return time.monotonic() - self._started
+
+
+def _identity(case: Case) -> bytes:
+    """Digest of what the kernel gets, so that no input is run twice for the same answer."""
+    digest = hashlib.blake2b(repr(sorted(case.dims.items())).encode(), digest_size=16)
+    for name, tensor in sorted(case.tensors.items()):
+        digest.update(repr((name, tensor.dtype.name, tensor.shape)).encode())
+        digest.update(tensor.tobytes())
+    return digest.digest()
