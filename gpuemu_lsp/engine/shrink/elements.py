@@ -9,13 +9,12 @@ import numpy.typing as npt
 
 from gpuemu_lsp.engine.shrink.model import Candidate, Domain, Proposals, Space
 from gpuemu_lsp.engine.shrink.order import plainness
-from gpuemu_lsp.engine.shrink.values import by_size, fit, legal, with_tensors
+from gpuemu_lsp.engine.shrink.values import PLAIN, by_size, fit, legal, plainest, with_tensors
 
 _FEW = 16
 """So many elements are simplified one by one."""
 _PATIENCE = 64
 """Refusals in a row after which removing elements is given up: most of them are needed, then."""
-_PLAIN = (1.0, -1.0, 2.0, 3.0, -2.0, 4.0, 0.5, 8.0, 16.0, 100.0, -100.0, 1024.0, 65536.0)
 
 
 def shrink_elements(start: Candidate, space: Space) -> Proposals:
@@ -30,12 +29,13 @@ def shrink_elements(start: Candidate, space: Space) -> Proposals:
 def _remove(current: Candidate, name: str, domain: Domain) -> Generator[Candidate, bool, Candidate]:
     """Set ever smaller groups of elements to the plainest legal value (delta debugging)."""
     active = _not_plain(current, name, domain)
+    nothing = float(plainest(current.case.tensors[name], domain)[0])
     group, refused = len(active) // 2, 0
     while group >= 1 and refused < _PATIENCE:
         start = 0
         while start < len(active) and refused < _PATIENCE:
             indices = active[start : start + group]
-            candidate = _set(current, name, indices, 0.0, domain)
+            candidate = _set(current, name, indices, nothing, domain)
             if (yield candidate):
                 current, refused = candidate, 0
                 active = np.delete(active, slice(start, start + group))
@@ -54,10 +54,10 @@ def _simplify(current: Candidate, name: str, domain: Domain) -> Generator[Candid
     values = current.case.tensors[name].astype(np.float64).reshape(-1)
     # Nothing larger than what was there: it could overflow the dtype, or no longer add up exactly.
     bound = max(1.0, float(np.max(np.abs(values), where=np.isfinite(values), initial=0.0)))
-    allowed = [plain for plain in _PLAIN if abs(plain) <= bound and (plain.is_integer() or not current.case.exact)]
+    allowed = [plain for plain in PLAIN if abs(plain) <= bound and (plain.is_integer() or not current.case.exact)]
     for index in active:
         rounded = [float(np.trunc(values[index]))] if np.isfinite(values[index]) else []
-        for plain in dict.fromkeys((0.0, *allowed, *rounded)):
+        for plain in dict.fromkeys((*allowed, *rounded)):
             candidate = _set(current, name, np.array([index]), plain, domain)
             if (yield candidate):
                 current = candidate
@@ -68,8 +68,7 @@ def _simplify(current: Candidate, name: str, domain: Domain) -> Generator[Candid
 def _not_plain(current: Candidate, name: str, domain: Domain) -> npt.NDArray[np.intp]:
     """Return the flat indices of elements that could be plainer."""
     tensor = current.case.tensors[name]
-    plainest = fit(np.zeros(1), tensor, domain)
-    return np.flatnonzero(plainness(tensor).reshape(-1) > plainness(plainest)[0])
+    return np.flatnonzero(plainness(tensor).reshape(-1) > plainness(plainest(tensor, domain))[0])
 
 
 def _set(current: Candidate, name: str, indices: npt.NDArray[np.intp], value: float, domain: Domain) -> Candidate:

@@ -15,17 +15,30 @@ _INFINITE = 1000.0
 _NAN = 1001.0
 
 
-def size_key(case: Case) -> tuple[int, int, tuple[tuple[str, int], ...]]:
+def left_is_better(left: Case, right: Case) -> bool:
+    """Compare by size, then by how many input elements are not zero, then by how plain those are."""
+    for key in (size_key, count_key, rank_key):  # the cheap ones first: inputs may have a million elements
+        ours, theirs = key(left), key(right)
+        if ours != theirs:
+            return bool(ours < theirs)
+    return False
+
+
+def size_key(case: Case) -> tuple[object, ...]:
     """Order cases by elements in memory, then the sum of sizes, then the sizes by name."""
     elements = sum(tensor.size for tensor in case.tensors.values())
     elements += sum(math.prod(shape) for shape in case.outputs.values())
-    return elements, sum(case.dims.values()), tuple(sorted(case.dims.items()))
+    return elements, sum(case.dims.values()), *sorted(case.dims.items())
 
 
-def value_key(case: Case) -> tuple[int, float]:
-    """Order cases of one size by how many input elements are not zero, then by how plain those are."""
-    ranks = [plainness(tensor) for tensor in case.tensors.values()]
-    return sum(int(np.count_nonzero(rank)) for rank in ranks), math.fsum(float(rank.sum()) for rank in ranks)
+def count_key(case: Case) -> tuple[object, ...]:
+    """Order cases by the number of input elements that are not zero."""
+    return (sum(int(np.count_nonzero(tensor)) for tensor in case.tensors.values()),)
+
+
+def rank_key(case: Case) -> tuple[object, ...]:
+    """Order cases by how plain their values are."""
+    return (math.fsum(float(plainness(tensor).sum()) for tensor in case.tensors.values()),)
 
 
 def plainness(tensor: Array) -> npt.NDArray[np.float64]:

@@ -10,7 +10,7 @@ from gpuemu_lsp.engine.fuzz.model import Case
 from gpuemu_lsp.engine.shrink.dims import shrink_dims
 from gpuemu_lsp.engine.shrink.elements import shrink_elements
 from gpuemu_lsp.engine.shrink.model import Budget, Candidate, Improvement, Minimised, Pass, Space
-from gpuemu_lsp.engine.shrink.order import size_key, value_key
+from gpuemu_lsp.engine.shrink.order import left_is_better
 from gpuemu_lsp.engine.shrink.values import shrink_values
 
 STRATEGIES: dict[str, tuple[Pass, ...]] = {
@@ -114,7 +114,7 @@ class _Search:
         proposals = make(self._best, self._space)
         candidate = next(proposals, None)
         while candidate is not None:
-            accepted = self._left_is_better(candidate.case, self._best.case) and self._fails(candidate)
+            accepted = left_is_better(candidate.case, self._best.case) and self._fails(candidate)
             if accepted:
                 self._best = candidate
                 yield Improvement(candidate.case, candidate.changed, self._runs, self._seconds())
@@ -122,11 +122,6 @@ class _Search:
                 candidate = proposals.send(accepted)
             except StopIteration:
                 return
-
-    @staticmethod
-    def _left_is_better(left: Case, right: Case) -> bool:
-        sizes, others = size_key(left), size_key(right)
-        return sizes < others if sizes != others else value_key(left) < value_key(right)
 
     def _fails(self, candidate: Candidate) -> bool:
         identity = _identity(candidate.case)

@@ -6,11 +6,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TypeAlias
 
+import ml_dtypes
 import numpy as np
 import numpy.typing as npt
 
 from gpuemu_lsp.engine.fuzz.model import Array, Case
 from gpuemu_lsp.engine.shrink.model import Candidate, Domain, Proposals, Space
+from gpuemu_lsp.engine.shrink.order import plainness
 
 Floats: TypeAlias = npt.NDArray[np.float64]
 
@@ -18,14 +20,13 @@ Floats: TypeAlias = npt.NDArray[np.float64]
 def shrink_values(start: Candidate, space: Space) -> Proposals:
     """Propose the case with whole inputs rewritten: all of them at once, then one by one."""
     current = start
-    domains = space.domains(start.case)
+    domains = {name: legal(space, start.case, name) for name in start.case.tensors}
     for names in (by_size(start.case), *([name] for name in by_size(start.case))):
         for rewrite in _REWRITES:
             tensors = {name: current.case.tensors[name] for name in names}
-            plain = {
-                name: fit(rewrite(tensor), tensor, domains.get(name, Domain())) for name, tensor in tensors.items()
-            }
-            candidate = with_tensors(current, plain)
+            candidate = with_tensors(
+                current, {name: rewrite(tensor, domains[name]) for name, tensor in tensors.items()}
+            )
             if (yield candidate):
                 current = candidate
                 break
@@ -55,12 +56,22 @@ def by_size(case: Case) -> list[str]:
 
 def fit(values: Floats, like: Array, domain: Domain) -> Array:
     """Return ``values`` in the dtype of ``like``, each moved into the domain. Integer values must be small."""
-    low = -np.inf if domain.low is None else domain.low
-    high = np.inf if domain.high is None else domain.high
-    if like.dtype.kind in "ub":
-        low = max(low, 0.0)
+    lowest, highest = _span(like)
+    low = lowest if domain.low is None else max(lowest, domain.low)
+    high = highest if domain.high is None else min(highest, domain.high)
     fitted: Array = np.clip(values, low, high).astype(like.dtype)
     return fitted
+
+
+def _span(like: Array) -> tuple[float, float]:
+    """Return what the dtype can hold, as far as small values go: a conversion beyond it would wrap or overflow."""
+    if like.dtype.kind == "b":
+        return 0.0, 1.0
+    if like.dtype.kind in "iu":
+        info = np.iinfo(like.dtype)
+        return float(max(info.min, -(1 << 31))), float(min(info.max, 1 << 31))
+    limit = float(ml_dtypes.finfo(like.dtype).max)  # type: ignore[no-untyped-call]
+    return -limit, limit
 
 
 def clip(tensor: Array, domain: Domain) -> Array:
@@ -74,19 +85,28 @@ def clip(tensor: Array, domain: Domain) -> Array:
     return clipped
 
 
+def plainest(like: Array, domain: Domain) -> Array:
+    """Return the plainest legal value, as an array of one element."""
+    options = fit(np.array(PLAIN), like, domain)
+    return options[[int(np.argmin(plainness(options)))]]
+
+
 def _small(tensor: Array) -> Floats:
     """Return the values as float64, with NaN and infinities brought to where the small numbers are."""
     small: Floats = np.nan_to_num(tensor.astype(np.float64), nan=0.0, posinf=_SMALL, neginf=-_SMALL)
     return small
 
 
+PLAIN = (0.0, 1.0, -1.0, 2.0, 3.0, -2.0, 4.0, 0.5, 8.0, 16.0, 100.0, -100.0, 1024.0, 65536.0)
+"""Numbers that people like to see, plainest first."""
+
 _SMALL = 8.0
 
-_REWRITES: tuple[Callable[[Array], Floats], ...] = (
-    lambda tensor: np.zeros(tensor.shape),
-    lambda tensor: np.ones(tensor.shape),
-    lambda tensor: np.sign(_small(tensor)),
-    lambda tensor: np.clip(np.trunc(_small(tensor)), -_SMALL, _SMALL),
-    lambda tensor: np.clip(np.trunc(_small(tensor) * 16) / 16, -_SMALL, _SMALL),
+_REWRITES: tuple[Callable[[Array, Domain], Array], ...] = (
+    lambda tensor, domain: np.broadcast_to(plainest(tensor, domain), tensor.shape).copy(),
+    lambda tensor, domain: fit(np.ones(tensor.shape), tensor, domain),
+    lambda tensor, domain: fit(np.sign(_small(tensor)), tensor, domain),
+    lambda tensor, domain: fit(np.clip(np.trunc(_small(tensor)), -_SMALL, _SMALL), tensor, domain),
+    lambda tensor, domain: fit(np.clip(np.trunc(_small(tensor) * 16) / 16, -_SMALL, _SMALL), tensor, domain),
 )
 """From the plainest to the least plain."""
