@@ -83,7 +83,6 @@ def _check_attribute(
 
 
 def _located(items: tuple[Expression | float, ...], path: Path) -> Iterator[tuple[Path, Expression]]:
-    # A single value may stand without its list; its path then has no index, and the tree falls back to the parent.
     for index, item in enumerate(items):
         if isinstance(item, Expression):
             yield (*path, index), item

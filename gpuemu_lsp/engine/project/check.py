@@ -45,6 +45,9 @@ _OPTION = Text(what="an option")
 def check_table(table: Table, value: Mapping[str, Any], path: Path, context: Context) -> dict[str, Any]:
     """Return the usable entries of a table, converted; absent keys stay absent."""
     result: dict[str, Any] = {}
+    if table.some and not value:
+        known = join(f"`{key.name}`" for key in table.keys)
+        context.reporter.bad_value(path, f"`{path[-1]}` is an empty table; set {known}.")
     for name, item in value.items():
         here = (*path, name)
         key = table.key(name) or _free_key(table, name, here, context)

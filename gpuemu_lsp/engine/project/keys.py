@@ -33,7 +33,8 @@ _TOLERANCE = Key(
                 (
                     Key("atol", Real(minimum=0.0), "Absolute part.", example=1e-6, default=0.0),
                     Key("rtol", Real(minimum=0.0), "Part relative to the reference.", example=1e-5, default=0.0),
-                )
+                ),
+                some=True,
             ),
         )
     ),

@@ -143,6 +143,7 @@ class Table:
     keys: tuple[Key, ...] = ()
     free: Key | None = None
     names: str = "any"  # "any" | "identifier" | "dtype"
+    some: bool = False  # an empty table says nothing and is a mistake
 
     def key(self, name: str) -> Key | None:
         """Return the known key of that name."""
@@ -247,5 +248,5 @@ def join(parts: Iterable[str], word: str = "or") -> str:
 def _describe_sequence(kind: Sequence) -> str:
     if kind.minimum == kind.maximum:
         return f"a list of {kind.minimum} values, each {describe(kind.item)}"
-    count = f" of 1 to {kind.maximum} values" if kind.maximum else ""
-    return f"a list{count}, each {describe(kind.item)}"
+    count = "" if kind.maximum is None else f" of 1 to {kind.maximum}"
+    return f"{describe(kind.item)}, or a list{count}" if kind.single else f"a list{count}, each {describe(kind.item)}"

@@ -27,7 +27,8 @@ CONFIG_VARIABLE = "GPUEMU_CONFIG"
 MAX_BYTES = 1 << 20
 """A larger file is not a configuration that anyone wrote."""
 
-_TOKEN = re.compile(r"\S+")
+_TOKEN = re.compile(r"\S*\w\S*")
+_LINE = re.compile(r"\S(?:.*\S)?")
 
 
 def discover(start: Path) -> Path | None:
@@ -117,10 +118,10 @@ def _syntax(error: tomli.TOMLDecodeError, text: str, path: str) -> Finding:
     column = min(error.colno - 1, len(lines[line]))
     token = _TOKEN.match(lines[line], column)
     if token is None:
-        # The parser stopped at the end of a line or of the file: show the last line that has something.
+        # The parser stopped behind what is wrong: show the line, or the last one that has something.
         while line > 0 and not lines[line].strip():
             line -= 1
-        token = re.search(r"\S(?:.*\S)?", lines[line])
+        token = _LINE.search(lines[line])
     start, end = token.span() if token else (0, 0)
     before, through = (len(lines[line][:index].encode()) for index in (start, end))
     place = Place(path, Range.of(line, before, line, through))

@@ -10,7 +10,7 @@ from gpuemu_lsp.engine.project.tree import Path, TomlTree
 from gpuemu_lsp.engine.project.words import shorten
 from gpuemu_lsp.engine.rules import make
 
-_WORD = re.compile(r"[A-Za-z0-9_]+|\S")
+_WORD = re.compile(r"[A-Za-z0-9_]+|//|\*\*|\S")
 
 
 class Reporter:

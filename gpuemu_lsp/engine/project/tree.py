@@ -65,6 +65,8 @@ class TomlTree:
 
     def inside(self, path: Path, value: str, column: int, length: int) -> Range:
         """Return the place of ``value[column:column + length]`` within a string, where the text has it literally."""
+        if path not in self.values and isinstance(path[-1], int):
+            path = path[:-1]  # a single value that stands without its list
         whole = self.values.get(path)
         if whole is None or whole.start.line != whole.end.line:
             return self.value(path)

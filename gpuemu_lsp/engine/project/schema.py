@@ -1,0 +1,191 @@
+"""The table of keys as a JSON schema (for editors' TOML extensions) and as documentation."""
+
+from __future__ import annotations
+
+from gpuemu_lsp.engine.findings import Json
+from gpuemu_lsp.engine.project.expressions import MAX_VALUE
+from gpuemu_lsp.engine.project.keys import ROOT
+from gpuemu_lsp.engine.project.kinds import (
+    ARCH_PATTERN,
+    DTYPES,
+    Arch,
+    Boolean,
+    Dtype,
+    Either,
+    Formula,
+    Integer,
+    Key,
+    Kind,
+    Options,
+    PathTo,
+    Real,
+    Sequence,
+    Table,
+    Tables,
+    Text,
+    describe,
+)
+from gpuemu_lsp.engine.project.tree import Path
+from gpuemu_lsp.engine.project.words import toml
+
+_NAMES: dict[str, Json] = {
+    "identifier": {"pattern": "^[A-Za-z_][A-Za-z0-9_]*$"},
+    "dtype": {"enum": list(DTYPES)},
+}
+
+
+def json_schema() -> dict[str, Json]:
+    """Return the draft-07 schema of gpuemu.toml.
+
+    It says what a schema can say: relations between keys, names in expressions and files are checked by ``load`` only.
+    """
+    return {
+        "$schema": "http://json-schema.org/draft-07/schema#",
+        "title": "gpuemu.toml",
+        "description": "Which CUDA kernels to check, against what, and how.",
+        **_schema(ROOT),
+    }
+
+
+def document() -> str:
+    """Return the documentation of every key as Markdown."""
+    parts = ["# gpuemu.toml", *_document(ROOT, "")]
+    return "\n\n".join(parts) + "\n"
+
+
+def lookup(path: Path) -> Key | None:
+    """Return the key a path of the file leads to, for hover and completion; None where nothing of ours can stand."""
+    table: Table | None = ROOT
+    key: Key | None = None
+    for part in path:
+        if isinstance(part, int):
+            continue
+        if table is None:
+            return None
+        key = table.key(part) or table.free
+        if key is None:
+            return None
+        table = inner_table(key.kind)
+    return key
+
+
+def known_keys(path: Path) -> tuple[Key, ...]:
+    """Return the keys the table at a path may have, for completion."""
+    key = lookup(path)
+    table = ROOT if key is None and not path else inner_table(key.kind) if key is not None else None
+    return table.keys if table is not None else ()
+
+
+def describe_key(key: Key) -> str:
+    """Return a key's documentation as Markdown, for hover."""
+    lines = [f"**{key.name}**: {describe(key.kind)}", "", key.doc]
+    if key.default is not None:
+        lines += ["", f"Default: `{toml(key.default)}`"]
+    if key.example is not None:
+        lines += ["", "```toml", f"{key.name} = {toml(key.example)}", "```"]
+    return "\n".join(lines)
+
+
+def inner_table(kind: Kind) -> Table | None:
+    """Return the table a value of this kind is, or may be."""
+    match kind:
+        case Table():
+            return kind
+        case Tables(table=table):
+            return table
+        case Either(alternatives=alternatives):
+            return next((found for found in map(inner_table, alternatives) if found is not None), None)
+        case _:
+            return None
+
+
+def _schema(kind: Kind) -> dict[str, Json]:
+    match kind:
+        case Text(choices=choices):
+            return {"type": "string", "enum": list(choices)} if choices else {"type": "string", "minLength": 1}
+        case Integer(minimum=low, maximum=high):
+            return {"type": "integer", "minimum": low, "maximum": MAX_VALUE if high is None else high}
+        case Real(minimum=low):
+            return {"type": "number"} if low is None else {"type": "number", "minimum": low}
+        case Boolean():
+            return {"type": "boolean"}
+        case Dtype():
+            return {"type": "string", "enum": list(DTYPES)}
+        case Arch():
+            return {"type": "string", "pattern": f"^{ARCH_PATTERN}$"}
+        case PathTo():
+            return {"type": "string", "minLength": 1}
+        case Formula(minimum=low):
+            bounds: dict[str, Json] = {} if low is None else {"minimum": low}
+            return {"anyOf": [{"type": "integer", **bounds}, {"type": "string", "minLength": 1}]}
+        case Options():
+            return {"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string", "minLength": 1}}]}
+        case Sequence():
+            return _sequence_schema(kind)
+        case Either(alternatives=alternatives):
+            return {"anyOf": [_schema(alternative) for alternative in alternatives]}
+        case Table():
+            return _table_schema(kind)
+        case Tables(table=table):
+            return {"type": "array", "items": _table_schema(table)}
+
+
+def _sequence_schema(kind: Sequence) -> dict[str, Json]:
+    item = _schema(kind.item)
+    array: dict[str, Json] = {"type": "array", "items": item, "minItems": kind.minimum}
+    if kind.maximum is not None:
+        array["maxItems"] = kind.maximum
+    return {"anyOf": [item, array]} if kind.single else array
+
+
+def _table_schema(table: Table) -> dict[str, Json]:
+    properties: dict[str, Json] = {key.name: _key_schema(key) for key in table.keys}
+    result: dict[str, Json] = {"type": "object", "properties": properties, "additionalProperties": False}
+    if table.some:
+        result["minProperties"] = 1
+    required: list[Json] = [key.name for key in table.keys if key.required]
+    if required:
+        result["required"] = required
+    if table.free is not None:
+        result["additionalProperties"] = _key_schema(table.free)
+        result["propertyNames"] = _NAMES[table.names]
+    return result
+
+
+def _key_schema(key: Key) -> dict[str, Json]:
+    result: dict[str, Json] = {"description": key.doc, **_schema(key.kind)}
+    if key.default is not None:
+        result["default"] = key.default
+    if key.example is not None:
+        result["examples"] = [key.example]
+    return result
+
+
+def _document(table: Table, header: str) -> list[str]:
+    parts: list[str] = []
+    leaves = [key for key in table.keys if not isinstance(key.kind, Table | Tables)]
+    if leaves:
+        rows = "\n".join(_row(key) for key in leaves)
+        parts.append(f"| Key | Value | Default | Meaning |\n|---|---|---|---|\n{rows}")
+        examples = "\n".join(f"{key.name} = {toml(key.example)}" for key in leaves if key.example is not None)
+        if header and not header.endswith(">"):
+            parts.append(f"```toml\n{header}\n{examples}\n```")
+    if table.free is not None:
+        free = table.free
+        parts.append(f"{free.doc}\n\n```toml\n{header}\n{free.name} = {toml(free.example)}\n```")
+        inner = inner_table(free.kind)
+        if inner is not None and inner.keys:
+            parts.append(f"As a table, `{free.name}` has these keys:")
+            parts += _document(inner, "<inline>")
+    for key in table.keys:
+        if isinstance(key.kind, Table | Tables):
+            name = f"{header.strip('[]')}.{key.name}".lstrip(".")
+            title = f"[[{name}]]" if isinstance(key.kind, Tables) else f"[{name}]"
+            parts += [f"## `{title}`", key.doc]
+            parts += _document(key.kind.table if isinstance(key.kind, Tables) else key.kind, title)
+    return parts
+
+
+def _row(key: Key) -> str:
+    default = "required" if key.required else "" if key.default is None else f"`{toml(key.default)}`"
+    return f"| `{key.name}` | {describe(key.kind)} | {default} | {key.doc} |"
