@@ -1,8 +1,8 @@
 """Draw a long stretch of the generator's stream in parallel lanes.
 
-The state (128 bits) steps by a linear map over GF(2), so the state after 2**k steps is a fixed 128x128 bit matrix times the
-state now. Lane ``j`` starts ``j * steps`` ahead and all lanes step together as NumPy vectors; the result is the sequential
-stream, bit for bit, about a hundred times as fast.
+The state (128 bits) steps by a linear map over GF(2), so the state after 2**k steps is a fixed 128x128 bit matrix times
+the state now. Lane ``j`` starts ``j * steps`` ahead and all lanes step together as NumPy vectors; the result is the
+sequential stream, bit for bit, many times as fast.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ def _squared(log_steps: int, x: Words, y: Words) -> tuple[Words, Words]:
 
 
 def _basis() -> tuple[Words, Words]:
-    """The 128 unit vectors as two words each, bit 0 of the first word first."""
+    """Return the 128 unit vectors as two words each, bit 0 of the first word first."""
     bits = np.arange(64, dtype=np.uint64)
     units, zeros = np.left_shift(np.uint64(1), bits), np.zeros(64, dtype=np.uint64)
     return np.concatenate((units, zeros)), np.concatenate((zeros, units))

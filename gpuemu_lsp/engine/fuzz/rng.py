@@ -1,7 +1,8 @@
 """The generator and the derivation of seeds, compatible bit for bit with the original ``gpuemu``.
 
-All arithmetic is modulo 2**64. The step is a variant of xorshift128+ (shifts 23, 17, 26; the ``y`` term enters twice): it is
-linear over GF(2), which :mod:`gpuemu_lsp.engine.fuzz.jump` uses to draw large arrays in parallel lanes. The stream is the same.
+All arithmetic is modulo 2**64. The step is a variant of xorshift128+ (shifts 23, 17, 26; the ``y`` term enters twice):
+it is linear over GF(2), which :mod:`gpuemu_lsp.engine.fuzz.jump` uses to draw large arrays in parallel lanes. The
+stream is the same.
 """
 
 from __future__ import annotations

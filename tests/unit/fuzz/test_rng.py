@@ -61,7 +61,9 @@ def test_floats_normals_and_shuffle():
     assert Rng(42).f32() == 0.8088898658752441
     rng = Rng(42)
     drawn = [*rng.normal(), *rng.normal()]
-    assert drawn == pytest.approx([0.6250130823327449, 0.18314893493936396, 0.89901481314469, -1.746544514601898], rel=1e-15)
+    assert drawn == pytest.approx(
+        [0.6250130823327449, 0.18314893493936396, 0.89901481314469, -1.746544514601898], rel=1e-15
+    )
     items = list(range(10))
     Rng(12345).shuffle(items)
     assert items == [1, 4, 3, 9, 0, 7, 6, 5, 2, 8]

@@ -1,0 +1,175 @@
+"""From sizes to a launch: shapes, strides, grid, block and shared memory, or why they are impossible."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from gpuemu_lsp.engine.fuzz.rng import Rng
+from gpuemu_lsp.engine.plan.model import Plan, TensorArg
+from gpuemu_lsp.engine.project.expressions import Expression, ExpressionError, evaluate
+
+Dim3 = tuple[int, int, int]
+
+MAX_THREADS = 1024
+MAX_BLOCK: Dim3 = (1024, 1024, 64)
+MAX_GRID: Dim3 = (2**31 - 1, 65535, 65535)
+MAX_SHARED = 227 * 1024
+"""Dynamic shared memory a block can opt in to on sm_90 (CUDA Programming Guide, technical specifications)."""
+
+_PITCHES = (1, 3, 8, 16)
+
+
+class ImpossibleError(ValueError):
+    """These sizes can never be launched; the message says what is in the way."""
+
+
+@dataclass(frozen=True, slots=True)
+class Geometry:
+    """Everything about a case but its values.
+
+    ``env`` is what expressions see: dims, ``x.size``, ``x.stride(0)``, ...
+    """
+
+    shapes: Mapping[str, tuple[int, ...]]
+    env: Mapping[str, int]
+    layout: Mapping[str, str]
+    grid: Dim3
+    block: Dim3
+    shared_bytes: int
+
+    @property
+    def elements(self) -> int:
+        """Elements of all tensors together."""
+        return sum(math.prod(shape) for shape in self.shapes.values())
+
+    @property
+    def threads(self) -> int:
+        """Threads of the launch."""
+        return math.prod(self.grid) * math.prod(self.block)
+
+
+def settle(plan: Plan, dims: Mapping[str, int], layouts: Rng | None) -> Geometry:
+    """Evaluate a plan for concrete sizes. ``layouts`` draws strides, offsets and aliases; None keeps everything plain.
+
+    Raises
+    ------
+    ImpossibleError
+        If an expression has no value, a shape is empty or negative, or the launch exceeds what any GPU takes.
+    """
+    env = dict(dims)
+    shapes: dict[str, tuple[int, ...]] = {}
+    layout: dict[str, str] = {}
+    pending = [arg for arg in plan.args if isinstance(arg, TensorArg)]
+    while pending:
+        later = [arg for arg in pending if not _settle_tensor(arg, env, shapes, layout, layouts)]
+        if len(later) == len(pending):
+            raise ImpossibleError(_trouble(later[0], env))
+        pending = later
+    _settle_aliases(plan, shapes, layout, layouts)
+    grid = _extent("grid", plan.grid, env, MAX_GRID)
+    block = _extent("block", plan.block, env, MAX_BLOCK)
+    if math.prod(block) > MAX_THREADS:
+        raise ImpossibleError(f"a block of {_times(block)} = {math.prod(block)} threads exceeds {MAX_THREADS}")
+    shared = _value(plan.shared, env, "shared")
+    if not 0 <= shared <= MAX_SHARED:
+        raise ImpossibleError(f"shared = {shared} bytes is outside 0 to {MAX_SHARED}")
+    return Geometry(shapes, env, layout, grid, block, shared)
+
+
+def strides(layout: Mapping[str, str], param: str, shape: tuple[int, ...]) -> tuple[int, ...]:
+    """Return a tensor's strides in elements, as ``layout`` (a case's ``extra``) says or contiguous."""
+    text = layout.get(f"stride:{param}")
+    if text:
+        return tuple(int(part) for part in text.split(","))
+    return contiguous(shape)
+
+
+def contiguous(shape: tuple[int, ...]) -> tuple[int, ...]:
+    """Return the strides of a row-major tensor without gaps, in elements."""
+    result: list[int] = []
+    step = 1
+    for extent in reversed(shape):
+        result.append(step)
+        step *= extent
+    return tuple(reversed(result))
+
+
+def _settle_tensor(
+    arg: TensorArg,
+    env: dict[str, int],
+    shapes: dict[str, tuple[int, ...]],
+    layout: dict[str, str],
+    layouts: Rng | None,
+) -> bool:
+    """Evaluate one tensor's shape; False where it needs another tensor's first."""
+    try:
+        shape = tuple(evaluate(extent, env) for extent in arg.shape)
+    except ExpressionError:
+        return False
+    if any(extent < 1 for extent in shape):
+        raise ImpossibleError(f"{arg.param} would have the shape [{', '.join(map(str, shape))}]")
+    steps = contiguous(shape)
+    own = layouts.derive(arg.param) if layouts is not None else None
+    if own is not None and arg.strided and own.derive("stride").bool(0.5):
+        steps = _padded(shape, own.derive("pitch").choice(_PITCHES))
+        layout[f"stride:{arg.param}"] = ",".join(map(str, steps))
+    if own is not None and arg.align is not None and 0 < arg.align < 256 and own.derive("align").bool(0.75):
+        layout[f"offset:{arg.param}"] = str(arg.align * own.derive("offset").choice((1, 3)))
+    shapes[arg.param] = shape
+    env[f"{arg.param}.size"] = math.prod(shape)
+    for axis, (extent, step) in enumerate(zip(shape, steps, strict=True)):
+        env[f"{arg.param}.shape({axis})"] = extent
+        env[f"{arg.param}.stride({axis})"] = step
+    return True
+
+
+def _padded(shape: tuple[int, ...], pitch: int) -> tuple[int, ...]:
+    """Rows ``pitch`` elements longer than needed; a vector takes every ``1 + pitch``-th element."""
+    if len(shape) <= 1:
+        return (1 + pitch,) * len(shape)
+    return tuple(step for step in contiguous((*shape[:-1], shape[-1] + pitch)))
+
+
+def _settle_aliases(
+    plan: Plan, shapes: Mapping[str, tuple[int, ...]], layout: dict[str, str], layouts: Rng | None
+) -> None:
+    """Let a tensor share another one's memory in half of the cases, where the toml allows it and they are alike."""
+    by_param = {arg.param: arg for arg in plan.args if isinstance(arg, TensorArg)}
+    for arg in by_param.values():
+        other = by_param.get(arg.may_alias or "")
+        if layouts is None or other is None or other.dtype != arg.dtype or shapes[other.param] != shapes[arg.param]:
+            continue
+        plain = not any(f"{kind}:{name}" in layout for kind in ("stride", "alias") for name in (arg.param, other.param))
+        if plain and layouts.derive(arg.param).derive("alias").bool(0.5):
+            layout[f"alias:{arg.param}"] = other.param
+
+
+def _extent(what: str, expressions: tuple[Expression, ...], env: Mapping[str, int], limits: Dim3) -> Dim3:
+    values = [_value(expression, env, what) for expression in expressions]
+    x, y, z = (*values, 1, 1, 1)[:3]
+    for axis, value, limit in zip("xyz", (x, y, z), limits, strict=True):
+        if not 1 <= value <= limit:
+            raise ImpossibleError(f"{what}.{axis} = {value} is outside 1 to {limit}")
+    return x, y, z
+
+
+def _value(expression: Expression, env: Mapping[str, int], what: str) -> int:
+    try:
+        return evaluate(expression, env)
+    except ExpressionError as error:
+        raise ImpossibleError(f"{what} = {expression}: {error.message}") from error
+
+
+def _trouble(arg: TensorArg, env: Mapping[str, int]) -> str:
+    for extent in arg.shape:
+        try:
+            evaluate(extent, env)
+        except ExpressionError as error:
+            return f"the shape of {arg.param}, {extent}: {error.message}"
+    return f"the shape of {arg.param} has no value"
+
+
+def _times(values: Dim3) -> str:
+    return " x ".join(str(value) for value in values)

@@ -1,0 +1,110 @@
+"""Which cases a check runs: a strategy gives each case a class of sizes and a class of values.
+
+``quick`` is what a save runs. Its first eight cases are the most telling ones, so that a small budget finds nearly
+every bug that shapes and values can show; the ones after them walk through all combinations. The other names are the
+original's.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from gpuemu_lsp.engine.fuzz.sizes import KINDS
+from gpuemu_lsp.engine.fuzz.values import DISTRIBUTIONS, SMALL_INTEGERS
+
+QUICK = "quick"
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """How one case is drawn.
+
+    ``lead`` counts the earlier cases of the same class of sizes: the dim that leads rotates.
+    """
+
+    sizes: str
+    values: str
+    lead: int = 0
+
+    @property
+    def name(self) -> str:
+        """The text a case key holds."""
+        return f"{self.sizes}/{self.values}"
+
+
+_FIRST = (
+    ("small", "uniform"),
+    ("ragged", "uniform"),
+    ("medium", "negative"),
+    ("large", "uniform"),
+    ("below", "mixed-rows"),
+    ("ones", "positive"),
+    ("regular", "large"),
+    ("ragged", "small"),
+)
+"""The first eight; the fifth is drawn from small integers where that is exact."""
+
+_EXACT_SLOT = 4
+
+_SIZES = ("large", "medium", "warp", "ragged", "default", "boundary", "below", "small", "ones", "regular")
+_VALUES = (
+    "uniform",
+    "mixed-rows",
+    "negative",
+    "uniform",
+    "ties",
+    "positive",
+    "small",
+    "sorted",
+    "large",
+    "magnitudes",
+    "one-hot",
+)
+
+_NAMED = {
+    "default": ("default", "uniform"),
+    "boundary": ("boundary", "uniform"),
+    "regular": ("regular", "uniform"),
+    "single_dtype_f32": ("default", "uniform"),
+    "single_dtype_f16": ("default", "uniform"),
+    "nan_injected": ("default", "nan-injected"),
+    "adversarial": ("default", "adversarial"),
+}
+
+STRATEGIES = (QUICK, *_NAMED)
+"""Every strategy by name."""
+
+DTYPE_OF = {"single_dtype_f32": "float32", "single_dtype_f16": "float16"}
+"""Strategies that speak of one dtype only; which dtypes are checked is the caller's business."""
+
+
+def recipe(strategy: str, index: int, linear: bool = False) -> Recipe:
+    """Return how case number ``index`` of a strategy is drawn; a recipe's own name gives that recipe.
+
+    Raises
+    ------
+    ValueError
+        If ``strategy`` is neither a strategy nor ``<class of sizes>/<distribution>``.
+    """
+    if strategy == QUICK:
+        return _quick(index, linear)
+    if strategy in _NAMED:
+        return Recipe(*_NAMED[strategy], lead=index)
+    sizes, _, values = strategy.partition("/")
+    if sizes not in KINDS or values not in DISTRIBUTIONS:
+        raise ValueError(f"'{strategy}' is no strategy; there are {', '.join(STRATEGIES)}")
+    return Recipe(sizes, values, lead=index)
+
+
+def _quick(index: int, linear: bool) -> Recipe:
+    if index < len(_FIRST):
+        sizes, values = _FIRST[index]
+        if linear and index == _EXACT_SLOT:
+            values = SMALL_INTEGERS
+        earlier = sum(kind == sizes for kind, _ in _FIRST[:index])
+        return Recipe(sizes, values, earlier)
+    later = index - len(_FIRST)
+    values = _VALUES[later % len(_VALUES)]
+    if linear and later % 7 == 3:
+        values = SMALL_INTEGERS
+    return Recipe(_SIZES[later % len(_SIZES)], values, 1 + later // len(_SIZES))

@@ -1,0 +1,292 @@
+"""Value distributions: a name, a generator, a dtype, a shape and maybe bounds give an array.
+
+``uniform`` is the original's stream, draw by draw. The others exist because bugs hide from it: a padding lane that
+leaks a zero into a maximum shows only where all values are negative, an epsilon in the wrong place only near zero, a
+softmax without its maximum only where values are large. Floats are drawn in fp64 and rounded to nearest into their
+dtype.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from gpuemu_lsp.engine.fuzz.dtypes import FORMATS, FloatFormat, is_float, numpy_dtype
+from gpuemu_lsp.engine.fuzz.model import Array
+from gpuemu_lsp.engine.fuzz.rng import Rng
+
+Doubles: TypeAlias = npt.NDArray[np.float64]
+Integers: TypeAlias = npt.NDArray[np.int64]
+Shape: TypeAlias = tuple[int, ...]
+Bounds: TypeAlias = tuple[float, float]
+
+NON_FINITE = frozenset({"nan-injected", "adversarial"})
+"""Distributions that hold NaN and Inf (only where no range is set, which keeps them out)."""
+
+SMALL_INTEGERS = "small-integers"
+"""Sums and products of these are exact in any order."""
+
+
+def draw(name: str, rng: Rng, dtype: str, shape: Shape, bounds: Bounds | None = None) -> Array:
+    """Draw an array.
+
+    Parameters
+    ----------
+    name
+        A key of :data:`DISTRIBUTIONS`.
+    dtype
+        Storage dtype name.
+    bounds
+        Half-open for integers, closed for floats; floats stay finite then. Not used for ``bool``.
+
+    Raises
+    ------
+    ValueError
+        If ``bounds`` hold no value.
+    """
+    count = int(np.prod(shape, dtype=np.int64))
+    if dtype == "bool":
+        flat = _bools(name, rng, count)
+    elif is_float(dtype):
+        flat = _bounded_floats(name, rng, dtype, shape, bounds)
+    else:
+        flat = _bounded_integers(name, rng, dtype, count, bounds)
+    return flat.reshape(shape)
+
+
+# ---- floats ----------------------------------------------------------------------------------------------------------
+
+
+def _uniform(rng: Rng, shape: Shape, form: FloatFormat) -> Doubles:
+    return (2 * rng.f64_array(_size(shape)) - 1) * 10
+
+
+def _positive(rng: Rng, shape: Shape, form: FloatFormat) -> Doubles:
+    return (1 - rng.f64_array(_size(shape))) * 10
+
+
+def _negative(rng: Rng, shape: Shape, form: FloatFormat) -> Doubles:
+    # Away from zero: a leaked zero must stand out as the largest value.
+    return -1 - rng.f64_array(_size(shape)) * 9
+
+
+def _small_integers(rng: Rng, shape: Shape, form: FloatFormat) -> Doubles:
+    # Half precision has 2048 exact integers and bfloat16 256: three values leave room for sums.
+    reach = 4 if form.digits >= 24 else 1
+    return (rng.u64_array(_size(shape)) % np.uint64(2 * reach + 1)).astype(np.float64) - reach
+
+
+def _small(rng: Rng, shape: Shape, form: FloatFormat) -> Doubles:
+    return _uniform(rng, shape, form) * 2.0**-12
+
+
+def _large(rng: Rng, shape: Shape, form: FloatFormat) -> Doubles:
+    # Enough to overflow exp() in any format; squares and their sums stay finite in fp32.
+    reach = 1000.0 if form.largest > 1e6 else 100.0
+    return (2 * rng.f64_array(_size(shape)) - 1) * reach
+
+
+def _mixed_rows(rng: Rng, shape: Shape, form: FloatFormat) -> Doubles:
+    """Give rows different kinds (zeros, one spike, tiny, ordinary, large): each shows what an average hides."""
+    columns = shape[-1] if shape else 1
+    rows = max(1, _size(shape) // max(1, columns))
+    values = (2 * rng.f64_array(rows * columns) - 1).reshape(rows, columns)
+    kinds = (np.arange(rows, dtype=np.uint64) + np.uint64(rng.u64() % 5)) % np.uint64(5)
+    spikes = (rng.u64_array(rows) % np.uint64(max(1, columns))).astype(np.intp)
+    scale = np.array([0.0, 0.0, 2.0**-9, 10.0, 30.0])[kinds.astype(np.intp)]
+    values *= scale[:, None]
+    spiky = np.flatnonzero(kinds == 1)
+    if columns:
+        values[spiky, spikes[spiky]] = 5.0
+    return values.reshape(-1)
+
+
+def _constant(rng: Rng, shape: Shape, form: FloatFormat) -> Doubles:
+    return np.full(_size(shape), float(rng.choice((1.0, -2.0, 0.5, 3.0))))
+
+
+def _one_hot(rng: Rng, shape: Shape, form: FloatFormat) -> Doubles:
+    columns = shape[-1] if shape else 1
+    rows = _size(shape) // max(1, columns)
+    values = np.zeros((rows, columns))
+    if values.size:
+        values[np.arange(rows), (rng.u64_array(rows) % np.uint64(columns)).astype(np.intp)] = 1.0
+    return values.reshape(-1)
+
+
+def _sorted(rng: Rng, shape: Shape, form: FloatFormat) -> Doubles:
+    values = np.sort(_uniform(rng, shape, form))
+    return values if rng.bool(0.5) else values[::-1].copy()
+
+
+def _ties(rng: Rng, shape: Shape, form: FloatFormat) -> Doubles:
+    return (rng.u64_array(_size(shape)) % np.uint64(3)).astype(np.float64) - 1.0
+
+
+def _magnitudes(rng: Rng, shape: Shape, form: FloatFormat) -> Doubles:
+    """Signs and powers of two from 2**-10 to 2**10 times a random fraction."""
+    count = _size(shape)
+    exponents = (rng.u64_array(count) % np.uint64(21)).astype(np.float64) - 10
+    return (2 * rng.f64_array(count) - 1) * 2.0**exponents
+
+
+def _denormals(rng: Rng, shape: Shape, form: FloatFormat) -> Doubles:
+    return (2 * rng.f64_array(_size(shape)) - 1) * form.tiny
+
+
+def _nan_injected(rng: Rng, shape: Shape, form: FloatFormat) -> Doubles:
+    """5 % of the elements, and at least one, become NaN, Inf, -Inf or 0."""
+    values = _uniform(rng, shape, form)
+    if values.size == 0:
+        return values
+    hit = rng.f64_array(values.size) < 0.05
+    hit[rng.u64() % values.size] = True
+    specials = np.array([np.nan, np.inf, -np.inf, 0.0])
+    values[hit] = specials[(rng.u64_array(values.size) % np.uint64(4)).astype(np.intp)][hit]
+    return values
+
+
+def _extremes(rng: Rng, shape: Shape, form: FloatFormat, buckets: int) -> Doubles:
+    """Equal shares of: zero, very small, largest / 10, U[-1000, 1000] and, with five buckets, non-finite."""
+    count = _size(shape)
+    bucket = (rng.u64_array(count) % np.uint64(buckets)).astype(np.intp)
+    fraction = 2 * rng.f64_array(count) - 1
+    sign = np.where(fraction < 0, -1.0, 1.0)
+    specials = np.array([np.inf, -np.inf, np.nan])[(rng.u64_array(count) % np.uint64(3)).astype(np.intp)]
+    wide = fraction * min(1e3, form.largest / 10)
+    small = fraction * (form.tiny if form.digits >= 11 else 4 * form.tiny)
+    return np.choose(bucket, [np.zeros(count), small, sign * form.largest / 10, wide, specials][:buckets])
+
+
+def _adversarial(rng: Rng, shape: Shape, form: FloatFormat) -> Doubles:
+    return _extremes(rng, shape, form, 5)
+
+
+def _extreme(rng: Rng, shape: Shape, form: FloatFormat) -> Doubles:
+    return _extremes(rng, shape, form, 4)
+
+
+_FLOATS: dict[str, Callable[[Rng, Shape, FloatFormat], Doubles]] = {
+    "uniform": _uniform,
+    "positive": _positive,
+    "negative": _negative,
+    SMALL_INTEGERS: _small_integers,
+    "small": _small,
+    "large": _large,
+    "mixed-rows": _mixed_rows,
+    "constant": _constant,
+    "one-hot": _one_hot,
+    "sorted": _sorted,
+    "ties": _ties,
+    "magnitudes": _magnitudes,
+    "denormals": _denormals,
+    "nan-injected": _nan_injected,
+    "adversarial": _adversarial,
+    "extreme": _extreme,
+}
+
+DISTRIBUTIONS = tuple(_FLOATS)
+"""Every distribution by name. Integers know each of them too, as what comes closest."""
+
+
+def _bounded_floats(name: str, rng: Rng, dtype: str, shape: Shape, bounds: Bounds | None) -> Array:
+    form = FORMATS[dtype]
+    if bounds is None:
+        return _round(_FLOATS[name](rng, shape, form), dtype)
+    low, high = bounds
+    if not low <= high:
+        raise ValueError(f"the range [{low:g}, {high:g}] is empty")
+    spread = low + rng.f64_array(_size(shape)) * (high - low)
+    if name != "uniform":
+        wanted = _FLOATS[name](rng, shape, form)
+        with np.errstate(invalid="ignore"):
+            spread = np.where((wanted >= low) & (wanted <= high), wanted, spread)
+    stored = _round(np.clip(spread, low, high), dtype)
+    return _pull_inside(stored, low, high)
+
+
+def _pull_inside(stored: Array, low: float, high: float) -> Array:
+    """Step back by one value where rounding into a narrow dtype crossed a bound."""
+    wide = stored.astype(np.float64)
+    for outside, towards in ((wide > high, low), (wide < low, high)):
+        if outside.any():
+            stored[outside] = np.nextafter(stored[outside], np.asarray(towards, dtype=stored.dtype))
+    return stored
+
+
+def _round(values: Doubles, dtype: str) -> Array:
+    with np.errstate(over="ignore", under="ignore"):
+        return values.astype(numpy_dtype(dtype))
+
+
+# ---- integers --------------------------------------------------------------------------------------------------------
+
+
+def _bools(name: str, rng: Rng, count: int) -> Array:
+    if name == "constant":
+        return np.full(count, rng.bool(0.5))
+    return rng.f64_array(count) < 0.5
+
+
+def _bounded_integers(name: str, rng: Rng, dtype: str, count: int, bounds: Bounds | None) -> Array:
+    if bounds is None:
+        return _integers(name, rng, dtype, count)
+    info = np.iinfo(dtype)
+    low, high = max(int(bounds[0]), int(info.min)), min(int(bounds[1]), int(info.max) + 1)
+    if low >= high:
+        raise ValueError(f"the range [{bounds[0]:g}, {bounds[1]:g}) holds no {dtype}")
+    return _within(name, rng, count, low, high).astype(dtype)
+
+
+def _within(name: str, rng: Rng, count: int, low: int, high: int) -> npt.NDArray[Any]:
+    """Integers of [low, high): both ends are always tried, as off-by-one bounds are what ranges are about."""
+    span = high - low
+    offsets = rng.u64_array(count) % np.uint64(span)
+    if name == "constant":
+        offsets[:] = np.uint64(rng.u64() % span)
+    elif name == "sorted":
+        offsets.sort()
+    elif name == "ties":
+        offsets %= np.uint64(min(span, 3))
+    elif count >= 2:
+        offsets[0], offsets[-1] = 0, span - 1
+    if high <= 2**63:
+        return offsets.astype(np.int64) + low if span < 2**63 else (offsets + np.uint64(low % 2**64)).astype(np.int64)
+    return offsets + np.uint64(low)
+
+
+def _integers(name: str, rng: Rng, dtype: str, count: int) -> Array:
+    signed = dtype.startswith("int")
+    info = np.iinfo(dtype)
+    if name in ("adversarial", "extreme", "nan-injected"):
+        ends = np.array([info.min, info.max, 0, 1, info.max // 2], dtype=dtype)
+        return ends[(rng.u64_array(count) % np.uint64(len(ends))).astype(np.intp)]
+    if name in ("uniform", "large") and not signed:
+        return rng.u64_array(count).astype(dtype)
+    low, high = _INTEGER_REACH.get(name, (-100, 100))
+    if not signed:
+        low, high = max(low, 0), max(high, 2)
+    values = _within(name, rng, count, low, high) if name != "uniform" else _original_integers(rng, count)
+    return values.astype(dtype)
+
+
+def _original_integers(rng: Rng, count: int) -> Integers:
+    return (rng.u64_array(count) % np.uint64(200)).astype(np.int64) - 100
+
+
+_INTEGER_REACH = {
+    "positive": (1, 100),
+    "negative": (-100, 0),
+    SMALL_INTEGERS: (-4, 5),
+    "small": (-2, 3),
+    "one-hot": (0, 2),
+    "mixed-rows": (-8, 9),
+    "constant": (1, 8),
+}
+
+
+def _size(shape: Shape) -> int:
+    return int(np.prod(shape, dtype=np.int64))
