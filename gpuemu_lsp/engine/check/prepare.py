@@ -1,0 +1,99 @@
+"""From a request to something that can run: the source read, the plans resolved, artifacts compiled and linted."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from gpuemu_lsp.engine.check.model import CheckRequest
+from gpuemu_lsp.engine.compile import ToolchainError, compile_source
+from gpuemu_lsp.engine.compile.model import Artifact, CompileRequest, ResourceUsage
+from gpuemu_lsp.engine.findings import Finding, Place, Range
+from gpuemu_lsp.engine.lint import lint
+from gpuemu_lsp.engine.plan.model import Plan
+from gpuemu_lsp.engine.plan.resolve import resolve
+from gpuemu_lsp.engine.project.model import KernelSpec
+from gpuemu_lsp.engine.rules import make
+from gpuemu_lsp.engine.source import header_views, read
+from gpuemu_lsp.engine.source.model import SourceFile
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """What is known before anything runs. ``artifact`` is the one to execute: the first architecture's."""
+
+    findings: tuple[Finding, ...]
+    place: Place
+    source: SourceFile | None = None
+    plans: tuple[Plan, ...] = ()
+    artifact: Artifact | None = None
+    resources: Mapping[str, ResourceUsage] = field(default_factory=dict)
+    headers: Mapping[str, str] = field(default_factory=dict)
+    compile_ms: float = 0.0
+
+
+def prepare(request: CheckRequest) -> Prepared:
+    """Read, resolve, compile and lint one kernel. Runs nothing of the user's."""
+    spec = request.spec
+    place = spec.places.get("source") or spec.places.get("") or Place(spec.source, Range.of(0, 0, 0, 1))
+    text = request.text
+    if text is None:
+        try:
+            text = Path(spec.source).read_bytes().decode("utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            message = f"{Path(spec.source).name} cannot be read as UTF-8 text: {error}"
+            return Prepared((make("config/missing-file", message, place, kernel=spec.name),), place)
+    source = read(spec.source, text, spec.include_dirs)
+    result = resolve(spec, source)
+    findings = list(result.findings)
+    if any(finding.rule == "compile/missing-entry" for finding in findings):
+        return Prepared(tuple(findings), place, source)
+    headers = header_views(spec.source, text, spec.include_dirs)
+    artifacts: list[Artifact] = []
+    resources: dict[str, ResourceUsage] = {}
+    milliseconds = 0.0
+    for arch in [request.options.arch] if request.options.arch else spec.arch:
+        try:
+            compiled = compile_source(_request(spec, source, headers, arch, result.entries))
+        except ToolchainError as error:
+            message = f"'{spec.name}' was not compiled: {error}"
+            findings.append(make("engine/not-executed", message, place, kernel=spec.name))
+            break
+        milliseconds += compiled.milliseconds
+        findings += compiled.findings
+        if compiled.artifact is None:
+            break
+        artifacts.append(compiled.artifact)
+        for expression in result.entries:
+            entry = compiled.artifact.entries.get(expression)
+            if entry is not None:
+                findings += lint(compiled.artifact, entry, spec, source)
+                if entry in compiled.artifact.resources:
+                    resources.setdefault(arch, compiled.artifact.resources[entry])
+    return Prepared(
+        findings=tuple(findings),
+        place=place,
+        source=source,
+        plans=result.plans,
+        artifact=artifacts[0] if artifacts else None,
+        resources=resources,
+        headers=headers,
+        compile_ms=milliseconds,
+    )
+
+
+def _request(
+    spec: KernelSpec, source: SourceFile, headers: Mapping[str, str], arch: str, entries: tuple[str, ...]
+) -> CompileRequest:
+    return CompileRequest(
+        path=source.path,
+        text=source.device_view,
+        arch=arch,
+        expressions=entries,
+        options=spec.compile_options,
+        include_dirs=spec.include_dirs,
+        headers=headers,
+        origin=spec.places.get("entry"),
+        options_place=spec.places.get("compile_options"),
+    )
