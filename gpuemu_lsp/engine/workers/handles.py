@@ -92,16 +92,29 @@ class Worker:
     deadline: float | None = None
     retire: bool = False
     killed_at: float | None = None
+    accepted: bool = False
+    """Whether it has begun with its job."""
+    silent: bool = False
+    """Whether its channel has ended: it is about to die, or cannot speak any more."""
     verdict: str | None = None
     """Why we killed it, where that is not the job's own time limit."""
+    spoken: str | None = None
+    """What the job had printed when its time was up; the tail holds its stack since then."""
+
+    @property
+    def idle(self) -> bool:
+        """Whether it can be given a job."""
+        return self.ticket is None and self.killed_at is None and not self.silent
 
     def assign(self, ticket: Ticket, now: float, seconds: float | None) -> None:
         """Hand ``ticket`` to this worker; the bytes leave with :meth:`flush`."""
         job = ticket.job
+        ticket.attempts += 1
         self.ticket = ticket
         self.taint = job.taint if job.taint is not None else self.taint
         self.jobs += 1
-        self.stage = None
+        self.stage = self.spoken = None
+        self.accepted = False
         self.started = now
         self.deadline = None if seconds is None else now + seconds
         self.tail.clear()

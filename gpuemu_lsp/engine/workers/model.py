@@ -79,11 +79,15 @@ class Failed:
 
 @dataclass(frozen=True, slots=True)
 class TimedOut:
-    """The job was killed after ``seconds``; ``stage`` is the last stage it announced."""
+    """The job was killed after ``seconds``; ``stage`` is the last stage it announced.
+
+    ``traceback`` says where its Python code was, innermost first, as far as the process could still tell.
+    """
 
     seconds: float
     stage: str | None = None
     output: str = ""
+    traceback: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -98,10 +98,15 @@ class _Nursery:
         if "fork" in message:
             self._fork(message["fork"], *fds)
         elif "kill" in message:
-            for pid, serial in self._workers.items():
-                if serial == message["kill"]:
-                    os.kill(pid, signal.SIGKILL)  # not yet reaped, so the pid is still its own
+            self._signal(message["kill"], signal.SIGKILL)
+        elif "trace" in message:
+            self._signal(message["trace"], worker.TRACE_SIGNAL)
         return True
+
+    def _signal(self, serial: int, number: int) -> None:
+        for pid, owner in self._workers.items():
+            if owner == serial:
+                os.kill(pid, number)  # not yet reaped, so the pid is still its own
 
     def _fork(self, serial: int, channel: int, output: int) -> None:
         parent = os.getpid()

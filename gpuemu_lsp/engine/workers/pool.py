@@ -7,11 +7,12 @@ import logging
 import queue
 import sys
 import threading
+import traceback
 from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
 from typing import Self
 
-from gpuemu_lsp.engine.workers.model import Cancelled, Ending, Event, Job, Limits, Progress, Ready
+from gpuemu_lsp.engine.workers.model import Cancelled, Done, Ending, Event, Failed, Job, Limits, Progress, Ready
 from gpuemu_lsp.engine.workers.supervisor import Settings, Supervisor
 
 _log = logging.getLogger(__name__)
@@ -24,10 +25,12 @@ class Ticket:
 
     def __init__(self, job: Job, on_event: Callable[[Event], None] | None, pool: Pool) -> None:
         self.job = job
+        self.attempts = 0
         self._on_event = on_event
         self._pool = pool
         self._lock = threading.Lock()
         self._ending: Ending | None = None
+        self._callback_error: Failed | None = None  # a job whose events got lost must not end as done
         self._delivered = threading.Event()
 
     @property
@@ -63,11 +66,15 @@ class Ticket:
 
     def deliver(self, event: Event) -> None:
         """Run the callback. On the delivery thread only."""
+        if isinstance(event, Done) and self._callback_error is not None:
+            event = self._ending = self._callback_error
         try:
             if self._on_event is not None:
                 self._on_event(event)
-        except Exception:  # an edge: a caller's mistake must not cost the other jobs their events
+        except Exception as error:  # an edge: a caller's mistake must not cost the other jobs their events
             _log.exception("the event callback of job %s failed", self.job.function)
+            trace = "".join(traceback.format_exception(error))
+            self._callback_error = Failed(type(error).__name__, f"an event could not be taken in: {error}", trace)
         finally:
             if not isinstance(event, Progress):
                 self._delivered.set()

@@ -34,6 +34,7 @@ from gpuemu_lsp.engine.workers.model import (
     WorkerDied,
 )
 from gpuemu_lsp.engine.workers.worker import EXIT_CHANNEL_LOST
+from gpuemu_lsp.engine.workers.worker import __file__ as _WORKER_FILE  # noqa: N812
 
 if TYPE_CHECKING:
     from gpuemu_lsp.engine.workers.pool import Ticket
@@ -47,6 +48,10 @@ _RETRY_SECONDS = 5.0
 _KILL_SECONDS = 2.0
 """A killed worker that is not gone by then (uninterruptible sleep) gives its place in the pool to another."""
 _CLOSE_SECONDS = 0.3
+_ATTEMPTS = 3
+"""How often a job is handed to a worker that dies before it begins."""
+_TRACE_SECONDS = 0.1
+"""How long a worker whose time is up may take to write where it is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,8 +146,11 @@ class Supervisor:
                     self._inbox.popleft()()
                 self._check_deadlines(time.monotonic())
                 self._assign()
-        finally:
-            self._shut_down()
+        except Exception as error:  # an edge: no caller may wait for ever because of a mistake of ours
+            _log.exception("the worker pool failed")
+            self._shut_down(WorkerDied(f"the worker pool failed: {type(error).__name__}: {error}"))
+        else:
+            self._shut_down(Cancelled())
 
     def _on_wake(self) -> None:
         os.read(self._wake_read, 4096)
@@ -163,12 +171,22 @@ class Supervisor:
                     _log.warning("worker %s does not die; its place is given to another", worker.pid)
                     self._forget(worker)
             elif worker.deadline is not None and now >= worker.deadline:
-                worker.tail.drain()
-                self._end(worker, TimedOut(now - worker.started, worker.stage, worker.tail.text()))
-                self._kill(worker)
+                self._time_out(worker, now)
         if self._nursery_deadline is not None and now >= self._nursery_deadline:
             assert self._nursery is not None
             self._nursery.process.kill()
+
+    def _time_out(self, worker: Worker, now: float) -> None:
+        """End a job whose time is up: first have its process write its stack, then kill it."""
+        worker.tail.drain()
+        if worker.spoken is None and self._nursery is not None:
+            worker.spoken = worker.tail.text()
+            worker.tail.clear()
+            worker.deadline = now + _TRACE_SECONDS
+            self._nursery.tell({"trace": worker.serial})
+            return
+        self._end(worker, _overrun(worker, now))
+        self._kill(worker)
 
     # ---- the nursery -------------------------------------------------------------------------------------------------
 
@@ -232,8 +250,9 @@ class Supervisor:
             if worker.pid is not None:
                 with contextlib.suppress(ProcessLookupError, PermissionError):
                     os.killpg(worker.pid, signal.SIGKILL)
-            reason = "the process that watches over the workers was killed"
-            self._end(worker, WorkerDied(reason, worker.stage, output=worker.tail.text()))
+            if not self._hand_back(worker):
+                reason = "the process that watches over the workers was killed"
+                self._end(worker, WorkerDied(reason, worker.stage, output=worker.tail.text()))
             self._forget(worker)
         if self._nursery_deadline is not None:
             self._nursery_deadline = None
@@ -283,7 +302,7 @@ class Supervisor:
 
     def _worker_for(self, ticket: Ticket) -> Worker | None:
         """Return an idle worker that ran no other user code, or a new one; None when a place must be freed first."""
-        idle = [worker for worker in self._workers.values() if worker.ticket is None and worker.killed_at is None]
+        idle = [worker for worker in self._workers.values() if worker.idle]
         for taint in dict.fromkeys((ticket.job.taint, None)):
             for worker in idle:
                 if worker.taint == taint:
@@ -320,6 +339,8 @@ class Supervisor:
 
     def _flush(self, worker: Worker) -> None:
         worker.flush()
+        if worker.silent:
+            return
         events = selectors.EVENT_READ | (selectors.EVENT_WRITE if worker.outgoing else 0)
         key = self._selector.get_key(worker.channel)
         if key.events != events:
@@ -333,7 +354,8 @@ class Supervisor:
         if self._read(worker):
             # It has died, as the nursery will report, or the job closed the channel: then it dies when it next speaks.
             self._selector.unregister(worker.channel)
-            if worker.verdict is not None:
+            worker.silent = True
+            if worker.verdict is not None or worker.ticket is None:
                 self._ask_to_kill(worker)
 
     def _read(self, worker: Worker) -> bool:
@@ -354,6 +376,11 @@ class Supervisor:
             self._selector.unregister(worker.tail.fd)
 
     def _on_message(self, worker: Worker, message: dict[str, Json]) -> None:
+        if worker.spoken is not None:
+            return  # its time is up; the signal that asked for its stack may have woken it
+        if "accepted" in message:
+            worker.accepted = True
+            return
         if "event" in message:
             event = message["event"]
             worker.stage = stage_of(event) or worker.stage
@@ -404,9 +431,20 @@ class Supervisor:
             while worker.verdict is None and not self._read(worker):
                 pass
         worker.tail.drain()
-        if worker.ticket is not None:
+        if worker.spoken is not None:
+            self._end(worker, _overrun(worker, time.monotonic()))
+        elif worker.ticket is not None and not self._hand_back(worker):
             self._end(worker, _death(worker, os.waitstatus_to_exitcode(status)))
         self._forget(worker)
+
+    def _hand_back(self, worker: Worker) -> bool:
+        """Put a job that its dead worker had not begun back to the front of the queue: it is not to blame."""
+        ticket = worker.ticket
+        if ticket is None or worker.accepted or worker.verdict is not None or ticket.attempts >= _ATTEMPTS:
+            return False
+        worker.ticket = None
+        self._waiting.appendleft(ticket)
+        return True
 
     def _forget(self, worker: Worker) -> None:
         for fileobj in (worker.channel, worker.tail.fd):
@@ -415,22 +453,32 @@ class Supervisor:
         worker.close()
         self._workers.pop(worker.serial, None)
 
-    def _shut_down(self) -> None:
+    def _shut_down(self, ending: Ending) -> None:
+        with self._lock:
+            self._closed = True
         while self._inbox:
             self._inbox.popleft()()
         for worker in list(self._workers.values()):
-            self._end(worker, Cancelled())
+            self._end(worker, ending)
         while self._waiting:
-            self._waiting.popleft().post(Cancelled())
+            self._waiting.popleft().post(ending)
         if self._nursery is not None:
             self._drop_nursery(self._nursery)
         for worker in list(self._workers.values()):
             self._forget(worker)
         self._selector.close()
+        self._started_or_failed.set()
         with self._lock:
             os.close(self._wake_read)
             os.close(self._wake_write)
             self._wake_read = self._wake_write = -1
+
+
+def _overrun(worker: Worker, now: float) -> TimedOut:
+    """Describe a job whose time was up. The stack ends where the worker calls the job."""
+    frames = worker.tail.text().splitlines(keepends=True)
+    end = next((index for index, line in enumerate(frames) if _WORKER_FILE in line), len(frames))
+    return TimedOut(now - worker.started, worker.stage, worker.spoken or "", "".join(frames[:end]))
 
 
 def _death(worker: Worker, code: int) -> WorkerDied:

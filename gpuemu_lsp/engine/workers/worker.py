@@ -29,6 +29,8 @@ from gpuemu_lsp.engine.workers.model import Limits
 
 EXIT_CHANNEL_LOST = 71
 """Exit code of a worker whose job closed the channel."""
+TRACE_SIGNAL = signal.SIGUSR2
+"""Makes a worker write its Python stack to standard error, even from within C code."""
 
 _TRACEBACK_LIMIT = 40
 
@@ -60,6 +62,7 @@ def serve(channel: int, output: int, functions: Mapping[str, str], limits: Limit
     system.limit(resource.RLIMIT_FSIZE, limits.file_bytes)
     system.limit(resource.RLIMIT_CORE, 0)
     faulthandler.enable(2)
+    faulthandler.register(TRACE_SIGNAL, file=2, all_threads=False)
     _Worker(channel, functions).run()
 
 
@@ -87,6 +90,7 @@ class _Worker:
         surroundings = _Surroundings.take()
         for message in self._messages():
             assert isinstance(message, dict)
+            self._send({"accepted": True})
             ending = self._run(str(message["function"]), message["payload"])
             surroundings.flush()
             left_threads = threading.active_count() > 1

@@ -203,6 +203,16 @@ def test_what_was_yielded_before_a_crash_stands(run):
     assert isinstance(ending, WorkerDied) and values == list(range(1000))
 
 
+def test_job_is_not_blamed_for_a_worker_that_died_before_it(run):
+    """Workers that die while idle, or just as a job is handed to them, are replaced without a word."""
+    _, (pid,) = run("import os; yield os.getpid()")
+    for wait in (0.0, 0.0, 0.05):
+        os.kill(pid, 9)
+        time.sleep(wait)
+        ending, (pid,) = run("import os; yield os.getpid()")
+        assert isinstance(ending, Done)
+
+
 def test_garbage_on_the_channel_kills_the_worker_only(run):
     find = (
         "import os, stat\n"
@@ -238,6 +248,14 @@ def test_time_limit_kills_whatever_it_does(run, body):
     assert ending.stage == "script" and 0.3 <= ending.seconds < 5 and ending.output == "before\n"
     assert not wait_gone(*values)
     assert isinstance(run("yield 1")[0], Done)
+
+
+@pytest.mark.parametrize("body", ["def spin():\n    while True: pass\nspin()", SPINS["c"], SPINS["regex"]])
+def test_time_limit_says_where_the_code_was(run, body):
+    ending, _ = run(f"print('before', flush=True)\n{body}", wall_seconds=0.3)
+    assert isinstance(ending, TimedOut) and ending.output == "before\n"
+    assert "script1.py" in ending.traceback and "in job" in ending.traceback
+    assert "worker.py" not in ending.traceback
 
 
 def test_native_llvm_loop_is_killed(run):
@@ -477,11 +495,16 @@ def test_pool_is_safe_to_use_from_many_threads(pool):
         assert (isinstance(ending, Done) and values == [sent]) or ending == Cancelled()
 
 
-def test_callback_that_raises_costs_nobody_anything(pool, caplog):
-    def broken(event):
-        raise RuntimeError("mine")
+def test_job_whose_events_got_lost_does_not_end_as_done(pool, caplog):
+    endings = []
 
-    assert isinstance(pool.submit(Job("echo"), broken).wait(20), Done)
+    def broken(event):
+        if isinstance(event, Progress):
+            raise RuntimeError("mine")
+        endings.append(event)
+
+    ending = pool.submit(Job("echo"), broken).wait(20)
+    assert isinstance(ending, Failed) and ending.kind == "RuntimeError" and endings == [ending]
     assert isinstance(pool.submit(Job("echo")).wait(20), Done)
     assert "callback" in caplog.text
 
@@ -576,6 +599,25 @@ def test_interpreter_that_cannot_start_fails_each_job_once_and_clearly(python):
         endings = [pool.submit(Job("echo")).wait(20) for _ in range(20)]
         assert all(isinstance(ending, WorkerDied) and "cannot be started" in ending.reason for ending in endings)
         assert not set(_descendants()) - before
+
+
+def test_mistake_of_ours_ends_every_job(monkeypatch, caplog):
+    with Pool(FUNCTIONS) as pool:
+        assert pool.wait_ready(20)
+        monkeypatch.setattr(type(pool._supervisor), "_assign", lambda self: 1 / 0)
+        endings = [pool.submit(Job("echo")).wait(20) for _ in range(3)]
+    assert isinstance(endings[0], WorkerDied) and "ZeroDivisionError" in endings[0].reason
+    assert all(isinstance(ending, (WorkerDied, Cancelled)) for ending in endings)
+
+
+def test_nursery_has_one_thread_when_it_forks():
+    """A fork copies one thread; locks that others hold would stay locked for ever."""
+    before = set(_descendants())
+    with Pool(FUNCTIONS, preload=["numpy", "ml_dtypes", "llvmlite.binding", "cupy"]) as pool:
+        ready = pool.wait_ready(60)
+        assert ready is not None and not ready.missing
+        (nursery,) = set(_descendants()) - before
+        assert len(list(Path(f"/proc/{nursery}/task").iterdir())) == 1
 
 
 def test_killed_nursery_fails_its_jobs_and_is_replaced(tmp_path):
