@@ -143,9 +143,9 @@ def _check_all_names(
     path: Path,
     context: Context,
 ) -> None:
-    # A dim or argument whose own value is broken is still a name. Where dims or arguments are left to inference, the
-    # C parameters are names as well, and only the plan knows those.
-    raw_dims, raw_args = raw.get("dims"), raw.get("args")
+    # A dim or argument whose own value is broken is still a name. Where the arguments are left to inference, the C
+    # parameters are names as well, and only the plan knows those.
+    raw_dims, raw_args = raw.get("dims", {}), raw.get("args")
     dims = raw_dims if isinstance(raw_dims, dict) and raw_args is not None else None
     tensors: dict[str, PointerSpec | None] | None = None
     if isinstance(raw_args, dict):

@@ -41,7 +41,7 @@ class TomlTree:
     its brackets. ``headers`` are the tables opened by a header, in order of the text.
     """
 
-    text: bytes
+    lines: list[bytes]
     keys: dict[Path, Range] = field(default_factory=dict)
     values: dict[Path, Range] = field(default_factory=dict)
     headers: list[tuple[Range, Path]] = field(default_factory=list)
@@ -70,7 +70,7 @@ class TomlTree:
         whole = self.values.get(path)
         if whole is None or whole.start.line != whole.end.line:
             return self.value(path)
-        line = self.text.split(b"\n")[whole.start.line]
+        line = self.lines[whole.start.line]
         written = line[whole.start.column : whole.end.column]
         if written[1:-1] != value.encode():  # escapes, or a triple-quoted string on one line
             return whole
@@ -97,7 +97,7 @@ class TomlTree:
 def read_tree(text: str) -> TomlTree:
     """Parse a text that may be anything; what is not TOML has no places."""
     source = text.encode()
-    builder = _Builder(TomlTree(source))
+    builder = _Builder(TomlTree(source.split(b"\n")))
     parser = tree_sitter.Parser(_LANGUAGE)
     builder.document(parser.parse(source).root_node)
     for path in builder.tree.values:

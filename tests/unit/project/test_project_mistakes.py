@@ -141,6 +141,8 @@ KERNEL = [
     (SIZES + ARGS + "x = { in = «['y.size']» }\ny = { out = ['x.size'] }", BAD, "itself"),
     (SIZES + ARGS + "x = { in = «['x.size']» }", BAD, "itself"),
     (SIZES + ARGS + '\n[kernels.launch]\ngrid = [1, "«row»"]', BAD, "`rows`"),
+    (ARGS + "x = { in = ['«n»'] }", BAD, "no dims yet"),
+    (ARGS + "n = 1\n[kernels.launch]\ngrid = '«n»'", BAD, "not a dim"),
     ("[kernels.launch]\ngrid = «[]»", BAD, "1 to 3"),
     ("[kernels.launch]\ngrid = «[1, 1, 1, 1]»", BAD, "1 to 3"),
     ("[kernels.launch]\ngrid = [1, «70000»]", BAD, "65535"),
