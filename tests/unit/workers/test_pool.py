@@ -55,7 +55,12 @@ def alive(pid):
 
 
 def open_fds():
-    return len(list(Path("/proc/self/fd").iterdir()))
+    """Count our open descriptors once their number has settled: other pools may still be tidying up."""
+    counts = [-1]
+    while len(counts) < 11 or len(set(counts[-10:])) > 1:
+        counts.append(len(list(Path("/proc/self/fd").iterdir())))
+        time.sleep(0.01)
+    return counts[-1]
 
 
 def wait_gone(*pids):
@@ -324,8 +329,8 @@ def test_output_of_one_job_is_not_shown_with_the_next(run):
         ("signal.signal(signal.SIGTERM, signal.SIG_IGN)", "str(signal.getsignal(signal.SIGTERM))"),
         ("signal.pthread_sigmask(0, [signal.SIGALRM])", "len(signal.pthread_sigmask(0, []))"),
         (
-            "signal.signal(signal.SIGALRM, lambda *_: os._exit(9)); signal.alarm(1)",
-            "[time.sleep(1.2), signal.alarm(0)]",
+            "signal.signal(signal.SIGALRM, lambda *_: os._exit(9)); signal.setitimer(signal.ITIMER_REAL, 0.2)",
+            "[time.sleep(0.4), signal.getitimer(0)[0]]",
         ),
         ("locale.setlocale(locale.LC_ALL, 'C')", "locale.setlocale(locale.LC_ALL)"),
         ("sys.stdout.close(); sys.stdin.close()", "[sys.stdout.closed, sys.stdin.closed]"),
@@ -461,7 +466,7 @@ def test_two_hundred_submits_and_cancels_leave_nothing(pool, tmp_path):
     assert all(ticket.wait(10) == Cancelled() for ticket in tickets)
     assert isinstance(last.wait(20), Done)
     assert len(_descendants()) <= 1 + 2 + 1  # nursery, two workers, one that is just being reaped
-    assert open_fds() <= fds + 4
+    assert open_fds() <= fds + 4  # two workers at most, where one may have been
 
 
 def test_killed_workers_leave_no_descriptors_and_no_zombies(run):
