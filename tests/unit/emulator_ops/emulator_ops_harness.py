@@ -1,0 +1,159 @@
+"""Compile one PTX instruction over arrays, in several shapes and for several targets, and run it."""
+
+from __future__ import annotations
+
+import ctypes
+import itertools
+import re
+from functools import lru_cache
+
+import llvmlite.binding as llvm
+import numpy as np
+from llvmlite import ir
+
+from gpuemu_lsp.engine.emulator import ops
+from gpuemu_lsp.engine.ptx.model import Immediate, Instruction, Pair, Register, Vector
+
+llvm.initialize_native_target()
+llvm.initialize_native_asmprinter()
+
+SHAPES = (None, 8, 16)
+TARGETS = tuple(dict.fromkeys((ops.host(), ops.Target())))
+_NUMPY = {1: np.uint8, 8: np.uint8, 16: np.uint16, 32: np.uint32, 64: np.uint64}
+
+
+def parse(text: str) -> Instruction:
+    """``add.f32 d, a, b``; ``p|q`` and ``{a, b}`` work, and integer literals."""
+    name, _, rest = text.partition(" ")
+    opcode, *modifiers = name.split(".")
+    return Instruction(opcode, tuple(modifiers), tuple(map(_operand, re.findall(r"\{.*?\}|[^,\s]+", rest))))
+
+
+def _operand(text: str):
+    if text.startswith("{"):
+        return Vector(tuple(Register(part.strip()) for part in text[1:-1].split(",")))
+    if "|" in text:
+        return Pair(*map(Register, text.split("|")))
+    if re.fullmatch(r"-?(0x)?[0-9a-fA-F]+", text) and not text.isalpha() and text[0] in "-0123456789":
+        return Immediate(int(text, 0), "int")
+    return Register(text)
+
+
+def _bits(name: str) -> int:
+    kind = ops.llvm_type(name)
+    return kind.width if isinstance(kind, ir.IntType) else {"half": 16, "float": 32, "double": 64}[str(kind)]
+
+
+def _memory(name: str) -> ir.Type:
+    return ir.IntType(8) if name == "pred" else ops.llvm_type(name)
+
+
+@lru_cache(maxsize=None)
+def _compiled(text: str):
+    instruction = parse(text)
+    signature = ops.operand_types(instruction)
+    names = (*signature.destinations, *signature.sources)
+    module = ir.Module()
+    for target, shape in itertools.product(TARGETS, SHAPES):
+        _build(module, instruction, signature, names, shape, target)
+    parsed = llvm.parse_assembly(str(module))
+    parsed.verify()
+    machine = llvm.Target.from_default_triple().create_target_machine(
+        cpu=llvm.get_host_cpu_name(), features=llvm.get_host_cpu_features().flatten(), opt=2, jit=True
+    )
+    options = llvm.create_pipeline_tuning_options(speed_level=2)
+    options.loop_vectorization = options.slp_vectorization = options.loop_unrolling = False
+    builder = llvm.create_pass_builder(machine, options)
+    builder.getModulePassManager().run(parsed, builder)
+    engine = llvm.create_mcjit_compiler(parsed, machine)
+    engine.finalize_object()
+    kind = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * len(names), ctypes.c_int64)
+    functions = {
+        (target, shape): kind(engine.get_function_address(f"run_{TARGETS.index(target)}_{shape}"))
+        for target, shape in itertools.product(TARGETS, SHAPES)
+    }
+    return engine, signature, functions
+
+
+def _build(module, instruction, signature, names, shape, target):
+    pointers = [_memory(name).as_pointer() for name in names]
+    function = ir.Function(
+        module, ir.FunctionType(ir.VoidType(), [*pointers, ir.IntType(64)]), f"run_{ops_index(target)}_{shape}"
+    )
+    entry, loop, end = (function.append_basic_block(name) for name in ("entry", "loop", "end"))
+    builder = ir.IRBuilder(entry)
+    builder.branch(loop)
+    builder.position_at_end(loop)
+    index = builder.phi(ir.IntType(64))
+    index.add_incoming(ir.Constant(ir.IntType(64), 0), entry)
+    written = len(signature.destinations)
+    immediates = iter(())
+    flat = [
+        element
+        for operand in instruction.operands
+        for element in (operand.elements if isinstance(operand, Vector) else [operand])
+    ]
+    reads = flat[len(flat) - len(signature.sources) :] if not signature.reads_carry else []
+    del immediates
+    sources = []
+    for position, (name, pointer) in enumerate(zip(names[written:], function.args[written:], strict=False)):
+        kind = ops.llvm_type(name, shape)
+        if reads and isinstance(reads[position], Immediate):
+            scalar = ir.Constant(ops.llvm_type(name), reads[position].bits)
+            sources.append(scalar if shape is None else ir.Constant(kind, [scalar] * shape))
+            continue
+        memory = _memory(name) if shape is None else ir.VectorType(_memory(name), shape)
+        place = builder.bitcast(builder.gep(pointer, [index]), memory.as_pointer())
+        value = builder.load(place, align=1)
+        sources.append(builder.trunc(value, kind) if name == "pred" else value)
+    results = ops.emit(builder, instruction, sources, target)
+    for name, pointer, value in zip(signature.destinations, function.args, results, strict=False):
+        assert value.type == ops.llvm_type(name, shape)
+        memory = _memory(name) if shape is None else ir.VectorType(_memory(name), shape)
+        if name == "pred":
+            value = builder.zext(value, memory)
+        builder.store(value, builder.bitcast(builder.gep(pointer, [index]), memory.as_pointer()), align=1)
+    following = builder.add(index, ir.Constant(ir.IntType(64), shape or 1))
+    index.add_incoming(following, builder.block)
+    builder.cbranch(builder.icmp_unsigned("<", following, function.args[-1]), loop, end)
+    ir.IRBuilder(end).ret_void()
+
+
+def ops_index(target) -> int:
+    return TARGETS.index(target)
+
+
+def run(text: str, *sources: np.ndarray) -> list[np.ndarray]:
+    """Run ``text`` on arrays of bit patterns and return the results' bit patterns.
+
+    Every shape and target must agree to the bit. Sources that are literals in the text are left out.
+    """
+    _, signature, functions = _compiled(text)
+    flat = [e for o in parse(text).operands for e in (o.elements if isinstance(o, Vector) else [o])]
+    literal = [isinstance(e, Immediate) for e in flat[len(flat) - len(signature.sources) :]]
+    if signature.reads_carry:
+        literal = [False] * len(signature.sources)
+    size = len(sources[0])
+    padded = -(-size // 16) * 16
+    given = iter(sources)
+    inputs = []
+    for name, skip in zip(signature.sources, literal, strict=True):
+        array = np.zeros(padded, _NUMPY[_bits(name)])
+        if not skip:
+            array[:size] = np.asarray(next(given))
+        inputs.append(array)
+    expected: list[np.ndarray] | None = None
+    for key, function in functions.items():
+        outputs = [np.zeros(padded, _NUMPY[_bits(name)]) for name in signature.destinations]
+        function(*(array.ctypes.data for array in (*outputs, *inputs)), padded)
+        results = [array[:size] for array in outputs]
+        if expected is None:
+            expected = results
+        for one, other in zip(expected, results, strict=True):
+            different = np.flatnonzero(one != other)
+            assert not different.size, (
+                f"{text}: {key} differs at {[hex(int(a[different[0]])) for a in inputs]}: "
+                f"{int(one[different[0]]):#x} against {int(other[different[0]]):#x}"
+            )
+    assert expected is not None
+    return expected
