@@ -98,7 +98,7 @@ def _in_folder(project: Project, folder: Path, findings: list[Finding]) -> list[
     inside = [
         spec for spec in project.kernels if Path(spec.source).is_relative_to(folder) or _holds_config(project, folder)
     ]
-    if inside or project.config is not None and _holds_config(project, folder):
+    if inside or (project.config is not None and _holds_config(project, folder)):
         return [(spec, True) for spec in inside]
     found: list[tuple[KernelSpec, bool]] = []
     for path in _sources(folder):
@@ -130,6 +130,8 @@ def _in_file(project: Project, path: Path, findings: list[Finding]) -> list[tupl
         findings.append(make("engine/not-executed", f"{path.name} cannot be read as text: {error}.", place))
         return mine
     source = read(path.as_posix(), text)
+    if project.broken and _mentions(project, path):
+        return mine  # a broken entry may be about this file: run nothing by inference that was configured otherwise
     taken = {(spec.entry or spec.name).split("<")[0].strip() for spec, _ in mine}
     if mine and any(spec.entry is None for spec, _ in mine) and len(source.kernels) == 1:
         return mine
@@ -143,6 +145,13 @@ def _in_file(project: Project, path: Path, findings: list[Finding]) -> list[tupl
         message = f"{path.name} has no __global__ function, so there is nothing to check."
         findings.append(make("engine/not-executed", message, place))
     return mine + others
+
+
+def _mentions(project: Project, path: Path) -> bool:
+    """Say whether an entry with errors may be about this file: its findings do not tell, the config's text does."""
+    if project.config is None:
+        return False
+    return path.name in Path(project.config).read_text(encoding="utf-8", errors="replace")
 
 
 def _op(project: Project, name: str, place: Place) -> Finding:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from gpuemu_lsp.engine.findings import Finding, Place
 from gpuemu_lsp.engine.plan.model import PlanArg, ScalarArg, TensorArg
 from gpuemu_lsp.engine.plan.types import FLOATS, INTEGERS, element_type
-from gpuemu_lsp.engine.project.expressions import Expression, names, parse
+from gpuemu_lsp.engine.project.expressions import Expression, parse
 from gpuemu_lsp.engine.project.model import DimSpec, KernelSpec, PointerSpec, ScalarSpec
 from gpuemu_lsp.engine.rules import make
 from gpuemu_lsp.engine.source.model import KernelDecl, Param, SourceFile
@@ -165,11 +165,6 @@ def _infer(spec: KernelSpec, decl: KernelDecl, aliases: dict[str, str]) -> Roles
     if not sizes:
         return Roles(problem="no integer parameter says how large the buffers are")
     return Roles(tuple(args), tuple(dims.values()), inferred=True, flat=flat)
-
-
-def unknown_names(expression: Expression, dims: tuple[DimSpec, ...]) -> frozenset[str]:
-    """Names an expression uses that are no dims."""
-    return names(expression) - {dim.name for dim in dims}
 
 
 def _is_integer(param: Param, aliases: dict[str, str]) -> bool:

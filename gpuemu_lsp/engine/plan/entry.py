@@ -6,7 +6,7 @@ import difflib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from gpuemu_lsp.engine.findings import Finding, Place
+from gpuemu_lsp.engine.findings import Finding, Place, Range
 from gpuemu_lsp.engine.plan.types import C_TYPE_OF, element_type
 from gpuemu_lsp.engine.project.model import KernelSpec
 from gpuemu_lsp.engine.rules import make
@@ -68,8 +68,6 @@ def instances(
 
 def start_of(source: SourceFile) -> Place:
     """Return the first character of a file, for findings with no better place."""
-    from gpuemu_lsp.engine.findings import Range
-
     return Place(source.path, Range.of(0, 0, 0, 1))
 
 
@@ -142,7 +140,7 @@ def _from_template(
             expression = f"{decl.qualified_name}<{', '.join(filled)}>"
             found.append(Instance(expression, _dtype_of_types(decl, bindings), bindings))
         return tuple(found), ()
-    filled = _fill(decl, (), {name: "float" for name in type_params})
+    filled = _fill(decl, (), dict.fromkeys(type_params, "float"))
     if filled is not None:
         bindings = _bind(decl, filled)
         expression = f"{decl.qualified_name}<{', '.join(filled)}>"

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from gpuemu_lsp.engine.findings import Finding, Place
+from gpuemu_lsp.engine.findings import Finding, Place, Severity
 from gpuemu_lsp.engine.plan.arguments import Roles, settle
 from gpuemu_lsp.engine.plan.entry import Instance, choose_kernel, instances
 from gpuemu_lsp.engine.plan.launch import Geometry, settle_launch
 from gpuemu_lsp.engine.plan.model import Plan, PlanResult, TensorArg
-from gpuemu_lsp.engine.project.expressions import parse
+from gpuemu_lsp.engine.project.expressions import names, parse
 from gpuemu_lsp.engine.project.model import KernelSpec
 from gpuemu_lsp.engine.rules import make
 from gpuemu_lsp.engine.source.model import KernelDecl, SourceFile
@@ -49,6 +49,9 @@ def _plan(
     geometry = settle_launch(spec, decl, source, instance.bindings, roles)
     if geometry.problem is not None:
         return None, (*roles.findings, _ambiguous(spec, decl, geometry.problem, place))
+    strangers = _unknown(spec, roles, geometry)
+    if strangers:
+        return None, (*roles.findings, *strangers)
     plan = Plan(
         kernel=spec.name,
         entry=instance.expression,
@@ -63,6 +66,19 @@ def _plan(
         notes=_notes(roles, geometry),
     )
     return plan, roles.findings
+
+
+def _unknown(spec: KernelSpec, roles: Roles, geometry: Geometry) -> list[Finding]:
+    """Names in the launch that are no dims: the project room cannot know them where the arguments are inferred."""
+    known = [dim.name for dim in roles.dims]
+    findings = []
+    shared = (geometry.shared,) if geometry.shared is not None else ()
+    for key, expressions in (("grid", geometry.grid), ("block", geometry.block), ("shared", shared)):
+        for name in sorted(set().union(*(names(expression) for expression in expressions)) - set(known)):
+            message = f"'{name}' is no size of '{spec.name}'; there are: {', '.join(known) or 'none'}."
+            place = spec.places.get(f"launch.{key}") or spec.places[""]
+            findings.append(make("config/bad-value", message, place, kernel=spec.name))
+    return findings
 
 
 def _dtype(roles: Roles) -> str:
@@ -87,7 +103,8 @@ def _fixed_type(spec: KernelSpec, plans: list[Plan]) -> list[Finding]:
     return [
         make(
             "config/bad-value",
-            f"'{spec.name}' is not a template: its pointers are {', '.join(sorted(have))}, so it cannot be checked as {dtype}.",
+            f"'{spec.name}' is not a template: its pointers are {', '.join(sorted(have))}, "
+            f"so it cannot be checked as {dtype}.",
             spec.places.get("dtypes") or spec.places[""],
             kernel=spec.name,
         )
@@ -100,15 +117,9 @@ def _ambiguous(spec: KernelSpec, decl: KernelDecl, problem: str, place: Place) -
     registered = spec.reference is not None or spec.args is not None
     if not registered:
         message = f"'{decl.name}' was compiled but not run: {problem}. Register it in gpuemu.toml to have it checked."
-        return make("engine/not-executed", message, place, kernel=spec.name, severity=_hint())
+        return make("engine/not-executed", message, place, kernel=spec.name, severity=Severity.HINT)
     message = f"'{decl.name}' was not run: {problem.rstrip('.')}.\n{template(spec, decl)}"
     return make("config/ambiguous-signature", message, place, kernel=spec.name)
-
-
-def _hint() -> object:
-    from gpuemu_lsp.engine.findings import Severity
-
-    return Severity.HINT
 
 
 def template(spec: KernelSpec, decl: KernelDecl) -> str:

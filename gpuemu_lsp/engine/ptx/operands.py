@@ -1,140 +1,145 @@
-"""Operands of one instruction: registers, immediates, symbols, addresses, vectors."""
+"""Operands of one instruction: registers, constants, symbols, addresses, vectors (PTX ISA section 6)."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from functools import lru_cache
+from typing import TypeAlias
 
-from gpuemu_lsp.engine.ptx.model import Address, Immediate, Negated, Operand, Pair, Register, Symbol, Vector
+from gpuemu_lsp.engine.ptx.errors import SyntaxProblem, shown
+from gpuemu_lsp.engine.ptx.literals import integer, literal
+from gpuemu_lsp.engine.ptx.model import Address, Negated, Operand, Pair, Register, Symbol, Vector
 
-_INTEGER = re.compile(r"[-+]?(?:0[xX][0-9a-fA-F]+|0[bB][01]+|\d+)U?$")
-_FLOAT = re.compile(r"0[fFdD][0-9a-fA-F]+$")
-_DECIMAL = re.compile(r"[-+]?\d+\.\d*(?:[eE][-+]?\d+)?$|[-+]?\d+[eE][-+]?\d+$")
-_OFFSET = re.compile(r"^(.*?)\s*([+-])\s*(-?\s*(?:0[xX][0-9a-fA-F]+|\d+))$", re.S)
-_SPECIAL = re.compile(
-    r"(?:%?(?:tid|ntid|ctaid|nctaid|clusterid|nclusterid|cluster_ctaid|cluster_nctaid)\.[xyz]|WARP_SZ|%[a-z]\w*)$"
-)
+Lookup: TypeAlias = Callable[[str], "Operand | None"]
+"""What a name declared in the function stands for: a register, a vector of registers, a variable; None if undeclared."""
 
-Rename = Callable[[str], str]
-"""Maps a register name of an inner scope to its unique name."""
-
-
-class OperandError(ValueError):
-    """Text that is no operand."""
+_NAME = r"[A-Za-z_$%][\w$]*"
+_IDENTIFIER = re.compile(_NAME, re.ASCII)
+_SPECIAL = re.compile(r"%[a-z]\w*(?:\.[xyzw])?", re.ASCII)
+_COMPONENT = re.compile(rf"({_NAME})\.([xyzwrgba])", re.ASCII)
+_SUM = re.compile(rf"({_NAME})\s*([+-])\s*([-+]?\s*\w+)", re.ASCII)
+_COMMA_IN_BRACKETS = re.compile(r"\[[^\]]*,")
+_OPENING, _CLOSING = "{[(", "}])"
+_DEEPEST = 4
 
 
 def split(text: str) -> list[str]:
-    """Split at commas outside brackets."""
-    if "{" not in text and "[" not in text and "(" not in text:
-        return [part.strip() for part in text.split(",")]
-    parts, depth, start = [], 0, 0
-    for index, sign in enumerate(text):
-        if sign in "{[(":
-            depth += 1
-        elif sign in "}])":
-            depth -= 1
-        elif sign == "," and depth == 0:
-            parts.append(text[start:index].strip())
-            start = index + 1
-    parts.append(text[start:].strip())
-    return parts
-
-
-def operand(text: str, is_register: Callable[[str], bool], rename: Rename) -> Operand:
-    """Read one operand.
-
-    Parameters
-    ----------
-    text
-        Its text, trimmed.
-    is_register
-        Whether a bare name is a declared register of the function.
-    rename
-        Maps a register's name to its unique name.
+    """Split at the commas outside brackets; pieces keep their spaces.
 
     Raises
     ------
-    OperandError
-        If it is none.
+    SyntaxProblem
+        If the brackets do not match.
     """
-    if not text:
-        raise OperandError("an operand is missing")
-    first = text[0]
+    if "{" not in text and "(" not in text and not _COMMA_IN_BRACKETS.search(text):
+        return text.split(",")
+    pieces, stack, start = [], [], 0
+    for index, sign in enumerate(text):
+        if sign in _OPENING:
+            stack.append(_CLOSING[_OPENING.index(sign)])
+        elif sign in _CLOSING:
+            if not stack or stack.pop() != sign:
+                raise SyntaxProblem(f"'{sign}' without its opening bracket in {shown(text)}")
+        elif sign == "," and not stack:
+            pieces.append(text[start:index])
+            start = index + 1
+    if stack:
+        raise SyntaxProblem(f"expected '{stack[-1]}' in {shown(text)}")
+    pieces.append(text[start:])
+    return pieces
+
+
+def operand(text: str, lookup: Lookup, depth: int = 0) -> Operand:
+    """Read one operand.
+
+    Raises
+    ------
+    SyntaxProblem
+        If it is none; the message says what was expected.
+    """
+    text = text.strip()
+    first = text[:1]
+    if first == "%" or first.isalpha() or first in ("_", "$"):
+        return _named(text, lookup)
     if first == "[":
-        return _address(text, is_register, rename)
+        return _address(_inside(text, "]"), lookup, depth)
     if first == "{":
-        if text[-1] != "}":
-            raise OperandError(f"'{text}' is not closed")
-        inner = text[1:-1].strip()
-        return Vector(tuple(operand(part, is_register, rename) for part in split(inner)) if inner else ())
+        return Vector(_elements(_inside(text, "}"), lookup, depth))
     if first == "!":
-        return Negated(Register(rename(text[1:].strip())))
-    if "|" in text:
-        left, _, right = text.partition("|")
-        return Pair(Register(rename(left.strip())), Register(rename(right.strip())))
-    number = immediate(text)
+        return Negated(_register(text[1:], lookup))
+    number = literal(text)
     if number is not None:
         return number
-    return _name(text, is_register, rename)
+    raise SyntaxProblem(f"expected an operand, found {shown(text)}" if text else "an operand is missing")
 
 
-@lru_cache(maxsize=4096)
-def immediate(text: str) -> Immediate | None:
-    """Read a literal (PTX section 4.5), or None."""
-    if _INTEGER.match(text):
-        return Immediate(_integer(text), "int")
-    if _FLOAT.match(text):
-        return Immediate(int(text[2:], 16), "f32" if text[1] in "fF" else "f64")
-    if _DECIMAL.match(text):
-        import struct
-
-        return Immediate(int.from_bytes(struct.pack("<d", float(text)), "little"), "f64")
-    return None
-
-
-def _integer(text: str) -> int:
-    digits = text.rstrip("U")
-    sign = -1 if digits.startswith("-") else 1
-    digits = digits.lstrip("+-")
-    if len(digits) > 1 and digits[0] == "0" and digits[1] in "01234567" and digits.isdigit():
-        return sign * int(digits, 8)
-    return sign * int(digits, 0)
-
-
-def _name(text: str, is_register: Callable[[str], bool], rename: Rename) -> Operand:
-    if is_register(text) or text == "_" or _SPECIAL.match(text):
-        return Register(rename(text))
-    found = _OFFSET.match(text)
-    if found is not None:
-        base = _name(found[1].strip(), is_register, rename)
-        offset = int(found[3].replace(" ", ""), 0) * (-1 if found[2] == "-" else 1)
+def _named(text: str, lookup: Lookup) -> Operand:
+    if "|" in text:
+        first, _, second = text.partition("|")
+        return Pair(_register(first, lookup), _register(second, lookup))
+    if _IDENTIFIER.fullmatch(text):
+        return _name(text, lookup)
+    if match := _SUM.fullmatch(text):
+        base = _name(match[1], lookup)
         if isinstance(base, Symbol):
-            return Symbol(base.name, base.offset + offset)
-        raise OperandError(f"'{text}' adds to a register outside brackets")
-    if re.fullmatch(r"[A-Za-z_$%][\w$.]*", text):
-        return Symbol(rename(text))
-    raise OperandError(f"'{text}' is no operand")
+            return Symbol(base.name, base.offset + _offset(match[2], match[3]))
+        raise SyntaxProblem(f"a sum with a register needs brackets: {shown(text)}")
+    if match := _COMPONENT.fullmatch(text):
+        found = lookup(match[1])
+        index = "xyzw".find(match[2]) if match[2] in "xyzw" else "rgba".find(match[2])
+        if isinstance(found, Vector) and index < len(found.elements):
+            return found.elements[index]
+    if _SPECIAL.fullmatch(text):
+        return Register(text)
+    raise SyntaxProblem(f"expected an operand, found {shown(text)}")
 
 
-def _address(text: str, is_register: Callable[[str], bool], rename: Rename) -> Operand:
-    if text[-1] != "]":
-        raise OperandError(f"'{text}' is not closed")
-    inner = text[1:-1].strip()
+def _name(text: str, lookup: Lookup) -> Operand:
+    found = lookup(text)
+    if found is not None:
+        return found
+    if text[0] == "%" or text == "_":
+        return Register(text)
+    return literal(text) or Symbol(text)
+
+
+def _register(text: str, lookup: Lookup) -> Register:
+    text = text.strip()
+    found = _name(text, lookup) if _IDENTIFIER.fullmatch(text) else None
+    if not isinstance(found, Register):
+        raise SyntaxProblem(f"expected a register, found {shown(text)}")
+    return found
+
+
+def _address(inner: str, lookup: Lookup, depth: int) -> Operand:
     parts = split(inner)
     if len(parts) > 1:  # texture and tensor coordinates: [tex, {x, y}]
-        return Vector(tuple(operand(part, is_register, rename) for part in parts))
-    found = _OFFSET.match(inner)
-    number = immediate(inner)
-    if number is not None:
-        return Address(number)
-    if found is not None and found[1].strip():
-        offset = int(found[3].replace(" ", ""), 0) * (-1 if found[2] == "-" else 1)
-        base = operand(found[1].strip(), is_register, rename)
-    else:
-        offset, base = 0, operand(inner, is_register, rename)
+        return Vector(_elements(inner, lookup, depth))
+    inner = inner.strip()
+    offset = 0
+    match = _SUM.fullmatch(inner)
+    if match:
+        inner, offset = match[1], _offset(match[2], match[3])
+    base = operand(inner, lookup, depth + 1)
     if isinstance(base, Symbol):
         return Address(Symbol(base.name), base.offset + offset)
-    if isinstance(base, (Register, Immediate)):
-        return Address(base, offset)
-    raise OperandError(f"'{text}' is no address")
+    if isinstance(base, Register) or base == literal(inner):
+        return Address(base, offset)  # type: ignore[arg-type]  # a literal is an Immediate
+    raise SyntaxProblem(f"expected an address, found {shown(inner)}")
+
+
+def _elements(inner: str, lookup: Lookup, depth: int) -> tuple[Operand, ...]:
+    if depth >= _DEEPEST:
+        raise SyntaxProblem("brackets are nested too deeply")
+    return tuple(operand(part, lookup, depth + 1) for part in split(inner)) if inner.strip() else ()
+
+
+def _inside(text: str, closing: str) -> str:
+    if text[-1] != closing or len(text) < 2:
+        raise SyntaxProblem(f"expected '{closing}' at the end of {shown(text)}")
+    return text[1:-1]
+
+
+def _offset(sign: str, digits: str) -> int:
+    value = integer(digits)
+    return -value if sign == "-" else value

@@ -40,7 +40,7 @@ class Style:
         return "".join(codes) + text + _RESET if self.colour else text
 
 
-def render_text(run: Run, style: Style = Style()) -> str:  # noqa: B008 - a frozen record
+def render_text(run: Run, style: Style = Style()) -> str:
     """Render the whole run."""
     blocks = [
         render_finding(finding, run.root, style)

@@ -1,0 +1,64 @@
+"""Settle the shapes of a kernel nobody configured, by probing it in the executor; or say what to write down."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from gpuemu_lsp.engine.check.model import CheckRequest
+from gpuemu_lsp.engine.check.prepare import Prepared
+from gpuemu_lsp.engine.execution import Executor, Outcome, Request
+from gpuemu_lsp.engine.findings import Finding, Severity
+from gpuemu_lsp.engine.fuzz import pack_arguments, rebuild
+from gpuemu_lsp.engine.fuzz.model import CaseKey, PlanError
+from gpuemu_lsp.engine.plan.model import Plan, TensorArg
+from gpuemu_lsp.engine.plan.probe import probe
+from gpuemu_lsp.engine.rules import make
+
+_GUARD_BYTES = 1 << 25
+"""So wide that an overrun of any candidate shape lies in its own buffer's guard zone."""
+_PROBE_SECONDS = 2.0
+
+
+def settle_shapes(
+    request: CheckRequest, prepared: Prepared, plan: Plan, executor: Executor
+) -> tuple[Plan | None, tuple[Finding, ...]]:
+    """Return the plan with learned shapes and a hint that shows them, or None and what to add to gpuemu.toml."""
+    assert prepared.artifact is not None
+    artifact = prepared.artifact
+
+    def run(candidate: Plan, dims: Mapping[str, int]) -> Outcome:
+        case = rebuild(candidate, CaseKey(0, "default", dict(dims)))
+        return executor.run(
+            Request(
+                artifact=artifact,
+                entry=artifact.entries[plan.entry],
+                grid=case.grid,
+                block=case.block,
+                shared_bytes=case.shared_bytes,
+                arguments=pack_arguments(candidate, case),
+                max_seconds=_PROBE_SECONDS,
+                guard_bytes=_GUARD_BYTES,
+            )
+        )
+
+    try:
+        probed = probe(plan, run)
+    except PlanError as error:
+        return None, (_unsettled(request, plan, str(error)),)
+    if probed.plan is None:
+        return None, (_unsettled(request, plan, probed.reason),)
+    shapes = [
+        f"{arg.param}: {arg.direction} [{', '.join(map(str, arg.shape))}]"
+        for arg in probed.plan.args
+        if isinstance(arg, TensorArg)
+    ]
+    message = f"Nothing says how '{plan.kernel}' is launched; assumed: {'; '.join([*shapes, *plan.notes])}."
+    hint = make("config/launch-inferred", message, plan.place, kernel=plan.kernel, dtype=plan.dtype)
+    return replace(probed.plan, notes=(*shapes, *plan.notes)), (hint,)
+
+
+def _unsettled(request: CheckRequest, plan: Plan, reason: str) -> Finding:
+    message = f"'{plan.kernel}' was compiled but not run: {reason}. Say its dims, args and launch in gpuemu.toml."
+    severity = Severity.WARNING if request.registered else Severity.HINT
+    return make("engine/not-executed", message, plan.place, kernel=plan.kernel, severity=severity)

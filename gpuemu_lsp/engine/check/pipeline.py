@@ -1,0 +1,132 @@
+"""One kernel from source to verdict, readable top to bottom. Runs in a worker and streams what it finds.
+
+compile -> lint -> for each dtype: stored failures first, then fuzzed cases; each case runs under the checkers and is
+compared with the fp64 reference -> verdict. A kernel that did not run is never clean.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from gpuemu_lsp.engine.check.cases import PlanRun, open_plan
+from gpuemu_lsp.engine.check.executor import choose_executor
+from gpuemu_lsp.engine.check.infer import settle_shapes
+from gpuemu_lsp.engine.check.model import CaseCount, CheckEvent, CheckRequest, KernelReport, Stage
+from gpuemu_lsp.engine.check.prepare import Prepared, prepare
+from gpuemu_lsp.engine.execution import Executor
+from gpuemu_lsp.engine.findings import Finding, Severity
+from gpuemu_lsp.engine.plan.model import Plan
+from gpuemu_lsp.engine.rules import make
+
+
+@dataclass(slots=True)
+class _Tally:
+    """What the verdict is made of."""
+
+    errors: int = 0
+    unjudged: bool = False
+    missing: int = 0
+    executed: int = 0
+    runs: list[PlanRun] = field(default_factory=list)
+
+    def see(self, finding: Finding) -> Finding:
+        if finding.severity is Severity.ERROR:
+            self.errors += 1
+        if finding.rule in _UNJUDGED:
+            self.unjudged = True
+        if finding.rule in _NOT_RUN:
+            self.missing += 1
+        return finding
+
+
+_UNJUDGED = frozenset({"reference/error", "reference/wrong-shape", "reference/not-deterministic"})
+_NOT_RUN = frozenset({"engine/unsupported-instruction", "engine/not-executed", "config/ambiguous-signature"})
+
+
+def check_kernel(request: CheckRequest) -> Iterator[CheckEvent]:
+    """Check one kernel; yields stages and findings as they are known, and last its report."""
+    started = time.perf_counter()
+    name, tally = request.spec.name, _Tally()
+    yield Stage(name, "compile")
+    prepared = prepare(request)
+    yield from map(tally.see, prepared.findings)
+    executor: Executor | None = None
+    if prepared.artifact is not None and prepared.plans and request.options.execute:
+        executor, finding = choose_executor(request, prepared.place)
+        if finding is not None:
+            yield tally.see(finding)
+    if executor is not None:
+        for plan in prepared.plans:
+            yield from _check_plan(request, prepared, plan, executor, tally)
+    elif prepared.artifact is not None and not tally.errors and not tally.missing:
+        yield tally.see(_not_executed(request, prepared))
+    total = (time.perf_counter() - started) * 1e3
+    yield _report(request, prepared, tally, executor, total)
+
+
+def _check_plan(
+    request: CheckRequest, prepared: Prepared, plan: Plan, executor: Executor, tally: _Tally
+) -> Iterator[CheckEvent]:
+    """Run one dtype's cases."""
+    if plan.inferred:
+        yield Stage(plan.kernel, "probe")
+        settled, findings = settle_shapes(request, prepared, plan, executor)
+        yield from map(tally.see, findings)
+        if settled is None:
+            return
+        plan = settled
+    yield Stage(plan.kernel, "reference")
+    run = open_plan(request, prepared, plan, executor)
+    tally.runs.append(run)
+    yield from map(tally.see, run.opening)
+    for case in run.cases():
+        yield Stage(plan.kernel, "reference", run.count.run, request.options.cases)
+        expected = run.expect(case)
+        yield Stage(plan.kernel, "execute", run.count.run, request.options.cases)
+        yield from map(tally.see, run.judge(case, expected))
+        if run.finished:
+            break
+
+
+def _not_executed(request: CheckRequest, prepared: Prepared) -> Finding:
+    why = "nothing may be executed in this workspace" if not request.options.execute else "there is no launch to run"
+    message = f"'{request.spec.name}' was compiled but not run: {why}."
+    return make("engine/not-executed", message, prepared.place, kernel=request.spec.name)
+
+
+def _report(
+    request: CheckRequest, prepared: Prepared, tally: _Tally, executor: Executor | None, total: float
+) -> KernelReport:
+    counts = [run.count for run in tally.runs]
+    cases = CaseCount(sum(count.run for count in counts), sum(count.passed for count in counts))
+    failures = [run.first_failure for run in tally.runs if run.first_failure is not None]
+    worst = [run.worst for run in tally.runs if run.worst is not None]
+    timing = {"compile": prepared.compile_ms, "total": total}
+    for run in tally.runs:
+        for stage, milliseconds in run.timing.items():
+            timing[stage] = timing.get(stage, 0.0) + milliseconds
+    return KernelReport(
+        name=request.spec.name,
+        source=request.spec.source,
+        status=_status(request, prepared, tally, cases),
+        compiled=prepared.artifact is not None,
+        executor="gpu" if executor is not None and executor.name == "gpu" else "emulator",
+        cases=cases,
+        resources=prepared.resources,
+        timing_ms=timing,
+        first_failure=min(failures, default=None),
+        worst=max(worst, default=None),
+        approximate=tuple(sorted({name for run in tally.runs for name in run.approximate})),
+    )
+
+
+def _status(request: CheckRequest, prepared: Prepared, tally: _Tally, cases: CaseCount) -> str:
+    if prepared.artifact is None:
+        return "error"
+    if tally.errors:
+        return "error" if tally.unjudged or not cases.run else "failed"
+    if tally.missing or not cases.run:
+        return "not-executed"
+    return "passed" if request.spec.reference is not None else "unreferenced"

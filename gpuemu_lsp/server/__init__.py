@@ -1,0 +1,1 @@
+"""The LSP edge: the only code that may import pygls or lsprotocol."""
