@@ -606,6 +606,39 @@ def test_interpreter_that_cannot_start_fails_each_job_once_and_clearly(python):
         assert not set(_descendants()) - before
 
 
+COMPILE = """
+from cupy.cuda import nvrtc
+import llvmlite.binding as llvm
+
+def job(number):
+    source = f'extern "C" __global__ void k(float *x) {{ x[threadIdx.x] += {number}; }}'
+    program = nvrtc.createProgram(source, "k.cu", (), ())
+    nvrtc.compileProgram(program, ("-arch=compute_80",))
+    yield ".entry k" in nvrtc.getPTX(program)
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+    text = f"define i32 @f() {{ ret i32 {number} }}"
+    engine = llvm.create_mcjit_compiler(
+        llvm.parse_assembly(text), llvm.Target.from_default_triple().create_target_machine()
+    )
+    import ctypes
+    yield ctypes.CFUNCTYPE(ctypes.c_int)(engine.get_function_address("f"))()
+"""
+
+
+def test_compilers_work_in_forked_workers_side_by_side(tmp_path):
+    path = tmp_path / "compile.py"
+    path.write_text(COMPILE)
+    with Pool(FUNCTIONS, size=2, preload=["numpy", "llvmlite.binding", "cupy"]) as pool:
+        events = [[] for _ in range(6)]
+        tickets = [
+            pool.submit(Job("script", {"path": str(path), "argument": i}, taint=str(i % 3)), events[i].append)
+            for i in range(6)
+        ]
+        assert [type(ticket.wait(60)) for ticket in tickets] == [Done] * 6
+    assert [[event.value for event in seen[:-1]] for seen in events] == [[True, i] for i in range(6)]
+
+
 def test_mistake_of_ours_ends_every_job(monkeypatch, caplog):
     with Pool(FUNCTIONS) as pool:
         assert pool.wait_ready(20)
