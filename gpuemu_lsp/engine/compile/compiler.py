@@ -1,19 +1,46 @@
-"""Compile one request: the page that ties options, NVRTC, the log and the report together."""
+"""Compile one request: the page that ties options, headers, NVRTC, the log and the report together."""
 
 from __future__ import annotations
 
+import threading
 import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 
 from gpuemu_lsp.engine.compile import diagnose, messages, ptxas
+from gpuemu_lsp.engine.compile.cache import DiskCache, default_folder, key_of
+from gpuemu_lsp.engine.compile.includes import Closure, closure
 from gpuemu_lsp.engine.compile.model import Artifact, CompileRequest, CompileResult
+from gpuemu_lsp.engine.compile.options import Options, read
+from gpuemu_lsp.engine.compile.preamble import PRELUDE, Preamble, preamble
 from gpuemu_lsp.engine.compile.program import Product, build
-from gpuemu_lsp.engine.compile.toolchain import cuda_include_dirs, toolchain
-from gpuemu_lsp.engine.findings import Place, Range
+from gpuemu_lsp.engine.compile.scratch import line_directive, scratch
+from gpuemu_lsp.engine.compile.toolchain import architectures, cuda_include_dirs, toolchain
+from gpuemu_lsp.engine.findings import Finding, Place, Range
+from gpuemu_lsp.engine.rules import make
+
+_LOCK = threading.Lock()
+"""The mirror and NVRTC's precompiled prefixes are one process's own: one compilation at a time."""
 
 
-def compile_source(request: CompileRequest) -> CompileResult:
+@dataclass(frozen=True, slots=True)
+class _Job:
+    """A request with everything read that the compiler will need."""
+
+    request: CompileRequest
+    options: Options
+    found: Closure
+    origin: Place
+    folders: tuple[str, ...]
+
+
+def compile_source(request: CompileRequest, cache: DiskCache | None = None) -> CompileResult:
     """Compile a device view with NVRTC, to PTX and cubin in one call.
+
+    Name expressions that fit no kernel are findings of their own; the others still compile. Products are kept in
+    ``cache`` (by default one in the user's cache folder), diagnostics are always made anew.
 
     Raises
     ------
@@ -21,30 +48,137 @@ def compile_source(request: CompileRequest) -> CompileResult:
         If NVRTC or CUDA's headers are absent.
     """
     start = time.perf_counter()
-    product = build(request.text, request.path, _options(request), request.expressions)
-    read = messages.parse(product.log)
-    origin = request.origin or Place(request.path, Range.of(0, 0, 0, 0))
-    sources = diagnose.Sources(
-        request.path, origin, lambda path: request.text if path == request.path else None, lambda path: None
-    )
+    job = _job(request)
+    store = cache if cache is not None else _default_cache()
+    if unusable := _unusable(job):
+        return CompileResult(None, unusable)
+    with _LOCK:
+        product, missing = _build_with_fallbacks(job, store)
+    sources = diagnose.Sources(request.path, job.origin, job.found)
+    found = (*missing, *diagnose.findings(messages.parse(product.log), sources))
     return CompileResult(
         artifact=_artifact(request, product) if product.succeeded else None,
-        findings=diagnose.findings(read, sources),
+        findings=_placed(found, request),
         log=product.log,
         milliseconds=(time.perf_counter() - start) * 1e3,
+        include_closure=tuple(job.found.included_at),
     )
 
 
-def _options(request: CompileRequest) -> tuple[str, ...]:
-    folders = (str(Path(request.path).parent), *request.include_dirs, *cuda_include_dirs())
+@cache
+def _default_cache() -> DiskCache:
+    return DiskCache(default_folder())
+
+
+def _job(request: CompileRequest) -> _Job:
+    base = request.options_place.path if request.options_place is not None else request.path
+    options = read(request.options, str(Path(base).parent))
+    folders = tuple(dict.fromkeys((*request.include_dirs, *options.include_dirs)))
+    text = " " * 3 + request.text[1:] if request.text.startswith("\ufeff") else request.text
+    request = replace(request, text=text)
+    origin = request.origin or Place(request.path, Range.of(0, 0, 0, 0))
+    own = tuple(folder for folder in folders if not _is_system(folder))
+    return _Job(request, options, closure(request.path, text, own, request.headers), origin, own)
+
+
+def _is_system(folder: str) -> bool:
+    """Folders of the host's C library or of another CUDA: their headers would fight with NVRTC's."""
+    return any((Path(folder) / name).is_file() for name in ("features.h", "cuda_runtime_api.h"))
+
+
+def _unusable(job: _Job) -> tuple[Finding, ...]:
+    """Say what makes the request itself impossible."""
+    place = job.request.options_place or job.origin
+    found = [
+        make("config/bad-value", f"the compile option `{option}` would change the kind of output", place)
+        for option in job.options.refused
+    ]
+    number = job.request.arch.removeprefix("sm_").rstrip("af")
+    if not job.request.arch.startswith("sm_") or not number.isdigit() or int(number) not in architectures():
+        known = ", ".join(f"sm_{item}" for item in architectures())
+        message = f"{toolchain()} does not know the architecture `{job.request.arch}`; it knows {known}"
+        found.append(make("config/bad-value", message, job.origin))
+    return tuple(found)
+
+
+def _build_with_fallbacks(job: _Job, store: DiskCache) -> tuple[Product, tuple[Finding, ...]]:
+    """Build; on failure leave out what is not the user's: bad name expressions, a prelude that gets in the way."""
+    product = _build_cached(job, preamble(job.found), job.request.expressions, store)
+    if not product.succeeded and PRELUDE in product.log:
+        for attempt in (preamble(job.found, long_long=True), preamble(job.found, bare=True)):
+            other = _build_cached(job, attempt, job.request.expressions, store)
+            if PRELUDE not in other.log:
+                product = other
+                break
+    read_messages = messages.parse(product.log)
+    bad = diagnose.bad_expressions(read_messages, job.request.expressions)
+    if product.succeeded or not bad:
+        return product, ()
+    good = tuple(item for item in job.request.expressions if item not in bad)
+    missing = tuple(
+        make("compile/missing-entry", f"`{item}` is not a kernel of this file: {why}", job.origin)
+        for item, why in bad.items()
+    )
+    return _build_cached(job, preamble(job.found), good, store), missing
+
+
+def _build_cached(job: _Job, prefix: Preamble, expressions: Sequence[str], store: DiskCache) -> Product:
+    key = key_of(
+        (
+            toolchain(),
+            *cuda_include_dirs(),
+            "\0".join(prefix.headers.values()),
+            prefix.text,
+            job.request.arch,
+            str(job.request.optimize),
+            job.options.standard,
+            "\0".join(job.options.passed),
+            "\0".join(job.folders),
+            "\0".join(expressions),
+            *(part for item in job.found.texts.items() for part in item),
+        )
+    )
+    product = None if job.found.computed else store.load(key)
+    if product is None:
+        product = _build(job, prefix, expressions)
+        # A failure may be mended by a file that appears; a computed include is read behind our back.
+        if product.succeeded and not job.found.computed:
+            store.store(key, product)
+    return product
+
+
+def _build(job: _Job, prefix: Preamble, expressions: Sequence[str]) -> Product:
+    place = scratch()
+    headers = [path for path in job.found.texts if path != job.request.path]
+    for path in headers:
+        place.mirror(path, job.found.texts[path])
+    place.forget_others(headers)
+    options = _options(job)
+    folder = str(Path(job.request.path).parent)
+    name = job.request.path
+    if headers:
+        name = place.mirrored(job.request.path)
+        mirrored = [place.mirrored(item) for item in job.folders if item in job.found.through]
+        behind = [folder, *job.folders] if job.found.computed else []
+        options = (*options, *(f"--include-path={item}" for item in (*mirrored, *behind)))
+    elif job.found.computed:
+        options = (*options, *(f"--include-path={item}" for item in job.folders))
+    if prefix.text.strip():
+        options = (*options, *place.pch_options(prefix.text, options))
+    text = prefix.text + line_directive(job.request.path) + job.request.text
+    return build(text, name, options, expressions, prefix.headers)
+
+
+def _options(job: _Job) -> tuple[str, ...]:
     return (
-        f"--gpu-architecture={request.arch}",
-        "--std=c++17",
+        f"--gpu-architecture={job.request.arch}",
+        f"--std={job.options.standard}",
         "--device-as-default-execution-space",
+        "--device-int128",
         "--ptxas-options=-v",
-        "-lineinfo" if request.optimize else "--device-debug",
-        *request.options,
-        *(f"--include-path={folder}" for folder in folders),
+        "-lineinfo" if job.request.optimize else "--device-debug",
+        *job.options.passed,
+        *(f"--include-path={folder}" for folder in cuda_include_dirs()),
     )
 
 
@@ -58,3 +192,7 @@ def _artifact(request: CompileRequest, product: Product) -> Artifact:
         resources=ptxas.resources(product.log),
         toolchain=toolchain(),
     )
+
+
+def _placed(found: Sequence[Finding], request: CompileRequest) -> tuple[Finding, ...]:
+    return tuple(replace(item, arch=request.arch) for item in found)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from gpuemu_lsp.engine.compile.artefacts import is_artefact
+from gpuemu_lsp.engine.compile.includes import Closure
 from gpuemu_lsp.engine.compile.messages import Message, Note, Spot
 from gpuemu_lsp.engine.findings import Finding, Json, Place, Range, Related
 from gpuemu_lsp.engine.rules import make
@@ -20,25 +22,43 @@ _TOKEN = re.compile(
 )
 _MISSING = re.compile(r'^cannot open source file "(?P<name>[^"]+)"')
 _NAME_MAP = "__nv_name_map"
+_EXPRESSION = "#pragma nv_mangled_name "
+_HEX_BYTES = re.compile(r"0x[0-9a-fA-F]+(?= bytes| max)")
+_ENTRY = re.compile(r"(?:Entry function|entry function|Unresolved extern function) '(?P<name>[^']+)'")
 
 
 @dataclass(frozen=True, slots=True)
 class Sources:
-    """What the findings of one compilation may point at.
-
-    ``text_of`` gives the text of a user's file by absolute path, None for a file that is not the user's (our shims,
-    CUDA's headers). ``included_at`` leads from such a file, or from a user's header, to the place that includes it.
-    """
+    """What the findings of one compilation may point at: the user's texts and how each is reached."""
 
     main: str
     origin: Place
-    text_of: Callable[[str], str | None]
-    included_at: Callable[[str], Place | None]
+    found: Closure
+
+    def text_of(self, path: str) -> str | None:
+        """Return the text of a user's file, None for a file that is not the user's."""
+        return self.found.texts.get(path)
+
+    def entrance(self, path: str) -> Place | None:
+        """Return the user's directive that leads to a file: a user's header, or one of CUDA's as far as can be told."""
+        if path in self.found.included_at:
+            return self.found.included_at[path]
+        best = [(place, len(_common_tail(directive.target, path))) for directive, place in self.found.foreign]
+        exact = [place for place, length in best if length]
+        return exact[0] if exact else best[0][0] if len(best) == 1 else None
 
 
 def findings(messages: Sequence[Message], sources: Sources) -> tuple[Finding, ...]:
-    """Turn messages into findings, one each, without duplicates; messages about name expressions are left out."""
-    made = (_finding(message, sources) for message in messages if not about_expression(message))
+    """Turn messages into findings, one each, without duplicates.
+
+    Messages about name expressions and warnings that are due to our own view of the file are left out.
+    """
+    made = (
+        _finding(message, sources)
+        for message in messages
+        if not about_expression(message)
+        and not is_artefact(message, sources.text_of(message.spot.path) if message.spot is not None else None)
+    )
     return tuple({(item.rule, item.place, item.message): item for item in made}.values())
 
 
@@ -47,13 +67,26 @@ def about_expression(message: Message) -> bool:
     return message.spot is not None and message.spot.path == _NAME_MAP
 
 
+def bad_expressions(messages: Sequence[Message], expressions: Sequence[str]) -> Mapping[str, str]:
+    """Return the requested name expressions that the compiler could not resolve, each with the first reason."""
+    bad: dict[str, str] = {}
+    for message in messages:
+        if about_expression(message) and message.echo.startswith(_EXPRESSION):
+            expression = message.echo.removeprefix(_EXPRESSION).strip()
+            if expression in expressions:
+                bad.setdefault(expression, message.text)
+    return bad
+
+
 def _finding(message: Message, sources: Sources) -> Finding:
-    place, outwards = _user_place(message.spot, sources)
+    place, outwards = _user_place(message, sources)
     related = [*outwards, *(_related(note, sources) for note in message.notes)]
     data: dict[str, Json] = {"tool": message.tool}
     if message.number is not None:
         data["number"] = message.number
-    text = message.text if message.tool == "nvrtc" else f"ptxas: {message.text}"
+    text = message.text
+    if message.tool == "ptxas":
+        text = "ptxas: " + _HEX_BYTES.sub(lambda match: str(int(match[0], 16)), text)
     rule = "compile/warning" if message.kind == "warning" else "compile/error"
     if missing := _MISSING.match(message.text):
         rule = "compile/missing-header"
@@ -62,14 +95,39 @@ def _finding(message: Message, sources: Sources) -> Finding:
     return make(rule, text, place, data=data, related=tuple(item for item in related if item is not None))
 
 
-def _user_place(spot: Spot | None, sources: Sources) -> tuple[Place, list[Related | None]]:
+def _user_place(message: Message, sources: Sources) -> tuple[Place, list[Related | None]]:
     """Return the place for a finding: the spot itself in a user's file, else where the foreign file is included."""
+    spot = message.spot
     if spot is None:
-        return sources.origin, []
-    if sources.text_of(spot.path) is not None:
-        include = sources.included_at(spot.path) if spot.path != sources.main else None
-        return _place(spot, sources), [Related(include, "included here")] if include is not None else []
-    return sources.included_at(spot.path) or sources.origin, []
+        return _kernel_place(message, sources) or sources.origin, []
+    if sources.text_of(spot.path) is None:
+        return sources.entrance(spot.path) or sources.origin, []
+    place = _place(spot, sources)
+    if missing := _MISSING.match(message.text):
+        place = _target_place(place, missing["name"], sources)
+    include = sources.entrance(spot.path) if spot.path != sources.main else None
+    return place, [Related(include, "included here")] if include is not None else []
+
+
+def _kernel_place(message: Message, sources: Sources) -> Place | None:
+    """Return the name token of the function that ptxas names by its mangled name."""
+    match = _ENTRY.search(message.text)
+    if match is None:
+        return None
+    for path, text in sources.found.texts.items():
+        for name in re.finditer(r"\b([A-Za-z_]\w*)\s*\(", text):
+            if match["name"] == name[1] or f"{len(name[1])}{name[1]}" in match["name"]:
+                line = text.count("\n", 0, name.start())
+                column = len(text[text.rfind("\n", 0, name.start()) + 1 : name.start()].encode(errors="replace"))
+                return Place(path, Range.of(line, column, line, column + len(name[1])))
+    return None
+
+
+def _target_place(place: Place, target: str, sources: Sources) -> Place:
+    for directive, where in sources.found.foreign:
+        if directive.target == target and where.path == place.path and where.range.start.line == place.range.start.line:
+            return where
+    return place
 
 
 def _related(note: Note, sources: Sources) -> Related | None:
@@ -80,14 +138,25 @@ def _place(spot: Spot, sources: Sources) -> Place:
     return Place(spot.path, token_range(sources.text_of(spot.path) or "", spot.line - 1, spot.column))
 
 
+def _common_tail(target: str, path: str) -> str:
+    """Return the target when the path ends in it, else the folder that both share (``cub/``), else nothing."""
+    if path.endswith("/" + target):
+        return target
+    folder = target.partition("/")[0]
+    return folder if "/" in target and f"/{folder}/" in path else ""
+
+
 def token_range(text: str, line: int, column: int | None) -> Range:
     """Return the range of the token at a 0-based line and byte column; the whole trimmed line without a column."""
-    lines = text.encode(errors="surrogatepass").split(b"\n")
+    lines = text.encode(errors="replace").split(b"\n")
     if not 0 <= line < len(lines):
         return Range.of(max(line, 0), 0, max(line, 0), 0)
     raw = lines[line].rstrip()
     if column is None:
         return Range.of(line, len(raw) - len(raw.lstrip()), line, len(raw))
     column = min(column, len(raw))
+    # The compiler steps through a character it does not know byte by byte.
+    while 0 < column < len(raw) and raw[column] >= 0x80 and raw[column - 1] >= 0x80:
+        column -= 1
     token = _TOKEN.match(raw, column)
     return Range.of(line, column, line, token.end() if token is not None else min(column + 1, len(raw)))

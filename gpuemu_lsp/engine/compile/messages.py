@@ -41,7 +41,8 @@ class Note:
 class Message:
     """One diagnostic. ``kind`` is ``error`` or ``warning``, ``tool`` ``nvrtc`` or ``ptxas``, ``number`` like ``177-D``.
 
-    ``spot`` is None where the compiler names no place (options, ptxas, the end of the source).
+    ``spot`` is None where the compiler names no place (options, ptxas, the end of the source); ``ptx_line`` is the
+    1-based line of the PTX that ptxas complains about, 0 where it names none.
     """
 
     kind: str
@@ -50,6 +51,9 @@ class Message:
     number: str | None = None
     tool: str = "nvrtc"
     notes: tuple[Note, ...] = field(default=())
+    ptx_line: int = 0
+    echo: str = ""
+    """The source line as the compiler shows it, where it does."""
 
 
 def parse(log: str) -> tuple[Message, ...]:
@@ -61,7 +65,7 @@ def parse(log: str) -> tuple[Message, ...]:
         line = lines[index]
         if ptxas := _PTXAS.match(line):
             kind = "warning" if ptxas["kind"] == "warning" else "error"
-            messages.append(Message(kind, ptxas["text"].strip(), None, tool="ptxas"))
+            messages.append(Message(kind, ptxas["text"].strip(), None, tool="ptxas", ptx_line=int(ptxas["line"] or 0)))
             index += 1
         elif line.startswith("nvrtc: error: "):
             messages.append(Message("error", line.removeprefix("nvrtc: error: ").strip(), None))
@@ -80,7 +84,7 @@ def _read_message(lines: list[str], index: int, head: re.Match[str], messages: l
     while index < len(lines) and lines[index].startswith(" ") and not _PTXAS.match(lines[index]):
         body.append(lines[index])
         index += 1
-    column, extra, notes = _read_body(body, head["path"] or "")
+    column, echo, extra, notes = _read_body(body, head["path"] or "")
     spot = Spot(head["path"], int(head["line"]), column) if head["path"] else None
     text = " ".join((head["text"].strip(), *extra))
     kind = head["kind"] or "error"
@@ -89,13 +93,13 @@ def _read_message(lines: list[str], index: int, head: re.Match[str], messages: l
             messages[-1] = replace(messages[-1], notes=(*messages[-1].notes, Note(spot, text)))
         return index
     messages.append(
-        Message("warning" if kind == "warning" else "error", text, spot, head["number"], notes=tuple(notes))
+        Message("warning" if kind == "warning" else "error", text, spot, head["number"], notes=tuple(notes), echo=echo)
     )
     return index
 
 
-def _read_body(body: list[str], path: str) -> tuple[int | None, list[str], list[Note]]:
-    """Split what follows a head into the caret's column, more text, and the instantiation chain."""
+def _read_body(body: list[str], path: str) -> tuple[int | None, str, list[str], list[Note]]:
+    """Split what follows a head into the caret's column, the line above it, more text, and the instantiation chain."""
     caret = next((at for at, line in enumerate(body) if at > 0 and line.strip() == "^"), None)
     column = len(body[caret].rstrip()) - 3 if caret is not None else None
     before = body[: caret - 1] if caret is not None else body
@@ -105,4 +109,5 @@ def _read_body(body: list[str], path: str) -> tuple[int | None, list[str], list[
         for line in after
         if (match := _INSTANTIATION.match(line)) and match["line"]
     ]
-    return column, [line.strip() for line in before], notes
+    echo = body[caret - 1][2:] if caret is not None else ""
+    return column, echo, [line.strip() for line in before], notes

@@ -1,0 +1,151 @@
+"""Which of the user's headers a text pulls in, and through which line.
+
+NVRTC neither lists the headers it read nor prints include chains, so the directives are read here. Only what stands
+literally in a directive is followed; an ``#include MACRO`` is left to NVRTC.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from gpuemu_lsp.engine.findings import Place, Range
+
+_DIRECTIVE = re.compile(
+    r"^[ \t]*#[ \t]*(?:(?P<conditional>ifndef|ifdef|if)\b|(?P<end>endif)\b|(?P<define>define)[ \t]+(?P<macro>\w+)"
+    r'|include[ \t]*(?:"(?P<quoted>[^"\n]+)"|<(?P<angled>[^>\n]+)>|(?P<computed>\w+)))',
+    re.MULTILINE,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Directive:
+    """One ``#include``. ``range`` spans the target with its quotes; ``unconditional``: outside every ``#if``."""
+
+    target: str
+    quoted: bool
+    range: Range
+    unconditional: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Outline:
+    """The directives of one text that matter here; ``computed`` says that some include names a macro."""
+
+    includes: tuple[Directive, ...]
+    macros: frozenset[str]
+    computed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Closure:
+    """Every user header that a source reaches, in the order of first inclusion.
+
+    ``texts`` is by absolute path, the source itself first. ``included_at`` leads from a header to the directive that
+    reaches it first. ``foreign`` are the directives that lead to no user header: CUDA's, standard and missing ones.
+    """
+
+    texts: Mapping[str, str]
+    included_at: Mapping[str, Place]
+    foreign: tuple[tuple[Directive, Place], ...]
+    macros: frozenset[str]
+    computed: bool = False
+    through: frozenset[str] = field(default=frozenset())
+    """The include folders that some header was found in."""
+
+
+def outline(text: str) -> Outline:
+    """Read the preprocessor directives of ``text``. Columns are UTF-8 bytes."""
+    includes: list[Directive] = []
+    macros: set[str] = set()
+    computed, depth, first = False, 0, True
+    for match in _DIRECTIVE.finditer(text):
+        if match["conditional"]:
+            # An include guard is no condition: `#ifndef` as the very first directive.
+            depth += not (first and match["conditional"] == "ifndef")
+        elif match["end"]:
+            depth = max(depth - 1, 0)
+        elif match["define"]:
+            macros.add(match["macro"])
+        elif match["computed"]:
+            computed = True
+        else:
+            group = "quoted" if match["quoted"] else "angled"
+            span = _range(text, match.start(group) - 1, match.end(group) + 1)
+            includes.append(Directive(match[group].strip(), group == "quoted", span, depth == 0))
+        first = False
+    return Outline(tuple(includes), frozenset(macros), computed)
+
+
+def closure(path: str, text: str, include_dirs: Sequence[str], views: Mapping[str, str]) -> Closure:
+    """Follow the includes of ``text`` through the user's headers.
+
+    ``views`` are texts to take instead of the files on disk, by absolute path. Headers that cannot be read are foreign.
+    """
+    texts = {path: text}
+    included_at: dict[str, Place] = {}
+    foreign: list[tuple[Directive, Place]] = []
+    macros: set[str] = set()
+    through: set[str] = set()
+    computed = False
+    pending = [path]
+    while pending:
+        current = pending.pop(0)
+        found = outline(texts[current])
+        macros |= found.macros
+        computed = computed or found.computed
+        for directive in found.includes:
+            place = Place(current, directive.range)
+            folder, header, content = _resolve(directive, current, include_dirs, views)
+            if header is None or content is None:
+                foreign.append((directive, place))
+                continue
+            if folder is not None:
+                through.add(folder)
+            if header not in texts:
+                texts[header] = content
+                included_at[header] = place
+                pending.append(header)
+    return Closure(texts, included_at, tuple(foreign), frozenset(macros), computed, frozenset(through))
+
+
+def _resolve(
+    directive: Directive, includer: str, include_dirs: Sequence[str], views: Mapping[str, str]
+) -> tuple[str | None, str | None, str | None]:
+    """Return the include folder (None: the includer's own), the header's absolute path and its text."""
+    folders: list[str | None] = [None] if directive.quoted else []
+    for folder in (*folders, *include_dirs):
+        header = _absolute(Path(folder or Path(includer).parent) / directive.target)
+        content = views.get(header)
+        if content is None:
+            content = _read(header)
+        if content is not None:
+            return folder, header, content
+    return None, None, None
+
+
+def _absolute(path: Path) -> str:
+    """Fold ``..`` away without following links: the compiler and the user know the file by this name."""
+    parts: list[str] = []
+    for part in path.parts:
+        if part == ".." and len(parts) > 1:
+            parts.pop()
+        elif part != ".":
+            parts.append(part)
+    return Path(*parts).as_posix()
+
+
+def _read(path: str) -> str | None:
+    try:
+        return Path(path).read_text(encoding="utf-8", errors="replace")
+    except (OSError, ValueError):
+        return None
+
+
+def _range(text: str, start: int, end: int) -> Range:
+    line_start = text.rfind("\n", 0, start) + 1
+    line = text.count("\n", 0, line_start)
+    column = len(text[line_start:start].encode(errors="replace"))
+    return Range.of(line, column, line, column + len(text[start:end].encode(errors="replace")))

@@ -1,0 +1,96 @@
+"""What stands before the user's first line, and the standard headers that NVRTC lacks.
+
+A program is a fixed prefix, a ``#line`` back to the user's file, and the user's text. The prefix holds our prelude and
+the CUDA headers that the text includes anyway: NVRTC keeps it as a precompiled header, which takes cooperative groups
+from half a second to a few milliseconds. Including them early changes nothing but the macros they see; a file that
+configures them by macro is left alone.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from gpuemu_lsp.engine.compile.includes import Closure
+from gpuemu_lsp.engine.compile.toolchain import cuda_include_dirs
+
+PRELUDE = "gpuemu/prelude.h"
+
+_HOISTED = re.compile(
+    r"^(?:cooperative_groups(?:\.h|/.+)|cuda/.+|cub/.+|nv/target|mma\.h|cuda_(?:fp16|bf16|fp8|fp6|fp4)\.h"
+    r"|cuda_pipeline(?:_primitives)?\.h|cuda_awbarrier(?:_primitives)?\.h|cuComplex\.h)$"
+)
+_LONG_LONG = re.compile(r"^(?:cooperative_groups|cuda/|cub/|thrust/|cuda_pipeline|cuda_awbarrier)")
+_CONFIGURES = re.compile(r"^_*(?:CUB|THRUST|CCCL|LIBCUDACXX|CG|CUDA|CUDACC)_")
+_BRIDGES: Mapping[str, tuple[str, str]] = {
+    "tuple": ("cuda/std/tuple", "tuple make_tuple get tie tuple_size tuple_element apply"),
+    "complex": ("cuda/std/complex", "complex real imag norm conj polar arg"),
+}
+_BRIDGED = re.compile(r"\bstd::(" + "|".join(_BRIDGES) + r")\b")
+
+
+@dataclass(frozen=True, slots=True)
+class Preamble:
+    """The lines before the user's text, and the in-memory headers, by the name an ``#include`` writes.
+
+    ``hoisted`` are the CUDA headers among them. ``text`` does not end in the ``#line``.
+    """
+
+    text: str
+    headers: Mapping[str, str]
+    hoisted: tuple[str, ...]
+
+
+_SHIMS = Path(__file__).parent / "shims"
+
+
+@cache
+def prelude() -> str:
+    """Return the text of our prelude."""
+    return (_SHIMS / "prelude.h").read_text(encoding="utf-8")
+
+
+@cache
+def standard_headers() -> frozenset[str]:
+    """Return the standard headers that are empty for NVRTC: for device code the prelude has all they could give."""
+    return frozenset((_SHIMS / "standard_headers.txt").read_text(encoding="utf-8").split())
+
+
+def preamble(found: Closure, *, long_long: bool = False, bare: bool = False) -> Preamble:
+    """Choose the prefix for a source and its headers.
+
+    ``long_long`` makes ``int64_t`` a ``long long`` also where no CUDA header asks for it. ``bare`` leaves the prelude
+    out, for sources that define what it has.
+    """
+    targets = [(directive.target, directive.unconditional) for directive, _ in found.foreign]
+    bridges = sorted({match for text in found.texts.values() for match in _BRIDGED.findall(text)})
+    configures = any(_CONFIGURES.match(macro) for macro in found.macros)
+    hoisted = {target for target, unconditional in targets if unconditional and _HOISTED.match(target)}
+    hoisted = set() if configures else {target for target in hoisted if is_cuda_header(target)}
+    hoisted |= {_BRIDGES[name][0] for name in bridges}
+    wide = long_long or any(_LONG_LONG.match(target) for target in (*hoisted, *(target for target, _ in targets)))
+    lines = [
+        *(["#define GPUEMU_INT64 long long"] if wide else []),
+        *([] if bare else [f"#include <{PRELUDE}>"]),
+        *(f"#include <{target}>" for target in sorted(hoisted)),
+        *(_bridge(name) for name in bridges),
+    ]
+    headers = {PRELUDE: prelude(), **dict.fromkeys(sorted(standard_headers()), "")}
+    return Preamble("\n".join(lines) + "\n#pragma nv_hdrstop\n", headers, tuple(sorted(hoisted)))
+
+
+def is_cuda_header(target: str) -> bool:
+    """Say whether ``#include <target>`` finds one of CUDA's own headers."""
+    return any((Path(folder) / target).is_file() for folder in cuda_include_dirs())
+
+
+def is_ours(path: str) -> bool:
+    """Say whether the compiler's ``path`` is our prelude or one of the empty standard headers."""
+    return path == PRELUDE or path in standard_headers()
+
+
+def _bridge(name: str) -> str:
+    return "namespace std { " + " ".join(f"using cuda::std::{item};" for item in _BRIDGES[name][1].split()) + " }"

@@ -1,0 +1,102 @@
+"""The process's private folder: mirrored headers and NVRTC's precompiled prefixes.
+
+NVRTC reads a quoted header next to the including file before anything else, so device views of the user's headers have
+to lie in a tree of their own; each begins with a ``#line`` that names the real file.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import hashlib
+import os
+import re
+import shutil
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+_PREFIX = "gpuemu-lsp-nvrtc-"
+_OWNER = re.compile(re.escape(_PREFIX) + r"(\d+)-")
+
+
+@dataclass(slots=True)
+class Scratch:
+    """A folder that only this user can enter, removed at exit. ``written`` is what the mirror holds now."""
+
+    root: Path
+    owner: int
+    written: dict[str, str] = field(default_factory=dict)
+    prefixes: set[str] = field(default_factory=set)
+
+    def mirrored(self, path: str) -> str:
+        """Return where ``path`` (absolute) stands in the mirror."""
+        return f"{self.root}/mirror{path}"
+
+    def mirror(self, path: str, text: str) -> None:
+        """Put a header's text where the compiler will find it."""
+        if self.written.get(path) == text:
+            return
+        target = Path(self.mirrored(path))
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_text(line_directive(path) + text, encoding="utf-8", errors="replace", newline="")
+        self.written[path] = text
+
+    def forget_others(self, paths: Sequence[str]) -> None:
+        """Remove mirrored headers that are not among ``paths``: a deleted header must not be found."""
+        for path in set(self.written) - set(paths):
+            Path(self.mirrored(path)).unlink(missing_ok=True)
+            del self.written[path]
+
+    def pch_options(self, prefix: str, options: Sequence[str]) -> tuple[str, ...]:
+        """Return the options that create the precompiled prefix the first time and use it from then on."""
+        key = hashlib.blake2b("\0".join((prefix, *options)).encode(errors="replace"), digest_size=12).hexdigest()
+        verb = "use" if key in self.prefixes else "create"
+        self.prefixes.add(key)
+        return (f"--pch-dir={self.root}/pch", f"--{verb}-pch={key}.pch", "--pch-messages=false")
+
+
+_scratch: Scratch | None = None
+
+
+def scratch() -> Scratch:
+    """Return this process's folder; a forked child gets one of its own."""
+    global _scratch
+    if _scratch is None or _scratch.owner != os.getpid():
+        _sweep()
+        root = Path(tempfile.mkdtemp(prefix=f"{_PREFIX}{os.getpid()}-"))
+        (root / "pch").mkdir(mode=0o700)
+        _scratch = Scratch(root, os.getpid())
+        atexit.register(_remove, root, os.getpid())
+    return _scratch
+
+
+def line_directive(path: str) -> str:
+    """Return the directive after which the compiler believes to be on line 1 of ``path``."""
+    escaped = path.replace("\\", "\\\\").replace('"', '\\"')
+    return f'#line 1 "{escaped}"\n'
+
+
+def _remove(root: Path, owner: int) -> None:
+    if os.getpid() == owner:
+        shutil.rmtree(root, ignore_errors=True)
+
+
+def _sweep() -> None:
+    """Remove the folders of our own processes that were killed."""
+    for folder in Path(tempfile.gettempdir()).glob(_PREFIX + "*"):
+        match = _OWNER.match(folder.name)
+        with contextlib.suppress(OSError):
+            if match and folder.stat().st_uid == os.getuid() and not _alive(int(match[1])):
+                shutil.rmtree(folder, ignore_errors=True)
+
+
+def _alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
