@@ -18,8 +18,9 @@ DEFAULT_CASES = 8
 class CheckOptions:
     """How much to run. What is correct never depends on them; only gpuemu.toml says that.
 
-    ``cases`` is per dtype. ``arch`` overrides the configured architectures. ``execute`` False stops after lint (an untrusted
-    workspace). ``seed_given`` says the user chose the seed, so that ``[validation].seed`` does not. ``store_root`` is the folder whose ``.gpuemu/`` keeps failures, None to keep none.
+    ``cases`` is per dtype. ``arch`` overrides the configured architectures. ``execute`` False stops after lint (an
+    untrusted workspace). ``seed_given`` says the user chose the seed, so that ``[validation].seed`` does not.
+    ``store_root`` is the folder whose ``.gpuemu/`` keeps failures, None to keep none.
     """
 
     cases: int = DEFAULT_CASES
@@ -71,9 +72,10 @@ class CaseCount:
 class KernelReport:
     """The verdict on one kernel.
 
-    ``status`` is ``passed``, ``failed``, ``error`` (it could not be judged: compile or reference trouble), ``unreferenced``
-    (it ran clean under the checkers, but no reference says what is right) or ``not-executed``. ``worst`` is the largest
-    error of any passed case as a fraction of what was allowed.
+    ``status`` is ``passed``, ``failed``, ``error`` (it could not be judged: compile or reference trouble),
+    ``unreferenced`` (it ran clean under the checkers, but no reference says what is right) or ``not-executed``.
+    ``worst`` is the largest error of any passed case as a fraction of what was allowed. ``registered`` says that a
+    gpuemu.toml names the kernel: one that then did not run is a failure of the configuration.
     """
 
     name: str
@@ -87,6 +89,7 @@ class KernelReport:
     first_failure: int | None = None
     worst: float | None = None
     approximate: tuple[str, ...] = ()
+    registered: bool = True
 
 
 CheckEvent: TypeAlias = "Stage | Finding | KernelReport"

@@ -119,6 +119,7 @@ def _report(
         first_failure=min(failures, default=None),
         worst=max(worst, default=None),
         approximate=tuple(sorted({name for run in tally.runs for name in run.approximate})),
+        registered=request.registered,
     )
 
 

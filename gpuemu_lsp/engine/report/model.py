@@ -50,15 +50,15 @@ class Run:
 
     @property
     def exit_code(self) -> int:
-        """0 all checked and clean, 1 error findings, 2 bad config or nothing was checked, 3 internal error."""
+        """Return 0 all checked and clean, 1 error findings, 2 bad config or something not checked, 3 internal error."""
         errors = [finding for finding in self.findings if finding.severity is Severity.ERROR]
         if any(finding.rule == "engine/internal-error" for finding in errors):
             return EXIT_INTERNAL
         if any(not finding.rule.startswith("config/") for finding in errors):
             return EXIT_FINDINGS
-        if errors or not any(kernel.status in ("passed", "failed", "unreferenced") for kernel in self.kernels):
-            return EXIT_USAGE
-        return EXIT_CLEAN
+        missed = any(kernel.registered and kernel.status in ("not-executed", "error") for kernel in self.kernels)
+        checked = any(kernel.status in ("passed", "failed", "unreferenced") for kernel in self.kernels)
+        return EXIT_CLEAN if checked and not missed and not errors else EXIT_USAGE
 
 
 def relative(path: str, root: str) -> str:
