@@ -51,7 +51,7 @@ def watch(options: argparse.Namespace) -> int:
 
 
 def open_pool(jobs: int | None, executor: str = "auto") -> Pool:
-    """Return a pool of one worker per core, or as many as asked for. A CUDA context cannot live under a memory limit."""
+    """Return a pool, one worker per core by default. A CUDA context cannot live under a memory limit."""
     limits = Limits(memory_bytes=None) if executor == "gpu" else Limits()
     return Pool(FUNCTIONS, size=jobs or os.cpu_count() or 1, limits=limits, preload=PRELOAD)
 

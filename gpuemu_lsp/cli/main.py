@@ -17,7 +17,7 @@ FORMATS = ("text", "json", "jsonl", "github")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command; return its exit code (0 clean, 1 error findings, 2 usage or nothing checked, 3 internal error)."""
+    """Run the command; return its exit code (the help text says which means what)."""
     parser = _parser()
     try:
         options = parser.parse_args(arguments)

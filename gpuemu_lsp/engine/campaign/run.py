@@ -101,7 +101,9 @@ def _conclude(gathering: _Gathering, ending: Ending) -> list[CheckEvent]:
     gathering.findings.append(finding)
     spec = gathering.request.spec
     status = "not-executed" if isinstance(ending, Cancelled) else "error"
-    gathering.report = KernelReport(spec.name, spec.source, status, compiled=False, registered=gathering.request.registered)
+    gathering.report = KernelReport(
+        spec.name, spec.source, status, compiled=False, registered=gathering.request.registered
+    )
     return [finding, gathering.report]
 
 

@@ -1,1 +1,1 @@
-"""The pipeline: one kernel from source to verdict. Runs inside a worker; everything it needs comes in, findings stream out."""
+"""The pipeline: one kernel from source to verdict. Runs inside a worker; findings stream out as they are known."""

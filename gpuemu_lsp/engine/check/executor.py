@@ -13,7 +13,8 @@ from gpuemu_lsp.engine.rules import make
 def choose_executor(request: CheckRequest, place: Place) -> tuple[Executor | None, Finding | None]:
     """Return the executor, and a hint where the wish could not be met.
 
-    ``auto`` is the emulator: only it has the memory and synchronisation checkers, and its verdict is the same everywhere.
+    ``auto`` is the emulator: only it has the memory and synchronisation checkers, and its verdict is the same on
+    every machine.
     """
     if request.options.executor != "gpu":
         return _emulator(), None

@@ -1,7 +1,7 @@
 """From a place in PTX to a place in the user's file.
 
-A ``.loc`` inside a CUDA header is of no use to anyone: the finding goes to the innermost line of the user's own code, and the
-rest of the inlining chain becomes related locations.
+A ``.loc`` inside a CUDA header is of no use to anyone: the finding goes to the innermost line of the user's own code,
+and the rest of the inlining chain becomes related locations.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class Atlas:
     fallback: Place
 
     def place(self, location: Location | None) -> tuple[Place, tuple[Related, ...]]:
-        """Return the innermost user place of ``location`` and the call chain outwards; the fallback if there is none."""
+        """Return the innermost user place of ``location`` and the calls outwards; the fallback if there is none."""
         chain = [place for place in map(self._one, _outwards(location)) if place is not None]
         if not chain:
             return self.fallback, ()
@@ -40,7 +40,8 @@ class Atlas:
 def statement_range(text: str, line: int, column: int) -> Range:
     """Return the range from a place to the end of its statement on that line.
 
-    ``line`` and ``column`` are 0-based, the column in UTF-8 bytes. Comments, the semicolon and trailing space are left out.
+    ``line`` and ``column`` are 0-based, the column in UTF-8 bytes. Comments, semicolon and trailing space are left
+    out.
     """
     lines = text.encode().split(b"\n")
     if not 0 <= line < len(lines):

@@ -120,7 +120,8 @@ def _twice_named(args: list[PlanArg], spec: KernelSpec) -> list[Finding]:
     findings = []
     for arg in args:
         if arg.key in seen:
-            message = f"'{arg.param}' and '{seen[arg.key]}' would both be '{arg.key}' for the reference: rename one with `as`."
+            both = f"'{arg.param}' and '{seen[arg.key]}'"
+            message = f"{both} would both be '{arg.key}' for the reference: rename one with `as`."
             findings.append(make("config/bad-value", message, _place(spec, f"args.{arg.param}"), kernel=spec.name))
         seen.setdefault(arg.key, arg.param)
     return findings

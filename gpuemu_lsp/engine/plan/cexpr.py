@@ -1,7 +1,7 @@
 """C integer expressions of host code, as expressions over dims.
 
-Launches say ``(n + 255) / 256`` or ``CEIL_DIV(M, 32)``. Only plain integer arithmetic is understood; anything else gives
-None, and the caller asks the user instead of guessing.
+Launches say ``(n + 255) / 256`` or ``CEIL_DIV(M, 32)``. Only plain integer arithmetic is understood; anything else
+gives None, and the caller asks the user instead of guessing.
 """
 
 from __future__ import annotations
@@ -18,12 +18,15 @@ _CEIL_DIV = re.compile(
     r"(?i)^(?:\w+::)*_*(?:ceil_?div|div_?ceil|div_?up|ceiling_?div|cdiv|i?div_?round_?up|round_?up_?div)\w*$"
 )
 _INTEGER_TYPES = frozenset(
-    ["int", "unsigned", "long", "short", "size_t", "int32_t", "int64_t", "uint32_t", "uint64_t", "uint", "dim3", "float", "double", "auto"]
+    # fmt: off
+    ("int", "unsigned", "long", "short", "size_t", "int32_t", "int64_t", "uint32_t", "uint64_t", "uint", "dim3",
+     "float", "double", "auto")
+    # fmt: on
 )
 _MAX_DEPTH = 40
 
 
-class _Unreadable(Exception):
+class _UnreadableError(Exception):
     """The text is not plain integer arithmetic."""
 
 
@@ -46,7 +49,7 @@ def translate(text: str, names: Mapping[str, str], definitions: Mapping[str, str
     """
     try:
         return _Reader(names, definitions, 0).read(text)
-    except _Unreadable:
+    except _UnreadableError:
         return None
 
 
@@ -55,7 +58,7 @@ class _Reader:
 
     def __init__(self, names: Mapping[str, str], definitions: Mapping[str, str], depth: int) -> None:
         if depth > _MAX_DEPTH:
-            raise _Unreadable
+            raise _UnreadableError
         self._names = names
         self._definitions = definitions
         self._depth = depth
@@ -68,12 +71,12 @@ class _Reader:
         while position < len(stripped):
             match = _TOKEN.match(stripped, position)
             if match is None:
-                raise _Unreadable
+                raise _UnreadableError
             self._tokens.append(match.group(1) or match.group(2) or match.group(3))
             position = match.end()
         result = self._sum()
         if self._at != len(self._tokens):
-            raise _Unreadable
+            raise _UnreadableError
         return result
 
     def _peek(self) -> str:
@@ -82,7 +85,7 @@ class _Reader:
     def _take(self, expected: str | None = None) -> str:
         token = self._peek()
         if not token or (expected is not None and token != expected):
-            raise _Unreadable
+            raise _UnreadableError
         self._at += 1
         return token
 
@@ -93,7 +96,7 @@ class _Reader:
             right = self._product()
             if operator in ("<<", ">>"):
                 if not right.isdigit() or int(right) > 40:
-                    raise _Unreadable
+                    raise _UnreadableError
                 left = f"({left} {'*' if operator == '<<' else '//'} {1 << int(right)})"
             else:
                 left = f"({left} {operator} {right})"
@@ -133,7 +136,7 @@ class _Reader:
         if token[0].isdigit():
             return str(int(token, 0) if token.lower().startswith("0x") else int(token))
         if not (token[0].isalpha() or token[0] == "_"):
-            raise _Unreadable
+            raise _UnreadableError
         if token == "static_cast" and self._peek() == "<":
             while self._take() != ">":
                 pass
@@ -149,7 +152,7 @@ class _Reader:
             return self._names[token]
         if token in self._definitions:
             return _Reader(self._names, self._definitions, self._depth + 1).read(self._definitions[token])
-        raise _Unreadable
+        raise _UnreadableError
 
     def _sizeof(self) -> str:
         self._take("(")
@@ -159,7 +162,7 @@ class _Reader:
         self._take(")")
         known = element_type(" ".join(words), dict(self._definitions))
         if known is None:
-            raise _Unreadable
+            raise _UnreadableError
         return str(dtype_size(known.dtype) * known.lanes)
 
     def _call(self, name: str) -> str:
@@ -177,7 +180,7 @@ class _Reader:
             return f"ceil_div({arguments[0]}, {arguments[1]})"
         if base in ("ceil", "ceilf") and len(arguments) == 1:
             return self._ceil(start)
-        raise _Unreadable
+        raise _UnreadableError
 
     def _ceil(self, start: int) -> str:
         # ceil(n / 256.0f) and ceil((float)n / b): the division inside is a real one.
@@ -187,6 +190,6 @@ class _Reader:
         self._take("/")
         right = self._unary()
         if self._peek() != ")":
-            raise _Unreadable
+            raise _UnreadableError
         self._at = end
         return f"ceil_div({left}, {right})"

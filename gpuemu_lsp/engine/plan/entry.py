@@ -28,7 +28,7 @@ class Instance:
 
 
 def choose_kernel(spec: KernelSpec, source: SourceFile) -> tuple[KernelDecl | None, tuple[Finding, ...]]:
-    """Find the ``__global__`` function a spec means: ``entry``, else the only one, else the one called like ``name``."""
+    """Find the ``__global__`` function meant: ``entry``, else the only one, else the one called like ``name``."""
     wanted = _base_name(spec.entry) if spec.entry else None
     place = spec.places.get("entry") or spec.places.get("source") or spec.places.get("") or start_of(source)
     if not source.kernels:

@@ -1,9 +1,9 @@
 """Learn buffer sizes by running the kernel: for signatures that do not say them.
 
-A kernel with the sizes M, N and K and no gpuemu.toml could read a[M*K] or a[K*N]. On sizes that are multiples of every usual
-tile no tail is involved, so the smallest product of sizes that the kernel stays inside of is what its author had in mind.
-Ragged sizes are then checked against that. Where no product fits, or two regular size assignments disagree, nothing is
-concluded and nothing is reported: a guess would be a false alarm.
+A kernel with the sizes M, N and K and no gpuemu.toml could read a[M*K] or a[K*N]. On sizes that are multiples of every
+usual tile no tail is involved, so the smallest product of sizes that the kernel stays inside of is what its author had
+in mind. Ragged sizes are then checked against that. Where no product fits, or two regular size assignments disagree,
+nothing is concluded and nothing is reported: a guess would be a false alarm.
 """
 
 from __future__ import annotations

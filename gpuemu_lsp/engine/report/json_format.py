@@ -1,4 +1,4 @@
-"""``--format json`` and ``jsonl``: version 1 of the machine-readable record. Columns are UTF-16 code units, as in LSP."""
+"""``--format json`` and ``jsonl``: version 1 of the machine-readable record. Columns count UTF-16 units, as in LSP."""
 
 from __future__ import annotations
 
