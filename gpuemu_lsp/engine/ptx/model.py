@@ -58,7 +58,7 @@ class Pair:
 
 @dataclass(frozen=True, slots=True)
 class Negated:
-    """A negated predicate operand ``!%p1`` (``selp``-like, ``setp`` with a combining operand, ``vote``, ``bar.red``)."""
+    """A negated predicate operand ``!%p1``: of ``setp`` with a combining operand, ``vote``, ``bar.red``."""
 
     register: Register
 
@@ -78,7 +78,8 @@ class Guard:
 class Location:
     """A source place from ``.loc`` (section 11.5.2): 1-based line and column as PTX writes them; file by index.
 
-    ``inlined_at`` is the call site this code was inlined into (and so on outwards); ``function`` its name when known.
+    ``inlined_at`` is the call site this code was inlined into (and so on outwards). ``function`` is the mangled name of
+    the inlined function that holds the place; None at the outer end of the chain, where it is the PTX function itself.
     """
 
     file: int
@@ -160,11 +161,13 @@ class Function:
     """``.branchtargets`` tables by label, for ``brx.idx``."""
     prototypes: Mapping[str, tuple[tuple[Variable, ...], tuple[Variable, ...]]] = field(default_factory=dict)
     """``.callprototype`` labels: (returns, params), for indirect calls."""
+    text_lines: tuple[int, int] = (0, 0)
+    """First and last 0-based line of its definition in the PTX text."""
 
 
 @dataclass(frozen=True, slots=True)
 class Module:
-    """A whole PTX file."""
+    """A whole PTX file. An ``.alias`` is one more name in ``functions`` for the same function."""
 
     version: str
     target: str

@@ -8,10 +8,10 @@ from typing import TypeAlias
 
 from gpuemu_lsp.engine.ptx.errors import SyntaxProblem, shown
 from gpuemu_lsp.engine.ptx.literals import integer, literal
-from gpuemu_lsp.engine.ptx.model import Address, Negated, Operand, Pair, Register, Symbol, Vector
+from gpuemu_lsp.engine.ptx.model import Address, Immediate, Negated, Operand, Pair, Register, Symbol, Vector
 
 Lookup: TypeAlias = Callable[[str], "Operand | None"]
-"""What a name declared in the function stands for: a register, a vector of registers, a variable; None if undeclared."""
+"""What a declared name stands for: a register, a vector of registers, a variable; None if undeclared."""
 
 _NAME = r"[A-Za-z_$%][\w$]*"
 _IDENTIFIER = re.compile(_NAME, re.ASCII)
@@ -123,8 +123,8 @@ def _address(inner: str, lookup: Lookup, depth: int) -> Operand:
     base = operand(inner, lookup, depth + 1)
     if isinstance(base, Symbol):
         return Address(Symbol(base.name), base.offset + offset)
-    if isinstance(base, Register) or base == literal(inner):
-        return Address(base, offset)  # type: ignore[arg-type]  # a literal is an Immediate
+    if isinstance(base, Register | Immediate):
+        return Address(base, offset)
     raise SyntaxProblem(f"expected an address, found {shown(inner)}")
 
 

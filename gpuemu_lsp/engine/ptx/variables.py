@@ -1,125 +1,125 @@
-"""Declarations: variables, parameters and their initialisers (PTX section 5)."""
+"""Declarations of variables and parameters (PTX ISA section 5)."""
 
 from __future__ import annotations
 
 import re
-import struct
+from dataclasses import dataclass
 
+from gpuemu_lsp.engine.ptx.errors import SyntaxProblem, shown
+from gpuemu_lsp.engine.ptx.initial import initial_image, item_count
+from gpuemu_lsp.engine.ptx.literals import integer
 from gpuemu_lsp.engine.ptx.model import Variable
-from gpuemu_lsp.engine.ptx.operands import immediate, split
 
-SPACES = frozenset({"global", "const", "shared", "local", "param"})
-_SIZE = {"b8": 1, "u8": 1, "s8": 1, "pred": 1, "f16": 2, "bf16": 2, "f16x2": 4, "b128": 16}
+_INTEGERS = {f"{kind}{bits}": bits // 8 for kind in "bus" for bits in (8, 16, 32, 64)}
+_FLOATS = {"f16": 2, "bf16": 2, "f16x2": 4, "bf16x2": 4, "tf32": 4, "f32": 4, "f64": 8}
+_NARROW = {"e4m3": 1, "e5m2": 1, "e4m3x2": 2, "e5m2x2": 2, "ue8m0": 1}
+SIZES = {**_INTEGERS, **_FLOATS, **_NARROW, "b128": 16, "pred": 1}
+"""Bytes of each fundamental type (PTX ISA section 5.2). A predicate has no size of its own; it counts as one byte."""
+
+_OPAQUE = frozenset({"texref", "samplerref", "surfref"})
+_SPACES = frozenset({"global", "const", "shared", "local", "param", "tex"})
 _LINKAGE = frozenset({"visible", "extern", "weak", "common"})
-_WORD = re.compile(r"\.(\w+(?:::\w+)?)\s*")
-_ALIGN = re.compile(r"\.align\s+(\d+)\s*")
-_NAME = re.compile(r"([A-Za-z_$%][\w$]*)\s*((?:\[\s*\d*\s*\]\s*)*)")
+_VECTORS = {"v2": 2, "v4": 4, "v8": 8}
+_DIRECTIVE = re.compile(r"\s*\.(\w+)(?:::\w+)?(?:\s*\[\s*\d+\s*\])?", re.ASCII)
+_ALIGNMENT = re.compile(r"\s*\.align\s+(\d{1,9})(?=\s)", re.ASCII)
+_ATTRIBUTE = re.compile(r"\s*\.attribute\s*\([^()]*(?:\([^()]*\)[^()]*)*\)")
+_POINTER = re.compile(r"\s*\.ptr\b(?:\s*\.(?:global|const|shared|local)\b)?(?:\s*\.align\s+\d+(?=\s))?", re.ASCII)
+_NAME = re.compile(r"\s*([A-Za-z_$%][\w$]*)\s*((?:\[[^\[\]]*\]\s*)*)\s*", re.ASCII)
+_BRACKETS = re.compile(r"\[\s*([^\[\]]*?)\s*\]")
 
 
-class DeclarationError(ValueError):
-    """A declaration that cannot be read."""
+@dataclass(slots=True)
+class _Words:
+    """The directives before a name, as far as they matter."""
+
+    space: str
+    type: str = ""
+    alignment: int = 0
+    lanes: int = 1
+    extern: bool = False
 
 
-def type_size(name: str) -> int:
-    """Bytes of a fundamental type (PTX section 5.2.1)."""
-    if name in _SIZE:
-        return _SIZE[name]
-    digits = name.lstrip("busf")
-    if not digits.isdigit():
-        raise DeclarationError(f"'.{name}' is no type")
-    return int(digits) // 8
+def variable(text: str, space: str = "") -> Variable:
+    """Read ``.visible .global .align 4 .b8 name[16] = {1, 2}`` (without its semicolon).
 
-
-def variable(text: str, default_space: str = "") -> Variable:
-    """Read ``.visible .global .align 4 .b8 name[16] = {1, 2}`` without its semicolon.
+    Parameters
+    ----------
+    text
+        The declaration.
+    space
+        The state space where the text names none, or names ``.reg`` (a parameter of a device function).
 
     Raises
     ------
-    DeclarationError
-        If it is none.
+    SyntaxProblem
+        If it is none; the message says what was expected.
     """
     head, equals, value = text.partition("=")
-    space, kind, alignment, vector, linkage = default_space, "", 0, 1, set()
+    words, position = _words(head, space)
+    if not words.space:
+        raise SyntaxProblem(f"expected a state space such as .global in {shown(head)}")
+    if words.type in _OPAQUE:
+        element = 8
+    elif words.type in SIZES:
+        element = SIZES[words.type] * words.lanes
+    else:
+        raise SyntaxProblem(f"expected a type such as .b32 in {shown(head)}")
+    named = _NAME.match(head, position)
+    if named is None and words.space == "param" and not head[position:].strip():
+        return Variable("_", words.space, words.type, element, words.alignment)  # unnamed, in a prototype
+    if named is None or named.end() != len(head):
+        raise SyntaxProblem(f"expected a name in {shown(text)}")
+    extents = tuple(integer(extent) if extent else 0 for extent in _BRACKETS.findall(named[2]))
+    if any(extent < 0 for extent in extents):
+        raise SyntaxProblem(f"an array has a negative size: {shown(head)}")
+    if extents and extents[0] == 0 and equals:
+        extents = (item_count(value), *extents[1:])
+    size = element
+    for extent in extents:
+        size *= extent
+    image: bytes | None = None
+    relocations: tuple[tuple[int, str, int], ...] = ()
+    if equals:
+        lists = (*extents, words.lanes) if words.lanes > 1 else extents
+        image, relocations = initial_image(value, words.type, SIZES.get(words.type, 8), lists, size)
+    return Variable(
+        name=named[1],
+        space=words.space,
+        type=words.type,
+        size=size,
+        alignment=words.alignment,
+        init=image,
+        relocations=relocations,
+        extern=words.extern,
+        is_array=bool(extents),
+    )
+
+
+def _words(head: str, space: str) -> tuple[_Words, int]:
+    words = _Words(space)
     position = 0
     while True:
-        head = head.strip() if position == 0 else head
-        if found := _ALIGN.match(head, position):
-            alignment = int(found[1])
-        elif found := _WORD.match(head, position):
-            word = found[1]
-            if word in _LINKAGE:
-                linkage.add(word)
-            elif word.split("::")[0] in SPACES:
-                space = word.split("::")[0]
-            elif word in ("v2", "v4", "v8"):
-                vector = int(word[1:])
-            elif word not in ("ptr", "managed", "attribute", "unified"):
-                kind = word
+        if match := _ALIGNMENT.match(head, position):
+            words.alignment = int(match[1])
+        elif match := _ATTRIBUTE.match(head, position) or _POINTER.match(head, position):
+            pass
+        elif match := _DIRECTIVE.match(head, position):
+            _take(words, match[1], head)
         else:
-            break
-        position = found.end()
-    named = _NAME.match(head, position)
-    if named is None:
-        if text.strip().startswith(".param") and kind:  # an unnamed parameter of a prototype
-            return Variable("_", space, kind, type_size(kind) * vector, alignment)
-        raise DeclarationError(f"'{text.strip()[:60]}' declares nothing")
-    if kind in ("texref", "samplerref", "surfref"):
-        return Variable(named[1], space or "global", kind, 8, alignment)
-    element = type_size(kind) * vector
-    count, is_array = _count(named[2], value)
-    init, relocations = _image(value, kind, element, count) if equals else (None, ())
-    return Variable(named[1], space, kind, element * count, alignment, init, relocations, "extern" in linkage, is_array)
+            return words, position
+        position = match.end()
 
 
-def _count(brackets: str, value: str) -> tuple[int, bool]:
-    sizes = re.findall(r"\[\s*(\d*)\s*\]", brackets)
-    if not sizes:
-        return 1, False
-    count = 1
-    for size in sizes:
-        count *= int(size) if size else (len(split(value.strip().strip("{}"))) if value else 0)
-    return count, True
-
-
-def _image(value: str, kind: str, element: int, count: int) -> tuple[bytes, tuple[tuple[int, str, int], ...]]:
-    """Return the initial bytes, little-endian and padded with zeros, and the addresses in them."""
-    items = [item for item in split(value.replace("{", " ").replace("}", " ").strip()) if item]
-    image = bytearray(element * count)
-    relocations = []
-    size = type_size(kind)
-    for index, item in enumerate(items):
-        offset = index * size
-        number = immediate(item)
-        if number is None:
-            symbol, addend, width = _symbol(item, size)
-            relocations.append((offset, symbol, addend))
-            size_here = width
-        else:
-            size_here = size
-        if offset + size_here > len(image):
-            raise DeclarationError("there are more initial values than elements")
-        if number is not None:
-            image[offset : offset + size] = _bytes(number.bits, number.kind, kind, size)
-    return bytes(image), tuple(relocations)
-
-
-def _bytes(bits: int, literal: str, kind: str, size: int) -> bytes:
-    if literal == "int" and kind in ("f32", "f64"):
-        return struct.pack("<f" if kind == "f32" else "<d", float(bits))
-    if literal == "f64" and kind == "f32":
-        (double,) = struct.unpack("<d", bits.to_bytes(8, "little"))
-        return struct.pack("<f", double)
-    return (bits & ((1 << (8 * size)) - 1)).to_bytes(size, "little")
-
-
-def _symbol(item: str, size: int) -> tuple[str, int, int]:
-    masked = re.fullmatch(r"(0[xX][0-9a-fA-F]+)\s*\(\s*(.*?)\s*\)", item)
-    if masked is not None and size == 1:
-        raise DeclarationError(f"byte-wise addresses such as '{item}' are not understood")
-    inner = re.fullmatch(r"generic\s*\(\s*(.*?)\s*\)(.*)", item)
-    text = (inner[1] + inner[2] if inner else item).strip()
-    found = re.fullmatch(r"([A-Za-z_$%][\w$]*)\s*(?:([+-])\s*(\d+))?", text)
-    if found is None:
-        raise DeclarationError(f"'{item}' is no initial value")
-    addend = int(found[3] or 0) * (-1 if found[2] == "-" else 1)
-    return found[1], addend, size
+def _take(words: _Words, word: str, head: str) -> None:
+    if word in _SPACES:
+        words.space = "global" if word == "tex" else word
+    elif word == "reg":
+        words.space = words.space or "param"
+    elif word in _VECTORS:
+        words.lanes = _VECTORS[word]
+    elif word in SIZES or word in _OPAQUE:
+        words.type = word
+    elif word in _LINKAGE:
+        words.extern = words.extern or word == "extern"
+    else:
+        raise SyntaxProblem(f"'.{word}' is not understood in {shown(head)}")
