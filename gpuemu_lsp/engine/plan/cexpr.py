@@ -18,10 +18,22 @@ _CEIL_DIV = re.compile(
     r"(?i)^(?:\w+::)*_*(?:ceil_?div|div_?ceil|div_?up|ceiling_?div|cdiv|i?div_?round_?up|round_?up_?div)\w*$"
 )
 _INTEGER_TYPES = frozenset(
-    # fmt: off
-    ("int", "unsigned", "long", "short", "size_t", "int32_t", "int64_t", "uint32_t", "uint64_t", "uint", "dim3",
-     "float", "double", "auto")
-    # fmt: on
+    (
+        "int",
+        "unsigned",
+        "long",
+        "short",
+        "size_t",
+        "int32_t",
+        "int64_t",
+        "uint32_t",
+        "uint64_t",
+        "uint",
+        "dim3",
+        "float",
+        "double",
+        "auto",
+    )
 )
 _MAX_DEPTH = 40
 
