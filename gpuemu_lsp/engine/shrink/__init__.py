@@ -4,11 +4,11 @@ Its structure is Hypothesis': passes only *propose* candidates, one file per thi
 decides: a candidate replaces the best one when it is better in a fixed order and still fails. Nothing is assumed to be
 monotone, nothing is random, and the best case so far is valid at any time.
 
-It knows neither emulator nor oracle: the caller says how sizes become a case, and what "still fails" means (the same
-rule on the same line).
+It knows neither emulator nor oracle: the caller says what "still fails" means (the same rule on the same line).
 """
 
 from gpuemu_lsp.engine.shrink.model import Budget, Domain, Minimised, Space
 from gpuemu_lsp.engine.shrink.search import STRATEGIES, improvements, minimise
+from gpuemu_lsp.engine.shrink.space import space_of
 
-__all__ = ["STRATEGIES", "Budget", "Domain", "Minimised", "Space", "improvements", "minimise"]
+__all__ = ["STRATEGIES", "Budget", "Domain", "Minimised", "Space", "improvements", "minimise", "space_of"]

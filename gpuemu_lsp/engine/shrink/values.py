@@ -50,8 +50,15 @@ def with_tensors(candidate: Candidate, tensors: Mapping[str, Array]) -> Candidat
 
 
 def by_size(case: Case) -> list[str]:
-    """Return the names of the inputs, largest first."""
-    return sorted(case.tensors, key=lambda name: (-case.tensors[name].size, name))
+    """Return the names of the inputs that may be changed, largest first.
+
+    Inputs that share their memory with another one stay as they are: their values would no longer agree.
+    """
+    shared = set()
+    for key, other in case.extra.items():
+        if key.startswith("alias:"):
+            shared |= {key.removeprefix("alias:"), other} if key.removeprefix("alias:") in case.tensors else set()
+    return sorted(case.tensors.keys() - shared, key=lambda name: (-case.tensors[name].size, name))
 
 
 def fit(values: Floats, like: Array, domain: Domain) -> Array:

@@ -5,6 +5,7 @@ without a store.
 """
 
 from gpuemu_lsp.engine.store.model import BaselineRecord, Failure, StoredFailure, StoreError, Verdict
+from gpuemu_lsp.engine.store.replay import restored
 from gpuemu_lsp.engine.store.store import Store
 
-__all__ = ["BaselineRecord", "Failure", "Store", "StoreError", "StoredFailure", "Verdict"]
+__all__ = ["BaselineRecord", "Failure", "Store", "StoreError", "StoredFailure", "Verdict", "restored"]

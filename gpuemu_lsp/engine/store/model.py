@@ -20,7 +20,8 @@ class Failure:
 
     ``key`` rebuilds the case from the kernel's plan. ``tensors`` replaces inputs, by parameter name, where the
     minimiser changed values. ``dims`` are the sizes the case had. ``line`` is the finding's 0-based line.
-    ``source_hash`` identifies the plan and source it was found with. ``minimised_from`` is the case id it was made of.
+    ``source_hash`` identifies the plan and source it was found with. ``minimised_from`` is the case id it was made of,
+    None for a case as it was drawn.
     """
 
     kernel: str
@@ -38,10 +39,10 @@ class Failure:
     def case(self) -> str:
         """The id users see, a decimal string below 2**64.
 
-        It is the seed for a case as it was drawn. A case that was changed afterwards is another case, with an id made
+        It is the seed for a case as it was drawn. A case that the minimiser made of it is another case, with an id made
         of its contents.
         """
-        if self.key.dims is None and not self.tensors:
+        if self.minimised_from is None and not self.tensors:
             return self.key.id
         digest = hashlib.blake2b(digest_size=8)
         dims = sorted((self.key.dims or {}).items())

@@ -7,13 +7,15 @@ import numpy as np
 import pytest
 
 from gpuemu_lsp.engine.findings import Place, Range
+from gpuemu_lsp.engine.fuzz import cases, rebuild
 from gpuemu_lsp.engine.fuzz.model import Case, CaseKey
-from gpuemu_lsp.engine.plan.model import Plan, TensorArg
+from gpuemu_lsp.engine.plan.model import Plan, ScalarArg, TensorArg
 from gpuemu_lsp.engine.project.expressions import parse
 from gpuemu_lsp.engine.project.model import DimSpec
 from gpuemu_lsp.engine.shrink import Budget, Domain, Minimised, Space, improvements, minimise
-from gpuemu_lsp.engine.shrink.domains import domains_of
 from gpuemu_lsp.engine.shrink.order import count_key, plainness, rank_key, size_key
+from gpuemu_lsp.engine.shrink.space import domains_of, space_of
+from gpuemu_lsp.engine.store import Failure, restored
 
 LARGE = Budget(max_runs=5000, max_seconds=60.0)
 
@@ -318,3 +320,56 @@ def test_declared_ranges_become_domains():
     tensors = {name: np.zeros(7, np.float32 if name in ("f", "free") else np.int32) for name in ("i", "f", "o", "free")}
     case = Case(CaseKey(1, "s"), "float32", {"n": 7}, tensors, {}, {"y": (7,)}, (1, 1, 1), (1, 1, 1), 0)
     assert domains_of(plan, case) == {"i": Domain(0, 6), "f": Domain(-1, 1), "o": Domain(0, 7)}
+
+
+def test_undescribed_integers_of_an_inferred_plan_stay_below_every_size():
+    args = tuple(TensorArg(name, name, "in", "int32", (parse("m"),)) for name in "ab")
+    dims = (DimSpec("m"), DimSpec("n"))
+    place = Place("/k.cu", Range.of(0, 0, 0, 1))
+    plan = Plan("k", "k", "float32", args, dims, (parse("1"),), (parse("1"),), parse("0"), place, inferred=True)
+    tensors = {name: np.zeros(9, np.int32) for name in "ab"}
+    case = Case(CaseKey(1, "s"), "float32", {"m": 9, "n": 4}, tensors, {}, {}, (1, 1, 1), (1, 1, 1), 0)
+    assert domains_of(plan, case) == {"a": Domain(0, 3), "b": Domain(0, 3)}
+
+
+def test_cases_of_the_fuzzer_shrink_and_stay_rebuildable():
+    n, m = parse("n"), parse("m")
+    args = (
+        TensorArg("x", "x", "in", "float32", (m, n)),
+        TensorArg("i", "i", "in", "int32", (m,), (parse("0"), n)),
+        TensorArg("y", "y", "out", "float32", (m,)),
+        ScalarArg("n", "n", "int32", n),
+    )
+    dims = (DimSpec("m", 1, 64), DimSpec("n", 1, 1024))
+    place = Place("/k.cu", Range.of(0, 0, 0, 1))
+    plan = Plan("k", "k", "float32", args, dims, (m,), (parse("256"),), parse("0"), place)
+
+    def fails(case):
+        assert ((case.tensors["i"] >= 0) & (case.tensors["i"] < case.dims["n"])).all()
+        assert case.scalars["n"] == case.dims["n"] and case.grid == (case.dims["m"], 1, 1)
+        return case.dims["n"] > 32 and case.dims["m"] > 1 and (case.tensors["x"][1] != 0).any()
+
+    start = next(case for case in cases(plan, 42, 20) if fails(case))
+    found = minimise(start, space_of(plan, start), fails, budget=LARGE)
+    assert found.case.dims == {"m": 2, "n": 33}
+    assert np.count_nonzero(found.case.tensors["x"]) == 1 and not found.case.tensors["i"].any()
+    again = rebuild(plan, found.case.key)
+    changed = {name: found.case.tensors[name] for name in found.changed}
+    stored = Failure("k", "float32", "r", "m", found.case.key, found.case.dims, changed, minimised_from=start.key.id)
+    restored_case = restored(stored, again)
+    assert restored_case is not None and restored_case.outputs == found.case.outputs
+    assert {k: v.tobytes() for k, v in restored_case.tensors.items()} == {
+        k: v.tobytes() for k, v in found.case.tensors.items()
+    }
+
+
+def test_inputs_that_share_memory_keep_their_values():
+    x = np.array([1.5, 2.5], np.float32)
+    case = Case(CaseKey(1, "s"), "float32", {}, {"x": x, "y": x, "z": x}, {}, {}, (1, 1, 1), (1, 1, 1), 0,
+                extra={"alias:y": "x", "alias:out": "z"})  # fmt: skip
+    found = minimise(case, Space((), lambda dims: None), lambda case: True, budget=LARGE)
+    assert {name: value.tolist() for name, value in found.case.tensors.items()} == {
+        "x": [1.5, 2.5],
+        "y": [1.5, 2.5],
+        "z": [0, 0],
+    }

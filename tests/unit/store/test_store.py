@@ -13,8 +13,8 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from gpuemu_lsp.engine.fuzz.model import CaseKey
-from gpuemu_lsp.engine.store import BaselineRecord, Failure, Store, StoreError, Verdict
+from gpuemu_lsp.engine.fuzz.model import Case, CaseKey
+from gpuemu_lsp.engine.store import BaselineRecord, Failure, Store, StoreError, Verdict, restored
 from gpuemu_lsp.engine.store import store as store_module
 from gpuemu_lsp.engine.store.database import Database
 
@@ -90,8 +90,8 @@ def test_case_id_is_the_seed_until_the_case_is_changed():
     drawn = failure(U64)
     ones = {"x": np.ones(3, np.float32)}
     changed = [
-        failure(U64, key_dims={"n": 1}),
-        failure(U64, key_dims={"n": 2}),
+        failure(U64, key_dims={"n": 1}, minimised_from="3"),
+        failure(U64, key_dims={"n": 2}, minimised_from="3"),
         failure(U64, tensors=ones),
         failure(U64, tensors={"x": np.ones(3, np.float16)}),
         failure(U64, tensors={"x": np.ones((3, 1), np.float32)}),
@@ -102,7 +102,11 @@ def test_case_id_is_the_seed_until_the_case_is_changed():
     ids = [drawn.case, *(one.case for one in changed)]
     assert drawn.case == str(U64) and len(set(ids)) == len(ids)
     assert all(0 <= int(case) <= U64 and case == str(int(case)) for case in ids)
-    assert failure(U64, key_dims={"a": 1, "b": 2}).case == failure(U64, key_dims={"b": 2, "a": 1}).case
+    a, b = (
+        failure(1, key_dims=dict(dims), minimised_from="3") for dims in ([("a", 1), ("b", 2)], [("b", 2), ("a", 1)])
+    )
+    assert a.case == b.case
+    assert failure(U64, key_dims={"n": 1}).case == str(U64)  # its sizes were drawn, and only written down
 
 
 def test_same_failure_twice_is_one_entry_seen_twice(store):
@@ -147,7 +151,7 @@ def test_replay_order_is_failing_first_and_of_one_kernel_and_dtype(store):
 def test_find_and_forget(store):
     for kernel in ("k", "j"):
         store.record(failure(1, kernel=kernel, tensors={"x": np.ones(2)}))
-    case = store.record(failure(1, key_dims={"n": 2}))
+    case = store.record(failure(1, key_dims={"n": 2}, minimised_from="1"))
     assert {got.failure.kernel for got in store.failures()} == {"k", "j"}
     (minimised,) = store.find(case)
     assert minimised.failure.key.dims == {"n": 2}
@@ -204,6 +208,20 @@ def test_baseline_is_replaced_as_a_whole_and_a_missing_one_is_none(store):
     assert store.baseline("v2") == (first, replace(first, arch="sm_90"))
     assert store.baseline("v3") is None
     assert store.baseline_tags() == [("v2", 1002.0), ("v1", 1001.0)]
+
+
+def test_stored_values_replace_the_drawn_ones_only_where_they_fit():
+    def case(**tensors):
+        return Case(CaseKey(1, "s"), "float32", {}, tensors, {}, {}, (1, 1, 1), (1, 1, 1), 0)
+
+    x = np.arange(3, dtype=np.float32)
+    stored = failure(tensors={"x": x})
+    got = restored(stored, case(x=np.zeros(3, np.float32), y=np.ones(2)))
+    assert got is not None and got.tensors["x"].tolist() == [0, 1, 2] and got.tensors["y"].tolist() == [1, 1]
+    for other in (case(x=np.zeros(4, np.float32)), case(x=np.zeros(3, np.float16)), case(z=np.zeros(3, np.float32))):
+        assert restored(stored, other) is None
+    plain = case(x=x)
+    assert restored(failure(), plain).tensors == plain.tensors
 
 
 # ---- the file --------------------------------------------------------------------------------------------------------
@@ -304,7 +322,7 @@ def test_failing_callback_rolls_back_and_the_store_goes_on(store):
 
 WRITER = """
 import sys
-from gpuemu_lsp.engine.fuzz.model import CaseKey
+from gpuemu_lsp.engine.fuzz.model import Case, CaseKey
 from gpuemu_lsp.engine.store import Failure, Store
 with Store(sys.argv[1]) as store:
     for i in range(20):

@@ -614,7 +614,7 @@ def job(number):
     source = f'extern "C" __global__ void k(float *x) {{ x[threadIdx.x] += {number}; }}'
     program = nvrtc.createProgram(source, "k.cu", (), ())
     nvrtc.compileProgram(program, ("-arch=compute_80",))
-    yield ".entry k" in nvrtc.getPTX(program)
+    yield b".entry k" in nvrtc.getPTX(program)
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
     text = f"define i32 @f() {{ ret i32 {number} }}"
