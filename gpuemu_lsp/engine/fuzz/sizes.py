@@ -116,7 +116,7 @@ def draw(sizes: tuple[Sizes, ...], kind: str, rng: Rng, lead: int) -> dict[str, 
     ``lead`` is the index of the dim that stands in the light: in the classes ``large`` and ``ones`` only that one
     takes the extreme value, as all of them together would be unaffordable, or trivial.
     """
-    drawn = {}
+    drawn: dict[str, int] = {}
     for index, dim in enumerate(sizes):
         own = kind
         if index != lead and kind == "large":

@@ -1,0 +1,357 @@
+"""How much of an error rounding explains, per element, when nobody configured a tolerance.
+
+The reference is evaluated a few more times: with inputs off by a few unit roundoffs of the kernel's arithmetic, and
+with every NumPy operation rounding likewise (:mod:`gpuemu_lsp.engine.oracle.trace`). How far the outputs move is what
+a correct kernel may be off; where they become infinite, change sign of infinity or jump, nothing can be said about
+that element. To this come two units in the last place of the output, and a floor for cancellation inside the kernel
+that the reference's own formula does not have.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from gpuemu_lsp.engine.fuzz.dtypes import FORMATS, FloatFormat, is_float
+from gpuemu_lsp.engine.fuzz.model import Array, Case
+from gpuemu_lsp.engine.fuzz.rng import derive_seed
+from gpuemu_lsp.engine.oracle.inputs import input_tensors, output_tensors
+from gpuemu_lsp.engine.oracle.reference import (
+    Reference,
+    ReferenceFailure,
+    ReferenceOutput,
+    call_with,
+    exact_inputs,
+)
+from gpuemu_lsp.engine.oracle.trace import Arithmetic
+from gpuemu_lsp.engine.oracle.ulp import spacing
+from gpuemu_lsp.engine.plan.model import Plan, TensorArg
+from gpuemu_lsp.engine.project.model import Tolerance
+
+Doubles: TypeAlias = npt.NDArray[np.float64]
+Mask: TypeAlias = npt.NDArray[np.bool_]
+
+SPREAD = 8.0
+"""Disturbances are this many unit roundoffs: a correct kernel rounds several times on the way to each result."""
+OUTPUT_ULPS = 2.0
+FLOOR = 8.0
+"""The floor, in unit roundoffs of the largest magnitudes around."""
+_SLOW_SECONDS = 0.2
+_SMALL_TENSOR = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Numerics:
+    """How the kernel computes.
+
+    ``precisions`` are the float formats of its arithmetic (``f32``, ``f16``, ...), as its PTX shows; empty for one that
+    only moves data. ``approximate`` names executed instructions with a documented error. ``linear`` says it only adds,
+    multiplies and moves.
+    """
+
+    precisions: frozenset[str] = frozenset()
+    approximate: tuple[str, ...] = ()
+    linear: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Allowance:
+    """The absolute error allowed per element of an output, and the elements about which nothing can be said."""
+
+    allowed: Doubles
+    undecided: Mask
+
+
+def allowances(
+    reference: Reference,
+    plan: Plan,
+    case: Case,
+    expected: ReferenceOutput,
+    numerics: Numerics,
+    tolerances: Mapping[str, Tolerance],
+) -> dict[str, Allowance]:
+    """Return what is allowed for every output: as configured for its dtype, else derived."""
+    outputs = output_tensors(plan)
+    found = {arg.param: configured(expected.arrays[arg.param], arg, tolerances) for arg in outputs}
+    missing = [arg for arg in outputs if found[arg.param] is None]
+    derived = _derived(reference, plan, case, expected, numerics, missing) if missing else {}
+    return {name: value if value is not None else derived[name] for name, value in found.items()}
+
+
+def configured(expected: Array, arg: TensorArg, tolerances: Mapping[str, Tolerance]) -> Allowance | None:
+    """Return ``atol + rtol * |expected|``, or None where gpuemu.toml has no tolerance for the output's dtype.
+
+    The correctly rounded result always passes: no kernel can come closer.
+    """
+    tolerance = tolerances.get(arg.dtype)
+    if tolerance is None:
+        return None
+    wide = expected.astype(np.float64)
+    allowed = tolerance.atol + tolerance.rtol * np.abs(np.nan_to_num(wide, posinf=0.0, neginf=0.0))
+    if is_float(arg.dtype):
+        allowed = np.maximum(allowed, spacing(wide, FORMATS[arg.dtype]) / 2)
+    return Allowance(allowed, np.zeros(wide.shape, dtype=np.bool_))
+
+
+def least(plan: Plan, case: Case, expected: ReferenceOutput, numerics: Numerics) -> dict[str, Allowance]:
+    """Return the part of the derived budget that costs no further evaluation: what passes it passes."""
+    arithmetic = _Arithmetic.of(numerics, plan)
+    return {
+        arg.param: Allowance(
+            _floor(expected.arrays[arg.param], arg, case, arithmetic, traced=True),
+            np.zeros(expected.arrays[arg.param].shape, dtype=np.bool_),
+        )
+        for arg in output_tensors(plan)
+    }
+
+
+# ---- the arithmetic of a kernel --------------------------------------------------------------------------------------
+
+_FORMAT_OF = {
+    "f64": "float64",
+    "f32": "float32",
+    "tf32": "tf32",
+    "f16": "float16",
+    "f16x2": "float16",
+    "bf16": "bfloat16",
+    "bf16x2": "bfloat16",
+    "e4m3": "float8_e4m3fn",
+    "e4m3x2": "float8_e4m3fn",
+    "e5m2": "float8_e5m2",
+    "e5m2x2": "float8_e5m2",
+}
+
+_TF32 = FloatFormat(11, FORMATS["float32"].largest, FORMATS["float32"].tiny, 2.0**-136)
+
+_APPROXIMATE = {
+    # PTX ISA, floating-point instructions: maximum errors. Only what is worse than a few ulp of fp32 matters here.
+    "tanh.approx.f16": 2.0**-10.9,
+    "tanh.approx.bf16": 2.0**-8,
+    "tanh.approx": 2.0**-10.9,
+    "sin.approx": 2.0**-20,
+    "cos.approx": 2.0**-20,
+    "ex2.approx.f16": 2.0**-9.9,
+    "ex2.approx.atype.f16": 2.0**-9.9,
+    "ex2.approx.ftz.bf16": 2.0**-7,
+    "lg2.approx": 2.0**-21,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class _Arithmetic:
+    """Unit roundoff of the operations and of functions, and the format whose range applies."""
+
+    unit: float
+    function_unit: float
+    form: FloatFormat
+
+    @staticmethod
+    def of(numerics: Numerics, plan: Plan) -> _Arithmetic:
+        names = {_FORMAT_OF.get(name, name) for name in numerics.precisions}
+        forms = [_TF32 if name == "tf32" else FORMATS[name] for name in names if name == "tf32" or name in FORMATS]
+        if not forms:
+            forms = [FORMATS["float64" if plan.dtype == "float64" else "float32"]]
+        coarsest = min(forms, key=lambda form: form.digits)
+        widest = min(form.largest for form in forms)
+        form = FloatFormat(coarsest.digits, widest, coarsest.tiny, max(form.smallest for form in forms))
+        errors = [
+            error
+            for executed in numerics.approximate
+            for prefix, error in _APPROXIMATE.items()
+            if executed.startswith(prefix)
+        ]
+        return _Arithmetic(form.roundoff, max((form.roundoff, *errors)), form)
+
+
+# ---- the derived budget ----------------------------------------------------------------------------------------------
+
+
+def _derived(
+    reference: Reference,
+    plan: Plan,
+    case: Case,
+    expected: ReferenceOutput,
+    numerics: Numerics,
+    outputs: list[TensorArg],
+) -> dict[str, Allowance]:
+    arithmetic = _Arithmetic.of(numerics, plan)
+    runs = _disturbed_runs(reference, plan, case, expected, arithmetic)
+    is_traced = bool(runs) and all(run.traced for run in runs)
+    overflowing = _inputs_overflow(plan, case, arithmetic)
+    result = {}
+    for arg in outputs:
+        exact = expected.arrays[arg.param]
+        spread, undecided = _spread(exact, [run.arrays[arg.param] for run in runs])
+        if not is_float(arg.dtype):
+            fractional = np.zeros(exact.shape) if exact.dtype.kind != "f" else (exact != np.rint(exact)) * 1.0
+            result[arg.param] = Allowance(spread + fractional, undecided)
+            continue
+        if _is_exact(reference, plan, case, expected, numerics, arithmetic, arg):
+            half = spacing(exact.astype(np.float64), FORMATS[arg.dtype]) / 2
+            representable = np.abs(exact) <= 2.0 ** FORMATS[arg.dtype].digits
+            result[arg.param] = Allowance(np.where(representable, 0.0, half), undecided & False)
+            continue
+        floor = _floor(exact, arg, case, arithmetic, is_traced)
+        result[arg.param] = Allowance(floor + spread + _row_mean(spread), undecided | overflowing)
+    return result
+
+
+def _disturbed_runs(
+    reference: Reference, plan: Plan, case: Case, expected: ReferenceOutput, arithmetic: _Arithmetic
+) -> list[ReferenceOutput]:
+    runs = []
+    for index in range(2 if expected.seconds > _SLOW_SECONDS else 4):
+        seed = derive_seed(case.key.seed, f"budget_{index}")
+        noise = Arithmetic(SPREAD * arithmetic.unit, SPREAD * arithmetic.function_unit, arithmetic.form, seed)
+        tensors = _disturbed_inputs(plan, case, noise, directed=index >= 2)
+        outcome = _evaluate(reference, plan, case, tensors, noise if expected.seconds <= _SLOW_SECONDS else None)
+        if outcome is not None:
+            runs.append(outcome)
+    flushed = _flushed_inputs(plan, case)
+    if flushed is not None:
+        outcome = _evaluate(reference, plan, case, flushed, None)
+        if outcome is not None:
+            runs.append(outcome)
+    return runs
+
+
+def _evaluate(
+    reference: Reference, plan: Plan, case: Case, tensors: Mapping[str, Array], noise: Arithmetic | None
+) -> ReferenceOutput | None:
+    """Evaluate traced, or plainly where the reference cannot take traced arrays."""
+    for arithmetic in (noise, None) if noise is not None else (None,):
+        copies = {name: value.copy() for name, value in tensors.items()}
+        try:
+            result = call_with(reference, plan, case, copies, arithmetic)
+        except ReferenceFailure:
+            continue
+        leaky = arithmetic is None or arithmetic.leaks > 0 or arithmetic.operations == 0
+        return ReferenceOutput(result.arrays, result.seconds, result.low_precision, result.traced and not leaky)
+    return None
+
+
+def _disturbed_inputs(plan: Plan, case: Case, noise: Arithmetic, directed: bool) -> dict[str, Array]:
+    """Return the inputs off by the noise's unit: each element at random, or all of a tensor's the same way.
+
+    Random errors of a long sum cancel; the directed ones show what a common one (a rounded factor) does.
+    """
+    tensors = exact_inputs(plan, case)
+    sign = 1.0
+    for arg in input_tensors(plan):
+        if not is_float(arg.dtype):
+            continue
+        values = tensors[arg.param]
+        errors = np.full(values.shape, sign) if directed else noise.errors(values.shape)
+        tensors[arg.param] = values + values * errors * noise.unit
+        sign = -sign if noise.errors((1,))[0] > 0 else sign
+    return tensors
+
+
+def _flushed_inputs(plan: Plan, case: Case) -> dict[str, Array] | None:
+    """Return the inputs with fp32 subnormals flushed to zero, as ``.ftz`` does; None if there are none."""
+    tensors = exact_inputs(plan, case)
+    found = False
+    for arg in input_tensors(plan):
+        if is_float(arg.dtype) and arg.dtype != "float64":
+            values = tensors[arg.param]
+            tiny = (np.abs(values) < FORMATS["float32"].tiny) & (values != 0)
+            if tiny.any():
+                values[tiny] = 0.0
+                found = True
+    return tensors if found else None
+
+
+def _spread(exact: Array, runs: list[Array]) -> tuple[Doubles, Mask]:
+    """Return how far the runs lie from the exact result, and where finite and non-finite results meet."""
+    wide = exact.astype(np.float64)
+    finite = np.isfinite(wide)
+    spread = np.zeros(wide.shape)
+    undecided = np.zeros(wide.shape, dtype=np.bool_)
+    for run in runs:
+        other = run.astype(np.float64)
+        both = finite & np.isfinite(other)
+        undecided |= (finite != np.isfinite(other)) | (~finite & ~np.isnan(wide) & (wide != other))
+        np.maximum(spread, np.where(both, np.abs(np.where(both, other - wide, 0.0)), 0.0), out=spread)
+    return spread, undecided
+
+
+def _floor(exact: Array, arg: TensorArg, case: Case, arithmetic: _Arithmetic, traced: bool) -> Doubles:
+    """Return the rounding of the output and of magnitudes that may cancel on the way to it.
+
+    A kernel may use another formula than the reference: ``0.5 x (1 + tanh ..)`` for ``x * sigmoid(..)`` errs by a unit
+    roundoff of ``x`` where the result is nearly zero. So the scale is the row's largest output, but no more than the
+    largest input where the run was traced, and numbers of the order of one, which formulas are full of.
+    """
+    if not is_float(arg.dtype):
+        return np.zeros(exact.shape)
+    wide = np.nan_to_num(exact.astype(np.float64), nan=0.0, posinf=0.0, neginf=0.0)
+    unit = arithmetic.function_unit if arithmetic.function_unit > 8 * arithmetic.unit else arithmetic.unit
+    rows = _row_max(np.abs(wide))
+    largest_input = _largest_input(case)
+    if traced and largest_input is not None:
+        rows = np.minimum(rows, largest_input) if wide.size > _SMALL_TENSOR else np.full(wide.shape, largest_input)
+    largest = float(np.max(np.abs(wide), initial=0.0))
+    one = min(FLOOR / 2 * unit, 1e-3 * largest)
+    growth = 1.0 if traced else 1.0 + np.sqrt(max(case.dims.values(), default=1)) / 8
+    return OUTPUT_ULPS * spacing(wide, FORMATS[arg.dtype]) + FLOOR * unit * growth * rows + one
+
+
+def _is_exact(
+    reference: Reference,
+    plan: Plan,
+    case: Case,
+    expected: ReferenceOutput,
+    numerics: Numerics,
+    arithmetic: _Arithmetic,
+    arg: TensorArg,
+) -> bool:
+    """Whether every intermediate result of this case is a small integer, so that no order of summation rounds.
+
+    The reference of the absolute values bounds the partial sums. Few elements may be whole by chance.
+    """
+    exact = expected.arrays[arg.param]
+    if not (case.exact and numerics.linear) or arithmetic.form.digits < 24 or exact.size < _SMALL_TENSOR:
+        return False
+    if not bool(np.all(np.isfinite(exact))) or not bool(np.all(exact == np.rint(exact))):
+        return False
+    if any(float(value) != int(value) for value in case.scalars.values()):
+        return False
+    absolute = {name: np.abs(value) for name, value in exact_inputs(plan, case).items() if value.dtype.kind != "b"}
+    outcome = _evaluate(reference, plan, case, {**exact_inputs(plan, case), **absolute}, None)
+    limit = 2.0 ** (arithmetic.form.digits - 2)
+    bounds = [exact] if outcome is None else [exact, outcome.arrays[arg.param]]
+    return outcome is not None and all(float(np.max(np.abs(bound), initial=0.0)) <= limit for bound in bounds)
+
+
+def _inputs_overflow(plan: Plan, case: Case, arithmetic: _Arithmetic) -> bool:
+    """Whether inputs are so large that their squares leave the arithmetic's range: any kernel may overflow then."""
+    largest = _largest_input(case)
+    return largest is not None and largest > np.sqrt(arithmetic.form.largest) / 4
+
+
+def _largest_input(case: Case) -> float | None:
+    """Return the largest finite magnitude of the float inputs, or None without any."""
+    found = None
+    for values in case.tensors.values():
+        if values.dtype.kind in "biu" or not values.size:
+            continue
+        magnitude = np.abs(values.astype(np.float64))
+        own = float(np.max(magnitude, initial=0.0, where=np.isfinite(magnitude)))
+        found = own if found is None else max(found, own)
+    return found
+
+
+def _row_max(values: Doubles) -> Doubles:
+    if not values.ndim or not values.size:
+        return values
+    return np.broadcast_to(values.max(axis=-1, keepdims=True), values.shape)
+
+
+def _row_mean(values: Doubles) -> Doubles:
+    if not values.ndim or not values.size:
+        return values
+    return np.broadcast_to(values.mean(axis=-1, keepdims=True), values.shape)

@@ -1,0 +1,414 @@
+"""Element by element: what came out of the kernel against what the reference says, within what is allowed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from gpuemu_lsp.engine.execution import Outcome
+from gpuemu_lsp.engine.findings import Severity
+from gpuemu_lsp.engine.fuzz.dtypes import FORMATS, is_float
+from gpuemu_lsp.engine.fuzz.model import Array, Case
+from gpuemu_lsp.engine.fuzz.pack import byte_offset, element_written, pack_arguments, poison, shape_of, unpack
+from gpuemu_lsp.engine.oracle.budget import Allowance
+from gpuemu_lsp.engine.oracle.inputs import output_tensors
+from gpuemu_lsp.engine.oracle.reference import ReferenceOutput
+from gpuemu_lsp.engine.oracle.ulp import overflow_threshold, spacing
+from gpuemu_lsp.engine.plan.model import Plan, TensorArg
+from gpuemu_lsp.engine.project.model import Invariants, Validation
+
+Mask: TypeAlias = npt.NDArray[np.bool_]
+
+_LISTED = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Mismatch:
+    """One way in which one output (or input) is wrong.
+
+    ``index`` is the worst element and ``first`` the first one; ``expected``, ``actual``, ``error`` and ``allowed`` are
+    that of the worst. ``ratio`` is error over allowed, ``ulps`` the error in units of the output's last place.
+    ``offset`` is where the worst element lies in its buffer, in bytes, ``size`` how long it is: a
+    :class:`~gpuemu_lsp.engine.execution.Watch`. ``wrong`` marks all wrong elements. ``severity`` None means the rule's.
+    """
+
+    rule: str
+    param: str
+    message: str
+    count: int
+    total: int
+    index: tuple[int, ...] = ()
+    first: tuple[int, ...] = ()
+    expected: float | int | None = None
+    actual: float | int | None = None
+    error: float | None = None
+    allowed: float | None = None
+    ratio: float = float("inf")
+    ulps: float | None = None
+    offset: int = 0
+    size: int = 0
+    severity: Severity | None = None
+    elements: tuple[tuple[int, ...], ...] = ()
+    wrong: Mask | None = field(default=None, compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """The mismatches, worst first, and the largest error as a fraction of what was allowed."""
+
+    mismatches: tuple[Mismatch, ...] = ()
+    worst: float = 0.0
+
+
+def compare(
+    plan: Plan,
+    case: Case,
+    outcome: Outcome,
+    expected: ReferenceOutput | None,
+    allowances: Mapping[str, Allowance],
+    validation: Validation | None = None,
+    invariants: Invariants | None = None,
+) -> Verdict:
+    """Judge a completed run. Without ``expected`` only what needs no reference is checked."""
+    validation, invariants = validation or Validation(), invariants or Invariants()
+    found: list[Mismatch] = list(_modified_inputs(plan, case, outcome))
+    worst = 0.0
+    for arg in output_tensors(plan):
+        data = outcome.buffers.get(arg.param)
+        if data is None:
+            data = outcome.buffers.get(case.extra.get(f"alias:{arg.param}", ""))
+        actual = None if data is None else unpack(arg, case, data)
+        if actual is None:
+            found.append(_short(arg, case, 0 if data is None else int(data.size)))
+            continue
+        unwritten = _unwritten(arg, case, outcome, actual)
+        if unwritten is not None:
+            found.append(_unwritten_mismatch(arg, case, unwritten))
+        judged = np.ones(actual.shape, dtype=np.bool_) if unwritten is None else ~unwritten
+        found += _broken_invariants(plan, case, arg, actual, invariants, judged)
+        if expected is None:
+            continue
+        values = expected.arrays[arg.param]
+        if is_float(arg.dtype):
+            mismatches, ratio = _floats(arg, case, actual, values, allowances[arg.param], judged, validation)
+        else:
+            mismatches, ratio = _integers(arg, case, actual, values, allowances[arg.param], judged)
+        found += mismatches
+        worst = max(worst, ratio)
+    found.sort(key=lambda mismatch: (mismatch.severity is not None, -mismatch.ratio))
+    return Verdict(tuple(found), worst)
+
+
+# ---- floats ----------------------------------------------------------------------------------------------------------
+
+
+def _floats(
+    arg: TensorArg,
+    case: Case,
+    actual: Array,
+    expected: Array,
+    allowance: Allowance,
+    judged: Mask,
+    validation: Validation,
+) -> tuple[list[Mismatch], float]:
+    form = FORMATS[arg.dtype]
+    out, ref = actual.astype(np.float64), expected.astype(np.float64)
+    decided = judged & ~allowance.undecided
+    with np.errstate(invalid="ignore", over="ignore"):
+        error = np.abs(out - ref)
+        limit = overflow_threshold(form)
+        over = np.abs(ref) + allowance.allowed >= limit
+        must_be_over = np.abs(ref) - allowance.allowed >= limit
+        same_sign = np.signbit(out) == np.signbit(ref)
+        saturated = same_sign & (np.abs(out) == form.largest) & (not form.has_inf or form.digits <= 4)
+        overflowed = (np.isinf(out) & same_sign) if form.has_inf else np.isnan(out)
+        # A result beyond the format is infinite (or, in eight bits, saturated); near the border both are right.
+        fine = (over & (overflowed | saturated)) | (np.isinf(ref) & saturated)
+        nan_wrong = decided & ~fine & (np.isnan(out) != np.isnan(ref))
+        clash = np.isinf(out) & np.isinf(ref) & ~same_sign
+        one_sided = (np.isinf(out) != np.isinf(ref)) | (must_be_over & np.isfinite(out))
+        inf_wrong = decided & ~fine & ~nan_wrong & (clash | (one_sided & ~np.isnan(out)))
+        finite = np.isfinite(out) & np.isfinite(ref) & ~inf_wrong & ~fine
+        too_far = decided & finite & (error > allowance.allowed)
+        ratio = np.where(decided & finite, error / np.maximum(allowance.allowed, 1e-300), 0.0)
+    found = []
+    if too_far.any():
+        found.append(_tolerance(arg, case, out, ref, allowance, too_far, ratio))
+    if validation.check_nan and nan_wrong.any():
+        found += _nans(arg, case, out, ref, nan_wrong)
+    if validation.check_inf and inf_wrong.any():
+        found.append(_special("numeric/inf", arg, case, out, ref, inf_wrong, None))
+    return found, float(np.max(ratio, initial=0.0))
+
+
+def _nans(arg: TensorArg, case: Case, out: Array, ref: Array, wrong: Mask) -> list[Mismatch]:
+    """Tell a NaN the kernel made from one it swallowed.
+
+    ``max.f32`` and ``x > 0 ? x : 0`` give the other operand for a NaN, as fmaxf is documented to: with NaN among the
+    inputs that is worth a warning, not an error.
+    """
+    found = []
+    made = wrong & np.isnan(out)
+    swallowed = wrong & ~np.isnan(out)
+    if made.any():
+        found.append(_special("numeric/nan", arg, case, out, ref, made, None))
+    if swallowed.any():
+        severity = None if case.finite else Severity.WARNING
+        found.append(_special("numeric/nan", arg, case, out, ref, swallowed, severity))
+    return found
+
+
+def _tolerance(
+    arg: TensorArg, case: Case, out: Array, ref: Array, allowance: Allowance, wrong: Mask, ratio: Array
+) -> Mismatch:
+    index = _at(np.where(wrong, ratio, -1.0))
+    error, allowed = float(abs(out[index] - ref[index])), float(allowance.allowed[index])
+    magnitude = abs(float(ref[index]))
+    if magnitude > 0:
+        how = f"error {error / magnitude:.2g} relative, allowed {allowed / magnitude:.2g}"
+    else:
+        how = f"error {error:.2g}, allowed {allowed:.2g}"
+    ulps = error / float(spacing(np.asarray(ref[index], dtype=np.float64), FORMATS[arg.dtype]))
+    return _mismatch(
+        "numeric/tolerance-exceeded",
+        arg,
+        case,
+        wrong,
+        index,
+        f"{_number(out[index])}, expected {_number(ref[index])} ({how})",
+        expected=float(ref[index]),
+        actual=float(out[index]),
+        error=error,
+        allowed=allowed,
+        ratio=float(ratio[index]),
+        ulps=ulps,
+    )
+
+
+def _special(
+    rule: str, arg: TensorArg, case: Case, out: Array, ref: Array, wrong: Mask, severity: Severity | None
+) -> Mismatch:
+    index = _at(wrong)
+    text = f"{_number(out[index])}, expected {_number(ref[index])}"
+    if severity is not None:
+        text += " (a NaN of the input was dropped, as max.f32 and comparisons do)"
+    return _mismatch(
+        rule,
+        arg,
+        case,
+        wrong,
+        index,
+        text,
+        expected=float(ref[index]),
+        actual=float(out[index]),
+        severity=severity,
+    )
+
+
+# ---- integers --------------------------------------------------------------------------------------------------------
+
+
+def _integers(
+    arg: TensorArg, case: Case, actual: Array, expected: Array, allowance: Allowance, judged: Mask
+) -> tuple[list[Mismatch], float]:
+    """Compare exactly, except where rounding of float inputs changes the reference's own answer.
+
+    An integer reference that exceeds the output's dtype wraps, as C does.
+    """
+    if expected.dtype.kind != "f":
+        stored = (expected != 0).astype(np.uint8) if arg.dtype == "bool" else expected.astype(actual.dtype)
+        different = actual != stored
+        distance = np.abs(actual.astype(np.float64) - stored.astype(np.float64))
+        reference = stored
+    else:
+        distance = np.abs(actual.astype(np.float64) - expected)
+        different = ~(distance == 0)
+        reference = expected
+    wrong = judged & ~allowance.undecided & different & ~(distance <= allowance.allowed)
+    if not wrong.any():
+        return [], 0.0
+    index = _at(np.where(wrong, np.nan_to_num(distance, nan=np.inf), -1.0))
+    value = reference[index]
+    message = f"{_number(actual[index])}, expected {_number(value)}"
+    mismatch = _mismatch(
+        "numeric/tolerance-exceeded",
+        arg,
+        case,
+        wrong,
+        index,
+        message,
+        expected=float(value) if reference.dtype.kind == "f" else int(value),
+        actual=int(actual[index]),
+        error=float(distance[index]),
+        allowed=float(allowance.allowed[index]),
+    )
+    return [mismatch], float("inf")
+
+
+# ---- what needs no reference -----------------------------------------------------------------------------------------
+
+
+def _unwritten(arg: TensorArg, case: Case, outcome: Outcome, actual: Array) -> Mask | None:
+    """Return which elements of a pure output nobody wrote, or None for none.
+
+    Where the executor cannot tell, an element that still holds every bit of the poison was not written.
+    """
+    if arg.direction != "out" or f"alias:{arg.param}" in case.extra:
+        return None
+    written = element_written(arg, case, outcome.written)
+    if written is None:
+        raw = np.ascontiguousarray(actual).view(np.uint8).reshape(actual.size, -1)
+        unwritten = (raw == poison(arg.dtype)).all(axis=1).reshape(actual.shape)
+    else:
+        unwritten = ~written
+    return unwritten if unwritten.any() else None
+
+
+def _unwritten_mismatch(arg: TensorArg, case: Case, unwritten: Mask) -> Mismatch:
+    index = _at(unwritten)
+    return _mismatch("numeric/unwritten-output", arg, case, unwritten, index, "was never written")
+
+
+def _modified_inputs(plan: Plan, case: Case, outcome: Outcome) -> list[Mismatch]:
+    """Inputs must come back as they went in, bit for bit, unless an output was given the same memory."""
+    shared = {target for key, target in case.extra.items() if key.startswith("alias:")}
+    packed = {argument.name: argument for argument in pack_arguments(plan, case)}
+    found = []
+    for arg in plan.args:
+        if not isinstance(arg, TensorArg) or arg.direction != "in" or arg.param in shared:
+            continue
+        after = outcome.buffers.get(arg.param)
+        before = packed[arg.param].data
+        if after is None or not isinstance(before, np.ndarray) or np.array_equal(after, before):
+            continue
+        now = unpack(arg, case, after)
+        if now is None:
+            found.append(_short(arg, case, int(after.size)))
+            continue
+        stored = np.ascontiguousarray(case.tensors[arg.param])
+        changed = (
+            np.ascontiguousarray(now).view(np.uint8).reshape(now.size, -1)
+            != stored.view(np.uint8).reshape(now.size, -1)
+        ).any(axis=1)
+        wrong = changed.reshape(now.shape)
+        if not wrong.any():
+            message = f"the gaps between the rows of {arg.param} were written to"
+            found.append(Mismatch("numeric/input-modified", arg.param, _with_dims(message, case), 1, now.size))
+            continue
+        index = _at(wrong)
+        text = f"was changed from {_number(stored[index])} to {_number(now[index])}, but {arg.param} is an input"
+        found.append(_mismatch("numeric/input-modified", arg, case, wrong, index, text))
+    return found
+
+
+def _broken_invariants(
+    plan: Plan, case: Case, arg: TensorArg, actual: Array, invariants: Invariants, judged: Mask
+) -> list[Mismatch]:
+    wide = actual.astype(np.float64)
+    checks = (
+        (invariants.no_nan, np.isnan(wide), "no_nan"),
+        (invariants.no_inf, np.isinf(wide), "no_inf"),
+        (invariants.non_negative, wide < 0, "non_negative"),
+    )
+    found = []
+    for wanted, broken, name in checks:
+        wrong = broken & judged
+        if wanted and wrong.any():
+            index = _at(wrong)
+            text = f"{_number(actual[index])} breaks the invariant {name}"
+            found.append(_mismatch("numeric/invariant", arg, case, wrong, index, text))
+    first = next((a for a in plan.args if isinstance(a, TensorArg) and a.direction != "out"), None)
+    if invariants.shape_preserved and first is not None and actual.shape != shape_of(case, first.param):
+        shapes = f"{arg.param} has shape {list(actual.shape)}, {first.param} has {list(shape_of(case, first.param))}"
+        message = _with_dims(f"{shapes}: the invariant shape_preserved is broken", case)
+        found.append(Mismatch("numeric/invariant", arg.param, message, 1, 1))
+    return found
+
+
+def _short(arg: TensorArg, case: Case, size: int) -> Mismatch:
+    shape = shape_of(case, arg.param)
+    message = _with_dims(f"{arg.param} came back with {size} bytes, too few for shape {list(shape)}", case)
+    return Mismatch("numeric/shape-mismatch", arg.param, message, 1, 1)
+
+
+# ---- words -----------------------------------------------------------------------------------------------------------
+
+
+def _mismatch(
+    rule: str,
+    arg: TensorArg,
+    case: Case,
+    wrong: Mask,
+    index: tuple[int, ...],
+    text: str,
+    expected: float | int | None = None,
+    actual: float | int | None = None,
+    error: float | None = None,
+    allowed: float | None = None,
+    ratio: float = float("inf"),
+    ulps: float | None = None,
+    severity: Severity | None = None,
+) -> Mismatch:
+    count, total = int(np.count_nonzero(wrong)), int(wrong.size)
+    places = [tuple(int(i) for i in place) for place in np.argwhere(wrong)[:_LISTED]]
+    joint = " " if text.startswith(("was ", "breaks")) else " = "
+    message = f"{_element(arg.param, index)}{joint}{text}"
+    if count > 1:
+        message += f"; {count} of {total} elements"
+        if places[0] != index:
+            message += f", first at {_element(arg.param, places[0])}"
+    return Mismatch(
+        rule=rule,
+        param=arg.param,
+        message=_with_dims(message, case),
+        count=count,
+        total=total,
+        index=index,
+        first=places[0],
+        expected=expected,
+        actual=actual,
+        error=error,
+        allowed=allowed,
+        ratio=ratio,
+        ulps=ulps,
+        offset=byte_offset(arg, case, index),
+        size=max(1, case_itemsize(arg)),
+        severity=severity,
+        elements=tuple(places),
+        wrong=wrong,
+    )
+
+
+def case_itemsize(arg: TensorArg) -> int:
+    """Bytes per element of an argument."""
+    from gpuemu_lsp.engine.fuzz.dtypes import numpy_dtype
+
+    return int(numpy_dtype(arg.dtype).itemsize)
+
+
+def _with_dims(message: str, case: Case) -> str:
+    if not case.dims:
+        return message
+    return f"{message}; {', '.join(f'{name} = {size}' for name, size in case.dims.items())}"
+
+
+def _element(name: str, index: tuple[int, ...]) -> str:
+    return f"{name}[{', '.join(map(str, index))}]"
+
+
+def _number(value: object) -> str:
+    number = float(value)  # type: ignore[arg-type]
+    if np.isnan(number):
+        return "NaN"
+    if np.isinf(number):
+        return "Inf" if number > 0 else "-Inf"
+    return f"{number:.7g}" if number != int(number) or abs(number) >= 1e15 else str(int(number))
+
+
+def _at(values: npt.NDArray[np.generic]) -> tuple[int, ...]:
+    """Return the index of the largest value, the first of equals."""
+    return tuple(int(i) for i in np.unravel_index(int(np.argmax(values)), values.shape))
