@@ -16,12 +16,15 @@ from functools import lru_cache
 from llvmlite import ir
 
 from gpuemu_lsp.engine.emulator.ops import (
+    approx,
     compare,
+    convert,
     division,
     floating,
     integer,
     logic,
     move,
+    pack,
 )
 from gpuemu_lsp.engine.emulator.ops.form import Form, Operation, Resolver
 from gpuemu_lsp.engine.emulator.ops.lanes import Lanes, Target, Value, count_of, host
@@ -41,7 +44,7 @@ __all__ = [
     "write_as",
 ]
 
-_FAMILIES = (compare, division, floating, integer, logic, move)
+_FAMILIES = (approx, compare, convert, division, floating, integer, logic, move, pack)
 _RESOLVERS: dict[str, tuple[Resolver, ...]] = {}
 for _family in _FAMILIES:
     for _opcode, _resolver in _family.RESOLVERS.items():

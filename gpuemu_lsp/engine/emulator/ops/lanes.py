@@ -73,9 +73,11 @@ class Lanes:
         return self._splat(scalar, str(_signed(number, scalar.width)))
 
     def number(self, scalar: ir.Type, number: float) -> Value:
-        """Return a floating-point constant in every lane; ``number`` must be exact in ``scalar``."""
+        """Return a floating-point constant, rounded to ``scalar``, in every lane."""
         if scalar is HALF:
             return self._splat(scalar, f"0xH{struct.unpack('<H', struct.pack('<e', number))[0]:04X}")
+        if scalar is FLOAT:  # LLVM writes it as the f64 of the same value
+            number = struct.unpack("<f", struct.pack("<f", number))[0]
         return self._splat(scalar, f"0x{struct.unpack('<Q', struct.pack('<d', number))[0]:016X}")
 
     def truth(self, truth: bool) -> Value:

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from llvmlite import ir
 
 from gpuemu_lsp.engine.emulator.ops import ieee
-from gpuemu_lsp.engine.emulator.ops.lanes import Lanes, Value, count_of, element, mangled
+from gpuemu_lsp.engine.emulator.ops.lanes import Lanes, Value, count_of, element, integer_of, mangled
 from gpuemu_lsp.engine.emulator.ops.types import DOUBLE, FLOAT, I32, I64
 
 MODES = ("rn", "rz", "rm", "rp")
@@ -56,12 +56,12 @@ def convert(lanes: Lanes, operation: str, mode: str, value: Value, scalar: ir.Ty
 
 
 def step_to(lanes: Lanes, rounded: Value, above: Value, below: Value, mode: str) -> Value:
-    """Correct an f32 or f64 rounded to nearest to ``mode``.
+    """Correct a float rounded to nearest to ``mode``.
 
     ``above`` and ``below`` say where ``rounded`` lies above or below the exact value.
     """
     builder = lanes.builder
-    integer = I32 if element(rounded) is FLOAT else I64
+    integer = integer_of(element(rounded))
     pattern = lanes.bits(rounded, integer)
     zero, one, minus = (lanes.integer(integer, number) for number in (0, 1, -1))
     negative = builder.icmp_signed("<", pattern, zero)

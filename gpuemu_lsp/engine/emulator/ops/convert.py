@@ -1,0 +1,231 @@
+"""``cvt`` between integers and floats (PTX ISA section 9.7.9.21); packed and 8-bit formats are in ``pack``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from gpuemu_lsp.engine.emulator.ops import ieee, rounding
+from gpuemu_lsp.engine.emulator.ops.form import Form, Operation, Resolver, operation
+from gpuemu_lsp.engine.emulator.ops.lanes import Lanes, Value, element
+from gpuemu_lsp.engine.emulator.ops.types import DOUBLE, FLOAT, HALF, I16, I32, I64, INTEGERS, llvm_type
+
+_WHOLE = {"rni": "roundeven", "rzi": "trunc", "rmi": "floor", "rpi": "ceil"}
+_INTEGERS = tuple(f"{kind}{bits}" for kind in "su" for bits in (8, 16, 32, 64))
+_FLOATS = ("f16", "bf16", "f32", "f64")
+_PRECISION = {"bf16": 8, "f16": 11, "f32": 24, "f64": 53}
+_LARGEST = {"f16": 0x7BFF, "bf16": 0x7F7F}
+
+
+@dataclass(frozen=True, slots=True)
+class _Modes:
+    whole: str | None
+    rounding: str | None
+    ftz: bool
+    relu: bool
+    sat: bool
+    satfinite: bool
+
+
+def _cvt(form: Form) -> Operation | None:
+    modes = _Modes(
+        form.take(*_WHOLE),
+        form.take(*rounding.MODES),
+        form.has("ftz"),
+        form.has("relu"),
+        form.has("sat"),
+        form.has("satfinite"),
+    )
+    to, source = form.type((*_INTEGERS, *_FLOATS)), form.type((*_INTEGERS, *_FLOATS))
+    if to is None or source is None or not form.done:
+        return None
+    if to in _INTEGERS:
+        return _integer_to_integer(to, source, modes) if source in _INTEGERS else _float_to_integer(to, source, modes)
+    return _integer_to_float(to, source, modes) if source in _INTEGERS else _float_to_float(to, source, modes)
+
+
+def _integer_to_integer(to: str, source: str, modes: _Modes) -> Operation | None:
+    if modes.whole or modes.rounding or modes.ftz or modes.relu or modes.satfinite:
+        return None
+    signed = source.startswith("s")
+
+    def emit(lanes: Lanes, a: Value) -> Value:
+        value = clamp(lanes, a, to, signed) if modes.sat else a
+        return lanes.resize(value, llvm_type(to), signed)
+
+    return operation(to, (source,), emit)
+
+
+def clamp(lanes: Lanes, value: Value, to: str, signed: bool) -> Value:
+    """Limit an integer to the range of type ``to``, keeping its width."""
+    integer = element(value)
+    width = INTEGERS[to]
+    if to.startswith("s"):
+        largest, smallest = (1 << (width - 1)) - 1, -(1 << (width - 1))
+    else:
+        largest, smallest = (1 << width) - 1, 0
+    if not signed:
+        return lanes.call("umin", value, lanes.integer(integer, largest)) if largest >> integer.width == 0 else value
+    if smallest >= -(1 << (integer.width - 1)):
+        value = lanes.call("smax", value, lanes.integer(integer, smallest))
+    if largest >> (integer.width - 1) == 0:
+        value = lanes.call("smin", value, lanes.integer(integer, largest))
+    return value
+
+
+def _float_to_integer(to: str, source: str, modes: _Modes) -> Operation | None:
+    """Out of range becomes the nearest end of the range, with or without ``.sat``."""
+    if modes.whole is None or modes.rounding or modes.relu or modes.satfinite or (modes.ftz and source != "f32"):
+        return None
+    function = _WHOLE[modes.whole]
+    # A NaN becomes 0, but the middle of the range when 64 bits are involved.
+    nan = 1 << (INTEGERS[to] - 1) if source == "f64" or INTEGERS[to] == 64 else 0
+
+    def emit(lanes: Lanes, a: Value) -> Value:
+        if modes.ftz:
+            a = ieee.flush(lanes, a, source)
+        value = ieee.widen(lanes, a, source)
+        if function != "trunc":  # the conversion below truncates
+            value = lanes.call(function, value)
+        converted = _truncated(lanes, value, to)
+        if not nan:
+            return converted
+        return lanes.select(lanes.fcmp("uno", value, value), lanes.integer(llvm_type(to), nan), converted)
+
+    return operation(to, (source,), emit)
+
+
+def _truncated(lanes: Lanes, value: Value, to: str) -> Value:
+    """Convert an f32 or f64 to an integer, clamped to its range; a NaN gives 0.
+
+    As ``llvm.fptosi.sat``, which x86 does one lane at a time.
+    """
+    signed, width = to.startswith("s"), INTEGERS[to]
+    scalar = element(value)
+    above, smallest = (2.0 ** (width - 1), -(2.0 ** (width - 1))) if signed else (2.0**width, 0.0)
+    zero, low = lanes.number(scalar, 0.0), lanes.number(scalar, smallest)
+    inside = lanes.fcmp("<", value, lanes.number(scalar, above))
+    over = lanes.fcmp(">=", value, lanes.number(scalar, above))
+    # Zero for a NaN, and for what is too large: converting that would be undefined.
+    value = lanes.select(inside, value, zero)
+    value = lanes.select(lanes.fcmp("<", value, low), low, value)
+    convert = lanes.builder.fptosi if signed else lanes.builder.fptoui
+    integer = I32 if width < 32 else llvm_type(to)
+    result = lanes.resize(convert(value, lanes.type(integer)), llvm_type(to))
+    largest = (1 << (width - signed)) - 1
+    return lanes.select(over, lanes.integer(llvm_type(to), largest), result)
+
+
+def _integer_to_float(to: str, source: str, modes: _Modes) -> Operation | None:
+    if modes.rounding is None or modes.whole or modes.ftz or modes.relu or modes.satfinite:
+        return None
+    if to == "bf16" and modes.rounding != "rn":
+        return None
+    signed, width = source.startswith("s"), INTEGERS[source]
+    convert = "sitofp" if signed else "uitofp"
+    mode = modes.rounding
+
+    def emit(lanes: Lanes, a: Value) -> Value:
+        if width < 32:
+            a = lanes.resize(a, I32, signed)
+        if to == "bf16":
+            result = ieee.double_to_float_odd(lanes, _to_double_odd(lanes, a, convert))
+        elif to == "f16":
+            # Exact in f32 wherever f16 is finite.
+            result = getattr(lanes.builder, convert)(a, lanes.type(FLOAT))
+        else:
+            exact = width <= _PRECISION[to]
+            result = rounding.convert(lanes, convert, "rn" if exact else mode, a, llvm_type(to))
+        if modes.sat:
+            result = ieee.saturate(lanes, result)
+        return _narrowed(lanes, result, to, mode)
+
+    return operation(to, (source,), emit)
+
+
+def _to_double_odd(lanes: Lanes, value: Value, convert: str) -> Value:
+    """Convert an integer to f64, rounded to odd."""
+    builder = lanes.builder
+    to_float = getattr(builder, convert)
+    direct = to_float(value, lanes.type(DOUBLE))
+    if element(value) is I32:
+        return direct
+    # 53 bits, the last of which stands for all that were cut off.
+    shift = builder.ashr if convert == "sitofp" else builder.lshr
+    cut = builder.and_(value, lanes.integer(I64, 0x7FF))
+    sticky = lanes.resize(builder.icmp_unsigned("!=", cut, lanes.integer(I64, 0)), I64)
+    short = builder.or_(shift(value, lanes.integer(I64, 11)), sticky)
+    scaled = builder.fmul(to_float(short, lanes.type(DOUBLE)), lanes.number(DOUBLE, 2048.0))
+    large = lanes.fcmp(">=", lanes.call("fabs", direct), lanes.number(DOUBLE, 2.0**52))
+    return lanes.select(large, scaled, direct)
+
+
+def _float_to_float(to: str, source: str, modes: _Modes) -> Operation | None:
+    narrowing = _PRECISION[to] < _PRECISION[source] or (to, source) == ("bf16", "f16")
+    # bf16 to f16 loses range, not precision.
+    narrowing = narrowing or (to, source) == ("f16", "bf16")
+    if narrowing != (modes.rounding is not None) or (modes.whole and (to != source or to == "bf16")):
+        return None
+    if modes.ftz and "f32" not in (to, source):
+        return None
+    short = narrowing and to in ("f16", "bf16")
+    if (modes.relu or modes.satfinite) and not (short and source == "f32" and modes.rounding in ("rn", "rz")):
+        return None
+    if to == "bf16" and (modes.sat or modes.rounding not in ("rn", "rz", None)):
+        return None
+    if to == source == "bf16":
+        return None
+    mode = modes.rounding or "rn"
+
+    def emit(lanes: Lanes, a: Value) -> Value:
+        if modes.ftz and source == "f32":
+            a = ieee.flush(lanes, a, source)
+        value = ieee.widen(lanes, a, source)
+        if modes.whole:
+            value = lanes.call(_WHOLE[modes.whole], value)
+        if modes.sat:
+            value = ieee.saturate(lanes, value)
+        value = rounded_to(lanes, value, to, mode, modes.relu, modes.satfinite)
+        return ieee.flush(lanes, value, to) if modes.ftz and to == "f32" else value
+
+    return operation(to, (source,), emit)
+
+
+def rounded_to(lanes: Lanes, value: Value, to: str, mode: str, relu: bool = False, satfinite: bool = False) -> Value:
+    """Return an f32 or f64 as format ``to``, rounded once."""
+    if relu:
+        value = ieee.rectify(lanes, value)
+    if to == "f64":
+        return lanes.fpext(value, DOUBLE)
+    if element(value) is DOUBLE:
+        if to == "f32":
+            return rounding.convert(lanes, "fptrunc", mode, value, FLOAT)
+        value = ieee.double_to_float_odd(lanes, value)
+    result = _narrowed(lanes, value, to, mode)
+    if not (relu or satfinite):
+        return result
+    pattern = lanes.bits(result, I16)
+    if satfinite:
+        magnitude = lanes.builder.and_(pattern, lanes.integer(I16, 0x7FFF))
+        sign = lanes.builder.and_(pattern, lanes.integer(I16, 0x8000))
+        limited = lanes.call("umin", magnitude, lanes.integer(I16, _LARGEST[to]))
+        pattern = lanes.builder.or_(sign, limited)
+    nan = lanes.fcmp("uno", value, value)
+    pattern = lanes.select(nan, lanes.integer(I16, ieee.CANONICAL_NAN[to]), pattern)
+    return lanes.bits(pattern, llvm_type(to))
+
+
+def _narrowed(lanes: Lanes, value: Value, to: str, mode: str) -> Value:
+    """Round an f32 to f16 or bf16 by ``mode``; return other targets' values as they are."""
+    if mode == "rn" or to not in ("f16", "bf16"):
+        return ieee.narrow(lanes, value, to)
+    if to == "f16":
+        rounded = lanes.fptrunc(value, HALF)
+        back = lanes.fpext(rounded, FLOAT)
+        return rounding.step_to(lanes, rounded, lanes.fcmp(">", back, value), lanes.fcmp("<", back, value), mode)
+    # Only .rz: the upper half.
+    upper = lanes.resize(lanes.builder.lshr(lanes.bits(value, I32), lanes.integer(I32, 16)), I16)
+    nan = lanes.fcmp("uno", value, value)
+    return lanes.select(nan, lanes.integer(I16, ieee.CANONICAL_NAN["bf16"]), upper)
+
+
+RESOLVERS: dict[str, Resolver] = {"cvt": _cvt}
