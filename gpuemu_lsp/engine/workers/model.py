@@ -14,10 +14,10 @@ GIB = 1 << 30
 class Limits:
     """What a worker may use. Sizes in bytes, times in seconds; None means no limit.
 
-    ``memory_bytes`` limits the address space, so an allocation beyond it is a ``MemoryError`` in the worker instead of
-    an OOM kill on the machine. It must be None for workers that open a CUDA context: the driver reserves far more
-    address space than it uses. A worker is replaced after ``jobs_per_worker`` jobs or when a job left it
-    larger than ``resident_bytes``.
+    ``memory_bytes`` limits private writable memory (RLIMIT_DATA), so that an allocation beyond it is a ``MemoryError``
+    in the worker instead of an OOM kill on the machine. Reserved address space does not count: a CUDA context reserves
+    far more than it uses. A worker is replaced after ``jobs_per_worker`` jobs or when a job left it larger than
+    ``resident_bytes``.
     """
 
     wall_seconds: float | None = 60.0

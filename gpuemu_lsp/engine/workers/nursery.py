@@ -55,7 +55,7 @@ def _preload(modules: Iterable[str]) -> dict[str, str]:
     for name in modules:
         try:
             importlib.import_module(name)
-        except (ImportError, OSError) as error:
+        except Exception as error:  # an edge: a broken installation may raise anything
             missing[name] = f"{type(error).__name__}: {error}"
     return missing
 

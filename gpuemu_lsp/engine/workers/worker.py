@@ -58,7 +58,7 @@ def serve(channel: int, output: int, functions: Mapping[str, str], limits: Limit
     os.close(output)
     channel = _move_up(channel)
     os.register_at_fork(after_in_child=lambda: _close_quietly(channel))
-    system.limit(resource.RLIMIT_AS, limits.memory_bytes)
+    system.limit(resource.RLIMIT_DATA, limits.memory_bytes)
     system.limit(resource.RLIMIT_FSIZE, limits.file_bytes)
     system.limit(resource.RLIMIT_CORE, 0)
     faulthandler.enable(2)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import threading
 import time
@@ -127,6 +128,16 @@ def test_two_jobs_run_at_a_time_and_no_more(pool, tmp_path):
     assert max(busy) == 2
 
 
+def test_events_reach_an_event_loop_that_is_never_blocked(pool):
+    async def main():
+        loop, events = asyncio.get_running_loop(), asyncio.Queue()
+        pool.submit(Job("echo", 7), lambda event: loop.call_soon_threadsafe(events.put_nowait, event))
+        return [await asyncio.wait_for(events.get(), 20) for _ in range(2)]
+
+    progress, ending = asyncio.run(main())
+    assert progress == Progress(7) and isinstance(ending, Done)
+
+
 def test_unknown_function_and_foreign_module_are_refused(pool):
     with pytest.raises(KeyError):
         pool.submit(Job("nothing"))
@@ -157,6 +168,24 @@ def test_what_a_job_raises_is_reported(run, body, kind, message):
     assert ending.stage == "script"
     assert "script1.py" in ending.traceback
     assert isinstance(run("yield 1")[0], Done)
+
+
+def test_memory_is_limited_in_sum_and_reservations_are_free(tmp_path):
+    path = tmp_path / "memory.py"
+    path.write_text(
+        "import mmap\n"
+        "def job(argument):\n"
+        "    kept = [mmap.mmap(-1, 1 << 36, flags=mmap.MAP_PRIVATE | 0x4000, prot=0)]\n"  # MAP_NORESERVE, no access
+        "    for count in range(100):\n"
+        "        yield count\n"
+        "        kept.append(bytearray(64 << 20))\n"
+    )
+    events = []
+    with Pool(FUNCTIONS, limits=Limits(memory_bytes=1 << 30)) as pool:
+        ending = pool.submit(Job("script", {"path": str(path)}), events.append).wait(20)
+        assert isinstance(ending, Failed) and ending.kind == "MemoryError"
+        assert 10 <= len(events) <= 17
+        assert isinstance(pool.submit(Job("echo")).wait(20), Done)
 
 
 def test_function_whose_module_is_absent_fails_with_its_reason(pool):
