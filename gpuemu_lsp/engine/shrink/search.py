@@ -130,7 +130,7 @@ class _Search:
         if self._runs >= self._budget.max_runs or self._seconds() >= self._budget.max_seconds or self._cancelled():
             raise _StopSearch
         self._runs += 1
-        fails = self._still_fails(candidate.case)
+        fails = bool(self._still_fails(candidate.case))
         if not fails:
             self._passed.add(identity)
         return fails

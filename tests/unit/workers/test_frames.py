@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import struct
 
@@ -23,7 +24,7 @@ def test_any_cut_of_the_stream_gives_the_same_messages(messages, cuts):
     stream = b"".join(map(encode, messages))
     reader, got = FrameReader(), []
     edges = [0, *sorted(cut for cut in cuts if cut <= len(stream)), len(stream)]
-    for start, end in zip(edges, edges[1:], strict=False):
+    for start, end in itertools.pairwise(edges):
         got += reader.feed(stream[start:end])
     assert got == messages
 
