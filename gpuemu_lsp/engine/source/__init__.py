@@ -1,1 +1,7 @@
-"""What is in a .cu file: kernels, signatures, launches, includes, and the device view that NVRTC can compile."""
+"""What is in a .cu file: kernels, launches, constants, includes, and the device view that NVRTC compiles."""
+
+from gpuemu_lsp.engine.source.includes import include_closure
+from gpuemu_lsp.engine.source.reader import read
+from gpuemu_lsp.engine.source.view import device_views
+
+__all__ = ["device_views", "include_closure", "read"]

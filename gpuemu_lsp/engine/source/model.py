@@ -99,3 +99,5 @@ class SourceFile:
     has_errors: bool = False
     dynamic_shared: Mapping[str, str] = field(default_factory=dict)
     """Kernel name -> element type of its ``extern __shared__`` array, where it has one."""
+    headers: Mapping[str, str] = field(default_factory=dict)
+    """Absolute path -> device view, for each user header that the compiler must not see as it is on disk."""

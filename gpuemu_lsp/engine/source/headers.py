@@ -1,0 +1,95 @@
+"""Which headers device code can need, and what has to be in it for them to be worth their compile time.
+
+User headers are found on disk. Of the rest only CUDA's own device headers stay in a device view, and the standard headers
+that stand for something NVRTC lacks; ``torch/extension.h``, ``cublas_v2.h`` or ``iostream`` serve the host alone.
+"""
+
+from __future__ import annotations
+
+import re
+
+STANDARD = frozenset(
+    [
+        "assert.h",
+        "float.h",
+        "inttypes.h",
+        "limits.h",
+        "math.h",
+        "stddef.h",
+        "stdint.h",
+        "stdio.h",
+        "stdlib.h",
+        "string.h",
+        "time.h",
+        "algorithm",
+        "array",
+        "bit",
+        "cassert",
+        "cfloat",
+        "chrono",
+        "cinttypes",
+        "climits",
+        "cmath",
+        "complex",
+        "concepts",
+        "cstddef",
+        "cstdint",
+        "cstdio",
+        "cstdlib",
+        "cstring",
+        "ctime",
+        "functional",
+        "initializer_list",
+        "iterator",
+        "limits",
+        "memory",
+        "new",
+        "numeric",
+        "optional",
+        "ratio",
+        "tuple",
+        "type_traits",
+        "utility",
+        "variant",
+        "vector",
+        "string",
+        "iostream",
+    ]
+)
+"""Standard headers. What of them device code can use without the host's library is the compile room's business."""
+
+_DEVICE = re.compile(
+    r"(?:cuda_(?:fp16|bf16|fp8|fp6|fp4)\.(?:h|hpp)|cuda_pipeline\w*\.h|cuda_awbarrier\w*\.h|cuComplex\.h|mma\.h|curand_\w+\.h"
+    r"|cuda_runtime\.h|cuda_runtime_api\.h|cuda_device_runtime_api\.h|cuda\.h|device_launch_parameters\.h"
+    r"|device_functions\.h|device_atomic_functions\.h|device_double_functions\.h|math_functions\.h|math_constants\.h"
+    r"|vector_types\.h|vector_functions\.(?:h|hpp)|driver_types\.h|host_defines\.h|builtin_types\.h|channel_descriptor\.h"
+    r"|library_types\.h|surface_\w+\.h|texture_\w+\.h|sm_\d\d_\w+\.(?:h|hpp)|cudaTypedefs\.h|cuda_texture_types\.h"
+    r"|cuda_surface_types\.h|cuda_occupancy\.h|cooperative_groups(?:\.h|/.+)|cuda/.+|nv/.+|cub/.+|thrust/.+|crt/.+)$"
+)
+
+_WORTH = (
+    # CUB, Thrust, libcu++ and cooperative groups cost up to 3 s; files often include them for the host's sake.
+    (
+        re.compile(r"cooperative_groups"),
+        re.compile(r"(?:cooperative_groups|this_(?:grid|thread_block|thread|cluster))$"),
+    ),
+    (re.compile(r"cub/"), re.compile(r"cub$")),
+    (re.compile(r"thrust/"), re.compile(r"thrust$")),
+    (re.compile(r"cuda/"), re.compile(r"cuda$")),
+    (re.compile(r"curand_"), re.compile(r"curand")),
+    (re.compile(r"mma\.h$"), re.compile(r"(?:nvcuda|wmma)$")),
+    (re.compile(r"cuda\.h$"), re.compile(r"(?:CU[a-z]|CU_)")),
+)
+
+
+def is_device_header(target: str) -> bool:
+    """Say whether an include names one of CUDA's own headers that device code may use."""
+    return bool(_DEVICE.match(target))
+
+
+def is_wanted(target: str, words: frozenset[str]) -> bool:
+    """Say whether kept code with these identifiers can need a device header at all."""
+    for header, word in _WORTH:
+        if header.match(target):
+            return any(word.match(candidate) for candidate in words)
+    return True

@@ -1,0 +1,81 @@
+"""``__global__`` functions: names, templates, parameters, launch bounds, dynamic shared memory."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+
+from gpuemu_lsp.engine.source.declarations import Declaration, Kind, find_signature
+from gpuemu_lsp.engine.source.items import without_template
+from gpuemu_lsp.engine.source.lexer import WORD, Text, closing, split_top, strip
+from gpuemu_lsp.engine.source.macros import Macros
+from gpuemu_lsp.engine.source.model import KernelDecl
+from gpuemu_lsp.engine.source.params import parameters, template_parameters
+from gpuemu_lsp.engine.source.reach import Unit
+
+_LINKAGE = re.compile(r'\bextern\s*"\s*"')
+_BOUNDS = re.compile(r"\b__launch_bounds__\s*(?=\()")
+_SHARED = re.compile(
+    r"\bextern\s+(?:volatile\s+)?__shared__\s+(?:(?:__align__|alignas)\s*\([^()]*\)\s*)?(?P<type>[\w:\s<>,]+?)\s*"
+    r"(?:(?:__align__|alignas)\s*\([^()]*\)\s*)?\b\w+\s*\[\s*\]"
+)
+
+
+def kernels(unit: Unit, macros: Macros) -> tuple[KernelDecl, ...]:
+    """Return the kernels with a body in one file, in order; overloads and ``#else`` branches count each."""
+    return tuple(
+        kernel
+        for declaration in unit.declarations
+        if "__global__" in declaration.head_words and declaration.kind is Kind.FUNCTION
+        for kernel in _kernels(unit.text, declaration, macros)
+    )
+
+
+def dynamic_shared(unit: Unit, found: tuple[KernelDecl, ...]) -> Mapping[str, str]:
+    """Map kernels to the element type of the ``extern __shared__`` array they declare."""
+    shared = {}
+    for declaration in unit.declarations:
+        for name in declaration.names:
+            if any(kernel.name == name for kernel in found):
+                item = declaration.item
+                match = _SHARED.search(unit.text.code, item.start, item.end)
+                if match:
+                    shared[name] = " ".join(match["type"].split())
+    return shared
+
+
+def _kernels(text: Text, declaration: Declaration, macros: Macros) -> Iterator[KernelDecl]:
+    code, item = text.code, declaration.item
+    if item.body is None:
+        return
+    start = strip(code, without_template(code, item.start, item.end), item.end)[0]
+    head_end = item.body
+    signature = find_signature(code, start, head_end)
+    if signature is None:
+        return
+    bounds = _BOUNDS.search(code, item.start, head_end)
+    linkage = (
+        item.extern_c or bool(_LINKAGE.search(code, item.start, head_end)) or _macro_linkage(declaration, macros, code)
+    )
+    yield KernelDecl(
+        name=signature.name,
+        qualified_name="::".join((*item.scope, signature.name)),
+        template=template_parameters(text, item.start, start),
+        params=parameters(text, signature.open + 1, signature.close - 1, macros),
+        name_range=text.range(signature.name_start, signature.name_end),
+        range=text.range(item.start, item.end),
+        extern_c=linkage,
+        max_threads=_first_number(code, bounds.end()) if bounds else None,
+    )
+
+
+def _macro_linkage(declaration: Declaration, macros: Macros, code: str) -> bool:
+    words = WORD.findall(code, declaration.item.start, declaration.parameters or declaration.item.start)
+    return any(_LINKAGE.search(body) for word in words for body in macros.bodies(word))
+
+
+def _first_number(code: str, opening: int) -> int | None:
+    inside = code[opening + 1 : closing(code, opening) - 1]
+    first = next(iter(split_top(inside)), (0, 0))
+    digits = inside[first[0] : first[1]].rstrip("uUlL")
+    return int(digits) if digits.isdigit() else None

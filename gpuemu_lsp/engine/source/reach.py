@@ -1,0 +1,250 @@
+"""Which items the device code of a file and its headers needs.
+
+Roots are everything marked for the device. From there names are followed: an unmarked helper, constant or type stays when
+kept code mentions its name and it does nothing that only a host can. Names are compared without regard to scope, so this
+errs towards keeping.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from gpuemu_lsp.engine.source.declarations import DEVICE_WORDS, Declaration, Kind, read_declaration
+from gpuemu_lsp.engine.source.hostonly import is_host_only
+from gpuemu_lsp.engine.source.items import Items, cut, members
+from gpuemu_lsp.engine.source.lexer import Text, closing, opening_angle
+from gpuemu_lsp.engine.source.macros import Macros
+
+_MENTION = re.compile(r"(?<![\w.\x80-\xff])(?<!->)[A-Za-z_][\w\x80-\xff]*")
+_CALL = re.compile(r"(?<![\w.])(?<!->)([A-Za-z_]\w*)\s*(?:<[^<>;(){}]*>)?\s*\(")
+_DEVICE_NAMESPACES = frozenset({"std", "cooperative_groups", "nvcuda", "cuda", "cub", "thrust", "cute", "cutlass"})
+_GLOBAL_TOO = re.compile(
+    r"(?:min|max|abs|fabs|f?mod|pow|exp\w*|log\w*|sqrt|cbrt|sin\w*|cos\w*|tan\w*|a(?:sin|cos|tan)\w*|ceil|floor|round|trunc"
+    r"|rint|isnan|isinf|isfinite|signbit|hypot|fma|erfc?|[tl]gamma|fm(?:in|ax)|u?int\w*_t|size_t|ptrdiff_t|nullptr_t)$"
+)
+_REMOVABLE = frozenset({Kind.FUNCTION, Kind.ALIAS, Kind.TYPE, Kind.USING, Kind.ASSERTION})
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """One file taken apart: the main one or a header."""
+
+    path: str
+    text: Text
+    items: Items
+    declarations: tuple[Declaration, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """What stays: ``dropped`` are the other pieces of each file, ascending; ``words`` all identifiers of kept code."""
+
+    dropped: Mapping[str, tuple[tuple[int, int], ...]]
+    words: frozenset[str]
+
+
+@dataclass(eq=False, slots=True)
+class _Piece:
+    """A declaration to keep or drop. ``members`` of a class can be dropped alone; ``own`` is its code without them."""
+
+    unit: Unit
+    declaration: Declaration
+    own: str
+    uses: frozenset[str]
+    calls: frozenset[str]
+    members: list[_Piece] = field(default_factory=list)
+    host: bool = False
+    kept: bool = False
+
+    @property
+    def marked(self) -> bool:
+        return self.declaration.on_device
+
+    def family(self) -> Iterator[_Piece]:
+        """Yield this piece and all members in it."""
+        yield self
+        for member in self.members:
+            yield from member.family()
+
+
+def take_apart(path: str, text: Text, macros: Macros) -> Unit:
+    """Cut and read one file."""
+    items = cut(text, macros)
+    return Unit(path, text, items, tuple(read_declaration(text, item, macros) for item in items.items))
+
+
+def settle(units: Sequence[Unit], macros: Macros) -> Kept:
+    """Decide for every item of every file whether the device view shows it."""
+    pieces = [_piece(unit, declaration, macros) for unit in units for declaration in unit.declarations]
+    index = _index(pieces)
+    _spread_host(pieces, index)
+    words = _follow(pieces, index, units)
+    words |= _settle_rest(pieces, index, units)
+    dropped = {unit.path: tuple(_dropped(piece for piece in pieces if piece.unit is unit)) for unit in units}
+    return Kept(dropped, frozenset(words))
+
+
+def _piece(unit: Unit, declaration: Declaration, macros: Macros) -> _Piece:
+    item, code = declaration.item, unit.text.code
+    inside: list[_Piece] = []
+    own = code[item.start : item.end]
+    if declaration.kind is Kind.TYPE and item.body is not None:
+        close = closing(code, item.body)
+        own = code[item.start : item.body] + code[close : item.end]
+        inside = [
+            _piece(unit, read_declaration(unit.text, member, macros), macros)
+            for member in members(unit.text, macros, item.body, close)
+        ]
+    uses = macros.expand(_MENTION.findall(own))
+    calls = macros.expand(_CALL.findall(own))
+    host = not declaration.on_device and (declaration.host_only or is_host_only(own, uses))
+    return _Piece(unit, declaration, own, uses, calls, inside, host)
+
+
+def _index(pieces: Iterable[_Piece]) -> dict[str, list[_Piece]]:
+    """Map each name to what declares it; operators and members defined outside stand under their types."""
+    index: dict[str, list[_Piece]] = {}
+    late = []
+    for piece in pieces:
+        declaration = piece.declaration
+        if declaration.kind is Kind.FUNCTION and (declaration.owner or not declaration.names):
+            late.append(piece)
+            continue
+        for name in declaration.names:
+            index.setdefault(name, []).append(piece)
+    types = {name for name, found in index.items() if any(piece.declaration.kind is Kind.TYPE for piece in found)}
+    for piece in late:
+        owner = piece.declaration.owner
+        for name in {owner} if owner else types & piece.declaration.head_words:
+            index.setdefault(name, []).append(piece)
+    return index
+
+
+def _spread_host(pieces: Sequence[_Piece], index: Mapping[str, list[_Piece]]) -> None:
+    """Make unmarked code host code when it calls a host function or holds a host type, to any depth."""
+    everything = [piece for top in pieces for piece in top.family()]
+    changed = True
+    while changed:
+        changed = False
+        hosts = {name: found[0].declaration.kind for name, found in index.items() if all(piece.host for piece in found)}
+        functions = {name for name, kind in hosts.items() if kind is Kind.FUNCTION}
+        types = {name for name, kind in hosts.items() if kind in (Kind.TYPE, Kind.ALIAS)}
+        for piece in everything:
+            if piece.host or piece.marked:
+                continue
+            holds_host = any(member.host and member.declaration.kind not in _REMOVABLE for member in piece.members)
+            if holds_host or piece.calls & functions or piece.uses & types - piece.declaration.names:
+                piece.host = changed = True
+
+
+def _follow(pieces: Sequence[_Piece], index: Mapping[str, list[_Piece]], units: Sequence[Unit]) -> set[str]:
+    """Keep the roots and what they mention."""
+    words: set[str] = set()
+    waiting = [piece for piece in pieces if _is_root(piece)]
+    wanted = {word for unit in units for word in _launch_words(unit.text)}
+    waiting += (piece for word in wanted for piece in index.get(word, ()) if _can_stay(piece))
+    while waiting:
+        piece = waiting.pop()
+        if piece.kept:
+            continue
+        new = _keep(piece) - words
+        words |= new
+        waiting += (found for word in new for found in index.get(word, ()) if not found.kept and _can_stay(found))
+    return words
+
+
+def _keep(piece: _Piece) -> set[str]:
+    """Keep a piece with the members it can keep; return the identifiers in them."""
+    piece.kept = True
+    words = set(piece.uses)
+    for member in piece.members:
+        if not member.host or member.declaration.kind not in _REMOVABLE:
+            words |= _keep(member)
+    return words
+
+
+def _is_root(piece: _Piece) -> bool:
+    kind = piece.declaration.kind
+    if kind is Kind.BRACE or piece.marked:
+        return True
+    if piece.host:
+        return False
+    if kind is Kind.TYPE:
+        # A functor: kernels often get it only as a template argument, somewhere in host code.
+        return any(DEVICE_WORDS & inner.uses for inner in piece.family())
+    return kind is Kind.INVOCATION and bool(DEVICE_WORDS & piece.uses)
+
+
+def _can_stay(piece: _Piece) -> bool:
+    declaration = piece.declaration
+    if piece.host:
+        return False
+    if declaration.kind is Kind.VARIABLE:
+        # Device code cannot read a host variable unless it is a constant.
+        return bool({"const", "constexpr"} & declaration.head_words)
+    if declaration.kind is Kind.FUNCTION:
+        return declaration.item.body is not None
+    return declaration.kind in (Kind.TYPE, Kind.ALIAS)
+
+
+def _settle_rest(pieces: Sequence[_Piece], index: Mapping[str, list[_Piece]], units: Sequence[Unit]) -> set[str]:
+    """Keep prototypes, using directives, assertions and macro calls when all they need has stayed."""
+    scopes = {part for unit in units for item in unit.items.items for name in item.scope for part in name.split("::")}
+    kept_names = {name for piece in pieces if piece.kept for name in piece.declaration.names}
+    words = {word for piece in pieces if piece.kept for word in piece.uses}
+    added: set[str] = set()
+    for piece in pieces:
+        declaration = piece.declaration
+        if piece.kept or piece.host:
+            continue
+        if declaration.kind is Kind.FUNCTION:
+            stays = declaration.item.body is None and bool(declaration.names & kept_names)
+        elif declaration.kind is Kind.USING:
+            stays = _using_stays(piece.own, words, scopes)
+        elif declaration.kind is Kind.INSTANTIATION:
+            stays = False
+        elif declaration.kind in (Kind.ASSERTION, Kind.INVOCATION):
+            known = declaration.kind is Kind.ASSERTION or len(piece.uses) > len(set(_MENTION.findall(piece.own)))
+            stays = (
+                known
+                and "std" not in piece.uses
+                and all(word not in index or word in kept_names for word in piece.uses)
+            )
+        else:
+            stays = False
+        if stays:
+            added |= _keep(piece)
+    return added
+
+
+def _using_stays(code: str, words: set[str], scopes: set[str]) -> bool:
+    alias = re.match(r"namespace\s+(\w+)\s*=\s*(?:::)?\s*(\w+)", code)
+    if alias:
+        return alias[1] in words and alias[2] in scopes | _DEVICE_NAMESPACES
+    directive = re.match(r"using\s+(namespace\s+)?(?:::)?\s*(\w+)", code)
+    if directive is None:
+        return False
+    if directive[1]:
+        return directive[2] in scopes | _DEVICE_NAMESPACES or directive[2] in words
+    name = _MENTION.findall(code)[-1]
+    if directive[2] == "std" and _GLOBAL_TOO.match(name):
+        return False
+    return name in words and directive[2] in scopes | _DEVICE_NAMESPACES
+
+
+def _launch_words(text: Text) -> Iterator[str]:
+    """Yield the identifiers in the template arguments of launches: types and constants that instances need."""
+    for match in re.finditer(r">\s*<<<", text.code):
+        start = opening_angle(text.code, match.start() + 1)
+        if start is not None:
+            yield from _MENTION.findall(text.code[start : match.start()])
+
+
+def _dropped(pieces: Iterable[_Piece]) -> Iterator[tuple[int, int]]:
+    for piece in pieces:
+        if not piece.kept:
+            yield piece.declaration.item.start, piece.declaration.item.end
+        else:
+            yield from _dropped(piece.members)
