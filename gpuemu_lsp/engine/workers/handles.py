@@ -7,6 +7,7 @@ import json
 import os
 import socket
 import subprocess
+import tempfile
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -153,7 +154,9 @@ class Nursery:
 
     def __init__(self, python: str, environment: dict[str, str], configuration: dict[str, Any]) -> None:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        with ours, theirs:
+        scratch = tempfile.TemporaryDirectory(prefix="gpuemu-", ignore_cleanup_errors=True)
+        with ours, theirs, contextlib.ExitStack() as undo:
+            undo.callback(scratch.cleanup)
             self.process = subprocess.Popen(
                 [python, "-P", "-c", _BOOT, str(_IMPORT_ROOT), str(theirs.fileno())],
                 stdin=subprocess.DEVNULL,
@@ -163,11 +166,13 @@ class Nursery:
                 start_new_session=True,
                 env={**os.environ, **environment},
             )
+            undo.pop_all()
             self.control = ours.dup()
+        self._scratch = scratch
         assert self.process.stdout is not None
         self.tail = Tail(self.process.stdout.fileno(), _CHUNK)
         self.control.setblocking(True)
-        self.tell(configuration)
+        self.tell({**configuration, "scratch": self._scratch.name})
 
     def tell(self, message: dict[str, Any], fds: tuple[int, ...] = ()) -> None:
         """Send one packet; a nursery that is gone is noticed where its packets are read."""
@@ -198,6 +203,7 @@ class Nursery:
             self.process.wait()
         assert self.process.stdout is not None
         self.process.stdout.close()
+        self._scratch.cleanup()  # it did this itself, unless it was killed
 
 
 def stage_of(event: Json) -> str | None:

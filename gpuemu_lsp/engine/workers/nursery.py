@@ -15,7 +15,6 @@ import shutil
 import signal
 import socket
 import sys
-import tempfile
 import time
 import traceback
 from collections.abc import Iterable
@@ -33,9 +32,7 @@ def main(control_fd: int) -> None:
     control = socket.socket(fileno=control_fd)
     configuration = json.loads(control.recv(MAX_CONTROL))
     system.adopt_orphans()
-    scratch = tempfile.mkdtemp(prefix="gpuemu-")
-    os.environ["TMPDIR"] = scratch  # killed workers cannot clean up after themselves
-    tempfile.tempdir = None
+    os.environ["TMPDIR"] = configuration["scratch"]  # killed workers cannot clean up after themselves
     try:
         started = time.monotonic()
         missing = _preload(configuration["preload"])
@@ -46,7 +43,7 @@ def main(control_fd: int) -> None:
         nursery.run()
     finally:
         system.kill_children()
-        shutil.rmtree(scratch, ignore_errors=True)
+        shutil.rmtree(configuration["scratch"], ignore_errors=True)
 
 
 def _preload(modules: Iterable[str]) -> dict[str, str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import tempfile
 import threading
 import time
 from pathlib import Path
@@ -687,7 +688,10 @@ def test_nursery_has_one_thread_when_it_forks():
         assert len(list(Path(f"/proc/{nursery}/task").iterdir())) == 1
 
 
-def test_killed_nursery_fails_its_jobs_and_is_replaced(tmp_path):
+def test_killed_nursery_fails_its_jobs_and_is_replaced(tmp_path, monkeypatch):
+    scratch = tmp_path / "tmp"
+    scratch.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(scratch))
     path = tmp_path / "kill.py"
     path.write_text(
         "import os, time\ndef job(argument):\n    yield os.getpid()\n    os.kill(os.getppid(), 9)\n    time.sleep(99)\n"
@@ -698,3 +702,4 @@ def test_killed_nursery_fails_its_jobs_and_is_replaced(tmp_path):
         assert isinstance(ending, WorkerDied) and "watches over" in ending.reason
         assert not wait_gone(events[0].value)
         assert isinstance(pool.submit(Job("echo")).wait(20), Done)
+    assert not list(scratch.iterdir())
