@@ -31,11 +31,13 @@ def choose_executor(request: CheckRequest, place: Place) -> tuple[Executor | Non
 def _emulator() -> Executor:
     from gpuemu_lsp.engine.emulator import Emulator
 
-    return Emulator()
+    executor: Executor = Emulator()
+    return executor
 
 
 @cache
 def _device() -> Executor:
     from gpuemu_lsp.engine.device import Device
 
-    return Device()
+    executor: Executor = Device()
+    return executor

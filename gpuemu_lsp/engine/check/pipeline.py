@@ -81,13 +81,14 @@ def _check_plan(
     run = open_plan(request, prepared, plan, executor)
     tally.runs.append(run)
     yield from map(tally.see, run.opening)
-    for case in run.cases():
+    for case, case_id in run.cases():
         yield Stage(plan.kernel, "reference", run.count.run, request.options.cases)
         expected = run.expect(case)
         yield Stage(plan.kernel, "execute", run.count.run, request.options.cases)
-        yield from map(tally.see, run.judge(case, expected))
+        yield from map(tally.see, run.judge(case, case_id, expected))
         if run.finished:
             break
+    yield from map(tally.see, run.trouble())
 
 
 def _not_executed(request: CheckRequest, prepared: Prepared) -> Finding:

@@ -1,5 +1,6 @@
-"""A deadline for code of the user's that runs in this process: a reference that loops for ever must not take the verdict
-with it. It interrupts Python code; native code that never returns is ended by the pool's wall clock.
+"""A deadline for the user's code in this process: an endless reference must not take the verdict with it.
+
+It interrupts Python code; native code that never returns is ended by the pool's wall clock.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from types import FrameType
 
 
 class DeadlineError(BaseException):
-    """Raised in the middle of whatever was running. Not an Exception: the user's ``except Exception`` must not eat it."""
+    """Raised in the middle of whatever runs. Not an Exception: the user's ``except Exception`` must not eat it."""
 
 
 @contextlib.contextmanager

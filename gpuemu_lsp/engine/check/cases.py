@@ -1,0 +1,321 @@
+"""The cases of one plan: run, judge, and place what is wrong on the line that did it."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from gpuemu_lsp.engine.check.events import Scene, event_finding
+from gpuemu_lsp.engine.check.locate import Atlas
+from gpuemu_lsp.engine.check.model import CaseCount, CheckRequest
+from gpuemu_lsp.engine.check.prepare import Prepared
+from gpuemu_lsp.engine.check.watchdog import deadline
+from gpuemu_lsp.engine.execution import Executor, Outcome, Request, Watch
+from gpuemu_lsp.engine.findings import Finding, Json, Place, Range, Related
+from gpuemu_lsp.engine.fuzz import cases as draw_cases
+from gpuemu_lsp.engine.fuzz import pack_arguments, rebuild
+from gpuemu_lsp.engine.fuzz.model import Case, LaunchHints, PlanError
+from gpuemu_lsp.engine.lint import arithmetic_precisions, linear_only
+from gpuemu_lsp.engine.oracle import (
+    Mismatch,
+    Numerics,
+    Reference,
+    ReferenceFailure,
+    ReferenceOutput,
+    call,
+    judge,
+    load,
+)
+from gpuemu_lsp.engine.oracle.reference import same
+from gpuemu_lsp.engine.plan.model import Plan
+from gpuemu_lsp.engine.ptx import parse
+from gpuemu_lsp.engine.store import Failure, Store, StoreError, restored
+
+_STATUS_RULE = {"hung": "sync/hang", "trapped": "sync/trap", "failed": "engine/not-executed"}
+_NUMBER = re.compile(r"\d+")
+
+
+@dataclass(slots=True)
+class PlanRun:
+    """One dtype of one kernel while its cases run. Made by :func:`open_plan`."""
+
+    request: CheckRequest
+    plan: Plan
+    scene: Scene
+    executor: Executor
+    launch: Request
+    hints: LaunchHints
+    numerics: Numerics
+    reference: Reference | None = None
+    store: Store | None = None
+    opening: tuple[Finding, ...] = ()
+    count: CaseCount = CaseCount()
+    failing: int = 0
+    first_failure: int | None = None
+    worst: float | None = None
+    finished: bool = False
+    approximate: set[str] = field(default_factory=set)
+    timing: dict[str, float] = field(default_factory=dict)
+    _seen: set[tuple[str, str, int]] = field(default_factory=set)
+    _trouble: list[Finding] = field(default_factory=list)
+
+    def cases(self) -> Iterator[tuple[Case, str]]:
+        """Yield stored failing cases first, then fresh ones, each with its id."""
+        if self.finished:
+            return
+        replayed = set()
+        for case, case_id in self._stored():
+            replayed.add(case_id)
+            yield case, case_id
+        options = self.request.options
+        seed = self._seed()
+        try:
+            for case in draw_cases(self.plan, seed, options.cases, self.hints, options.strategy):
+                if case.key.id not in replayed:
+                    yield case, case.key.id
+        except PlanError as error:
+            place = self._toml_place("launch.block", "launch")
+            self._trouble.append(self.scene.finding("config/bad-value", str(error), place))
+
+    def expect(self, case: Case) -> ReferenceOutput | None:
+        """Ask the reference. What goes wrong there is kept for :meth:`judge` to tell."""
+        if self.reference is None:
+            return None
+        started = time.perf_counter()
+        try:
+            with deadline(self.request.options.case_seconds):
+                expected = call(self.reference, self.plan, case)
+                if self.count.run == 0 and not same(expected, call(self.reference, self.plan, case)):
+                    message = (
+                        "Two calls with the same inputs gave different results: nothing can be compared with that."
+                    )
+                    place = self._toml_place("reference")
+                    self._trouble.append(self.scene.finding("reference/not-deterministic", message, place, case))
+                    self.finished = True
+                    return None
+        except ReferenceFailure as failure:
+            self._trouble.append(self._reference_finding(failure, case))
+            self.finished = True
+            return None
+        finally:
+            self._spend("reference", time.perf_counter() - started)
+        if expected.low_precision and self.count.run == 0:
+            names = ", ".join(expected.low_precision)
+            message = f"The reference returns {names} in less than fp64: its own rounding counts against the kernel."
+            self._trouble.append(self.scene.finding("reference/low-precision", message, self._toml_place("reference")))
+        return expected
+
+    def judge(self, case: Case, case_id: str, expected: ReferenceOutput | None) -> Iterator[Finding]:
+        """Run one case and yield what is wrong with it. Each kind of finding is told once per line and dtype."""
+        yield from self.trouble()
+        if self.finished:
+            return
+        outcome = self.execute(case)
+        found = list(self._look(case, case_id, outcome, expected))
+        bad = any(finding.severity == "error" for finding in found)
+        judged = outcome.status not in ("unsupported", "failed")
+        if judged:
+            self.count = CaseCount(self.count.run + 1, self.count.passed + (not bad))
+        if bad:
+            self.failing += 1
+            self.first_failure = self.first_failure or self.count.run
+            self._remember(case, found)
+        elif judged:
+            self._forgive(case_id)
+        self.finished = self.failing >= self.request.options.max_failures or not judged
+        for finding in found:
+            key = (finding.rule, finding.place.path, finding.place.range.start.line)
+            if key not in self._seen:
+                self._seen.add(key)
+                yield finding
+
+    def trouble(self) -> Iterator[Finding]:
+        """Yield what went wrong outside the kernel since the last time."""
+        pending, self._trouble = self._trouble, []
+        yield from pending
+
+    def execute(self, case: Case, watch: Watch | None = None) -> Outcome:
+        """Launch one case."""
+        launch = replace(
+            self.launch,
+            grid=case.grid,
+            block=case.block,
+            shared_bytes=case.shared_bytes,
+            arguments=pack_arguments(self.plan, case),
+            watch=watch,
+        )
+        outcome = self.executor.run(launch)
+        self._spend("translate", outcome.translate_ms / 1e3)
+        self._spend("execute", outcome.execute_ms / 1e3)
+        self.approximate.update(outcome.approximate)
+        return outcome
+
+    # ---- what a run shows ---------------------------------------------------------------------------------------
+
+    def _look(self, case: Case, case_id: str, outcome: Outcome, expected: ReferenceOutput | None) -> Iterator[Finding]:
+        for event in outcome.events:
+            yield event_finding(event, self.scene, case, case_id)
+        if outcome.status != "completed":
+            if not outcome.events:
+                yield self._status_finding(case, case_id, outcome)
+            return
+        numerics = replace(self.numerics, approximate=outcome.approximate)
+        spec = self.request.spec
+        verdict = judge(
+            self.reference,
+            self.plan,
+            case,
+            outcome,
+            expected,
+            numerics,
+            spec.tolerances,
+            self.request.validation,
+            spec.invariants,
+        )
+        if not any(mismatch.severity is None for mismatch in verdict.mismatches):
+            self.worst = max(self.worst or 0.0, verdict.worst)
+        for mismatch in verdict.mismatches:
+            yield self._numeric_finding(case, case_id, mismatch)
+
+    def _numeric_finding(self, case: Case, case_id: str, mismatch: Mismatch) -> Finding:
+        """Place a wrong element on the store that wrote it: run the case again with its address watched."""
+        place = self.plan.place
+        related: tuple[Related, ...] = ()
+        data: dict[str, Json] = {
+            "output": mismatch.param,
+            "count": mismatch.count,
+            "total": mismatch.total,
+            "index": list(mismatch.index),
+            "expected": mismatch.expected,
+            "actual": mismatch.actual,
+            "max_error": mismatch.error,
+            "allowed": mismatch.allowed,
+            "ulps": mismatch.ulps,
+        }
+        if mismatch.size and mismatch.rule != "numeric/unwritten-output":
+            writer = self.execute(case, Watch(mismatch.param, mismatch.offset, mismatch.size)).watched
+            if writer is not None:
+                place, chain = self.scene.atlas.place(writer.location)
+                related = (*chain, Related(self.plan.place, f"in '{self.plan.kernel}'"))
+                data |= {"thread": list(writer.thread), "block": list(writer.block), "instruction": writer.instruction}
+        return self.scene.finding(
+            mismatch.rule, mismatch.message, place, case, case_id, data, related, mismatch.severity
+        )
+
+    def _status_finding(self, case: Case, case_id: str, outcome: Outcome) -> Finding:
+        rule = _STATUS_RULE.get(outcome.status, "engine/unsupported-instruction")
+        message = f"The launch ended as '{outcome.status}'" + (
+            f": {outcome.printed[-200:]}" if outcome.printed else "."
+        )
+        return self.scene.finding(rule, message, self.plan.place, case, case_id)
+
+    def _reference_finding(self, failure: ReferenceFailure, case: Case | None) -> Finding:
+        place = self._toml_place("reference")
+        related: tuple[Related, ...] = ()
+        if failure.line is not None:
+            there = Place(failure.path, Range.of(failure.line - 1, 0, failure.line - 1, 1))
+            related = (Related(there, "raised here"),)
+        return self.scene.finding(failure.rule, failure.message, place, case, related=related)
+
+    # ---- stored failures ----------------------------------------------------------------------------------------
+
+    def _stored(self) -> list[tuple[Case, str]]:
+        if self.store is None:
+            return []
+        try:
+            stored = self.store.failures_for(self.plan.kernel, self.plan.dtype, limit=8)
+        except StoreError:
+            self.store = None
+            return []
+        cases = []
+        for item in stored:
+            try:
+                case = restored(item.failure, rebuild(self.plan, item.failure.key, self.hints))
+            except PlanError:
+                continue  # the sizes it had cannot be launched any more
+            if case is not None:
+                cases.append((case, item.case))
+        return cases
+
+    def _remember(self, case: Case, found: list[Finding]) -> None:
+        if self.store is None:
+            return
+        finding = next(finding for finding in found if finding.severity == "error")
+        line = finding.place.range.start.line
+        failure = Failure(
+            self.plan.kernel, self.plan.dtype, finding.rule, finding.message, case.key, dims=dict(case.dims), line=line
+        )
+        try:
+            self.store.record(failure)
+        except StoreError:
+            self.store = None
+
+    def _forgive(self, case_id: str) -> None:
+        if self.store is None:
+            return
+        try:
+            self.store.mark_fixed(self.plan.kernel, self.plan.dtype, case_id)
+        except StoreError:
+            self.store = None
+
+    # ---- small things -------------------------------------------------------------------------------------------
+
+    def _seed(self) -> int:
+        options, configured = self.request.options, self.request.validation.seed
+        return options.seed if options.seed_given or configured is None else configured
+
+    def _toml_place(self, *keys: str) -> Place:
+        places: Mapping[str, Place] = self.request.spec.places
+        return next((places[key] for key in (*keys, "") if key in places), self.plan.place)
+
+    def _spend(self, stage: str, seconds: float) -> None:
+        self.timing[stage] = self.timing.get(stage, 0.0) + seconds * 1e3
+
+
+def open_plan(request: CheckRequest, prepared: Prepared, plan: Plan, executor: Executor) -> PlanRun:
+    """Load the reference and everything else the cases of one plan share."""
+    artifact, source = prepared.artifact, prepared.source
+    assert artifact is not None and source is not None
+    module = parse(artifact.ptx)
+    entry = artifact.entries[plan.entry]
+    linear = linear_only(module, entry)
+
+    def text_of(path: str) -> str | None:
+        if path == source.path:
+            return source.text
+        if path in prepared.headers:
+            return Path(path).read_text(encoding="utf-8", errors="replace")
+        return None
+
+    scene = Scene(plan, artifact.arch, Atlas(module.files, text_of, plan.place))
+    run = PlanRun(
+        request=request,
+        plan=plan,
+        scene=scene,
+        executor=executor,
+        launch=Request(artifact, entry, (1, 1, 1), (1, 1, 1), 0, (), max_seconds=request.options.case_seconds),
+        hints=LaunchHints(_constants(source.constants, plan.entry), linear),
+        numerics=Numerics(arithmetic_precisions(module, entry), (), linear),
+        store=_store(request),
+    )
+    if request.spec.reference is not None:
+        try:
+            with deadline(request.options.case_seconds):
+                run.reference = load(request.spec.reference, request.spec.reference_function)
+        except ReferenceFailure as failure:
+            run.opening = (run._reference_finding(failure, None),)
+            run.finished = True
+    return run
+
+
+def _constants(constants: Mapping[str, str], entry: str) -> tuple[int, ...]:
+    """Integers that may be tile sizes: of the file, and of the instance's template arguments."""
+    texts = [*constants.values(), entry.partition("<")[2]]
+    return tuple(sorted({int(number) for text in texts for number in _NUMBER.findall(text) if len(number) < 7}))
+
+
+def _store(request: CheckRequest) -> Store | None:
+    return Store(request.options.store_root) if request.options.store_root is not None else None
