@@ -1,0 +1,13 @@
+// An indirect call: which function runs is known at run time only. clean
+typedef float (*Unary)(float);
+
+__device__ __noinline__ float twice(float v) { return 2.0f * v; }
+__device__ __noinline__ float less_one(float v) { return v - 1.0f; }
+__device__ __noinline__ float square(float v) { return v * v; }
+
+__device__ Unary table[3] = {twice, less_one, square};
+
+__global__ void function_table(const float* x, const int* which, float* y, int n) {
+    const int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) y[i] = table[which[i]](x[i]);
+}

@@ -1,0 +1,12 @@
+// Compensated summation: a correction that only looks like zero. clean
+__global__ void kahan(const float* x, float* y, int rows, int cols) {
+    const int r = blockIdx.x * blockDim.x + threadIdx.x;
+    if (r >= rows) return;
+    float sum = 0.0f, lost = 0.0f;
+    for (int j = 0; j < cols; ++j) {
+        const float v = x[r * cols + j] - lost, next = sum + v;
+        lost = (next - sum) - v;
+        sum = next;
+    }
+    y[r] = sum;
+}
