@@ -15,7 +15,7 @@ PRELOAD = (
     "numpy",
     "ml_dtypes",
     "llvmlite.binding",
-    "cupy.cuda.nvrtc",
+    "cupy",
     "gpuemu_lsp.engine.check.pipeline",
     "gpuemu_lsp.engine.emulator",
 )

@@ -15,7 +15,7 @@ from gpuemu_lsp.engine.plan.model import Plan
 from gpuemu_lsp.engine.plan.resolve import resolve
 from gpuemu_lsp.engine.project.model import KernelSpec
 from gpuemu_lsp.engine.rules import make
-from gpuemu_lsp.engine.source import header_views, read
+from gpuemu_lsp.engine.source import device_views, read
 from gpuemu_lsp.engine.source.model import SourceFile
 
 
@@ -49,7 +49,7 @@ def prepare(request: CheckRequest) -> Prepared:
     findings = list(result.findings)
     if any(finding.rule == "compile/missing-entry" for finding in findings):
         return Prepared(tuple(findings), place, source)
-    headers = header_views(spec.source, text, spec.include_dirs)
+    headers = device_views(spec.source, text, spec.include_dirs).headers
     artifacts: list[Artifact] = []
     resources: dict[str, ResourceUsage] = {}
     milliseconds = 0.0
