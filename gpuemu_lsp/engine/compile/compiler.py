@@ -18,11 +18,14 @@ from gpuemu_lsp.engine.compile.preamble import PRELUDE, Preamble, preamble
 from gpuemu_lsp.engine.compile.program import Product, build
 from gpuemu_lsp.engine.compile.scratch import line_directive, scratch
 from gpuemu_lsp.engine.compile.toolchain import architectures, cuda_include_dirs, toolchain
-from gpuemu_lsp.engine.findings import Finding, Place, Range
+from gpuemu_lsp.engine.findings import Finding, Place, Range, Severity
 from gpuemu_lsp.engine.rules import make
 
 _LOCK = threading.Lock()
 """The mirror and NVRTC's precompiled prefixes are one process's own: one compilation at a time."""
+
+
+_UNREADABLE_PREFIX = "cannot open precompiled header file"
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +59,8 @@ def compile_source(request: CompileRequest, cache: DiskCache | None = None) -> C
         product, missing = _build_with_fallbacks(job, store)
     sources = diagnose.Sources(request.path, job.origin, job.found)
     found = (*missing, *diagnose.findings(messages.parse(product.log), sources))
+    if not product.succeeded and all(item.severity is not Severity.ERROR for item in found):
+        found = (*found, make("compile/error", f"{toolchain()} failed: {_last_line(product.log)}", job.origin))
     return CompileResult(
         artifact=_artifact(request, product) if product.succeeded else None,
         findings=_placed(found, request),
@@ -163,10 +168,13 @@ def _build(job: _Job, prefix: Preamble, expressions: Sequence[str]) -> Product:
         options = (*options, *(f"--include-path={item}" for item in (*mirrored, *behind)))
     elif job.found.computed:
         options = (*options, *(f"--include-path={item}" for item in job.folders))
-    if prefix.text.strip():
-        options = (*options, *place.pch_options(prefix.text, options))
     text = prefix.text + line_directive(job.request.path) + job.request.text
-    return build(text, name, options, expressions, prefix.headers)
+    precompiled = place.prefix_options(prefix.text, options, prefix.headers)
+    product = build(text, name, (*options, *precompiled), expressions, prefix.headers)
+    if not product.succeeded and _UNREADABLE_PREFIX in product.log:
+        place.forget_prefixes()
+        product = build(text, name, options, expressions, prefix.headers)
+    return product
 
 
 def _options(job: _Job) -> tuple[str, ...]:
@@ -192,6 +200,11 @@ def _artifact(request: CompileRequest, product: Product) -> Artifact:
         resources=ptxas.resources(product.log),
         toolchain=toolchain(),
     )
+
+
+def _last_line(log: str) -> str:
+    lines = [line.strip() for line in log.split("\n") if line.strip()]
+    return lines[-1] if lines else "no message"
 
 
 def _placed(found: Sequence[Finding], request: CompileRequest) -> tuple[Finding, ...]:

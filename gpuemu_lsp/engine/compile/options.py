@@ -21,7 +21,8 @@ _VALUE_FOLLOWS = {
     "-Xnvlink": "", "--nvlink-options": "",
     "-arch": "", "--gpu-architecture": "", "-code": "", "--gpu-code": "", "-gencode": "", "--generate-code": "",
     "-ccbin": "", "--compiler-bindir": "", "-o": "", "--output-file": "", "-x": "", "--x": "", "-t": "",
-    "--threads": "", "-l": "", "--library": "", "-L": "", "--library-path": "", "-odir": "", "--output-directory": "", "-Werror": "",
+    "--threads": "",
+    "-l": "", "--library": "", "-L": "", "--library-path": "", "-odir": "", "--output-directory": "", "-Werror": "",
     "-isysroot": "", "-MF": "", "-MT": "", "-cudart": "", "--cudart": "", "-rdc": "", "--relocatable-device-code": "",
     "-O": "", "--optimize": "", "--diag-suppress": "suppress", "-diag-suppress": "suppress",
 }  # fmt: skip

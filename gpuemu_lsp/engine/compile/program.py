@@ -74,9 +74,9 @@ def _clean(text: str) -> str:
 
 def _log(binding: ModuleType, program: int) -> str:
     try:
-        return str(binding.getProgramLog(program))
+        return str(binding.getProgramLog(program)).replace("\0", "\n")  # ptxas ends its part with a NUL
     except UnicodeDecodeError as error:  # NVRTC may cut a line inside a character
-        return error.object.decode(errors="replace").rstrip("\0")
+        return error.object.decode(errors="replace").replace("\0", "\n")
 
 
 def _cubin(binding: ModuleType, program: int, options: Sequence[str]) -> bytes:

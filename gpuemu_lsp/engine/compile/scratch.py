@@ -13,9 +13,11 @@ import os
 import re
 import shutil
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+
+from gpuemu_lsp.engine.compile.program import build
 
 _PREFIX = "gpuemu-lsp-nvrtc-"
 _OWNER = re.compile(re.escape(_PREFIX) + r"(\d+)-")
@@ -23,12 +25,15 @@ _OWNER = re.compile(re.escape(_PREFIX) + r"(\d+)-")
 
 @dataclass(slots=True)
 class Scratch:
-    """A folder that only this user can enter, removed at exit. ``written`` is what the mirror holds now."""
+    """A folder that only this user can enter, removed at exit.
+
+    ``written`` is what the mirror holds now. ``prefixes`` says of each precompiled prefix whether it could be made.
+    """
 
     root: Path
     owner: int
     written: dict[str, str] = field(default_factory=dict)
-    prefixes: set[str] = field(default_factory=set)
+    prefixes: dict[str, bool] = field(default_factory=dict)
 
     def mirrored(self, path: str) -> str:
         """Return where ``path`` (absolute) stands in the mirror."""
@@ -49,12 +54,21 @@ class Scratch:
             Path(self.mirrored(path)).unlink(missing_ok=True)
             del self.written[path]
 
-    def pch_options(self, prefix: str, options: Sequence[str]) -> tuple[str, ...]:
-        """Return the options that create the precompiled prefix the first time and use it from then on."""
+    def prefix_options(self, prefix: str, options: Sequence[str], headers: Mapping[str, str]) -> tuple[str, ...]:
+        """Return the options that use the precompiled ``prefix``, making it the first time; none if that fails.
+
+        It takes a compilation of its own: NVRTC makes none from a text with a ``#line``. The options must be the same.
+        """
         key = hashlib.blake2b("\0".join((prefix, *options)).encode(errors="replace"), digest_size=12).hexdigest()
-        verb = "use" if key in self.prefixes else "create"
-        self.prefixes.add(key)
-        return (f"--pch-dir={self.root}/pch", f"--{verb}-pch={key}.pch", "--pch-messages=false")
+        place = (f"--pch-dir={self.root}/pch", "--pch-messages=false")
+        if key not in self.prefixes:
+            made = build(prefix, "prefix", (*options, *place, f"--create-pch={key}.pch"), (), headers)
+            self.prefixes[key] = made.succeeded and (self.root / "pch" / f"{key}.pch").is_file()
+        return (*place, f"--use-pch={key}.pch") if self.prefixes[key] else ()
+
+    def forget_prefixes(self) -> None:
+        """Make every prefix anew: NVRTC could not read one (its memory for them is limited)."""
+        self.prefixes.clear()
 
 
 _scratch: Scratch | None = None
