@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import TypeAlias
 
 from gpuemu_lsp.engine.ptx.errors import SyntaxProblem, shown
-from gpuemu_lsp.engine.ptx.literals import literal
+from gpuemu_lsp.engine.ptx.literals import float_value, literal
 from gpuemu_lsp.engine.ptx.model import Immediate
 from gpuemu_lsp.engine.ptx.operands import split
 
@@ -104,18 +104,10 @@ def _list(value: str) -> str:
 def _encoded(number: Immediate, kind: str, width: int) -> bytes:
     if kind in ("f16", "f32", "f64") and number.kind != kind and not (kind == "f16" and number.kind == "int"):
         try:
-            return struct.pack({"f16": "<e", "f32": "<f", "f64": "<d"}[kind], _real(number))
+            return struct.pack({"f16": "<e", "f32": "<f", "f64": "<d"}[kind], float_value(number))
         except OverflowError:
             raise SyntaxProblem(f"a value that .{kind} cannot hold") from None
     return (number.bits & ((1 << (8 * width)) - 1)).to_bytes(width, "little")
-
-
-def _real(number: Immediate) -> float:
-    if number.kind == "int":
-        return float(number.bits)
-    if number.kind == "f32":
-        return float(struct.unpack("<f", number.bits.to_bytes(4, "little"))[0])
-    return float(struct.unpack("<d", number.bits.to_bytes(8, "little"))[0])
 
 
 def _symbol(text: str) -> tuple[str, int]:

@@ -49,6 +49,14 @@ def integer(text: str) -> int:
     return value.bits
 
 
+def float_value(immediate: Immediate) -> float:
+    """Return the number that a constant stands for."""
+    if immediate.kind == "int":
+        return float(immediate.bits)
+    code, width = ("<f", 4) if immediate.kind == "f32" else ("<d", 8)
+    return float(struct.unpack(code, immediate.bits.to_bytes(width, "little"))[0])
+
+
 def _magnitude(digits: str) -> int:
     if digits[0] == "0" and len(digits) > 1 and digits[1] in "01234567":
         return int(digits, 8)

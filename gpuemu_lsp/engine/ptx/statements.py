@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from gpuemu_lsp.engine.ptx.errors import PtxError, shown
 
-_COMMENT_OR_STRING = re.compile(r'"(?:[^"\\\n]|\\.)*"|//[^\n]*|/\*.*?\*/', re.S)
+_COMMENT_OR_STRING = re.compile(r'"(?:[^"\\\n]|\\.)*"|//[^\n]*|/\*.*?(?:\*/|\Z)', re.S)
 
 # The order is that of frequency, with what would be mistaken for something else first.
 STATEMENT = re.compile(
