@@ -46,6 +46,9 @@ def probe(plan: Plan, run: RunWithShapes) -> Probed:
     outcome = run(learned, second)
     if outcome.status != "completed" or _faults(outcome):
         return Probed(None, "no product of its sizes explains which elements it touches")
+    loose = _loose(learned, first, run) or _loose(learned, second, run)
+    if loose is not None:
+        return Probed(None, f"no product of its sizes is exactly what it touches of '{loose}'")
     return Probed(_directions(learned, outcome))
 
 
@@ -106,6 +109,19 @@ def _fit(
                 return f"no product of its sizes explains how far it reaches into '{param}'"
             chosen[param] = index
     return "its buffers' sizes could not be told within the probe's budget"
+
+
+def _loose(plan: Plan, sizes: Mapping[str, int], run: RunWithShapes) -> str | None:
+    """Return a tensor whose last element is never touched: its shape only happens to be large enough.
+
+    Sizes that depend on each other (C = heads * width) drawn independently end here, instead of in a false alarm.
+    """
+    tensors = [arg for arg in plan.args if isinstance(arg, TensorArg)]
+    shorter = {arg.param: parse(f"max(1, {arg.shape[0]} - 1)") for arg in tensors}
+    outcome = run(_with_shapes(plan, shorter), sizes)
+    touched = {event.buffer for event in _faults(outcome)}
+    lengths = {arg.param: evaluate(arg.shape[0], sizes) for arg in tensors}
+    return next((name for name, length in lengths.items() if length > 1 and name not in touched), None)
 
 
 def _needed(outcome: Outcome, sizes: Mapping[str, int]) -> dict[str, int] | None:
