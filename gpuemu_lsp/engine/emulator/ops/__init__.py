@@ -17,6 +17,7 @@ from llvmlite import ir
 
 from gpuemu_lsp.engine.emulator.ops import (
     approx,
+    bits,
     compare,
     convert,
     division,
@@ -44,7 +45,7 @@ __all__ = [
     "write_as",
 ]
 
-_FAMILIES = (approx, compare, convert, division, floating, integer, logic, move, pack)
+_FAMILIES = (approx, bits, compare, convert, division, floating, integer, logic, move, pack)
 _RESOLVERS: dict[str, tuple[Resolver, ...]] = {}
 for _family in _FAMILIES:
     for _opcode, _resolver in _family.RESOLVERS.items():
