@@ -8,55 +8,11 @@ from __future__ import annotations
 
 import re
 
-STANDARD = frozenset(
-    [
-        "assert.h",
-        "float.h",
-        "inttypes.h",
-        "limits.h",
-        "math.h",
-        "stddef.h",
-        "stdint.h",
-        "stdio.h",
-        "stdlib.h",
-        "string.h",
-        "time.h",
-        "algorithm",
-        "array",
-        "bit",
-        "cassert",
-        "cfloat",
-        "chrono",
-        "cinttypes",
-        "climits",
-        "cmath",
-        "complex",
-        "concepts",
-        "cstddef",
-        "cstdint",
-        "cstdio",
-        "cstdlib",
-        "cstring",
-        "ctime",
-        "functional",
-        "initializer_list",
-        "iterator",
-        "limits",
-        "memory",
-        "new",
-        "numeric",
-        "optional",
-        "ratio",
-        "tuple",
-        "type_traits",
-        "utility",
-        "variant",
-        "vector",
-        "string",
-        "iostream",
-    ]
+_STANDARD = re.compile(
+    r"(?:(?:assert|ctype|errno|fenv|float|inttypes|iso646|limits|locale|math|memory|setjmp|signal|stdalign|stdarg|stdbool"
+    r"|stddef|stdint|stdio|stdlib|string|strings|time|unistd|malloc|getopt|dirent|fcntl|pthread|omp|windows|sys/\w+)\.h"
+    r"|[a-z_]+|bits/stdc\+\+\.h)$"
 )
-"""Standard headers. What of them device code can use without the host's library is the compile room's business."""
 
 _DEVICE = re.compile(
     r"(?:cuda_(?:fp16|bf16|fp8|fp6|fp4)\.(?:h|hpp)|cuda_pipeline\w*\.h|cuda_awbarrier\w*\.h|cuComplex\.h|mma\.h|curand_\w+\.h"
@@ -80,6 +36,34 @@ _WORTH = (
     (re.compile(r"mma\.h$"), re.compile(r"(?:nvcuda|wmma)$")),
     (re.compile(r"cuda\.h$"), re.compile(r"(?:CU[a-z]|CU_)")),
 )
+
+_PROVIDES = (
+    (
+        "cuda_fp16.h",
+        re.compile(r"(?:__)?half2?$|__half_raw$|__float2half|__half2float|__h(?:add|sub|mul|fma|div|max|min)2?$"),
+    ),
+    ("cuda_bf16.h", re.compile(r"(?:__)?nv_bfloat16|__float2bfloat16|__bfloat162float")),
+    ("cuda_fp8.h", re.compile(r"__nv_fp8")),
+    ("cooperative_groups.h", re.compile(r"cooperative_groups$")),
+    ("mma.h", re.compile(r"nvcuda$")),
+)
+
+
+def is_standard(target: str) -> bool:
+    """Say whether an include names a header of the C or C++ library or the system."""
+    return bool(_STANDARD.match(target))
+
+
+def implied(words: frozenset[str], shown: frozenset[str]) -> tuple[str, ...]:
+    """Return CUDA's headers that kept code needs although none of the ``shown`` includes names them.
+
+    ``cublas_v2.h`` and ``torch/extension.h`` bring ``cuda_fp16.h`` along; without them somebody else has to.
+    """
+    return tuple(
+        header
+        for header, word in _PROVIDES
+        if header not in shown and any(word.match(candidate) for candidate in words)
+    )
 
 
 def is_device_header(target: str) -> bool:

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 
+from gpuemu_lsp.engine.source.headers import is_device_header, is_standard
 from gpuemu_lsp.engine.source.lexer import Directive, Text, decode
 from gpuemu_lsp.engine.source.model import Include
 
@@ -47,7 +48,11 @@ def resolve(target: str, quoted: bool, path: str, include_dirs: Sequence[str]) -
     if not target or "\0" in target:
         return None
     here = str(Path(path).parent)
-    for folder in (here, *include_dirs) if quoted else (*include_dirs, here):
+    folders = (here, *include_dirs) if quoted else (*include_dirs, here)
+    if is_device_header(target) or is_standard(target):
+        # A folder of CUDA's or the system's own headers may be among include_dirs.
+        folders = (here,) if quoted else ()
+    for folder in folders:
         candidate = os.path.normpath(Path(folder) / target)
         if Path(candidate).is_file():
             return Path(candidate).as_posix()

@@ -8,28 +8,34 @@ files are judged together: a helper in a header stays because a kernel in anothe
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from gpuemu_lsp.engine.source import headers
-from gpuemu_lsp.engine.source.includes import closure, include_target, resolve
-from gpuemu_lsp.engine.source.lexer import Directive, Text, blank
+from gpuemu_lsp.engine.source.directives import Verdict, judge
+from gpuemu_lsp.engine.source.includes import closure
+from gpuemu_lsp.engine.source.lexer import Text, blank
 from gpuemu_lsp.engine.source.macros import Macros
 from gpuemu_lsp.engine.source.reach import Kept, Unit, settle, take_apart
 
 _OURS = re.compile(r"\b__CUDACC_RTC__\b")
-_PRAGMA = re.compile(r"\s*(?:once|unroll|nounroll|nv_|diag_|push_macro|pop_macro|pack|hd_warning_disable|nv_exec)")
 _UNREADABLE = re.compile("[\ud800-\udfff\0\ufeff]")
+_ONLY_WITH_CODE = frozenset({"error", "warning", "pragma"})
 
 
 @dataclass(frozen=True, slots=True)
 class Views:
-    """A file taken apart and its device view, with those of its user headers by absolute path."""
+    """A file taken apart and its device view, with those of its user headers by absolute path.
+
+    ``implied`` are headers of CUDA's that device code needs and only a blanked header of a library includes.
+    """
 
     main: Unit
     macros: Macros
     view: str
     headers: Mapping[str, str]
+    implied: tuple[str, ...] = ()
 
 
 def device_views(
@@ -59,53 +65,41 @@ def device_views(
         *(take_apart(header, content, macros) for header, content in others.items()),
     ]
     kept = settle(units, macros)
-    views = {unit.path: _view(unit, kept, include_dirs) for unit in units}
-    return Views(units[0], macros, views.pop(path), views)
+    verdicts = {unit.path: judge(unit, kept.words, macros, include_dirs) for unit in units}
+    views = {unit.path: _view(unit, kept, verdicts[unit.path].shown) for unit in units}
+    return Views(units[0], macros, views.pop(path), views, _implied(kept, verdicts.values()))
 
 
-def _view(unit: Unit, kept: Kept, include_dirs: Sequence[str]) -> str:
-    text = unit.text
-    spans = list(_spans(unit, kept, include_dirs))
-    raw = blank(text.raw, iter(spans))
-    shown = raw.encode("latin-1").decode("utf-8", "surrogatepass")
+def _implied(kept: Kept, verdicts: Iterable[Verdict]) -> tuple[str, ...]:
+    """Return CUDA's headers that some blanked header of a library would have brought along."""
+    all_verdicts = tuple(verdicts)
+    if not any(verdict.hides_library for verdict in all_verdicts):
+        return ()
+    return headers.implied(kept.words, frozenset().union(*(verdict.includes for verdict in all_verdicts)))
+
+
+def _view(unit: Unit, kept: Kept, shown: Sequence[bool]) -> str:
+    raw = blank(unit.text.raw, _spans(unit, kept, shown))
+    view = raw.encode("latin-1").decode("utf-8", "surrogatepass")
     # Neither half a UTF-16 pair nor a NUL gets through to the compiler; a byte order mark it would stumble over.
-    return _UNREADABLE.sub(lambda match: " " * len(match[0].encode("utf-8", "surrogatepass")), shown)
+    return _UNREADABLE.sub(lambda match: " " * len(match[0].encode("utf-8", "surrogatepass")), view)
 
 
-def _spans(unit: Unit, kept: Kept, include_dirs: Sequence[str]) -> Iterator[tuple[int, int]]:
+def _spans(unit: Unit, kept: Kept, shown: Sequence[bool]) -> Iterator[tuple[int, int]]:
     """Yield what to blank, ascending: dropped items round their directives, and directives for the host."""
-    directives = [
-        (directive.start, directive.end, _is_shown(unit, directive, kept, include_dirs))
-        for directive in unit.text.directives
-    ]
-    position = 0
+    waiting = deque(zip(unit.text.directives, shown, strict=True))
     for start, end in kept.dropped[unit.path]:
-        while position < len(directives) and directives[position][0] < start:
-            if not directives[position][2]:
-                yield directives[position][:2]
-            position += 1
-        while position < len(directives) and directives[position][0] < end:
-            first, last, shown = directives[position]
+        while waiting and waiting[0][0].start < start:
+            directive, stays = waiting.popleft()
+            if not stays:
+                yield directive.start, directive.end
+        while waiting and waiting[0][0].start < end:
+            directive, stays = waiting.popleft()
             # Conditions stay balanced wherever an item begins or ends; definitions may serve later code.
-            if shown and unit.text.directives[position].kind not in ("error", "warning", "pragma"):
-                yield start, first
-                start = last
-            position += 1
+            if stays and directive.kind not in _ONLY_WITH_CODE:
+                yield start, directive.start
+                start = directive.end
         yield start, end
-    for first, last, shown in directives[position:]:
-        if not shown:
-            yield first, last
-
-
-def _is_shown(unit: Unit, directive: Directive, kept: Kept, include_dirs: Sequence[str]) -> bool:
-    if directive.kind == "pragma":
-        return bool(_PRAGMA.match(directive.body))
-    if directive.kind not in ("include", "include_next", "import"):
-        return True
-    target = include_target(unit.text, directive)
-    if target is None:
-        return False
-    name, quoted = target
-    if resolve(name, quoted, unit.path, include_dirs) is not None:
-        return True
-    return headers.is_device_header(name) and headers.is_wanted(name, kept.words)
+    for directive, stays in waiting:
+        if not stays:
+            yield directive.start, directive.end

@@ -1,0 +1,79 @@
+"""Which preprocessor lines a device view shows."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from gpuemu_lsp.engine.source import headers
+from gpuemu_lsp.engine.source.includes import include_target, resolve
+from gpuemu_lsp.engine.source.lexer import WORD, Directive
+from gpuemu_lsp.engine.source.macros import Macros
+from gpuemu_lsp.engine.source.reach import Unit
+
+_INCLUDES = frozenset({"include", "include_next", "import"})
+_PRAGMA = re.compile(r"\s*(?:once|unroll|nounroll|nv_|diag_|push_macro|pop_macro|pack|hd_warning_disable)")
+_PREDEFINED = re.compile(
+    r"(?:defined|true|false|__CUDA\w*|__NVCC__|__cplusplus|__has_include|__FILE__|__LINE__|__COUNTER__)$"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """One answer per directive of a file, in order.
+
+    ``includes`` are the targets of the include lines that stay; ``hides_library`` says that the header of something other
+    than the standard library was blanked, and with it perhaps a header of CUDA's that it includes.
+    """
+
+    shown: tuple[bool, ...]
+    includes: frozenset[str]
+    hides_library: bool
+
+
+def judge(unit: Unit, words: frozenset[str], macros: Macros, include_dirs: Sequence[str]) -> Verdict:
+    """Decide for every directive of a file; ``words`` are the identifiers of kept code."""
+    shown, includes = [], set()
+    hides_library = False
+    conditions: list[bool] = []
+    for directive in unit.text.directives:
+        _follow(conditions, directive, macros)
+        if directive.kind in _INCLUDES:
+            target = include_target(unit.text, directive)
+            stays = target is not None and _includes(unit.path, *target, words, include_dirs)
+            if target is not None and stays:
+                includes.add(target[0])
+            elif target is not None and not headers.is_standard(target[0]) and not headers.is_device_header(target[0]):
+                hides_library = True
+        elif directive.kind in ("error", "warning"):
+            # Under a macro that only the host's compiler or a blanked header defines, the branch may not be the real one.
+            stays = all(conditions)
+        elif directive.kind == "pragma":
+            stays = bool(_PRAGMA.match(directive.body))
+        else:
+            stays = True
+        shown.append(stays)
+    return Verdict(tuple(shown), frozenset(includes), hides_library)
+
+
+def _includes(path: str, name: str, quoted: bool, words: frozenset[str], include_dirs: Sequence[str]) -> bool:
+    if resolve(name, quoted, path, include_dirs) is not None:
+        return True
+    return headers.is_device_header(name) and headers.is_wanted(name, words)
+
+
+def _follow(conditions: list[bool], directive: Directive, macros: Macros) -> None:
+    """Keep, for each open ``#if``, whether NVRTC can know all macros its branches ask for."""
+    kind = directive.kind
+    if kind.startswith("if"):
+        conditions.append(_is_known(directive, macros))
+    elif kind.startswith("elif") and conditions:
+        conditions[-1] = conditions[-1] and _is_known(directive, macros)
+    elif kind == "endif" and conditions:
+        conditions.pop()
+
+
+def _is_known(directive: Directive, macros: Macros) -> bool:
+    words = WORD.findall(directive.body)
+    return all(word in macros.definitions or _PREDEFINED.match(word) for word in words)
