@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from gpuemu_lsp.engine.plan.arguments import Roles
 from gpuemu_lsp.engine.plan.cexpr import translate
 from gpuemu_lsp.engine.plan.model import ScalarArg
-from gpuemu_lsp.engine.project.expressions import Expression, ExpressionError, parse
-from gpuemu_lsp.engine.project.model import KernelSpec
+from gpuemu_lsp.engine.project.expressions import (
+    Binary,
+    Expression,
+    ExpressionError,
+    Name,
+    Node,
+    Number,
+    constant,
+    parse,
+    walk,
+)
+from gpuemu_lsp.engine.project.model import DimSpec, KernelSpec
 from gpuemu_lsp.engine.source.model import KernelDecl, Launch, SourceFile
 
 _DEFAULT_BLOCK = 256
@@ -26,6 +37,7 @@ class Geometry:
     shared: Expression | None = None
     notes: tuple[str, ...] = ()
     problem: str | None = None
+    from_source: bool = False
 
 
 def settle_launch(
@@ -46,6 +58,34 @@ def settle_launch(
         configured.shared or found.shared,
         found.notes,
     )
+
+
+def divisible(dims: tuple[DimSpec, ...], grid: tuple[Expression, ...]) -> tuple[DimSpec, ...]:
+    """Restrict sizes to what the author's own grid allows: ``n / 256`` blocks, rounded down, mean multiples of 256.
+
+    Only for launches read from the file; what the toml says is taken at its word.
+    """
+    steps: dict[str, int] = {}
+    for expression in grid:
+        for node in walk(expression):
+            if isinstance(node, Binary) and node.operator == "//":
+                step = constant(Expression(node.right, ""))
+                for name in _factors(node.left) if step is not None and step > 0 else []:
+                    steps[name] = math.lcm(steps.get(name, 1), step or 1)
+    return tuple(
+        replace(dim, multiple_of=steps[dim.name]) if 1 < steps.get(dim.name, 1) <= 1024 else dim for dim in dims
+    )
+
+
+def _factors(node: Node) -> list[str]:
+    """Return the names of a plain product; empty when it is anything else, such as ``n + 255``."""
+    if isinstance(node, Name):
+        return [node.name]
+    if isinstance(node, Number):
+        return []
+    if isinstance(node, Binary) and node.operator == "*":
+        return [*_factors(node.left), *_factors(node.right)]
+    return []
 
 
 def _from_source(decl: KernelDecl, source: SourceFile, bindings: Mapping[str, str], roles: Roles) -> Geometry | None:
@@ -77,17 +117,15 @@ def _translate_launch(launch: Launch, source: SourceFile, bindings: Mapping[str,
         notes.append(f"{launch.block[0]} = {_DEFAULT_BLOCK}")
     grid = [translate(text, names, definitions) for text in launch.grid]
     shared = translate(launch.shared, names, definitions) if launch.shared else "0"
-    line = launch.range.start.line + 1
+    if None in grid or None in block or shared is None:
+        return None
     try:
-        return (
-            Geometry(
-                tuple(parse(text) for text in grid if text is not None) if None not in grid else (),
-                tuple(parse(text) for text in block if text is not None) if None not in block else (),
-                parse(shared) if shared is not None else None,
-                (*notes, f"launch of line {line}"),
-            )
-            if None not in grid and None not in block and shared is not None
-            else None
+        return Geometry(
+            tuple(parse(text) for text in grid if text is not None),
+            tuple(parse(text) for text in block if text is not None),
+            parse(shared),
+            (*notes, f"launch of line {launch.range.start.line + 1}"),
+            from_source=True,
         )
     except ExpressionError:
         return None

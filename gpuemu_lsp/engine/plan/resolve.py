@@ -5,7 +5,7 @@ from __future__ import annotations
 from gpuemu_lsp.engine.findings import Finding, Place, Severity
 from gpuemu_lsp.engine.plan.arguments import Roles, settle
 from gpuemu_lsp.engine.plan.entry import Instance, choose_kernel, instances
-from gpuemu_lsp.engine.plan.launch import Geometry, settle_launch
+from gpuemu_lsp.engine.plan.launch import Geometry, divisible, settle_launch
 from gpuemu_lsp.engine.plan.model import Plan, PlanResult, TensorArg
 from gpuemu_lsp.engine.project.expressions import names, parse
 from gpuemu_lsp.engine.project.model import KernelSpec
@@ -57,7 +57,7 @@ def _plan(
         entry=instance.expression,
         dtype=instance.dtype or _dtype(roles),
         args=roles.args,
-        dims=roles.dims,
+        dims=divisible(roles.dims, geometry.grid) if roles.inferred and geometry.from_source else roles.dims,
         grid=geometry.grid,
         block=geometry.block,
         shared=geometry.shared or parse(0),

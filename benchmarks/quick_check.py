@@ -1,0 +1,108 @@
+"""How long a save takes: the whole quick check of a warm worker over NVRTC's own compile time, and a cold command.
+
+    python -m benchmarks.quick_check [--json] [--repeat N]
+
+Each repetition checks a text nobody compiled before (a comment is added), as after an edit, so that no cache answers. NVRTC
+alone compiles the same device view with the same options in this process, warm. Medians; the ratio is what counts.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+
+from gpuemu_lsp.engine.campaign.jobs import FUNCTIONS, PRELOAD
+from gpuemu_lsp.engine.campaign.run import run_requests
+from gpuemu_lsp.engine.campaign.targets import collect
+from gpuemu_lsp.engine.check.model import CheckOptions, CheckRequest
+from gpuemu_lsp.engine.workers import Pool
+
+ROOT = Path(__file__).parent.parent
+KERNELS = {"gelu": "elementwise", "matmul_tiled": "tiled product", "softmax": "reduction", "layernorm": "reduction"}
+
+
+def nvrtc_ms(request: CheckRequest, salt: str) -> float:
+    """Time NVRTC alone on one request's device view."""
+    from gpuemu_lsp.engine.compile import compile_source
+    from gpuemu_lsp.engine.compile.model import CompileRequest
+    from gpuemu_lsp.engine.plan.resolve import resolve
+    from gpuemu_lsp.engine.source import read
+
+    path = request.spec.source
+    source = read(path, Path(path).read_text() + salt)
+    entries = resolve(request.spec, source).entries
+    started = time.perf_counter()
+    compile_source(CompileRequest(path=path, text=source.device_view, expressions=entries))
+    return (time.perf_counter() - started) * 1e3
+
+
+def check_ms(request: CheckRequest, salt: str, pool: Pool) -> float:
+    """Time one whole quick check in the warm pool."""
+    edited = replace(request, text=Path(request.spec.source).read_text() + salt)
+    started = time.perf_counter()
+    run = run_requests([edited], (), request.root, pool)
+    elapsed = (time.perf_counter() - started) * 1e3
+    assert run.kernels[0].status == "passed", run.findings
+    return elapsed
+
+
+def cold_seconds(name: str) -> float:
+    """Time the command line for one kernel, from nothing."""
+    started = time.perf_counter()
+    command = [sys.executable, "-m", "gpuemu_lsp", "--check", name, "--format", "json"]
+    subprocess.run(command, cwd=ROOT / "kernels", check=True, stdout=subprocess.DEVNULL)
+    return time.perf_counter() - started
+
+
+def measure(repeat: int) -> dict[str, object]:
+    """Run everything; return medians."""
+    targets = collect(list(KERNELS), CheckOptions(), ROOT / "kernels")
+    rows = []
+    with Pool(FUNCTIONS, size=1, preload=PRELOAD) as pool:
+        for request in targets.requests:
+            alone, whole = [], []
+            for index in range(repeat + 1):
+                salt = f"\n// {time.time_ns()}\n"
+                alone.append(nvrtc_ms(request, salt + "a"))
+                whole.append(check_ms(request, salt + "b", pool))
+            nvrtc, check = statistics.median(alone[1:]), statistics.median(whole[1:])
+            rows.append(
+                {
+                    "kernel": request.spec.name,
+                    "class": KERNELS[request.spec.name],
+                    "dtypes": len(request.spec.dtypes or ("float32",)),
+                    "nvrtc_ms": round(nvrtc, 1),
+                    "check_ms": round(check, 1),
+                    "ratio": round(check / nvrtc, 2),
+                }
+            )
+    cold = statistics.median(cold_seconds("gelu") for _ in range(min(repeat, 5)))
+    return {"kernels": rows, "cold_check_s": round(cold, 2)}
+
+
+def main() -> None:
+    """Print the table."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--json", action="store_true")
+    parser.add_argument("--repeat", type=int, default=5)
+    options = parser.parse_args()
+    result = measure(options.repeat)
+    if options.json:
+        print(json.dumps(result, indent=2))
+        return
+    print(f"{'kernel':<16}{'class':<16}{'dtypes':>7}{'NVRTC ms':>10}{'check ms':>10}{'ratio':>8}")
+    for row in result["kernels"]:  # type: ignore[attr-defined]
+        print(
+            f"{row['kernel']:<16}{row['class']:<16}{row['dtypes']:>7}{row['nvrtc_ms']:>10}{row['check_ms']:>10}{row['ratio']:>8}"
+        )
+    print(f"cold gpuemu-lsp --check of one kernel: {result['cold_check_s']} s")
+
+
+if __name__ == "__main__":
+    main()
