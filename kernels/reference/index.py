@@ -38,3 +38,31 @@ def byte_sum(inputs, **kwargs):
 
 def row_sum(inputs, **kwargs):
     return inputs["x"].sum(axis=-1)
+
+
+def bias_add(inputs, **kwargs):
+    return inputs["x"] + inputs["bias"]
+
+
+def hash_probe(inputs, **kwargs):
+    product = inputs["keys"].astype(np.int64) * 2654435761 % 2**32
+    return inputs["table"][product % inputs["table"].size]
+
+
+def positive_sum(inputs, **kwargs):
+    return np.maximum(inputs["x"], 0.0).sum(axis=-1)
+
+
+def blur_rows(inputs, **kwargs):
+    padded = np.pad(inputs["x"], ((0, 0), (1, 1)))
+    counts = np.pad(np.ones_like(inputs["x"]), ((0, 0), (1, 1)))
+    return sum(padded[:, k : k + inputs["x"].shape[1]] for k in range(3)) / sum(
+        counts[:, k : k + inputs["x"].shape[1]] for k in range(3)
+    )
+
+
+def difference4(inputs, **kwargs):
+    x = inputs["x"]
+    y = np.zeros_like(x)
+    y[: max(x.size - 4, 0)] = x[4:] - x[: max(x.size - 4, 0)]
+    return y

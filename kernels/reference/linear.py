@@ -22,3 +22,7 @@ def sparse_rows(inputs, **kwargs):
     columns = inputs["columns"]
     used = np.cumsum(columns < 0, axis=-1) == 0
     return np.where(used, inputs["values"] * inputs["x"][columns], 0.0).sum(axis=-1)
+
+
+def gram(inputs, **kwargs):
+    return inputs["a"] @ inputs["a"].T

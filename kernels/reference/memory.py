@@ -49,3 +49,24 @@ def box(inputs, **kwargs):
 def gather(inputs, **kwargs):
     table, index = inputs["table"], inputs["index"]
     return table[index] + table[(index + 1) % table.size]
+
+
+def scale_reversed(inputs, **kwargs):
+    return 3.0 * inputs["x"][::-1]
+
+
+def mirrored_products(inputs, **kwargs):
+    size = inputs["x"].size
+    products = np.zeros(-(-size // 128) * 128)
+    products[:size] = inputs["x"] * inputs["w"]
+    blocks = products.reshape(-1, 128)
+    return (blocks + blocks[:, ::-1]).reshape(-1)[:size]
+
+
+def most_frequent(inputs, **kwargs):
+    return (inputs["x"][:, :, None] == np.arange(9)).sum(axis=1).max(axis=-1)
+
+
+def levels(inputs, **kwargs):
+    table = np.array([0.0, 0.5, 1.0, 2.0, 4.0, 8.0])
+    return table[inputs["x"]] + table[np.minimum(inputs["x"] + 1, 5)]

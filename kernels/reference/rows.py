@@ -57,3 +57,24 @@ def batchnorm(inputs, **kwargs):
     mean = x.mean(axis=(0, 2), keepdims=True)
     scale = inputs["gamma"][:, None] / np.sqrt(((x - mean) ** 2).mean(axis=(0, 2), keepdims=True) + 1e-5)
     return (x - mean) * scale + inputs["beta"][:, None]
+
+
+def logsumexp(inputs, **kwargs):
+    x = inputs["x"]
+    top = x.max(axis=-1, keepdims=True)
+    return (top + np.log(np.exp(x - top).sum(axis=-1, keepdims=True)))[:, 0]
+
+
+def column_means(inputs, **kwargs):
+    return inputs["x"].mean(axis=0)
+
+
+def running_mean(inputs, **kwargs):
+    x = inputs["x"]
+    return np.cumsum(x) / np.arange(1, x.size + 1)
+
+
+def swiglu(inputs, **kwargs):
+    gate, up = np.split(inputs["x"], 2, axis=-1)
+    e = np.exp(-np.abs(gate))
+    return gate * np.where(gate >= 0, 1.0, e) / (1.0 + e) * up
