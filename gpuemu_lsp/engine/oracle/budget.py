@@ -10,7 +10,7 @@ that the reference's own formula does not have.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 import numpy as np
@@ -40,7 +40,7 @@ SPREAD = 8.0
 OUTPUT_ULPS = 2.0
 FLOOR = 8.0
 """The floor, in unit roundoffs of the largest magnitudes around."""
-_SLOW_SECONDS = 0.2
+_SLOW_SECONDS = 0.1
 _SMALL_TENSOR = 16
 
 
@@ -179,13 +179,16 @@ def _derived(
     outputs: list[TensorArg],
 ) -> dict[str, Allowance]:
     arithmetic = _Arithmetic.of(numerics, plan)
-    runs = _disturbed_runs(reference, plan, case, expected, arithmetic)
-    is_traced = bool(runs) and all(run.traced for run in runs)
+    rounded = _rounded_runs(reference, plan, case, expected, arithmetic)
+    disturbed = _disturbed_runs(reference, plan, case, expected, arithmetic)
+    is_traced = bool(rounded) and all(run.traced for run in rounded)
     overflowing = _inputs_overflow(plan, case, arithmetic)
     result = {}
     for arg in outputs:
         exact = expected.arrays[arg.param]
-        spread, undecided = _spread(exact, [run.arrays[arg.param] for run in runs])
+        spread, undecided = _spread(exact, [run.arrays[arg.param] for run in disturbed])
+        rounding, unsteady = _spread(exact, [run.arrays[arg.param] for run in rounded])
+        spread, undecided = spread + rounding, undecided | unsteady
         if not is_float(arg.dtype):
             fractional = np.zeros(exact.shape) if exact.dtype.kind != "f" else (exact != np.rint(exact)) * 1.0
             result[arg.param] = Allowance(spread + fractional, undecided)
@@ -195,59 +198,72 @@ def _derived(
             representable = np.abs(exact) <= 2.0 ** FORMATS[arg.dtype].digits
             result[arg.param] = Allowance(np.where(representable, 0.0, half), undecided & False)
             continue
+        with np.errstate(invalid="ignore"):
+            near_overflow = np.abs(exact) >= arithmetic.form.largest / 16
+        failing = ~np.isfinite(exact) if expected.overflowed and case.finite else False
+        growth = 1.0 if is_traced else _growth(case)
         floor = _floor(exact, arg, case, arithmetic, is_traced)
-        result[arg.param] = Allowance(floor + spread + _row_mean(spread), undecided | overflowing)
+        allowed = floor + growth * (spread + _row_mean(spread))
+        result[arg.param] = Allowance(allowed, undecided | overflowing | near_overflow | failing)
     return result
+
+
+def _rounded_runs(
+    reference: Reference, plan: Plan, case: Case, expected: ReferenceOutput, arithmetic: _Arithmetic
+) -> list[ReferenceOutput]:
+    """Evaluate with the rounding of every operation, once either way; not where that would take long."""
+    if expected.seconds > _SLOW_SECONDS:
+        return []
+    noises = [_noise(case, arithmetic, sign) for sign in (1.0, -1.0)]
+    runs = [_evaluate(reference, plan, case, exact_inputs(plan, case), noise) for noise in noises]
+    return [run for run in runs if run is not None]
 
 
 def _disturbed_runs(
     reference: Reference, plan: Plan, case: Case, expected: ReferenceOutput, arithmetic: _Arithmetic
 ) -> list[ReferenceOutput]:
-    runs = []
-    for index in range(2 if expected.seconds > _SLOW_SECONDS else 4):
-        seed = derive_seed(case.key.seed, f"budget_{index}")
-        noise = Arithmetic(SPREAD * arithmetic.unit, SPREAD * arithmetic.function_unit, arithmetic.form, seed)
-        tensors = _disturbed_inputs(plan, case, noise, directed=index >= 2)
-        outcome = _evaluate(reference, plan, case, tensors, noise if expected.seconds <= _SLOW_SECONDS else None)
-        if outcome is not None:
-            runs.append(outcome)
-    flushed = _flushed_inputs(plan, case)
-    if flushed is not None:
-        outcome = _evaluate(reference, plan, case, flushed, None)
-        if outcome is not None:
-            runs.append(outcome)
-    return runs
+    """Evaluate with inputs that are off: each element at random, and all of a tensor's upwards; both also reversed.
+
+    Random errors of a long sum cancel; the directed ones show what its terms amount to.
+    """
+    variants: list[dict[str, Array] | None] = []
+    for directed in (False,) if expected.seconds > _SLOW_SECONDS else (False, True):
+        for sign in (1.0, -1.0):
+            variants.append(_disturbed_inputs(plan, case, _noise(case, arithmetic, sign), directed))
+    variants.append(_flushed_inputs(plan, case))
+    runs = [_evaluate(reference, plan, case, variant, None) for variant in variants if variant is not None]
+    return [run for run in runs if run is not None]
+
+
+def _noise(case: Case, arithmetic: _Arithmetic, sign: float) -> Arithmetic:
+    seed = derive_seed(case.key.seed, "budget")
+    return Arithmetic(SPREAD * arithmetic.unit, SPREAD * arithmetic.function_unit, arithmetic.form, seed, sign)
 
 
 def _evaluate(
-    reference: Reference, plan: Plan, case: Case, tensors: Mapping[str, Array], noise: Arithmetic | None
+    reference: Reference, plan: Plan, case: Case, tensors: dict[str, Array], noise: Arithmetic | None
 ) -> ReferenceOutput | None:
-    """Evaluate traced, or plainly where the reference cannot take traced arrays."""
-    for arithmetic in (noise, None) if noise is not None else (None,):
-        copies = {name: value.copy() for name, value in tensors.items()}
-        try:
-            result = call_with(reference, plan, case, copies, arithmetic)
-        except ReferenceFailure:
-            continue
-        leaky = arithmetic is None or arithmetic.leaks > 0 or arithmetic.operations == 0
-        return ReferenceOutput(result.arrays, result.seconds, result.low_precision, result.traced and not leaky)
-    return None
+    """Evaluate, traced or plainly; None where the reference cannot take it."""
+    try:
+        result = call_with(reference, plan, case, tensors, noise)
+    except ReferenceFailure:
+        return None
+    if noise is None:
+        return result
+    return replace(result, traced=result.traced and noise.leaks == 0 and noise.operations > 0)
 
 
 def _disturbed_inputs(plan: Plan, case: Case, noise: Arithmetic, directed: bool) -> dict[str, Array]:
-    """Return the inputs off by the noise's unit: each element at random, or all of a tensor's the same way.
-
-    Random errors of a long sum cancel; the directed ones show what a common one (a rounded factor) does.
-    """
     tensors = exact_inputs(plan, case)
-    sign = 1.0
+    direction = 1.0
     for arg in input_tensors(plan):
         if not is_float(arg.dtype):
             continue
         values = tensors[arg.param]
-        errors = np.full(values.shape, sign) if directed else noise.errors(values.shape)
-        tensors[arg.param] = values + values * errors * noise.unit
-        sign = -sign if noise.errors((1,))[0] > 0 else sign
+        errors = direction if directed else noise.errors(values.shape)
+        with np.errstate(invalid="ignore", over="ignore"):
+            tensors[arg.param] = values + np.abs(values) * errors * (noise.sign * noise.unit)
+        direction = -direction if noise.errors((1,))[0] > 0 else direction
     return tensors
 
 
@@ -295,9 +311,14 @@ def _floor(exact: Array, arg: TensorArg, case: Case, arithmetic: _Arithmetic, tr
     if traced and largest_input is not None:
         rows = np.minimum(rows, largest_input) if wide.size > _SMALL_TENSOR else np.full(wide.shape, largest_input)
     largest = float(np.max(np.abs(wide), initial=0.0))
-    one = min(FLOOR / 2 * unit, 1e-3 * largest)
-    growth = 1.0 if traced else 1.0 + np.sqrt(max(case.dims.values(), default=1)) / 8
+    one = min(max(FLOOR / 2, 2 * min(largest_input or 0.0, 16.0)) * unit, 1e-3 * largest)
+    growth = 1.0 if traced else _growth(case)
     return OUTPUT_ULPS * spacing(wide, FORMATS[arg.dtype]) + FLOOR * unit * growth * rows + one
+
+
+def _growth(case: Case) -> float:
+    """How much larger errors may be where a long sum would not have been seen."""
+    return 1.0 + float(np.sqrt(max(case.dims.values(), default=1))) / 4
 
 
 def _is_exact(

@@ -15,7 +15,7 @@ import time
 import traceback
 import warnings
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import CodeType, ModuleType
 from typing import Any
@@ -67,6 +67,8 @@ class ReferenceOutput:
     seconds: float = 0.0
     low_precision: tuple[str, ...] = ()
     traced: bool = field(default=False, compare=False)
+    overflowed: bool = False
+    """Something exceeded fp64 on the way, so an infinity or NaN may be the reference's own failing."""
 
 
 def load(path: str, function: str = "reference") -> Reference:
@@ -126,12 +128,17 @@ def call_with(
     given = {name: traced(value, arithmetic) for name, value in tensors.items()} if arithmetic else dict(tensors)
     mapping = reference_inputs.build(plan, case, given)
     extra = reference_inputs.keywords(plan, case, reference.accepted, reference.everything)
+    overflows: list[str] = []
     start = time.perf_counter()
     with _users_world(reference.path), traced_globals(reference.function, arithmetic):
-        with _failures(reference.path, "the reference failed"):
+        with (
+            _failures(reference.path, "the reference failed"),
+            np.errstate(over="call", call=lambda kind, _: overflows.append(kind)),
+        ):
             result = reference.function(mapping, **extra)
         seconds = time.perf_counter() - start
-        return _outputs(reference, plan, case, given, result, seconds)
+        output = _outputs(reference, plan, case, given, result, seconds)
+    return replace(output, overflowed=bool(overflows))
 
 
 def same(left: ReferenceOutput, right: ReferenceOutput) -> bool:

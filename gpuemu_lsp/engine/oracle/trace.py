@@ -43,6 +43,8 @@ _FUNCTION_ERROR = 4.0
 _PRODUCTS = frozenset(["dot", "vdot", "inner", "outer", "tensordot", "einsum", "convolve", "correlate", "matmul"])
 _SUMS = frozenset(["cumsum", "nansum", "nanmean", "trapezoid", "trapz", "norm"])
 _POOL = 1 << 20
+_ALIKE = 1e-4
+"""Terms this close, relatively, count as equal: disturbed ones no longer are."""
 
 
 class Arithmetic:
@@ -58,10 +60,13 @@ class Arithmetic:
         The format whose range applies: beyond its largest value is infinity, below its smallest is zero.
     seed
         Chooses the errors.
+    sign
+        -1.0 turns every error of a seed round: of the two runs one pushes each element either way.
     """
 
-    def __init__(self, unit: float, function_unit: float, form: FloatFormat, seed: int) -> None:
+    def __init__(self, unit: float, function_unit: float, form: FloatFormat, seed: int, sign: float = 1.0) -> None:
         self.unit = unit
+        self.sign = sign
         self.function_unit = max(function_unit, _FUNCTION_ERROR * unit)
         self.form = form
         self.operations = 0
@@ -69,7 +74,7 @@ class Arithmetic:
         self._random = np.random.default_rng(seed)
 
     def errors(self, shape: tuple[int, ...]) -> npt.NDArray[np.float64]:
-        """Return errors between half and one, of either sign."""
+        """Return errors between half and one, of either sign; ``sign`` is for the caller to apply."""
         size = int(np.prod(shape, dtype=np.int64))
         start = int(self._random.integers(_POOL))
         pool = _pool()
@@ -80,7 +85,9 @@ class Arithmetic:
     def disturb(self, values: Array, scale: Any) -> None:
         """Add errors of the absolute size ``scale`` in place, then apply the format's range."""
         self.operations += 1
-        values += self.errors(values.shape) * scale
+        errors = self.errors(values.shape) * scale
+        errors[~np.isfinite(errors)] = 0.0
+        values += self.sign * errors
         self.clip(values)
 
     def clip(self, values: Array) -> None:
@@ -94,9 +101,12 @@ class Traced(np.ndarray[Any, Any]):
     """An array whose operations round."""
 
     arithmetic: Arithmetic | None
+    magnitude: Array | None
+    """The size of what was subtracted to make this array, where that is known; see :func:`_magnitude`."""
 
     def __array_finalize__(self, origin: Any) -> None:
         self.arithmetic = getattr(origin, "arithmetic", None)
+        self.magnitude = None
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
         arithmetic = _arithmetic_of((*inputs, *kwargs.get("out", ())))
@@ -112,9 +122,12 @@ class Traced(np.ndarray[Any, Any]):
         wrapped = []
         for position, value in enumerate(results):
             array = np.asarray(value)
-            array = _rounded(arithmetic, ufunc.__name__, method, operands, options, array)
+            magnitude = _magnitude(ufunc.__name__, method, inputs)
+            array = _rounded(arithmetic, ufunc.__name__, method, inputs, options, array)
             given = out[position] if out is not None and position < len(out) else None
             wrapped.append(given if given is not None else traced(array, arithmetic))
+            if isinstance(wrapped[-1], Traced):
+                wrapped[-1].magnitude = magnitude
         return tuple(wrapped) if isinstance(result, tuple) else wrapped[0]
 
     def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
@@ -233,10 +246,31 @@ def _keeping_subclass(function: Callable[..., Any]) -> Callable[..., Any]:
     return made
 
 
+def _magnitude(name: str, method: str, inputs: tuple[Any, ...]) -> Array | None:
+    """Return how large the parts of a result were that cancelled in a subtraction, as far as a sum of squares needs it.
+
+    The variance may be computed as ``E[(x - m)**2]`` or as ``E[x**2] - m**2``, a distance by expanding its square. Both
+    are right, and the second errs by roundoffs of ``x**2``: that much a sum of squared differences is disturbed.
+    """
+    if method != "__call__":
+        return None
+    if name == "subtract" and all(isinstance(value, np.ndarray) and value.ndim for value in inputs):
+        sizes = np.abs(plain(inputs[0])) + np.abs(plain(inputs[1]))
+        return np.asarray(sizes) if sizes.dtype.kind == "f" else None
+    own: Array | None = getattr(inputs[0], "magnitude", None)
+    if own is None:
+        return None
+    squared = name == "power" and np.ndim(inputs[1]) == 0 and inputs[1] == 2
+    if squared or name == "square" or (name == "multiply" and inputs[1] is inputs[0]):
+        return own * own
+    return own if name in ("absolute", "fabs", "negative") else None
+
+
 def _rounded(
-    arithmetic: Arithmetic, name: str, method: str, operands: tuple[Any, ...], options: dict[str, Any], array: Array
+    arithmetic: Arithmetic, name: str, method: str, inputs: tuple[Any, ...], options: dict[str, Any], array: Array
 ) -> Array:
     """Disturb the result of one ufunc call, in place where it is an array of its own."""
+    operands = tuple(plain(value) for value in inputs)
     if array.dtype == object:
         return _rounded_objects(arithmetic, array)
     if array.dtype.kind != "f" or name in _EXACT:
@@ -248,6 +282,8 @@ def _rounded(
         scale = np.asarray(getattr(np, name)(left, right, **{k: v for k, v in options.items() if k != "out"}))
         arithmetic.disturb(array, arithmetic.unit * _growth(left.shape[-1] if left.ndim else 1) * scale)
     elif method in ("reduce", "accumulate", "reduceat"):
+        terms = getattr(inputs[0], "magnitude", None)
+        operands = (operands[0] if terms is None else terms, *operands[1:])
         _disturb_reduction(arithmetic, name, method, operands, options, array)
     elif name in _ROUNDED_ONCE:
         arithmetic.disturb(array, arithmetic.unit * np.abs(array))
@@ -265,8 +301,24 @@ def _disturb_reduction(
         arithmetic.disturb(array, arithmetic.unit * _growth(terms) * np.abs(array))
         return
     others = {key: value for key, value in options.items() if key not in ("out", "initial")}
-    scale = getattr(np.add, method)(np.abs(source), *operands[1:], **others)
-    arithmetic.disturb(array, arithmetic.unit * _growth(terms) * np.asarray(scale))
+    scale = np.asarray(getattr(np.add, method)(np.abs(source), *operands[1:], **others))
+    errors = arithmetic.unit * _growth(terms) * scale
+    axis = options.get("axis", operands[1] if len(operands) > 1 else 0)
+    if method == "reduce" and isinstance(axis, int) and source.ndim and source.shape[axis] > 1:
+        errors = errors + _systematic(arithmetic, np.abs(source), axis, scale)
+    arithmetic.disturb(array, errors)
+
+
+def _systematic(arithmetic: Arithmetic, terms: Array, axis: int, total: Array) -> Array:
+    """Return the errors of a sequential sum along ``axis`` that do not cancel.
+
+    Equal terms round the same way each time, and terms below the running sum's last place are lost, each of them.
+    """
+    alike = np.count_nonzero(np.abs(np.diff(terms, axis=axis)) <= _ALIKE * _without_last(terms, axis), axis=axis)
+    wide = np.expand_dims(total.reshape(alike.shape), axis)
+    lost = np.sum(terms, axis=axis, where=terms < arithmetic.unit / 4 * wide)
+    result: Array = (arithmetic.unit * np.asarray(alike) / 8).reshape(total.shape) * total
+    return result + 2 * np.asarray(lost).reshape(total.shape)
 
 
 def _rounded_objects(arithmetic: Arithmetic, array: Array) -> Array:
@@ -311,3 +363,9 @@ def _pool() -> npt.NDArray[np.float64]:
     size = _POOL + (_POOL >> 1)
     errors: npt.NDArray[np.float64] = random.uniform(0.5, 1.0, size) * random.choice((-1.0, 1.0), size)
     return errors
+
+
+def _without_last(values: Array, axis: int) -> Array:
+    """Return all but the last entry along an axis: what :func:`numpy.diff` subtracts."""
+    rest: Array = np.moveaxis(np.moveaxis(values, axis, 0)[:-1], 0, axis)
+    return rest
