@@ -36,24 +36,26 @@ def is_artefact(message: Message, text: str | None) -> bool:
     if text is None or message.number in _ALWAYS or PRELUDE in message.text:
         return True
     if message.number in _UNUSED and message.spot is not None:
-        return bool(_UNUSED_FUNCTION.match(message.text)) or not in_function(text, message.spot.line)
+        return bool(_UNUSED_FUNCTION.match(message.text)) or not in_function(
+            text, message.spot.line, message.spot.column or 0
+        )
     return False
 
 
-def in_function(text: str, line: int) -> bool:
-    """Say whether a 1-based line begins or lies inside a function's body: braces after a parameter list."""
-    raw = _NOISE.sub(lambda match: b" " + b"\n" * match[0].count(b"\n"), text.encode(errors="replace"))
-    lines = raw.split(b"\n")
-    upto = b"\n".join(lines[:line])
-    functions: list[bool] = []
+def in_function(text: str, line: int, column: int) -> bool:
+    """Say whether a place (1-based line, 0-based byte column) lies inside a function's body.
+
+    A body is a pair of braces after a parameter list; those of namespaces, classes and ``extern "C"`` are none.
+    """
+    raw = _NOISE.sub(lambda match: re.sub(rb"[^\n]", b" ", match[0]), text.encode(errors="replace"))
+    end = sum(len(item) + 1 for item in raw.split(b"\n")[: line - 1]) + column
+    bodies: list[bool] = []
     start = 0
-    for match in re.finditer(rb"[{};]", upto):
+    for match in re.finditer(rb"[{};]", raw[:end]):
         if match[0] == b"{":
-            head = upto[start : match.start()].decode(errors="replace")
-            functions.append(any(functions) or bool(_OPENS_FUNCTION.search(head)))
-        elif match[0] == b"}" and functions:
-            ended = functions.pop()
-            if upto.count(b"\n", 0, match.start()) == line - 1 and ended:
-                return True
+            head = raw[start : match.start()].decode(errors="replace")
+            bodies.append(any(bodies) or bool(_OPENS_FUNCTION.search(head)))
+        elif match[0] == b"}" and bodies:
+            bodies.pop()
         start = match.end()
-    return any(functions)
+    return any(bodies)

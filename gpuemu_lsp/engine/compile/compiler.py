@@ -57,8 +57,9 @@ def compile_source(request: CompileRequest, cache: DiskCache | None = None) -> C
         return CompileResult(None, unusable)
     with _LOCK:
         product, missing = _build_with_fallbacks(job, store)
+        read_messages = _with_source_lines(job, messages.parse(product.log))
     sources = diagnose.Sources(request.path, job.origin, job.found)
-    found = (*missing, *diagnose.findings(messages.parse(product.log), sources))
+    found = (*missing, *diagnose.findings(read_messages, sources))
     if not product.succeeded and all(item.severity is not Severity.ERROR for item in found):
         found = (*found, make("compile/error", f"{toolchain()} failed: {_last_line(product.log)}", job.origin))
     return CompileResult(
@@ -109,22 +110,36 @@ def _unusable(job: _Job) -> tuple[Finding, ...]:
 def _build_with_fallbacks(job: _Job, store: DiskCache) -> tuple[Product, tuple[Finding, ...]]:
     """Build; on failure leave out what is not the user's: bad name expressions, a prelude that gets in the way."""
     product = _build_cached(job, preamble(job.found), job.request.expressions, store)
-    if not product.succeeded and PRELUDE in product.log:
-        for attempt in (preamble(job.found, long_long=True), preamble(job.found, bare=True)):
-            other = _build_cached(job, attempt, job.request.expressions, store)
-            if PRELUDE not in other.log:
-                product = other
+    prefix = preamble(job.found)
+    product = _build_cached(job, prefix, job.request.expressions, store)
+    if _blames_prelude(product):
+        tried = [(product, prefix)]
+        for other in (preamble(job.found, long_long=True), preamble(job.found, bare=True)):
+            tried.append((_build_cached(job, other, job.request.expressions, store), other))
+            if tried[-1][0].succeeded:
                 break
-    read_messages = messages.parse(product.log)
-    bad = diagnose.bad_expressions(read_messages, job.request.expressions)
-    if product.succeeded or not bad:
+        product, prefix = min(tried, key=lambda attempt: (_blames_prelude(attempt[0]), _errors(attempt[0])))
+    bad = {} if product.succeeded else diagnose.bad_expressions(messages.parse(product.log), job.request.expressions)
+    if not bad:
         return product, ()
     good = tuple(item for item in job.request.expressions if item not in bad)
     missing = tuple(
         make("compile/missing-entry", f"`{item}` is not a kernel of this file: {why}", job.origin)
         for item, why in bad.items()
     )
-    return _build_cached(job, preamble(job.found), good, store), missing
+    return _build_cached(job, prefix, good, store), missing
+
+
+def _errors(product: Product) -> int:
+    return sum(message.kind == "error" for message in messages.parse(product.log)) if not product.succeeded else 0
+
+
+def _blames_prelude(product: Product) -> bool:
+    """Say whether some error has to do with our prelude: the user's file defines what it defines."""
+    return not product.succeeded and any(
+        message.kind == "error" and (PRELUDE in message.text or any(spot.path == PRELUDE for spot in message.spots()))
+        for message in messages.parse(product.log)
+    )
 
 
 def _build_cached(job: _Job, prefix: Preamble, expressions: Sequence[str], store: DiskCache) -> Product:
@@ -175,6 +190,22 @@ def _build(job: _Job, prefix: Preamble, expressions: Sequence[str]) -> Product:
         place.forget_prefixes()
         product = build(text, name, options, expressions, prefix.headers)
     return product
+
+
+def _with_source_lines(job: _Job, found: tuple[messages.Message, ...]) -> tuple[messages.Message, ...]:
+    """Give ptxas' complaints about inline assembly their source line: ptxas only knows lines of the PTX.
+
+    A failed compilation keeps no PTX, so it is made once more for the virtual architecture, which ends before ptxas.
+    """
+    if not any(message.ptx_line for message in found):
+        return found
+    arch = job.request.arch.replace("sm_", "compute_")
+    prefix = preamble(job.found)
+    virtual = _build(replace(job, request=replace(job.request, arch=arch)), prefix, job.request.expressions)
+    spots = ptxas.source_lines(virtual.ptx)
+    return tuple(
+        replace(message, spot=spots.get(message.ptx_line)) if message.ptx_line else message for message in found
+    )
 
 
 def _options(job: _Job) -> tuple[str, ...]:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import PurePosixPath
 
 from gpuemu_lsp.engine.compile.artefacts import is_artefact
-from gpuemu_lsp.engine.compile.includes import Closure
+from gpuemu_lsp.engine.compile.includes import Closure, read_text
 from gpuemu_lsp.engine.compile.messages import Message, Note, Spot
+from gpuemu_lsp.engine.compile.toolchain import cuda_include_dirs
 from gpuemu_lsp.engine.findings import Finding, Json, Place, Range, Related
 from gpuemu_lsp.engine.rules import make
 
@@ -36,8 +38,13 @@ class Sources:
     found: Closure
 
     def text_of(self, path: str) -> str | None:
-        """Return the text of a user's file, None for a file that is not the user's."""
-        return self.found.texts.get(path)
+        """Return the text of a user's file, None for a file that is not the user's: ours, or CUDA's.
+
+        A header that a computed include found is not in the closure, but the user's all the same.
+        """
+        if path in self.found.texts or path.startswith(cuda_include_dirs()) or not PurePosixPath(path).is_absolute():
+            return self.found.texts.get(path)
+        return read_text(path)
 
     def entrance(self, path: str) -> Place | None:
         """Return the user's directive that leads to a file: a user's header, or one of CUDA's as far as can be told."""
@@ -53,13 +60,29 @@ def findings(messages: Sequence[Message], sources: Sources) -> tuple[Finding, ..
 
     Messages about name expressions and warnings that are due to our own view of the file are left out.
     """
-    made = (
-        _finding(message, sources)
-        for message in messages
-        if not about_expression(message)
-        and not is_artefact(message, sources.text_of(message.spot.path) if message.spot is not None else None)
+    made: dict[tuple[object, ...], Finding] = {}
+    for message in messages:
+        if (
+            about_expression(message)
+            or _only_says_that_others_failed(message, messages)
+            or is_artefact(message, _text_around(message, sources))
+        ):
+            continue
+        item = _finding(message, sources)
+        # A header of CUDA's that does not compile is one finding on its include, not a hundred.
+        foreign = message.spot is not None and sources.text_of(message.spot.path) is None
+        made.setdefault((item.rule, item.place, None if foreign else item.message), item)
+    return tuple(made.values())
+
+
+def _only_says_that_others_failed(message: Message, messages: Sequence[Message]) -> bool:
+    return (
+        message.text.startswith("Ptx assembly aborted") and len([item for item in messages if item.kind == "error"]) > 1
     )
-    return tuple({(item.rule, item.place, item.message): item for item in made}.values())
+
+
+def _text_around(message: Message, sources: Sources) -> str | None:
+    return sources.text_of(message.spot.path) if message.spot is not None else None
 
 
 def about_expression(message: Message) -> bool:
@@ -85,6 +108,8 @@ def _finding(message: Message, sources: Sources) -> Finding:
     if message.number is not None:
         data["number"] = message.number
     text = message.text
+    if message.spot is not None and sources.text_of(message.spot.path) is None:
+        text = f"in {PurePosixPath(message.spot.path).name}, line {message.spot.line}: {text}"
     if message.tool == "ptxas":
         text = "ptxas: " + _HEX_BYTES.sub(lambda match: str(int(match[0], 16)), text)
     rule = "compile/warning" if message.kind == "warning" else "compile/error"
@@ -98,6 +123,8 @@ def _finding(message: Message, sources: Sources) -> Finding:
 def _user_place(message: Message, sources: Sources) -> tuple[Place, list[Related | None]]:
     """Return the place for a finding: the spot itself in a user's file, else where the foreign file is included."""
     spot = message.spot
+    if spot is None and message.at_end:
+        return _last_line(sources), []
     if spot is None:
         return _kernel_place(message, sources) or sources.origin, []
     if sources.text_of(spot.path) is None:
@@ -107,6 +134,11 @@ def _user_place(message: Message, sources: Sources) -> tuple[Place, list[Related
         place = _target_place(place, missing["name"], sources)
     include = sources.entrance(spot.path) if spot.path != sources.main else None
     return place, [Related(include, "included here")] if include is not None else []
+
+
+def _last_line(sources: Sources) -> Place:
+    text = sources.found.texts[sources.main].rstrip()
+    return Place(sources.main, token_range(text, text.count("\n"), None))
 
 
 def _kernel_place(message: Message, sources: Sources) -> Place | None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from gpuemu_lsp.engine.findings import Place, Range
@@ -45,6 +45,7 @@ class Closure:
 
     ``texts`` is by absolute path, the source itself first. ``included_at`` leads from a header to the directive that
     reaches it first. ``foreign`` are the directives that lead to no user header: CUDA's, standard and missing ones.
+    ``through`` are the include folders that some header was found in, ``own_names`` the targets that led to one.
     """
 
     texts: Mapping[str, str]
@@ -52,8 +53,8 @@ class Closure:
     foreign: tuple[tuple[Directive, Place], ...]
     macros: frozenset[str]
     computed: bool = False
-    through: frozenset[str] = field(default=frozenset())
-    """The include folders that some header was found in."""
+    through: frozenset[str] = frozenset()
+    own_names: frozenset[str] = frozenset()
 
 
 def outline(text: str) -> Outline:
@@ -89,6 +90,7 @@ def closure(path: str, text: str, include_dirs: Sequence[str], views: Mapping[st
     foreign: list[tuple[Directive, Place]] = []
     macros: set[str] = set()
     through: set[str] = set()
+    own_names: set[str] = set()
     computed = False
     pending = [path]
     while pending:
@@ -102,13 +104,16 @@ def closure(path: str, text: str, include_dirs: Sequence[str], views: Mapping[st
             if header is None or content is None:
                 foreign.append((directive, place))
                 continue
+            own_names.add(directive.target)
             if folder is not None:
                 through.add(folder)
             if header not in texts:
                 texts[header] = content
                 included_at[header] = place
                 pending.append(header)
-    return Closure(texts, included_at, tuple(foreign), frozenset(macros), computed, frozenset(through))
+    return Closure(
+        texts, included_at, tuple(foreign), frozenset(macros), computed, frozenset(through), frozenset(own_names)
+    )
 
 
 def _resolve(
@@ -120,7 +125,7 @@ def _resolve(
         header = _absolute(Path(folder or Path(includer).parent) / directive.target)
         content = views.get(header)
         if content is None:
-            content = _read(header)
+            content = read_text(header)
         if content is not None:
             return folder, header, content
     return None, None, None
@@ -137,7 +142,8 @@ def _absolute(path: Path) -> str:
     return Path(*parts).as_posix()
 
 
-def _read(path: str) -> str | None:
+def read_text(path: str) -> str | None:
+    """Return a file's text, None if it cannot be read. What is not UTF-8 becomes replacement characters."""
     try:
         return Path(path).read_text(encoding="utf-8", errors="replace")
     except (OSError, ValueError):

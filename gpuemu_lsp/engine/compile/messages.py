@@ -52,8 +52,14 @@ class Message:
     tool: str = "nvrtc"
     notes: tuple[Note, ...] = field(default=())
     ptx_line: int = 0
+    at_end: bool = False
     echo: str = ""
     """The source line as the compiler shows it, where it does."""
+
+    def spots(self) -> tuple[Spot, ...]:
+        """Return every place the message names, its own first."""
+        own = (self.spot,) if self.spot is not None else ()
+        return (*own, *(note.spot for note in self.notes))
 
 
 def parse(log: str) -> tuple[Message, ...]:
@@ -93,7 +99,15 @@ def _read_message(lines: list[str], index: int, head: re.Match[str], messages: l
             messages[-1] = replace(messages[-1], notes=(*messages[-1].notes, Note(spot, text)))
         return index
     messages.append(
-        Message("warning" if kind == "warning" else "error", text, spot, head["number"], notes=tuple(notes), echo=echo)
+        Message(
+            "warning" if kind == "warning" else "error",
+            text,
+            spot,
+            head["number"],
+            notes=tuple(notes),
+            at_end=head["end"] is not None,
+            echo=echo,
+        )
     )
     return index
 

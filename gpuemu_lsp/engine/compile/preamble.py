@@ -26,7 +26,7 @@ _HOISTED = re.compile(
 _LONG_LONG = re.compile(r"^(?:cooperative_groups|cuda/|cub/|thrust/|cuda_pipeline|cuda_awbarrier)")
 _CONFIGURES = re.compile(r"^_*(?:CUB|THRUST|CCCL|LIBCUDACXX|CG|CUDA|CUDACC)_")
 _BRIDGES: Mapping[str, tuple[str, str]] = {
-    "tuple": ("cuda/std/tuple", "tuple make_tuple get tie tuple_size tuple_element apply"),
+    "tuple": ("cuda/std/tuple", "tuple make_tuple get tie apply"),
     "complex": ("cuda/std/complex", "complex real imag norm conj polar arg"),
 }
 _BRIDGED = re.compile(r"\bstd::(" + "|".join(_BRIDGES) + r")\b")
@@ -54,9 +54,15 @@ def prelude() -> str:
 
 
 @cache
-def standard_headers() -> frozenset[str]:
-    """Return the standard headers that are empty for NVRTC: for device code the prelude has all they could give."""
-    return frozenset((_SHIMS / "standard_headers.txt").read_text(encoding="utf-8").split())
+def shims() -> Mapping[str, str]:
+    """Return the headers that stand in for what NVRTC lacks or rejects, by the name an ``#include`` writes.
+
+    Standard and host-library headers are empty: for device code the prelude has all they could give, and a user's
+    header may include them for the host's sake.
+    """
+    empty = (_SHIMS / "empty_headers.txt").read_text(encoding="utf-8").split()
+    cub = (_SHIMS / "cub.h").read_text(encoding="utf-8")
+    return {PRELUDE: prelude(), "cub/cub.cuh": cub, **dict.fromkeys(empty, "")}
 
 
 def preamble(found: Closure, *, long_long: bool = False, bare: bool = False) -> Preamble:
@@ -66,30 +72,26 @@ def preamble(found: Closure, *, long_long: bool = False, bare: bool = False) -> 
     out, for sources that define what it has.
     """
     targets = [(directive.target, directive.unconditional) for directive, _ in found.foreign]
-    bridges = sorted({match for text in found.texts.values() for match in _BRIDGED.findall(text)})
+    bridged = {match for text in found.texts.values() for match in _BRIDGED.findall(text)}
+    bridges = sorted(bridged | {"complex" for target, _ in targets if target == "thrust/complex.h"})
     configures = any(_CONFIGURES.match(macro) for macro in found.macros)
     hoisted = {target for target, unconditional in targets if unconditional and _HOISTED.match(target)}
     hoisted = set() if configures else {target for target in hoisted if is_cuda_header(target)}
     hoisted |= {_BRIDGES[name][0] for name in bridges}
     wide = long_long or any(_LONG_LONG.match(target) for target in (*hoisted, *(target for target, _ in targets)))
     lines = [
-        *(["#define GPUEMU_INT64 long long"] if wide else []),
+        *(["#define GPUEMU_LONG_LONG"] if wide else []),
         *([] if bare else [f"#include <{PRELUDE}>"]),
         *(f"#include <{target}>" for target in sorted(hoisted)),
         *(_bridge(name) for name in bridges),
     ]
-    headers = {PRELUDE: prelude(), **dict.fromkeys(sorted(standard_headers()), "")}
+    headers = {name: text for name, text in shims().items() if name not in found.own_names}
     return Preamble("\n".join(lines) + "\n#pragma nv_hdrstop\n", headers, tuple(sorted(hoisted)))
 
 
 def is_cuda_header(target: str) -> bool:
     """Say whether ``#include <target>`` finds one of CUDA's own headers."""
     return any((Path(folder) / target).is_file() for folder in cuda_include_dirs())
-
-
-def is_ours(path: str) -> bool:
-    """Say whether the compiler's ``path`` is our prelude or one of the empty standard headers."""
-    return path == PRELUDE or path in standard_headers()
 
 
 def _bridge(name: str) -> str:

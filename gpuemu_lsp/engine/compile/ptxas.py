@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
+from gpuemu_lsp.engine.compile.messages import Spot
 from gpuemu_lsp.engine.compile.model import ResourceUsage
 
 _ENTRY = re.compile(r"^ptxas info\s*: Compiling entry function '(?P<name>[^']+)' for '(?P<arch>[^']+)'")
@@ -19,6 +20,8 @@ _USED = re.compile(r"^ptxas info\s*: Used (?P<registers>\d+) registers(?P<rest>.
 _BARRIERS = re.compile(r"used (\d+) barriers")
 _SHARED = re.compile(r"(\d+)(?:\+(\d+))? bytes smem")
 _CONSTANT = re.compile(r"(\d+)(?:\+(\d+))? bytes cmem\[\d+\]")
+_FILE = re.compile(r'^\s*\.file\s+(\d+)\s+"([^"]+)"', re.MULTILINE)
+_LOC = re.compile(r"\s*\.loc\s+(\d+)\s+(\d+)\s+(\d+)")
 _CUMULATIVE_STACK = re.compile(r"(\d+) bytes cumulative stack size")
 
 
@@ -42,6 +45,19 @@ def resources(log: str) -> Mapping[str, ResourceUsage]:
             usage[entry] = _usage(int(match["registers"]), match["rest"], stack.get(entry, (0, 0, 0)))
             entry = None
     return usage
+
+
+def source_lines(ptx: str) -> Mapping[int, Spot]:
+    """Return, by 1-based line of ``ptx``, the source place that the last ``.loc`` before it names."""
+    files = {int(match[1]): match[2] for match in _FILE.finditer(ptx)}
+    spots: dict[int, Spot] = {}
+    last: Spot | None = None
+    for number, line in enumerate(ptx.split("\n"), start=1):
+        if match := _LOC.match(line):
+            last = Spot(files.get(int(match[1]), ""), int(match[2]), max(int(match[3]) - 1, 0))
+        if last is not None:
+            spots[number] = last
+    return spots
 
 
 def _usage(registers: int, rest: str, stack: tuple[int, int, int]) -> ResourceUsage:

@@ -4,9 +4,19 @@
 // Everything is a template that is instantiated only where it is used: NVRTC writes every other constant into the PTX.
 #pragma once
 
-// CUDA's own headers take long long for int64_t, the host's take long: the compiler room says which.
-#ifndef GPUEMU_INT64
+// CUDA's own headers take long long for int64_t and narrow types for int_fast32_t, the host's take long for both.
+#ifdef GPUEMU_LONG_LONG
+#define GPUEMU_INT64 long long
+typedef short int_fast16_t;
+typedef int int_fast32_t;
+typedef unsigned short uint_fast16_t;
+typedef unsigned int uint_fast32_t;
+#else
 #define GPUEMU_INT64 long
+typedef long int_fast16_t;
+typedef long int_fast32_t;
+typedef unsigned long uint_fast16_t;
+typedef unsigned long uint_fast32_t;
 #endif
 
 // ---- <stdint.h>, <stddef.h>, <sys/types.h> on 64-bit Linux ----------------------------------------------------------
@@ -27,12 +37,8 @@ typedef uint16_t uint_least16_t;
 typedef uint32_t uint_least32_t;
 typedef uint64_t uint_least64_t;
 typedef int8_t int_fast8_t;
-typedef int64_t int_fast16_t;
-typedef int64_t int_fast32_t;
 typedef int64_t int_fast64_t;
 typedef uint8_t uint_fast8_t;
-typedef uint64_t uint_fast16_t;
-typedef uint64_t uint_fast32_t;
 typedef uint64_t uint_fast64_t;
 typedef int64_t intptr_t;
 typedef uint64_t uintptr_t;
@@ -623,6 +629,23 @@ struct array {
     for (size_t i = 0; i < n; ++i) elements[i] = value;
   }
 };
+
+// ---- names only: enough for declarations that host code uses ---------------------------------------------------------
+template <class C>
+struct char_traits;
+template <class T>
+class allocator;
+template <class C, class Traits = char_traits<C>, class Allocator = allocator<C>>
+class basic_string;
+template <class C, class Traits = char_traits<C>>
+class basic_ostream;
+template <class C, class Traits = char_traits<C>>
+class basic_istream;
+template <class T, class Allocator = allocator<T>>
+class vector;
+using string = basic_string<char>;
+using ostream = basic_ostream<char>;
+using istream = basic_istream<char>;
 
 // ---- <limits> -------------------------------------------------------------------------------------------------------
 template <class T, bool integer, bool floating>
