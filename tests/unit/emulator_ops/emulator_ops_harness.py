@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import itertools
 import re
-from functools import lru_cache
+from functools import cache
 
 import llvmlite.binding as llvm
 import numpy as np
@@ -48,14 +48,13 @@ def _memory(name: str) -> ir.Type:
     return ir.IntType(8) if name == "pred" else ops.llvm_type(name)
 
 
-@lru_cache(maxsize=None)
+@cache
 def _compiled(text: str):
     instruction = parse(text)
     signature = ops.operand_types(instruction)
-    names = (*signature.destinations, *signature.sources)
     module = ir.Module()
     for target, shape in itertools.product(TARGETS, SHAPES):
-        _build(module, instruction, signature, names, shape, target)
+        _build(module, instruction, signature, shape, target)
     parsed = llvm.parse_assembly(str(module))
     parsed.verify()
     machine = llvm.Target.from_default_triple().create_target_machine(
@@ -67,7 +66,7 @@ def _compiled(text: str):
     builder.getModulePassManager().run(parsed, builder)
     engine = llvm.create_mcjit_compiler(parsed, machine)
     engine.finalize_object()
-    kind = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * len(names), ctypes.c_int64)
+    kind = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * len(signature.destinations + signature.sources), ctypes.c_int64)
     functions = {
         (target, shape): kind(engine.get_function_address(f"run_{TARGETS.index(target)}_{shape}"))
         for target, shape in itertools.product(TARGETS, SHAPES)
@@ -75,10 +74,20 @@ def _compiled(text: str):
     return engine, signature, functions
 
 
-def _build(module, instruction, signature, names, shape, target):
+def _literals(instruction: Instruction, signature: ops.Signature) -> list[int | None]:
+    """The value of each source that is a literal in the text."""
+    operands = instruction.operands
+    flat = [e for o in operands for e in (o.elements if isinstance(o, Vector) else [o])]
+    found = [e.bits if isinstance(e, Immediate) else None for e in flat]
+    carry = [None] * signature.reads_carry
+    return found[len(found) - len(signature.sources) + len(carry) :] + carry
+
+
+def _build(module, instruction, signature, shape, target):
+    names = (*signature.destinations, *signature.sources)
     pointers = [_memory(name).as_pointer() for name in names]
     function = ir.Function(
-        module, ir.FunctionType(ir.VoidType(), [*pointers, ir.IntType(64)]), f"run_{ops_index(target)}_{shape}"
+        module, ir.FunctionType(ir.VoidType(), [*pointers, ir.IntType(64)]), f"run_{TARGETS.index(target)}_{shape}"
     )
     entry, loop, end = (function.append_basic_block(name) for name in ("entry", "loop", "end"))
     builder = ir.IRBuilder(entry)
@@ -87,19 +96,12 @@ def _build(module, instruction, signature, names, shape, target):
     index = builder.phi(ir.IntType(64))
     index.add_incoming(ir.Constant(ir.IntType(64), 0), entry)
     written = len(signature.destinations)
-    immediates = iter(())
-    flat = [
-        element
-        for operand in instruction.operands
-        for element in (operand.elements if isinstance(operand, Vector) else [operand])
-    ]
-    reads = flat[len(flat) - len(signature.sources) :] if not signature.reads_carry else []
-    del immediates
+    literals = _literals(instruction, signature)
     sources = []
-    for position, (name, pointer) in enumerate(zip(names[written:], function.args[written:], strict=False)):
+    for name, pointer, literal in zip(signature.sources, function.args[written:], literals, strict=False):
         kind = ops.llvm_type(name, shape)
-        if reads and isinstance(reads[position], Immediate):
-            scalar = ir.Constant(ops.llvm_type(name), reads[position].bits)
+        if literal is not None:
+            scalar = ir.Constant(ops.llvm_type(name), literal)
             sources.append(scalar if shape is None else ir.Constant(kind, [scalar] * shape))
             continue
         memory = _memory(name) if shape is None else ir.VectorType(_memory(name), shape)
@@ -119,27 +121,21 @@ def _build(module, instruction, signature, names, shape, target):
     ir.IRBuilder(end).ret_void()
 
 
-def ops_index(target) -> int:
-    return TARGETS.index(target)
-
-
 def run(text: str, *sources: np.ndarray) -> list[np.ndarray]:
     """Run ``text`` on arrays of bit patterns and return the results' bit patterns.
 
     Every shape and target must agree to the bit. Sources that are literals in the text are left out.
     """
     _, signature, functions = _compiled(text)
-    flat = [e for o in parse(text).operands for e in (o.elements if isinstance(o, Vector) else [o])]
-    literal = [isinstance(e, Immediate) for e in flat[len(flat) - len(signature.sources) :]]
-    if signature.reads_carry:
-        literal = [False] * len(signature.sources)
+    literals = _literals(parse(text), signature)
     size = len(sources[0])
+    assert size, "nothing to run on"
     padded = -(-size // 16) * 16
     given = iter(sources)
     inputs = []
-    for name, skip in zip(signature.sources, literal, strict=True):
+    for name, literal in zip(signature.sources, literals, strict=True):
         array = np.zeros(padded, _NUMPY[_bits(name)])
-        if not skip:
+        if literal is None:
             array[:size] = np.asarray(next(given))
         inputs.append(array)
     expected: list[np.ndarray] | None = None

@@ -223,9 +223,7 @@ def test_counting(width: int) -> None:
 
     for kind in "us":
         _check(f"bfind.{kind}{width} d, a", highest)
-        _check(
-            f"bfind.shiftamt.{kind}{width} d, a", lambda a: -1 if highest(a) < 0 else width - 1 - highest(a)
-        )
+        _check(f"bfind.shiftamt.{kind}{width} d, a", lambda a: -1 if highest(a) < 0 else width - 1 - highest(a))
 
 
 @pytest.mark.parametrize("width", [32, 64])
@@ -360,7 +358,9 @@ def test_setp(relation: str, name: str) -> None:
     function = _RELATIONS[relation]
     _check(f"setp.{relation}.{name} p, a, b", function)
     if name.endswith("32"):
-        _check(f"setp.{relation}.or.{name} p|q, a, b, c", lambda a, b, c: (function(a, b) or c, not function(a, b) or c))
+        _check(
+            f"setp.{relation}.or.{name} p|q, a, b, c", lambda a, b, c: (function(a, b) or c, not function(a, b) or c)
+        )
         _check(f"setp.{relation}.xor.{name} p, a, b, c", lambda a, b, c: function(a, b) ^ c)
         _check(f"set.{relation}.u32.{name} d, a, b", lambda a, b: -function(a, b))
         _check(f"set.{relation}.and.f32.{name} d, a, b, c", lambda a, b, c: 0x3F800000 * (function(a, b) and c))
