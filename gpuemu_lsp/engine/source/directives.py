@@ -23,19 +23,19 @@ _PREDEFINED = re.compile(
 class Verdict:
     """One answer per directive of a file, in order.
 
-    ``includes`` are the targets of the include lines that stay; ``hides_library`` says that the header of something other
-    than the standard library was blanked, and with it perhaps a header of CUDA's that it includes.
+    ``includes`` are the targets of the include lines that stay; ``libraries`` are the include lines of what is neither
+    CUDA, nor the standard library, nor on disk: ``torch/extension.h``.
     """
 
     shown: tuple[bool, ...]
     includes: frozenset[str]
-    hides_library: bool
+    libraries: tuple[Directive, ...]
 
 
 def judge(unit: Unit, words: frozenset[str], macros: Macros, include_dirs: Sequence[str]) -> Verdict:
     """Decide for every directive of a file; ``words`` are the identifiers of kept code."""
     shown, includes = [], set()
-    hides_library = False
+    libraries = []
     conditions: list[bool] = []
     for directive in unit.text.directives:
         _follow(conditions, directive, macros)
@@ -45,7 +45,7 @@ def judge(unit: Unit, words: frozenset[str], macros: Macros, include_dirs: Seque
             if target is not None and stays:
                 includes.add(target[0])
             elif target is not None and not headers.is_standard(target[0]) and not headers.is_device_header(target[0]):
-                hides_library = True
+                libraries.append(directive)
         elif directive.kind in ("error", "warning"):
             # Under a macro that only the host's compiler or a blanked header defines, the branch may not be the real one.
             stays = all(conditions)
@@ -54,7 +54,7 @@ def judge(unit: Unit, words: frozenset[str], macros: Macros, include_dirs: Seque
         else:
             stays = True
         shown.append(stays)
-    return Verdict(tuple(shown), frozenset(includes), hides_library)
+    return Verdict(tuple(shown), frozenset(includes), tuple(libraries))
 
 
 def _includes(path: str, name: str, quoted: bool, words: frozenset[str], include_dirs: Sequence[str]) -> bool:

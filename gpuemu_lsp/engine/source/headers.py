@@ -44,7 +44,6 @@ _PROVIDES = (
     ),
     ("cuda_bf16.h", re.compile(r"(?:__)?nv_bfloat16|__float2bfloat16|__bfloat162float")),
     ("cuda_fp8.h", re.compile(r"__nv_fp8")),
-    ("cooperative_groups.h", re.compile(r"cooperative_groups$")),
     ("mma.h", re.compile(r"nvcuda$")),
 )
 

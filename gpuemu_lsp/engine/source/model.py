@@ -101,5 +101,3 @@ class SourceFile:
     """Kernel name -> element type of its ``extern __shared__`` array, where it has one."""
     headers: Mapping[str, str] = field(default_factory=dict)
     """Absolute path -> device view, for each user header that the compiler must not see as it is on disk."""
-    implied_includes: tuple[str, ...] = ()
-    """Headers of CUDA's that device code needs and that only a blanked header of a library would have included."""

@@ -43,5 +43,4 @@ def read(
         has_errors=not unit.items.balanced,
         dynamic_shared=dynamic_shared(unit, found),
         headers=views.headers,
-        implied_includes=views.implied,
     )

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from gpuemu_lsp.engine.source import headers
@@ -26,16 +26,12 @@ _ONLY_WITH_CODE = frozenset({"error", "warning", "pragma"})
 
 @dataclass(frozen=True, slots=True)
 class Views:
-    """A file taken apart and its device view, with those of its user headers by absolute path.
-
-    ``implied`` are headers of CUDA's that device code needs and only a blanked header of a library includes.
-    """
+    """A file taken apart and its device view, with those of its user headers by absolute path."""
 
     main: Unit
     macros: Macros
     view: str
     headers: Mapping[str, str]
-    implied: tuple[str, ...] = ()
 
 
 def device_views(
@@ -66,20 +62,30 @@ def device_views(
     ]
     kept = settle(units, macros)
     verdicts = {unit.path: judge(unit, kept.words, macros, include_dirs) for unit in units}
-    views = {unit.path: _view(unit, kept, verdicts[unit.path].shown) for unit in units}
-    return Views(units[0], macros, views.pop(path), views, _implied(kept, verdicts.values()))
+    replacements = _replacements(kept, verdicts)
+    views = {unit.path: _view(unit, kept, verdicts[unit.path].shown, replacements[unit.path]) for unit in units}
+    return Views(units[0], macros, views.pop(path), views)
 
 
-def _implied(kept: Kept, verdicts: Iterable[Verdict]) -> tuple[str, ...]:
-    """Return CUDA's headers that some blanked header of a library would have brought along."""
-    all_verdicts = tuple(verdicts)
-    if not any(verdict.hides_library for verdict in all_verdicts):
-        return ()
-    return headers.implied(kept.words, frozenset().union(*(verdict.includes for verdict in all_verdicts)))
+def _replacements(kept: Kept, verdicts: Mapping[str, Verdict]) -> dict[str, dict[int, str]]:
+    """Give blanked includes of libraries to headers of CUDA's that device code needs and nothing else includes.
+
+    ``cublas_v2.h`` brings ``cuda_fp16.h`` along. Where the line has room, its include is replaced rather than blanked.
+    """
+    shown = frozenset[str]().union(*(verdict.includes for verdict in verdicts.values()))
+    wanted = deque(f"#include<{header}>" for header in headers.implied(kept.words, shown))
+    found: dict[str, dict[int, str]] = {path: {} for path in verdicts}
+    for path, verdict in verdicts.items():
+        for directive in verdict.libraries:
+            if wanted and len(wanted[0]) <= directive.end - directive.start:
+                found[path][directive.start] = wanted.popleft()
+    return found
 
 
-def _view(unit: Unit, kept: Kept, shown: Sequence[bool]) -> str:
+def _view(unit: Unit, kept: Kept, shown: Sequence[bool], replacements: Mapping[int, str]) -> str:
     raw = blank(unit.text.raw, _spans(unit, kept, shown))
+    for start, line in replacements.items():
+        raw = raw[:start] + line + raw[start + len(line) :]
     view = raw.encode("latin-1").decode("utf-8", "surrogatepass")
     # Neither half a UTF-16 pair nor a NUL gets through to the compiler; a byte order mark it would stumble over.
     return _UNREADABLE.sub(lambda match: " " * len(match[0].encode("utf-8", "surrogatepass")), view)
