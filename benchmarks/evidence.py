@@ -1,0 +1,289 @@
+"""Does the check find planted bugs and leave correct kernels alone? The whole corpus, under many seeds.
+
+    python -m benchmarks.evidence [--seeds 20] [--cases 32] [--jobs N] [--output docs/evidence.md] [NAME ...]
+
+For each kernel and seed the real check runs in a process of its own: three quarters of the cases are those of a save, one
+quarter holds adversarial values (zeros, denormals, huge numbers, NaN and infinity where no range keeps them out). Beside it
+stands what the usual unit test says of the same kernel: one typical shape, standard normal values, ``allclose`` against the
+same fp64 reference, run on the same emulator with its checkers switched off.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import os
+import statistics
+import time
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from gpuemu_lsp.engine.check.cases import PlanRun, open_plan
+from gpuemu_lsp.engine.check.executor import choose_executor
+from gpuemu_lsp.engine.check.model import CheckOptions, CheckRequest, KernelReport
+from gpuemu_lsp.engine.check.pipeline import check_kernel
+from gpuemu_lsp.engine.check.prepare import prepare
+from gpuemu_lsp.engine.execution import Buffer, Checks
+from gpuemu_lsp.engine.findings import Finding, Severity
+from gpuemu_lsp.engine.fuzz import pack_arguments, rebuild, unpack
+from gpuemu_lsp.engine.fuzz.dtypes import is_float, numpy_dtype
+from gpuemu_lsp.engine.fuzz.model import Case, CaseKey
+from gpuemu_lsp.engine.plan.model import TensorArg
+from gpuemu_lsp.engine.project import load
+from gpuemu_lsp.engine.project.model import DimSpec, KernelSpec
+from tests.quality.expectations import Expectations, read_expectations
+
+ROOT = Path(__file__).parent.parent
+CORPUS = ROOT / "kernels" / "gpuemu.toml"
+TYPICAL = 256
+"""What a unit test takes where the dim allows it."""
+CLOSE = {"float16": (1e-3, 1e-3), "bfloat16": (1e-2, 1e-2)}
+"""rtol and atol of the unit test by output dtype; ``allclose``'s own 1e-5 and 1e-8 for the others."""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One kernel under all seeds.
+
+    ``hits`` counts the seeds that showed the planted bug on its line, or, for a correct kernel, accused it. ``first`` is
+    the number of the first failing case under each seed that had one.
+    """
+
+    name: str
+    planted: bool
+    pending: bool
+    hits: int
+    seeds: int
+    cases: int
+    rules: tuple[str, ...]
+    lines: tuple[int, ...]
+    first: tuple[int, ...]
+    worst: float
+    unit_test: str
+    trouble: tuple[str, ...]
+
+
+# ---- our check -------------------------------------------------------------------------------------------------------
+
+
+def examine(spec: KernelSpec, root: str, seeds: int, cases: int) -> Row:
+    """Check one kernel under every seed, and give it the usual unit test."""
+    expectations = read_expectations(Path(spec.source))
+    planted = not expectations.clean
+    rules: Counter[str] = Counter()
+    lines: Counter[int] = Counter()
+    first: list[int] = []
+    trouble: set[str] = set()
+    worst, hits, run = 0.0, 0, 0
+    for seed in range(1, seeds + 1):
+        findings, reports = _both(spec, root, seed, cases, planted and bool(expectations.required), expectations)
+        shown = expectations.found(findings) if planted else _accusing(findings)
+        hits += bool(shown)
+        run += sum(report.cases.run for report in reports)
+        rules.update({finding.rule for finding in shown})
+        lines.update({finding.place.range.start.line + 1 for finding in shown})
+        first += [report.first_failure for report in reports[:1] if report.first_failure is not None]
+        worst = max([worst, *(report.worst for report in reports if report.worst is not None)])
+        trouble |= {finding.rule for finding in findings if finding.rule.startswith(("engine/", "reference/"))}
+    return Row(
+        name=spec.name,
+        planted=planted,
+        pending=planted and not expectations.required,
+        hits=hits,
+        seeds=seeds,
+        cases=run,
+        rules=tuple(rule for rule, _ in rules.most_common()),
+        lines=tuple(line for line, _ in lines.most_common()),
+        first=tuple(first),
+        worst=worst,
+        unit_test=unit_test(spec, root),
+        trouble=tuple(sorted(trouble)),
+    )
+
+
+def _both(
+    spec: KernelSpec, root: str, seed: int, cases: int, may_stop: bool, expectations: Expectations
+) -> tuple[list[Finding], list[KernelReport]]:
+    """Run the cases of a save, then the adversarial ones unless the bug has shown itself already."""
+    hard = cases // 4
+    findings: list[Finding] = []
+    reports: list[KernelReport] = []
+    for strategy, count in (("quick", cases - hard), ("adversarial", hard)):
+        options = CheckOptions(cases=count, seed=seed, seed_given=True, strategy=strategy)
+        events = list(check_kernel(CheckRequest(spec, options, root=root)))
+        findings += [event for event in events if isinstance(event, Finding)]
+        reports += [event for event in events if isinstance(event, KernelReport)]
+        if may_stop and expectations.found(findings):
+            break
+    return findings, reports
+
+
+def _accusing(findings: Iterable[Finding]) -> tuple[Finding, ...]:
+    return tuple(finding for finding in findings if finding.severity in (Severity.ERROR, Severity.WARNING))
+
+
+# ---- the usual unit test ---------------------------------------------------------------------------------------------
+
+
+def unit_test(spec: KernelSpec, root: str) -> str:
+    """Return ``passes``, ``fails`` or ``stops`` (a trap or a hang), the worst over the dtypes."""
+    request = CheckRequest(spec, CheckOptions(), root=root)
+    prepared = prepare(request)
+    executor, _ = choose_executor(request, prepared.place)
+    assert executor is not None
+    said = [_unit_test(open_plan(request, prepared, plan, executor)) for plan in prepared.plans]
+    return max(said, key=("passes", "fails", "stops").index)
+
+
+def _unit_test(run: PlanRun) -> str:
+    plan = run.plan
+    key = CaseKey(1, "default/uniform", {dim.name: _typical(dim) for dim in plan.dims})
+    case = _normal(run, replace(rebuild(plan, key), extra={}))
+    expected = run.expect(case)
+    assert expected is not None
+    launch = replace(
+        run.launch,
+        grid=case.grid,
+        block=case.block,
+        shared_bytes=case.shared_bytes,
+        arguments=tuple(
+            # A framework's allocator hands out memory that was used before; zeros stand for it, the same in every run.
+            replace(argument, data=np.zeros_like(argument.data), initialized=True)
+            if isinstance(argument, Buffer) and not argument.initialized
+            else argument
+            for argument in pack_arguments(plan, case)
+        ),
+        checks=Checks(bounds=False, uninitialized=False, races=False, sync=False),
+    )
+    outcome = run.executor.run(launch)
+    if outcome.status != "completed":
+        return "stops"
+    for arg in plan.args:
+        if not isinstance(arg, TensorArg) or arg.direction == "in":
+            continue
+        actual = unpack(arg, case, outcome.buffers[arg.param])
+        assert actual is not None
+        rtol, atol = CLOSE.get(arg.dtype, (1e-5, 1e-8))
+        wanted = expected.arrays[arg.param].astype(np.float64)
+        if not np.allclose(actual.astype(np.float64), wanted, rtol=rtol, atol=atol, equal_nan=True):
+            return "fails"
+    return "passes"
+
+
+def _typical(dim: DimSpec) -> int:
+    """Return the largest power of two the dim allows, up to what unit tests take."""
+    low, high = dim.minimum or 1, dim.maximum or TYPICAL
+    return max(low, 2 ** int(math.log2(max(1, min(high, TYPICAL)))) // dim.multiple_of * dim.multiple_of)
+
+
+def _normal(run: PlanRun, case: Case) -> Case:
+    """Replace the float inputs by standard normal values, inside their ranges; integers stay as drawn."""
+    rng = np.random.default_rng(0)
+    tensors = dict(case.tensors)
+    for arg in run.plan.args:
+        if isinstance(arg, TensorArg) and arg.param in tensors and is_float(arg.dtype):
+            drawn = rng.standard_normal(tensors[arg.param].shape)
+            if arg.range is not None:
+                low, high = (bound if isinstance(bound, float) else -np.inf for bound in arg.range)
+                drawn = np.clip(drawn, low, high)
+            tensors[arg.param] = drawn.astype(numpy_dtype(arg.dtype))
+    return replace(case, tensors=tensors)
+
+
+# ---- the table -------------------------------------------------------------------------------------------------------
+
+
+def render(rows: Sequence[Row], seeds: int, cases: int, seconds: float) -> str:
+    """Return the page."""
+    planted = [row for row in rows if row.planted and not row.pending]
+    pending = [row for row in rows if row.pending]
+    correct = [row for row in rows if not row.planted]
+    found = sum(row.hits == row.seeds for row in planted)
+    quiet = sum(row.hits == 0 for row in correct)
+    missed_by_test = sum(row.unit_test == "passes" for row in planted)
+    failed_by_test = sum(row.unit_test != "passes" for row in correct)
+    text = [
+        "# Evidence",
+        "",
+        f"Made by `python -m benchmarks.evidence --seeds {seeds} --cases {cases}` in {seconds / 60:.0f} minutes.",
+        f"{seeds} master seeds, {cases} cases per dtype and seed, a quarter of them with adversarial values; every run in the",
+        "emulator, every number measured by that command.",
+        "",
+        "| | this check | one-shape `allclose` |",
+        "|---|---|---|",
+        f"| planted bugs found | **{found} of {len(planted)}** under every seed | {len(planted) - missed_by_test} of {len(planted)} |",
+        f"| correct kernels accused | **{len(correct) - quiet} of {len(correct)}** under any seed | {failed_by_test} of {len(correct)} |",
+        "",
+        f"`allclose` is the usual unit test: one typical shape (powers of two up to {TYPICAL}), standard normal values, rtol 1e-5 and",
+        "atol 1e-8 (1e-3 for half outputs) against the same fp64 reference, on the same emulator without its checkers.",
+        "",
+        "## Planted bugs",
+        "",
+        "`seeds` of how many the bug showed itself on its line; `first` the failing case: median and latest over the seeds.",
+        "",
+        "| kernel | found as | line | seeds | first | `allclose` |",
+        "|---|---|---|---|---|---|",
+        *(_planted_row(row) for row in planted),
+        "",
+        "## Correct kernels",
+        "",
+        "`worst` is the largest error of any case as a fraction of what was allowed.",
+        "",
+        "| kernel | cases | accused | worst | `allclose` |",
+        "|---|---|---|---|---|",
+        *(f"| {row.name} | {row.cases} | {_accusation(row)} | {row.worst:.2f} | {row.unit_test} |" for row in correct),
+    ]
+    if pending:
+        names = ", ".join(row.name for row in pending)
+        text += ["", "## Waiting for the race checker", "", f"Planted, and not required to be found yet: {names}."]
+    return "\n".join(text) + "\n"
+
+
+def _planted_row(row: Row) -> str:
+    first = f"{statistics.median(row.first):.0f} / {max(row.first)}" if row.first else "-"
+    where = ", ".join(map(str, row.lines)) or "-"
+    return (
+        f"| {row.name} | {', '.join(row.rules) or '-'} | {where} | {row.hits}/{row.seeds} | {first} | {row.unit_test} |"
+    )
+
+
+def _accusation(row: Row) -> str:
+    return "no" if row.hits == 0 else f"{row.hits}/{row.seeds}: {', '.join(row.rules)}"
+
+
+def main() -> None:
+    """Examine the corpus and write the page."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("names", nargs="*")
+    parser.add_argument("--seeds", type=int, default=20)
+    parser.add_argument("--cases", type=int, default=32)
+    parser.add_argument("--jobs", type=int, default=os.cpu_count())
+    parser.add_argument("--output", type=Path)
+    options = parser.parse_args()
+    project = load(CORPUS)
+    specs = [spec for spec in project.kernels if not options.names or spec.name in options.names]
+    started = time.perf_counter()
+    rows = []
+    with ProcessPoolExecutor(options.jobs, max_tasks_per_child=8) as pool:
+        futures = [pool.submit(examine, spec, project.root, options.seeds, options.cases) for spec in specs]
+        for future in futures:
+            row = future.result()
+            rows.append(row)
+            remark = f"  ({', '.join(row.trouble)})" if row.trouble else ""
+            print(
+                f"{row.name:<28}{'bug' if row.planted else 'correct':<9}{row.hits:>3}/{row.seeds}{remark}", flush=True
+            )
+    page = render(rows, options.seeds, options.cases, time.perf_counter() - started)
+    if options.output is not None:
+        options.output.write_text(page)
+    else:
+        print(page)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,97 @@
+"""The corpus through the real check: every planted bug is found on its line, and no correct kernel is accused.
+
+``GPUEMU_SEEDS`` (default 2) and ``GPUEMU_CASES`` (default: what a save runs) ask for more;
+``python -m benchmarks.evidence`` runs the full table.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from expectations import read_expectations
+
+from gpuemu_lsp.engine.check.model import DEFAULT_CASES, CheckOptions, CheckRequest, KernelReport
+from gpuemu_lsp.engine.check.pipeline import check_kernel
+from gpuemu_lsp.engine.findings import Finding, Severity
+from gpuemu_lsp.engine.project import load
+from gpuemu_lsp.engine.project.model import KernelSpec
+from gpuemu_lsp.engine.rules import RULES
+
+CORPUS = Path(__file__).parents[2] / "kernels"
+PROJECT = load(CORPUS / "gpuemu.toml")
+SEEDS = tuple(range(1, 1 + int(os.environ.get("GPUEMU_SEEDS", "2"))))
+CASES = int(os.environ.get("GPUEMU_CASES", str(DEFAULT_CASES)))
+
+PLANTED = [spec for spec in PROJECT.kernels if spec.name.endswith("_buggy")]
+CORRECT = [spec for spec in PROJECT.kernels if not spec.name.endswith("_buggy")]
+
+pytestmark = pytest.mark.quality
+
+
+def check(spec: KernelSpec, seed: int, strategy: str = "quick") -> tuple[list[Finding], KernelReport]:
+    options = CheckOptions(cases=CASES, seed=seed, seed_given=True, strategy=strategy)
+    events = list(check_kernel(CheckRequest(spec, options, PROJECT.validation, root=PROJECT.root)))
+    reports = [event for event in events if isinstance(event, KernelReport)]
+    assert len(reports) == 1
+    return [event for event in events if isinstance(event, Finding)], reports[0]
+
+
+def listed(findings: list[Finding]) -> str:
+    return "\n".join(
+        f"{Path(finding.place.path).name}:{finding.place.range.start.line + 1}: {finding.rule}: {finding.message} "
+        f"[case {finding.case} {dict(finding.dims)}]"
+        for finding in findings
+    )
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("spec", PLANTED, ids=lambda spec: spec.name)
+def test_a_planted_bug_is_found_on_its_line(spec: KernelSpec, seed: int) -> None:
+    expectations = read_expectations(Path(spec.source))
+    findings, report = check(spec, seed)
+    assert report.compiled
+    assert not [finding for finding in findings if finding.rule.startswith(("engine/", "config/", "reference/"))], (
+        listed(findings)
+    )
+    if expectations.required:
+        assert report.status == "failed", listed(findings)
+        assert expectations.found(findings), listed(findings)
+
+
+@pytest.mark.parametrize("strategy", ["quick", "adversarial"])
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("spec", CORRECT, ids=lambda spec: spec.name)
+def test_a_correct_kernel_is_not_accused(spec: KernelSpec, seed: int, strategy: str) -> None:
+    findings, report = check(spec, seed, strategy)
+    accused = [finding for finding in findings if finding.severity in (Severity.ERROR, Severity.WARNING)]
+    assert not accused, listed(accused)
+    assert report.status == "passed"
+    assert report.cases.run == report.cases.passed >= CASES * max(1, len(spec.dtypes or ()))
+
+
+def test_the_configuration_is_right() -> None:
+    assert not PROJECT.findings
+    assert not PROJECT.broken
+
+
+def test_every_file_is_registered_once() -> None:
+    registered = sorted(spec.source for spec in PROJECT.kernels)
+    assert registered == sorted(path.as_posix() for path in CORPUS.rglob("*.cu"))
+
+
+def test_every_file_says_what_it_is() -> None:
+    for spec in PROJECT.kernels:
+        expectations = read_expectations(Path(spec.source))
+        claims = expectations.required + expectations.pending
+        assert expectations.clean == (spec in CORRECT), spec.name
+        assert bool(claims) == (spec in PLANTED), spec.name
+        assert all(rule in RULES for claim in claims for rule in claim.rules), spec.name
+
+
+def test_every_planted_bug_has_a_correct_twin() -> None:
+    """Same reference, same arguments: only the code differs."""
+    correct = {(spec.reference, spec.reference_function) for spec in CORRECT}
+    alone = [spec.name for spec in PLANTED if (spec.reference, spec.reference_function) not in correct]
+    assert not alone
