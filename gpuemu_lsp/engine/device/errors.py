@@ -1,0 +1,35 @@
+"""What CUDA's error codes say about a kernel. Numbers are those of ``cudaError_t``, which the driver shares."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+LAUNCH_REFUSED = {1, 9, 98, 209, 218, 500, 701}
+"""Invalid value or configuration, no binary for this GPU, invalid PTX, too many resources: nothing ran, all is well."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """An error after which the context is lost: how the run ended, and the rule it breaks."""
+
+    status: str
+    rule: str
+    message: str
+
+
+_FAULTS = {
+    700: Fault("trapped", "memory/out-of-bounds", "illegal memory access"),
+    702: Fault("hung", "sync/hang", "the launch ran into the driver's time limit"),
+    710: Fault("trapped", "sync/trap", "an assertion in device code failed"),
+    714: Fault("trapped", "memory/out-of-bounds", "hardware stack error"),
+    715: Fault("trapped", "sync/trap", "illegal instruction"),
+    716: Fault("trapped", "memory/misaligned", "misaligned address"),
+    717: Fault("trapped", "memory/out-of-bounds", "an address of the wrong memory space"),
+    718: Fault("trapped", "sync/trap", "invalid program counter"),
+    719: Fault("trapped", "sync/trap", "the launch failed"),
+}
+
+
+def fault(status: int) -> Fault | None:
+    """Return what a CUDA status says about the kernel, None if the status is no fault of a kernel's."""
+    return _FAULTS.get(status)
