@@ -2,9 +2,9 @@
 
     python -m benchmarks.evidence [--seeds 20] [--cases 32] [--jobs N] [--output docs/evidence.md] [NAME ...]
 
-For each kernel and seed the real check runs in a process of its own: three quarters of the cases are those of a save, one
-quarter holds adversarial values (zeros, denormals, huge numbers, NaN and infinity where no range keeps them out). Beside it
-stands what the usual unit test says of the same kernel: one typical shape, standard normal values, ``allclose`` against the
+For each kernel and seed the real check runs: three quarters of the cases are those of a save, one quarter holds
+adversarial values (zeros, denormals, huge numbers, NaN and infinity where no range keeps them out). Beside it stands
+what the usual unit test says of the same kernel: one typical shape, standard normal values, ``allclose`` against the
 same fp64 reference, run on the same emulator with its checkers switched off.
 """
 
@@ -50,8 +50,8 @@ CLOSE = {"float16": (1e-3, 1e-3), "bfloat16": (1e-2, 1e-2)}
 class Row:
     """One kernel under all seeds.
 
-    ``hits`` counts the seeds that showed the planted bug on its line, or, for a correct kernel, accused it. ``first`` is
-    the number of the first failing case under each seed that had one.
+    ``hits`` counts the seeds that showed the planted bug on its line, or, for a correct kernel, accused it. ``first``
+    is the number of the first failing case under each seed that had one.
     """
 
     name: str
@@ -205,26 +205,27 @@ def render(rows: Sequence[Row], seeds: int, cases: int, seconds: float) -> str:
     correct = [row for row in rows if not row.planted]
     found = sum(row.hits == row.seeds for row in planted)
     quiet = sum(row.hits == 0 for row in correct)
-    missed_by_test = sum(row.unit_test == "passes" for row in planted)
-    failed_by_test = sum(row.unit_test != "passes" for row in correct)
+    told, accused = (sum(row.unit_test != "passes" for row in group) for group in (planted, correct))
+    bugs, others = len(planted), len(correct)
     text = [
         "# Evidence",
         "",
         f"Made by `python -m benchmarks.evidence --seeds {seeds} --cases {cases}` in {seconds / 60:.0f} minutes.",
-        f"{seeds} master seeds, {cases} cases per dtype and seed, a quarter of them with adversarial values; every run in the",
-        "emulator, every number measured by that command.",
+        f"{seeds} master seeds, {cases} cases per dtype and seed, a quarter of them with adversarial values; every run",
+        "in the emulator, every number measured by that command.",
         "",
         "| | this check | one-shape `allclose` |",
         "|---|---|---|",
-        f"| planted bugs found | **{found} of {len(planted)}** under every seed | {len(planted) - missed_by_test} of {len(planted)} |",
-        f"| correct kernels accused | **{len(correct) - quiet} of {len(correct)}** under any seed | {failed_by_test} of {len(correct)} |",
+        f"| planted bugs found | **{found} of {bugs}** under every seed | {told} of {bugs} |",
+        f"| correct kernels accused | **{others - quiet} of {others}** under any seed | {accused} of {others} |",
         "",
-        f"`allclose` is the usual unit test: one typical shape (powers of two up to {TYPICAL}), standard normal values, rtol 1e-5 and",
-        "atol 1e-8 (1e-3 for half outputs) against the same fp64 reference, on the same emulator without its checkers.",
+        f"`allclose` is the usual unit test: one typical shape (powers of two up to {TYPICAL}), standard normal values,",
+        "rtol 1e-5 and atol 1e-8 (1e-3 for half outputs), the same fp64 reference, the same emulator without its checkers.",
         "",
         "## Planted bugs",
         "",
-        "`seeds` of how many the bug showed itself on its line; `first` the failing case: median and latest over the seeds.",
+        "`seeds` says under how many the bug showed itself on its line; `first` is the number of the first failing case,",
+        "median and latest over the seeds.",
         "",
         "| kernel | found as | line | seeds | first | `allclose` |",
         "|---|---|---|---|---|---|",
@@ -247,9 +248,8 @@ def render(rows: Sequence[Row], seeds: int, cases: int, seconds: float) -> str:
 def _planted_row(row: Row) -> str:
     first = f"{statistics.median(row.first):.0f} / {max(row.first)}" if row.first else "-"
     where = ", ".join(map(str, row.lines)) or "-"
-    return (
-        f"| {row.name} | {', '.join(row.rules) or '-'} | {where} | {row.hits}/{row.seeds} | {first} | {row.unit_test} |"
-    )
+    rules = ", ".join(row.rules) or "-"
+    return f"| {row.name} | {rules} | {where} | {row.hits}/{row.seeds} | {first} | {row.unit_test} |"
 
 
 def _accusation(row: Row) -> str:
