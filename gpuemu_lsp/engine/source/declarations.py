@@ -106,6 +106,11 @@ class Declaration:
         return bool(DEVICE_WORDS & self.head_words)
 
     @property
+    def device_only(self) -> bool:
+        """Whether it is marked for the device and not for the host as well."""
+        return self.on_device and "__host__" not in self.head_words
+
+    @property
     def host_only(self) -> bool:
         """Whether it is a function marked ``__host__`` and nothing else."""
         return "__host__" in self.head_words and not self.on_device
@@ -146,6 +151,8 @@ def read_declaration(text: Text, item: Item, macros: Macros) -> Declaration:
         return Declaration(item, Kind.USING, frozenset(WORD.findall(head)[-1:]), uses, head_words)
     if word == "namespace":
         return Declaration(item, Kind.USING, frozenset(WORD.findall(head)[1:2]), uses, head_words)
+    if word == "concept":
+        return Declaration(item, Kind.ALIAS, frozenset(WORD.findall(head)[1:2]), uses, head_words)
     if word == "typedef":
         return Declaration(item, Kind.ALIAS, _typedef_names(code, start, item), uses, head_words)
     if is_type_head(head) and (item.body is not None or "(" not in head):

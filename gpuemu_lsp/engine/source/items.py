@@ -16,7 +16,9 @@ from gpuemu_lsp.engine.source.macros import Macros
 
 _OPENER = {")": "(", "]": "[", "}": "{"}
 _TOKEN = re.compile(r"[(){}\[\];]")
-_NAMESPACE = re.compile(r"(?:inline\s+)?namespace\b(?:\s*\[\[[^\]]*\]\])?\s*(?P<name>[\w:\s]*)$")
+_NAMESPACE = re.compile(
+    r"(?:inline\s+)?namespace\b(?:\s*\[\[[^\]]*\]\]|\s*__attribute__\s*\(.*\))?\s*(?P<name>[\w:\s]*)$", re.DOTALL
+)
 _LINKAGE = re.compile(r'extern\s*"\s*"$')
 _TYPE = re.compile(r"\b(?:struct|class|union|enum)\b")
 _ATTRIBUTE = re.compile(r"\b(?:__align__|alignas|__attribute__|__declspec|__launch_bounds__|decltype)\s*(?=\()")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -64,7 +64,10 @@ class Text:
             Directive(match[1], match[2].strip(), match.start(), match.end())
             for match in _DIRECTIVE.finditer(self.clean)
         )
-        self.code = blank(self.clean, ((directive.start, directive.end) for directive in self.directives))
+        spans = sorted(
+            (*((directive.start, directive.end) for directive in self.directives), *_disabled(self.directives))
+        )
+        self.code = blank(self.clean, iter(spans))
 
     @cached_property
     def _starts(self) -> list[int]:
@@ -94,6 +97,23 @@ def blank(raw: str, spans: Iterator[tuple[int, int]]) -> str:
         position = end
     parts.append(raw[position:])
     return "".join(parts)
+
+
+def _disabled(directives: Sequence[Directive]) -> Iterator[tuple[int, int]]:
+    """Yield what stands between the lines of an ``#if 0``: it need not even be code."""
+    depth = 0
+    off: list[int] = []
+    for directive, following in zip(directives, directives[1:], strict=False):
+        if directive.kind.startswith("if"):
+            depth += 1
+            if directive.kind == "if" and directive.body == "0":
+                off.append(depth)
+        elif directive.kind == "endif" or directive.kind.startswith("el"):
+            if off and off[-1] == depth:
+                off.pop()
+            depth -= directive.kind == "endif"
+        if off:
+            yield directive.end, following.start
 
 
 def closing(code: str, start: int) -> int:

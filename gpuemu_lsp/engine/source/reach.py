@@ -8,7 +8,7 @@ errs towards keeping.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 
 from gpuemu_lsp.engine.source.declarations import DEVICE_WORDS, Declaration, Kind, read_declaration
@@ -60,6 +60,7 @@ class _Piece:
 
     @property
     def marked(self) -> bool:
+        """Whether it is meant for the device, whatever it does."""
         return self.declaration.on_device
 
     def family(self) -> Iterator[_Piece]:
@@ -77,7 +78,8 @@ def take_apart(path: str, text: Text, macros: Macros) -> Unit:
 
 def settle(units: Sequence[Unit], macros: Macros) -> Kept:
     """Decide for every item of every file whether the device view shows it."""
-    pieces = [_piece(unit, declaration, macros) for unit in units for declaration in unit.declarations]
+    declared = {name for unit in units for declaration in unit.declarations for name in declaration.names}
+    pieces = [_piece(unit, declaration, macros, declared) for unit in units for declaration in unit.declarations]
     index = _index(pieces)
     _spread_host(pieces, index)
     words = _follow(pieces, index, units)
@@ -86,7 +88,7 @@ def settle(units: Sequence[Unit], macros: Macros) -> Kept:
     return Kept(dropped, frozenset(words))
 
 
-def _piece(unit: Unit, declaration: Declaration, macros: Macros) -> _Piece:
+def _piece(unit: Unit, declaration: Declaration, macros: Macros, declared: Set[str], in_class: bool = False) -> _Piece:
     item, code = declaration.item, unit.text.code
     inside: list[_Piece] = []
     own = code[item.start : item.end]
@@ -94,12 +96,16 @@ def _piece(unit: Unit, declaration: Declaration, macros: Macros) -> _Piece:
         close = closing(code, item.body)
         own = code[item.start : item.body] + code[close : item.end]
         inside = [
-            _piece(unit, read_declaration(unit.text, member, macros), macros)
+            _piece(unit, read_declaration(unit.text, member, macros), macros, declared, True)
             for member in members(unit.text, macros, item.body, close)
         ]
     uses = macros.expand(_MENTION.findall(own))
     calls = macros.expand(_CALL.findall(own))
-    host = not declaration.on_device and (declaration.host_only or is_host_only(own, uses))
+    if declaration.kind is Kind.VARIABLE and not declaration.on_device and not in_class:
+        # Device code cannot read a host variable unless it is a constant.
+        host = not {"const", "constexpr"} & declaration.head_words or is_host_only(own, uses, calls, declared)
+        return _Piece(unit, declaration, own, uses, calls, inside, host)
+    host = declaration.host_only or (not declaration.device_only and is_host_only(own, uses, calls, declared))
     return _Piece(unit, declaration, own, uses, calls, inside, host)
 
 
@@ -131,11 +137,17 @@ def _spread_host(pieces: Sequence[_Piece], index: Mapping[str, list[_Piece]]) ->
         hosts = {name: found[0].declaration.kind for name, found in index.items() if all(piece.host for piece in found)}
         functions = {name for name, kind in hosts.items() if kind is Kind.FUNCTION}
         types = {name for name, kind in hosts.items() if kind in (Kind.TYPE, Kind.ALIAS)}
+        variables = {name for name, kind in hosts.items() if kind is Kind.VARIABLE}
         for piece in everything:
             if piece.host or piece.marked:
                 continue
             holds_host = any(member.host and member.declaration.kind not in _REMOVABLE for member in piece.members)
-            if holds_host or piece.calls & functions or piece.uses & types - piece.declaration.names:
+            if (
+                holds_host
+                or piece.calls & functions
+                or piece.uses & types - piece.declaration.names
+                or any(not _declares(piece.own, name) for name in piece.uses & variables)
+            ):
                 piece.host = changed = True
 
 
@@ -149,10 +161,29 @@ def _follow(pieces: Sequence[_Piece], index: Mapping[str, list[_Piece]], units: 
         piece = waiting.pop()
         if piece.kept:
             continue
-        new = _keep(piece) - words
-        words |= new
-        waiting += (found for word in new for found in index.get(word, ()) if not found.kept and _can_stay(found))
+        for word in _keep(piece):
+            words.add(word)
+            for found in index.get(word, ()):
+                if not found.kept and _can_stay(found) and not _is_shadowed(word, found, piece):
+                    waiting.append(found)
     return words
+
+
+def _is_shadowed(word: str, target: _Piece, piece: _Piece) -> bool:
+    """Say whether a name in a piece is its own variable rather than an unmarked function of the file."""
+    return (
+        target.declaration.kind is Kind.FUNCTION
+        and not target.marked
+        and piece.declaration.kind is Kind.FUNCTION
+        and word not in piece.calls
+        and _declares(piece.own, word)
+    )
+
+
+def _declares(code: str, name: str) -> bool:
+    """Say whether code declares a parameter or a local variable of this name."""
+    pattern = rf"(?<!\breturn)(?<!\belse)(?<!\bgoto)(?<!\bcase)(?:[\w>\]]\s+|[*&]\s*){re.escape(name)}\s*(?:[=;,)\[({{]|:(?!:))"
+    return bool(re.search(pattern, code))
 
 
 def _keep(piece: _Piece) -> set[str]:
@@ -167,10 +198,13 @@ def _keep(piece: _Piece) -> set[str]:
 
 def _is_root(piece: _Piece) -> bool:
     kind = piece.declaration.kind
-    if kind is Kind.BRACE or piece.marked:
+    if kind is Kind.BRACE:
         return True
     if piece.host:
+        # Marked for both sides, but with something only a host can do: nvcc minds only where device code calls it.
         return False
+    if piece.marked:
+        return True
     if kind is Kind.TYPE:
         # A functor: kernels often get it only as a template argument, somewhere in host code.
         return any(DEVICE_WORDS & inner.uses for inner in piece.family())
@@ -179,14 +213,13 @@ def _is_root(piece: _Piece) -> bool:
 
 def _can_stay(piece: _Piece) -> bool:
     declaration = piece.declaration
+    if piece.marked:
+        return True
     if piece.host:
         return False
-    if declaration.kind is Kind.VARIABLE:
-        # Device code cannot read a host variable unless it is a constant.
-        return bool({"const", "constexpr"} & declaration.head_words)
     if declaration.kind is Kind.FUNCTION:
         return declaration.item.body is not None
-    return declaration.kind in (Kind.TYPE, Kind.ALIAS)
+    return declaration.kind in (Kind.TYPE, Kind.ALIAS, Kind.VARIABLE)
 
 
 def _settle_rest(pieces: Sequence[_Piece], index: Mapping[str, list[_Piece]], units: Sequence[Unit]) -> set[str]:
