@@ -1,0 +1,8 @@
+// Reverses, in place too: each thread reads both ends of a pair before it writes them. clean
+__global__ void in_place_mirror(const float* x, float* y, int n) {
+    const int i = blockIdx.x * blockDim.x + threadIdx.x, j = n - 1 - i;
+    if (i > j) return;
+    const float front = x[i], back = x[j];
+    y[i] = 3.0f * back;
+    y[j] = 3.0f * front;
+}
