@@ -1,0 +1,122 @@
+"""An inspection as findings."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from gpuemu_lsp.engine.compile.model import Artifact
+from gpuemu_lsp.engine.findings import Finding, Related
+from gpuemu_lsp.engine.lint.inspection import Inspection, LimitCheck, PatternCheck, inspect
+from gpuemu_lsp.engine.project.model import KernelSpec
+from gpuemu_lsp.engine.rules import make
+from gpuemu_lsp.engine.source.model import SourceFile
+
+
+def lint(artifact: Artifact, entry: str, spec: KernelSpec, source: SourceFile) -> tuple[Finding, ...]:
+    """Compare a compiled kernel with its ``artifact_checks``.
+
+    Parameters
+    ----------
+    artifact
+        The compiled file.
+    entry
+        The kernel's mangled name in it.
+    spec
+        Its configuration; without ``artifact_checks`` there is nothing to find.
+    source
+        The .cu file it stands in.
+
+    Returns
+    -------
+    tuple of Finding
+        Limits and missing patterns on the kernel's name, forbidden patterns on their own lines; each with its value in
+        gpuemu.toml as related place. What could not be checked is a finding too.
+    """
+    if spec.artifact_checks is None:
+        return ()
+    inspection = inspect(artifact, entry, spec, source)
+    return tuple(_findings(inspection, spec, artifact.arch))
+
+
+def _findings(inspection: Inspection, spec: KernelSpec, arch: str) -> Iterator[Finding]:
+    for check in inspection.limits:
+        if not check.ok:
+            yield _over(check, inspection, spec, arch)
+    for pattern in inspection.patterns:
+        if not pattern.decided:
+            message = (
+                f"'{pattern.pattern}' was not looked for in '{inspection.name}': it names a machine instruction "
+                "(SASS); write the PTX instruction instead"
+            )
+            yield _made("engine/not-executed", message, inspection, spec, arch, pattern)
+        elif pattern.required and not pattern.hits:
+            message = (
+                f"'{inspection.name}' has no '{pattern.pattern}' on {arch}: no instruction, called or inlined function "
+                "or intrinsic matches"
+            )
+            yield _made("artifact/required-pattern", message, inspection, spec, arch, pattern)
+        elif not pattern.required:
+            yield from _forbidden(pattern, inspection, spec, arch)
+    for reason in inspection.unchecked:
+        message = f"'{inspection.name}' was not fully checked on {arch}: {reason}"
+        yield make("engine/not-executed", message, inspection.place, kernel=spec.name, arch=arch)
+
+
+def _over(check: LimitCheck, inspection: Inspection, spec: KernelSpec, arch: str) -> Finding:
+    detail = f" ({', '.join(f'{value} of {name}' for name, value in check.parts.items())})" if check.parts else ""
+    message = f"'{inspection.name}' uses {check.value} {check.unit} on {arch}{detail}; {check.limit} allowed"
+    return make(
+        check.rule,
+        message,
+        inspection.place,
+        kernel=spec.name,
+        arch=arch,
+        data={"value": check.value, "limit": check.limit, "instance": inspection.name, **check.parts},
+        related=_related(spec, f"artifact_checks.{check.key}", "the limit"),
+    )
+
+
+def _forbidden(pattern: PatternCheck, inspection: Inspection, spec: KernelSpec, arch: str) -> Iterator[Finding]:
+    for hit in pattern.hits:
+        message = f"'{pattern.pattern}' is forbidden in '{spec.name}': {hit.what}"
+        if hit.place is None:
+            yield _made("artifact/forbidden-pattern", f"{message} on {arch}", inspection, spec, arch, pattern)
+        else:
+            yield make(
+                "artifact/forbidden-pattern",
+                message,
+                hit.place,
+                kernel=spec.name,
+                arch=arch,
+                data={"pattern": pattern.pattern, "instance": inspection.name},
+                related=_pattern_related(spec, pattern),
+            )
+
+
+def _made(
+    rule: str, message: str, inspection: Inspection, spec: KernelSpec, arch: str, pattern: PatternCheck
+) -> Finding:
+    return make(
+        rule,
+        message,
+        inspection.place,
+        kernel=spec.name,
+        arch=arch,
+        data={"pattern": pattern.pattern, "instance": inspection.name},
+        related=_pattern_related(spec, pattern),
+    )
+
+
+def _pattern_related(spec: KernelSpec, pattern: PatternCheck) -> tuple[Related, ...]:
+    key = "required_patterns" if pattern.required else "forbidden_patterns"
+    return _related(spec, f"artifact_checks.{key}.{pattern.index}", "asked for here")
+
+
+def _related(spec: KernelSpec, key: str, message: str) -> tuple[Related, ...]:
+    """Point at a value in gpuemu.toml, or at the nearest table or list that is written there."""
+    while key:
+        place = spec.places.get(key)
+        if place is not None:
+            return (Related(place, message),)
+        key = key.rpartition(".")[0]
+    return ()
