@@ -80,7 +80,7 @@ def _small_integers(rng: Rng, shape: Shape, form: FloatFormat) -> Doubles:
 
 
 def _small(rng: Rng, shape: Shape, form: FloatFormat) -> Doubles:
-    return _uniform(rng, shape, form) * 2.0**-12
+    return _uniform(rng, shape, form) * (2.0**-12 if form.digits >= 24 else 2.0**-6)
 
 
 def _large(rng: Rng, shape: Shape, form: FloatFormat) -> Doubles:
@@ -96,7 +96,7 @@ def _mixed_rows(rng: Rng, shape: Shape, form: FloatFormat) -> Doubles:
     values = (2 * rng.f64_array(rows * columns) - 1).reshape(rows, columns)
     kinds = (np.arange(rows, dtype=np.uint64) + np.uint64(rng.u64() % 5)) % np.uint64(5)
     spikes = (rng.u64_array(rows) % np.uint64(max(1, columns))).astype(np.intp)
-    scale = np.array([0.0, 0.0, 2.0**-9, 10.0, 30.0])[kinds.astype(np.intp)]
+    scale = np.array([0.0, 0.0, 2.0**-9 if form.digits >= 24 else 2.0**-5, 10.0, 30.0])[kinds.astype(np.intp)]
     values *= scale[:, None]
     spiky = np.flatnonzero(kinds == 1)
     if columns:
@@ -129,9 +129,9 @@ def _ties(rng: Rng, shape: Shape, form: FloatFormat) -> Doubles:
 
 
 def _magnitudes(rng: Rng, shape: Shape, form: FloatFormat) -> Doubles:
-    """Signs and powers of two from 2**-6 to 2**6 times a random fraction."""
+    """Signs and powers of two from 2**-9 to 2**3 times a random fraction."""
     count = _size(shape)
-    exponents = (rng.u64_array(count) % np.uint64(13)).astype(np.float64) - 6
+    exponents = (rng.u64_array(count) % np.uint64(13)).astype(np.float64) - 9
     return (2 * rng.f64_array(count) - 1) * 2.0**exponents
 
 

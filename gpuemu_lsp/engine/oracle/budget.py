@@ -42,6 +42,8 @@ FLOOR = 8.0
 """The floor, in unit roundoffs of the largest magnitudes around."""
 _SLOW_SECONDS = 0.1
 _SMALL_TENSOR = 16
+_HOPELESS = 0.25
+"""Where rounding moves an element by this share of the largest, as in ``sin(1e8 * x)``, nothing is left to compare."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +101,7 @@ def configured(expected: Array, arg: TensorArg, tolerances: Mapping[str, Toleran
 
 def least(plan: Plan, case: Case, expected: ReferenceOutput, numerics: Numerics) -> dict[str, Allowance]:
     """Return the part of the derived budget that costs no further evaluation: what passes it passes."""
-    arithmetic = _Arithmetic.of(numerics, plan)
+    arithmetic = _Arithmetic.of(numerics, plan, case)
     return {
         arg.param: Allowance(
             _floor(expected.arrays[arg.param], arg, case, arithmetic, traced=True),
@@ -150,14 +152,18 @@ class _Arithmetic:
     form: FloatFormat
 
     @staticmethod
-    def of(numerics: Numerics, plan: Plan) -> _Arithmetic:
+    def of(numerics: Numerics, plan: Plan, case: Case) -> _Arithmetic:
         names = {_FORMAT_OF.get(name, name) for name in numerics.precisions}
         forms = [_TF32 if name == "tf32" else FORMATS[name] for name in names if name == "tf32" or name in FORMATS]
         if not forms:
             forms = [FORMATS["float64" if plan.dtype == "float64" else "float32"]]
-        coarsest = min(forms, key=lambda form: form.digits)
-        widest = min(form.largest for form in forms)
-        form = FloatFormat(coarsest.digits, widest, coarsest.tiny, max(form.smallest for form in forms))
+        digits = min(form.digits for form in forms)
+        # A half-precision sum that overflows on ordinary values is what a user wants to hear of: fp32's range applies,
+        # unless the values are so large that their squares leave the smaller one.
+        narrow = min(forms, key=lambda form: form.largest)
+        wide = FORMATS["float64" if narrow.digits == 53 else "float32"]
+        range_of = narrow if narrow.largest > wide.largest or _squares_exceed(case, narrow) else wide
+        form = FloatFormat(digits, range_of.largest, range_of.tiny, range_of.smallest)
         errors = [
             error
             for executed in numerics.approximate
@@ -178,11 +184,11 @@ def _derived(
     numerics: Numerics,
     outputs: list[TensorArg],
 ) -> dict[str, Allowance]:
-    arithmetic = _Arithmetic.of(numerics, plan)
+    arithmetic = _Arithmetic.of(numerics, plan, case)
     rounded = _rounded_runs(reference, plan, case, expected, arithmetic)
     disturbed = _disturbed_runs(reference, plan, case, expected, arithmetic)
     is_traced = bool(rounded) and all(run.traced for run in rounded)
-    overflowing = _inputs_overflow(plan, case, arithmetic)
+    overflowing = _squares_exceed(case, arithmetic.form)
     result = {}
     for arg in outputs:
         exact = expected.arrays[arg.param]
@@ -191,7 +197,10 @@ def _derived(
         spread, undecided = spread + rounding, undecided | unsteady
         if not is_float(arg.dtype):
             fractional = np.zeros(exact.shape) if exact.dtype.kind != "f" else (exact != np.rint(exact)) * 1.0
-            result[arg.param] = Allowance(spread + fractional, undecided)
+            # A jump is the next integer up or down, or another index altogether: then either may be right.
+            largest = float(np.max(np.abs(exact.astype(np.float64)), initial=0.0))
+            jumping = spread > max(1.0, 1e-3 * largest)
+            result[arg.param] = Allowance(2 * spread + fractional, undecided | jumping)
             continue
         if _is_exact(reference, plan, case, expected, numerics, arithmetic, arg):
             half = spacing(exact.astype(np.float64), FORMATS[arg.dtype]) / 2
@@ -204,17 +213,22 @@ def _derived(
         growth = 1.0 if is_traced else _growth(case)
         floor = _floor(exact, arg, case, arithmetic, is_traced)
         allowed = floor + growth * (spread + _row_mean(spread))
-        result[arg.param] = Allowance(allowed, undecided | overflowing | near_overflow | failing)
+        hopeless = spread >= _HOPELESS * np.max(np.abs(exact), initial=0.0, where=np.isfinite(exact))
+        hopeless &= exact.size > _SMALL_TENSOR
+        result[arg.param] = Allowance(allowed, undecided | overflowing | near_overflow | failing | hopeless)
     return result
 
 
 def _rounded_runs(
     reference: Reference, plan: Plan, case: Case, expected: ReferenceOutput, arithmetic: _Arithmetic
 ) -> list[ReferenceOutput]:
-    """Evaluate with the rounding of every operation, once either way; not where that would take long."""
+    """Evaluate with the rounding of every operation, drawn a few times; not where that would take long.
+
+    One draw is not enough: where two errors decide a result (the two largest scores of a softmax) they may cancel.
+    """
     if expected.seconds > _SLOW_SECONDS:
         return []
-    noises = [_noise(case, arithmetic, sign) for sign in (1.0, -1.0)]
+    noises = [_noise(case, arithmetic, sign, draw) for draw, sign in ((0, 1.0), (0, -1.0), (1, 1.0), (2, 1.0))]
     runs = [_evaluate(reference, plan, case, exact_inputs(plan, case), noise) for noise in noises]
     return [run for run in runs if run is not None]
 
@@ -226,26 +240,35 @@ def _disturbed_runs(
 
     Random errors of a long sum cancel; the directed ones show what its terms amount to.
     """
-    variants: list[dict[str, Array] | None] = []
+    runs = []
     for directed in (False,) if expected.seconds > _SLOW_SECONDS else (False, True):
         for sign in (1.0, -1.0):
-            variants.append(_disturbed_inputs(plan, case, _noise(case, arithmetic, sign), directed))
-    variants.append(_flushed_inputs(plan, case))
-    runs = [_evaluate(reference, plan, case, variant, None) for variant in variants if variant is not None]
+            tensors = _disturbed_inputs(plan, case, _noise(case, arithmetic, sign), directed)
+            # Scalars enter as they are, but ``1 - beta**t`` of them is computed in the kernel's arithmetic.
+            scalar_error = 2 * sign * arithmetic.unit if directed else 0.0
+            runs.append(_evaluate(reference, plan, case, tensors, None, scalar_error))
+    for variant in (_flushed_inputs(plan, case), _without_ties_at_zero(plan, case, _noise(case, arithmetic, 1.0))):
+        if variant is not None:
+            runs.append(_evaluate(reference, plan, case, variant, None))
     return [run for run in runs if run is not None]
 
 
-def _noise(case: Case, arithmetic: _Arithmetic, sign: float) -> Arithmetic:
-    seed = derive_seed(case.key.seed, "budget")
+def _noise(case: Case, arithmetic: _Arithmetic, sign: float, draw: int = 0) -> Arithmetic:
+    seed = derive_seed(case.key.seed, f"budget_{draw}")
     return Arithmetic(SPREAD * arithmetic.unit, SPREAD * arithmetic.function_unit, arithmetic.form, seed, sign)
 
 
 def _evaluate(
-    reference: Reference, plan: Plan, case: Case, tensors: dict[str, Array], noise: Arithmetic | None
+    reference: Reference,
+    plan: Plan,
+    case: Case,
+    tensors: dict[str, Array],
+    noise: Arithmetic | None,
+    scalar_error: float = 0.0,
 ) -> ReferenceOutput | None:
     """Evaluate, traced or plainly; None where the reference cannot take it."""
     try:
-        result = call_with(reference, plan, case, tensors, noise)
+        result = call_with(reference, plan, case, tensors, noise, scalar_error)
     except ReferenceFailure:
         return None
     if noise is None:
@@ -264,6 +287,21 @@ def _disturbed_inputs(plan: Plan, case: Case, noise: Arithmetic, directed: bool)
         with np.errstate(invalid="ignore", over="ignore"):
             tensors[arg.param] = values + np.abs(values) * errors * (noise.sign * noise.unit)
         direction = -direction if noise.errors((1,))[0] > 0 else direction
+    return tensors
+
+
+def _without_ties_at_zero(plan: Plan, case: Case, noise: Arithmetic) -> dict[str, Array] | None:
+    """Return the inputs with zeros told apart, for outputs that are indices: which of equal values is meant is open.
+
+    Other equal values are told apart by the disturbances, which are relative.
+    """
+    if all(is_float(arg.dtype) for arg in output_tensors(plan)):
+        return None
+    tensors = exact_inputs(plan, case)
+    for arg in input_tensors(plan):
+        if is_float(arg.dtype):
+            values = tensors[arg.param]
+            tensors[arg.param] = np.where(values == 0, noise.errors(values.shape) * 1e-30, values)
     return tensors
 
 
@@ -310,8 +348,8 @@ def _floor(exact: Array, arg: TensorArg, case: Case, arithmetic: _Arithmetic, tr
     largest_input = _largest_input(case)
     if traced and largest_input is not None:
         rows = np.minimum(rows, largest_input) if wide.size > _SMALL_TENSOR else np.full(wide.shape, largest_input)
-    largest = float(np.max(np.abs(wide), initial=0.0))
-    one = min(max(FLOOR / 2, 2 * min(largest_input or 0.0, 16.0)) * unit, 1e-3 * largest)
+    largest = float(np.max(np.abs(wide), initial=(largest_input or 0.0) if wide.size <= _SMALL_TENSOR else 0.0))
+    one = min(max(FLOOR / 2, 2 * min(largest_input or 0.0, 16.0)) * unit, max(1e-3, 32 * unit) * largest)
     growth = 1.0 if traced else _growth(case)
     return OUTPUT_ULPS * spacing(wide, FORMATS[arg.dtype]) + FLOOR * unit * growth * rows + one
 
@@ -348,10 +386,10 @@ def _is_exact(
     return outcome is not None and all(float(np.max(np.abs(bound), initial=0.0)) <= limit for bound in bounds)
 
 
-def _inputs_overflow(plan: Plan, case: Case, arithmetic: _Arithmetic) -> bool:
-    """Whether inputs are so large that their squares leave the arithmetic's range: any kernel may overflow then."""
+def _squares_exceed(case: Case, form: FloatFormat) -> bool:
+    """Whether inputs are so large that their squares leave a format's range: any kernel may overflow then."""
     largest = _largest_input(case)
-    return largest is not None and largest > np.sqrt(arithmetic.form.largest) / 4
+    return largest is not None and largest > float(np.sqrt(form.largest)) / 4
 
 
 def _largest_input(case: Case) -> float | None:

@@ -80,14 +80,17 @@ def widened(values: Array, dtype: str) -> Array:
     return values.copy()
 
 
-def build(plan: Plan, case: Case, tensors: Mapping[str, Array]) -> Inputs:
-    """Build the mapping for one call; ``tensors`` are widened arrays by parameter name."""
+def build(plan: Plan, case: Case, tensors: Mapping[str, Array], scalar_error: float = 0.0) -> Inputs:
+    """Build the mapping for one call; ``tensors`` are widened arrays by parameter name.
+
+    ``scalar_error`` puts float scalars off by so much, relatively.
+    """
     values: dict[str, Any] = {}
     aliases: dict[str, str] = {}
     names: list[str] = []
     for arg in plan.args:
         if isinstance(arg, ScalarArg):
-            values[arg.key] = scalar_value(arg, case)
+            values[arg.key] = scalar_value(arg, case, scalar_error)
         elif arg.direction == "out":
             continue
         else:
@@ -97,20 +100,23 @@ def build(plan: Plan, case: Case, tensors: Mapping[str, Array]) -> Inputs:
     return Inputs(values, {k: v for k, v in aliases.items() if k not in values}, tuple(names))
 
 
-def keywords(plan: Plan, case: Case, accepted: Iterable[str], everything: bool) -> dict[str, Any]:
+def keywords(
+    plan: Plan, case: Case, accepted: Iterable[str], everything: bool, scalar_error: float = 0.0
+) -> dict[str, Any]:
     """Return the keyword arguments of a call: scalars and dims the function names, or all scalars for ``**kwargs``."""
     wanted = set(accepted)
-    scalars = {arg.key: scalar_value(arg, case) for arg in plan.args if isinstance(arg, ScalarArg)}
-    by_param = {arg.param: scalar_value(arg, case) for arg in plan.args if isinstance(arg, ScalarArg)}
+    own = [(arg, scalar_value(arg, case, scalar_error)) for arg in plan.args if isinstance(arg, ScalarArg)]
+    scalars = {arg.key: value for arg, value in own}
+    by_param = {arg.param: value for arg, value in own}
     chosen = dict(scalars) if everything else {}
     for source in (case.dims, by_param, scalars):
         chosen.update({name: value for name, value in source.items() if name in wanted})
     return chosen
 
 
-def scalar_value(arg: ScalarArg, case: Case) -> float | int | bool:
+def scalar_value(arg: ScalarArg, case: Case, error: float = 0.0) -> float | int | bool:
     """Return the exact value the kernel gets as a Python number."""
     value = case.scalars[arg.param]
     if arg.dtype == "bool":
         return bool(value)
-    return float(value) if is_float(arg.dtype) else int(value)
+    return float(value) * (1.0 + error) if is_float(arg.dtype) else int(value)

@@ -115,6 +115,7 @@ def call_with(
     case: Case,
     tensors: Mapping[str, Array],
     arithmetic: Arithmetic | None = None,
+    scalar_error: float = 0.0,
 ) -> ReferenceOutput:
     """Call the reference with other values of the same shapes, in fp64 or, traced, with the rounding of an arithmetic.
 
@@ -126,8 +127,8 @@ def call_with(
         As for :func:`call`.
     """
     given = {name: traced(value, arithmetic) for name, value in tensors.items()} if arithmetic else dict(tensors)
-    mapping = reference_inputs.build(plan, case, given)
-    extra = reference_inputs.keywords(plan, case, reference.accepted, reference.everything)
+    mapping = reference_inputs.build(plan, case, given, scalar_error)
+    extra = reference_inputs.keywords(plan, case, reference.accepted, reference.everything, scalar_error)
     overflows: list[str] = []
     start = time.perf_counter()
     with _users_world(reference.path), traced_globals(reference.function, arithmetic):

@@ -315,10 +315,10 @@ def _systematic(arithmetic: Arithmetic, terms: Array, axis: int, total: Array) -
     Equal terms round the same way each time, and terms below the running sum's last place are lost, each of them.
     """
     alike = np.count_nonzero(np.abs(np.diff(terms, axis=axis)) <= _ALIKE * _without_last(terms, axis), axis=axis)
-    wide = np.expand_dims(total.reshape(alike.shape), axis)
-    lost = np.sum(terms, axis=axis, where=terms < arithmetic.unit / 4 * wide)
-    result: Array = (arithmetic.unit * np.asarray(alike) / 8).reshape(total.shape) * total
-    return result + 2 * np.asarray(lost).reshape(total.shape)
+    sums = total.reshape(np.shape(alike))
+    lost = np.sum(terms, axis=axis, where=terms < arithmetic.unit / 4 * np.expand_dims(sums, axis))
+    errors: Array = np.asarray(arithmetic.unit / 8 * alike * sums + 2 * lost)
+    return errors.reshape(total.shape)
 
 
 def _rounded_objects(arithmetic: Arithmetic, array: Array) -> Array:
