@@ -78,3 +78,7 @@ def swiglu(inputs, **kwargs):
     gate, up = np.split(inputs["x"], 2, axis=-1)
     e = np.exp(-np.abs(gate))
     return gate * np.where(gate >= 0, 1.0, e) / (1.0 + e) * up
+
+
+def norms(inputs, **kwargs):
+    return np.sqrt((inputs["x"] ** 2).sum(axis=-1))
