@@ -7,14 +7,14 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+from gpuemu_lsp.engine.campaign.endings import ending_finding
 from gpuemu_lsp.engine.campaign.jobs import decode
 from gpuemu_lsp.engine.check.model import CheckEvent, CheckRequest, KernelReport
-from gpuemu_lsp.engine.findings import Finding, Place, Range, Severity
+from gpuemu_lsp.engine.findings import Finding, Severity
 from gpuemu_lsp.engine.report.lines import line_text
 from gpuemu_lsp.engine.report.model import Run, relative
-from gpuemu_lsp.engine.rules import make
 from gpuemu_lsp.engine.workers import Job, Pool
-from gpuemu_lsp.engine.workers.model import Cancelled, Done, Ending, Event, Failed, Progress, TimedOut, WorkerDied
+from gpuemu_lsp.engine.workers.model import Cancelled, Done, Ending, Event, Progress
 from gpuemu_lsp.engine.workers.wire import to_json
 
 _SECONDS_PER_KERNEL = 60.0
@@ -52,7 +52,8 @@ def run_requests(
         findings += gathering.findings
     kernels = tuple(gathering.report for gathering in gatherings if gathering.report is not None)
     finished = tuple(fingerprinted(_unique(findings), root))
-    return Run(root, kernels, finished, seconds=time.perf_counter() - started)
+    stored = frozenset(request.spec.name for request in requests if request.options.store_root is not None)
+    return Run(root, kernels, finished, seconds=time.perf_counter() - started, stored=stored)
 
 
 def seconds_for(request: CheckRequest) -> float:
@@ -97,7 +98,7 @@ def _conclude(gathering: _Gathering, ending: Ending) -> list[CheckEvent]:
     """A kernel whose worker did not finish still gets a finding and a verdict; what was found before stands."""
     if isinstance(ending, Done) and gathering.report is not None:
         return []
-    finding = _ending_finding(gathering.request, ending)
+    finding = ending_finding(gathering.request, ending)
     gathering.findings.append(finding)
     spec = gathering.request.spec
     status = "not-executed" if isinstance(ending, Cancelled) else "error"
@@ -105,35 +106,6 @@ def _conclude(gathering: _Gathering, ending: Ending) -> list[CheckEvent]:
         spec.name, spec.source, status, compiled=False, registered=gathering.request.registered
     )
     return [finding, gathering.report]
-
-
-def _ending_finding(request: CheckRequest, ending: Ending) -> Finding:
-    spec = request.spec
-    place = spec.places.get("name") or spec.places.get("") or Place(spec.source, Range.of(0, 0, 0, 1))
-    reference_place = spec.places.get("reference") or place
-    if isinstance(ending, Cancelled):
-        return make("engine/not-executed", "The check was cancelled.", place, kernel=spec.name)
-    if isinstance(ending, Failed):
-        if ending.stage == "reference":
-            message = f"The reference failed: {ending.kind}: {ending.message}"
-            return make("reference/error", message, reference_place, kernel=spec.name)
-        message = f"gpuemu-lsp failed while checking '{spec.name}': {ending.kind}: {ending.message}"
-        data = {"traceback": ending.traceback, "stage": ending.stage}
-        return make("engine/internal-error", message, place, kernel=spec.name, data=data)
-    if isinstance(ending, TimedOut):
-        if ending.stage == "reference":
-            message = f"The reference did not return within the check's {ending.seconds:.0f} s."
-            return make("reference/error", message, reference_place, kernel=spec.name)
-        message = f"The check of '{spec.name}' was ended after {ending.seconds:.0f} s, in stage '{ending.stage}'."
-        return make("engine/timeout", message, place, kernel=spec.name, data={"stage": ending.stage})
-    if isinstance(ending, WorkerDied):
-        if ending.stage == "reference":
-            message = f"The reference ended its process: {ending.reason}"
-            return make("reference/error", message, reference_place, kernel=spec.name)
-        message = f"The process checking '{spec.name}' died in stage '{ending.stage}': {ending.reason}"
-        return make("engine/worker-crashed", message, place, kernel=spec.name, data={"stage": ending.stage})
-    message = f"The check of '{spec.name}' ended without a verdict."
-    return make("engine/internal-error", message, place, kernel=spec.name)
 
 
 def _unique(findings: Sequence[Finding]) -> list[Finding]:

@@ -3,20 +3,27 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Sequence
+import os
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import TypeAlias
 
 from gpuemu_lsp.engine.check.model import CheckOptions, CheckRequest
 from gpuemu_lsp.engine.findings import Finding, Place, Range
 from gpuemu_lsp.engine.plan.resolve import unregistered
 from gpuemu_lsp.engine.project import discover, load
+from gpuemu_lsp.engine.project.files import problem
+from gpuemu_lsp.engine.project.load import CONFIG_NAME
 from gpuemu_lsp.engine.project.model import KernelSpec, Project
 from gpuemu_lsp.engine.rules import make
-from gpuemu_lsp.engine.source import read
+from gpuemu_lsp.engine.source import include_closure, read
 
 SUFFIXES = frozenset({".cu", ".cuh"})
 _SKIPPED = frozenset({"node_modules", "build", "dist", "__pycache__", "site-packages"})
+
+_Found: TypeAlias = "list[tuple[KernelSpec, bool]]"
+"""Specs, and whether gpuemu.toml names them."""
 
 
 class TargetError(ValueError):
@@ -42,45 +49,81 @@ def collect(arguments: Sequence[str], options: CheckOptions, cwd: Path) -> Targe
     TargetError
         If an argument is neither an existing path nor the name of a registered kernel.
     """
-    projects: dict[Path | None, Project] = {}
-    wanted: dict[tuple[str, str, str], CheckRequest] = {}
-    findings: list[Finding] = []
+    collection = _Collection(options)
     for argument in arguments or ["."]:
-        path = (cwd / argument).absolute()
-        exists = path.exists()
-        start = path if exists else cwd
-        config = discover(start if start.is_dir() else start.parent)
-        if config not in projects:
-            projects[config] = (
-                load(config) if config else Project(root=str(start if start.is_dir() else start.parent), config=None)
-            )
-            findings += projects[config].findings
-        project = projects[config]
-        if not exists:
-            found = [_named(project, argument)]
+        collection.add(argument, cwd)
+    return collection.targets(cwd)
+
+
+class _Collection:
+    """What the arguments so far have led to."""
+
+    def __init__(self, options: CheckOptions) -> None:
+        self._options = options
+        self._projects: dict[Path | None, Project] = {}
+        self._wanted: dict[tuple[str, str, str, str | None], CheckRequest] = {}
+        self._findings: list[Finding] = []
+
+    def add(self, argument: str, cwd: Path) -> None:
+        path = Path(os.path.normpath(cwd / argument))
+        if not os.path.lexists(path):
+            project = self._project(cwd)
+            self._want(project, [(_named(project, argument), True)])
         elif path.is_dir():
-            found = _in_folder(project, path, findings)
+            self._folder(path)
+        elif path.name == CONFIG_NAME:
+            self._folder(path.parent)
         else:
-            found = _in_file(project, path, findings)
+            project = self._project(path.parent)
+            self._want(project, _in_file(project, path, self._findings))
+
+    def targets(self, cwd: Path) -> Targets:
+        projects = tuple(self._projects.values())
+        for project in projects:
+            self._findings += [_op(op.name, op.place) for op in project.ops]
+        root = projects[0].root if len(projects) == 1 else str(cwd)
+        requests = tuple(self._wanted.values())
+        return Targets(root, requests, tuple(self._findings), _watched(projects, requests), projects)
+
+    def _project(self, folder: Path) -> Project:
+        config = discover(folder)
+        if config not in self._projects:
+            self._projects[config] = load(config) if config else Project(root=str(folder), config=None)
+            self._findings += self._projects[config].findings
+        return self._projects[config]
+
+    def _folder(self, folder: Path) -> None:
+        """Add the registered kernels and what else their files hold; where none is registered, every .cu file."""
+        project = self._project(folder)
+        whole = project.config is not None and Path(project.config).parent.is_relative_to(folder)
+        registered = [spec for spec in project.kernels if whole or Path(spec.source).is_relative_to(folder)]
+        if registered or whole:
+            self._want(project, [(spec, True) for spec in registered])
+            for source in dict.fromkeys(spec.source for spec in registered):
+                self._want(project, _in_file(project, Path(source), self._findings))
+            return
+        for path in _walk(folder):
+            if path.name == CONFIG_NAME:
+                if discover(path.parent) != (Path(project.config) if project.config else None):
+                    self._folder(path.parent)
+            else:
+                self._want(project, _in_file(project, path, self._findings))
+
+    def _want(self, project: Project, found: _Found) -> None:
         for spec, registered in found:
-            request = _request(project, spec, registered, options)
-            wanted.setdefault((project.root, spec.name, spec.source), request)
-    for project in projects.values():
-        findings += [_op(project, op.name, op.place) for op in project.ops]
-    root = next(iter(projects.values())).root if len(projects) == 1 else str(cwd)
-    watched = _watched(projects.values(), wanted.values())
-    return Targets(root, tuple(wanted.values()), tuple(findings), watched, tuple(projects.values()))
+            chosen = replace(
+                self._options,
+                executor=project.executor if self._options.executor == "auto" else self._options.executor,
+                store_root=project.root if project.config is not None else None,
+            )
+            request = CheckRequest(spec, chosen, project.validation, registered, root=project.root)
+            self._wanted.setdefault((project.root, spec.name, spec.source, spec.entry), request)
 
 
-def _request(project: Project, spec: KernelSpec, registered: bool, options: CheckOptions) -> CheckRequest:
-    chosen = options if options.executor != "auto" else replace(options, executor=project.executor)
-    return CheckRequest(spec, chosen, project.validation, registered, root=project.root)
-
-
-def _named(project: Project, name: str) -> tuple[KernelSpec, bool]:
+def _named(project: Project, name: str) -> KernelSpec:
     for spec in project.kernels:
         if spec.name == name:
-            return spec, True
+            return spec
     names = [spec.name for spec in project.kernels]
     close = difflib.get_close_matches(name, names, n=1)
     if close:
@@ -94,46 +137,34 @@ def _named(project: Project, name: str) -> tuple[KernelSpec, bool]:
     raise TargetError(f"'{name}' is neither a file nor a registered kernel; {hint}")
 
 
-def _in_folder(project: Project, folder: Path, findings: list[Finding]) -> list[tuple[KernelSpec, bool]]:
-    inside = [
-        spec for spec in project.kernels if Path(spec.source).is_relative_to(folder) or _holds_config(project, folder)
-    ]
-    if inside or (project.config is not None and _holds_config(project, folder)):
-        return [(spec, True) for spec in inside]
-    found: list[tuple[KernelSpec, bool]] = []
-    for path in _sources(folder):
-        found += _in_file(project, path, findings)
-    return found
+def _walk(folder: Path) -> Iterator[Path]:
+    """Yield the .cu files below a folder, and in place of a folder with a configuration of its own, that."""
+    for name, folders, files in os.walk(folder):
+        here = Path(name)
+        if CONFIG_NAME in files and here != folder:
+            folders.clear()
+            yield here / CONFIG_NAME
+            continue
+        folders[:] = sorted(inner for inner in folders if not inner.startswith(".") and inner not in _SKIPPED)
+        yield from (here / file for file in sorted(files) if file.endswith(".cu") and not file.startswith("."))
 
 
-def _holds_config(project: Project, folder: Path) -> bool:
-    return project.config is not None and Path(project.config).parent.is_relative_to(folder)
-
-
-def _sources(folder: Path) -> Iterable[Path]:
-    for path in sorted(folder.rglob("*.cu")):
-        parts = path.relative_to(folder).parts
-        if not any(part.startswith(".") or part in _SKIPPED for part in parts):
-            yield path
-
-
-def _in_file(project: Project, path: Path, findings: list[Finding]) -> list[tuple[KernelSpec, bool]]:
-    if path.name == "gpuemu.toml":
-        return [(spec, True) for spec in project.kernels]
-    if path.suffix not in SUFFIXES:
-        raise TargetError(f"'{path.name}' is not a .cu file, a folder or a gpuemu.toml")
+def _in_file(project: Project, path: Path, findings: list[Finding]) -> _Found:
+    """Return the kernels of a file, those of gpuemu.toml first."""
     mine = [(spec, True) for spec in project.kernels if Path(spec.source) == path]
+    if path.suffix not in SUFFIXES and not mine:
+        raise TargetError(f"'{path.name}' is not a .cu file, a folder or a gpuemu.toml")
     place = Place(path.as_posix(), Range.of(0, 0, 0, 1))
-    try:
-        text = path.read_bytes().decode("utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        findings.append(make("engine/not-executed", f"{path.name} cannot be read as text: {error}.", place))
+    text, trouble = _text(path)
+    if trouble is not None:
+        if not mine:  # a registered kernel's own check says it
+            findings.append(make("engine/not-executed", f"{path.name} {trouble}.", place))
         return mine
-    source = read(path.as_posix(), text)
+    source = read(path.as_posix(), text, mine[0][0].include_dirs if mine else ())
     if project.broken and _mentions(project, path):
         return mine  # a broken entry may be about this file: run nothing by inference that was configured otherwise
     taken = {(spec.entry or spec.name).split("<")[0].strip() for spec, _ in mine}
-    if mine and any(spec.entry is None for spec, _ in mine) and len(source.kernels) == 1:
+    if any(spec.entry is None for spec, _ in mine) and len(source.kernels) == 1:
         return mine
     names = [decl.qualified_name for decl in source.kernels]
     others = [
@@ -147,6 +178,17 @@ def _in_file(project: Project, path: Path, findings: list[Finding]) -> list[tupl
     return mine + others
 
 
+def _text(path: Path) -> tuple[str, str | None]:
+    """Return a file's text, or why it cannot be had."""
+    trouble = problem(str(path), want_folder=False)
+    if trouble is not None:
+        return "", trouble
+    try:
+        return path.read_bytes().decode("utf-8"), None
+    except (OSError, UnicodeDecodeError) as error:
+        return "", f"cannot be read as UTF-8 text ({error})"
+
+
 def _mentions(project: Project, path: Path) -> bool:
     """Say whether an entry with errors may be about this file: its findings do not tell, the config's text does."""
     if project.config is None:
@@ -154,7 +196,7 @@ def _mentions(project: Project, path: Path) -> bool:
     return path.name in Path(project.config).read_text(encoding="utf-8", errors="replace")
 
 
-def _op(project: Project, name: str, place: Place) -> Finding:
+def _op(name: str, place: Place) -> Finding:
     message = f"The op '{name}' was read but not run: running [[ops]] is not supported yet."
     return make("engine/not-executed", message, place, kernel=name)
 
@@ -163,6 +205,7 @@ def _watched(projects: Iterable[Project], requests: Iterable[CheckRequest]) -> t
     files = {project.config for project in projects if project.config}
     for request in requests:
         files.add(request.spec.source)
+        files.update(include_closure(request.spec.source, request.spec.include_dirs))
         if request.spec.reference:
             files.add(request.spec.reference)
     return tuple(sorted(files))

@@ -27,13 +27,18 @@ class Summary:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """Everything one invocation found. ``root`` is the folder that paths are shown relative to."""
+    """Everything one invocation found.
+
+    ``root`` is the folder that paths are shown relative to. ``stored`` names the kernels whose failing cases were kept
+    for ``gpuemu reproduce``.
+    """
 
     root: str
     kernels: tuple[KernelReport, ...]
     findings: tuple[Finding, ...]
     toolchain: str = ""
     seconds: float = 0.0
+    stored: frozenset[str] = frozenset()
 
     @property
     def summary(self) -> Summary:

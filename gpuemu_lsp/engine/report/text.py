@@ -1,16 +1,20 @@
-"""``--format text``: what a person reads. One block per finding with its code frame, then a line per kernel.
+"""``--format text``: what a person reads. A screen per kernel with findings, then a line per kernel.
 
 Colours are ANSI and only there when asked for; the caller knows whether a terminal reads this.
 """
 
 from __future__ import annotations
 
+import textwrap
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from gpuemu_lsp.engine.check.model import KernelReport
 from gpuemu_lsp.engine.findings import Finding, Place, Severity
+from gpuemu_lsp.engine.report.cells import frame
 from gpuemu_lsp.engine.report.lines import characters, line_text
 from gpuemu_lsp.engine.report.model import Run, relative
+from gpuemu_lsp.engine.report.table import element_table
 
 _RED, _YELLOW, _BLUE, _GREEN, _BOLD, _DIM, _RESET = (f"\x1b[{code}m" for code in (31, 33, 34, 32, 1, 2, 0))
 _SEVERITY_COLOUR = {
@@ -26,14 +30,20 @@ _VERDICT = {
     "unreferenced": ("•", _BLUE),
     "not-executed": ("?", _YELLOW),
 }
+_SEVERITIES = tuple(Severity)
+_PER_KERNEL = 12
+"""Findings of one kernel that are shown; the others are counted."""
+_RELATED = 4
 
 
 @dataclass(frozen=True, slots=True)
 class Style:
-    """How to show it: with colours or not, hints or not."""
+    """How to show it: colours or not, hints or not, cells in a line, signs beyond ASCII or not."""
 
     colour: bool = False
     hints: bool = False
+    width: int = 120
+    signs: bool = True
 
     def paint(self, text: str, *codes: str) -> str:
         """Wrap ``text`` in ANSI codes, if colours are on."""
@@ -42,11 +52,12 @@ class Style:
 
 def render_text(run: Run, style: Style = Style()) -> str:
     """Render the whole run."""
-    blocks = [
-        render_finding(finding, run.root, style)
-        for finding in run.findings
-        if style.hints or finding.severity is not Severity.HINT
-    ]
+    shown = [finding for finding in run.findings if style.hints or finding.severity is not Severity.HINT]
+    names = {kernel.name for kernel in run.kernels}
+    groups = {name: [finding for finding in shown if finding.kernel == name] for name in names}
+    blocks = [render_finding(finding, run.root, style) for finding in shown if finding.kernel not in names]
+    for kernel in dict.fromkeys(kernel.name for kernel in run.kernels):
+        blocks += _kernel_blocks(groups[kernel], kernel in run.stored, run.root, style)
     width = max((len(kernel.name) for kernel in run.kernels), default=0)
     lines = [render_verdict(kernel, width, style) for kernel in run.kernels]
     parts = blocks + (["\n".join(lines) + "\n"] if lines else []) + [_closing(run, style)]
@@ -56,25 +67,24 @@ def render_text(run: Run, style: Style = Style()) -> str:
 def render_finding(finding: Finding, root: str, style: Style) -> str:
     """Render one finding: where, what, the line underlined, with which input, and related places."""
     colour = _SEVERITY_COLOUR[finding.severity]
-    place = finding.place
-    start = place.range.start
-    where = f"{relative(place.path, root)}:{start.line + 1}:{characters(place.path, start) + 1}"
+    where = _where(finding.place, root)
     head = f"{style.paint(where, _BOLD)}: {style.paint(finding.severity.value, colour, _BOLD)}[{finding.rule}]"
-    lines = [head, *(f"  {line}" for line in finding.message.split("\n"))]
-    lines += _frame(place, style, colour)
+    lines = [head, *_message(finding.message, style), *_frame(finding.place, style, colour)]
+    lines += (f"    {row}" for row in element_table(finding.data))
     context = _context(finding)
     if context:
         lines.append(style.paint(f"  {context}", _DIM))
-    for item in finding.related:
-        there = item.place.range.start
-        lines.append(f"  {relative(item.place.path, root)}:{there.line + 1}: {item.message}")
+    for item in finding.related[:_RELATED]:
+        lines.append(f"  {_where(item.place, root)}: {item.message}")
+    if len(finding.related) > _RELATED:
+        lines.append(f"  ... and {len(finding.related) - _RELATED} more places")
     return "\n".join(lines) + "\n"
 
 
 def render_verdict(kernel: KernelReport, width: int, style: Style) -> str:
     """Render one line per kernel: verdict, cases, registers, time."""
     sign, colour = _VERDICT[kernel.status]
-    parts = [f"{sign} {kernel.name:<{width}}  {kernel.status:<12}"]
+    parts = [f"{sign} {kernel.name:<{width}}" if style.signs else f"{kernel.name:<{width}}", f"{kernel.status:<12}"]
     if kernel.cases.run:
         parts.append(f"{kernel.cases.passed}/{kernel.cases.run} cases")
     for arch, usage in kernel.resources.items():
@@ -85,31 +95,49 @@ def render_verdict(kernel: KernelReport, width: int, style: Style) -> str:
     return style.paint("  ".join(parts).rstrip(), colour)
 
 
+def _kernel_blocks(findings: Sequence[Finding], stored: bool, root: str, style: Style) -> list[str]:
+    """Return one kernel's findings, errors first and not too many, and how to run the first failing case again."""
+    ordered = sorted(findings, key=lambda finding: _SEVERITIES.index(finding.severity))
+    blocks = [render_finding(finding, root, style) for finding in ordered[:_PER_KERNEL]]
+    if len(ordered) > _PER_KERNEL:
+        name = ordered[0].kernel
+        blocks.append(f"  ... and {len(ordered) - _PER_KERNEL} more findings in {name}; --format json has them all.\n")
+    failing = next((item.case for item in ordered if item.severity is Severity.ERROR and item.case), None)
+    if stored and failing is not None:
+        blocks.append(f"  Reproduce: gpuemu reproduce {failing}\n")
+    return blocks
+
+
+def _where(place: Place, root: str) -> str:
+    start = place.range.start
+    return f"{relative(place.path, root)}:{start.line + 1}:{characters(place.path, start) + 1}"
+
+
+def _message(message: str, style: Style) -> list[str]:
+    lines: list[str] = []
+    for line in message.split("\n"):
+        # Only prose is wrapped: a line of toml to add, or of code, is copied from here.
+        wrapped = textwrap.wrap(line, style.width - 2, break_long_words=False) if " = " not in line else [line]
+        lines += (f"  {part}" for part in wrapped or [""])
+    return lines
+
+
 def _frame(place: Place, style: Style, colour: str) -> list[str]:
-    """Return the line and its underline; tabs become spaces so that the underline stays under its text."""
+    """Return the line and its underline."""
     start, end = place.range.start, place.range.end
     text = line_text(place.path, start.line)
     if not text.strip():
         return []
-    first = characters(place.path, start)
     last = characters(place.path, end) if end.line == start.line else len(text)
-    indent = len(text) - len(text.lstrip())
-    if first >= indent:
-        text, first, last = text[indent:], first - indent, last - indent
     number = str(start.line + 1)
-    shown = text.replace("\t", " ").rstrip()
-    underline = " " * first + "^" * max(1, min(last, len(shown)) - first)
-    gutter = " " * len(number)
-    return [f"  {number} | {shown}", f"  {gutter} | {style.paint(underline, colour)}"]
+    shown, carets = frame(text, characters(place.path, start), last, max(style.width - len(number) - 5, 20))
+    return [f"  {number} | {shown}", f"  {' ' * len(number)} | {style.paint(carets, colour)}"]
 
 
 def _context(finding: Finding) -> str:
-    parts = []
-    if finding.kernel:
-        parts.append(finding.kernel)
-    if finding.dtype:
-        parts.append(finding.dtype)
-    parts += [f"{name} = {size}" for name, size in finding.dims.items()]
+    parts = [part for part in (finding.kernel, finding.dtype) if part]
+    sizes = [f"{name} = {size}" for name, size in finding.dims.items()]
+    parts += [size for size in sizes if size not in finding.message]
     if finding.case:
         parts.append(f"case {finding.case}")
     return ", ".join(parts)

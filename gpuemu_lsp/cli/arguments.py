@@ -1,0 +1,67 @@
+"""Arguments that both commands understand."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+FORMATS = ("text", "json", "jsonl", "github")
+
+EXIT_CODES = (
+    "Exit codes: 0 all checked and clean; 1 error findings; 2 bad usage or config, or nothing was checked; "
+    "3 internal error."
+)
+
+
+def add_output(parser: argparse.ArgumentParser) -> None:
+    """Add what decides how a finished check is shown."""
+    parser.add_argument("--format", choices=FORMATS, default="text", help="output format (default: text)")
+    parser.add_argument("--output", metavar="FILE", type=Path, help="write there instead of standard output")
+    parser.add_argument(
+        "--hints", action="store_true", help="show hints too: inferred launches, what was not run and why"
+    )
+    add_colour(parser)
+
+
+def add_colour(parser: argparse.ArgumentParser) -> None:
+    """Add ``--color``."""
+    parser.add_argument("--color", choices=("auto", "always", "never"), default="auto", help="colours (default: auto)")
+
+
+def add_running(parser: argparse.ArgumentParser) -> None:
+    """Add what decides how kernels are run."""
+    parser.add_argument("--seed", type=seed, metavar="S", help="master seed (default: [validation].seed, else 42)")
+    parser.add_argument("--jobs", type=positive, metavar="N", help="worker processes (default: one per core)")
+    parser.add_argument(
+        "--arch", type=architecture, metavar="SM", help="compile for this architecture instead, e.g. sm_90"
+    )
+    parser.add_argument("--executor", choices=("auto", "emulator", "gpu"), default="auto", help="where kernels run")
+
+
+def positive(text: str) -> int:
+    """Read a whole number above zero."""
+    try:
+        value = int(text)
+    except ValueError:
+        value = 0
+    if value < 1:
+        raise argparse.ArgumentTypeError(f"'{text}' is not a positive whole number")
+    return value
+
+
+def seed(text: str) -> int:
+    """Read a 64-bit seed, decimal or hexadecimal."""
+    try:
+        value = int(text, 0)
+    except ValueError:
+        value = -1
+    if not 0 <= value < 1 << 64:
+        raise argparse.ArgumentTypeError(f"'{text}' is not a whole number from 0 to 2^64 - 1")
+    return value
+
+
+def architecture(text: str) -> str:
+    """Read an architecture; what NVRTC can compile for is its own business."""
+    if not text.startswith("sm_") or not text[3:].rstrip("af").isdigit():
+        raise argparse.ArgumentTypeError(f"'{text}' is not an architecture such as sm_80")
+    return text

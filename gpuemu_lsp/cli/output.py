@@ -1,0 +1,87 @@
+"""Where a finished run is written to, and how it may look there."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from gpuemu_lsp.engine.report.github import render_github
+from gpuemu_lsp.engine.report.json_format import render_json, render_jsonl
+from gpuemu_lsp.engine.report.model import EXIT_USAGE, Run
+from gpuemu_lsp.engine.report.text import Style, render_text
+
+_FORMATS: dict[str, Callable[[Run], str]] = {"json": render_json, "jsonl": render_jsonl, "github": render_github}
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """A format, a file or None for standard output, and what to show. Made by :func:`output_of`."""
+
+    format: str = "text"
+    file: Path | None = None
+    hints: bool = False
+    colour: str = "auto"
+
+    def write(self, run: Run) -> int:
+        """Write ``run``; return the exit code it earns."""
+        if self.format == "text":
+            text = render_text(run, self.style())
+        else:
+            text = _FORMATS[self.format](run)
+        if self.file is None:
+            print_out(text)
+            return run.exit_code
+        try:
+            self.file.write_text(text, encoding="utf-8")
+        except OSError as error:
+            print(f"gpuemu-lsp: --output {self.file}: {error.strerror or error}", file=sys.stderr)
+            return EXIT_USAGE
+        return run.exit_code
+
+    def style(self) -> Style:
+        """Return how text may look: colours and the terminal's width only where a terminal reads it."""
+        if self.file is not None:
+            return Style(colour=self.colour == "always", hints=self.hints)
+        terminal = sys.stdout.isatty()
+        return Style(
+            colour=wants_colour(self.colour, terminal),
+            hints=self.hints,
+            width=max(shutil.get_terminal_size().columns, 40) if terminal else Style().width,
+            signs=_speaks_unicode(),
+        )
+
+
+def output_of(options: argparse.Namespace) -> Output:
+    """Translate the command line."""
+    return Output(options.format, options.output, options.hints, options.color)
+
+
+def print_out(text: str) -> None:
+    """Write to standard output in UTF-8 whatever the locale says, and see a closed pipe now rather than at exit."""
+    sys.stdout.flush()
+    if _speaks_unicode():
+        sys.stdout.write(text)
+    else:
+        sys.stdout.buffer.write(text.encode("utf-8", "replace"))
+    sys.stdout.flush()
+
+
+def wants_colour(wish: str, terminal: bool) -> bool:
+    """Decide on colours: the flag, then NO_COLOR and GPUEMU_NO_COLOR, then FORCE_COLOR, then whether a terminal reads.
+
+    See https://no-color.org and https://force-color.org: the variables count when they are not empty.
+    """
+    if wish != "auto":
+        return wish == "always"
+    if os.environ.get("NO_COLOR") or os.environ.get("GPUEMU_NO_COLOR"):
+        return False
+    return bool(os.environ.get("FORCE_COLOR")) or (terminal and os.environ.get("TERM") != "dumb")
+
+
+def _speaks_unicode() -> bool:
+    return (sys.stdout.encoding or "").lower().replace("-", "") in ("utf8", "utf8sig")

@@ -1,0 +1,83 @@
+"""Text in terminal cells: East Asian characters take two, combining ones none, tabs up to four."""
+
+from __future__ import annotations
+
+import unicodedata
+
+_TAB = 4
+_ELLIPSIS = "..."
+
+
+def cells(text: str) -> int:
+    """Return how many cells ``text`` takes on a terminal (Unicode Annex 11)."""
+    return sum(map(_cells_of, text))
+
+
+def expand(text: str) -> str:
+    """Replace tabs by the spaces they stand for, and other control characters by one space each."""
+    parts: list[str] = []
+    column = 0
+    for sign in text:
+        if sign == "\t":
+            sign = " " * (_TAB - column % _TAB)
+        elif unicodedata.category(sign) == "Cc":
+            sign = " "
+        parts.append(sign)
+        column += cells(sign)
+    return "".join(parts)
+
+
+def cut(text: str, width: int) -> str:
+    """Return ``text`` in at most ``width`` cells, with an ellipsis where something is missing."""
+    return text if cells(text) <= width else _take(text, width - len(_ELLIPSIS)) + _ELLIPSIS
+
+
+def frame(line: str, start: int, end: int, width: int) -> tuple[str, str]:
+    """Return a line of code as it is shown and the carets under one part of it.
+
+    Parameters
+    ----------
+    line : str
+        The line without its end.
+    start, end : int
+        The part to underline, in characters; an empty part gets one caret.
+    width : int
+        Cells there are. Of a longer line the neighbourhood of the part is shown.
+    """
+    indent = len(line) - len(line.lstrip())
+    if start >= indent:
+        line, start, end = line[indent:], start - indent, end - indent
+    line = line.rstrip()
+    start = min(start, len(line))
+    end = max(start, min(end, len(line)))
+    before, part, after = expand(line[:start]), line[start:end], line[end:]
+    shown = expand(before + part + after)
+    part = shown[len(before) : len(expand(before + part))]
+    after = shown[len(before) + len(part) :]
+    if cells(shown) > width:
+        before = _tail(before, width // 3)
+        part = cut(part, width - cells(before))
+        after = cut(after, width - cells(before) - cells(part))
+    return before + part + after, " " * cells(before) + "^" * max(1, cells(part))
+
+
+def _cells_of(sign: str) -> int:
+    if unicodedata.combining(sign) or unicodedata.category(sign) in ("Mn", "Me", "Cf"):
+        return 0
+    return 2 if unicodedata.east_asian_width(sign) in "WF" else 1
+
+
+def _take(text: str, width: int) -> str:
+    taken, used = [], 0
+    for sign in text:
+        used += _cells_of(sign)
+        if used > width:
+            break
+        taken.append(sign)
+    return "".join(taken)
+
+
+def _tail(text: str, width: int) -> str:
+    if cells(text) <= width:
+        return text
+    return _ELLIPSIS + _take(text[::-1], width - len(_ELLIPSIS))[::-1]
