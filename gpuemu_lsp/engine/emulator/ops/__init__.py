@@ -11,26 +11,15 @@ returns its ``Operation``.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache
 
 from llvmlite import ir
 
-from gpuemu_lsp.engine.emulator.ops import (
-    approx,
-    bits,
-    compare,
-    convert,
-    division,
-    floating,
-    integer,
-    logic,
-    move,
-    pack,
-)
-from gpuemu_lsp.engine.emulator.ops.form import Form, Operation, Resolver
-from gpuemu_lsp.engine.emulator.ops.lanes import Lanes, Target, Value, count_of, host
+from gpuemu_lsp.engine.emulator.ops.emission import emit_key
+from gpuemu_lsp.engine.emulator.ops.form import Operation
+from gpuemu_lsp.engine.emulator.ops.lanes import Target, Value, host
+from gpuemu_lsp.engine.emulator.ops.resolve import key_of, resolve
 from gpuemu_lsp.engine.emulator.ops.types import Signature, llvm_type, read_as, write_as
-from gpuemu_lsp.engine.ptx.model import Immediate, Instruction, Operand, Pair, Vector
+from gpuemu_lsp.engine.ptx.model import Instruction
 
 __all__ = [
     "Signature",
@@ -45,16 +34,10 @@ __all__ = [
     "write_as",
 ]
 
-_FAMILIES = (approx, bits, compare, convert, division, floating, integer, logic, move, pack)
-_RESOLVERS: dict[str, tuple[Resolver, ...]] = {}
-for _family in _FAMILIES:
-    for _opcode, _resolver in _family.RESOLVERS.items():
-        _RESOLVERS[_opcode] = (*_RESOLVERS.get(_opcode, ()), _resolver)
-
 
 def supports(instruction: Instruction) -> bool:
     """Return whether this exact typed opcode, with these operands, is implemented."""
-    return _resolve(instruction) is not None
+    return resolve(key_of(instruction)) is not None
 
 
 def operand_types(instruction: Instruction) -> Signature:
@@ -99,41 +82,12 @@ def emit(
     ValueError
         If the instruction is not supported.
     """
-    count = count_of(sources[0])
-    lanes = Lanes(builder, count, host() if target is None else target)
-    return list(_required(instruction).emit(lanes, sources))
+    _required(instruction)
+    return emit_key(builder, key_of(instruction), sources, target)
 
 
 def _required(instruction: Instruction) -> Operation:
-    found = _resolve(instruction)
+    found = resolve(key_of(instruction))
     if found is None:
         raise ValueError(f"no elementwise semantics for {instruction.name}")
     return found
-
-
-def _resolve(instruction: Instruction) -> Operation | None:
-    if instruction.opcode not in _RESOLVERS:
-        return None
-    operands = instruction.operands
-    immediates = tuple(o.bits if isinstance(o, Immediate) and o.kind == "int" else None for o in operands)
-    return _operation(instruction.opcode, instruction.modifiers, tuple(map(_elements, operands)), immediates)
-
-
-@lru_cache(maxsize=8192)
-def _operation(
-    opcode: str, modifiers: tuple[str, ...], shape: tuple[int, ...], immediates: tuple[int | None, ...]
-) -> Operation | None:
-    for resolver in _RESOLVERS[opcode]:
-        found = resolver(Form(opcode, modifiers, shape, immediates))
-        if found is not None:
-            signature = found.signature
-            written = len(signature.destinations) - signature.writes_carry
-            read = len(signature.sources) - signature.reads_carry
-            return found if written + read == sum(shape) else None
-    return None
-
-
-def _elements(operand: Operand) -> int:
-    if isinstance(operand, Vector):
-        return len(operand.elements)
-    return 2 if isinstance(operand, Pair) else 1

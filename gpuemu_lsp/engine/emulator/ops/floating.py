@@ -137,9 +137,9 @@ def _min_or_max(form: Form, which: str) -> Operation | None:
             a, b = _magnitude(lanes, a, unit), _magnitude(lanes, b, unit)
         a, b = ieee.widen(lanes, a, unit), ieee.widen(lanes, b, unit)
         result = lanes.call(which if nan else f"{which}num", a, b)
-        not_number = lanes.fcmp("uno", result, result)
+        not_number = lanes.fcmp("uno", result, result) if nan else None
         result = ieee.narrow(lanes, result, unit)
-        if unit != "f64":
+        if not_number is not None:
             result = lanes.select(not_number, ieee.constant_bits(lanes, unit, ieee.CANONICAL_NAN[unit]), result)
         return result if sign is None else _with_sign(lanes, result, sign, unit)
 

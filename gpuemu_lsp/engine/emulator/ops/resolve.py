@@ -1,0 +1,66 @@
+"""Which operation a typed opcode is: every family's table, asked in turn."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import NamedTuple
+
+from gpuemu_lsp.engine.emulator.ops import (
+    approx,
+    bits,
+    compare,
+    convert,
+    division,
+    floating,
+    integer,
+    logic,
+    move,
+    pack,
+)
+from gpuemu_lsp.engine.emulator.ops.form import Form, Operation, Resolver
+from gpuemu_lsp.engine.ptx.model import Immediate, Instruction, Operand, Pair, Vector
+
+_RESOLVERS: dict[str, tuple[Resolver, ...]] = {}
+for _family in (approx, bits, compare, convert, division, floating, integer, logic, move, pack):
+    for _opcode, _resolver in _family.RESOLVERS.items():
+        _RESOLVERS[_opcode] = (*_RESOLVERS.get(_opcode, ()), _resolver)
+
+_BY_VALUE = frozenset({"div", "lop3", "prmt", "rem", "shl", "shr"})
+"""Opcodes whose code depends on the value of a literal; all others take it as any other operand."""
+
+
+class Key(NamedTuple):
+    """All of an instruction that its code depends on: everything but where its operands live."""
+
+    opcode: str
+    modifiers: tuple[str, ...]
+    shape: tuple[int, ...]
+    immediates: tuple[int | None, ...]
+
+
+def key_of(instruction: Instruction) -> Key:
+    """Return an instruction's key."""
+    operands = instruction.operands
+    immediates: tuple[int | None, ...] = (None,) * len(operands)
+    if instruction.opcode in _BY_VALUE:
+        immediates = tuple(o.bits if isinstance(o, Immediate) and o.kind == "int" else None for o in operands)
+    return Key(instruction.opcode, instruction.modifiers, tuple(map(_elements, operands)), immediates)
+
+
+@lru_cache(maxsize=8192)
+def resolve(key: Key) -> Operation | None:
+    """Return the operation of a typed opcode with operands of this shape, or None if there is no such."""
+    for resolver in _RESOLVERS.get(key.opcode, ()):
+        found = resolver(Form(*key))
+        if found is not None:
+            signature = found.signature
+            written = len(signature.destinations) - signature.writes_carry
+            read = len(signature.sources) - signature.reads_carry
+            return found if written + read == sum(key.shape) else None
+    return None
+
+
+def _elements(operand: Operand) -> int:
+    if isinstance(operand, Vector):
+        return len(operand.elements)
+    return 2 if isinstance(operand, Pair) else 1
