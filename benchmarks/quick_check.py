@@ -2,8 +2,8 @@
 
     python -m benchmarks.quick_check [--json] [--repeat N]
 
-Each repetition checks a text nobody compiled before (a comment is added), as after an edit, so that no cache answers. NVRTC
-alone compiles the same device view with the same options in this process, warm. Medians; the ratio is what counts.
+Each repetition checks a text nobody compiled before (a comment is added), as after an edit, so that no cache answers.
+NVRTC alone compiles the same device view with the same options in this process, warm. Medians; the ratio is what counts.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def measure(repeat: int) -> dict[str, object]:
     with Pool(FUNCTIONS, size=1, preload=PRELOAD) as pool:
         for request in targets.requests:
             alone, whole = [], []
-            for index in range(repeat + 1):
+            for _ in range(repeat + 1):
                 salt = f"\n// {time.time_ns()}\n"
                 alone.append(nvrtc_ms(request, salt + "a"))
                 whole.append(check_ms(request, salt + "b", pool))

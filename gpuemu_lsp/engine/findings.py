@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import TypeAlias
 
-Json: TypeAlias = "None | bool | int | float | str | list[Json] | dict[str, Json]"
+Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | None"
 
 
 class Severity(StrEnum):
@@ -66,7 +66,7 @@ class Finding:
     """One thing that is wrong (or, as a hint, worth knowing).
 
     ``rule`` is a name of :mod:`gpuemu_lsp.engine.rules`. ``case`` is a decimal string: 64-bit seeds do not survive
-    JSON numbers. ``data`` holds JSON values only: expected, actual, index, thread, block, address, max_error, count, ...
+    JSON numbers. ``data`` holds JSON values only: expected, actual, index, thread, block, max_error, count, ...
     """
 
     rule: str
