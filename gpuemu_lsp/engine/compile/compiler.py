@@ -58,7 +58,7 @@ def compile_source(request: CompileRequest, cache: DiskCache | None = None) -> C
     with _LOCK:
         product, missing = _build_with_fallbacks(job, store)
         read_messages = _with_source_lines(job, messages.parse(product.log))
-    sources = diagnose.Sources(request.path, job.origin, job.found)
+    sources = diagnose.Sources(request.path, job.origin, request.options_place or job.origin, job.found)
     found = (*missing, *diagnose.findings(read_messages, sources))
     if not product.succeeded and all(item.severity is not Severity.ERROR for item in found):
         found = (*found, make("compile/error", f"{toolchain()} failed: {_last_line(product.log)}", job.origin))

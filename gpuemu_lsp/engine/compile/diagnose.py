@@ -10,7 +10,7 @@ from pathlib import PurePosixPath
 from gpuemu_lsp.engine.compile.artefacts import is_artefact
 from gpuemu_lsp.engine.compile.includes import Closure, read_text
 from gpuemu_lsp.engine.compile.messages import Message, Note, Spot
-from gpuemu_lsp.engine.compile.toolchain import cuda_include_dirs
+from gpuemu_lsp.engine.compile.toolchain import cuda_include_dirs, toolchain_major
 from gpuemu_lsp.engine.findings import Finding, Json, Place, Range, Related
 from gpuemu_lsp.engine.rules import make
 
@@ -35,6 +35,7 @@ class Sources:
 
     main: str
     origin: Place
+    options: Place
     found: Closure
 
     def text_of(self, path: str) -> str | None:
@@ -50,9 +51,8 @@ class Sources:
         """Return the user's directive that leads to a file: a user's header, or one of CUDA's as far as can be told."""
         if path in self.found.included_at:
             return self.found.included_at[path]
-        best = [(place, len(_common_tail(directive.target, path))) for directive, place in self.found.foreign]
-        exact = [place for place, length in best if length]
-        return exact[0] if exact else best[0][0] if len(best) == 1 else None
+        candidates = [(_nearness(directive.target, path), place) for directive, place in self.found.foreign]
+        return max(candidates, key=lambda candidate: candidate[0])[1] if candidates else None
 
 
 def findings(messages: Sequence[Message], sources: Sources) -> tuple[Finding, ...]:
@@ -113,11 +113,19 @@ def _finding(message: Message, sources: Sources) -> Finding:
     if message.tool == "ptxas":
         text = "ptxas: " + _HEX_BYTES.sub(lambda match: str(int(match[0], 16)), text)
     rule = "compile/warning" if message.kind == "warning" else "compile/error"
+    if message.options:
+        rule, place = "config/bad-value", sources.options
     if missing := _MISSING.match(message.text):
         rule = "compile/missing-header"
-        text = f'header "{missing["name"]}" was not found; add its folder to `include_dirs`'
+        text = f'header "{missing["name"]}" was not found; {_hint(missing["name"])}'
         data["header"] = missing["name"]
     return make(rule, text, place, data=data, related=tuple(item for item in related if item is not None))
+
+
+def _hint(header: str) -> str:
+    if header.startswith("curand"):
+        return f"it comes with cuRAND: pip install nvidia-curand-cu{toolchain_major()}"
+    return "add its folder to `include_dirs`"
 
 
 def _user_place(message: Message, sources: Sources) -> tuple[Place, list[Related | None]]:
@@ -170,12 +178,13 @@ def _place(spot: Spot, sources: Sources) -> Place:
     return Place(spot.path, token_range(sources.text_of(spot.path) or "", spot.line - 1, spot.column))
 
 
-def _common_tail(target: str, path: str) -> str:
-    """Return the target when the path ends in it, else the folder that both share (``cub/``), else nothing."""
+def _nearness(target: str, path: str) -> int:
+    """Rate how likely ``#include <target>`` leads to ``path``: itself, the same library, a library at all."""
     if path.endswith("/" + target):
-        return target
-    folder = target.partition("/")[0]
-    return folder if "/" in target and f"/{folder}/" in path else ""
+        return 3
+    if "/" in target:
+        return 2 if f"/{target.partition('/')[0]}/" in path else 1
+    return 0
 
 
 def token_range(text: str, line: int, column: int | None) -> Range:

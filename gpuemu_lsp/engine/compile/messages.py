@@ -53,6 +53,7 @@ class Message:
     notes: tuple[Note, ...] = field(default=())
     ptx_line: int = 0
     at_end: bool = False
+    options: bool = False
     echo: str = ""
     """The source line as the compiler shows it, where it does."""
 
@@ -74,7 +75,9 @@ def parse(log: str) -> tuple[Message, ...]:
             messages.append(Message(kind, ptxas["text"].strip(), None, tool="ptxas", ptx_line=int(ptxas["line"] or 0)))
             index += 1
         elif line.startswith("nvrtc: error: "):
-            messages.append(Message("error", line.removeprefix("nvrtc: error: ").strip(), None))
+            messages.append(
+                Message("error", line.removeprefix("nvrtc: error: ").strip(), None, options="option" in line)
+            )
             index += 1
         elif (head := _HEAD.match(line)) and (head["kind"] or head["command"]):
             index = _read_message(lines, index, head, messages)

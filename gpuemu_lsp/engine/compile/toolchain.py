@@ -60,6 +60,11 @@ def toolchain() -> str:
     return f"NVRTC {_wheel_version(f'{major}.{minor}.') or f'{major}.{minor}'}"
 
 
+def toolchain_major() -> int:
+    """Return the major version of CUDA: 12 or 13."""
+    return int(nvrtc().getVersion()[0])
+
+
 @cache
 def architectures() -> tuple[int, ...]:
     """Return the compute capabilities NVRTC can compile for, ascending: ``(50, ..., 80, ..., 120)``."""

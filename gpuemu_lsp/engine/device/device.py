@@ -176,7 +176,7 @@ class Device:
 
 
 def runs_on(arch: str, capability: tuple[int, int]) -> bool:
-    """Say whether a cubin for ``arch`` (``sm_86``) runs on a device: the same major, no newer minor (not ``sm_90a``)."""
+    """Say whether a cubin for ``arch`` runs on a device: the same major, no newer minor, letters exactly."""
     number = arch.removeprefix("sm_")
     if not number.isdigit():
         return number.rstrip("af") == f"{capability[0]}{capability[1]}"
