@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from gpuemu_lsp.engine.emulator.ops import ieee, rounding
 from gpuemu_lsp.engine.emulator.ops.form import Form, Operation, Resolver, operation
 from gpuemu_lsp.engine.emulator.ops.lanes import Lanes, Value, element
-from gpuemu_lsp.engine.emulator.ops.types import DOUBLE, FLOAT, HALF, I16, I32, I64, INTEGERS, llvm_type
+from gpuemu_lsp.engine.emulator.ops.types import DOUBLE, FLOAT, I16, I32, I64, INTEGERS, llvm_type
 
 _WHOLE = {"rni": "roundeven", "rzi": "trunc", "rmi": "floor", "rpi": "ceil"}
 _INTEGERS = tuple(f"{kind}{bits}" for kind in "su" for bits in (8, 16, 32, 64))
@@ -118,8 +118,6 @@ def _truncated(lanes: Lanes, value: Value, to: str) -> Value:
 def _integer_to_float(to: str, source: str, modes: _Modes) -> Operation | None:
     if modes.rounding is None or modes.whole or modes.ftz or modes.relu or modes.satfinite:
         return None
-    if to == "bf16" and modes.rounding != "rn":
-        return None
     signed, width = source.startswith("s"), INTEGERS[source]
     convert = "sitofp" if signed else "uitofp"
     mode = modes.rounding
@@ -163,16 +161,14 @@ def _float_to_float(to: str, source: str, modes: _Modes) -> Operation | None:
     narrowing = _PRECISION[to] < _PRECISION[source] or (to, source) == ("bf16", "f16")
     # bf16 to f16 loses range, not precision.
     narrowing = narrowing or (to, source) == ("f16", "bf16")
-    if narrowing != (modes.rounding is not None) or (modes.whole and (to != source or to == "bf16")):
+    if narrowing != (modes.rounding is not None) or (modes.whole and to != source):
         return None
     if modes.ftz and "f32" not in (to, source):
         return None
     short = narrowing and to in ("f16", "bf16")
     if (modes.relu or modes.satfinite) and not (short and source == "f32" and modes.rounding in ("rn", "rz")):
         return None
-    if to == "bf16" and (modes.sat or modes.rounding not in ("rn", "rz", None)):
-        return None
-    if to == source == "bf16":
+    if to == "bf16" and (modes.sat or (source == "bf16" and not modes.whole)):
         return None
     mode = modes.rounding or "rn"
 
@@ -218,14 +214,9 @@ def _narrowed(lanes: Lanes, value: Value, to: str, mode: str) -> Value:
     """Round an f32 to f16 or bf16 by ``mode``; return other targets' values as they are."""
     if mode == "rn" or to not in ("f16", "bf16"):
         return ieee.narrow(lanes, value, to)
-    if to == "f16":
-        rounded = lanes.fptrunc(value, HALF)
-        back = lanes.fpext(rounded, FLOAT)
-        return rounding.step_to(lanes, rounded, lanes.fcmp(">", back, value), lanes.fcmp("<", back, value), mode)
-    # Only .rz: the upper half.
-    upper = lanes.resize(lanes.builder.lshr(lanes.bits(value, I32), lanes.integer(I32, 16)), I16)
-    nan = lanes.fcmp("uno", value, value)
-    return lanes.select(nan, lanes.integer(I16, ieee.CANONICAL_NAN["bf16"]), upper)
+    rounded = ieee.narrow(lanes, value, to)
+    back = ieee.widen(lanes, rounded, to)
+    return rounding.step_to(lanes, rounded, lanes.fcmp(">", back, value), lanes.fcmp("<", back, value), mode)
 
 
 RESOLVERS: dict[str, Resolver] = {"cvt": _cvt}

@@ -16,7 +16,7 @@ from llvmlite import ir
 
 from gpuemu_lsp.engine.emulator.ops import ieee
 from gpuemu_lsp.engine.emulator.ops.lanes import Lanes, Value, count_of, element, integer_of, mangled
-from gpuemu_lsp.engine.emulator.ops.types import DOUBLE, FLOAT, I32, I64
+from gpuemu_lsp.engine.emulator.ops.types import DOUBLE, FLOAT, I16, I32, I64
 
 MODES = ("rn", "rz", "rm", "rp")
 
@@ -56,12 +56,13 @@ def convert(lanes: Lanes, operation: str, mode: str, value: Value, scalar: ir.Ty
 
 
 def step_to(lanes: Lanes, rounded: Value, above: Value, below: Value, mode: str) -> Value:
-    """Correct a float rounded to nearest to ``mode``.
+    """Correct a float (or a bf16's pattern) rounded to nearest to ``mode``.
 
     ``above`` and ``below`` say where ``rounded`` lies above or below the exact value.
     """
     builder = lanes.builder
-    integer = integer_of(element(rounded))
+    scalar = element(rounded)
+    integer = I16 if scalar is I16 else integer_of(scalar)
     pattern = lanes.bits(rounded, integer)
     zero, one, minus = (lanes.integer(integer, number) for number in (0, 1, -1))
     negative = builder.icmp_signed("<", pattern, zero)
