@@ -11,7 +11,6 @@ same fp64 reference, run on the same emulator with its checkers switched off.
 from __future__ import annotations
 
 import argparse
-import math
 import os
 import statistics
 import time
@@ -30,9 +29,10 @@ from gpuemu_lsp.engine.check.pipeline import check_kernel
 from gpuemu_lsp.engine.check.prepare import prepare
 from gpuemu_lsp.engine.execution import Buffer, Checks
 from gpuemu_lsp.engine.findings import Finding, Severity
-from gpuemu_lsp.engine.fuzz import pack_arguments, rebuild, unpack
+from gpuemu_lsp.engine.fuzz import pack_arguments, rebuild
 from gpuemu_lsp.engine.fuzz.dtypes import is_float, numpy_dtype
 from gpuemu_lsp.engine.fuzz.model import Case, CaseKey
+from gpuemu_lsp.engine.fuzz.pack import unpack
 from gpuemu_lsp.engine.plan.model import TensorArg
 from gpuemu_lsp.engine.project import load
 from gpuemu_lsp.engine.project.model import DimSpec, KernelSpec
@@ -178,7 +178,8 @@ def _unit_test(run: PlanRun) -> str:
 def _typical(dim: DimSpec) -> int:
     """Return the largest power of two the dim allows, up to what unit tests take."""
     low, high = dim.minimum or 1, dim.maximum or TYPICAL
-    return max(low, 2 ** int(math.log2(max(1, min(high, TYPICAL)))) // dim.multiple_of * dim.multiple_of)
+    power = 1 << (min(high, TYPICAL).bit_length() - 1)
+    return max(low, power // dim.multiple_of * dim.multiple_of)
 
 
 def _normal(run: PlanRun, case: Case) -> Case:
