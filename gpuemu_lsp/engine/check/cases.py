@@ -8,15 +8,17 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from gpuemu_lsp.engine.check.elements import first_elements
 from gpuemu_lsp.engine.check.events import Scene, event_finding
 from gpuemu_lsp.engine.check.locate import Atlas
 from gpuemu_lsp.engine.check.model import CaseCount, CheckRequest
 from gpuemu_lsp.engine.check.prepare import Prepared
+from gpuemu_lsp.engine.check.stored import reopened
 from gpuemu_lsp.engine.check.watchdog import deadline
 from gpuemu_lsp.engine.execution import Executor, Outcome, Request, Watch
 from gpuemu_lsp.engine.findings import Finding, Json, Place, Range, Related
 from gpuemu_lsp.engine.fuzz import cases as draw_cases
-from gpuemu_lsp.engine.fuzz import pack_arguments, rebuild
+from gpuemu_lsp.engine.fuzz import pack_arguments
 from gpuemu_lsp.engine.fuzz.model import Case, LaunchHints, PlanError
 from gpuemu_lsp.engine.lint import arithmetic_precisions, linear_only
 from gpuemu_lsp.engine.oracle import (
@@ -32,7 +34,7 @@ from gpuemu_lsp.engine.oracle import (
 from gpuemu_lsp.engine.oracle.reference import same
 from gpuemu_lsp.engine.plan.model import Plan
 from gpuemu_lsp.engine.ptx import parse
-from gpuemu_lsp.engine.store import Failure, Store, StoreError, restored
+from gpuemu_lsp.engine.store import Failure, Store, StoreError
 
 _STATUS_RULE = {"hung": "sync/hang", "trapped": "sync/trap", "failed": "engine/not-executed"}
 _NUMBER = re.compile(r"\d+")
@@ -60,21 +62,22 @@ class PlanRun:
     approximate: set[str] = field(default_factory=set)
     timing: dict[str, float] = field(default_factory=dict)
     _seen: set[tuple[str, str, int]] = field(default_factory=set)
+    _restored: dict[str, Failure] = field(default_factory=dict)
     _trouble: list[Finding] = field(default_factory=list)
 
     def cases(self) -> Iterator[tuple[Case, str]]:
         """Yield stored failing cases first, then fresh ones, each with its id."""
         if self.finished:
             return
-        replayed = set()
+        replayed = []
         for case, case_id in self._stored():
-            replayed.add(case_id)
+            replayed.append((case_id, case.dims))
             yield case, case_id
         options = self.request.options
         seed = self._seed()
         try:
             for case in draw_cases(self.plan, seed, options.cases, self.hints, options.strategy):
-                if case.key.id not in replayed:
+                if (case.key.id, case.dims) not in replayed:
                     yield case, case.key.id
         except PlanError as error:
             place = self._toml_place("launch.block", "launch")
@@ -114,7 +117,7 @@ class PlanRun:
         if self.finished:
             return
         outcome = self.execute(case)
-        found = list(self._look(case, case_id, outcome, expected))
+        found = list(self.look(case, case_id, outcome, expected))
         bad = any(finding.severity == "error" for finding in found)
         judged = outcome.status not in ("unsupported", "failed")
         if judged:
@@ -122,7 +125,7 @@ class PlanRun:
         if bad:
             self.failing += 1
             self.first_failure = self.first_failure or self.count.run
-            self._remember(case, found)
+            self._remember(case, case_id, found)
         elif judged:
             self._forgive(case_id)
         self.finished = self.failing >= self.request.options.max_failures or not judged
@@ -155,7 +158,8 @@ class PlanRun:
 
     # ---- what a run shows ---------------------------------------------------------------------------------------
 
-    def _look(self, case: Case, case_id: str, outcome: Outcome, expected: ReferenceOutput | None) -> Iterator[Finding]:
+    def look(self, case: Case, case_id: str, outcome: Outcome, expected: ReferenceOutput | None) -> Iterator[Finding]:
+        """Yield what a run shows, however often it was seen before. Neither counts nor remembers anything."""
         for event in outcome.events:
             yield event_finding(event, self.scene, case, case_id)
         if outcome.status != "completed":
@@ -178,9 +182,11 @@ class PlanRun:
         if not any(mismatch.severity is None for mismatch in verdict.mismatches):
             self.worst = max(self.worst or 0.0, verdict.worst)
         for mismatch in verdict.mismatches:
-            yield self._numeric_finding(case, case_id, mismatch)
+            yield self._numeric_finding(
+                case, case_id, mismatch, first_elements(self.plan, case, outcome, expected, mismatch)
+            )
 
-    def _numeric_finding(self, case: Case, case_id: str, mismatch: Mismatch) -> Finding:
+    def _numeric_finding(self, case: Case, case_id: str, mismatch: Mismatch, elements: list[Json]) -> Finding:
         """Place a wrong element on the store that wrote it: run the case again with its address watched."""
         place = self.plan.place
         related: tuple[Related, ...] = ()
@@ -195,6 +201,8 @@ class PlanRun:
             "allowed": mismatch.allowed,
             "ulps": mismatch.ulps,
         }
+        if len(elements) > 1:
+            data["elements"] = elements
         if mismatch.size and mismatch.rule != "numeric/unwritten-output":
             writer = self.execute(case, Watch(mismatch.param, mismatch.offset, mismatch.size)).watched
             if writer is not None:
@@ -232,24 +240,22 @@ class PlanRun:
             return []
         cases = []
         for item in stored:
-            try:
-                case = restored(item.failure, rebuild(self.plan, item.failure.key, self.hints))
-            except PlanError:
-                continue  # the sizes it had cannot be launched any more
+            case = reopened(self.plan, item.failure, self.hints)
             if case is not None:
+                self._restored[item.case] = item.failure
                 cases.append((case, item.case))
         return cases
 
-    def _remember(self, case: Case, found: list[Finding]) -> None:
+    def _remember(self, case: Case, case_id: str, found: list[Finding]) -> None:
         if self.store is None:
             return
         finding = next(finding for finding in found if finding.severity == "error")
         line = finding.place.range.start.line
-        failure = Failure(
-            self.plan.kernel, self.plan.dtype, finding.rule, finding.message, case.key, dims=dict(case.dims), line=line
-        )
+        failure = self._restored.get(case_id) or Failure(self.plan.kernel, self.plan.dtype, "", "", case.key)
         try:
-            self.store.record(failure)
+            self.store.record(
+                replace(failure, rule=finding.rule, message=finding.message, dims=dict(case.dims), line=line)
+            )
         except StoreError:
             self.store = None
 

@@ -56,8 +56,8 @@ class Store:
                    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
                    ON CONFLICT (kernel, dtype, rule, case_id) DO UPDATE SET
                        message = excluded.message, dims = excluded.dims, line = excluded.line,
-                       strategy = excluded.strategy, source_hash = excluded.source_hash, last_seen = excluded.last_seen,
-                       times_seen = times_seen + 1, fixed = 0
+                       strategy = excluded.strategy, key_dims = excluded.key_dims, source_hash = excluded.source_hash,
+                       last_seen = excluded.last_seen, times_seen = times_seen + 1, fixed = 0
                    RETURNING id""",
                 (
                     *(failure.kernel, failure.dtype, failure.rule, failure.case),
