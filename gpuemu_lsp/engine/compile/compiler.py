@@ -60,7 +60,7 @@ def compile_source(request: CompileRequest, cache: DiskCache | None = None) -> C
         read_messages = _with_source_lines(job, messages.parse(product.log))
     sources = diagnose.Sources(request.path, job.origin, request.options_place or job.origin, job.found)
     found = (*missing, *diagnose.findings(read_messages, sources))
-    if not product.succeeded and all(item.severity is not Severity.ERROR for item in found):
+    if not product.succeeded and not any(_says_why(item) for item in found):
         found = (*found, make("compile/error", f"{toolchain()} failed: {_last_line(product.log)}", job.origin))
     return CompileResult(
         artifact=_artifact(request, product) if product.succeeded else None,
@@ -228,9 +228,13 @@ def _artifact(request: CompileRequest, product: Product) -> Artifact:
         ptx=product.ptx,
         cubin=product.cubin,
         entries=product.lowered,
-        resources=ptxas.resources(product.log),
+        resources=ptxas.resources(product.log, product.ptx),
         toolchain=toolchain(),
     )
+
+
+def _says_why(finding: Finding) -> bool:
+    return finding.severity is Severity.ERROR or finding.rule == "engine/unsupported-instruction"
 
 
 def _last_line(log: str) -> str:

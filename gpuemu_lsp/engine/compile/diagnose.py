@@ -23,6 +23,7 @@ _TOKEN = re.compile(
     rb"|[^\s]"
 )
 _MISSING = re.compile(r'^cannot open source file "(?P<name>[^"]+)"')
+_DYNAMIC_PARALLELISM = "device-side kernel launch could not be processed"
 _NAME_MAP = "__nv_name_map"
 _EXPRESSION = "#pragma nv_mangled_name "
 _HEX_BYTES = re.compile(r"0x[0-9a-fA-F]+(?= bytes| max)")
@@ -113,6 +114,8 @@ def _finding(message: Message, sources: Sources) -> Finding:
     if message.tool == "ptxas":
         text = "ptxas: " + _HEX_BYTES.sub(lambda match: str(int(match[0], 16)), text)
     rule = "compile/warning" if message.kind == "warning" else "compile/error"
+    if message.text.startswith(_DYNAMIC_PARALLELISM):
+        rule, text = "engine/unsupported-instruction", "kernels that launch kernels cannot be compiled by NVRTC alone"
     if message.options:
         rule, place = "config/bad-value", sources.options
     if missing := _MISSING.match(message.text):

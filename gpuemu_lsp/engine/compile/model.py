@@ -64,7 +64,10 @@ class Artifact:
 
 @dataclass(frozen=True, slots=True)
 class CompileResult:
-    """An artifact, or None with at least one error finding. Warnings come either way. ``milliseconds`` is wall time."""
+    """An artifact, or None with at least one finding that says why: an error, or what we cannot compile.
+
+    Warnings come either way. ``milliseconds`` is wall time.
+    """
 
     artifact: Artifact | None
     findings: tuple[Finding, ...]

@@ -13,38 +13,72 @@ from gpuemu_lsp.engine.compile.model import ResourceUsage
 
 _ENTRY = re.compile(r"^ptxas info\s*: Compiling entry function '(?P<name>[^']+)' for '(?P<arch>[^']+)'")
 _PROPERTIES = re.compile(r"^ptxas info\s*: Function properties for (?P<name>\S+)")
-_STACK = re.compile(
+_FRAME = re.compile(
     r"(?P<stack>\d+) bytes stack frame, (?P<stores>\d+) bytes spill stores, (?P<loads>\d+) bytes spill loads"
 )
 _USED = re.compile(r"^ptxas info\s*: Used (?P<registers>\d+) registers(?P<rest>.*)$")
 _BARRIERS = re.compile(r"used (\d+) barriers")
 _SHARED = re.compile(r"(\d+)(?:\+(\d+))? bytes smem")
 _CONSTANT = re.compile(r"(\d+)(?:\+(\d+))? bytes cmem\[\d+\]")
+_FUNCTION = re.compile(r"^[^/\n]*\.(?:entry|func)\s+(?:\([^)]*\)\s*)?([\w$]+)", re.MULTILINE)
+_CALL = re.compile(r"\bcall(?:\.uni)?\s+(?:\([^)]*\)\s*,\s*)?([A-Za-z_$][\w$]*)")
 _FILE = re.compile(r'^\s*\.file\s+(\d+)\s+"([^"]+)"', re.MULTILINE)
 _LOC = re.compile(r"\s*\.loc\s+(\d+)\s+(\d+)\s+(\d+)")
 _CUMULATIVE_STACK = re.compile(r"(\d+) bytes cumulative stack size")
 
 
-def resources(log: str) -> Mapping[str, ResourceUsage]:
+def resources(log: str, ptx: str = "") -> Mapping[str, ResourceUsage]:
     """Return what ptxas reported for each kernel, by mangled name.
 
-    ``Function properties`` are also printed for device functions that were not inlined; only those of an entry count,
-    and the stack that its calls add up to where ptxas says so.
+    Device functions that were not inlined have reports of their own: their spills count for every kernel that can call
+    them, as ``ptx`` says, and their frames for the deepest chain of calls.
     """
-    usage: dict[str, ResourceUsage] = {}
+    own: dict[str, tuple[int, int, int]] = {}
+    used: dict[str, tuple[int, str]] = {}
     entry = subject = None
-    stack = {}
     for line in log.split("\n"):
         if match := _ENTRY.match(line):
             entry = match["name"]
         elif match := _PROPERTIES.match(line):
             subject = match["name"]
-        elif (match := _STACK.search(line)) and subject is not None:
-            stack[subject] = (int(match["stack"]), int(match["stores"]), int(match["loads"]))
+        elif (match := _FRAME.search(line)) and subject is not None:
+            own[subject] = (int(match["stack"]), int(match["stores"]), int(match["loads"]))
         elif (match := _USED.match(line)) and entry is not None:
-            usage[entry] = _usage(int(match["registers"]), match["rest"], stack.get(entry, (0, 0, 0)))
+            used[entry] = (int(match["registers"]), match["rest"])
             entry = None
-    return usage
+    calls = _calls(ptx) if any(name not in used for name in own) else {}
+    return {name: _usage(name, *used[name], own, calls) for name in used}
+
+
+def _calls(ptx: str) -> Mapping[str, frozenset[str]]:
+    """Return whom each function of the PTX calls directly."""
+    heads = list(_FUNCTION.finditer(ptx))
+    ends = [*(head.start() for head in heads[1:]), len(ptx)] if heads else []
+    found: dict[str, frozenset[str]] = {}
+    for head, end in zip(heads, ends, strict=True):
+        names = frozenset(match[1] for match in _CALL.finditer(ptx, head.end(), end))
+        found[head[1]] = found.get(head[1], frozenset()) | names
+    return found
+
+
+def _reached(name: str, calls: Mapping[str, frozenset[str]]) -> set[str]:
+    seen: set[str] = set()
+    pending = [name]
+    while pending:
+        current = pending.pop()
+        if current not in seen:
+            seen.add(current)
+            pending.extend(calls.get(current, ()))
+    return seen
+
+
+def _depth(
+    name: str, own: Mapping[str, tuple[int, int, int]], calls: Mapping[str, frozenset[str]], above: frozenset[str]
+) -> int:
+    """Return the stack of the deepest chain of calls in bytes; a recursive call counts once."""
+    inside = above | {name}
+    below = (_depth(callee, own, calls, inside) for callee in calls.get(name, frozenset()) - inside)
+    return own.get(name, (0, 0, 0))[0] + max(below, default=0)
 
 
 def source_lines(ptx: str) -> Mapping[int, Spot]:
@@ -60,14 +94,21 @@ def source_lines(ptx: str) -> Mapping[int, Spot]:
     return spots
 
 
-def _usage(registers: int, rest: str, stack: tuple[int, int, int]) -> ResourceUsage:
+def _usage(
+    name: str,
+    registers: int,
+    rest: str,
+    own: Mapping[str, tuple[int, int, int]],
+    calls: Mapping[str, frozenset[str]],
+) -> ResourceUsage:
     cumulative = _CUMULATIVE_STACK.search(rest)
     barriers = _BARRIERS.search(rest)
+    reached = [own[item] for item in _reached(name, calls) if item in own]
     return ResourceUsage(
         registers=registers,
-        spill_stores=stack[1],
-        spill_loads=stack[2],
-        stack_bytes=max(stack[0], int(cumulative[1]) if cumulative else 0),
+        spill_stores=sum(item[1] for item in reached),
+        spill_loads=sum(item[2] for item in reached),
+        stack_bytes=max(_depth(name, own, calls, frozenset()), int(cumulative[1]) if cumulative else 0),
         static_shared_bytes=_sum(_SHARED, rest),
         constant_bytes=_sum(_CONSTANT, rest),
         barriers=int(barriers[1]) if barriers else 0,

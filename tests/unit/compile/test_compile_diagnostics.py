@@ -132,6 +132,13 @@ def test_ptxas_errors_sit_in_the_source(text, span, words, tmp_path):
     assert words in result.findings[0].message
 
 
+def test_dynamic_parallelism_is_our_limit_not_the_users_mistake(tmp_path):
+    text = "__global__ void c(int* x) { x[0] = 2; }\n__global__ void k(int* x) {\n  c<<<1, 1>>>(x);\n}\n"
+    result = compiled(text, tmp_path)
+    assert result.artifact is None
+    assert [(item.rule, covered(text, item)) for item in result.findings] == [("engine/unsupported-instruction", "c")]
+
+
 def test_an_unknown_architecture_lists_the_known_ones(tmp_path):
     result = compiled(KERNEL, tmp_path, arch="sm_42")
     assert [item.rule for item in result.findings] == ["config/bad-value"]

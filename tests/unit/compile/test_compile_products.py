@@ -69,6 +69,16 @@ def test_resources_are_those_of_ptxas(tmp_path):
     assert spilled.stack_bytes > 0
 
 
+PTX = """
+.func  (.param .b32 func_retval0) helper(.param .b32 helper_param_0)
+{
+\tret;
+}
+.visible .entry k(.param .u64 k_param_0)
+{
+\tcall.uni (retval0), helper, (param0);
+}
+"""
 REPORTS = {
     "CUDA 12.9": (
         "ptxas info    : 0 bytes gmem, 8 bytes cmem[4]\n"
@@ -93,14 +103,25 @@ REPORTS = {
         "ptxas info    : Function properties for helper\n"
         "ptxas         .     64 bytes stack frame, 8 bytes spill stores, 8 bytes spill loads\n"
         "ptxas info    : Used 40 registers, used 0 barriers, 80 bytes cumulative stack size, 360 bytes cmem[0]\n",
-        ResourceUsage(40, 4, 4, 80, 0, 360, 0),
+        ResourceUsage(40, 12, 12, 80, 0, 360, 0),
     ),
 }
 
 
 @pytest.mark.parametrize(("log", "usage"), REPORTS.values(), ids=REPORTS)
 def test_every_known_form_of_the_report_is_read(log, usage):
-    assert ptxas.resources(log) == {"k": usage}
+    assert ptxas.resources(log, PTX) == {"k": usage}
+
+
+def test_spills_of_called_functions_count_for_those_who_call_them(tmp_path):
+    text = (
+        "__device__ int fib(int n) { return n < 2 ? n : fib(n - 1) + fib(n - 2); }\n"
+        "__global__ void calls(int* x) { x[0] = fib(x[1]); }\n__global__ void leaf(int* x) { x[0] = 1; }\n"
+    )
+    usage = compiled(text, tmp_path).artifact.resources
+    assert (usage["_Z4leafPi"].stack_bytes, usage["_Z4leafPi"].spill_loads) == (0, 0)
+    assert usage["_Z5callsPi"].stack_bytes > 0
+    assert usage["_Z5callsPi"].spill_stores > 0
 
 
 def test_unoptimised_ptx_keeps_lines_and_calls(tmp_path):
