@@ -6,23 +6,25 @@ are skipped rather than understood.
 
 from __future__ import annotations
 
+import re
 from functools import lru_cache
 
 _DEEPEST = 64
-_HIDDEN = ("_INTERNAL_", "_GLOBAL__N")
+_HIDDEN = re.compile(r"_INTERNAL_\w*|_GLOBAL__N\w*|__v?\d+|CUB_\d\w*|THRUST_\d\w*")
+"""Namespaces nobody writes: unnamed ones, and the versions that libraries put inline."""
 _STANDARD = {"t": "std", "a": "allocator", "b": "basic_string", "s": "string", "i": "istream", "o": "ostream"}
 
 
 @lru_cache(maxsize=4096)
 def source_name(symbol: str) -> str:
-    """Return the qualified name behind a symbol, without namespaces that have no name.
+    """Return the qualified name behind a symbol, as a programmer writes it.
 
     A symbol that is not mangled, or that this reader does not understand, is returned as it is.
     """
     if not symbol.startswith("_Z"):
         return symbol
     parts = _Reader(symbol).parts(2)
-    shown = [part for part in parts if not part.startswith(_HIDDEN)]
+    shown = [part for part in parts if part and not _HIDDEN.fullmatch(part)]
     return "::".join(shown) if shown else symbol
 
 
