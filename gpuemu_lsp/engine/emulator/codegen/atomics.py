@@ -1,0 +1,121 @@
+"""Atomic operations, lane by lane: one internal function per operation and type (PTX ISA sections 9.7.13.5 and 9.7.13.7)."""
+
+from __future__ import annotations
+
+from llvmlite import ir
+
+from gpuemu_lsp.engine.emulator import ops
+from gpuemu_lsp.engine.emulator.codegen import ir_tools as t
+from gpuemu_lsp.engine.emulator.codegen.emitter import Emitter
+from gpuemu_lsp.engine.emulator.codegen.ir_tools import I1, I32, I64, POINTER, Value, i32, i64
+from gpuemu_lsp.engine.emulator.codegen.linked import RUNTIME
+from gpuemu_lsp.engine.emulator.codegen.memory import host_vector
+from gpuemu_lsp.engine.emulator.codegen.runtime import SPACE_SHIFT, SPACES, STORE_FLAG, mark_written
+from gpuemu_lsp.engine.emulator.layout import SLOT, Warp
+from gpuemu_lsp.engine.emulator.opcodes import access_type, memory_space, type_bytes
+from gpuemu_lsp.engine.ptx.model import Address, Instruction, Operand, Register
+
+_OPERATIONS = frozenset({"add", "min", "max", "and", "or", "xor", "exch", "cas", "inc", "dec"})
+
+_HINTS = frozenset(
+    {"relaxed", "acquire", "release", "acq_rel", "cta", "cluster", "gpu", "sys", "global", "shared", "shared::cta", "noftz",
+     "sync"}
+)  # fmt: skip
+
+_INTEGERS = frozenset({"b16", "b32", "b64", "u32", "u64", "s32", "s64"})
+_FLOATS = frozenset({"f32", "f64", "f16", "bf16", "f16x2", "bf16x2"})
+
+
+def supported(instruction: Instruction) -> bool:
+    """Return whether an ``atom`` or ``red`` can be run."""
+    *modifiers, type_ = instruction.modifiers
+    operation = [m for m in modifiers if m in _OPERATIONS]
+    if len(operation) != 1 or set(modifiers) - _HINTS - _OPERATIONS:
+        return False
+    if type_ in _FLOATS:
+        return operation[0] in ("add", "min", "max") and (operation[0] == "add" or type_[-2:] == "x2" or "16" in type_)
+    return type_ in _INTEGERS and (type_ != "b16" or operation[0] in ("cas", "exch"))
+
+
+def emit_atomic(e: Emitter, instruction: Instruction) -> None:
+    """Write an ``atom`` or ``red``: operands to scratch space, one call, results back."""
+    b = e.builder
+    operands = list(instruction.operands)
+    target: Operand = operands.pop(0) if instruction.opcode == "atom" else Register("_")
+    address, *values = operands
+    assert isinstance(address, Address)
+    type_ = access_type(instruction)
+    size = type_bytes(type_)
+    space = memory_space(instruction)
+    for part in range(e.parts):
+        t.store(b, host_vector(e, address, space, part), e.context, Warp.ADDRESS + part * e.lanes * 8, align=8)
+        for row, operand in enumerate(values):
+            value = e.vector_operand(operand, f"b{size * 8}", part)
+            t.store(b, value, e.context, Warp.VALUE + row * SLOT + part * e.lanes * size, align=1)
+    function = _function(e.module, _operation(instruction), type_)
+    b.call(function, [e.context, i32(e.site), e.active32(), i32(SPACES[space] << SPACE_SHIFT)])
+    name = target.name if isinstance(target, Register) else "_"
+    row_type = ir.VectorType(ir.IntType(size * 8), e.lanes)
+    for part in e.result_parts(name):
+        old = t.load(b, e.context, Warp.VALUE + 2 * SLOT + part * e.lanes * size, row_type, align=1)
+        e.put(name, part, old, f"b{size * 8}" if type_[0] not in "s" else type_)
+
+
+def _operation(instruction: Instruction) -> str:
+    return next(m for m in instruction.modifiers if m in _OPERATIONS)
+
+
+def _function(module: ir.Module, operation: str, type_: str) -> Value:
+    """Return ``(ctx, site, mask, flags)``, which runs the operation for each lane of the mask in turn."""
+    name = f"atom_{operation}_{type_}"
+    known = module.globals.get(name)
+    if known is not None:
+        return known
+    function, b = t.new_function(module, name, t.VOID, [POINTER, I32, I32, I32])
+    function.linkage = "internal"
+    function.attributes.add("noinline")
+    context, site, mask, flags = function.args
+    size = type_bytes(type_)
+    integer = ir.IntType(size * 8)
+    with t.for_lanes(b, mask) as lane:
+        lane64 = b.zext(lane, I64)
+        address = t.load(b, context, b.add(i64(Warp.ADDRESS), b.shl(lane64, i64(3))), I64)
+        place = b.add(i64(Warp.VALUE), b.mul(lane64, i64(size)))
+        t.store(b, ir.Constant(integer, 0), context, b.add(place, i64(2 * SLOT)), align=1)
+
+        def may(access: int, b: ir.IRBuilder = b, lane: Value = lane, address: Value = address) -> Value:
+            arguments = [context, site, lane, address, i32(size), i32(size), b.or_(flags, i32(access))]
+            return t.call_address(b, RUNTIME.address("check"), I1, arguments)
+
+        with b.if_then(may(0)), b.if_then(may(STORE_FLAG)):
+            old = t.load(b, address, 0, integer, align=1)
+            first = t.load(b, context, place, integer, align=1)
+            second = t.load(b, context, b.add(place, i64(SLOT)), integer, align=1) if operation == "cas" else None
+            t.store(b, _combined(b, operation, type_, old, first, second), address, 0, align=1)
+            t.store(b, old, context, b.add(place, i64(2 * SLOT)), align=1)
+            mark_written(b, address, size)
+    b.ret_void()
+    return function
+
+
+def _combined(b: ir.IRBuilder, operation: str, type_: str, old: Value, value: Value, second: Value) -> Value:
+    """Return what memory holds afterwards."""
+    zero, one = ir.Constant(old.type, 0), ir.Constant(old.type, 1)
+    if operation == "exch":
+        return value
+    if operation == "cas":
+        return b.select(b.icmp_unsigned("==", old, value), second, old)
+    if operation == "inc":
+        return b.select(b.icmp_unsigned(">=", old, value), zero, b.add(old, one))
+    if operation == "dec":
+        wraps = b.or_(b.icmp_unsigned("==", old, zero), b.icmp_unsigned(">", old, value))
+        return b.select(wraps, value, b.sub(old, one))
+    if type_ in _FLOATS:
+        rounding = ("rn",) if operation == "add" else ()
+        instruction = Instruction(operation, (*rounding, type_), (Register("_"), Register("_"), Register("_")))
+        result = ops.emit(b, instruction, [ops.read_as(b, old, type_), ops.read_as(b, value, type_)])[0]
+        return ops.write_as(b, result, type_, old.type)
+    if operation in ("min", "max"):
+        compare = b.icmp_signed if type_[0] == "s" else b.icmp_unsigned
+        return b.select(compare("<" if operation == "min" else ">", old, value), old, value)
+    return {"add": b.add, "and": b.and_, "or": b.or_, "xor": b.xor}[operation](old, value)

@@ -1,0 +1,103 @@
+"""A program to an LLVM module with one function, ``warp``."""
+
+from __future__ import annotations
+
+from llvmlite import ir
+
+from gpuemu_lsp.engine.emulator import opcodes
+from gpuemu_lsp.engine.emulator.codegen import arithmetic, atomics, builtins, collectives, memory, misc
+from gpuemu_lsp.engine.emulator.codegen.control import Control
+from gpuemu_lsp.engine.emulator.codegen.emitter import Emitter, Unit
+from gpuemu_lsp.engine.emulator.operands import written
+from gpuemu_lsp.engine.ptx.model import Instruction, Register
+
+
+def runnable(instruction: Instruction) -> bool:
+    """Return whether one instruction (not a branch or barrier) can be run."""
+    opcode = instruction.opcode
+    if opcode in ("ld", "st", "ldu"):
+        return memory.supported(instruction)
+    if opcode in ("atom", "red"):
+        return atomics.supported(instruction)
+    if opcodes.is_collective(instruction):
+        return collectives.supported(instruction)
+    if opcode == "call":
+        return True
+    return misc.supported(instruction) or arithmetic.supported(instruction)
+
+
+def translate(unit: Unit) -> ir.Module:
+    """Write the module for one translation unit."""
+    module = ir.Module("kernel")
+    e = Emitter(unit, module, "warp")
+    control = Control(e)
+    for number, block in enumerate(unit.program.blocks):
+        e.begin_block(number)
+        e.builder.position_at_end(control.heads[number])
+        for instruction in block.code:
+            if not runnable(instruction):
+                _stop_here(e, control, instruction)
+            else:
+                _instruction(e, control, instruction)
+            e.position += 1
+        control.emit_end(number)
+    control.finish()
+    return module
+
+
+def _stop_here(e: Emitter, control: Control, instruction: Instruction) -> None:
+    """Stop the launch where this instruction is reached by any lane that it acts for."""
+    b = e.builder
+    after = e.append_block()
+    stop = e.append_block("unsupported")
+    guard = instruction.guard
+    if guard is None:
+        b.cbranch(ir.Constant(ir.IntType(1), 1), stop, after)
+    else:
+        bits = e.bits(arithmetic.predicate_parts(e, guard.register, guard.negated))
+        acts = b.icmp_unsigned("!=", b.and_(bits, e.mask32()), ir.Constant(bits.type, 0))
+        b.cbranch(acts, stop, after)
+    b.position_at_end(stop)
+    control.stop(instruction)
+    b.position_at_end(after)
+
+
+def _instruction(e: Emitter, control: Control, instruction: Instruction) -> None:
+    guard = instruction.guard
+    if guard is None:
+        _plain(e, control, instruction)
+        return
+    register = Register(guard.register.name)
+    if not e.shape(register).uniform:
+        with e.guarded(arithmetic.predicate_parts(e, register, guard.negated)):
+            _plain(e, control, instruction)
+        return
+    b = e.builder
+    e.settle_masks()
+    condition = arithmetic.predicate_scalar(e, register, guard.negated)
+    inside, behind = e.append_block(), e.append_block()
+    known = e.snapshot()
+    b.cbranch(condition, inside, behind)
+    b.position_at_end(inside)
+    _plain(e, control, instruction)
+    b.branch(behind)
+    b.position_at_end(behind)
+    e.restore(known, written(instruction))
+
+
+def _plain(e: Emitter, control: Control, instruction: Instruction) -> None:
+    opcode = instruction.opcode
+    if opcode in ("ld", "st", "ldu"):
+        memory.emit_access(e, instruction)
+    elif opcode in ("atom", "red"):
+        atomics.emit_atomic(e, instruction)
+    elif opcodes.is_collective(instruction):
+        collectives.emit_collective(e, control, instruction)
+    elif opcode == "call":
+        builtins.emit_call(e, instruction)
+    elif opcode == opcodes.BARRIER_RESULT:
+        control.barrier_result(instruction)
+    elif misc.supported(instruction):
+        misc.emit_misc(e, instruction)
+    else:
+        arithmetic.emit_arithmetic(e, instruction)

@@ -1,0 +1,83 @@
+"""LLVM IR to machine code in this process."""
+
+from __future__ import annotations
+
+import ctypes
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from llvmlite import binding, ir
+
+from gpuemu_lsp.engine.emulator import ops
+
+
+@dataclass(frozen=True, slots=True)
+class Compiled:
+    """Machine code kept alive: the address of each function asked for."""
+
+    engine: Any
+    addresses: dict[str, int]
+
+
+@cache
+def _initialise() -> None:
+    binding.initialize_native_target()
+    binding.initialize_native_asmprinter()
+
+
+@cache
+def vector_lanes() -> int:
+    """Return the number of 32-bit lanes in the host's widest vector: 16, 8 or 4."""
+    features = binding.get_host_cpu_features()
+    if features.get("avx512f") and features.get("avx512bw") and features.get("avx512vl"):
+        return 16
+    return 8 if features.get("avx2") else 4
+
+
+def _target_machine(level: int) -> Any:
+    _initialise()
+    features = binding.get_host_cpu_features()
+    if vector_lanes() == 16:
+        # Without this LLVM prefers 256-bit vectors on CPUs where 512-bit ones once cost clock speed.
+        features["prefer-256-bit"] = False
+    return binding.Target.from_default_triple().create_target_machine(
+        opt=level, cpu=binding.get_host_cpu_name(), features=features.flatten(), jit=True
+    )
+
+
+def compile_module(module: ir.Module, names: tuple[str, ...], level: int = 2) -> Compiled:
+    """Optimise a module and make machine code of it.
+
+    Raises
+    ------
+    RuntimeError
+        If LLVM refuses the module, which is a bug of the translator.
+    """
+    _initialise()
+    machine = _target_machine(level)
+    parsed = binding.parse_assembly(str(module))
+    parsed.verify()
+    _optimise(parsed, machine, level)
+    engine = binding.create_mcjit_compiler(parsed, machine)
+    engine.finalize_object()
+    return Compiled(engine, {name: engine.get_function_address(name) for name in names})
+
+
+def _optimise(module: Any, machine: Any, level: int) -> None:
+    options = binding.create_pipeline_tuning_options(speed_level=level)
+    options.loop_vectorization = False
+    options.slp_vectorization = False
+    options.loop_unrolling = False
+    builder = binding.create_pass_builder(machine, options)
+    builder.getModulePassManager().run(module, builder)
+
+
+def function(address: int, *arguments: Any, result: Any = ctypes.c_int) -> Any:
+    """Return a callable for the machine code at ``address``; the GIL is released while it runs."""
+    return ctypes.CFUNCTYPE(result, *arguments)(address)
+
+
+def target_description() -> str:
+    """Return what the code is made for, as a part of cache keys."""
+    return f"{binding.get_host_cpu_name()}/{vector_lanes()}/{ops.host()}"

@@ -1,0 +1,144 @@
+"""Translated kernels, kept while the process lives: parse once, analyse once per entry, compile once per block shape."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from gpuemu_lsp.engine.emulator.codegen.emitter import Unit, saved_registers
+from gpuemu_lsp.engine.emulator.codegen.translate import translate
+from gpuemu_lsp.engine.emulator.flatten import flatten
+from gpuemu_lsp.engine.emulator.graph import Graph, arrange
+from gpuemu_lsp.engine.emulator.jit import Compiled, compile_module, vector_lanes
+from gpuemu_lsp.engine.emulator.layout import SLOT, Warp
+from gpuemu_lsp.engine.emulator.liveness import Liveness, liveness
+from gpuemu_lsp.engine.emulator.operands import written
+from gpuemu_lsp.engine.emulator.program import Program, Stop
+from gpuemu_lsp.engine.emulator.shapes import BlockShape, block_shape
+from gpuemu_lsp.engine.emulator.uniformity import Uniformity, analyse, general
+from gpuemu_lsp.engine.ptx.model import Instruction, Module
+from gpuemu_lsp.engine.ptx.parser import parse
+
+_KEPT_MODULES = 16
+
+
+@dataclass(slots=True)
+class Specialised:
+    """One translation: the code, and the analysis it rests on."""
+
+    address: int
+    info: Uniformity
+    compiled: Compiled
+
+
+class Kernel:
+    """One kernel of a module and its translations."""
+
+    def __init__(self, module: Module, entry: str) -> None:
+        program, self.graph = arrange(flatten(module, entry))
+        self.program: Program = program
+        self.live: Liveness = liveness(program, self.graph)
+        self.symbols = {name: index for index, name in enumerate(program.variables)}
+        self._specialised: dict[tuple[BlockShape, frozenset[str]], Specialised | None] = {}
+        self._general: dict[tuple[BlockShape, frozenset[str]], Specialised] = {}
+        self._pinned: dict[BlockShape, frozenset[str]] = {}
+
+    @cached_property
+    def saved(self) -> dict[str, int]:
+        """Byte offset of each saved register in a warp's context."""
+        return {name: Warp.SAVED + index * SLOT for index, name in enumerate(saved_registers(self.program, self.live))}
+
+    @property
+    def context_bytes(self) -> int:
+        """Size of a warp's context."""
+        return -(-(Warp.SAVED + SLOT * len(self.saved)) // 64) * 64
+
+    @cached_property
+    def sites(self) -> list[tuple[Instruction | None, Stop | None]]:
+        """The instruction (and the stop, where a block ends with one) of each site number."""
+        result: list[tuple[Instruction | None, Stop | None]] = []
+        for block in self.program.blocks:
+            result += [(instruction, None) for instruction in block.code]
+            end = block.end
+            result.append((getattr(end, "instruction", None), end if isinstance(end, Stop) else None))
+        return result
+
+    def site_of_block(self, number: int) -> int:
+        """Return the number of a block's first site."""
+        return sum(len(block.code) + 1 for block in self.program.blocks[:number])
+
+    def pin(self, shape: BlockShape, site: int) -> None:
+        """Treat what the instruction at ``site`` writes as varying from now on: an assumption about it was wrong."""
+        instruction = self.sites[site][0]
+        names = written(instruction) if instruction is not None else ()
+        self._pinned[shape] = self._pinned.get(shape, frozenset()) | set(names)
+
+    def specialised(self, block: tuple[int, int, int]) -> tuple[BlockShape, Specialised | None]:
+        """Return the fast translation for a block's shape; None where only the general one is right."""
+        shape = block_shape(block, vector_lanes())
+        key = shape, self._pinned.get(shape, frozenset())
+        if key not in self._specialised:
+            frame = max(self.program.local_bytes, 1)
+            info = analyse(self.program, self.graph, self.live, shape, key[1], frame)
+            usable = info.ordered and not self.program.recursive
+            self._specialised[key] = self._compile(shape, info, info, whole=False) if usable else None
+        return shape, self._specialised[key]
+
+    def general(self, shape: BlockShape) -> Specialised:
+        """Return the translation in which lanes are independent; it can take over from the specialised one."""
+        key = shape, self._pinned.get(shape, frozenset())
+        if key not in self._general:
+            fast = self._specialised.get(key)
+            info = general(self.program)
+            self._general[key] = self._compile(shape, info, fast.info if fast else info, whole=True)
+        return self._general[key]
+
+    def _compile(self, shape: BlockShape, info: Uniformity, before: Uniformity, *, whole: bool) -> Specialised:
+        unit = Unit(
+            program=self.program,
+            graph=self.graph,
+            live=self.live,
+            info=info,
+            block=shape,
+            general=whole,
+            symbols=self.symbols,
+            saved=self.saved,
+            specialised=before.shapes,
+        )
+        compiled = compile_module(translate(unit), ("warp",), level=1 if whole else 2)
+        return Specialised(compiled.addresses["warp"], info, compiled)
+
+
+@dataclass(slots=True)
+class Library:
+    """Modules by the text they were parsed from; the oldest go first."""
+
+    _modules: dict[str, tuple[Module, dict[str, Kernel]]] = field(default_factory=dict)
+
+    def kernel(self, ptx: str, entry: str) -> tuple[Kernel, Module, float]:
+        """Return a kernel, its module, and the milliseconds it took to get it.
+
+        Raises
+        ------
+        PtxError
+            If the text is not PTX.
+        KeyError
+            If it has no such kernel.
+        """
+        started = time.perf_counter()
+        key = hashlib.blake2b(ptx.encode(), digest_size=16).hexdigest()
+        known = self._modules.pop(key, None)
+        if known is None:
+            known = (parse(ptx), {})
+        self._modules[key] = known
+        while len(self._modules) > _KEPT_MODULES:
+            del self._modules[next(iter(self._modules))]
+        module, kernels = known
+        if entry not in kernels:
+            kernels[entry] = Kernel(module, entry)
+        return kernels[entry], module, (time.perf_counter() - started) * 1e3
+
+
+__all__ = ["Graph", "Kernel", "Library", "Specialised"]

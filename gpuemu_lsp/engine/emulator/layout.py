@@ -1,0 +1,180 @@
+"""The records that generated code and Python share: byte offsets into a warp's context, a block's and the launch's.
+
+Everything is little-endian and lives in plain memory, so that either side can read what the other wrote.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from gpuemu_lsp.engine.emulator.shapes import WARP
+
+
+class Warp:
+    """A warp's context: where it stands, who is alive, scratch space, and the registers it saves."""
+
+    RESUME: Final = 0  # i32: START, IMPORT, SAVED or FIRST_BLOCK + block
+    MASK: Final = 4  # i32: lanes running
+    ALIVE: Final = 8  # i32: lanes that have not ended
+    LANES: Final = 12  # i32: lanes the block has; those of a last, partial warp are fewer
+    STATUS: Final = 16  # i32: what the scheduler knows about the warp, one of Status
+    BAR_MASK: Final = 20  # i32: lanes waiting at a barrier
+    COLLECTIVE_MASK: Final = 24  # i32: lanes waiting for other lanes of the warp
+    PREFER: Final = 28  # i32: lane whose group runs next, or -1 for the lowest block
+    FORCE: Final = 32  # i32: 1 makes the next collective run with the lanes that are there
+    BUDGET: Final = 36  # i32: backward jumps left before the warp yields
+    BAR_RESULT: Final = 40  # i32: what bar.red gives
+    STEPS: Final = 48  # i64: backward jumps taken
+    LAUNCH: Final = 56  # i64: address of the launch record
+    BLOCK: Final = 64  # i64: address of the block record
+    LOCAL: Final = 72  # i64: address of the local memory of lane 0
+    WARP_ID: Final = 80  # i32
+    EVENT_SITE: Final = 84  # i32: instruction at which the warp stopped
+    FUNCTION: Final = 88  # i64: the translation that runs this warp
+    TID_X: Final = 128  # 32 x i32
+    TID_Y: Final = 256
+    TID_Z: Final = 384
+    PC: Final = 512  # 32 x i32: block each lane is to run next
+    BAR_ID: Final = 640  # 32 x i32
+    BAR_COUNT: Final = 768  # 32 x i32: threads expected, 0 for all
+    BAR_KIND: Final = 896  # 32 x i32: one of BarrierKind, with the predicate in bit 8
+    BAR_SITE: Final = 1024  # 32 x i32
+    ADDRESS: Final = 1152  # 32 x i64: addresses handed to the memory functions
+    VALUE: Final = 1408  # 4 x 32 x i64: values handed to or from them, element after element
+    STACK: Final = 2432  # 32 x i64: depth of each lane's call stack
+    SAVED: Final = 2688  # a slot of 256 bytes for each register
+
+
+SLOT: Final = WARP * 8
+"""Bytes kept for a register's 32 values."""
+
+
+class Block:
+    """The block record: which block, and where its shared memory lies."""
+
+    X: Final = 0  # i32
+    Y: Final = 4
+    Z: Final = 8
+    LINEAR: Final = 16  # i64
+    SHARED: Final = 24  # i64: address of the shared window
+    SIZE: Final = 64
+
+
+class Launch:
+    """The launch record."""
+
+    PARAMS: Final = 0  # i64: address of the parameter block
+    ARENA: Final = 8  # i64: lowest address of the arena
+    ARENA_SIZE: Final = 16  # i64
+    SHARED_SIZE: Final = 24  # i64
+    SYMBOLS: Final = 32  # i64: address of a table of i64 addresses
+    GRID_X: Final = 40  # i32
+    GRID_Y: Final = 44
+    GRID_Z: Final = 48
+    NTID_X: Final = 52
+    NTID_Y: Final = 56
+    NTID_Z: Final = 60
+    DYNAMIC_SHARED: Final = 64  # i32
+    TOTAL_SHARED: Final = 68  # i32
+    EVENTS: Final = 72  # i64: address of the event records
+    EVENT_COUNT: Final = 80  # i64
+    EVENT_LIMIT: Final = 88  # i64
+    COUNTS: Final = 96  # i64: address of the counters per site and kind
+    WATCH_LOW: Final = 104  # i64
+    WATCH_HIGH: Final = 112  # i64
+    WATCH_SITE: Final = 120  # i64: last store seen there, its thread and its block
+    WATCH_THREAD: Final = 128
+    WATCH_BLOCK: Final = 136
+    LOCAL_FRAME: Final = 144  # i64
+    CALLBACK: Final = 152  # i64: function for builtin calls
+    QUANTUM: Final = 160  # i32
+    YIELDS: Final = 164  # i32: yields left before Python is asked
+    WARPS: Final = 168  # i64: address of the first warp's context
+    WARP_SIZE: Final = 176  # i64: bytes from one context to the next
+    WARP_COUNT: Final = 184  # i32
+    THREADS: Final = 188  # i32: threads to a block
+    FUNCTION: Final = 192  # i64: the specialised translation
+    NEXT_BLOCK: Final = 200  # i64: linear number of the block to run
+    BLOCK_END: Final = 208  # i64
+    BLOCK: Final = 216  # i64: address of the block record
+    IN_BLOCK: Final = 224  # i32: 1 while a block is under way
+    SHADOW_FRESH: Final = 228  # i32: shadow byte of fresh shared and local memory
+    LOCAL: Final = 232  # i64: address of the local memory of the block
+    LOCAL_SIZE: Final = 240  # i64: its size
+    SHARED_LIMIT: Final = 248  # i64: bytes of shared memory to reset
+    SEED: Final = 256  # i64
+    CLOCK: Final = 264  # i64
+    CONST_LOW: Final = 272  # i64: constant variables
+    CONST_SIZE: Final = 280  # i64
+    PARAMS_SIZE: Final = 288  # i64
+    SHARED_SHADOW: Final = 296  # i64: address of the shadow that fresh shared memory has
+    STEPS: Final = 304  # i64: backward jumps of all warps of ended blocks
+    SIZE: Final = 512
+
+
+class Resume:
+    """Values of ``Warp.RESUME``."""
+
+    START: Final = 0
+    IMPORT: Final = -2  # general code takes over what specialised code saved
+    SAVED: Final = -3  # general code goes on with what it saved itself
+    FIRST_BLOCK: Final = 1
+
+
+class Status:
+    """What a warp function returns, and what the scheduler notes about a warp."""
+
+    DONE: Final = 0
+    READY: Final = 1
+    BARRIER: Final = 2
+    YIELD: Final = 3
+    PART: Final = 4  # lanes have parted for too long, or wait singly: the general code must take over
+    BLOCKED: Final = 5  # every living lane waits for something
+    STOP: Final = 6  # a trap, or an instruction that cannot be run
+    ASSUME: Final = 7  # an assumption of the specialised code does not hold
+
+
+class BarrierKind:
+    """What a lane does at a barrier."""
+
+    SYNC: Final = 0
+    ARRIVE: Final = 1
+    RED_POPC: Final = 2
+    RED_AND: Final = 3
+    RED_OR: Final = 4
+
+
+class Shadow:
+    """Bits of the byte that describes a byte of the arena."""
+
+    ADDRESSABLE: Final = 1
+    INITIALISED: Final = 2
+    WRITTEN: Final = 4
+    READ_ONLY: Final = 8
+    WATCHED: Final = 16
+
+
+class Kind:
+    """What an event record is about."""
+
+    OUT_OF_BOUNDS: Final = 0
+    MISALIGNED: Final = 1
+    NULL: Final = 2
+    UNINITIALISED: Final = 3
+    READ_ONLY: Final = 4
+    WARP_MASK: Final = 5
+    STOP: Final = 6
+    COUNT: Final = 8
+
+
+EVENT_SIZE: Final = 48
+"""An event record: i32 site, kind, lane, size; i64 address, block; i32 warp and, 0 for loads and 1 for stores, access."""
+
+SHADOW_DISTANCE: Final = 1 << 30
+"""A shadow byte lies this far above the byte it describes."""
+
+SLACK: Final = 4096
+"""Unaddressable bytes round every window, so that a whole vector may be looked at when its first lane is near one."""
+
+NO_BLOCK: Final = 0x7FFFFFFF
+"""The program counter of a lane that has ended."""

@@ -1,0 +1,126 @@
+"""One kernel as the emulator runs it: a flat graph of basic blocks, device functions expanded where they are called."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from gpuemu_lsp.engine.ptx.model import Guard, Instruction, Operand, Variable
+
+EXIT = -1
+"""The target of an edge that ends the thread."""
+
+
+@dataclass(frozen=True, slots=True)
+class Jump:
+    """Go on at ``target``."""
+
+    target: int
+
+
+@dataclass(frozen=True, slots=True)
+class Branch:
+    """Go to ``taken`` where the guard holds, else to ``other``."""
+
+    guard: Guard
+    taken: int
+    other: int
+
+
+@dataclass(frozen=True, slots=True)
+class Switch:
+    """``brx.idx``: go to ``targets[index]`` (section 9.7.12.2)."""
+
+    index: Operand
+    targets: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Barrier:
+    """Arrive at a barrier of the thread block, then go on at ``target``. The block holds nothing else."""
+
+    instruction: Instruction
+    target: int
+
+
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """End the launch: a trap, a failed assert, or an instruction that cannot be run (its rule and message)."""
+
+    instruction: Instruction
+    rule: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Return:
+    """Return from a function that is called by itself: the target lies on the thread's stack."""
+
+
+@dataclass(frozen=True, slots=True)
+class Invoke:
+    """Push ``target`` and the ``saved`` registers on the thread's stack and go to ``callee``; see :class:`Return`."""
+
+    callee: int
+    target: int
+    saved: tuple[str, ...]
+    instruction: Instruction
+
+
+End: TypeAlias = "Jump | Branch | Switch | Barrier | Stop | Return | Invoke"
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Instructions without a branch in between, and how the block ends.
+
+    A warp collective comes first in its block, so that lanes can wait for each other at the start of it.
+    """
+
+    code: tuple[Instruction, ...]
+    end: End
+
+    @property
+    def targets(self) -> tuple[int, ...]:
+        """The blocks control can go to (``EXIT`` among them)."""
+        end = self.end
+        if isinstance(end, Jump | Barrier):
+            return (end.target,)
+        if isinstance(end, Branch):
+            return (end.taken, end.other)
+        if isinstance(end, Switch):
+            return end.targets
+        if isinstance(end, Invoke):
+            return (end.callee, end.target)
+        return ()
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """Where a variable lies in its window: byte offset and size."""
+
+    offset: int
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """A kernel, flattened. Block 0 is the entry; a block's number is its place in the order of execution.
+
+    ``registers`` maps register names to PTX types. ``params``, ``shared`` and ``local`` say where variables lie in
+    their windows; ``dynamic_shared`` is the offset of the dynamic part, ``shared_alignment`` its alignment.
+    """
+
+    name: str
+    blocks: tuple[Block, ...]
+    registers: Mapping[str, str]
+    params: Mapping[str, Slot]
+    param_bytes: int
+    shared: Mapping[str, Slot]
+    dynamic_shared: int
+    local: Mapping[str, Slot]
+    local_bytes: int
+    variables: Mapping[str, Variable] = field(default_factory=dict)
+    recursive: bool = False
+    max_threads: tuple[int, ...] = ()

@@ -1,0 +1,369 @@
+"""The outer scheduler: what the inner one cannot decide. Odd barriers, lanes on their own, spinning blocks, hangs."""
+
+from __future__ import annotations
+
+import ctypes
+import time
+from collections import Counter, defaultdict
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from gpuemu_lsp.engine.emulator import jit
+from gpuemu_lsp.engine.emulator.codegen.linked import RUNTIME
+from gpuemu_lsp.engine.emulator.layout import BarrierKind, Launch, Resume, Status, Warp
+from gpuemu_lsp.engine.emulator.records import lanes_of
+from gpuemu_lsp.engine.emulator.setup import YIELDS, Context, Prepared, Resident
+from gpuemu_lsp.engine.emulator.shapes import WARP
+
+_PATIENCE = 6
+"""How often a block may use up its yields before other blocks are started beside it."""
+
+_MAX_RESIDENT = 256
+
+
+class AssumptionError(Exception):
+    """Specialised code met a case it was not made for; ``site`` says where."""
+
+    def __init__(self, site: int) -> None:
+        super().__init__(site)
+        self.site = site
+
+
+@dataclass(frozen=True, slots=True)
+class Incident:
+    """Something the scheduler saw: a rule, a sentence, and a site; ``thread`` is linear in its block."""
+
+    rule: str
+    message: str
+    site: int
+    thread: int
+    block: int
+
+
+@dataclass(slots=True)
+class Report:
+    """How a launch ended: ``completed``, ``hung`` or ``stopped``."""
+
+    status: str = "completed"
+    incidents: dict[tuple[str, int], Incident] = field(default_factory=dict)
+    counts: Counter[tuple[str, int]] = field(default_factory=Counter)
+    steps: int = 0
+
+    def add(self, incident: Incident) -> None:
+        """Note an incident; the first of each rule and site is kept."""
+        key = incident.rule, incident.site
+        self.incidents.setdefault(key, incident)
+        self.counts[key] += 1
+
+
+@dataclass(slots=True)
+class _Waiting:
+    """A lane at a barrier."""
+
+    warp: Context
+    index: int
+    lane: int
+    name: int
+    count: int
+    kind: int
+    predicate: bool
+    site: int
+
+
+class Scheduler:
+    """Runs one prepared launch."""
+
+    def __init__(self, prepared: Prepared, fast: int | None, general: Callable[[], int]) -> None:
+        self._prepared = prepared
+        self._general = general
+        self._report = Report()
+        self._conduct = jit.function(RUNTIME.address("conduct"), ctypes.c_void_p)
+        self._deadline = time.monotonic() + prepared.request.max_seconds
+        self._ended = False
+        self._parted = 0
+        prepared.launch.set64(Launch.FUNCTION, fast if fast is not None else general())
+
+    def run(self) -> Report:
+        """Run all blocks.
+
+        Raises
+        ------
+        AssumptionError
+            If the launch must be started again with another translation.
+        """
+        prepared = self._prepared
+        residents = prepared.residents
+        upcoming = 0
+        while not self._ended:
+            if len(residents) == 1 and not residents[0].under_way:
+                upcoming = self._run_alone(residents[0], upcoming)
+                if upcoming >= prepared.blocks and not residents[0].under_way:
+                    break
+                continue
+            upcoming = self._run_together(upcoming)
+        self._report.steps = self._steps()
+        return self._report
+
+    # ---- which block runs --------------------------------------------------------------------------------------------
+
+    def _run_alone(self, resident: Resident, upcoming: int) -> int:
+        """Run blocks one after another until all have ended or one is stuck; return the next block's number."""
+        launch = self._prepared.launch
+        self._prepared.focus(resident)
+        launch.set64(Launch.NEXT_BLOCK, upcoming)
+        launch.set64(Launch.BLOCK_END, self._prepared.blocks)
+        launch.set32(Launch.IN_BLOCK, 0)
+        seen = -1
+        while not self._ended and self._conduct(launch.address):
+            number = launch.i64(Launch.NEXT_BLOCK)
+            if number != seen:
+                seen, resident.asked = number, 0
+                resident.arrivals.clear()
+            resident.number = number
+            spinning = self._attend(resident)
+            if spinning and resident.asked > _PATIENCE and self._prepared.blocks > number + 1:
+                resident.under_way = True
+                return number + 1
+        return launch.i64(Launch.NEXT_BLOCK)
+
+    def _run_together(self, upcoming: int) -> int:
+        """Give each resident block a turn; start one more when none ended."""
+        prepared = self._prepared
+        launch = prepared.launch
+        progress = False
+        for resident in prepared.residents:
+            if self._ended:
+                return upcoming
+            if not resident.under_way:
+                if upcoming >= prepared.blocks:
+                    continue
+                resident.number, resident.under_way, resident.asked = upcoming, True, 0
+                resident.arrivals.clear()
+                upcoming += 1
+                launch.set32(Launch.IN_BLOCK, 0)
+            else:
+                launch.set32(Launch.IN_BLOCK, 1)
+            prepared.focus(resident)
+            launch.set64(Launch.NEXT_BLOCK, resident.number)
+            launch.set64(Launch.BLOCK_END, resident.number + 1)
+            while not self._ended:
+                if not self._conduct(launch.address):
+                    resident.under_way, progress = False, True
+                    break
+                if self._attend(resident):
+                    break
+        if not progress and upcoming < prepared.blocks and len(prepared.residents) < _MAX_RESIDENT:
+            prepared.add_resident()
+        if upcoming >= prepared.blocks and not any(r.under_way for r in prepared.residents):
+            del prepared.residents[1:]
+        return upcoming
+
+    def _steps(self) -> int:
+        total = self._prepared.launch.i64(Launch.STEPS)
+        for resident in self._prepared.residents:
+            total += sum(warp.get64(Warp.STEPS) for warp in self._warps(resident))
+        return total
+
+    def _warps(self, resident: Resident) -> list[Context]:
+        return [self._prepared.warp(resident, index) for index in range(self._prepared.warp_count)]
+
+    # ---- one block that needs attention ------------------------------------------------------------------------------
+
+    def _attend(self, resident: Resident) -> bool:
+        """Decide what the warps of a block do next; return whether some only used up their time."""
+        self._prepared.launch.set32(Launch.YIELDS, YIELDS)
+        warps = self._warps(resident)
+        yielded = False
+        for index, warp in enumerate(warps):
+            status = warp.get(Warp.STATUS)
+            if status == Status.STOP:
+                self._ended = True
+                self._report.status = "stopped"
+                return False
+            if status == Status.ASSUME:
+                raise AssumptionError(warp.get(Warp.EVENT_SITE))
+            if status == Status.PART:
+                self._hand_over(warp)
+            elif status == Status.YIELD:
+                yielded = True
+                self._after_yield(resident, index, warp)
+        if self._ended:
+            return False
+        if yielded:
+            resident.asked += 1
+            if time.monotonic() > self._deadline:
+                index = next(i for i, w in enumerate(warps) if w.get(Warp.STATUS) == Status.READY)
+                self._hang(resident, index, warps[index], "the time budget ran out in this loop")
+            return True
+        if not any(warp.get(Warp.STATUS) == Status.READY for warp in warps):
+            self._resolve(resident, warps)
+        return False
+
+    def _hand_over(self, warp: Context) -> None:
+        """Let the general translation run a warp whose lanes must be independent."""
+        self._parted += 1
+        warp.set64(Warp.FUNCTION, self._general())
+        warp.set(Warp.BAR_MASK, 0)
+        warp.set(Warp.COLLECTIVE_MASK, 0)
+        warp.set(Warp.STATUS, Status.READY)
+
+    def _is_general(self, warp: Context) -> bool:
+        return warp.get(Warp.RESUME) in (Resume.SAVED, Resume.IMPORT)
+
+    def _after_yield(self, resident: Resident, index: int, warp: Context) -> None:
+        warp.set(Warp.STATUS, Status.READY)
+        if self._is_general(warp):
+            # The lane that spins may wait for one that never gets its turn: prefer each of them once.
+            runnable = warp.mask(Warp.ALIVE) & ~warp.mask(Warp.BAR_MASK) & ~warp.mask(Warp.COLLECTIVE_MASK)
+            later = [lane for lane in lanes_of(runnable) if lane > warp.get(Warp.PREFER)]
+            warp.set(Warp.PREFER, later[0] if later else -1)
+        if warp.get64(Warp.STEPS) > self._prepared.request.max_steps:
+            self._hang(resident, index, warp, "the step budget ran out in this loop")
+
+    def _hang(self, resident: Resident, index: int, warp: Context, message: str) -> None:
+        resume = warp.get(Warp.RESUME)
+        if resume >= Resume.FIRST_BLOCK:
+            number, lane = resume - Resume.FIRST_BLOCK, lanes_of(warp.mask(Warp.MASK) or 1)[0]
+        else:
+            runnable = warp.mask(Warp.ALIVE) & ~warp.mask(Warp.BAR_MASK)
+            lane = lanes_of(runnable or 1)[0]
+            number = int(warp.row(Warp.PC)[lane])
+        number = number if 0 <= number < len(self._prepared.kernel.program.blocks) else 0
+        site = self._prepared.kernel.site_of_block(number)
+        self._report.add(Incident("sync/hang", message, site, index * WARP + lane, resident.number))
+        self._report.status = "hung"
+        self._ended = True
+
+    # ---- nobody can run ----------------------------------------------------------------------------------------------
+
+    def _resolve(self, resident: Resident, warps: list[Context]) -> None:
+        """Open a barrier that is complete, or let an incomplete collective run, or give up."""
+        waiting = [lane for index, warp in enumerate(warps) for lane in self._waiting(index, warp)]
+        for lane in [one for one in waiting if one.kind == BarrierKind.ARRIVE]:
+            resident.arrivals[lane.name] = resident.arrivals.get(lane.name, 0) + 1
+            self._release(lane)
+        arriving = [one for one in waiting if one.kind == BarrierKind.ARRIVE]
+        waiting = [one for one in waiting if one.kind != BarrierKind.ARRIVE]
+        by_name: dict[int, list[_Waiting]] = defaultdict(list)
+        for one in waiting:
+            by_name[one.name].append(one)
+        alive = self._alive(warps)
+        opened = bool(arriving)
+        for name, lanes in by_name.items():
+            opened |= self._try_open(resident, name, lanes, alive)
+        if not opened:
+            opened = self._force_collective(resident, warps)
+        if not opened:
+            self._stuck(resident, waiting)
+
+    def _alive(self, warps: list[Context]) -> int:
+        living = (warp.mask(Warp.ALIVE) for warp in warps if warp.get(Warp.STATUS) != Status.DONE)
+        return sum(mask.bit_count() for mask in living)
+
+    def _waiting(self, index: int, warp: Context) -> list[_Waiting]:
+        status = warp.get(Warp.STATUS)
+        if status not in (Status.BARRIER, Status.BLOCKED):
+            return []
+        mask = warp.mask(Warp.BAR_MASK)
+        names, counts = warp.row(Warp.BAR_ID), warp.row(Warp.BAR_COUNT)
+        kinds, sites = warp.row(Warp.BAR_KIND), warp.row(Warp.BAR_SITE)
+        together = status == Status.BARRIER
+        predicates = warp.mask(Warp.BAR_RESULT)
+        result = []
+        for lane in lanes_of(mask):
+            place = 0 if together else lane
+            kind = int(kinds[place])
+            predicate = bool(predicates >> lane & 1) if together else bool(kind >> 8 & 1)
+            result.append(
+                _Waiting(warp, index, lane, int(names[place]), int(counts[place]), kind & 0xFF, predicate, int(sites[place]))
+            )
+        return result
+
+    def _release(self, one: _Waiting) -> None:
+        warp = one.warp
+        mask = warp.mask(Warp.BAR_MASK) & ~(1 << one.lane)
+        warp.set(Warp.BAR_MASK, mask)
+        # A warp that waits as a whole is released as a whole: all its lanes wait at one barrier.
+        warp.set(Warp.STATUS, Status.READY)
+
+    def _try_open(self, resident: Resident, name: int, lanes: list[_Waiting], alive: int) -> bool:
+        counts = {one.count for one in lanes}
+        arrived = len(lanes) + resident.arrivals.get(name, 0)
+        expected = max(counts)
+        if expected:
+            if arrived < expected:
+                return False
+        elif len(lanes) < alive:
+            return False
+        self._check_meeting(resident, lanes, alive, expected)
+        resident.arrivals.pop(name, None)
+        self._reduce(lanes)
+        for one in lanes:
+            self._release(one)
+        return True
+
+    def _check_meeting(self, resident: Resident, lanes: list[_Waiting], alive: int, expected: int) -> None:
+        """Report what hardware lets pass, or hangs on: threads that have left, or wait at another barrier."""
+        first = lanes[0]
+        thread = first.index * WARP + first.lane
+        if not expected and len(lanes) < self._prepared.threads:
+            gone = self._prepared.threads - alive
+            message = f"{len(lanes)} threads of the block wait at this barrier after {gone} others have ended"
+            self._report.add(Incident("sync/barrier-divergence", message, first.site, thread, resident.number))
+            return
+        lines = {self._line(one.site) for one in lanes}
+        if len(lines) > 1:
+            others = sum(1 for one in lanes if self._line(one.site) != self._line(first.site))
+            message = f"{len(lanes) - others} threads wait at this barrier while {others} wait at another one"
+            self._report.add(Incident("sync/barrier-divergence", message, first.site, thread, resident.number))
+
+    def _line(self, site: int) -> tuple[int, int] | int:
+        instruction = self._prepared.kernel.sites[site][0]
+        location = instruction.location if instruction is not None else None
+        return (location.file, location.line) if location is not None else site
+
+    def _reduce(self, lanes: list[_Waiting]) -> None:
+        """Give the lanes of a ``bar.red`` its result."""
+        kind = lanes[0].kind
+        if kind == BarrierKind.SYNC:
+            return
+        agreeing = sum(one.predicate for one in lanes)
+        result = {
+            BarrierKind.RED_POPC: agreeing,
+            BarrierKind.RED_AND: int(agreeing == len(lanes)),
+            BarrierKind.RED_OR: int(agreeing > 0),
+        }[kind]
+        for one in lanes:
+            together = one.warp.get(Warp.STATUS) == Status.BARRIER
+            one.warp.row(Warp.BAR_COUNT)[0 if together else one.lane] = result
+
+    def _force_collective(self, resident: Resident, warps: list[Context]) -> bool:
+        """Let lanes run a collective although lanes it names will not come."""
+        opened = False
+        for index, warp in enumerate(warps):
+            mask = warp.mask(Warp.COLLECTIVE_MASK)
+            if warp.get(Warp.STATUS) != Status.BLOCKED or not mask:
+                continue
+            lane = lanes_of(mask)[0]
+            number = int(warp.row(Warp.PC)[lane])
+            message = "a lane that the mask names never gets to this warp-wide instruction"
+            site = self._prepared.kernel.site_of_block(number)
+            self._report.add(Incident("sync/missing-warp-mask", message, site, index * WARP + lane, resident.number))
+            warp.set(Warp.COLLECTIVE_MASK, 0)
+            warp.set(Warp.FORCE, 1)
+            warp.set(Warp.STATUS, Status.READY)
+            opened = True
+        return opened
+
+    def _stuck(self, resident: Resident, waiting: list[_Waiting]) -> None:
+        self._ended = True
+        self._report.status = "hung"
+        places: dict[tuple[int, int], list[_Waiting]] = defaultdict(list)
+        for one in waiting:
+            places[one.name, one.site].append(one)
+        for (name, site), lanes in places.items():
+            expected = lanes[0].count or self._prepared.threads
+            message = f"{len(lanes)} threads wait at barrier {name} for {expected}; no other thread can still arrive"
+            thread = lanes[0].index * WARP + lanes[0].lane
+            self._report.add(Incident("sync/deadlock", message, site, thread, resident.number))
+
