@@ -342,6 +342,34 @@ def test_dot_products() -> None:
             _check(f"dp2a.{part}.{left}.{right} d, a, b, c", two)
 
 
+@pytest.mark.parametrize("kind", ["u32", "s32"])
+@pytest.mark.parametrize("count", [2, 4])
+def test_video(count: int, kind: str) -> None:
+    width = 32 // count
+    functions = {"vadd": lambda a, b: a + b, "vsub": lambda a, b: a - b, "vabsdiff": lambda a, b: abs(a - b)}
+
+    def fields(value: int) -> list[int]:
+        parts = [value >> i * width & ((1 << width) - 1) for i in range(count)]
+        return [_signed(part, width) for part in parts] if kind == "s32" else parts
+
+    for name, function in {**functions, "vmin": min, "vmax": max}.items():
+
+        def packed(a: int, b: int, c: int, function=function, limit=lambda value: value) -> int:
+            results = [limit(function(*pair)) for pair in zip(fields(a), fields(b), strict=True)]
+            return sum((result & ((1 << width) - 1)) << i * width for i, result in enumerate(results))
+
+        def added(a: int, b: int, c: int, packed=packed) -> int:
+            return c + sum(fields(packed(a, b, c)))
+
+        def limited(a: int, b: int, c: int, packed=packed) -> int:
+            return packed(a, b, c, limit=lambda value: _clamp(value, f"{kind[0]}{width}"))
+
+        text = f"{name}{count}.{kind}.{kind}.{kind}"
+        _check(f"{text} d, a, b, c", packed)
+        _check(f"{text}.add d, a, b, c", added)
+        _check(f"{text}.sat d, a, b, c", limited)
+
+
 _RELATIONS = {
     "eq": lambda a, b: a == b,
     "ne": lambda a, b: a != b,

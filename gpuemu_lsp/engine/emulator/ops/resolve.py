@@ -16,12 +16,13 @@ from gpuemu_lsp.engine.emulator.ops import (
     logic,
     move,
     pack,
+    simd,
 )
 from gpuemu_lsp.engine.emulator.ops.form import Form, Operation, Resolver
 from gpuemu_lsp.engine.ptx.model import Immediate, Instruction, Operand, Pair, Vector
 
 _RESOLVERS: dict[str, tuple[Resolver, ...]] = {}
-for _family in (approx, bits, compare, convert, division, floating, integer, logic, move, pack):
+for _family in (approx, bits, compare, convert, division, floating, integer, logic, move, pack, simd):
     for _opcode, _resolver in _family.RESOLVERS.items():
         _RESOLVERS[_opcode] = (*_RESOLVERS.get(_opcode, ()), _resolver)
 

@@ -1,0 +1,59 @@
+"""Video instructions on two 16-bit or four 8-bit values in a register (PTX ISA section 9.7.18), without selectors."""
+
+from __future__ import annotations
+
+from gpuemu_lsp.engine.emulator.ops import convert
+from gpuemu_lsp.engine.emulator.ops.form import Form, Operation, Resolver, operation
+from gpuemu_lsp.engine.emulator.ops.lanes import Lanes, Value
+from gpuemu_lsp.engine.emulator.ops.types import I8, I16, I32
+
+_OPERATIONS = ("vadd", "vsub", "vabsdiff", "vmin", "vmax")
+
+
+def _one(lanes: Lanes, name: str, a: Value, b: Value) -> Value:
+    """Return the exact result for two short integers in 32 bits."""
+    builder = lanes.builder
+    if name in ("vmin", "vmax"):
+        return lanes.call(f"s{name[1:]}", a, b)
+    if name == "vadd":
+        return builder.add(a, b)
+    difference = builder.sub(a, b)
+    if name == "vsub":
+        return difference
+    return lanes.call("smax", difference, builder.sub(b, a))
+
+
+def _video(form: Form) -> Operation | None:
+    name, count = form.opcode[:-1], int(form.opcode[-1])
+    types = [form.type(("u32", "s32")) for _ in range(3)]
+    saturating, adding = form.has("sat"), form.has("add")
+    if None in types or not form.done:
+        return None
+    result, left, right = types
+    part = I8 if count == 4 else I16
+    limits = f"{'s' if result == 's32' else 'u'}{part.width}"
+
+    def field(lanes: Lanes, value: Value, index: int, kind: str | None) -> Value:
+        moved = lanes.builder.lshr(value, lanes.integer(I32, index * part.width))
+        return lanes.resize(lanes.resize(moved, part), I32, kind == "s32")
+
+    def emit(lanes: Lanes, a: Value, b: Value, c: Value) -> Value:
+        builder = lanes.builder
+        total = c if adding else lanes.integer(I32, 0)
+        for index in range(count):
+            one = _one(lanes, name, field(lanes, a, index, left), field(lanes, b, index, right))
+            if saturating:
+                one = convert.clamp(lanes, one, limits, True)
+            short = lanes.resize(one, part)
+            if adding:
+                total = builder.add(total, lanes.resize(short, I32, result == "s32"))
+            else:
+                moved = builder.shl(lanes.resize(short, I32), lanes.integer(I32, index * part.width))
+                total = builder.or_(total, moved)
+        return total
+
+    # Without .add the third operand would only fill elements that a mask leaves out.
+    return operation(result or "u32", (left or "u32", right or "u32", "u32"), emit)
+
+
+RESOLVERS: dict[str, Resolver] = {f"{name}{count}": _video for name in _OPERATIONS for count in (2, 4)}
