@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from gpuemu_lsp.engine.fuzz.dtypes import is_float
 from gpuemu_lsp.engine.fuzz.model import Array, Case
 from gpuemu_lsp.engine.plan.model import Plan, ScalarArg, TensorArg
+
+Wrap: TypeAlias = Callable[[float], Any]
 
 _NUMBERED = re.compile(r"input_(\d+)$")
 
@@ -80,17 +82,17 @@ def widened(values: Array, dtype: str) -> Array:
     return values.copy()
 
 
-def build(plan: Plan, case: Case, tensors: Mapping[str, Array], scalar_error: float = 0.0) -> Inputs:
+def build(plan: Plan, case: Case, tensors: Mapping[str, Array], wrap: Wrap = float) -> Inputs:
     """Build the mapping for one call; ``tensors`` are widened arrays by parameter name.
 
-    ``scalar_error`` puts float scalars off by so much, relatively.
+    ``wrap`` makes what the reference sees of a float scalar.
     """
     values: dict[str, Any] = {}
     aliases: dict[str, str] = {}
     names: list[str] = []
     for arg in plan.args:
         if isinstance(arg, ScalarArg):
-            values[arg.key] = scalar_value(arg, case, scalar_error)
+            values[arg.key] = scalar_value(arg, case, wrap)
         elif arg.direction == "out":
             continue
         else:
@@ -100,12 +102,10 @@ def build(plan: Plan, case: Case, tensors: Mapping[str, Array], scalar_error: fl
     return Inputs(values, {k: v for k, v in aliases.items() if k not in values}, tuple(names))
 
 
-def keywords(
-    plan: Plan, case: Case, accepted: Iterable[str], everything: bool, scalar_error: float = 0.0
-) -> dict[str, Any]:
+def keywords(plan: Plan, case: Case, accepted: Iterable[str], everything: bool, wrap: Wrap = float) -> dict[str, Any]:
     """Return the keyword arguments of a call: scalars and dims the function names, or all scalars for ``**kwargs``."""
     wanted = set(accepted)
-    own = [(arg, scalar_value(arg, case, scalar_error)) for arg in plan.args if isinstance(arg, ScalarArg)]
+    own = [(arg, scalar_value(arg, case, wrap)) for arg in plan.args if isinstance(arg, ScalarArg)]
     scalars = {arg.key: value for arg, value in own}
     by_param = {arg.param: value for arg, value in own}
     chosen = dict(scalars) if everything else {}
@@ -114,9 +114,9 @@ def keywords(
     return chosen
 
 
-def scalar_value(arg: ScalarArg, case: Case, error: float = 0.0) -> float | int | bool:
-    """Return the exact value the kernel gets as a Python number."""
+def scalar_value(arg: ScalarArg, case: Case, wrap: Wrap = float) -> Any:
+    """Return the exact value the kernel gets as a Python number, a float as ``wrap`` makes it."""
     value = case.scalars[arg.param]
     if arg.dtype == "bool":
         return bool(value)
-    return float(value) * (1.0 + error) if is_float(arg.dtype) else int(value)
+    return wrap(float(value)) if is_float(arg.dtype) else int(value)

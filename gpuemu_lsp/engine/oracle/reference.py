@@ -16,6 +16,7 @@ import traceback
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from types import CodeType, ModuleType
 from typing import Any
@@ -27,7 +28,7 @@ from gpuemu_lsp.engine.fuzz.model import Array, Case
 from gpuemu_lsp.engine.fuzz.pack import shape_of
 from gpuemu_lsp.engine.oracle import inputs as reference_inputs
 from gpuemu_lsp.engine.oracle.inputs import input_tensors, output_tensors, widened
-from gpuemu_lsp.engine.oracle.trace import Arithmetic, plain, traced, traced_globals
+from gpuemu_lsp.engine.oracle.trace import Arithmetic, plain, traced, traced_globals, traced_scalar
 from gpuemu_lsp.engine.plan.model import Plan, TensorArg
 
 _MODULE = "gpuemu_reference"
@@ -115,7 +116,6 @@ def call_with(
     case: Case,
     tensors: Mapping[str, Array],
     arithmetic: Arithmetic | None = None,
-    scalar_error: float = 0.0,
 ) -> ReferenceOutput:
     """Call the reference with other values of the same shapes, in fp64 or, traced, with the rounding of an arithmetic.
 
@@ -127,8 +127,9 @@ def call_with(
         As for :func:`call`.
     """
     given = {name: traced(value, arithmetic) for name, value in tensors.items()} if arithmetic else dict(tensors)
-    mapping = reference_inputs.build(plan, case, given, scalar_error)
-    extra = reference_inputs.keywords(plan, case, reference.accepted, reference.everything, scalar_error)
+    wrap = float if arithmetic is None else partial(traced_scalar, arithmetic)
+    mapping = reference_inputs.build(plan, case, given, wrap)
+    extra = reference_inputs.keywords(plan, case, reference.accepted, reference.everything, wrap)
     overflows: list[str] = []
     start = time.perf_counter()
     with _users_world(reference.path), traced_globals(reference.function, arithmetic):

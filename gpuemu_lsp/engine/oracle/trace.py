@@ -103,10 +103,13 @@ class Traced(np.ndarray[Any, Any]):
     arithmetic: Arithmetic | None
     magnitude: Array | None
     """The size of what was subtracted to make this array, where that is known; see :func:`_magnitude`."""
+    counted: bool
+    """Whether leaving NumPy as a Python number is a leak; a scalar argument's own value may be read freely."""
 
     def __array_finalize__(self, origin: Any) -> None:
         self.arithmetic = getattr(origin, "arithmetic", None)
         self.magnitude = None
+        self.counted = True
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
         arithmetic = _arithmetic_of((*inputs, *kwargs.get("out", ())))
@@ -177,7 +180,7 @@ class Traced(np.ndarray[Any, Any]):
         return float(plain(self))
 
     def _leak(self) -> None:
-        if self.arithmetic is not None:
+        if self.arithmetic is not None and self.counted:
             self.arithmetic.leaks += 1
 
 
@@ -188,6 +191,13 @@ def traced(values: Any, arithmetic: Arithmetic | None) -> Any:
     view = values.view(Traced)
     view.arithmetic = arithmetic
     return view
+
+
+def traced_scalar(arithmetic: Arithmetic, value: float) -> Any:
+    """Return a scalar argument whose operations round: ``1 - beta ** t`` is computed in the kernel's arithmetic too."""
+    scalar = traced(np.asarray(value), arithmetic)
+    scalar.counted = False
+    return scalar
 
 
 def plain(value: Any) -> Any:
