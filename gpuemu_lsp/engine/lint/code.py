@@ -83,11 +83,16 @@ class Code:
         return start + len(raw) - len(raw.lstrip()), start + len(raw.rstrip())
 
     def find_near(self, path: str, line: int, word: str) -> tuple[int, int] | None:
-        """Return where a word stands on a line or in the rest of the statement that begins there."""
+        """Return where a word, or else a macro that stands for it, is on a line or in the statement begun there."""
         clean = self._active[path]
-        start, _ = self.line(path, line)
-        end = clean.find(";", start)
-        match = re.compile(rf"\b{re.escape(word)}\b").search(clean, start, end + 1 if end >= 0 else len(clean))
+        start, end = self.line(path, line)
+        semicolon = clean.find(";", start)
+        end = max(end, semicolon + 1 if semicolon >= 0 else len(clean))
+        expression = _expression(word)
+        match = expression.search(clean, start, end)
+        if match is None:
+            users = self._macros_with(expression)
+            match = next((found for found in WORD.finditer(clean, start, end) if found[0] in users), None)
         return match.span() if match else None
 
     def tokens(self, kernel: KernelDecl | str, pattern: str) -> tuple[Token, ...]:
@@ -115,7 +120,7 @@ class Code:
         """Return where a kernel is named that a header defines, None if there is no such kernel."""
         for unit, declaration in self._roots(name):
             start, end = declaration.item.start, declaration.item.body or declaration.item.end
-            match = re.compile(rf"\\b{re.escape(name)}\\b").search(unit.text.code, start, end)
+            match = re.compile(rf"\b{re.escape(name)}\b").search(unit.text.code, start, end)
             if match is not None:
                 return self.place(unit.path, *match.span())
         return None

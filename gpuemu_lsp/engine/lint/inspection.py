@@ -15,6 +15,7 @@ from gpuemu_lsp.engine.project.model import ArtifactChecks, KernelSpec
 from gpuemu_lsp.engine.ptx import PtxError, parse
 from gpuemu_lsp.engine.ptx.facts import instructions_of
 from gpuemu_lsp.engine.ptx.model import Module
+from gpuemu_lsp.engine.ptx.names import source_name
 from gpuemu_lsp.engine.source.model import KernelDecl, SourceFile
 
 _DEFINE = re.compile(r"(?:-D|--define-macro[= ])\s*(\w+)")
@@ -104,23 +105,22 @@ def inspect(artifact: Artifact, entry: str, spec: KernelSpec, source: SourceFile
         module = None
         unchecked.append(f"the artifact has no kernel '{entry}'")
     code = Code(source, spec.include_dirs, _defined(spec))
-    kernel = find_kernel(module, entry, name, source)
+    kernel = find_kernel(module, entry, source)
     patterns: tuple[PatternCheck, ...] = ()
     if module is not None and checks is not None:
-        search = Search(trace(module, entry), code, kernel or _plain(name))
+        search = Search(trace(module, entry), code, kernel or _plain(entry))
         patterns = tuple(_patterns(search, checks))
     if kernel is not None:
         place = Place(source.path, kernel.name_range)
     else:
-        place = code.kernel_place(_plain(name)) or spec.places.get("name") or whole_file(source.path)
+        place = code.kernel_place(_plain(entry)) or spec.places.get("name") or whole_file(source.path)
     return Inspection(spec.name, name, place, limits, patterns, checks is not None, tuple(unchecked))
 
 
-def find_kernel(module: Module | None, entry: str, name: str, source: SourceFile) -> KernelDecl | None:
-    """Return the kernel's declaration: the one its first instructions come from, else the first one of its name."""
-    base = name.partition("<")[0].strip().removeprefix("::")
-    named = [kernel for kernel in source.kernels if base in (kernel.name, kernel.qualified_name)]
-    named = named or [kernel for kernel in source.kernels if kernel.name == _plain(name)]
+def find_kernel(module: Module | None, entry: str, source: SourceFile) -> KernelDecl | None:
+    """Return the kernel's declaration: of those with its name, the one its instructions come from."""
+    named = [kernel for kernel in source.kernels if source_name(entry) in (kernel.name, kernel.qualified_name)]
+    named = named or [kernel for kernel in source.kernels if kernel.name == _plain(entry)]
     if module is not None and len(named) > 1:
         for instruction in instructions_of(module.functions[entry]):
             location = instruction.location
@@ -160,6 +160,6 @@ def _defined(spec: KernelSpec) -> frozenset[str]:
     return frozenset(match[1] for option in spec.compile_options for match in _DEFINE.finditer(option))
 
 
-def _plain(expression: str) -> str:
-    """``nn::softmax<float>`` -> ``softmax``."""
-    return expression.partition("<")[0].strip().rpartition("::")[2]
+def _plain(entry: str) -> str:
+    """``_ZN2nn7softmaxIfEEvPT_`` -> ``softmax``."""
+    return source_name(entry).rpartition("::")[2]

@@ -1,0 +1,38 @@
+"""Branches that the preprocessor certainly drops are no code; all others are."""
+
+from __future__ import annotations
+
+import pytest
+
+from gpuemu_lsp.engine.lint.conditions import dropped_spans
+from gpuemu_lsp.engine.source.lexer import Text
+
+
+@pytest.mark.parametrize(
+    ("text", "kept"),
+    [
+        ("a\n#if 0\nb\n#endif\nc", "a c"),
+        ("#if 0\nb\n#else\nc\n#endif", "c"),
+        ("#if 1\nb\n#else\nc\n#endif", "b"),
+        ("#if 1\nb\n#elif X > 2\nc\n#else\nd\n#endif", "b"),
+        ("#if 0\nb\n#elif 1\nc\n#else\nd\n#endif", "c"),
+        ("#if X > 2\nb\n#else\nc\n#endif", "b c"),
+        ("#if X > 2\nb\n#elif 1\nc\n#else\nd\n#endif", "b c"),
+        ("#ifdef NOBODY\nb\n#else\nc\n#endif", "c"),
+        ("#ifndef NOBODY\nb\n#else\nc\n#endif", "b"),
+        ("#if defined(NOBODY)\nb\n#endif\nc", "c"),
+        ("#if !defined NOBODY\nb\n#else\nc\n#endif", "b"),
+        ("#ifdef KNOWN\nb\n#else\nc\n#endif", "b c"),
+        ("#ifdef __CUDA_ARCH__\nb\n#else\nc\n#endif", "b c"),
+        ("#if 0\nb\n#if 1\nc\n#endif\nd\n#endif\ne", "e"),
+        ("#if 1\nb\n#if 0\nc\n#endif\nd\n#endif", "b d"),
+        ("#if 0\nb", "b"),
+        ("#else\nb\n#endif\n#endif", "b"),
+    ],
+)
+def test_dropped_branches(text: str, kept: str) -> None:
+    prepared = Text(text)
+    spans = list(dropped_spans(prepared, {"KNOWN"}))
+    assert spans == sorted(spans)
+    code = "".join(" " if any(a <= i < b for a, b in spans) else sign for i, sign in enumerate(prepared.code))
+    assert " ".join(code.split()) == kept

@@ -1,0 +1,208 @@
+"""A pattern is met where a reader of the kernel would say so, and nowhere else."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from lint_harness import findings, shown
+
+from gpuemu_lsp.engine.project.model import ArtifactChecks
+
+LOOSE = {"max_registers": 255, "max_spills": 1 << 20, "max_local_memory": 1 << 20}
+
+KERNEL = r"""#include <assert.h>
+#include <stdio.h>
+// printf in a comment, __ldg(x) too
+#define CHECK(c) assert(c)
+#define LOG(...) printf(__VA_ARGS__)
+#define HALF_OF(x) __fdividef(x, 2.0f)
+__device__ __forceinline__ float gelu_forward(float x) { return 0.5f * x * (1.f + tanhf(x)); }
+template <class T> __device__ T warp_sum(T v) {
+  for (int o = 16; o; o /= 2) v += __shfl_down_sync(0xffffffff, v, o);
+  return v;
+}
+__device__ __noinline__ float slow(float x) { return x / 3.1f; }
+namespace nn { __device__ float relu(float x) { return fmaxf(x, 0.f); } }
+__device__ float unused(float x) { return __expf(x); }
+template <typename T, bool LOGGING> __global__ void fused(const T* x, T* y, int n) {
+  __shared__ float s[32];
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  const char* msg = "atomicAdd(x) and __ldg";
+  float v = 0;
+  if (i < n) v = gelu_forward(x[i]);
+  v = warp_sum(v);
+  CHECK(i >= 0 && n < 100000);
+  if constexpr (LOGGING) { LOG("%f\n", v); }
+  if (false) v = unused(v);
+#if 0
+  long q = 1; __threadfence();
+#endif
+#ifdef NOBODY_DEFINES_THIS
+  short r = 1;
+#else
+  unsigned u = n;
+#endif
+  s[threadIdx.x % 32] = v;
+  __syncthreads();
+  v = nn::relu(s[0]) +
+      slow(v) + HALF_OF(v) + u;
+  if (i < n) y[i] = v;
+}
+int main() { printf("host"); return 0; }
+"""
+
+# pattern -> the lines (1-based) where a forbidden one is reported, and what is marked on the first of them
+MET = {
+    "fma.rn.f32": ([7], None),
+    "fma": ([7], None),
+    "shfl.sync": ([9], None),
+    "shfl.sync.down": ([9], None),
+    "ld.global": ([20], None),
+    "div.rn.f32": ([12], None),
+    "div.rn": ([12], None),
+    "bar.sync": ([34], "__syncthreads();"),
+    "st.shared.*": ([33], None),
+    "gelu_forward": ([20], "gelu_forward"),
+    "gelu_forward()": ([20], "gelu_forward"),
+    "gelu_forward<float>": ([20], "gelu_forward"),
+    "_Z12gelu_forwardf": ([20], None),
+    "warp_sum": ([21], "warp_sum"),
+    "relu": ([35], "relu"),
+    "nn::relu": ([35], "relu"),
+    "slow": ([36], "slow"),
+    "_Z4slowf": ([36], None),
+    "tanhf": ([7], "tanhf"),
+    "__syncthreads": ([34], "__syncthreads"),
+    "__shfl_down_sync": ([9], "__shfl_down_sync"),
+    "assert": ([22], "CHECK"),
+    "CHECK": ([22], "CHECK"),
+    "__fdividef": ([36], "HALF_OF"),
+    "__shared__": ([16], "__shared__"),
+    "unsigned": ([31], "unsigned"),
+    "%tid.x": ([17], None),
+}
+
+NOT_MET = [
+    "printf", "unused", "__expf", "atomicAdd", "__ldg", "long", "short", "__threadfence", "div.full", "fused", "main",
+    "__syncwarp", "__shfl_xor_sync", "ex2.approx.f64", "f64", "st.local", "mma.sync", "HALF", "rel", "gelu", "exp",
+    "other::relu", "fma.rn.f64", "vote", "bar.sync.foo", "double", "s", "msg", "%clock64",
+]  # fmt: skip
+
+
+def lint(pattern: str, required: bool, expression: str = "fused<float, false>", text: str = KERNEL):
+    patterns = {"required_patterns" if required else "forbidden_patterns": (pattern,)}
+    return findings(text, ArtifactChecks(**LOOSE, **patterns), expression)
+
+
+@pytest.mark.parametrize("pattern", MET)
+def test_what_is_there(pattern: str) -> None:
+    lines, text = MET[pattern]
+    assert lint(pattern, required=True) == ()
+    found = lint(pattern, required=False)
+    assert {finding.rule for finding in found} == {"artifact/forbidden-pattern"}
+    assert [finding.place.range.start.line + 1 for finding in found][: len(lines)] == lines
+    if text is not None:
+        assert shown(KERNEL, found[0].place) == text
+
+
+@pytest.mark.parametrize("pattern", NOT_MET)
+def test_what_is_not_there(pattern: str) -> None:
+    assert lint(pattern, required=False) == ()
+    (finding,) = lint(pattern, required=True)
+    assert finding.rule == "artifact/required-pattern"
+    assert shown(KERNEL, finding.place) == "fused"
+
+
+@pytest.mark.parametrize("pattern", ["fma.rn.f32", "relu", "slow"])
+def test_every_line_is_reported_once(pattern: str) -> None:
+    places = [finding.place for finding in lint(pattern, required=False)]
+    assert len({place.range.start.line for place in places}) == len(places)
+
+
+def test_each_instance_is_judged_by_its_own_code() -> None:
+    assert lint("printf", required=False, expression="fused<float, false>") == ()
+    (finding,) = lint("printf", required=False, expression="fused<float, true>")
+    assert shown(KERNEL, finding.place) == "LOG"
+
+
+PREDICATED = (
+    "__global__ void k(float* x, int n) {\n"
+    '  asm volatile("{ .reg .pred p; setp.ne.s32 p, %1, 0; @p st.global.f32 [%0], 0f3F800000; }" :: "l"(x), "r"(n));\n}\n'
+)
+
+
+def test_predicated_instructions_count() -> None:
+    (finding,) = lint("st.global", required=False, expression="k", text=PREDICATED)
+    assert finding.place.range.start.line == 1
+    assert "predicated" in finding.message
+
+
+@pytest.mark.parametrize(
+    ("options", "pattern", "present"),
+    [
+        (("--use_fast_math",), "fma.rn.f32", True),
+        (("--use_fast_math",), "div.rn", False),
+        ((), "div.rn", True),
+        (("-DNDEBUG",), "assert", False),
+        ((), "assert", True),
+        (("-DTRACE",), "__threadfence", True),
+        ((), "__threadfence", False),
+    ],
+)
+def test_compile_options_decide(options: tuple[str, ...], pattern: str, present: bool) -> None:
+    text = (
+        "#include <assert.h>\n__global__ void k(float* x) {\n  assert(x[0] > 0);\n  x[1] = x[2] * x[3] + x[4] / x[5];\n"
+        "#ifdef TRACE\n  __threadfence();\n#endif\n}\n"
+    )
+    for required in (True, False):
+        key = "required_patterns" if required else "forbidden_patterns"
+        found = findings(text, ArtifactChecks(**LOOSE, **{key: (pattern,)}), "k", options)
+        assert bool(found) is (present is not required)
+
+
+def test_functions_of_a_header(tmp_path: Path) -> None:
+    header = "#pragma once\n\ninline float gelu_forward(float x) {\n  return x / (1.0f + x * x);\n}\n"
+    text = (
+        '#include "kernel_math.h"\n__global__ void fused(const float* x, float* y) {\n  y[0] = gelu_forward(x[0]);\n}\n'
+    )
+    (tmp_path / "kernel_math.h").write_text(header)
+    path = (tmp_path / "fused.cu").as_posix()
+    checks = ArtifactChecks(**LOOSE, forbidden_patterns=("gelu_forward", "div.rn.f32"))
+    call, division = findings(text, checks, "fused", path=path)
+    assert (call.place.path, shown(text, call.place)) == (path, "gelu_forward")
+    assert division.place.path == (tmp_path / "kernel_math.h").as_posix()
+    assert shown(header, division.place).startswith("return")
+
+
+def test_a_kernel_in_a_header(tmp_path: Path) -> None:
+    header = "template <typename T> __global__ void fused(T* x) {\n  __syncthreads();\n  x[0] = __ldg(x + 1);\n}\n"
+    (tmp_path / "impl.cuh").write_text(header)
+    path = (tmp_path / "fused.cu").as_posix()
+    checks = ArtifactChecks(**LOOSE, required_patterns=("fma",), forbidden_patterns=("__syncthreads", "__ldg"))
+    missing, barrier, load = findings('#include "impl.cuh"\n', checks, "fused<float>", path=path)
+    assert {finding.place.path for finding in (missing, barrier, load)} == {(tmp_path / "impl.cuh").as_posix()}
+    assert [shown(header, finding.place) for finding in (missing, barrier, load)] == ["fused", "__syncthreads", "__ldg"]
+
+
+def test_cooperative_groups_bring_their_own_barrier() -> None:
+    text = (
+        "#include <cooperative_groups.h>\n__global__ void k(float* x) {\n  auto b = cooperative_groups::this_thread_block();\n"
+        "  x[1] = x[0];\n  b.sync();\n  x[2] = x[1];\n}\n"
+    )
+    (finding,) = lint("__syncthreads", required=False, expression="k", text=text)
+    assert finding.place.range.start.line == 4
+    assert lint("cooperative_groups::thread_block::sync", required=True, expression="k", text=text) == ()
+
+
+def test_a_machine_instruction_cannot_be_looked_for() -> None:
+    (finding,) = lint("HMMA", required=True)
+    assert finding.rule == "engine/not-executed"
+    (finding,) = lint("FFMA", required=False)
+    assert finding.rule == "engine/not-executed"
+
+
+def test_text_outside_ascii_keeps_its_columns() -> None:
+    text = "__global__ void k(float* x) {\n  /* größer */ __syncthreads(); x[0] = x[1];\n}\n"
+    (finding,) = lint("__syncthreads", required=False, expression="k", text=text)
+    assert shown(text, finding.place) == "__syncthreads"
