@@ -27,6 +27,7 @@ _NOISE = re.compile(
 )
 _DIRECTIVE = re.compile(r"^[ \t]*#[ \t]*(\w*)((?:[^\n\\]|\\\r?\n|\\.)*)", re.MULTILINE)
 _INCLUDE = re.compile(r"^[ \t]*#[ \t]*include(?:_next)?\b[^\n]*", re.MULTILINE)
+_NOT_ASCII = re.compile(r"[\x1c-\x1f\x80-\xfe]")
 _NOT_NEWLINE = re.compile(r"[^\r\n]")
 _BRACKET = re.compile(r"[()\[\]{}]")
 _CLOSER = {"(": ")", "[": "]", "{": "}"}
@@ -50,7 +51,7 @@ class Text:
     raw
         The text, one character per UTF-8 byte.
     clean
-        The same with comments and the inside of literals blanked.
+        The same with comments and the inside of literals blanked, and one letter for every byte outside of ASCII.
     directives
         Its preprocessor lines, in order.
     code
@@ -59,7 +60,8 @@ class Text:
 
     def __init__(self, text: str) -> None:
         self.raw = text.encode("utf-8", "surrogatepass").decode("latin-1")
-        self.clean = _NOISE.sub(_blank_noise, self.raw)
+        # Python takes some bytes of UTF-8 characters for white space (0x85, 0xa0); outside of literals none has a meaning.
+        self.clean = _NOT_ASCII.sub("\xff", _NOISE.sub(_blank_noise, self.raw))
         self.directives = tuple(
             Directive(match[1], match[2].strip(), match.start(), match.end())
             for match in _DIRECTIVE.finditer(self.clean)
