@@ -209,9 +209,8 @@ def _indexed_shuffle(e: Emitter, values: list[Value], mode: str, lane: Operand, 
             source, test = b.or_(lowest, b.and_(amount, outside_segment)), "<="
         inside = b.icmp_signed(test, source, highest)
         source = b.and_(b.select(inside, source, me), constant(31))
-        pointers = b.gep(
-            t.at(b, e.context, Warp.VALUE), [b.zext(source, ir.VectorType(I64, e.lanes))], source_etype=I32
-        )
+        index = b.zext(source, ir.VectorType(I64, e.lanes))
+        pointers = t.pointers(b, t.at(b, e.context, Warp.VALUE), index, I32)
         name = f"llvm.masked.gather.{t.mangled(vector)}.v{e.lanes}p0"
         every = t.splat(b, ir.Constant(I1, 1), e.lanes)
         results.append(t.intrinsic(b, name, vector, [pointers, i32(4), every, ir.Constant(vector, None)]))

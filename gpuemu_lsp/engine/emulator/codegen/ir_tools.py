@@ -48,6 +48,13 @@ def at(builder: ir.IRBuilder, base: Value, offset: int | Value) -> Value:
     return builder.gep(base, [offset], source_etype=I8)
 
 
+def pointers(builder: ir.IRBuilder, base: Value, index: Value, element: ir.Type = I8) -> Value:
+    """Return a vector of pointers to the elements of ``base`` that ``index``, a vector of i64, names."""
+    vector = builder.gep(base, [index], source_etype=element)
+    vector.type = ir.VectorType(POINTER, index.type.count)  # llvmlite only knows of scalar pointers here
+    return vector
+
+
 def load(builder: ir.IRBuilder, base: Value, offset: int | Value, type_: ir.Type, align: int | None = None) -> Value:
     """Load a ``type_`` at ``base + offset`` bytes."""
     return builder.load(at(builder, base, offset), typ=type_, align=align)

@@ -13,7 +13,7 @@ from llvmlite import ir
 
 from gpuemu_lsp.engine.emulator.codegen import ir_tools as t
 from gpuemu_lsp.engine.emulator.codegen.emitter import Emitter
-from gpuemu_lsp.engine.emulator.codegen.ir_tools import I1, I8, I32, I64, POINTER, Value, i32, i64
+from gpuemu_lsp.engine.emulator.codegen.ir_tools import I1, I32, I64, POINTER, Value, i32, i64
 from gpuemu_lsp.engine.emulator.codegen.linked import RUNTIME
 from gpuemu_lsp.engine.emulator.codegen.runtime import SPACE_SHIFT, SPACES, STORE_FLAG
 from gpuemu_lsp.engine.emulator.layout import SHADOW_DISTANCE, SLACK, SLOT, Block, Launch, Shadow, Warp
@@ -460,7 +460,7 @@ class _Scattered(_Form):
         b = self.e.builder
         base = t.at(b, self.arena, extra)
         index = b.sext(self.offsets[part], ir.VectorType(I64, self.e.lanes))
-        return b.gep(base, [index], source_etype=I8)
+        return t.pointers(b, base, index)
 
     def _gather(self, part: int, extra: int, type_: ir.IntType) -> Value:
         e, b = self.e, self.e.builder
@@ -476,7 +476,7 @@ class _Scattered(_Form):
         words = ir.VectorType(I32, e.lanes)
         aligned = b.and_(self.offsets[part], t.splat(b, i32(-4), e.lanes))
         index = b.sext(aligned, ir.VectorType(I64, e.lanes))
-        pointers = b.gep(t.at(b, self.arena, extra & ~3), [index], source_etype=I8)
+        pointers = t.pointers(b, t.at(b, self.arena, extra & ~3), index)
         name = f"llvm.masked.gather.{t.mangled(words)}.v{e.lanes}p0"
         word = t.intrinsic(b, name, words, [pointers, i32(1), mask, ir.Constant(words, None)])
         shift = b.shl(b.and_(self.offsets[part], t.splat(b, i32(3), e.lanes)), t.splat(b, i32(3), e.lanes))
