@@ -3,7 +3,7 @@
     python -m benchmarks.quick_check [--json] [--repeat N]
 
 Each repetition checks a text nobody compiled before (a comment is added), as after an edit, so that no cache answers.
-NVRTC alone compiles the same device view with the same options in this process, warm. Medians; the ratio is what counts.
+NVRTC alone compiles the same device view with the same options here, warm. Medians; the ratio is what counts.
 """
 
 from __future__ import annotations

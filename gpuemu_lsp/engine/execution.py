@@ -127,8 +127,8 @@ class Outcome:
     ``status`` is ``completed`` (all threads ran to the end; there may still be events), ``trapped`` (trap, failed
     assert, or a fault that stops a GPU), ``hung`` (deadlock or budget), ``unsupported`` (an instruction we cannot run
     was *reached* or translation refused it) or ``failed`` (the executor itself). Only ``completed`` outputs may be
-    compared. ``buffers`` are the bytes after the run, ``written`` a per-byte bool mask of what the kernel stored to (None where
-    the executor cannot know). ``approximate`` names executed instruction kinds with a documented error.
+    compared. ``buffers`` are the bytes after the run, ``written`` a per-byte bool mask of what the kernel stored to
+    (None where the executor cannot know). ``approximate`` names executed instruction kinds with a documented error.
     """
 
     status: str
