@@ -7,7 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from gpuemu_lsp.engine.findings import Finding, Place, Range
+from gpuemu_lsp.engine.plan.cexpr import translate
 from gpuemu_lsp.engine.plan.types import C_TYPE_OF, element_type
+from gpuemu_lsp.engine.project.expressions import constant, parse
 from gpuemu_lsp.engine.project.model import KernelSpec
 from gpuemu_lsp.engine.rules import make
 from gpuemu_lsp.engine.source.model import KernelDecl, SourceFile
@@ -122,14 +124,14 @@ def _from_template(
     choices: list[tuple[str, ...]] = []
     for arguments in launched:
         filled = _fill(decl, arguments, {})
-        if filled is not None and filled not in choices and all(_is_concrete(text, decl) for text in filled):
+        if filled is not None and filled not in choices and all(map(_is_concrete, filled)):
             choices.append(filled)
     if len(type_params) == 1 and (spec.dtypes or not choices):
         model = next(iter(choices), ()) or next(iter(launched), ())
         by_dtype = []
         for dtype in spec.dtypes or ("float32",):
             filled = _fill(decl, model, {type_params[0]: C_TYPE_OF[dtype]})
-            if filled is not None and all(_is_concrete(text, decl) for text in filled):
+            if filled is not None and all(map(_is_concrete, filled)):
                 by_dtype.append(Instance(f"{decl.qualified_name}<{', '.join(filled)}>", dtype, _bind(decl, filled)))
         if by_dtype:
             return tuple(by_dtype), ()
@@ -167,7 +169,16 @@ def _fill(decl: KernelDecl, given: tuple[str, ...], types: Mapping[str, str]) ->
     return tuple(filled)
 
 
-def _is_concrete(text: str, decl: KernelDecl) -> bool:
+def _concrete(text: str, definitions: Mapping[str, str]) -> str:
+    """Replace a named constant of the launch's surroundings by its number; anything else stays as written."""
+    if _is_concrete(text):
+        return text
+    translated = translate(text, {}, definitions)
+    number = constant(parse(translated)) if translated is not None else None
+    return text if number is None else str(number)
+
+
+def _is_concrete(text: str) -> bool:
     """Say whether a template argument stands on its own, outside the host function it was written in."""
     return element_type(text) is not None or text.lstrip("-").isdigit() or text in ("true", "false")
 
