@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from gpuemu_lsp.engine.check.model import CheckEvent, CheckRequest, KernelReport, Stage
 from gpuemu_lsp.engine.findings import Finding, Json
 from gpuemu_lsp.engine.workers.wire import from_json, to_json
 
-FUNCTIONS = {"check": "gpuemu_lsp.engine.campaign.jobs:check"}
+if TYPE_CHECKING:
+    from gpuemu_lsp.engine.store import Failure, Store
+
+_HERE = "gpuemu_lsp.engine.campaign.jobs"
+FUNCTIONS = {name: f"{_HERE}:{name}" for name in ("check", "reproduce", "minimize", "lint", "describe")}
 """The pool's table."""
 
 PRELOAD = (
@@ -28,6 +33,76 @@ def check(payload: Json) -> Iterator[Json]:
 
     for event in check_kernel(from_json(CheckRequest, payload)):
         yield encode(event)
+
+
+def reproduce(payload: Json) -> Iterator[Json]:
+    """Run the stored failures with one id of one kernel again; ``payload`` has the ``request`` and the ``case``."""
+    from gpuemu_lsp.engine.check.replay import replay
+    from gpuemu_lsp.engine.store import Store
+
+    request, case = _stored_case(payload)
+    with Store(request.root) as store:
+        for failure in _failures(store, request, case):
+            for event in replay(request, failure, case):
+                if isinstance(event, Stage):
+                    yield encode(event)
+                    continue
+                if event.verdict == "fixed":
+                    store.mark_fixed(failure.kernel, failure.dtype, case)
+                elif event.verdict == "still fails":
+                    store.record(failure)
+                yield {"replay": to_json(event)}
+
+
+def minimize(payload: Json) -> Iterator[Json]:
+    """Minimise the stored failures with one id of one kernel; as ``reproduce``, and ``strategy`` and ``max_runs``."""
+    from gpuemu_lsp.engine.campaign.minimise import minimise_case
+    from gpuemu_lsp.engine.store import Store
+
+    request, case = _stored_case(payload)
+    assert isinstance(payload, dict)
+    strategy, max_runs = payload["strategy"], payload["max_runs"]
+    assert isinstance(strategy, str) and isinstance(max_runs, int)
+    with Store(request.root) as store:
+        for failure in _failures(store, request, case):
+            for event in minimise_case(request, failure, case, strategy, max_runs, store):
+                yield encode(event) if isinstance(event, Stage) else {"smaller": to_json(event)}
+
+
+def lint(payload: Json) -> Iterator[Json]:
+    """Compile and inspect one kernel; ``payload`` has the ``request`` and ``ptx``, another file to inspect or None."""
+    from gpuemu_lsp.engine.campaign.artifacts import artifact_reports
+
+    assert isinstance(payload, dict)
+    ptx = payload["ptx"]
+    assert ptx is None or isinstance(ptx, str)
+    request = from_json(CheckRequest, payload["request"])
+    yield encode(Stage(request.spec.name, "compile"))
+    for report in artifact_reports(request, ptx):
+        yield {"artifact": to_json(report)}
+
+
+def describe(payload: Json) -> Iterator[Json]:
+    """Say what is installed: name and version of everything a verdict depends on."""
+    from gpuemu_lsp.engine.campaign.installation import installed
+
+    yield dict(installed())
+
+
+def _stored_case(payload: Json) -> tuple[CheckRequest, str]:
+    assert isinstance(payload, dict)
+    case = payload["case"]
+    assert isinstance(case, str)
+    return from_json(CheckRequest, payload["request"]), case
+
+
+def _failures(store: Store, request: CheckRequest, case: str) -> list[Failure]:
+    """Return what is stored under an id for one kernel: per dtype, how it failed the last time."""
+    latest: dict[str, Failure] = {}
+    for item in store.find(case):
+        if item.failure.kernel == request.spec.name:
+            latest.setdefault(item.failure.dtype, item.failure)
+    return list(latest.values())
 
 
 def encode(event: CheckEvent) -> Json:

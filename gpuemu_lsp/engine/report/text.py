@@ -30,6 +30,7 @@ _VERDICT = {
     "unreferenced": ("•", _BLUE),
     "not-executed": ("?", _YELLOW),
 }
+_REPLAY_COLOUR = {"still fails": _RED, "changed": _RED, "fixed": _GREEN}
 _SEVERITIES = tuple(Severity)
 _PER_KERNEL = 12
 """Findings of one kernel that are shown; the others are counted."""
@@ -49,6 +50,10 @@ class Style:
         """Wrap ``text`` in ANSI codes, if colours are on."""
         return "".join(codes) + text + _RESET if self.colour else text
 
+    def verdict(self, verdict: str) -> str:
+        """Show the verdict of a replayed case: red for one that fails, green for one that is fixed."""
+        return self.paint(verdict, _REPLAY_COLOUR.get(verdict, _YELLOW), _BOLD)
+
 
 def render_text(run: Run, style: Style = Style()) -> str:
     """Render the whole run."""
@@ -56,8 +61,13 @@ def render_text(run: Run, style: Style = Style()) -> str:
     names = {kernel.name for kernel in run.kernels}
     groups = {name: [finding for finding in shown if finding.kernel == name] for name in names}
     blocks = [render_finding(finding, run.root, style) for finding in shown if finding.kernel not in names]
-    for kernel in dict.fromkeys(kernel.name for kernel in run.kernels):
-        blocks += _kernel_blocks(groups[kernel], kernel in run.stored, run.root, style)
+    first = {name: _first_failing(found) for name, found in groups.items() if name in run.stored}
+    for name in dict.fromkeys(kernel.name for kernel in run.kernels):
+        blocks += _kernel_blocks(groups[name], run.root, style)
+        case = first.get(name)
+        if case is not None:
+            shared = list(first.values()).count(case) > 1
+            blocks.append(f"  Reproduce: gpuemu reproduce {case}{f' -k {name}' if shared else ''}\n")
     width = max((len(kernel.name) for kernel in run.kernels), default=0)
     lines = [render_verdict(kernel, width, style) for kernel in run.kernels]
     parts = blocks + (["\n".join(lines) + "\n"] if lines else []) + [_closing(run, style)]
@@ -95,17 +105,18 @@ def render_verdict(kernel: KernelReport, width: int, style: Style) -> str:
     return style.paint("  ".join(parts).rstrip(), colour)
 
 
-def _kernel_blocks(findings: Sequence[Finding], stored: bool, root: str, style: Style) -> list[str]:
-    """Return one kernel's findings, errors first and not too many, and how to run the first failing case again."""
+def _kernel_blocks(findings: Sequence[Finding], root: str, style: Style) -> list[str]:
+    """Return one kernel's findings, errors first and not too many."""
     ordered = sorted(findings, key=lambda finding: _SEVERITIES.index(finding.severity))
     blocks = [render_finding(finding, root, style) for finding in ordered[:_PER_KERNEL]]
     if len(ordered) > _PER_KERNEL:
         name = ordered[0].kernel
         blocks.append(f"  ... and {len(ordered) - _PER_KERNEL} more findings in {name}; --format json has them all.\n")
-    failing = next((item.case for item in ordered if item.severity is Severity.ERROR and item.case), None)
-    if stored and failing is not None:
-        blocks.append(f"  Reproduce: gpuemu reproduce {failing}\n")
     return blocks
+
+
+def _first_failing(findings: Sequence[Finding]) -> str | None:
+    return next((item.case for item in findings if item.severity is Severity.ERROR and item.case), None)
 
 
 def _where(place: Place, root: str) -> str:

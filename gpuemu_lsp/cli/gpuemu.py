@@ -1,0 +1,190 @@
+"""``gpuemu``: the original's verbs, each doing what it promises. Thin: every verb is a module or a check."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from gpuemu_lsp import __version__
+from gpuemu_lsp.cli.arguments import EXIT_CODES, add_colour, add_output, add_running, architecture, positive
+
+if TYPE_CHECKING:
+    from gpuemu_lsp.engine.check.model import CheckOptions
+
+QUICK_CASES, STANDARD_CASES, THOROUGH_CASES = 8, 32, 100
+STRATEGIES = ("all", "binary-search-dims", "binary-search-values")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a verb; return its exit code."""
+    try:
+        options = _parser().parse_args(arguments)
+    except SystemExit as exit_:
+        return int(exit_.code or 0)
+    from gpuemu_lsp.cli.edge import guarded
+
+    run: Callable[[argparse.Namespace], int] = options.run
+    return guarded(lambda: run(options))
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="gpuemu", description="Validate CUDA kernels with no GPU.", epilog=EXIT_CODES, allow_abbrev=False
+    )
+    parser.add_argument("--version", "-V", action="version", version=f"gpuemu {__version__}")
+    verbs = parser.add_subparsers(title="verbs", metavar="VERB", required=True)
+    _add_checks(verbs)
+    _add_failures(verbs)
+
+    lint = verbs.add_parser("lint", help="report registers, spills and patterns of compiled kernels")
+    lint.add_argument("-k", "--kernel", metavar="KERNEL", help="a registered kernel (default: all)")
+    lint.add_argument("-p", "--ptx", type=Path, metavar="FILE", help="inspect this PTX instead of compiling the source")
+    lint.add_argument(
+        "--arch", type=architecture, metavar="SM", help="compile for this architecture instead, e.g. sm_90"
+    )
+    lint.add_argument("--format", choices=("text", "json"), default="text")
+    lint.set_defaults(run=_lint)
+
+    status = verbs.add_parser("status", help="say what is installed and what is stored")
+    status.set_defaults(run=_status)
+
+    init = verbs.add_parser("init", help="write a gpuemu.toml and an example kernel that passes")
+    init.add_argument("-n", "--name", default=None, help="the project's name (default: the folder's)")
+    init.add_argument("-t", "--target-dir", type=Path, default=Path(), metavar="DIR", help="where (default: here)")
+    init.set_defaults(run=_init)
+    return parser
+
+
+def _add_checks(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    targets = argparse.ArgumentParser(add_help=False)
+    targets.add_argument("targets", nargs="*", metavar="PATH", help="a project, a folder, a .cu file or kernel names")
+    shared = argparse.ArgumentParser(add_help=False)
+    add_running(shared)
+    add_output(shared)
+    amount = argparse.ArgumentParser(add_help=False)
+    chosen = amount.add_mutually_exclusive_group()
+    chosen.add_argument("--quick", action="store_true", help=f"{QUICK_CASES} cases per kernel and dtype")
+    chosen.add_argument("--thorough", action="store_true", help=f"{THOROUGH_CASES} cases per kernel and dtype")
+
+    for name, text in (
+        ("test", f"check kernels on {STANDARD_CASES} cases each"),
+        ("report", "check kernels and write a report"),
+        ("ci", "check kernels as in continuous integration"),
+    ):
+        verb = verbs.add_parser(name, help=text, parents=[targets, amount, shared], epilog=EXIT_CODES)
+        verb.set_defaults(run=_test)
+
+    fuzz = verbs.add_parser("fuzz", help="run fresh random cases", parents=[shared], epilog=EXIT_CODES)
+    fuzz.add_argument("-o", "--op", action="append", metavar="KERNEL", help="a kernel (default: all); may be repeated")
+    fuzz.add_argument("-i", "--iterations", type=positive, default=100, metavar="N", help="cases (default: 100)")
+    fuzz.add_argument("--fail-fast", action="store_true", help="stop a kernel at its first failing case")
+    fuzz.set_defaults(run=_fuzz)
+
+
+def _add_failures(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    failures = verbs.add_parser("failures", help="list stored failing cases, latest first")
+    failures.add_argument("-l", "--limit", type=positive, default=20, metavar="N")
+    failures.add_argument("--format", choices=("text", "json"), default="text")
+    failures.set_defaults(run=_failures)
+
+    again = argparse.ArgumentParser(add_help=False)
+    again.add_argument("case", metavar="ID", help="a case id, as findings and `gpuemu failures` show it")
+    again.add_argument("-k", "--kernel", metavar="KERNEL", help="only of this kernel: kernels may share an id")
+    again.add_argument("--format", choices=("text", "json"), default="text")
+    again.add_argument("--executor", choices=("auto", "emulator", "gpu"), default="auto", help="where kernels run")
+    add_colour(again)
+    reproduce = verbs.add_parser(
+        "reproduce",
+        parents=[again],
+        help="run a stored case again",
+        epilog="Exit codes: 0 fixed; 1 still fails, or fails otherwise; 2 it could not be run; 3 internal error.",
+    )
+    reproduce.set_defaults(run=_reproduce)
+    minimize = verbs.add_parser(
+        "minimize",
+        parents=[again],
+        help="find the smallest case that fails in the same way, and store it",
+        epilog="Exit codes: 1 it fails; 0 it does not fail any more; 2 it could not be run; 3 internal error.",
+    )
+    minimize.add_argument("--strategy", choices=STRATEGIES, default="all")
+    minimize.add_argument("--max-iters", type=positive, default=300, metavar="N", help="launches (default: 300)")
+    minimize.set_defaults(run=_minimize)
+
+
+def _test(options: argparse.Namespace) -> int:
+    from gpuemu_lsp.cli.checking import Order, check
+    from gpuemu_lsp.cli.output import output_of
+
+    cases = QUICK_CASES if options.quick else THOROUGH_CASES if options.thorough else STANDARD_CASES
+    return check(Order(options.targets, _options(options, cases), output_of(options), options.jobs))
+
+
+def _fuzz(options: argparse.Namespace) -> int:
+    import secrets
+    from dataclasses import replace
+
+    from gpuemu_lsp.cli.checking import Order, check
+    from gpuemu_lsp.cli.output import output_of
+
+    chosen = _options(options, options.iterations)
+    if not chosen.seed_given:  # fuzzing means new cases; the seed is told so that they can be had again
+        chosen = replace(chosen, seed=secrets.randbits(64), seed_given=True)
+        print(f"seed {chosen.seed}", file=sys.stderr, flush=True)
+    chosen = replace(chosen, max_failures=1 if options.fail_fast else options.iterations)
+    return check(Order(options.op or [], chosen, output_of(options), options.jobs))
+
+
+def _options(options: argparse.Namespace, cases: int) -> CheckOptions:
+    from gpuemu_lsp.engine.check.model import DEFAULT_SEED, CheckOptions
+
+    return CheckOptions(
+        cases=cases,
+        seed=DEFAULT_SEED if options.seed is None else options.seed,
+        seed_given=options.seed is not None,
+        arch=options.arch,
+        executor=options.executor,
+    )
+
+
+def _failures(options: argparse.Namespace) -> int:
+    from gpuemu_lsp.cli.failures import list_failures
+
+    return list_failures(options.limit, options.format)
+
+
+def _reproduce(options: argparse.Namespace) -> int:
+    from gpuemu_lsp.cli.replaying import Again, reproduce
+
+    return reproduce(Again(options.case, options.kernel, options.executor, options.format, options.color))
+
+
+def _minimize(options: argparse.Namespace) -> int:
+    from gpuemu_lsp.cli.replaying import Again, minimize
+
+    again = Again(options.case, options.kernel, options.executor, options.format, options.color)
+    return minimize(again, options.strategy, options.max_iters)
+
+
+def _lint(options: argparse.Namespace) -> int:
+    from gpuemu_lsp.cli.linting import lint
+
+    return lint(options.kernel, options.ptx, options.arch, options.format)
+
+
+def _status(options: argparse.Namespace) -> int:
+    from gpuemu_lsp.cli.status import status
+
+    return status()
+
+
+def _init(options: argparse.Namespace) -> int:
+    from gpuemu_lsp.cli.init import init
+
+    return init(options.target_dir, options.name)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,82 @@
+"""``gpuemu init``: a gpuemu.toml and an example kernel with its reference, which pass at once."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from gpuemu_lsp.cli.output import print_out
+from gpuemu_lsp.engine.project.load import CONFIG_NAME
+from gpuemu_lsp.engine.report.model import EXIT_CLEAN, EXIT_USAGE
+
+_CONFIG = """\
+# Which kernels to check, against what. Every key: docs/config.md of gpuemu-lsp.
+
+[project]
+name = {name}
+
+[[kernels]]
+name = "gelu"
+source = "kernels/gelu.cu"
+reference = "kernels/ref_gelu.py"
+
+# What follows can be left out: it is inferred from the kernel's signature.
+[kernels.dims]
+n = {{ min = 1, max = 4096 }}
+
+[kernels.args]
+x = {{ in = ["n"] }}
+y = {{ out = ["n"] }}
+n = "n"
+
+[kernels.launch]
+grid = "ceil_div(n, 256)"
+block = 256
+"""
+
+_KERNEL = """\
+// gelu(x) = x / 2 * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x^3)))
+__global__ void gelu(const float* x, float* y, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) {
+        float v = x[i];
+        y[i] = 0.5f * v * (1.0f + tanhf(0.7978845608f * (v + 0.044715f * v * v * v)));
+    }
+}
+"""
+
+_REFERENCE = '''\
+import numpy as np
+
+
+def reference(inputs, **kwargs):
+    """Return what gelu.cu should compute. The inputs are fp64 and hold exactly what the kernel got."""
+    x = inputs["x"]
+    return 0.5 * x * (1.0 + np.tanh(np.sqrt(2.0 / np.pi) * (x + 0.044715 * x**3)))
+'''
+
+
+def init(folder: Path, name: str | None) -> int:
+    """Write the files; refuse, and write none, when one of them is there already."""
+    title = name or folder.absolute().name or "my-project"
+    quoted = '"' + title.replace("\\", "\\\\").replace('"', '\\"') + '"'
+    files = {
+        folder / CONFIG_NAME: _CONFIG.format(name=quoted),
+        folder / "kernels" / "gelu.cu": _KERNEL,
+        folder / "kernels" / "ref_gelu.py": _REFERENCE,
+    }
+    present = [path for path in files if path.exists() or path.is_symlink()]
+    if present:
+        names = ", ".join(map(str, present))
+        print(f"gpuemu: {names} exists already; nothing was written.", file=sys.stderr)
+        return EXIT_USAGE
+    try:
+        for path, text in files.items():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with path.open("x", encoding="utf-8") as file:
+                file.write(text)
+    except OSError as error:
+        print(f"gpuemu: {error.filename}: {error.strerror or error}", file=sys.stderr)
+        return EXIT_USAGE
+    print_out("".join(f"Wrote {path}\n" for path in files) + f"Try: gpuemu test {folder}\n")
+    return EXIT_CLEAN

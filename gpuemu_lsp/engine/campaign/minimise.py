@@ -1,0 +1,118 @@
+"""Make a stored failing case smaller, and store the result as a case of its own."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+
+from gpuemu_lsp.engine.check.model import CheckRequest, Stage
+from gpuemu_lsp.engine.check.replay import Reopened, reopen, replayed
+from gpuemu_lsp.engine.check.replay_model import Smaller
+from gpuemu_lsp.engine.check.stored import plan_digest
+from gpuemu_lsp.engine.findings import Finding, Severity
+from gpuemu_lsp.engine.fuzz import rebuild
+from gpuemu_lsp.engine.fuzz.model import Array, Case
+from gpuemu_lsp.engine.shrink import Budget, Minimised, improvements, space_of
+from gpuemu_lsp.engine.store import Failure, Store
+
+MAX_SECONDS = 60.0
+_PATIENCE = 4.0
+"""A smaller case may take this many times as long as the case itself; beyond it counts as another failure."""
+
+
+def minimise_case(
+    request: CheckRequest, failure: Failure, case_id: str, strategy: str, max_runs: int, store: Store
+) -> Iterator[Stage | Smaller]:
+    """Minimise one stored case; yields stages, and last what became of it.
+
+    A smaller case counts when it breaks the same rule on the same line.
+
+    Raises
+    ------
+    KeyError
+        If there is no such strategy.
+    StoreError
+        If the result cannot be stored.
+    """
+    name = request.spec.name
+    yield Stage(name, "compile")
+    opened = reopen(request, failure)
+    if opened.run is None or opened.case is None:
+        replay = replayed(failure, case_id, None, list(opened.findings))
+        yield Smaller(case_id, failure.dims, None, replay)
+        return
+    yield Stage(name, "reproduce")
+    started = time.perf_counter()
+    findings = opened.examine(opened.case, case_id)
+    seconds = time.perf_counter() - started
+    target = next((finding for finding in findings if _is_error(finding) and finding.rule == failure.rule), None)
+    if target is None:
+        yield Smaller(case_id, failure.dims, None, replayed(failure, case_id, opened.case, findings), runs=1)
+        return
+    limit = max(1.0, _PATIENCE * seconds)
+    opened.run.launch = replace(opened.run.launch, max_seconds=min(limit, opened.run.launch.max_seconds))
+    result: Minimised | None = None
+    budget = Budget(max_runs=max_runs, max_seconds=MAX_SECONDS)
+    space = space_of(opened.run.plan, opened.case, opened.run.hints)
+    for step in improvements(
+        opened.case, space, lambda case: _fails(opened, case, case_id, target), budget=budget, strategy=strategy
+    ):
+        if isinstance(step, Minimised):
+            result = step
+        else:
+            yield Stage(name, "minimise", step.runs, max_runs)
+    assert result is not None
+    yield _finish(opened, failure, case_id, result, store)
+
+
+def _finish(opened: Reopened, failure: Failure, case_id: str, result: Minimised, store: Store) -> Smaller:
+    """Store the smallest case and show what it does."""
+    assert opened.run is not None and opened.case is not None
+    run, case = opened.run, result.case
+    drawn = rebuild(run.plan, case.key, run.hints)
+    smaller = replace(
+        failure,
+        key=case.key,
+        dims=dict(case.dims),
+        tensors={name: tensor for name, tensor in case.tensors.items() if not _same(tensor, drawn.tensors[name])},
+        source_hash=plan_digest(run.plan),
+        minimised_from=case_id,
+    )
+    before = opened.case.tensors
+    changed = case.dims != opened.case.dims or not all(_same(case.tensors[name], before[name]) for name in before)
+    new_id = smaller.case if changed else None
+    findings = opened.examine(result.case, new_id or case_id)
+    shown = next((finding for finding in findings if finding.rule == failure.rule and _is_error(finding)), None)
+    if changed and shown is not None:
+        store.record(replace(smaller, message=shown.message, line=shown.place.range.start.line))
+    replay = replayed(failure, new_id or case_id, result.case, findings)
+    return Smaller(
+        original=case_id,
+        original_dims=dict(opened.case.dims),
+        case=new_id,
+        replay=replay,
+        runs=result.runs,
+        seconds=result.seconds,
+        complete=result.complete,
+    )
+
+
+def _fails(opened: Reopened, case: Case, case_id: str, target: Finding) -> bool:
+    found = opened.examine(case, case_id)
+    return any(
+        _is_error(finding) and finding.rule == target.rule and _line(finding) == _line(target) for finding in found
+    )
+
+
+def _same(one: Array, other: Array) -> bool:
+    """Compare bits: NaN equals NaN, and -0 is not 0."""
+    return one.shape == other.shape and one.tobytes() == other.tobytes()
+
+
+def _is_error(finding: Finding) -> bool:
+    return finding.severity is Severity.ERROR
+
+
+def _line(finding: Finding) -> tuple[str, int]:
+    return finding.place.path, finding.place.range.start.line

@@ -1,0 +1,76 @@
+"""Replayed and minimised cases as text and as JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from gpuemu_lsp.engine.check.replay_model import Replay, Smaller
+from gpuemu_lsp.engine.findings import Json
+from gpuemu_lsp.engine.report.json_format import finding_record
+from gpuemu_lsp.engine.report.text import Style, render_finding
+
+
+def render_replay(replay: Replay, root: str, style: Style) -> str:
+    """Render a replay: the verdict, what was stored, and what is wrong now."""
+    head = f"{replay.kernel} ({replay.dtype}), case {replay.case}{_sizes(replay.dims, ': ')}"
+    lines = [head, f"  {style.verdict(replay.verdict)}"]
+    if replay.verdict != "still fails":
+        lines.append(f"  It was stored with {replay.rule}: {replay.message}")
+    blocks = [render_finding(finding, root, style) for finding in replay.findings]
+    return "\n".join(["\n".join(lines) + "\n", *blocks])
+
+
+def render_smaller(smaller: Smaller, root: str, style: Style) -> str:
+    """Render what the minimiser found: sizes before and after, the inputs, and what is wrong with the smallest case."""
+    replay = smaller.replay
+    if replay.verdict != "still fails":
+        return render_replay(replay, root, style)
+    effort = f"{smaller.runs} launches, {smaller.seconds:.1f} s" + ("" if smaller.complete else ", budget spent")
+    if smaller.case is None:
+        lines = [f"{replay.kernel} ({replay.dtype}): nothing smaller than case {smaller.original} fails ({effort})"]
+    else:
+        lines = [f"{replay.kernel} ({replay.dtype}): case {smaller.original} -> {smaller.case} ({effort})"]
+    if replay.dims:
+        lines.append(f"  sizes:  {_sizes(smaller.original_dims)} -> {_sizes(replay.dims)}")
+    for item in replay.inputs:
+        shape = ", ".join(map(str, item.shape))
+        lines.append(f"  {item.name}: {item.dtype} [{shape}], {item.nonzero} not zero")
+        lines += (f"    {line}" for line in item.text.split("\n"))
+    blocks = [render_finding(finding, root, style) for finding in replay.findings]
+    if smaller.case is not None:
+        blocks.append(f"  Reproduce: gpuemu reproduce {smaller.case}\n")
+    return "\n".join(["\n".join(lines) + "\n", *blocks])
+
+
+def replay_record(replay: Replay, root: str) -> dict[str, Json]:
+    """Return a replay as JSON."""
+    return {
+        "kernel": replay.kernel,
+        "dtype": replay.dtype,
+        "case": replay.case,
+        "verdict": replay.verdict,
+        "stored": {"rule": replay.rule, "message": replay.message},
+        "dims": dict(replay.dims),
+        "findings": [finding_record(finding, root) for finding in replay.findings],
+        "inputs": [
+            {"name": item.name, "dtype": item.dtype, "shape": list(item.shape), "nonzero": item.nonzero}
+            for item in replay.inputs
+        ],
+    }
+
+
+def smaller_record(smaller: Smaller, root: str) -> dict[str, Json]:
+    """Return a minimised case as JSON; ``minimized`` is null when nothing smaller fails."""
+    return {
+        "original": smaller.original,
+        "original_dims": dict(smaller.original_dims),
+        "minimized": smaller.case,
+        "runs": smaller.runs,
+        "seconds": round(smaller.seconds, 3),
+        "complete": smaller.complete,
+        **replay_record(smaller.replay, root),
+    }
+
+
+def _sizes(dims: Mapping[str, int], before: str = "") -> str:
+    return before + ", ".join(f"{name} = {size}" for name, size in dims.items()) if dims else ""
