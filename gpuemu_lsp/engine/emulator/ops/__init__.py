@@ -52,7 +52,7 @@ def operand_types(instruction: Instruction) -> Signature:
 
 
 def accuracy(instruction: Instruction) -> str | None:
-    """Return None if the manual defines the result to the bit, else the error it allows, such as ``2^-22.5 relative``.
+    """Return None if the manual defines the result to the bit, else the error it allows, such as ``2 ulp``.
 
     Raises
     ------

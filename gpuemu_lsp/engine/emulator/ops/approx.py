@@ -168,7 +168,7 @@ _FUNCTIONS: dict[str, tuple[Callable[[Lanes, Value], Value], dict[str, str]]] = 
     "ex2": (
         _exp2,
         {
-            "f32": "2^-22.5 relative",
+            "f32": "2 ulp",
             "f16": "2^-9.9 relative",
             "f16x2": "2^-9.9 relative",
             "bf16": "2^-7 relative",
@@ -189,7 +189,7 @@ _FUNCTIONS: dict[str, tuple[Callable[[Lanes, Value], Value], dict[str, str]]] = 
     "sin": (_sin, {"f32": "2^-20.5 absolute in [-2pi, 2pi]"}),
     "cos": (_cos, {"f32": "2^-20.5 absolute in [-2pi, 2pi]"}),
     "rcp": (_rcp, {"f32": "1 ulp"}),
-    "rsqrt": (_rsqrt, {"f32": "2^-22.9 relative", "f64": "2^-22.9 relative"}),
+    "rsqrt": (_rsqrt, {"f32": "2^-22.9 relative", "f64": "undocumented"}),
     "sqrt": (_sqrt, {"f32": "2^-23 relative"}),
 }
 
@@ -202,7 +202,7 @@ def _function(form: Form) -> Operation | None:
     if not approximate or name is None or not form.done:
         return None
     if name == "f64" and ftz and form.opcode in ("rcp", "rsqrt"):
-        return operation("f64", ("f64",), _gross(function), "2^-20 relative")
+        return operation("f64", ("f64",), _gross(function), "20 bits")
     if name not in bounds or not _flushes(form.opcode, name, ftz):
         return None
     unit = PACKED.get(name, name)
