@@ -63,7 +63,9 @@ def instances(
     if spec.entry and "<" in spec.entry:
         return _from_entry(spec, decl)
     launched = [
-        launch.template_args for launch in source.launches if launch.kernel == decl.name and launch.template_args
+        tuple(_concrete(text, {**source.constants, **launch.locals}) for text in launch.template_args)
+        for launch in source.launches
+        if launch.kernel == decl.name and launch.template_args
     ]
     return _from_template(spec, decl, launched, place)
 
