@@ -32,6 +32,10 @@ n = "n"
 [kernels.launch]
 grid = "ceil_div(n, 256)"
 block = 256
+
+[kernels.artifact_checks]
+max_registers = 32
+max_spills = 0
 """
 
 _KERNEL = """\

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from gpuemu_lsp.engine.check.model import CheckEvent, CheckRequest, KernelReport, Stage
@@ -47,10 +48,12 @@ def reproduce(payload: Json) -> Iterator[Json]:
                 if isinstance(event, Stage):
                     yield encode(event)
                     continue
-                if event.verdict == "fixed":
+                if event.verdict in ("fixed", "changed"):
                     store.mark_fixed(failure.kernel, failure.dtype, case)
-                elif event.verdict == "still fails":
-                    store.record(failure)
+                now = event.error
+                if now is not None and event.verdict != "not executed":
+                    line = now.place.range.start.line
+                    store.record(replace(failure, rule=now.rule, message=now.message, line=line))
                 yield {"replay": to_json(event)}
 
 

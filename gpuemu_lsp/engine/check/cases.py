@@ -251,8 +251,11 @@ class PlanRun:
             return
         finding = next(finding for finding in found if finding.severity == "error")
         line = finding.place.range.start.line
-        failure = self._restored.get(case_id) or Failure(self.plan.kernel, self.plan.dtype, "", "", case.key)
+        known = self._restored.get(case_id)
+        failure = known or Failure(self.plan.kernel, self.plan.dtype, "", "", case.key)
         try:
+            if known is not None and known.rule != finding.rule:
+                self.store.mark_fixed(known.kernel, known.dtype, case_id)  # it does not fail as it did
             self.store.record(
                 replace(failure, rule=finding.rule, message=finding.message, dims=dict(case.dims), line=line)
             )

@@ -4,11 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal, TypeAlias
-
-from gpuemu_lsp.engine.findings import Finding
-
-ReplayVerdict: TypeAlias = Literal["still fails", "fixed", "changed", "not executed"]
+from gpuemu_lsp.engine.findings import Finding, Severity
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +35,12 @@ class Replay:
     dims: Mapping[str, int] = field(default_factory=dict)
     findings: tuple[Finding, ...] = ()
     inputs: tuple[InputPreview, ...] = ()
+
+    @property
+    def error(self) -> Finding | None:
+        """How it fails now: as it was stored if it still does, else the first error."""
+        errors = [finding for finding in self.findings if finding.severity is Severity.ERROR]
+        return next((finding for finding in errors if finding.rule == self.rule), errors[0] if errors else None)
 
 
 @dataclass(frozen=True, slots=True)
