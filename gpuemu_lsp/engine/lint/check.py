@@ -6,7 +6,8 @@ from collections.abc import Iterator
 
 from gpuemu_lsp.engine.compile.model import Artifact
 from gpuemu_lsp.engine.findings import Finding, Related
-from gpuemu_lsp.engine.lint.inspection import Inspection, LimitCheck, PatternCheck, inspect
+from gpuemu_lsp.engine.lint.inspection import Inspection, LimitCheck, PatternCheck
+from gpuemu_lsp.engine.lint.measure import inspect
 from gpuemu_lsp.engine.project.model import KernelSpec
 from gpuemu_lsp.engine.rules import make
 from gpuemu_lsp.engine.source.model import SourceFile
@@ -30,7 +31,9 @@ def lint(artifact: Artifact, entry: str, spec: KernelSpec, source: SourceFile) -
     -------
     tuple of Finding
         Limits and missing patterns on the kernel's name, forbidden patterns on their own lines; each with its value in
-        gpuemu.toml as related place. What could not be checked is a finding too.
+        gpuemu.toml as related place. What could not be checked is a finding too. Of several instances of a kernel in
+        one artifact, each has its own limits; a required pattern must be in one of them, and a forbidden one is
+        reported once per line, with the first instance that has it.
     """
     if spec.artifact_checks is None:
         return ()
@@ -43,15 +46,15 @@ def _findings(inspection: Inspection, spec: KernelSpec, arch: str) -> Iterator[F
         if not check.ok:
             yield _over(check, inspection, spec, arch)
     for pattern in inspection.patterns:
-        if not pattern.decided:
+        if not pattern.decided and pattern.first:
             message = (
-                f"'{pattern.pattern}' was not looked for in '{inspection.name}': it names a machine instruction "
+                f"'{pattern.pattern}' was not looked for in '{spec.name}': it names a machine instruction "
                 "(SASS); write the PTX instruction instead"
             )
             yield _made("engine/not-executed", message, inspection, spec, arch, pattern)
-        elif pattern.required and not pattern.hits:
+        elif pattern.decided and pattern.required and pattern.first and not pattern.ok:
             message = (
-                f"'{inspection.name}' has no '{pattern.pattern}' on {arch}: no instruction, called or inlined function "
+                f"'{spec.name}' has no '{pattern.pattern}' on {arch}: no instruction, called or inlined function "
                 "or intrinsic matches"
             )
             yield _made("artifact/required-pattern", message, inspection, spec, arch, pattern)
@@ -78,6 +81,8 @@ def _over(check: LimitCheck, inspection: Inspection, spec: KernelSpec, arch: str
 
 def _forbidden(pattern: PatternCheck, inspection: Inspection, spec: KernelSpec, arch: str) -> Iterator[Finding]:
     for hit in pattern.hits:
+        if hit.place in pattern.known:
+            continue
         message = f"'{pattern.pattern}' is forbidden in '{spec.name}': {hit.what}"
         if hit.place is None:
             yield _made("artifact/forbidden-pattern", f"{message} on {arch}", inspection, spec, arch, pattern)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gpuemu_lsp.engine.compile.model import Artifact
-from gpuemu_lsp.engine.lint.inspection import Inspection, LimitCheck, PatternCheck, inspect
+from gpuemu_lsp.engine.lint.inspection import Inspection, LimitCheck, PatternCheck
+from gpuemu_lsp.engine.lint.measure import inspect
 from gpuemu_lsp.engine.project.model import KernelSpec
 from gpuemu_lsp.engine.source.model import SourceFile
 
@@ -35,7 +36,8 @@ def _pattern(check: PatternCheck) -> str:
     if not check.decided:
         return f"{title} NOT CHECKED (not a PTX instruction)"
     if check.required:
-        return f"{title} {'FOUND' if check.hits else 'NOT FOUND'}"
+        where = f" (in {', '.join(check.elsewhere)})" if check.elsewhere and not check.hits else ""
+        return f"{title} {'FOUND' if check.ok else 'NOT FOUND'}{where}"
     if not check.hits:
         return f"{title} NOT FOUND (good)"
     lines = sorted({hit.place.range.start.line + 1 for hit in check.hits if hit.place is not None})

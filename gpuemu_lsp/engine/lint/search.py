@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from gpuemu_lsp.engine.findings import Place
 from gpuemu_lsp.engine.lint.code import Code, Token
-from gpuemu_lsp.engine.lint.instructions import is_machine_opcode, matches
+from gpuemu_lsp.engine.lint.instructions import matches
 from gpuemu_lsp.engine.lint.intrinsics import TRACES
 from gpuemu_lsp.engine.lint.trace import PtxTrace, is_named
 from gpuemu_lsp.engine.ptx.model import Instruction, Location
@@ -24,7 +24,7 @@ _SPELLED_OUT = re.compile(
     r"__\w+|[A-Z][A-Z0-9_]*|[a-z]+(?:2|3|4|16|32|64)(?:_t)?|alignas|asm|auto|bool|const|double|float|goto|half|inline"
     r"|int|long|new|delete|register|short|static|unsigned|virtual|volatile"
 )
-_LOOK_BACK = 8
+_MOST_LINES = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,25 +41,25 @@ class Search:
     def __init__(self, trace: PtxTrace, code: Code, kernel: KernelDecl | str) -> None:
         self._trace, self._code, self._kernel = trace, code, kernel
         self._paths = {os.path.normpath(path): path for path in code.texts}
-        self._live = {place[:2] for instruction in trace.instructions for place in self._places(instruction.location)}
+        self._live = {place for instruction in trace.instructions for place in self._places(instruction.location)}
 
-    def find(self, pattern: str) -> tuple[Hit, ...]:
-        """Return where a pattern is met, one hit per line, in the order of the text."""
+    def find(self, pattern: str, certain: bool) -> tuple[Hit, ...]:
+        """Return where a pattern is met, one hit per line, in the order of the text.
+
+        ``certain`` leaves out calls in the source whose statement left no code behind: they may never be compiled, or
+        be folded into what surrounds them. What is forbidden must certainly be there to be reported, what is required
+        must certainly be absent.
+        """
         wanted = _CALL_SUFFIX.sub("", pattern.strip())
         lines: dict[tuple[str, int], Hit] = {}
-        for hit in self._hits(wanted):
+        for hit in self._hits(wanted, certain):
             key = (hit.place.path, hit.place.range.start.line) if hit.place else ("", 0)
             lines.setdefault(key, hit)
         if len(lines) > 1:
             lines.pop(("", 0), None)
         return tuple(hit for _, hit in sorted(lines.items(), key=lambda item: item[0]))
 
-    @staticmethod
-    def can_tell(pattern: str) -> bool:
-        """Whether the absence of a pattern means anything: a SASS instruction shows in no PTX."""
-        return not is_machine_opcode(pattern)
-
-    def _hits(self, wanted: str) -> Iterator[Hit]:
+    def _hits(self, wanted: str, certain: bool) -> Iterator[Hit]:
         known = TRACES.get(wanted)
         if known is not None:
             for instruction in self._trace.instructions:
@@ -70,7 +70,7 @@ class Search:
                     yield self._at(instruction.location, wanted, f"'{wanted}' (a call of {name})")
             return
         yield from self._functions(wanted)
-        yield from self._tokens(wanted)
+        yield from self._tokens(wanted, certain)
         if _INSTRUCTION.fullmatch(wanted):
             for instruction in self._trace.instructions:
                 if matches(wanted, instruction):
@@ -88,40 +88,43 @@ class Search:
             if is_named(name, symbol):
                 yield self._at(site, last, f"'{source_name(symbol)}', inlined")
 
-    def _tokens(self, wanted: str) -> Iterator[Hit]:
+    def _tokens(self, wanted: str, certain: bool) -> Iterator[Hit]:
         if not wanted or wanted[0] in "%.":
             return
         for token in self._code.tokens(self._kernel, wanted):
-            if self._counts(token, wanted):
+            if self._counts(token, wanted, certain):
                 yield Hit(self._code.place(token.path, token.start, token.end), f"'{wanted}'")
 
-    def _counts(self, token: Token, wanted: str) -> bool:
-        """A call counts where its statement left code behind; a bare mention where it can mean nothing else."""
+    def _counts(self, token: Token, wanted: str, certain: bool) -> bool:
+        """A call may have to have left code behind; a bare mention counts where it can mean nothing else."""
         if token.is_call or (_FUNCTION.fullmatch(wanted) and self._code.is_function(wanted)):
-            return not self._live or any((token.path, line) in self._live for line in self._statement(token))
+            return not certain or not self._live or any(key in self._live for key in self._statement(token))
         return not _FUNCTION.fullmatch(wanted) or _SPELLED_OUT.fullmatch(wanted) is not None or "::" in wanted
 
-    def _statement(self, token: Token) -> Iterable[int]:
-        """Yield the lines of the statement that ends with a token's line, nearest first."""
+    def _statement(self, token: Token) -> Iterator[tuple[str, int]]:
+        """Yield (path, 0-based line) of each line of the statement round a token."""
         clean = self._code.texts[token.path].clean
         line = clean.count("\n", 0, token.start)
         behind = max(clean.rfind(sign, 0, token.start) for sign in ";{}") + 1
+        ends = [found for sign in ";{}" if (found := clean.find(sign, token.end)) >= 0]
         first = line - clean[behind : token.start].lstrip().count("\n")
-        return range(line, max(first, line - _LOOK_BACK) - 1, -1)
+        last = line + clean.count("\n", token.start, min(ends, default=token.end))
+        for each in range(max(first, line - _MOST_LINES), min(last, line + _MOST_LINES) + 1):
+            yield token.path, each
 
     def _at(self, location: Location | None, word: str | None, what: str) -> Hit:
-        for path, line, _ in self._places(location):
+        for path, line in self._places(location):
             near = self._code.find_near(path, line, word) if word else None
             start, end = near or self._code.line(path, line)
             return Hit(self._code.place(path, start, end), what)
         return Hit(None, what)
 
-    def _places(self, location: Location | None) -> Iterator[tuple[str, int, int]]:
-        """Yield (path, 0-based line, column) of a location in the user's files, innermost first."""
+    def _places(self, location: Location | None) -> Iterator[tuple[str, int]]:
+        """Yield (path, 0-based line) of a location in the user's files, innermost first."""
         while location is not None:
             path = self._paths.get(os.path.normpath(self._trace.files.get(location.file, "")))
             if path is not None:
-                yield path, location.line - 1, location.column
+                yield path, location.line - 1
             location = location.inlined_at
 
 

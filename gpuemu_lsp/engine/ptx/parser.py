@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 from gpuemu_lsp.engine.ptx.body import Body
 from gpuemu_lsp.engine.ptx.errors import PtxError, SyntaxProblem, shown
@@ -25,8 +26,9 @@ _ALIAS = re.compile(r"\.alias\s+([\w$%]+)\s*,\s*([\w$%]+)\s*", re.ASCII)
 _GROUPS = re.compile(r"\(([^()]*)\)")
 
 
+@lru_cache(maxsize=8)  # lint, plans and emulator ask for the same text, one after the other
 def parse(text: str) -> Module:
-    """Read a PTX file.
+    """Read a PTX file. The module is shared between callers: it must not be changed.
 
     Parameters
     ----------

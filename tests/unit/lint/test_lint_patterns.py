@@ -5,9 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from lint_harness import findings, shown
+from lint_harness import findings, shown, spec_of
 
+from gpuemu_lsp.engine.compile import compile_source
+from gpuemu_lsp.engine.compile.model import CompileRequest
+from gpuemu_lsp.engine.lint import lint as lint_entry
 from gpuemu_lsp.engine.project.model import ArtifactChecks
+from gpuemu_lsp.engine.source import read
 
 LOOSE = {"max_registers": 255, "max_spills": 1 << 20, "max_local_memory": 1 << 20}
 
@@ -84,7 +88,7 @@ MET = {
 }
 
 NOT_MET = [
-    "printf", "unused", "__expf", "atomicAdd", "__ldg", "long", "short", "__threadfence", "div.full", "fused", "main",
+    "printf", "atomicAdd", "__ldg", "long", "short", "__threadfence", "div.full", "fused", "main",
     "__syncwarp", "__shfl_xor_sync", "ex2.approx.f64", "f64", "st.local", "mma.sync", "HALF", "rel", "gelu", "exp",
     "other::relu", "fma.rn.f64", "vote", "bar.sync.foo", "double", "s", "msg", "%clock64",
 ]  # fmt: skip
@@ -114,6 +118,12 @@ def test_what_is_not_there(pattern: str) -> None:
     assert shown(KERNEL, finding.place) == "fused"
 
 
+@pytest.mark.parametrize("pattern", ["unused", "__expf"])
+@pytest.mark.parametrize("required", [True, False])
+def test_a_call_that_left_no_code_gives_no_finding(pattern: str, required: bool) -> None:
+    assert lint(pattern, required) == ()
+
+
 @pytest.mark.parametrize("pattern", ["fma.rn.f32", "relu", "slow"])
 def test_every_line_is_reported_once(pattern: str) -> None:
     places = [finding.place for finding in lint(pattern, required=False)]
@@ -124,6 +134,34 @@ def test_each_instance_is_judged_by_its_own_code() -> None:
     assert lint("printf", required=False, expression="fused<float, false>") == ()
     (finding,) = lint("printf", required=False, expression="fused<float, true>")
     assert shown(KERNEL, finding.place) == "LOG"
+
+
+TWO_TYPES = (
+    "#include <cuda_fp16.h>\ntemplate <typename T> __global__ void k(T* x) {\n  x[0] = x[1] * x[2] + x[3];\n"
+    "  __syncthreads();\n  x[4] = x[0];\n}\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "required", "counts"),
+    [
+        ("fma.rn.f32", True, (0, 0)),  # the other instance has it
+        ("mul.f16", True, (0, 0)),
+        ("fma.rn.f64", True, (1, 0)),  # said once
+        ("mul.f16", False, (0, 1)),
+        ("fma.rn.f32", False, (1, 0)),
+        ("__syncthreads", False, (1, 0)),  # the same line, said once
+    ],
+)
+def test_instances_of_one_kernel_share_what_they_need(pattern: str, required: bool, counts: tuple[int, int]) -> None:
+    source = read("/kernels/two.cu", TWO_TYPES)
+    request = CompileRequest("/kernels/two.cu", source.device_view, expressions=("k<float>", "k<__half>"))
+    artifact = compile_source(request).artifact
+    assert artifact is not None
+    patterns = {"required_patterns" if required else "forbidden_patterns": (pattern,)}
+    spec = spec_of(ArtifactChecks(**LOOSE, **patterns))
+    found = [lint_entry(artifact, entry, spec, source) for entry in artifact.entries.values()]
+    assert tuple(map(len, found)) == counts
 
 
 PREDICATED = (
