@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 import time
 from collections.abc import Sequence
@@ -24,6 +25,10 @@ from gpuemu_lsp.engine.rules import make
 _LOCK = threading.Lock()
 """The mirror and NVRTC's precompiled prefixes are one process's own: one compilation at a time."""
 
+_NEWER = re.compile(
+    r"\b(?:concept|requires|consteval|constinit|likely|unlikely)\b|[{,]\s*\.\w+\s*=|<=>|\]\s*<\s*(?:class|typename)"
+)
+"""Signs of C++20. nvcc's host compiler takes some of it (``{.a = 1}``) under older standards too."""
 
 _UNREADABLE_PREFIX = "cannot open precompiled header file"
 
@@ -109,16 +114,19 @@ def _unusable(job: _Job) -> tuple[Finding, ...]:
 
 def _build_with_fallbacks(job: _Job, store: DiskCache) -> tuple[Product, tuple[Finding, ...]]:
     """Build; on failure leave out what is not the user's: bad name expressions, a prelude that gets in the way."""
-    product = _build_cached(job, preamble(job.found), job.request.expressions, store)
     prefix = preamble(job.found)
     product = _build_cached(job, prefix, job.request.expressions, store)
+    if not product.succeeded and not job.options.standard_given and _NEWER.search(job.request.text):
+        newer = replace(job, options=replace(job.options, standard="c++20"))
+        if (other := _build_cached(newer, prefix, job.request.expressions, store)).succeeded:
+            return other, ()
     if _blames_prelude(product):
         tried = [(product, prefix)]
-        for other in (preamble(job.found, long_long=True), preamble(job.found, bare=True)):
-            tried.append((_build_cached(job, other, job.request.expressions, store), other))
+        for attempt in (preamble(job.found, long_long=True), preamble(job.found, bare=True)):
+            tried.append((_build_cached(job, attempt, job.request.expressions, store), attempt))
             if tried[-1][0].succeeded:
                 break
-        product, prefix = min(tried, key=lambda attempt: (_blames_prelude(attempt[0]), _errors(attempt[0])))
+        product, prefix = min(tried, key=lambda item: (_blames_prelude(item[0]), _errors(item[0])))
     bad = {} if product.succeeded else diagnose.bad_expressions(messages.parse(product.log), job.request.expressions)
     if not bad:
         return product, ()

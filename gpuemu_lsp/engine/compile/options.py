@@ -52,6 +52,7 @@ class Options:
     passed: tuple[str, ...]
     include_dirs: tuple[str, ...]
     standard: str = "c++17"
+    standard_given: bool = False
     refused: tuple[str, ...] = ()
 
 
@@ -60,7 +61,7 @@ def read(words: Sequence[str], base: str) -> Options:
     passed: list[str] = []
     folders: list[str] = []
     refused: list[str] = []
-    standard = "c++17"
+    standard = ""
     for kind, value in _kinds(words):
         if kind == "include":
             folders.append((Path(base) / value).as_posix())
@@ -83,7 +84,7 @@ def read(words: Sequence[str], base: str) -> Options:
             refused.append(value)
         else:
             passed.append(value)
-    return Options(tuple(passed), tuple(dict.fromkeys(folders)), standard, tuple(refused))
+    return Options(tuple(passed), tuple(dict.fromkeys(folders)), standard or "c++17", bool(standard), tuple(refused))
 
 
 def _kinds(words: Sequence[str]) -> Iterator[tuple[str, str]]:

@@ -18,6 +18,7 @@ from gpuemu_lsp.engine.compile.includes import Closure
 from gpuemu_lsp.engine.compile.toolchain import cuda_include_dirs
 
 PRELUDE = "gpuemu/prelude.h"
+_HOST = "gpuemu/host.h"
 
 _HOISTED = re.compile(
     r"^(?:cooperative_groups(?:\.h|/.+)|cuda/.+|cub/.+|nv/target|mma\.h|cuda_(?:fp16|bf16|fp8|fp6|fp4)\.h"
@@ -34,14 +35,10 @@ _BRIDGED = re.compile(r"\bstd::(" + "|".join(_BRIDGES) + r")\b")
 
 @dataclass(frozen=True, slots=True)
 class Preamble:
-    """The lines before the user's text, and the in-memory headers, by the name an ``#include`` writes.
-
-    ``hoisted`` are the CUDA headers among them. ``text`` does not end in the ``#line``.
-    """
+    """The lines before the ``#line``, and the in-memory headers, by the name an ``#include`` writes."""
 
     text: str
     headers: Mapping[str, str]
-    hoisted: tuple[str, ...]
 
 
 _SHIMS = Path(__file__).parent / "shims"
@@ -62,7 +59,8 @@ def shims() -> Mapping[str, str]:
     """
     empty = (_SHIMS / "empty_headers.txt").read_text(encoding="utf-8").split()
     cub = (_SHIMS / "cub.h").read_text(encoding="utf-8")
-    return {PRELUDE: prelude(), "cub/cub.cuh": cub, **dict.fromkeys(empty, "")}
+    host = (_SHIMS / "host.h").read_text(encoding="utf-8")
+    return {PRELUDE: prelude(), _HOST: host, "cub/cub.cuh": cub, **dict.fromkeys(empty, "")}
 
 
 def preamble(found: Closure, *, long_long: bool = False, bare: bool = False) -> Preamble:
@@ -78,15 +76,17 @@ def preamble(found: Closure, *, long_long: bool = False, bare: bool = False) -> 
     hoisted = {target for target, unconditional in targets if unconditional and _HOISTED.match(target)}
     hoisted = set() if configures else {target for target in hoisted if is_cuda_header(target)}
     hoisted |= {_BRIDGES[name][0] for name in bridges}
+    later = any(_LONG_LONG.match(target) and target not in hoisted for target, _ in targets)
     wide = long_long or any(_LONG_LONG.match(target) for target in (*hoisted, *(target for target, _ in targets)))
     lines = [
         *(["#define GPUEMU_LONG_LONG"] if wide else []),
         *([] if bare else [f"#include <{PRELUDE}>"]),
         *(f"#include <{target}>" for target in sorted(hoisted)),
         *(_bridge(name) for name in bridges),
+        *([] if bare or later else [f"#include <{_HOST}>"]),
     ]
     headers = {name: text for name, text in shims().items() if name not in found.own_names}
-    return Preamble("\n".join(lines) + "\n#pragma nv_hdrstop\n", headers, tuple(sorted(hoisted)))
+    return Preamble("\n".join(lines) + "\n#pragma nv_hdrstop\n", headers)
 
 
 def is_cuda_header(target: str) -> bool:

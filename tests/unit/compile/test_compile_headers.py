@@ -101,7 +101,7 @@ def test_common_headers_compile(header, tmp_path):
 PRELUDE_USES = {
     "fixed width": "int64_t a = INT64_MAX; uint32_t b = UINT32_MAX; uintptr_t c = 1; std::uint8_t d = 3;"
     " x[0] = a + b + c + d;",
-    "size_t": "std::size_t n = sizeof(size_t); uint u = 3; x[0] = n + u;",
+    "size_t": "std::size_t m = sizeof(size_t); uint u = 3; x[0] = m + u;",
     "floats": "x[0] = INFINITY; x[1] = NAN; x[2] = M_PI; x[3] = FLT_MAX + DBL_EPSILON; x[4] = HUGE_VALF;",
     "constant expressions": "constexpr float inf = INFINITY; x[0] = -inf;",
     "integers": "x[0] = INT_MAX; x[1] = CHAR_BIT; x[2] = UINT_MAX; x[3] = LLONG_MIN;",
@@ -119,6 +119,13 @@ PRELUDE_USES = {
     " static_assert(std::conjunction_v<std::is_pointer<int*>, std::is_void<void>> && !std::disjunction_v<>);",
     "sequences": "static_assert(std::is_same_v<std::make_index_sequence<5>, std::index_sequence<0, 1, 2, 3, 4>>);"
     " x[0] = 1;",
+    "math of integers": "x[0] = sqrt(n) + floor(n / 2) + pow(2, n) + std::log2(n) + exp(1) + ceil(2u);",
+    "math of mixed arguments": "x[0] = pow(x[1], 2.0) + fmax(0.0, x[2]) + fmod(x[3], 2.0) + atan2(n, x[1]) + fmin(n, 3);",
+    "math keeps single precision": "static_assert(std::is_same_v<decltype(fmax(x[0], x[1])), float>);"
+    " static_assert(std::is_same_v<decltype(pow(x[0], 2.0)), double>); x[0] = std::sqrtf(x[1]);",
+    "lists": "x[0] = std::max({1, 2, 3}) + std::min({n, 2});",
+    "the host's macros": "\n#if !defined(__linux__) || !defined(__GNUC__) || !defined(__NVCC__)\n#error who\n#endif\nx[0] = 1;",
+    "C++20 where nobody chose": "struct P { int a, b; }; P p = {.a = 1, .b = 2}; x[0] = p.a + p.b;",
     "array and pair": "std::array<float, 3> a{1, 2, 3}; auto p = std::make_pair(1, 2.0f); x[0] = a[1] + p.second;",
     "functional": "x[0] = std::plus<float>()(x[1], 2) + std::greater<>()(1, 2);",
     "printf and assert": 'assert(x != nullptr); printf("%d\\n", 3); x[0] = 1;',
@@ -129,7 +136,7 @@ PRELUDE_USES = {
 
 @pytest.mark.parametrize("body", PRELUDE_USES.values(), ids=PRELUDE_USES)
 def test_the_prelude_has_what_nvcc_gives(body, tmp_path):
-    result = compiled(f"__global__ void k(float* x) {{ {body} }}\n", tmp_path)
+    result = compiled(f"__global__ void k(float* x, int n) {{ {body} }}\n", tmp_path)
     assert (result.findings, result.artifact is not None) == ((), True)
 
 
@@ -157,14 +164,22 @@ def test_heavy_headers_compile_twice_the_same(text, tmp_path):
 
 
 def test_an_error_inside_a_cuda_header_is_one_finding_on_the_include(tmp_path):
-    text = "#include <cuda_fp16.h>\n  #include <cuda_texture_types.h>\n#include <thrust/device_vector.h>\n" + KERNEL
+    text = "#include <cuda_fp16.h>\n  #include <mma.h>\n#include <thrust/device_vector.h>\n" + KERNEL
     result = compiled(text, tmp_path)
     assert result.artifact is None
     assert [covered(text, item) for item in result.findings] == ["<thrust/device_vector.h>"]
 
 
 def test_cuda_headers_come_from_the_installed_wheels():
-    assert all("cuda" in folder for folder in cuda_include_dirs())
+    assert all("nvidia" in folder for folder in cuda_include_dirs())
+
+
+def test_mixed_64_bit_integers_meet_as_under_nvcc(tmp_path):
+    """With CUDA's own headers ``uint64_t`` is another type than ``size_t``; for nvcc they are one."""
+    body = "uint64_t a = x[0]; size_t b = n; x[1] = min(a, b) + max(b, a) + std::min(a, b) + std::max(b, a);"
+    for include in ("", "#include <cuda_pipeline.h>\n"):
+        text = f"{include}__global__ void k(float* x, int64_t n) {{ {body} }}\n#ifndef FLT_MAX\n#error no prelude\n#endif\n"
+        assert compiled(text, tmp_path).findings == ()
 
 
 def test_directives_are_read_with_byte_columns():

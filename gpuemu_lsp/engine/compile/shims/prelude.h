@@ -148,6 +148,24 @@ typedef unsigned long ulong;
 #define EXIT_SUCCESS 0
 #define EXIT_FAILURE 1
 
+#ifdef GPUEMU_LONG_LONG
+// For nvcc size_t and uint64_t are one type; here they are two, and a call with one of each must still find a function.
+#define GPUEMU_MIXED(name, sign, A, B)                                                             \
+  __host__ __device__ constexpr B name(A a, B b) { return (B)a sign b ? (B)a : b; }                \
+  __host__ __device__ constexpr B name(B a, A b) { return a sign(B) b ? a : (B)b; }
+#define GPUEMU_MIXED_ALL                                     \
+  GPUEMU_MIXED(min, <, long, long long)                      \
+  GPUEMU_MIXED(max, >, long, long long)                      \
+  GPUEMU_MIXED(min, <, unsigned long, unsigned long long)    \
+  GPUEMU_MIXED(max, >, unsigned long, unsigned long long)
+GPUEMU_MIXED_ALL
+namespace std {
+GPUEMU_MIXED_ALL
+}
+#undef GPUEMU_MIXED_ALL
+#undef GPUEMU_MIXED
+#endif
+
 namespace std {
 
 using ::int8_t;
@@ -172,67 +190,6 @@ enum class byte : unsigned char {};
 using ::memcpy;
 using ::memset;
 using ::printf;
-
-// ---- <cmath>: the C++ overloads nvcc finds in namespace std -----------------------------------------------------------
-using ::abs;
-using ::acos;
-using ::acosh;
-using ::asin;
-using ::asinh;
-using ::atan;
-using ::atan2;
-using ::atanh;
-using ::cbrt;
-using ::ceil;
-using ::copysign;
-using ::cos;
-using ::cosh;
-using ::erf;
-using ::erfc;
-using ::exp;
-using ::exp2;
-using ::expm1;
-using ::fabs;
-using ::fdim;
-using ::floor;
-using ::fma;
-using ::fmax;
-using ::fmin;
-using ::fmod;
-using ::frexp;
-using ::hypot;
-using ::ilogb;
-using ::isfinite;
-using ::isinf;
-using ::isnan;
-using ::ldexp;
-using ::lgamma;
-using ::llrint;
-using ::llround;
-using ::log;
-using ::log10;
-using ::log1p;
-using ::log2;
-using ::logb;
-using ::lrint;
-using ::lround;
-using ::modf;
-using ::nearbyint;
-using ::nextafter;
-using ::pow;
-using ::remainder;
-using ::remquo;
-using ::rint;
-using ::round;
-using ::scalbn;
-using ::signbit;
-using ::sin;
-using ::sinh;
-using ::sqrt;
-using ::tan;
-using ::tanh;
-using ::tgamma;
-using ::trunc;
 
 // ---- <type_traits> --------------------------------------------------------------------------------------------------
 template <class T, T v>
@@ -531,6 +488,182 @@ template <> struct make_signed<unsigned long long> { using type = long long; };
 template <class T>
 using make_signed_t = typename make_signed<T>::type;
 
+}  // namespace std
+
+// ---- <cmath>: for nvcc integers and mixed arguments become double, as the C++ standard says; NVRTC finds them ambiguous ----
+#define GPUEMU_UNARY(name)                                                                       \
+  template <class T>                                                                             \
+  __host__ __device__ inline std::enable_if_t<std::is_integral_v<T>, double> name(T x) {         \
+    return name(double(x));                                                                      \
+  }
+#define GPUEMU_BINARY(name)                                                                                        \
+  template <class T, class U>                                                                                      \
+  __host__ __device__ inline std::enable_if_t<std::is_arithmetic_v<T> && std::is_arithmetic_v<U>, double> name(    \
+      T x, U y) {                                                                                                  \
+    return name(double(x), double(y));                                                                             \
+  }
+GPUEMU_UNARY(acos)
+GPUEMU_UNARY(acosh)
+GPUEMU_UNARY(asin)
+GPUEMU_UNARY(asinh)
+GPUEMU_UNARY(atan)
+GPUEMU_UNARY(atanh)
+GPUEMU_UNARY(cbrt)
+GPUEMU_UNARY(ceil)
+GPUEMU_UNARY(cos)
+GPUEMU_UNARY(cosh)
+GPUEMU_UNARY(erf)
+GPUEMU_UNARY(erfc)
+GPUEMU_UNARY(exp)
+GPUEMU_UNARY(exp2)
+GPUEMU_UNARY(expm1)
+GPUEMU_UNARY(fabs)
+GPUEMU_UNARY(floor)
+GPUEMU_UNARY(lgamma)
+GPUEMU_UNARY(log)
+GPUEMU_UNARY(log10)
+GPUEMU_UNARY(log1p)
+GPUEMU_UNARY(log2)
+GPUEMU_UNARY(logb)
+GPUEMU_UNARY(nearbyint)
+GPUEMU_UNARY(rint)
+GPUEMU_UNARY(round)
+GPUEMU_UNARY(sin)
+GPUEMU_UNARY(sinh)
+GPUEMU_UNARY(sqrt)
+GPUEMU_UNARY(tan)
+GPUEMU_UNARY(tanh)
+GPUEMU_UNARY(tgamma)
+GPUEMU_UNARY(trunc)
+GPUEMU_BINARY(atan2)
+GPUEMU_BINARY(copysign)
+GPUEMU_BINARY(fdim)
+GPUEMU_BINARY(fmax)
+GPUEMU_BINARY(fmin)
+GPUEMU_BINARY(fmod)
+GPUEMU_BINARY(hypot)
+GPUEMU_BINARY(nextafter)
+GPUEMU_BINARY(pow)
+GPUEMU_BINARY(remainder)
+#undef GPUEMU_UNARY
+#undef GPUEMU_BINARY
+
+namespace std {
+
+using ::abs;
+using ::acos;
+using ::acosf;
+using ::acosh;
+using ::acoshf;
+using ::asin;
+using ::asinf;
+using ::asinh;
+using ::asinhf;
+using ::atan;
+using ::atan2;
+using ::atan2f;
+using ::atanf;
+using ::atanh;
+using ::atanhf;
+using ::cbrt;
+using ::cbrtf;
+using ::ceil;
+using ::ceilf;
+using ::copysign;
+using ::copysignf;
+using ::cos;
+using ::cosf;
+using ::cosh;
+using ::coshf;
+using ::erf;
+using ::erfc;
+using ::erfcf;
+using ::erff;
+using ::exp;
+using ::exp2;
+using ::exp2f;
+using ::expf;
+using ::expm1;
+using ::expm1f;
+using ::fabs;
+using ::fabsf;
+using ::fdim;
+using ::fdimf;
+using ::floor;
+using ::floorf;
+using ::fma;
+using ::fmaf;
+using ::fmax;
+using ::fmaxf;
+using ::fmin;
+using ::fminf;
+using ::fmod;
+using ::fmodf;
+using ::frexp;
+using ::frexpf;
+using ::hypot;
+using ::hypotf;
+using ::ilogb;
+using ::ilogbf;
+using ::isfinite;
+using ::isinf;
+using ::isnan;
+using ::ldexp;
+using ::ldexpf;
+using ::lgamma;
+using ::lgammaf;
+using ::llrint;
+using ::llrintf;
+using ::llround;
+using ::llroundf;
+using ::log;
+using ::log10;
+using ::log10f;
+using ::log1p;
+using ::log1pf;
+using ::log2;
+using ::log2f;
+using ::logb;
+using ::logbf;
+using ::logf;
+using ::lrint;
+using ::lrintf;
+using ::lround;
+using ::lroundf;
+using ::modf;
+using ::modff;
+using ::nearbyint;
+using ::nearbyintf;
+using ::nextafter;
+using ::nextafterf;
+using ::pow;
+using ::powf;
+using ::remainder;
+using ::remainderf;
+using ::remquo;
+using ::remquof;
+using ::rint;
+using ::rintf;
+using ::round;
+using ::roundf;
+using ::scalbn;
+using ::scalbnf;
+using ::signbit;
+using ::sin;
+using ::sinf;
+using ::sinh;
+using ::sinhf;
+using ::sqrt;
+using ::sqrtf;
+using ::tan;
+using ::tanf;
+using ::tanh;
+using ::tanhf;
+using ::tgamma;
+using ::tgammaf;
+using ::trunc;
+using ::truncf;
+
 // ---- <algorithm>, <utility>, <functional> ---------------------------------------------------------------------------
 template <class T>
 __host__ __device__ constexpr const T& min(const T& a, const T& b) {
@@ -539,6 +672,26 @@ __host__ __device__ constexpr const T& min(const T& a, const T& b) {
 template <class T>
 __host__ __device__ constexpr const T& max(const T& a, const T& b) {
   return a < b ? b : a;
+}
+template <class T>
+__host__ __device__ constexpr T min(initializer_list<T> list) {
+  const T* best = list.begin();
+  for (const T* item = list.begin(); item != list.end(); ++item) best = *item < *best ? item : best;
+  return *best;
+}
+template <class T>
+__host__ __device__ constexpr T max(initializer_list<T> list) {
+  const T* best = list.begin();
+  for (const T* item = list.begin(); item != list.end(); ++item) best = *best < *item ? item : best;
+  return *best;
+}
+template <class T, class Less>
+__host__ __device__ constexpr const T& min(const T& a, const T& b, Less less) {
+  return less(b, a) ? b : a;
+}
+template <class T, class Less>
+__host__ __device__ constexpr const T& max(const T& a, const T& b, Less less) {
+  return less(a, b) ? b : a;
 }
 template <class T>
 __host__ __device__ constexpr const T& clamp(const T& v, const T& low, const T& high) {
