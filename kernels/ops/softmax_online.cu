@@ -1,6 +1,9 @@
 // Row softmax in one warp per row, running maximum and rescaled sum. clean
 #include <cuda_fp16.h>
 
+// exp(a - b); equal infinities differ by nothing.
+__device__ float exp_difference(float a, float b) { return a == b ? 1.0f : __expf(a - b); }
+
 template <typename T>
 __global__ void softmax(const T* __restrict__ x, T* __restrict__ y, int rows, int cols) {
     const int row = blockIdx.x * blockDim.y + threadIdx.y;
@@ -11,16 +14,14 @@ __global__ void softmax(const T* __restrict__ x, T* __restrict__ y, int rows, in
     for (int j = threadIdx.x; j < cols; j += 32) {
         float v = static_cast<float>(in[j]);
         float next = fmaxf(top, v);
-        sum = sum * __expf(top - next) + __expf(v - next);
+        sum = sum * exp_difference(top, next) + exp_difference(v, next);
         top = next;
     }
     for (int offset = 16; offset > 0; offset >>= 1) {
         float other_top = __shfl_xor_sync(0xffffffffu, top, offset);
         float other_sum = __shfl_xor_sync(0xffffffffu, sum, offset);
         float next = fmaxf(top, other_top);
-        float mine = top == -INFINITY ? 0.0f : sum * __expf(top - next);
-        float theirs = other_top == -INFINITY ? 0.0f : other_sum * __expf(other_top - next);
-        sum = mine + theirs;
+        sum = sum * exp_difference(top, next) + other_sum * exp_difference(other_top, next);
         top = next;
     }
     for (int j = threadIdx.x; j < cols; j += 32) {
