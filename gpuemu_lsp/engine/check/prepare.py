@@ -46,9 +46,9 @@ def prepare(request: CheckRequest) -> Prepared:
             return Prepared((make("config/missing-file", message, place, kernel=spec.name),), place)
     source = read(spec.source, text, spec.include_dirs)
     result = resolve(spec, source)
-    findings = list(result.findings)
-    if any(finding.rule == "compile/missing-entry" for finding in findings):
-        return Prepared(tuple(findings), place, source)
+    if any(finding.rule == "compile/missing-entry" for finding in result.findings):
+        return Prepared(result.findings, place, source)
+    findings: list[Finding] = []
     headers = device_views(spec.source, text, spec.include_dirs).headers
     artifacts: list[Artifact] = []
     resources: dict[str, ResourceUsage] = {}
@@ -64,6 +64,8 @@ def prepare(request: CheckRequest) -> Prepared:
         findings += compiled.findings
         if compiled.artifact is None:
             break
+        if not artifacts:
+            result = resolve(spec, source, compiled.artifact.entries)
         artifacts.append(compiled.artifact)
         for expression in result.entries:
             entry = compiled.artifact.entries.get(expression)
@@ -72,7 +74,7 @@ def prepare(request: CheckRequest) -> Prepared:
                 if entry in compiled.artifact.resources:
                     resources.setdefault(arch, compiled.artifact.resources[entry])
     return Prepared(
-        findings=tuple(findings),
+        findings=(*result.findings, *findings),
         place=place,
         source=source,
         plans=result.plans,

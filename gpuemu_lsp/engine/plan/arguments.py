@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 from gpuemu_lsp.engine.findings import Finding, Place
@@ -12,7 +11,7 @@ from gpuemu_lsp.engine.plan.types import FLOATS, INTEGERS, element_type
 from gpuemu_lsp.engine.project.expressions import Expression, parse
 from gpuemu_lsp.engine.project.model import DimSpec, KernelSpec, PointerSpec, ScalarSpec
 from gpuemu_lsp.engine.rules import make
-from gpuemu_lsp.engine.source.model import KernelDecl, Param, SourceFile
+from gpuemu_lsp.engine.source.model import KernelDecl, Param
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,15 +27,17 @@ class Roles:
     """All tensors have the one size parameter's length: the elementwise reading."""
 
 
-def settle(spec: KernelSpec, decl: KernelDecl, source: SourceFile, bindings: Mapping[str, str]) -> Roles:
-    """Give every parameter of ``decl`` its role, for one instance (``bindings`` are its template arguments)."""
-    aliases = {**source.constants, **bindings}
+def settle(spec: KernelSpec, decl: KernelDecl, aliases: dict[str, str]) -> Roles:
+    """Give every parameter of ``decl`` its role, for one instance.
+
+    ``aliases`` says what names in the signature stand for: constants, template arguments, types.
+    """
     if spec.args is None:
         return _infer(spec, decl, aliases)
-    return _configured(spec, decl, source, aliases)
+    return _configured(spec, decl, aliases)
 
 
-def _configured(spec: KernelSpec, decl: KernelDecl, source: SourceFile, aliases: dict[str, str]) -> Roles:
+def _configured(spec: KernelSpec, decl: KernelDecl, aliases: dict[str, str]) -> Roles:
     assert spec.args is not None
     dims = dict(spec.dims or {})
     known = {param.name for param in decl.params}
@@ -57,7 +58,7 @@ def _configured(spec: KernelSpec, decl: KernelDecl, source: SourceFile, aliases:
             else:
                 missing.append(param.name or "(unnamed)")
                 continue
-        result = _argument(spec, param, given, aliases, source)
+        result = _argument(spec, param, given, aliases)
         if isinstance(result, Finding):
             findings.append(result)
         else:
@@ -74,7 +75,7 @@ def _configured(spec: KernelSpec, decl: KernelDecl, source: SourceFile, aliases:
 
 
 def _argument(
-    spec: KernelSpec, param: Param, given: PointerSpec | ScalarSpec, aliases: dict[str, str], source: SourceFile
+    spec: KernelSpec, param: Param, given: PointerSpec | ScalarSpec, aliases: dict[str, str]
 ) -> PlanArg | Finding:
     place = _place(spec, f"args.{param.name}")
     known = element_type(param.type, aliases)
@@ -89,6 +90,9 @@ def _argument(
                 f'Say which values it holds: {param.name} = {{ {given.direction} = [...], dtype = "float32" }}'
             )
             return make("config/bad-value", message, place, kernel=spec.name)
+        if known is not None and given.dtype not in (None, known.dtype) and known.dtype not in ("int8", "uint8"):
+            message = f"'{param.name}' points to {known.dtype}, not to {given.dtype} as gpuemu.toml says."
+            return make("numeric/dtype-mismatch", message, place, kernel=spec.name)
         if param.const and given.direction != "in":
             message = f"'{param.name}' points to const, so the kernel cannot write it: it must be `in`."
             return make("config/bad-value", message, place, kernel=spec.name)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from gpuemu_lsp.engine.findings import Finding, Place, Severity
 from gpuemu_lsp.engine.plan.arguments import Roles, settle
 from gpuemu_lsp.engine.plan.entry import Instance, choose_kernel, instances
 from gpuemu_lsp.engine.plan.launch import Geometry, divisible, settle_launch
+from gpuemu_lsp.engine.plan.mangled import parameter_types
 from gpuemu_lsp.engine.plan.model import Plan, PlanResult, TensorArg
 from gpuemu_lsp.engine.project.expressions import names, parse
 from gpuemu_lsp.engine.project.model import KernelSpec
@@ -13,8 +16,12 @@ from gpuemu_lsp.engine.rules import make
 from gpuemu_lsp.engine.source.model import KernelDecl, SourceFile
 
 
-def resolve(spec: KernelSpec, source: SourceFile) -> PlanResult:
-    """Resolve a registered kernel, or one found in a file (then ``spec`` is bare: see :func:`unregistered`)."""
+def resolve(spec: KernelSpec, source: SourceFile, entries: Mapping[str, str] | None = None) -> PlanResult:
+    """Resolve a registered kernel, or one found in a file (then ``spec`` is bare: see :func:`unregistered`).
+
+    ``entries`` maps name expressions to mangled names, once the file was compiled: they tell what typedefs and macros
+    in the signature really are.
+    """
     decl, findings = choose_kernel(spec, source)
     if decl is None:
         return PlanResult((), (), findings)
@@ -22,7 +29,7 @@ def resolve(spec: KernelSpec, source: SourceFile) -> PlanResult:
     plans: list[Plan] = []
     collected: list[Finding] = list(findings)
     for instance in wanted:
-        plan, found = _plan(spec, decl, source, instance)
+        plan, found = _plan(spec, decl, source, instance, (entries or {}).get(instance.expression, ""))
         collected.extend(finding for finding in found if finding not in collected)
         if plan is not None:
             plans.append(plan)
@@ -38,13 +45,13 @@ def unregistered(source: SourceFile, decl: KernelDecl) -> KernelSpec:
 
 
 def _plan(
-    spec: KernelSpec, decl: KernelDecl, source: SourceFile, instance: Instance
+    spec: KernelSpec, decl: KernelDecl, source: SourceFile, instance: Instance, mangled: str
 ) -> tuple[Plan | None, tuple[Finding, ...]]:
     place = Place(source.path, decl.name_range)
-    roles = settle(spec, decl, source, instance.bindings)
+    roles = settle(spec, decl, {**source.constants, **instance.bindings, **_true_types(decl, mangled)})
     if roles.problem is not None:
         return None, (*roles.findings, _ambiguous(spec, decl, roles.problem, place))
-    if any(finding.rule.startswith("config/") for finding in roles.findings):
+    if any(finding.severity is Severity.ERROR for finding in roles.findings):
         return None, roles.findings
     geometry = settle_launch(spec, decl, source, instance.bindings, roles)
     if geometry.problem is not None:
@@ -66,6 +73,14 @@ def _plan(
         notes=_notes(roles, geometry),
     )
     return plan, roles.findings
+
+
+def _true_types(decl: KernelDecl, mangled: str) -> dict[str, str]:
+    """Map the types of a signature, as written, to what the compiler made of them."""
+    types = parameter_types(mangled)
+    if types is None or len(types) != len(decl.params):
+        return {}
+    return {param.type: text.rstrip("*&") for param, text in zip(decl.params, types, strict=True)}
 
 
 def _unknown(spec: KernelSpec, roles: Roles, geometry: Geometry) -> list[Finding]:
