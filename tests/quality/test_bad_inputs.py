@@ -89,7 +89,7 @@ ROWS = [
     Row("undefined-name", ("compile/error",), cu=kernel("if (i < n) y[i] = undefined_thing * x[i];")),
     Row("missing-header", ("compile/missing-header", "compile/error"), cu='#include "not_there.cuh"\n' + FINE.replace("2.0f", "NOT_THERE")),
     Row("static-assert", ("compile/error",), cu='static_assert(sizeof(int) == 8, "int is not 64 bits");\n' + FINE),
-    Row("too-much-shared", ("compile/error",), cu="__shared__ float big[100000];\n" + kernel("big[threadIdx.x] = 0.0f; if (i < n) y[i] = x[i];")),
+    Row("too-much-shared", ("compile/error",), cu="__shared__ float big[100000];\n" + kernel("big[i] = x[0]; __syncthreads(); if (i < n) y[i] = 2.0f * x[i] + 0.0f * big[n - 1 - i];")),
     Row("ambiguous-signature", ("config/ambiguous-signature", "engine/not-executed"), 2,
         cu="__global__ void bad(const float* x, float* y, int n, float alpha) { if (threadIdx.x < n) y[threadIdx.x] = alpha * x[threadIdx.x]; }\n"),
     # ---- kernels

@@ -177,7 +177,7 @@ def _users_world(path: str) -> Iterator[None]:
     before = set(sys.modules)
     bytecode, sys.dont_write_bytecode = sys.dont_write_bytecode, True
     sys.path.insert(0, folder)
-    sink = io.StringIO()
+    sink = io.TextIOWrapper(io.BytesIO(), encoding="utf-8", errors="replace")  # with a buffer, as real streams have
     try:
         with (
             contextlib.redirect_stdout(sink),
