@@ -152,12 +152,17 @@ class Code:
                 if span.start <= kernel.name_range.start <= span.end:
                     yield unit, declaration
 
-    def _reached(self, kernel: KernelDecl | str) -> Iterator[tuple[str, Declaration]]:
+    @cached_property
+    def _index(self) -> dict[str, list[tuple[Unit, Declaration]]]:
+        """What device code may mention, by name."""
         index: dict[str, list[tuple[Unit, Declaration]]] = {}
         for unit, declaration in self._declarations():
             if declaration.kind in _FOLLOWED and not _is_kernel(declaration) and not declaration.host_only:
                 for name in declaration.names:
                     index.setdefault(name, []).append((unit, declaration))
+        return index
+
+    def _reached(self, kernel: KernelDecl | str) -> Iterator[tuple[str, Declaration]]:
         waiting = list(self._roots(kernel))
         seen: set[tuple[str, int]] = set()
         while waiting:
@@ -168,7 +173,7 @@ class Code:
             seen.add((unit.path, item.start))
             yield unit.path, declaration
             words = self.macros.expand(WORD.findall(self._active[unit.path], item.start, item.end))
-            waiting += (found for word in words for found in index.get(word, ()))
+            waiting += (found for word in words for found in self._index.get(word, ()))
 
 
 def _is_kernel(declaration: Declaration) -> bool:

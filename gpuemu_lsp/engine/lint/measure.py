@@ -16,6 +16,7 @@ from gpuemu_lsp.engine.lint.trace import trace
 from gpuemu_lsp.engine.project.model import ArtifactChecks, KernelSpec
 from gpuemu_lsp.engine.ptx import PtxError, parse
 from gpuemu_lsp.engine.ptx.model import Module
+from gpuemu_lsp.engine.ptx.names import source_name
 from gpuemu_lsp.engine.source.model import SourceFile
 
 _DEFINE = re.compile(r"(?:-D|--define-macro[= ])\s*(\w+)")
@@ -44,7 +45,11 @@ def inspect(artifact: Artifact, entry: str, spec: KernelSpec, source: SourceFile
     code = Code(source, spec.include_dirs, _defined(spec))
     patterns: tuple[PatternCheck, ...] = ()
     if module is not None and checks is not None:
-        instances = {symbol: name for name, symbol in artifact.entries.items() if symbol in module.functions}
+        instances = {
+            symbol: name
+            for name, symbol in artifact.entries.items()
+            if symbol in module.functions and source_name(symbol) == source_name(entry)
+        }
         instances.setdefault(entry, spec.name)
         searches = {
             symbol: Search(trace(module, symbol), code, find_kernel(module, symbol, source) or plain_name(symbol))

@@ -164,6 +164,15 @@ def test_instances_of_one_kernel_share_what_they_need(pattern: str, required: bo
     assert tuple(map(len, found)) == counts
 
 
+def test_another_kernel_of_the_artifact_does_not_help() -> None:
+    text = "__global__ void a(float* x) { x[0] = x[1] / x[2]; }\n__global__ void b(float* x) { x[0] = x[1]; }\n"
+    source = read("/kernels/two.cu", text)
+    artifact = compile_source(CompileRequest("/kernels/two.cu", source.device_view, expressions=("a", "b"))).artifact
+    assert artifact is not None
+    spec = spec_of(ArtifactChecks(**LOOSE, required_patterns=("div.rn",)))
+    assert [len(lint_entry(artifact, artifact.entries[name], spec, source)) for name in "ab"] == [0, 1]
+
+
 PREDICATED = (
     "__global__ void k(float* x, int n) {\n"
     '  asm volatile("{ .reg .pred p; setp.ne.s32 p, %1, 0; @p st.global.f32 [%0], 0f3F800000; }" :: "l"(x), "r"(n));\n}\n'
