@@ -65,6 +65,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _explain(name: str) -> int:
+    from gpuemu_lsp.engine.report.catalogue import explanation
     from gpuemu_lsp.engine.rules import RULES
 
     if name == "all":
@@ -78,8 +79,7 @@ def _explain(name: str) -> int:
         hint = f"did you mean '{close[0]}'?" if close else "--explain all lists them."
         print(f"gpuemu-lsp: there is no rule '{name}'; {hint}", file=sys.stderr)
         return 2
-    blocks = [f"{rule.name} ({rule.severity.value}): {rule.summary}\n\n{rule.doc}\n" for rule in chosen]
-    sys.stdout.write("\n".join(blocks))
+    sys.stdout.write("\n".join(map(explanation, chosen)))
     sys.stdout.flush()
     return 0
 

@@ -53,7 +53,8 @@ def run_requests(
     kernels = tuple(gathering.report for gathering in gatherings if gathering.report is not None)
     finished = tuple(fingerprinted(_unique(findings), root))
     stored = frozenset(request.spec.name for request in requests if request.options.store_root is not None)
-    return Run(root, kernels, finished, seconds=time.perf_counter() - started, stored=stored)
+    toolchain = next((kernel.toolchain for kernel in kernels if kernel.toolchain), "")
+    return Run(root, kernels, finished, toolchain, seconds=time.perf_counter() - started, stored=stored)
 
 
 def seconds_for(request: CheckRequest) -> float:

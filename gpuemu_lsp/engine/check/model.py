@@ -90,6 +90,7 @@ class KernelReport:
     worst: float | None = None
     approximate: tuple[str, ...] = ()
     registered: bool = True
+    toolchain: str = ""
 
 
 CheckEvent: TypeAlias = "Stage | Finding | KernelReport"

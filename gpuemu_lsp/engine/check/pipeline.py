@@ -121,6 +121,7 @@ def _report(
         worst=max(worst, default=None),
         approximate=tuple(sorted({name for run in tally.runs for name in run.approximate})),
         registered=request.registered,
+        toolchain=prepared.artifact.toolchain if prepared.artifact is not None else "",
     )
 
 

@@ -79,7 +79,7 @@ _VALIDATION = Table(
         Key(
             "executor",
             Text(("auto", "emulator", "gpu")),
-            "Where kernels run: `auto` takes a GPU when there is one.",
+            "Where kernels run: `auto` is the emulator, which alone has the memory and sync checkers.",
             example="emulator",
             default="auto",
         ),

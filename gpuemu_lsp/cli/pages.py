@@ -1,0 +1,29 @@
+"""``python -m gpuemu_lsp.cli.pages docs`` writes the pages of the documentation that are made from the code."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+from gpuemu_lsp.engine.project import document
+from gpuemu_lsp.engine.report.catalogue import rules_page
+
+
+def pages() -> Mapping[str, str]:
+    """Return file name and content of every generated page."""
+    return {"rules.md": rules_page(), "config.md": document()}
+
+
+def main() -> int:
+    """Write the pages into the folder given."""
+    if len(sys.argv) != 2:
+        print("usage: python -m gpuemu_lsp.cli.pages FOLDER", file=sys.stderr)
+        return 2
+    for name, text in pages().items():
+        (Path(sys.argv[1]) / name).write_text(text, encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
