@@ -156,7 +156,14 @@ def _shrunk_to_fit(
 
 
 def _settle(plan: Plan, chosen: Mapping[str, int], seed: int) -> Geometry:
-    return settle(plan, chosen, Rng(seed).derive("layout"))
+    """Evaluate the plan, scalars and ranges included: sizes for which one of them has no value are no good either."""
+    geometry = settle(plan, chosen, Rng(seed).derive("layout"))
+    for arg in plan.args:
+        if isinstance(arg, ScalarArg):
+            _scalar(arg, geometry.env)
+        elif arg.direction != "out":
+            _check_bounds(arg, _bounds(arg, plan, geometry.env))
+    return geometry
 
 
 def _affordable(geometry: Geometry, chosen: Mapping[str, int]) -> bool:
@@ -189,7 +196,8 @@ def _case(plan: Plan, key: CaseKey, dims: Mapping[str, int], geometry: Geometry,
             outputs[arg.param] = geometry.shapes[arg.param]
         else:
             stream = data.derive(f"input_{len(tensors)}")
-            tensors[arg.param] = _tensor(arg, plan, geometry, how.values, stream)
+            bounds = _bounds(arg, plan, geometry.env)
+            tensors[arg.param] = draw(how.values, stream, arg.dtype, geometry.shapes[arg.param], bounds)
     return Case(
         key=key,
         dtype=plan.dtype,
@@ -207,18 +215,26 @@ def _case(plan: Plan, key: CaseKey, dims: Mapping[str, int], geometry: Geometry,
     )
 
 
-def _tensor(arg: TensorArg, plan: Plan, geometry: Geometry, values: str, stream: Rng) -> Array:
-    bounds = None
+def _bounds(arg: TensorArg, plan: Plan, env: Mapping[str, int]) -> tuple[float, float] | None:
     if arg.range is not None:
-        low, high = (_bound(bound, geometry.env) for bound in arg.range)
-        bounds = (low, high)
-    elif plan.inferred and not is_float(arg.dtype) and arg.dtype != "bool":
+        return _bound(arg.range[0], env), _bound(arg.range[1], env)
+    if plan.inferred and not is_float(arg.dtype) and arg.dtype != "bool":
         # Nobody said what these integers are. They may be indices: keep them valid for any buffer.
-        bounds = (0, max(1, min((geometry.env[dim.name] for dim in plan.dims), default=1)))
-    try:
-        return draw(values, stream, arg.dtype, geometry.shapes[arg.param], bounds)
-    except ValueError as error:
-        raise ImpossibleError(f"{arg.param}: {error}") from error
+        return 0, max(1, min((env[dim.name] for dim in plan.dims), default=1))
+    return None
+
+
+def _check_bounds(arg: TensorArg, bounds: tuple[float, float] | None) -> None:
+    if bounds is None or arg.dtype == "bool":
+        return
+    low, high = bounds
+    if is_float(arg.dtype):
+        if not low <= high:
+            raise ImpossibleError(f"the range [{low:g}, {high:g}] of {arg.param} is empty")
+        return
+    info = np.iinfo(arg.dtype)
+    if max(low, int(info.min)) >= min(high, int(info.max) + 1):
+        raise ImpossibleError(f"the range [{low}, {high}) of {arg.param} holds no {arg.dtype}")
 
 
 def _bound(bound: Expression | float, env: Mapping[str, int]) -> float:

@@ -9,6 +9,7 @@ that the reference's own formula does not have.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TypeAlias
@@ -41,6 +42,8 @@ OUTPUT_ULPS = 2.0
 FLOOR = 8.0
 """The floor, in unit roundoffs of the largest magnitudes around."""
 _SLOW_SECONDS = 0.1
+_TRACED_SECONDS = 0.3
+_TRACED_FACTOR = 50.0
 _SMALL_TENSOR = 16
 _HOPELESS = 0.25
 """Where rounding moves an element by this share of the largest, as in ``sin(1e8 * x)``, nothing is left to compare."""
@@ -231,7 +234,12 @@ def _rounded_runs(
     if expected.seconds > _SLOW_SECONDS:
         return []
     noises = [_noise(case, arithmetic, sign, draw) for draw, sign in ((0, 1.0), (0, -1.0), (1, 1.0), (2, 1.0))]
-    runs = [_evaluate(reference, plan, case, exact_inputs(plan, case), noise) for noise in noises]
+    runs = []
+    for noise in noises:
+        noise.ends = time.monotonic() + _TRACED_SECONDS + _TRACED_FACTOR * expected.seconds
+        runs.append(_evaluate(reference, plan, case, exact_inputs(plan, case), noise))
+        if runs[-1] is None:
+            break
     return [run for run in runs if run is not None]
 
 
@@ -350,7 +358,8 @@ def _floor(exact: Array, arg: TensorArg, case: Case, arithmetic: _Arithmetic, tr
     largest = float(np.max(np.abs(wide), initial=(largest_input or 0.0) if wide.size <= _SMALL_TENSOR else 0.0))
     one = min(max(FLOOR / 2, 2 * min(largest_input or 0.0, 16.0)) * unit, max(1e-3, 32 * unit) * largest)
     growth = 1.0 if traced else _growth(case)
-    return OUTPUT_ULPS * spacing(wide, FORMATS[arg.dtype]) + FLOOR * unit * growth * rows + one
+    flushed = 4 * arithmetic.form.tiny
+    return OUTPUT_ULPS * spacing(wide, FORMATS[arg.dtype]) + FLOOR * unit * growth * rows + one + flushed
 
 
 def _growth(case: Case) -> float:

@@ -14,6 +14,7 @@ those that can be seen to leave, and the caller is then more generous.
 from __future__ import annotations
 
 import contextlib
+import time
 from collections.abc import Callable, Iterator
 from functools import lru_cache
 from types import ModuleType
@@ -47,6 +48,13 @@ _ALIKE = 1e-4
 """Terms this close, relatively, count as equal: disturbed ones no longer are."""
 
 
+class ExhaustedError(BaseException):
+    """A traced run takes too long: a loop that ends on convergence need not end with errors in it.
+
+    Not an Exception, so that the reference's own handlers do not swallow it.
+    """
+
+
 class Arithmetic:
     """The rounding to imitate.
 
@@ -71,6 +79,8 @@ class Arithmetic:
         self.form = form
         self.operations = 0
         self.leaks = 0
+        self.ends = float("inf")
+        """When to give up, on the clock of :func:`time.monotonic`."""
         self._random = np.random.default_rng(seed)
 
     def errors(self, shape: tuple[int, ...]) -> npt.NDArray[np.float64]:
@@ -85,6 +95,8 @@ class Arithmetic:
     def disturb(self, values: Array, scale: Any) -> None:
         """Add errors of the absolute size ``scale`` in place, then apply the format's range."""
         self.operations += 1
+        if time.monotonic() > self.ends:
+            raise ExhaustedError("the traced run does not end")
         errors = self.errors(values.shape) * scale
         errors[~np.isfinite(errors)] = 0.0
         values += self.sign * errors

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+
 from gpuemu_lsp.engine.fuzz.rng import Rng, derive_seed, mix
 
 

@@ -1,0 +1,88 @@
+"""Distributions: their bounds hold for every dtype, and each shows what it is for."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gpuemu_lsp.engine.fuzz.dtypes import FORMATS, numpy_dtype
+from gpuemu_lsp.engine.fuzz.rng import Rng
+from gpuemu_lsp.engine.fuzz.values import DISTRIBUTIONS, NON_FINITE, draw
+
+DTYPES = (*FORMATS, "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64", "bool")
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("name", DISTRIBUTIONS)
+def test_every_distribution_knows_every_dtype(name, dtype):
+    values = draw(name, Rng(1), dtype, (5, 9))
+    assert values.shape == (5, 9)
+    assert values.dtype == numpy_dtype(dtype)
+    assert draw(name, Rng(1), dtype, (5, 9)).tobytes() == values.tobytes()
+    if dtype in FORMATS and name not in NON_FINITE:
+        assert np.isfinite(values.astype(np.float64)).all()
+
+
+@given(
+    name=st.sampled_from(DISTRIBUTIONS),
+    dtype=st.sampled_from(sorted(FORMATS)),
+    low=st.floats(-400, 400, width=16),
+    width=st.floats(1, 40, width=16),
+    seed=st.integers(0, 2**64 - 1),
+)
+def test_float_ranges_are_closed_and_finite(name, dtype, low, width, seed):
+    wide = draw(name, Rng(seed), dtype, (37,), (low, low + width)).astype(np.float64)
+    inside = (wide >= low) & (wide <= low + width)
+    coarse = FORMATS[dtype].digits < 11  # eight bits may have no value at all in a narrow range
+    assert np.isfinite(wide).all()
+    assert inside.all() or coarse
+
+
+@given(
+    name=st.sampled_from(DISTRIBUTIONS),
+    dtype=st.sampled_from(["int8", "uint8", "int32", "uint32", "int64", "uint64"]),
+    low=st.integers(-(2**63), 2**64 - 2),
+    width=st.integers(1, 2**64),
+    seed=st.integers(0, 2**64 - 1),
+)
+def test_integer_ranges_are_half_open(name, dtype, low, width, seed):
+    info = np.iinfo(dtype)
+    if low > info.max or low + width <= info.min:
+        with pytest.raises(ValueError, match="holds no"):
+            draw(name, Rng(seed), dtype, (37,), (low, low + width))
+        return
+    values = draw(name, Rng(seed), dtype, (37,), (low, low + width)).ravel().tolist()
+    assert all(max(low, info.min) <= value < low + width for value in values)
+
+
+def test_both_ends_of_an_index_range_are_tried():
+    values = draw("uniform", Rng(4), "int32", (50,), (0, 1000))
+    assert values.min() == 0
+    assert values.max() == 999
+
+
+def test_what_each_distribution_promises():
+    shape = (20, 30)
+    take = {name: draw(name, Rng(8), "float32", shape).astype(np.float64) for name in DISTRIBUTIONS}
+    assert take["positive"].min() > 0
+    assert take["negative"].max() <= -1
+    assert set(np.unique(take["small-integers"])) == set(range(-4, 5))
+    assert set(np.unique(take["ties"])) == {-1.0, 0.0, 1.0}
+    assert (take["one-hot"].sum(-1) == 1).all()
+    assert np.abs(take["large"]).max() > 100
+    assert (np.diff(take["sorted"], axis=-1) >= 0).all() or (np.diff(take["sorted"], axis=-1) <= 0).all()
+    assert (np.abs(take["mixed-rows"]).max(-1) == 0).any()
+    assert np.unique(take["constant"]).size == 1
+    assert np.abs(take["denormals"]).max() < 2.0**-126
+    assert not np.isfinite(take["nan-injected"]).all()
+    assert 0.01 < (~np.isfinite(take["adversarial"])).mean() < 0.35
+    assert np.isfinite(take["extreme"]).all()
+
+
+def test_low_precision_floats_are_rounded_to_nearest():
+    exact = (2 * np.array([Rng(3).derive("x").f64() for _ in range(1)]) - 1) * 10
+    assert draw("uniform", Rng(3).derive("x"), "float16", (1,))[0] == np.float16(exact[0])
+    five = draw("uniform", Rng(3), "bfloat16", (100,), (5.0, 5.0))
+    assert (five.astype(np.float64) == 5.0).all()
