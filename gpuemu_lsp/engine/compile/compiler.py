@@ -192,7 +192,7 @@ def _build(job: _Job, prefix: Preamble, expressions: Sequence[str]) -> Product:
     elif job.found.computed:
         options = (*options, *(f"--include-path={item}" for item in job.folders))
     text = prefix.text + line_directive(job.request.path) + job.request.text
-    precompiled = place.prefix_options(prefix.text, options, prefix.headers)
+    precompiled = place.prefix_options(prefix, options)
     product = build(text, name, (*options, *precompiled), expressions, prefix.headers)
     if not product.succeeded and _UNREADABLE_PREFIX in product.log:
         place.forget_prefixes()

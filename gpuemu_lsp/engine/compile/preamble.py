@@ -25,6 +25,7 @@ _HOISTED = re.compile(
     r"|cuda_pipeline(?:_primitives)?\.h|cuda_awbarrier(?:_primitives)?\.h|cuComplex\.h)$"
 )
 _LONG_LONG = re.compile(r"^(?:cooperative_groups|cuda/|cub/|thrust/|cuda_pipeline|cuda_awbarrier)")
+_COSTLY = re.compile(r"^(?:cooperative_groups|cuda/|cub/)")
 _CONFIGURES = re.compile(r"^_*(?:CUB|THRUST|CCCL|LIBCUDACXX|CG|CUDA|CUDACC)_")
 _BRIDGES: Mapping[str, tuple[str, str]] = {
     "tuple": ("cuda/std/tuple", "tuple make_tuple get tie apply"),
@@ -35,10 +36,14 @@ _BRIDGED = re.compile(r"\bstd::(" + "|".join(_BRIDGES) + r")\b")
 
 @dataclass(frozen=True, slots=True)
 class Preamble:
-    """The lines before the ``#line``, and the in-memory headers, by the name an ``#include`` writes."""
+    """The lines before the ``#line``, and the in-memory headers, by the name an ``#include`` writes.
+
+    ``costly`` says that reading the prefix takes NVRTC half a second, not milliseconds.
+    """
 
     text: str
     headers: Mapping[str, str]
+    costly: bool
 
 
 _SHIMS = Path(__file__).parent / "shims"
@@ -86,7 +91,7 @@ def preamble(found: Closure, *, long_long: bool = False, bare: bool = False) -> 
         *([] if bare or later else [f"#include <{_HOST}>"]),
     ]
     headers = {name: text for name, text in shims().items() if name not in found.own_names}
-    return Preamble("\n".join(lines) + "\n#pragma nv_hdrstop\n", headers)
+    return Preamble("\n".join(lines) + "\n#pragma nv_hdrstop\n", headers, any(map(_COSTLY.match, hoisted)))
 
 
 def is_cuda_header(target: str) -> bool:

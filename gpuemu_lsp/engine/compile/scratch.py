@@ -13,10 +13,11 @@ import os
 import re
 import shutil
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from gpuemu_lsp.engine.compile.preamble import Preamble
 from gpuemu_lsp.engine.compile.program import build
 
 _PREFIX = "gpuemu-lsp-nvrtc-"
@@ -27,13 +28,14 @@ _OWNER = re.compile(re.escape(_PREFIX) + r"(\d+)-")
 class Scratch:
     """A folder that only this user can enter, removed at exit.
 
-    ``written`` is what the mirror holds now. ``prefixes`` says of each precompiled prefix whether it could be made.
+    ``written`` is what the mirror holds now. ``prefixes`` says of each precompiled prefix whether it could be made,
+    None for one that was wanted only once so far.
     """
 
     root: Path
     owner: int
     written: dict[str, str] = field(default_factory=dict)
-    prefixes: dict[str, bool] = field(default_factory=dict)
+    prefixes: dict[str, bool | None] = field(default_factory=dict)
 
     def mirrored(self, path: str) -> str:
         """Return where ``path`` (absolute) stands in the mirror."""
@@ -54,15 +56,18 @@ class Scratch:
             Path(self.mirrored(path)).unlink(missing_ok=True)
             del self.written[path]
 
-    def prefix_options(self, prefix: str, options: Sequence[str], headers: Mapping[str, str]) -> tuple[str, ...]:
-        """Return the options that use the precompiled ``prefix``, making it the first time; none if that fails.
+    def prefix_options(self, prefix: Preamble, options: Sequence[str]) -> tuple[str, ...]:
+        """Return the options that use a precompiled ``prefix``, making it if need be; none where there is none.
 
-        It takes a compilation of its own: NVRTC makes none from a text with a ``#line``. The options must be the same.
+        It takes a compilation of its own: NVRTC makes none from a text with a ``#line``. A costly one is only made for
+        whoever comes back, as an editor does and a single check does not. The options must be the same each time.
         """
-        key = hashlib.blake2b("\0".join((prefix, *options)).encode(errors="replace"), digest_size=12).hexdigest()
+        key = hashlib.blake2b("\0".join((prefix.text, *options)).encode(errors="replace"), digest_size=12).hexdigest()
         place = (f"--pch-dir={self.root}/pch", "--pch-messages=false")
-        if key not in self.prefixes:
-            made = build(prefix, "prefix", (*options, *place, f"--create-pch={key}.pch"), (), headers)
+        if key not in self.prefixes and prefix.costly:
+            self.prefixes[key] = None
+        elif self.prefixes.get(key) is None:
+            made = build(prefix.text, "prefix", (*options, *place, f"--create-pch={key}.pch"), (), prefix.headers)
             self.prefixes[key] = made.succeeded and (self.root / "pch" / f"{key}.pch").is_file()
         return (*place, f"--use-pch={key}.pch") if self.prefixes[key] else ()
 
