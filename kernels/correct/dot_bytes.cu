@@ -1,5 +1,5 @@
 // Dot products of bytes, four at a time in one instruction. clean
-__global__ void dot_bytes(const int* a, const int* b, int* y, int rows, int words) {
+__global__ void dot_bytes(const char4* a, const char4* b, int* y, int rows, int words) {
     const int r = blockIdx.x * blockDim.x + threadIdx.x;
     if (r >= rows) return;
     int sum = 0;
