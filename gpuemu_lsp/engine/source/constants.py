@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
-from gpuemu_lsp.engine.source.declarations import Declaration, Kind
-from gpuemu_lsp.engine.source.lexer import WORD, Text, closing, split_top
+from gpuemu_lsp.engine.source.declarations import Kind
+from gpuemu_lsp.engine.source.lexer import WORD, closing, split_top
 from gpuemu_lsp.engine.source.macros import Macros
 from gpuemu_lsp.engine.source.reach import Unit
 
@@ -35,7 +35,8 @@ def file_constants(unit: Unit, macros: Macros) -> dict[str, str]:
         item = declaration.item
         code = unit.text.code[item.start : item.end]
         if declaration.kind is Kind.VARIABLE and {"const", "constexpr"} & declaration.head_words:
-            found.update(_declared(code.rstrip("; \n\r\t")))
+            declared = _declared(code.rstrip("; \n\r\t"))
+            found.update((name, value) for name, value in declared.items() if value is not None)
         elif declaration.kind in (Kind.TYPE, Kind.ALIAS) and item.body is not None and re.search(r"\benum\b", code):
             inner = unit.text.code[item.body + 1 : closing(unit.text.code, item.body) - 1]
             found.update(_enumerators(inner))
@@ -57,7 +58,10 @@ def function_locals(code: str) -> dict[str, str]:
             del depths[name]
         declared = _declared(statement)
         if declared:
-            found.update(declared)
+            for name, value in declared.items():
+                found.pop(name, None)
+                if value is not None:
+                    found[name] = value
             depths.update(dict.fromkeys(declared, depth))
             continue
         field = _FIELD.match(statement)
@@ -94,16 +98,19 @@ def _statements(code: str) -> Iterator[tuple[int, str]]:
     yield depth, code[start:]
 
 
-def _declared(statement: str) -> dict[str, str]:
+def _declared(statement: str) -> dict[str, str | None]:
+    """Return the names a simple declaration declares, each with its value if that is a plain expression."""
     head = _DECLARATION.match(statement)
     if head is None or len(statement) > 4000:
         return {}
     rest = statement[head.end() :]
     is_dim3 = "dim3" in head[0]
-    found = {}
+    found: dict[str, str | None] = {}
     for start, end in split_top(rest):
         match = _DECLARATOR.match(rest[start:end])
         if match is None:
+            if WORD.fullmatch(rest, start, end):
+                found[rest[start:end]] = "dim3()" if is_dim3 else None
             continue
         value = match["value"] if match["value"] is not None else match["inner"]
         value = " ".join(value.split())
@@ -111,8 +118,7 @@ def _declared(statement: str) -> dict[str, str]:
             value = _dim3_text(value if match["value"] is not None else f"dim3({value})")
         elif match["open"] == "(" and "," in value:
             continue
-        if _is_value(value):
-            found[match[1]] = value
+        found[match[1]] = value if _is_value(value) else None
     return found
 
 
@@ -158,14 +164,3 @@ def _is_value(text: str) -> bool:
 def _is_expression(body: str) -> bool:
     """Say whether a macro's body may be an integer expression, rather than an attribute or a piece of code."""
     return _is_value(body) and not body.startswith("__") and bool(re.search(r"\d|^\w+$", body))
-
-
-def words_of(texts: Iterable[str]) -> set[str]:
-    """Return the identifiers in some C texts."""
-    return {word for text in texts for word in WORD.findall(text)}
-
-
-def definitions_before(text: Text, declaration: Declaration, offset: int) -> dict[str, str]:
-    """Return the simple definitions of a function that hold at an offset in its body."""
-    body = declaration.item.body
-    return function_locals(text.code[body + 1 : offset]) if body is not None and body < offset else {}

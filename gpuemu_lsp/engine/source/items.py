@@ -209,9 +209,14 @@ class _Cutter:
             self._emit(offset + 1, "stray")
 
     def _is_invocation(self, offset: int, following: int) -> bool:
-        """Say whether ``NAME(...)`` up to ``offset`` is a macro on a line of its own, without a semicolon."""
+        """Say whether ``NAME(...)`` up to ``offset`` is a whole item: a macro that defines something, without a semicolon.
+
+        A name nobody defined here counts when it has a line of its own.
+        """
         word = WORD.match(self._code, self._start)
-        if word is None or "\n" not in self._code[offset:following] or _ATTRIBUTE.match(self._code, self._start):
+        if word is None or _ATTRIBUTE.match(self._code, self._start):
+            return False
+        if word[0] not in self._macros.definitions and "\n" not in self._code[offset:following]:
             return False
         opening = strip(self._code, word.end(), self._end)[0]
         if self._code[opening : opening + 1] != "(" or closing(self._code, opening) != offset + 1:

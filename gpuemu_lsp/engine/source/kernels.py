@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
-from gpuemu_lsp.engine.source.declarations import Declaration, Kind, find_signature
+from gpuemu_lsp.engine.source.declarations import Declaration, Kind, Signature, find_signature
+from gpuemu_lsp.engine.source.expansion import expansions
 from gpuemu_lsp.engine.source.items import without_template
 from gpuemu_lsp.engine.source.lexer import WORD, Text, closing, split_top, strip
 from gpuemu_lsp.engine.source.macros import Macros
 from gpuemu_lsp.engine.source.model import KernelDecl
 from gpuemu_lsp.engine.source.params import parameters, template_parameters
-from gpuemu_lsp.engine.source.reach import Unit
+from gpuemu_lsp.engine.source.reach import Unit, take_apart
 
+_MAX_DEPTH = 3
+_GLOBAL = re.compile(r"\b__global__\b")
 _LINKAGE = re.compile(r'\bextern\s*"\s*"')
 _BOUNDS = re.compile(r"\b__launch_bounds__\s*(?=\()")
 _SHARED = re.compile(
@@ -23,12 +27,7 @@ _SHARED = re.compile(
 
 def kernels(unit: Unit, macros: Macros) -> tuple[KernelDecl, ...]:
     """Return the kernels with a body in one file, in order; overloads and ``#else`` branches count each."""
-    return tuple(
-        kernel
-        for declaration in unit.declarations
-        if "__global__" in declaration.head_words and declaration.kind is Kind.FUNCTION
-        for kernel in _kernels(unit.text, declaration, macros)
-    )
+    return tuple(_all_kernels(unit, macros, _MAX_DEPTH))
 
 
 def dynamic_shared(unit: Unit, found: tuple[KernelDecl, ...]) -> Mapping[str, str]:
@@ -42,6 +41,31 @@ def dynamic_shared(unit: Unit, found: tuple[KernelDecl, ...]) -> Mapping[str, st
                 if match:
                     shared[name] = " ".join(match["type"].split())
     return shared
+
+
+def _all_kernels(unit: Unit, macros: Macros, depth: int) -> Iterator[KernelDecl]:
+    for declaration in unit.declarations:
+        if declaration.kind is Kind.FUNCTION and "__global__" in declaration.head_words:
+            yield from _kernels(unit.text, declaration, macros)
+        elif declaration.kind is Kind.INVOCATION and "__global__" in declaration.uses and depth:
+            yield from _made_by_macro(unit, declaration, macros, depth - 1)
+
+
+def _made_by_macro(unit: Unit, declaration: Declaration, macros: Macros, depth: int) -> Iterator[KernelDecl]:
+    """Read ``MAKE_KERNEL(add, float)`` as what it stands for; everything in it sits on the invocation."""
+    item = declaration.item
+    whole = unit.text.range(item.start, item.end)
+    for expansion in expansions(unit.text.code, item.start, item.end, macros, _GLOBAL):
+        inner = take_apart(unit.path, Text(expansion.text), macros)
+        for kernel in _all_kernels(inner, macros, depth):
+            yield replace(
+                kernel,
+                qualified_name="::".join((*item.scope, kernel.qualified_name)),
+                params=tuple(replace(param, range=whole) for param in kernel.params),
+                name_range=whole,
+                range=whole,
+                extern_c=kernel.extern_c or item.extern_c,
+            )
 
 
 def _kernels(text: Text, declaration: Declaration, macros: Macros) -> Iterator[KernelDecl]:
@@ -59,7 +83,7 @@ def _kernels(text: Text, declaration: Declaration, macros: Macros) -> Iterator[K
     )
     yield KernelDecl(
         name=signature.name,
-        qualified_name="::".join((*item.scope, signature.name)),
+        qualified_name="::".join((*item.scope, signature.name + _specialised(code, signature))),
         template=template_parameters(text, item.start, start),
         params=parameters(text, signature.open + 1, signature.close - 1, macros),
         name_range=text.range(signature.name_start, signature.name_end),
@@ -67,6 +91,11 @@ def _kernels(text: Text, declaration: Declaration, macros: Macros) -> Iterator[K
         extern_c=linkage,
         max_threads=_first_number(code, bounds.end()) if bounds else None,
     )
+
+
+def _specialised(code: str, signature: Signature) -> str:
+    """Return the ``<float>`` of an explicit specialisation: its name alone would mean the primary template."""
+    return " ".join(code[signature.name_end : signature.open].split())
 
 
 def _macro_linkage(declaration: Declaration, macros: Macros, code: str) -> bool:

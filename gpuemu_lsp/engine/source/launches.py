@@ -4,122 +4,174 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 
-from gpuemu_lsp.engine.source.constants import definitions_before, dim3_parts
-from gpuemu_lsp.engine.source.declarations import Declaration, Kind
+from gpuemu_lsp.engine.findings import Range
+from gpuemu_lsp.engine.source.constants import dim3_parts, function_locals
+from gpuemu_lsp.engine.source.declarations import Kind
+from gpuemu_lsp.engine.source.expansion import expansions
 from gpuemu_lsp.engine.source.lexer import WORD, Text, closing, opening_angle, split_top, strip
+from gpuemu_lsp.engine.source.macros import Macros
 from gpuemu_lsp.engine.source.model import Launch
 from gpuemu_lsp.engine.source.reach import Unit
 
 _TRIPLE = re.compile(r"<<<")
 _CALL = re.compile(r"\bcuda(?:LaunchKernel|LaunchCooperativeKernel)\s*(?=\()")
+_ANY = re.compile(r"<<<|\bcudaLaunch(?:Cooperative)?Kernel\b")
 _NAME = re.compile(r"(?:::)?(?:[A-Za-z_]\w*\s*::\s*)*[A-Za-z_]\w*$")
 _FUNCTION = re.compile(
-    r"^(?:\(\s*(?:const\s+)?void\s*\*\s*\)|\(?\s*reinterpret_cast\s*<[^<>]*>\s*\()?\s*&?\s*(?P<name>[\w:]+)\s*(?P<args><.*>)?\s*\)*$"
+    r"^(?:\(\s*(?:const\s+)?void\s*\*\s*\)|\(?\s*reinterpret_cast\s*<[^<>]*>\s*\()?\s*&?\s*"
+    r"(?P<name>[\w:]+)\s*(?P<args><.*>)?\s*\)*$"
 )
 _MAX_DEPTH = 4
 
 
-def launches(unit: Unit, constants: Mapping[str, str]) -> tuple[Launch, ...]:
-    """Return every launch outside of macros' definitions, in order."""
+@dataclass(frozen=True, slots=True)
+class _Site:
+    """A stretch of code to look for launches in.
+
+    ``base`` are the constants and locals that hold where it begins, ``place`` stands for all of it when it came out of a
+    macro.
+    """
+
+    text: Text
+    start: int
+    end: int
+    constants: Mapping[str, str]
+    base: Mapping[str, str]
+    body: int | None
+    host_function: str | None
+    place: Range | None = None
+
+    def known(self, offset: int) -> dict[str, str]:
+        """Return the simple definitions that hold at an offset."""
+        if self.body is None:
+            return dict(self.base)
+        return {**self.base, **function_locals(self.text.code[self.body : offset])}
+
+    def range(self, start: int, end: int) -> Range:
+        return self.place or self.text.range(start, end)
+
+
+def launches(unit: Unit, constants: Mapping[str, str], macros: Macros) -> tuple[Launch, ...]:
+    """Return every launch in host code, in order; one that a macro makes sits on the macro's invocation."""
     found: list[Launch] = []
     for declaration in unit.declarations:
         item = declaration.item
         if item.kind != "code":
             continue
-        for match in _TRIPLE.finditer(unit.text.code, item.start, item.end):
-            found += _triple(unit.text, declaration, match.start(), constants)
-        for match in _CALL.finditer(unit.text.code, item.start, item.end):
-            found += _call(unit.text, declaration, match.start(), match.end(), constants)
+        is_function = declaration.kind is Kind.FUNCTION
+        site = _Site(
+            unit.text,
+            item.start,
+            item.end,
+            constants,
+            {},
+            item.body + 1 if item.body is not None else None,
+            next(iter(declaration.names), None) if is_function else None,
+        )
+        found += _in_site(site, macros, _MAX_DEPTH)
     return tuple(sorted(found, key=lambda launch: launch.range))
 
 
-def _triple(text: Text, declaration: Declaration, offset: int, constants: Mapping[str, str]) -> Iterator[Launch]:
-    code = text.code
-    end = strip(code, declaration.item.start, offset)[1]
+def _in_site(site: _Site, macros: Macros, depth: int) -> Iterator[Launch]:
+    code = site.text.code
+    for match in _TRIPLE.finditer(code, site.start, site.end):
+        yield from _triple(site, match.start())
+    for match in _CALL.finditer(code, site.start, site.end):
+        yield from _call(site, match.start(), match.end())
+    if depth:
+        for expansion in expansions(code, site.start, site.end, macros, _ANY):
+            text = Text(expansion.text)
+            inner = replace(
+                site,
+                text=text,
+                start=0,
+                end=len(text.code),
+                base=site.known(expansion.start),
+                body=0,
+                place=site.range(expansion.start, expansion.end),
+            )
+            yield from _in_site(inner, macros, depth - 1)
+
+
+def _triple(site: _Site, offset: int) -> Iterator[Launch]:
+    """Read ``kernel<T><<<grid, block, shared, stream>>>(arguments)`` round its ``<<<``."""
+    code = site.text.code
+    end = strip(code, site.start, offset)[1]
     template: tuple[str, ...] = ()
     if code[end - 1 : end] == ">":
         angle = opening_angle(code, end)
         if angle is None:
             return
         template = _parts(code[angle + 1 : end - 1])
-        end = strip(code, declaration.item.start, angle)[1]
-    name = _NAME.search(code, declaration.item.start, end)
-    close = _end_of_configuration(code, offset + 3, declaration.item.end)
+        end = strip(code, site.start, angle)[1]
+    name = _NAME.search(code, site.start, end)
+    close = _end_of_configuration(code, offset + 3, site.end)
     if name is None or close is None:
         return
-    opening = strip(code, close + 3, declaration.item.end)[0]
-    if code[opening : opening + 1] != "(":
+    opening = strip(code, close + 3, site.end)[0]
+    configuration = _parts(code[offset + 3 : close])
+    if code[opening : opening + 1] != "(" or len(configuration) < 2:
         return
     last = closing(code, opening)
-    known = definitions_before(text, declaration, offset)
+    known = site.known(offset)
     kernel = name[0]
     if kernel in known and (pointer := _FUNCTION.match(known[kernel])):
         # auto kernel = softmax<float>; kernel<<<...>>>
         kernel, template = pointer["name"], _parts(pointer["args"][1:-1]) if pointer["args"] else template
-    configuration = _parts(code[offset + 3 : close])
-    if len(configuration) < 2:
-        return
     yield _launch(
-        text,
-        declaration,
-        (name.start(), last),
+        site,
+        site.range(name.start(), last),
         kernel,
         template,
         configuration[:3],
         _parts(code[opening + 1 : last - 1]),
-        {**constants, **known},
         known,
     )
 
 
-def _call(
-    text: Text, declaration: Declaration, start: int, opening: int, constants: Mapping[str, str]
-) -> Iterator[Launch]:
+def _call(site: _Site, start: int, opening: int) -> Iterator[Launch]:
     """Read ``cudaLaunchKernel((void*)kernel<T>, grid, block, args, shared, stream)``."""
-    code = text.code
+    code = site.text.code
     last = closing(code, opening)
     parts = _parts(code[opening + 1 : last - 1])
     pointer = _FUNCTION.match(parts[0]) if len(parts) >= 4 else None
     if pointer is None:
         return
-    known = definitions_before(text, declaration, start)
     arguments: tuple[str, ...] = ()
-    body = declaration.item.body or declaration.item.start
-    listed = list(re.finditer(rf"\b{re.escape(parts[3])}\s*\[\s*\d*\s*\]\s*=\s*(?={{)", code[body:start]))
+    listed = list(
+        re.compile(rf"\b{re.escape(parts[3])}\s*\[\s*\d*\s*\]\s*=\s*(?={{)").finditer(
+            code, site.body or site.start, start
+        )
+    )
     if listed:
-        brace = body + listed[-1].end()
+        brace = listed[-1].end()
         arguments = tuple(
             re.sub(r"^(?:\(\s*void\s*\*\s*\))?\s*&\s*", "", part)
             for part in _parts(code[brace + 1 : closing(code, brace) - 1])
         )
-    configuration = (parts[1], parts[2], *parts[4:5])
-    template = _parts(pointer["args"][1:-1]) if pointer["args"] else ()
     yield _launch(
-        text,
-        declaration,
-        (start, last),
+        site,
+        site.range(start, last),
         pointer["name"],
-        template,
-        configuration,
+        _parts(pointer["args"][1:-1]) if pointer["args"] else (),
+        (parts[1], parts[2], *parts[4:5]),
         arguments,
-        {**constants, **known},
-        known,
+        site.known(start),
     )
 
 
 def _launch(
-    text: Text,
-    declaration: Declaration,
-    span: tuple[int, int],
+    site: _Site,
+    place: Range,
     kernel: str,
     template: tuple[str, ...],
     configuration: tuple[str, ...],
     arguments: tuple[str, ...],
-    values: Mapping[str, str],
     known: Mapping[str, str],
 ) -> Launch:
-    is_function = declaration.kind is Kind.FUNCTION
+    values = {**site.constants, **known}
     return Launch(
         kernel="".join(kernel.split()).rsplit("::", 1)[-1],
         template_args=template,
@@ -127,8 +179,8 @@ def _launch(
         block=_dimensions(configuration[1], values),
         shared=configuration[2] if len(configuration) > 2 else None,
         arguments=arguments,
-        range=text.range(*span),
-        host_function=next(iter(declaration.names), None) if is_function else None,
+        range=place,
+        host_function=site.host_function,
         locals={name: value for name, value in known.items() if dim3_parts(value) is None},
     )
 

@@ -11,6 +11,7 @@ from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 
 from gpuemu_lsp.engine.findings import Range
 
@@ -105,7 +106,7 @@ def _disabled(directives: Sequence[Directive]) -> Iterator[tuple[int, int]]:
     """Yield what stands between the lines of an ``#if 0``: it need not even be code."""
     depth = 0
     off: list[int] = []
-    for directive, following in zip(directives, directives[1:], strict=False):
+    for directive, following in pairwise(directives):
         if directive.kind.startswith("if"):
             depth += 1
             if directive.kind == "if" and directive.body == "0":

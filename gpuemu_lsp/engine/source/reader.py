@@ -36,7 +36,7 @@ def read(
         path=path,
         text=text,
         kernels=found,
-        launches=launches(unit, constants),
+        launches=launches(unit, constants, views.macros),
         includes=includes(unit.text, path, include_dirs),
         constants=constants,
         device_view=views.view,
