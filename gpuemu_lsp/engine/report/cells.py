@@ -29,7 +29,9 @@ def expand(text: str) -> str:
 
 def cut(text: str, width: int) -> str:
     """Return ``text`` in at most ``width`` cells, with an ellipsis where something is missing."""
-    return text if cells(text) <= width else _take(text, width - len(_ELLIPSIS)) + _ELLIPSIS
+    if cells(text) <= width:
+        return text
+    return _take(text, width - len(_ELLIPSIS)) + _ELLIPSIS if width > len(_ELLIPSIS) else _take(text, width)
 
 
 def frame(line: str, start: int, end: int, width: int) -> tuple[str, str]:
@@ -56,8 +58,9 @@ def frame(line: str, start: int, end: int, width: int) -> tuple[str, str]:
     after = shown[len(before) + len(part) :]
     if cells(shown) > width:
         before = _tail(before, width // 3)
-        part = cut(part, width - cells(before))
-        after = cut(after, width - cells(before) - cells(part))
+        room = width - cells(before)
+        after = cut(after, room - cells(part)) if cells(part) <= room else ""
+        part = cut(part, room)
     return before + part + after, " " * cells(before) + "^" * max(1, cells(part))
 
 

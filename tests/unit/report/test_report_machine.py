@@ -1,0 +1,118 @@
+"""JSON, JSON lines and GitHub's annotations: valid, complete, in the units each of them counts in."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+
+import jsonschema
+import pytest
+
+from gpuemu_lsp.engine.check.model import CaseCount, KernelReport
+from gpuemu_lsp.engine.compile.model import ResourceUsage
+from gpuemu_lsp.engine.findings import Place, Range, Related
+from gpuemu_lsp.engine.report.github import render_github
+from gpuemu_lsp.engine.report.json_format import render_json, render_jsonl
+from gpuemu_lsp.engine.report.model import Run
+from gpuemu_lsp.engine.rules import RULES, make
+
+SCHEMA = json.loads((Path(__file__).parents[3] / "docs" / "check-output.schema.json").read_text())
+
+
+@pytest.fixture
+def run(tmp_path):
+    source = tmp_path / "k.cu"
+    source.write_text('/* 🙂é */ float x = "値";\r\nsecond\n')
+    place = Place(source.as_posix(), Range.of(0, 13, 0, 19))  # the bytes of ``float x``'s first word
+    findings = tuple(
+        make(
+            rule,
+            "100 % wrong: a, b\nsecond line",
+            place,
+            kernel="k",
+            case="18446744073709551615",
+            dims={"n": 3},
+            data={"expected": math.nan, "elements": [{"actual": -math.inf}], "count": 2**60},
+            related=(Related(Place(source.as_posix(), Range.of(1, 0, 1, 3)), "here"),),
+        ).with_fingerprint("k.cu", "text")
+        for rule in RULES
+    )
+    usage = {"sm_90a": ResourceUsage(28, 0, 0, 8, 0, 352, 1)}
+    kernels = (
+        KernelReport("k", source.as_posix(), "failed", True, cases=CaseCount(8, 5), resources=usage, worst=math.inf),
+        KernelReport("out", "/elsewhere/out.cu", "not-executed", False, timing_ms={"total": 1.23456}),
+    )
+    return Run(tmp_path.as_posix(), kernels, findings, "NVRTC 12.9", 1.0)
+
+
+def test_json_follows_its_schema(run):
+    jsonschema.Draft202012Validator.check_schema(SCHEMA)
+    document = json.loads(render_json(run), parse_constant=lambda name: pytest.fail(f"{name} is no JSON"))
+    jsonschema.validate(document, SCHEMA, jsonschema.Draft202012Validator)
+    assert document["findings"][0]["data"]["expected"] == "nan"
+    assert document["findings"][0]["case"] == "18446744073709551615"
+    assert document["kernels"][1]["source"] == "/elsewhere/out.cu"
+    assert document["summary"]["failed"] == 1
+
+
+def test_an_empty_run_follows_the_schema_too(tmp_path):
+    jsonschema.validate(json.loads(render_json(Run(str(tmp_path), (), ()))), SCHEMA)
+
+
+def test_schema_rejects_what_we_do_not_write(run):
+    document = json.loads(render_json(run))
+    document["kernels"][0]["status"] = "fine"
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate(document, SCHEMA)
+
+
+def test_columns_count_utf16_units(run):
+    document = json.loads(render_json(run))
+    first = document["findings"][0]["range"]
+    # ``/* 🙂é */ `` is 9 characters, 10 UTF-16 units and 13 bytes.
+    assert first == {"start": {"line": 0, "character": 10}, "end": {"line": 0, "character": 16}}
+
+
+def test_jsonl_is_one_record_per_line(run):
+    records = [json.loads(line) for line in render_jsonl(run).splitlines()]
+    assert [record["type"] for record in records] == ["finding"] * len(RULES) + ["kernel"] * 2 + ["summary"]
+
+
+def test_github_annotations(run):
+    lines = render_github(run).splitlines()
+    hints = sum(rule.severity == "hint" for rule in RULES.values())
+    assert len(lines) == len(RULES) - hints
+    assert lines[0].startswith(
+        "::error file=k.cu,line=1,endLine=1,col=10,endColumn=16,title=gpuemu config/syntax (k)::"
+    )
+    assert lines[0].endswith("100 %25 wrong: a, b%0Asecond line")
+
+
+@pytest.mark.parametrize(
+    ("rules", "statuses", "code"),
+    [
+        ((), ["passed"], 0),
+        ((), ["passed", "unreferenced"], 0),
+        ((), [], 2),
+        ((), ["passed", "not-executed"], 2),
+        ((), ["passed", "error"], 2),
+        (("numeric/nondeterministic",), ["passed"], 0),
+        (("config/unknown-key",), ["passed"], 2),
+        (("config/unknown-key", "numeric/nan"), ["failed"], 1),
+        (("numeric/nan", "engine/internal-error"), ["failed"], 3),
+    ],
+)
+def test_exit_code(rules, statuses, code):
+    place = Place("/k.cu", Range.of(0, 0, 0, 1))
+    kernels = tuple(KernelReport("k", "/k.cu", status, True) for status in statuses)
+    assert Run("/", kernels, tuple(make(rule, "m", place) for rule in rules)).exit_code == code
+
+
+def test_an_unregistered_kernel_that_did_not_run_does_not_spoil_the_rest():
+    kernels = (
+        KernelReport("a", "/k.cu", "passed", True),
+        KernelReport("b", "/k.cu", "not-executed", True, registered=False),
+    )
+    assert Run("/", kernels, ()).exit_code == 0
+    assert Run("/", kernels[1:], ()).exit_code == 2

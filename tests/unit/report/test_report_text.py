@@ -1,0 +1,185 @@
+"""The text format: what is underlined, how much is shown, and what never appears where no terminal reads."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from gpuemu_lsp.engine.check.model import CaseCount, KernelReport
+from gpuemu_lsp.engine.findings import Place, Range, Related
+from gpuemu_lsp.engine.report.cells import cells, cut, expand, frame
+from gpuemu_lsp.engine.report.model import Run
+from gpuemu_lsp.engine.report.table import element_table
+from gpuemu_lsp.engine.report.text import Style, render_text
+from gpuemu_lsp.engine.rules import make
+
+
+@pytest.mark.parametrize(
+    ("text", "width"),
+    [("", 0), ("float x;", 8), ("größe", 5), ("値段", 4), ("e\u0301", 1), ("a\u200bb", 2), ("ｆ", 2), ("🙂", 2)],
+)
+def test_cells(text, width):
+    assert cells(text) == width
+
+
+@pytest.mark.parametrize(
+    ("text", "expanded"),
+    [("\tx", "    x"), ("ab\tc", "ab  c"), ("abcd\te", "abcd    e"), ("値\tx", "値  x"), ("a\x1b[31mb", "a [31mb")],
+)
+def test_tabs_and_control_characters(text, expanded):
+    assert expand(text) == expanded
+
+
+@pytest.mark.parametrize(
+    ("line", "start", "end", "width", "shown", "carets"),
+    [
+        ("    y[i] = x;", 4, 13, 80, "y[i] = x;", "^^^^^^^^^"),
+        ("\ty[i] = x;\t// why", 1, 5, 80, "y[i] = x;   // why", "^^^^"),
+        ("a\tb = c;", 2, 3, 80, "a   b = c;", "    ^"),
+        ('f("値段", x);', 8, 9, 80, 'f("値段", x);', "          ^"),
+        ("y = 1;", 6, 6, 80, "y = 1;", "      ^"),
+        ("y = 1;", 40, 50, 80, "y = 1;", "      ^"),
+        ("  y", 0, 3, 80, "  y", "^^^"),
+    ],
+)
+def test_frame(line, start, end, width, shown, carets):
+    assert frame(line, start, end, width) == (shown, carets)
+
+
+@pytest.mark.parametrize("start", [0, 10, 200, 390])
+@pytest.mark.parametrize("length", [1, 9, 150])
+@pytest.mark.parametrize("width", [20, 40, 80])
+def test_a_long_line_is_cut_around_what_is_underlined(start, length, width):
+    line = "".join(f"<{index:03}>" for index in range(100))
+    shown, carets = frame(line, start, start + length, width)
+    assert cells(shown) <= width
+    assert cells(carets) <= width
+    part = line[start : start + length]
+    under = shown[len(carets) - len(carets.lstrip()) : len(carets)]
+    assert part.startswith(under.removesuffix("..."))
+    assert under[:1] == part[:1]
+
+
+def test_cut_counts_cells():
+    assert cut("値段値段値段", 9) == "値段値..."
+    assert cut("short", 9) == "short"
+
+
+def test_element_table():
+    elements = [{"index": [0, index], "expected": 1.5, "actual": float("nan")} for index in range(8)]
+    lines = element_table({"elements": elements, "count": 40})
+    assert lines[0].split() == ["element", "expected", "actual"]
+    assert lines[1].split() == ["[0,", "0]", "1.5", "nan"]
+    assert lines[-1] == "... and 34 more"
+
+
+@pytest.mark.parametrize("data", [{}, {"elements": []}, {"elements": [{"index": [1]}]}, {"elements": "no"}])
+def test_no_table_without_several_elements(data):
+    assert element_table(data) == []
+
+
+@pytest.fixture
+def source(tmp_path):
+    path = tmp_path / "k.cu"
+    path.write_text("line one\n\tline two\nline three\n")
+    return path.as_posix()
+
+
+def finding(source, rule="memory/out-of-bounds", kernel="k", line=0, **fields):
+    return make(rule, f"about {rule}", Place(source, Range.of(line, 0, line, 4)), kernel=kernel, **fields)
+
+
+def run_of(source, findings, *names, stored=()):
+    root = source.rpartition("/")[0]
+    reports = tuple(KernelReport(name, source, "failed", True, cases=CaseCount(3, 1)) for name in names)
+    return Run(root, reports, tuple(findings), stored=frozenset(stored))
+
+
+def test_grouped_by_kernel_errors_first(source):
+    findings = [
+        finding(source, "numeric/nondeterministic", "a"),
+        finding(source, "sync/hang", "b"),
+        finding(source, "memory/misaligned", "a", line=1),
+        finding(source, "config/unknown-key", None),
+    ]
+    text = render_text(run_of(source, findings, "a", "b"))
+    order = [text.index(rule) for rule in ("config/unknown-key", "memory/misaligned", "nondeterministic", "sync/hang")]
+    assert order == sorted(order)
+
+
+def test_not_more_than_a_screen_of_findings(source):
+    findings = [finding(source, line=index % 3, case=str(index)) for index in range(40)]
+    text = render_text(run_of(source, findings, "k"))
+    assert text.count("[memory/out-of-bounds]") == 12
+    assert "... and 28 more findings in k" in text
+    assert "40 errors" in text
+
+
+@pytest.mark.parametrize(
+    ("stored", "expected"),
+    [
+        ((), []),
+        (("k",), ["gpuemu reproduce 77"]),
+        (("k", "l"), ["gpuemu reproduce 77 -k k", "gpuemu reproduce 77 -k l"]),
+    ],
+)
+def test_reproduce_once_per_failing_kernel(source, stored, expected):
+    findings = [finding(source, case="77"), finding(source, line=1, case="78"), finding(source, kernel="l", case="77")]
+    text = render_text(run_of(source, findings, "k", "l", stored=stored))
+    assert re.findall(r"gpuemu reproduce .*", text) == expected
+
+
+def test_a_warning_alone_is_not_reproduced(source):
+    text = render_text(run_of(source, [finding(source, "numeric/nondeterministic", case="77")], "k", stored=("k",)))
+    assert "Reproduce" not in text
+
+
+def test_frame_and_related_places(source):
+    there = Related(Place(source, Range.of(2, 5, 2, 10)), "the other access")
+    text = render_text(run_of(source, [finding(source, line=1, related=(there,), dims={"n": 3})], "k"))
+    assert "k.cu:2:1: error[memory/out-of-bounds]" in text
+    assert "  2 |     line two" in text
+    assert "    | ^^^^" in text
+    assert "k.cu:3:6: the other access" in text
+    assert "k, n = 3" in text
+
+
+@pytest.mark.parametrize("hints", [False, True])
+def test_hints_only_on_demand(source, hints):
+    text = render_text(run_of(source, [finding(source, "config/launch-inferred")], "k"), Style(hints=hints))
+    assert ("config/launch-inferred" in text) == hints
+
+
+def test_colours_only_on_demand(source):
+    run = run_of(source, [finding(source)], "k")
+    assert "\x1b" not in render_text(run)
+    coloured = render_text(run, Style(colour=True))
+    assert "\x1b[" in coloured
+    assert re.sub(r"\x1b\[\d+m", "", coloured) == render_text(run)
+
+
+def test_ascii_terminals_get_words(source):
+    text = render_text(run_of(source, [], "k"), Style(signs=False))
+    assert text.isascii()
+    assert "failed" in text
+
+
+def test_a_message_wraps_but_toml_does_not(source):
+    message = f"{'word ' * 30}\nx = {{ in = {['rows'] * 20} }}"
+    long = make("config/ambiguous-signature", message, Place(source, Range.of(0, 0, 0, 1)), kernel="k")
+    lines = render_text(run_of(source, [long], "k"), Style(width=50)).split("\n")
+    assert all(len(line) <= 50 for line in lines if "word" in line)
+    assert sum("x = {" in line and line.endswith("}") for line in lines) == 1
+
+
+def test_a_file_that_is_gone_is_no_error(tmp_path):
+    missing = (tmp_path / "gone.cu").as_posix()
+    text = render_text(run_of(missing, [finding(missing)], "k"))
+    assert "gone.cu:1:1" in text
+
+
+def test_an_escape_sequence_in_the_source_does_not_reach_the_terminal(tmp_path):
+    path = tmp_path / "k.cu"
+    path.write_text("// \x1b]0;title\x07 \x1b[31m\n")
+    assert "\x1b" not in render_text(run_of(path.as_posix(), [finding(path.as_posix())], "k"))
