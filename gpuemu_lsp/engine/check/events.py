@@ -12,7 +12,6 @@ from gpuemu_lsp.engine.plan.model import Plan, TensorArg
 from gpuemu_lsp.engine.plan.types import dtype_size
 from gpuemu_lsp.engine.rules import make
 
-
 _GEOMETRIC = frozenset({"memory/out-of-bounds", "memory/misaligned"})
 
 

@@ -15,9 +15,9 @@ from gpuemu_lsp.engine.plan.model import Plan, TensorArg
 from gpuemu_lsp.engine.plan.probe import probe
 from gpuemu_lsp.engine.rules import make
 
-_GUARD_BYTES = 1 << 25
+_GUARD_BYTES = 1 << 23
 """So wide that an overrun of any candidate shape lies in its own buffer's guard zone."""
-_PROBE_SECONDS = 2.0
+_PROBE_SECONDS = 1.0
 
 
 def settle_shapes(

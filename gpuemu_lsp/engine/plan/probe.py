@@ -9,6 +9,7 @@ nothing is concluded and nothing is reported: a guess would be a false alarm.
 from __future__ import annotations
 
 import itertools
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
@@ -18,7 +19,9 @@ from gpuemu_lsp.engine.plan.types import dtype_size
 from gpuemu_lsp.engine.project.expressions import Expression, ExpressionError, evaluate, parse
 
 _ROUNDS = 48
-_MAX_ELEMENTS = 4_000_000
+_SECONDS = 5.0
+"""For all runs of one probe. A save must not wait longer for a guess that may come to nothing."""
+_MAX_ELEMENTS = 1_000_000
 _FACTORS = (1, 2, 3, 4)
 
 RunWithShapes = Callable[[Plan, Mapping[str, int]], Outcome]
@@ -53,10 +56,10 @@ def probe(plan: Plan, run: RunWithShapes) -> Probed:
 
 
 def _regular_sizes(names: list[str]) -> tuple[dict[str, int], dict[str, int]]:
-    """Two assignments of distinct multiples of 64 (256 for a single size), in opposite order."""
+    """Return two assignments of distinct multiples of 32 (256 for a single size), in opposite order."""
     if len(names) == 1:
         return {names[0]: 256}, {names[0]: 512}
-    step = 64 if len(names) <= 3 else 32
+    step = 64 if len(names) == 2 else 32
     sizes = [step * (index + 1) for index in range(len(names))]
     return dict(zip(names, sizes, strict=True)), dict(zip(names, reversed(sizes), strict=True))
 
@@ -91,7 +94,10 @@ def _fit(
     """Start every tensor at the smallest shape and enlarge those the kernel leaves, until it stays inside."""
     tensors = [arg for arg in plan.args if isinstance(arg, TensorArg)]
     chosen = {arg.param: 0 for arg in tensors}
+    stop = time.perf_counter() + _SECONDS
     for _ in range(_ROUNDS):
+        if time.perf_counter() > stop:
+            break
         current = _with_shapes(plan, {param: candidates[index][1] for param, index in chosen.items()})
         outcome = run(current, sizes)
         if outcome.status not in ("completed", "trapped"):
