@@ -53,9 +53,11 @@ def settle_shapes(
         for arg in probed.plan.args
         if isinstance(arg, TensorArg)
     ]
-    message = f"Nothing says how '{plan.kernel}' is launched; assumed: {'; '.join([*shapes, *plan.notes])}."
+    params = tuple(f"{arg.param}: " for arg in plan.args if isinstance(arg, TensorArg))
+    notes = (*shapes, *(note for note in plan.notes if not note.startswith(params)))  # its shapes were a first guess
+    message = f"Nothing says how '{plan.kernel}' is launched; assumed: {'; '.join(notes)}."
     hint = make("config/launch-inferred", message, plan.place, kernel=plan.kernel, dtype=plan.dtype)
-    return replace(probed.plan, notes=(*shapes, *plan.notes)), (hint,)
+    return replace(probed.plan, notes=notes), (hint,)
 
 
 def _unsettled(request: CheckRequest, plan: Plan, reason: str) -> Finding:

@@ -9,7 +9,7 @@ from pathlib import Path
 from gpuemu_lsp.engine.check.model import CheckRequest
 from gpuemu_lsp.engine.compile import ToolchainError, compile_source
 from gpuemu_lsp.engine.compile.model import Artifact, CompileRequest, ResourceUsage
-from gpuemu_lsp.engine.findings import Finding, Place, Range
+from gpuemu_lsp.engine.findings import Finding, Place, Range, Severity
 from gpuemu_lsp.engine.lint import lint
 from gpuemu_lsp.engine.plan.model import Plan
 from gpuemu_lsp.engine.plan.resolve import resolve
@@ -61,7 +61,7 @@ def prepare(request: CheckRequest) -> Prepared:
             findings.append(make("engine/not-executed", message, place, kernel=spec.name))
             break
         milliseconds += compiled.milliseconds
-        findings += compiled.findings
+        findings += compiled.findings if request.registered else map(_softened, compiled.findings)
         if compiled.artifact is None:
             break
         if not artifacts:
@@ -83,6 +83,14 @@ def prepare(request: CheckRequest) -> Prepared:
         headers=headers,
         compile_ms=milliseconds,
     )
+
+
+def _softened(finding: Finding) -> Finding:
+    """A kernel nobody asked for by name may be inside an ``#if`` that is off: then there is nothing wrong with it."""
+    if finding.rule != "compile/missing-entry":
+        return finding
+    message = "This kernel is not part of the file as it is compiled: an #if leaves it out."
+    return make("engine/not-executed", message, finding.place, kernel=finding.kernel, severity=Severity.HINT)
 
 
 def _request(
