@@ -1,8 +1,10 @@
 // Row softmax in one warp per row, running maximum and rescaled sum. clean
 #include <cuda_fp16.h>
 
-// exp(a - b); equal infinities differ by nothing.
-__device__ float exp_difference(float a, float b) { return a == b ? 1.0f : __expf(a - b); }
+// exp(a - b), where nothing seen yet differs from nothing by nothing.
+__device__ float exp_difference(float a, float b) {
+    return a == -INFINITY && b == -INFINITY ? 1.0f : __expf(a - b);
+}
 
 template <typename T>
 __global__ void softmax(const T* __restrict__ x, T* __restrict__ y, int rows, int cols) {
