@@ -2,7 +2,8 @@
 
     python -m benchmarks.quick_check [--json] [--repeat N]
 
-Each repetition checks a text nobody compiled before (a comment is added), as after an edit, so that no cache answers.
+Each repetition checks a text nobody compiled before (a variable is added), as after an edit: no cache answers, and
+the PTX is another one, so it is translated anew.
 NVRTC alone compiles the same device view with the same options here, warm. Medians; the ratio is what counts.
 """
 
@@ -68,9 +69,9 @@ def measure(repeat: int) -> dict[str, object]:
         for request in targets.requests:
             alone, whole = [], []
             for _ in range(repeat + 1):
-                salt = f"\n// {time.time_ns()}\n"
-                alone.append(nvrtc_ms(request, salt + "a"))
-                whole.append(check_ms(request, salt + "b", pool))
+                salt = f"\n__device__ int salt_{time.time_ns()}"
+                alone.append(nvrtc_ms(request, salt + "a;\n"))
+                whole.append(check_ms(request, salt + "b;\n", pool))
             nvrtc, check = statistics.median(alone[1:]), statistics.median(whole[1:])
             rows.append(
                 {
