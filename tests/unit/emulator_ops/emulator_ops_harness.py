@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import itertools
 import re
 from functools import cache
 
@@ -17,8 +16,13 @@ from gpuemu_lsp.engine.ptx.model import Immediate, Instruction, Pair, Register, 
 llvm.initialize_native_target()
 llvm.initialize_native_asmprinter()
 
-SHAPES = (None, 8, 16)
-TARGETS = tuple(dict.fromkeys((ops.host(), ops.Target())))
+_PORTABLE = ops.Target()
+_HOST = (llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten())
+# What is compiled for which machine: everything this one can do, and code for older ones, whose LLVM lowering differs.
+_MACHINES = {_HOST: [(ops.host(), None), (ops.host(), 8), (ops.host(), 16)]}
+if ops.host().avx512:
+    _MACHINES[_HOST].append((_PORTABLE, 16))
+    _MACHINES["x86-64-v3", ""] = [(_PORTABLE, None), (_PORTABLE, 8)]
 _NUMPY = {1: np.uint8, 8: np.uint8, 16: np.uint16, 32: np.uint32, 64: np.uint64}
 
 
@@ -52,26 +56,34 @@ def _memory(name: str) -> ir.Type:
 def _compiled(text: str):
     instruction = parse(text)
     signature = ops.operand_types(instruction)
-    module = ir.Module()
-    for target, shape in itertools.product(TARGETS, SHAPES):
-        _build(module, instruction, signature, shape, target)
+    engines, functions = [], {}
+    kind = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * len(signature.destinations + signature.sources), ctypes.c_int64)
+    for (cpu, features), variants in _MACHINES.items():
+        module = ir.Module()
+        for target, shape in variants:
+            _build(module, instruction, signature, shape, target)
+        engine = _machine_code(module, cpu, features)
+        engines.append(engine)
+        for target, shape in variants:
+            functions[cpu, target, shape] = kind(engine.get_function_address(_name(target, shape)))
+    return engines, signature, functions
+
+
+def _machine_code(module: ir.Module, cpu: str, features: str):
     parsed = llvm.parse_assembly(str(module))
     parsed.verify()
-    machine = llvm.Target.from_default_triple().create_target_machine(
-        cpu=llvm.get_host_cpu_name(), features=llvm.get_host_cpu_features().flatten(), opt=2, jit=True
-    )
+    machine = llvm.Target.from_default_triple().create_target_machine(cpu=cpu, features=features, opt=2, jit=True)
     options = llvm.create_pipeline_tuning_options(speed_level=2)
     options.loop_vectorization = options.slp_vectorization = options.loop_unrolling = False
     builder = llvm.create_pass_builder(machine, options)
     builder.getModulePassManager().run(parsed, builder)
     engine = llvm.create_mcjit_compiler(parsed, machine)
     engine.finalize_object()
-    kind = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * len(signature.destinations + signature.sources), ctypes.c_int64)
-    functions = {
-        (target, shape): kind(engine.get_function_address(f"run_{TARGETS.index(target)}_{shape}"))
-        for target, shape in itertools.product(TARGETS, SHAPES)
-    }
-    return engine, signature, functions
+    return engine
+
+
+def _name(target: ops.Target, shape: int | None) -> str:
+    return f"run_{'avx512' if target.avx512 else 'portable'}_{shape}"
 
 
 def _literals(instruction: Instruction, signature: ops.Signature) -> list[int | None]:
@@ -86,9 +98,7 @@ def _literals(instruction: Instruction, signature: ops.Signature) -> list[int | 
 def _build(module, instruction, signature, shape, target):
     names = (*signature.destinations, *signature.sources)
     pointers = [_memory(name).as_pointer() for name in names]
-    function = ir.Function(
-        module, ir.FunctionType(ir.VoidType(), [*pointers, ir.IntType(64)]), f"run_{TARGETS.index(target)}_{shape}"
-    )
+    function = ir.Function(module, ir.FunctionType(ir.VoidType(), [*pointers, ir.IntType(64)]), _name(target, shape))
     entry, loop, end = (function.append_basic_block(name) for name in ("entry", "loop", "end"))
     builder = ir.IRBuilder(entry)
     builder.branch(loop)
@@ -121,10 +131,16 @@ def _build(module, instruction, signature, shape, target):
     ir.IRBuilder(end).ret_void()
 
 
+def _is_nan(patterns: np.ndarray, name: str) -> np.ndarray:
+    kind = {"f16": np.float16, "f32": np.float32, "f64": np.float64}.get(name)
+    return np.zeros(len(patterns), bool) if kind is None else np.isnan(patterns.view(kind))
+
+
 def run(text: str, *sources: np.ndarray) -> list[np.ndarray]:
     """Run ``text`` on arrays of bit patterns and return the results' bit patterns.
 
-    Every shape and target must agree to the bit. Sources that are literals in the text are left out.
+    Every shape and target must agree to the bit, but for the sign and payload of NaNs, which processors choose by the
+    order of operands. Sources that are literals in the text are left out.
     """
     _, signature, functions = _compiled(text)
     literals = _literals(parse(text), signature)
@@ -145,8 +161,8 @@ def run(text: str, *sources: np.ndarray) -> list[np.ndarray]:
         results = [array[:size] for array in outputs]
         if expected is None:
             expected = results
-        for one, other in zip(expected, results, strict=True):
-            different = np.flatnonzero(one != other)
+        for name, one, other in zip(signature.destinations, expected, results, strict=True):
+            different = np.flatnonzero((one != other) & ~(_is_nan(one, name) & _is_nan(other, name)))
             assert not different.size, (
                 f"{text}: {key} differs at {[hex(int(a[different[0]])) for a in inputs]}: "
                 f"{int(one[different[0]]):#x} against {int(other[different[0]]):#x}"

@@ -52,7 +52,25 @@ def convert(lanes: Lanes, operation: str, mode: str, value: Value, scalar: ir.Ty
     """Return ``fptrunc``, ``sitofp`` or ``uitofp`` of ``value`` to ``scalar`` (f32 or f64), rounded by ``mode``."""
     if mode == "rn":
         return getattr(lanes.builder, operation)(value, lanes.type(scalar))
+    if operation == "uitofp":
+        return _from_unsigned(lanes, mode, value, scalar)
     return _switched(lanes, operation, mode, (value,), scalar)
+
+
+def _from_unsigned(lanes: Lanes, mode: str, value: Value, scalar: ir.Type) -> Value:
+    """Convert an unsigned integer by way of signed ones.
+
+    Where the machine has no such instruction, LLVM's own way is wrong in directed modes: 0 rounded down becomes -0.
+    """
+    builder = lanes.builder
+    if element(value).width < 64:
+        return _switched(lanes, "sitofp", mode, (lanes.resize(value, I64),), scalar)
+    one = lanes.integer(I64, 1)
+    large = builder.icmp_signed("<", value, lanes.integer(I64, 0))
+    # Half as large, the bit cut off kept as a sticky one: far below the last place, it rounds alike.
+    half = builder.or_(builder.lshr(value, one), builder.and_(value, one))
+    converted = _switched(lanes, "sitofp", mode, (lanes.select(large, half, value),), scalar)
+    return lanes.select(large, builder.fadd(converted, converted), converted)
 
 
 def step_to(lanes: Lanes, rounded: Value, above: Value, below: Value, mode: str) -> Value:
