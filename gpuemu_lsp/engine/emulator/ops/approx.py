@@ -44,7 +44,6 @@ _COS = (-0.5, 0.04166661947965622, -0.0013886680826544762, 2.438354385958519e-05
 # (tanh(x)/x - 1) / x**2 in x**2, for |x| <= 0.55, error 1e-9.
 _TANH = (-0.33333319425582886, 0.13332600891590118, -0.053853824734687805, 0.021077638491988182, -0.0062823169864714146)
 
-_FTZ = ("f32",)
 _FLOATS = ("f32", "f16", "f16x2", "bf16", "bf16x2")
 
 
@@ -239,7 +238,7 @@ def _gross(function: Callable[[Lanes, Value], Value]) -> Callable[[Lanes, Value]
 
 def _div(form: Form) -> Operation | None:
     kind, ftz = form.take("approx", "full"), form.has("ftz")
-    name = form.type(_FTZ)
+    name = form.type(("f32",))
     if kind is None or name is None or not form.done:
         return None
 

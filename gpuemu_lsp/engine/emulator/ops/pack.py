@@ -7,10 +7,8 @@ from gpuemu_lsp.engine.emulator.ops.form import Form, Operation, Resolver, opera
 from gpuemu_lsp.engine.emulator.ops.lanes import Lanes, Value
 from gpuemu_lsp.engine.emulator.ops.types import FLOAT, HALF, I8, I16, I32, PACKED
 
-# Mantissa bits, exponent bias, pattern of the largest finite number, that number.
-_E4M3 = (3, 7, 0x7E, 448.0)
-_E5M2 = (2, 15, 0x7B, 57344.0)
-_BYTES = {"e4m3x2": _E4M3, "e5m2x2": _E5M2}
+# Mantissa bits, exponent bias, largest finite number.
+_BYTES = {"e4m3x2": (3, 7, 448.0), "e5m2x2": (2, 15, 57344.0)}
 _NAN_BYTE = 0x7F
 
 
@@ -93,7 +91,7 @@ def _to_bytes(to: str, source: str, relu: bool) -> Operation:
 
 def _encoded(lanes: Lanes, value: Value, to: str, relu: bool) -> Value:
     """Return an f32 as an 8-bit float in an i32."""
-    mantissa, bias, _, largest = _BYTES[to]
+    mantissa, bias, largest = _BYTES[to]
     builder = lanes.builder
     if relu:
         value = ieee.rectify(lanes, value)
