@@ -46,18 +46,24 @@ def settle_shapes(
         probed = probe(plan, run)
     except PlanError as error:
         return None, (_unsettled(request, plan, str(error)),)
-    if probed.plan is None:
+    if probed.plan is None and not (request.registered and _has_shapes(plan)):
         return None, (_unsettled(request, plan, probed.reason),)
+    settled = probed.plan or plan  # what a registered kernel's signature plainly says stands, whatever the kernel does
     shapes = [
         f"{arg.param}: {arg.direction} [{', '.join(map(str, arg.shape))}]"
-        for arg in probed.plan.args
+        for arg in settled.args
         if isinstance(arg, TensorArg)
     ]
     params = tuple(f"{arg.param}: " for arg in plan.args if isinstance(arg, TensorArg))
     notes = (*shapes, *(note for note in plan.notes if not note.startswith(params)))  # its shapes were a first guess
     message = f"Nothing says how '{plan.kernel}' is launched; assumed: {'; '.join(notes)}."
     hint = make("config/launch-inferred", message, plan.place, kernel=plan.kernel, dtype=plan.dtype)
-    return replace(probed.plan, notes=notes), (hint,)
+    return replace(settled, notes=notes), (hint,)
+
+
+def _has_shapes(plan: Plan) -> bool:
+    """Say whether the signature alone gave every tensor its shape: one size for all of them."""
+    return all(arg.shape for arg in plan.args if isinstance(arg, TensorArg))
 
 
 def _unsettled(request: CheckRequest, plan: Plan, reason: str) -> Finding:

@@ -73,7 +73,6 @@ def _candidates(names: list[str], sizes: Mapping[str, int]) -> list[tuple[int, E
             for factor in _FACTORS:
                 texts[product if factor == 1 else f"{factor} * {product}"] = count * 10 + factor
     for name in names:
-        texts[f"{name} + 1"] = 9
         texts[f"{name} * {name}"] = 19
     ranked = []
     for text, complexity in texts.items():
