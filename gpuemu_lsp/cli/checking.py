@@ -15,8 +15,8 @@ from gpuemu_lsp.engine.campaign.jobs import FUNCTIONS, PRELOAD
 from gpuemu_lsp.engine.campaign.run import run_requests
 from gpuemu_lsp.engine.campaign.targets import TargetError, Targets, collect
 from gpuemu_lsp.engine.check.model import CheckOptions
+from gpuemu_lsp.engine.report.exits import EXIT_USAGE
 from gpuemu_lsp.engine.report.lines import forget
-from gpuemu_lsp.engine.report.model import EXIT_USAGE
 from gpuemu_lsp.engine.workers import Limits, Pool
 
 T = TypeVar("T")

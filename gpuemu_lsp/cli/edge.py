@@ -7,7 +7,7 @@ import sys
 import traceback
 from collections.abc import Callable
 
-from gpuemu_lsp.engine.report.model import EXIT_FINDINGS, EXIT_INTERNAL
+from gpuemu_lsp.engine.report.exits import EXIT_FINDINGS, EXIT_INTERNAL
 
 EXIT_INTERRUPTED = 130
 """128 + SIGINT, as shells count."""

@@ -11,7 +11,7 @@ from pathlib import Path
 from gpuemu_lsp.cli.output import print_out
 from gpuemu_lsp.engine.findings import Json
 from gpuemu_lsp.engine.project import discover
-from gpuemu_lsp.engine.report.model import EXIT_CLEAN, EXIT_USAGE
+from gpuemu_lsp.engine.report.exits import EXIT_CLEAN, EXIT_USAGE
 from gpuemu_lsp.engine.store import Store, StoredFailure, StoreError
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from gpuemu_lsp.cli.output import print_out
 from gpuemu_lsp.engine.project.load import CONFIG_NAME
-from gpuemu_lsp.engine.report.model import EXIT_CLEAN, EXIT_USAGE
+from gpuemu_lsp.engine.report.exits import EXIT_CLEAN, EXIT_USAGE
 
 _CONFIG = """\
 # Which kernels to check, against what. Every key: docs/config.md of gpuemu-lsp.

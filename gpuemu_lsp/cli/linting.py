@@ -16,8 +16,8 @@ from gpuemu_lsp.engine.campaign.run import fingerprinted, seconds_for
 from gpuemu_lsp.engine.campaign.single import run_job
 from gpuemu_lsp.engine.check.model import CheckOptions, CheckRequest
 from gpuemu_lsp.engine.findings import Finding, Json, Severity
+from gpuemu_lsp.engine.report.exits import EXIT_CLEAN, EXIT_FINDINGS, EXIT_INTERNAL, EXIT_USAGE
 from gpuemu_lsp.engine.report.json_format import finding_record
-from gpuemu_lsp.engine.report.model import EXIT_CLEAN, EXIT_FINDINGS, EXIT_INTERNAL, EXIT_USAGE
 from gpuemu_lsp.engine.report.text import Style, render_finding
 from gpuemu_lsp.engine.workers import Job, Pool
 from gpuemu_lsp.engine.workers.wire import from_json, to_json

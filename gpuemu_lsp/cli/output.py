@@ -10,9 +10,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from gpuemu_lsp.engine.report.exits import EXIT_USAGE
 from gpuemu_lsp.engine.report.github import render_github
 from gpuemu_lsp.engine.report.json_format import render_json, render_jsonl
-from gpuemu_lsp.engine.report.model import EXIT_USAGE, Run
+from gpuemu_lsp.engine.report.model import Run
 from gpuemu_lsp.engine.report.text import Style, render_text
 
 _FORMATS: dict[str, Callable[[Run], str]] = {"json": render_json, "jsonl": render_jsonl, "github": render_github}

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from gpuemu_lsp.engine.project import document
 from gpuemu_lsp.engine.report.catalogue import rules_page
+from gpuemu_lsp.engine.report.exits import EXIT_CLEAN, EXIT_USAGE
 
 
 def pages() -> Mapping[str, str]:
@@ -19,10 +20,10 @@ def main() -> int:
     """Write the pages into the folder given."""
     if len(sys.argv) != 2:
         print("usage: python -m gpuemu_lsp.cli.pages FOLDER", file=sys.stderr)
-        return 2
+        return EXIT_USAGE
     for name, text in pages().items():
         (Path(sys.argv[1]) / name).write_text(text, encoding="utf-8")
-    return 0
+    return EXIT_CLEAN
 
 
 if __name__ == "__main__":

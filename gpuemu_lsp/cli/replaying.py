@@ -16,7 +16,7 @@ from gpuemu_lsp.engine.campaign.single import Gathered, run_job
 from gpuemu_lsp.engine.check.model import CheckOptions, CheckRequest
 from gpuemu_lsp.engine.check.replay_model import Replay, Smaller
 from gpuemu_lsp.engine.findings import Json
-from gpuemu_lsp.engine.report.model import EXIT_CLEAN, EXIT_FINDINGS, EXIT_INTERNAL, EXIT_USAGE
+from gpuemu_lsp.engine.report.exits import EXIT_CLEAN, EXIT_FINDINGS, EXIT_INTERNAL, EXIT_USAGE
 from gpuemu_lsp.engine.report.replays import render_replay, render_smaller, replay_record, smaller_record
 from gpuemu_lsp.engine.report.text import Style, render_finding
 from gpuemu_lsp.engine.store import Store, StoredFailure, StoreError

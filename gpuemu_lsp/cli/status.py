@@ -8,7 +8,7 @@ from gpuemu_lsp.cli.checking import open_pool
 from gpuemu_lsp.cli.output import print_out
 from gpuemu_lsp.engine.campaign.single import run_job
 from gpuemu_lsp.engine.project import discover, load
-from gpuemu_lsp.engine.report.model import EXIT_CLEAN, EXIT_USAGE
+from gpuemu_lsp.engine.report.exits import EXIT_CLEAN, EXIT_USAGE
 from gpuemu_lsp.engine.store import Store, StoreError
 from gpuemu_lsp.engine.workers import Job
 from gpuemu_lsp.engine.workers.model import Failed, WorkerDied
