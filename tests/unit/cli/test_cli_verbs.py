@@ -1,0 +1,314 @@
+"""``gpuemu``: every verb does what it says, and says with its exit code how it went."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+
+from gpuemu_lsp.cli.gpuemu import main as gpuemu
+from gpuemu_lsp.cli.output import wants_colour
+
+WRONG = """\
+__global__ void scale(const float* x, float* y, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) y[i] = (i % 64 == 5 ? 3.0f : 2.0f) * x[i];
+}
+"""
+RIGHT = WRONG.replace("3.0f", "2.0f")
+OVERRUN = RIGHT.replace("i < n", "i <= n")
+CHECKS = "\n[kernels.artifact_checks]\nmax_registers = {limit}\nrequired_patterns = {patterns}\n"
+
+
+@pytest.fixture
+def here(project, monkeypatch):
+    project.write(kernel=WRONG, reference="def reference(inputs, **kwargs):\n    return 2.0 * inputs['x']\n")
+    monkeypatch.chdir(project.root)
+    return project
+
+
+def records(capsys, key):
+    return json.loads(capsys.readouterr().out)[key]
+
+
+def stored(capsys):
+    capsys.readouterr()
+    assert gpuemu(["failures", "--format", "json"]) == 0
+    return records(capsys, "failures")
+
+
+def test_init_gives_a_project_that_passes(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("GPUEMU_CONFIG", raising=False)
+    assert gpuemu(["init", "--name", 'my "first"', "--target-dir", "new"]) == 0
+    before = {path: path.read_bytes() for path in (tmp_path / "new").rglob("*") if path.is_file()}
+    assert len(before) == 3
+    capsys.readouterr()
+    assert gpuemu(["test", "new", "--quick", "--format", "json"]) == 0
+    assert records(capsys, "summary")["passed"] == 1
+    assert gpuemu(["init", "--target-dir", "new"]) == 2
+    assert "exists already" in capsys.readouterr().err
+    assert {path: path.read_bytes() for path in before} == before
+    monkeypatch.chdir(tmp_path / "new")
+    assert gpuemu(["lint"]) == 0
+
+
+@pytest.mark.parametrize(("flags", "cases"), [(["--quick"], 8), ([], 32), (["--thorough"], 100)])
+def test_how_many_cases(here, capsys, flags, cases):
+    here.write(kernel=RIGHT)
+    assert gpuemu(["test", *flags, "--format", "json"]) == 0
+    assert records(capsys, "kernels")[0]["cases"] == {"run": cases, "passed": cases}
+
+
+def test_fuzz_draws_new_cases_and_tells_their_seed(here, capsys):
+    assert gpuemu(["fuzz", "-o", "scale", "-i", "6", "--format", "json"]) == 1
+    captured = capsys.readouterr()
+    seed = re.fullmatch(r"seed (\d+)\n", captured.err)[1]
+    first = {finding["case"] for finding in json.loads(captured.out)["findings"]} - {None}
+    (here.root / ".gpuemu" / "store.db").unlink()
+    assert gpuemu(["fuzz", "-o", "scale", "-i", "6", "--seed", seed, "--format", "json"]) == 1
+    assert {finding["case"] for finding in records(capsys, "findings")} - {None} == first
+
+
+@pytest.mark.parametrize(("flags", "ran"), [(["--fail-fast"], False), ([], True)])
+def test_fuzz_stops_early_only_when_asked(here, capsys, flags, ran):
+    assert gpuemu(["fuzz", "-i", "10", "--seed", "1", *flags, "--format", "json"]) == 1
+    cases = records(capsys, "kernels")[0]["cases"]
+    assert cases["run"] - cases["passed"] >= 1
+    assert (cases["run"] == 10) == ran
+
+
+@pytest.mark.parametrize("verb", ["test", "report", "ci"])
+@pytest.mark.parametrize("form", ["text", "json", "jsonl", "github"])
+def test_failing_checks_fail_in_every_format(here, capsys, verb, form):
+    assert gpuemu([verb, "--quick", "--format", form]) == 1
+    assert "numeric/tolerance-exceeded" in capsys.readouterr().out
+
+
+def test_the_life_of_a_failure(here, capsys):
+    assert gpuemu(["test", "--quick"]) == 1
+    failures = stored(capsys)
+    assert {failure["rule"] for failure in failures} == {"numeric/tolerance-exceeded"}
+    case = failures[0]["case"]
+
+    assert gpuemu(["reproduce", case]) == 1
+    text = capsys.readouterr().out
+    assert "still fails" in text
+    assert "scale.cu:3:" in text
+
+    here.write(kernel=OVERRUN)
+    assert gpuemu(["reproduce", case]) == 1
+    assert "changed" in capsys.readouterr().out
+    assert case in {failure["case"] for failure in stored(capsys) if failure["rule"] == "memory/out-of-bounds"}
+
+    here.write(kernel=RIGHT)
+    assert gpuemu(["reproduce", case, "--format", "json"]) == 0
+    assert [replay["verdict"] for replay in records(capsys, "replays")] == ["fixed"]
+    assert case not in {failure["case"] for failure in stored(capsys)}
+
+    here.write(kernel=WRONG)
+    assert gpuemu(["reproduce", case]) == 1
+    assert case in {failure["case"] for failure in stored(capsys)}
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ({"kernel": "this is no CUDA"}, "error"),
+        ({"kernel": WRONG.replace("x[i];", "x[i] * undefined;")}, "compile/error"),
+        ({"reference": "raise ValueError('no luck')"}, "no luck"),
+        ({"reference": "def reference(inputs, **kwargs):\n    return None\n"}, "reference/wrong-shape"),
+    ],
+    ids=["no-kernel", "does-not-compile", "reference-does-not-load", "reference-returns-nothing"],
+)
+def test_what_cannot_be_run_again_is_not_fixed(here, capsys, change, says):
+    assert gpuemu(["test", "--quick"]) == 1
+    case = stored(capsys)[0]["case"]
+    here.write(**change)
+    for verb in ("reproduce", "minimize"):
+        assert gpuemu([verb, case]) == 2
+        assert says in capsys.readouterr().out
+    assert case in {failure["case"] for failure in stored(capsys)}
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [("max = 300", "max = 4"), ('["float32"]', '["float64"]'), ("n = { min", "m = { min")],
+    ids=["narrower", "unchanged", "renamed"],
+)
+def test_a_case_the_configuration_rules_out_is_not_run(here, capsys, old, new):
+    toml = (here.root / "gpuemu.toml").read_text()
+    assert gpuemu(["test", "--quick"]) == 1
+    large = max(stored(capsys), key=lambda failure: failure["dims"]["n"])
+    changed = toml.replace(old, new)
+    if "m = {" in changed:
+        changed = changed.replace('["n"]', '["m"]').replace('n = "n"', 'n = "m"').replace("div(n", "div(m")
+    here.write(toml=changed)
+    code = gpuemu(["reproduce", large["case"]])
+    text = capsys.readouterr().out
+    assert (code, "not executed" in text) == ((1, False) if changed == toml else (2, True)), text
+
+
+def test_minimise_keeps_rule_and_line(here, capsys):
+    assert gpuemu(["test", "--quick"]) == 1
+    large = max(stored(capsys), key=lambda failure: failure["dims"]["n"])
+    assert gpuemu(["minimize", large["case"], "--format", "json"]) == 1
+    (smaller,) = records(capsys, "minimized")
+    assert smaller["original"] == large["case"]
+    assert smaller["dims"] == {"n": 6}
+    assert smaller["inputs"] == [{"name": "x", "dtype": "float32", "shape": [6], "nonzero": 1}]
+    again = {failure["case"]: failure for failure in stored(capsys)}[smaller["minimized"]]
+    assert (again["rule"], again["line"], again["minimized_from"]) == (large["rule"], large["line"], large["case"])
+
+    assert gpuemu(["minimize", smaller["minimized"]]) == 1
+    assert "nothing smaller" in capsys.readouterr().out
+    # A check runs it first, and as it was stored: with its one element.
+    assert gpuemu(["test", "--quick", "--format", "json"]) == 1
+    assert gpuemu(["reproduce", smaller["minimized"], "--format", "json"]) == 1
+    assert records_after(capsys)[0]["inputs"][0]["nonzero"] == 1
+
+
+def records_after(capsys):
+    text = capsys.readouterr().out
+    return json.loads(text[text.rindex('{\n  "version"') :])["replays"]
+
+
+@pytest.mark.parametrize(
+    ("strategy", "dims", "plain"), [("binary-search-dims", 6, False), ("binary-search-values", None, True)]
+)
+def test_minimising_strategies(here, capsys, strategy, dims, plain):
+    assert gpuemu(["test", "--quick"]) == 1
+    large = max(stored(capsys), key=lambda failure: failure["dims"]["n"])
+    assert gpuemu(["minimize", large["case"], "--strategy", strategy, "--format", "json"]) == 1
+    (smaller,) = records(capsys, "minimized")
+    assert smaller["dims"] == ({"n": dims} if dims else large["dims"])
+    assert (smaller["inputs"][0]["nonzero"] == 1) == plain
+
+
+def test_minimise_within_a_budget(here, capsys):
+    assert gpuemu(["test", "--quick"]) == 1
+    large = max(stored(capsys), key=lambda failure: failure["dims"]["n"])
+    assert gpuemu(["minimize", large["case"], "--max-iters", "2", "--format", "json"]) == 1
+    (smaller,) = records(capsys, "minimized")
+    assert not smaller["complete"]
+    assert smaller["runs"] <= 2
+
+
+def test_kernels_share_an_id(here, capsys):
+    toml = (here.root / "gpuemu.toml").read_text()
+    here.write(toml=toml + "\n" + toml.replace('"scale"', '"twin"\nentry = "scale"'))
+    assert gpuemu(["test", "--quick"]) == 1
+    case = re.search(r"gpuemu reproduce (\d+) -k scale", capsys.readouterr().out)[1]
+    assert gpuemu(["reproduce", case, "--format", "json"]) == 1
+    assert [replay["kernel"] for replay in records(capsys, "replays")] == ["scale", "twin"]
+    assert gpuemu(["reproduce", case, "-k", "twin", "--format", "json"]) == 1
+    assert [replay["kernel"] for replay in records(capsys, "replays")] == ["twin"]
+
+
+@pytest.mark.parametrize("verb", ["reproduce", "minimize"])
+def test_unknown_ids_name_the_known_ones(here, capsys, verb):
+    assert gpuemu([verb, "1"]) == 2
+    assert "None is stored" in capsys.readouterr().err
+    assert gpuemu(["test", "--quick"]) == 1
+    known = stored(capsys)[0]["case"]
+    assert gpuemu([verb, "1"]) == 2
+    captured = capsys.readouterr()
+    assert known in captured.err
+    assert captured.out == ""
+
+
+@pytest.mark.parametrize("arguments", [["failures"], ["reproduce", "1"], ["minimize", "1"]])
+def test_without_a_project(tmp_path, monkeypatch, capsys, arguments):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("GPUEMU_CONFIG", raising=False)
+    assert gpuemu(arguments) == 2
+    assert "there is no gpuemu.toml" in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("limit", "patterns", "code", "result"),
+    [
+        (64, "[]", 0, "PASS"),
+        (1, "[]", 1, "FAIL"),
+        (64, '["shfl.sync"]', 1, "FAIL"),
+        (None, None, 2, "NO CHECKS CONFIGURED"),
+    ],
+)
+@pytest.mark.parametrize("form", ["text", "json"])
+def test_lint(here, capsys, limit, patterns, code, result, form):
+    if limit is not None:
+        toml = (here.root / "gpuemu.toml").read_text()
+        here.write(toml=toml + CHECKS.format(limit=limit, patterns=patterns))
+    assert gpuemu(["lint", "-k", "scale", "--format", form]) == code
+    text = capsys.readouterr().out
+    assert result in text
+    if form == "json":
+        assert json.loads(text)["kernels"][0]["result"] == result
+
+
+@pytest.mark.parametrize(
+    ("ptx", "says"),
+    [
+        (None, "does not exist"),
+        ("hello", "is not PTX"),
+        (".version 8.0\n.target sm_80\n.address_size 64\n", "has no entry"),
+        (".version 8.0\n.target sm_80\n.address_size 64\n.visible .entry scale()\n{\n  bogus.f32 %f1;\n}\n", "."),
+    ],
+    ids=["missing", "text", "empty", "wrong"],
+)
+def test_lint_of_a_bad_ptx_file(here, capsys, ptx, says):
+    if ptx is not None:
+        (here.root / "k.ptx").write_text(ptx)
+    assert gpuemu(["lint", "-k", "scale", "--ptx", "k.ptx"]) == 2
+    text = capsys.readouterr().out
+    assert "engine/not-executed" in text
+    assert says in text or "cannot be read" in text
+
+
+def test_lint_of_a_ptx_file_needs_a_kernel(here, capsys):
+    toml = (here.root / "gpuemu.toml").read_text()
+    here.write(toml=toml + "\n" + toml.replace('"scale"', '"twin"\nentry = "scale"'))
+    assert gpuemu(["lint", "--ptx", "k.ptx"]) == 2
+    assert "--kernel" in capsys.readouterr().err
+
+
+def test_status(here, capsys):
+    assert gpuemu(["test", "--quick"]) == 1
+    capsys.readouterr()
+    assert gpuemu(["status"]) == 0
+    rows = dict(line.split(maxsplit=1) for line in capsys.readouterr().out.splitlines())
+    assert re.match(r"\d+\.\d+", rows["NVRTC"])
+    assert re.match(r"\d+\.\d+", rows["LLVM"])
+    assert rows["Project"].endswith("1 kernel")
+    assert re.search(r"[1-9]\d* failing cases?$", rows["Store"])
+
+
+@pytest.mark.parametrize("verb", ["baseline", "diff", "calibrate", "coverage", "daemon"])
+def test_a_verb_we_do_not_have_is_refused(capsys, verb):
+    assert gpuemu([verb]) == 2
+    assert "invalid choice" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("wish", "terminal", "environment", "expected"),
+    [
+        ("auto", True, {}, True),
+        ("auto", False, {}, False),
+        ("auto", True, {"TERM": "dumb"}, False),
+        ("auto", True, {"NO_COLOR": "1"}, False),
+        ("auto", True, {"NO_COLOR": ""}, True),
+        ("auto", True, {"GPUEMU_NO_COLOR": "1"}, False),
+        ("auto", False, {"FORCE_COLOR": "1"}, True),
+        ("always", False, {"NO_COLOR": "1"}, True),
+        ("never", True, {"FORCE_COLOR": "1"}, False),
+    ],
+)
+def test_wants_colour(monkeypatch, wish, terminal, environment, expected):
+    for name in ("NO_COLOR", "GPUEMU_NO_COLOR", "FORCE_COLOR"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("TERM", "xterm")
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    assert wants_colour(wish, terminal) is expected
