@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 
@@ -42,9 +43,7 @@ def unpack(arg: TensorArg, case: Case, data: Bytes) -> Array | None:
     steps = strides(case.extra, arg.param, shape)
     if data.size < _span(shape, steps) * dtype.itemsize:
         return None
-    flat = np.ascontiguousarray(data[: data.size // dtype.itemsize * dtype.itemsize]).view(dtype)
-    view = np.lib.stride_tricks.as_strided(flat, shape, tuple(step * dtype.itemsize for step in steps))
-    return np.ascontiguousarray(view).reshape(shape)
+    return _view(np.ascontiguousarray(data), dtype, shape, steps).copy()
 
 
 def byte_offset(arg: TensorArg, case: Case, index: tuple[int, ...]) -> int:
@@ -68,9 +67,8 @@ def element_written(arg: TensorArg, case: Case, mask: Mapping[str, object] | Non
     steps = strides(case.extra, arg.param, shape)
     if written.size < _span(shape, steps) * size:
         return None
-    whole = written[: written.size // size * size].reshape(-1, size).all(axis=1)
-    view = np.lib.stride_tricks.as_strided(whole, shape, steps)
-    return np.ascontiguousarray(view).reshape(shape)
+    whole: Array = written[: written.size // size * size].reshape(-1, size).all(axis=1)
+    return _view(whole, np.dtype(np.bool_), shape, steps).copy()
 
 
 def _scalar(arg: ScalarArg, case: Case) -> Scalar:
@@ -87,8 +85,7 @@ def _buffer(arg: TensorArg, plan: Plan, case: Case) -> Buffer:
     if values is None and alias is not None:
         values = case.tensors.get(alias)
     if values is not None:
-        view = np.lib.stride_tricks.as_strided(data.view(dtype), shape, tuple(step * dtype.itemsize for step in steps))
-        view[...] = values
+        _view(data, dtype, shape, steps)[...] = values
     return Buffer(
         name=arg.param,
         data=data,
@@ -97,6 +94,11 @@ def _buffer(arg: TensorArg, plan: Plan, case: Case) -> Buffer:
         offset=int(case.extra.get(f"offset:{arg.param}", "0")),
         alias_of=alias,
     )
+
+
+def _view(data: Array, dtype: np.dtype[Any], shape: tuple[int, ...], steps: tuple[int, ...]) -> Array:
+    """Return the elements in ``data``'s memory; ``steps`` in elements. ``as_strided`` does not know the fp8 types."""
+    return np.ndarray(shape, dtype, data.data, strides=tuple(step * dtype.itemsize for step in steps))
 
 
 def _span(shape: tuple[int, ...], steps: tuple[int, ...]) -> int:

@@ -42,8 +42,8 @@ OUTPUT_ULPS = 2.0
 FLOOR = 8.0
 """The floor, in unit roundoffs of the largest magnitudes around."""
 _SLOW_SECONDS = 0.1
-_TRACED_SECONDS = 0.3
-_TRACED_FACTOR = 50.0
+_TRACED_SECONDS = 0.2
+_TRACED_FACTOR = 10.0
 _SMALL_TENSOR = 16
 _HOPELESS = 0.25
 """Where rounding moves an element by this share of the largest, as in ``sin(1e8 * x)``, nothing is left to compare."""

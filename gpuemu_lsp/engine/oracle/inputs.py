@@ -30,8 +30,8 @@ class Inputs(dict[str, Any]):
         self._tensors = tensors
 
     def __missing__(self, key: str) -> Any:
-        found = self._find(key)
-        if found is None and len(self._tensors) == 1:
+        found = self._find(key) if isinstance(key, str) else None
+        if found is None and isinstance(key, str) and len(self._tensors) == 1:
             found = self._tensors[0]
         if found is None:
             raise KeyError(f"{key!r} is none of this kernel's inputs: {', '.join(self)}")
@@ -42,7 +42,7 @@ class Inputs(dict[str, Any]):
 
     def get(self, key: str, default: Any = None) -> Any:
         """Return the value by any of its names, else ``default``; position never counts here."""
-        found = key if dict.__contains__(self, key) else self._find(key)
+        found = key if dict.__contains__(self, key) or not isinstance(key, str) else self._find(key)
         return default if found is None else dict.__getitem__(self, found)
 
     def _find(self, key: str) -> str | None:

@@ -42,7 +42,7 @@ _FUNCTION_ERROR = 4.0
 """Errors of exp, tanh, pow and their like in unit roundoffs: CUDA documents 1 to 2 ulp for nearly all of them."""
 
 _PRODUCTS = frozenset(["dot", "vdot", "inner", "outer", "tensordot", "einsum", "convolve", "correlate", "matmul"])
-_SUMS = frozenset(["cumsum", "nansum", "nanmean", "trapezoid", "trapz", "norm"])
+_SUMS = frozenset(["nansum", "nanmean", "trapezoid", "trapz", "norm"])
 _POOL = 1 << 20
 _ALIKE = 1e-4
 """Terms this close, relatively, count as equal: disturbed ones no longer are."""
@@ -97,7 +97,7 @@ class Arithmetic:
         self.operations += 1
         if time.monotonic() > self.ends:
             raise ExhaustedError("the traced run does not end")
-        errors = self.errors(values.shape) * scale
+        errors = np.asarray(self.errors(values.shape) * scale)
         errors[~np.isfinite(errors)] = 0.0
         values += self.sign * errors
         self.clip(values)
@@ -169,9 +169,10 @@ class Traced(np.ndarray[Any, Any]):
             return traced(np.asarray(item), self.arithmetic)
         return item
 
-    def cumsum(self, *args: Any, **kwargs: Any) -> Any:
+    def cumsum(self, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
         """Sum with rounding: the method of a plain array would bypass it."""
-        return np.cumsum(self, *args, **kwargs)
+        source = self.ravel() if axis is None else self
+        return np.add.accumulate(source, axis=axis or 0, dtype=dtype, out=out)
 
     def dot(self, *args: Any, **kwargs: Any) -> Any:
         """Multiply with rounding."""
@@ -318,7 +319,7 @@ def _disturb_reduction(
     arithmetic: Arithmetic, name: str, method: str, operands: tuple[Any, ...], options: dict[str, Any], array: Array
 ) -> None:
     source = np.asarray(operands[0])
-    terms = source.size / max(1, array.size) if method != "accumulate" else source.shape[0] if source.ndim else 1
+    terms = max(source.shape, default=1) if method == "accumulate" else source.size / max(1, array.size)
     if name != "add":
         arithmetic.disturb(array, arithmetic.unit * _growth(terms) * np.abs(array))
         return

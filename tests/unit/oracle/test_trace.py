@@ -1,0 +1,119 @@
+"""Traced arrays: what rounds, what does not, and what leaves the trace."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from gpuemu_lsp.engine.fuzz.dtypes import FORMATS
+from gpuemu_lsp.engine.oracle.trace import Arithmetic, Traced, plain, traced, traced_globals
+
+UNIT = 2.0**-20
+X = np.linspace(0.1, 5.0, 64).reshape(8, 8)
+
+
+def arithmetic(seed=1, sign=1.0):
+    return Arithmetic(UNIT, UNIT, FORMATS["float32"], seed, sign)
+
+
+@pytest.mark.parametrize(
+    ("function", "least", "most"),
+    [
+        (lambda x: x * x, 0.5, 1),
+        (lambda x: x + 1, 0.5, 1),
+        (lambda x: x / 3, 0.5, 1),
+        (np.sqrt, 0.5, 1),
+        (np.exp, 2, 4),
+        (np.tanh, 2, 4),
+        (lambda x: np.add.reduce(x, axis=-1), 0.5, 4),
+        (lambda x: x.sum(axis=-1, keepdims=True), 0.5, 4),
+        (lambda x: x.mean(axis=0), 0.2, 4),
+        (lambda x: x @ x, 0.5, 4),
+        (lambda x: x.dot(x), 0.5, 4),
+        (lambda x: np.einsum("ij,jk->ik", x, x), 0.5, 4),
+        (lambda x: x.cumsum(axis=0), 0.01, 30),
+        (lambda x: np.vectorize(math.erf)(x), 2, 4),
+    ],
+)
+def test_operations_round_by_their_size(function, least, most):
+    exact, rounded = function(X), function(traced(X.copy(), arithmetic()))
+    assert isinstance(rounded, Traced)
+    error = np.abs(plain(rounded) - exact) / np.abs(exact) / UNIT
+    assert error.max() <= most
+    assert error.max() >= least
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: -x,
+        np.abs,
+        lambda x: np.maximum(x, 2.0),
+        lambda x: x.max(axis=-1),
+        np.floor,
+        lambda x: x[::-1, 2:].T.reshape(-1),
+        lambda x: np.where(x > 1, x, 0.0),
+        lambda x: np.concatenate([x, x]),
+        lambda x: np.sort(x, axis=0),
+        lambda x: x > 2,
+        lambda x: np.argmax(x, axis=-1),
+    ],
+)
+def test_moves_and_comparisons_are_exact(function):
+    assert np.array_equal(plain(function(traced(X.copy(), arithmetic()))), function(X))
+
+
+def test_opposite_signs_push_opposite_ways():
+    up = plain(np.exp(traced(X.copy(), arithmetic(3, 1.0)))) - np.exp(X)
+    down = plain(np.exp(traced(X.copy(), arithmetic(3, -1.0)))) - np.exp(X)
+    assert np.allclose(up, -down, rtol=1e-6)
+
+
+def test_the_range_is_the_kernels():
+    huge = traced(np.array([1e30, 1e-30, 3.0]), arithmetic())
+    squared = plain(huge * huge)
+    assert squared[0] == np.inf
+    assert squared[1] == 0
+    with np.errstate(invalid="ignore"):
+        assert np.isnan(plain(np.log(traced(np.array([-1.0]), arithmetic()))))
+
+
+def test_equal_terms_and_swallowed_ones_add_up():
+    def move(values):
+        return abs(float(plain(traced(values, arithmetic()).sum(axis=0))) - values.sum()) / values.sum() / UNIT
+
+    random = np.random.default_rng(0).uniform(0.5, 1, 4096)
+    assert move(np.full(4096, 0.7)) > 10 * move(random)
+    assert move(np.concatenate([[1e7], random])) > 1e-4 / UNIT, "each term is below the last place of the sum"
+
+
+def test_squared_differences_count_what_cancelled():
+    shifted = X + 1000
+    calm = traced(X.copy(), arithmetic())
+    wild = traced(shifted.copy(), arithmetic())
+    spread = [np.ptp(plain(x.var(axis=-1)) - x.view(np.ndarray).var(axis=-1)) for x in (calm, wild)]
+    assert spread[1] > 1000 * spread[0]
+
+
+def test_numbers_that_leave_are_counted():
+    rounding = arithmetic()
+    x = traced(X.copy(), rounding)
+    float(x[0, 0])
+    assert rounding.leaks == 1
+    x[0, 0] + 1.0
+    assert rounding.leaks == 1
+
+
+def reference_like(x):
+    return np.asarray(x, dtype=np.float64) * np.arange(8.0)
+
+
+def test_numpy_functions_of_the_module_keep_the_trace():
+    rounding = arithmetic()
+    with traced_globals(reference_like, rounding):
+        result = reference_like(traced(X.copy(), rounding))
+    assert isinstance(result, Traced)
+    assert not np.array_equal(plain(result), reference_like(X))
+    assert type(reference_like(X)) is np.ndarray
