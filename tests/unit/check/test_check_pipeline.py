@@ -1,0 +1,112 @@
+"""One kernel from source to verdict, with the real compiler, emulator and reference."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from gpuemu_lsp.engine.campaign.targets import collect
+from gpuemu_lsp.engine.check.model import CheckOptions, CheckRequest, KernelReport, Stage
+from gpuemu_lsp.engine.check.pipeline import check_kernel
+from gpuemu_lsp.engine.findings import Finding
+from gpuemu_lsp.engine.store import Store
+
+CU = """\
+__global__ void twice(const float* x, float* y, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) y[i] = 2.0f * x[i];
+}
+"""
+REFERENCE = "def reference(inputs, **kwargs):\n    return 2.0 * inputs['x']\n"
+TOML = '[[kernels]]\nname = "twice"\nsource = "twice.cu"\nreference = "twice.py"\n'
+
+
+def request(folder: Path, cu: str = CU, reference: str = REFERENCE, toml: str = TOML, **options) -> CheckRequest:
+    (folder / "twice.cu").write_text(cu)
+    (folder / "twice.py").write_text(reference)
+    (folder / "gpuemu.toml").write_text(toml)
+    targets = collect([], CheckOptions(**options), folder)
+    assert not targets.findings, targets.findings
+    (made,) = targets.requests
+    return replace(made, options=replace(made.options, store_root=options.get("store_root")))
+
+
+def run(made: CheckRequest) -> tuple[KernelReport, list[Finding], list[str]]:
+    events = list(check_kernel(made))
+    assert isinstance(events[-1], KernelReport)
+    findings = [event for event in events if isinstance(event, Finding)]
+    return events[-1], findings, [event.stage for event in events if isinstance(event, Stage)]
+
+
+def test_a_correct_kernel_passes_with_only_a_hint(tmp_path: Path) -> None:
+    report, findings, stages = run(request(tmp_path))
+    assert (report.status, report.compiled, report.cases.run, report.cases.passed) == ("passed", True, 8, 8)
+    assert [finding.rule for finding in findings] == ["config/launch-inferred"]
+    assert stages[0] == "compile" and {"reference", "execute"} <= set(stages)
+    assert report.resources["sm_80"].registers > 0
+    assert 0 <= (report.worst or 0.0) < 1
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "rule", "line"),
+    [
+        ("2.0f", "2.001f", "numeric/tolerance-exceeded", 2),
+        ("if (i < n) ", "", "memory/out-of-bounds", 2),
+        ("if (i < n) ", "if (i + 1 < n) ", "numeric/unwritten-output", 0),
+        ("2.0f * x[i]", "2.0f * x[i] / (i != 1)", "numeric/inf", 2),
+        ("2.0f * x[i]", "2.0f * sqrtf(x[i] * x[i] - 0.0f) * (i == 2 ? NAN : 1.0f)", "numeric/nan", 2),
+        ("    if", "    while (n > 0 && i == 1) {}\n    if", "sync/hang", None),
+        ("    if", "    assert(n < 2);\n    if", "sync/trap", 2),
+    ],
+)
+def test_a_planted_bug_sits_on_its_line(tmp_path: Path, old: str, new: str, rule: str, line: int | None) -> None:
+    text = CU.replace(old, new, 1)
+    assert text != CU
+    report, findings, _ = run(request(tmp_path, "#include <cassert>\n" + text, case_seconds=2.0))
+    matching = [finding for finding in findings if finding.rule == rule]
+    assert matching, findings
+    assert line is None or matching[0].place.range.start.line == line + 1
+    assert report.status == "failed" and report.cases.passed < report.cases.run
+
+
+def test_without_a_reference_a_clean_kernel_is_unreferenced(tmp_path: Path) -> None:
+    toml = '[[kernels]]\nname = "twice"\nsource = "twice.cu"\n'
+    report, findings, _ = run(request(tmp_path, toml=toml))
+    assert report.status == "unreferenced"
+    assert not [finding for finding in findings if finding.severity in ("error", "warning")]
+
+
+def test_an_untrusted_workspace_compiles_and_runs_nothing(tmp_path: Path) -> None:
+    marker = tmp_path / "ran"
+    reference = f"open({str(marker)!r}, 'w')\n{REFERENCE}"
+    report, findings, _ = run(request(tmp_path, reference=reference, execute=False))
+    assert (report.status, report.compiled, report.cases.run) == ("not-executed", True, 0)
+    assert "engine/not-executed" in [finding.rule for finding in findings]
+    assert not marker.exists()
+
+
+def test_the_editors_text_wins_over_the_file(tmp_path: Path) -> None:
+    made = request(tmp_path)
+    report, findings, _ = run(replace(made, text=CU.replace("2.0f", "3.0f")))
+    assert report.status == "failed"
+    assert findings[-1].rule == "numeric/tolerance-exceeded"
+
+
+def test_the_same_seed_gives_the_same_findings(tmp_path: Path) -> None:
+    made = request(tmp_path, CU.replace("2.0f *", "2.01f *"), seed=7, seed_given=True)
+    assert run(made)[1] == run(made)[1]
+
+
+def test_a_stored_failure_is_replayed_first_and_forgiven_when_fixed(tmp_path: Path) -> None:
+    root = str(tmp_path)
+    broken = request(tmp_path, CU.replace("2.0f *", "i == 17 ? 5.0f : 2.0f *"), store_root=root)
+    assert run(broken)[0].status == "failed"
+    stored = {item.case for item in Store(root).failures()}
+    again, repeated, _ = run(replace(broken, options=replace(broken.options, seed=99, seed_given=True)))
+    assert again.first_failure == 1
+    assert repeated[-1].case in stored
+    fixed, clean, _ = run(request(tmp_path, store_root=root))
+    assert fixed.status == "passed", clean
+    assert fixed.cases.run > 8
