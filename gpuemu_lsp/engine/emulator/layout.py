@@ -173,8 +173,15 @@ EVENT_SIZE: Final = 48
 SHADOW_DISTANCE: Final = 1 << 30
 """A shadow byte lies this far above the byte it describes."""
 
-SLACK: Final = 4096
-"""Unaddressable bytes round every window, so that a whole vector may be looked at when its first lane is near one."""
+SLACK: Final = 8192
+"""Unaddressable bytes round every window: what lies there may be looked at, and is always refused."""
+
+NEAR: Final = 2048
+"""How far outside a window a base may point, and how far beyond a base an access may lie, to be looked at: with the reach
+of a whole warp this stays within ``SLACK``."""
+
+NOWHERE: Final = -16384
+"""An address, relative to the arena, round which nothing is ever addressable."""
 
 NO_BLOCK: Final = 0x7FFFFFFF
 """The program counter of a lane that has ended."""

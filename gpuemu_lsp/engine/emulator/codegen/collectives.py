@@ -105,7 +105,7 @@ def _report(e: Emitter, bad: list[Value], reason: int) -> None:
     t.call_address(b, RUNTIME.address("event"), t.VOID, arguments)
     b.branch(none)
     b.position_at_end(none)
-    e.restore_values(known)
+    e.restore(known)
 
 
 # ---- shuffles --------------------------------------------------------------------------------------------------------

@@ -89,15 +89,19 @@ class Control:
         b.position_at_end(block)
         lanes = t.load(b, e.context, Warp.LANES, I32)
         self._set_lanes(lanes)
-        if self.general:
-            e.forget_masks()
-            for part in range(e.parts):
-                running = e.unpack(lanes, part)
-                self._store_pc(part, b.select(running, self._pc_constant(0), self._pc_constant(NO_BLOCK)))
-            b.branch(self._dispatch_block())
-        else:
-            b.branch(self.heads[0])
+        if self.general or not self.unit.block.full_warps:
+            self._end_all_but(lanes)
+        b.branch(self._dispatch_block() if self.general else self.heads[0])
         return block
+
+    def _end_all_but(self, lanes: Value) -> None:
+        """Have the program counters say that the other lanes have ended, where lanes may part later."""
+        if not self.unit.info.divergent:
+            return
+        for part in range(self.e.parts):
+            running = self.e.unpack(lanes, part)
+            pc = self.e.builder.select(running, self._pc_constant(0), self._pc_constant(NO_BLOCK))
+            self._store_pc(part, pc)
 
     def _resumed(self, number: int) -> ir.Block:
         e, b = self.e, self.e.builder
@@ -486,6 +490,7 @@ class Control:
                 self._store_pc(part, b.select(left, self._pc_constant(NO_BLOCK), self._load_pc(part)))
         else:
             b.store(staying, e.alive_slot)
+            self._end_all_but(staying)
         e.forget_masks()
         b.branch(self.edge(number, target))
 

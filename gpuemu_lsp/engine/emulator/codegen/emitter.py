@@ -7,7 +7,7 @@ modules beside this one.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -47,6 +47,14 @@ class Unit:
     """Shapes in which specialised code saves registers; the general code reads them when it takes over."""
 
 
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What is known about registers at one point of a block."""
+
+    values: dict[tuple[str, int, bool], Value]
+    checked: dict[str, dict[tuple[object, ...], Value]]
+
+
 class Emitter:
     """Writes one ``i32 warp(ptr context)`` function."""
 
@@ -66,6 +74,7 @@ class Emitter:
         self.position = 0
         self._once: dict[str, Value] = {}
         self._values: dict[tuple[str, int, bool], Value] = {}
+        self._checked: dict[str, dict[tuple[object, ...], Value]] = {}
         self._masks: dict[int, Value] = {}
         self._mask32: Value | None = None
         self._guard: list[Value] | None = None
@@ -83,6 +92,7 @@ class Emitter:
         self.number = number
         self.position = 0
         self._values.clear()
+        self._checked.clear()
         self.forget_masks()
 
     @property
@@ -211,17 +221,29 @@ class Emitter:
         yield
         self._guard = None
 
-    def snapshot(self) -> dict[tuple[str, int, bool], Value]:
-        """Return the known values, to be given back to :meth:`restore` when a side path ends."""
-        return dict(self._values)
+    def snapshot(self) -> Known:
+        """Return what is known, to be given back to :meth:`restore` when a side path ends."""
+        return Known(dict(self._values), {name: dict(found) for name, found in self._checked.items()})
 
-    def restore(self, values: dict[tuple[str, int, bool], Value], changed: Sequence[str]) -> None:
-        """Forget values learnt on a side path, and those of ``changed`` registers."""
-        self._values = {key: value for key, value in values.items() if key[0] not in changed}
+    def restore(self, known: Known, changed: Sequence[str] = ()) -> None:
+        """Forget what was learnt on a side path, and all about the registers it ``changed``."""
+        self._values = {key: value for key, value in known.values.items() if key[0] not in changed}
+        self._checked = {name: dict(found) for name, found in known.checked.items() if name not in changed}
 
-    def restore_values(self, values: dict[tuple[str, int, bool], Value]) -> None:
-        """Forget what was learnt on a side path that wrote no register."""
-        self._values = dict(values)
+    def checked_base(self, name: str, key: tuple[object, ...], make: Callable[[], Value]) -> Value:
+        """Return a value derived from a register, made once while the register keeps its value."""
+        found = self._checked.setdefault(name, {})
+        value = found.get(key)
+        if value is None:
+            value = found[key] = make()
+        return value
+
+    def prepared(self, key: str, make: Callable[[ir.IRBuilder], Value]) -> Value:
+        """Return a value computed once, at the start of the function."""
+        value = self._once.get(key)
+        if value is None:
+            value = self._once[key] = make(self.preamble)
+        return value
 
     # ---- registers ---------------------------------------------------------------------------------------------------
 
@@ -412,6 +434,7 @@ class Emitter:
         shape = self.unit.info.shapes[name]
         value = ops.write_as(self.builder, value, type_, self.register_type(name))
         index = part if shape.per_part else 0
+        self._checked.pop(name, None)
         if name in self._homes:
             self.builder.store(value, self.home(name)[index])
         for other in range(self.parts):

@@ -10,7 +10,7 @@ from gpuemu_lsp.engine.emulator.jit import Compiled, compile_module
 
 @cache
 def _runtime() -> Compiled:
-    return compile_module(build_runtime(), ("event", "check", "load", "store", "conduct"))
+    return compile_module(build_runtime(), ("event", "check", "load", "store", "addresses", "conduct"))
 
 
 class _Runtime:

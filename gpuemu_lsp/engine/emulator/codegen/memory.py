@@ -16,7 +16,7 @@ from gpuemu_lsp.engine.emulator.codegen.emitter import Emitter
 from gpuemu_lsp.engine.emulator.codegen.ir_tools import I1, I32, I64, POINTER, Value, i32, i64
 from gpuemu_lsp.engine.emulator.codegen.linked import RUNTIME
 from gpuemu_lsp.engine.emulator.codegen.runtime import SPACE_SHIFT, SPACES, STORE_FLAG
-from gpuemu_lsp.engine.emulator.layout import SHADOW_DISTANCE, SLACK, SLOT, Block, Launch, Shadow, Warp
+from gpuemu_lsp.engine.emulator.layout import NEAR, NOWHERE, SHADOW_DISTANCE, SLOT, Block, Launch, Shadow, Warp
 from gpuemu_lsp.engine.emulator.opcodes import access_type, memory_space, type_bytes
 from gpuemu_lsp.engine.emulator.operands import elements
 from gpuemu_lsp.engine.emulator.shapes import Shape
@@ -69,13 +69,13 @@ def supported(instruction: Instruction) -> bool:
 def emit_access(e: Emitter, instruction: Instruction) -> None:
     """Write a ``ld`` or ``st`` (PTX ISA sections 9.7.9.8 to 9.7.9.12)."""
     access = _describe(e, instruction)
+    e.settle_masks()
     if access.space == "param" and isinstance(access.address.base, Symbol):
         _load_param(e, access)
     elif access.space == "local":
         _checked(e, access, _Scattered(e, access))
     elif access.shape.flat:
-        for part in range(e.parts if access.shape.per_part else 1):
-            _checked(e, access, _Single(e, access, part))
+        _checked(e, access, _Single(e, access))
     elif access.shape.step == access.total and not access.shape.varying:
         _checked(e, access, _Row(e, access))
     elif access.store and access.size < 4:
@@ -178,20 +178,46 @@ def _window(e: Emitter, space: str) -> tuple[Value, Value]:
     return e.launch(Launch.ARENA, I64), e.launch(Launch.ARENA_SIZE, I64)
 
 
-def _inside(e: Emitter, offset: Value, size: Value, total: int, vector: bool) -> Value:
+def _inside(e: Emitter, offset: Value, space: str, total: int, vector: bool) -> Value:
     """Return whether offsets lie in (or near, where nothing is addressable) a window and are aligned.
 
     Rotating the low bits up turns a misaligned offset into a huge one: one comparison says both.
     """
     b = e.builder
     make = (lambda v: t.splat(b, v, e.lanes)) if vector else (lambda v: v)
-    near = b.add(offset, make(i64(SLACK)))
-    limit = b.add(size, i64(SLACK))
     bits = total.bit_length() - 1
+    size = _window(e, space)[1]
+    limit = e.prepared(
+        f"limit/{space}/{bits}", lambda pre: pre.lshr(pre.add(size, i64(2 * NEAR)), i64(bits))
+    )
+    near = b.add(offset, make(i64(NEAR)))
     if bits:
         near = t.unary_intrinsic(b, "fshr", near, near, make(i64(bits)))
-        limit = b.lshr(limit, i64(bits))
     return b.icmp_unsigned("<", near, make(limit))
+
+
+def _safe_host(e: Emitter, access: _Access, part: int) -> tuple[Value, int]:
+    """Return (base, byte offset) of an address that may be looked at: one where nothing is addressable if it may not.
+
+    Accesses near each other on one base share the check; their shadow then decides.
+    """
+    base, space = access.address.base, access.space
+    far = access.address.offset & -NEAR
+    rest = access.address.offset - far
+
+    def make() -> Value:
+        b = e.builder
+        low, _ = _window(e, space)
+        window = address_scalar(e, Address(base, far), part, first_lane=False)
+        offset = window if space == "shared" else b.sub(window, low)
+        host = b.add(window, low) if space == "shared" else window
+        nowhere = e.prepared("nowhere", lambda pre: pre.add(e.launch(Launch.ARENA, I64), i64(NOWHERE)))
+        return b.inttoptr(b.select(_inside(e, offset, space, access.total, vector=False), host, nowhere), POINTER)
+
+    name = base.name if isinstance(base, Register) else ""
+    if name not in e.unit.program.registers:
+        return make(), rest
+    return e.checked_base(name, (part if access.shape.per_part else 0, far, space, access.total), make), rest
 
 
 def lane_bits(e: Emitter, parts: Sequence[int]) -> int:
@@ -205,26 +231,18 @@ def lane_bits(e: Emitter, parts: Sequence[int]) -> int:
 class _Form:
     """How one access is done when its checks pass.
 
-    ``inside`` gives a scalar i1; ``allowed`` looks at the shadow and gives an i1 that is true when all is well; ``run``
-    does the access and returns, for a load, one value per (item, part).
+    ``allowed`` looks at the shadow and gives an i1 that is true when all is well; ``run`` does the access and returns,
+    for a load, one value per (item, part).
     """
 
     def __init__(self, e: Emitter, access: _Access, parts: Sequence[int]) -> None:
         self.e, self.access, self.parts = e, access, parts
-
-    def inside(self) -> Value:
-        raise AssertionError
 
     def allowed(self) -> Value:
         raise AssertionError
 
     def run(self) -> list[list[Value]]:
         raise AssertionError
-
-    def somebody(self) -> Value:
-        """Return whether any lane of these parts is active."""
-        b = self.e.builder
-        return b.icmp_unsigned("!=", b.and_(self.e.active32(), i32(lane_bits(self.e, self.parts))), i32(0))
 
     def integer(self) -> ir.IntType:
         return ir.IntType(self.access.size * 8)
@@ -248,48 +266,55 @@ class _Form:
 
 
 class _Single(_Form):
-    """All lanes (of one part, where each part has its own base) use one address."""
+    """All lanes (or all lanes of each part) use one address."""
 
-    def __init__(self, e: Emitter, access: _Access, part: int) -> None:
-        parts = [part] if access.shape.per_part else list(range(e.parts))
-        super().__init__(e, access, parts)
-        low, self.size = _window(e, access.space)
-        window = address_scalar(e, access.address, part, first_lane=False)
-        self.offset = window if access.space == "shared" else e.builder.sub(window, low)
-        self.host = e.builder.add(window, low) if access.space == "shared" else window
-
-    def inside(self) -> Value:
-        return _inside(self.e, self.offset, self.size, self.access.total, vector=False)
+    def __init__(self, e: Emitter, access: _Access) -> None:
+        super().__init__(e, access, range(e.parts))
+        self.hosts = [_safe_host(e, access, part) for part in range(e.parts if access.shape.per_part else 1)]
 
     def allowed(self) -> Value:
+        b = self.e.builder
         type_ = ir.IntType(self.access.total * 8)
-        shadow = t.load(self.e.builder, self.host, SHADOW_DISTANCE, type_, align=1)
-        return self.e.builder.not_(self.refused(shadow))
+        result = None
+        for part, (host, offset) in enumerate(self.hosts):
+            bad = self.refused(t.load(b, host, offset + SHADOW_DISTANCE, type_, align=1))
+            if self.access.store and (len(self.hosts) > 1 or self.e.guard_given):
+                # Where no lane is active nothing must be stored: such a part, rare, goes the slow way.
+                bad = b.or_(bad, b.icmp_unsigned("==", self._lanes(part), i32(0)))
+            result = bad if result is None else b.or_(result, bad)
+        return b.not_(result)
+
+    def _lanes(self, part: int) -> Value:
+        """Return the active lanes that use one of the addresses."""
+        lanes = self.e.active32()
+        return self.e.builder.and_(lanes, i32(lane_bits(self.e, [part]))) if len(self.hosts) > 1 else lanes
 
     def run(self) -> list[list[Value]]:
-        e, access = self.e, self.access
-        if access.store:
+        b, access = self.e.builder, self.access
+        columns: list[list[Value]] = [[] for _ in access.items]
+        for part, (host, offset) in enumerate(self.hosts):
             for index, item in enumerate(access.items):
-                t.store(e.builder, self._last(item), self.host, index * access.size, align=1)
-            mark = ir.Constant(ir.IntType(access.total * 8), self.pattern(_MARK, access.total))
-            t.store(e.builder, mark, self.host, SHADOW_DISTANCE, align=1)
-            return []
-        loaded = [t.load(e.builder, self.host, i * access.size, self.integer(), align=1) for i in range(len(access.items))]
-        return [[value] for value in loaded]
+                place = offset + index * access.size
+                if access.store:
+                    t.store(b, self._last(item, part), host, place, align=1)
+                else:
+                    columns[index].append(t.load(b, host, place, self.integer(), align=1))
+            if access.store:
+                mark = ir.Constant(ir.IntType(access.total * 8), self.pattern(_MARK, access.total))
+                t.store(b, mark, host, offset + SHADOW_DISTANCE, align=1)
+        return [] if access.store else columns
 
-    def _last(self, item: Operand) -> Value:
+    def _last(self, item: Operand, part: int) -> Value:
         """Return the value of the highest active lane: of lanes that store to one place, any may win."""
         e, b = self.e, self.e.builder
         bits = f"b{self.access.size * 8}"
-        if e.shape(item).flat and not (e.shape(item).per_part and len(self.parts) > 1):
-            return e.scalar_operand(item, bits, self.parts[0])
-        for part in self.parts:
-            value = e.vector_operand(item, bits, part)
-            t.store(b, value, e.context, Warp.VALUE + part * e.lanes * self.access.size, align=1)
-        lanes = e.active32()
-        if len(self.parts) == 1:
-            lanes = b.and_(lanes, i32(lane_bits(e, self.parts)))
-        highest = b.sub(i32(31), t.intrinsic(b, "llvm.ctlz.i32", I32, [lanes, ir.Constant(I1, 0)]))
+        shape = e.shape(item)
+        if shape.flat and (not shape.per_part or len(self.hosts) > 1):
+            return e.scalar_operand(item, bits, part)
+        for other in [part] if len(self.hosts) > 1 else self.parts:
+            value = e.vector_operand(item, bits, other)
+            t.store(b, value, e.context, Warp.VALUE + other * e.lanes * self.access.size, align=1)
+        highest = b.sub(i32(31), t.intrinsic(b, "llvm.ctlz.i32", I32, [self._lanes(part), ir.Constant(I1, 0)]))
         offset = b.add(b.mul(b.zext(highest, I64), i64(self.access.size)), i64(Warp.VALUE))
         return t.load(b, e.context, offset, self.integer(), align=1)
 
@@ -299,33 +324,16 @@ class _Row(_Form):
 
     def __init__(self, e: Emitter, access: _Access) -> None:
         super().__init__(e, access, range(e.parts))
-        b = e.builder
-        self.low, self.size = _window(e, access.space)
-        if access.shape.per_part:
-            windows = [address_scalar(e, access.address, part, first_lane=False) for part in self.parts]
-        else:
-            windows = [address_scalar(e, access.address, 0, first_lane=False)]
-        shared = access.space == "shared"
-        self.offsets = windows if shared else [b.sub(w, self.low) for w in windows]
-        self.hosts = [b.add(w, self.low) for w in windows] if shared else windows
+        count = e.parts if access.shape.per_part else 1
+        self.hosts = [_safe_host(e, access, part) for part in range(count)]
         self.whole = len(access.items) > 1 or access.size < 4
 
     def _place(self, part: int) -> tuple[Value, int]:
         """Return base and byte offset of a part."""
         if self.access.shape.per_part:
-            return self.hosts[part], 0
-        return self.hosts[0], part * self.e.lanes * self.access.total
-
-    def inside(self) -> Value:
-        b = self.e.builder
-        result = None
-        for offset in self.offsets:
-            one = _inside(self.e, offset, self.size, self.access.total, vector=False)
-            result = one if result is None else b.and_(result, one)
-        if self.access.store and self.whole and self.e.active(0) is not None:
-            # Elements narrower than a lane of the vector unit, or several per lane, have no cheap masked store.
-            result = b.and_(result, b.icmp_unsigned("==", self.e.active32(), i32(-1)))
-        return result
+            return self.hosts[part]
+        base, offset = self.hosts[0]
+        return base, offset + part * self.e.lanes * self.access.total
 
     def allowed(self) -> Value:
         e, b = self.e, self.e.builder
@@ -336,7 +344,11 @@ class _Row(_Form):
             bad = self.refused(shadow)
             mask = e.active(part)
             refused.append(bad if mask is None else b.and_(bad, mask))
-        return b.not_(e.any(refused))
+        result = b.not_(e.any(refused))
+        if self.access.store and self.whole and e.active(0) is not None:
+            # Elements narrower than a lane of the vector unit, or several per lane, have no cheap masked store.
+            result = b.and_(result, b.icmp_unsigned("==", e.active32(), i32(-1)))
+        return result
 
     def run(self) -> list[list[Value]]:
         if self.access.store:
@@ -432,9 +444,9 @@ class _Scattered(_Form):
         super().__init__(e, access, range(e.parts))
         b = e.builder
         self.arena = e.launch(Launch.ARENA, I64)
-        self.bad: list[Value] = []
+        self.reachable: list[Value] = []
         self.offsets: list[Value] = []
-        low, size = _window(e, access.space)
+        low, _ = _window(e, access.space)
         for part in self.parts:
             window = address_vector(e, access.address, part)
             if access.space == "local":
@@ -442,19 +454,16 @@ class _Scattered(_Form):
                 inside = _local_inside(e, window, access.total)
                 host = b.add(window, local_frames(e, part))
             elif access.space == "shared":
-                inside = _inside(e, window, size, access.total, vector=True)
+                inside = _inside(e, window, access.space, access.total, vector=True)
                 host = b.add(window, t.splat(b, low, e.lanes))
             else:
                 host = window
-                inside = _inside(e, b.sub(window, t.splat(b, low, e.lanes)), size, access.total, vector=True)
+                offset = b.sub(window, t.splat(b, low, e.lanes))
+                inside = _inside(e, offset, access.space, access.total, vector=True)
             mask = e.active(part)
-            outside = b.not_(inside)
-            self.bad.append(outside if mask is None else b.and_(outside, mask))
+            self.reachable.append(inside if mask is None else b.and_(inside, mask))
             offset = b.trunc(b.sub(host, t.splat(b, self.arena, e.lanes)), ir.VectorType(I32, e.lanes))
             self.offsets.append(offset)
-
-    def inside(self) -> Value:
-        return self.e.builder.not_(self.e.any(self.bad))
 
     def _pointers(self, part: int, extra: int) -> Value:
         b = self.e.builder
@@ -465,9 +474,7 @@ class _Scattered(_Form):
     def _gather(self, part: int, extra: int, type_: ir.IntType) -> Value:
         e, b = self.e, self.e.builder
         vector = ir.VectorType(type_, e.lanes)
-        mask = e.active(part)
-        if mask is None:
-            mask = t.splat(b, ir.Constant(I1, 1), e.lanes)
+        mask = self.reachable[part]
         if type_.width >= 32:
             pointers = self._pointers(part, extra)
             name = f"llvm.masked.gather.{t.mangled(vector)}.v{e.lanes}p0"
@@ -494,6 +501,7 @@ class _Scattered(_Form):
         for part in self.parts:
             mask = e.active(part)
             for offset, type_ in self._elements():
+                # A lane that cannot be reached is not gathered: its shadow is zero, and that is refused.
                 bad = self.refused(self._gather(part, SHADOW_DISTANCE + offset, type_))
                 refused.append(bad if mask is None else b.and_(bad, mask))
         return b.not_(e.any(refused))
@@ -555,27 +563,20 @@ def _local_inside(e: Emitter, window: Value, total: int) -> Value:
 def _checked(e: Emitter, access: _Access, form: _Form) -> None:
     """Run ``form`` if its checks pass, else go lane by lane."""
     b = e.builder
-    slow = e.append_block("slow")
-    look, fast, end = e.append_block(), e.append_block(), e.append_block()
-    e.settle_masks()
-    condition = form.inside()
-    if access.store and (access.shape.per_part or e.guard_given):
-        # A part, or the whole warp, may have no active lane; the one scalar store must then not happen.
-        condition = b.and_(condition, form.somebody())
+    slow, fast, end = e.append_block("slow"), e.append_block(), e.append_block()
     known = e.snapshot()
-    b.cbranch(condition, look, slow).set_weights([2000, 1])
-    b.position_at_end(look)
-    b.cbranch(form.allowed(), fast, slow).set_weights([2000, 1])
+    allowed = form.allowed()
+    b.cbranch(allowed, fast, slow).set_weights([2000, 1])
     b.position_at_end(fast)
     quick = form.run()
     quick_end = b.block
     b.branch(end)
-    e.restore_values(known)
+    e.restore(known)
     b.position_at_end(slow)
     careful = _call(e, access, form.parts)
     slow_end = b.block
     b.branch(end)
-    e.restore_values(known)
+    e.restore(known)
     b.position_at_end(end)
     if access.store:
         return
@@ -613,11 +614,7 @@ def _call(e: Emitter, access: _Access, parts: Sequence[int]) -> list[list[Value]
     b = e.builder
     known = e.snapshot()
     lanes = e.active32()
-    if len(parts) < e.parts:
-        lanes = b.and_(lanes, i32(lane_bits(e, parts)))
-    for part in parts:
-        host = host_vector(e, access.address, access.space, part)
-        t.store(b, host, e.context, Warp.ADDRESS + part * e.lanes * 8, align=8)
+    _put_addresses(e, access, parts)
     if access.store:
         for index, item in enumerate(access.items):
             for part in parts:
@@ -627,17 +624,11 @@ def _call(e: Emitter, access: _Access, parts: Sequence[int]) -> list[list[Value]
     flags = SPACES[access.space] << SPACE_SHIFT | (STORE_FLAG if access.store else 0)
     arguments = [e.context, i32(e.site), lanes, i32(access.size), i32(len(access.items)), i32(_unused(e, access)), i32(flags)]
     t.call_address(b, RUNTIME.address("store" if access.store else "load"), t.VOID, arguments)
-    e.restore_values(known)
+    e.restore(known)
     if access.store:
         return []
     if access.shape.flat and access.space != "local":
-        lane = b.zext(t.intrinsic(b, "llvm.cttz.i32", I32, [lanes, ir.Constant(I1, 0)]), I64)
-        lane = b.and_(lane, i64(31))
-        place = b.add(b.mul(lane, i64(access.size)), i64(Warp.VALUE))
-        integer = ir.IntType(access.size * 8)
-        return [
-            [t.load(b, e.context, b.add(place, i64(index * SLOT)), integer, align=1)] for index in range(len(access.items))
-        ]
+        return _first_lanes(e, access, lanes)
     row = ir.VectorType(ir.IntType(access.size * 8), e.lanes)
     return [
         [
@@ -646,6 +637,42 @@ def _call(e: Emitter, access: _Access, parts: Sequence[int]) -> list[list[Value]
         ]
         for index in range(len(access.items))
     ]
+
+
+def _first_lanes(e: Emitter, access: _Access, lanes: Value) -> list[list[Value]]:
+    """Return, of what the runtime loaded, one scalar per address: that of the lowest active lane."""
+    b = e.builder
+    columns: list[list[Value]] = [[] for _ in access.items]
+    for part in range(e.parts if access.shape.per_part else 1):
+        mine = b.and_(lanes, i32(lane_bits(e, [part]))) if access.shape.per_part else lanes
+        lane = b.zext(t.intrinsic(b, "llvm.cttz.i32", I32, [mine, ir.Constant(I1, 0)]), I64)
+        place = b.add(b.mul(b.and_(lane, i64(31)), i64(access.size)), i64(Warp.VALUE))
+        for index, column in enumerate(columns):
+            integer = ir.IntType(access.size * 8)
+            column.append(t.load(b, e.context, b.add(place, i64(index * SLOT)), integer, align=1))
+    return columns
+
+
+def _put_addresses(e: Emitter, access: _Access, parts: Sequence[int]) -> None:
+    """Write the host address of every lane to the scratch space, out of line where a base and a step say it all."""
+    b = e.builder
+    base = access.address.base
+    if access.shape.varying or access.space == "local":
+        for part in parts:
+            host = host_vector(e, access.address, access.space, part)
+            t.store(b, host, e.context, Warp.ADDRESS + part * e.lanes * 8, align=8)
+        return
+    narrow = isinstance(base, Register) and e.register_type(base.name) == I32
+    window = shared_window(e) if access.space == "shared" else i64(0)
+    # A 32-bit address wraps before the constant offset is added to it.
+    plain = Address(base, 0)
+    pieces = parts if access.shape.per_part else [0]
+    for part in pieces:
+        start = address_scalar(e, plain, part, first_lane=False)
+        count = e.lanes if access.shape.per_part else e.lanes * e.parts
+        arguments = [e.context, i32(part * e.lanes), i32(count), start, i64(access.shape.step), window]
+        arguments += [i64(access.address.offset), i64(0xFFFFFFFF if narrow else -1)]
+        t.call_address(b, RUNTIME.address("addresses"), t.VOID, arguments)
 
 
 def _unused(e: Emitter, access: _Access) -> int:

@@ -227,12 +227,38 @@ def add_access(module: ir.Module, check: Value, *, is_store: bool) -> Value:
     return function
 
 
+def add_addresses(module: ir.Module) -> Value:
+    """Add ``addresses(ctx, first, count, base, step, window, offset, bits)``: write stepping addresses to the scratch space.
+
+    Lane ``first + i`` gets ``((base + i * step) & bits) + window + offset``.
+    """
+    function, b = new_function(module, "addresses", VOID, [POINTER, I32, I32, I64, I64, I64, I64, I64])
+    ctx, first, count, base, step, window, offset, bits = function.args
+    before = b.block
+    loop, end = b.append_basic_block("lane"), b.append_basic_block("end")
+    b.branch(loop)
+    b.position_at_end(loop)
+    index = b.phi(I32)
+    index.add_incoming(i32(0), before)
+    address = b.and_(b.add(base, b.mul(b.zext(index, I64), step)), bits)
+    address = b.add(b.add(address, window), offset)
+    lane = b.zext(b.add(first, index), I64)
+    store(b, address, ctx, b.add(i64(Warp.ADDRESS), b.shl(lane, i64(3))))
+    following = b.add(index, i32(1))
+    index.add_incoming(following, loop)
+    b.cbranch(b.icmp_unsigned("<", following, count), loop, end)
+    b.position_at_end(end)
+    b.ret_void()
+    return function
+
+
 def build_runtime() -> ir.Module:
-    """Return the module with ``event``, ``check``, ``load``, ``store`` and ``conduct``."""
+    """Return the module with ``event``, ``check``, ``load``, ``store``, ``addresses`` and ``conduct``."""
     module = ir.Module("runtime")
     event = add_event(module)
     check = add_check(module, event)
     add_access(module, check, is_store=False)
     add_access(module, check, is_store=True)
+    add_addresses(module)
     add_conductor(module)
     return module
