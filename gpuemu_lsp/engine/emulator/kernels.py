@@ -107,7 +107,7 @@ class Kernel:
             saved=self.saved,
             specialised=before.shapes,
         )
-        compiled = compile_module(translate(unit), ("warp",), level=1 if whole else 2)
+        compiled = compile_module(translate(unit), ("warp",), level=1)
         return Specialised(compiled.addresses["warp"], info, compiled)
 
 
