@@ -20,6 +20,7 @@ _FIELD = re.compile(r"\s*(\w+)\s*\.\s*([xyz])\s*=(?!=)\s*(.+)$", re.DOTALL)
 _CHANGE = re.compile(r"(?:\+\+|--|&)\s*(\w+)|(\w+)\s*(?:\.\s*[xyz]\s*)?(?:\+\+|--|(?:[-+*/%&|^]|<<|>>)?=(?!=))")
 _ADDRESSES = re.compile(r"void\s*\*\s*\w+\s*\[")  # the argument list of cudaLaunchKernel changes nothing
 _EXPRESSION = re.compile(r"[\w\s+\-*/%()<>&|~^?:.,']+$")
+_BEFORE_VALUE = re.compile(r"(?:=|\bdim3|[\w>]\s*\(|,)\s*$")
 _STATEMENT = re.compile(r"[;{}]")
 _MAX_TEXT = 200
 
@@ -34,7 +35,8 @@ def file_constants(unit: Unit, macros: Macros) -> dict[str, str]:
     for declaration in unit.declarations:
         item = declaration.item
         code = unit.text.code[item.start : item.end]
-        if declaration.kind is Kind.VARIABLE and {"const", "constexpr"} & declaration.head_words:
+        is_dim3 = declaration.kind is Kind.FUNCTION and item.body is None and "dim3" in declaration.head_words
+        if (is_dim3 or declaration.kind is Kind.VARIABLE) and {"const", "constexpr"} & declaration.head_words:
             declared = _declared(code.rstrip("; \n\r\t"))
             found.update((name, value) for name, value in declared.items() if value is not None)
         elif declaration.kind in (Kind.TYPE, Kind.ALIAS) and item.body is not None and re.search(r"\benum\b", code):
@@ -89,7 +91,9 @@ def _statements(code: str) -> Iterator[tuple[int, str]]:
     while match := _STATEMENT.search(code, position):
         sign, position = match[0], match.end()
         before = code[start : match.start()]
-        if sign == "{" and re.search(r"(?:=|\bdim3\s+\w+|\bdim3|[\w>]\s*\(|,)\s*$", before):
+        if sign == "{" and (
+            _BEFORE_VALUE.search(before) or (_DECLARATION.match(before) and before.strip()[-1].isalnum())
+        ):
             position = min(closing(code, match.start()), len(code))
             continue
         yield depth, before

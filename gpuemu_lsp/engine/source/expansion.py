@@ -22,30 +22,36 @@ class Expansion:
     text: str
 
 
-def expansions(code: str, start: int, end: int, macros: Macros, contents: re.Pattern[str]) -> Iterator[Expansion]:
-    """Yield the invocations in a stretch of code that lead to something ``contents`` matches.
+def leading_to(contents: re.Pattern[str], macros: Macros) -> re.Pattern[str] | None:
+    """Return what finds the invocations of macros that contain something, or use one that does; None without any."""
+    names = [
+        name
+        for name, found in macros.definitions.items()
+        if any(macro.parameters is not None for macro in found)
+        and any(contents.search(body) for word in macros.expand([name]) for body in macros.bodies(word))
+    ]
+    return re.compile(rf"\b({'|'.join(map(re.escape, names))})\s*(?=\()") if names else None
 
-    Only one level is written out: what comes out may hold further invocations.
+
+def expansions(
+    code: str, start: int, end: int, macros: Macros, invocation: re.Pattern[str] | None
+) -> Iterator[Expansion]:
+    """Write out the invocations in a stretch of code, by one level: what comes out may hold further ones.
+
+    Parameters
+    ----------
+    invocation
+        From :func:`leading_to`.
     """
-    names = [name for name in macros.definitions if leads_to(name, macros, contents)]
-    if not names:
-        return
-    for match in re.compile(rf"\b(?:{'|'.join(map(re.escape, names))})\b\s*(?=\()").finditer(code, start, end):
+    for match in invocation.finditer(code, start, end) if invocation is not None else ():
         opening = match.end()
         close = closing(code, opening)
         inside = code[opening + 1 : close - 1]
         arguments = [inside[first:last] for first, last in split_top(inside)]
-        for macro in macros.definitions[match[0].strip()]:
+        for macro in macros.definitions[match[1]]:
             text = substitute(macro, arguments)
             if text is not None:
                 yield Expansion(match.start(), close, text)
-
-
-def leads_to(name: str, macros: Macros, contents: re.Pattern[str]) -> bool:
-    """Say whether a function-like macro, or one it uses, contains something."""
-    if all(macro.parameters is None for macro in macros.definitions[name]):
-        return False
-    return any(contents.search(body) for word in macros.expand([name]) for body in macros.bodies(word))
 
 
 def substitute(macro: Macro, arguments: Sequence[str]) -> str | None:

@@ -43,6 +43,12 @@ def include_target(text: Text, directive: Directive) -> tuple[str, bool] | None:
     return (decode(match[2]), match[1] == '"') if match else None
 
 
+def resolve_line(text: Text, path: str, directive: Directive, include_dirs: Sequence[str]) -> str | None:
+    """Return the user header an include line means, if it is on disk."""
+    target = include_target(text, directive)
+    return resolve(*target, path, include_dirs) if target else None
+
+
 def resolve(target: str, quoted: bool, path: str, include_dirs: Sequence[str]) -> str | None:
     """Return the absolute path of a user header, or None when it is not on disk."""
     if not target or "\0" in target:

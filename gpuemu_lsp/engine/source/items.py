@@ -81,11 +81,12 @@ class _Cutter:
         self._balanced = True
         self._containers: list[tuple[str | None, bool]] = []  # (namespace, extern "C")
         self._branches: list[tuple[list[str], int]] = []
+        self._first = start
         self._begin(start)
 
     def run(self) -> Items:
         recoveries = 0
-        position = self._start
+        position = self._first
         while True:
             for offset, event in self._events(position):
                 if event in _OPENER or event in "([{;":

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from gpuemu_lsp.engine.source.declarations import Declaration, Kind, Signature, find_signature
-from gpuemu_lsp.engine.source.expansion import expansions
+from gpuemu_lsp.engine.source.expansion import expansions, leading_to
 from gpuemu_lsp.engine.source.items import without_template
 from gpuemu_lsp.engine.source.lexer import WORD, Text, closing, split_top, strip
 from gpuemu_lsp.engine.source.macros import Macros
@@ -55,7 +55,7 @@ def _made_by_macro(unit: Unit, declaration: Declaration, macros: Macros, depth: 
     """Read ``MAKE_KERNEL(add, float)`` as what it stands for; everything in it sits on the invocation."""
     item = declaration.item
     whole = unit.text.range(item.start, item.end)
-    for expansion in expansions(unit.text.code, item.start, item.end, macros, _GLOBAL):
+    for expansion in expansions(unit.text.code, item.start, item.end, macros, leading_to(_GLOBAL, macros)):
         inner = take_apart(unit.path, Text(expansion.text), macros)
         for kernel in _all_kernels(inner, macros, depth):
             yield replace(

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from gpuemu_lsp.engine.findings import Range
 from gpuemu_lsp.engine.source.constants import dim3_parts, function_locals
 from gpuemu_lsp.engine.source.declarations import Kind
-from gpuemu_lsp.engine.source.expansion import expansions
+from gpuemu_lsp.engine.source.expansion import expansions, leading_to
 from gpuemu_lsp.engine.source.lexer import WORD, Text, closing, opening_angle, split_top, strip
 from gpuemu_lsp.engine.source.macros import Macros
 from gpuemu_lsp.engine.source.model import Launch
@@ -56,6 +56,7 @@ class _Site:
 def launches(unit: Unit, constants: Mapping[str, str], macros: Macros) -> tuple[Launch, ...]:
     """Return every launch in host code, in order; one that a macro makes sits on the macro's invocation."""
     found: list[Launch] = []
+    makers = leading_to(_ANY, macros)
     for declaration in unit.declarations:
         item = declaration.item
         if item.kind != "code":
@@ -70,18 +71,18 @@ def launches(unit: Unit, constants: Mapping[str, str], macros: Macros) -> tuple[
             item.body + 1 if item.body is not None else None,
             next(iter(declaration.names), None) if is_function else None,
         )
-        found += _in_site(site, macros, _MAX_DEPTH)
+        found += _in_site(site, macros, makers, _MAX_DEPTH)
     return tuple(sorted(found, key=lambda launch: launch.range))
 
 
-def _in_site(site: _Site, macros: Macros, depth: int) -> Iterator[Launch]:
+def _in_site(site: _Site, macros: Macros, makers: re.Pattern[str] | None, depth: int) -> Iterator[Launch]:
     code = site.text.code
     for match in _TRIPLE.finditer(code, site.start, site.end):
         yield from _triple(site, match.start())
     for match in _CALL.finditer(code, site.start, site.end):
         yield from _call(site, match.start(), match.end())
     if depth:
-        for expansion in expansions(code, site.start, site.end, macros, _ANY):
+        for expansion in expansions(code, site.start, site.end, macros, makers):
             text = Text(expansion.text)
             inner = replace(
                 site,
@@ -92,7 +93,7 @@ def _in_site(site: _Site, macros: Macros, depth: int) -> Iterator[Launch]:
                 body=0,
                 place=site.range(expansion.start, expansion.end),
             )
-            yield from _in_site(inner, macros, depth - 1)
+            yield from _in_site(inner, macros, makers, depth - 1)
 
 
 def _triple(site: _Site, offset: int) -> Iterator[Launch]:

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Sequence
+from copy import copy
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import pairwise
 
 from gpuemu_lsp.engine.findings import Range
 
@@ -67,10 +67,20 @@ class Text:
             Directive(match[1], match[2].strip(), match.start(), match.end())
             for match in _DIRECTIVE.finditer(self.clean)
         )
-        spans = sorted(
-            (*((directive.start, directive.end) for directive in self.directives), *_disabled(self.directives))
+        self.code = blank(self.clean, ((directive.start, directive.end) for directive in self.directives))
+
+    def without(self, dead: Sequence[tuple[int, int]]) -> Text:
+        """Return this text with some stretches out of ``code`` and ``directives``: what is never compiled."""
+        if not dead:
+            return self
+        other = copy(self)
+        other.directives = tuple(
+            directive
+            for directive in self.directives
+            if not any(start <= directive.start and directive.end <= end for start, end in dead)
         )
-        self.code = blank(self.clean, iter(spans))
+        other.code = blank(self.code, dead)
+        return other
 
     @cached_property
     def _starts(self) -> list[int]:
@@ -91,7 +101,7 @@ def decode(raw: str) -> str:
     return raw.encode("latin-1").decode("utf-8", "replace")
 
 
-def blank(raw: str, spans: Iterator[tuple[int, int]]) -> str:
+def blank(raw: str, spans: Iterable[tuple[int, int]]) -> str:
     """Overwrite ascending spans with spaces; line ends stay."""
     parts: list[str] = []
     position = 0
@@ -100,23 +110,6 @@ def blank(raw: str, spans: Iterator[tuple[int, int]]) -> str:
         position = end
     parts.append(raw[position:])
     return "".join(parts)
-
-
-def _disabled(directives: Sequence[Directive]) -> Iterator[tuple[int, int]]:
-    """Yield what stands between the lines of an ``#if 0``: it need not even be code."""
-    depth = 0
-    off: list[int] = []
-    for directive, following in pairwise(directives):
-        if directive.kind.startswith("if"):
-            depth += 1
-            if directive.kind == "if" and directive.body == "0":
-                off.append(depth)
-        elif directive.kind == "endif" or directive.kind.startswith("el"):
-            if off and off[-1] == depth:
-                off.pop()
-            depth -= directive.kind == "endif"
-        if off:
-            yield directive.end, following.start
 
 
 def closing(code: str, start: int) -> int:

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from gpuemu_lsp.engine.source.lexer import WORD, Text
+from gpuemu_lsp.engine.source.lexer import WORD, Directive, Text
 
 _DEFINITION = re.compile(r"([A-Za-z_]\w*)(\(([^()]*)\))?(.*)", re.DOTALL)
 _CONTINUATION = re.compile(r"\\\r?\n")
@@ -65,10 +65,17 @@ class Macros:
 def definitions(text: Text) -> Iterator[Macro]:
     """Yield the macros a text defines, in order."""
     for directive in text.directives:
-        match = _DEFINITION.match(directive.body) if directive.kind == "define" else None
-        if match is None:
-            continue
-        body = _CONTINUATION.sub(" ", match[4])
-        parameters = None if match[2] is None else tuple(part.strip() for part in match[3].split(",") if part.strip())
-        # The directive's text has its literals blanked; nothing here looks inside of one.
-        yield Macro(match[1], parameters, " ".join(body.split()))
+        macro = definition(directive)
+        if macro is not None:
+            yield macro
+
+
+def definition(directive: Directive) -> Macro | None:
+    """Read one ``#define``; None for any other directive."""
+    match = _DEFINITION.match(directive.body) if directive.kind == "define" else None
+    if match is None:
+        return None
+    body = _CONTINUATION.sub(" ", match[4])
+    parameters = None if match[2] is None else tuple(part.strip() for part in match[3].split(",") if part.strip())
+    # The directive's text has its literals blanked; nothing here looks inside of one.
+    return Macro(match[1], parameters, " ".join(body.split()))

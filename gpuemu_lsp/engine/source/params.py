@@ -116,11 +116,11 @@ def _arrays(code: str) -> str:
 
 
 def _expand_qualifiers(code: str, macros: Macros) -> str:
-    """Replace macros that stand for qualifiers alone (``RESTRICT``); types stay as written."""
+    """Replace macros that stand for qualifiers alone and ``*`` alone; types stay as written."""
 
     def body(match: re.Match[str]) -> str:
         bodies = list(macros.bodies(match[0]))
-        if bodies and not any(_QUALIFIER.sub("", text).strip() for text in bodies):
+        if bodies and not any(_QUALIFIER.sub("", text).strip("* ") for text in bodies):
             return max(bodies, key=len)
         return match[0]
 

@@ -13,7 +13,11 @@ from gpuemu_lsp.engine.source.view import device_views
 
 
 def read(
-    path: str, text: str, include_dirs: Sequence[str] = (), overlay: Mapping[str, str] | None = None
+    path: str,
+    text: str,
+    include_dirs: Sequence[str] = (),
+    overlay: Mapping[str, str] | None = None,
+    options: Sequence[str] = (),
 ) -> SourceFile:
     """Read a file; it may be half written, empty or no CUDA at all, and need not be what is on disk.
 
@@ -27,8 +31,10 @@ def read(
         Further folders with user headers.
     overlay
         Texts of headers that are newer than the disk's, by absolute path.
+    options
+        The compiler's; its ``-D`` and ``-U`` decide which ``#if`` branches count.
     """
-    views = device_views(path, text, include_dirs, overlay)
+    views = device_views(path, text, include_dirs, overlay, options)
     unit = views.main
     found = kernels(unit, views.macros)
     constants = file_constants(unit, views.macros)

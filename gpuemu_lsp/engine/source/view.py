@@ -11,10 +11,12 @@ import re
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from gpuemu_lsp.engine.source import headers
+from gpuemu_lsp.engine.source.conditions import dead_spans, defines
 from gpuemu_lsp.engine.source.directives import Verdict, judge
-from gpuemu_lsp.engine.source.includes import closure
+from gpuemu_lsp.engine.source.includes import closure, resolve_line
 from gpuemu_lsp.engine.source.lexer import Text, blank
 from gpuemu_lsp.engine.source.macros import Macros
 from gpuemu_lsp.engine.source.reach import Kept, Unit, settle, take_apart
@@ -35,7 +37,11 @@ class Views:
 
 
 def device_views(
-    path: str, text: str, include_dirs: Sequence[str] = (), overlay: Mapping[str, str] | None = None
+    path: str,
+    text: str,
+    include_dirs: Sequence[str] = (),
+    overlay: Mapping[str, str] | None = None,
+    options: Sequence[str] = (),
 ) -> Views:
     """Make the device view of a file together with its user headers.
 
@@ -47,6 +53,8 @@ def device_views(
         Folders to look for headers in, as the compiler will.
     overlay
         Texts of headers that are newer than the disk's, by absolute path.
+    options
+        The compiler's; only ``-D`` and ``-U`` matter here.
     """
     main = Text(text)
     # A header that knows NVRTC looks after itself, and what it includes with it.
@@ -55,6 +63,9 @@ def device_views(
         for header, content in closure(main, path, include_dirs, overlay or {}).items()
         if not _OURS.search(content.code + content.clean)
     }
+    dead = dead_spans(path, main, others, defines(options), partial(resolve_line, include_dirs=include_dirs))
+    main = main.without(dead[path])
+    others = {header: content.without(dead.get(header, ())) for header, content in others.items()}
     macros = Macros((main, *others.values()))
     units = [
         take_apart(path, main, macros),
