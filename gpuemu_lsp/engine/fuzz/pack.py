@@ -67,7 +67,7 @@ def element_written(arg: TensorArg, case: Case, mask: Mapping[str, object] | Non
     steps = strides(case.extra, arg.param, shape)
     if written.size < _span(shape, steps) * size:
         return None
-    whole: Array = written[: written.size // size * size].reshape(-1, size).all(axis=1)
+    whole = np.asarray(written[: written.size // size * size].reshape(-1, size).all(axis=1))
     return _view(whole, np.dtype(np.bool_), shape, steps).copy()
 
 
