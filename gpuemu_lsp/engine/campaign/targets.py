@@ -160,8 +160,18 @@ def _in_file(project: Project, path: Path, findings: list[Finding]) -> _Found:
         if not mine:  # a registered kernel's own check says it
             findings.append(make("engine/not-executed", f"{path.name} {trouble}.", place))
         return mine
-    source = read(path.as_posix(), text, mine[0][0].include_dirs if mine else ())
-    if project.broken and _mentions(project, path):
+    found = kernels_in(project, path.as_posix(), text)
+    if not found and not (project.broken and _mentions(project, path)):
+        message = f"{path.name} has no __global__ function, so there is nothing to check."
+        findings.append(make("engine/not-executed", message, place))
+    return found
+
+
+def kernels_in(project: Project, path: str, text: str) -> list[tuple[KernelSpec, bool]]:
+    """Return the kernels of a file whose text is ``text``, those of gpuemu.toml first, and whether they are of it."""
+    mine = [(spec, True) for spec in project.kernels if spec.source == path]
+    source = read(path, text, mine[0][0].include_dirs if mine else ())
+    if project.broken and _mentions(project, Path(path)):
         return mine  # a broken entry may be about this file: run nothing by inference that was configured otherwise
     taken = {(spec.entry or spec.name).split("<")[0].strip() for spec, _ in mine}
     if any(spec.entry is None for spec, _ in mine) and len(source.kernels) == 1:
@@ -172,9 +182,6 @@ def _in_file(project: Project, path: Path, findings: list[Finding]) -> _Found:
         for index, decl in enumerate(source.kernels)
         if decl.name not in taken and decl.qualified_name not in taken and decl.qualified_name not in names[:index]
     ]
-    if not mine and not others:
-        message = f"{path.name} has no __global__ function, so there is nothing to check."
-        findings.append(make("engine/not-executed", message, place))
     return mine + others
 
 
