@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
 
 from gpuemu_lsp.cli.output import Output
 from gpuemu_lsp.cli.progress import Progress
@@ -18,8 +17,6 @@ from gpuemu_lsp.engine.check.model import CheckOptions
 from gpuemu_lsp.engine.report.exits import EXIT_USAGE
 from gpuemu_lsp.engine.report.lines import forget
 from gpuemu_lsp.engine.workers import Limits, Pool
-
-T = TypeVar("T")
 
 _PATIENCE_MS = 200
 
@@ -74,12 +71,6 @@ def find_targets(arguments: Sequence[str], options: CheckOptions) -> Targets | N
     except TargetError as error:
         print(f"gpuemu-lsp: {error}", file=sys.stderr)
         return None
-
-
-def with_pool(run: Callable[[Pool], T]) -> T:
-    """Call ``run`` with a pool of one worker, for commands that run a single job."""
-    with open_pool(1) as pool:
-        return run(pool)
 
 
 def _once(order: Order, pool: Pool) -> int:

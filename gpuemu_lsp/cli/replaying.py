@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from gpuemu_lsp.cli.checking import find_targets, open_pool
 from gpuemu_lsp.cli.failures import failure_table, project_root
 from gpuemu_lsp.cli.output import Output, print_out
 from gpuemu_lsp.engine.campaign.endings import ending_finding
-from gpuemu_lsp.engine.campaign.run import seconds_for
+from gpuemu_lsp.engine.campaign.run import fingerprinted, seconds_for
 from gpuemu_lsp.engine.campaign.single import Gathered, run_job
 from gpuemu_lsp.engine.check.model import CheckOptions, CheckRequest
 from gpuemu_lsp.engine.check.replay_model import Replay, Smaller
@@ -50,8 +50,8 @@ def reproduce(again: Again) -> int:
         for request in requests:
             gathered = _run(pool, "reproduce", request, {"case": again.case}, 0.0)
             for value in gathered.named("replay"):
-                replay = from_json(Replay, value)
                 root = request.root
+                replay = _identified(from_json(Replay, value), root)
                 shown.add(replay, replay_record(replay, root), render_replay(replay, root, shown.style))
             shown.end(gathered, request)
     return shown.close()
@@ -68,8 +68,9 @@ def minimize(again: Again, strategy: str, max_runs: int) -> int:
         for request in requests:
             gathered = _run(pool, "minimize", request, more, _MINIMISE_SECONDS)
             for value in gathered.named("smaller"):
-                smaller = from_json(Smaller, value)
                 root = request.root
+                smaller = from_json(Smaller, value)
+                smaller = replace(smaller, replay=_identified(smaller.replay, root))
                 shown.add(smaller.replay, smaller_record(smaller, root), render_smaller(smaller, root, shown.style))
             shown.end(gathered, request)
     return shown.close()
@@ -111,6 +112,10 @@ def _run(pool: Pool, function: str, request: CheckRequest, more: dict[str, Json]
     payload: dict[str, Json] = {"request": to_json(request), **more}
     seconds = seconds_for(request) + extra
     return run_job(pool, Job(function, payload, wall_seconds=seconds, taint=request.spec.reference))
+
+
+def _identified(replay: Replay, root: str) -> Replay:
+    return replace(replay, findings=tuple(fingerprinted(replay.findings, root)))
 
 
 def _requests(again: Again) -> list[CheckRequest] | None:

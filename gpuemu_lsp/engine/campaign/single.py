@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from gpuemu_lsp.engine.findings import Json
@@ -29,15 +29,13 @@ class Gathered:
                 yield value[key]
 
 
-def run_job(pool: Pool, job: Job, on_value: Callable[[dict[str, Json]], None] | None = None) -> Gathered:
-    """Run ``job`` and wait for its end; ``on_value`` sees each value as it comes."""
+def run_job(pool: Pool, job: Job) -> Gathered:
+    """Run ``job`` and wait for its end."""
     values: list[dict[str, Json]] = []
 
     def receive(event: Event) -> None:
         if isinstance(event, Progress) and isinstance(event.value, dict):
             values.append(event.value)
-            if on_value is not None:
-                on_value(event.value)
 
     ending = pool.submit(job, receive).wait()
     assert ending is not None
