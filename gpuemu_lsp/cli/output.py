@@ -12,11 +12,21 @@ from pathlib import Path
 
 from gpuemu_lsp.engine.report.exits import EXIT_USAGE
 from gpuemu_lsp.engine.report.github import render_github
+from gpuemu_lsp.engine.report.gitlab import render_gitlab
 from gpuemu_lsp.engine.report.json_format import render_json, render_jsonl
+from gpuemu_lsp.engine.report.junit import render_junit
 from gpuemu_lsp.engine.report.model import Run
+from gpuemu_lsp.engine.report.sarif import render_sarif
 from gpuemu_lsp.engine.report.text import Style, render_text
 
-_FORMATS: dict[str, Callable[[Run], str]] = {"json": render_json, "jsonl": render_jsonl, "github": render_github}
+_FORMATS: dict[str, Callable[[Run], str]] = {
+    "json": render_json,
+    "jsonl": render_jsonl,
+    "github": render_github,
+    "gitlab": render_gitlab,
+    "junit": render_junit,
+    "sarif": render_sarif,
+}
 
 
 @dataclass(frozen=True, slots=True)

@@ -79,8 +79,18 @@ def test_fuzz_stops_early_only_when_asked(here, capsys, flags, ran):
     assert (cases["run"] == 10) == ran
 
 
-@pytest.mark.parametrize("verb", ["test", "report", "ci"])
-@pytest.mark.parametrize("form", ["text", "json", "jsonl", "github"])
+@pytest.mark.parametrize(
+    ("verb", "form"),
+    [
+        ("test", "text"),
+        ("test", "json"),
+        ("report", "jsonl"),
+        ("report", "junit"),
+        ("ci", "github"),
+        ("ci", "gitlab"),
+        ("ci", "sarif"),
+    ],
+)
 def test_failing_checks_fail_in_every_format(here, capsys, verb, form):
     assert gpuemu([verb, "--quick", "--format", form]) == 1
     assert "numeric/tolerance-exceeded" in capsys.readouterr().out

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from pathlib import Path
+from xml.etree import ElementTree
 
 import jsonschema
 import pytest
@@ -13,8 +14,11 @@ from gpuemu_lsp.engine.check.model import CaseCount, KernelReport
 from gpuemu_lsp.engine.compile.model import ResourceUsage
 from gpuemu_lsp.engine.findings import Place, Range, Related
 from gpuemu_lsp.engine.report.github import render_github
+from gpuemu_lsp.engine.report.gitlab import render_gitlab
 from gpuemu_lsp.engine.report.json_format import render_json, render_jsonl
+from gpuemu_lsp.engine.report.junit import render_junit
 from gpuemu_lsp.engine.report.model import Run
+from gpuemu_lsp.engine.report.sarif import render_sarif
 from gpuemu_lsp.engine.rules import RULES, make
 
 SCHEMA = json.loads((Path(__file__).parents[3] / "docs" / "check-output.schema.json").read_text())
@@ -87,6 +91,69 @@ def test_github_annotations(run):
         "::error file=k.cu,line=1,endLine=1,col=10,endColumn=16,title=gpuemu config/syntax (k)::"
     )
     assert lines[0].endswith("100 %25 wrong: a, b%0Asecond line")
+
+
+def test_sarif(run):
+    document = json.loads(render_sarif(run))
+    (only,) = document["runs"]
+    rules = only["tool"]["driver"]["rules"]
+    assert len(only["results"]) == sum(rule.severity != "hint" for rule in RULES.values())
+    for result in only["results"]:
+        assert rules[result["ruleIndex"]]["id"] == result["ruleId"]
+        (location,) = result["locations"]
+        physical = location["physicalLocation"]
+        assert physical["artifactLocation"] == {"uri": "k.cu", "uriBaseId": "ROOT"}
+        assert physical["region"] == {"startLine": 1, "startColumn": 11, "endLine": 1, "endColumn": 17}
+        assert result["partialFingerprints"]["gpuemu/v1"]
+        assert result["level"] in ("error", "warning", "note")
+    assert only["originalUriBaseIds"]["ROOT"]["uri"].endswith("/")
+    assert only["invocations"] == [{"executionSuccessful": False, "exitCode": 3}]
+
+
+def test_sarif_of_a_file_elsewhere(run):
+    place = Place("/else where/é.cu", Range.of(0, 0, 0, 1))
+    (only,) = json.loads(render_sarif(Run(run.root, (), (make("numeric/nan", "m", place),))))["runs"]
+    artifact = only["results"][0]["locations"][0]["physicalLocation"]["artifactLocation"]
+    assert artifact == {"uri": "file:///else%20where/%C3%A9.cu"}
+
+
+def test_gitlab(run):
+    twice = Run(run.root, (), (run.findings[0], *run.findings))
+    issues = json.loads(render_gitlab(twice))
+    assert len({issue["fingerprint"] for issue in issues}) == len(issues)
+    assert {issue["severity"] for issue in issues} <= {"critical", "major", "info"}
+    assert all(issue["location"] == {"path": "k.cu", "lines": {"begin": 1}} for issue in issues)
+    assert issues[0]["check_name"] == issues[1]["check_name"]
+
+
+def test_junit():
+    place = Place("/r/k.cu", Range.of(0, 0, 0, 1))
+    kernels = (
+        KernelReport("good", "/r/k.cu", "passed", True, timing_ms={"total": 1500.0}),
+        KernelReport("bad", "/r/k.cu", "failed", True),
+        KernelReport("lost", "/r/k.cu", "not-executed", True),
+        KernelReport("guess", "/r/k.cu", "not-executed", True, registered=False),
+        KernelReport("broken", "/r/k.cu", "error", False),
+    )
+    findings = (
+        make("numeric/nan", "a < b & c \x00\x1b", place, kernel="bad"),
+        make("engine/not-executed", "why", place, kernel="lost"),
+        make("config/unknown-key", "typo", place),
+    )
+    root = ElementTree.fromstring(render_junit(Run("/r", kernels, findings, seconds=2.0)))
+    (suite,) = root
+    assert {key: suite.get(key) for key in ("tests", "failures", "errors", "skipped")} == {
+        "tests": "6",
+        "failures": "1",
+        "errors": "3",
+        "skipped": "1",
+    }
+    cases = {case.get("name"): case for case in suite}
+    assert (len(cases["good"]), cases["good"].get("time"), cases["good"].get("classname")) == (0, "1.500", "k.cu")
+    assert cases["bad"].find("failure").get("message") == "a < b & c ??"
+    assert "k.cu:1:1" in cases["bad"].find("failure").text
+    assert cases["lost"].find("error").get("message") == "why"
+    assert cases["configuration"].find("error").get("type") == "config/unknown-key"
 
 
 @pytest.mark.parametrize(
