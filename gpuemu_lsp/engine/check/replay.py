@@ -111,9 +111,17 @@ def replayed(failure: Failure, case_id: str, case: Case | None, findings: list[F
         rule=failure.rule,
         message=failure.message,
         dims=dict(failure.dims if case is None else case.dims),
-        findings=tuple(findings),
+        findings=_once(findings),
         inputs=() if case is None else previews(case),
     )
+
+
+def _once(findings: list[Finding]) -> tuple[Finding, ...]:
+    """Tell each kind of finding once per line: an unrolled loop shows the same thing many times."""
+    told = {
+        (finding.rule, finding.place.path, finding.place.range.start.line): finding for finding in reversed(findings)
+    }
+    return tuple(finding for finding in findings if any(finding is kept for kept in told.values()))
 
 
 def previews(case: Case) -> tuple[InputPreview, ...]:
