@@ -10,6 +10,7 @@ from pathlib import Path
 
 from gpuemu_lsp.engine.check.elements import first_elements
 from gpuemu_lsp.engine.check.events import Scene, event_finding
+from gpuemu_lsp.engine.check.guessed import allowed_for, stopped
 from gpuemu_lsp.engine.check.locate import Atlas
 from gpuemu_lsp.engine.check.model import CaseCount, CheckRequest
 from gpuemu_lsp.engine.check.prepare import Prepared
@@ -160,12 +161,17 @@ class PlanRun:
 
     def look(self, case: Case, case_id: str, outcome: Outcome, expected: ReferenceOutput | None) -> Iterator[Finding]:
         """Yield what a run shows, however often it was seen before. Neither counts nor remembers anything."""
+        guessed = self.plan.inferred and self.reference is None
         for event in outcome.events:
-            yield event_finding(event, self.scene, case, case_id)
+            finding = event_finding(event, self.scene, case, case_id)
+            yield allowed_for(finding, event, self.plan, case) if guessed else finding
         if outcome.status != "completed":
             if not outcome.events:
-                yield self._status_finding(case, case_id, outcome)
+                finding = self._status_finding(case, case_id, outcome)
+                yield stopped(finding) if guessed and outcome.status in ("hung", "trapped") else finding
             return
+        if guessed:
+            return  # nobody said what its outputs are, nor how large
         numerics = replace(self.numerics, approximate=outcome.approximate)
         spec = self.request.spec
         verdict = judge(
@@ -182,8 +188,6 @@ class PlanRun:
         if not any(mismatch.severity is None for mismatch in verdict.mismatches):
             self.worst = max(self.worst or 0.0, verdict.worst)
         for mismatch in verdict.mismatches:
-            if self.plan.inferred and self.reference is None and mismatch.rule == "numeric/unwritten-output":
-                continue  # nobody said that this is an output, nor how large it is
             yield self._numeric_finding(
                 case, case_id, mismatch, first_elements(self.plan, case, outcome, expected, mismatch)
             )

@@ -8,11 +8,8 @@ from gpuemu_lsp.engine.check.locate import Atlas
 from gpuemu_lsp.engine.execution import Event
 from gpuemu_lsp.engine.findings import Finding, Json, Place, Related, Severity
 from gpuemu_lsp.engine.fuzz.model import Case
-from gpuemu_lsp.engine.plan.model import Plan, TensorArg
-from gpuemu_lsp.engine.plan.types import dtype_size
+from gpuemu_lsp.engine.plan.model import Plan
 from gpuemu_lsp.engine.rules import make
-
-_GEOMETRIC = frozenset({"memory/out-of-bounds", "memory/misaligned"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,16 +66,5 @@ def event_finding(event: Event, scene: Scene, case: Case, case_id: str) -> Findi
         value = getattr(event, key)
         if value is not None:
             data[key] = value
-    severity = None
-    if scene.plan.inferred and event.rule in _GEOMETRIC and _is_vector(event, scene.plan):
-        # Nobody said which sizes are allowed; whoever loads float4 may well only ever pass multiples of four.
-        severity = Severity.INFORMATION
-        message += "; in gpuemu.toml, dims can say `multiple_of`"
     data["grid"], data["launch_block"] = list(case.grid), list(case.block)
-    return scene.finding(event.rule, message, place, case, case_id, data, related, severity)
-
-
-def _is_vector(event: Event, plan: Plan) -> bool:
-    """Say whether one access takes several elements of its buffer at once."""
-    sizes = {arg.param: dtype_size(arg.dtype) for arg in plan.args if isinstance(arg, TensorArg)}
-    return event.size is not None and event.size > sizes.get(event.buffer or "", event.size)
+    return scene.finding(event.rule, message, place, case, case_id, data, related)

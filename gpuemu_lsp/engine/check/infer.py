@@ -43,7 +43,7 @@ def settle_shapes(
         )
 
     try:
-        probed = probe(plan, run)
+        probed = probe(plan, run, _constants(prepared))
     except PlanError as error:
         return None, (_unsettled(request, plan, str(error)),)
     if probed.plan is None and not (request.registered and _has_shapes(plan)):
@@ -59,6 +59,14 @@ def settle_shapes(
     message = f"Nothing says how '{plan.kernel}' is launched; assumed: {'; '.join(notes)}."
     hint = make("config/launch-inferred", message, plan.place, kernel=plan.kernel, dtype=plan.dtype)
     return replace(settled, notes=notes), (hint,)
+
+
+def _constants(prepared: Prepared) -> tuple[int, ...]:
+    """Return the file's plain integer constants, which may be lengths."""
+    if prepared.source is None:
+        return ()
+    texts = (text.strip(" ()") for text in prepared.source.constants.values())
+    return tuple(sorted({int(text) for text in texts if text.isdecimal() and len(text) < 7}))
 
 
 def _has_shapes(plan: Plan) -> bool:

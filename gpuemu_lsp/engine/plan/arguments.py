@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from gpuemu_lsp.engine.findings import Finding, Place
 from gpuemu_lsp.engine.plan.model import PlanArg, ScalarArg, TensorArg
-from gpuemu_lsp.engine.plan.types import FLOATS, INTEGERS, element_type
+from gpuemu_lsp.engine.plan.types import FLOATS, INTEGERS, ElementType, element_type
 from gpuemu_lsp.engine.project.expressions import Expression, parse
 from gpuemu_lsp.engine.project.model import DimSpec, KernelSpec, PointerSpec, ScalarSpec
 from gpuemu_lsp.engine.rules import make
@@ -149,12 +149,10 @@ def _infer(spec: KernelSpec, decl: KernelDecl, aliases: dict[str, str]) -> Roles
         if not param.name or known is None or param.pointer_depth > 1:
             return Roles(problem=f"the type of parameter '{param.name or param.type}' cannot be filled automatically")
         if param.pointer:
-            if known.lanes != 1:
-                return Roles(
-                    problem=f"how many {param.type} '{param.name}' points to cannot be told from the signature"
-                )
             direction = "in" if param.const else "out"
-            args.append(TensorArg(param.name, param.name, direction, known.dtype, shape))
+            args.append(
+                TensorArg(param.name, param.name, direction, known.dtype, _flat_shape(shape, known), lanes=known.lanes)
+            )
         elif known.lanes != 1:
             return Roles(problem=f"'{param.name}' is a {param.type} by value")
         elif known.dtype in INTEGERS:
@@ -170,6 +168,11 @@ def _infer(spec: KernelSpec, decl: KernelDecl, aliases: dict[str, str]) -> Roles
     if not sizes:
         return Roles(problem="no integer parameter says how large the buffers are")
     return Roles(tuple(args), tuple(dims.values()), inferred=True, flat=flat)
+
+
+def _flat_shape(shape: tuple[Expression, ...], known: ElementType) -> tuple[Expression, ...]:
+    """Return the shape in scalars: ``n`` of ``float4`` are 4 n floats."""
+    return shape if known.lanes == 1 else tuple(parse(f"{known.lanes} * {length}") for length in shape)
 
 
 def _is_integer(param: Param, aliases: dict[str, str]) -> bool:

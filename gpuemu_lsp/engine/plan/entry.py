@@ -149,7 +149,7 @@ def _from_template(
         bindings = _bind(decl, filled)
         expression = f"{decl.qualified_name}<{', '.join(filled)}>"
         return (Instance(expression, _dtype_of_types(decl, bindings), bindings),), ()
-    wanted = ", ".join("{T}" if param.kind in _TYPE_KINDS else f"<{param.name}>" for param in decl.template)
+    wanted = ", ".join("{T}" if param.kind in _TYPE_KINDS else param.name for param in decl.template)
     message = (
         f"'{decl.name}' is a template and nothing in the file says which instance is meant. "
         f'Name one in gpuemu.toml: entry = "{decl.name}<{wanted}>"'

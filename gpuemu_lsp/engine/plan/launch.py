@@ -26,6 +26,11 @@ from gpuemu_lsp.engine.source.model import KernelDecl, Launch, SourceFile
 
 _DEFAULT_BLOCK = 256
 _NAME = re.compile(r"^[A-Za-z_]\w*$")
+_IDENTIFIER = re.compile(r"(?<![\w.:>])[A-Za-z_]\w*(?![\w(:.<]|\s*\()")
+_MEMBER = re.compile(r"\b([A-Za-z_]\w*)\.([xyz])\b")
+_OPAQUE = re.compile(r"[A-Za-z_]\w*\s*(?:\(|\.|->)")
+_DEPTH = 12
+_WORDS = frozenset({"int", "unsigned", "long", "short", "size_t", "float", "double", "dim3", "sizeof", "const", "auto"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +43,8 @@ class Geometry:
     notes: tuple[str, ...] = ()
     problem: str | None = None
     from_source: bool = False
+    extra: tuple[DimSpec, ...] = ()
+    """Sizes only the launch knows: ``rows`` blocks for a kernel that is never told how many rows there are."""
 
 
 def settle_launch(
@@ -107,6 +114,7 @@ def _translate_launch(launch: Launch, source: SourceFile, bindings: Mapping[str,
     for text, arg in zip(launch.arguments, roles.args, strict=True):
         if isinstance(arg, ScalarArg) and isinstance(arg.value, Expression) and _NAME.match(text):
             names[text] = f"({arg.value})"
+    launch = _with_sizes_named(launch, roles, names)
     definitions = {**source.constants, **launch.locals, **bindings}
     notes = []
     block = [translate(text, names, definitions) for text in launch.block]
@@ -115,9 +123,16 @@ def _translate_launch(launch: Launch, source: SourceFile, bindings: Mapping[str,
         names[launch.block[0]] = str(_DEFAULT_BLOCK)
         block = [str(_DEFAULT_BLOCK)]
         notes.append(f"{launch.block[0]} = {_DEFAULT_BLOCK}")
+    if None in block:
+        return None
+    _bind_members(launch, [text for text in block if text is not None], names, definitions)
     grid = [translate(text, names, definitions) for text in launch.grid]
+    extra = _open_names(launch, names, definitions, roles) if None in grid and roles.inferred else []
+    if extra:
+        grid = [translate(text, {**names, **{name: name for name in extra}}, definitions) for text in launch.grid]
+        notes.append(f"{', '.join(extra)}: any")
     shared = translate(launch.shared, names, definitions) if launch.shared else "0"
-    if None in grid or None in block or shared is None:
+    if None in grid or shared is None:
         return None
     try:
         return Geometry(
@@ -126,9 +141,63 @@ def _translate_launch(launch: Launch, source: SourceFile, bindings: Mapping[str,
             parse(shared),
             (*notes, f"launch of line {launch.range.start.line + 1}"),
             from_source=True,
+            extra=tuple(DimSpec(name) for name in extra),
         )
     except ExpressionError:
         return None
+
+
+def _with_sizes_named(launch: Launch, roles: Roles, names: dict[str, str]) -> Launch:
+    """Put the size's name where the host computes with ``x.numel()`` and passes the same to the kernel."""
+    for text, arg in zip(launch.arguments, roles.args, strict=True):
+        given = text.strip()
+        if not isinstance(arg, ScalarArg) or not isinstance(arg.value, Expression) or not _OPAQUE.search(given):
+            continue
+        pattern = re.compile(rf"(?<![\w.]){re.escape(given)}(?!\w)")
+        stands = f"_size_{arg.param}"
+        names[stands] = f"({arg.value})"
+        launch = replace(
+            launch,
+            grid=tuple(pattern.sub(stands, part) for part in launch.grid),
+            shared=pattern.sub(stands, launch.shared) if launch.shared else launch.shared,
+            locals={name: pattern.sub(stands, value) for name, value in launch.locals.items()},
+        )
+    return launch
+
+
+def _bind_members(launch: Launch, block: list[str], names: dict[str, str], definitions: Mapping[str, str]) -> None:
+    """Say what ``block.x`` is in a grid: its own ``dim3`` cannot be meant, so it is the block's."""
+    texts = [*launch.grid, launch.shared or ""]
+    for text in (*texts, *(definitions.get(text, "") for text in texts)):
+        for base, axis in _MEMBER.findall(text):
+            member = f"{base}.{axis}"
+            if member not in names and member not in definitions and "grid" not in base.lower():
+                index = "xyz".index(axis)
+                names[member] = block[index] if index < len(block) else "1"
+
+
+def _open_names(launch: Launch, names: Mapping[str, str], definitions: Mapping[str, str], roles: Roles) -> list[str]:
+    """Return the host's own sizes in the grid, which the kernel never sees: each becomes a size to choose."""
+    found: list[str] = []
+    for text in launch.grid:
+        _collect_open(text, names, definitions, found, _DEPTH)
+    taken = {dim.name for dim in roles.dims} | {arg.param for arg in roles.args}
+    return found if len(found) <= 2 and not taken & set(found) else []
+
+
+def _collect_open(
+    text: str, names: Mapping[str, str], definitions: Mapping[str, str], found: list[str], depth: int
+) -> None:
+    if depth == 0 or translate(text, names, definitions) is not None:
+        return
+    for name in _IDENTIFIER.findall(text):
+        if name in names or name in found or translate(name, names, definitions) is not None:
+            continue
+        before = len(found)
+        if name in definitions:
+            _collect_open(definitions[name], names, definitions, found, depth - 1)
+        if len(found) == before and name not in _WORDS:
+            found.append(name)
 
 
 def _flat(decl: KernelDecl, source: SourceFile, roles: Roles) -> Geometry | None:

@@ -27,6 +27,8 @@ class TensorArg:
     align: int | None = None
     strided: bool = False
     may_alias: str | None = None
+    lanes: int = 1
+    """Elements in one C element: 4 for ``float4*``, whose shape counts floats all the same."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,28 +1,32 @@
 """Learn buffer sizes by running the kernel: for signatures that do not say them.
 
 A kernel with the sizes M, N and K and no gpuemu.toml could read a[M*K] or a[K*N]. On sizes that are multiples of every
-usual tile no tail is involved, so the smallest product of sizes that the kernel stays inside of is what its author had
-in mind. Ragged sizes are then checked against that. Where no product fits, or two regular size assignments disagree,
-nothing is concluded and nothing is reported: a guess would be a false alarm.
+tile in its launch no tail is involved, so the smallest product of sizes that the kernel stays inside of is what its
+author had in mind. Ragged sizes are then checked against that. Where no product fits, or two regular size assignments
+disagree, nothing is concluded and nothing is reported: a guess would be a false alarm.
+
+One overrun is told all the same. Nobody allocates rows * cols + 1 elements, so a kernel that touches exactly one more
+than a product (``i <= n``) gets the product, and its checks then show the access.
 """
 
 from __future__ import annotations
 
-import itertools
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from gpuemu_lsp.engine.execution import Event, Outcome
+from gpuemu_lsp.engine.plan.candidates import Candidate, candidates_for, regular_sizes
 from gpuemu_lsp.engine.plan.model import Plan, TensorArg
-from gpuemu_lsp.engine.plan.types import dtype_size
-from gpuemu_lsp.engine.project.expressions import Expression, ExpressionError, evaluate, parse
+from gpuemu_lsp.engine.plan.types import FLOATS, dtype_size
+from gpuemu_lsp.engine.project.expressions import Expression, evaluate, parse
 
 _ROUNDS = 48
-_SECONDS = 5.0
+_SECONDS = 3.0
 """For all runs of one probe. A save must not wait longer for a guess that may come to nothing."""
-_MAX_ELEMENTS = 1_000_000
-_FACTORS = (1, 2, 3, 4)
+_MOST_SIZES = 6
+_READINGS = 3
+"""How often tensors that fit loosely get another shape of the same length."""
 
 RunWithShapes = Callable[[Plan, Mapping[str, int]], Outcome]
 """Runs a plan on given dims with harmless values and returns what happened."""
@@ -36,88 +40,132 @@ class Probed:
     reason: str = ""
 
 
-def probe(plan: Plan, run: RunWithShapes) -> Probed:
-    """Learn the shapes and directions of an inferred plan."""
+@dataclass(slots=True)
+class _Search:
+    """Which candidate each tensor stands at, by index."""
+
+    candidates: Sequence[Candidate]
+    chosen: dict[str, int]
+    stop: float
+
+    def plan(self, plan: Plan) -> Plan:
+        return _with_shapes(plan, {param: self.candidates[index].shape for param, index in self.chosen.items()})
+
+    def candidate(self, param: str) -> Candidate:
+        return self.candidates[self.chosen[param]]
+
+    def enlarge(self, param: str, elements: int) -> bool:
+        """Move to the next candidate that holds ``elements``; False if there is none."""
+        index = self.chosen[param] + 1
+        while index < len(self.candidates) and self.candidates[index].length < elements:
+            index += 1
+        self.chosen[param] = index
+        return index < len(self.candidates)
+
+    def tie(self, param: str) -> bool:
+        """Move to another candidate of the same length on the first sizes; False if there is none."""
+        index = self.chosen[param] + 1
+        if index == len(self.candidates) or self.candidates[index].length != self.candidate(param).length:
+            return False
+        self.chosen[param] = index
+        return True
+
+
+def probe(plan: Plan, run: RunWithShapes, constants: Sequence[int] = ()) -> Probed:
+    """Learn the shapes and directions of an inferred plan.
+
+    ``constants`` are integer constants of the file: ``NUM_BINS`` may be a length.
+    """
     names = [dim.name for dim in plan.dims]
-    if not 1 <= len(names) <= 5:
+    if not 1 <= len(names) <= _MOST_SIZES:
         return Probed(None, f"{len(names)} size parameters are too many to tell the shapes apart")
-    first, second = _regular_sizes(names)
-    candidates = _candidates(names, first)
-    learned = _fit(plan, first, candidates, run)
-    if isinstance(learned, str):
-        return Probed(None, learned)
-    outcome = run(learned, second)
-    if outcome.status != "completed" or _faults(outcome):
-        return Probed(None, "no product of its sizes explains which elements it touches")
-    loose = _loose(learned, first, run) or _loose(learned, second, run)
-    if loose is not None:
-        return Probed(None, f"no product of its sizes is exactly what it touches of '{loose}'")
-    return Probed(_directions(learned, outcome))
-
-
-def _regular_sizes(names: list[str]) -> tuple[dict[str, int], dict[str, int]]:
-    """Return two assignments of distinct multiples of 32 (256 for a single size), in opposite order."""
-    if len(names) == 1:
-        return {names[0]: 256}, {names[0]: 512}
-    step = 64 if len(names) == 2 else 32
-    sizes = [step * (index + 1) for index in range(len(names))]
-    return dict(zip(names, sizes, strict=True)), dict(zip(names, reversed(sizes), strict=True))
-
-
-def _candidates(names: list[str], sizes: Mapping[str, int]) -> list[tuple[int, Expression]]:
-    """Every shape considered, as one flat length, smallest first; simpler ones before others of the same length."""
-    texts: dict[str, int] = {"1": 1}
-    for count in range(1, len(names) + 1):
-        for chosen in itertools.combinations(names, count):
-            product = " * ".join(chosen)
-            for factor in _FACTORS:
-                texts[product if factor == 1 else f"{factor} * {product}"] = count * 10 + factor
-    for name in names:
-        texts[f"{name} * {name}"] = 19
-    ranked = []
-    for text, complexity in texts.items():
-        expression = parse(text)
-        try:
-            length = evaluate(expression, sizes)
-        except ExpressionError:
-            continue
-        if length <= _MAX_ELEMENTS:
-            ranked.append((length, complexity, text, expression))
-    ranked.sort(key=lambda item: item[:3])
-    return [(length, expression) for length, _, _, expression in ranked]
-
-
-def _fit(
-    plan: Plan, sizes: Mapping[str, int], candidates: list[tuple[int, Expression]], run: RunWithShapes
-) -> Plan | str:
-    """Start every tensor at the smallest shape and enlarge those the kernel leaves, until it stays inside."""
+    first, second = regular_sizes(plan)
+    outcome: Outcome | None = None
     tensors = [arg for arg in plan.args if isinstance(arg, TensorArg)]
-    chosen = {arg.param: 0 for arg in tensors}
-    stop = time.perf_counter() + _SECONDS
-    for _ in range(_ROUNDS):
-        if time.perf_counter() > stop:
+    search = _Search(
+        candidates_for(plan, first, constants), {arg.param: 0 for arg in tensors}, time.perf_counter() + _SECONDS
+    )
+    problem = _fit(plan, first, search, run)
+    if problem is not None:
+        return Probed(None, problem)
+    loose: set[str] = set()
+    for _ in range(_READINGS):
+        outcome = _confirm(plan, second, search, run)
+        if outcome is None:
+            return Probed(None, "no product of its sizes explains which elements it touches")
+        learned = search.plan(plan)
+        loose = _loose(learned, first, run) | _loose(learned, second, run)
+        moved = [search.tie(param) for param in sorted(loose)]
+        if time.perf_counter() > search.stop or not any(moved):
             break
-        current = _with_shapes(plan, {param: candidates[index][1] for param, index in chosen.items()})
-        outcome = run(current, sizes)
+    beyond = {arg.param for arg in tensors if search.candidate(arg.param).beyond}
+    certain = beyond and _certain(tensors, search, beyond)
+    if beyond and (not certain or beyond & loose):
+        return Probed(None, "what it touches is one element more than a product of its sizes")
+    product = any(search.candidate(param).factors > 1 for param in beyond)
+    if loose and not product:
+        return Probed(None, f"no product of its sizes is exactly what it touches of '{sorted(loose)[0]}'")
+    exact = {arg.param: search.candidate(arg.param).allocated for arg in tensors}
+    assert outcome is not None
+    return Probed(_directions(_with_shapes(plan, exact), outcome))
+
+
+def _fit(plan: Plan, sizes: Mapping[str, int], search: _Search, run: RunWithShapes) -> str | None:
+    """Start every tensor at the smallest shape and enlarge those the kernel leaves; returns why that failed."""
+    widths = {arg.param: dtype_size(arg.dtype) for arg in plan.args if isinstance(arg, TensorArg)}
+    for _ in range(_ROUNDS):
+        if time.perf_counter() > search.stop:
+            break
+        outcome = run(search.plan(plan), sizes)
         if outcome.status not in ("completed", "trapped"):
             return f"it did not run to its end on regular sizes ({outcome.status})"
-        wanted = _needed(outcome, {arg.param: dtype_size(arg.dtype) for arg in tensors})
+        wanted = _needed(outcome, widths)
         if wanted is None:
             return "it leaves its buffers in a way no size explains"
         if not wanted:
-            return current if outcome.status == "completed" else "it trapped on regular sizes"
+            return None if outcome.status == "completed" else "it trapped on regular sizes"
         for param, elements in wanted.items():
-            index = chosen[param] + 1
-            while index < len(candidates) and candidates[index][0] < elements:
-                index += 1
-            if index == len(candidates):
+            if not search.enlarge(param, elements):
                 return f"no product of its sizes explains how far it reaches into '{param}'"
-            chosen[param] = index
     return "its buffers' sizes could not be told within the probe's budget"
 
 
-def _loose(plan: Plan, sizes: Mapping[str, int], run: RunWithShapes) -> str | None:
-    """Return a tensor whose last element is never touched: its shape only happens to be large enough.
+def _confirm(plan: Plan, sizes: Mapping[str, int], search: _Search, run: RunWithShapes) -> Outcome | None:
+    """Run on other sizes; where two shapes were equal on the first ones, these tell which it is."""
+    for _ in range(8):
+        outcome = run(search.plan(plan), sizes)
+        left = {event.buffer for event in _faults(outcome)}
+        if not left:
+            return outcome if outcome.status == "completed" else None
+        if time.perf_counter() > search.stop or not all(
+            param in search.chosen and search.tie(param) for param in left if param is not None
+        ):
+            return None
+        if None in left:
+            return None
+    return None
+
+
+def _certain(tensors: Sequence[TensorArg], search: _Search, beyond: set[str]) -> bool:
+    """Say whether one element too many can only be a mistake.
+
+    Past a product of several sizes it always is. Past a single size it may be meant (row pointers, faces between
+    cells): then every tensor of that size must be overrun, and all of them hold floats.
+    """
+    for arg in tensors:
+        mine = search.candidate(arg.param)
+        if arg.param in beyond and mine.factors == 1 and arg.dtype not in FLOATS:
+            return False
+        if arg.param not in beyond and any(
+            mine.allocated == search.candidate(param).allocated and search.candidate(param).factors == 1
+            for param in beyond
+        ):
+            return False
+    return True
+
+
+def _loose(plan: Plan, sizes: Mapping[str, int], run: RunWithShapes) -> set[str]:
+    """Return the tensors whose last element is never touched: their shape only happens to be large enough.
 
     Sizes that depend on each other (C = heads * width) drawn independently end here, instead of in a false alarm.
     """
@@ -126,7 +174,7 @@ def _loose(plan: Plan, sizes: Mapping[str, int], run: RunWithShapes) -> str | No
     outcome = run(_with_shapes(plan, shorter), sizes)
     touched = {event.buffer for event in _faults(outcome)}
     lengths = {arg.param: evaluate(arg.shape[0], sizes) for arg in tensors}
-    return next((name for name, length in lengths.items() if length > 1 and name not in touched), None)
+    return {name for name, length in lengths.items() if length > 1 and name not in touched}
 
 
 def _needed(outcome: Outcome, sizes: Mapping[str, int]) -> dict[str, int] | None:

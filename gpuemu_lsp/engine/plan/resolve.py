@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
+from dataclasses import replace
 
 from gpuemu_lsp.engine.findings import Finding, Place, Severity
 from gpuemu_lsp.engine.plan.arguments import Roles, settle
+from gpuemu_lsp.engine.plan.divisors import body_divisors
 from gpuemu_lsp.engine.plan.entry import Instance, choose_kernel, instances
 from gpuemu_lsp.engine.plan.launch import Geometry, divisible, settle_launch
 from gpuemu_lsp.engine.plan.mangled import parameter_types
-from gpuemu_lsp.engine.plan.model import Plan, PlanResult, TensorArg
+from gpuemu_lsp.engine.plan.model import Plan, PlanResult, ScalarArg, TensorArg
 from gpuemu_lsp.engine.project.expressions import names, parse
-from gpuemu_lsp.engine.project.model import KernelSpec
+from gpuemu_lsp.engine.project.model import DimSpec, KernelSpec
 from gpuemu_lsp.engine.rules import make
 from gpuemu_lsp.engine.source.model import KernelDecl, SourceFile
 
@@ -26,6 +29,8 @@ def resolve(spec: KernelSpec, source: SourceFile, entries: Mapping[str, str] | N
     if decl is None:
         return PlanResult((), (), findings)
     wanted, findings = instances(spec, decl, source)
+    if "name" not in spec.places:
+        findings = tuple(map(_unasked, findings))
     plans: list[Plan] = []
     collected: list[Finding] = list(findings)
     for instance in wanted:
@@ -36,6 +41,13 @@ def resolve(spec: KernelSpec, source: SourceFile, entries: Mapping[str, str] | N
     if spec.dtypes and plans and not decl.template:
         collected.extend(_fixed_type(spec, plans))
     return PlanResult(tuple(plans), tuple(instance.expression for instance in wanted), tuple(collected))
+
+
+def _unasked(finding: Finding) -> Finding:
+    """A template nobody instantiates is no mistake in a file that nobody registered."""
+    if finding.rule != "config/ambiguous-signature":
+        return finding
+    return make("engine/not-executed", finding.message, finding.place, kernel=finding.kernel, severity=Severity.HINT)
 
 
 def unregistered(source: SourceFile, decl: KernelDecl) -> KernelSpec:
@@ -56,6 +68,7 @@ def _plan(
     geometry = settle_launch(spec, decl, source, instance.bindings, roles)
     if geometry.problem is not None:
         return None, (*roles.findings, _ambiguous(spec, decl, geometry.problem, place))
+    roles = replace(roles, dims=(*roles.dims, *geometry.extra))
     strangers = _unknown(spec, roles, geometry)
     if strangers:
         return None, (*roles.findings, *strangers)
@@ -64,7 +77,7 @@ def _plan(
         entry=instance.expression,
         dtype=instance.dtype or _dtype(roles),
         args=roles.args,
-        dims=divisible(roles.dims, geometry.grid) if roles.inferred and geometry.from_source else roles.dims,
+        dims=_dims(decl, source, instance, roles, geometry) if roles.inferred else roles.dims,
         grid=geometry.grid,
         block=geometry.block,
         shared=geometry.shared or parse(0),
@@ -73,6 +86,17 @@ def _plan(
         notes=_notes(roles, geometry),
     )
     return plan, roles.findings
+
+
+def _dims(
+    decl: KernelDecl, source: SourceFile, instance: Instance, roles: Roles, geometry: Geometry
+) -> tuple[DimSpec, ...]:
+    """Return the inferred sizes as far as the author's own rounding allows them."""
+    dims = divisible(roles.dims, geometry.grid) if geometry.from_source else roles.dims
+    sizes = [arg.param for arg in roles.args if isinstance(arg, ScalarArg)]
+    definitions = {**source.constants, **instance.bindings}
+    steps = body_divisors(decl, source, sizes, definitions, tuple(map(str, geometry.block)))
+    return tuple(replace(dim, multiple_of=math.lcm(dim.multiple_of, steps.get(dim.name, 1))) for dim in dims)
 
 
 def _true_types(decl: KernelDecl, mangled: str) -> dict[str, str]:

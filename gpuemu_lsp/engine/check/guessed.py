@@ -1,0 +1,62 @@
+"""What a run on guessed sizes may claim.
+
+Where nobody said how a kernel is called, sizes, values and roles are our assumptions. What they could have caused is
+no error of the kernel: it becomes information, or only says that the kernel was not run.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from gpuemu_lsp.engine.execution import Event
+from gpuemu_lsp.engine.findings import Finding, Severity
+from gpuemu_lsp.engine.fuzz.model import Case
+from gpuemu_lsp.engine.plan.model import Plan, TensorArg
+from gpuemu_lsp.engine.plan.types import dtype_size
+from gpuemu_lsp.engine.rules import make
+
+_GEOMETRIC = frozenset({"memory/out-of-bounds", "memory/misaligned"})
+_ENDED = frozenset({"sync/trap", "sync/hang"})
+
+
+def stopped(finding: Finding) -> Finding:
+    """A trap, an assertion or an endless loop on sizes nobody promised: the kernel was not checked, no more."""
+    message = f"'{finding.kernel}' did not run to its end on sizes that were only guessed, so it was not checked"
+    return make(
+        "engine/not-executed",
+        f"{message} ({finding.message.rstrip('.')}). Say its dims, args and launch in gpuemu.toml.",
+        finding.place,
+        kernel=finding.kernel,
+        dtype=finding.dtype,
+        dims=finding.dims,
+        severity=Severity.HINT,
+    )
+
+
+def allowed_for(finding: Finding, event: Event, plan: Plan, case: Case) -> Finding:
+    """Return an event's finding as far as it holds whatever the caller meant."""
+    if event.rule in _ENDED:
+        return stopped(finding)
+    tensors = {arg.param: arg for arg in plan.args if isinstance(arg, TensorArg)}
+    known = tensors.get(event.buffer or "")
+    if event.rule == "memory/uninitialized-read" and known is not None:
+        return replace(finding, severity=Severity.INFORMATION)  # whether it is an output was a guess
+    if event.rule in _GEOMETRIC and known is not None and _is_vector(event, known):
+        # Nobody said which sizes are allowed; whoever loads float4 may well only ever pass multiples of four.
+        hint = f"{finding.message}; in gpuemu.toml, dims can say `multiple_of`"
+        return replace(finding, severity=Severity.INFORMATION, message=hint)
+    if event.rule == "memory/out-of-bounds" and known is None and _is_capacity(event, case):
+        return replace(finding, severity=Severity.INFORMATION)
+    return finding
+
+
+def _is_vector(event: Event, arg: TensorArg) -> bool:
+    """Say whether one access takes several of the elements the signature speaks of at once."""
+    return event.size is not None and event.size > dtype_size(arg.dtype) * arg.lanes
+
+
+def _is_capacity(event: Event, case: Case) -> bool:
+    """Say whether an array of fixed size was too small for a size: its author may only ever pass smaller ones."""
+    if event.offset is None or event.offset < 0 or not event.size:
+        return False
+    return event.offset // event.size < max(case.dims.values(), default=0)

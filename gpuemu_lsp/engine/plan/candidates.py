@@ -1,0 +1,125 @@
+"""What a buffer's length may be: products of sizes, constants of the file, and the number of blocks.
+
+And the sizes to tell them apart on: multiples of every tile the launch divides by, so that no tail is involved.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from gpuemu_lsp.engine.plan.model import Plan
+from gpuemu_lsp.engine.project.expressions import (
+    Binary,
+    Call,
+    Expression,
+    ExpressionError,
+    constant,
+    evaluate,
+    names,
+    parse,
+    walk,
+)
+
+_MAX_ELEMENTS = 1_000_000
+_MOST_CONSTANTS = 8
+_FACTORS = (1, 2, 3, 4)
+_LARGEST_TILE = 2048
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A shape as one flat length.
+
+    ``shape`` is what is tried and ``allocated`` what the author must have allocated: one element less where ``beyond``.
+    ``factors`` counts the sizes in the product, ``length`` is its value on the sizes it was ranked for.
+    """
+
+    length: int
+    shape: Expression
+    allocated: Expression
+    factors: int
+    beyond: bool = False
+
+
+def regular_sizes(plan: Plan) -> tuple[dict[str, int], dict[str, int]]:
+    """Return two assignments of distinct sizes, multiples of the launch's tiles, in opposite order."""
+    tiles = _tiles(plan)
+    dims = plan.dims
+    base = 64 if len(dims) <= 2 else 32
+    steps = [math.lcm(base, tiles.get(dim.name, 1), max(1, dim.multiple_of)) for dim in dims]
+    first: dict[str, int] = {}
+    second: dict[str, int] = {}
+    for index, (dim, step) in enumerate(zip(dims, steps, strict=True)):
+        # Two blocks at least, or the number of blocks would look like the constant 1.
+        least = 2 if step == tiles.get(dim.name) else 1
+        for sizes, times in ((first, index + least), (second, len(dims) - 1 - index + least + (len(dims) == 1))):
+            while times * step in sizes.values():
+                times += 1
+            sizes[dim.name] = times * step
+    return first, second
+
+
+def candidates_for(plan: Plan, sizes: Mapping[str, int], constants: Sequence[int]) -> list[Candidate]:
+    """Return every shape considered, smallest on ``sizes`` first, simpler ones before others of the same length."""
+    ranked: list[tuple[int, int, str, Candidate]] = []
+    for text, (complexity, factors) in _texts([dim.name for dim in plan.dims], plan, constants).items():
+        expression = parse(text)
+        try:
+            length = evaluate(expression, sizes)
+        except ExpressionError:
+            continue
+        if not 1 <= length <= _MAX_ELEMENTS:
+            continue
+        ranked.append((length, complexity, text, Candidate(length, expression, expression, factors)))
+        if factors:
+            more = Candidate(length + 1, parse(f"{text} + 1"), expression, factors, beyond=True)
+            ranked.append((length + 1, 1000 + complexity, text, more))
+    ranked.sort(key=lambda item: item[:3])
+    return [candidate for _, _, _, candidate in ranked]
+
+
+def _texts(dims: Sequence[str], plan: Plan, constants: Sequence[int]) -> dict[str, tuple[int, int]]:
+    """Map each shape's text to its complexity and the number of sizes in it."""
+    found: dict[str, tuple[int, int]] = {"1": (1, 0)}
+    for count in range(1, len(dims) + 1):
+        for chosen in itertools.combinations(dims, count):
+            product = " * ".join(chosen)
+            for factor in _FACTORS:
+                found[product if factor == 1 else f"{factor} * {product}"] = (count * 10 + factor, count)
+            found[f"{product} // 2"] = (count * 10 + 6, 0)
+    for name in dims:
+        found[f"{name} * {name}"] = (19, 2)
+    blocks = [str(expression) for expression in plan.grid if names(expression)]
+    for text in blocks:
+        found.setdefault(f"({text})", (41, 0))
+        for name in dims:
+            found.setdefault(f"({text}) * {name}", (51, 0))
+    if len(plan.grid) > 1:
+        found.setdefault(" * ".join(f"({expression})" for expression in plan.grid), (42, 0))
+    fixed = [value for expression in plan.grid if (value := constant(expression)) is not None]
+    for value in sorted({*fixed, *constants})[:_MOST_CONSTANTS]:
+        if 2 <= value <= _MAX_ELEMENTS:
+            found.setdefault(str(value), (45, 0))
+            for name in dims:
+                found.setdefault(f"{value} * {name}", (55, 0))
+    return found
+
+
+def _tiles(plan: Plan) -> dict[str, int]:
+    """Return what each size is divided by in the grid; rounding up or down makes no difference here."""
+    tiles: dict[str, int] = {}
+    for expression in plan.grid:
+        for node in walk(expression):
+            if isinstance(node, Call) and node.function == "ceil_div":
+                left, right = node.arguments
+            elif isinstance(node, Binary) and node.operator == "//":
+                left, right = node.left, node.right
+            else:
+                continue
+            tile = constant(Expression(right, ""))
+            for name in names(Expression(left, "")) if tile is not None and 1 < tile <= _LARGEST_TILE else ():
+                tiles[name] = math.lcm(tiles.get(name, 1), tile or 1)
+    return {name: tile for name, tile in tiles.items() if tile <= _LARGEST_TILE}

@@ -1,0 +1,57 @@
+"""Sizes the author takes to be multiples: a body that says ``N / 32`` and never ``N % 32`` drops the rest.
+
+Rounding down is how a kernel says that it is only ever given multiples. For sizes that were guessed, other ones would
+show what nobody claims to support. ``(N + 31) / 32`` rounds up, and ``N % 32`` treats the rest: neither says so.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Mapping
+
+from gpuemu_lsp.engine.plan.cexpr import translate
+from gpuemu_lsp.engine.project.expressions import ExpressionError, evaluate, parse
+from gpuemu_lsp.engine.source.model import KernelDecl, SourceFile
+
+_LOCAL = re.compile(
+    r"\b(?:const|constexpr)\s+(?:unsigned\s+)?(?:int|size_t|long|unsigned|auto)\s+(\w+)\s*=\s*([^;,]+);"
+)
+_COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
+_LARGEST = 2048
+
+
+def body_divisors(
+    decl: KernelDecl, source: SourceFile, sizes: Iterable[str], definitions: Mapping[str, str], block: tuple[str, ...]
+) -> dict[str, int]:
+    """Return what each size parameter is divided by in the kernel's body, where the rest is then lost.
+
+    ``definitions`` are constants and template arguments; ``block`` the block's extents as texts.
+    """
+    lines = source.text.split("\n")[decl.range.start.line : decl.range.end.line + 1]
+    text = _COMMENT.sub(" ", "\n".join(lines))
+    known = {**definitions, **dict(_LOCAL.findall(text))}
+    known |= {f"blockDim.{axis}": extent for axis, extent in zip("xyz", (*block, "1", "1"), strict=False)}
+    found: dict[str, int] = {}
+    for name in sizes:
+        if re.search(rf"\b{re.escape(name)}\s*%", text):
+            continue
+        steps = [
+            step
+            for divisor in re.findall(rf"(?<![\w/*%.>])(?<![/*%]\s)\b{re.escape(name)}\s*/\s*([\w.]+)", text)
+            if (step := _value(divisor, known)) is not None and 1 < step <= _LARGEST
+        ]
+        together = math.lcm(*steps) if steps else 1
+        if 1 < together <= _LARGEST:
+            found[name] = together
+    return found
+
+
+def _value(text: str, known: Mapping[str, str]) -> int | None:
+    translated = translate(text, {}, known)
+    if translated is None:
+        return None
+    try:
+        return evaluate(parse(translated), {})
+    except ExpressionError:
+        return None
