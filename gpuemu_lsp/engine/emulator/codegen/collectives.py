@@ -122,7 +122,7 @@ def _shuffle(e: Emitter, instruction: Instruction) -> None:
     else:
         results, inside, sources = _indexed_shuffle(e, values, mode, lane, clamp)
     if e.partial or e.guard_given:
-        _check_sources(e, inside, sources)
+        _check_sources(e, _mask_operand(instruction), inside, sources)
     first = target.first if isinstance(target, Pair) else target
     second = target.second if isinstance(target, Pair) else None
     for part in range(e.parts):
@@ -219,8 +219,11 @@ def _indexed_shuffle(e: Emitter, values: list[Value], mode: str, lane: Operand, 
     return results, insides, sources
 
 
-def _check_sources(e: Emitter, inside: list[Value], sources: list[Value]) -> None:
-    """Report lanes that read from a lane which takes no part: its value is undefined."""
+def _check_sources(e: Emitter, mask: Operand, inside: list[Value], sources: list[Value]) -> None:
+    """Report lanes that read from a lane which the mask names and which takes no part: its value is undefined.
+
+    A lane outside the mask may be read from, as long as nobody uses what comes: the last warp of a ragged block does.
+    """
     b = e.builder
     lanes = e.active32()
     bad = []
@@ -228,6 +231,9 @@ def _check_sources(e: Emitter, inside: list[Value], sources: list[Value]) -> Non
         shifted = b.lshr(t.splat(b, lanes, e.lanes), sources[part])
         absent = b.icmp_unsigned("==", b.and_(shifted, t.splat(b, i32(1), e.lanes)), t.splat(b, i32(0), e.lanes))
         absent = b.and_(absent, inside[part])
+        if e.constant(mask) not in (-1, 0xFFFFFFFF):
+            named = b.lshr(e.vector_operand(mask, "b32", part), sources[part])
+            absent = b.and_(absent, b.trunc(named, absent.type))
         active = e.active(part)
         bad.append(absent if active is None else b.and_(absent, active))
     _report(e, bad, 2)
