@@ -18,6 +18,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
+from multiprocessing import get_context
 from pathlib import Path
 
 import numpy as np
@@ -42,6 +43,8 @@ ROOT = Path(__file__).parent.parent
 CORPUS = ROOT / "kernels" / "gpuemu.toml"
 TYPICAL = 256
 """What a unit test takes where the dim allows it."""
+BATCH = 40
+"""Kernels per set of processes: what they keep of each kernel is then let go."""
 CLOSE = {"float16": (1e-3, 1e-3), "bfloat16": (1e-2, 1e-2)}
 """rtol and atol of the unit test by output dtype; ``allclose``'s own 1e-5 and 1e-8 for the others."""
 
@@ -270,15 +273,15 @@ def main() -> None:
     specs = [spec for spec in project.kernels if not options.names or spec.name in options.names]
     started = time.perf_counter()
     rows = []
-    with ProcessPoolExecutor(options.jobs, max_tasks_per_child=8) as pool:
-        futures = [pool.submit(examine, spec, project.root, options.seeds, options.cases) for spec in specs]
-        for future in futures:
-            row = future.result()
-            rows.append(row)
-            remark = f"  ({', '.join(row.trouble)})" if row.trouble else ""
-            print(
-                f"{row.name:<28}{'bug' if row.planted else 'correct':<9}{row.hits:>3}/{row.seeds}{remark}", flush=True
-            )
+    for batch in (specs[start : start + BATCH] for start in range(0, len(specs), BATCH)):
+        with ProcessPoolExecutor(options.jobs, get_context("spawn")) as pool:
+            futures = [pool.submit(examine, spec, project.root, options.seeds, options.cases) for spec in batch]
+            for future in futures:
+                row = future.result()
+                rows.append(row)
+                kind = "bug" if row.planted else "correct"
+                remark = f"  ({', '.join(row.trouble)})" if row.trouble else ""
+                print(f"{row.name:<28}{kind:<9}{row.hits:>3}/{row.seeds}{remark}", flush=True)
     page = render(rows, options.seeds, options.cases, time.perf_counter() - started)
     if options.output is not None:
         options.output.write_text(page)
