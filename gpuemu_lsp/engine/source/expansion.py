@@ -44,14 +44,18 @@ def expansions(
         From :func:`leading_to`.
     """
     for match in invocation.finditer(code, start, end) if invocation is not None else ():
-        opening = match.end()
-        close = closing(code, opening)
-        inside = code[opening + 1 : close - 1]
-        arguments = [inside[first:last] for first, last in split_top(inside)]
-        for macro in macros.definitions[match[1]]:
-            text = substitute(macro, arguments)
-            if text is not None:
-                yield Expansion(match.start(), close, text)
+        for text in expansions_at(code, match.end(), macros.definitions[match[1]]):
+            yield Expansion(match.start(), closing(code, match.end()), text)
+
+
+def expansions_at(code: str, opening: int, macros: Sequence[Macro]) -> Iterator[str]:
+    """Write out one invocation, whose parenthesis is at ``opening``, for each definition that its arguments fit."""
+    inside = code[opening + 1 : closing(code, opening) - 1]
+    arguments = [inside[first:last] for first, last in split_top(inside)]
+    for macro in macros:
+        text = substitute(macro, arguments)
+        if text is not None:
+            yield text
 
 
 def substitute(macro: Macro, arguments: Sequence[str]) -> str | None:

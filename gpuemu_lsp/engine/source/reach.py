@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from gpuemu_lsp.engine.source.declarations import DEVICE_WORDS, Declaration, Kind, read_declaration
+from gpuemu_lsp.engine.source.expansion import expansions_at
 from gpuemu_lsp.engine.source.hostonly import is_host_only
 from gpuemu_lsp.engine.source.items import Items, cut, members
-from gpuemu_lsp.engine.source.lexer import Text, closing, opening_angle
+from gpuemu_lsp.engine.source.lexer import WORD, Text, closing, opening_angle, strip
 from gpuemu_lsp.engine.source.macros import Macros
 
 _MENTION = re.compile(r"(?<![\w.\x80-\xff])(?<!->)[A-Za-z_][\w\x80-\xff]*")
@@ -73,7 +74,23 @@ class _Piece:
 def take_apart(path: str, text: Text, macros: Macros) -> Unit:
     """Cut and read one file."""
     items = cut(text, macros)
-    return Unit(path, text, items, tuple(read_declaration(text, item, macros) for item in items.items))
+    declarations = (read_declaration(text, item, macros) for item in items.items)
+    return Unit(path, text, items, tuple(_with_made_names(text, item, macros) for item in declarations))
+
+
+def _with_made_names(text: Text, declaration: Declaration, macros: Macros) -> Declaration:
+    """Give a macro's invocation the names of what it declares."""
+    item = declaration.item
+    word = WORD.match(text.code, item.start)
+    if declaration.kind is not Kind.INVOCATION or word is None or word[0] not in macros.definitions:
+        return declaration
+    opening = strip(text.code, word.end(), item.end)[0]
+    names: set[str] = set()
+    for expansion in expansions_at(text.code, opening, macros.definitions[word[0]]):
+        inner = Text(expansion)
+        for made in cut(inner, macros).items:
+            names |= read_declaration(inner, made, macros).names
+    return replace(declaration, names=frozenset(names))
 
 
 def settle(units: Sequence[Unit], macros: Macros) -> Kept:
@@ -219,11 +236,11 @@ def _can_stay(piece: _Piece) -> bool:
         return False
     if declaration.kind is Kind.FUNCTION:
         return declaration.item.body is not None
-    return declaration.kind in (Kind.TYPE, Kind.ALIAS, Kind.VARIABLE)
+    return declaration.kind in (Kind.TYPE, Kind.ALIAS, Kind.VARIABLE, Kind.INVOCATION)
 
 
 def _settle_rest(pieces: Sequence[_Piece], index: Mapping[str, list[_Piece]], units: Sequence[Unit]) -> set[str]:
-    """Keep prototypes, using directives, assertions and macro calls when all they need has stayed."""
+    """Keep prototypes, using directives and assertions when all they need has stayed."""
     scopes = {part for unit in units for item in unit.items.items for name in item.scope for part in name.split("::")}
     kept_names = {name for piece in pieces if piece.kept for name in piece.declaration.names}
     words = {word for piece in pieces if piece.kept for word in piece.uses}
@@ -238,13 +255,8 @@ def _settle_rest(pieces: Sequence[_Piece], index: Mapping[str, list[_Piece]], un
             stays = _using_stays(piece.own, words, scopes)
         elif declaration.kind is Kind.INSTANTIATION:
             stays = False
-        elif declaration.kind in (Kind.ASSERTION, Kind.INVOCATION):
-            known = declaration.kind is Kind.ASSERTION or len(piece.uses) > len(set(_MENTION.findall(piece.own)))
-            stays = (
-                known
-                and "std" not in piece.uses
-                and all(word not in index or word in kept_names for word in piece.uses)
-            )
+        elif declaration.kind is Kind.ASSERTION:
+            stays = "std" not in piece.uses and all(word not in index or word in kept_names for word in piece.uses)
         else:
             stays = False
         if stays:
