@@ -1,0 +1,72 @@
+"""What a file's check consists of, when it would say the same as the last one, and what it depends on."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from gpuemu_lsp.engine.campaign.targets import SUFFIXES, kernels_in
+from gpuemu_lsp.engine.check.model import CheckOptions, CheckRequest
+from gpuemu_lsp.engine.project.model import KernelSpec, Project
+from gpuemu_lsp.engine.source import include_closure
+from gpuemu_lsp.engine.workers.wire import to_json
+
+
+def requests_for(project: Project, path: str, text: str, execute: bool) -> tuple[CheckRequest, ...]:
+    """Return one request per kernel of a file, as ``--check`` would, but for the editor's text."""
+    if Path(path).suffix not in SUFFIXES and not is_source(project, path):
+        return ()
+    options = CheckOptions(
+        executor=project.executor,
+        execute=execute,
+        store_root=project.root if execute and project.config is not None else None,
+    )
+    return tuple(
+        CheckRequest(spec, options, project.validation, registered, text=text, root=project.root)
+        for spec, registered in kernels_in(project, path, text)
+    )
+
+
+def is_source(project: Project, path: str) -> bool:
+    """Say whether gpuemu.toml names the file as the source of a kernel."""
+    return any(spec.source == path for spec in project.kernels)
+
+
+def kernel_id(spec: KernelSpec) -> str:
+    """Return what tells the kernels of a file apart: two namespaces may have functions of one name."""
+    return spec.name if spec.entry is None else f"{spec.name} = {spec.entry}"
+
+
+def content(requests: Sequence[CheckRequest]) -> str:
+    """Return a digest of everything the check of a file reads; the same digest would give the same verdict.
+
+    A reference may import its neighbours, so every script of its folder counts, by time and size.
+    """
+    digest = hashlib.blake2b(digest_size=16)
+    for request in requests:
+        stripped = replace(request, spec=replace(request.spec, places={}))
+        digest.update(json.dumps(to_json(stripped), sort_keys=True).encode("utf-8", "surrogatepass"))
+        for path in include_closure(request.spec.source, request.spec.include_dirs):
+            digest.update(_stamp(Path(path)))
+        if request.spec.reference is not None:
+            for script in sorted(Path(request.spec.reference).parent.glob("*.py")):
+                digest.update(_stamp(script))
+    return digest.hexdigest()
+
+
+def depends_on(spec: KernelSpec, path: str) -> bool:
+    """Say whether a kernel's verdict may change when a file does: its header, its reference or a script beside it."""
+    if path.endswith(".py"):
+        return spec.reference is not None and Path(spec.reference).parent == Path(path).parent
+    return path in include_closure(spec.source, spec.include_dirs)
+
+
+def _stamp(path: Path) -> bytes:
+    try:
+        status = path.stat()
+    except OSError:
+        return b"gone"
+    return f"{path}:{status.st_mtime_ns}:{status.st_size};".encode("utf-8", "surrogateescape")

@@ -1,0 +1,1 @@
+"""One module per LSP feature; each registers its handlers, which are synchronous and small."""

@@ -1,0 +1,64 @@
+"""What a batch says becomes sayings and verdicts; each method returns the files whose diagnostics may have changed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from gpuemu_lsp.engine.campaign.run import fingerprinted
+from gpuemu_lsp.engine.findings import Finding
+from gpuemu_lsp.server.checks import kernel_id
+from gpuemu_lsp.server.diagnostics import Diagnostics, Speaker, split
+from gpuemu_lsp.server.scheduler import Batch, Part
+from gpuemu_lsp.server.verdicts import Verdict, Verdicts
+
+_PASSING = frozenset({"engine/worker-crashed", "engine/timeout", "engine/internal-error"})
+"""Another try of the same content may end otherwise."""
+
+
+class Outcome:
+    """Files results under the layers they belong to."""
+
+    def __init__(self, diagnostics: Diagnostics, verdicts: Verdicts) -> None:
+        self._diagnostics = diagnostics
+        self._verdicts = verdicts
+
+    def compiled(self, batch: Batch, part: Part) -> set[str]:
+        """Say what compilation and lint found, while the kernel still runs."""
+        return self._say_compiled(batch, part, split(part.findings)[0])
+
+    def verdict(self, batch: Batch, part: Part) -> set[str]:
+        """Say all that was found of a kernel."""
+        report = part.report
+        assert report is not None
+        executed = batch.key.kind == "check"
+        self._verdicts.put(Verdict(part.request, report, tuple(part.findings), batch.revision), executed)
+        if not executed:
+            # That typing does not run kernels needs no saying.
+            found = [item for item in part.findings if item.rule != "engine/not-executed" or not report.compiled]
+            return self._say_compiled(batch, part, found)
+        typed, ran = split(part.findings)
+        speaker = Speaker("run", batch.key.path, kernel_id(part.request.spec))
+        paths = self._diagnostics.say(speaker, _identified(part, ran), batch.revision)
+        return paths | self._say_compiled(batch, part, typed)
+
+    def ended(self, batch: Batch) -> set[str]:
+        """Forget the kernels that the file no longer has."""
+        here = frozenset(kernel_id(part.request.spec) for part in batch.parts)
+        paths = self._diagnostics.drop("compile", batch.key.path, here)
+        if batch.key.kind == "check":
+            paths |= self._diagnostics.drop("run", batch.key.path, here)
+            self._verdicts.forget(batch.key.path, here)
+        return paths
+
+    def _say_compiled(self, batch: Batch, part: Part, findings: Iterable[Finding]) -> set[str]:
+        speaker = Speaker("compile", batch.key.path, kernel_id(part.request.spec))
+        return self._diagnostics.say(speaker, _identified(part, findings), batch.revision)
+
+
+def repeatable(batch: Batch) -> bool:
+    """Say whether the same content would end the same way, so that it need not be checked again."""
+    return not any(finding.rule in _PASSING for part in batch.parts for finding in part.findings)
+
+
+def _identified(part: Part, findings: Iterable[Finding]) -> list[Finding]:
+    return fingerprinted(list(findings), part.request.root)

@@ -1,0 +1,13 @@
+"""From the client's URIs to the engine's paths."""
+
+from __future__ import annotations
+
+import os
+
+from pygls.uris import to_fs_path
+
+
+def path_of(uri: str) -> str | None:
+    """Return the absolute path of a ``file:`` URI; None for ``untitled:``, ``git:`` and the like."""
+    path = to_fs_path(uri)
+    return os.path.normpath(path) if path else None

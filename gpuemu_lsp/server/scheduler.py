@@ -1,0 +1,200 @@
+"""Runs checks in the pool: newest wins, older ones are killed and whatever they still say is dropped.
+
+Everything here happens on the event loop's thread; the pool's events are passed on to it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Literal, TypeAlias
+
+from gpuemu_lsp.engine.campaign.endings import ending_finding
+from gpuemu_lsp.engine.campaign.jobs import decode
+from gpuemu_lsp.engine.campaign.run import seconds_for
+from gpuemu_lsp.engine.check.model import CheckRequest, KernelReport
+from gpuemu_lsp.engine.findings import Finding
+from gpuemu_lsp.engine.workers import Job, Pool, Ticket
+from gpuemu_lsp.engine.workers.model import Cancelled, Event, Progress
+from gpuemu_lsp.engine.workers.wire import to_json
+
+Kind: TypeAlias = Literal["compile", "check"]
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Key:
+    """What a batch is for; at most one batch of a key is alive."""
+
+    kind: Kind
+    path: str
+
+
+@dataclass(slots=True)
+class Part:
+    """One kernel of a batch. ``compiled`` says that what was found so far has been told already."""
+
+    request: CheckRequest
+    findings: list[Finding] = field(default_factory=list)
+    report: KernelReport | None = None
+    compiled: bool = False
+    ended: bool = False
+
+
+@dataclass(slots=True, eq=False)
+class Batch:
+    """The kernels of one file as of one revision of the session."""
+
+    key: Key
+    revision: int
+    parts: list[Part]
+    tickets: list[Ticket] = field(default_factory=list)
+    ended: asyncio.Event = field(default_factory=asyncio.Event)
+
+    @property
+    def done(self) -> int:
+        """How many kernels have their verdict."""
+        return sum(part.ended for part in self.parts)
+
+
+@dataclass(frozen=True, slots=True)
+class Listener:
+    """Whom the scheduler tells: a batch began, one of its parts is compiled or has its verdict, it ended."""
+
+    begun: Callable[[Batch], None]
+    compiled: Callable[[Batch, Part], None]
+    verdict: Callable[[Batch, Part], None]
+    ended: Callable[[Batch, bool], None]
+    """The flag says that it ended by itself, not because it was cancelled."""
+
+
+class Scheduler:
+    """Debounces, starts, replaces and cancels batches."""
+
+    def __init__(self, pool: Pool, listener: Listener) -> None:
+        self._pool = pool
+        self._listener = listener
+        self._timers: dict[Key, asyncio.TimerHandle] = {}
+        self._running: dict[Key, Batch] = {}
+        self._idle = asyncio.Event()
+        self._idle.set()
+        self._closed = False
+
+    def after(self, seconds: float, key: Key, begin: Callable[[], None]) -> None:
+        """Call ``begin`` when nothing more was asked for ``key`` for a while."""
+        self.forget(key)
+
+        def run() -> None:
+            del self._timers[key]
+            begin()
+            self._settle()
+
+        if not self._closed:
+            self._timers[key] = asyncio.get_running_loop().call_later(seconds, run)
+            self._idle.clear()
+
+    def forget(self, key: Key) -> None:
+        """Call off what waits for its time."""
+        timer = self._timers.pop(key, None)
+        if timer is not None:
+            timer.cancel()
+            self._settle()
+
+    def start(self, key: Key, requests: Sequence[CheckRequest], revision: int) -> None:
+        """Begin a batch now; the older one of the same key is dropped."""
+        self._replace(key)
+        if self._closed:
+            return
+        batch = Batch(key, revision, [Part(request) for request in requests])
+        self._running[key] = batch
+        self._idle.clear()
+        self._listener.begun(batch)
+        loop = asyncio.get_running_loop()
+        for part in batch.parts:
+            batch.tickets.append(self._submit(loop, batch, part))
+        if not batch.parts:
+            self._finish(batch, by_itself=True)
+
+    def confirm(self, key: Key, revision: int) -> None:
+        """Note that a running batch is about the text of a newer revision too."""
+        if key in self._running:
+            self._running[key].revision = revision
+
+    def cancel(self, keys: Iterable[Key] | None = None) -> int:
+        """Give up what waits or runs (everything by default); return how many batches that were."""
+        chosen = {*self._timers, *self._running} if keys is None else set(keys)
+        count = 0
+        for key in chosen:
+            count += key in self._timers or key in self._running
+            self.forget(key)
+            self._replace(key)
+        return count
+
+    def close(self) -> None:
+        """Cancel everything and start nothing more."""
+        self._closed = True
+        self.cancel()
+
+    @property
+    def busy(self) -> bool:
+        """Whether anything waits or runs."""
+        return bool(self._timers or self._running)
+
+    async def wait_idle(self) -> None:
+        """Wait until nothing waits or runs."""
+        await self._idle.wait()
+
+    def _submit(self, loop: asyncio.AbstractEventLoop, batch: Batch, part: Part) -> Ticket:
+        request = part.request
+        job = Job(
+            "check",
+            to_json(request),
+            wall_seconds=seconds_for(request),
+            taint=request.spec.reference if request.options.execute else None,
+        )
+
+        def receive(event: Event) -> None:
+            if not loop.is_closed():
+                loop.call_soon_threadsafe(self._receive, batch, part, event)
+
+        return self._pool.submit(job, receive)
+
+    def _receive(self, batch: Batch, part: Part, event: Event) -> None:
+        if self._running.get(batch.key) is not batch or part.ended:
+            return  # an older generation: a newer save has taken its place
+        if isinstance(event, Progress):
+            decoded = decode(event.value)
+            if isinstance(decoded, Finding):
+                part.findings.append(decoded)
+            elif isinstance(decoded, KernelReport):
+                part.report = decoded
+            elif decoded.stage != "compile" and not part.compiled:
+                part.compiled = True
+                self._listener.compiled(batch, part)
+            return
+        if part.report is None:
+            spec = part.request.spec
+            part.findings.append(ending_finding(part.request, event))
+            status = "not-executed" if isinstance(event, Cancelled) else "error"
+            part.report = KernelReport(spec.name, spec.source, status, False, registered=part.request.registered)
+        part.ended = True
+        self._listener.verdict(batch, part)
+        if batch.done == len(batch.parts):
+            self._finish(batch, by_itself=True)
+
+    def _replace(self, key: Key) -> None:
+        batch = self._running.get(key)
+        if batch is not None:
+            self._finish(batch, by_itself=False)
+            for ticket in batch.tickets:
+                ticket.cancel()
+
+    def _finish(self, batch: Batch, by_itself: bool) -> None:
+        del self._running[batch.key]
+        batch.ended.set()
+        self._listener.ended(batch, by_itself)
+        self._settle()
+
+    def _settle(self) -> None:
+        if not self.busy:
+            self._idle.set()
