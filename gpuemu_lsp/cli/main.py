@@ -29,7 +29,9 @@ def _run(options: argparse.Namespace) -> int:
     if options.explain is not None:
         return _explain(options.explain)
     if options.check is None and not options.watch:
-        return _no_server()
+        from gpuemu_lsp.server.app import serve
+
+        return serve()
     from gpuemu_lsp.cli.checking import Order, check, watch
     from gpuemu_lsp.cli.output import output_of
     from gpuemu_lsp.engine.check.model import DEFAULT_CASES, DEFAULT_SEED, CheckOptions
@@ -50,6 +52,7 @@ def _parser() -> argparse.ArgumentParser:
         prog="gpuemu-lsp", description="Catch silently wrong CUDA kernels. No GPU needed.", epilog=EXIT_CODES
     )
     parser.add_argument("--version", "-V", action="version", version=f"gpuemu-lsp {__version__}")
+    parser.add_argument("--stdio", action="store_true", help="speak LSP over stdin and stdout (the default)")
     parser.add_argument(
         "--check",
         nargs="*",
@@ -82,12 +85,6 @@ def _explain(name: str) -> int:
     sys.stdout.write("\n".join(map(explanation, chosen)))
     sys.stdout.flush()
     return 0
-
-
-def _no_server() -> int:
-    print("gpuemu-lsp: this build checks from the command line; the language server is not in it yet.", file=sys.stderr)
-    print("Try: gpuemu-lsp --check PATH", file=sys.stderr)
-    return 2
 
 
 if __name__ == "__main__":
