@@ -137,7 +137,7 @@ def _access(prepared: Prepared, raw: _Raw) -> Event:
         instruction.name,
         thread,
         block,
-        region.name if region else None,
+        _plain(region.name) if region else None,
         offset,
         raw.size,
         raw.count,

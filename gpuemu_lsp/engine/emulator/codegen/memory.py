@@ -203,6 +203,7 @@ def _safe_host(e: Emitter, access: _Access, part: int) -> tuple[Value, int]:
     """
     base, space = access.address.base, access.space
     far = access.address.offset & -NEAR
+    far += (access.address.offset - far) % access.total  # what is left over must not hide a misalignment
     rest = access.address.offset - far
 
     def make() -> Value:

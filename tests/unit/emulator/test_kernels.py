@@ -1,0 +1,356 @@
+"""Whole kernels, with ragged sizes and many block shapes, against NumPy."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from emulator_launch import launch, out, result
+
+I = np.int32  # noqa: E741
+RNG = np.random.default_rng(7)
+
+
+def ceil_div(a: int, b: int) -> int:
+    return -(-a // b)
+
+
+@pytest.mark.parametrize("n", [1, 31, 32, 33, 1000])
+@pytest.mark.parametrize("block", [32, 100, 256])
+def test_guarded_elementwise(n: int, block: int) -> None:
+    source = """extern "C" __global__ void k(float a, const float* x, float* y, int n) {
+      int i = blockIdx.x * blockDim.x + threadIdx.x; if (i < n) y[i] = a * x[i] + y[i]; }"""
+    x, y = RNG.standard_normal((2, n)).astype(np.float32)
+    outcome = launch(source, ceil_div(n, block), block, np.float32(2), x, y, I(n))
+    assert not outcome.events
+    np.testing.assert_allclose(result(outcome, 2, np.float32), np.float32(2) * x + y, rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("n", [5, 1000, 4099])
+def test_grid_stride_loop(n: int) -> None:
+    source = """extern "C" __global__ void k(const float* x, float* y, int n) {
+      for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += gridDim.x * blockDim.x) y[i] = x[i] * x[i]; }"""
+    x = RNG.standard_normal(n).astype(np.float32)
+    outcome = launch(source, 3, 96, x, out(np.zeros_like(x)), I(n))
+    assert not outcome.events
+    np.testing.assert_array_equal(result(outcome, 1, np.float32), x * x)
+
+
+MATMUL = """
+#define T 16
+extern "C" __global__ void k(const float* A, const float* B, float* C, int M, int N, int K) {
+  __shared__ float As[T][T], Bs[T][T];
+  int tx = threadIdx.x, ty = threadIdx.y, row = blockIdx.y * T + ty, col = blockIdx.x * T + tx;
+  float acc = 0;
+  for (int k0 = 0; k0 < K; k0 += T) {
+    As[ty][tx] = (row < M && k0 + tx < K) ? A[row * K + k0 + tx] : 0.f;
+    Bs[ty][tx] = (k0 + ty < K && col < N) ? B[(k0 + ty) * N + col] : 0.f;
+    __syncthreads();
+    for (int k = 0; k < T; k++) acc += As[ty][k] * Bs[k][tx];
+    __syncthreads();
+  }
+  if (row < M && col < N) C[row * N + col] = acc;
+}"""
+
+
+@pytest.mark.parametrize(("m", "n", "k"), [(16, 16, 16), (17, 33, 5), (1, 1, 1), (50, 20, 70)])
+def test_tiled_matmul(m: int, n: int, k: int) -> None:
+    a, b = RNG.integers(-4, 5, (m, k)).astype(np.float32), RNG.integers(-4, 5, (k, n)).astype(np.float32)
+    grid = (ceil_div(n, 16), ceil_div(m, 16))
+    outcome = launch(MATMUL, grid, (16, 16), a, b, out(np.zeros((m, n), np.float32)), I(m), I(n), I(k))
+    assert not outcome.events
+    np.testing.assert_array_equal(result(outcome, 2, np.float32).reshape(m, n), a @ b)
+
+
+ROWSUM = """
+extern "C" __global__ void k(const float* x, float* y, int cols) {
+  __shared__ float s[32];
+  float a = 0;
+  for (int i = threadIdx.x; i < cols; i += blockDim.x) a += x[blockIdx.x * cols + i];
+  for (int o = 16; o; o >>= 1) a += __shfl_down_sync(~0u, a, o);
+  if ((threadIdx.x & 31) == 0) s[threadIdx.x >> 5] = a;
+  __syncthreads();
+  if (threadIdx.x < 32) {
+    a = threadIdx.x < blockDim.x / 32 ? s[threadIdx.x] : 0;
+    for (int o = 16; o; o >>= 1) a += __shfl_down_sync(~0u, a, o);
+    if (threadIdx.x == 0) y[blockIdx.x] = a;
+  }
+}"""
+
+
+@pytest.mark.parametrize("cols", [1, 31, 100, 777])
+@pytest.mark.parametrize("block", [32, 96, 256, 1024])
+def test_row_sum_by_shuffles(cols: int, block: int) -> None:
+    x = RNG.integers(-9, 10, (5, cols)).astype(np.float32)
+    outcome = launch(ROWSUM, 5, block, x, out(np.zeros(5, np.float32)), I(cols))
+    assert not outcome.events
+    np.testing.assert_array_equal(result(outcome, 1, np.float32), x.sum(1))
+
+
+def test_tree_reduction_in_dynamic_shared_memory() -> None:
+    source = """extern "C" __global__ void k(const int* x, int* y) {
+      extern __shared__ int s[];
+      int t = threadIdx.x; s[t] = x[blockIdx.x * blockDim.x + t]; __syncthreads();
+      for (int o = blockDim.x / 2; o > 0; o >>= 1) { if (t < o) s[t] += s[t + o]; __syncthreads(); }
+      if (t == 0) atomicAdd(y, s[0]); }"""
+    x = RNG.integers(-100, 100, 1024).astype(I)
+    outcome = launch(source, 4, 256, x, np.zeros(1, I), shared=1024)
+    assert not outcome.events
+    assert result(outcome, 1, I)[0] == x.sum()
+
+
+@pytest.mark.parametrize("block", [(32, 8), (32, 32), (16, 16), (8, 8)])
+def test_transpose_through_shared_memory(block: tuple[int, int]) -> None:
+    source = """extern "C" __global__ void k(const float* x, float* y, int rows, int cols) {
+      __shared__ float t[32][33];
+      int c = blockIdx.x * 32 + threadIdx.x, r = blockIdx.y * 32 + threadIdx.y;
+      for (int j = 0; j < 32; j += blockDim.y) for (int i = 0; i < 32; i += blockDim.x)
+        if (r + j < rows && c + i < cols) t[threadIdx.y + j][threadIdx.x + i] = x[(r + j) * cols + c + i];
+      __syncthreads();
+      c = blockIdx.y * 32 + threadIdx.x; r = blockIdx.x * 32 + threadIdx.y;
+      for (int j = 0; j < 32; j += blockDim.y) for (int i = 0; i < 32; i += blockDim.x)
+        if (r + j < cols && c + i < rows) y[(r + j) * rows + c + i] = t[threadIdx.x + i][threadIdx.y + j]; }"""
+    x = RNG.standard_normal((45, 70)).astype(np.float32)
+    outcome = launch(source, (3, 2), block, x, out(np.zeros_like(x)), I(45), I(70))
+    assert not outcome.events
+    np.testing.assert_array_equal(result(outcome, 1, np.float32).reshape(70, 45), x.T)
+
+
+@pytest.mark.parametrize(("type_", "dtype", "lanes"), [("float4", np.float32, 4), ("float2", np.float32, 2), ("double2", np.float64, 2), ("uchar4", np.uint8, 4), ("short4", np.int16, 4), ("int4", np.int32, 4)])
+@pytest.mark.parametrize("stride", [1, 3])
+def test_vector_loads_and_stores(type_: str, dtype: type, lanes: int, stride: int) -> None:
+    source = f"""extern "C" __global__ void k(const {type_}* x, {type_}* y, int n) {{
+      int i = blockIdx.x * blockDim.x + threadIdx.x; if (i < n) y[i * {stride}] = x[n - 1 - i]; }}"""
+    n = 77
+    x = RNG.integers(0, 100, (n, lanes)).astype(dtype)
+    y = np.zeros((n * stride, lanes), dtype)
+    outcome = launch(source, 2, 64, x, y, I(n))
+    assert not outcome.events
+    expected = y.copy()
+    expected[::stride] = x[::-1]
+    np.testing.assert_array_equal(result(outcome, 1, dtype).reshape(y.shape), expected)
+
+
+@pytest.mark.parametrize(("type_", "dtype"), [("signed char", np.int8), ("unsigned short", np.uint16), ("short", np.int16), ("unsigned char", np.uint8), ("long long", np.int64), ("double", np.float64)])
+def test_scalar_types_contiguous_gathered_and_scattered(type_: str, dtype: type) -> None:
+    source = f"""extern "C" __global__ void k(const {type_}* x, {type_}* y, const int* p, int n) {{
+      int i = blockIdx.x * blockDim.x + threadIdx.x; if (i < n) {{ y[i] = x[p[i]] + ({type_})1; y[n + p[i]] = x[i]; }} }}"""
+    n = 101
+    x = RNG.integers(-50 if dtype not in (np.uint8, np.uint16) else 0, 50, n).astype(dtype)
+    p = RNG.permutation(n).astype(I)
+    outcome = launch(source, 2, 64, x, out(np.zeros(2 * n, dtype)), p, I(n))
+    assert not outcome.events
+    got = result(outcome, 1, dtype)
+    np.testing.assert_array_equal(got[:n], (x[p] + 1).astype(dtype))
+    np.testing.assert_array_equal(got[n:][p], x)
+
+
+ATOMICS = [
+    ("atomicAdd(y + (t & 3), x[t])", np.int32, np.add, 0),
+    ("atomicMax(y + (t & 3), x[t])", np.int32, np.maximum, -1000),
+    ("atomicMin(y + (t & 3), x[t])", np.int32, np.minimum, 1000),
+    ("atomicAdd(y + (t & 3), x[t])", np.float32, np.add, 0),
+    ("atomicAdd(y + (t & 3), x[t])", np.float64, np.add, 0),
+    ("atomicOr(y + (t & 3), x[t])", np.int32, np.bitwise_or, 0),
+    ("atomicXor(y + (t & 3), x[t])", np.uint32, np.bitwise_xor, 0),
+]
+
+
+@pytest.mark.parametrize(("call", "dtype", "ufunc", "start"), ATOMICS)
+def test_atomics(call: str, dtype: type, ufunc: np.ufunc, start: int) -> None:
+    name = {np.int32: "int", np.uint32: "unsigned", np.float32: "float", np.float64: "double"}[dtype]
+    source = f"""extern "C" __global__ void k(const {name}* x, {name}* y) {{
+      int t = blockIdx.x * blockDim.x + threadIdx.x; {call}; }}"""
+    x = RNG.integers(0 if dtype == np.uint32 else -99, 99, 200).astype(dtype)
+    outcome = launch(source, 2, 100, x, np.full(4, start, dtype))
+    assert not outcome.events
+    expected = [ufunc.reduce(x[i::4], initial=dtype(start)) for i in range(4)]
+    np.testing.assert_array_equal(result(outcome, 1, dtype), np.array(expected, dtype))
+
+
+def test_atomic_return_values_are_a_permutation() -> None:
+    source = """extern "C" __global__ void k(int* c, int* y) { y[atomicAdd(c, 1)] = threadIdx.x + blockDim.x * blockIdx.x;
+      atomicCAS(c + 1, 0, 5); atomicExch(c + 2, 9); atomicInc((unsigned*)c + 3, 6u); }"""
+    outcome = launch(source, 3, 50, np.zeros(4, I), out(np.zeros(150, I)))
+    assert not outcome.events
+    assert sorted(result(outcome, 1, I)) == list(range(150))
+    assert result(outcome, 0, I).tolist() == [150, 5, 9, 150 % 7]
+
+
+def test_warp_collectives() -> None:
+    source = """extern "C" __global__ void k(unsigned* y) {
+      unsigned t = threadIdx.x, lane = t & 31; unsigned* o = y + t * 12;
+      o[0] = __ballot_sync(~0u, lane % 3 == 0); o[1] = __any_sync(~0u, lane == 40); o[2] = __all_sync(~0u, lane < 32);
+      o[3] = __match_any_sync(~0u, lane / 5); int p; o[4] = __match_all_sync(~0u, 7, &p); o[5] = p;
+      o[6] = __reduce_add_sync(~0u, lane); o[7] = __reduce_max_sync(~0u, lane * 7 % 32);
+      o[8] = __shfl_sync(~0u, lane, (lane * 5) & 31); o[9] = __shfl_up_sync(~0u, lane, 3, 8);
+      o[10] = __shfl_xor_sync(~0u, lane, 17); o[11] = __activemask(); }"""
+    outcome = launch(source, 1, 64, out(np.zeros(64 * 12, np.uint32)))
+    assert not outcome.events
+    got = result(outcome, 0, np.uint32).reshape(64, 12)
+    for thread in range(64):
+        lane = thread % 32
+        groups = sum(1 << other for other in range(32) if other // 5 == lane // 5)
+        up = lane - 3 if lane % 8 >= 3 else lane
+        ballot = sum(1 << other for other in range(0, 32, 3))
+        expected = [ballot, 0, 1, groups, 0xFFFFFFFF, 1, 496, 31, lane * 5 % 32, up, lane ^ 17, 0xFFFFFFFF]
+        assert got[thread].tolist() == expected
+
+
+def test_collectives_in_diverged_code_with_their_own_masks() -> None:
+    source = """extern "C" __global__ void k(int* y) {
+      int lane = threadIdx.x & 31, v = lane;
+      if (lane < 8) v = __shfl_down_sync(0xffu, v, 1) + 100;
+      else if (lane < 24) { for (int i = 0; i < lane; i++) v += i; v = __shfl_sync(0x00ffff00u, v, 9); }
+      __syncwarp();
+      unsigned m = __ballot_sync(0xffffffffu, v & 1);
+      y[threadIdx.x] = v + (m == 0 ? 1000 : 0); }"""
+    outcome = launch(source, 1, 32, out(np.zeros(32, I)))
+    assert not outcome.events
+    nine = 9 + sum(range(9))
+    expected = [min(lane + 1, 7) + 100 for lane in range(8)] + [nine] * 16 + list(range(24, 32))
+    assert result(outcome, 0, I).tolist() == expected
+
+
+def test_named_barriers_and_reductions() -> None:
+    source = """extern "C" __global__ void k(int* y) {
+      int t = threadIdx.x; __shared__ int s[128];
+      s[t] = t;
+      if (t < 64) asm volatile("bar.sync 1, 64;" ::: "memory"); else asm volatile("bar.sync 2, 64;" ::: "memory");
+      int v = s[t ^ 33];
+      int c = __syncthreads_count(t % 3 == 0); int a = __syncthreads_and(t < 128); int o = __syncthreads_or(t == 500);
+      y[t] = v + 1000 * c + 1000000 * a + 2000000 * o; }"""
+    outcome = launch(source, 2, 128, out(np.zeros(128, I)))
+    assert not outcome.events
+    expected = [(t ^ 33) + 1000 * 43 + 1000000 for t in range(128)]
+    assert result(outcome, 0, I).tolist() == expected
+
+
+def test_producer_and_consumer_warps_with_arrive() -> None:
+    source = """extern "C" __global__ void k(int* y) {
+      __shared__ int s[32]; int t = threadIdx.x;
+      for (int r = 0; r < 3; r++) {
+        if (t < 32) { s[t] = t * 10 + r; asm volatile("bar.arrive 1, 64;" ::: "memory"); asm volatile("bar.sync 2, 64;" ::: "memory"); }
+        else { asm volatile("bar.sync 1, 64;" ::: "memory"); y[r * 32 + t - 32] = s[63 - t]; asm volatile("bar.arrive 2, 64;" ::: "memory"); }
+      } }"""
+    outcome = launch(source, 1, 64, out(np.zeros(96, I)))
+    assert not outcome.events, outcome.events
+    assert result(outcome, 0, I).tolist() == [(31 - t) * 10 + r for r in range(3) for t in range(32)]
+
+
+def test_spin_lock_between_lanes_of_one_warp() -> None:
+    source = """extern "C" __global__ void k(int* lock, int* y) {
+      bool done = false;
+      while (!done) { if (atomicCAS(lock, 0, 1) == 0) { y[0] += 1; __threadfence(); atomicExch(lock, 0); done = true; } } }"""
+    outcome = launch(source, 2, 64, np.zeros(1, I), np.zeros(1, I))
+    assert not outcome.events
+    assert result(outcome, 1, I)[0] == 128
+
+
+def test_naive_spin_lock_needs_independent_threads() -> None:
+    source = """extern "C" __global__ void k(int* lock, volatile int* y) {
+      while (atomicCAS(lock, 0, 1) != 0) ;
+      y[0] = y[0] + 1; __threadfence(); atomicExch(lock, 0); }"""
+    outcome = launch(source, 1, 64, np.zeros(1, I), np.zeros(1, I))
+    assert not outcome.events
+    assert result(outcome, 1, I)[0] == 64
+
+
+def test_lane_waits_for_another_lane_of_its_warp() -> None:
+    source = """extern "C" __global__ void k(volatile int* flag, int* y) {
+      if (threadIdx.x == 0) { while (flag[0] == 0) ; y[0] = flag[1]; }
+      else if (threadIdx.x == 31) { flag[1] = 42; __threadfence(); flag[0] = 1; } }"""
+    outcome = launch(source, 1, 32, np.zeros(2, I), out(np.zeros(1, I)))
+    assert not outcome.events
+    assert result(outcome, 1, I)[0] == 42
+
+
+def test_block_waits_for_a_later_block() -> None:
+    source = """extern "C" __global__ void k(volatile int* flag, int* y) {
+      if (threadIdx.x == 0) { if (blockIdx.x < gridDim.x - 1) { while (flag[blockIdx.x + 1] == 0) ; }
+        y[blockIdx.x] = flag[blockIdx.x + 1] + 1; __threadfence(); flag[blockIdx.x] = y[blockIdx.x]; }
+      __syncthreads(); }"""
+    outcome = launch(source, 5, 64, np.zeros(6, I), out(np.zeros(5, I)))
+    assert not outcome.events
+    assert result(outcome, 1, I).tolist() == [5, 4, 3, 2, 1]
+
+
+def test_grid_barrier_by_atomics() -> None:
+    source = """extern "C" __global__ void k(unsigned* c, int* x, int* y) {
+      int t = blockIdx.x * blockDim.x + threadIdx.x;
+      x[t] = t; __threadfence(); __syncthreads();
+      if (threadIdx.x == 0) { atomicAdd(c, 1); while (*(volatile unsigned*)c < gridDim.x) ; }
+      __syncthreads();
+      y[t] = x[gridDim.x * blockDim.x - 1 - t]; }"""
+    outcome = launch(source, 6, 64, np.zeros(1, np.uint32), out(np.zeros(384, I)), out(np.zeros(384, I)))
+    assert not outcome.events
+    assert result(outcome, 2, I).tolist() == list(range(383, -1, -1))
+
+
+def test_device_functions_local_memory_and_structs() -> None:
+    source = """struct P { float a; int b; char c; };
+    __device__ __noinline__ float f(P p, float x) { return p.a * x + p.b + p.c; }
+    __device__ __noinline__ void g(float* v, int n) { for (int i = 0; i < n; i++) v[i] = v[n - 1 - i] * 2 + i; }
+    extern "C" __global__ void k(P p, float* y, int n) {
+      float t[8]; for (int i = 0; i < 8; i++) t[i] = threadIdx.x + i;
+      if (threadIdx.x & 1) g(t, n); else g(t, 3);
+      y[threadIdx.x] = f(p, t[threadIdx.x & 7]); }"""
+    import struct
+
+    p = np.frombuffer(struct.pack("<fibxxx", 2.0, 5, 3), dtype=np.uint8)
+    outcome = launch(source, 1, 64, p.view("V12")[0], out(np.zeros(64, np.float32)), I(8))
+    assert not outcome.events
+    expected = []
+    for thread in range(64):
+        t = [float(thread + i) for i in range(8)]
+        n = 8 if thread & 1 else 3
+        for i in range(n):
+            t[i] = t[n - 1 - i] * 2 + i
+        expected.append(2 * t[thread & 7] + 8)
+    np.testing.assert_array_equal(result(outcome, 1, np.float32), np.array(expected, np.float32))
+
+
+def test_constants_globals_and_tables() -> None:
+    source = """__constant__ float c[4] = {1, 2, 3, 4}; __device__ int g[3] = {7, 8, 9}; __device__ int* pg = g + 1;
+    extern "C" __global__ void k(float* y) { int t = threadIdx.x; y[t] = c[t & 3] + g[t % 3] + *pg; __syncthreads(); if (t == 0) *pg = 100; }"""
+    outcome = launch(source, 1, 32, out(np.zeros(32, np.float32)))
+    assert not outcome.events
+    assert result(outcome, 0, np.float32).tolist() == [(t & 3) + 1 + 7 + t % 3 + 8 for t in range(32)]
+
+
+def test_printf_and_assert() -> None:
+    source = """#include <assert.h>
+extern "C" __global__ void k(int n) {
+  if (threadIdx.x < 3) printf("%d %5.2f %s %c %x %lld%%\\n", (int)threadIdx.x, 1.5 * threadIdx.x, "hi", 'z', 255, 1234567890123LL);
+}"""
+    outcome = launch(source.replace("#include <assert.h>\n", ""), 1, 32, I(1))
+    assert outcome.printed == "".join(f"{t} {1.5 * t:5.2f} hi z ff 1234567890123%\n" for t in range(3))
+    source = """extern "C" __device__ void __assertfail(const char*, const char*, unsigned, const char*, size_t);
+extern "C" __global__ void k(int n) {
+  if (threadIdx.x > n)
+    __assertfail("x > n", "t.cu", 3, "k", 1);
+}"""
+    outcome = launch(source, 1, 32, I(5))
+    assert outcome.status == "trapped"
+    assert "x > n" in outcome.events[0].message and outcome.events[0].location is not None
+    assert outcome.events[0].location.line == 4
+
+
+def test_half_precision() -> None:
+    source = """extern "C" __global__ void k(const unsigned short* x, unsigned short* y, int n) {
+      int i = threadIdx.x; if (i >= n) return; unsigned short r;
+      asm("{ .reg .f16 a, b; mov.b16 a, %1; fma.rn.f16 b, a, a, a; mov.b16 %0, b; }" : "=h"(r) : "h"(x[i])); y[i] = r; }"""
+    x = RNG.standard_normal(40).astype(np.float16)
+    outcome = launch(source, 1, 64, x, out(np.zeros_like(x)), I(40))
+    assert not outcome.events
+    expected = (x.astype(np.float64) * x + x).astype(np.float16)
+    np.testing.assert_array_equal(result(outcome, 1, np.float16), expected)
+
+
+def test_unsigned_halo_wraps_without_harm() -> None:
+    source = """extern "C" __global__ void k(const float* x, float* y, unsigned n) {
+      unsigned i = blockIdx.x * blockDim.x + threadIdx.x; unsigned l = i - 1;
+      if (i < n) y[i] = (l < n ? x[l] : 0.f) + x[i]; }"""
+    x = RNG.standard_normal(100).astype(np.float32)
+    outcome = launch(source, 2, 64, x, out(np.zeros_like(x)), np.uint32(100))
+    assert not outcome.events
+    np.testing.assert_array_equal(result(outcome, 1, np.float32), np.concatenate([[np.float32(0)], x[:-1]]) + x)
