@@ -10,6 +10,7 @@ import re
 from collections.abc import Mapping
 
 from gpuemu_lsp.engine.plan.types import dtype_size, element_type
+from gpuemu_lsp.engine.project.expressions import constant, parse
 
 _TOKEN = re.compile(
     r"\s*(?:(0[xX][0-9a-fA-F]+|\d+)[uUlL]*|([A-Za-z_][\w]*(?:::[A-Za-z_]\w*)*(?:\.[xyz]\b)?)|(<<|>>|[-+*/%(),<>]))"
@@ -102,16 +103,21 @@ class _Reader:
         return token
 
     def _sum(self) -> str:
-        left = self._product()
-        while self._peek() in ("+", "-", "<<", ">>"):
+        """Read shifts, which bind loosest here: ``1 << 5 + 1`` is 64 in C."""
+        left = self._additive()
+        while self._peek() in ("<<", ">>"):
             operator = self._take()
-            right = self._product()
-            if operator in ("<<", ">>"):
-                if not right.isdigit() or int(right) > 40:
-                    raise _UnreadableError
-                left = f"({left} {'*' if operator == '<<' else '//'} {1 << int(right)})"
-            else:
-                left = f"({left} {operator} {right})"
+            right = constant(parse(self._additive()))
+            if right is None or not 0 <= right <= 40:
+                raise _UnreadableError
+            left = f"({left} {'*' if operator == '<<' else '//'} {1 << right})"
+        return left
+
+    def _additive(self) -> str:
+        left = self._product()
+        while self._peek() in ("+", "-"):
+            operator = self._take()
+            left = f"({left} {operator} {self._product()})"
         return left
 
     def _product(self) -> str:

@@ -13,6 +13,7 @@ from gpuemu_lsp.engine.plan.entry import Instance, choose_kernel, instances
 from gpuemu_lsp.engine.plan.launch import Geometry, divisible, settle_launch
 from gpuemu_lsp.engine.plan.mangled import parameter_types
 from gpuemu_lsp.engine.plan.model import Plan, PlanResult, ScalarArg, TensorArg
+from gpuemu_lsp.engine.plan.types import INTEGERS, element_type
 from gpuemu_lsp.engine.project.expressions import names, parse
 from gpuemu_lsp.engine.project.model import DimSpec, KernelSpec
 from gpuemu_lsp.engine.rules import make
@@ -162,8 +163,9 @@ def _ambiguous(spec: KernelSpec, decl: KernelDecl, problem: str, place: Place) -
 
 
 def template(spec: KernelSpec, decl: KernelDecl) -> str:
-    """Return the toml to add for a kernel, as far as its signature tells; the user fills in the shapes."""
-    sizes = [param.name for param in decl.params if not param.pointer and "float" not in param.type]
+    """Return the toml to add for a kernel, as far as its signature tells; the user corrects the shapes."""
+    scalars = {param.name: element_type(param.type) for param in decl.params if not param.pointer}
+    sizes = [name for name, known in scalars.items() if known is not None and known.dtype in INTEGERS]
     lines = ["Add to gpuemu.toml:", "[kernels.dims]"]
     lines += [f"{name} = {{ min = 1, max = 1024 }}" for name in sizes or ["n"]]
     lines.append("[kernels.args]")
@@ -171,9 +173,10 @@ def template(spec: KernelSpec, decl: KernelDecl) -> str:
     for param in decl.params:
         if param.pointer:
             lines.append(f"{param.name} = {{ {'in' if param.const else 'out'} = [{shape}] }}")
+        elif param.name in sizes:
+            lines.append(f'{param.name} = "{param.name}"')
         else:
-            value = f'"{param.name}"' if param.name in sizes else "1.0"
-            lines.append(f"{param.name} = {value}")
+            lines.append(f"{param.name} = {'true' if param.type == 'bool' else '1.0'}")
     first = (sizes or ["n"])[0]
     lines += ["[kernels.launch]", f'grid = "ceil_div({first}, 256)"', "block = 256"]
     return "\n".join(lines)

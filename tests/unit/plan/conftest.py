@@ -1,0 +1,38 @@
+"""Sources as they are on disk, for the plan room."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from gpuemu_lsp.engine.plan.model import PlanResult
+from gpuemu_lsp.engine.plan.resolve import resolve, unregistered
+from gpuemu_lsp.engine.source import read
+from gpuemu_lsp.engine.source.model import SourceFile
+
+Reader = Callable[[str], SourceFile]
+
+
+@pytest.fixture
+def reader(tmp_path: Path) -> Reader:
+    """Read a text as the file ``k.cu``."""
+
+    def read_text(text: str) -> SourceFile:
+        path = tmp_path / "k.cu"
+        path.write_text(text)
+        return read(str(path), text, ())
+
+    return read_text
+
+
+@pytest.fixture
+def bare(reader: Reader) -> Callable[[str], PlanResult]:
+    """Resolve the last kernel of a text that no gpuemu.toml mentions."""
+
+    def resolved(text: str) -> PlanResult:
+        source = reader(text)
+        return resolve(unregistered(source, source.kernels[-1]), source)
+
+    return resolved

@@ -1,0 +1,88 @@
+"""Which kernel is meant, and which of its instances."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from gpuemu_lsp.engine.findings import Place, Range
+from gpuemu_lsp.engine.plan.entry import choose_kernel, instances, split_arguments
+from gpuemu_lsp.engine.project.model import KernelSpec
+from gpuemu_lsp.engine.source.model import SourceFile
+
+_PLACE = Place("/gpuemu.toml", Range.of(0, 0, 0, 1))
+_SPEC = KernelSpec("relu", "k.cu", None, places={"": _PLACE})
+_TWO = "__global__ void relu(float* x) {}\nnamespace a { __global__ void gelu(float* x) {} }\n"
+
+
+@pytest.mark.parametrize(
+    ("name", "entry", "found"),
+    [
+        ("relu", None, "relu"),
+        ("gelu", None, "a::gelu"),
+        ("anything", "gelu", "a::gelu"),
+        ("anything", "a::gelu", "a::gelu"),
+        ("anything", "gelu<float>", "a::gelu"),
+        ("other", None, "config/ambiguous-signature"),
+        ("relu", "rellu", "compile/missing-entry"),
+    ],
+)
+def test_which_kernel(reader: Callable[[str], SourceFile], name: str, entry: str | None, found: str) -> None:
+    """``entry``, else the name, else the only one; otherwise a finding."""
+    decl, findings = choose_kernel(replace(_SPEC, name=name, entry=entry), reader(_TWO))
+    assert (decl.qualified_name if decl else findings[0].rule) == found
+
+
+def test_a_misspelt_entry_is_corrected(reader: Callable[[str], SourceFile]) -> None:
+    """The message names the kernel that was probably meant."""
+    _, findings = choose_kernel(replace(_SPEC, entry="rellu"), reader(_TWO))
+    assert "Did you mean 'relu'?" in findings[0].message
+
+
+@pytest.mark.parametrize(
+    ("template", "host", "entry", "dtypes", "wanted"),
+    [
+        ("", "", None, None, ["k"]),
+        ("template <typename T>", "", None, None, ["k<float>"]),
+        ("template <typename T>", "", None, ("float16", "float64"), ["k<__half>", "k<double>"]),
+        ("template <typename T, int B = 128>", "", None, None, ["k<float, 128>"]),
+        ("template <typename T, int B>", "", "k<{T}, 64>", ("bfloat16",), ["k<__nv_bfloat16, 64>"]),
+        (
+            "template <int B>",
+            "void f(float* x) { k<256><<<1, 256>>>(x); k<64><<<1, 64>>>(x); }",
+            None,
+            None,
+            ["k<256>", "k<64>"],
+        ),
+        ("template <int B>", "void f(float* x) { const int C = 4; k<C * 8><<<1, 32>>>(x); }", None, None, ["k<32>"]),
+        (
+            "template <typename T>",
+            "template <typename U> void f(U* x) { k<U><<<1, 32>>>(x); }",
+            None,
+            None,
+            ["k<float>"],
+        ),
+        ("template <int B>", "", None, None, []),
+    ],
+)
+def test_which_instances(
+    reader: Callable[[str], SourceFile],
+    template: str,
+    host: str,
+    entry: str | None,
+    dtypes: tuple[str, ...] | None,
+    wanted: list[str],
+) -> None:
+    """From ``entry``, from dtypes, from launches, from defaults; none at all is a finding that says what to write."""
+    source = reader(f"{template} __global__ void k(float* x) {{}}\n{host}\n")
+    found, findings = instances(replace(_SPEC, entry=entry, dtypes=dtypes), source.kernels[0], source)
+    assert [instance.expression for instance in found] == wanted
+    if not wanted:
+        assert 'entry = "k<B>"' in findings[0].message
+
+
+def test_arguments_split_at_top_level_only() -> None:
+    """Commas inside brackets belong to their argument."""
+    assert split_arguments("a, b<c, d>, (e, f), g[1, 2]") == ("a", "b<c, d>", "(e, f)", "g[1, 2]")

@@ -1,0 +1,98 @@
+"""Launches read from a file."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from gpuemu_lsp.engine.plan.model import PlanResult
+from gpuemu_lsp.engine.project.expressions import evaluate
+
+_FLAT = "__global__ void k(const float* x, float* y, int n) { int i = threadIdx.x; if (i < n) y[i] = x[i]; }\n"
+_FLAT_2D = "__global__ void k(const float* x, float* y, int r, int c) { y[threadIdx.y] = x[threadIdx.x]; }\n"
+
+
+@pytest.mark.parametrize(
+    ("code", "grid", "block", "shared"),
+    [
+        (_FLAT, (4,), (256,), 0),
+        (_FLAT + "void f(float* a, int m) { k<<<(m + 127) / 128, 128>>>(a, a, m); }", (8,), (128,), 0),
+        (
+            _FLAT + "void f(float* a, int m, int b) { k<<<(m + b - 1) / b, b, b * sizeof(float)>>>(a, a, m); }",
+            (4,),
+            (256,),
+            1024,
+        ),
+        (_FLAT + "int main() { const int N = 999; float* a; k<<<(N + 63) / 64, 64>>>(a, a, N); }", (16,), (64,), 0),
+        (
+            _FLAT
+            + "void f(Tensor a) { int blocks = (a.numel() + 99) / 100; k<<<blocks, 100>>>(a.p(), a.p(), a.numel()); }",
+            (10,),
+            (100,),
+            0,
+        ),
+        (
+            _FLAT_2D
+            + "void f(float* a, int r, int c) { dim3 t(16, 8); dim3 g((c + t.x - 1) / t.x, (r + t.y - 1) / t.y);"
+            " k<<<g, t>>>(a, a, r, c); }",
+            (2, 125),
+            (16, 8),
+            0,
+        ),
+        (
+            _FLAT_2D
+            + "#define T 32\nvoid f(float* a, int r, int c) { k<<<dim3(c / T, r / T), dim3(T, T)>>>(a, a, r, c); }",
+            (1, 31),
+            (32, 32),
+            0,
+        ),
+    ],
+)
+def test_geometry(
+    bare: Callable[[str], PlanResult], code: str, grid: tuple[int, ...], block: tuple[int, ...], shared: int
+) -> None:
+    """Grid, block and shared memory, as numbers for n = r = 1000 and c = 32."""
+    (plan,) = bare(code).plans
+    env = {"n": 1000, "r": 1000, "c": 32}
+    assert tuple(evaluate(value, env) for value in plan.grid) == grid
+    assert tuple(evaluate(value, env) for value in plan.block) == block
+    assert evaluate(plan.shared, env) == shared
+
+
+def test_a_size_only_the_launch_knows_becomes_a_dim(bare: Callable[[str], PlanResult]) -> None:
+    """One block per row, and the kernel is never told how many rows there are."""
+    code = "__global__ void k(float* x, int cols) { x[blockIdx.x * cols] = 0; }\n"
+    (plan,) = bare(code + "void f(float* x, int rows, int cols) { k<<<rows, 64>>>(x, cols); }").plans
+    assert [dim.name for dim in plan.dims] == ["cols", "rows"]
+    assert str(plan.grid[0]) == "rows"
+
+
+@pytest.mark.parametrize(
+    ("body", "host", "step"),
+    [
+        ("", "k<<<n / 256, 256>>>(x, n);", 256),
+        ("", "k<<<(n + 255) / 256, 256>>>(x, n);", 1),
+        ("for (int i = 0; i < n / 32; i++) x[i] = 0;", "k<<<(n + 255) / 256, 256>>>(x, n);", 32),
+        ("const int w = 16; int m = n / w;", "k<<<1, 32>>>(x, n);", 16),
+        ("int m = n / blockDim.x;", "k<<<1, 64>>>(x, n);", 64),
+        ("int m = n / 4; int rest = n % 4;", "k<<<1, 32>>>(x, n);", 1),
+        ("int m = 2 * n / 32; // n / 8", "k<<<1, 32>>>(x, n);", 1),
+    ],
+)
+def test_rounding_down_means_multiples(bare: Callable[[str], PlanResult], body: str, host: str, step: int) -> None:
+    """A size that the author divides without a rest is only ever a multiple."""
+    code = f"__global__ void k(float* x, int n) {{ {body} x[threadIdx.x] = 0; }}\nvoid f(float* x, int n) {{ {host} }}"
+    (plan,) = bare(code).plans
+    assert plan.dims[0].multiple_of == step
+
+
+@pytest.mark.parametrize(
+    "host",
+    ["void f(float* a, int r, int c) { k<<<plan(r), 64>>>(a, a, r, c); }", ""],
+)
+def test_a_launch_that_cannot_be_read_is_said(bare: Callable[[str], PlanResult], host: str) -> None:
+    """With two sizes there is no convention to fall back on: a hint, and nothing runs."""
+    result = bare(_FLAT_2D + host)
+    assert not result.plans
+    assert [(finding.rule, finding.severity) for finding in result.findings] == [("engine/not-executed", "hint")]

@@ -1,0 +1,52 @@
+"""C types and dtypes."""
+
+from __future__ import annotations
+
+import pytest
+
+from gpuemu_lsp.engine.plan.types import C_TYPE_OF, dtype_size, element_type
+
+
+@pytest.mark.parametrize(
+    ("text", "dtype", "lanes"),
+    [
+        ("float", "float32", 1),
+        ("const float", "float32", 1),
+        ("volatile unsigned int", "uint32", 1),
+        ("__half", "float16", 1),
+        ("half2", "float16", 2),
+        ("__nv_bfloat162", "bfloat16", 2),
+        ("float4", "float32", 4),
+        ("uchar4", "uint8", 4),
+        ("std::size_t", "uint64", 1),
+        ("long", "int64", 1),
+        ("at::Half", "float16", 1),
+        ("bool", "bool", 1),
+    ],
+)
+def test_element_types(text: str, dtype: str, lanes: int) -> None:
+    """What a pointer of this type holds."""
+    known = element_type(text)
+    assert known is not None
+    assert (known.dtype, known.lanes) == (dtype, lanes)
+
+
+@pytest.mark.parametrize("text", ["void", "Params", "cudaTextureObject_t", "half3", "float5", ""])
+def test_unknown_types(text: str) -> None:
+    """A type nobody can fill is None, never a guess."""
+    assert element_type(text) is None
+
+
+def test_aliases_are_followed_and_circles_end() -> None:
+    """A typedef of a typedef leads to the type; one of itself leads nowhere."""
+    known = element_type("scalar_t", {"scalar_t": "floatX", "floatX": "const __nv_bfloat16"})
+    assert known is not None and known.dtype == "bfloat16"
+    assert element_type("a", {"a": "b", "b": "a"}) is None
+
+
+@pytest.mark.parametrize("dtype", sorted(C_TYPE_OF))
+def test_every_dtype_has_a_c_type_of_its_own(dtype: str) -> None:
+    """``{T}`` becomes a type that means the same dtype again."""
+    known = element_type(C_TYPE_OF[dtype])
+    assert known is not None and known.dtype == dtype
+    assert dtype_size(dtype) in (1, 2, 4, 8)
