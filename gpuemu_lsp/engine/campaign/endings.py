@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from gpuemu_lsp.engine.check.model import CheckRequest
-from gpuemu_lsp.engine.findings import Finding, Json, Place, Range, Related
+from gpuemu_lsp.engine.findings import Finding, Json, Place, Range, Related, Severity
 from gpuemu_lsp.engine.report.lines import line_text
 from gpuemu_lsp.engine.rules import make
 from gpuemu_lsp.engine.workers.model import Cancelled, Ending, Failed, TimedOut, WorkerDied
@@ -28,6 +28,11 @@ def ending_finding(request: CheckRequest, ending: Ending) -> Finding:
         case TimedOut(stage=stage) if stage == _REFERENCE:
             message = f"The reference did not return within the check's {ending.seconds:.0f} s."
             return _reference(request, message, ending.traceback)
+        case TimedOut() if not request.registered:
+            message = (
+                f"'{name}' was not checked: on the sizes that were guessed it took more than {ending.seconds:.0f} s."
+            )
+            return make("engine/not-executed", message, _kernel_place(request), kernel=name, severity=Severity.HINT)
         case TimedOut():
             message = f"The check of '{name}' was ended after {ending.seconds:.0f} s, in stage '{ending.stage}'."
             return _finding(request, "engine/timeout", message, ending.stage)

@@ -14,7 +14,7 @@ from gpuemu_lsp.engine.findings import Finding, Severity
 from gpuemu_lsp.engine.report.lines import line_text
 from gpuemu_lsp.engine.report.model import Run, relative
 from gpuemu_lsp.engine.workers import Job, Pool
-from gpuemu_lsp.engine.workers.model import Cancelled, Done, Ending, Event, Progress
+from gpuemu_lsp.engine.workers.model import Done, Ending, Event, Progress
 from gpuemu_lsp.engine.workers.wire import to_json
 
 _SECONDS_PER_KERNEL = 60.0
@@ -102,7 +102,7 @@ def _conclude(gathering: _Gathering, ending: Ending) -> list[CheckEvent]:
     finding = ending_finding(gathering.request, ending)
     gathering.findings.append(finding)
     spec = gathering.request.spec
-    status = "not-executed" if isinstance(ending, Cancelled) else "error"
+    status = "not-executed" if finding.rule == "engine/not-executed" else "error"
     gathering.report = KernelReport(
         spec.name, spec.source, status, compiled=False, registered=gathering.request.registered
     )

@@ -27,6 +27,8 @@ _MAX_ELEMENTS = 1_000_000
 _MOST_CONSTANTS = 8
 _FACTORS = (1, 2, 3, 4)
 _LARGEST_TILE = 2048
+_MOST_WORK = 300_000
+"""The product of all sizes: often the threads of a launch, or what a matmul multiplies."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,9 +48,15 @@ class Candidate:
 
 def regular_sizes(plan: Plan) -> tuple[dict[str, int], dict[str, int]]:
     """Return two assignments of distinct sizes, multiples of the launch's tiles, in opposite order."""
+    base = 64
+    while base > 2 and math.prod(_assignments(plan, base)[0].values()) > _MOST_WORK:
+        base //= 2
+    return _assignments(plan, base)
+
+
+def _assignments(plan: Plan, base: int) -> tuple[dict[str, int], dict[str, int]]:
     tiles = _tiles(plan)
     dims = plan.dims
-    base = 64 if len(dims) <= 2 else 32
     steps = [math.lcm(base, tiles.get(dim.name, 1), max(1, dim.multiple_of)) for dim in dims]
     first: dict[str, int] = {}
     second: dict[str, int] = {}
@@ -120,6 +128,9 @@ def _tiles(plan: Plan) -> dict[str, int]:
             else:
                 continue
             tile = constant(Expression(right, ""))
-            for name in names(Expression(left, "")) if tile is not None and 1 < tile <= _LARGEST_TILE else ():
-                tiles[name] = math.lcm(tiles.get(name, 1), tile or 1)
+            sizes = names(Expression(left, ""))
+            if tile is None or not 1 < tile <= _LARGEST_TILE or len(sizes) > 1:
+                continue  # a product of several sizes is a multiple anyway
+            for name in sizes:
+                tiles[name] = math.lcm(tiles.get(name, 1), tile)
     return {name: tile for name, tile in tiles.items() if tile <= _LARGEST_TILE}
