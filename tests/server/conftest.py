@@ -1,0 +1,29 @@
+"""A real server process with real workers, driven over stdio, in a workspace of its own."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+from pytest_lsp import make_test_lsp_client
+from server_editor import COMMAND, PATIENCE, Editor, attach
+
+
+@pytest_asyncio.fixture
+async def editor(tmp_path: Path) -> AsyncIterator[Editor]:
+    client = make_test_lsp_client()
+    editor = Editor(client, tmp_path)
+    attach(editor)
+    await client.start_io(*COMMAND)
+    yield editor
+    if client.capabilities is not None:
+        await asyncio.wait_for(client.shutdown_session(), PATIENCE)
+    await client.stop()
+
+
+@pytest.fixture(autouse=True)
+def _own_configuration(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("GPUEMU_CONFIG", raising=False)

@@ -1,0 +1,113 @@
+"""A client as an editor is one: it opens, edits and saves, and keeps all that was published, with versions."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from lsprotocol import types
+from pytest_lsp import LanguageClient
+
+COMMAND = [sys.executable, "-m", "gpuemu_lsp", "--stdio"]
+PATIENCE = 30.0
+
+
+@dataclass
+class Editor:
+    """A client that records what is published, with versions, and knows what it has open."""
+
+    client: LanguageClient
+    root: Path
+    published: list[types.PublishDiagnosticsParams] = field(default_factory=list)
+    statuses: list[Any] = field(default_factory=list)
+    progress: list[Any] = field(default_factory=list)
+    versions: dict[str, int] = field(default_factory=dict)
+
+    def uri(self, name: str) -> str:
+        return (self.root / name).as_uri()
+
+    async def start(self, encodings: list[str] | None = None, **options: Any) -> types.InitializeResult:
+        capabilities = types.ClientCapabilities(
+            general=types.GeneralClientCapabilities(
+                position_encodings=[types.PositionEncodingKind(name) for name in encodings or ["utf-16"]]
+            ),
+            window=types.WindowClientCapabilities(work_done_progress=True),
+        )
+        return await self.client.initialize_session(
+            types.InitializeParams(
+                capabilities=capabilities,
+                process_id=None,
+                root_uri=self.root.as_uri(),
+                initialization_options=options or None,
+            )
+        )
+
+    def open(self, name: str, text: str | None = None) -> None:
+        path = self.root / name
+        if text is None:
+            text = path.read_text(encoding="utf-8")
+        self.versions[name] = 1
+        item = types.TextDocumentItem(self.uri(name), "cuda-cpp", 1, text)
+        self.client.text_document_did_open(types.DidOpenTextDocumentParams(item))
+
+    def change(self, name: str, *changes: Any) -> int:
+        self.versions[name] += 1
+        identifier = types.VersionedTextDocumentIdentifier(self.versions[name], self.uri(name))
+        self.client.text_document_did_change(types.DidChangeTextDocumentParams(identifier, list(changes)))
+        return self.versions[name]
+
+    def replace(self, name: str, text: str) -> int:
+        return self.change(name, types.TextDocumentContentChangeWholeDocument(text))
+
+    def save(self, name: str, text: str | None = None) -> None:
+        """Write, change and save, as an editor does; None saves what is on disk."""
+        if text is not None:
+            self.replace(name, text)
+            (self.root / name).write_text(text, encoding="utf-8")
+        identifier = types.TextDocumentIdentifier(self.uri(name))
+        self.client.text_document_did_save(types.DidSaveTextDocumentParams(identifier))
+
+    async def idle(self) -> None:
+        await asyncio.wait_for(self.client.protocol.send_request_async("gpuemu/waitForIdle", {}), PATIENCE)
+
+    def last(self, name: str) -> types.PublishDiagnosticsParams | None:
+        return next((item for item in reversed(self.published) if item.uri == self.uri(name)), None)
+
+    def found(self, name: str) -> list[types.Diagnostic]:
+        """What the client shows of a file, hints left out."""
+        last = self.last(name)
+        shown = last.diagnostics if last is not None else []
+        return [item for item in shown if item.severity != types.DiagnosticSeverity.Hint]
+
+    def codes(self, name: str) -> set[str]:
+        return {str(item.code) for item in self.found(name)}
+
+    async def until(self, holds: Callable[[], bool]) -> None:
+        async def poll() -> None:
+            while not holds():
+                await asyncio.sleep(0.02)
+
+        await asyncio.wait_for(poll(), PATIENCE)
+
+
+def attach(editor: Editor) -> None:
+    client = editor.client
+
+    @client.feature("gpuemu/serverStatus")
+    def status(params: Any) -> None:
+        editor.statuses.append(params)
+
+    client.protocol.fm._features.pop(types.TEXT_DOCUMENT_PUBLISH_DIAGNOSTICS, None)
+    client.protocol.fm._features.pop(types.PROGRESS, None)
+
+    @client.feature(types.TEXT_DOCUMENT_PUBLISH_DIAGNOSTICS)
+    def publish(params: types.PublishDiagnosticsParams) -> None:
+        editor.published.append(params)
+
+    @client.feature(types.PROGRESS)
+    def progress(params: types.ProgressParams) -> None:
+        editor.progress.append(params.value)

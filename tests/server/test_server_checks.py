@@ -1,0 +1,176 @@
+"""Open, edit, save: squiggles on the right lines, gone when mended, never from an older text."""
+
+from __future__ import annotations
+
+import pytest
+from kernels_for_server import GOOD, OUT_OF_BOUNDS, REFERENCE, SPIN, STORE_LINE, TOML, WRONG, write
+from lsprotocol import types
+from server_editor import Editor
+
+
+async def test_wrong_numbers_sit_on_the_store_and_go_with_the_mistake(editor: Editor):
+    write(editor.root, WRONG)
+    await editor.start()
+    editor.open("scale.cu")
+    await editor.idle()
+    (wrong,) = editor.found("scale.cu")
+    assert wrong.code == "numeric/tolerance-exceeded" and wrong.source == "gpuemu"
+    assert wrong.range.start.line == STORE_LINE
+    assert wrong.data["kernel"] == "scale" and wrong.data["case"].isdigit()
+    assert editor.last("scale.cu").version == 1
+    editor.save("scale.cu", GOOD)
+    await editor.idle()
+    assert editor.found("scale.cu") == []
+    assert editor.last("scale.cu").version == 2
+
+
+async def test_a_read_past_the_end_without_any_configuration(editor: Editor):
+    (editor.root / "scale.cu").write_text(OUT_OF_BOUNDS, encoding="utf-8")
+    await editor.start()
+    editor.open("scale.cu")
+    await editor.idle()
+    assert "memory/out-of-bounds" in editor.codes("scale.cu")
+    assert {item.range.start.line for item in editor.found("scale.cu")} == {STORE_LINE}
+
+
+@pytest.mark.parametrize(("encoding", "column"), [("utf-8", 17), ("utf-16", 11), ("utf-32", 10)])
+async def test_columns_are_in_the_clients_units(editor: Editor, encoding: str, column: int):
+    line = "/* 漢字😀 */ q = 0;"
+    source = GOOD.replace("    int i", f"{line}\n    int i")
+    (editor.root / "k.cu").write_text(source, encoding="utf-8")
+    result = await editor.start(encodings=[encoding])
+    assert result.capabilities.position_encoding == encoding
+    editor.open("k.cu")
+    await editor.idle()
+    (wrong,) = editor.found("k.cu")
+    assert (wrong.code, wrong.range.start) == ("compile/error", types.Position(1, column))
+
+
+async def test_typing_compiles_what_is_not_saved(editor: Editor):
+    write(editor.root)
+    await editor.start()
+    editor.open("scale.cu")
+    await editor.idle()
+    editor.replace("scale.cu", GOOD.replace("x[i];", "x[i] + nowhere;"))
+    await editor.idle()
+    assert editor.codes("scale.cu") == {"compile/error"}
+    assert editor.last("scale.cu").version == 2
+    editor.replace("scale.cu", GOOD)
+    await editor.idle()
+    assert editor.found("scale.cu") == []
+
+
+async def test_findings_of_the_last_save_follow_the_text_and_say_that_they_are_old(editor: Editor):
+    write(editor.root, WRONG)
+    await editor.start()
+    editor.open("scale.cu")
+    await editor.idle()
+    top = types.Range(types.Position(0, 0), types.Position(0, 0))
+    editor.change("scale.cu", types.TextDocumentContentChangePartial(top, "// one 😀\n// two\n"))
+    tail = types.Range(types.Position(0, 7), types.Position(0, 9))
+    editor.change("scale.cu", types.TextDocumentContentChangePartial(tail, "more"))
+    await editor.idle()
+    (wrong,) = editor.found("scale.cu")
+    assert wrong.code == "numeric/tolerance-exceeded" and wrong.data["stale"] is True
+    assert wrong.range.start.line == STORE_LINE + 2
+    assert editor.last("scale.cu").version == 3
+
+
+async def test_an_older_check_never_speaks_after_a_newer_save(editor: Editor):
+    write(editor.root)
+    await editor.start()
+    editor.open("scale.cu")
+    await editor.idle()
+    editor.save("scale.cu", SPIN)
+    await editor.until(lambda: not editor.statuses[-1].quiescent)
+    editor.save("scale.cu", GOOD)
+    await editor.idle()
+    assert editor.found("scale.cu") == []
+    assert all(not item.diagnostics for item in editor.published if item.version == 3)
+
+
+async def test_many_saves_leave_one_verdict(editor: Editor):
+    write(editor.root)
+    await editor.start()
+    editor.open("scale.cu")
+    for number in range(50):
+        editor.save("scale.cu", WRONG.replace("2.5f", f"2.{number}25f"))
+    editor.save("scale.cu", WRONG.replace("2.5f * x[i]", "2.0f * x[i] + nowhere"))
+    await editor.idle()
+    assert editor.codes("scale.cu") == {"compile/error"}
+    started = sum(not status.quiescent for status in editor.statuses)
+    assert started < 50
+
+
+async def test_a_check_that_starts_does_not_make_the_file_look_clean(editor: Editor):
+    write(editor.root, WRONG)
+    await editor.start()
+    editor.open("scale.cu")
+    await editor.idle()
+    before = len(editor.published)
+    editor.save("scale.cu", WRONG.replace("2.5f", "3.5f"))
+    await editor.idle()
+    shown = [item for item in editor.published[before:] if item.uri == editor.uri("scale.cu")]
+    assert shown and all(item.diagnostics for item in shown)
+
+
+async def test_a_broken_configuration_keeps_the_last_good_one(editor: Editor):
+    write(editor.root)
+    await editor.start()
+    editor.open("gpuemu.toml")
+    editor.open("scale.cu")
+    editor.save("gpuemu.toml", TOML + "\n[kernels")
+    await editor.idle()
+    assert editor.codes("gpuemu.toml") == {"config/syntax"}
+    editor.save("scale.cu", WRONG)
+    await editor.idle()
+    assert editor.codes("scale.cu") == {"numeric/tolerance-exceeded"}
+    editor.save("gpuemu.toml", TOML)
+    await editor.idle()
+    assert editor.found("gpuemu.toml") == []
+
+
+async def test_configuration_mistakes_show_while_typing(editor: Editor):
+    write(editor.root)
+    await editor.start()
+    editor.open("gpuemu.toml")
+    editor.replace("gpuemu.toml", TOML.replace("reference =", "referense ="))
+    await editor.until(lambda: "config/unknown-key" in editor.codes("gpuemu.toml"))
+    (wrong,) = [item for item in editor.found("gpuemu.toml") if item.code == "config/unknown-key"]
+    assert wrong.range == types.Range(types.Position(3, 0), types.Position(3, 9))
+
+
+async def test_saving_a_reference_checks_its_kernels_again(editor: Editor):
+    write(editor.root)
+    await editor.start()
+    editor.open("scale.cu")
+    editor.open("ref.py")
+    await editor.idle()
+    assert editor.found("scale.cu") == []
+    editor.save("ref.py", REFERENCE.replace("2.0", "3.0"))
+    await editor.idle()
+    assert editor.codes("scale.cu") == {"numeric/tolerance-exceeded"}
+
+
+async def test_saving_a_header_checks_its_kernels_again(editor: Editor):
+    write(editor.root, '#include "factor.h"\n' + GOOD.replace("2.0f", "FACTOR"))
+    (editor.root / "factor.h").write_text("#define FACTOR 2.0f\n")
+    await editor.start()
+    editor.open("scale.cu")
+    editor.open("factor.h")
+    await editor.idle()
+    assert editor.found("scale.cu") == []
+    editor.save("factor.h", "#define FACTOR 3.0f\n")
+    await editor.idle()
+    assert editor.codes("scale.cu") == {"numeric/tolerance-exceeded"}
+
+
+async def test_nothing_of_an_untrusted_workspace_is_executed(editor: Editor):
+    write(editor.root, WRONG)
+    (editor.root / "ref.py").write_text("from pathlib import Path\nPath(__file__).with_name('ran').touch()\n" + REFERENCE)
+    await editor.start(trusted=False)
+    editor.open("scale.cu")
+    await editor.idle()
+    assert not (editor.root / "ran").exists() and not (editor.root / ".gpuemu").exists()
+    codes = {item.code for item in editor.last("scale.cu").diagnostics}
+    assert codes == {"engine/not-executed"}

@@ -1,0 +1,77 @@
+"""Hover, lenses, completion, commands, progress and status."""
+
+from __future__ import annotations
+
+import asyncio
+
+from kernels_for_server import GOOD, SPIN, TOML, write
+from lsprotocol import types
+from server_editor import Editor
+
+
+async def _hover(editor: Editor, name: str, line: int, character: int) -> str:
+    where = types.TextDocumentIdentifier(editor.uri(name))
+    result = await editor.client.text_document_hover_async(types.HoverParams(where, types.Position(line, character)))
+    return result.contents.value if result is not None else ""
+
+
+async def test_hover_and_lens_tell_the_verdict(editor: Editor):
+    write(editor.root)
+    await editor.start()
+    editor.open("scale.cu")
+    await editor.idle()
+    text = await _hover(editor, "scale.cu", 0, GOOD.index("scale") + 1)
+    assert "passed, 8 of 8 cases" in text and "| sm_80 |" in text
+    assert await _hover(editor, "scale.cu", 1, 4) == ""
+    where = types.TextDocumentIdentifier(editor.uri("scale.cu"))
+    (lens,) = await editor.client.text_document_code_lens_async(types.CodeLensParams(where))
+    assert lens.range.start.line == 0 and lens.command.command == "gpuemu.check"
+    assert lens.command.title.startswith("gpuemu: passed, 8 of 8 cases | ")
+    editor.replace("scale.cu", GOOD.replace("2.0f", "7.0f"))
+    (lens,) = await editor.client.text_document_code_lens_async(types.CodeLensParams(where))
+    assert "before your edits" in lens.command.title
+
+
+async def test_configuration_keys_are_explained_and_offered(editor: Editor):
+    write(editor.root)
+    await editor.start()
+    text = TOML + "\n[kernels.artifact_checks]\nmax_reg"
+    editor.open("gpuemu.toml", text)
+    assert "**reference**" in await _hover(editor, "gpuemu.toml", 3, 2)
+    lines = text.split("\n")
+    at = types.CompletionParams(
+        types.TextDocumentIdentifier(editor.uri("gpuemu.toml")), types.Position(len(lines) - 1, len(lines[-1]))
+    )
+    labels = {item.label for item in await editor.client.text_document_completion_async(at)}
+    assert {"max_registers", "forbidden_patterns"} <= labels and "source" not in labels
+    at.position = types.Position(1, 0)
+    labels = {item.label for item in await editor.client.text_document_completion_async(at)}
+    assert {"name", "source", "dims"} <= labels
+
+
+async def test_a_check_that_lasts_shows_progress_and_can_be_cancelled(editor: Editor):
+    write(editor.root, SPIN)
+    await editor.start()
+    editor.open("scale.cu")
+    await editor.until(lambda: any(isinstance(item, types.WorkDoneProgressBegin) for item in editor.progress))
+    answer = await editor.client.workspace_execute_command_async(types.ExecuteCommandParams("gpuemu.cancel"))
+    assert answer["cancelled"] == 1
+    await asyncio.wait_for(editor.idle(), 2)
+    await editor.until(lambda: isinstance(editor.progress[-1], types.WorkDoneProgressEnd))
+    assert editor.found("scale.cu") == []
+
+
+async def test_commands_answer_at_once_and_check_again(editor: Editor):
+    write(editor.root)
+    await editor.start()
+    everything = types.ExecuteCommandParams("gpuemu.checkAll")
+    assert (await editor.client.workspace_execute_command_async(everything))["queued"] == 1
+    one = types.ExecuteCommandParams("gpuemu.check", [editor.uri("scale.cu")])
+    assert (await editor.client.workspace_execute_command_async(one))["queued"] == 1
+    await editor.idle()
+
+
+async def test_status_names_what_a_verdict_depends_on(editor: Editor):
+    await editor.start()
+    await editor.until(lambda: bool(editor.statuses) and hasattr(editor.statuses[-1].versions, "NVRTC"))
+    assert editor.statuses[-1].health == "ok" and editor.statuses[-1].quiescent is True
