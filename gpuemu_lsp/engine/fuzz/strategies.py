@@ -48,16 +48,7 @@ _EXACT_SLOT = 4
 
 _SIZES = ("large", "medium", "warp", "ragged", "default", "boundary", "below", "small", "ones", "regular")
 _VALUES = (
-    "uniform",
-    "mixed-rows",
-    "negative",
-    "uniform",
-    "ties",
-    "positive",
-    "small",
-    "sorted",
-    "large",
-    "magnitudes",
+    *("uniform", "moderate", "negative", "mixed-rows", "ties", "positive", "small", "sorted", "large", "magnitudes"),
     "one-hot",
 )
 

@@ -89,6 +89,11 @@ def _large(rng: Rng, shape: Shape, form: FloatFormat) -> Doubles:
     return (2 * rng.f64_array(_size(shape)) - 1) * reach
 
 
+def _moderate(rng: Rng, shape: Shape, form: FloatFormat) -> Doubles:
+    # Sums of a few dozen squares exceed half precision, while single products do not.
+    return (2 * rng.f64_array(_size(shape)) - 1) * 60.0
+
+
 def _mixed_rows(rng: Rng, shape: Shape, form: FloatFormat) -> Doubles:
     """Give rows different kinds (zeros, one spike, tiny, ordinary, wide): each shows what an average hides."""
     columns = shape[-1] if shape else 1
@@ -178,6 +183,7 @@ _FLOATS: dict[str, Callable[[Rng, Shape, FloatFormat], Doubles]] = {
     SMALL_INTEGERS: _small_integers,
     "small": _small,
     "large": _large,
+    "moderate": _moderate,
     "mixed-rows": _mixed_rows,
     "constant": _constant,
     "one-hot": _one_hot,

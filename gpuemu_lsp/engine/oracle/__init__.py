@@ -3,9 +3,9 @@
 ``load`` and ``call`` run the user's reference, ``judge`` turns a finished run into a verdict.
 """
 
-from gpuemu_lsp.engine.oracle.budget import Numerics
-from gpuemu_lsp.engine.oracle.compare import Mismatch, Verdict
+from gpuemu_lsp.engine.oracle.arithmetic import Numerics
 from gpuemu_lsp.engine.oracle.judge import judge
+from gpuemu_lsp.engine.oracle.mismatch import Mismatch, Verdict
 from gpuemu_lsp.engine.oracle.reference import Reference, ReferenceFailure, ReferenceOutput, call, load
 
 __all__ = [

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import TypeAlias
 
 import numpy as np
@@ -13,55 +12,16 @@ from gpuemu_lsp.engine.execution import Outcome
 from gpuemu_lsp.engine.findings import Severity
 from gpuemu_lsp.engine.fuzz.dtypes import FORMATS, is_float
 from gpuemu_lsp.engine.fuzz.model import Array, Case
-from gpuemu_lsp.engine.fuzz.pack import byte_offset, element_written, pack_arguments, poison, shape_of, unpack
+from gpuemu_lsp.engine.fuzz.pack import element_written, pack_arguments, poison, shape_of, unpack
 from gpuemu_lsp.engine.oracle.budget import Allowance
 from gpuemu_lsp.engine.oracle.inputs import output_tensors
+from gpuemu_lsp.engine.oracle.mismatch import Mismatch, Verdict, describe, largest_at, number, with_dims
 from gpuemu_lsp.engine.oracle.reference import ReferenceOutput
 from gpuemu_lsp.engine.oracle.ulp import overflow_threshold, spacing
 from gpuemu_lsp.engine.plan.model import Plan, TensorArg
 from gpuemu_lsp.engine.project.model import Invariants, Validation
 
 Mask: TypeAlias = npt.NDArray[np.bool_]
-
-_LISTED = 8
-
-
-@dataclass(frozen=True, slots=True)
-class Mismatch:
-    """One way in which one output (or input) is wrong.
-
-    ``index`` is the worst element and ``first`` the first one; ``expected``, ``actual``, ``error`` and ``allowed`` are
-    that of the worst. ``ratio`` is error over allowed, ``ulps`` the error in units of the output's last place.
-    ``offset`` is where the worst element lies in its buffer, in bytes, ``size`` how long it is: a
-    :class:`~gpuemu_lsp.engine.execution.Watch`. ``wrong`` marks all wrong elements. ``severity`` None means the rule's.
-    """
-
-    rule: str
-    param: str
-    message: str
-    count: int
-    total: int
-    index: tuple[int, ...] = ()
-    first: tuple[int, ...] = ()
-    expected: float | int | None = None
-    actual: float | int | None = None
-    error: float | None = None
-    allowed: float | None = None
-    ratio: float = float("inf")
-    ulps: float | None = None
-    offset: int = 0
-    size: int = 0
-    severity: Severity | None = None
-    elements: tuple[tuple[int, ...], ...] = ()
-    wrong: Mask | None = field(default=None, compare=False, repr=False)
-
-
-@dataclass(frozen=True, slots=True)
-class Verdict:
-    """The mismatches, worst first, and the largest error as a fraction of what was allowed."""
-
-    mismatches: tuple[Mismatch, ...] = ()
-    worst: float = 0.0
 
 
 def compare(
@@ -76,7 +36,7 @@ def compare(
     """Judge a completed run. Without ``expected`` only what needs no reference is checked."""
     validation, invariants = validation or Validation(), invariants or Invariants()
     found: list[Mismatch] = list(_modified_inputs(plan, case, outcome))
-    worst = 0.0
+    worst, decided, elements = 0.0, 0, 0
     for arg in output_tensors(plan):
         data = outcome.buffers.get(arg.param)
         if data is None:
@@ -93,6 +53,8 @@ def compare(
         if expected is None:
             continue
         values = expected.arrays[arg.param]
+        elements += int(judged.size)
+        decided += int(np.count_nonzero(judged & ~allowances[arg.param].undecided))
         if is_float(arg.dtype):
             mismatches, ratio = _floats(arg, case, actual, values, allowances[arg.param], judged, validation)
         else:
@@ -100,7 +62,7 @@ def compare(
         found += mismatches
         worst = max(worst, ratio)
     found.sort(key=lambda mismatch: (mismatch.severity is not None, -mismatch.ratio))
-    return Verdict(tuple(found), worst)
+    return Verdict(tuple(found), worst, decided, elements)
 
 
 # ---- floats ----------------------------------------------------------------------------------------------------------
@@ -128,6 +90,8 @@ def _floats(
         overflowed = (np.isinf(out) & same_sign) if form.has_inf else np.isnan(out)
         # A result beyond the format is infinite (or, in eight bits, saturated); near the border both are right.
         fine = (over & (overflowed | saturated)) | (np.isinf(ref) & saturated)
+        if allowance.may_overflow is not None:
+            fine |= allowance.may_overflow & np.isfinite(ref) & ~np.isfinite(out)
         nan_wrong = decided & ~fine & (np.isnan(out) != np.isnan(ref))
         clash = np.isinf(out) & np.isinf(ref) & ~same_sign
         one_sided = (np.isinf(out) != np.isinf(ref)) | (must_be_over & np.isfinite(out))
@@ -165,7 +129,7 @@ def _nans(arg: TensorArg, case: Case, out: Array, ref: Array, wrong: Mask) -> li
 def _tolerance(
     arg: TensorArg, case: Case, out: Array, ref: Array, allowance: Allowance, wrong: Mask, ratio: Array
 ) -> Mismatch:
-    index = _at(np.where(wrong, ratio, -1.0))
+    index = largest_at(np.where(wrong, ratio, -1.0))
     error, allowed = float(abs(out[index] - ref[index])), float(allowance.allowed[index])
     magnitude = abs(float(ref[index]))
     if magnitude > 0:
@@ -173,13 +137,13 @@ def _tolerance(
     else:
         how = f"error {error:.2g}, allowed {allowed:.2g}"
     ulps = error / float(spacing(np.asarray(ref[index], dtype=np.float64), FORMATS[arg.dtype]))
-    return _mismatch(
+    return describe(
         "numeric/tolerance-exceeded",
         arg,
         case,
         wrong,
         index,
-        f"{_number(out[index])}, expected {_number(ref[index])} ({how})",
+        f"{number(out[index])}, expected {number(ref[index])} ({how})",
         expected=float(ref[index]),
         actual=float(out[index]),
         error=error,
@@ -192,11 +156,11 @@ def _tolerance(
 def _special(
     rule: str, arg: TensorArg, case: Case, out: Array, ref: Array, wrong: Mask, severity: Severity | None
 ) -> Mismatch:
-    index = _at(wrong)
-    text = f"{_number(out[index])}, expected {_number(ref[index])}"
+    index = largest_at(wrong)
+    text = f"{number(out[index])}, expected {number(ref[index])}"
     if severity is not None:
         text += " (a NaN of the input was dropped, as max.f32 and comparisons do)"
-    return _mismatch(
+    return describe(
         rule,
         arg,
         case,
@@ -231,10 +195,10 @@ def _integers(
     wrong = judged & ~allowance.undecided & different & ~(distance <= allowance.allowed)
     if not wrong.any():
         return [], 0.0
-    index = _at(np.where(wrong, np.nan_to_num(distance, nan=np.inf), -1.0))
+    index = largest_at(np.where(wrong, np.nan_to_num(distance, nan=np.inf), -1.0))
     value = reference[index]
-    message = f"{_number(actual[index])}, expected {_number(value)}"
-    mismatch = _mismatch(
+    message = f"{number(actual[index])}, expected {number(value)}"
+    mismatch = describe(
         "numeric/tolerance-exceeded",
         arg,
         case,
@@ -269,8 +233,8 @@ def _unwritten(arg: TensorArg, case: Case, outcome: Outcome, actual: Array) -> M
 
 
 def _unwritten_mismatch(arg: TensorArg, case: Case, unwritten: Mask) -> Mismatch:
-    index = _at(unwritten)
-    return _mismatch("numeric/unwritten-output", arg, case, unwritten, index, "was never written")
+    index = largest_at(unwritten)
+    return describe("numeric/unwritten-output", arg, case, unwritten, index, "was never written")
 
 
 def _modified_inputs(plan: Plan, case: Case, outcome: Outcome) -> list[Mismatch]:
@@ -297,11 +261,11 @@ def _modified_inputs(plan: Plan, case: Case, outcome: Outcome) -> list[Mismatch]
         wrong = changed.reshape(now.shape)
         if not wrong.any():
             message = f"the gaps between the rows of {arg.param} were written to"
-            found.append(Mismatch("numeric/input-modified", arg.param, _with_dims(message, case), 1, now.size))
+            found.append(Mismatch("numeric/input-modified", arg.param, with_dims(message, case), 1, now.size))
             continue
-        index = _at(wrong)
-        text = f"was changed from {_number(stored[index])} to {_number(now[index])}, but {arg.param} is an input"
-        found.append(_mismatch("numeric/input-modified", arg, case, wrong, index, text))
+        index = largest_at(wrong)
+        text = f"was changed from {number(stored[index])} to {number(now[index])}, but {arg.param} is an input"
+        found.append(describe("numeric/input-modified", arg, case, wrong, index, text))
     return found
 
 
@@ -318,97 +282,18 @@ def _broken_invariants(
     for wanted, broken, name in checks:
         wrong = broken & judged
         if wanted and wrong.any():
-            index = _at(wrong)
-            text = f"{_number(actual[index])} breaks the invariant {name}"
-            found.append(_mismatch("numeric/invariant", arg, case, wrong, index, text))
+            index = largest_at(wrong)
+            text = f"{number(actual[index])} breaks the invariant {name}"
+            found.append(describe("numeric/invariant", arg, case, wrong, index, text))
     first = next((a for a in plan.args if isinstance(a, TensorArg) and a.direction != "out"), None)
     if invariants.shape_preserved and first is not None and actual.shape != shape_of(case, first.param):
         shapes = f"{arg.param} has shape {list(actual.shape)}, {first.param} has {list(shape_of(case, first.param))}"
-        message = _with_dims(f"{shapes}: the invariant shape_preserved is broken", case)
+        message = with_dims(f"{shapes}: the invariant shape_preserved is broken", case)
         found.append(Mismatch("numeric/invariant", arg.param, message, 1, 1))
     return found
 
 
 def _short(arg: TensorArg, case: Case, size: int) -> Mismatch:
     shape = shape_of(case, arg.param)
-    message = _with_dims(f"{arg.param} came back with {size} bytes, too few for shape {list(shape)}", case)
+    message = with_dims(f"{arg.param} came back with {size} bytes, too few for shape {list(shape)}", case)
     return Mismatch("numeric/shape-mismatch", arg.param, message, 1, 1)
-
-
-# ---- words -----------------------------------------------------------------------------------------------------------
-
-
-def _mismatch(
-    rule: str,
-    arg: TensorArg,
-    case: Case,
-    wrong: Mask,
-    index: tuple[int, ...],
-    text: str,
-    expected: float | int | None = None,
-    actual: float | int | None = None,
-    error: float | None = None,
-    allowed: float | None = None,
-    ratio: float = float("inf"),
-    ulps: float | None = None,
-    severity: Severity | None = None,
-) -> Mismatch:
-    count, total = int(np.count_nonzero(wrong)), int(wrong.size)
-    places = [tuple(int(i) for i in place) for place in np.argwhere(wrong)[:_LISTED]]
-    joint = " " if text.startswith(("was ", "breaks")) else " = "
-    message = f"{_element(arg.param, index)}{joint}{text}"
-    if count > 1:
-        message += f"; {count} of {total} elements"
-        if places[0] != index:
-            message += f", first at {_element(arg.param, places[0])}"
-    return Mismatch(
-        rule=rule,
-        param=arg.param,
-        message=_with_dims(message, case),
-        count=count,
-        total=total,
-        index=index,
-        first=places[0],
-        expected=expected,
-        actual=actual,
-        error=error,
-        allowed=allowed,
-        ratio=ratio,
-        ulps=ulps,
-        offset=byte_offset(arg, case, index),
-        size=max(1, case_itemsize(arg)),
-        severity=severity,
-        elements=tuple(places),
-        wrong=wrong,
-    )
-
-
-def case_itemsize(arg: TensorArg) -> int:
-    """Bytes per element of an argument."""
-    from gpuemu_lsp.engine.fuzz.dtypes import numpy_dtype
-
-    return int(numpy_dtype(arg.dtype).itemsize)
-
-
-def _with_dims(message: str, case: Case) -> str:
-    if not case.dims:
-        return message
-    return f"{message}; {', '.join(f'{name} = {size}' for name, size in case.dims.items())}"
-
-
-def _element(name: str, index: tuple[int, ...]) -> str:
-    return f"{name}[{', '.join(map(str, index))}]"
-
-
-def _number(value: object) -> str:
-    number = float(value)  # type: ignore[arg-type]
-    if np.isnan(number):
-        return "NaN"
-    if np.isinf(number):
-        return "Inf" if number > 0 else "-Inf"
-    return f"{number:.7g}" if number != int(number) or abs(number) >= 1e15 else str(int(number))
-
-
-def _at(values: npt.NDArray[np.generic]) -> tuple[int, ...]:
-    """Return the index of the largest value, the first of equals."""
-    return tuple(int(i) for i in np.unravel_index(int(np.argmax(values)), values.shape))

@@ -6,9 +6,11 @@ from collections.abc import Mapping
 
 from gpuemu_lsp.engine.execution import Outcome
 from gpuemu_lsp.engine.fuzz.model import Case
-from gpuemu_lsp.engine.oracle.budget import Numerics, allowances, configured, least
-from gpuemu_lsp.engine.oracle.compare import Verdict, compare
+from gpuemu_lsp.engine.oracle.arithmetic import Numerics
+from gpuemu_lsp.engine.oracle.budget import allowances, configured, least
+from gpuemu_lsp.engine.oracle.compare import compare
 from gpuemu_lsp.engine.oracle.inputs import output_tensors
+from gpuemu_lsp.engine.oracle.mismatch import Verdict
 from gpuemu_lsp.engine.oracle.reference import Reference, ReferenceOutput
 from gpuemu_lsp.engine.plan.model import Plan
 from gpuemu_lsp.engine.project.model import Invariants, Tolerance, Validation

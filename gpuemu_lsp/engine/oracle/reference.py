@@ -28,7 +28,8 @@ from gpuemu_lsp.engine.fuzz.model import Array, Case
 from gpuemu_lsp.engine.fuzz.pack import shape_of
 from gpuemu_lsp.engine.oracle import inputs as reference_inputs
 from gpuemu_lsp.engine.oracle.inputs import input_tensors, output_tensors, widened
-from gpuemu_lsp.engine.oracle.trace import Arithmetic, plain, traced, traced_globals, traced_scalar
+from gpuemu_lsp.engine.oracle.rounding import Arithmetic
+from gpuemu_lsp.engine.oracle.trace import plain, traced, traced_globals, traced_scalar
 from gpuemu_lsp.engine.plan.model import Plan, TensorArg
 
 _MODULE = "gpuemu_reference"

@@ -9,6 +9,7 @@ import pytest
 from oracle_kit import (
     F16,
     F32,
+    case_of,
     const,
     drawn_cases,
     gelu,
@@ -278,6 +279,14 @@ while True:
         assert judged.mismatches == ()
         judged = verdict(loaded, drawn, case, on_x(lambda x: np.sqrt(np.abs(x) + F(1)) * F(1 + 1e-4)))
         assert judged.mismatches
+
+
+@pytest.mark.parametrize("wrong", [0.0, 1e-3])
+def test_zeros_are_compared_too(tmp_path, wrong):
+    drawn, loaded = rows(), reference(tmp_path, "return np.maximum(inputs['x'], 0)")
+    case = case_of(drawn, "negative", {"r": 8, "c": 8})
+    judged = verdict(loaded, drawn, case, on_x(lambda x: np.maximum(x, F(wrong))))
+    assert bool(judged.mismatches) == (wrong > 0)
 
 
 def test_an_approximate_instruction_widens_the_budget(tmp_path):

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from gpuemu_lsp.engine.fuzz.dtypes import FORMATS
-from gpuemu_lsp.engine.oracle.trace import Arithmetic, Traced, plain, traced, traced_globals
+from gpuemu_lsp.engine.oracle.rounding import Arithmetic
+from gpuemu_lsp.engine.oracle.trace import Traced, plain, traced, traced_globals
 
 UNIT = 2.0**-20
 X = np.linspace(0.1, 5.0, 64).reshape(8, 8)
