@@ -7,7 +7,7 @@ import pytest
 from gpuemu_lsp.engine.campaign.endings import ending_finding
 from gpuemu_lsp.engine.campaign.jobs import FUNCTIONS, decode, encode
 from gpuemu_lsp.engine.campaign.run import run_requests
-from gpuemu_lsp.engine.check.model import CheckRequest, KernelReport, Stage
+from gpuemu_lsp.engine.check.model import CheckOptions, CheckRequest, KernelReport, Stage
 from gpuemu_lsp.engine.compile.model import ResourceUsage
 from gpuemu_lsp.engine.findings import Place, Range
 from gpuemu_lsp.engine.project.model import KernelSpec
@@ -87,7 +87,7 @@ BROKEN = {
 
 
 def test_one_bad_reference_does_not_touch_the_others(tmp_path, monkeypatch):
-    monkeypatch.setattr("gpuemu_lsp.engine.campaign.run._SECONDS_PER_KERNEL", -23.0)  # leaves about 13 s for each
+    monkeypatch.setattr("gpuemu_lsp.engine.campaign.run._SECONDS_PER_KERNEL", 0.0)  # leaves 8 s for each
     source = "__global__ void k(const float* x, float* y, int n) { int i = blockIdx.x * blockDim.x + threadIdx.x; if (i < n) y[i] = x[i]; }\n"
     requests = []
     for index, (name, (code, _)) in enumerate(BROKEN.items()):
@@ -95,7 +95,7 @@ def test_one_bad_reference_does_not_touch_the_others(tmp_path, monkeypatch):
         body = "\n    ".join(code.split("\n"))
         (tmp_path / f"{index}.py").write_text(f"def reference(inputs):\n    {body}\n    return inputs['x']\n")
         spec = KernelSpec(name, str(tmp_path / f"{index}.cu"), str(tmp_path / f"{index}.py"), entry="k")
-        requests.append(CheckRequest(spec, root=str(tmp_path)))
+        requests.append(CheckRequest(spec, CheckOptions(cases=2, case_seconds=2.0), root=str(tmp_path)))
     with Pool(FUNCTIONS, size=3, limits=Limits()) as pool:
         run = run_requests(requests, [], str(tmp_path), pool)
     assert [report.name for report in run.kernels] == list(BROKEN)
