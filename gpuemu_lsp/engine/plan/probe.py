@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 from gpuemu_lsp.engine.execution import Event, Outcome
 from gpuemu_lsp.engine.plan.candidates import Candidate, candidates_for, regular_sizes
 from gpuemu_lsp.engine.plan.model import Plan, TensorArg
-from gpuemu_lsp.engine.plan.types import FLOATS, dtype_size
+from gpuemu_lsp.engine.plan.types import FLOATS, INTEGERS, dtype_size
 from gpuemu_lsp.engine.project.expressions import Expression, evaluate, parse
 
 _ROUNDS = 48
@@ -105,6 +105,9 @@ def probe(plan: Plan, run: RunWithShapes, constants: Sequence[int] = ()) -> Prob
     product = any(search.candidate(param).factors > 1 for param in beyond)
     if loose and not product:
         return Probed(None, f"no product of its sizes is exactly what it touches of '{sorted(loose)[0]}'")
+    steered = _loose(_with_zero_indices(learned), second, run) - loose if _has_integers(plan) else set()
+    if steered:
+        return Probed(None, f"how far it reaches into '{sorted(steered)[0]}' depends on the values of its inputs")
     exact = {arg.param: search.candidate(arg.param).allocated for arg in tensors}
     assert outcome is not None
     return Probed(_directions(_with_shapes(plan, exact), outcome))
@@ -175,6 +178,19 @@ def _loose(plan: Plan, sizes: Mapping[str, int], run: RunWithShapes) -> set[str]
     touched = {event.buffer for event in _faults(outcome)}
     lengths = {arg.param: evaluate(arg.shape[0], sizes) for arg in tensors}
     return {name for name, length in lengths.items() if length > 1 and name not in touched}
+
+
+def _has_integers(plan: Plan) -> bool:
+    return any(isinstance(arg, TensorArg) and arg.dtype in INTEGERS and arg.direction == "in" for arg in plan.args)
+
+
+def _with_zero_indices(plan: Plan) -> Plan:
+    """Let every integer input be zero: a table that is then read less far is as long as its indices say."""
+    zero = (parse(0), parse(1))
+    args = tuple(
+        replace(arg, range=zero) if isinstance(arg, TensorArg) and arg.dtype in INTEGERS else arg for arg in plan.args
+    )
+    return replace(plan, args=args)
 
 
 def _needed(outcome: Outcome, sizes: Mapping[str, int]) -> dict[str, int] | None:

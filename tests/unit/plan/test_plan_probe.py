@@ -1,0 +1,145 @@
+"""What running a kernel tells about its buffers: the real compiler and the real emulator."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from gpuemu_lsp.engine.check.model import CheckOptions, CheckRequest, KernelReport
+from gpuemu_lsp.engine.check.pipeline import check_kernel
+from gpuemu_lsp.engine.findings import Finding
+from gpuemu_lsp.engine.plan.candidates import candidates_for, regular_sizes
+from gpuemu_lsp.engine.plan.model import PlanResult
+from gpuemu_lsp.engine.plan.resolve import unregistered
+from gpuemu_lsp.engine.source.model import SourceFile
+
+_I = "int i = blockIdx.x * blockDim.x + threadIdx.x;"
+_COPY = f"__global__ void k(const float* x, float* y, int n) {{ {_I} if (i < n) y[i] = x[i]; }}"
+_STRIDED = "for (; i < n; i += gridDim.x * blockDim.x)"
+_MATMUL = """__global__ void k(const float* a, const float* b, float* c, int m, int n, int k) {
+  int r = blockIdx.y * 16 + threadIdx.y, q = blockIdx.x * 16 + threadIdx.x;
+  if (r < m && q < n) {
+    float s = 0;
+    for (int i = 0; i < k; i++) s += a[r * k + i] * b[i * n + q];
+    c[r * n + q] = s;
+  }
+}
+void f(float* a, int m, int n, int k) { dim3 t(16, 16), g((n + 15) / 16, (m + 15) / 16); k<<<g, t>>>(a, a, a, m, n, k); }
+"""
+_PARTIAL = f"""__global__ void k(const float* x, float* sums, int n) {{
+  __shared__ float s[128];
+  {_I}
+  s[threadIdx.x] = i < n ? x[i] : 0;
+  __syncthreads();
+  for (int h = 64; h > 0; h /= 2) {{ if (threadIdx.x < h) s[threadIdx.x] += s[threadIdx.x + h]; __syncthreads(); }}
+  if (threadIdx.x == 0) sums[blockIdx.x] = s[0];
+}}
+void f(float* x, int n) {{ k<<<(n + 127) / 128, 128>>>(x, x, n); }}
+"""
+_ROWS = """__global__ void k(const float* x, float* y, int cols) {
+  for (int i = threadIdx.x; i < cols; i += blockDim.x) y[blockIdx.x * cols + i] = x[blockIdx.x * cols + i] + y[0] * 0;
+}
+void f(float* x, int rows, int cols) { k<<<rows, 64>>>(x, x, cols); }
+"""
+_GATHER = f"""__global__ void k(const int* index, const float* table, float* y, int n, int width) {{
+  {_I} if (i < n * width) y[i] = table[index[i / width] * width + i % width];
+}}
+void f(float* x, int n, int w) {{ k<<<(n * w + 127) / 128, 128>>>(0, x, x, n, w); }}
+"""
+_BINS = f"""#define BINS 100
+__global__ void k(const float* x, int* bins, int n) {{
+  {_I} if (i < BINS) bins[i] = 0; if (i < n && x[i] > 2e9f) bins[0] = 1;
+}}"""
+
+
+def _check(source: SourceFile) -> tuple[list[Finding], KernelReport]:
+    spec = unregistered(source, source.kernels[-1])
+    events = list(check_kernel(CheckRequest(spec, CheckOptions(cases=5), registered=False)))
+    report = events[-1]
+    assert isinstance(report, KernelReport)
+    return [event for event in events if isinstance(event, Finding)], report
+
+
+@pytest.mark.parametrize(
+    ("code", "shapes"),
+    [
+        (_COPY, ["x: in [n]", "y: out [n]"]),
+        (
+            _COPY.replace("const float", "const float4").replace("float* y", "float4* y"),
+            ["x: in [4 * n]", "y: out [4 * n]"],
+        ),
+        (_COPY.replace("y[i] = x[i]", "y[i] += x[i]"), ["x: in [n]", "y: inout [n]"]),
+        (_COPY.replace("const float* x", "float* x"), ["x: in [n]", "y: out [n]"]),
+        (_MATMUL, ["a: in [m * k]", "b: in [n * k]", "c: out [m * n]"]),
+        (_PARTIAL, ["x: in [n]", "sums: out [(ceil_div"]),
+        (_ROWS, ["x: in [cols * rows]", "y: inout [cols * rows]"]),
+        (_BINS, ["x: in [n]", "bins: out [100]"]),
+    ],
+)
+def test_correct_kernels_are_understood_and_clean(
+    reader: Callable[[str], SourceFile], code: str, shapes: list[str]
+) -> None:
+    """The shapes and directions learned, and nothing but the hint that shows them."""
+    findings, report = _check(reader(code))
+    assert [finding.rule for finding in findings] == ["config/launch-inferred"], findings
+    assert report.status == "unreferenced"
+    assert report.cases.run == report.cases.passed == 5
+    for shape in shapes:
+        assert shape.replace("(ceil_div", "") in findings[0].message or shape.replace("[(ceil_div", "[((n") in (
+            findings[0].message
+        )
+
+
+@pytest.mark.parametrize(
+    ("code", "rule"),
+    [
+        (_COPY.replace("i < n", "i <= n"), "memory/out-of-bounds"),
+        (_COPY.replace("if (i < n)", ""), "memory/out-of-bounds"),
+        (_COPY.replace("if (i < n)", _STRIDED.replace("i < n", "i <= n")), "memory/out-of-bounds"),
+        (_MATMUL.replace("q < n)", "q <= n)"), "memory/out-of-bounds"),
+        (_MATMUL.replace("r < m &&", ""), "memory/out-of-bounds"),
+        (_ROWS.replace("i < cols", "i <= cols"), "memory/out-of-bounds"),
+        (
+            _PARTIAL.replace("s[threadIdx.x] = i < n ? x[i] : 0;", "if (i < n) s[threadIdx.x] = x[i];"),
+            "memory/uninitialized-read",
+        ),
+        (_PARTIAL.replace("__syncthreads();", "if (i >= n) return; __syncthreads();", 1), "sync/barrier-divergence"),
+    ],
+)
+def test_bugs_show_on_inferred_sizes(reader: Callable[[str], SourceFile], code: str, rule: str) -> None:
+    """A missing guard, one element too many, shared memory nobody wrote, an early return before a barrier."""
+    findings, report = _check(reader(code))
+    assert rule in [finding.rule for finding in findings if finding.severity == "error"]
+    assert report.status == "failed"
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        _GATHER,
+        _COPY.replace("y[i] = x[i]", "y[i] = x[i + 1] - x[i]"),
+        _COPY.replace("y[i] = x[i]", "y[i] = x[i * 3 + 7]"),
+        _COPY.replace("{ int", "{ assert(n % 64 == 0); int").replace("__global", "#include <cassert>\n__global"),
+        _COPY.replace("y[i] = x[i]", "{ __shared__ float s[99]; s[n - 1] = x[i]; y[i] = s[n - 1]; }"),
+        _COPY.replace("y[i] = x[i]", "while (n % 3) y[i] = x[i]"),
+        _ROWS.replace("{\n  for", "{\n  if (cols % 32) __trap();\n  for"),
+    ],
+)
+def test_what_a_guess_may_have_caused_is_no_error(reader: Callable[[str], SourceFile], code: str) -> None:
+    """Unknown index values, staggered arrays, assertions, arrays of fixed size, endless loops on odd sizes."""
+    findings, report = _check(reader(code))
+    assert not [finding for finding in findings if finding.severity in ("error", "warning")], findings
+    assert report.status != "failed"
+
+
+def test_regular_sizes_are_multiples_and_differ(bare: Callable[[str], PlanResult]) -> None:
+    """No tail is involved on them, two sizes are never equal, and the two assignments differ."""
+    (plan,) = bare(_MATMUL).plans
+    first, second = regular_sizes(plan)
+    for sizes in (first, second):
+        assert len(set(sizes.values())) == 3
+        assert all(size % 16 == 0 for size in sizes.values())
+    assert first != second
+    lengths = [candidate.length for candidate in candidates_for(plan, first, (100,))]
+    assert lengths == sorted(lengths) and 100 in lengths
