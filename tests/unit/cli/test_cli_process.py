@@ -60,7 +60,6 @@ def test_a_wrong_kernel(project):
             2,
             b"No such file or directory",
         ),
-        ((), 2, b"--check PATH"),
     ],
     ids=lambda value: "_".join(value) if isinstance(value, tuple) else None,
 )
