@@ -97,7 +97,7 @@ def _outcome(prepared: Prepared, report: Report, host: Host) -> Outcome:
     events = events_module.collect(prepared, report)
     if host.assertion is not None:
         events = tuple(
-            replace(e, message=host.assertion) if e.rule == "sync/trap" and "__assertfail" in e.instruction else e
+            replace(e, message=host.assertion) if e.rule == "sync/trap" and e.instruction.startswith("call") else e
             for e in events
         )
     arena, request = prepared.arena, prepared.request

@@ -85,12 +85,11 @@ def _without_detours(blocks: list[Block]) -> list[Block]:
             number = block.end.target
         return number
 
-    def to(number: int) -> int:
-        target = final(number)
-        # A barrier must be entered by an edge of its own: a thread waits at the start of that block.
-        return target
+    def shortened(end: End) -> End:
+        # What is resumed after a barrier must be a block, even when it only ends the thread.
+        return end if isinstance(end, Barrier | Invoke) else _retarget(end, final)
 
-    return [Block(block.code, _retarget(block.end, to)) for block in blocks]
+    return [Block(block.code, shortened(block.end)) for block in blocks]
 
 
 def _compact(blocks: list[Block]) -> list[Block]:

@@ -22,7 +22,6 @@ class Warp:
     COLLECTIVE_MASK: Final = 24  # i32: lanes waiting for other lanes of the warp
     PREFER: Final = 28  # i32: lane whose group runs next, or -1 for the lowest block
     FORCE: Final = 32  # i32: 1 makes the next collective run with the lanes that are there
-    BUDGET: Final = 36  # i32: backward jumps left before the warp yields
     BAR_RESULT: Final = 40  # i32: what bar.red gives
     STEPS: Final = 48  # i64: backward jumps taken
     LAUNCH: Final = 56  # i64: address of the launch record

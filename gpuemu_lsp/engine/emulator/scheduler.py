@@ -207,16 +207,8 @@ class Scheduler:
         warp.set(Warp.COLLECTIVE_MASK, 0)
         warp.set(Warp.STATUS, Status.READY)
 
-    def _is_general(self, warp: Context) -> bool:
-        return warp.get(Warp.RESUME) in (Resume.SAVED, Resume.IMPORT)
-
     def _after_yield(self, resident: Resident, index: int, warp: Context) -> None:
         warp.set(Warp.STATUS, Status.READY)
-        if self._is_general(warp):
-            # The lane that spins may wait for one that never gets its turn: prefer each of them once.
-            runnable = warp.mask(Warp.ALIVE) & ~warp.mask(Warp.BAR_MASK) & ~warp.mask(Warp.COLLECTIVE_MASK)
-            later = [lane for lane in lanes_of(runnable) if lane > warp.get(Warp.PREFER)]
-            warp.set(Warp.PREFER, later[0] if later else -1)
         if warp.get64(Warp.STEPS) > self._prepared.request.max_steps:
             self._hang(resident, index, warp, "the step budget ran out in this loop")
 

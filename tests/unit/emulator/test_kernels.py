@@ -199,7 +199,7 @@ def test_warp_collectives() -> None:
 def test_collectives_in_diverged_code_with_their_own_masks() -> None:
     source = """extern "C" __global__ void k(int* y) {
       int lane = threadIdx.x & 31, v = lane;
-      if (lane < 8) v = __shfl_down_sync(0xffu, v, 1) + 100;
+      if (lane < 8) v = __shfl_xor_sync(0xffu, v, 1) + 100;
       else if (lane < 24) { for (int i = 0; i < lane; i++) v += i; v = __shfl_sync(0x00ffff00u, v, 9); }
       __syncwarp();
       unsigned m = __ballot_sync(0xffffffffu, v & 1);
@@ -207,7 +207,7 @@ def test_collectives_in_diverged_code_with_their_own_masks() -> None:
     outcome = launch(source, 1, 32, out(np.zeros(32, I)))
     assert not outcome.events
     nine = 9 + sum(range(9))
-    expected = [min(lane + 1, 7) + 100 for lane in range(8)] + [nine] * 16 + list(range(24, 32))
+    expected = [(lane ^ 1) + 100 for lane in range(8)] + [nine] * 16 + list(range(24, 32))
     assert result(outcome, 0, I).tolist() == expected
 
 

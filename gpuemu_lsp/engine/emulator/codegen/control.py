@@ -23,6 +23,13 @@ from gpuemu_lsp.engine.emulator.shapes import Shape
 from gpuemu_lsp.engine.ptx.model import Immediate, Instruction, Negated, Operand, Register
 
 
+_TURN = 128
+"""Backward jumps of one group of independent lanes before another group gets its turn."""
+
+_TURNS = 32
+"""Turns before the general translation returns to the scheduler."""
+
+
 class Control:
     """Writes everything of one function that is not straight-line code."""
 
@@ -33,6 +40,7 @@ class Control:
         pre = e.preamble
         self.wait_slot = pre.alloca(I32)
         self.budget_slot = pre.alloca(I32)
+        self.turns_slot = pre.alloca(I32)
         self.heads = [e.append_block(f"b{number}") for number in range(len(e.unit.program.blocks))]
         self._stubs: dict[tuple[str, int], ir.Block] = {}
         self._resumable: set[int] = set()
@@ -72,7 +80,8 @@ class Control:
                 cases[Resume.FIRST_BLOCK + number] = self._resumed(number)
         pre = e.preamble
         resume = t.load(pre, e.context, Warp.RESUME, I32)
-        pre.store(e.launch(Launch.QUANTUM, I32), self.budget_slot)
+        pre.store(self._quantum(), self.budget_slot)
+        pre.store(i32(_TURNS), self.turns_slot)
         nowhere = e.append_block("nowhere")
         b.position_at_end(nowhere)
         b.unreachable()
@@ -132,10 +141,19 @@ class Control:
         """Return to the scheduler."""
         e, b = self.e, self.e.builder
         if self.unit.graph.back_edges:
-            used = b.sub(e.launch(Launch.QUANTUM, I32), b.load(self.budget_slot, typ=I32))
-            steps = t.load(b, e.context, Warp.STEPS, I64)
-            t.store(b, b.add(steps, b.zext(used, I64)), e.context, Warp.STEPS)
+            self._count_steps()
         b.ret(i32(status))
+
+    def _quantum(self) -> Value:
+        """Return how many backward jumps are allowed before anybody else gets a turn."""
+        return i32(_TURN) if self.general else self.e.launch(Launch.QUANTUM, I32)
+
+    def _count_steps(self) -> None:
+        e, b = self.e, self.e.builder
+        used = b.sub(self._quantum(), b.load(self.budget_slot, typ=I32))
+        steps = t.load(b, e.context, Warp.STEPS, I64)
+        t.store(b, b.add(steps, b.zext(used, I64)), e.context, Warp.STEPS)
+        b.store(self._quantum(), self.budget_slot)
 
     # ---- stubs -------------------------------------------------------------------------------------------------------
 
@@ -220,7 +238,7 @@ class Control:
 
         def general() -> None:
             self._move_lanes(number)
-            self._save_all(Status.YIELD)
+            self._rotate()
 
         if self.general:
             return self._stub("yield", number, general)
@@ -235,6 +253,27 @@ class Control:
             b.cbranch(alone, together, apart)
 
         return self._stub("yield", number, body)
+
+    def _rotate(self) -> None:
+        """Give lanes of another group their turn: whom this group waits for may be among them."""
+        e, b = self.e, self.e.builder
+        self._count_steps()
+        waiting = b.or_(t.load(b, e.context, Warp.BAR_MASK, I32), t.load(b, e.context, Warp.COLLECTIVE_MASK, I32))
+        group = b.load(e.mask_slot, typ=I32)
+        others = b.and_(b.load(e.alive_slot, typ=I32), b.not_(b.or_(waiting, group)))
+        last = t.load(b, e.context, Warp.PREFER, I32)
+        later = b.and_(others, b.shl(i32(-2), b.and_(b.select(b.icmp_signed("<", last, i32(0)), i32(31), last), i32(31))))
+        chosen = b.select(b.icmp_unsigned("!=", later, i32(0)), later, others)
+        lane = t.intrinsic(b, "llvm.cttz.i32", I32, [chosen, ir.Constant(I1, 0)])
+        t.store(b, b.select(b.icmp_unsigned("!=", others, i32(0)), lane, i32(-1)), e.context, Warp.PREFER)
+        turns = b.sub(b.load(self.turns_slot, typ=I32), i32(1))
+        b.store(turns, self.turns_slot)
+        on, out = e.append_block(), e.append_block()
+        b.cbranch(b.icmp_signed(">", turns, i32(0)), on, out)
+        b.position_at_end(on)
+        b.branch(self._dispatch_block())
+        b.position_at_end(out)
+        self._save_all(Status.YIELD)
 
     def _save_all(self, status: int) -> None:
         e, b = self.e, self.e.builder
