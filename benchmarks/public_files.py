@@ -1,9 +1,11 @@
-"""Check kernels of public repositories, unmodified, and print a table of names and figures.
+"""Check kernels of public repositories, unmodified, and print tables of names and figures.
 
-    python -m benchmarks.public_files FOLDER [--cases N]
+    python -m benchmarks.public_files FOLDER [--cases N] [--output docs/public-files.md]
 
-FOLDER holds checkouts of karpathy/llm.c (as ``llm.c``) and siboehm/SGEMM_CUDA. The kernels registered in
-``benchmarks/public/gpuemu.toml`` are compiled through the device view and checked numerically.
+FOLDER holds one checkout per repository (``llm.c`` and ``SGEMM_CUDA`` for the registered kernels, any others beside
+them). Three tables come out: what compiles through the device view with every line where it was, what the kernels
+registered in ``benchmarks/public/gpuemu.toml`` show against our fp64 references, and what is found where nothing is
+registered. None of the repositories' code is copied.
 """
 
 from __future__ import annotations
@@ -11,35 +13,121 @@ from __future__ import annotations
 import argparse
 import re
 import tempfile
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from gpuemu_lsp.engine.campaign.jobs import FUNCTIONS, PRELOAD
 from gpuemu_lsp.engine.campaign.run import run_requests
-from gpuemu_lsp.engine.campaign.targets import collect
-from gpuemu_lsp.engine.check.model import CheckOptions
+from gpuemu_lsp.engine.campaign.targets import TargetError, collect
+from gpuemu_lsp.engine.check.model import CheckOptions, CheckRequest, KernelReport
+from gpuemu_lsp.engine.findings import Finding, Severity
+from gpuemu_lsp.engine.report.model import Run
+from gpuemu_lsp.engine.source import read
 from gpuemu_lsp.engine.workers import Pool
 
 HERE = Path(__file__).parent / "public"
 
 
-def registered(folder: Path, cases: int) -> None:
-    """Check the registered kernels and print their table."""
+def registered(folder: Path, cases: int, pool: Pool) -> list[str]:
+    """Check the registered kernels; returns the lines of their table."""
     text = re.sub(r'source = "', f'source = "{folder.absolute()}/', (HERE / "gpuemu.toml").read_text())
     with tempfile.TemporaryDirectory() as name:
         place = Path(name)
         (place / "gpuemu.toml").write_text(text)
         (place / "references.py").write_text((HERE / "references.py").read_text())
         targets = collect([], CheckOptions(cases=cases), place)
-        with Pool(FUNCTIONS, size=2, preload=PRELOAD) as pool:
-            run = run_requests(targets.requests, targets.findings, targets.root, pool)
-    print("| kernel | verdict | cases | worst error / allowed | registers | findings |\n|---|---|---|---|---|---|")
+        wanted = [request for request in targets.requests if request.registered and Path(request.spec.source).exists()]
+        run = run_requests(wanted, targets.findings, targets.root, pool)
+    lines = ["| kernel | verdict | cases | worst error / allowed | registers | findings |", "|---|---|---|---|---|---|"]
     for report in run.kernels:
-        mine = [finding for finding in run.findings if finding.kernel == report.name and finding.severity != "hint"]
+        mine = [finding for finding in run.findings if finding.kernel == report.name and _counts(finding)]
         found = "; ".join(f"{finding.rule} line {finding.place.range.start.line + 1}" for finding in mine)
         worst = "" if report.worst is None else f"{report.worst:.2f}"
         registers = "/".join(str(usage.registers) for usage in report.resources.values())
         counted = f"{report.cases.passed}/{report.cases.run}"
-        print(f"| {report.name} | {report.status} | {counted} | {worst} | {registers} | {found} |")
+        lines.append(f"| {report.name} | {report.status} | {counted} | {worst} | {registers} | {found} |")
+    return lines
+
+
+def as_they_are(folder: Path, cases: int, pool: Pool) -> tuple[list[str], list[str], list[str]]:
+    """Check every kernel without any configuration; returns the compile table, the reasons and what was found."""
+    compiled = ["| repository | files | kernels | compiled, lines unchanged | % |", "|---|---|---|---|---|"]
+    reasons = ["| repository | file | kernel | why it is not compiled |", "|---|---|---|---|"]
+    found = ["| repository | kernel | finding |", "|---|---|---|"]
+    for repository in sorted(path for path in folder.iterdir() if path.is_dir()):
+        requests = _requests(repository, cases)
+        if not requests:
+            continue
+        run = run_requests(requests, (), str(repository), pool)
+        counted, good = _compiled(repository, run, reasons)
+        files = len({request.spec.source for request in requests})
+        share = f"{100 * good / counted:.0f}" if counted else ""
+        compiled.append(f"| {repository.name} | {files} | {counted} | {good} | {share} |")
+        statuses = Counter(report.status for report in run.kernels)
+        found.append(f"| {repository.name} | {_listed(statuses)} | |")
+        for finding in run.findings:
+            if _counts(finding) and not finding.rule.startswith("compile/"):
+                line = f"{Path(finding.place.path).name} line {finding.place.range.start.line + 1}"
+                found.append(f"| | {finding.kernel} | {finding.rule}, {line} |")
+    return compiled, reasons, found
+
+
+def _requests(repository: Path, cases: int) -> list[CheckRequest]:
+    """Return a request per kernel of every .cu file."""
+    requests: list[CheckRequest] = []
+    for path in sorted(repository.rglob("*.cu")):
+        try:
+            targets = collect([str(path)], CheckOptions(cases=cases), path.parent)
+        except TargetError:
+            continue
+        requests += [replace(item, options=replace(item.options, store_root=None)) for item in targets.requests]
+    return requests
+
+
+def _compiled(repository: Path, run: Run, reasons: list[str]) -> tuple[int, int]:
+    """Count the instances there are and those that compile. A template nobody launches has no instance to compile."""
+    counted = good = 0
+    for report in run.kernels:
+        why = [finding for finding in run.findings if finding.kernel == report.name and _about(finding, report)]
+        if not report.compiled and any("is a template and nothing" in finding.message for finding in why):
+            continue
+        if any("an #if leaves it out" in finding.message for finding in why):
+            continue
+        counted += 1
+        if report.compiled and _lines_unchanged(report.source):
+            good += 1
+            continue
+        first = next((finding for finding in why if finding.severity is Severity.ERROR), None) or next(iter(why), None)
+        message = first.message.split("\n")[0][:100].replace("|", "/") if first else "no finding says"
+        reasons.append(f"| {repository.name} | {Path(report.source).name} | {report.name} | {message} |")
+    return counted, good
+
+
+def _about(finding: Finding, report: KernelReport) -> bool:
+    places = (finding.place, *(related.place for related in finding.related))
+    return any(place.path == report.source for place in places) or finding.rule.startswith("compile/")
+
+
+def _lines_unchanged(path: str) -> bool:
+    """Say whether the device view has every line where it was, each character itself or a blank."""
+    text = Path(path).read_text(encoding="utf-8")
+    before, after = text.split("\n"), read(path, text, ()).device_view.split("\n")
+    return len(before) == len(after)
+
+
+def _counts(finding: Finding) -> bool:
+    return finding.severity in (Severity.ERROR, Severity.WARNING)
+
+
+def _listed(statuses: Counter[str]) -> str:
+    return ", ".join(f"{count} {status}" for status, count in sorted(statuses.items()))
+
+
+def _page(parts: Sequence[tuple[str, str, list[str]]]) -> str:
+    sections = [f"## {title}\n\n{text}\n\n" + "\n".join(lines) for title, text, lines in parts]
+    return "# Kernels of public repositories, as they are\n\n" + "\n\n".join(sections) + "\n"
 
 
 def main() -> None:
@@ -47,8 +135,23 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--cases", type=int, default=16)
+    parser.add_argument("--output", type=Path)
     options = parser.parse_args()
-    registered(options.folder, options.cases)
+    with Pool(FUNCTIONS, size=2, preload=PRELOAD) as pool:
+        numbers = registered(options.folder, options.cases, pool)
+        compiled, reasons, found = as_they_are(options.folder, 4, pool)
+    page = _page(
+        (
+            ("Compiled", "Every kernel that is no template, or that a launch in its file instantiates.", compiled),
+            ("Not compiled", "And why.", reasons),
+            ("Checked against fp64 references", "Registered in `benchmarks/public/gpuemu.toml`.", numbers),
+            ("Nothing registered", "Errors and warnings of the checkers on inferred sizes, all of them.", found),
+        )
+    )
+    if options.output is None:
+        print(page, end="")
+    else:
+        options.output.write_text(page)
 
 
 if __name__ == "__main__":
