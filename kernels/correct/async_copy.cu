@@ -1,4 +1,5 @@
 // Asynchronous copies into shared memory, two stages deep. clean
+// pending: engine/unsupported-instruction
 #include <cuda_pipeline.h>
 
 __global__ void async_copy(const float* x, float* y, int n) {

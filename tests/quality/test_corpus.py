@@ -62,10 +62,14 @@ def test_a_planted_bug_is_found_on_its_line(spec: KernelSpec) -> None:
 
 @pytest.mark.parametrize("spec", CORRECT, ids=lambda spec: spec.name)
 def test_a_correct_kernel_is_not_accused(spec: KernelSpec) -> None:
+    waiting = {rule for claim in read_expectations(Path(spec.source)).pending for rule in claim.rules}
     for seed in SEEDS:
         for strategy in ("quick", "adversarial"):
             findings, report = check(spec, CASES, seed, strategy)
             accused = [finding for finding in findings if finding.severity in (Severity.ERROR, Severity.WARNING)]
+            if waiting and {finding.rule for finding in accused} == waiting:
+                assert report.status == "not-executed"  # an instruction we cannot run yet is said, and never clean
+                continue
             assert not accused, f"seed {seed}, {strategy}:\n{listed(accused)}"
             assert report.status == "passed"
             assert report.cases.run == report.cases.passed >= CASES * max(1, len(spec.dtypes or ()))
@@ -86,7 +90,8 @@ def test_every_file_says_what_it_is() -> None:
         expectations = read_expectations(Path(spec.source))
         claims = expectations.required + expectations.pending
         assert expectations.clean == (spec in CORRECT), spec.name
-        assert bool(claims) == (spec in PLANTED), spec.name
+        assert bool(claims) or spec in CORRECT, spec.name
+        assert not (expectations.required and spec in CORRECT), spec.name
         assert all(rule in RULES for claim in claims for rule in claim.rules), spec.name
 
 
