@@ -127,7 +127,7 @@ def _report(
 
 def _status(request: CheckRequest, prepared: Prepared, tally: _Tally, cases: CaseCount) -> str:
     if prepared.artifact is None:
-        return "error"
+        return "error" if tally.errors or not tally.missing else "not-executed"
     if tally.errors:
         return "error" if tally.unjudged or not cases.run else "failed"
     if tally.missing or not cases.run:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,6 +18,8 @@ from gpuemu_lsp.engine.project.model import KernelSpec
 from gpuemu_lsp.engine.rules import make
 from gpuemu_lsp.engine.source import device_views, read
 from gpuemu_lsp.engine.source.model import SourceFile
+
+_DEVICE_RUNTIME = re.compile(r'^identifier "(cuda[A-Z]\w+)" is undefined')
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +89,11 @@ def prepare(request: CheckRequest) -> Prepared:
 
 
 def _softened(finding: Finding) -> Finding:
-    """A kernel nobody asked for by name may be inside an ``#if`` that is off: then there is nothing wrong with it."""
+    """A kernel nobody asked for by name may be inside an ``#if`` that is off, or need more than NVRTC has."""
+    lacking = _DEVICE_RUNTIME.search(finding.message) if finding.rule == "compile/error" else None
+    if lacking is not None:
+        message = f"The kernel was not checked: NVRTC has no {lacking[1]} (the device runtime of nvcc)."
+        return make("engine/not-executed", message, finding.place, kernel=finding.kernel, severity=Severity.HINT)
     if finding.rule != "compile/missing-entry":
         return finding
     message = "This kernel is not part of the file as it is compiled: an #if leaves it out."

@@ -123,6 +123,7 @@ def test_bugs_show_on_inferred_sizes(reader: Callable[[str], SourceFile], code: 
         _COPY.replace("{ int", "{ assert(n % 64 == 0); int").replace("__global", "#include <cassert>\n__global"),
         _COPY.replace("y[i] = x[i]", "{ __shared__ float s[99]; s[n - 1] = x[i]; y[i] = s[n - 1]; }"),
         _COPY.replace("y[i] = x[i]", "while (n % 3) y[i] = x[i]"),
+        _COPY.replace("y[i] = x[i]", "{ cudaStreamDestroy(0); y[i] = x[i]; }"),
         _ROWS.replace("{\n  for", "{\n  if (cols % 32) __trap();\n  for"),
     ],
 )
