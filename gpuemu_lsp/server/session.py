@@ -181,6 +181,7 @@ class Session:
         self.scheduler.start(Key("compile", path), requests, document.revision)
 
     def _typed_config(self, path: str) -> None:
+        self.projects.at(path)  # so that there is a last good one when the next save is broken
         document = self.documents.get(path)
         if document is None and not Path(path).exists():
             paths = self._diagnostics.drop("config", path)

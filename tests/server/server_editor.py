@@ -24,7 +24,7 @@ class Editor:
     root: Path
     published: list[types.PublishDiagnosticsParams] = field(default_factory=list)
     statuses: list[Any] = field(default_factory=list)
-    progress: list[Any] = field(default_factory=list)
+    progress: list[str] = field(default_factory=list)
     versions: dict[str, int] = field(default_factory=dict)
 
     def uri(self, name: str) -> str:
@@ -36,6 +36,11 @@ class Editor:
                 position_encodings=[types.PositionEncodingKind(name) for name in encodings or ["utf-16"]]
             ),
             window=types.WindowClientCapabilities(work_done_progress=True),
+            text_document=types.TextDocumentClientCapabilities(
+                completion=types.CompletionClientCapabilities(
+                    completion_item=types.ClientCompletionItemOptions(documentation_format=[types.MarkupKind.Markdown])
+                )
+            ),
         )
         return await self.client.initialize_session(
             types.InitializeParams(
@@ -110,4 +115,5 @@ def attach(editor: Editor) -> None:
 
     @client.feature(types.PROGRESS)
     def progress(params: types.ProgressParams) -> None:
-        editor.progress.append(params.value)
+        value = params.value
+        editor.progress.append(value["kind"] if isinstance(value, dict) else value.kind)

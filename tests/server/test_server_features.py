@@ -53,11 +53,11 @@ async def test_a_check_that_lasts_shows_progress_and_can_be_cancelled(editor: Ed
     write(editor.root, SPIN)
     await editor.start()
     editor.open("scale.cu")
-    await editor.until(lambda: any(isinstance(item, types.WorkDoneProgressBegin) for item in editor.progress))
+    await editor.until(lambda: "begin" in editor.progress)
     answer = await editor.client.workspace_execute_command_async(types.ExecuteCommandParams("gpuemu.cancel"))
     assert answer["cancelled"] == 1
     await asyncio.wait_for(editor.idle(), 2)
-    await editor.until(lambda: isinstance(editor.progress[-1], types.WorkDoneProgressEnd))
+    await editor.until(lambda: editor.progress[-1] == "end")
     assert editor.found("scale.cu") == []
 
 
