@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from gpuemu_lsp.engine.source.declarations import Kind
 from gpuemu_lsp.engine.source.lexer import WORD, closing, split_top
@@ -25,24 +25,33 @@ _STATEMENT = re.compile(r"[;{}]")
 _MAX_TEXT = 200
 
 
-def file_constants(unit: Unit, macros: Macros) -> dict[str, str]:
-    """Return macros, constants and enumerators of a file as C text. A macro with two definitions is no constant."""
+def file_constants(units: Iterable[Unit], macros: Macros) -> dict[str, str]:
+    """Return macros, constants and enumerators of a file and its headers as C text, the file's own first.
+
+    A macro with two definitions is no constant.
+    """
     found = {}
     for name, definitions in macros.definitions.items():
         bodies = {macro.body for macro in definitions}
         if len(bodies) == 1 and definitions[0].parameters is None and _is_expression(definitions[0].body):
             found[name] = definitions[0].body
+    for unit in units:
+        for name, value in _unit_constants(unit):
+            found.setdefault(name, value)
+    return found
+
+
+def _unit_constants(unit: Unit) -> Iterator[tuple[str, str]]:
     for declaration in unit.declarations:
         item = declaration.item
         code = unit.text.code[item.start : item.end]
         is_dim3 = declaration.kind is Kind.FUNCTION and item.body is None and "dim3" in declaration.head_words
         if (is_dim3 or declaration.kind is Kind.VARIABLE) and {"const", "constexpr"} & declaration.head_words:
             declared = _declared(code.rstrip("; \n\r\t"))
-            found.update((name, value) for name, value in declared.items() if value is not None)
+            yield from ((name, value) for name, value in declared.items() if value is not None)
         elif declaration.kind in (Kind.TYPE, Kind.ALIAS) and item.body is not None and re.search(r"\benum\b", code):
             inner = unit.text.code[item.body + 1 : closing(unit.text.code, item.body) - 1]
-            found.update(_enumerators(inner))
-    return found
+            yield from _enumerators(inner).items()
 
 
 def function_locals(code: str) -> dict[str, str]:

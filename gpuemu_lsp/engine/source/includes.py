@@ -31,9 +31,9 @@ def includes(text: Text, path: str, include_dirs: Sequence[str] = ()) -> tuple[I
         if target is None:
             continue
         name, quoted = target
-        found.append(
-            Include(name, quoted, text.range(directive.start, directive.end), resolve(name, quoted, path, include_dirs))
-        )
+        header = resolve(name, quoted, path, include_dirs)
+        hidden = header is None and not is_device_header(name) and not is_standard(name)
+        found.append(Include(name, quoted, text.range(directive.start, directive.end), header, hidden))
     return tuple(found)
 
 

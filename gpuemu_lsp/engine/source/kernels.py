@@ -30,6 +30,21 @@ def kernels(unit: Unit, macros: Macros) -> tuple[KernelDecl, ...]:
     return tuple(_all_kernels(unit, macros, _MAX_DEPTH))
 
 
+def instances(unit: Unit) -> tuple[tuple[str, tuple[str, ...]], ...]:
+    """Return the explicit instantiations of kernels, with their template arguments."""
+    code, found = unit.text.code, []
+    for declaration in unit.declarations:
+        item = declaration.item
+        is_definition = code.startswith("template", item.start)  # and not `extern template`
+        if declaration.kind is Kind.INSTANTIATION and is_definition and "__global__" in declaration.head_words:
+            signature = find_signature(code, item.start + len("template"), item.end)
+            if signature is not None:
+                inside = code[signature.name_end : signature.open].strip()[1:-1]
+                arguments = tuple(" ".join(inside[first:last].split()) for first, last in split_top(inside))
+                found.append((signature.name, arguments))
+    return tuple(found)
+
+
 def dynamic_shared(unit: Unit, found: tuple[KernelDecl, ...]) -> Mapping[str, str]:
     """Map kernels to the element type of the ``extern __shared__`` array they declare."""
     shared = {}

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from gpuemu_lsp.engine.findings import Range
+from gpuemu_lsp.engine.source.callers import with_callers
 from gpuemu_lsp.engine.source.constants import dim3_parts, function_locals
 from gpuemu_lsp.engine.source.declarations import Kind
 from gpuemu_lsp.engine.source.expansion import expansions, leading_to
@@ -54,7 +55,10 @@ class _Site:
 
 
 def launches(unit: Unit, constants: Mapping[str, str], macros: Macros) -> tuple[Launch, ...]:
-    """Return every launch in host code, in order; one that a macro makes sits on the macro's invocation."""
+    """Return every launch in host code, in order, once per call of its function with other plain arguments.
+
+    A launch that a macro makes sits on the macro's invocation.
+    """
     found: list[Launch] = []
     makers = leading_to(_ANY, macros)
     for declaration in unit.declarations:
@@ -72,7 +76,8 @@ def launches(unit: Unit, constants: Mapping[str, str], macros: Macros) -> tuple[
             next(iter(declaration.names), None) if is_function else None,
         )
         found += _in_site(site, macros, makers, _MAX_DEPTH)
-    return tuple(sorted(found, key=lambda launch: launch.range))
+    found.sort(key=lambda launch: launch.range)
+    return tuple(with_callers(found, unit, constants, macros))
 
 
 def _in_site(site: _Site, macros: Macros, makers: re.Pattern[str] | None, depth: int) -> Iterator[Launch]:

@@ -71,17 +71,23 @@ class Launch:
     range: Range
     host_function: str | None = None
     locals: Mapping[str, str] = field(default_factory=dict)
-    """Integer constants and simple definitions visible at the launch (macros, constexpr, locals), name -> C text."""
+    """Simple definitions visible at the launch, name -> C text: locals of the host function, and what a caller in the file
+    passes for its parameters and template parameters."""
 
 
 @dataclass(frozen=True, slots=True)
 class Include:
-    """An ``#include``; ``resolved`` is the absolute path of a user header when it was found on disk."""
+    """An ``#include``; ``resolved`` is the absolute path of a user header when it was found on disk.
+
+    ``hidden`` says that it names neither that, nor a header of CUDA's or the standard library: the device view leaves it
+    out, and device code that needs it cannot compile (``torch/extension.h``, or a folder missing in ``include_dirs``).
+    """
 
     target: str
     quoted: bool
     range: Range
     resolved: str | None = None
+    hidden: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,5 +105,7 @@ class SourceFile:
     has_errors: bool = False
     dynamic_shared: Mapping[str, str] = field(default_factory=dict)
     """Kernel name -> element type of its ``extern __shared__`` array, where it has one."""
+    instances: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    """Explicit instantiations of kernels: ``template __global__ void k<float, 4>(...)`` is ("k", ("float", "4"))."""
     headers: Mapping[str, str] = field(default_factory=dict)
     """Absolute path -> device view, for each user header that the compiler must not see as it is on disk."""

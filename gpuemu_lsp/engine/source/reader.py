@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from gpuemu_lsp.engine.source.constants import file_constants
 from gpuemu_lsp.engine.source.includes import includes
-from gpuemu_lsp.engine.source.kernels import dynamic_shared, kernels
+from gpuemu_lsp.engine.source.kernels import dynamic_shared, instances, kernels
 from gpuemu_lsp.engine.source.launches import launches
 from gpuemu_lsp.engine.source.model import SourceFile
 from gpuemu_lsp.engine.source.view import device_views
@@ -35,9 +35,9 @@ def read(
         The compiler's; its ``-D`` and ``-U`` decide which ``#if`` branches count.
     """
     views = device_views(path, text, include_dirs, overlay, options)
-    unit = views.main
+    unit = views.units[0]
     found = kernels(unit, views.macros)
-    constants = file_constants(unit, views.macros)
+    constants = file_constants(views.units, views.macros)
     return SourceFile(
         path=path,
         text=text,
@@ -48,5 +48,6 @@ def read(
         device_view=views.view,
         has_errors=not unit.items.balanced,
         dynamic_shared=dynamic_shared(unit, found),
+        instances=instances(unit),
         headers=views.headers,
     )

@@ -28,9 +28,9 @@ _ONLY_WITH_CODE = frozenset({"error", "warning", "pragma"})
 
 @dataclass(frozen=True, slots=True)
 class Views:
-    """A file taken apart and its device view, with those of its user headers by absolute path."""
+    """A file (the first unit) and its user headers taken apart, its device view, and theirs by absolute path."""
 
-    main: Unit
+    units: tuple[Unit, ...]
     macros: Macros
     view: str
     headers: Mapping[str, str]
@@ -75,7 +75,7 @@ def device_views(
     verdicts = {unit.path: judge(unit, kept.words, macros, include_dirs) for unit in units}
     replacements = _replacements(kept, verdicts)
     views = {unit.path: _view(unit, kept, verdicts[unit.path].shown, replacements[unit.path]) for unit in units}
-    return Views(units[0], macros, views.pop(path), views)
+    return Views(tuple(units), macros, views.pop(path), views)
 
 
 def _replacements(kept: Kept, verdicts: Mapping[str, Verdict]) -> dict[str, dict[int, str]]:

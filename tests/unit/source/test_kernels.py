@@ -198,3 +198,17 @@ enum class Kind : int { A };
         "N": "4", "M": "(N * 2)", "K": "1 << 3", "P": "1", "Q": "P + 1", "R": "7",
         "E0": "0", "E1": "5", "E2": "E1 + 1", "A": "0",
     }  # fmt: skip
+
+
+def test_explicit_instantiations() -> None:
+    text = (
+        "template <typename T, int N> __global__ void k(T* x) {}\n"
+        "template __global__ void k<float, 4>(float*);\ntemplate __global__ void k< half , 8 * 2 >(half*);\n"
+        "template void host<float>(float*);\nextern template __global__ void k<int, 1>(int*);\n"
+    )
+    assert source(text).instances == (("k", ("float", "4")), ("k", ("half", "8 * 2")))
+
+
+def test_hidden_includes() -> None:
+    text = '#include <torch/extension.h>\n#include "absent.h"\n#include <vector>\n#include <cuda_fp16.h>\n#include <omp.h>\n'
+    assert [include.target for include in source(text).includes if include.hidden] == ["torch/extension.h", "absent.h"]

@@ -102,3 +102,20 @@ def test_place_of_a_launch_made_by_a_macro() -> None:
     (found,) = launches("#define RUN(B) k<<<1, B>>>(x)\nvoid f() {\n  RUN(64);\n}\n")
     assert (found.range.start.line, found.range.start.column, found.range.end.column) == (2, 2, 9)
     assert found.block == ("64",)
+
+
+@pytest.mark.parametrize(
+    ("text", "values"),
+    [
+        ("template <typename T, int B> void go(T* x) { k<T, B><<<1, B>>>(x); }\n"
+         "int main() { go<float, 64>(p); go<half, 32>(p); go<float, 64>(q); }", [{"T": "float", "B": "64"}, {"T": "half", "B": "32"}]),
+        ("void go(float* x, int n, const int block) { k<<<n, block>>>(x); }\nint main() { int b = 128; go(p, n, b); }",
+         [{"block": "128"}]),
+        ("#define B 32\nvoid go(int block) { k<<<1, block>>>(); }\nint main() { go(B); go(f(3)); }", [{"block": "32"}]),
+        ("void go(int block) { if (block > 64) block = 64; k<<<1, block>>>(); }\nint main() { go(128); }", [{}]),
+        ("void go(int block) { k<<<1, block>>>(); }", [{}]),
+        ("void go(int block) { const int b = block * 2; k<<<1, b>>>(); }\nint main() { go(128); }", [{"block": "128", "b": "block * 2"}]),
+    ],
+)  # fmt: skip
+def test_callers(text: str, values: list[dict[str, str]]) -> None:
+    assert [dict(launch.locals) for launch in launches(text)] == values
