@@ -53,7 +53,7 @@ class Mismatch:
 class Verdict:
     """The mismatches, worst first, and the largest error as a fraction of what was allowed.
 
-    ``decided`` of ``elements`` output elements were compared with the reference; about the others nothing could be said.
+    ``decided`` of ``elements`` output elements were compared with the reference; about the others nothing can be said.
     A check in which no case decided anything has not judged the kernel.
     """
 

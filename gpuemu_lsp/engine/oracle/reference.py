@@ -193,8 +193,18 @@ def _users_world(path: str) -> Iterator[None]:
         if folder in sys.path:
             sys.path.remove(folder)
         for name in set(sys.modules) - before:
-            if str(getattr(sys.modules[name], "__file__", None) or "").startswith(folder):
+            if _is_neighbour(getattr(sys.modules[name], "__file__", None), folder):
                 del sys.modules[name]
+
+
+def _is_neighbour(file: str | None, folder: str) -> bool:
+    """Whether a module is the user's own, beside the script.
+
+    An environment inside the project is not: it stays loaded.
+    """
+    if not file or not Path(file).is_relative_to(folder):
+        return False
+    return not {"site-packages", "dist-packages"} & set(Path(file).parts)
 
 
 @contextlib.contextmanager

@@ -146,6 +146,15 @@ def test_every_load_reads_the_file_and_its_neighbours_afresh(tmp_path):
     assert str(tmp_path) not in sys.path
 
 
+def test_an_environment_inside_the_project_stays_loaded(tmp_path, monkeypatch):
+    library = tmp_path / ".venv" / "site-packages"
+    library.mkdir(parents=True)
+    (library / "library_of_ref.py").write_text("FACTOR = 2\n")
+    monkeypatch.syspath_prepend(str(library))
+    call(reference(tmp_path, "import library_of_ref\nreturn inputs['x'] * library_of_ref.FACTOR"), ROWS, CASE)
+    assert sys.modules.pop("library_of_ref").FACTOR == 2
+
+
 def test_keyword_arguments_reach_the_function(tmp_path):
     drawn = plan(
         [tensor("x", "in", ["n"]), tensor("y", "out", ["n"]), scalar("alpha", 2.5, "float32")],
