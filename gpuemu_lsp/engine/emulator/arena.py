@@ -61,7 +61,15 @@ class Arena:
         self.regions.clear()
 
     def take(
-        self, region_name: str, kind: str, size: int, *, alignment: int = 256, guard: int = SLACK, offset: int = 0, element: int = 1
+        self,
+        region_name: str,
+        kind: str,
+        size: int,
+        *,
+        alignment: int = 256,
+        guard: int = SLACK,
+        offset: int = 0,
+        element: int = 1,
     ) -> Region:
         """Hand out ``size`` bytes at ``offset`` beyond an aligned address, with at least ``guard`` bytes on each side.
 
@@ -90,7 +98,9 @@ class Arena:
         start = address - self.address + _MARGIN
         return self._shadow[start : start + size]
 
-    def fill(self, region: Region, content: Bytes | bytes, *, initialised: bool = True, read_only: bool = False) -> None:
+    def fill(
+        self, region: Region, content: Bytes | bytes, *, initialised: bool = True, read_only: bool = False
+    ) -> None:
         """Make a region addressable with this content."""
         self.data(region.address, region.size)[:] = np.frombuffer(content, dtype=np.uint8)
         bits = Shadow.ADDRESSABLE | (Shadow.INITIALISED if initialised else 0) | (Shadow.READ_ONLY if read_only else 0)

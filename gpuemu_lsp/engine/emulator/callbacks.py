@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import re
-from typing import Any
 
 import numpy as np
 
@@ -78,6 +77,9 @@ def format_device(arena: Arena, template: bytes, arguments: int) -> str:
     def integer(size: int, signed: bool) -> int:
         return int.from_bytes(take(size), "little", signed=signed)
 
+    def floating() -> float:
+        return float(np.frombuffer(take(8), dtype=np.float64)[0])
+
     def one(match: re.Match[bytes]) -> bytes:
         flags, width, precision, length, kind = match.groups()
         if kind == b"%":
@@ -86,19 +88,19 @@ def format_device(arena: Arena, template: bytes, arguments: int) -> str:
             width = str(integer(4, True)).encode()
         if precision == b"*":
             precision = str(integer(4, True)).encode()
-        start = "%" + flags.decode() + (width or b"").decode() + ("." + precision.decode() if precision is not None else "")
+        start = (
+            "%" + flags.decode() + (width or b"").decode() + ("." + precision.decode() if precision is not None else "")
+        )
         wide = 8 if length in (b"l", b"ll", b"z", b"t", b"j") else 4
         letter = kind.decode()
-        value: Any
         if letter in "di":
             return (start + "d").encode() % integer(wide, True)
         if letter in "ouxX":
             return (start + ("d" if letter == "u" else letter)).encode() % integer(wide, False)
         if letter in "eEfFgG":
-            value = float(np.frombuffer(take(8), dtype=np.float64)[0])
-            return (start + letter).encode() % value
+            return (start + letter).encode() % floating()
         if letter in "aA":
-            return float(np.frombuffer(take(8), dtype=np.float64)[0]).hex().encode()
+            return floating().hex().encode()
         if letter == "c":
             return (start + "c").encode() % (integer(4, False) & 0xFF)
         if letter == "s":

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-
 from gpuemu_lsp.engine.emulator.arena import Region
 from gpuemu_lsp.engine.emulator.codegen.runtime import SPACES
 from gpuemu_lsp.engine.emulator.layout import EVENT_SIZE, Kind, Launch
-from gpuemu_lsp.engine.emulator.opcodes import memory_space
+from gpuemu_lsp.engine.emulator.opcodes import PUSH, memory_space
 from gpuemu_lsp.engine.emulator.scheduler import Incident, Report
 from gpuemu_lsp.engine.emulator.setup import Prepared
 from gpuemu_lsp.engine.execution import Dim3, Event, Writer
@@ -101,6 +100,8 @@ def _stop(prepared: Prepared, raw: _Raw) -> Event:
     name = instruction.name if instruction is not None else ""
     if stop is not None:
         rule, message = stop.rule, stop.message
+    elif name == PUSH:
+        rule, message, name = "sync/trap", "recursive calls overflow the thread's stack", "call"
     elif name:
         message = f"`{name}` cannot be run"
     return Event(
@@ -146,7 +147,7 @@ def _access(prepared: Prepared, raw: _Raw) -> Event:
 
 
 def _place(prepared: Prepared, raw: _Raw, name: str) -> tuple[Region | None, int | None]:
-    """Return the region an access is about and its offset there: the one it hits, else the nearest one of its window."""
+    """Return the region an access is about and its offset there: the one it hits, else the nearest."""
     instruction = prepared.kernel.sites[raw.site][0]
     assert instruction is not None
     space = memory_space(instruction)
@@ -246,5 +247,3 @@ def _from_incident(prepared: Prepared, incident: Incident, count: int) -> Event:
         _coordinates(incident.block, prepared.request.grid),
         count=count,
     )
-
-

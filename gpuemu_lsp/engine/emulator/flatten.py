@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 
 from gpuemu_lsp.engine.emulator.opcodes import (
     BARRIER_RESULT,
     BUILTIN_CALLS,
+    COPY,
+    POP,
+    PUSH,
     access_type,
     is_barrier,
     is_collective,
@@ -22,8 +26,10 @@ from gpuemu_lsp.engine.emulator.program import (
     Block,
     Branch,
     End,
+    Invoke,
     Jump,
     Program,
+    Return,
     Slot,
     Stop,
     Switch,
@@ -48,6 +54,9 @@ from gpuemu_lsp.engine.ptx.model import (
 
 _RED_ZONE = 128
 """Unaddressable bytes between neighbouring shared variables, so that an overrun of one is seen."""
+
+_STACK = -2
+"""In place of the block to return to: it lies on the thread's stack."""
 
 _MAX_DEPTH = 24
 """Functions are expanded where they are called, this deep."""
@@ -85,6 +94,7 @@ def flatten(module: Module, entry: str) -> Program:
         local=local,
         local_bytes=local_bytes,
         variables={v.name: v for v in module.variables if v.space in ("global", "const")},
+        recursive=any(isinstance(block.end, Invoke) for block in blocks),
         max_threads=tuple(function.directives.get("reqntid", ())) or tuple(function.directives.get("maxntid", ())),
     )
 
@@ -105,6 +115,22 @@ class _Flattener:
         self.shared: dict[str, Variable] = {}
         self.local: dict[str, Variable] = {}
         self.frames = 0
+        self.shared_bodies: dict[str, int] = {}
+        self._recursive: dict[str, bool] = {}
+
+    def is_recursive(self, name: str) -> bool:
+        """Whether a function can come to call itself."""
+        if name not in self._recursive:
+            seen: set[str] = set()
+            work = [name]
+            while work:
+                function = self.module.functions.get(work.pop())
+                for callee in _callees(function):
+                    if callee not in seen:
+                        seen.add(callee)
+                        work.append(callee)
+            self._recursive[name] = name in seen
+        return self._recursive[name]
 
     def new_block(self) -> int:
         self.blocks.append(_Open())
@@ -121,7 +147,8 @@ class _Flattener:
     ) -> None:
         """Write ``function`` from block ``start`` on; returns go to block ``after``, or end the thread when None.
 
-        ``formals`` maps its parameters to the call variables of the caller.
+        ``formals`` maps its parameters to the call variables of the caller. With ``after`` ``_STACK``, the place to
+        return to lies on the thread's stack.
         """
         prefix = f"{self.frames}:" if stack else ""
         self.frames += 1
@@ -192,6 +219,8 @@ class _Frame:
             block.code.append(instruction)
 
     def _return(self) -> End:
+        if self._after == _STACK:
+            return Return()
         return Jump(EXIT if self._after is None else self._after)
 
     # ---- instructions ------------------------------------------------------------------------------------------------
@@ -282,15 +311,21 @@ class _Frame:
             return
         function = self._owner.module.functions.get(name)
         problem = None
+        recursive = self._owner.is_recursive(name)
         if not name:
             problem = "an indirect call cannot be run"
         elif function is None or function.body is None:
             problem = f"`{name}` has no body in this module"
-        elif len(self._stack) >= _MAX_DEPTH or name in self._stack:
-            problem = f"the recursive call of `{name}` cannot be run"
+        elif len(self._stack) >= _MAX_DEPTH:
+            problem = f"calls of `{name}` are nested too deeply"
+        elif recursive and any(v.space == "local" for v in function.variables):
+            problem = f"`{name}` calls itself and has local memory, which cannot be run"
         if problem is not None or function is None:
             stop = Stop(instruction, "engine/unsupported-instruction", problem or "")
             self._next(lambda _: stop)
+            return
+        if recursive:
+            self._recursive_call(instruction, function, arguments_here, returns_here)
             return
         start, following = self._owner.new_block(), self._owner.new_block()
         self._close(Jump(start))
@@ -298,6 +333,30 @@ class _Frame:
         formals |= dict(zip((p.name for p in function.returns), returns_here, strict=False))
         self._owner.expand(function, start, formals, following, self._stack, instruction.location)
         self._at = following
+
+    def _recursive_call(
+        self, instruction: Instruction, function: Function, arguments: tuple[str, ...], returns: tuple[str, ...]
+    ) -> None:
+        """Call the one body that all calls of a recursive function share, with the thread's state on its stack."""
+        owner = self._owner
+        formals = {p.name: f"{function.name}:{p.name}" for p in (*function.params, *function.returns)}
+        start = owner.shared_bodies.get(function.name)
+        if start is None:
+            start = owner.shared_bodies[function.name] = owner.new_block()
+            owner.expand(function, start, formals, _STACK, (*self._stack, function.name), None)
+
+        def copy(target: str, source: str) -> None:
+            operands = (Symbol(target), Symbol(source))
+            self._put(Instruction(COPY, (), operands, None, instruction.location, instruction.text_line))
+
+        self._put(Instruction(PUSH, (), (), None, instruction.location, instruction.text_line))
+        for formal, argument in zip(function.params, arguments, strict=False):
+            copy(formals[formal.name], argument)
+        results = tuple(formals[r.name] for r in function.returns)
+        self._next(lambda following: Invoke(start, following, results, instruction))
+        self._put(Instruction(POP, (), (), None, instruction.location, instruction.text_line))
+        for result, formal in zip(returns, function.returns, strict=False):
+            copy(result, formals[formal.name])
 
     def _call_variable(self, name: str) -> str:
         return f"{self._prefix}{name}#{self._call}"
@@ -362,6 +421,12 @@ class _Frame:
                 return operand
 
 
+def _callees(function: Function | None) -> Iterable[str]:
+    for item in (function.body or ()) if function is not None else ():
+        if isinstance(item, Instruction) and item.opcode == "call" and isinstance(item.operands[1], Symbol):
+            yield item.operands[1].name
+
+
 def _called_from(location: Location | None, site: Location | None) -> Location | None:
     """Append the call site to the inlining chain of a location inside the called function."""
     if location is None or site is None:
@@ -399,14 +464,14 @@ def _resolve_call_parameters(
                     mixed.add(name)
     for name, sizes in parts.items():
         ordered = sorted(sizes.items())
-        if any(offset + size > following for (offset, size), (following, _) in zip(ordered, ordered[1:], strict=False)):
+        if any(offset + size > following for (offset, size), (following, _) in pairwise(ordered)):
             mixed.add(name)
     registers = dict(flattener.registers) | {CARRY: "pred"}
     for name, sizes in parts.items():
         if name not in mixed:
             registers.update({f"{name}+{offset}": f"b{size * 8}" for offset, size in sizes.items()})
     for block in flattener.blocks:
-        block.code = [changed for old in block.code for changed in _resolved(old, mixed)]
+        block.code = [changed for old in block.code for changed in _resolved(old, mixed, parts)]
     slots = {
         name: Variable(name, "local", "b8", max(o + s for o, s in parts[name].items()), alignment=16) for name in mixed
     }
@@ -419,7 +484,12 @@ def _call_address(instruction: Instruction) -> Address:
     return address
 
 
-def _resolved(instruction: Instruction, mixed: Iterable[str]) -> Iterable[Instruction]:
+def _resolved(
+    instruction: Instruction, mixed: set[str], parts: Mapping[str, Mapping[int, int]]
+) -> Iterable[Instruction]:
+    if instruction.opcode == COPY:
+        yield from _copied(instruction, mixed, parts)
+        return
     if instruction.modifiers[:1] != ("call",):
         yield instruction
         return
@@ -438,6 +508,18 @@ def _resolved(instruction: Instruction, mixed: Iterable[str]) -> Iterable[Instru
         part = Register(f"{name}+{address.offset + index * type_bytes(type_)}")
         operands: tuple[Operand, ...] = (part, one) if store else (one, part)
         yield replace(instruction, opcode="mov", modifiers=(f"b{type_bytes(type_) * 8}",), operands=operands)
+
+
+def _copied(instruction: Instruction, mixed: set[str], parts: Mapping[str, Mapping[int, int]]) -> Iterable[Instruction]:
+    target, source = instruction.operands
+    assert isinstance(target, Symbol) and isinstance(source, Symbol)
+    read, written = parts.get(target.name, {}), parts.get(source.name, {})
+    if {target.name, source.name} & mixed or any(written.get(offset) != size for offset, size in read.items()):
+        yield instruction  # parts do not correspond: stands as an instruction that cannot be run
+        return
+    for offset, size in read.items():
+        operands = (Register(f"{target.name}+{offset}"), Register(f"{source.name}+{offset}"))
+        yield replace(instruction, opcode="mov", modifiers=(f"b{size * 8}",), operands=operands)
 
 
 # ---- variables and blocks --------------------------------------------------------------------------------------------

@@ -20,8 +20,8 @@ _Edges = list[list[int]]
 class Graph:
     """The control flow of an arranged program with ``n`` blocks.
 
-    ``successors`` and ``predecessors`` leave out the exit. ``post_dominator[b]`` is the immediate post-dominator, ``n`` for
-    the exit. ``back_edges`` are (latch, header). ``reducible`` False means that some loop has two entries.
+    ``successors`` and ``predecessors`` leave out the exit. ``post_dominator[b]`` is the immediate post-dominator, ``n``
+    for the exit. ``back_edges`` are (latch, header). ``reducible`` False means that some loop has two entries.
     """
 
     successors: tuple[tuple[int, ...], ...]
@@ -105,7 +105,7 @@ def _compact(blocks: list[Block]) -> list[Block]:
 
 
 def _joined(blocks: list[Block]) -> list[Block]:
-    """Append a block to its only predecessor where that only jumps to it and nobody must be able to wait between them."""
+    """Append a block to its only predecessor where that only jumps to it and nobody must wait between them."""
     entries = [0] * len(blocks)
     entries[0] = 1
     for block in blocks:
@@ -178,7 +178,7 @@ def _order(edges: _Edges) -> list[int]:
             innermost[block] = header
 
     def place(block: int, loop: int | None) -> int | None:
-        """Return the node that stands for ``block`` inside ``loop``: itself, or the header of the child loop around it."""
+        """Return what stands for ``block`` inside ``loop``: itself, or the header of the child loop around it."""
         inner = innermost[block]
         if inner == loop:
             return block

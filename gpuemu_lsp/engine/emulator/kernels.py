@@ -1,4 +1,4 @@
-"""Translated kernels, kept while the process lives: parse once, analyse once per entry, compile once per block shape."""
+"""Translated kernels, kept while the process lives: parsed once, analysed per entry, compiled per block shape."""
 
 from __future__ import annotations
 

@@ -30,6 +30,7 @@ class Warp:
     WARP_ID: Final = 80  # i32
     EVENT_SITE: Final = 84  # i32: instruction at which the warp stopped
     FUNCTION: Final = 88  # i64: the translation that runs this warp
+    STACK_BASE: Final = 96  # i64: address of the call stack of lane 0
     TID_X: Final = 128  # 32 x i32
     TID_Y: Final = 256
     TID_Z: Final = 384
@@ -40,9 +41,12 @@ class Warp:
     BAR_SITE: Final = 1024  # 32 x i32
     ADDRESS: Final = 1152  # 32 x i64: addresses handed to the memory functions
     VALUE: Final = 1408  # 4 x 32 x i64: values handed to or from them, element after element
-    STACK: Final = 2432  # 32 x i64: depth of each lane's call stack
+    STACK: Final = 2432  # 32 x i64: bytes on each lane's call stack
     SAVED: Final = 2688  # a slot of 256 bytes for each register
 
+
+STACK_BYTES: Final = 1 << 16
+"""Size of a thread's stack for recursive calls. A GPU has 1 KiB unless a program asks for more, but smaller frames."""
 
 SLOT: Final = WARP * 8
 """Bytes kept for a register's 32 values."""
@@ -167,7 +171,7 @@ class Kind:
 
 
 EVENT_SIZE: Final = 48
-"""An event record: i32 site, kind, lane, size; i64 address, block; i32 warp and, 0 for loads and 1 for stores, access."""
+"""An event record: i32 site, kind, lane, size; i64 address, block; i32 warp; i32 access, 1 for a store."""
 
 SHADOW_DISTANCE: Final = 1 << 30
 """A shadow byte lies this far above the byte it describes."""
@@ -176,8 +180,8 @@ SLACK: Final = 8192
 """Unaddressable bytes round every window: what lies there may be looked at, and is always refused."""
 
 NEAR: Final = 2048
-"""How far outside a window a base may point, and how far beyond a base an access may lie, to be looked at: with the reach
-of a whole warp this stays within ``SLACK``."""
+"""How far outside a window a base may point, and how far beyond a base an access may lie, to be looked at: with the
+reach of a whole warp this stays within ``SLACK``."""
 
 NOWHERE: Final = -16384
 """An address, relative to the arena, round which nothing is ever addressable."""

@@ -11,6 +11,9 @@ VECTOR_LENGTHS = {"v2": 2, "v4": 4, "v8": 8}
 BARRIER_RESULT = "%barrier_result"
 """Not PTX: takes what ``bar.red`` reduced, once the barrier is behind the thread."""
 
+PUSH, POP, COPY = "%push", "%pop", "%copy"
+"""Not PTX: save what a recursive call would overwrite, take it back, and hand a parameter over."""
+
 BUILTIN_CALLS = frozenset({"vprintf", "__assertfail", "malloc", "free"})
 """Device runtime functions that have no PTX body; the emulator provides them."""
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gpuemu_lsp.engine.emulator.opcodes import vector_length
-from gpuemu_lsp.engine.emulator.program import Barrier, Block, Branch, Invoke, Switch
+from gpuemu_lsp.engine.emulator.opcodes import POP, PUSH, vector_length
+from gpuemu_lsp.engine.emulator.program import Barrier, Block, Branch, Switch
 from gpuemu_lsp.engine.ptx.model import Address, Instruction, Negated, Operand, Pair, Register, Symbol, Vector
 
 _NO_DESTINATION = frozenset(
@@ -23,6 +23,8 @@ def split(instruction: Instruction) -> tuple[tuple[Operand, ...], tuple[Operand,
     """Return destination and source operands as written, pairs and vectors unopened."""
     operands = instruction.operands
     opcode = instruction.opcode
+    if opcode in (PUSH, POP):
+        return (), ()
     if opcode == "call":
         returns, _, arguments = operands[:3]
         return (returns,), (arguments,)
@@ -62,7 +64,9 @@ def read(instruction: Instruction) -> tuple[str, ...]:
     destinations, sources = split(instruction)
     names = [name for operand in flat(sources) for name in _register_names(operand)]
     # An address in the place of a destination (st has none, but ld's vectors may hold nothing else) is still read.
-    names += [name for operand in flat(destinations) if isinstance(operand, Address) for name in _register_names(operand)]
+    names += [
+        name for operand in flat(destinations) if isinstance(operand, Address) for name in _register_names(operand)
+    ]
     if instruction.guard is not None:
         names.append(instruction.guard.register.name)
     if instruction.opcode in ("addc", "subc", "madc"):
@@ -79,8 +83,6 @@ def read_at_end(block: Block) -> tuple[str, ...]:
         return tuple(_register_names(end.index))
     if isinstance(end, Barrier):
         return read(end.instruction)
-    if isinstance(end, Invoke):
-        return end.saved
     return ()
 
 

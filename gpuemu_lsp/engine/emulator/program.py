@@ -57,14 +57,19 @@ class Stop:
 class Return:
     """Return from a function that is called by itself: the target lies on the thread's stack."""
 
+    results: tuple[str, ...] = ()
+
 
 @dataclass(frozen=True, slots=True)
 class Invoke:
-    """Push ``target`` and the ``saved`` registers on the thread's stack and go to ``callee``; see :class:`Return`."""
+    """Call a function that calls itself: go to ``callee``, come back to ``target``; see :class:`Return`.
+
+    What ``target`` needs is pushed before and popped after, except what the call gives: the variables ``results``.
+    """
 
     callee: int
     target: int
-    saved: tuple[str, ...]
+    results: tuple[str, ...]
     instruction: Instruction
 
 

@@ -267,7 +267,9 @@ class Scheduler:
             kind = int(kinds[place])
             predicate = bool(predicates >> lane & 1) if together else bool(kind >> 8 & 1)
             result.append(
-                _Waiting(warp, index, lane, int(names[place]), int(counts[place]), kind & 0xFF, predicate, int(sites[place]))
+                _Waiting(
+                    warp, index, lane, int(names[place]), int(counts[place]), kind & 0xFF, predicate, int(sites[place])
+                )
             )
         return result
 
@@ -358,4 +360,3 @@ class Scheduler:
             message = f"{len(lanes)} threads wait at barrier {name} for {expected}; no other thread can still arrive"
             thread = lanes[0].index * WARP + lanes[0].lane
             self._report.add(Incident("sync/deadlock", message, site, thread, resident.number))
-

@@ -10,7 +10,7 @@ import numpy.typing as npt
 from gpuemu_lsp.engine.emulator.arena import Arena, Region
 from gpuemu_lsp.engine.emulator.codegen.conductor import POISON
 from gpuemu_lsp.engine.emulator.kernels import Kernel
-from gpuemu_lsp.engine.emulator.layout import EVENT_SIZE, SLACK, Block, Kind, Launch, Shadow, Status, Warp
+from gpuemu_lsp.engine.emulator.layout import EVENT_SIZE, SLACK, STACK_BYTES, Block, Kind, Launch, Shadow, Status, Warp
 from gpuemu_lsp.engine.emulator.records import Record
 from gpuemu_lsp.engine.emulator.shapes import WARP
 from gpuemu_lsp.engine.execution import Buffer, Request
@@ -139,9 +139,7 @@ def prepare(request: Request, kernel: Kernel, arena: Arena, callback: int) -> Pr
     counts = Record(max(len(kernel.sites), 1) * Kind.COUNT * 8)
     fresh = Shadow.ADDRESSABLE | (0 if request.checks.uninitialized else Shadow.INITIALISED)
     shadow = _shared_shadow(request, kernel, fresh)
-    prepared = Prepared(
-        request, kernel, arena, launch, events, counts, symbols, shadow, buffers, variables
-    )
+    prepared = Prepared(request, kernel, arena, launch, events, counts, symbols, shadow, buffers, variables)
     x, y, z = request.block
     for offset, value in (
         (Launch.GRID_X, request.grid[0]),
@@ -279,6 +277,7 @@ def _resident(prepared: Prepared) -> Resident:
     record.set64(Block.SHARED, shared.address)
     warps = Record(kernel.context_bytes * count)
     resident = Resident(record, warps, shared, local)
+    stack = arena.take("call stack", "stack", STACK_BYTES * count * WARP) if kernel.program.recursive else None
     # The arena has grown: everything handed out may be touched.
     prepared.launch.set64(Launch.ARENA_SIZE, arena.size)
     arena.data(shared.address, shared.size)[:] = POISON
@@ -297,4 +296,6 @@ def _resident(prepared: Prepared) -> Resident:
         context.set64(Warp.LAUNCH, prepared.launch.address)
         context.set64(Warp.BLOCK, record.address)
         context.set64(Warp.LOCAL, local.address + index * WARP * frame)
+        if stack is not None:
+            context.set64(Warp.STACK_BASE, stack.address + index * WARP * STACK_BYTES)
     return resident

@@ -112,7 +112,7 @@ def block_shape(block: tuple[int, int, int], lanes: int) -> BlockShape:
             facts[axis] = Fact(VARYING)
         below *= block[axis]
     zeros = (block[0] & -block[0]).bit_length() - 1
-    return BlockShape(lanes, *facts, full_warps=below % WARP == 0, width_zeros=min(zeros, 5))
+    return BlockShape(lanes, facts[0], facts[1], facts[2], below % WARP == 0, min(zeros, 5))
 
 
 def _running(size: int, lanes: int, only: bool) -> Fact:

@@ -1,8 +1,8 @@
 """Which registers are the same for all lanes, which rise by a constant step, and where lanes may have parted.
 
-A sparse dataflow over registers, started from "unknown", alternates with an analysis of control: a branch whose predicate
-differs between lanes makes registers varying that lanes on its different sides, or lanes leaving a loop in different
-rounds, could see different values of.
+A sparse dataflow over registers, started from "unknown", alternates with an analysis of control: a branch whose
+predicate differs between lanes makes registers varying that lanes on its different sides, or lanes leaving a loop in
+different rounds, could see different values of.
 """
 
 from __future__ import annotations
@@ -96,8 +96,8 @@ def _sides(program: Program, graph: Graph, number: int) -> tuple[list[set[int]],
 def _parted(sides: Sequence[set[int]], meeting: int, live: Liveness, divergent: set[int]) -> int:
     """Mark blocks that run while lanes of another side wait; return the registers that must differ between lanes.
 
-    Lanes wait at block T while others run block D below it. If D writes a register that T's lanes still need, one scalar
-    cannot hold both values.
+    Lanes wait at block T while others run block D below it. If D writes a register that T's lanes still need, one
+    scalar cannot hold both values.
     """
     forced = 0
     count = len(live.live_in)
@@ -343,7 +343,9 @@ def _shift_right(flow: _Dataflow, instruction: Instruction, facts: list[Fact]) -
     if amount is None or fact.shape.flat:
         return None
     bits = _spread(flow, fact)
-    return Fact(Shape(fact.shape.per_part), max(fact.zeros - amount, 0)) if bits is not None and amount >= bits else None
+    return (
+        Fact(Shape(fact.shape.per_part), max(fact.zeros - amount, 0)) if bits is not None and amount >= bits else None
+    )
 
 
 def _spread(flow: _Dataflow, fact: Fact) -> int | None:

@@ -182,7 +182,12 @@ def test_faults_are_contained() -> None:
 
 @pytest.mark.parametrize(
     ("checks", "index"),
-    [(Checks(bounds=False), 0), (Checks(uninitialized=False), 5), (Checks(uninitialized=False), 6), (Checks(sync=False), 9)],
+    [
+        (Checks(bounds=False), 0),
+        (Checks(uninitialized=False), 5),
+        (Checks(uninitialized=False), 6),
+        (Checks(sync=False), 9),
+    ],
 )
 def test_checks_can_be_switched_off(checks: Checks, index: int) -> None:
     _, source, grid, block, arguments, *_ = CASES[index]

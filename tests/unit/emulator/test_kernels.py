@@ -115,7 +115,17 @@ def test_transpose_through_shared_memory(block: tuple[int, int]) -> None:
     np.testing.assert_array_equal(result(outcome, 1, np.float32).reshape(70, 45), x.T)
 
 
-@pytest.mark.parametrize(("type_", "dtype", "lanes"), [("float4", np.float32, 4), ("float2", np.float32, 2), ("double2", np.float64, 2), ("uchar4", np.uint8, 4), ("short4", np.int16, 4), ("int4", np.int32, 4)])
+@pytest.mark.parametrize(
+    ("type_", "dtype", "lanes"),
+    [
+        ("float4", np.float32, 4),
+        ("float2", np.float32, 2),
+        ("double2", np.float64, 2),
+        ("uchar4", np.uint8, 4),
+        ("short4", np.int16, 4),
+        ("int4", np.int32, 4),
+    ],
+)
 @pytest.mark.parametrize("stride", [1, 3])
 def test_vector_loads_and_stores(type_: str, dtype: type, lanes: int, stride: int) -> None:
     source = f"""extern "C" __global__ void k(const {type_}* x, {type_}* y, int n) {{
@@ -130,7 +140,17 @@ def test_vector_loads_and_stores(type_: str, dtype: type, lanes: int, stride: in
     np.testing.assert_array_equal(result(outcome, 1, dtype).reshape(y.shape), expected)
 
 
-@pytest.mark.parametrize(("type_", "dtype"), [("signed char", np.int8), ("unsigned short", np.uint16), ("short", np.int16), ("unsigned char", np.uint8), ("long long", np.int64), ("double", np.float64)])
+@pytest.mark.parametrize(
+    ("type_", "dtype"),
+    [
+        ("signed char", np.int8),
+        ("unsigned short", np.uint16),
+        ("short", np.int16),
+        ("unsigned char", np.uint8),
+        ("long long", np.int64),
+        ("double", np.float64),
+    ],
+)
 def test_scalar_types_contiguous_gathered_and_scattered(type_: str, dtype: type) -> None:
     source = f"""extern "C" __global__ void k(const {type_}* x, {type_}* y, const int* p, int n) {{
       int i = blockIdx.x * blockDim.x + threadIdx.x; if (i < n) {{ y[i] = x[p[i]] + ({type_})1; y[n + p[i]] = x[i]; }} }}"""
@@ -354,3 +374,26 @@ def test_unsigned_halo_wraps_without_harm() -> None:
     outcome = launch(source, 2, 64, x, out(np.zeros_like(x)), np.uint32(100))
     assert not outcome.events
     np.testing.assert_array_equal(result(outcome, 1, np.float32), np.concatenate([[np.float32(0)], x[:-1]]) + x)
+
+
+def test_recursion() -> None:
+    source = """__device__ __noinline__ int fib(int n) { return n < 2 ? n : fib(n - 1) + fib(n - 2); }
+    __device__ __noinline__ int odd(int n);
+    __device__ __noinline__ int even(int n) { return n == 0 ? 1 : odd(n - 1); }
+    __device__ __noinline__ int odd(int n) { return n == 0 ? 0 : even(n - 1); }
+    extern "C" __global__ void k(int* x) { int t = threadIdx.x; int a = 100 * t; x[t] = a + fib(t % 11) + 10000 * even(t); }"""
+    outcome = launch(source, 1, 50, out(np.zeros(50, I)))
+    assert not outcome.events
+    fib = [0, 1]
+    while len(fib) < 11:
+        fib.append(fib[-1] + fib[-2])
+    assert result(outcome, 0, I).tolist() == [100 * t + fib[t % 11] + 10000 * (t % 2 == 0) for t in range(50)]
+
+
+def test_endless_recursion_overflows() -> None:
+    source = """__device__ __noinline__ int f(int n, int* p) {
+      return f(n + 1, p) * 2 + p[n]; }
+    extern "C" __global__ void k(int* x) { x[threadIdx.x] = f(0, x); }"""
+    outcome = launch(source, 1, 32, out(np.zeros(32, I)))
+    assert outcome.status == "trapped"
+    assert outcome.events[0].rule == "sync/trap"

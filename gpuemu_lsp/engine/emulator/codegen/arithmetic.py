@@ -29,11 +29,13 @@ def _known(operand: Operand) -> bool:
 
 
 def _is_special(name: str) -> bool:
-    return name.startswith(
-        ("%tid", "%ntid", "%ctaid", "%nctaid", "%lane", "%warpid", "%nwarpid", "%smid", "%nsmid", "%gridid", "%is_explicit",
-         "%cluster", "%nclusterid", "%clock", "%pm", "%envreg", "%globaltimer", "%reserved", "%total_smem", "%dynamic_smem",
-         "%aggr_smem", "%current_graph")
-    )  # fmt: skip
+    return name.startswith(_SPECIAL_NAMES)
+
+
+_SPECIAL_NAMES = tuple(
+    f"%{name}"
+    for name in ["tid", "ntid", "ctaid", "nctaid", "lane", "warpid", "nwarpid", "smid", "nsmid", "gridid", "is_explicit", "cluster", "nclusterid", "clock", "pm", "envreg", "globaltimer", "reserved", "total_smem", "dynamic_smem", "aggr_smem", "current_graph"]
+)
 
 
 def emit_arithmetic(e: Emitter, instruction: Instruction) -> None:
@@ -52,7 +54,7 @@ def emit_arithmetic(e: Emitter, instruction: Instruction) -> None:
     shapes = [e.unit.info.shapes[name] for name in real]
     varying = any(shape.varying for shape in shapes)
     parts = e.parts if varying or any(shape.per_part for shape in shapes) else 1
-    # Of an instruction with several results some may be kept per part, or vary, and others not: the widest form decides.
+    # Of several results some may vary, or be kept per part, and others not: the widest form decides.
     if not varying and any(shape.step for shape in shapes):
         _check_widening(e, instruction, sources, parts)
     for part in range(parts):

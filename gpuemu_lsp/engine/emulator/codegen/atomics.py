@@ -1,4 +1,4 @@
-"""Atomic operations, lane by lane: one internal function per operation and type (PTX ISA sections 9.7.13.5 and 9.7.13.7)."""
+"""Atomic operations, lane by lane: one internal function per operation and type (PTX ISA section 9.7.13)."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from gpuemu_lsp.engine.ptx.model import Address, Instruction, Operand, Register
 _OPERATIONS = frozenset({"add", "min", "max", "and", "or", "xor", "exch", "cas", "inc", "dec"})
 
 _HINTS = frozenset(
-    {"relaxed", "acquire", "release", "acq_rel", "cta", "cluster", "gpu", "sys", "global", "shared", "shared::cta", "noftz",
-     "sync"}
+    {"relaxed", "acquire", "release", "acq_rel", "cta", "cluster", "gpu", "sys", "global", "shared", "shared::cta",
+     "noftz", "sync"}
 )  # fmt: skip
 
 _INTEGERS = frozenset({"b16", "b32", "b64", "u32", "u64", "s32", "s64"})

@@ -1,4 +1,4 @@
-"""The inner scheduler as LLVM IR: runs block after block and warp after warp, and asks Python only when something is odd."""
+"""The inner scheduler as LLVM IR: runs block after block, warp after warp, and asks Python when something is odd."""
 
 from __future__ import annotations
 
@@ -60,9 +60,7 @@ def add_conductor(module: ir.Module) -> Value:
     b.position_at_end(odd)
     yields = b.sub(load(b, launch, Launch.YIELDS, I32), i32(1))
     store(b, yields, launch, Launch.YIELDS)
-    again = b.and_(
-        b.icmp_unsigned("==", result, i32(Status.YIELD)), b.icmp_signed(">", yields, i32(0))
-    )
+    again = b.and_(b.icmp_unsigned("==", result, i32(Status.YIELD)), b.icmp_signed(">", yields, i32(0)))
     resume = b.append_basic_block("resume")
     b.cbranch(again, resume, ask)
     b.position_at_end(resume)

@@ -18,10 +18,9 @@ from gpuemu_lsp.engine.emulator.codegen.ir_tools import I1, I8, I32, I64, Value,
 from gpuemu_lsp.engine.emulator.codegen.linked import RUNTIME
 from gpuemu_lsp.engine.emulator.layout import NO_BLOCK, BarrierKind, Kind, Launch, Resume, Status, Warp
 from gpuemu_lsp.engine.emulator.opcodes import is_collective
-from gpuemu_lsp.engine.emulator.program import EXIT, Barrier, Branch, Jump, Stop, Switch
+from gpuemu_lsp.engine.emulator.program import EXIT, Barrier, Branch, Invoke, Jump, Return, Stop, Switch
 from gpuemu_lsp.engine.emulator.shapes import Shape
 from gpuemu_lsp.engine.ptx.model import Immediate, Instruction, Negated, Operand, Register
-
 
 _TURN = 128
 """Backward jumps of one group of independent lanes before another group gets its turn."""
@@ -100,6 +99,10 @@ class Control:
         self._set_lanes(lanes)
         if self.general or not self.unit.block.full_warps:
             self._end_all_but(lanes)
+        if self.unit.program.recursive:
+            for part in range(e.parts):
+                empty = ir.Constant(ir.VectorType(I64, e.lanes), None)
+                t.store(b, empty, e.context, Warp.STACK + 8 * part * e.lanes, align=8)
         b.branch(self._dispatch_block() if self.general else self.heads[0])
         return block
 
@@ -139,7 +142,7 @@ class Control:
 
     def leave(self, status: int) -> None:
         """Return to the scheduler."""
-        e, b = self.e, self.e.builder
+        b = self.e.builder
         if self.unit.graph.back_edges:
             self._count_steps()
         b.ret(i32(status))
@@ -262,7 +265,9 @@ class Control:
         group = b.load(e.mask_slot, typ=I32)
         others = b.and_(b.load(e.alive_slot, typ=I32), b.not_(b.or_(waiting, group)))
         last = t.load(b, e.context, Warp.PREFER, I32)
-        later = b.and_(others, b.shl(i32(-2), b.and_(b.select(b.icmp_signed("<", last, i32(0)), i32(31), last), i32(31))))
+        later = b.and_(
+            others, b.shl(i32(-2), b.and_(b.select(b.icmp_signed("<", last, i32(0)), i32(31), last), i32(31)))
+        )
         chosen = b.select(b.icmp_unsigned("!=", later, i32(0)), later, others)
         lane = t.intrinsic(b, "llvm.cttz.i32", I32, [chosen, ir.Constant(I1, 0)])
         t.store(b, b.select(b.icmp_unsigned("!=", others, i32(0)), lane, i32(-1)), e.context, Warp.PREFER)
@@ -307,7 +312,9 @@ class Control:
             value = b.trunc(value, type_) if stored != type_ else value
             if mine.varying and not shape.varying:
                 if shape.step and not shape.per_part and index:
-                    value = b.add(value, ir.Constant(scalar, (shape.step * index * e.lanes) & ((1 << scalar.width) - 1)))
+                    value = b.add(
+                        value, ir.Constant(scalar, (shape.step * index * e.lanes) & ((1 << scalar.width) - 1))
+                    )
                 value = e.spread(value, shape.step)
             b.store(value, home)
 
@@ -325,7 +332,7 @@ class Control:
         t.store(e.builder, value, e.context, Warp.PC + 4 * part * e.lanes, align=4)
 
     def _move_lanes(self, number: int) -> None:
-        """Set the program counter of the running lanes; in blocks where all run together, that of the others is void."""
+        """Set the program counter of the running lanes."""
         e, b = self.e, self.e.builder
         lanes = b.load(e.mask_slot, typ=I32)
         for part in range(e.parts):
@@ -350,7 +357,9 @@ class Control:
             lowest, candidates = self._lowest(counters), counters
         chosen = [b.icmp_unsigned("==", pc, t.splat(b, lowest, e.lanes)) for pc in candidates]
         b.store(e.bits(chosen), e.mask_slot)
-        rest = [b.select(is_chosen, self._pc_constant(NO_BLOCK), pc) for is_chosen, pc in zip(chosen, counters, strict=True)]
+        rest = [
+            b.select(is_chosen, self._pc_constant(NO_BLOCK), pc) for is_chosen, pc in zip(chosen, counters, strict=True)
+        ]
         b.store(self._lowest(rest), self.wait_slot)
         switch = b.switch(lowest, self._done())
         for number in sorted(self._dispatched):
@@ -388,9 +397,7 @@ class Control:
         free = [b.select(e.unpack(runnable, p), pc, self._pc_constant(NO_BLOCK)) for p, pc in enumerate(counters)]
         prefer = t.load(b, e.context, Warp.PREFER, I32)
         bit = b.shl(i32(1), b.and_(prefer, i32(31)))
-        honoured = b.and_(
-            b.icmp_signed(">=", prefer, i32(0)), b.icmp_unsigned("!=", b.and_(bit, runnable), i32(0))
-        )
+        honoured = b.and_(b.icmp_signed(">=", prefer, i32(0)), b.icmp_unsigned("!=", b.and_(bit, runnable), i32(0)))
         offset = b.zext(b.shl(b.and_(prefer, i32(31)), i32(2)), I64)
         wanted = t.load(b, e.context, b.add(offset, t.i64(Warp.PC)), I32)
         lowest = b.select(honoured, wanted, self._lowest(free))
@@ -458,15 +465,22 @@ class Control:
                 self._switch(number, end)
             case Barrier():
                 self._barrier(number, end)
-            case Stop(instruction, _, _):
-                self.stop(instruction)
-            case _:
-                self.stop(Instruction("call", (), ()))
+            case Stop():
+                self.stop()
+            case Invoke(callee):
+                b.branch(self._wait(callee))
+            case Return():
+                raise AssertionError("the place to return to is not known here")
 
-    def stop(self, instruction: Instruction) -> None:
-        """End the launch at this instruction."""
+    def go_to(self, counters: Sequence[Value]) -> None:
+        """Send each running lane to a block of its own, given as one vector per part."""
+        for part, counter in enumerate(counters):
+            self._set_pc(self.e.number, part, counter)
+        self.e.builder.branch(self._dispatch_block())
+
+    def stop(self) -> None:
+        """End the launch at the current instruction."""
         e, b = self.e, self.e.builder
-        del instruction
         t.store(b, i32(e.site), e.context, Warp.EVENT_SITE)
         lanes = e.active32()
         first = t.intrinsic(b, "llvm.cttz.i32", I32, [lanes, ir.Constant(I1, 0)])
@@ -536,7 +550,7 @@ class Control:
     def _switch(self, number: int, end: Switch) -> None:
         e, b = self.e, self.e.builder
         if not end.targets:
-            self.stop(Instruction("brx", (), ()))
+            self.stop()
             return
         if e.shape(end.index).uniform:
             index = e.scalar_operand(end.index, "b32", 0)
@@ -548,7 +562,9 @@ class Control:
             index = e.vector_operand(end.index, "b32", part)
             pc = self._pc_constant(_number(end.targets[-1]))
             for value, target in enumerate(end.targets[:-1]):
-                pc = b.select(b.icmp_unsigned("==", index, self._pc_constant(value)), self._pc_constant(_number(target)), pc)
+                pc = b.select(
+                    b.icmp_unsigned("==", index, self._pc_constant(value)), self._pc_constant(_number(target)), pc
+                )
             self._set_pc(number, part, pc)
         self._dispatched.update(target for target in end.targets if target != EXIT)
         b.branch(self._dispatch_block())

@@ -23,7 +23,7 @@ from gpuemu_lsp.engine.emulator.operands import read, read_at_end, written
 from gpuemu_lsp.engine.emulator.program import Program
 from gpuemu_lsp.engine.emulator.shapes import UNIFORM, VARYING, WARP, BlockShape, Shape
 from gpuemu_lsp.engine.emulator.uniformity import Uniformity
-from gpuemu_lsp.engine.ptx.model import Immediate, Instruction, Negated, Operand, Register, Symbol
+from gpuemu_lsp.engine.ptx.model import Immediate, Negated, Operand, Register, Symbol
 
 
 @dataclass(frozen=True, slots=True)
@@ -298,7 +298,7 @@ class Emitter:
         return value
 
     def base(self, name: str, part: int) -> Value:
-        """Return the scalar base of a register that does not vary: of the warp, or of ``part`` where each has its own."""
+        """Return the scalar base of a register that does not vary: of the warp, or of ``part``."""
         return self._read(name, part)
 
     def base_at(self, name: str, part: int) -> Value:
@@ -397,7 +397,7 @@ class Emitter:
         if name in _FIELDS:
             record, offset = _FIELDS[name]
             return self.once(name, record, offset, I32)
-        if name.startswith("%clock") or name.startswith("%globaltimer"):
+        if name.startswith(("%clock", "%globaltimer")):
             now = self._tick()
             return b.lshr(now, i64(32)) if name.endswith("_hi") else now
         if name == "%gridid":

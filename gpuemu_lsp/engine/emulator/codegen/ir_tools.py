@@ -94,7 +94,9 @@ def splat(builder: ir.IRBuilder, value: Value, count: int) -> Value:
     if isinstance(value, ir.Constant):
         return _Splat(type_, f"splat ({value.type} {value.get_reference()})")
     one = builder.insert_element(ir.Constant(type_, ir.Undefined), value, i32(0))
-    return builder.shuffle_vector(one, ir.Constant(type_, ir.Undefined), ir.Constant(ir.VectorType(I32, count), [0] * count))
+    return builder.shuffle_vector(
+        one, ir.Constant(type_, ir.Undefined), ir.Constant(ir.VectorType(I32, count), [0] * count)
+    )
 
 
 def iota(type_: ir.Type, count: int, step: int = 1) -> Value:
@@ -112,7 +114,7 @@ def call_address(
     return _call_pointer(builder, type_, pointer, arguments, cold)
 
 
-class _Callee(ir.Value):
+class _Callee(ir.Value):  # type: ignore[misc]
     """A function pointer that llvmlite can call: it wants a function's type on it."""
 
     def __init__(self, type_: ir.FunctionType, pointer: Value) -> None:
@@ -163,7 +165,9 @@ def _cttz(builder: ir.IRBuilder) -> Value:
     return module.globals.get(name) or ir.Function(module, ir.FunctionType(I32, [I32, I1]), name)
 
 
-def new_function(module: ir.Module, name: str, result: ir.Type, parameters: Sequence[ir.Type]) -> tuple[Value, ir.IRBuilder]:
+def new_function(
+    module: ir.Module, name: str, result: ir.Type, parameters: Sequence[ir.Type]
+) -> tuple[Value, ir.IRBuilder]:
     """Add a function with an entry block; return it and a builder placed there."""
     function = ir.Function(module, ir.FunctionType(result, parameters), name)
     return function, ir.IRBuilder(function.append_basic_block("entry"))

@@ -27,15 +27,22 @@ _STORE_MASK = Shadow.ADDRESSABLE | Shadow.READ_ONLY | Shadow.WATCHED
 _MARK = Shadow.ADDRESSABLE | Shadow.INITIALISED | Shadow.WRITTEN
 
 KNOWN_MODIFIERS = frozenset(
-    {"global", "shared", "shared::cta", "local", "const", "param", "param::entry", "param::func", "v2", "v4", "v8", "nc",
-     "ca", "cg", "cs", "cv", "lu", "wb", "wt", "volatile", "weak", "relaxed", "acquire", "release", "cta", "gpu", "sys",
+    {"global", "shared", "shared::cta", "local", "const", "param", "param::entry", "param::func", "v2", "v4", "v8",
+     "nc", "ca", "cg", "cs", "cv", "lu", "wb", "wt", "volatile", "weak", "relaxed", "acquire", "release", "cta", "gpu",
+     "sys",
      "cluster", "acq_rel", "mmio", "unified", "L1::evict_normal", "L1::evict_unchanged", "L1::evict_first",
      "L1::evict_last", "L1::no_allocate", "L2::64B", "L2::128B", "L2::256B", "L2::evict_first", "L2::evict_last",
      "L2::evict_normal"}
 )  # fmt: skip
 """What a load or store may carry. All accesses are strong here, and cache hints mean nothing."""
 
-TYPES = frozenset(f"{kind}{bits}" for kind in "bus" for bits in (8, 16, 32, 64)) | {"f32", "f64", "f16", "f16x2", "bf16"}
+TYPES = frozenset(f"{kind}{bits}" for kind in "bus" for bits in (8, 16, 32, 64)) | {
+    "f32",
+    "f64",
+    "f16",
+    "f16x2",
+    "bf16",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,12 +191,13 @@ def _inside(e: Emitter, offset: Value, space: str, total: int, vector: bool) -> 
     Rotating the low bits up turns a misaligned offset into a huge one: one comparison says both.
     """
     b = e.builder
-    make = (lambda v: t.splat(b, v, e.lanes)) if vector else (lambda v: v)
     bits = total.bit_length() - 1
     size = _window(e, space)[1]
-    limit = e.prepared(
-        f"limit/{space}/{bits}", lambda pre: pre.lshr(pre.add(size, i64(2 * NEAR)), i64(bits))
-    )
+    limit = e.prepared(f"limit/{space}/{bits}", lambda pre: pre.lshr(pre.add(size, i64(2 * NEAR)), i64(bits)))
+
+    def make(value: Value) -> Value:
+        return t.splat(b, value, e.lanes) if vector else value
+
     near = b.add(offset, make(i64(NEAR)))
     if bits:
         near = t.unary_intrinsic(b, "fshr", near, near, make(i64(bits)))
@@ -256,7 +264,10 @@ class _Form:
         b = self.e.builder
         vector = isinstance(shadow.type, ir.VectorType)
         scalar = shadow.type.element if vector else shadow.type
-        make = (lambda v: t.splat(b, v, self.e.lanes)) if vector else (lambda v: v)
+
+        def make(value: Value) -> Value:
+            return t.splat(b, value, self.e.lanes) if vector else value
+
         size = scalar.width // 8
         if self.access.store:
             mask, wanted = self.pattern(_STORE_MASK, size), self.pattern(Shadow.ADDRESSABLE, size)
@@ -341,7 +352,9 @@ class _Row(_Form):
         refused = []
         for part in self.parts:
             base, offset = self._place(part)
-            shadow = t.load(b, base, offset + SHADOW_DISTANCE, ir.VectorType(ir.IntType(self.access.total * 8), e.lanes), 1)
+            shadow = t.load(
+                b, base, offset + SHADOW_DISTANCE, ir.VectorType(ir.IntType(self.access.total * 8), e.lanes), 1
+            )
             bad = self.refused(shadow)
             mask = e.active(part)
             refused.append(bad if mask is None else b.and_(bad, mask))
@@ -623,7 +636,15 @@ def _call(e: Emitter, access: _Access, parts: Sequence[int]) -> list[list[Value]
                 place = Warp.VALUE + index * SLOT + part * e.lanes * access.size
                 t.store(b, value, e.context, place, align=1)
     flags = SPACES[access.space] << SPACE_SHIFT | (STORE_FLAG if access.store else 0)
-    arguments = [e.context, i32(e.site), lanes, i32(access.size), i32(len(access.items)), i32(_unused(e, access)), i32(flags)]
+    arguments = [
+        e.context,
+        i32(e.site),
+        lanes,
+        i32(access.size),
+        i32(len(access.items)),
+        i32(_unused(e, access)),
+        i32(flags),
+    ]
     t.call_address(b, RUNTIME.address("store" if access.store else "load"), t.VOID, arguments)
     e.restore(known)
     if access.store:
@@ -632,10 +653,7 @@ def _call(e: Emitter, access: _Access, parts: Sequence[int]) -> list[list[Value]
         return _first_lanes(e, access, lanes)
     row = ir.VectorType(ir.IntType(access.size * 8), e.lanes)
     return [
-        [
-            t.load(b, e.context, Warp.VALUE + index * SLOT + part * e.lanes * access.size, row, align=1)
-            for part in parts
-        ]
+        [t.load(b, e.context, Warp.VALUE + index * SLOT + part * e.lanes * access.size, row, align=1) for part in parts]
         for index in range(len(access.items))
     ]
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from llvmlite import ir
+
 from gpuemu_lsp.engine.emulator.codegen import ir_tools as t
 from gpuemu_lsp.engine.emulator.codegen.collectives import emit_activemask
 from gpuemu_lsp.engine.emulator.codegen.emitter import Emitter
@@ -49,7 +51,7 @@ def _each_part(e: Emitter, name: str, value: Callable[[int, bool], Value], type_
 
 
 def _convert_address(e: Emitter, instruction: Instruction) -> None:
-    """``cvta``: a generic address is a host address; shared and local ones count from their window (section 9.7.9.20)."""
+    """``cvta``: a generic address is a host address; others count from their window (section 9.7.9.20)."""
     target, source = instruction.operands
     assert isinstance(target, Register)
     space = memory_space(instruction)
@@ -64,8 +66,8 @@ def _convert_address(e: Emitter, instruction: Instruction) -> None:
             address = e.vector_operand(source, type_, part)
         else:
             address = e.scalar_operand_for(source, type_, part, e.parts if shape.per_part else 1)
-        if address.type not in (I64, t.ir.VectorType(I64, e.lanes)):
-            address = b.zext(address, t.ir.VectorType(I64, e.lanes) if vector else I64)
+        if address.type not in (I64, ir.VectorType(I64, e.lanes)):
+            address = b.zext(address, ir.VectorType(I64, e.lanes) if vector else I64)
         if space == "shared":
             window = shared_window(e)
             return combine(address, t.splat(b, window, e.lanes) if vector else window)

@@ -1,7 +1,7 @@
 """Functions that all translations share, compiled once per process: the checked access lane by lane, and events.
 
-Translated code handles the ordinary case itself and calls these when a check fails or an access has no vector form. Every
-access is contained: a load that must not happen gives zero, a store is dropped.
+Translated code handles the ordinary case itself and calls these when a check fails or an access has no vector form.
+Every access is contained: a load that must not happen gives zero, a store is dropped.
 """
 
 from __future__ import annotations
@@ -176,10 +176,10 @@ def mark_written(b: ir.IRBuilder, address: Value, size: Value | int) -> None:
 
 
 def add_access(module: ir.Module, check: Value, *, is_store: bool) -> Value:
-    """Add ``load`` or ``store``: ``(ctx, site, mask, size, count, unused, flags)`` over the scratch space of the context.
+    """Add ``load`` or ``store``: ``(ctx, site, mask, size, count, unused, flags)`` over the context's scratch space.
 
-    ``size`` is that of one element, ``count`` elements follow each other at each lane's address; bit i of ``unused`` says
-    that nobody reads element i. Element i of all lanes lies at ``VALUE + i * SLOT``.
+    ``size`` is that of one element, ``count`` elements follow each other at each lane's address; bit i of ``unused``
+    says that nobody reads element i. Element i of all lanes lies at ``VALUE + i * SLOT``.
     """
     name = "store" if is_store else "load"
     function, b = new_function(module, name, VOID, [POINTER, I32, I32, I32, I32, I32, I32])
@@ -228,7 +228,7 @@ def add_access(module: ir.Module, check: Value, *, is_store: bool) -> Value:
 
 
 def add_addresses(module: ir.Module) -> Value:
-    """Add ``addresses(ctx, first, count, base, step, window, offset, bits)``: write stepping addresses to the scratch space.
+    """Add ``addresses(ctx, first, count, base, step, window, offset, bits)``: stepping addresses to the scratch space.
 
     Lane ``first + i`` gets ``((base + i * step) & bits) + window + offset``.
     """

@@ -5,10 +5,11 @@ from __future__ import annotations
 from llvmlite import ir
 
 from gpuemu_lsp.engine.emulator import opcodes
-from gpuemu_lsp.engine.emulator.codegen import arithmetic, atomics, builtins, collectives, memory, misc
+from gpuemu_lsp.engine.emulator.codegen import arithmetic, atomics, builtins, collectives, memory, misc, recursion
 from gpuemu_lsp.engine.emulator.codegen.control import Control
 from gpuemu_lsp.engine.emulator.codegen.emitter import Emitter, Unit
 from gpuemu_lsp.engine.emulator.operands import written
+from gpuemu_lsp.engine.emulator.program import Return
 from gpuemu_lsp.engine.ptx.model import Instruction, Register
 
 
@@ -22,6 +23,8 @@ def runnable(instruction: Instruction) -> bool:
     if opcodes.is_collective(instruction):
         return collectives.supported(instruction)
     if opcode == "call":
+        return True
+    if recursion.supported(instruction):
         return True
     return misc.supported(instruction) or arithmetic.supported(instruction)
 
@@ -40,7 +43,10 @@ def translate(unit: Unit) -> ir.Module:
             else:
                 _instruction(e, control, instruction)
             e.position += 1
-        control.emit_end(number)
+        if isinstance(block.end, Return):
+            control.go_to([recursion.return_targets(e, part) for part in range(e.parts)])
+        else:
+            control.emit_end(number)
     control.finish()
     return module
 
@@ -58,7 +64,7 @@ def _stop_here(e: Emitter, control: Control, instruction: Instruction) -> None:
         acts = b.icmp_unsigned("!=", b.and_(bits, e.mask32()), ir.Constant(bits.type, 0))
         b.cbranch(acts, stop, after)
     b.position_at_end(stop)
-    control.stop(instruction)
+    control.stop()
     b.position_at_end(after)
 
 
@@ -97,6 +103,8 @@ def _plain(e: Emitter, control: Control, instruction: Instruction) -> None:
         builtins.emit_call(e, instruction)
     elif opcode == opcodes.BARRIER_RESULT:
         control.barrier_result(instruction)
+    elif recursion.supported(instruction):
+        recursion.emit_stack(e, control, instruction)
     elif misc.supported(instruction):
         misc.emit_misc(e, instruction)
     else:
