@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
 from pathlib import Path
 
 from gpuemu_lsp.engine.campaign.targets import SUFFIXES
 from gpuemu_lsp.engine.compile.model import ResourceUsage
-from gpuemu_lsp.engine.source import read
 from gpuemu_lsp.engine.source.model import KernelDecl
+from gpuemu_lsp.server.declarations import declarations
 from gpuemu_lsp.server.session import Session
 from gpuemu_lsp.server.verdicts import Verdict
 
@@ -49,7 +48,7 @@ def kernels(session: Session, path: str) -> list[Kernel]:
     document = session.documents.get(path)
     if document is None or Path(path).suffix not in SUFFIXES:
         return []
-    decls = _decls(path, document.text)
+    decls = declarations(path, document.text)
     found = []
     for decl in decls:
         alone = len(decls) == 1
@@ -58,11 +57,6 @@ def kernels(session: Session, path: str) -> list[Kernel]:
         edited = frozenset(item.report.name for item in verdicts if document.edited_since(item.revision))
         found.append(Kernel(decl, verdicts, resources, edited))
     return found
-
-
-@lru_cache(maxsize=16)
-def _decls(path: str, text: str) -> tuple[KernelDecl, ...]:
-    return read(path, text).kernels
 
 
 _STATUS = {

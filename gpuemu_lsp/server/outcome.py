@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 from gpuemu_lsp.engine.campaign.run import fingerprinted
-from gpuemu_lsp.engine.findings import Finding
+from gpuemu_lsp.engine.findings import Finding, Place, Related
 from gpuemu_lsp.server.checks import kernel_id
+from gpuemu_lsp.server.declarations import declaration_of
 from gpuemu_lsp.server.diagnostics import Diagnostics, Speaker, split
 from gpuemu_lsp.server.scheduler import Batch, Part
 from gpuemu_lsp.server.verdicts import Verdict, Verdicts
@@ -61,4 +63,16 @@ def repeatable(batch: Batch) -> bool:
 
 
 def _identified(part: Part, findings: Iterable[Finding]) -> list[Finding]:
-    return fingerprinted(list(findings), part.request.root)
+    return [_in_sight(part, finding) for finding in fingerprinted(list(findings), part.request.root)]
+
+
+def _in_sight(part: Part, finding: Finding) -> Finding:
+    """Show on the kernel itself that it did not run: whoever edits it may never open gpuemu.toml."""
+    request, place = part.request, finding.place
+    if not finding.rule.startswith("engine/") or place.path == request.spec.source or request.text is None:
+        return finding
+    decl = declaration_of(request.spec, request.text)
+    if decl is None:
+        return finding
+    related = (*finding.related, Related(place, "registered here"))
+    return replace(finding, place=Place(request.spec.source, decl.name_range), related=related)

@@ -9,6 +9,7 @@ from gpuemu_lsp.engine.compile.model import ResourceUsage
 from gpuemu_lsp.engine.findings import Finding
 from gpuemu_lsp.engine.source.model import KernelDecl
 from gpuemu_lsp.server.checks import kernel_id
+from gpuemu_lsp.server.declarations import means
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,14 +59,5 @@ def _meaning(known: dict[tuple[str, str], Verdict], path: str, decl: KernelDecl,
     return [
         verdict
         for (source, _), verdict in sorted(known.items(), key=lambda item: item[0])
-        if source == path and _means(verdict, decl, alone)
+        if source == path and means(verdict.request.spec, decl, alone)
     ]
-
-
-def _means(verdict: Verdict, decl: KernelDecl, alone: bool) -> bool:
-    """Say whether an entry is about a kernel; without ``entry`` it is the file's only one, or the one of its name."""
-    spec = verdict.request.spec
-    if spec.entry is None and alone:
-        return True
-    wanted = (spec.entry or spec.name).split("<")[0].strip()
-    return wanted in (decl.name, decl.qualified_name)

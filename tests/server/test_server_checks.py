@@ -175,4 +175,6 @@ async def test_nothing_of_an_untrusted_workspace_is_executed(editor: Editor):
     editor.open("scale.cu")
     await editor.idle()
     assert not (editor.root / "ran").exists() and not (editor.root / ".gpuemu").exists()
-    assert editor.codes("gpuemu.toml") == {"engine/not-executed"} and editor.found("scale.cu") == []
+    (only,) = editor.found("scale.cu")
+    assert only.code == "engine/not-executed" and only.range.start == types.Position(0, GOOD.index("scale"))
+    assert [other.location.uri for other in only.related_information] == [editor.uri("gpuemu.toml")]
