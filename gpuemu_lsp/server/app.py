@@ -61,7 +61,7 @@ def serve() -> int:
         pool.start()
         server = create_server(pool)
         server.start_io()
-    return 0
+    return 0 if server.protocol.shut_down else 1
 
 
 def _workers() -> int:

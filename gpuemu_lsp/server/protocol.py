@@ -29,9 +29,16 @@ class Protocol(LanguageServerProtocol):
                 future.cancel()
         self._shutdown = True
 
+    @property
+    def shut_down(self) -> bool:
+        """Whether the client has said goodbye properly."""
+        return self._shutdown
+
 
 class Server(LanguageServer):
     """The language server as pygls knows it."""
+
+    protocol: Protocol
 
     def report_server_error(self, error: Exception, source: Any) -> None:
         """Log; a message box per keystroke would help nobody."""

@@ -103,8 +103,7 @@ class Session:
                 wanted |= {source for source in self._sources() if Path(source).is_relative_to(Path(path).parent)}
             elif self._is_kernel_file(path):
                 wanted |= {path} & self._sources()
-            wanted |= self._dependents(path)
-        self.check_soon(wanted)
+        self.check_soon(wanted | self._dependents(paths))
 
     def closed(self, path: str) -> None:
         """Let a document go: what was found in unsaved text goes with it."""
@@ -230,7 +229,7 @@ class Session:
         """Return the files that are shown as checked: those open, and those with findings."""
         return {path for path in self.documents if self._is_kernel_file(path)} | self._diagnostics.sources()
 
-    def _dependents(self, path: str) -> set[str]:
+    def _dependents(self, paths: Sequence[str]) -> set[str]:
         found = set()
         for source in self._sources():
             project = self.projects.of(source)
@@ -238,6 +237,6 @@ class Session:
             if project is None or text is None:
                 continue
             specs = [request.spec for request in requests_for(project, source, text, execute=False)]
-            if any(depends_on(spec, path) for spec in specs):
+            if any(depends_on(spec, path) for spec in specs for path in paths):
                 found.add(source)
         return found

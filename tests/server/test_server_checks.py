@@ -178,3 +178,15 @@ async def test_nothing_of_an_untrusted_workspace_is_executed(editor: Editor):
     (only,) = editor.found("scale.cu")
     assert only.code == "engine/not-executed" and only.range.start == types.Position(0, GOOD.index("scale"))
     assert [other.location.uri for other in only.related_information] == [editor.uri("gpuemu.toml")]
+
+
+async def test_saving_the_configuration_checks_what_it_changes(editor: Editor):
+    write(editor.root, WRONG)
+    await editor.start()
+    editor.open("gpuemu.toml")
+    editor.open("scale.cu")
+    await editor.idle()
+    assert editor.codes("scale.cu") == {"numeric/tolerance-exceeded"}
+    editor.save("gpuemu.toml", TOML + "[kernels.tolerances]\nfloat32 = 10.0\n")
+    await editor.idle()
+    assert editor.found("scale.cu") == []
