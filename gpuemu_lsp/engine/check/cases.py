@@ -59,6 +59,8 @@ class PlanRun:
     failing: int = 0
     first_failure: int | None = None
     worst: float | None = None
+    compared: int = 0
+    decided: int = 0
     finished: bool = False
     approximate: set[str] = field(default_factory=set)
     timing: dict[str, float] = field(default_factory=dict)
@@ -136,6 +138,13 @@ class PlanRun:
                 self._seen.add(key)
                 yield finding
 
+    def closing(self) -> Iterator[Finding]:
+        """Yield what can only be said at the end: trouble, and that not one element could be judged."""
+        yield from self.trouble()
+        if self.compared and not self.decided and not self.failing:
+            message = f"'{self.plan.kernel}' ran, but rounding explains any value of every element: nothing was judged."
+            yield self.scene.finding("engine/not-executed", message, self.plan.place)
+
     def trouble(self) -> Iterator[Finding]:
         """Yield what went wrong outside the kernel since the last time."""
         pending, self._trouble = self._trouble, []
@@ -185,6 +194,8 @@ class PlanRun:
             self.request.validation,
             spec.invariants,
         )
+        self.compared += verdict.elements
+        self.decided += verdict.decided
         if not any(mismatch.severity is None for mismatch in verdict.mismatches):
             self.worst = max(self.worst or 0.0, verdict.worst)
         for mismatch in verdict.mismatches:

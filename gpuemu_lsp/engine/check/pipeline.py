@@ -88,7 +88,7 @@ def _check_plan(
         yield from map(tally.see, run.judge(case, case_id, expected))
         if run.finished:
             break
-    yield from map(tally.see, run.trouble())
+    yield from map(tally.see, run.closing())
 
 
 def _not_executed(request: CheckRequest, prepared: Prepared) -> Finding:

@@ -18,6 +18,8 @@ from gpuemu_lsp.engine.workers.supervisor import Settings, Supervisor
 _log = logging.getLogger(__name__)
 
 _NAMESPACE = "gpuemu_lsp.engine."
+_ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
+"""Workers run side by side: a reference's BLAS must not take every core for itself."""
 
 
 class Ticket:
@@ -162,7 +164,7 @@ class Pool:
                 limits=limits or Limits(),
                 preload=tuple(preload),
                 python=python,
-                environment=dict(environment or {}),
+                environment={**_ONE_THREAD, **(environment or {})},
             )
         )
         atexit.register(self.close)
