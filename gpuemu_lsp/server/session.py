@@ -8,10 +8,13 @@ from functools import partial
 from pathlib import Path
 
 from gpuemu_lsp.engine.campaign.targets import SUFFIXES
+from gpuemu_lsp.engine.findings import Finding, Place, Range
 from gpuemu_lsp.engine.project.load import CONFIG_NAME
 from gpuemu_lsp.engine.report.lines import forget as forget_lines
+from gpuemu_lsp.engine.rules import make
 from gpuemu_lsp.engine.workers import Pool
 from gpuemu_lsp.server.checks import content, depends_on, is_source, requests_for
+from gpuemu_lsp.server.declarations import declarations
 from gpuemu_lsp.server.diagnostics import Diagnostics, Speaker
 from gpuemu_lsp.server.documents import Change, Document
 from gpuemu_lsp.server.outcome import Outcome, repeatable
@@ -139,10 +142,9 @@ class Session:
         self.check_soon(files, force=True)
         return len(files)
 
-    def cancel(self) -> int:
-        """Give up all running and waiting checks."""
-        self._checked.clear()
-        return self.scheduler.cancel()
+    def cancel(self, keys: Iterable[Key] | None = None) -> int:
+        """Give up running and waiting checks, all of them by default; return how many those were."""
+        return self.scheduler.cancel(keys)
 
     def load_folders(self) -> None:
         """Show what is wrong with the configurations of the client's folders."""
@@ -156,10 +158,15 @@ class Session:
         text = self._text(path)
         if text is None:  # deleted
             self.scheduler.start(Key("check", path), (), self._revision)
-        if project is None or text is None:
             return
         key = Key("check", path)
-        requests = requests_for(project, path, text, self.settings.trusted)
+        requests = requests_for(project, path, text, self.settings.trusted) if project is not None else ()
+        if not requests and (project is None or project.broken) and declarations(path, text):
+            self.cancel([key])
+            self._checked.pop(path, None)
+            paths = self._diagnostics.say(Speaker("run", path), [_not_checked(path)], self._revision)
+            self.publisher.publish(paths)
+            return
         digest = content(requests)
         if self._checked.get(path) == digest:
             self.scheduler.confirm(key, self._revision)
@@ -240,3 +247,8 @@ class Session:
             if any(depends_on(spec, path) for spec in specs for path in paths):
                 found.add(source)
         return found
+
+
+def _not_checked(path: str) -> Finding:
+    message = f"Nothing of this file was checked: what {CONFIG_NAME} says of it has errors."
+    return make("engine/not-executed", message, Place(path, Range.of(0, 0, 0, 1)))

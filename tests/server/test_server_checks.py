@@ -190,3 +190,25 @@ async def test_saving_the_configuration_checks_what_it_changes(editor: Editor):
     editor.save("gpuemu.toml", TOML + "[kernels.tolerances]\nfloat32 = 10.0\n")
     await editor.idle()
     assert editor.found("scale.cu") == []
+
+
+@pytest.mark.parametrize("text", [TOML.replace('reference = "ref.py"', 'reference = "none.py"'), "[[kernels"])
+async def test_a_file_whose_configuration_is_broken_is_not_clean(editor: Editor, text: str):
+    write(editor.root)
+    (editor.root / "gpuemu.toml").write_text(text, encoding="utf-8")
+    await editor.start()
+    editor.open("scale.cu")
+    await editor.idle()
+    assert editor.codes("scale.cu") == {"engine/not-executed"}
+    assert editor.found("gpuemu.toml")
+    (editor.root / "gpuemu.toml").write_text(TOML, encoding="utf-8")
+    editor.open("gpuemu.toml")
+    editor.save("gpuemu.toml")
+    await editor.idle()
+    assert editor.found("scale.cu") == [] and editor.found("gpuemu.toml") == []
+    editor.save("gpuemu.toml", TOML.replace('reference = "ref.py"', 'reference = "none.py"'))
+    await editor.idle()
+    assert editor.codes("scale.cu") == {"engine/not-executed"}
+    editor.save("gpuemu.toml", TOML)
+    await editor.idle()
+    assert editor.found("scale.cu") == []

@@ -69,6 +69,10 @@ async def test_commands_answer_at_once_and_check_again(editor: Editor):
     one = types.ExecuteCommandParams("gpuemu.check", [editor.uri("scale.cu")])
     assert (await editor.client.workspace_execute_command_async(one))["queued"] == 1
     await editor.idle()
+    text = await _hover(editor, "scale.cu", 0, GOOD.index("scale") + 1)
+    assert text == ""  # it is not open
+    editor.open("scale.cu")
+    assert "passed" in await _hover(editor, "scale.cu", 0, GOOD.index("scale") + 1)
 
 
 async def test_status_names_what_a_verdict_depends_on(editor: Editor):
