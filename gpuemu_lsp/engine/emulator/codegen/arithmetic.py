@@ -34,7 +34,30 @@ def _is_special(name: str) -> bool:
 
 _SPECIAL_NAMES = tuple(
     f"%{name}"
-    for name in ["tid", "ntid", "ctaid", "nctaid", "lane", "warpid", "nwarpid", "smid", "nsmid", "gridid", "is_explicit", "cluster", "nclusterid", "clock", "pm", "envreg", "globaltimer", "reserved", "total_smem", "dynamic_smem", "aggr_smem", "current_graph"]
+    for name in [
+        "tid",
+        "ntid",
+        "ctaid",
+        "nctaid",
+        "lane",
+        "warpid",
+        "nwarpid",
+        "smid",
+        "nsmid",
+        "gridid",
+        "is_explicit",
+        "cluster",
+        "nclusterid",
+        "clock",
+        "pm",
+        "envreg",
+        "globaltimer",
+        "reserved",
+        "total_smem",
+        "dynamic_smem",
+        "aggr_smem",
+        "current_graph",
+    ]
 )
 
 

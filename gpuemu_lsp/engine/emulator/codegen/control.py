@@ -444,8 +444,10 @@ class Control:
         return block
 
     def _alone(self, number: int, target: int) -> bool:
-        """Whether nobody else can be waiting at or before ``target``: it follows its only predecessor."""
+        """Whether nobody can be waiting at or before ``target``: it follows its only predecessor, which just goes on."""
         block = self.unit.program.blocks[target]
+        if not isinstance(self.unit.program.blocks[number].end, Jump):
+            return False  # lanes that left a loop in another round may wait there
         if target != number + 1 or self.unit.graph.predecessors[target] != (number,):
             return False
         return not (self.general and (isinstance(block.end, Barrier) or (block.code and is_collective(block.code[0]))))
