@@ -32,32 +32,10 @@ def _is_special(name: str) -> bool:
     return name.startswith(_SPECIAL_NAMES)
 
 
-_SPECIAL_NAMES = tuple(
-    f"%{name}"
-    for name in [
-        "tid",
-        "ntid",
-        "ctaid",
-        "nctaid",
-        "lane",
-        "warpid",
-        "nwarpid",
-        "smid",
-        "nsmid",
-        "gridid",
-        "is_explicit",
-        "cluster",
-        "nclusterid",
-        "clock",
-        "pm",
-        "envreg",
-        "globaltimer",
-        "reserved",
-        "total_smem",
-        "dynamic_smem",
-        "aggr_smem",
-        "current_graph",
-    ]
+_SPECIAL_NAMES = (
+    *("%tid", "%ntid", "%ctaid", "%nctaid", "%lane", "%warpid", "%nwarpid", "%smid", "%nsmid", "%gridid", "%clock"),
+    *("%is_explicit", "%cluster", "%nclusterid", "%pm", "%envreg", "%globaltimer", "%reserved", "%total_smem"),
+    *("%dynamic_smem", "%aggr_smem", "%current_graph"),
 )
 
 

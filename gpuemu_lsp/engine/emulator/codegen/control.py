@@ -444,7 +444,7 @@ class Control:
         return block
 
     def _alone(self, number: int, target: int) -> bool:
-        """Whether nobody can be waiting at or before ``target``: it follows its only predecessor, which just goes on."""
+        """Whether nobody can be waiting at or before ``target``: its only predecessor just goes on to it."""
         block = self.unit.program.blocks[target]
         if not isinstance(self.unit.program.blocks[number].end, Jump):
             return False  # lanes that left a loop in another round may wait there
