@@ -1,4 +1,4 @@
-"""What callers in the same file give a host function: the block size, and the template arguments of the launch inside."""
+"""What callers in the same file give a host function: a block size, template arguments of the launch inside it."""
 
 from __future__ import annotations
 

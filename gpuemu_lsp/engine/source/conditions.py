@@ -7,43 +7,18 @@ unknown, and an unknown branch is treated as live.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from gpuemu_lsp.engine.source.environment import Environment
 from gpuemu_lsp.engine.source.lexer import Directive, Text
-from gpuemu_lsp.engine.source.macros import definition
 
 Resolve: TypeAlias = Callable[[Text, str, Directive], str | None]
 """From a text, its path and an include line to the path of a user header."""
 
-_TOKEN = re.compile(
-    r"\s*(?:(?P<number>0[xX][0-9a-fA-F']+|\d[\d']*)[uUlL]*|(?P<name>[A-Za-z_]\w*)|(?P<sign>&&|\|\||[=!<>]=|<<|>>|[-+*/%&|^~!<>()?:]))"
-)
-_BUILTIN: Mapping[str, str | None] = {
-    "__CUDACC__": "1",
-    "__CUDACC_RTC__": "1",
-    "__NVCC__": None,
-    "__CUDA_ARCH__": None,
-    "__cplusplus": "201703",
-    "true": "1",
-    "false": "0",
-}
-_ABSENT = re.compile(
-    r"_WIN32|_WIN64|_MSC_VER|__MINGW\w*|__APPLE__|__HIP\w*__|__SYCL\w*|_OPENMP|_OPENACC|__ANDROID__|__EMSCRIPTEN__|__arm\w*|__aarch64__"
-)
-_RESERVED = re.compile(
-    r"_|(?:CUDA|CUB|CCCL|THRUST|NV|CUTLASS|CUTE|FLT|DBL|INT|UINT|LONG|CHAR|SIZE|M)_?[A-Z_]|INFINITY$|NAN$"
-)
-_PRECEDENCE = (
-    ("||",), ("&&",), ("|",), ("^",), ("&",), ("==", "!="), ("<", "<=", ">", ">="), ("<<", ">>"), ("+", "-"), ("*", "/", "%"),
-)  # fmt: skip
 _MAX_DEPTH = 30
-_MAX_SHIFT = 63
-
-
-class _UnreadableError(Exception):
-    """The condition is no integer expression."""
+_MAX_VISITS = 1000
 
 
 @dataclass(slots=True)
@@ -55,49 +30,8 @@ class _Branch:
     start: int
 
 
-class Environment:
-    """The macros that are defined at a point of the translation, as far as that is certain.
-
-    A value of None means: defined, but the value is not known; a name in ``doubtful`` may be defined or not.
-    """
-
-    def __init__(self, defines: Mapping[str, str | None]) -> None:
-        self.values: MutableMapping[str, str | None] = {**_BUILTIN, **defines}
-        self.doubtful: set[str] = set()
-
-    def is_defined(self, name: str) -> bool | None:
-        """Say whether a macro is defined; None when nobody knows."""
-        if name in self.doubtful:
-            return None
-        if name in self.values:
-            return True
-        return None if _RESERVED.match(name) and not _ABSENT.fullmatch(name) else False
-
-    def evaluate(self, text: str) -> bool | None:
-        """Evaluate the expression of an ``#if``; None when its value is not certain."""
-        try:
-            value = _Reader(text, self, 0).whole()
-        except _UnreadableError:
-            return None
-        return None if value is None else value != 0
-
-    def change(self, directive: Directive, certain: bool) -> None:
-        """Apply a ``#define`` or ``#undef``."""
-        macro = definition(directive)
-        name = macro.name if macro else directive.body.split(maxsplit=1)[0] if directive.body else ""
-        if not name:
-            return
-        if not certain:
-            self.doubtful.add(name)
-            return
-        self.doubtful.discard(name)
-        self.values.pop(name, None)
-        if macro is not None:
-            self.values[name] = macro.body if macro.parameters is None else None
-
-
 def defines(options: Sequence[str]) -> dict[str, str | None]:
-    """Read ``-DNAME``, ``-DNAME=VALUE``, ``-D NAME``, ``--define-macro=NAME`` and their ``-U`` from compiler options."""
+    """Read ``-DNAME``, ``-DNAME=VALUE``, ``-D NAME``, ``--define-macro=NAME`` and their ``-U`` among options."""
     found: dict[str, str | None] = {}
     waiting = list(options)
     while waiting:
@@ -137,7 +71,7 @@ class _Walk:
 
     def file(self, path: str, text: Text, depth: int) -> None:
         self._visits += 1
-        if path in self._once or depth > _MAX_DEPTH or self._visits > 1000:
+        if path in self._once or depth > _MAX_DEPTH or self._visits > _MAX_VISITS:
             return
         spans: list[tuple[int, int]] = []
         branches: list[_Branch] = []
@@ -195,129 +129,3 @@ def _common(runs: Sequence[Sequence[tuple[int, int]]]) -> tuple[tuple[int, int],
     for run in runs[1:]:
         common &= {span for span in common if any(first <= span[0] and span[1] <= last for first, last in run)}
     return tuple(sorted(common))
-
-
-class _Reader:
-    """A recursive-descent reader of one condition. Values are integers, or None when not certain."""
-
-    def __init__(self, text: str, environment: Environment, depth: int) -> None:
-        if depth > _MAX_DEPTH:
-            raise _UnreadableError
-        self._environment, self._depth = environment, depth
-        self._tokens: list[re.Match[str]] = []
-        position = 0
-        text = text.rstrip()
-        while position < len(text):
-            match = _TOKEN.match(text, position)
-            if match is None:
-                raise _UnreadableError
-            self._tokens.append(match)
-            position = match.end()
-        self._index = 0
-
-    def whole(self) -> int | None:
-        value = self._ternary()
-        if self._index != len(self._tokens):
-            raise _UnreadableError
-        return value
-
-    def _next(self) -> re.Match[str]:
-        if self._index == len(self._tokens) or self._index > 1000:
-            raise _UnreadableError
-        self._index += 1
-        return self._tokens[self._index - 1]
-
-    def _accept(self, *signs: str) -> str | None:
-        if self._index < len(self._tokens) and self._tokens[self._index]["sign"] in signs:
-            return self._next()["sign"]
-        return None
-
-    def _ternary(self) -> int | None:
-        value = self._binary(0)
-        if self._accept("?") is None:
-            return value
-        first = self._ternary()
-        if self._accept(":") is None:
-            raise _UnreadableError
-        second = self._ternary()
-        return None if value is None else first if value else second
-
-    def _binary(self, level: int) -> int | None:
-        if level == len(_PRECEDENCE):
-            return self._unary()
-        value = self._binary(level + 1)
-        while sign := self._accept(*_PRECEDENCE[level]):
-            value = _apply(sign, value, self._binary(level + 1))
-        return value
-
-    def _unary(self) -> int | None:
-        sign = self._accept("!", "-", "+", "~")
-        if sign is None:
-            return self._atom()
-        value = self._unary()
-        if value is None:
-            return None
-        return {"!": int(not value), "-": -value, "+": value, "~": ~value}[sign]
-
-    def _atom(self) -> int | None:
-        token = self._next()
-        if token["number"]:
-            digits = token["number"].replace("'", "")
-            return int(digits, 8 if re.fullmatch(r"0[0-7]+", digits) else 0) if not re.fullmatch(r"0\d+", digits) else 0
-        if token["name"]:
-            return self._name(token["name"])
-        if token["sign"] != "(":
-            raise _UnreadableError
-        value = self._ternary()
-        if self._accept(")") is None:
-            raise _UnreadableError
-        return value
-
-    def _name(self, name: str) -> int | None:
-        if name == "defined":
-            bracket = self._accept("(")
-            target = self._next()["name"]
-            if not target or (bracket and self._accept(")") is None):
-                raise _UnreadableError
-            defined = self._environment.is_defined(target)
-            return None if defined is None else int(defined)
-        if name.startswith("__has_"):
-            raise _UnreadableError
-        defined = self._environment.is_defined(name)
-        if not defined:
-            return None if defined is None else 0
-        body = self._environment.values[name]
-        return None if body is None else _Reader(body, self._environment, self._depth + 1).whole() if body else None
-
-
-def _apply(sign: str, left: int | None, right: int | None) -> int | None:
-    """Combine two values as the preprocessor does; one certain side can settle ``&&`` and ``||``."""
-    if sign == "&&":
-        return 0 if 0 in (left, right) else None if None in (left, right) else 1
-    if sign == "||":
-        return 1 if any(value not in (0, None) for value in (left, right)) else None if None in (left, right) else 0
-    if left is None or right is None:
-        return None
-    if sign in ("/", "%"):
-        if right == 0:
-            raise _UnreadableError
-        quotient = abs(left) // abs(right) * (1 if left * right >= 0 else -1)
-        return quotient if sign == "/" else left - quotient * right
-    if sign in ("<<", ">>"):
-        if not 0 <= right <= _MAX_SHIFT:
-            raise _UnreadableError
-        return left << right if sign == "<<" else left >> right
-    return {
-        "|": left | right,
-        "^": left ^ right,
-        "&": left & right,
-        "==": int(left == right),
-        "!=": int(left != right),
-        "<": int(left < right),
-        "<=": int(left <= right),
-        ">": int(left > right),
-        ">=": int(left >= right),
-        "+": left + right,
-        "-": left - right,
-        "*": left * right,
-    }[sign]

@@ -11,61 +11,17 @@ from gpuemu_lsp.engine.source.lexer import WORD, Text, closing, closing_angle, s
 from gpuemu_lsp.engine.source.macros import Macros
 
 DEVICE_WORDS = frozenset({"__global__", "__device__", "__constant__", "__shared__", "__managed__"})
-_ATTRIBUTES = frozenset(
-    [
-        "__launch_bounds__",
-        "__cluster_dims__",
-        "__maxnreg__",
-        "__block_size__",
-        "__attribute__",
-        "__declspec",
-        "__align__",
-        "alignas",
-        "decltype",
-        "noexcept",
-        "requires",
-        "explicit",
-        "throw",
-        "if",
-        "for",
-        "while",
-        "switch",
-        "return",
-        "sizeof",
-        "defined",
-        "__pragma",
-        "_Pragma",
-        "asm",
-        "__asm__",
-    ]
-)
-_KEYWORDS = frozenset(
-    [
-        "const",
-        "constexpr",
-        "static",
-        "inline",
-        "extern",
-        "volatile",
-        "unsigned",
-        "signed",
-        "struct",
-        "class",
-        "union",
-        "enum",
-        "typename",
-        "auto",
-        "register",
-        "mutable",
-        "virtual",
-        "friend",
-        "__restrict__",
-        "__forceinline__",
-        "__noinline__",
-        "final",
-        "override",
-    ]
-)
+_ATTRIBUTES = frozenset({
+    "__launch_bounds__", "__cluster_dims__", "__maxnreg__", "__block_size__", "__attribute__", "__declspec",
+    "__align__", "alignas", "decltype", "noexcept", "requires", "explicit", "throw", "if", "for", "while", "switch",
+    "return", "sizeof", "defined", "__pragma", "_Pragma", "asm", "__asm__",
+})  # fmt: skip
+"""What may stand before a parenthesis in a function's head without being its name."""
+_KEYWORDS = frozenset({
+    "const", "constexpr", "static", "inline", "extern", "volatile", "unsigned", "signed", "struct", "class", "union",
+    "enum", "typename", "auto", "register", "mutable", "virtual", "friend", "__restrict__", "__forceinline__",
+    "__noinline__", "final", "override",
+})  # fmt: skip
 _OPERATOR = re.compile(r"operator\s*(?:\(\s*\)|\[\s*\]|[^\s\w(]+|\s[\w:\s*&]+)\s*(?=\()")
 
 

@@ -47,7 +47,7 @@ def judge(unit: Unit, words: frozenset[str], macros: Macros, include_dirs: Seque
             elif target is not None and not headers.is_standard(target[0]) and not headers.is_device_header(target[0]):
                 libraries.append(directive)
         elif directive.kind in ("error", "warning"):
-            # Under a macro that only the host's compiler or a blanked header defines, the branch may not be the real one.
+            # Under a macro that only a host's compiler or a blanked header defines, this may not be the real branch.
             stays = all(conditions)
         elif directive.kind == "pragma":
             stays = bool(_PRAGMA.match(directive.body))

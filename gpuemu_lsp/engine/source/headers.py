@@ -1,7 +1,7 @@
 """Which headers device code can need, and what has to be in it for them to be worth their compile time.
 
-User headers are found on disk. Of the rest only CUDA's own device headers stay in a device view, and the standard headers
-that stand for something NVRTC lacks; ``torch/extension.h``, ``cublas_v2.h`` or ``iostream`` serve the host alone.
+User headers are found on disk. Of the rest only CUDA's own device headers stay in a device view. What device code may
+use of the standard library is declared before its first line; ``torch/extension.h`` or ``iostream`` serve the host.
 """
 
 from __future__ import annotations

@@ -72,7 +72,7 @@ def include_closure(path: str, include_dirs: Sequence[str] = ()) -> tuple[str, .
 
 
 def closure(text: Text, path: str, include_dirs: Sequence[str], overlay: Mapping[str, str]) -> dict[str, Text]:
-    """Return every user header a text leads to, by absolute path. ``overlay`` has texts that are newer than the disk's."""
+    """Return every user header a text leads to, by absolute path; ``overlay`` has texts newer than the disk's."""
     found: dict[str, Text] = {}
     waiting = list(_resolved(text, path, include_dirs))
     while waiting and len(found) < _MAX_FILES:

@@ -1,8 +1,8 @@
 """Cut a text into its top-level items: functions, types, variables, and the braces of namespaces round them.
 
-A grammar would stop at the first unknown macro or half-written line, and one lost brace would then hide a kernel. So only
-brackets and semicolons are followed here, ``#else`` branches start again from the nesting of their ``#if``, and an item
-that never closes is ended where the next line at the margin looks like a new definition.
+A grammar would stop at the first unknown macro or half-written line, and one lost brace would then hide a kernel. So
+only brackets and semicolons are followed here, ``#else`` branches start again from the nesting of their ``#if``, and an
+item that never closes is ended where the next line at the margin looks like a new definition.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def cut(text: Text, macros: Macros) -> Items:
 
 
 def members(text: Text, macros: Macros, body: int, end: int) -> tuple[Item, ...]:
-    """Cut the inside of a class whose braces are at ``body`` and before ``end``; access specifiers belong to no item."""
+    """Cut the inside of a class whose braces are at ``body`` and before ``end``, access specifiers left out."""
     close = text.code.rfind("}", body, end)
     return _Cutter(text, macros, body + 1, close if close > body else end).run().items
 
@@ -210,7 +210,7 @@ class _Cutter:
             self._emit(offset + 1, "stray")
 
     def _is_invocation(self, offset: int, following: int) -> bool:
-        """Say whether ``NAME(...)`` up to ``offset`` is a whole item: a macro that defines something, without a semicolon.
+        """Say whether ``NAME(...)`` up to ``offset`` is a whole item: a macro that defines something.
 
         A name nobody defined here counts when it has a line of its own.
         """

@@ -31,8 +31,7 @@ _MAX_DEPTH = 4
 class _Site:
     """A stretch of code to look for launches in.
 
-    ``base`` are the constants and locals that hold where it begins, ``place`` stands for all of it when it came out of a
-    macro.
+    ``base`` are the locals that hold where it begins; ``place`` stands for all of it when it came out of a macro.
     """
 
     text: Text

@@ -61,7 +61,7 @@ class Text:
 
     def __init__(self, text: str) -> None:
         self.raw = text.encode("utf-8", "surrogatepass").decode("latin-1")
-        # Python takes some bytes of UTF-8 characters for white space (0x85, 0xa0); outside of literals none has a meaning.
+        # Python takes some bytes of UTF-8 characters for white space (0x85, 0xa0); in code none of them has a meaning.
         self.clean = _NOT_ASCII.sub("\xff", _NOISE.sub(_blank_noise, self.raw))
         self.directives = tuple(
             Directive(match[1], match[2].strip(), match.start(), match.end())

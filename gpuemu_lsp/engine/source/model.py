@@ -71,16 +71,16 @@ class Launch:
     range: Range
     host_function: str | None = None
     locals: Mapping[str, str] = field(default_factory=dict)
-    """Simple definitions visible at the launch, name -> C text: locals of the host function, and what a caller in the file
-    passes for its parameters and template parameters."""
+    """Simple definitions visible at the launch, name -> C text: locals of the host function, and what a caller in the
+    file passes for its parameters and template parameters."""
 
 
 @dataclass(frozen=True, slots=True)
 class Include:
     """An ``#include``; ``resolved`` is the absolute path of a user header when it was found on disk.
 
-    ``hidden`` says that it names neither that, nor a header of CUDA's or the standard library: the device view leaves it
-    out, and device code that needs it cannot compile (``torch/extension.h``, or a folder missing in ``include_dirs``).
+    ``hidden`` says that it names neither that, nor a header of CUDA's or the standard library: the device view leaves
+    it out, and device code that needs it cannot compile (``torch/extension.h``, a folder missing in ``include_dirs``).
     """
 
     target: str

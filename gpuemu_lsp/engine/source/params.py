@@ -9,30 +9,19 @@ from gpuemu_lsp.engine.source.macros import Macros
 from gpuemu_lsp.engine.source.model import Param, TemplateParam
 
 _QUALIFIER = re.compile(
-    r"\b(?:const|volatile|register|__restrict__|__restrict|restrict|__grid_constant__|struct|class|enum|__align__\s*\(\s*\d+\s*\)"
+    r"\b(?:const|volatile|register|__restrict__|__restrict|restrict|__grid_constant__|struct|class|enum"
+    r"|__align__\s*\(\s*\d+\s*\)"
     r"|alignas\s*\([^()]*\))(?!\w)|\[\[.*?\]\]|__attribute__\s*\(\(.*?\)\)",
     re.DOTALL,
 )
 _RESTRICT = re.compile(r"\b(?:__restrict__|__restrict|restrict)\b")
 _CONST = re.compile(r"\bconst\b")
-_BUILTIN = frozenset(
-    [
-        "void",
-        "bool",
-        "char",
-        "short",
-        "int",
-        "long",
-        "unsigned",
-        "signed",
-        "float",
-        "double",
-        "auto",
-        "size_t",
-        "wchar_t",
-    ]
-)
+_BUILTIN = frozenset({
+    "void", "bool", "char", "short", "int", "long", "unsigned", "signed", "float", "double", "auto", "size_t",
+    "wchar_t",
+})  # fmt: skip
 _DEFAULT = re.compile(r"(?<![=!<>])=(?!=)")
+_TEMPLATE = re.compile(r"\btemplate\s*(?=<)")
 _INNER = re.compile(r"\(\s*(?P<sign>[*&]+)\s*(?:const\s+)?(?:__restrict__\s*|__restrict\s*)?(?P<name>\w*)\s*\)")
 
 
@@ -52,15 +41,12 @@ def template_parameters(text: Text, start: int, end: int) -> tuple[TemplateParam
     """Read every ``template <...>`` header between two offsets; that of an inner template comes last."""
     found: list[TemplateParam] = []
     code = text.code
-    for match in re.compile(r"\btemplate\s*(?=<)").finditer(code, start, end):
+    while match := _TEMPLATE.search(code, start, end):
         close = closing_angle(code, match.end())
-        if close is None or close > end or any(code[match.end() + 1 : close - 1].strip() == "" for _ in (0,)):
-            continue
-        if match.start() < start:
-            continue
-        for first, last in split_top(code[match.end() + 1 : close - 1]):
-            offset = match.end() + 1
-            found.append(_template_parameter(code[offset + first : offset + last]))
+        if close is None or close > end:
+            break
+        inside = code[match.end() + 1 : close - 1]
+        found += (_template_parameter(inside[first:last]) for first, last in split_top(inside))
         start = close
     return tuple(found)
 

@@ -1,8 +1,8 @@
 """Which items the device code of a file and its headers needs.
 
-Roots are everything marked for the device. From there names are followed: an unmarked helper, constant or type stays when
-kept code mentions its name and it does nothing that only a host can. Names are compared without regard to scope, so this
-errs towards keeping.
+Roots are everything marked for the device. From there names are followed: an unmarked helper, constant or type stays
+when kept code mentions its name and it does nothing that only a host can. Names are compared without regard to scope,
+so this errs towards keeping.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ _GLOBAL_TOO = re.compile(
     r"(?:min|max|abs|fabs|f?mod|pow|exp\w*|log\w*|sqrt|cbrt|sin\w*|cos\w*|tan\w*|a(?:sin|cos|tan)\w*|ceil|floor|round|trunc"
     r"|rint|isnan|isinf|isfinite|signbit|hypot|fma|erfc?|[tl]gamma|fm(?:in|ax)|u?int\w*_t|size_t|ptrdiff_t|nullptr_t)$"
 )
+_NO_TYPES = frozenset({"return", "else", "goto", "case", "throw", "delete", "new", "sizeof", "do"})
 _REMOVABLE = frozenset({Kind.FUNCTION, Kind.ALIAS, Kind.TYPE, Kind.USING, Kind.ASSERTION})
 
 
@@ -199,8 +200,8 @@ def _is_shadowed(word: str, target: _Piece, piece: _Piece) -> bool:
 
 def _declares(code: str, name: str) -> bool:
     """Say whether code declares a parameter or a local variable of this name."""
-    pattern = rf"(?<!\breturn)(?<!\belse)(?<!\bgoto)(?<!\bcase)(?:[\w>\]]\s+|[*&]\s*){re.escape(name)}\s*(?:[=;,)\[({{]|:(?!:))"
-    return bool(re.search(pattern, code))
+    pattern = rf"(?:\b(\w+)\s+|[>\]]\s*|[*&]\s*){re.escape(name)}\s*(?:[=;,)\[({{]|:(?!:))"
+    return any(match[1] not in _NO_TYPES for match in re.finditer(pattern, code))
 
 
 def _keep(piece: _Piece) -> set[str]:

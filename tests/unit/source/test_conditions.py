@@ -14,7 +14,7 @@ from gpuemu_lsp.engine.source import read
     [
         ("#if 1", True), ("#if 0", False), ("#if (2 + 3) * 2 == 10 && !0", True), ("#if 0x10 >> 2 != 4", False),
         ("#ifdef X", True), ("#ifndef X", False), ("#if defined(X) && X > 3", True), ("#if defined X && X > 4", False),
-        ("#ifdef UNSET", False), ("#if UNSET", False), ("#if UNSET == 0", True), ("#if !defined(UNSET)", True),
+        ("#ifdef UNSET", False), ("#ifdef MY_FLAG", False), ("#ifdef INTERLEAVED", False), ("#if UNSET", False), ("#if UNSET == 0", True), ("#if !defined(UNSET)", True),
         ("#if Y == 8", True), ("#ifdef GONE", False), ("#if EMPTY", True), ("#if F(1)", True), ("#if 1 / 0", True),
         ("#ifdef __CUDACC__", True), ("#ifndef __CUDA_ARCH__", False), ("#if __CUDA_ARCH__ >= 800", True),
         ("#if __CUDA_ARCH__ < 800", True), ("#if defined(__CUDA_ARCH__) || UNSET", True), ("#if __cplusplus >= 201703L", True),

@@ -5,13 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from view_samples import SAMPLES, Sample
 
 from gpuemu_lsp.engine.compile import compile_source
 from gpuemu_lsp.engine.compile.model import CompileRequest
 from gpuemu_lsp.engine.findings import Severity
 from gpuemu_lsp.engine.source import read
-
-from view_samples import SAMPLES, Sample
 
 
 @pytest.mark.parametrize("sample", SAMPLES, ids=lambda sample: sample.name)
