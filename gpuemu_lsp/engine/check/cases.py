@@ -12,7 +12,7 @@ from gpuemu_lsp.engine.check.elements import first_elements
 from gpuemu_lsp.engine.check.events import Scene, event_finding
 from gpuemu_lsp.engine.check.guessed import allowed_for, stopped
 from gpuemu_lsp.engine.check.locate import Atlas
-from gpuemu_lsp.engine.check.model import CaseCount, CheckRequest
+from gpuemu_lsp.engine.check.model import DEFAULT_STRATEGY, CaseCount, CheckRequest
 from gpuemu_lsp.engine.check.prepare import Prepared
 from gpuemu_lsp.engine.check.stored import reopened
 from gpuemu_lsp.engine.check.watchdog import deadline
@@ -141,7 +141,8 @@ class PlanRun:
     def closing(self) -> Iterator[Finding]:
         """Yield what can only be said at the end: trouble, and that not one element could be judged."""
         yield from self.trouble()
-        if self.compared and not self.decided and not self.failing:
+        ordinary = self.request.options.strategy == DEFAULT_STRATEGY  # others may well draw nothing but NaN
+        if ordinary and self.compared and not self.decided and not self.failing:
             message = f"'{self.plan.kernel}' ran, but rounding explains any value of every element: nothing was judged."
             yield self.scene.finding("engine/not-executed", message, self.plan.place)
 

@@ -12,6 +12,7 @@ from gpuemu_lsp.engine.project.model import KernelSpec, Validation
 
 DEFAULT_SEED = 42
 DEFAULT_CASES = 8
+DEFAULT_STRATEGY = "quick"
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +33,7 @@ class CheckOptions:
     store_root: str | None = None
     max_failures: int = 3
     case_seconds: float = 10.0
-    strategy: str = "quick"
+    strategy: str = DEFAULT_STRATEGY
 
 
 @dataclass(frozen=True, slots=True)

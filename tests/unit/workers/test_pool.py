@@ -324,7 +324,7 @@ def test_everything_printed_is_captured_and_nothing_corrupts_the_stream(run):
         "ctypes.CDLL(None).printf(b'printf\\n')\n"
         "subprocess.run(['echo', 'child'])\n"
         "yield 'value'\n"
-        "print('unflushed', end='')\n"
+        "print('unflushed ', end='')\n"
     )
     ending, values = run(body)
     assert isinstance(ending, Done) and values == ["value"]
