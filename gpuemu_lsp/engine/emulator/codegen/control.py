@@ -14,7 +14,7 @@ from llvmlite import ir
 from gpuemu_lsp.engine.emulator.codegen import ir_tools as t
 from gpuemu_lsp.engine.emulator.codegen.arithmetic import predicate_parts, predicate_scalar
 from gpuemu_lsp.engine.emulator.codegen.emitter import Emitter
-from gpuemu_lsp.engine.emulator.codegen.ir_tools import I1, I32, I64, Value, i32
+from gpuemu_lsp.engine.emulator.codegen.ir_tools import I1, I8, I32, I64, Value, i32
 from gpuemu_lsp.engine.emulator.codegen.linked import RUNTIME
 from gpuemu_lsp.engine.emulator.layout import NO_BLOCK, BarrierKind, Kind, Launch, Resume, Status, Warp
 from gpuemu_lsp.engine.emulator.opcodes import is_collective
@@ -194,7 +194,7 @@ class Control:
 
         def body() -> None:
             self._move_lanes(number)
-            self.e.builder.branch(self._stub("hand over", 0, self._hand_over))
+            self._hand_over()
 
         return self._stub("part", number, body)
 
@@ -209,7 +209,7 @@ class Control:
             for part in range(self.e.parts):
                 running = self.e.unpack(lanes, part)
                 self._store_pc(part, b.select(running, self._pc_constant(number), self._pc_constant(NO_BLOCK)))
-            b.branch(self._stub("hand over", 0, self._hand_over))
+            self._hand_over()
 
         return self._stub("parting", number, body)
 
@@ -241,7 +241,7 @@ class Control:
 
         def general() -> None:
             self._move_lanes(number)
-            self.e.builder.branch(self._stub("rotate", 0, self._rotate))
+            self._rotate()
 
         if self.general:
             return self._stub("yield", number, general)
@@ -278,11 +278,7 @@ class Control:
         b.position_at_end(on)
         b.branch(self._dispatch_block())
         b.position_at_end(out)
-        b.branch(self._saving(Status.YIELD))
-
-    def _saving(self, status: int) -> ir.Block:
-        """Return the stub that saves everything and returns."""
-        return self._stub("save", status, lambda: self._save_all(status))
+        self._save_all(Status.YIELD)
 
     def _save_all(self, status: int) -> None:
         e, b = self.e, self.e.builder
@@ -294,31 +290,33 @@ class Control:
     # ---- saved registers ---------------------------------------------------------------------------------------------
 
     def _save(self, name: str) -> None:
-        e = self.e
-        if name not in self.unit.in_memory:
-            for index in range(e.kept_parts(name)):
-                e.store_saved(name, index, e.load_home(name, index))
+        e, b = self.e, self.e.builder
+        offset = self.unit.saved[name]
+        for index, home in enumerate(e.home(name)):
+            value = b.load(home)
+            value = b.zext(value, _stored(value.type)) if _stored(value.type) != value.type else value
+            t.store(b, value, e.context, offset + index * _stride(value.type), align=1)
 
     def _load_saved(self, name: str, shape: Shape) -> None:
         """Load a register that was saved in ``shape`` into its home, spreading it where that varies."""
         e, b = self.e, self.e.builder
+        offset = self.unit.saved[name]
+        homes = e.home(name)
         mine = self.unit.info.shapes[name]
-        if name in self.unit.in_memory and mine == shape:
-            return
         scalar = e.register_type(name)
         type_ = ir.VectorType(scalar, e.lanes) if shape.varying else scalar
-        values = []
-        for index in range(e.kept_parts(name)):
+        for index, home in enumerate(homes):
             source = index if shape.varying or shape.per_part else 0
-            value = e.load_saved(name, source, type_)
+            stored = _stored(type_)
+            value = t.load(b, e.context, offset + source * _stride(stored), stored, align=1)
+            value = b.trunc(value, type_) if stored != type_ else value
             if mine.varying and not shape.varying:
                 if shape.step and not shape.per_part and index:
-                    offset = (shape.step * index * e.lanes) & ((1 << scalar.width) - 1)
-                    value = b.add(value, ir.Constant(scalar, offset))
+                    value = b.add(
+                        value, ir.Constant(scalar, (shape.step * index * e.lanes) & ((1 << scalar.width) - 1))
+                    )
                 value = e.spread(value, shape.step)
-            values.append(value)
-        for index, value in enumerate(values):
-            e.store_home(name, index, value)
+            b.store(value, home)
 
     # ---- program counters --------------------------------------------------------------------------------------------
 
@@ -394,7 +392,7 @@ class Control:
         b.position_at_end(ended)
         self.leave(Status.DONE)
         b.position_at_end(blocked)
-        b.branch(self._saving(Status.BLOCKED))
+        self._save_all(Status.BLOCKED)
         b.position_at_end(some)
         free = [b.select(e.unpack(runnable, p), pc, self._pc_constant(NO_BLOCK)) for p, pc in enumerate(counters)]
         prefer = t.load(b, e.context, Warp.PREFER, I32)
@@ -695,3 +693,21 @@ def _barrier_operands(instruction: Instruction) -> tuple[tuple[Operand, ...], in
         return (name, count[0] if count else zero, predicate), kind
     kind = BarrierKind.ARRIVE if "arrive" in modifiers else BarrierKind.SYNC
     return (operands[0] if operands else zero, operands[1] if len(operands) > 1 else zero), kind
+
+
+def _stored(type_: ir.Type) -> ir.Type:
+    """Return the type a value is saved in: predicates as bytes."""
+    if type_ == I1:
+        return I8
+    if isinstance(type_, ir.VectorType) and type_.element == I1:
+        return ir.VectorType(I8, type_.count)
+    return type_
+
+
+def _stride(type_: ir.Type) -> int:
+    """Return how far apart the parts of a saved register lie."""
+    if not isinstance(type_, ir.VectorType):
+        return 8
+    element = type_.element
+    width = element.width if isinstance(element, ir.IntType) else {"half": 16, "float": 32, "double": 64}[str(element)]
+    return int(width // 8 * type_.count)

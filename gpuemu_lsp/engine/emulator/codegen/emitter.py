@@ -15,7 +15,7 @@ from llvmlite import ir
 
 from gpuemu_lsp.engine.emulator import ops
 from gpuemu_lsp.engine.emulator.codegen import ir_tools as t
-from gpuemu_lsp.engine.emulator.codegen.ir_tools import I1, I8, I32, I64, POINTER, Value, i32, i64
+from gpuemu_lsp.engine.emulator.codegen.ir_tools import I1, I32, I64, POINTER, Value, i32, i64
 from gpuemu_lsp.engine.emulator.graph import Graph
 from gpuemu_lsp.engine.emulator.layout import Block, Launch, Warp
 from gpuemu_lsp.engine.emulator.liveness import Liveness
@@ -43,8 +43,6 @@ class Unit:
     symbols: Mapping[str, int]
     saved: Mapping[str, int]
     """Byte offset, in a warp's context, of each register that outlives a block."""
-    in_memory: frozenset[str]
-    """Registers kept in the context all the time: they cost loads and stores, but nothing where warps are resumed."""
     specialised: Mapping[str, Shape]
     """Shapes in which specialised code saves registers; the general code reads them when it takes over."""
 
@@ -271,53 +269,15 @@ class Emitter:
         """Return the LLVM type one lane of a register is kept in."""
         return register_type(self.unit.program.registers[name])
 
-    def _places(self, name: str) -> list[Value]:
+    def home(self, name: str) -> list[Value]:
         """Return the allocas of a register that outlives a block: one, or one per part."""
         slots = self._storage.get(name)
         if slots is None:
-            type_ = self.kept_type(name)
-            slots = self._storage[name] = [self.preamble.alloca(type_) for _ in range(self.kept_parts(name))]
+            shape, scalar = self.unit.info.shapes[name], self.register_type(name)
+            type_ = ir.VectorType(scalar, self.lanes) if shape.varying else scalar
+            count = self.parts if shape.varying or shape.per_part else 1
+            slots = self._storage[name] = [self.preamble.alloca(type_) for _ in range(count)]
         return slots
-
-    def kept_type(self, name: str) -> ir.Type:
-        """Return the LLVM type a register is kept in: a vector where it varies."""
-        scalar = self.register_type(name)
-        return ir.VectorType(scalar, self.lanes) if self.unit.info.shapes[name].varying else scalar
-
-    def kept_parts(self, name: str) -> int:
-        """Return how many values a register is kept in."""
-        shape = self.unit.info.shapes[name]
-        return self.parts if shape.varying or shape.per_part else 1
-
-    def load_home(self, name: str, index: int) -> Value:
-        """Load one of a register's values from where it outlives blocks."""
-        if name in self.unit.in_memory:
-            return self.load_saved(name, index, self.kept_type(name))
-        return self.builder.load(self._places(name)[index])
-
-    def store_home(self, name: str, index: int, value: Value) -> None:
-        """Store one of a register's values where it outlives blocks."""
-        if name in self.unit.in_memory:
-            self.store_saved(name, index, value)
-        else:
-            self.builder.store(value, self._places(name)[index])
-
-    def load_saved(self, name: str, index: int, type_: ir.Type) -> Value:
-        """Load a value of a register from the warp's context, where it lies as a ``type_``."""
-        b = self.builder
-        stored = _stored(type_)
-        value = t.load(b, self.context, self.unit.saved[name] + index * _stride(stored), stored, align=1)
-        if stored == type_:
-            return value
-        return b.trunc(value, type_) if type_ == I1 else b.bitcast(value, type_)
-
-    def store_saved(self, name: str, index: int, value: Value) -> None:
-        """Store a value of a register in the warp's context."""
-        b = self.builder
-        stored = _stored(value.type)
-        if stored != value.type:
-            value = b.zext(value, stored) if value.type == I1 else b.bitcast(value, stored)
-        t.store(b, value, self.context, self.unit.saved[name] + index * _stride(stored), align=1)
 
     def homes(self) -> list[str]:
         """Return the registers that outlive a block."""
@@ -330,7 +290,7 @@ class Emitter:
         value = self._values.get(key)
         if value is None:
             if name in self._homes:
-                value = self.load_home(name, key[1])
+                value = self.builder.load(self.home(name)[key[1]])
             else:  # read before anything was written: any value will do
                 scalar = self.register_type(name)
                 value = ir.Constant(ir.VectorType(scalar, self.lanes) if shape.varying else scalar, None)
@@ -476,7 +436,7 @@ class Emitter:
         index = part if shape.per_part else 0
         self._checked.pop(name, None)
         if name in self._homes:
-            self.store_home(name, index, value)
+            self.builder.store(value, self.home(name)[index])
         for other in range(self.parts):
             self._values.pop((name, other, True), None)
         self._values[name, index, False] = value
@@ -490,7 +450,7 @@ class Emitter:
             mask = self.active(part) if self.divergent else None if self._guard is None else self._guard[part]
             if mask is not None:
                 value = self.builder.select(mask, value, self._read(name, part))
-            self.store_home(name, part, value)
+            self.builder.store(value, self.home(name)[part])
         self._values[name, part, True] = value
 
     def put(self, name: str, part: int, value: Value, type_: str) -> None:
@@ -519,24 +479,6 @@ def register_type(ptx: str) -> ir.Type:
     if ptx == "pred":
         return I1
     return ir.IntType({"f16x2": 32, "bf16x2": 32, "tf32": 32}.get(ptx) or int(ptx.lstrip("busfe")))
-
-
-def _stored(type_: ir.Type) -> ir.Type:
-    """Return the type a value is saved in: a predicate as a byte, a vector of them as bits."""
-    if type_ == I1:
-        return I8
-    if isinstance(type_, ir.VectorType) and type_.element == I1:
-        return ir.IntType(type_.count)
-    return type_
-
-
-def _stride(type_: ir.Type) -> int:
-    """Return how far apart the parts of a saved register lie."""
-    if not isinstance(type_, ir.VectorType):
-        return 8
-    element = type_.element
-    width = element.width if isinstance(element, ir.IntType) else {"float": 32, "double": 64}[str(element)]
-    return int(width // 8 * type_.count)
 
 
 def literal(operand: Immediate, type_: str) -> Value:

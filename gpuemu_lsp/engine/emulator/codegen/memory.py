@@ -457,53 +457,33 @@ class _Scattered(_Form):
     def __init__(self, e: Emitter, access: _Access) -> None:
         super().__init__(e, access, range(e.parts))
         b = e.builder
+        self.arena = e.launch(Launch.ARENA, I64)
         self.reachable: list[Value] = []
-        self.index: list[Value] = []
-        space = "shared" if access.space == "shared" else "local" if access.space == "local" else "global"
+        self.offsets: list[Value] = []
+        low, _ = _window(e, access.space)
         for part in self.parts:
-            inside, near = self._local(part) if space == "local" else self._near(part, space)
+            window = address_vector(e, access.address, part)
+            if access.space == "local":
+                # Frames lie side by side: nothing unaddressable is between them, so the limit is exact.
+                inside = _local_inside(e, window, access.total)
+                host = b.add(window, local_frames(e, part))
+            elif access.space == "shared":
+                inside = _inside(e, window, access.space, access.total, vector=True)
+                host = b.add(window, t.splat(b, low, e.lanes))
+            else:
+                host = window
+                offset = b.sub(window, t.splat(b, low, e.lanes))
+                inside = _inside(e, offset, access.space, access.total, vector=True)
             mask = e.active(part)
             self.reachable.append(inside if mask is None else b.and_(inside, mask))
-            index = b.trunc(near, ir.VectorType(I32, e.lanes))
-            self.index.append(b.sext(index, ir.VectorType(I64, e.lanes)))
-
-    def _near(self, part: int, space: str) -> tuple[Value, Value]:
-        """Return whether lanes are in (or near) their window and aligned, and offsets from ``NEAR`` below the window.
-
-        As in ``_inside``; all constants are folded into one, which is spread once per function.
-        """
-        e, b, access = self.e, self.e.builder, self.access
-        low = i64(0) if space == "shared" else _window(e, space)[0]
-        shift = access.address.offset + NEAR
-
-        def origin(pre: ir.IRBuilder) -> Value:
-            return t.splat(pre, pre.sub(i64(shift), low), e.lanes)
-
-        bits = access.total.bit_length() - 1
-        size = _window(e, space)[1]
-
-        def limit(pre: ir.IRBuilder) -> Value:
-            return t.splat(pre, pre.lshr(pre.add(size, i64(2 * NEAR)), i64(bits)), e.lanes)
-
-        plain = address_vector(e, Address(access.address.base, 0), part)
-        near = b.add(plain, e.prepared(f"origin/{space}/{shift}", origin))
-        self.base = e.prepared(f"base/{space}", lambda pre: pre.sub(_window(e, space)[0], i64(NEAR)))
-        turned = t.unary_intrinsic(b, "fshr", near, near, t.splat(b, i64(bits), e.lanes)) if bits else near
-        return b.icmp_unsigned("<", turned, e.prepared(f"limits/{space}/{bits}", limit)), near
-
-    def _local(self, part: int) -> tuple[Value, Value]:
-        """Return whether lanes are in their frame and aligned, and offsets from the frame of lane 0."""
-        e, b = self.e, self.e.builder
-        self.base = e.once("local", "context", Warp.LOCAL, I64)
-        window = address_vector(e, self.access.address, part)
-        frame = max(e.unit.program.local_bytes, 1)
-        starts = [frame * (part * e.lanes + lane) for lane in range(e.lanes)]
-        # Frames lie side by side: nothing unaddressable is between them, so the limit is exact.
-        inside = _local_inside(e, window, self.access.total)
-        return inside, b.add(window, ir.Constant(ir.VectorType(I64, e.lanes), starts))
+            offset = b.trunc(b.sub(host, t.splat(b, self.arena, e.lanes)), ir.VectorType(I32, e.lanes))
+            self.offsets.append(offset)
 
     def _pointers(self, part: int, extra: int) -> Value:
-        return t.pointers(self.e.builder, t.at(self.e.builder, self.base, extra), self.index[part])
+        b = self.e.builder
+        base = t.at(b, self.arena, extra)
+        index = b.sext(self.offsets[part], ir.VectorType(I64, self.e.lanes))
+        return t.pointers(b, base, index)
 
     def _gather(self, part: int, extra: int, type_: ir.IntType) -> Value:
         e, b = self.e, self.e.builder
@@ -515,14 +495,13 @@ class _Scattered(_Form):
             return t.intrinsic(b, name, vector, [pointers, i32(1), mask, ir.Constant(vector, None)])
         # There is no gather of less than 32 bits: take the aligned word around it, which lies in the arena too.
         words = ir.VectorType(I32, e.lanes)
-        wide = ir.VectorType(I64, e.lanes)
-        place = b.add(self.index[part], t.splat(b, i64(extra), e.lanes)) if extra % 4 else self.index[part]
-        aligned = b.and_(place, t.splat(b, i64(-4), e.lanes))
-        pointers = t.pointers(b, t.at(b, self.base, 0 if extra % 4 else extra), aligned)
+        aligned = b.and_(self.offsets[part], t.splat(b, i32(-4), e.lanes))
+        index = b.sext(aligned, ir.VectorType(I64, e.lanes))
+        pointers = t.pointers(b, t.at(b, self.arena, extra & ~3), index)
         name = f"llvm.masked.gather.{t.mangled(words)}.v{e.lanes}p0"
         word = t.intrinsic(b, name, words, [pointers, i32(1), mask, ir.Constant(words, None)])
-        shift = b.shl(b.and_(place, t.splat(b, i64(3), e.lanes)), t.splat(b, i64(3), e.lanes))
-        return b.trunc(b.lshr(b.zext(word, wide), shift), vector)
+        shift = b.shl(b.and_(self.offsets[part], t.splat(b, i32(3), e.lanes)), t.splat(b, i32(3), e.lanes))
+        return b.trunc(b.lshr(word, shift), vector)
 
     def _elements(self) -> list[tuple[int, ir.IntType]]:
         """Return (byte offset, type) of the pieces one lane's bytes are looked at in."""
