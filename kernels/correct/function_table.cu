@@ -1,5 +1,4 @@
 // An indirect call: which function runs is known at run time only. clean
-// pending: engine/unsupported-instruction
 typedef float (*Unary)(float);
 
 __device__ __noinline__ float twice(float v) { return 2.0f * v; }

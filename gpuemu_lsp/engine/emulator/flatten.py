@@ -4,22 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from itertools import pairwise
 
+from gpuemu_lsp.engine.emulator.call_parameters import resolve_call_parameters
 from gpuemu_lsp.engine.emulator.opcodes import (
     BARRIER_RESULT,
     BUILTIN_CALLS,
     COPY,
     POP,
     PUSH,
-    access_type,
     is_barrier,
     is_collective,
     memory_space,
-    type_bytes,
-    vector_length,
 )
-from gpuemu_lsp.engine.emulator.operands import CARRY
 from gpuemu_lsp.engine.emulator.program import (
     EXIT,
     Barrier,
@@ -30,10 +26,10 @@ from gpuemu_lsp.engine.emulator.program import (
     Jump,
     Program,
     Return,
-    Slot,
     Stop,
     Switch,
 )
+from gpuemu_lsp.engine.emulator.windows import lay_out, lay_out_shared
 from gpuemu_lsp.engine.ptx.model import (
     Address,
     Function,
@@ -51,9 +47,6 @@ from gpuemu_lsp.engine.ptx.model import (
     Variable,
     Vector,
 )
-
-_RED_ZONE = 128
-"""Unaddressable bytes between neighbouring shared variables, so that an overrun of one is seen."""
 
 _STACK = -2
 """In place of the block to return to: it lies on the thread's stack."""
@@ -79,13 +72,15 @@ def flatten(module: Module, entry: str) -> Program:
     flattener = _Flattener(module)
     start = flattener.new_block()
     flattener.expand(function, start, {}, None, ())
-    registers, blocks, call_slots = _resolve_call_parameters(flattener)
-    shared, dynamic = _lay_out_shared(module, flattener.shared)
-    local, local_bytes = _lay_out(flattener.local | call_slots, 16, 0)
-    params, param_bytes = _lay_out({p.name: p for p in function.params}, 8, 0)
+    codes = [block.code for block in flattener.blocks]
+    registers, codes, call_slots = resolve_call_parameters(codes, flattener.registers)
+    ends = [block.end or Jump(EXIT) for block in flattener.blocks]
+    shared, dynamic = lay_out_shared(module, flattener.shared)
+    local, local_bytes = lay_out(flattener.local | call_slots, 16, 0)
+    params, param_bytes = lay_out({p.name: p for p in function.params}, 8, 0)
     return Program(
         name=entry,
-        blocks=_finish(blocks),
+        blocks=tuple(Block(tuple(code), end) for code, end in zip(codes, ends, strict=True)),
         registers=registers,
         params=params,
         param_bytes=param_bytes,
@@ -93,8 +88,9 @@ def flatten(module: Module, entry: str) -> Program:
         dynamic_shared=dynamic,
         local=local,
         local_bytes=local_bytes,
+        functions=tuple(module.functions),
         variables={v.name: v for v in module.variables if v.space in ("global", "const")},
-        recursive=any(isinstance(block.end, Invoke) for block in blocks),
+        recursive=any(isinstance(end, Invoke) for end in ends),
         max_threads=tuple(function.directives.get("reqntid", ())) or tuple(function.directives.get("maxntid", ())),
     )
 
@@ -309,30 +305,60 @@ class _Frame:
             else:
                 self._put(call)
             return
+        if isinstance(callee, Register):
+            self._indirect_call(instruction, callee, arguments_here, returns_here)
+        else:
+            self._direct_call(instruction, name, arguments_here, returns_here)
+
+    def _direct_call(
+        self, instruction: Instruction, name: str, arguments: tuple[str, ...], returns: tuple[str, ...]
+    ) -> None:
         function = self._owner.module.functions.get(name)
-        problem = None
         recursive = self._owner.is_recursive(name)
-        if not name:
-            problem = "an indirect call cannot be run"
-        elif function is None or function.body is None:
+        problem = None
+        if function is None or function.body is None:
             problem = f"`{name}` has no body in this module"
-        elif len(self._stack) >= _MAX_DEPTH:
+        elif len(self._stack) >= _MAX_DEPTH or (name in self._stack and not recursive):
             problem = f"calls of `{name}` are nested too deeply"
         elif recursive and any(v.space == "local" for v in function.variables):
             problem = f"`{name}` calls itself and has local memory, which cannot be run"
         if problem is not None or function is None:
-            stop = Stop(instruction, "engine/unsupported-instruction", problem or "")
-            self._next(lambda _: stop)
-            return
-        if recursive:
-            self._recursive_call(instruction, function, arguments_here, returns_here)
-            return
-        start, following = self._owner.new_block(), self._owner.new_block()
-        self._close(Jump(start))
-        formals = dict(zip((p.name for p in function.params), arguments_here, strict=False))
-        formals |= dict(zip((p.name for p in function.returns), returns_here, strict=False))
-        self._owner.expand(function, start, formals, following, self._stack, instruction.location)
-        self._at = following
+            self._unsupported(instruction, problem or "")
+        elif recursive:
+            self._recursive_call(instruction, function, arguments, returns)
+        else:
+            start, following = self._owner.new_block(), self._owner.new_block()
+            self._close(Jump(start))
+            formals = dict(zip((p.name for p in function.params), arguments, strict=False))
+            formals |= dict(zip((p.name for p in function.returns), returns, strict=False))
+            self._owner.expand(function, start, formals, following, self._stack, instruction.location)
+            self._at = following
+
+    def _unsupported(self, instruction: Instruction, problem: str) -> None:
+        self._next(lambda _: Stop(instruction, "engine/unsupported-instruction", problem))
+
+    def _indirect_call(
+        self, instruction: Instruction, callee: Register, arguments: tuple[str, ...], returns: tuple[str, ...]
+    ) -> None:
+        """Compare the address with that of each function of the prototype's form, and call the one it is."""
+        prototype = instruction.operands[3] if len(instruction.operands) > 3 else None
+        form = self._function.prototypes.get(prototype.name) if isinstance(prototype, Symbol) else None
+        behind = self._owner.new_block()
+        for name, function in self._owner.module.functions.items():
+            if form is None or function.is_entry or function.body is None or not _fits(function, form):
+                continue
+            predicate = Register(f"{self._prefix}{name}?{self._call}")
+            self._owner.registers[predicate.name] = "pred"
+            compare = Instruction("setp", ("eq", "b64"), (predicate, callee, Symbol(name)), None, instruction.location)
+            self._put(compare)
+            inside, other = self._owner.new_block(), self._owner.new_block()
+            self._close(Branch(Guard(predicate, False), inside, other))
+            self._at = inside
+            self._direct_call(instruction, name, arguments, returns)
+            self._close(Jump(behind))
+            self._at = other
+        self._unsupported(instruction, "the address called is that of no function of this form")
+        self._at = behind
 
     def _recursive_call(
         self, instruction: Instruction, function: Function, arguments: tuple[str, ...], returns: tuple[str, ...]
@@ -421,6 +447,12 @@ class _Frame:
                 return operand
 
 
+def _fits(function: Function, form: tuple[tuple[Variable, ...], tuple[Variable, ...]]) -> bool:
+    """Whether a function has the results and parameters of a ``.callprototype``."""
+    mine = ([v.size for v in function.returns], [v.size for v in function.params])
+    return mine == ([v.size for v in form[0]], [v.size for v in form[1]])
+
+
 def _callees(function: Function | None) -> Iterable[str]:
     for item in (function.body or ()) if function is not None else ():
         if isinstance(item, Instruction) and item.opcode == "call" and isinstance(item.operands[1], Symbol):
@@ -440,117 +472,3 @@ def _names(operand: Operand) -> tuple[str, ...]:
     if not isinstance(operand, Vector):
         return ()
     return tuple(element.name for element in operand.elements if isinstance(element, Symbol | Register))
-
-
-# ---- parameters of calls ---------------------------------------------------------------------------------------------
-
-
-def _resolve_call_parameters(
-    flattener: _Flattener,
-) -> tuple[dict[str, str], list[_Open], dict[str, Variable]]:
-    """Make call parameters registers where every access agrees on the parts, else local variables."""
-    parts: dict[str, dict[int, int]] = {}
-    mixed: set[str] = set()
-    for block in flattener.blocks:
-        for instruction in block.code:
-            if instruction.modifiers[:1] != ("call",):
-                continue
-            address = _call_address(instruction)
-            size = type_bytes(access_type(instruction))
-            name = address.base.name if isinstance(address.base, Symbol) else ""
-            for index in range(vector_length(instruction)):
-                offset = address.offset + index * size
-                if parts.setdefault(name, {}).setdefault(offset, size) != size or size < 2:
-                    mixed.add(name)
-    for name, sizes in parts.items():
-        ordered = sorted(sizes.items())
-        if any(offset + size > following for (offset, size), (following, _) in pairwise(ordered)):
-            mixed.add(name)
-    registers = dict(flattener.registers) | {CARRY: "pred"}
-    for name, sizes in parts.items():
-        if name not in mixed:
-            registers.update({f"{name}+{offset}": f"b{size * 8}" for offset, size in sizes.items()})
-    for block in flattener.blocks:
-        block.code = [changed for old in block.code for changed in _resolved(old, mixed, parts)]
-    slots = {
-        name: Variable(name, "local", "b8", max(o + s for o, s in parts[name].items()), alignment=16) for name in mixed
-    }
-    return registers, flattener.blocks, slots
-
-
-def _call_address(instruction: Instruction) -> Address:
-    address = instruction.operands[0 if instruction.opcode == "st" else 1]
-    assert isinstance(address, Address)
-    return address
-
-
-def _resolved(
-    instruction: Instruction, mixed: set[str], parts: Mapping[str, Mapping[int, int]]
-) -> Iterable[Instruction]:
-    if instruction.opcode == COPY:
-        yield from _copied(instruction, mixed, parts)
-        return
-    if instruction.modifiers[:1] != ("call",):
-        yield instruction
-        return
-    address = _call_address(instruction)
-    assert isinstance(address.base, Symbol)
-    name = address.base.name
-    if name in mixed:
-        modifiers = tuple("local" if m.startswith("param") else m for m in instruction.modifiers[1:])
-        yield replace(instruction, modifiers=modifiers)
-        return
-    store = instruction.opcode == "st"
-    value = instruction.operands[1 if store else 0]
-    values = value.elements if isinstance(value, Vector) else (value,)
-    type_ = access_type(instruction)
-    for index, one in enumerate(values):
-        part = Register(f"{name}+{address.offset + index * type_bytes(type_)}")
-        operands: tuple[Operand, ...] = (part, one) if store else (one, part)
-        yield replace(instruction, opcode="mov", modifiers=(f"b{type_bytes(type_) * 8}",), operands=operands)
-
-
-def _copied(instruction: Instruction, mixed: set[str], parts: Mapping[str, Mapping[int, int]]) -> Iterable[Instruction]:
-    target, source = instruction.operands
-    assert isinstance(target, Symbol) and isinstance(source, Symbol)
-    read, written = parts.get(target.name, {}), parts.get(source.name, {})
-    if {target.name, source.name} & mixed or any(written.get(offset) != size for offset, size in read.items()):
-        yield instruction  # parts do not correspond: stands as an instruction that cannot be run
-        return
-    for offset, size in read.items():
-        operands = (Register(f"{target.name}+{offset}"), Register(f"{source.name}+{offset}"))
-        yield replace(instruction, opcode="mov", modifiers=(f"b{size * 8}",), operands=operands)
-
-
-# ---- variables and blocks --------------------------------------------------------------------------------------------
-
-
-def _align(offset: int, alignment: int) -> int:
-    return -(-offset // alignment) * alignment
-
-
-def _natural(variable: Variable) -> int:
-    return variable.alignment or type_bytes(variable.type)
-
-
-def _lay_out(variables: Mapping[str, Variable], minimum: int, gap: int) -> tuple[dict[str, Slot], int]:
-    slots: dict[str, Slot] = {}
-    offset = 0
-    for name, variable in variables.items():
-        offset = _align(offset, max(_natural(variable), 1))
-        slots[name] = Slot(offset, variable.size)
-        offset += variable.size + gap
-    return slots, _align(offset, minimum)
-
-
-def _lay_out_shared(module: Module, declared: Mapping[str, Variable]) -> tuple[dict[str, Slot], int]:
-    """Lay out static shared variables with gaps between them; dynamic ones all start at the end (section 5.1.6)."""
-    everything = {v.name: v for v in module.variables if v.space == "shared"} | dict(declared)
-    static = {name: v for name, v in everything.items() if v.size}
-    slots, size = _lay_out(static, 128, _RED_ZONE)
-    slots.update({name: Slot(size, 0) for name, v in everything.items() if not v.size})
-    return slots, size
-
-
-def _finish(blocks: list[_Open]) -> tuple[Block, ...]:
-    return tuple(Block(tuple(block.code), block.end or Jump(EXIT)) for block in blocks)

@@ -59,18 +59,26 @@ def compile_module(module: ir.Module, names: tuple[str, ...], level: int = 2) ->
     parsed = binding.parse_assembly(str(module))
     parsed.verify()
     _optimise(parsed, machine, level)
-    engine = binding.create_mcjit_compiler(parsed, machine)
+    # Through an object file, so that LLVM's own form of the code can go: it is many times larger than the code.
+    code = binding.ObjectFileRef.from_data(machine.emit_object(parsed))
+    engine = binding.create_mcjit_compiler(binding.parse_assembly(""), machine)
+    engine.add_object_file(code)
     engine.finalize_object()
     return Compiled(engine, {name: engine.get_function_address(name) for name in names})
 
 
 def _optimise(module: Any, machine: Any, level: int) -> None:
-    options = binding.create_pipeline_tuning_options(speed_level=level)
-    options.loop_vectorization = False
-    options.slp_vectorization = False
-    options.loop_unrolling = False
-    builder = binding.create_pass_builder(machine, options)
-    builder.getModulePassManager().run(module, builder)
+    """Run the few passes that pay here: NVRTC has optimised already, and translation time is part of every check."""
+    builder = binding.create_pass_builder(machine, binding.create_pipeline_tuning_options(speed_level=level))
+    passes = binding.create_new_function_pass_manager()
+    passes.add_sroa_pass()
+    passes.add_simplify_cfg_pass()
+    passes.add_instruction_combine_pass()
+    passes.add_new_gvn_pass()
+    passes.add_simplify_cfg_pass()
+    for one in module.functions:
+        if not one.is_declaration:
+            passes.run(one, builder)
 
 
 def function(address: int, *arguments: Any, result: Any = ctypes.c_int) -> Any:

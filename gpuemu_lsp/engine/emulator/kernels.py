@@ -7,14 +7,15 @@ import time
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from gpuemu_lsp.engine.emulator.codegen.emitter import Unit, saved_registers
 from gpuemu_lsp.engine.emulator.codegen.translate import translate
+from gpuemu_lsp.engine.emulator.codegen.unit import Unit, saved_registers
 from gpuemu_lsp.engine.emulator.flatten import flatten
 from gpuemu_lsp.engine.emulator.graph import Graph, arrange
 from gpuemu_lsp.engine.emulator.jit import Compiled, compile_module, vector_lanes
 from gpuemu_lsp.engine.emulator.layout import SLOT, Warp
 from gpuemu_lsp.engine.emulator.liveness import Liveness, liveness
 from gpuemu_lsp.engine.emulator.operands import written
+from gpuemu_lsp.engine.emulator.placement import kept_in_memory
 from gpuemu_lsp.engine.emulator.program import Program, Stop
 from gpuemu_lsp.engine.emulator.shapes import BlockShape, block_shape
 from gpuemu_lsp.engine.emulator.uniformity import Uniformity, analyse, general
@@ -105,6 +106,7 @@ class Kernel:
             general=whole,
             symbols=self.symbols,
             saved=self.saved,
+            in_memory=frozenset(self.saved) if whole else kept_in_memory(self.program, self.graph, self.live, info),
             specialised=before.shapes,
         )
         compiled = compile_module(translate(unit), ("warp",), level=1)

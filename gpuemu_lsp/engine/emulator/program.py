@@ -8,6 +8,9 @@ from typing import TypeAlias
 
 from gpuemu_lsp.engine.ptx.model import Guard, Instruction, Operand, Variable
 
+FUNCTIONS = 0x7FFF_0000_0000_0000
+"""Addresses from here on stand for functions."""
+
 EXIT = -1
 """The target of an edge that ends the thread."""
 
@@ -127,5 +130,10 @@ class Program:
     local: Mapping[str, Slot]
     local_bytes: int
     variables: Mapping[str, Variable] = field(default_factory=dict)
+    functions: tuple[str, ...] = ()
     recursive: bool = False
     max_threads: tuple[int, ...] = ()
+
+    def function_address(self, name: str) -> int | None:
+        """Return the number that stands for the address of a function; nothing can be read there."""
+        return FUNCTIONS + 16 * self.functions.index(name) if name in self.functions else None

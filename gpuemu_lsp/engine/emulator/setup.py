@@ -239,9 +239,10 @@ def _variables(kernel: Kernel, arena: Arena, symbols: Record, launch: Record) ->
     for variable in variables:
         for offset, name, addend in variable.relocations:
             target = regions.get(name)
-            if target is not None:
+            address = target.address if target is not None else kernel.program.function_address(name)
+            if address is not None:
                 place = arena.data(regions[variable.name].address + offset, 8)
-                place[:] = np.frombuffer((target.address + addend).to_bytes(8, "little"), dtype=np.uint8)
+                place[:] = np.frombuffer((address + addend).to_bytes(8, "little"), dtype=np.uint8)
     return regions
 
 

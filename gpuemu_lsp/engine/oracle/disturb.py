@@ -141,5 +141,6 @@ def spread(exact: Array, runs: list[Array]) -> tuple[Doubles, Mask]:
         other = run.astype(np.float64)
         both = finite & np.isfinite(other)
         undecided |= (finite != np.isfinite(other)) | (~finite & ~np.isnan(wide) & (wide != other))
-        np.maximum(spread, np.where(both, np.abs(np.where(both, other - wide, 0.0)), 0.0), out=spread)
+        apart = np.subtract(other, wide, out=np.zeros_like(wide), where=both)
+        np.maximum(spread, np.abs(apart), out=spread)
     return spread, undecided

@@ -397,3 +397,16 @@ def test_endless_recursion_overflows() -> None:
     outcome = launch(source, 1, 32, out(np.zeros(32, I)))
     assert outcome.status == "trapped"
     assert outcome.events[0].rule == "sync/trap"
+
+
+def test_function_pointers() -> None:
+    source = """typedef int (*op)(int, int);
+    __device__ __noinline__ int add(int a, int b) { return a + b; }
+    __device__ __noinline__ int mul(int a, int b) { return a * b; }
+    __device__ __noinline__ int sub(int a, int b) { int s = 0; for (int i = 0; i < a; i++) s += i; return s - b; }
+    __device__ op table[3] = {add, mul, sub};
+    extern "C" __global__ void k(int* y, int n) { int t = threadIdx.x; y[t] = table[t % 3](t, 5) + table[n](t, 2); }"""
+    outcome = launch(source, 1, 40, out(np.zeros(40, I)), I(1))
+    assert not outcome.events
+    expected = [[t + 5, t * 5, sum(range(t)) - 5][t % 3] + 2 * t for t in range(40)]
+    assert result(outcome, 0, I).tolist() == expected

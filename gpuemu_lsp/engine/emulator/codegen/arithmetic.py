@@ -6,8 +6,9 @@ from llvmlite import ir
 
 from gpuemu_lsp.engine.emulator import ops
 from gpuemu_lsp.engine.emulator.codegen import ir_tools as t
-from gpuemu_lsp.engine.emulator.codegen.emitter import SPECIAL_REGISTERS, Emitter
+from gpuemu_lsp.engine.emulator.codegen.emitter import Emitter
 from gpuemu_lsp.engine.emulator.codegen.ir_tools import I64, Value, i32
+from gpuemu_lsp.engine.emulator.codegen.specials import SPECIAL_REGISTERS
 from gpuemu_lsp.engine.emulator.layout import Status, Warp
 from gpuemu_lsp.engine.emulator.operands import CARRY, flat, split
 from gpuemu_lsp.engine.emulator.shapes import WARP

@@ -6,10 +6,10 @@ from llvmlite import ir
 
 from gpuemu_lsp.engine.emulator import ops
 from gpuemu_lsp.engine.emulator.codegen import ir_tools as t
+from gpuemu_lsp.engine.emulator.codegen.addresses import host_vector
 from gpuemu_lsp.engine.emulator.codegen.emitter import Emitter
 from gpuemu_lsp.engine.emulator.codegen.ir_tools import I1, I32, I64, POINTER, Value, i32, i64
 from gpuemu_lsp.engine.emulator.codegen.linked import RUNTIME
-from gpuemu_lsp.engine.emulator.codegen.memory import host_vector
 from gpuemu_lsp.engine.emulator.codegen.runtime import SPACE_SHIFT, SPACES, STORE_FLAG, mark_written
 from gpuemu_lsp.engine.emulator.layout import SLOT, Warp
 from gpuemu_lsp.engine.emulator.opcodes import access_type, memory_space, type_bytes

@@ -6,8 +6,7 @@ modules beside this one.
 
 from __future__ import annotations
 
-import struct
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -16,35 +15,12 @@ from llvmlite import ir
 from gpuemu_lsp.engine.emulator import ops
 from gpuemu_lsp.engine.emulator.codegen import ir_tools as t
 from gpuemu_lsp.engine.emulator.codegen.ir_tools import I1, I32, I64, POINTER, Value, i32, i64
-from gpuemu_lsp.engine.emulator.graph import Graph
-from gpuemu_lsp.engine.emulator.layout import Block, Launch, Warp
-from gpuemu_lsp.engine.emulator.liveness import Liveness
-from gpuemu_lsp.engine.emulator.operands import read, read_at_end, written
-from gpuemu_lsp.engine.emulator.program import Program
-from gpuemu_lsp.engine.emulator.shapes import UNIFORM, VARYING, WARP, BlockShape, Shape
-from gpuemu_lsp.engine.emulator.uniformity import Uniformity
+from gpuemu_lsp.engine.emulator.codegen.literals import literal, register_type, stored, stride
+from gpuemu_lsp.engine.emulator.codegen.specials import special_base, special_vector
+from gpuemu_lsp.engine.emulator.codegen.unit import Unit, used_registers
+from gpuemu_lsp.engine.emulator.layout import Launch, Warp
+from gpuemu_lsp.engine.emulator.shapes import UNIFORM, Shape
 from gpuemu_lsp.engine.ptx.model import Immediate, Negated, Operand, Register, Symbol
-
-
-@dataclass(frozen=True, slots=True)
-class Unit:
-    """What is to be translated: a program, all that is known about it, and the block shape it is translated for.
-
-    ``general`` asks for the translation that assumes nothing and lets lanes of a warp run and wait independently.
-    ``symbols`` gives each module variable its place in the launch's symbol table.
-    """
-
-    program: Program
-    graph: Graph
-    live: Liveness
-    info: Uniformity
-    block: BlockShape
-    general: bool
-    symbols: Mapping[str, int]
-    saved: Mapping[str, int]
-    """Byte offset, in a warp's context, of each register that outlives a block."""
-    specialised: Mapping[str, Shape]
-    """Shapes in which specialised code saves registers; the general code reads them when it takes over."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +56,7 @@ class Emitter:
         self._guard: list[Value] | None = None
         self._storage: dict[str, list[Value]] = {}
         self._homes = frozenset(unit.saved)
-        self.used = _used(unit.program)
+        self.used = used_registers(unit.program)
         self._sites = [0]
         for block in unit.program.blocks:
             self._sites.append(self._sites[-1] + len(block.code) + 1)
@@ -269,15 +245,53 @@ class Emitter:
         """Return the LLVM type one lane of a register is kept in."""
         return register_type(self.unit.program.registers[name])
 
-    def home(self, name: str) -> list[Value]:
+    def _places(self, name: str) -> list[Value]:
         """Return the allocas of a register that outlives a block: one, or one per part."""
         slots = self._storage.get(name)
         if slots is None:
-            shape, scalar = self.unit.info.shapes[name], self.register_type(name)
-            type_ = ir.VectorType(scalar, self.lanes) if shape.varying else scalar
-            count = self.parts if shape.varying or shape.per_part else 1
-            slots = self._storage[name] = [self.preamble.alloca(type_) for _ in range(count)]
+            type_ = self.kept_type(name)
+            slots = self._storage[name] = [self.preamble.alloca(type_) for _ in range(self.kept_parts(name))]
         return slots
+
+    def kept_type(self, name: str) -> ir.Type:
+        """Return the LLVM type a register is kept in: a vector where it varies."""
+        scalar = self.register_type(name)
+        return ir.VectorType(scalar, self.lanes) if self.unit.info.shapes[name].varying else scalar
+
+    def kept_parts(self, name: str) -> int:
+        """Return how many values a register is kept in."""
+        shape = self.unit.info.shapes[name]
+        return self.parts if shape.varying or shape.per_part else 1
+
+    def load_home(self, name: str, index: int) -> Value:
+        """Load one of a register's values from where it outlives blocks."""
+        if name in self.unit.in_memory:
+            return self.load_saved(name, index, self.kept_type(name))
+        return self.builder.load(self._places(name)[index])
+
+    def store_home(self, name: str, index: int, value: Value) -> None:
+        """Store one of a register's values where it outlives blocks."""
+        if name in self.unit.in_memory:
+            self.store_saved(name, index, value)
+        else:
+            self.builder.store(value, self._places(name)[index])
+
+    def load_saved(self, name: str, index: int, type_: ir.Type) -> Value:
+        """Load a value of a register from the warp's context, where it lies as a ``type_``."""
+        b = self.builder
+        kept = stored(type_)
+        value = t.load(b, self.context, self.unit.saved[name] + index * stride(kept), kept, align=1)
+        if kept == type_:
+            return value
+        return b.trunc(value, type_) if type_ == I1 else b.bitcast(value, type_)
+
+    def store_saved(self, name: str, index: int, value: Value) -> None:
+        """Store a value of a register in the warp's context."""
+        b = self.builder
+        kept = stored(value.type)
+        if kept != value.type:
+            value = b.zext(value, kept) if value.type == I1 else b.bitcast(value, kept)
+        t.store(b, value, self.context, self.unit.saved[name] + index * stride(kept), align=1)
 
     def homes(self) -> list[str]:
         """Return the registers that outlive a block."""
@@ -290,7 +304,7 @@ class Emitter:
         value = self._values.get(key)
         if value is None:
             if name in self._homes:
-                value = self.builder.load(self.home(name)[key[1]])
+                value = self.load_home(name, key[1])
             else:  # read before anything was written: any value will do
                 scalar = self.register_type(name)
                 value = ir.Constant(ir.VectorType(scalar, self.lanes) if shape.varying else scalar, None)
@@ -305,9 +319,10 @@ class Emitter:
         """Return the value in the first lane of ``part``."""
         shape = self.unit.info.shapes[name]
         value = self._read(name, part)
-        return self._offset(value, shape, part)
+        return self.offset(value, shape, part)
 
-    def _offset(self, value: Value, shape: Shape, part: int) -> Value:
+    def offset(self, value: Value, shape: Shape, part: int) -> Value:
+        """Return a stepping value in the first lane of ``part``, from the warp's base."""
         if shape.per_part or not shape.step or not part:
             return value
         return self.builder.add(value, _integer(value.type, shape.step * part * self.lanes))
@@ -337,7 +352,7 @@ class Emitter:
         if isinstance(operand, Register) and operand.name in self.unit.program.registers:
             return ops.read_as(self.builder, self.base(operand.name, part), type_)
         if isinstance(operand, Register):
-            return ops.read_as(self.builder, self.special_base(operand.name, part), type_)
+            return ops.read_as(self.builder, special_base(self, operand.name, part), type_)
         return self.literal(operand, type_)
 
     def scalar_operand_for(self, operand: Operand, type_: str, part: int, parts: int) -> Value:
@@ -347,7 +362,7 @@ class Emitter:
     def first_lane_operand(self, operand: Operand, type_: str, part: int) -> Value:
         """Return an operand's value in the first lane of ``part``, for operands that do not vary."""
         value = self.scalar_operand(operand, type_, part)
-        return self._offset(value, self.shape(operand), part)
+        return self.offset(value, self.shape(operand), part)
 
     def vector_operand(self, operand: Operand, type_: str, part: int) -> Value:
         """Return an operand as a vector of one part, of PTX type ``type_``."""
@@ -356,7 +371,7 @@ class Emitter:
         if isinstance(operand, Register):
             if operand.name in self.unit.program.registers:
                 return ops.read_as(self.builder, self.vector(operand.name, part), type_)
-            return ops.read_as(self.builder, self.special_vector(operand.name, part), type_)
+            return ops.read_as(self.builder, special_vector(self, operand.name, part), type_)
         return t.splat(self.builder, self.literal(operand, type_), self.lanes)
 
     def literal(self, operand: Operand, type_: str) -> Value:
@@ -378,52 +393,9 @@ class Emitter:
             return self.builder.add(self.launch(Launch.PARAMS, I64), i64(slot.offset + symbol.offset))
         index = self.unit.symbols.get(symbol.name)
         if index is None:
-            return i64(0)
+            return i64(program.function_address(symbol.name) or 0)
         table = self.launch(Launch.SYMBOLS, POINTER)
         return self.builder.add(t.load(self.builder, table, index * 8, I64), i64(symbol.offset))
-
-    # ---- special registers (PTX ISA section 10) ----------------------------------------------------------------------
-
-    def special_base(self, name: str, part: int) -> Value:
-        """Return the base of a special register that does not vary."""
-        b = self.builder
-        if name in _THREAD_FIELDS:
-            offset = _THREAD_FIELDS[name]
-            shape = self.shape(Register(name))
-            lane = part * self.lanes if shape.per_part else 0
-            return self.once(f"{name}+{lane}", "context", offset + 4 * lane, I32)
-        if name == "%laneid":
-            return i32(0)
-        if name in _FIELDS:
-            record, offset = _FIELDS[name]
-            return self.once(name, record, offset, I32)
-        if name.startswith(("%clock", "%globaltimer")):
-            now = self._tick()
-            return b.lshr(now, i64(32)) if name.endswith("_hi") else now
-        if name == "%gridid":
-            return i64(1)
-        if name.startswith("%lanemask"):
-            return i32(0)
-        return i32(_FIXED.get(name, 0))
-
-    def special_vector(self, name: str, part: int) -> Value:
-        """Return a special register as a vector of one part."""
-        if name in _THREAD_FIELDS and self.shape(Register(name)).varying:
-            offset = _THREAD_FIELDS[name] + 4 * part * self.lanes
-            return self.once(f"{name}/{part}", "context", offset, ir.VectorType(I32, self.lanes))
-        if name.startswith("%lanemask_"):
-            lanes = range(part * self.lanes, (part + 1) * self.lanes)
-            return ir.Constant(ir.VectorType(I32, self.lanes), [_LANE_MASKS[name[-2:]](lane) for lane in lanes])
-        shape = self.shape(Register(name))
-        return self.spread(self._offset(self.special_base(name, part), shape, part), shape.step)
-
-    def _tick(self) -> Value:
-        """Advance the launch's clock: time is only required to go on."""
-        b = self.builder
-        pointer = t.at(b, t.load(b, self.context, Warp.LAUNCH, POINTER), Launch.CLOCK)
-        now = b.add(b.load(pointer, typ=I64), i64(16))
-        b.store(now, pointer)
-        return now
 
     # ---- results -----------------------------------------------------------------------------------------------------
 
@@ -436,7 +408,7 @@ class Emitter:
         index = part if shape.per_part else 0
         self._checked.pop(name, None)
         if name in self._homes:
-            self.builder.store(value, self.home(name)[index])
+            self.store_home(name, index, value)
         for other in range(self.parts):
             self._values.pop((name, other, True), None)
         self._values[name, index, False] = value
@@ -450,7 +422,7 @@ class Emitter:
             mask = self.active(part) if self.divergent else None if self._guard is None else self._guard[part]
             if mask is not None:
                 value = self.builder.select(mask, value, self._read(name, part))
-            self.builder.store(value, self.home(name)[part])
+            self.store_home(name, part, value)
         self._values[name, part, True] = value
 
     def put(self, name: str, part: int, value: Value, type_: str) -> None:
@@ -472,104 +444,5 @@ class Emitter:
         return range(self.parts) if shape.varying or shape.per_part else range(1)
 
 
-def register_type(ptx: str) -> ir.Type:
-    """Return the LLVM type that one lane of a register of PTX type ``ptx`` is kept in: half floats as their bits."""
-    if ptx in ("f32", "f64"):
-        return ops.llvm_type(ptx)
-    if ptx == "pred":
-        return I1
-    return ir.IntType({"f16x2": 32, "bf16x2": 32, "tf32": 32}.get(ptx) or int(ptx.lstrip("busfe")))
-
-
-def literal(operand: Immediate, type_: str) -> Value:
-    """Return an immediate operand as a constant of PTX type ``type_`` (PTX ISA section 4.5)."""
-    target = ops.llvm_type(type_)
-    bits = operand.bits
-    if operand.kind == "f32" and type_ == "f64":
-        bits = _repacked(bits, "<I", "<f", "<d", "<Q")
-    elif operand.kind == "f64" and type_ == "f32":
-        bits = _repacked(bits, "<Q", "<d", "<f", "<I")
-    if isinstance(target, ir.IntType):
-        return ir.Constant(target, bits & ((1 << target.width) - 1))
-    width = {"half": 16, "float": 32, "double": 64}[str(target)]
-    return ir.Constant(ir.IntType(width), bits & ((1 << width) - 1)).bitcast(target)
-
-
-def _repacked(bits: int, take: str, as_: str, to: str, give: str) -> int:
-    number = struct.unpack(as_, struct.pack(take, bits))[0]
-    try:
-        packed = struct.pack(to, number)
-    except OverflowError:
-        packed = struct.pack(to, float("inf") if number > 0 else float("-inf"))
-    return int(struct.unpack(give, packed)[0])
-
-
 def _integer(type_: ir.IntType, value: int) -> Value:
     return ir.Constant(type_, value & ((1 << type_.width) - 1))
-
-
-def saved_registers(program: Program, live: Liveness) -> tuple[str, ...]:
-    """Return the registers that need a place of their own: seen in several blocks, alive at a start, or guarded."""
-    where: dict[str, int] = {}
-    homes: set[str] = set()
-    for number, block in enumerate(program.blocks):
-        for instruction in block.code:
-            names = (*written(instruction), *read(instruction))
-            if instruction.guard is not None:
-                homes.update(written(instruction))
-            for name in names:
-                if where.setdefault(name, number) != number:
-                    homes.add(name)
-        for name in read_at_end(block):
-            if where.setdefault(name, number) != number:
-                homes.add(name)
-        homes.update(live.registers(live.live_in[number]))
-    return tuple(sorted(name for name in homes if name in program.registers))
-
-
-def _used(program: Program) -> frozenset[str]:
-    """Return the registers that anything reads."""
-    names: set[str] = set()
-    for block in program.blocks:
-        names.update(read_at_end(block))
-        for instruction in block.code:
-            names.update(read(instruction))
-    return frozenset(names)
-
-
-_THREAD_FIELDS = {"%tid.x": Warp.TID_X, "%tid.y": Warp.TID_Y, "%tid.z": Warp.TID_Z}
-
-_FIELDS = {
-    "%ctaid.x": ("block", Block.X),
-    "%ctaid.y": ("block", Block.Y),
-    "%ctaid.z": ("block", Block.Z),
-    "%ntid.x": ("launch", Launch.NTID_X),
-    "%ntid.y": ("launch", Launch.NTID_Y),
-    "%ntid.z": ("launch", Launch.NTID_Z),
-    "%nctaid.x": ("launch", Launch.GRID_X),
-    "%nctaid.y": ("launch", Launch.GRID_Y),
-    "%nctaid.z": ("launch", Launch.GRID_Z),
-    "%warpid": ("context", Warp.WARP_ID),
-    "%nwarpid": ("launch", Launch.WARP_COUNT),
-    "%dynamic_smem_size": ("launch", Launch.DYNAMIC_SHARED),
-    "%total_smem_size": ("launch", Launch.TOTAL_SHARED),
-}
-
-_FIXED = {"%nsmid": 1, "%smid": 0, "%nctaid.w": 1}
-
-_LANE_MASKS = {
-    "eq": lambda lane: 1 << lane,
-    "le": lambda lane: (2 << lane) - 1,
-    "lt": lambda lane: (1 << lane) - 1,
-    "ge": lambda lane: 0xFFFFFFFF & ~((1 << lane) - 1),
-    "gt": lambda lane: 0xFFFFFFFF & ~((2 << lane) - 1),
-}
-
-SPECIAL_REGISTERS = frozenset(
-    {*_THREAD_FIELDS, *_FIELDS, *_FIXED, "%laneid", "%gridid", "%clock", "%clock_hi", "%clock64", "%globaltimer",
-     "%globaltimer_lo", "%globaltimer_hi", "%tid.w", "%ntid.w", "%ctaid.w"}
-    | {f"%lanemask_{kind}" for kind in _LANE_MASKS}
-)  # fmt: skip
-"""The special registers whose value is known; reading another one cannot be run."""
-
-__all__ = ["SPECIAL_REGISTERS", "VARYING", "WARP", "Emitter", "Unit", "literal", "register_type", "saved_registers"]

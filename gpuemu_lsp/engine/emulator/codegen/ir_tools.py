@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import cache
 from typing import Any, TypeAlias
 
 from llvmlite import ir
@@ -27,11 +28,13 @@ class _Splat(ir.Constant):  # type: ignore[misc]
         return str(self.constant)
 
 
+@cache
 def i32(value: int) -> Value:
     """Return a 32-bit constant."""
     return ir.Constant(I32, value & 0xFFFFFFFF)
 
 
+@cache
 def i64(value: int) -> Value:
     """Return a 64-bit constant."""
     return ir.Constant(I64, value & 0xFFFFFFFFFFFFFFFF)
@@ -99,6 +102,7 @@ def splat(builder: ir.IRBuilder, value: Value, count: int) -> Value:
     )
 
 
+@cache
 def iota(type_: ir.Type, count: int, step: int = 1) -> Value:
     """Return the constant vector 0, step, 2 step, ..."""
     limit = (1 << type_.width) - 1

@@ -5,9 +5,19 @@ from __future__ import annotations
 from llvmlite import ir
 
 from gpuemu_lsp.engine.emulator import opcodes
-from gpuemu_lsp.engine.emulator.codegen import arithmetic, atomics, builtins, collectives, memory, misc, recursion
+from gpuemu_lsp.engine.emulator.codegen import (
+    arithmetic,
+    atomics,
+    barriers,
+    builtins,
+    collectives,
+    memory,
+    misc,
+    recursion,
+)
 from gpuemu_lsp.engine.emulator.codegen.control import Control
-from gpuemu_lsp.engine.emulator.codegen.emitter import Emitter, Unit
+from gpuemu_lsp.engine.emulator.codegen.emitter import Emitter
+from gpuemu_lsp.engine.emulator.codegen.unit import Unit
 from gpuemu_lsp.engine.emulator.operands import written
 from gpuemu_lsp.engine.emulator.program import Return
 from gpuemu_lsp.engine.ptx.model import Instruction, Register
@@ -102,7 +112,7 @@ def _plain(e: Emitter, control: Control, instruction: Instruction) -> None:
     elif opcode == "call":
         builtins.emit_call(e, instruction)
     elif opcode == opcodes.BARRIER_RESULT:
-        control.barrier_result(instruction)
+        barriers.emit_barrier_result(control, instruction)
     elif recursion.supported(instruction):
         recursion.emit_stack(e, control, instruction)
     elif misc.supported(instruction):
