@@ -1,0 +1,26 @@
+"""The project that editors open is what their scenarios take it for."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+from editor_project import EditorProject
+
+
+def test_the_project_has_its_bug_on_the_marked_line_and_the_twins_text_mends_it(
+    project: EditorProject, editor_environment: dict[str, str]
+) -> None:
+    found = _check(project, editor_environment)
+    assert {finding["range"]["start"]["line"] for finding in found["findings"]} == {project.bug_line}
+    project.buggy.write_text(project.mended)
+    mended = _check(project, editor_environment)
+    assert mended["findings"] == []
+    assert mended["summary"]["passed"] == 1
+
+
+def _check(project: EditorProject, environment: dict[str, str]) -> dict:
+    command = [sys.executable, "-m", "gpuemu_lsp", "--check", "row_softmax_buggy", "--format", "json"]
+    done = subprocess.run(command, cwd=project.root, env=environment, capture_output=True, text=True, timeout=120)
+    return json.loads(done.stdout)
