@@ -1,0 +1,114 @@
+--- PTX or SASS beside the source; what belongs to the cursor's line is marked.
+
+local client_of = require("gpuemu.client")
+local M = {}
+
+local function namespace()
+  return vim.api.nvim_create_namespace("gpuemu.artifact")
+end
+
+---@class gpuemu.View
+---@field source integer
+---@field view integer
+---@field kernel string
+---@field form "ptx"|"sass"
+---@field client_id integer
+---@field map table<integer, { first: integer, last: integer }[]>
+
+---@param self gpuemu.View
+local function mark(self)
+  vim.api.nvim_buf_clear_namespace(self.view, namespace(), 0, -1)
+  local window = vim.fn.win_findbuf(self.source)[1]
+  local line = window and vim.api.nvim_win_get_cursor(window)[1] - 1
+  local spans = self.map[line] or {}
+  for _, span in ipairs(spans) do
+    for number = span.first, span.last do
+      vim.api.nvim_buf_set_extmark(self.view, namespace(), number, 0, { line_hl_group = "Visual" })
+    end
+  end
+  local shown = vim.fn.win_findbuf(self.view)[1]
+  if shown and spans[1] then
+    vim.api.nvim_win_set_cursor(shown, { spans[1].first + 1, 0 })
+  end
+end
+
+---@param self gpuemu.View
+local function fill(self)
+  local client = vim.lsp.get_client_by_id(self.client_id)
+  if not client then
+    return
+  end
+  local params = {
+    textDocument = vim.lsp.util.make_text_document_params(self.source),
+    kernel = self.kernel,
+    form = self.form,
+  }
+  client_of.request(client, "gpuemu/artifact", params, function(result)
+    if not vim.api.nvim_buf_is_valid(self.view) then
+      return
+    end
+    local map = {}
+    for _, entry in ipairs(result.map) do
+      map[entry.line] = map[entry.line] or {}
+      table.insert(map[entry.line], entry)
+    end
+    self.map = map
+    vim.bo[self.view].modifiable = true
+    vim.api.nvim_buf_set_lines(self.view, 0, -1, false, vim.split(result.text, "\n"))
+    vim.bo[self.view].modifiable = false
+    vim.b[self.view].gpuemu_title = result.title
+    mark(self)
+  end)
+end
+
+---@param self gpuemu.View
+local function follow(self)
+  local group = vim.api.nvim_create_augroup("gpuemu.artifact." .. self.view, { clear = true })
+  vim.api.nvim_create_autocmd("CursorMoved", {
+    group = group,
+    buffer = self.source,
+    callback = function()
+      mark(self)
+    end,
+  })
+  vim.api.nvim_create_autocmd("BufWritePost", {
+    group = group,
+    buffer = self.source,
+    callback = function()
+      fill(self)
+    end,
+  })
+  vim.api.nvim_create_autocmd("BufWipeout", {
+    group = group,
+    buffer = self.view,
+    callback = function()
+      vim.schedule(function()
+        pcall(vim.api.nvim_del_augroup_by_id, group)
+      end)
+    end,
+  })
+end
+
+--- Open the PTX or the SASS of a kernel in a window beside the source, or renew the one that is open.
+---@param source integer the buffer of the CUDA file
+---@param form "ptx"|"sass"
+---@param kernel string
+---@param client_id integer
+function M.open(source, form, kernel, client_id)
+  local name = ("gpuemu://%s/%s/%d"):format(form, kernel, source)
+  local view = vim.fn.bufnr("^" .. vim.fn.fnameescape(name) .. "$")
+  if view == -1 then
+    view = vim.api.nvim_create_buf(false, true)
+    vim.api.nvim_buf_set_name(view, name)
+    vim.bo[view].bufhidden = "wipe"
+    vim.bo[view].filetype = "asm"
+  end
+  if vim.fn.bufwinid(view) == -1 then
+    vim.api.nvim_open_win(view, false, { split = "right", win = math.max(vim.fn.bufwinid(source), 0) })
+  end
+  local self = { source = source, view = view, kernel = kernel, form = form, client_id = client_id, map = {} }
+  follow(self)
+  fill(self)
+end
+
+return M

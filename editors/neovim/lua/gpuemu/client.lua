@@ -1,0 +1,88 @@
+--- The one connection to the server: who is attached, and how to ask.
+
+local M = { NAME = "gpuemu_lsp" }
+
+---@param client_id integer
+local function group(client_id)
+  return "gpuemu." .. client_id
+end
+
+--- Prepare what belongs to a client: its buffers get the command, its tests are fetched for the signs.
+---@param client vim.lsp.Client
+function M.begun(client)
+  vim.api.nvim_create_autocmd("LspAttach", {
+    group = vim.api.nvim_create_augroup(group(client.id), { clear = true }),
+    callback = function(event)
+      if event.data.client_id == client.id then
+        require("gpuemu.commands").define(event.buf)
+        require("gpuemu.tests").show(event.buf)
+      end
+    end,
+  })
+  require("gpuemu.tests").discover(client)
+end
+
+--- Forget what belonged to a client.
+---@param client_id integer
+function M.ended(client_id)
+  pcall(vim.api.nvim_del_augroup_by_name, group(client_id))
+  require("gpuemu.tests").forget(client_id)
+  require("gpuemu.status").forget(client_id)
+end
+
+--- The client of a buffer; any client of ours where the buffer has none, as a list or a PTX view has none.
+---@param bufnr integer? nil or 0 is the current one
+---@return vim.lsp.Client?
+function M.of(bufnr)
+  return vim.lsp.get_clients({ name = M.NAME, bufnr = bufnr or 0 })[1] or vim.lsp.get_clients({ name = M.NAME })[1]
+end
+
+--- Tell the user something.
+---@param message string
+---@param level integer?
+function M.say(message, level)
+  vim.notify("gpuemu: " .. message, level or vim.log.levels.INFO)
+end
+
+--- The client of a buffer, or nil with the reason told.
+---@param bufnr integer?
+---@return vim.lsp.Client?
+function M.need(bufnr)
+  local client = M.of(bufnr)
+  if not client then
+    M.say("no server is attached here; :checkhealth gpuemu says why", vim.log.levels.ERROR)
+  end
+  return client
+end
+
+---@param reply fun(result: any)
+local function handler(what, reply)
+  return function(failure, result)
+    if failure then
+      M.say(("%s: %s"):format(what, failure.message), vim.log.levels.ERROR)
+    else
+      reply(result)
+    end
+  end
+end
+
+--- Send a request; an error is shown, an answer goes to `reply`.
+---@param client vim.lsp.Client
+---@param method string
+---@param params table
+---@param reply fun(result: any)
+function M.request(client, method, params, reply)
+  client:request(method, params, handler(method, reply), 0)
+end
+
+--- Run a command of the server.
+---@param client vim.lsp.Client
+---@param command string
+---@param arguments any[]
+---@param reply fun(result: any)?
+function M.execute(client, command, arguments, reply)
+  local params = { command = command, arguments = arguments }
+  client:request("workspace/executeCommand", params, handler(command, reply or function() end), 0)
+end
+
+return M

@@ -1,0 +1,169 @@
+--- :Gpuemu and its subcommands.
+
+local client_of = require("gpuemu.client")
+local failures = require("gpuemu.failures")
+local tests = require("gpuemu.tests")
+local M = {}
+
+---@class gpuemu.Call
+---@field client vim.lsp.Client
+---@field bufnr integer
+---@field argument string?
+---@field bang boolean
+
+--- The kernel that is meant: the one named, or the one that the cursor is in.
+---@param call gpuemu.Call
+---@param reply fun(kernel: string)
+local function kernel_meant(call, reply)
+  local at = tests.kernel_at(call.bufnr, vim.api.nvim_win_get_cursor(0)[1] - 1)
+  local kernels = tests.kernels(call.bufnr)
+  if call.argument or at then
+    reply(call.argument or at.label)
+  elseif #kernels == 0 then
+    client_of.say("no kernel is known in this file")
+  else
+    local names = vim.tbl_map(function(kernel) return kernel.label end, kernels)
+    vim.ui.select(names, { prompt = "Kernel" }, function(choice)
+      if choice then
+        reply(choice)
+      end
+    end)
+  end
+end
+
+---@param command string
+---@return fun(call: gpuemu.Call)
+local function on_file(command)
+  return function(call)
+    client_of.execute(call.client, command, { vim.uri_from_bufnr(call.bufnr), call.argument })
+  end
+end
+
+---@param command string
+---@return fun(call: gpuemu.Call)
+local function on_failure(command)
+  return function(call)
+    failures.meant(call.client, call.bufnr, call.argument, function(failure)
+      client_of.execute(call.client, command, { failure.uri, failure.id })
+    end)
+  end
+end
+
+---@param form "ptx"|"sass"
+---@return fun(call: gpuemu.Call)
+local function show(form)
+  return function(call)
+    kernel_meant(call, function(kernel)
+      require("gpuemu.artifact").open(call.bufnr, form, kernel, call.client.id)
+    end)
+  end
+end
+
+---@type table<string, { run: fun(call: gpuemu.Call), takes: "kernel"|"failure"|nil }>
+local SUBCOMMANDS = {
+  check = {
+    takes = "kernel",
+    run = function(call)
+      if call.bang then
+        client_of.execute(call.client, "gpuemu.checkAll", {})
+      else
+        on_file("gpuemu.check")(call)
+      end
+    end,
+  },
+  fuzz = { takes = "kernel", run = on_file("gpuemu.fuzz") },
+  minimize = { takes = "failure", run = on_failure("gpuemu.minimize") },
+  reproduce = { takes = "failure", run = on_failure("gpuemu.reproduce") },
+  ptx = { takes = "kernel", run = show("ptx") },
+  sass = { takes = "kernel", run = show("sass") },
+  failures = {
+    run = function(call)
+      failures.quickfix(call.client)
+    end,
+  },
+  failure = {
+    takes = "failure",
+    run = function(call)
+      failures.meant(call.client, call.bufnr, call.argument, function(failure)
+        failures.show(call.client, failure)
+      end)
+    end,
+  },
+  cancel = {
+    run = function(call)
+      client_of.execute(call.client, "gpuemu.cancel", {})
+    end,
+  },
+  info = {
+    run = function(call)
+      client_of.execute(call.client, "gpuemu.debugInfo", {}, function(text)
+        vim.cmd("botright new")
+        local bufnr = vim.api.nvim_get_current_buf()
+        vim.bo[bufnr].buftype, vim.bo[bufnr].bufhidden = "nofile", "wipe"
+        vim.api.nvim_buf_set_lines(bufnr, 0, -1, false, vim.split(text, "\n"))
+        vim.bo[bufnr].modifiable, vim.bo[bufnr].filetype = false, "markdown"
+      end)
+    end,
+  },
+}
+
+local function starting_with(words, beginning)
+  local found = vim.tbl_filter(function(word)
+    return vim.startswith(word, beginning)
+  end, words)
+  table.sort(found)
+  return found
+end
+
+--- What may follow `:Gpuemu`: a subcommand, then the kernels of the file where one is taken.
+---@param beginning string
+---@param line string
+---@return string[]
+function M.complete(beginning, line)
+  local words = vim.split(line:gsub("^.*Gpuemu!?%s+", ""), "%s+")
+  if #words <= 1 then
+    return starting_with(vim.tbl_keys(SUBCOMMANDS), beginning)
+  end
+  local subcommand = SUBCOMMANDS[words[1]]
+  if #words == 2 and subcommand and subcommand.takes == "kernel" then
+    return starting_with(
+      vim.tbl_map(function(kernel) return kernel.label end, tests.kernels(vim.api.nvim_get_current_buf())),
+      beginning
+    )
+  end
+  return {}
+end
+
+local function run(options)
+  local name, argument, rest = unpack(options.fargs)
+  local subcommand = SUBCOMMANDS[name]
+  if not subcommand then
+    local known = table.concat(starting_with(vim.tbl_keys(SUBCOMMANDS), ""), ", ")
+    client_of.say(("'%s' is not one of %s"):format(name, known), vim.log.levels.ERROR)
+  elseif rest or (argument and not subcommand.takes) then
+    client_of.say(("'%s' takes %s"):format(name, subcommand.takes and "one argument" or "no argument"), vim.log.levels.ERROR)
+  else
+    local client = client_of.need(0)
+    if client then
+      subcommand.run({
+        client = client,
+        bufnr = vim.api.nvim_get_current_buf(),
+        argument = argument,
+        bang = options.bang,
+      })
+    end
+  end
+end
+
+--- Give a buffer the command.
+---@param bufnr integer
+function M.define(bufnr)
+  vim.api.nvim_buf_create_user_command(bufnr, "Gpuemu", run, {
+    nargs = "+",
+    bang = true,
+    complete = M.complete,
+    desc = "Check CUDA kernels; see :help gpuemu-commands",
+  })
+end
+
+return M

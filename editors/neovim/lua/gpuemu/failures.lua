@@ -1,0 +1,141 @@
+--- Failing cases: in the quickfix list, and the one that a line or the user means.
+
+local client_of = require("gpuemu.client")
+local M = {}
+
+---@class gpuemu.Failure
+---@field id string
+---@field kernel string
+---@field dtype string?
+---@field dims table<string, integer>
+---@field rule string
+---@field message string
+---@field uri string
+---@field range lsp.Range
+---@field minimized boolean
+
+M.TITLE = "gpuemu failures"
+
+--- Fetch the failures of a buffer, or all.
+---@param client vim.lsp.Client
+---@param bufnr integer?
+---@param reply fun(failures: gpuemu.Failure[])
+function M.fetch(client, bufnr, reply)
+  local params = vim.empty_dict()
+  if bufnr then
+    params.textDocument = vim.lsp.util.make_text_document_params(bufnr)
+  end
+  client_of.request(client, "gpuemu/failures", params, function(result)
+    reply(result.failures)
+  end)
+end
+
+---@param client vim.lsp.Client
+---@param failures gpuemu.Failure[]
+local function items(client, failures)
+  local locations = vim.tbl_map(function(failure)
+    return { uri = failure.uri, range = failure.range, user_data = failure }
+  end, failures)
+  local found = vim.lsp.util.locations_to_items(locations, client.offset_encoding)
+  for _, item in ipairs(found) do
+    -- locations_to_items keeps the location that an item was made from.
+    local failure = item.user_data.user_data
+    local what = failure.dtype and failure.dtype ~= vim.NIL and failure.kernel .. ", " .. failure.dtype or failure.kernel
+    item.text = ("%s: %s [%s, case %s]"):format(failure.rule, vim.split(failure.message, "\n")[1], what, failure.id)
+    item.type = "E"
+    item.user_data = failure
+  end
+  return found
+end
+
+--- Our quickfix list, if there still is one.
+---@return integer? id
+local function list()
+  for number = vim.fn.getqflist({ nr = "$" }).nr, 1, -1 do
+    local found = vim.fn.getqflist({ nr = number, id = 0, title = 0 })
+    if found.title == M.TITLE then
+      return found.id
+    end
+  end
+end
+
+---@param client vim.lsp.Client
+---@param failures gpuemu.Failure[]
+local function fill(client, failures)
+  local what = { title = M.TITLE, items = items(client, failures), id = list() }
+  vim.fn.setqflist({}, what.id and "r" or " ", what)
+end
+
+--- Put all failing cases into the quickfix list and open it; with none, say so and close it.
+---@param client vim.lsp.Client
+function M.quickfix(client)
+  M.fetch(client, nil, function(failures)
+    fill(client, failures)
+    if #failures == 0 then
+      client_of.say("no failing cases")
+    else
+      vim.cmd("botright copen | wincmd p")
+    end
+  end)
+end
+
+--- The failures are others now: a list that is there follows.
+---@param client_id integer
+function M.changed(client_id)
+  local client = vim.lsp.get_client_by_id(client_id)
+  if client and list() then
+    M.fetch(client, nil, function(failures)
+      fill(client, failures)
+    end)
+  end
+end
+
+---@param failure gpuemu.Failure
+local function words(failure)
+  return ("%s: %s (case %s)"):format(failure.kernel, failure.message, failure.id)
+end
+
+--- Find the failure that is meant: the one with this id, the one on the cursor's line, the only one of the file, or the user's choice.
+---@param client vim.lsp.Client
+---@param bufnr integer
+---@param id string?
+---@param reply fun(failure: gpuemu.Failure)
+function M.meant(client, bufnr, id, reply)
+  local line = vim.api.nvim_win_get_cursor(0)[1] - 1
+  M.fetch(client, not id and bufnr or nil, function(failures)
+    local function matching(condition)
+      local found = vim.tbl_filter(condition, failures)
+      return #found > 0 and found or nil
+    end
+    local candidates
+    if id then
+      candidates = matching(function(failure) return failure.id == id end) or {}
+    else
+      candidates = matching(function(failure)
+        return failure.range.start.line <= line and line <= failure.range["end"].line
+      end) or failures
+    end
+    if #candidates == 0 then
+      client_of.say(id and "no failing case " .. id or "no failing case in this file")
+    elseif #candidates == 1 then
+      reply(candidates[1])
+    else
+      vim.ui.select(candidates, { prompt = "Failing case", format_item = words }, function(choice)
+        if choice then
+          reply(choice)
+        end
+      end)
+    end
+  end)
+end
+
+--- Show what a failing case looks like.
+---@param client vim.lsp.Client
+---@param failure gpuemu.Failure
+function M.show(client, failure)
+  client_of.request(client, "gpuemu/failure", { uri = failure.uri, id = failure.id }, function(result)
+    require("gpuemu.failure_view").open(result)
+  end)
+end
+
+return M

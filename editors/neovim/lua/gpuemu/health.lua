@@ -1,0 +1,77 @@
+--- :checkhealth gpuemu
+
+local M = {}
+
+local function server(health, command)
+  local executable = type(command) == "table" and command[1] or nil
+  if not executable then
+    health.info("The server is started by a function of your own.")
+  elseif vim.fn.executable(executable) == 0 then
+    health.error(("`%s` is not executable"):format(executable), {
+      "Install it (`pip install gpuemu-lsp`, best in the project's virtual environment) and start Neovim where it is on PATH,",
+      'or name it: vim.lsp.config("gpuemu_lsp", { cmd = { "/path/to/gpuemu-lsp", "--stdio" } })',
+    })
+  else
+    -- All but the flag that starts the server: an interpreter with -m stays one.
+    local ask = vim.tbl_filter(function(word) return word ~= "--stdio" end, command)
+    local started, done = pcall(function()
+      return vim.system(vim.list_extend(ask, { "--version" }), { text = true, timeout = 20000 }):wait()
+    end)
+    if started and done.code == 0 then
+      health.ok(("%s: `%s`"):format(vim.trim(done.stdout), vim.fn.exepath(executable)))
+    else
+      local said = started and vim.trim(done.stderr or "") or tostring(done)
+      health.error(("`%s --version` failed"):format(table.concat(command, " ")), vim.split(said, "\n"))
+    end
+  end
+end
+
+local function attached(health)
+  local clients = vim.lsp.get_clients({ name = require("gpuemu.client").NAME })
+  if #clients == 0 then
+    health.info("No server is running. It starts when a .cu file, or a file of a project with a gpuemu.toml, is opened.")
+  end
+  for _, client in ipairs(clients) do
+    local buffers = #vim.tbl_keys(client.attached_buffers)
+    health.ok(("Attached to %d buffer(s), root %s"):format(buffers, client.root_dir or "none (single files)"))
+    local status = require("gpuemu.status").of(client.id)
+    if not status then
+      health.warn("The server has not said anything of itself yet.")
+    else
+      local message = status.message ~= vim.NIL and status.message or nil
+      local report = status.health == "ok" and health.ok or status.health == "warning" and health.warn or health.error
+      report(("The server says: %s%s"):format(status.health, message and ", " .. message or ""))
+      for name, version in vim.spairs(status.versions or {}) do
+        health.info(("%s: %s"):format(name, version))
+      end
+    end
+    if client.root_dir and not vim.uv.fs_stat(vim.fs.joinpath(client.root_dir, "gpuemu.toml")) then
+      health.warn("There is no gpuemu.toml in the root: nothing is compared with a reference.")
+    end
+  end
+end
+
+function M.check()
+  local health = vim.health
+  health.start("gpuemu")
+  if vim.fn.has("nvim-0.11") == 0 then
+    health.error("Neovim 0.11 or later is needed, for vim.lsp.config and vim.lsp.enable")
+    return
+  end
+  health.ok("Neovim " .. tostring(vim.version()))
+  local name = require("gpuemu.client").NAME
+  if vim.lsp.is_enabled(name) then
+    health.ok("The server is enabled")
+  else
+    health.error("The server is not enabled", { ('Add vim.lsp.enable("%s") to init.lua'):format(name) })
+  end
+  local config = vim.lsp.config[name]
+  if not config then
+    health.error("lsp/gpuemu_lsp.lua is not on the runtimepath")
+    return
+  end
+  server(health, config.cmd)
+  attached(health)
+end
+
+return M

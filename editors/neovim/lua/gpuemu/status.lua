@@ -1,0 +1,50 @@
+--- What the server last said of itself, for a status line and for :checkhealth.
+
+local M = {}
+
+---@class gpuemu.Status
+---@field health "ok"|"warning"|"error"
+---@field quiescent boolean
+---@field message string?
+---@field executor string?
+---@field versions table<string, string>
+
+---@type table<integer, gpuemu.Status>
+local last = {}
+
+--- Keep a status, and let status lines know with `User GpuemuStatus`.
+---@param client_id integer
+---@param status gpuemu.Status
+function M.received(client_id, status)
+  last[client_id] = status
+  vim.api.nvim_exec_autocmds("User", { pattern = "GpuemuStatus", modeline = false, data = { client_id = client_id } })
+end
+
+---@param client_id integer
+function M.forget(client_id)
+  last[client_id] = nil
+end
+
+---@param client_id integer
+---@return gpuemu.Status?
+function M.of(client_id)
+  return last[client_id]
+end
+
+--- A few words for the status line of a buffer; empty where no server is attached.
+---@param bufnr integer?
+---@return string
+function M.line(bufnr)
+  local client = vim.lsp.get_clients({ name = require("gpuemu.client").NAME, bufnr = bufnr or 0 })[1]
+  local status = client and last[client.id]
+  if not client then
+    return ""
+  elseif not status then
+    return "gpuemu: starting"
+  elseif status.health ~= "ok" then
+    return "gpuemu: " .. status.health
+  end
+  return status.quiescent and "gpuemu" or "gpuemu: checking"
+end
+
+return M

