@@ -8,13 +8,18 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: check test lint types imports format clean
+.PHONY: check test editors lint types imports format clean
 
 check: $(STAMP)
 	$(BIN)/gpuemu-lsp --check kernels
 
 test: $(STAMP) lint types imports
 	$(BIN)/pytest -n 2
+
+# Editors that tests/editors drives and that pip does not bring are installed first.
+editors: $(STAMP)
+	tests/editors/install_emacs.sh
+	$(BIN)/pytest tests/editors
 
 lint: $(STAMP)
 	$(BIN)/ruff check .

@@ -1,0 +1,63 @@
+;;; scenario.el --- eglot with the server, as the documentation sets it up  -*- lexical-binding: t -*-
+
+;; Loaded by `emacs --batch -Q'; ends with exit code 1 where something is not as it should be.
+
+(require 'cl-lib)
+(require 'json)
+(setq eglot-sync-connect 30
+      eglot-autoshutdown nil
+      make-backup-files nil)
+(load (getenv "GPUEMU_TEST_SETUP") nil t)
+(require 'eglot)
+
+(defvar scenario-facts (json-parse-string (getenv "GPUEMU_TEST_FACTS") :object-type 'alist))
+
+(defun scenario-fact (name) (alist-get name scenario-facts))
+
+(defun scenario-wait (what condition)
+  "Wait until CONDITION gives a value; it is called again and again, WHAT is for the message."
+  (let ((deadline (+ (float-time) 90)) value)
+    (while (not (setq value (funcall condition)))
+      (when (> (float-time) deadline)
+        (error "gave up waiting for %s; diagnostics: %S" what (mapcar #'flymake-diagnostic-text (flymake-diagnostics))))
+      (flymake-start nil)  ; the timers that would do it do not run in batch
+      (accept-process-output nil 0.05))
+    value))
+
+(defun scenario-errors ()
+  (cl-remove-if-not (lambda (found) (eq (flymake-diagnostic-type found) 'eglot-error)) (flymake-diagnostics)))
+
+(defun scenario-idle ()
+  (jsonrpc-request (eglot-current-server) :gpuemu/waitForIdle (make-hash-table) :timeout 90))
+
+(find-file (scenario-fact 'file))
+(cl-assert (eq major-mode 'cuda-mode) t)
+(call-interactively #'eglot)
+(cl-assert (eglot-managed-p) t)
+
+;; The finding, on the line that the corpus marks.
+(scenario-wait "a diagnostic" #'scenario-errors)
+(let ((found (car (scenario-errors))))
+  (cl-assert (= (line-number-at-pos (flymake-diagnostic-beg found)) (1+ (scenario-fact 'bug_line))) t)
+  (cl-assert (string-match-p "NaN" (flymake-diagnostic-text found)) t))
+(scenario-idle)
+
+;; Hover on the kernel's name.
+(goto-char (point-min))
+(search-forward "row_softmax")
+(backward-char)
+(let* ((answer (jsonrpc-request (eglot-current-server) :textDocument/hover (eglot--TextDocumentPositionParams)))
+       (text (plist-get (plist-get answer :contents) :value)))
+  (cl-assert (string-match-p "registers" text) t))
+
+;; Mended and saved: clean.
+(erase-buffer)
+(insert (scenario-fact 'mended))
+(eglot--signal-textDocument/didChange)  ; its idle timer does not run in batch
+(save-buffer)
+(scenario-idle)
+(scenario-wait "the diagnostic to go" (lambda () (null (scenario-errors))))
+
+(eglot-shutdown (eglot-current-server))
+(princ "scenario passed\n")
+;;; scenario.el ends here
