@@ -142,6 +142,8 @@ class Outcome:
     steps: int = 0
     translate_ms: float = 0.0
     execute_ms: float = 0.0
+    launch_ms: float = 0.0
+    """The part of ``execute_ms`` in which the kernel ran: memory laid out, results not yet copied."""
     counters: Mapping[str, int] = field(default_factory=dict)
 
 

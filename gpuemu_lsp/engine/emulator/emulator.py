@@ -79,17 +79,19 @@ def _run_once(kernel: Kernel, request: Request, milliseconds: float) -> Outcome:
     host = Host(arena)
     prepared = prepare(request, kernel, arena, host.address)
     scheduler = Scheduler(prepared, fast.address if fast is not None else None, general)
+    ready = time.perf_counter()
     try:
         report = scheduler.run()
     except AssumptionError as error:
         kernel.pin(shape, error.site)
         raise _Again(milliseconds) from None
-    ended = time.perf_counter()
+    finished = time.perf_counter()
     outcome = _outcome(prepared, report, host)
     return replace(
         outcome,
         translate_ms=milliseconds + spent * 1e3,
-        execute_ms=(ended - translated - spent) * 1e3,
+        execute_ms=(time.perf_counter() - translated - spent) * 1e3,
+        launch_ms=(finished - ready - spent) * 1e3,
     )
 
 
