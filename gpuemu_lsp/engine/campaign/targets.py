@@ -17,7 +17,7 @@ from gpuemu_lsp.engine.project.files import problem
 from gpuemu_lsp.engine.project.load import CONFIG_NAME
 from gpuemu_lsp.engine.project.model import KernelSpec, Project
 from gpuemu_lsp.engine.rules import make
-from gpuemu_lsp.engine.source import include_closure, read
+from gpuemu_lsp.engine.source import include_closure, read, usual_include_dirs
 
 SUFFIXES = frozenset({".cu", ".cuh"})
 _SKIPPED = frozenset({"node_modules", "build", "dist", "__pycache__", "site-packages"})
@@ -170,7 +170,8 @@ def _in_file(project: Project, path: Path, findings: list[Finding]) -> _Found:
 def kernels_in(project: Project, path: str, text: str) -> list[tuple[KernelSpec, bool]]:
     """Return the kernels of a file whose text is ``text``, those of gpuemu.toml first, and whether they are of it."""
     mine = [(spec, True) for spec in project.kernels if spec.source == path]
-    source = read(path, text, mine[0][0].include_dirs if mine else ())
+    include_dirs = mine[0][0].include_dirs if mine else usual_include_dirs(path, text)
+    source = read(path, text, include_dirs)
     if project.broken and _mentions(project, Path(path)):
         return mine  # a broken entry may be about this file: run nothing by inference that was configured otherwise
     taken = {(spec.entry or spec.name).split("<")[0].strip() for spec, _ in mine}
@@ -178,7 +179,7 @@ def kernels_in(project: Project, path: str, text: str) -> list[tuple[KernelSpec,
         return mine
     names = [decl.qualified_name for decl in source.kernels]
     others = [
-        (unregistered(source, decl), False)
+        (unregistered(source, decl, include_dirs), False)
         for index, decl in enumerate(source.kernels)
         if decl.name not in taken and decl.qualified_name not in taken and decl.qualified_name not in names[:index]
     ]

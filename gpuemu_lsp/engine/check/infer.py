@@ -17,7 +17,10 @@ from gpuemu_lsp.engine.rules import make
 
 _GUARD_BYTES = 1 << 23
 """So wide that an overrun of any candidate shape lies in its own buffer's guard zone."""
-_PROBE_SECONDS = 1.0
+_PROBE_STEPS = 2_000_000
+"""Basic blocks of one warp that a run may take; regular sizes are small."""
+_PROBE_SECONDS = 5.0
+"""Only a run that the steps do not end, on a machine that is very busy, comes to this."""
 
 
 def settle_shapes(
@@ -37,6 +40,7 @@ def settle_shapes(
                 block=case.block,
                 shared_bytes=case.shared_bytes,
                 arguments=pack_arguments(candidate, case),
+                max_steps=_PROBE_STEPS,
                 max_seconds=_PROBE_SECONDS,
                 guard_bytes=_GUARD_BYTES,
             )

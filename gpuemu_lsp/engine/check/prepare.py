@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 
 from gpuemu_lsp.engine.check.model import CheckRequest
 from gpuemu_lsp.engine.compile import ToolchainError, compile_source
-from gpuemu_lsp.engine.compile.model import Artifact, CompileRequest, ResourceUsage
+from gpuemu_lsp.engine.compile.model import Artifact, CompileRequest, CompileResult, ResourceUsage
 from gpuemu_lsp.engine.findings import Finding, Place, Range, Severity
 from gpuemu_lsp.engine.lint import lint
 from gpuemu_lsp.engine.plan.model import Plan
@@ -58,7 +59,7 @@ def prepare(request: CheckRequest) -> Prepared:
     milliseconds = 0.0
     for arch in [request.options.arch] if request.options.arch else spec.arch:
         try:
-            compiled = compile_source(_request(spec, source, headers, arch, result.entries))
+            compiled = _compile(spec, source, headers, arch, result.entries)
         except ToolchainError as error:
             message = f"'{spec.name}' was not compiled: {error}"
             findings.append(make("engine/not-executed", message, place, kernel=spec.name))
@@ -77,7 +78,7 @@ def prepare(request: CheckRequest) -> Prepared:
                 if entry in compiled.artifact.resources:
                     resources.setdefault(arch, compiled.artifact.resources[entry])
     return Prepared(
-        findings=(*result.findings, *findings),
+        findings=(*filter(partial(_still_said, bool(artifacts)), result.findings), *findings),
         place=place,
         source=source,
         plans=result.plans,
@@ -86,6 +87,26 @@ def prepare(request: CheckRequest) -> Prepared:
         headers=headers,
         compile_ms=milliseconds,
     )
+
+
+def _still_said(compiled: bool, finding: Finding) -> bool:
+    """What cannot even be compiled need not be told why it was not run."""
+    return compiled or finding.rule != "engine/not-executed" or finding.severity is not Severity.HINT
+
+
+def _compile(
+    spec: KernelSpec, source: SourceFile, headers: Mapping[str, str], arch: str, entries: tuple[str, ...]
+) -> CompileResult:
+    """Compile the file, and a header that does not compile alone as part of the file that includes it."""
+    request = _request(spec, source, headers, arch, entries)
+    compiled = compile_source(request)
+    includer = next((launch.path for launch in source.launches if launch.path is not None), None)
+    if compiled.artifact is not None or includer is None:
+        return compiled
+    text = Path(includer).read_text(encoding="utf-8", errors="replace")
+    views = device_views(includer, text, spec.include_dirs, {source.path: source.text})
+    whole = compile_source(replace(request, path=includer, text=views.view, headers=views.headers))
+    return compiled if whole.artifact is None else whole
 
 
 def _softened(finding: Finding) -> Finding:

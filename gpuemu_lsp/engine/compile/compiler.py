@@ -30,6 +30,9 @@ _NEWER = re.compile(
 )
 """Signs of C++20. nvcc's host compiler takes some of it (``{.a = 1}``) under older standards too."""
 
+_DEVICE_RUNTIME = re.compile(r'separate compilation mode|^identifier "cuda[A-Z]\w+" is undefined')
+_SEPARATE = "--relocatable-device-code=true"
+
 _UNREADABLE_PREFIX = "cannot open precompiled header file"
 
 
@@ -120,6 +123,10 @@ def _build_with_fallbacks(job: _Job, store: DiskCache) -> tuple[Product, tuple[F
         newer = replace(job, options=replace(job.options, standard="c++20"))
         if (other := _build_cached(newer, prefix, job.request.expressions, store)).succeeded:
             return other, ()
+    if _needs_device_runtime(product):
+        linked = replace(job, options=replace(job.options, passed=(*job.options.passed, _SEPARATE)))
+        if (other := _build_cached(linked, prefix, job.request.expressions, store)).succeeded:
+            return other, ()
     if _blames_prelude(product):
         tried = [(product, prefix)]
         for attempt in (preamble(job.found, long_long=True), preamble(job.found, bare=True)):
@@ -136,6 +143,13 @@ def _build_with_fallbacks(job: _Job, store: DiskCache) -> tuple[Product, tuple[F
         for item, why in bad.items()
     )
     return _build_cached(job, prefix, good, store), missing
+
+
+def _needs_device_runtime(product: Product) -> bool:
+    """Say whether a kernel launches kernels or calls ``cuda...`` functions: NVRTC has both, but not by itself."""
+    return not product.succeeded and any(
+        message.kind == "error" and _DEVICE_RUNTIME.search(message.text) for message in messages.parse(product.log)
+    )
 
 
 def _errors(product: Product) -> int:
@@ -185,6 +199,7 @@ def _build(job: _Job, prefix: Preamble, expressions: Sequence[str]) -> Product:
     folder = str(Path(job.request.path).parent)
     name = job.request.path
     if headers:
+        place.stand_in(job.request.path)
         name = place.mirrored(job.request.path)
         mirrored = [place.mirrored(item) for item in job.folders if item in job.found.through]
         behind = [folder, *job.folders] if job.found.computed else []

@@ -50,6 +50,10 @@ class Scratch:
         target.write_text(line_directive(path) + text, encoding="utf-8", errors="replace", newline="")
         self.written[path] = text
 
+    def stand_in(self, path: str) -> None:
+        """Make the folder of ``path``: ``../inc/x.h`` is only found from a folder that exists."""
+        Path(self.mirrored(path)).parent.mkdir(parents=True, exist_ok=True)
+
     def forget_others(self, paths: Sequence[str]) -> None:
         """Remove mirrored headers that are not among ``paths``: a deleted header must not be found."""
         for path in set(self.written) - set(paths):

@@ -15,6 +15,7 @@ from gpuemu_lsp.engine.rules import make
 from gpuemu_lsp.engine.source.model import KernelDecl, SourceFile
 
 _TYPE_KINDS = frozenset({"typename", "class"})
+_MAX_DEPTH = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,7 +173,14 @@ def _fill(decl: KernelDecl, given: tuple[str, ...], types: Mapping[str, str]) ->
 
 
 def _concrete(text: str, definitions: Mapping[str, str]) -> str:
-    """Replace a named constant of the launch's surroundings by its number; anything else stays as written."""
+    """Replace a name of the launch's surroundings by its number or type; anything else stays as written.
+
+    A type is what the callers of a launching template name.
+    """
+    for _ in range(_MAX_DEPTH):
+        if _is_concrete(text) or text not in definitions:
+            break
+        text = definitions[text]
     if _is_concrete(text):
         return text
     translated = translate(text, {}, definitions)

@@ -95,6 +95,10 @@ def _factors(node: Node) -> list[str]:
     return []
 
 
+def _where(launch: Launch) -> str:
+    return f"{launch.path.rsplit('/', 1)[-1]} " if launch.path is not None else ""
+
+
 def _from_source(decl: KernelDecl, source: SourceFile, bindings: Mapping[str, str], roles: Roles) -> Geometry | None:
     """Translate the first launch in the file that reads as arithmetic over this kernel's sizes."""
     wanted = tuple(bindings.values())
@@ -139,7 +143,7 @@ def _translate_launch(launch: Launch, source: SourceFile, bindings: Mapping[str,
             tuple(parse(text) for text in grid if text is not None),
             tuple(parse(text) for text in block if text is not None),
             parse(shared),
-            (*notes, f"launch of line {launch.range.start.line + 1}"),
+            (*notes, f"launch of {_where(launch)}line {launch.range.start.line + 1}"),
             from_source=True,
             extra=tuple(DimSpec(name) for name in extra),
         )

@@ -11,7 +11,6 @@ than a product (``i <= n``) gets the product, and its checks then show the acces
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -22,8 +21,8 @@ from gpuemu_lsp.engine.plan.types import FLOATS, INTEGERS, dtype_size
 from gpuemu_lsp.engine.project.expressions import Expression, evaluate, parse
 
 _ROUNDS = 48
-_SECONDS = 3.0
-"""For all runs of one probe. A save must not wait longer for a guess that may come to nothing."""
+_STEPS = 20_000_000
+"""For all runs of one probe, in basic blocks of one warp, so that a busy machine comes to the same answer."""
 _MOST_SIZES = 6
 _READINGS = 3
 """How often tensors that fit loosely get another shape of the same length."""
@@ -42,11 +41,21 @@ class Probed:
 
 @dataclass(slots=True)
 class _Search:
-    """Which candidate each tensor stands at, by index."""
+    """Which candidate each tensor stands at, by index, and how many steps the runs have taken."""
 
+    runner: RunWithShapes
     candidates: Sequence[Candidate]
     chosen: dict[str, int]
-    stop: float
+    steps: int = 0
+
+    @property
+    def spent(self) -> bool:
+        return self.steps > _STEPS
+
+    def run(self, plan: Plan, sizes: Mapping[str, int]) -> Outcome:
+        outcome = self.runner(plan, sizes)
+        self.steps += outcome.steps
+        return outcome
 
     def plan(self, plan: Plan) -> Plan:
         return _with_shapes(plan, {param: self.candidates[index].shape for param, index in self.chosen.items()})
@@ -82,21 +91,19 @@ def probe(plan: Plan, run: RunWithShapes, constants: Sequence[int] = ()) -> Prob
     first, second = regular_sizes(plan)
     outcome: Outcome | None = None
     tensors = [arg for arg in plan.args if isinstance(arg, TensorArg)]
-    search = _Search(
-        candidates_for(plan, first, constants), {arg.param: 0 for arg in tensors}, time.perf_counter() + _SECONDS
-    )
-    problem = _fit(plan, first, search, run)
+    search = _Search(run, candidates_for(plan, first, constants), {arg.param: 0 for arg in tensors})
+    problem = _fit(plan, first, search)
     if problem is not None:
         return Probed(None, problem)
     loose: set[str] = set()
     for _ in range(_READINGS):
-        outcome = _confirm(plan, second, search, run)
+        outcome = _confirm(plan, second, search)
         if outcome is None:
             return Probed(None, "no product of its sizes explains which elements it touches")
         learned = search.plan(plan)
-        loose = _loose(learned, first, run) | _loose(learned, second, run)
+        loose = _loose(learned, first, search.run) | _loose(learned, second, search.run)
         moved = [search.tie(param) for param in sorted(loose)]
-        if time.perf_counter() > search.stop or not any(moved):
+        if search.spent or not any(moved):
             break
     beyond = {arg.param for arg in tensors if search.candidate(arg.param).beyond}
     certain = beyond and _certain(tensors, search, beyond)
@@ -105,7 +112,7 @@ def probe(plan: Plan, run: RunWithShapes, constants: Sequence[int] = ()) -> Prob
     product = any(search.candidate(param).factors > 1 for param in beyond)
     if loose and not product:
         return Probed(None, f"no product of its sizes is exactly what it touches of '{sorted(loose)[0]}'")
-    steered = _loose(_with_zero_indices(learned), second, run) - loose if _has_integers(plan) else set()
+    steered = _loose(_with_zero_indices(learned), second, search.run) - loose if _has_integers(plan) else set()
     if steered:
         return Probed(None, f"how far it reaches into '{sorted(steered)[0]}' depends on the values of its inputs")
     exact = {arg.param: search.candidate(arg.param).allocated for arg in tensors}
@@ -113,13 +120,13 @@ def probe(plan: Plan, run: RunWithShapes, constants: Sequence[int] = ()) -> Prob
     return Probed(_directions(_with_shapes(plan, exact), outcome))
 
 
-def _fit(plan: Plan, sizes: Mapping[str, int], search: _Search, run: RunWithShapes) -> str | None:
+def _fit(plan: Plan, sizes: Mapping[str, int], search: _Search) -> str | None:
     """Start every tensor at the smallest shape and enlarge those the kernel leaves; returns why that failed."""
     widths = {arg.param: dtype_size(arg.dtype) for arg in plan.args if isinstance(arg, TensorArg)}
     for _ in range(_ROUNDS):
-        if time.perf_counter() > search.stop:
+        if search.spent:
             break
-        outcome = run(search.plan(plan), sizes)
+        outcome = search.run(search.plan(plan), sizes)
         if outcome.status not in ("completed", "trapped"):
             return f"it did not run to its end on regular sizes ({outcome.status})"
         wanted = _needed(outcome, widths)
@@ -133,16 +140,14 @@ def _fit(plan: Plan, sizes: Mapping[str, int], search: _Search, run: RunWithShap
     return "its buffers' sizes could not be told within the probe's budget"
 
 
-def _confirm(plan: Plan, sizes: Mapping[str, int], search: _Search, run: RunWithShapes) -> Outcome | None:
+def _confirm(plan: Plan, sizes: Mapping[str, int], search: _Search) -> Outcome | None:
     """Run on other sizes; where two shapes were equal on the first ones, these tell which it is."""
     for _ in range(8):
-        outcome = run(search.plan(plan), sizes)
+        outcome = search.run(search.plan(plan), sizes)
         left = {event.buffer for event in _faults(outcome)}
         if not left:
             return outcome if outcome.status == "completed" else None
-        if time.perf_counter() > search.stop or not all(
-            param in search.chosen and search.tie(param) for param in left if param is not None
-        ):
+        if search.spent or not all(param in search.chosen and search.tie(param) for param in left if param is not None):
             return None
         if None in left:
             return None

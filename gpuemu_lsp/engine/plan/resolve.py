@@ -51,10 +51,16 @@ def _unasked(finding: Finding) -> Finding:
     return make("engine/not-executed", finding.message, finding.place, kernel=finding.kernel, severity=Severity.HINT)
 
 
-def unregistered(source: SourceFile, decl: KernelDecl) -> KernelSpec:
+def unregistered(source: SourceFile, decl: KernelDecl, include_dirs: tuple[str, ...] = ()) -> KernelSpec:
     """Return the bare spec of a kernel no gpuemu.toml mentions."""
-    place = Place(source.path, decl.name_range)
-    return KernelSpec(decl.name, source.path, None, entry=decl.qualified_name, places={"": place})
+    return KernelSpec(
+        name=decl.name,
+        source=source.path,
+        reference=None,
+        entry=decl.qualified_name,
+        include_dirs=include_dirs,
+        places={"": Place(source.path, decl.name_range)},
+    )
 
 
 def _plan(

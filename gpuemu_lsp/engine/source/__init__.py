@@ -1,7 +1,8 @@
 """What is in a .cu file: kernels, launches, constants, includes, and the device view that NVRTC compiles."""
 
+from gpuemu_lsp.engine.source.folders import usual_include_dirs
 from gpuemu_lsp.engine.source.includes import include_closure
 from gpuemu_lsp.engine.source.reader import read
 from gpuemu_lsp.engine.source.view import device_views
 
-__all__ = ["device_views", "include_closure", "read"]
+__all__ = ["device_views", "include_closure", "read", "usual_include_dirs"]

@@ -73,6 +73,8 @@ class Launch:
     locals: Mapping[str, str] = field(default_factory=dict)
     """Simple definitions visible at the launch, name -> C text: locals of the host function, and what a caller in the
     file passes for its parameters and template parameters."""
+    path: str | None = None
+    """The file it stands in, None for the one that was read."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from gpuemu_lsp.engine.source.constants import file_constants
+from gpuemu_lsp.engine.source.includers import launches_elsewhere
 from gpuemu_lsp.engine.source.includes import includes
 from gpuemu_lsp.engine.source.kernels import dynamic_shared, instances, kernels
 from gpuemu_lsp.engine.source.launches import launches
@@ -38,11 +39,14 @@ def read(
     unit = views.units[0]
     found = kernels(unit, views.macros)
     constants = file_constants(views.units, views.macros)
+    launched = launches(unit, constants, views.macros)
+    if not launched:
+        launched = launches_elsewhere(path, (kernel.name for kernel in found), include_dirs)
     return SourceFile(
         path=path,
         text=text,
         kernels=found,
-        launches=launches(unit, constants, views.macros),
+        launches=launched,
         includes=includes(unit.text, path, include_dirs),
         constants=constants,
         device_view=views.view,

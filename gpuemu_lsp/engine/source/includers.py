@@ -1,0 +1,93 @@
+"""Launches of a header's kernels: they stand in the files that include it.
+
+Kernels are often templates in a ``.cuh`` and their launches in the one ``.cu`` that includes it. Read alone, such a
+header does not say which instance is meant, nor how it is launched.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from gpuemu_lsp.engine.source.constants import file_constants
+from gpuemu_lsp.engine.source.folders import TOP
+from gpuemu_lsp.engine.source.includes import include_closure, load
+from gpuemu_lsp.engine.source.launches import launches
+from gpuemu_lsp.engine.source.lexer import decode
+from gpuemu_lsp.engine.source.model import Launch
+from gpuemu_lsp.engine.source.view import device_views
+
+_HEADERS = frozenset({".cuh", ".h", ".hpp", ".hh", ".inl", ".inc"})
+_INCLUDERS = frozenset({".cu", ".cuh", ".cpp", ".cc", ".h", ".hpp"})
+_SKIPPED = frozenset({"node_modules", "build", "dist", "site-packages", "__pycache__"})
+_MAX_LEVELS = 4
+_MAX_FILES = 400
+_MAX_BYTES = 1 << 20
+
+
+def launches_elsewhere(path: str, names: Iterable[str], include_dirs: Sequence[str] = ()) -> tuple[Launch, ...]:
+    """Return the launches of a header's kernels in the files near it that include it, directly or not.
+
+    Parameters
+    ----------
+    path
+        Absolute path of the header; anything that is no header has no launches elsewhere.
+    names
+        Its kernels.
+    include_dirs
+        Folders to look for headers in.
+    """
+    wanted = frozenset(names)
+    if Path(path).suffix not in _HEADERS or not wanted:
+        return ()
+    launched = re.compile(rf"\b(?:{'|'.join(map(re.escape, sorted(wanted)))})\s*(?:<|,)".encode())
+    found: list[Launch] = []
+    for candidate in _nearby(Path(path)):
+        if candidate == path or not _mentions(candidate, launched):
+            continue
+        text = load(candidate)
+        if text is None or path not in include_closure(candidate, include_dirs):
+            continue
+        views = device_views(candidate, decode(text.raw), include_dirs)
+        constants = file_constants(views.units, views.macros)
+        found += [
+            replace(launch, path=candidate)
+            for launch in launches(views.units[0], constants, views.macros)
+            if launch.kernel in wanted
+        ]
+    return tuple(found)
+
+
+def _nearby(path: Path) -> Iterator[str]:
+    """Yield the sources of the project round a file, those in its own folder first, then those of folders above."""
+    return itertools.islice(_outwards(path.parent), _MAX_FILES)
+
+
+def _outwards(folder: Path) -> Iterator[str]:
+    seen: Path | None = None
+    for _ in range(_MAX_LEVELS):
+        for name, folders, files in os.walk(folder):
+            here = Path(name)
+            folders[:] = sorted(
+                inner
+                for inner in folders
+                if not inner.startswith(".") and inner not in _SKIPPED and here / inner != seen
+            )
+            yield from ((here / file).as_posix() for file in sorted(files) if Path(file).suffix in _INCLUDERS)
+        if folder.parent == folder or any((folder / mark).exists() for mark in TOP):
+            return
+        seen, folder = folder, folder.parent
+
+
+def _mentions(path: str, launched: re.Pattern[bytes]) -> bool:
+    try:
+        if Path(path).stat().st_size > _MAX_BYTES:
+            return False
+        content = Path(path).read_bytes()
+    except OSError:
+        return False
+    return (b"<<<" in content or b"cudaLaunch" in content) and launched.search(content) is not None

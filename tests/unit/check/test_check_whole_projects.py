@@ -1,0 +1,144 @@
+"""Kernels spread over files as in real projects, with no configuration: headers, includers, folders, device runtime."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from gpuemu_lsp.engine.campaign.targets import collect
+from gpuemu_lsp.engine.check.model import CheckOptions, KernelReport
+from gpuemu_lsp.engine.check.pipeline import check_kernel
+from gpuemu_lsp.engine.findings import Finding
+
+TILE = """\
+template <typename T, int TILE>
+__global__ void scale(const T* x, T* y, int n) {
+    int i = blockIdx.x * TILE + threadIdx.x;
+    if (i < n) y[i] = FACTOR * x[i];
+}
+"""
+RUNNER = """\
+#include <cstdio>
+#define FACTOR 2.0f
+#include "kernels/scale.cuh"
+
+template <typename T>
+void run(const T* x, T* y, int n) {
+    const int tile = 128;
+    scale<T, tile><<<(n + tile - 1) / tile, tile>>>(x, y, n);
+}
+
+int main() {
+    run<float>(nullptr, nullptr, 7);
+}
+"""
+
+
+@pytest.fixture
+def project(tmp_path, monkeypatch):
+    monkeypatch.delenv("GPUEMU_CONFIG", raising=False)
+
+    def make(files: dict[str, str]) -> Path:
+        (tmp_path / ".git").mkdir()
+        for name, text in files.items():
+            path = tmp_path / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text)
+        return tmp_path
+
+    return make
+
+
+def check(path: Path) -> tuple[KernelReport, list[Finding]]:
+    targets = collect([str(path)], CheckOptions(), path.parent)
+    assert not targets.findings, targets.findings
+    (request,) = targets.requests
+    events = list(check_kernel(request))
+    assert isinstance(events[-1], KernelReport)
+    return events[-1], [event for event in events if isinstance(event, Finding)]
+
+
+def test_a_template_in_a_header_is_run_as_the_file_that_includes_it_launches_it(project):
+    root = project({"src/runner.cu": RUNNER, "src/kernels/scale.cuh": TILE})
+    report, findings = check(root / "src/kernels/scale.cuh")
+    assert (report.status, report.compiled) == ("unreferenced", True), findings
+    assert report.cases.run == report.cases.passed > 0
+    (hint,) = findings
+    assert "launch of runner.cu line 8" in hint.message
+
+
+def test_what_the_checkers_find_in_such_a_header_sits_in_the_header(project):
+    root = project({"src/runner.cu": RUNNER, "src/kernels/scale.cuh": TILE.replace("i < n", "i <= n")})
+    report, findings = check(root / "src/kernels/scale.cuh")
+    assert report.status == "failed"
+    (error, *_) = [finding for finding in findings if finding.rule == "memory/out-of-bounds"]
+    assert Path(error.place.path).name == "scale.cuh"
+    assert error.place.range.start.line == 3
+
+
+def test_a_header_that_nothing_includes_says_what_is_missing(project):
+    root = project({"src/kernels/scale.cuh": TILE})
+    report, findings = check(root / "src/kernels/scale.cuh")
+    assert report.status == "not-executed"
+    assert any("template and nothing in the file says which instance" in finding.message for finding in findings)
+
+
+def test_a_header_two_folders_up_is_found_in_the_projects_usual_folder(project):
+    kernel = '#include "vec.h"\n__global__ void k(const float* x, float* y, int n) {\n'
+    kernel += "    int i = blockIdx.x * blockDim.x + threadIdx.x;\n    if (i < n) y[i] = twice(x[i]);\n}\n"
+    root = project(
+        {
+            "samples/one/k.cu": kernel,
+            "common/vec.h": '#include "more.h"\n__device__ float twice(float v) { return TWO * v; }\n',
+            "include/more.h": "#define TWO 2.0f\n",
+        }
+    )
+    report, findings = check(root / "samples/one/k.cu")
+    assert report.status == "unreferenced", findings
+
+
+def test_no_folder_is_searched_above_the_top_of_the_project(project, tmp_path):
+    (tmp_path / "common").mkdir()
+    (tmp_path / "common" / "vec.h").write_text("#define TWO 2.0f\n")
+    inner = tmp_path / "inner"
+    (inner / ".git").mkdir(parents=True)
+    (inner / "k.cu").write_text('#include "vec.h"\n__global__ void k(float* y, int n) { if (n > 0) y[0] = TWO; }\n')
+    report, findings = check(inner / "k.cu")
+    assert not report.compiled
+    assert any('"TWO" is undefined' in finding.message for finding in findings)
+
+
+def test_a_header_above_the_folder_is_found_though_another_header_is_rewritten(project):
+    source = '#include "../inc/deep.h"\n__global__ void k(float* y, int n) {\n'
+    source += (
+        "    if (blockIdx.x * blockDim.x + threadIdx.x < n) y[blockIdx.x * blockDim.x + threadIdx.x] = one();\n}\n"
+    )
+    root = project(
+        {"src/k.cu": source, "inc/deep.h": "#include <vector>\n__device__ float one() { return 1.0f; }\nvoid host();\n"}
+    )
+    report, findings = check(root / "src/k.cu")
+    assert report.compiled, findings
+
+
+def test_a_kernel_that_launches_kernels_compiles_and_is_never_called_clean(project):
+    source = """\
+__global__ void child(float* y, int n) {
+    int i = threadIdx.x;
+    if (i < n) y[i] = 1.0f;
+}
+__global__ void parent(float* y, int n) {
+    cudaStream_t stream;
+    cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking);
+    if (threadIdx.x == 0) child<<<1, 32, 0, stream>>>(y, n);
+    cudaStreamDestroy(stream);
+}
+"""
+    root = project({"parent.cu": source})
+    requests = collect([str(root / "parent.cu")], CheckOptions(), root).requests
+    reports = {
+        event.name: event for request in requests for event in check_kernel(request) if isinstance(event, KernelReport)
+    }
+    assert reports["parent"].compiled
+    assert reports["parent"].status == "not-executed"
+    assert reports["child"].compiled
