@@ -1,5 +1,4 @@
 // Half-precision tiles multiplied on tensor cores, fp32 accumulators. clean
-// pending: engine/unsupported-instruction
 #include <cuda_fp16.h>
 #include <mma.h>
 

@@ -21,6 +21,12 @@ _RULES = {
     Kind.WARP_MASK: "sync/missing-warp-mask",
 }
 
+_MASK_REASONS = {
+    1: "the lane is not in the mask it passes",
+    2: "the lane reads from a lane that takes no part: the value is undefined",
+    3: "all 32 lanes of the warp must run this instruction, and some are missing: the result is undefined",
+}
+
 FAULTS = frozenset({"memory/out-of-bounds", "memory/misaligned", "memory/null-pointer"})
 """What stops a GPU: outputs of such a launch mean nothing."""
 
@@ -122,12 +128,9 @@ def _access(prepared: Prepared, raw: _Raw) -> Event:
     block = _coordinates(raw.block, prepared.request.grid)
     rule = _RULES[raw.kind]
     if raw.kind == Kind.WARP_MASK:
-        text = (
-            "the lane is not in the mask it passes"
-            if raw.size == 1
-            else "the lane reads from a lane that takes no part: the value is undefined"
+        return Event(
+            rule, _MASK_REASONS[raw.size], instruction.location, instruction.name, thread, block, count=raw.count
         )
-        return Event(rule, text, instruction.location, instruction.name, thread, block, count=raw.count)
     region, offset = _place(prepared, raw, instruction.name)
     message = _message(raw, region, offset, memory_space(instruction))
     data = {"address": f"0x{raw.address & 0xFFFFFFFFFFFFFFFF:x}"}

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from gpuemu_lsp.engine.emulator.call_parameters import resolve_call_parameters
+from gpuemu_lsp.engine.emulator.matrix import lowering
 from gpuemu_lsp.engine.emulator.opcodes import (
     BARRIER_RESULT,
     BUILTIN_CALLS,
@@ -277,10 +278,25 @@ class _Frame:
             self._next(lambda following: Barrier(waits, following))
             if result is not None:
                 self._put(replace(instruction, opcode=BARRIER_RESULT, operands=(result,)))
+        elif opcode in lowering.OPCODES:
+            self._matrix(instruction)
         else:
             if self._owner.blocks[self._at].code:
                 self._next(Jump)
             self._put(instruction)
+
+    def _matrix(self, instruction: Instruction) -> None:
+        """Write a tensor-core instruction as what it is made of, where all lanes of the warp have met."""
+        lowered = lowering.lower(instruction, self._owner.registers)
+        if lowered is None:
+            self._unsupported(instruction, f"`{instruction.name}` cannot be run")
+            return
+        first = self._owner.blocks[self._at].code[:1]
+        if not first or first[0].operands != (lowering.EVERY_LANE,):
+            self._next(Jump)
+            self._put(lowering.meeting(instruction))
+        for one in lowered:
+            self._put(one)
 
     # ---- calls -------------------------------------------------------------------------------------------------------
 

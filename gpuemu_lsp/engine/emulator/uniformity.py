@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from gpuemu_lsp.engine.emulator.graph import Graph
 from gpuemu_lsp.engine.emulator.liveness import Liveness
+from gpuemu_lsp.engine.emulator.matrix.permutation import PERMUTATIONS
 from gpuemu_lsp.engine.emulator.opcodes import memory_space
 from gpuemu_lsp.engine.emulator.operands import CARRY, flat, split, written
 from gpuemu_lsp.engine.emulator.program import EXIT, Branch, Program, Switch
@@ -21,7 +22,7 @@ from gpuemu_lsp.engine.ptx.model import Address, Immediate, Instruction, Negated
 _MAX_STEP = 1 << 24
 """Steps beyond this are not worth keeping, and could overflow when multiplied by a lane number."""
 
-_ALWAYS_VARYING = frozenset({"shfl", "atom", "match", "elect", "call", "mma", "wmma", "ldmatrix", "movmatrix"})
+_ALWAYS_VARYING = frozenset({"shfl", "atom", "match", "elect", "call", "mma", "mbarrier"}) | PERMUTATIONS
 
 
 @dataclass(frozen=True, slots=True)

@@ -51,6 +51,14 @@ def at(builder: ir.IRBuilder, base: Value, offset: int | Value) -> Value:
     return builder.gep(base, [offset], source_etype=I8)
 
 
+def room(builder: ir.IRBuilder, type_: ir.Type) -> Value:
+    """Reserve stack space for a ``type_``, aligned for vectors; return it as a plain pointer."""
+    space = builder.alloca(type_)
+    space.align = 64
+    space.type = POINTER  # llvmlite gives it a typed one
+    return space
+
+
 def pointers(builder: ir.IRBuilder, base: Value, index: Value, element: ir.Type = I8) -> Value:
     """Return a vector of pointers to the elements of ``base`` that ``index``, a vector of i64, names."""
     vector = builder.gep(base, [index], source_etype=element)

@@ -11,6 +11,7 @@ from gpuemu_lsp.engine.emulator.codegen import (
     barriers,
     builtins,
     collectives,
+    matrix,
     memory,
     misc,
     recursion,
@@ -34,7 +35,7 @@ def runnable(instruction: Instruction) -> bool:
         return collectives.supported(instruction)
     if opcode == "call":
         return True
-    if recursion.supported(instruction):
+    if recursion.supported(instruction) or matrix.supported(instruction):
         return True
     return misc.supported(instruction) or arithmetic.supported(instruction)
 
@@ -115,6 +116,8 @@ def _plain(e: Emitter, control: Control, instruction: Instruction) -> None:
         barriers.emit_barrier_result(control, instruction)
     elif recursion.supported(instruction):
         recursion.emit_stack(e, control, instruction)
+    elif matrix.supported(instruction):
+        matrix.emit_matrix(e, instruction)
     elif misc.supported(instruction):
         misc.emit_misc(e, instruction)
     else:
