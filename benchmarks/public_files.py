@@ -3,9 +3,9 @@
     python -m benchmarks.public_files FOLDER [--cases N] [--output docs/public-files.md]
 
 FOLDER holds one checkout per repository (``llm.c`` and ``SGEMM_CUDA`` for the registered kernels, any others beside
-them). Three tables come out: what compiles through the device view with every line where it was, what the kernels
-registered in ``benchmarks/public/gpuemu.toml`` show against our fp64 references, and what is found where nothing is
-registered. None of the repositories' code is copied.
+them). Three tables come out: what compiles through the device view with every line and column where it was, what the
+kernels registered in ``benchmarks/public/gpuemu.toml`` show against our fp64 references, and what is found where
+nothing is registered. None of the repositories' code is copied.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from pathlib import Path
 
 from gpuemu_lsp.engine.campaign.jobs import FUNCTIONS, PRELOAD
 from gpuemu_lsp.engine.campaign.run import run_requests
-from gpuemu_lsp.engine.campaign.targets import TargetError, collect
+from gpuemu_lsp.engine.campaign.targets import SUFFIXES, TargetError, collect
 from gpuemu_lsp.engine.check.model import CheckOptions, CheckRequest, KernelReport
 from gpuemu_lsp.engine.findings import Finding, Severity
 from gpuemu_lsp.engine.report.model import Run
-from gpuemu_lsp.engine.source import read
+from gpuemu_lsp.engine.source import read, usual_include_dirs
 from gpuemu_lsp.engine.workers import Pool
 
 HERE = Path(__file__).parent / "public"
@@ -75,9 +75,9 @@ def as_they_are(folder: Path, cases: int, pool: Pool) -> tuple[list[str], list[s
 
 
 def _requests(repository: Path, cases: int) -> list[CheckRequest]:
-    """Return a request per kernel of every .cu file."""
+    """Return a request per kernel of every .cu and .cuh file."""
     requests: list[CheckRequest] = []
-    for path in sorted(repository.rglob("*.cu")):
+    for path in sorted(path for path in repository.rglob("*.cu*") if path.suffix in SUFFIXES):
         try:
             targets = collect([str(path)], CheckOptions(cases=cases), path.parent)
         except TargetError:
@@ -113,8 +113,16 @@ def _about(finding: Finding, report: KernelReport) -> bool:
 def _lines_unchanged(path: str) -> bool:
     """Say whether the device view has every line where it was, each character itself or a blank."""
     text = Path(path).read_text(encoding="utf-8")
-    before, after = text.split("\n"), read(path, text, ()).device_view.split("\n")
-    return len(before) == len(after)
+    before, after = text.split("\n"), read(path, text, usual_include_dirs(path, text)).device_view.split("\n")
+    return len(before) == len(after) and all(map(_unchanged, before, after))
+
+
+def _unchanged(before: str, after: str) -> bool:
+    """A character outside of ASCII becomes as many blanks as it has bytes; a library's include may become CUDA's."""
+    if after.startswith("#include<") and before.lstrip().startswith("#"):
+        return True
+    kept, shown = before.encode(), after.encode()
+    return len(kept) == len(shown) and all(new in (old, ord(" ")) for old, new in zip(kept, shown, strict=True))
 
 
 def _counts(finding: Finding) -> bool:

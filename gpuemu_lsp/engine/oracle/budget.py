@@ -155,7 +155,7 @@ def _floor(exact: Array, arg: TensorArg, case: Case, arithmetic: KernelArithmeti
         return np.zeros(exact.shape)
     wide = np.nan_to_num(exact.astype(np.float64), nan=0.0, posinf=0.0, neginf=0.0)
     unit = arithmetic.function_unit if arithmetic.function_unit > 8 * arithmetic.unit else arithmetic.unit
-    rows = _row_max(np.abs(wide))
+    rows = _row_max(np.abs(wide), 1 if traced else _SMALL_TENSOR)
     given = largest_input(case)
     if traced and given is not None:
         rows = np.minimum(rows, given) if wide.size > _SMALL_TENSOR else np.full(wide.shape, given)
@@ -198,10 +198,17 @@ def _is_exact(
     return outcome is not None and all(float(np.max(np.abs(bound), initial=0.0)) <= limit for bound in bounds)
 
 
-def _row_max(values: Doubles) -> Doubles:
+def _row_max(values: Doubles, least: int = 1) -> Doubles:
+    """Return the largest element of each row; a row is as many of the last axes as make ``least`` elements.
+
+    The real and imaginary part of one number are a row of two, and tell little of what they were made from.
+    """
     if not values.ndim or not values.size:
         return values
-    return np.broadcast_to(values.max(axis=-1, keepdims=True), values.shape)
+    count = 1
+    while count < values.ndim and np.prod(values.shape[-count:]) < least:
+        count += 1
+    return np.broadcast_to(values.max(axis=tuple(range(-count, 0)), keepdims=True), values.shape)
 
 
 def _row_mean(values: Doubles) -> Doubles:

@@ -77,7 +77,14 @@ class Arithmetic:
         return np.resize(pool, size + start)[start:].reshape(shape)
 
     def disturb(self, values: Array, scale: Any) -> None:
-        """Add errors of the absolute size ``scale`` in place, then apply the format's range."""
+        """Add errors of the absolute size ``scale`` in place, then apply the format's range.
+
+        Complex numbers are disturbed in both parts.
+        """
+        if values.dtype.kind == "c":
+            self.disturb(values.real, scale)
+            self.disturb(values.imag, scale)
+            return
         self.operations += 1
         if time.monotonic() > self.ends:
             raise ExhaustedError("the traced run does not end")
@@ -105,7 +112,7 @@ def rounded(
     """Disturb the result of one ufunc call, in place where it is an array of its own."""
     if array.dtype == object:
         return _rounded_objects(arithmetic, array)
-    if array.dtype.kind != "f" or name in _EXACT:
+    if array.dtype.kind not in "fc" or (name in _EXACT and not _is_modulus(name, operands)):
         return array
     if not array.flags.writeable or array.base is not None:
         array = np.array(array)
@@ -121,6 +128,11 @@ def rounded(
     else:
         arithmetic.disturb(array, arithmetic.function_unit * np.abs(array))
     return array
+
+
+def _is_modulus(name: str, operands: tuple[Any, ...]) -> bool:
+    """``abs`` of a complex number is a square root."""
+    return name == "absolute" and np.iscomplexobj(operands[0])
 
 
 def _disturb_reduction(

@@ -118,3 +118,25 @@ def test_numpy_functions_of_the_module_keep_the_trace():
     assert isinstance(result, Traced)
     assert not np.array_equal(plain(result), reference_like(X))
     assert type(reference_like(X)) is np.ndarray
+
+
+def test_every_element_of_a_spectrum_errs_by_the_norm_of_what_it_sums():
+    """One frequency goes in: all others are zero, and a correct kernel's are roundoffs of the one."""
+    wave = np.cos(2 * np.pi * 5 * np.arange(64) / 64)
+    rounded = plain(np.fft.fft(traced(wave, arithmetic())))
+    error = np.abs(rounded - np.fft.fft(wave)) / UNIT / np.sqrt(np.sum(wave**2))
+    assert error.min() > 0.5
+    assert error.max() < 40
+
+
+@pytest.mark.parametrize(
+    "function",
+    [lambda z: z * z, lambda z: z + 1, lambda z: z / (2 + 1j), np.abs, lambda z: z @ z.T, lambda z: z.sum(axis=0)],
+)
+def test_complex_numbers_round_in_both_parts(function):
+    z = X + 1j * X[::-1]
+    exact, rounded = function(z), function(traced(z, arithmetic()))
+    assert isinstance(rounded, Traced)
+    for part in (np.real, np.imag) if np.iscomplexobj(exact) else (np.real,):
+        error = np.abs(part(plain(rounded)) - part(exact)) / np.abs(exact) / UNIT
+        assert 0.3 < error.max() < 8
