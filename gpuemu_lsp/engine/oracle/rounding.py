@@ -27,6 +27,9 @@ _ROUNDED_ONCE = frozenset(["add", "subtract", "multiply", "divide", "true_divide
 _FUNCTION_ERROR = 4.0
 """Errors of exp, tanh, pow and their like in unit roundoffs: CUDA documents 1 to 2 ulp for nearly all of them."""
 
+_MAX_OPERATIONS = 30_000
+_MAX_ELEMENTS = 1 << 28
+"""What one traced run may do: some seconds."""
 _POOL = 1 << 20
 _ALIKE = 1e-4
 """Terms this close, relatively, count as equal: disturbed ones no longer are."""
@@ -62,9 +65,10 @@ class Arithmetic:
         self.function_unit = max(function_unit, _FUNCTION_ERROR * unit)
         self.form = form
         self.operations = 0
+        self._elements = 0
         self.leaks = 0
         self.ends = float("inf")
-        """When to give up, on the clock of :func:`time.monotonic`."""
+        """When to give up at the latest, on the clock of :func:`time.monotonic`."""
         self._random = np.random.default_rng(seed)
 
     def errors(self, shape: tuple[int, ...]) -> npt.NDArray[np.float64]:
@@ -86,7 +90,9 @@ class Arithmetic:
             self.disturb(values.imag, scale)
             return
         self.operations += 1
-        if time.monotonic() > self.ends:
+        self._elements += values.size
+        spent = self.operations > _MAX_OPERATIONS or self._elements > _MAX_ELEMENTS
+        if spent or time.monotonic() > self.ends:
             raise ExhaustedError("the traced run does not end")
         errors = np.asarray(self.errors(values.shape) * scale)
         errors[~np.isfinite(errors)] = 0.0
