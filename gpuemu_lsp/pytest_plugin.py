@@ -1,0 +1,201 @@
+"""``pytest --gpuemu``: the kernels of every collected ``gpuemu.toml`` are test items, beside a project's other tests.
+
+A face like the command line: what is right, what is wrong and how it is told is the engine's. pytest loads this module
+wherever the package is installed, so nothing heavy is imported before ``--gpuemu`` asks for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    import os
+    from concurrent.futures import Future
+    from pathlib import Path
+
+    from gpuemu_lsp.engine.check.model import CheckOptions, CheckRequest
+    from gpuemu_lsp.engine.findings import Finding
+    from gpuemu_lsp.engine.report.model import Run
+
+CONFIG_NAME = "gpuemu.toml"
+_CHECKS = pytest.StashKey["_Checks"]()
+
+
+class KernelError(Exception):
+    """A kernel that is not clean; the message is what a terminal would show."""
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add ``--gpuemu`` and what decides how much is run."""
+    from gpuemu_lsp.cli.arguments import architecture, positive, seed
+
+    group = parser.getgroup("gpuemu", "CUDA kernels, checked without a GPU")
+    group.addoption("--gpuemu", action="store_true", help="collect the kernels of gpuemu.toml as tests")
+    group.addoption("--gpuemu-cases", type=positive, metavar="N", help="cases per kernel and dtype")
+    group.addoption("--gpuemu-seed", type=seed, metavar="S", help="master seed of the cases")
+    group.addoption("--gpuemu-arch", type=architecture, metavar="SM", help="compile for this architecture instead")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Make the nearest ``gpuemu.toml`` part of a run that names no paths, wherever ``testpaths`` point."""
+    config.addinivalue_line("markers", "gpuemu: a CUDA kernel, checked without a GPU")
+    if not config.getoption("--gpuemu"):
+        return
+    from gpuemu_lsp.engine.project import discover
+
+    config.stash[_CHECKS] = _Checks()
+    if config.args_source is not pytest.Config.ArgsSource.ARGS:
+        found = discover(config.invocation_params.dir)
+        if found is not None:
+            config.args.append(str(found))
+
+
+def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> ConfigFile | None:
+    """Take in every ``gpuemu.toml``."""
+    if file_path.name == CONFIG_NAME and parent.config.getoption("--gpuemu"):
+        collected: ConfigFile = ConfigFile.from_parent(parent, path=file_path)
+        return collected
+    return None
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Begin with what was selected, on all cores; a worker of pytest-xdist does not know which will be its own."""
+    if _CHECKS in session.config.stash and not hasattr(session.config, "workerinput"):
+        session.config.stash[_CHECKS].begin([item for item in session.items if isinstance(item, KernelItem)])
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """End the worker processes."""
+    if _CHECKS in config.stash:
+        config.stash[_CHECKS].close()
+
+
+class ConfigFile(pytest.File):
+    """One ``gpuemu.toml``: an item for itself where something is wrong with it, and one per kernel."""
+
+    def collect(self) -> Iterator[pytest.Item]:
+        """Yield the items."""
+        from gpuemu_lsp.engine.campaign.targets import collect
+        from gpuemu_lsp.engine.findings import Severity
+
+        targets = collect([str(self.path)], _options(self.config), self.path.parent)
+        findings = tuple(finding for finding in targets.findings if finding.severity is Severity.ERROR)
+        if findings or not targets.requests:
+            yield ConfigItem.from_parent(self, name="configuration", findings=findings, root=targets.root)
+        for request in targets.requests:
+            yield KernelItem.from_parent(self, name=request.spec.name, request=request, root=targets.root)
+
+
+class _Item(pytest.Item):
+    """What both kinds of item share."""
+
+    def __init__(self, *, root: str, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.root = root
+        self.add_marker("gpuemu")
+
+    def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], *args: Any, **kwargs: Any) -> str | Any:
+        """Show a kernel's failure as the command line would, anything else as pytest does."""
+        if isinstance(excinfo.value, KernelError):
+            return str(excinfo.value)
+        return super().repr_failure(excinfo, *args, **kwargs)
+
+
+class ConfigItem(_Item):
+    """Fails: with what is wrong with the configuration, or because nothing is registered."""
+
+    def __init__(self, *, findings: tuple[Finding, ...], **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.findings = findings
+
+    def runtest(self) -> None:
+        """Tell."""
+        from gpuemu_lsp.engine.report.model import Run
+        from gpuemu_lsp.engine.report.text import render_text
+
+        if not self.findings:
+            raise KernelError("no kernel is registered, so nothing was checked")
+        raise KernelError(render_text(Run(self.root, (), self.findings)))
+
+    def reportinfo(self) -> tuple[os.PathLike[str] | str, int | None, str]:
+        """Return the place of the first mistake."""
+        first = self.findings[0].place.range.start.line if self.findings else None
+        return self.path, first, self.name
+
+
+class KernelItem(_Item):
+    """One kernel: passes when it is clean, fails when it is not or was not run, whatever the reason."""
+
+    def __init__(self, *, request: CheckRequest, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.request = request
+
+    def runtest(self) -> None:
+        """Wait for the check and judge it."""
+        from gpuemu_lsp.engine.report.exits import EXIT_CLEAN
+        from gpuemu_lsp.engine.report.text import Style, render_text
+
+        run = self.config.stash[_CHECKS].result(self)
+        text = render_text(run, Style(hints=True))
+        if not self.request.registered and {kernel.status for kernel in run.kernels} == {"not-executed"}:
+            pytest.skip(f"not run, and no {CONFIG_NAME} says how:\n{text}")
+        if run.exit_code != EXIT_CLEAN:
+            raise KernelError(text)
+        if run.findings:
+            self.add_report_section("call", "gpuemu", text)
+
+    def reportinfo(self) -> tuple[os.PathLike[str] | str, int | None, str]:
+        """Return where the kernel is registered, or its file."""
+        place = self.request.spec.places.get("name")
+        if place is None:
+            return self.request.spec.source, None, self.name
+        return place.path, place.range.start.line, self.name
+
+
+class _Checks:
+    """The checks of one session, in worker processes of its own."""
+
+    def __init__(self) -> None:
+        import os
+        from concurrent.futures import ThreadPoolExecutor
+
+        from gpuemu_lsp.engine.campaign.jobs import FUNCTIONS, PRELOAD
+        from gpuemu_lsp.engine.workers import Pool
+
+        cores = os.cpu_count() or 1
+        self._pool = Pool(FUNCTIONS, size=cores, preload=PRELOAD)
+        self._waiting = ThreadPoolExecutor(cores)
+        self._begun: dict[KernelItem, Future[Run]] = {}
+
+    def begin(self, items: list[KernelItem]) -> None:
+        """Start checks whose results will be wanted in this order."""
+        from gpuemu_lsp.engine.campaign.run import run_requests
+
+        for item in items:
+            if item not in self._begun:
+                self._begun[item] = self._waiting.submit(run_requests, (item.request,), (), item.root, self._pool)
+
+    def result(self, item: KernelItem) -> Run:
+        """Return what a check found."""
+        self.begin([item])
+        return self._begun[item].result()
+
+    def close(self) -> None:
+        """Give up what is not finished."""
+        self._pool.close()
+        self._waiting.shutdown(cancel_futures=True)
+
+
+def _options(config: pytest.Config) -> CheckOptions:
+    from gpuemu_lsp.engine.check.model import DEFAULT_CASES, DEFAULT_SEED, CheckOptions
+
+    seed = config.getoption("--gpuemu-seed")
+    return CheckOptions(
+        cases=config.getoption("--gpuemu-cases") or DEFAULT_CASES,
+        seed=DEFAULT_SEED if seed is None else seed,
+        seed_given=seed is not None,
+        arch=config.getoption("--gpuemu-arch"),
+    )

@@ -1,0 +1,41 @@
+"""An environment in which the package is installed, and how to run things there."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+CORPUS = ROOT / "kernels"
+
+
+@dataclass(frozen=True)
+class Installed:
+    """A virtual environment."""
+
+    root: Path
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """The variables of a shell in which it is activated; pip builds with the backend that is there."""
+        ours = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
+        path = f"{self.root / 'bin'}{os.pathsep}{os.environ.get('PATH', '')}"
+        return {**ours, "VIRTUAL_ENV": str(self.root), "PATH": path, "PIP_NO_BUILD_ISOLATION": "false"}
+
+    def run(self, *command: str, cwd: Path = ROOT, variables: Mapping[str, str] | None = None, expect: int = 0) -> str:
+        """Run a command; its output, with the errors, if it ends as expected."""
+        done = subprocess.run(
+            command,
+            cwd=cwd,
+            env={**self.environment, **(variables or {})},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=240,
+        )
+        assert done.returncode == expect, f"{command} ended with {done.returncode}\n{done.stdout}"
+        return done.stdout

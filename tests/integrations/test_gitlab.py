@@ -1,0 +1,41 @@
+"""The GitLab template: its file follows GitLab's schema, and its job leaves the report that it promises."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import yaml
+from installed_package import ROOT, Installed
+
+FILE = ROOT / "templates/gpuemu.gitlab-ci.yml"
+JOB = yaml.safe_load(FILE.read_text())["gpuemu"]
+
+
+def test_the_file_follows_the_schema() -> None:
+    command = [sys.executable, "-m", "check_jsonschema", "--builtin-schema", "vendor.gitlab-ci", str(FILE)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_the_job_fails_and_leaves_a_code_quality_report(installed: Installed, kernels: Path) -> None:
+    said = _run_job(installed, kernels, expect=1)
+    report = json.loads((kernels / JOB["artifacts"]["reports"]["codequality"]).read_text())
+    assert {found["location"]["path"] for found in report if found["severity"] != "info"} == {"gelu_buggy.cu"}
+    assert report[0]["description"] in said
+
+
+def test_variables_choose_what_is_checked(installed: Installed, kernels: Path) -> None:
+    _run_job(installed, kernels, install=False, GPUEMU_PATHS="gelu relu.cu", GPUEMU_ARGUMENTS="--cases 4")
+    assert json.loads((kernels / "gl-code-quality-report.json").read_text()) == []
+
+
+def _run_job(installed: Installed, kernels: Path, expect: int = 0, install: bool = True, **variables: str) -> str:
+    """Run the job's parts as a runner does: one shell for the preparation and the script, another for what follows."""
+    chosen = {**JOB["variables"], "GPUEMU_PACKAGE": str(ROOT), **variables}
+    chosen["PIP_CACHE_DIR"] = chosen["PIP_CACHE_DIR"].replace("$CI_PROJECT_DIR", str(kernels))
+    script = "\n".join((JOB["before_script"] if install else []) + JOB["script"])
+    said = installed.run("bash", "-eo", "pipefail", "-c", script, cwd=kernels, variables=chosen, expect=expect)
+    return said + installed.run("bash", "-c", "\n".join(JOB["after_script"]), cwd=kernels, variables=chosen)

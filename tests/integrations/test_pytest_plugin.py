@@ -1,0 +1,82 @@
+"""``pytest --gpuemu`` in a user's own suite, with the plugin as pip installs it."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from installed_package import Installed
+
+
+@pytest.fixture
+def suite(kernels: Path) -> Path:
+    """A project that keeps its tests in a folder of their own."""
+    (kernels / "tests").mkdir()
+    (kernels / "tests/test_mine.py").write_text("def test_mine():\n    pass\n")
+    (kernels / "pytest.ini").write_text("[pytest]\ntestpaths = tests\n")
+    return kernels
+
+
+def _counts(said: str) -> dict[str, int]:
+    last = said.strip().splitlines()[-1]
+    return {what: int(number) for number, what in re.findall(r"(\d+) (\w+)", last.split(" in ")[0])}
+
+
+def _pytest(installed: Installed, suite: Path, *arguments: str, expect: int = 0) -> str:
+    return installed.run("python", "-m", "pytest", "-p", "no:cacheprovider", *arguments, cwd=suite, expect=expect)
+
+
+def test_without_the_flag_nothing_is_collected_or_loaded(installed: Installed, suite: Path) -> None:
+    (suite / "tests/test_loaded.py").write_text(
+        "import sys\ndef test_loaded():\n    assert not [n for n in sys.modules if n.startswith('gpuemu_lsp.engine.')]\n"
+    )
+    assert _counts(_pytest(installed, suite)) == {"passed": 2}
+
+
+def test_kernels_are_items_beside_the_other_tests(installed: Installed, suite: Path) -> None:
+    said = _pytest(installed, suite, "--gpuemu", "-v", expect=1)
+    assert _counts(said) == {"failed": 1, "passed": 2}
+    assert re.search(r"gpuemu\.toml::gelu PASSED", said)
+    assert re.search(r"gpuemu\.toml::gelu_buggy FAILED", said)
+    line = next(n for n, text in enumerate((suite / "gelu_buggy.cu").read_text().splitlines(), 1) if "expect:" in text)
+    assert f"gelu_buggy.cu:{line}:" in said
+    assert "Reproduce: gpuemu reproduce" in said
+    assert "Traceback" not in said
+
+
+def test_kernels_are_chosen_as_tests_are(installed: Installed, suite: Path) -> None:
+    assert _counts(_pytest(installed, suite, "--gpuemu", "-k", "gelu and not buggy"))["passed"] == 1
+    assert _counts(_pytest(installed, suite, "--gpuemu", "-m", "not gpuemu"))["passed"] == 1
+    assert _counts(_pytest(installed, suite, "--gpuemu", "gpuemu.toml::gelu")) == {"passed": 1}
+    assert _counts(_pytest(installed, suite, "--gpuemu", "tests")) == {"passed": 1}
+
+
+def test_workers_of_xdist_share_them_out(installed: Installed, suite: Path) -> None:
+    assert _counts(_pytest(installed, suite, "--gpuemu", "-n", "2", expect=1)) == {"failed": 1, "passed": 2}
+
+
+def test_a_broken_configuration_fails_on_its_line(installed: Installed, suite: Path) -> None:
+    config = suite / "gpuemu.toml"
+    config.write_text(config.read_text().replace("[kernels.dims]", "dtyps = 1\n[kernels.dims]", 1))
+    said = _pytest(installed, suite, "--gpuemu", expect=1)
+    assert re.search(r"gpuemu\.toml:6:1: error\[config/unknown-key\]", said), said
+
+
+def test_a_configuration_without_kernels_is_not_clean(installed: Installed, suite: Path) -> None:
+    (suite / "gpuemu.toml").write_text('[project]\nname = "empty"\n')
+    assert "nothing was checked" in _pytest(installed, suite, "--gpuemu", expect=1)
+
+
+def test_a_kernel_that_cannot_run_is_not_clean(installed: Installed, suite: Path) -> None:
+    (suite / "gelu.cu").unlink()
+    said = _pytest(installed, suite, "--gpuemu", "-k", "gelu and not buggy or configuration", expect=1)
+    assert "failed" in _counts(said)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "reason"),
+    [(("--gpuemu-cases", "0"), "not a positive whole number"), (("--gpuemu-arch", "x"), "not an architecture")],
+)
+def test_bad_arguments_are_told(installed: Installed, suite: Path, arguments: tuple[str, str], reason: str) -> None:
+    assert reason in _pytest(installed, suite, "--gpuemu", *arguments, expect=4)
