@@ -49,6 +49,17 @@ def positive(text: str) -> int:
     return value
 
 
+def fraction(text: str) -> float:
+    """Read a number of at least zero."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
+    if not 0.0 <= value < float("inf"):
+        raise argparse.ArgumentTypeError(f"'{text}' is not a number of at least 0")
+    return value
+
+
 def seed(text: str) -> int:
     """Read a 64-bit seed, decimal or hexadecimal."""
     try:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gpuemu_lsp import __version__
-from gpuemu_lsp.cli.arguments import EXIT_CODES, add_colour, add_output, add_running, architecture, positive
+from gpuemu_lsp.cli.arguments import EXIT_CODES, add_colour, add_output, add_running, architecture, fraction, positive
 
 if TYPE_CHECKING:
     from gpuemu_lsp.engine.check.model import CheckOptions
@@ -38,6 +38,8 @@ def _parser() -> argparse.ArgumentParser:
     verbs = parser.add_subparsers(title="verbs", metavar="VERB", required=True)
     _add_checks(verbs)
     _add_failures(verbs)
+
+    _add_baselines(verbs)
 
     lint = verbs.add_parser("lint", help="report registers, spills and patterns of compiled kernels")
     lint.add_argument("-k", "--kernel", metavar="KERNEL", help="a registered kernel (default: all)")
@@ -112,6 +114,49 @@ def _add_failures(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     minimize.add_argument("--strategy", choices=STRATEGIES, default="all")
     minimize.add_argument("--max-iters", type=positive, default=300, metavar="N", help="launches (default: 300)")
     minimize.set_defaults(run=_minimize)
+
+
+def _add_baselines(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    running = argparse.ArgumentParser(add_help=False)
+    add_running(running)
+    baseline = verbs.add_parser(
+        "baseline",
+        parents=[running],
+        help="measure the registered kernels and keep it under a tag",
+        epilog="Exit codes: 0 stored; 1 stored, and kernels fail; 2 something was not measured; 3 internal error.",
+    )
+    baseline.add_argument("tag", metavar="TAG", help="its name; a baseline of that name is replaced")
+    baseline.add_argument(
+        "--cases", type=positive, default=STANDARD_CASES, metavar="N", help=f"cases (default: {STANDARD_CASES})"
+    )
+    baseline.set_defaults(run=_baseline)
+    diff = verbs.add_parser(
+        "diff",
+        parents=[running],
+        help="compare numbers, resources and PTX with a baseline",
+        epilog="Exit codes: 0 compared; 1 something regressed and --fail-on-regression is given; "
+        "2 no such baseline, or something was not measured; 3 internal error.",
+    )
+    diff.add_argument("--baseline", required=True, metavar="TAG", help="the baseline to compare with")
+    diff.add_argument("--fail-on-regression", action="store_true", help="exit with 1 when something regressed")
+    diff.add_argument(
+        "--threshold", type=fraction, metavar="R", help="relative growth that is noise (default: the project's)"
+    )
+    diff.add_argument("--format", choices=("text", "json"), default="text")
+    diff.set_defaults(run=_diff)
+
+
+def _baseline(options: argparse.Namespace) -> int:
+    from gpuemu_lsp.cli.baselines import store_baseline
+
+    return store_baseline(options.tag, _options(options, options.cases), options.jobs)
+
+
+def _diff(options: argparse.Namespace) -> int:
+    from gpuemu_lsp.cli.baselines import diff
+
+    chosen = _options(options, STANDARD_CASES)
+    return diff(options.baseline, chosen, options.jobs, options.fail_on_regression, options.format, options.threshold)
 
 
 def _test(options: argparse.Namespace) -> int:

@@ -161,6 +161,14 @@ _ALL = (
         "two identical runs differ",
         "The same input gave different bits in two runs beyond what reordering of atomics explains.",
     ),
+    _rule(
+        "numeric/regression",
+        _WARNING,
+        "further from the reference than the baseline",
+        "On the cases of the stored baseline the kernel fails and did not, or its error rose by more than "
+        "`[policies].warn_threshold` and a unit in the last place. An error in `gpuemu ci` unless "
+        "`[policies].fail_on_regression` is false.",
+    ),
     # ---- memory ------------------------------------------------------------------------------------------------------
     _rule(
         "memory/out-of-bounds",
@@ -270,7 +278,9 @@ _ALL = (
         "artifact/regression",
         _WARNING,
         "worse than the baseline",
-        "Registers, spills or local memory rose against the stored baseline.",
+        "Registers, spills or local memory rose against the stored baseline by more than "
+        "`[policies].warn_threshold`, or from nothing. An error in `gpuemu ci` unless "
+        "`[policies].fail_on_regression` is false.",
     ),
     # ---- reference ---------------------------------------------------------------------------------------------------
     _rule(

@@ -11,10 +11,11 @@ from gpuemu_lsp.engine.findings import Finding, Json
 from gpuemu_lsp.engine.workers.wire import from_json, to_json
 
 if TYPE_CHECKING:
-    from gpuemu_lsp.engine.store import Failure, Store
+    from gpuemu_lsp.engine.check.prepare import Prepared
+    from gpuemu_lsp.engine.store import BaselineRecord, Failure, Store
 
 _HERE = "gpuemu_lsp.engine.campaign.jobs"
-FUNCTIONS = {name: f"{_HERE}:{name}" for name in ("check", "reproduce", "minimize", "lint", "describe")}
+FUNCTIONS = {name: f"{_HERE}:{name}" for name in ("check", "measure", "reproduce", "minimize", "lint", "describe")}
 """The pool's table."""
 
 PRELOAD = (
@@ -30,10 +31,35 @@ PRELOAD = (
 
 def check(payload: Json) -> Iterator[Json]:
     """Check one kernel; ``payload`` is a :class:`CheckRequest`."""
+    for item in _checked(from_json(CheckRequest, payload)):
+        if not isinstance(item, list):
+            yield encode(item)
+
+
+def measure(payload: Json) -> Iterator[Json]:
+    """Check one kernel, and yield last what a baseline keeps of it; ``payload`` is a :class:`CheckRequest`."""
+    for item in _checked(from_json(CheckRequest, payload)):
+        if not isinstance(item, list):
+            yield encode(item)
+            continue
+        for record in item:
+            yield {"record": to_json(record)}
+
+
+def _checked(request: CheckRequest) -> Iterator[CheckEvent | list[BaselineRecord]]:
+    """Yield the events of a check, then what was measured; a project's store keeps that as its latest."""
+    from gpuemu_lsp.engine.baseline.records import records
+    from gpuemu_lsp.engine.campaign.history import remember
     from gpuemu_lsp.engine.check.pipeline import check_kernel
 
-    for event in check_kernel(from_json(CheckRequest, payload)):
-        yield encode(event)
+    measured: list[BaselineRecord] = []
+
+    def see(prepared: Prepared, report: KernelReport) -> None:
+        measured.extend(records(request, prepared, report))
+        remember(request, report, measured)
+
+    yield from check_kernel(request, see)
+    yield measured
 
 
 def reproduce(payload: Json) -> Iterator[Json]:

@@ -6,16 +6,20 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from gpuemu_lsp.engine.campaign.endings import ending_finding
 from gpuemu_lsp.engine.campaign.jobs import decode
 from gpuemu_lsp.engine.check.model import CheckEvent, CheckRequest, KernelReport
-from gpuemu_lsp.engine.findings import Finding, Severity
+from gpuemu_lsp.engine.findings import Finding, Json, Severity
 from gpuemu_lsp.engine.report.lines import line_text
 from gpuemu_lsp.engine.report.model import Run, relative
 from gpuemu_lsp.engine.workers import Job, Pool
 from gpuemu_lsp.engine.workers.model import Done, Ending, Event, Progress
-from gpuemu_lsp.engine.workers.wire import to_json
+from gpuemu_lsp.engine.workers.wire import from_json, to_json
+
+if TYPE_CHECKING:
+    from gpuemu_lsp.engine.store import BaselineRecord  # needs NumPy, which a check's main process has no use for
 
 _SECONDS_PER_KERNEL = 60.0
 
@@ -27,6 +31,7 @@ class _Gathering:
     request: CheckRequest
     findings: list[Finding] = field(default_factory=list)
     report: KernelReport | None = None
+    records: list[BaselineRecord] = field(default_factory=list)
     ended: threading.Event = field(default_factory=threading.Event)
 
 
@@ -36,20 +41,25 @@ def run_requests(
     root: str,
     pool: Pool,
     on_event: Callable[[CheckEvent], None] | None = None,
+    on_record: Callable[[BaselineRecord], None] | None = None,
 ) -> Run:
     """Check every kernel and return the whole run, kernels in the order asked for.
 
-    ``on_event`` sees each finding, stage and verdict as soon as it is known, from one thread at a time.
+    ``on_event`` sees each finding, stage and verdict as soon as it is known, from one thread at a time; ``on_record``
+    sees at the end what a baseline would keep of each kernel.
     """
     started = time.perf_counter()
     gatherings = [_Gathering(request) for request in requests]
     for gathering in gatherings:
-        _submit(gathering, pool, on_event)
+        _submit(gathering, pool, on_event, "check" if on_record is None else "measure")
     for gathering in gatherings:
         gathering.ended.wait()
     findings = [*config_findings]
     for gathering in gatherings:
         findings += gathering.findings
+        for record in gathering.records:
+            assert on_record is not None
+            on_record(record)
     kernels = tuple(gathering.report for gathering in gatherings if gathering.report is not None)
     finished = tuple(fingerprinted(_unique(findings), root))
     stored = frozenset(request.spec.name for request in requests if request.options.store_root is not None)
@@ -72,12 +82,15 @@ def fingerprinted(findings: Sequence[Finding], root: str) -> list[Finding]:
     ]
 
 
-def _submit(gathering: _Gathering, pool: Pool, on_event: Callable[[CheckEvent], None] | None) -> None:
+def _submit(gathering: _Gathering, pool: Pool, on_event: Callable[[CheckEvent], None] | None, function: str) -> None:
     request = gathering.request
     seconds = seconds_for(request)
 
     def receive(event: Event) -> None:
         if isinstance(event, Progress):
+            if isinstance(event.value, dict) and "record" in event.value:
+                gathering.records.append(_record(event.value["record"]))
+                return
             decoded = decode(event.value)
             if isinstance(decoded, Finding):
                 gathering.findings.append(decoded)
@@ -91,8 +104,14 @@ def _submit(gathering: _Gathering, pool: Pool, on_event: Callable[[CheckEvent], 
                 on_event(extra)
         gathering.ended.set()
 
-    job = Job("check", to_json(request), wall_seconds=seconds, taint=request.spec.reference)
+    job = Job(function, to_json(request), wall_seconds=seconds, taint=request.spec.reference)
     pool.submit(job, receive)
+
+
+def _record(value: Json) -> BaselineRecord:
+    from gpuemu_lsp.engine.store import BaselineRecord
+
+    return from_json(BaselineRecord, value)
 
 
 def _conclude(gathering: _Gathering, ending: Ending) -> list[CheckEvent]:

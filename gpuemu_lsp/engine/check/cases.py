@@ -28,6 +28,7 @@ from gpuemu_lsp.engine.oracle import (
     Reference,
     ReferenceFailure,
     ReferenceOutput,
+    Verdict,
     call,
     judge,
     load,
@@ -59,6 +60,8 @@ class PlanRun:
     failing: int = 0
     first_failure: int | None = None
     worst: float | None = None
+    max_diff: float = 0.0
+    errors: list[float] = field(default_factory=list)
     compared: int = 0
     decided: int = 0
     finished: bool = False
@@ -66,6 +69,7 @@ class PlanRun:
     timing: dict[str, float] = field(default_factory=dict)
     _seen: set[tuple[str, str, int]] = field(default_factory=set)
     _restored: dict[str, Failure] = field(default_factory=dict)
+    _replayed: dict[str, Verdict] = field(default_factory=dict)
     _trouble: list[Finding] = field(default_factory=list)
 
     def cases(self) -> Iterator[tuple[Case, str]]:
@@ -82,6 +86,8 @@ class PlanRun:
             for case in draw_cases(self.plan, seed, options.cases, self.hints, options.strategy):
                 if (case.key.id, case.dims) not in replayed:
                     yield case, case.key.id
+                elif case.key.id in self._replayed:
+                    self._measure(self._replayed[case.key.id])
         except PlanError as error:
             place = self._toml_place("launch.block", "launch")
             self._trouble.append(self.scene.finding("config/bad-value", str(error), place))
@@ -197,6 +203,10 @@ class PlanRun:
         )
         self.compared += verdict.elements
         self.decided += verdict.decided
+        if expected is not None and case_id in self._restored:
+            self._replayed[case_id] = verdict
+        elif expected is not None:
+            self._measure(verdict)
         if not any(mismatch.severity is None for mismatch in verdict.mismatches):
             self.worst = max(self.worst or 0.0, verdict.worst)
         for mismatch in verdict.mismatches:
@@ -289,6 +299,11 @@ class PlanRun:
             self.store = None
 
     # ---- small things -------------------------------------------------------------------------------------------
+
+    def _measure(self, verdict: Verdict) -> None:
+        """Count the errors of a drawn case. Of stored ones only those that are drawn too: figures must compare."""
+        self.max_diff = max(self.max_diff, verdict.max_diff)
+        self.errors.append(verdict.relative)
 
     def _seed(self) -> int:
         options, configured = self.request.options, self.request.validation.seed

@@ -70,6 +70,27 @@ class CaseCount:
 
 
 @dataclass(frozen=True, slots=True)
+class Measured:
+    """The numbers of one dtype of a kernel.
+
+    ``errors`` has one figure per compared case: the largest error over the largest magnitude of the output.
+    ``max_diff`` is the largest absolute error of them all, ``worst`` as in :class:`KernelReport`. Without a reference
+    nothing is compared, and ``errors`` is empty.
+    """
+
+    dtype: str
+    cases: CaseCount = CaseCount()
+    max_diff: float = 0.0
+    worst: float | None = None
+    errors: tuple[float, ...] = ()
+
+    @property
+    def relative(self) -> float:
+        """The largest of the errors."""
+        return max(self.errors, default=0.0)
+
+
+@dataclass(frozen=True, slots=True)
 class KernelReport:
     """The verdict on one kernel.
 
@@ -92,6 +113,7 @@ class KernelReport:
     approximate: tuple[str, ...] = ()
     registered: bool = True
     toolchain: str = ""
+    measured: tuple[Measured, ...] = ()
 
 
 CheckEvent: TypeAlias = "Stage | Finding | KernelReport"

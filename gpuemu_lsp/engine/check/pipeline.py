@@ -7,13 +7,13 @@ compared with the fp64 reference -> verdict. A kernel that did not run is never 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from gpuemu_lsp.engine.check.cases import PlanRun, open_plan
 from gpuemu_lsp.engine.check.executor import choose_executor
 from gpuemu_lsp.engine.check.infer import settle_shapes
-from gpuemu_lsp.engine.check.model import CaseCount, CheckEvent, CheckRequest, KernelReport, Stage
+from gpuemu_lsp.engine.check.model import CaseCount, CheckEvent, CheckRequest, KernelReport, Measured, Stage
 from gpuemu_lsp.engine.check.prepare import Prepared, prepare
 from gpuemu_lsp.engine.execution import Executor
 from gpuemu_lsp.engine.findings import Finding, Severity
@@ -45,8 +45,13 @@ _UNJUDGED = frozenset({"reference/error", "reference/wrong-shape", "reference/no
 _NOT_RUN = frozenset({"engine/unsupported-instruction", "engine/not-executed", "config/ambiguous-signature"})
 
 
-def check_kernel(request: CheckRequest) -> Iterator[CheckEvent]:
-    """Check one kernel; yields stages and findings as they are known, and last its report."""
+def check_kernel(
+    request: CheckRequest, on_verdict: Callable[[Prepared, KernelReport], None] | None = None
+) -> Iterator[CheckEvent]:
+    """Check one kernel; yields stages and findings as they are known, and last its report.
+
+    ``on_verdict`` sees what the verdict is about, for whoever keeps records.
+    """
     started = time.perf_counter()
     name, tally = request.spec.name, _Tally()
     yield Stage(name, "compile")
@@ -63,7 +68,10 @@ def check_kernel(request: CheckRequest) -> Iterator[CheckEvent]:
     elif prepared.artifact is not None and not tally.errors and not tally.missing:
         yield tally.see(_not_executed(request, prepared))
     total = (time.perf_counter() - started) * 1e3
-    yield _report(request, prepared, tally, executor, total)
+    report = _report(request, prepared, tally, executor, total)
+    if on_verdict is not None:
+        on_verdict(prepared, report)
+    yield report
 
 
 def _check_plan(
@@ -122,6 +130,9 @@ def _report(
         approximate=tuple(sorted({name for run in tally.runs for name in run.approximate})),
         registered=request.registered,
         toolchain=prepared.artifact.toolchain if prepared.artifact is not None else "",
+        measured=tuple(
+            Measured(run.plan.dtype, run.count, run.max_diff, run.worst, tuple(run.errors)) for run in tally.runs
+        ),
     )
 
 

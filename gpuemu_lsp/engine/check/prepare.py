@@ -25,7 +25,10 @@ _DEVICE_RUNTIME = re.compile(r'^identifier "(cuda[A-Z]\w+)" is undefined')
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """What is known before anything runs. ``artifact`` is the one to execute: the first architecture's."""
+    """What is known before anything runs. ``artifact`` is the one to execute: the first architecture's.
+
+    ``artifacts`` are those of all architectures, in the order asked for.
+    """
 
     findings: tuple[Finding, ...]
     place: Place
@@ -35,6 +38,7 @@ class Prepared:
     resources: Mapping[str, ResourceUsage] = field(default_factory=dict)
     headers: Mapping[str, str] = field(default_factory=dict)
     compile_ms: float = 0.0
+    artifacts: tuple[Artifact, ...] = ()
 
 
 def prepare(request: CheckRequest) -> Prepared:
@@ -86,6 +90,7 @@ def prepare(request: CheckRequest) -> Prepared:
         resources=resources,
         headers=headers,
         compile_ms=milliseconds,
+        artifacts=tuple(artifacts),
     )
 
 

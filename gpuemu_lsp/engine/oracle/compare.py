@@ -37,6 +37,7 @@ def compare(
     validation, invariants = validation or Validation(), invariants or Invariants()
     found: list[Mismatch] = list(_modified_inputs(plan, case, outcome))
     worst, decided, elements = 0.0, 0, 0
+    max_diff, relative = 0.0, 0.0
     for arg in output_tensors(plan):
         data = outcome.buffers.get(arg.param)
         if data is None:
@@ -61,8 +62,23 @@ def compare(
             mismatches, ratio = _integers(arg, case, actual, values, allowances[arg.param], judged)
         found += mismatches
         worst = max(worst, ratio)
+        distances = _distance(actual, values, judged & ~allowances[arg.param].undecided)
+        max_diff, relative = max(max_diff, distances[0]), max(relative, distances[1])
     found.sort(key=lambda mismatch: (mismatch.severity is not None, -mismatch.ratio))
-    return Verdict(tuple(found), worst, decided, elements)
+    return Verdict(tuple(found), worst, decided, elements, max_diff, relative)
+
+
+def _distance(actual: Array, expected: Array, decided: Mask) -> tuple[float, float]:
+    """Return the largest absolute error of a finite element, and that over the largest magnitude around it."""
+    out, ref = actual.astype(np.float64), expected.astype(np.float64)
+    with np.errstate(invalid="ignore", over="ignore"):
+        error = np.abs(out - ref)
+    counted = decided & np.isfinite(error)
+    largest = float(np.max(error, where=counted, initial=0.0))
+    if largest == 0.0:
+        return 0.0, 0.0
+    scale = max(float(np.max(np.abs(values), where=counted, initial=0.0)) for values in (out, ref))
+    return largest, largest / scale
 
 
 # ---- floats ----------------------------------------------------------------------------------------------------------

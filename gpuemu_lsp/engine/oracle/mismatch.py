@@ -53,6 +53,9 @@ class Mismatch:
 class Verdict:
     """The mismatches, worst first, and the largest error as a fraction of what was allowed.
 
+    ``max_diff`` is the largest absolute error, ``relative`` the largest error over the largest magnitude of its output
+    (normwise, Higham, section 1.2), both of finite elements: they depend on no tolerance, so two versions of a kernel
+    can be compared by them.
     ``decided`` of ``elements`` output elements were compared with the reference; about the others nothing can be said.
     A check in which no case decided anything has not judged the kernel.
     """
@@ -61,6 +64,8 @@ class Verdict:
     worst: float = 0.0
     decided: int = 0
     elements: int = 0
+    max_diff: float = 0.0
+    relative: float = 0.0
 
 
 def describe(

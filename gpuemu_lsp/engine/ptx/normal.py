@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import re
+import struct
 from collections.abc import Mapping
 
 from gpuemu_lsp.engine.ptx.facts import instructions_of
@@ -41,8 +42,8 @@ def normalise(module: Module) -> str:
 
 def normalise_function(module: Module, function: Function) -> str:
     """Return the normal form of one function: a head line, then one line per label and instruction."""
-    strings = {variable.name: shown for variable in module.variables if (shown := _string(variable)) is not None}
-    names = _Names(function, strings)
+    strings = strings_of(module)
+    names = Names(function, strings)
     directives = "".join(
         f" .{name} {','.join(map(str, values))}" for name, values in sorted(function.directives.items())
     )
@@ -56,11 +57,16 @@ def normalise_function(module: Module, function: Function) -> str:
     return "\n".join(lines) + "\n"
 
 
-class _Names:
+def strings_of(module: Module) -> dict[str, str]:
+    """Return the text of every variable that looks like a C string, quoted, by name."""
+    return {variable.name: shown for variable in module.variables if (shown := _string(variable)) is not None}
+
+
+class Names:
     """The new names of one function, given out at first sight."""
 
     def __init__(self, function: Function, strings: Mapping[str, str]) -> None:
-        self._declared = function.registers
+        self.declared = function.registers
         self._strings = strings
         self._own_prefix = f"{function.name}_param_"
         self._labels = {item.name for item in function.body or () if isinstance(item, Label)}
@@ -75,16 +81,19 @@ class _Names:
         return name in self._targets
 
     def label(self, name: str) -> str:
+        """Return the new name of a label."""
         return self._numbers.setdefault(name, f"L{len(self._numbers)}")
 
     def instruction(self, instruction: Instruction) -> str:
+        """Return an instruction with its new names."""
         guard = ""
         if instruction.guard is not None:
-            guard = f"@{'!' * instruction.guard.negated}{self._register(instruction.guard.register)} "
+            guard = f"@{'!' * instruction.guard.negated}{self.register(instruction.guard.register)} "
         return f"{guard}{instruction.name} {', '.join(map(self._operand, instruction.operands))}".rstrip()
 
-    def _register(self, register: Register) -> str:
-        if register.name not in self._declared:
+    def register(self, register: Register) -> str:
+        """Return the new name of a register; special ones keep theirs."""
+        if register.name not in self.declared:
             return register.name
         return self._registers.setdefault(register.name, f"%{len(self._registers)}")
 
@@ -100,7 +109,7 @@ class _Names:
 
     def _operand(self, operand: Operand) -> str:
         if isinstance(operand, Register):
-            return self._register(operand)
+            return self.register(operand)
         if isinstance(operand, Symbol):
             return self._symbol(operand)
         if isinstance(operand, Immediate):
@@ -114,9 +123,9 @@ class _Names:
         if isinstance(operand, Vector):
             return f"{{{', '.join(map(self._operand, operand.elements))}}}"
         if isinstance(operand, Pair):
-            return f"{self._register(operand.first)}|{self._register(operand.second)}"
+            return f"{self.register(operand.first)}|{self.register(operand.second)}"
         if isinstance(operand, Negated):
-            return f"!{self._register(operand.register)}"
+            return f"!{self.register(operand.register)}"
         raise AssertionError(operand)
 
 
@@ -125,7 +134,15 @@ def _constant(immediate: Immediate) -> str:
     if immediate.kind == "int":
         return str(immediate.bits)
     value = float_value(immediate)
-    return f"{immediate.kind}:{immediate.bits:#x}" if math.isnan(value) else f"{immediate.kind}:{value!r}"
+    if math.isnan(value):
+        return f"{immediate.kind}:{immediate.bits:#x}"
+    return f"{immediate.kind}:{_shortest(value) if immediate.kind == 'f32' else repr(value)}"
+
+
+def _shortest(value: float) -> str:
+    """Return the shortest decimal that reads back as the same single-precision number."""
+    texts = (f"{value:.{digits}g}" for digits in range(1, 10))
+    return next(text for text in texts if struct.pack("<f", float(text)) == struct.pack("<f", value))
 
 
 def _string(variable: Variable) -> str | None:

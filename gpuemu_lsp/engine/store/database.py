@@ -53,6 +53,7 @@ _MIGRATIONS: tuple[tuple[str, ...], ...] = (
             PRIMARY KEY (tag, kernel, dtype, arch)
         )""",
     ),
+    ("ALTER TABLE baselines ADD COLUMN origin TEXT NOT NULL DEFAULT '{}'",),
 )
 
 

@@ -84,7 +84,10 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True)
 class BaselineRecord:
-    """What one kernel instance measured when a baseline was taken: numbers and resources as plain JSON, and its PTX."""
+    """What one kernel instance measured when a baseline was taken: numbers and resources as plain JSON, and its PTX.
+
+    ``origin`` says what the numbers are of: source, toolchain, options, seed, commit.
+    """
 
     kernel: str
     dtype: str
@@ -92,3 +95,4 @@ class BaselineRecord:
     numbers: Mapping[str, Json] = field(default_factory=dict)
     resources: Mapping[str, Json] = field(default_factory=dict)
     ptx: str = ""
+    origin: Mapping[str, Json] = field(default_factory=dict)

@@ -140,37 +140,41 @@ class Store:
 
     # ---- baselines ---------------------------------------------------------------------------------------------------
 
-    def store_baseline(self, tag: str, records: Iterable[BaselineRecord]) -> None:
-        """Store ``records`` under ``tag``, in place of everything that was there."""
+    def store_baseline(self, tag: str, records: Iterable[BaselineRecord], kernel: str | None = None) -> None:
+        """Store ``records`` under ``tag``, in place of everything that was there, or of that of ``kernel``."""
         now = self._clock()
         rows = [
             (
                 *(tag, record.kernel, record.dtype, record.arch),
                 *(_dump(dict(record.numbers)), _dump(dict(record.resources)), zlib.compress(record.ptx.encode()), now),
+                _dump(dict(record.origin)),
             )
             for record in records
         ]
         with self._database.transaction() as connection:
-            connection.execute("DELETE FROM baselines WHERE tag = ?", (tag,))
-            connection.executemany("INSERT INTO baselines VALUES (?, ?, ?, ?, ?, ?, ?, ?)", rows)
+            connection.execute(
+                "DELETE FROM baselines WHERE tag = ? AND (? IS NULL OR kernel = ?)", (tag, kernel, kernel)
+            )
+            connection.executemany("INSERT INTO baselines VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", rows)
 
-    def baseline(self, tag: str) -> tuple[BaselineRecord, ...] | None:
+    def baseline(self, tag: str, kernel: str | None = None) -> tuple[BaselineRecord, ...] | None:
         """Return the baseline, or None when there is none of that name: nothing to compare with is no comparison."""
         if not self._database.exists():
             return None
         with self._database.transaction() as connection:
             rows = connection.execute(
-                "SELECT * FROM baselines WHERE tag = ? ORDER BY kernel, dtype, arch", (tag,)
+                "SELECT * FROM baselines WHERE tag = ? AND (? IS NULL OR kernel = ?) ORDER BY kernel, dtype, arch",
+                (tag, kernel, kernel),
             ).fetchall()
         return tuple(_baseline(row) for row in rows) or None
 
     def baseline_tags(self) -> list[tuple[str, float]]:
-        """Return every tag with the time it was stored, latest first."""
+        """Return every tag that a user gave with the time it was stored, latest first; ours start with an @."""
         if not self._database.exists():
             return []
         with self._database.transaction() as connection:
             rows = connection.execute(
-                "SELECT tag, max(created) FROM baselines GROUP BY tag ORDER BY 2 DESC, 1"
+                "SELECT tag, max(created) FROM baselines WHERE tag NOT LIKE '@%' GROUP BY tag ORDER BY 2 DESC, 1"
             ).fetchall()
         return [(row[0], row[1]) for row in rows]
 
@@ -238,7 +242,8 @@ def _baseline(row: sqlite3.Row) -> BaselineRecord:
     except (zlib.error, UnicodeDecodeError) as error:
         raise StoreError(f"the baseline {row['tag']} is damaged: {error}") from error
     numbers, resources = _load(row["numbers"]), _load(row["resources"])
-    return BaselineRecord(row["kernel"], row["dtype"], row["arch"], numbers, resources, ptx)
+    origin = _load(row["origin"])
+    return BaselineRecord(row["kernel"], row["dtype"], row["arch"], numbers, resources, ptx, origin)
 
 
 def _dump(value: dict[str, Json] | dict[str, int]) -> str:

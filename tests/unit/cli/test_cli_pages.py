@@ -28,7 +28,20 @@ def flags(capsys, command, *verb):
     return set(re.findall(r"(?<![\w-])--[a-z][a-z-]*", capsys.readouterr().out)) - {"--help", "--version"}
 
 
-VERBS = ("test", "fuzz", "failures", "reproduce", "minimize", "lint", "status", "init", "report", "ci")
+VERBS = (
+    "test",
+    "fuzz",
+    "failures",
+    "reproduce",
+    "minimize",
+    "lint",
+    "status",
+    "init",
+    "report",
+    "ci",
+    "baseline",
+    "diff",
+)
 
 
 def test_every_flag_is_documented(capsys):

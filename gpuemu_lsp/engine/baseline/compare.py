@@ -1,0 +1,176 @@
+"""Two sets of records, kernel by kernel: what is worse, what is better, and what the compiler makes differently.
+
+A check draws the same cases from the same seed and the emulator is deterministic, so a kernel that was not touched has
+the same numbers to the last bit. The threshold is for edits that only move rounding around.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from gpuemu_lsp.engine.baseline.model import CHANGE, IMPROVEMENT, REGRESSION, SAME, Comparison, Delta, KernelChange
+from gpuemu_lsp.engine.findings import Json
+from gpuemu_lsp.engine.fuzz.dtypes import FORMATS
+from gpuemu_lsp.engine.ptx import PtxError, parse
+from gpuemu_lsp.engine.ptx.diff import Hunk, diff_entries
+from gpuemu_lsp.engine.store import BaselineRecord
+
+THRESHOLD = 0.1
+"""Relative growth that is still noise, unless ``[policies].warn_threshold`` says otherwise."""
+
+_RANK = {"passed": 0, "unreferenced": 1, "not-executed": 2, "error": 3, "failed": 3}
+_LARGER_IS_WORSE = ("registers", "spills", "local_memory")
+_SHOWN = ("shared_memory", "constant_memory", "barriers")
+
+
+def compare(
+    tag: str,
+    before: Sequence[BaselineRecord],
+    after: Sequence[BaselineRecord],
+    threshold: float = THRESHOLD,
+    code: bool = True,
+) -> Comparison:
+    """Compare a baseline with what was measured now.
+
+    Parameters
+    ----------
+    tag : str
+        The baseline's name.
+    before, after : Sequence[BaselineRecord]
+        A record per kernel, dtype and architecture.
+    threshold : float
+        Relative growth of a figure up to which it is a change, not a regression.
+    code : bool
+        Whether to compare the PTX too: it takes longest.
+    """
+    old, new = _by_instance(before, after), _by_instance(after, before)
+    changes = [_change(old.get(key), new.get(key), key, threshold, code) for key in dict.fromkeys((*new, *old))]
+    return Comparison(tag, tuple(sorted(changes, key=lambda item: (item.kernel, item.dtype, item.arch))))
+
+
+def _by_instance(
+    records: Sequence[BaselineRecord], others: Sequence[BaselineRecord]
+) -> dict[tuple[str, str, str], BaselineRecord]:
+    """Index records. A kernel that did not compile has one without dtype: it stands for every instance there was."""
+    found = {(record.kernel, record.dtype, record.arch): record for record in records if record.dtype}
+    for record in records:
+        if not record.dtype:
+            instances = [other for other in others if other.kernel == record.kernel and other.dtype]
+            for other in instances or [record]:
+                found[other.kernel, other.dtype, other.arch] = record
+    return found
+
+
+def _change(
+    old: BaselineRecord | None,
+    new: BaselineRecord | None,
+    key: tuple[str, str, str],
+    threshold: float,
+    code: bool,
+) -> KernelChange:
+    source = None if new is None else _text(new.origin, "source")
+    if old is None or new is None:
+        return KernelChange(*key, presence="appeared" if old is None else "vanished", source=source)
+    return KernelChange(
+        *key,
+        numbers=tuple(_numbers(old, new, threshold)),
+        resources=tuple(_resources(old.resources, new.resources, threshold)),
+        code=_code(old, new) if code else (),
+        notes=tuple(_notes(old, new)),
+        source=source,
+    )
+
+
+def _numbers(old: BaselineRecord, new: BaselineRecord, threshold: float) -> Iterator[Delta]:
+    before, after = _text(old.numbers, "status"), _text(new.numbers, "status")
+    if before is not None and after is not None:
+        yield Delta("status", before, after, _judged(_RANK.get(before, 2), _RANK.get(after, 2), 0.0))
+    failing = "failed" in (before, after)  # such a check ends early: its largest error is of fewer cases
+    noise = 2.0 * FORMATS[old.dtype].roundoff if old.dtype in FORMATS else 0.0  # a unit in the last place
+    relative = _pair(old.numbers, new.numbers, "max_rel_diff")
+    comparable = relative is not None and not failing and _same_cases(old, new)
+    verdict = _judged(*relative, threshold, noise) if relative is not None and comparable else CHANGE
+    for name in ("max_diff", "max_rel_diff"):
+        pair = _pair(old.numbers, new.numbers, name)
+        if pair is not None:
+            yield Delta(name, *pair, SAME if pair[0] == pair[1] else verdict if name == "max_rel_diff" else CHANGE)
+
+
+def _resources(before: Mapping[str, Json], after: Mapping[str, Json], threshold: float) -> Iterator[Delta]:
+    old, new = _named(before), _named(after)
+    for name in (*_LARGER_IS_WORSE, *_SHOWN):
+        if name in old and name in new:
+            verdict = _judged(old[name], new[name], threshold)
+            yield Delta(name, old[name], new[name], CHANGE if verdict != SAME and name in _SHOWN else verdict)
+
+
+def _named(usage: Mapping[str, Json]) -> dict[str, int]:
+    """Return resources under the names of the original, with what ptxas reports."""
+    sums = {
+        "registers": ("registers",),
+        "spills": ("spill_stores", "spill_loads"),
+        "local_memory": ("stack_bytes",),
+        "shared_memory": ("static_shared_bytes",),
+        "constant_memory": ("constant_bytes",),
+        "barriers": ("barriers",),
+    }
+    figures: dict[str, int] = {}
+    for name, parts in sums.items():
+        values = [usage.get(part) for part in parts]
+        if all(isinstance(value, int) for value in values):
+            figures[name] = sum(value for value in values if isinstance(value, int))
+    return figures
+
+
+def _judged(before: float, after: float, threshold: float, noise: float = 0.0) -> str:
+    """Judge a figure that should be small: only growth beyond threshold and noise is worse; and so for better."""
+    if after == before:
+        return SAME
+    if after > before * (1.0 + threshold) + noise:
+        return REGRESSION
+    return IMPROVEMENT if before > after * (1.0 + threshold) + noise else CHANGE
+
+
+def _code(old: BaselineRecord, new: BaselineRecord) -> tuple[Hunk, ...]:
+    if old.ptx == new.ptx or not old.ptx or not new.ptx:
+        return ()
+    entry, other = _text(old.origin, "entry"), _text(new.origin, "entry")
+    if entry is None or other is None:
+        return ()
+    try:
+        first, second = parse(old.ptx), parse(new.ptx)
+    except PtxError:
+        return ()  # of a version that wrote what this one cannot read; the notes tell the toolchain
+    if entry not in first.functions or other not in second.functions:
+        return ()
+    return diff_entries(first, entry, second, other)
+
+
+def _notes(old: BaselineRecord, new: BaselineRecord) -> Iterator[str]:
+    """Say what else is different: it may explain a change that no edit does."""
+    for key, words in (("toolchain", "toolchain"), ("options", "compile options"), ("executor", "executor")):
+        before, after = old.origin.get(key), new.origin.get(key)
+        if before is not None and after is not None and before != after:
+            yield f"{words}: {_shown(before)} -> {_shown(after)}"
+    if not _same_cases(old, new):
+        yield "other cases than the baseline's were run: errors are shown, not judged"
+
+
+def _shown(value: Json) -> str:
+    return " ".join(map(str, value)) or "none" if isinstance(value, list) else str(value)
+
+
+def _same_cases(old: BaselineRecord, new: BaselineRecord) -> bool:
+    return all(old.origin.get(key) == new.origin.get(key) for key in ("seed", "cases", "executor"))
+
+
+def _pair(before: Mapping[str, Json], after: Mapping[str, Json], name: str) -> tuple[float, float] | None:
+    first, second = before.get(name), after.get(name)
+    if isinstance(first, int | float) and isinstance(second, int | float):
+        return float(first), float(second)
+    return None
+
+
+def _text(values: Mapping[str, Json], name: str) -> str | None:
+    value = values.get(name)
+    return value if isinstance(value, str) else None

@@ -1,0 +1,81 @@
+"""Regressions as findings, on the lines that were edited where the code tells them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from gpuemu_lsp.engine.baseline.model import REGRESSION, Comparison, Delta, KernelChange, Value
+from gpuemu_lsp.engine.findings import Finding, Place, Range, Related, Severity
+from gpuemu_lsp.engine.project.model import KernelSpec
+from gpuemu_lsp.engine.rules import make
+
+_WORDS = {
+    "registers": "registers per thread",
+    "spills": "bytes of spills",
+    "local_memory": "bytes of local memory",
+    "max_rel_diff": "relative error",
+}
+_NUMBERS = frozenset({"status", "max_diff", "max_rel_diff"})
+
+
+def regressions(
+    comparison: Comparison, specs: Mapping[str, KernelSpec], severity: Severity = Severity.WARNING
+) -> tuple[Finding, ...]:
+    """Return a finding for every figure that is worse than in the baseline.
+
+    Parameters
+    ----------
+    comparison : Comparison
+        Then and now.
+    specs : Mapping[str, KernelSpec]
+        The kernels by name: one whose code is unchanged is told at its entry in gpuemu.toml.
+    severity : Severity
+        Error where a regression is to fail.
+    """
+    return tuple(
+        _finding(comparison.tag, change, delta, specs.get(change.kernel), severity)
+        for change in comparison.changes
+        for delta in change.having(REGRESSION)
+    )
+
+
+def changed_lines(change: KernelChange) -> tuple[int, ...]:
+    """Return the 0-based lines of the kernel's file whose code is not what it was."""
+    if change.source is None:
+        return ()
+    return tuple(sorted({line for hunk in change.code for line in hunk.lines(change.source)}))
+
+
+def shown(value: Value) -> str:
+    """Return a figure as a person reads it."""
+    return f"{value:.3g}" if isinstance(value, float) else str(value)
+
+
+def _finding(tag: str, change: KernelChange, delta: Delta, spec: KernelSpec | None, severity: Severity) -> Finding:
+    numeric = delta.name in _NUMBERS
+    if delta.name == "status":
+        message = f"'{change.kernel}' {shown(delta.before)} in the baseline '{tag}': it is {shown(delta.after)} now."
+    else:
+        figure = _WORDS.get(delta.name, delta.name)
+        message = f"{shown(delta.after)} {figure}; the baseline '{tag}' has {shown(delta.before)}."
+    places = list(_places(change, spec))
+    return make(
+        "numeric/regression" if numeric else "artifact/regression",
+        message,
+        places[0],
+        severity=severity,
+        kernel=change.kernel,
+        arch=change.arch,
+        dtype=change.dtype or None,
+        data={"baseline": tag, "figure": delta.name, "before": delta.before, "after": delta.after},
+        related=tuple(Related(place, "its code changed too") for place in places[1:]),
+    )
+
+
+def _places(change: KernelChange, spec: KernelSpec | None) -> Iterator[Place]:
+    lines = changed_lines(change)
+    if change.source is not None:
+        yield from (Place(change.source, Range.of(line, 0, line, 1)) for line in lines)
+    if not lines:
+        entry = None if spec is None else spec.places.get("name") or spec.places.get("")
+        yield entry or Place(change.source or "", Range.of(0, 0, 0, 1))

@@ -1,0 +1,74 @@
+"""A comparison as records. Light: a face imports this without NumPy."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from gpuemu_lsp.engine.ptx.diff import Hunk
+
+Value: TypeAlias = "int | float | str"
+
+REGRESSION, IMPROVEMENT, CHANGE, SAME = "regression", "improvement", "change", "same"
+
+
+@dataclass(frozen=True, slots=True)
+class Delta:
+    """One figure then and now. ``verdict`` is ``regression``, ``improvement``, ``change`` (neither) or ``same``."""
+
+    name: str
+    before: Value
+    after: Value
+    verdict: str
+
+
+@dataclass(frozen=True, slots=True)
+class KernelChange:
+    """One kernel instance then and now.
+
+    ``presence`` is ``both``, ``appeared`` (not in the baseline) or ``vanished`` (not measured any more). ``numbers``
+    and ``resources`` hold every figure that both have, ``code`` what the compiler makes differently. ``source`` is
+    the kernel's file now, None where that is not known.
+    """
+
+    kernel: str
+    dtype: str
+    arch: str
+    presence: str = "both"
+    numbers: tuple[Delta, ...] = ()
+    resources: tuple[Delta, ...] = ()
+    code: tuple[Hunk, ...] = ()
+    notes: tuple[str, ...] = ()
+    source: str | None = None
+
+    @property
+    def deltas(self) -> tuple[Delta, ...]:
+        """Every figure, numbers first."""
+        return self.numbers + self.resources
+
+    def having(self, verdict: str) -> tuple[Delta, ...]:
+        """Return the figures with a verdict."""
+        return tuple(delta for delta in self.deltas if delta.verdict == verdict)
+
+    @property
+    def verdict(self) -> str:
+        """The worst that can be said of it."""
+        if self.presence != "both":
+            return self.presence
+        if self.having(REGRESSION):
+            return REGRESSION
+        if self.having(IMPROVEMENT):
+            return IMPROVEMENT
+        return CHANGE if self.code or self.having(CHANGE) else SAME
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """All kernels of a baseline and of now."""
+
+    tag: str
+    changes: tuple[KernelChange, ...]
+
+    def having(self, verdict: str) -> tuple[KernelChange, ...]:
+        """Return the kernels with a verdict."""
+        return tuple(change for change in self.changes if change.verdict == verdict)

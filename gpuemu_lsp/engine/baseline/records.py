@@ -1,0 +1,87 @@
+"""From a finished check to what a baseline keeps of it. Runs where the check ran."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from dataclasses import asdict
+
+from gpuemu_lsp.engine.check.model import CheckRequest, KernelReport, Measured
+from gpuemu_lsp.engine.check.prepare import Prepared
+from gpuemu_lsp.engine.compile.model import Artifact
+from gpuemu_lsp.engine.findings import Json
+from gpuemu_lsp.engine.store import BaselineRecord
+
+
+def records(request: CheckRequest, prepared: Prepared, report: KernelReport) -> tuple[BaselineRecord, ...]:
+    """Return a record per dtype and architecture.
+
+    Numbers belong to the first architecture: it is the one that ran. A kernel that does not compile has one record
+    that says so.
+    """
+    if prepared.artifact is None:
+        arch = request.options.arch or request.spec.arch[0]
+        return (BaselineRecord(report.name, "", arch, {"status": report.status}, origin=_origin(request, prepared)),)
+    return tuple(_instances(request, prepared, report))
+
+
+def source_hash(request: CheckRequest, prepared: Prepared) -> str:
+    """Return an identity of everything the compiler gets: text, headers, options, instances."""
+    text = prepared.source.text if prepared.source is not None else ""
+    parts = [text, *(f"{path}\0{view}" for path, view in sorted(prepared.headers.items()))]
+    parts += [*request.spec.compile_options, *(plan.entry for plan in prepared.plans)]
+    return hashlib.blake2b("\1".join(parts).encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
+
+
+def _instances(request: CheckRequest, prepared: Prepared, report: KernelReport) -> Iterator[BaselineRecord]:
+    measured = {item.dtype: item for item in report.measured}
+    origin = _origin(request, prepared)
+    for artifact in prepared.artifacts:
+        for plan in prepared.plans:
+            entry = artifact.entries.get(plan.entry)
+            if entry is None:
+                continue
+            ran = artifact is prepared.artifact
+            yield BaselineRecord(
+                kernel=report.name,
+                dtype=plan.dtype,
+                arch=artifact.arch,
+                numbers=_numbers(report, measured.get(plan.dtype)) if ran else {},
+                resources=_resources(artifact, entry),
+                ptx=artifact.ptx,
+                origin={**origin, "entry": entry, "toolchain": artifact.toolchain},
+            )
+
+
+def _origin(request: CheckRequest, prepared: Prepared) -> dict[str, Json]:
+    options = request.options
+    seed = options.seed if options.seed_given or request.validation.seed is None else request.validation.seed
+    return {
+        "source": request.spec.source,
+        "source_hash": source_hash(request, prepared),
+        "options": list(request.spec.compile_options),
+        "seed": str(seed),
+        "cases": options.cases,
+        "executor": options.executor,
+    }
+
+
+def _numbers(report: KernelReport, measured: Measured | None) -> dict[str, Json]:
+    if measured is None:
+        return {"status": report.status}
+    status = report.status
+    if status == "failed" and measured.cases.run and measured.cases.passed == measured.cases.run:
+        status = "passed"  # another dtype failed
+    numbers: dict[str, Json] = {
+        "status": status,
+        "cases_run": measured.cases.run,
+        "cases_passed": measured.cases.passed,
+    }
+    if measured.errors:
+        numbers |= {"max_diff": measured.max_diff, "max_rel_diff": measured.relative}
+    return numbers
+
+
+def _resources(artifact: Artifact, entry: str) -> dict[str, Json]:
+    usage = artifact.resources.get(entry)
+    return {} if usage is None else asdict(usage)

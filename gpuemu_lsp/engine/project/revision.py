@@ -1,0 +1,32 @@
+"""Which commit the files of a project are, as git tells it."""
+
+from __future__ import annotations
+
+import subprocess
+from dataclasses import dataclass
+
+_SECONDS = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class Revision:
+    """A commit's full id, and whether tracked files differ from it."""
+
+    commit: str
+    dirty: bool
+
+
+def revision(folder: str) -> Revision | None:
+    """Return the commit that ``folder`` is a checkout of; None outside of a repository, or without git."""
+    commit = _git(folder, "rev-parse", "--verify", "HEAD")
+    changes = _git(folder, "status", "--porcelain", "--untracked-files=no")
+    return None if not commit or changes is None else Revision(commit.strip(), bool(changes.strip()))
+
+
+def _git(folder: str, *arguments: str) -> str | None:
+    command = ["git", "-C", folder, "--no-optional-locks", *arguments]
+    try:
+        result = subprocess.run(command, capture_output=True, text=True, timeout=_SECONDS, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return result.stdout if result.returncode == 0 else None

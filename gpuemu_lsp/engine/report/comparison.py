@@ -1,0 +1,134 @@
+"""A comparison with a baseline as text, as Markdown and as JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from gpuemu_lsp.engine.baseline.findings import changed_lines, shown
+from gpuemu_lsp.engine.baseline.model import CHANGE, IMPROVEMENT, REGRESSION, SAME, Comparison, Delta, KernelChange
+from gpuemu_lsp.engine.findings import Json
+from gpuemu_lsp.engine.ptx.diff import CodeLine, Hunk
+from gpuemu_lsp.engine.report.lines import line_text
+from gpuemu_lsp.engine.report.model import relative
+from gpuemu_lsp.engine.report.text import Style
+
+_RED, _GREEN, _DIM, _BOLD = "\x1b[31m", "\x1b[32m", "\x1b[2m", "\x1b[1m"
+_COLOURS = {REGRESSION: _RED, IMPROVEMENT: _GREEN, "vanished": _RED, "appeared": _GREEN}
+_HUNKS, _LINES = 8, 12
+"""Changes of a kernel's code that are shown, and lines of each side of one; the others are counted."""
+
+
+def render_comparison(comparison: Comparison, root: str, style: Style) -> str:
+    """Render what changed, kernel by kernel; unchanged ones only count."""
+    blocks = ["\n".join(_kernel(change, root, style)) + "\n" for change in comparison.changes if change.verdict != SAME]
+    return "\n".join([*blocks, style.paint(closing(comparison), _BOLD) + "\n"])
+
+
+def closing(comparison: Comparison) -> str:
+    """Return the counts in a sentence."""
+    counts = [
+        (len(comparison.having(REGRESSION)), "regressed"),
+        (len(comparison.having(IMPROVEMENT)), "improved"),
+        (len(comparison.having(CHANGE)), "changed otherwise"),
+        (len(comparison.having("appeared")), "appeared"),
+        (len(comparison.having("vanished")), "vanished"),
+        (len(comparison.having(SAME)), "unchanged"),
+    ]
+    told = ", ".join(f"{count} {words}" for count, words in counts if count)
+    return f"Against the baseline '{comparison.tag}': {told or 'nothing was compared'}."
+
+
+def comparison_record(comparison: Comparison, root: str) -> dict[str, Json]:
+    """Return the comparison as JSON."""
+    return {
+        "baseline": comparison.tag,
+        "regressions": len(comparison.having(REGRESSION)),
+        "kernels": [_record(change, root) for change in comparison.changes],
+    }
+
+
+def comparison_rows(comparison: Comparison) -> Iterator[tuple[str, str, str, str, str]]:
+    """Yield kernel, figure, before, after and verdict of everything that is not the same, for tables."""
+    for change in comparison.changes:
+        name = _name(change)
+        if change.presence != "both":
+            before, after = ("-", "there") if change.presence == "appeared" else ("there", "-")
+            yield name, "kernel", before, after, change.presence
+        for delta in change.deltas:
+            if delta.verdict != SAME:
+                yield name, delta.name, shown(delta.before), shown(delta.after), delta.verdict
+
+
+def difference(delta: Delta) -> str:
+    """Return how much a figure moved: ``+4``, ``-2e-07``; empty for words."""
+    if isinstance(delta.before, str) or isinstance(delta.after, str):
+        return ""
+    moved = delta.after - delta.before
+    return f"{moved:+d}" if isinstance(moved, int) else f"{moved:+.3g}"
+
+
+def _kernel(change: KernelChange, root: str, style: Style) -> Iterator[str]:
+    colour = _COLOURS.get(change.verdict, "")
+    yield f"{style.paint(_name(change), _BOLD)}: {style.paint(change.verdict, colour) if colour else change.verdict}"
+    if change.presence != "both":
+        return
+    width = max((len(delta.name) for delta in change.deltas), default=0)
+    for delta in change.deltas:
+        if delta.verdict == SAME and delta.name not in ("max_rel_diff", "registers", "spills", "local_memory"):
+            continue
+        figures = f"{shown(delta.before)} -> {shown(delta.after)}"
+        moved = difference(delta) if delta.verdict != SAME else ""
+        verdict = "" if delta.verdict == CHANGE else delta.verdict
+        tail = f"  {moved}" * bool(moved) + f"  ({verdict})" * bool(verdict)
+        yield style.paint(f"  {delta.name:<{width}}  {figures}{tail}", _COLOURS.get(delta.verdict, ""))
+    for note in change.notes:
+        yield f"  note: {note}"
+    for line in changed_lines(change)[:_HUNKS]:
+        assert change.source is not None
+        yield f"  {relative(change.source, root)}:{line + 1}: {line_text(change.source, line).strip()}"
+    yield from (f"  {line}" for hunk in change.code[:_HUNKS] for line in _hunk(hunk, style))
+    if len(change.code) > _HUNKS:
+        yield f"  ... and {len(change.code) - _HUNKS} more places in the PTX; --format json has them all"
+
+
+def _hunk(hunk: Hunk, style: Style) -> Iterator[str]:
+    yield style.paint(f"@@ {hunk.function} @@", _DIM)
+    for sign, lines, colour in (("-", hunk.before, _RED), ("+", hunk.after, _GREEN)):
+        yield from (style.paint(f"{sign} {line.text}", colour) for line in lines[:_LINES])
+        if len(lines) > _LINES:
+            yield style.paint(f"{sign} ... {len(lines) - _LINES} more", colour)
+
+
+def _record(change: KernelChange, root: str) -> dict[str, Json]:
+    return {
+        "kernel": change.kernel,
+        "dtype": change.dtype,
+        "arch": change.arch,
+        "verdict": change.verdict,
+        "numbers": [_delta(delta) for delta in change.numbers],
+        "resources": [_delta(delta) for delta in change.resources],
+        "source": None if change.source is None else relative(change.source, root),
+        "changed_lines": list(changed_lines(change)),
+        "code": [
+            {
+                "function": hunk.function,
+                "before": [_code(line, root) for line in hunk.before],
+                "after": [_code(line, root) for line in hunk.after],
+            }
+            for hunk in change.code
+        ],
+        "notes": list(change.notes),
+    }
+
+
+def _delta(delta: Delta) -> Json:
+    return {"name": delta.name, "before": delta.before, "after": delta.after, "verdict": delta.verdict}
+
+
+def _code(line: CodeLine, root: str) -> Json:
+    places: list[Json] = [{"path": relative(path, root), "line": number} for path, number in line.places]
+    return {"text": line.text, "places": places}
+
+
+def _name(change: KernelChange) -> str:
+    return f"{change.kernel} ({change.dtype + ', ' if change.dtype else ''}{change.arch})"
