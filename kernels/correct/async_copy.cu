@@ -1,5 +1,4 @@
 // Asynchronous copies into shared memory, two stages deep. clean
-// pending: engine/unsupported-instruction
 #include <cuda_pipeline.h>
 
 __global__ void async_copy(const float* x, float* y, int n) {

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from gpuemu_lsp.engine.emulator.arena import Region
 from gpuemu_lsp.engine.emulator.codegen.runtime import SPACES
-from gpuemu_lsp.engine.emulator.layout import EVENT_SIZE, Kind, Launch
+from gpuemu_lsp.engine.emulator.layout import EVENT_SIZE, IN_FLIGHT, Kind, Launch
 from gpuemu_lsp.engine.emulator.opcodes import PUSH, memory_space
 from gpuemu_lsp.engine.emulator.scheduler import Incident, Report
 from gpuemu_lsp.engine.emulator.setup import Prepared
@@ -44,6 +44,7 @@ class _Raw:
     warp: int
     store: bool
     count: int
+    in_flight: bool = False
 
 
 def collect(prepared: Prepared, report: Report) -> tuple[Event, ...]:
@@ -90,7 +91,18 @@ def _records(prepared: Prepared) -> list[_Raw]:
         site, kind = int(i32[0]), int(i32[1])
         seen = prepared.counts.i64(8 * (site * Kind.COUNT + kind))
         raws.append(
-            _Raw(site, kind, int(i32[2]), int(i32[3]), int(i64[2]), int(i64[3]), int(i32[8]), bool(i32[9]), seen)
+            _Raw(
+                site,
+                kind,
+                int(i32[2]),
+                int(i32[3]),
+                int(i64[2]),
+                int(i64[3]),
+                int(i32[8]),
+                bool(i32[9] & 1),
+                seen,
+                bool(i32[9] & IN_FLIGHT),
+            )
         )
     return raws
 
@@ -153,7 +165,7 @@ def _place(prepared: Prepared, raw: _Raw, name: str) -> tuple[Region | None, int
     """Return the region an access is about and its offset there: the one it hits, else the nearest."""
     instruction = prepared.kernel.sites[raw.site][0]
     assert instruction is not None
-    space = memory_space(instruction)
+    space = "generic" if instruction.opcode == "cp" else memory_space(instruction)
     if space == "shared":
         return _shared_place(prepared, raw.address)
     if space == "local":
@@ -170,6 +182,8 @@ def _place(prepared: Prepared, raw: _Raw, name: str) -> tuple[Region | None, int
         if inside[0].kind == "shared":
             return _shared_place(prepared, raw.address)
         return inside[0], raw.address - inside[0].address
+    if instruction.opcode == "cp" and raw.store:
+        return _shared_place(prepared, raw.address)
     nearest = min(regions, key=lambda r: max(r.address - raw.address, raw.address - (r.address + r.size)))
     return nearest, raw.address - nearest.address
 
@@ -201,6 +215,8 @@ def _message(raw: _Raw, region: Region | None, offset: int | None, space: str) -
     if raw.kind == Kind.MISALIGNED:
         return f"misaligned {what}: the address is no multiple of the access's size"
     where = f"`{_plain(region.name)}`" if region is not None else "any buffer"
+    if raw.kind == Kind.UNINITIALISED and raw.in_flight:
+        return f"read of {size} at byte {offset} of {where} before the asynchronous copy to them has been waited for"
     if raw.kind == Kind.UNINITIALISED:
         return f"read of {size} that nobody has written, at byte {offset} of {where}"
     if raw.kind == Kind.READ_ONLY:

@@ -22,6 +22,7 @@ class Warp:
     COLLECTIVE_MASK: Final = 24  # i32: lanes waiting for other lanes of the warp
     PREFER: Final = 28  # i32: lane whose group runs next, or -1 for the lowest block
     FORCE: Final = 32  # i32: 1 makes the next collective run with the lanes that are there
+    COPY_COUNT: Final = 36  # i32: asynchronous copies under way, see CopyQueue
     BAR_RESULT: Final = 40  # i32: what bar.red gives
     STEPS: Final = 48  # i64: backward jumps taken
     LAUNCH: Final = 56  # i64: address of the launch record
@@ -60,6 +61,7 @@ class Block:
     Z: Final = 8
     LINEAR: Final = 16  # i64
     SHARED: Final = 24  # i64: address of the shared window
+    COPIES: Final = 32  # i64: address of the first warp's CopyQueue, 0 if the kernel copies nothing asynchronously
     SIZE: Final = 64
 
 
@@ -155,6 +157,32 @@ class Shadow:
     WRITTEN: Final = 4
     READ_ONLY: Final = 8
     WATCHED: Final = 16
+    IN_FLIGHT: Final = 32  # an asynchronous copy will write here
+
+
+COPIES_KEPT: Final = 64
+"""How many asynchronous copies (of all lanes) a warp can have under way before they are delivered unasked."""
+
+
+class Copy:
+    """One asynchronous copy of a warp: what is to be written where, for which lanes still."""
+
+    MASK: Final = 0  # i32: lanes it is not delivered for
+    SITE: Final = 4  # i32
+    BYTES: Final = 8  # i32: per lane
+    FLAGS: Final = 12  # i32: as the store function takes them
+    GROUPS: Final = 64  # 32 x i32: the group it belongs to, by lane
+    TARGETS: Final = 192  # 32 x i64
+    DATA: Final = 448  # 4 x 32 x i32: word after word
+    SIZE: Final = 960
+
+
+class CopyQueue:
+    """The asynchronous copies of a warp, oldest first; ``Warp.COPY_COUNT`` says how many."""
+
+    COMMITTED: Final = 0  # 32 x i32: groups each lane has committed
+    ENTRIES: Final = 128
+    SIZE: Final = 128 + COPIES_KEPT * Copy.SIZE
 
 
 class Kind:
@@ -172,6 +200,9 @@ class Kind:
 
 EVENT_SIZE: Final = 48
 """An event record: i32 site, kind, lane, size; i64 address, block; i32 warp; i32 access, 1 for a store."""
+
+IN_FLIGHT: Final = 2
+"""In an event's access field: an asynchronous copy to the place is under way."""
 
 SHADOW_DISTANCE: Final = 1 << 30
 """A shadow byte lies this far above the byte it describes."""

@@ -134,6 +134,11 @@ class Program:
     recursive: bool = False
     max_threads: tuple[int, ...] = ()
 
+    @property
+    def copies(self) -> bool:
+        """Whether the kernel copies asynchronously."""
+        return any(instruction.opcode == "cp" for block in self.blocks for instruction in block.code)
+
     def function_address(self, name: str) -> int | None:
         """Return the number that stands for the address of a function; nothing can be read there."""
         return FUNCTIONS + 16 * self.functions.index(name) if name in self.functions else None

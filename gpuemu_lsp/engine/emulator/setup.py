@@ -10,7 +10,18 @@ import numpy.typing as npt
 from gpuemu_lsp.engine.emulator.arena import Arena, Region
 from gpuemu_lsp.engine.emulator.codegen.conductor import POISON
 from gpuemu_lsp.engine.emulator.kernels import Kernel
-from gpuemu_lsp.engine.emulator.layout import EVENT_SIZE, SLACK, STACK_BYTES, Block, Kind, Launch, Shadow, Status, Warp
+from gpuemu_lsp.engine.emulator.layout import (
+    EVENT_SIZE,
+    SLACK,
+    STACK_BYTES,
+    Block,
+    CopyQueue,
+    Kind,
+    Launch,
+    Shadow,
+    Status,
+    Warp,
+)
 from gpuemu_lsp.engine.emulator.records import Record
 from gpuemu_lsp.engine.emulator.shapes import WARP
 from gpuemu_lsp.engine.execution import Buffer, Request
@@ -28,6 +39,7 @@ class Resident:
 
     record: Record
     warps: Record
+    copies: Record | None
     shared: Region
     local: Region
     number: int = 0
@@ -277,7 +289,9 @@ def _resident(prepared: Prepared) -> Resident:
     record = Record(Block.SIZE)
     record.set64(Block.SHARED, shared.address)
     warps = Record(kernel.context_bytes * count)
-    resident = Resident(record, warps, shared, local)
+    copies = Record(CopyQueue.SIZE * count) if kernel.program.copies else None
+    record.set64(Block.COPIES, copies.address if copies is not None else 0)
+    resident = Resident(record, warps, copies, shared, local)
     stack = arena.take("call stack", "stack", STACK_BYTES * count * WARP) if kernel.program.recursive else None
     # The arena has grown: everything handed out may be touched.
     prepared.launch.set64(Launch.ARENA_SIZE, arena.size)

@@ -125,7 +125,13 @@ def _add_begin(module: ir.Module) -> Value:
         store(b, i32(Resume.START), warp, Warp.RESUME)
         store(b, i32(Status.READY), warp, Warp.STATUS)
         store(b, code, warp, Warp.FUNCTION)
-        for field, value in ((Warp.BAR_MASK, 0), (Warp.COLLECTIVE_MASK, 0), (Warp.PREFER, -1), (Warp.FORCE, 0)):
+        for field, value in (
+            (Warp.BAR_MASK, 0),
+            (Warp.COLLECTIVE_MASK, 0),
+            (Warp.PREFER, -1),
+            (Warp.FORCE, 0),
+            (Warp.COPY_COUNT, 0),
+        ):
             store(b, i32(value), warp, field)
         steps = b.add(load(b, launch, Launch.STEPS, I64), load(b, warp, Warp.STEPS, I64))
         store(b, steps, launch, Launch.STEPS)

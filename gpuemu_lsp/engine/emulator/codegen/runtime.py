@@ -9,6 +9,7 @@ from __future__ import annotations
 from llvmlite import ir
 
 from gpuemu_lsp.engine.emulator.codegen.conductor import add_conductor
+from gpuemu_lsp.engine.emulator.codegen.copy_runtime import add_copies
 from gpuemu_lsp.engine.emulator.codegen.ir_tools import (
     I1,
     I8,
@@ -26,7 +27,17 @@ from gpuemu_lsp.engine.emulator.codegen.ir_tools import (
     new_function,
     store,
 )
-from gpuemu_lsp.engine.emulator.layout import EVENT_SIZE, SHADOW_DISTANCE, SLOT, Block, Kind, Launch, Shadow, Warp
+from gpuemu_lsp.engine.emulator.layout import (
+    EVENT_SIZE,
+    IN_FLIGHT,
+    SHADOW_DISTANCE,
+    SLOT,
+    Block,
+    Kind,
+    Launch,
+    Shadow,
+    Warp,
+)
 
 STORE_FLAG = 1
 QUIET_FLAG = 2
@@ -119,7 +130,8 @@ def add_check(module: ir.Module, event: Value) -> Value:
     refuse(b.and_(is_store, has(some, Shadow.READ_ONLY)), Kind.READ_ONLY)
     silent = b.or_(is_store, b.icmp_unsigned("!=", b.and_(flags, i32(QUIET_FLAG)), i32(0)))
     with b.if_then(b.and_(b.not_(silent), b.not_(has(some, Shadow.INITIALISED)))):
-        b.call(event, [ctx, site, i32(Kind.UNINITIALISED), lane, address, size, access])
+        late = b.select(has(some, Shadow.IN_FLIGHT), i32(IN_FLIGHT), i32(0))
+        b.call(event, [ctx, site, i32(Kind.UNINITIALISED), lane, address, size, b.or_(access, late)])
     with b.if_then(b.and_(is_store, has(some, Shadow.WATCHED))):
         overlaps = b.and_(
             b.icmp_unsigned("<", address, load(b, launch, Launch.WATCH_HIGH, I64)),
@@ -257,8 +269,9 @@ def build_runtime() -> ir.Module:
     module = ir.Module("runtime")
     event = add_event(module)
     check = add_check(module, event)
-    add_access(module, check, is_store=False)
-    add_access(module, check, is_store=True)
+    loading = add_access(module, check, is_store=False)
+    storing = add_access(module, check, is_store=True)
+    add_copies(module, check, loading, storing)
     add_addresses(module)
     add_conductor(module)
     return module

@@ -11,6 +11,7 @@ from gpuemu_lsp.engine.emulator.codegen import (
     barriers,
     builtins,
     collectives,
+    copies,
     matrix,
     memory,
     misc,
@@ -35,7 +36,7 @@ def runnable(instruction: Instruction) -> bool:
         return collectives.supported(instruction)
     if opcode == "call":
         return True
-    if recursion.supported(instruction) or matrix.supported(instruction):
+    if recursion.supported(instruction) or matrix.supported(instruction) or copies.supported(instruction):
         return True
     return misc.supported(instruction) or arithmetic.supported(instruction)
 
@@ -118,6 +119,8 @@ def _plain(e: Emitter, control: Control, instruction: Instruction) -> None:
         recursion.emit_stack(e, control, instruction)
     elif matrix.supported(instruction):
         matrix.emit_matrix(e, instruction)
+    elif copies.supported(instruction):
+        copies.emit_copy(e, instruction)
     elif misc.supported(instruction):
         misc.emit_misc(e, instruction)
     else:
