@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-FORMATS = ("text", "json", "jsonl", "github", "gitlab", "junit", "sarif")
+FORMATS = ("text", "json", "jsonl", "github", "gitlab", "junit", "sarif", "markdown", "html")
 
 EXIT_CODES = (
     "Exit codes: 0 all checked and clean; 1 error findings; 2 bad usage or config, or nothing was checked; "

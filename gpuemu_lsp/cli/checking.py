@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
+from gpuemu_lsp.cli import setting
 from gpuemu_lsp.cli.output import Output
 from gpuemu_lsp.cli.progress import Progress
 from gpuemu_lsp.engine.campaign.jobs import FUNCTIONS, PRELOAD
@@ -79,6 +80,8 @@ def _once(order: Order, pool: Pool) -> int:
         return EXIT_USAGE
     with Progress(len(targets.requests), sys.stderr) as progress:
         run = run_requests(targets.requests, targets.findings, targets.root, pool, progress.see)
+    if order.output.format in setting.FORMATS:
+        run = replace(run, setting=setting.setting_of(run, targets))
     return order.output.write(run)
 
 

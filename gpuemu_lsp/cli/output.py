@@ -13,8 +13,10 @@ from pathlib import Path
 from gpuemu_lsp.engine.report.exits import EXIT_USAGE
 from gpuemu_lsp.engine.report.github import render_github
 from gpuemu_lsp.engine.report.gitlab import render_gitlab
+from gpuemu_lsp.engine.report.html import render_html
 from gpuemu_lsp.engine.report.json_format import render_json, render_jsonl
 from gpuemu_lsp.engine.report.junit import render_junit
+from gpuemu_lsp.engine.report.markdown import render_markdown
 from gpuemu_lsp.engine.report.model import Run
 from gpuemu_lsp.engine.report.sarif import render_sarif
 from gpuemu_lsp.engine.report.text import Style, render_text
@@ -24,7 +26,9 @@ _FORMATS: dict[str, Callable[[Run], str]] = {
     "jsonl": render_jsonl,
     "github": render_github,
     "gitlab": render_gitlab,
+    "html": render_html,
     "junit": render_junit,
+    "markdown": render_markdown,
     "sarif": render_sarif,
 }
 

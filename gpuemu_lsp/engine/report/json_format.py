@@ -45,6 +45,15 @@ def kernel_record(kernel: KernelReport, root: str) -> dict[str, Json]:
         "timing_ms": {stage: round(value, 3) for stage, value in kernel.timing_ms.items()},
         "worst_error": _number(kernel.worst),
         "approximate": list(kernel.approximate),
+        "numbers": {
+            item.dtype: {
+                "cases": {"run": item.cases.run, "passed": item.cases.passed},
+                "max_diff": _number(item.max_diff) if item.errors else None,
+                "max_rel_diff": _number(item.relative) if item.errors else None,
+                "worst_error": _number(item.worst),
+            }
+            for item in kernel.measured
+        },
     }
 
 

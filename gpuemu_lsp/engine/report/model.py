@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
+from gpuemu_lsp.engine.baseline.model import Comparison
 from gpuemu_lsp.engine.check.model import KernelReport
 from gpuemu_lsp.engine.findings import Finding, Severity
 from gpuemu_lsp.engine.report.exits import EXIT_CLEAN, EXIT_FINDINGS, EXIT_INTERNAL, EXIT_USAGE
@@ -22,11 +24,39 @@ class Summary:
 
 
 @dataclass(frozen=True, slots=True)
+class Past:
+    """One earlier check of a kernel's dtype, from the project's store. ``time`` is in seconds since the epoch."""
+
+    time: float
+    status: str
+    arch: str
+    registers: int | None
+    spills: int | None
+    error: float | None
+    source_hash: str
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """What a report tells besides the run: which project and commit, when, its history and the way from a baseline.
+
+    ``history`` is by kernel and dtype, oldest first; ``created`` in seconds since the epoch.
+    """
+
+    project: str = ""
+    created: float = 0.0
+    commit: str = ""
+    dirty: bool = False
+    history: Mapping[tuple[str, str], tuple[Past, ...]] = field(default_factory=dict)
+    comparison: Comparison | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Run:
     """Everything one invocation found.
 
     ``root`` is the folder that paths are shown relative to. ``stored`` names the kernels whose failing cases were kept
-    for ``gpuemu reproduce``.
+    for ``gpuemu reproduce``. ``setting`` is only filled for the formats that show it.
     """
 
     root: str
@@ -35,6 +65,7 @@ class Run:
     toolchain: str = ""
     seconds: float = 0.0
     stored: frozenset[str] = frozenset()
+    setting: Setting = Setting()
 
     @property
     def summary(self) -> Summary:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from urllib.parse import quote
 
 from gpuemu_lsp import __version__
@@ -23,6 +24,7 @@ _SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sa
 
 def render_sarif(run: Run) -> str:
     """Render one SARIF run; hints stay out."""
+    seen: Counter[str] = Counter()
     shown = [finding for finding in run.findings if finding.severity is not Severity.HINT]
     used = [RULES[name] for name in dict.fromkeys(finding.rule for finding in shown)]
     indices = {rule.name: index for index, rule in enumerate(used)}
@@ -38,7 +40,7 @@ def render_sarif(run: Run) -> str:
                 "columnKind": "utf16CodeUnits",
                 "originalUriBaseIds": {"ROOT": {"uri": root}},
                 "invocations": [{"executionSuccessful": run.exit_code < 2, "exitCode": run.exit_code}],
-                "results": [_result(finding, indices[finding.rule], run.root) for finding in shown],
+                "results": [_result(finding, indices[finding.rule], run.root, seen) for finding in shown],
             }
         ],
     }
@@ -50,11 +52,16 @@ def _rule(rule: Rule) -> Json:
         "id": rule.name,
         "shortDescription": {"text": rule.summary},
         "fullDescription": {"text": rule.doc},
+        "help": {"text": rule.doc, "markdown": f"**{rule.summary}**\n\n{rule.doc}"},
         "defaultConfiguration": {"level": _LEVEL[rule.severity]},
+        "properties": {"tags": [rule.name.partition("/")[0]]},
     }
 
 
-def _result(finding: Finding, index: int, root: str) -> Json:
+def _result(finding: Finding, index: int, root: str, seen: Counter[str]) -> Json:
+    # A viewer takes results of one fingerprint for one: the second of its kind on such a line needs another.
+    seen[finding.fingerprint] += 1
+    fingerprint = f"{finding.fingerprint}:{seen[finding.fingerprint]}"
     record = finding_record(finding, root)
     location = _location(finding.place, root)
     if finding.kernel is not None:
@@ -69,7 +76,7 @@ def _result(finding: Finding, index: int, root: str) -> Json:
             {"id": number, "message": {"text": item.message}, **_location(item.place, root)}
             for number, item in enumerate(finding.related)
         ],
-        "partialFingerprints": {"gpuemu/v1": finding.fingerprint},
+        "partialFingerprints": {"gpuemu/v1": fingerprint},
         "properties": {name: record[name] for name in ("kernel", "arch", "dtype", "case", "dims", "data")},
     }
 

@@ -1,0 +1,115 @@
+"""Small pictures for the HTML report as inline SVG: how errors are distributed, where they lie, how figures moved."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from html import escape
+
+from gpuemu_lsp.engine.report.model import Past
+
+_WIDTH, _HEIGHT = 320, 120
+_LEFT, _RIGHT, _TOP, _BOTTOM = 30, 18, 8, 22
+_DECADES = range(-17, 2)
+_SHADES = {".": 0.3, "+": 0.65, "#": 1.0}
+_CELL = 9
+
+
+def histogram(errors: Sequence[float], label: str) -> str:
+    """Return how many cases had an error of which decade; exact ones stand apart on the left."""
+    exact = sum(error == 0 for error in errors)
+    logs = [math.log10(error) for error in errors if error > 0 and math.isfinite(error)]
+    low = math.floor(min(logs, default=-8))
+    high = max(math.floor(max(logs, default=-6)) + 1, low + 1)
+    low, high = max(low, _DECADES[0]), min(high, _DECADES[-1])
+    bins = (high - low) * 4
+    counts = [0] * bins
+    for value in logs:
+        counts[min(max(int((value - low) * 4), 0), bins - 1)] += 1
+    most = max([exact, *counts, 1])
+    step = (_WIDTH - _LEFT - _RIGHT) / (bins + 2)
+    parts = [_bar(_LEFT, step * 1.2, exact, most, "exact", f"{exact} exact")] if exact else []
+    for index, count in enumerate(counts):
+        if count:
+            left = _LEFT + (index + 2) * step
+            cases = f"{count} case{'' if count == 1 else 's'}"
+            told = f"{cases} from {10 ** (low + index / 4):.1e} to {10 ** (low + (index + 1) / 4):.1e}"
+            parts.append(_bar(left, step - 1, count, most, "bar", told))
+    every = max(1, math.ceil((high - low) / 6))
+    for decade in range(low, high + 1, every):
+        parts.append(_text(_LEFT + ((decade - low) * 4 + 2) * step, _HEIGHT - 6, f"1e{decade}", "middle"))
+    if exact:
+        parts.append(_text(_LEFT + step * 0.6, _HEIGHT - 6, "0", "middle"))
+    parts.append(_text(_LEFT - 4, _TOP + 8, str(most), "end"))
+    parts.append(_line(_LEFT, _HEIGHT - _BOTTOM, _WIDTH - _RIGHT, _HEIGHT - _BOTTOM))
+    return _svg(_WIDTH, _HEIGHT, label, parts)
+
+
+def heat_map(rows: Sequence[str], label: str) -> str:
+    """Return where in an output the wrong elements lie.
+
+    ``rows`` are signs, one per part of the output: blank for no wrong element, ``.`` some, ``+`` half, ``#`` all.
+    """
+    columns = max(map(len, rows), default=0)
+    parts = []
+    for y, row in enumerate(rows):
+        for x, sign in enumerate(row.ljust(columns)):
+            shade = _SHADES.get(sign)
+            style = "cell" if shade is None else "wrong"
+            opacity = "" if shade is None else f' fill-opacity="{shade}"'
+            position = f'x="{x * _CELL}" y="{y * _CELL}" width="{_CELL - 1}" height="{_CELL - 1}"'
+            parts.append(f'<rect class="{style}" {position}{opacity}/>')
+    return _svg(columns * _CELL, len(rows) * _CELL, label, parts)
+
+
+def timeline(past: Sequence[Past], label: str) -> str:
+    """Return registers over time, one step per check, dots where the verdict was not a pass."""
+    known = [(item, item.registers) for item in past if item.registers is not None]
+    if len(known) < 2:
+        return ""
+    figures = [figure for _, figure in known]
+    low, high = min(figures), max(figures)
+    low, high = (low, high) if high > low else (low - 1, high + 1)
+    across = (_WIDTH - _LEFT - _RIGHT) / (len(known) - 1)
+    down = (_HEIGHT - _TOP - _BOTTOM) / (high - low)
+
+    def place(index: int, figure: int) -> tuple[float, float]:
+        return _LEFT + index * across, _HEIGHT - _BOTTOM - (figure - low) * down
+
+    points = [place(index, figure) for index, figure in enumerate(figures)]
+    path = "M" + " L".join(f"{x:.1f},{y:.1f}" for x, y in points)
+    parts = [_line(_LEFT, _HEIGHT - _BOTTOM, _WIDTH - _RIGHT, _HEIGHT - _BOTTOM), f'<path class="line" d="{path}"/>']
+    for (item, figure), (x, y) in zip(known, points, strict=True):
+        style = "good" if item.status in ("passed", "unreferenced") else "bad"
+        told = f"{_day(item.time)}: {figure} registers, {item.spills or 0} B spilled, {item.status}"
+        parts.append(f'<circle class="{style}" cx="{x:.1f}" cy="{y:.1f}" r="3"><title>{escape(told)}</title></circle>')
+    for figure in sorted({min(figures), max(figures)}):
+        parts.append(_text(_LEFT - 4, place(0, figure)[1] + 4, str(figure), "end"))
+    parts.append(_text(_LEFT, _HEIGHT - 6, _day(known[0][0].time), "start"))
+    parts.append(_text(_WIDTH - _RIGHT, _HEIGHT - 6, _day(known[-1][0].time), "end"))
+    return _svg(_WIDTH, _HEIGHT, label, parts)
+
+
+def _bar(left: float, width: float, count: int, most: int, style: str, told: str) -> str:
+    height = max(count / most * (_HEIGHT - _TOP - _BOTTOM), 1.5)
+    top = _HEIGHT - _BOTTOM - height
+    box = f'x="{left:.1f}" y="{top:.1f}" width="{max(width, 1):.1f}" height="{height:.1f}"'
+    return f'<rect class="{style}" {box}><title>{escape(told)}</title></rect>'
+
+
+def _line(left: float, top: float, right: float, bottom: float) -> str:
+    return f'<line class="axis" x1="{left:.1f}" y1="{top:.1f}" x2="{right:.1f}" y2="{bottom:.1f}"/>'
+
+
+def _text(x: float, y: float, text: str, anchor: str) -> str:
+    return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}">{escape(text)}</text>'
+
+
+def _svg(width: float, height: float, label: str, parts: Sequence[str]) -> str:
+    box = f'viewBox="0 0 {width:g} {height:g}" width="{width:g}" height="{height:g}"'
+    return f'<svg {box} role="img" aria-label="{escape(label, quote=True)}">{"".join(parts)}</svg>'
+
+
+def _day(time: float) -> str:
+    return datetime.fromtimestamp(time, UTC).strftime("%Y-%m-%d %H:%M")

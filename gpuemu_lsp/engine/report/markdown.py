@@ -1,0 +1,104 @@
+"""``--format markdown``: a comment on a pull request, or a job's summary."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+from gpuemu_lsp.engine.findings import Finding, Severity
+from gpuemu_lsp.engine.report.comparison import closing, comparison_rows
+from gpuemu_lsp.engine.report.model import Run, relative
+
+MARK = "<!-- gpuemu -->"
+"""The first line: by it a bot finds the comment that it may replace."""
+
+_ROWS = 50
+"""Rows of a table that are shown: GitHub takes 65,536 characters."""
+_SPECIAL = re.compile(r"([\\`*_{}\[\]<>#|~])")
+_SIGNS = {"passed": "✅", "failed": "❌", "error": "❌", "unreferenced": "◻️", "not-executed": "⚠️"}
+
+
+def render_markdown(run: Run) -> str:
+    """Render a verdict, what is wrong, what moved against the baseline, and last every kernel, folded away."""
+    findings = [item for item in run.findings if item.severity in (Severity.ERROR, Severity.WARNING)]
+    lines = [MARK, f"## gpuemu: {verdict(run)}", ""]
+    if findings:
+        lines += _table(("Where", "Kernel", "What", "Replay"), [_finding(item, run) for item in findings])
+    comparison = run.setting.comparison
+    if comparison is not None:
+        lines += [f"### {escape(closing(comparison))}", ""]
+        rows = [[escape(cell) for cell in row] for row in comparison_rows(comparison)]
+        if rows:
+            lines += _table(("Kernel", "Figure", "Before", "Now", "Verdict"), rows)
+    if run.kernels:
+        lines += ["<details><summary>Every kernel</summary>", "", *_kernels(run), "</details>", ""]
+    lines.append(f"<sub>{escape(' · '.join(_footer(run)))}</sub>")
+    return "\n".join(lines) + "\n"
+
+
+def verdict(run: Run) -> str:
+    """Return the outcome in a few words: only a run in which everything was judged has passed."""
+    summary = run.summary
+    parts = [f"{summary.failed} failed"] if summary.failed else []
+    if summary.not_executed:
+        parts.append(f"{summary.not_executed} not executed")
+    if summary.errors and not summary.failed:
+        parts.append(f"{summary.errors} error{'' if summary.errors == 1 else 's'}")
+    parts.append(f"{summary.passed} passed")
+    if not run.kernels:
+        return "nothing was checked"
+    unreferenced = sum(kernel.status == "unreferenced" for kernel in run.kernels)
+    return ", ".join(parts + ([f"{unreferenced} without a reference"] if unreferenced else []))
+
+
+def escape(text: str) -> str:
+    """Return text that Markdown shows as it is, on one line, also inside a table."""
+    return _SPECIAL.sub(r"\\\1", " ".join(text.split()))
+
+
+def _finding(finding: Finding, run: Run) -> Sequence[str]:
+    place = finding.place
+    where = f"{relative(place.path, run.root)}:{place.range.start.line + 1}"
+    what = f"{finding.severity.value} **{escape(finding.rule)}**<br>{escape(finding.message.partition(chr(10))[0])}"
+    kept = finding.case and finding.kernel in run.stored
+    return _code(where), escape(finding.kernel or ""), what, _code(f"gpuemu reproduce {finding.case}") if kept else ""
+
+
+def _kernels(run: Run) -> Iterator[str]:
+    rows = []
+    for kernel in run.kernels:
+        resources = [f"{arch}: {usage.registers}" for arch, usage in kernel.resources.items()]
+        errors = [f"{item.dtype}: {item.relative:.2g}" for item in kernel.measured if item.errors]
+        rows.append(
+            (
+                escape(kernel.name),
+                f"{_SIGNS[kernel.status]} {kernel.status}",
+                f"{kernel.cases.passed}/{kernel.cases.run}",
+                escape(", ".join(errors)),
+                escape(", ".join(resources)),
+            )
+        )
+    yield from _table(("Kernel", "Verdict", "Cases", "Relative error", "Registers"), rows)
+
+
+def _footer(run: Run) -> Iterator[str]:
+    if run.toolchain:
+        yield run.toolchain
+    if run.setting.commit:
+        yield f"commit {run.setting.commit[:12]}" + (" with changes" if run.setting.dirty else "")
+    yield f"{run.seconds:.1f} s"
+
+
+def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    lines = [f"| {' | '.join(heads)} |", f"|{'---|' * len(heads)}"]
+    lines += (f"| {' | '.join(row)} |" for row in rows[:_ROWS])
+    if len(rows) > _ROWS:
+        lines += ["", f"... and {len(rows) - _ROWS} more."]
+    return [*lines, ""]
+
+
+def _code(text: str) -> str:
+    """Return a code span; a path may hold anything, also a bar or a grave accent."""
+    fence = "``" if "`" in text else "`"
+    padding = " " if "`" in text else ""
+    return f"{fence}{padding}{text.replace('|', chr(92) + '|')}{padding}{fence}"
