@@ -1,0 +1,122 @@
+/**
+ * The server's commands in the palette and in views.
+ *
+ * The language client registers what the server offers; a command of that name must not be registered twice. So the ones
+ * without arguments get them here, on their way to the server.
+ */
+
+import * as vscode from "vscode";
+import type { Middleware } from "vscode-languageclient/node";
+import type { Artifacts } from "./artifacts";
+import { describeCase, type FailureModel } from "./failureModel";
+import type { ArtifactForm, Failure } from "./protocol";
+
+export interface Context {
+  failures(): FailureModel | undefined;
+  artifacts(): Artifacts | undefined;
+}
+
+export function middleware(context: Context): Middleware {
+  return {
+    async executeCommand(command, args, next) {
+      switch (command) {
+        case "gpuemu.check":
+        case "gpuemu.fuzz": {
+          const wanted = ofFile(args);
+          return wanted && next(command, wanted);
+        }
+        case "gpuemu.reproduce":
+        case "gpuemu.minimize": {
+          const wanted = await ofCase(args, context.failures());
+          return wanted && next(command, wanted);
+        }
+        case "gpuemu.showArtifact": {
+          const [uri, kernel, form] = args as [string, string, ArtifactForm];
+          return context.artifacts()?.show(uri, kernel, form);
+        }
+        case "gpuemu.debugInfo":
+          return showMarkdown(await next(command, args));
+        default:
+          return next(command, args);
+      }
+    },
+    async provideCodeActions(document, range, actionContext, token, next) {
+      const actions = (await next(document, range, actionContext, token)) ?? [];
+      return [
+        ...actions,
+        ...actionContext.diagnostics.flatMap((each) => showFailure(document.uri, each, context.failures())),
+      ];
+    },
+  };
+}
+
+/** Arguments of a command about a file: those given, else the file in front. */
+function ofFile(args: unknown[]): unknown[] | undefined {
+  const [first] = args;
+  if (typeof first === "string") {
+    return args;
+  }
+  const uri = first instanceof vscode.Uri ? first : vscode.window.activeTextEditor?.document.uri;
+  return uri && [uri.toString()];
+}
+
+/** Arguments of a command about a failing case: those given, a row of the failures view, else the user's choice. */
+export async function ofCase(
+  args: unknown[],
+  failures: FailureModel | undefined,
+): Promise<[uri: string, id: string] | undefined> {
+  const [first, second] = args;
+  if (typeof first === "string" && typeof second === "string") {
+    return [first, second];
+  }
+  const failure = isFailure(first) ? first : await choose(failures?.all ?? []);
+  return failure && [failure.uri, failure.id];
+}
+
+async function choose(failures: readonly Failure[]): Promise<Failure | undefined> {
+  if (failures.length === 0) {
+    void vscode.window.showInformationMessage("gpuemu: no failing case is known.");
+    return undefined;
+  }
+  const rows = failures.map((failure) => ({
+    label: `${failure.kernel}: ${failure.rule}`,
+    description: describeCase(failure),
+    detail: failure.message,
+    failure,
+  }));
+  const row =
+    rows.length === 1 ? rows[0] : await vscode.window.showQuickPick(rows, { placeHolder: "Which failing case?" });
+  return row?.failure;
+}
+
+/** Only the client can show a panel, so the lightbulb's entry for it is the client's. */
+function showFailure(
+  uri: vscode.Uri,
+  diagnostic: vscode.Diagnostic & { data?: { case?: string | number | null } },
+  failures: FailureModel | undefined,
+): vscode.CodeAction[] {
+  const id = diagnostic.data?.case;
+  const failure = id === undefined || id === null ? undefined : failures?.all.find((each) => each.id === String(id));
+  if (diagnostic.source !== "gpuemu" || !failure) {
+    return [];
+  }
+  const action = new vscode.CodeAction("Show failure", vscode.CodeActionKind.QuickFix);
+  action.diagnostics = [diagnostic];
+  action.command = {
+    command: "gpuemu.showFailure",
+    title: action.title,
+    arguments: [failure.uri || uri.toString(), failure.id],
+  };
+  return [action];
+}
+
+async function showMarkdown(text: unknown): Promise<void> {
+  if (typeof text === "string") {
+    const document = await vscode.workspace.openTextDocument({ language: "markdown", content: text });
+    await vscode.window.showTextDocument(document);
+  }
+}
+
+function isFailure(value: unknown): value is Failure {
+  return typeof value === "object" && value !== null && "id" in value && "rule" in value && "uri" in value;
+}

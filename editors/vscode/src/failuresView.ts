@@ -1,0 +1,130 @@
+/** The failures view: file, kernel, failing case. A click goes to the line. */
+
+import * as path from "node:path";
+import * as vscode from "vscode";
+import { describeCase, type FailureModel } from "./failureModel";
+import { toRange } from "./positions";
+import type { Failure } from "./protocol";
+
+interface Group {
+  kind: "file" | "kernel";
+  key: string;
+  label: string;
+  uri: vscode.Uri;
+  failures: readonly Failure[];
+}
+
+export type Node = Group | Failure;
+
+export class FailuresView implements vscode.TreeDataProvider<Node>, vscode.Disposable {
+  private readonly changed = new vscode.EventEmitter<void>();
+  readonly onDidChangeTreeData = this.changed.event;
+  private readonly tree: vscode.TreeView<Node>;
+  private model: FailureModel | undefined;
+
+  constructor() {
+    this.tree = vscode.window.createTreeView("gpuemu.failures", { treeDataProvider: this, showCollapseAll: true });
+  }
+
+  /** Show one server's failures until the answer is disposed of. */
+  follow(model: FailureModel): vscode.Disposable {
+    this.model = model;
+    const listener = model.onChanged(() => this.refresh());
+    this.refresh();
+    return new vscode.Disposable(() => {
+      listener.dispose();
+      this.model = undefined;
+      this.refresh();
+    });
+  }
+
+  getChildren(node?: Node): Node[] {
+    if (node === undefined) {
+      return group(this.model?.all ?? [], "file", (failure) => failure.uri, fileLabel);
+    }
+    if (!isGroup(node)) {
+      return [];
+    }
+    return node.kind === "file"
+      ? group(
+          node.failures,
+          "kernel",
+          (failure) => failure.kernel,
+          (failure) => failure.kernel,
+        )
+      : [...node.failures];
+  }
+
+  getTreeItem(node: Node): vscode.TreeItem {
+    return isGroup(node) ? groupItem(node) : failureItem(node);
+  }
+
+  dispose(): void {
+    this.tree.dispose();
+    this.changed.dispose();
+  }
+
+  private refresh(): void {
+    const count = this.model?.all.length ?? 0;
+    this.tree.badge = count
+      ? { value: count, tooltip: `${count} failing ${count === 1 ? "case" : "cases"}` }
+      : undefined;
+    this.changed.fire();
+  }
+}
+
+function group(
+  failures: readonly Failure[],
+  kind: Group["kind"],
+  keyOf: (failure: Failure) => string,
+  labelOf: (failure: Failure) => string,
+): Group[] {
+  const groups = new Map<string, Failure[]>();
+  for (const failure of failures) {
+    groups.set(keyOf(failure), [...(groups.get(keyOf(failure)) ?? []), failure]);
+  }
+  return [...groups].flatMap(([key, members]) => {
+    const first = members[0];
+    return first ? [{ kind, key, label: labelOf(first), uri: vscode.Uri.parse(first.uri), failures: members }] : [];
+  });
+}
+
+function groupItem(node: Group): vscode.TreeItem {
+  const item = new vscode.TreeItem(node.label, vscode.TreeItemCollapsibleState.Expanded);
+  item.id = `${node.uri}#${node.kind}#${node.key}`;
+  item.description = `${node.failures.length}`;
+  if (node.kind === "file") {
+    item.resourceUri = node.uri;
+    item.iconPath = vscode.ThemeIcon.File;
+  } else {
+    item.iconPath = new vscode.ThemeIcon("symbol-method");
+  }
+  return item;
+}
+
+function failureItem(failure: Failure): vscode.TreeItem {
+  const item = new vscode.TreeItem(failure.rule);
+  item.id = `${failure.uri}#case#${failure.id}`;
+  item.description = describeCase(failure) + (failure.minimized ? " (minimal)" : "");
+  item.tooltip = failure.message;
+  item.contextValue = "failure";
+  item.iconPath = new vscode.ThemeIcon("error", new vscode.ThemeColor("testing.iconFailed"));
+  item.command = {
+    command: "vscode.open",
+    title: "Go to Line",
+    arguments: [
+      vscode.Uri.parse(failure.uri),
+      { selection: toRange(failure.range) } satisfies vscode.TextDocumentShowOptions,
+    ],
+  };
+  return item;
+}
+
+function isGroup(node: Node): node is Group {
+  return "failures" in node;
+}
+
+function fileLabel(failure: Failure): string {
+  const uri = vscode.Uri.parse(failure.uri);
+  return path.basename(uri.fsPath);
+}

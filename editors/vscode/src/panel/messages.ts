@@ -1,0 +1,11 @@
+/** What the panel and the extension say to each other. */
+
+import type { FailureDetail } from "../protocol";
+
+export type ToPage = { kind: "show"; detail: FailureDetail } | { kind: "gone" };
+export type ToHost =
+  | { kind: "ready" }
+  | { kind: "goToLine" }
+  | { kind: "reproduce" }
+  | { kind: "minimize" }
+  | { kind: "copy" };

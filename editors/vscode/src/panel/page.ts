@@ -1,0 +1,185 @@
+/** The page inside the failure panel. It builds elements and sets text; no string of ours or of the server's becomes markup. */
+
+import type { Failure, FailureDetail, Picture, Value } from "../protocol";
+import { colour, type Palette, type Scale, say, scaleOf } from "./heat";
+import type { ToHost, ToPage } from "./messages";
+
+declare function acquireVsCodeApi(): { postMessage(message: ToHost): void };
+
+const host = acquireVsCodeApi();
+const main = document.getElementById("main") as HTMLElement;
+
+window.addEventListener("message", (event: MessageEvent<ToPage>) => {
+  main.replaceChildren(...(event.data.kind === "show" ? page(event.data.detail) : gone()));
+});
+host.postMessage({ kind: "ready" });
+
+function gone(): Node[] {
+  return [element("p", { text: "This case no longer fails, or is no longer stored." })];
+}
+
+function page(detail: FailureDetail): Node[] {
+  return [
+    element("h1", { text: `${detail.kernel}: ${detail.rule}` }),
+    element("p", { className: "message", text: detail.message }),
+    buttons(detail),
+    ...(detail.picture ? [pictures(detail.picture)] : []),
+    element("h2", { text: "First wrong elements" }),
+    elements(detail),
+    element("h2", { text: "Case" }),
+    facts(detail),
+    element("h2", { text: "Reproduce" }),
+    element("pre", { className: "command", text: detail.commands.reproduce }),
+  ];
+}
+
+function buttons(detail: FailureDetail): HTMLElement {
+  const choices: [string, ToHost["kind"]][] = [
+    ["Copy Reproduce Command", "copy"],
+    ["Reproduce", "reproduce"],
+    ...(detail.minimized ? [] : ([["Minimize", "minimize"]] as [string, ToHost["kind"]][])),
+    ["Go to Line", "goToLine"],
+  ];
+  const bar = element("div", { className: "buttons" });
+  for (const [title, kind] of choices) {
+    const button = element("button", { text: title });
+    button.addEventListener("click", () => host.postMessage({ kind }));
+    bar.append(button);
+  }
+  return bar;
+}
+
+// ---- the picture -------------------------------------------------------------------------------------------------------
+
+function pictures(picture: Picture): HTMLElement {
+  const shared = scaleOf(picture.expected, picture.actual);
+  const readout = element("p", { className: "readout", text: "Point at a cell to read it." });
+  const maps = element("div", { className: "maps" });
+  maps.append(
+    map("Expected", picture, picture.expected, shared, "values", readout),
+    map("Actual", picture, picture.actual, shared, "values", readout),
+    map("Difference", picture, picture.difference, { ...scaleOf(picture.difference), low: 0 }, "difference", readout),
+    map("Wrong", picture, picture.wrong, { low: 0, high: 1 }, "wrong", readout),
+  );
+  const box = element("section", {});
+  const shape = picture.shape.join(" x ");
+  const scaled = picture.shape.reduce((one, other) => one * other, 1) > picture.rows * picture.cols;
+  const cells = scaled ? `; a cell stands for several elements (${picture.rows} x ${picture.cols} cells)` : "";
+  box.append(element("h2", { text: `Where: ${picture.buffer}, ${shape}${cells}` }), maps, legend(), readout);
+  return box;
+}
+
+function map(
+  title: string,
+  picture: Picture,
+  grid: Value[][],
+  scale: Scale,
+  palette: Palette,
+  readout: HTMLElement,
+): HTMLElement {
+  const canvas = document.createElement("canvas");
+  canvas.width = picture.cols;
+  canvas.height = picture.rows;
+  canvas.setAttribute("role", "img");
+  canvas.setAttribute("aria-label", `${title}, from ${say(scale.low)} to ${say(scale.high)}`);
+  // Cells are square and as large as fits; few rows must not become a hairline.
+  canvas.style.aspectRatio = `${picture.cols} / ${Math.max(picture.rows, picture.cols / 16)}`;
+  draw(canvas, grid, scale, palette);
+  canvas.addEventListener("mousemove", (event) => {
+    const row = Math.min(picture.rows - 1, Math.floor((event.offsetY / canvas.clientHeight) * picture.rows));
+    const col = Math.min(picture.cols - 1, Math.floor((event.offsetX / canvas.clientWidth) * picture.cols));
+    const at = (values: Value[][]) => say(values[row]?.[col] ?? "NaN");
+    readout.textContent =
+      `[${row}, ${col}] expected ${at(picture.expected)}, actual ${at(picture.actual)}, ` +
+      `difference ${at(picture.difference)}, wrong ${at(picture.wrong)}`;
+  });
+  const figure = element("figure", {});
+  const range = palette === "wrong" ? "share of elements" : `${say(scale.low)} to ${say(scale.high)}`;
+  figure.append(element("figcaption", { text: `${title} (${range})` }), canvas);
+  return figure;
+}
+
+function draw(canvas: HTMLCanvasElement, grid: Value[][], scale: Scale, palette: Palette): void {
+  const context = canvas.getContext("2d");
+  if (!context) {
+    return;
+  }
+  const image = context.createImageData(canvas.width, canvas.height);
+  grid.forEach((row, y) => {
+    row.forEach((value, x) => {
+      image.data.set([...colour(value, scale, palette), 255], 4 * (y * canvas.width + x));
+    });
+  });
+  context.putImageData(image, 0, 0);
+}
+
+function legend(): HTMLElement {
+  const text = element("p", { className: "legend" });
+  for (const [name, label] of [
+    ["nan", "NaN"],
+    ["positive", "+infinity"],
+    ["negative", "-infinity"],
+  ] as const) {
+    text.append(element("span", { className: `swatch ${name}` }), ` ${label} `);
+  }
+  return text;
+}
+
+// ---- tables ------------------------------------------------------------------------------------------------------------
+
+function elements(detail: FailureDetail): HTMLElement {
+  const head = ["", "expected", "actual", "difference", "allowed"];
+  const rows = detail.elements.map((each) => [
+    `${each.buffer}[${each.index.join(", ")}]`,
+    ...[each.expected, each.actual, each.difference, each.allowed].map(say),
+  ]);
+  return rows.length ? table(head, rows) : element("p", { text: "No value of the output was compared." });
+}
+
+function facts(detail: FailureDetail): HTMLElement {
+  const dims = (failure: Pick<Failure, "dims">) =>
+    Object.entries(failure.dims)
+      .map(([name, size]) => `${name} = ${size}`)
+      .join(", ");
+  const rows: [string, string][] = [
+    ["dtype", detail.dtype],
+    ["sizes", dims(detail)],
+    ["seed", detail.seed],
+    ["strategy", detail.strategy],
+    ["architecture", detail.arch],
+    ["optimisation", detail.optimisation],
+    ...detail.facts,
+    ...(detail.minimized
+      ? ([["minimal case", `${dims(detail.minimized)}: ${detail.minimized.message}`]] as [string, string][])
+      : []),
+  ];
+  return table(
+    undefined,
+    rows.filter(([, text]) => text),
+  );
+}
+
+function table(head: string[] | undefined, rows: string[][]): HTMLTableElement {
+  const result = document.createElement("table");
+  if (head) {
+    const row = result.createTHead().insertRow();
+    row.append(...head.map((text) => element("th", { text })));
+  }
+  const body = result.createTBody();
+  for (const cells of rows) {
+    const row = body.insertRow();
+    row.append(...cells.map((text, column) => element(column ? "td" : "th", { text })));
+  }
+  return result;
+}
+
+function element(tag: string, { className, text }: { className?: string; text?: string }): HTMLElement {
+  const made = document.createElement(tag);
+  if (className) {
+    made.className = className;
+  }
+  if (text !== undefined) {
+    made.textContent = text;
+  }
+  return made;
+}

