@@ -8,7 +8,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: check test editors lint types imports format clean
+.PHONY: check test editors editors-tools lint types imports format clean
 
 check: $(STAMP)
 	$(BIN)/gpuemu-lsp --check kernels
@@ -17,9 +17,12 @@ test: $(STAMP) lint types imports
 	$(BIN)/pytest -n 2
 
 # Editors that tests/editors drives and that pip does not bring are installed first.
-editors: $(STAMP)
-	tests/editors/install_emacs.sh
+editors: editors-tools
 	$(BIN)/pytest tests/editors
+
+editors-tools: $(STAMP)
+	tests/editors/install_emacs.sh
+	PYTHON=$(BIN)/python tests/editors/install_vscode.sh
 
 lint: $(STAMP)
 	$(BIN)/ruff check .
@@ -42,4 +45,4 @@ $(STAMP): pyproject.toml
 	touch $(STAMP)
 
 clean:
-	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache
+	rm -rf $(VENV) .editors editors/vscode/node_modules editors/vscode/dist build dist .mypy_cache .ruff_cache .pytest_cache

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from gpuemu_lsp.engine.project import document
+from gpuemu_lsp.engine.project import document, json_schema
 from gpuemu_lsp.engine.report.catalogue import rules_page
 from gpuemu_lsp.engine.report.exits import EXIT_CLEAN, EXIT_USAGE
 
 
 def pages() -> Mapping[str, str]:
     """Return file name and content of every generated page."""
-    return {"rules.md": rules_page(), "config.md": document()}
+    schema = json.dumps(json_schema(), indent=1) + "\n"
+    return {"rules.md": rules_page(), "config.md": document(), "gpuemu.schema.json": schema}
 
 
 def main() -> int:

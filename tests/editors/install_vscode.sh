@@ -3,20 +3,33 @@
 # extension host behind a web page; the Node it wants, from PyPI; a driver for Debian's Chromium; the packager of extensions.
 # Nothing outside that folder is touched, except that Chromium is a system package. A stamp makes a second run a matter of moments.
 set -euo pipefail
+PYTHON=$(realpath -s "${PYTHON:-$(command -v python3)}")
 cd "$(dirname "$0")/../.."
-PYTHON=${PYTHON:-python3}
+ROOT=$PWD
 CODE_SERVER=4.139.1
 NODE=24.19.0
 PLAYWRIGHT=1.65.1
 VSCE=3.9.2
-DIR=${GPUEMU_EDITORS_DIR:-$PWD/.editors}
+DIR=${GPUEMU_EDITORS_DIR:-$ROOT/.editors}
 STAMP=$DIR/vscode-$CODE_SERVER-$NODE-$PLAYWRIGHT-$VSCE-1
 
 if ! command -v chromium >/dev/null; then
     apt-get update -qq
     DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends chromium fonts-dejavu-core >/dev/null
 fi
-[ -e "$STAMP" ] && exit 0
+LOCK=$(sha256sum editors/vscode/package-lock.json | cut -c 1-12)
+if [ -e "$STAMP" ] && [ -e "editors/vscode/node_modules/.stamp-$LOCK" ]; then
+    exit 0
+fi
+
+extension() { # the extension's own packages; none has a step to run after it is unpacked that it needs
+    (cd editors/vscode && npm install --no-save --ignore-scripts --no-audit --no-fund --loglevel=error && touch "node_modules/.stamp-$LOCK")
+}
+if [ -e "$STAMP" ]; then
+    PATH=$DIR/bin:$PATH
+    extension
+    exit 0
+fi
 
 rm -rf "$DIR"/node "$DIR"/bin "$DIR"/code-server "$DIR"/tools "$DIR"/vscode-*
 mkdir -p "$DIR/bin" "$DIR/code-server" "$DIR/tools"
@@ -44,3 +57,5 @@ heeds='this._environmentService.args["enable-smoke-test-driver"]?!0:void 0'
 escaped=$(printf '%s' "$heeds" | sed 's/[][\.*^$/]/\\&/g')
 sed -i "s/$escaped/process.env.CS_TEST_DRIVER?!0:void 0/" out/server-main.js
 touch "$STAMP"
+cd "$ROOT"
+extension

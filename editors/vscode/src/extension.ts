@@ -110,13 +110,13 @@ class Face implements vscode.Disposable {
     } catch (error) {
       this.log.error(`${this.server.program}: ${error}`);
       this.status.failed(`${this.server.program} does not start`);
-      const choice = await vscode.window.showErrorMessage(
-        `gpuemu: ${this.server.program} does not start: ${error}`,
-        "Show Log",
-      );
-      if (choice) {
-        this.log.show();
-      }
+      void this.reportBroken(`${this.server.program} does not start: ${error}`);
+    }
+  }
+
+  private async reportBroken(reason: string): Promise<void> {
+    if (await vscode.window.showErrorMessage(`gpuemu: ${reason}`, "Show Log")) {
+      this.log.show();
     }
   }
 

@@ -1,0 +1,28 @@
+/** Runs the tests in the extension host and writes what came out to the file that the environment names. */
+
+import { writeFileSync } from "node:fs";
+import type MochaModule from "mocha";
+import { clientTests } from "./client.test";
+import { discoveryTests } from "./discovery.test";
+import { drawingTests } from "./drawing.test";
+
+const required = require("mocha") as typeof MochaModule & { default?: typeof MochaModule };
+const Mocha = required.default ?? required;
+
+export function run(): Promise<void> {
+  const mocha = new Mocha({ ui: "bdd", timeout: 120_000 });
+  mocha.suite.emit("pre-require", globalThis, "", mocha);
+  drawingTests();
+  discoveryTests();
+  clientTests();
+  return new Promise((resolve, reject) => {
+    const results: { title: string; error?: string }[] = [];
+    mocha
+      .run((failures) => {
+        writeFileSync(process.env.GPUEMU_MOCHA_REPORT ?? "", JSON.stringify(results));
+        failures ? reject(new Error(`${failures} failed`)) : resolve();
+      })
+      .on("pass", (test) => results.push({ title: test.fullTitle() }))
+      .on("fail", (test, error) => results.push({ title: test.fullTitle(), error: error.stack ?? error.message }));
+  });
+}

@@ -1,0 +1,28 @@
+// No server anywhere: the user is told that nothing is checked, and what to do about it.
+import assert from "node:assert/strict";
+import { required, Workbench } from "./workbench.mjs";
+
+const facts = JSON.parse(required("GPUEMU_TEST_FACTS")); // {folder, scratch, vsix}
+const bench = await Workbench.start({ scratch: facts.scratch, vsix: facts.vsix });
+const { page } = bench;
+try {
+  await bench.open(facts.folder);
+  await bench.step("a message says so and offers to install", async () => {
+    const toast = page.locator(".notification-toast").filter({ hasText: "gpuemu-lsp was not found" });
+    await toast.waitFor();
+    await toast.getByRole("button", { name: "Install", exact: true }).waitFor();
+    await bench.shot("missing");
+  });
+  await bench.step("nothing looks clean", async () => {
+    const status = page.locator(".statusbar-item").filter({ hasText: "gpuemu" });
+    assert.match(await status.getAttribute("aria-label"), /nothing is checked/);
+  });
+  await bench.step("the button starts an installation where the user can see it", async () => {
+    await page.getByRole("button", { name: "Install", exact: true }).click();
+    await page.locator(".terminal-outer-container, .integrated-terminal").first().waitFor();
+    await bench.shot("installing");
+  });
+  console.log("scenario passed");
+} finally {
+  await bench.stop();
+}

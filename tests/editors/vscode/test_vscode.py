@@ -1,0 +1,94 @@
+"""The extension in VS Code's real workbench and in its real extension host, with the real server behind it."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from editor_project import EditorProject
+from vscode_setup import EXTENSION, Installed, build, installed
+
+HERE = Path(__file__).parent
+
+
+@pytest.fixture(scope="session")
+def tools() -> Installed:
+    return installed()
+
+
+@pytest.fixture(scope="session")
+def vsix(tools: Installed) -> Path:
+    return build(tools)
+
+
+@pytest.fixture
+def user_environment(editor_environment: dict[str, str]) -> dict[str, str]:
+    """Return the environment of a user who has the server where pipx puts it: VS Code takes PATH from a login shell."""
+    program = Path(editor_environment["HOME"], ".local/bin/gpuemu-lsp")
+    program.parent.mkdir(parents=True)
+    program.symlink_to(Path(sys.executable).parent / "gpuemu-lsp")
+    return editor_environment
+
+
+def test_a_buggy_softmax_is_seen_reproduced_minimised_and_mended(
+    tmp_path: Path, tools: Installed, vsix: Path, project: EditorProject, user_environment: dict[str, str]
+) -> None:
+    said = _run(tools, "scenario.mjs", tmp_path, vsix, project, user_environment)
+    assert "scenario passed" in said
+
+
+def test_without_a_server_the_user_is_told_and_offered_one(
+    tmp_path: Path, tools: Installed, vsix: Path, project: EditorProject, editor_environment: dict[str, str]
+) -> None:
+    # The installation that the button starts must begin, not fetch whatever an index has under our name.
+    nothing = {"PATH": "/usr/bin:/bin", "PIP_NO_INDEX": "1"}
+    said = _run(tools, "missing.mjs", tmp_path, vsix, project, {**editor_environment, **nothing})
+    assert "scenario passed" in said
+
+
+def test_the_client_code_passes_its_tests_in_the_extension_host(
+    tmp_path: Path, tools: Installed, vsix: Path, project: EditorProject, user_environment: dict[str, str]
+) -> None:
+    assert vsix.exists()  # what the tests load was built with it
+    said = _run(tools, "host.mjs", tmp_path, vsix, project, user_environment)
+    passed = re.search(r"^(\d+) passed$", said, re.MULTILINE)
+    assert passed is not None and int(passed[1]) == said.count("\nok: ") + said.startswith("ok: ") > 0
+
+
+def _run(
+    tools: Installed,
+    script: str,
+    tmp_path: Path,
+    vsix: Path,
+    project: EditorProject,
+    environment: dict[str, str],
+) -> str:
+    """Run a Node script with what it has to know, and return what it printed."""
+    shots = Path(os.environ.get("GPUEMU_SHOTS", tmp_path / "shots"))
+    shots.mkdir(parents=True, exist_ok=True)
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    facts = {
+        "folder": str(project.root),
+        "buggy": str(project.buggy),
+        "scratch": str(scratch),
+        "vsix": str(vsix),
+        "extension": str(EXTENSION),
+        "bug_line": project.bug_line,
+        "mended": project.mended,
+    }
+    ours = {
+        "GPUEMU_EDITORS_DIR": str(tools.editors),
+        "GPUEMU_CHROMIUM": tools.chromium,
+        "GPUEMU_SHOTS": str(shots),
+        "GPUEMU_TEST_FACTS": json.dumps(facts),
+    }
+    command = [str(tools.node), str(HERE / script)]
+    done = subprocess.run(command, env={**environment, **ours}, capture_output=True, text=True, timeout=280)
+    assert done.returncode == 0, f"{done.stdout}{done.stderr}\nscreenshots: {shots}"
+    return done.stdout

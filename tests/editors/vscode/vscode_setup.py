@@ -1,0 +1,52 @@
+"""Where the parts of VS Code are that tests/editors/install_vscode.sh installed, and the extension built with them."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[3]
+EXTENSION = ROOT / "editors/vscode"
+
+
+@dataclass(frozen=True)
+class Installed:
+    """A folder with code-server, Node and a browser's driver; and a browser."""
+
+    editors: Path
+    chromium: str
+
+    @property
+    def node(self) -> Path:
+        return self.editors / "bin/node"
+
+
+def installed() -> Installed:
+    """Return what is installed, or skip the test that asked."""
+    editors = Path(os.environ.get("GPUEMU_EDITORS_DIR", ROOT / ".editors"))
+    chromium = shutil.which("chromium")
+    if not list(editors.glob("vscode-*")) or chromium is None:
+        pytest.skip("code-server and Chromium are not installed (tests/editors/install_vscode.sh)")
+    return Installed(editors, chromium)
+
+
+def build(tools: Installed) -> Path:
+    """Check, bundle and package the extension as its release is; return the .vsix."""
+    programs = (tools.editors / "bin", tools.editors / "tools/node_modules/.bin")
+    environment = {**os.environ, "PATH": os.pathsep.join([*map(str, programs), os.environ["PATH"]])}
+    with (tools.editors / "build.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # workers of one test run share the folder
+        for command in (
+            ["npm", "run", "check"],
+            ["npm", "run", "build", "--", "--tests"],
+            ["npm", "run", "package"],
+        ):
+            done = subprocess.run(command, cwd=EXTENSION, env=environment, capture_output=True, text=True, timeout=240)
+            assert done.returncode == 0, f"{' '.join(command)}\n{done.stdout}{done.stderr}"
+    return EXTENSION / "dist/gpuemu.vsix"

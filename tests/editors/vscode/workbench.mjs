@@ -1,0 +1,202 @@
+// VS Code's real workbench: code-server behind a headless Chromium. What a user does, as functions.
+import assert from "node:assert/strict";
+import { spawn, spawnSync } from "node:child_process";
+import fs from "node:fs";
+import { createRequire } from "node:module";
+import net from "node:net";
+import path from "node:path";
+
+export const editors = required("GPUEMU_EDITORS_DIR");
+const entry = path.join(editors, "code-server/node_modules/code-server/out/node/entry.js");
+const { chromium } = createRequire(path.join(editors, "tools/"))("playwright-core");
+const PATIENCE = 60_000; // of every wait: a failure says so long after a slow machine would have made it
+
+export function required(name) {
+  const value = process.env[name];
+  assert(value, `${name} is not set`);
+  return value;
+}
+
+const SETTINGS = {
+  "workbench.startupEditor": "none",
+  "telemetry.telemetryLevel": "off",
+  "extensions.autoUpdate": "off",
+  "extensions.autoCheckUpdates": false,
+  "chat.disableAIFeatures": true,
+  "workbench.secondarySideBar.defaultVisibility": "hidden",
+  "testing.automaticallyOpenTestResults": "neverOpen",
+  "editor.accessibilitySupport": "off",
+  "editor.minimap.enabled": false,
+  "window.commandCenter": false,
+  "workbench.layoutControl.enabled": false,
+};
+
+export class Workbench {
+  /** Start a server with folders of its own, install the packaged extension, and a browser without a page. */
+  static async start({ scratch, vsix, settings = {}, env = {} }) {
+    const bench = new Workbench();
+    bench.port = await freePort();
+    const [user, extensions] = [path.join(scratch, "user"), path.join(scratch, "extensions")];
+    fs.mkdirSync(path.join(user, "User"), { recursive: true });
+    bench.settingsBefore = { ...SETTINGS, ...settings };
+    bench.settingsFile = path.join(user, "User/settings.json");
+    fs.writeFileSync(bench.settingsFile, JSON.stringify(bench.settingsBefore));
+    const folders = ["--config", path.join(scratch, "config.yaml"), "--user-data-dir", user, "--extensions-dir", extensions];
+    const environment = { ...process.env, ...env };
+    if (vsix) {
+      const done = spawnSync(process.execPath, [entry, ...folders, "--install-extension", vsix], { env: environment, encoding: "utf8" });
+      assert.equal(done.status, 0, done.stdout + done.stderr);
+    }
+    const log = fs.openSync(path.join(scratch, "code-server.log"), "a");
+    const flags = ["--auth", "none", "--bind-addr", `127.0.0.1:${bench.port}`, "--disable-telemetry", "--disable-update-check"];
+    flags.push("--disable-getting-started-override");
+    if (!settings["security.workspace.trust.enabled"]) {
+      flags.push("--disable-workspace-trust");
+    }
+    bench.server = spawn(process.execPath, [entry, ...folders, ...flags], { env: environment, stdio: ["ignore", log, log], detached: true });
+    await until("code-server answers", async () => (await fetch(`http://127.0.0.1:${bench.port}/healthz`)).ok);
+    const args = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"];
+    args.push("--disable-component-update", "--disable-sync");
+    bench.browser = await chromium.launch({ executablePath: required("GPUEMU_CHROMIUM"), headless: true, args });
+    bench.page = await bench.browser.newPage({
+      viewport: { width: 1400, height: 900 },
+      permissions: ["clipboard-read", "clipboard-write"],
+    });
+    bench.page.setDefaultTimeout(PATIENCE);
+    return bench;
+  }
+
+  async open(folder, parameters = "") {
+    await this.page.goto(`http://127.0.0.1:${this.port}/?folder=${encodeURIComponent(folder)}${parameters}`);
+    await this.page.locator(".monaco-workbench").waitFor();
+  }
+
+  async stop() {
+    await this.browser?.close();
+    try {
+      process.kill(-this.server.pid, "SIGKILL"); // its extension hosts too, which would live for hours
+    } catch (error) {
+      assert.equal(error.code, "ESRCH");
+    }
+  }
+
+  /** The user's settings as they stand on disk. */
+  settings() {
+    return JSON.parse(fs.readFileSync(this.settingsFile, "utf8"));
+  }
+
+  // ---- what a user does -----------------------------------------------------------------------------------------------
+
+  /** Run a command by its title. */
+  async command(title) {
+    await this.page.keyboard.press("F1");
+    const input = this.page.locator(".quick-input-widget input");
+    await input.waitFor();
+    await input.fill(`>${title}`);
+    await this.page.locator(".quick-input-list .monaco-list-row").filter({ hasText: title }).first().waitFor();
+    await this.page.waitForTimeout(300); // the list is filtered once more after it shows
+    await this.page.keyboard.press("Enter");
+  }
+
+  /** Open a file by its name, as Go to File does. */
+  async file(name) {
+    await this.page.keyboard.press("Control+p");
+    const input = this.page.locator(".quick-input-widget input");
+    await input.waitFor();
+    await input.fill(name);
+    await this.page.locator(".quick-input-list .monaco-list-row").filter({ hasText: name }).first().waitFor();
+    await this.page.waitForTimeout(300);
+    await this.page.keyboard.press("Enter");
+    await this.page.locator(".tab.active").filter({ hasText: name }).waitFor();
+  }
+
+  /** Put the cursor at a 1-based line and column. */
+  async goTo(line, column = 1) {
+    await this.page.keyboard.press("Control+g");
+    const input = this.page.locator(".quick-input-widget input");
+    await input.waitFor();
+    await input.fill(`:${line}:${column}`);
+    await this.page.waitForTimeout(200);
+    await this.page.keyboard.press("Enter");
+    await input.waitFor({ state: "hidden" });
+  }
+
+  /** Replace the text of the editor in front, and save it. */
+  async replaceText(text) {
+    await this.page.evaluate((what) => navigator.clipboard.writeText(what), text);
+    await this.page.locator(".editor-group-container.active .view-lines").first().click();
+    await this.page.keyboard.press("Control+a");
+    await this.page.keyboard.press("Control+v"); // typing would indent it once more
+    await this.page.keyboard.press("Control+s");
+  }
+
+  /** Choose an entry of the lightbulb's menu at the cursor. */
+  async lightbulb(title) {
+    await this.page.keyboard.press("Control+.");
+    const row = this.page.locator(".action-widget .monaco-list-row").filter({ hasText: title }).first();
+    await row.waitFor();
+    await row.click();
+  }
+
+  /** Return the 1-based numbers of the lines that have an error squiggle. */
+  async squiggledLines() {
+    return this.page.evaluate(() => {
+      const middle = (box) => box.top + box.height / 2;
+      const numbers = [...document.querySelectorAll(".monaco-editor .line-numbers")];
+      return [...document.querySelectorAll(".monaco-editor .squiggly-error")].map((mark) => {
+        const at = middle(mark.getBoundingClientRect());
+        const on = numbers.find((each) => {
+          const box = each.getBoundingClientRect();
+          return box.top <= at && at <= box.bottom;
+        });
+        return Number(on?.textContent);
+      });
+    });
+  }
+
+  /** Name one thing that is done; where it fails, leave a picture. */
+  async step(name, action) {
+    try {
+      await action();
+      console.log(`ok: ${name}`);
+    } catch (error) {
+      await this.shot(`failed-${name.replaceAll(/\W+/g, "-")}`);
+      throw new Error(`step failed: ${name}`, { cause: error });
+    }
+  }
+
+  rows(view) {
+    return this.page.locator(`${view} .monaco-list-row`);
+  }
+
+  async shot(name) {
+    await this.page.screenshot({ path: path.join(required("GPUEMU_SHOTS"), `${name}.png`) });
+  }
+}
+
+/** Wait until a question is answered with something true; one that throws is asked again. */
+export async function until(what, question) {
+  const end = Date.now() + PATIENCE;
+  let trouble;
+  while (Date.now() < end) {
+    try {
+      const answer = await question();
+      if (answer) {
+        return answer;
+      }
+    } catch (error) {
+      trouble = error;
+    }
+    await new Promise((resolve) => setTimeout(resolve, 100));
+  }
+  throw new Error(`waited in vain: ${what}`, { cause: trouble });
+}
+
+function freePort() {
+  return new Promise((resolve) => {
+    const server = net.createServer().listen(0, "127.0.0.1", () => {
+      const { port } = server.address();
+      server.close(() => resolve(port));
+    });
+  });
+}
