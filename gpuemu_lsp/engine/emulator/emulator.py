@@ -11,7 +11,7 @@ from gpuemu_lsp.engine.emulator import events as events_module
 from gpuemu_lsp.engine.emulator import ops
 from gpuemu_lsp.engine.emulator.arena import ArenaFullError, shared_arena
 from gpuemu_lsp.engine.emulator.callbacks import Host
-from gpuemu_lsp.engine.emulator.kernels import Kernel, Library
+from gpuemu_lsp.engine.emulator.kernels import Kernel, Library, TranslationError
 from gpuemu_lsp.engine.emulator.layout import Shadow
 from gpuemu_lsp.engine.emulator.scheduler import AssumptionError, Report, Scheduler
 from gpuemu_lsp.engine.emulator.setup import Prepared, prepare
@@ -43,6 +43,8 @@ class Emulator:
             return _failed(f"the PTX cannot be read: {error}")
         except KeyError:
             return _failed(f"the module has no kernel `{request.entry}`")
+        except TranslationError as error:
+            return _failed(f"the PTX cannot be translated: {error}")
         while True:
             try:
                 return _run_once(kernel, request, milliseconds)
@@ -50,6 +52,8 @@ class Emulator:
                 milliseconds = again.milliseconds
             except ArenaFullError as error:
                 return _failed(f"not run: it needs {error}")
+            except TranslationError as error:
+                return _failed(f"the PTX cannot be translated: {error}")
 
 
 class _Again(Exception):  # noqa: N818 - not an error: the launch starts anew with another translation

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -23,6 +25,25 @@ from gpuemu_lsp.engine.ptx.model import Instruction, Module
 from gpuemu_lsp.engine.ptx.parser import parse
 
 _KEPT_MODULES = 16
+
+
+class TranslationError(Exception):
+    """PTX that can be read but not be translated: it was written by hand, or the translator is wrong."""
+
+
+@contextmanager
+def _translating() -> Iterator[None]:
+    """Turn whatever goes wrong into a TranslationError.
+
+    PTX that no compiler made can be wrong in ways that only show as the translator trips over them (a register of the
+    wrong type, an operand too few). Such a kernel has not run, and the caller must be able to say so.
+    """
+    try:
+        yield
+    except (TranslationError, MemoryError):
+        raise
+    except Exception as error:
+        raise TranslationError(f"{type(error).__name__} {error}".replace("\n", " ")[:200]) from error
 
 
 @dataclass(slots=True)
@@ -81,10 +102,11 @@ class Kernel:
         shape = block_shape(block, vector_lanes())
         key = shape, self._pinned.get(shape, frozenset())
         if key not in self._specialised:
-            frame = max(self.program.local_bytes, 1)
-            info = analyse(self.program, self.graph, self.live, shape, key[1], frame)
-            usable = info.ordered and not self.program.recursive
-            self._specialised[key] = self._compile(shape, info, info, whole=False) if usable else None
+            with _translating():
+                frame = max(self.program.local_bytes, 1)
+                info = analyse(self.program, self.graph, self.live, shape, key[1], frame)
+                usable = info.ordered and not self.program.recursive
+                self._specialised[key] = self._compile(shape, info, info, whole=False) if usable else None
         return shape, self._specialised[key]
 
     def general(self, shape: BlockShape) -> Specialised:
@@ -92,8 +114,9 @@ class Kernel:
         key = shape, self._pinned.get(shape, frozenset())
         if key not in self._general:
             fast = self._specialised.get(key)
-            info = general(self.program)
-            self._general[key] = self._compile(shape, info, fast.info if fast else info, whole=True)
+            with _translating():
+                info = general(self.program)
+                self._general[key] = self._compile(shape, info, fast.info if fast else info, whole=True)
         return self._general[key]
 
     def _compile(self, shape: BlockShape, info: Uniformity, before: Uniformity, *, whole: bool) -> Specialised:
@@ -128,6 +151,8 @@ class Library:
             If the text is not PTX.
         KeyError
             If it has no such kernel.
+        TranslationError
+            If the kernel makes no sense.
         """
         started = time.perf_counter()
         key = hashlib.blake2b(ptx.encode(), digest_size=16).hexdigest()
@@ -139,8 +164,12 @@ class Library:
             del self._modules[next(iter(self._modules))]
         module, kernels = known
         if entry not in kernels:
-            kernels[entry] = Kernel(module, entry)
+            function = module.functions.get(entry)
+            if function is None or not function.is_entry or function.body is None:
+                raise KeyError(entry)
+            with _translating():
+                kernels[entry] = Kernel(module, entry)
         return kernels[entry], module, (time.perf_counter() - started) * 1e3
 
 
-__all__ = ["Graph", "Kernel", "Library", "Specialised"]
+__all__ = ["Graph", "Kernel", "Library", "Specialised", "TranslationError"]

@@ -17,6 +17,7 @@ from gpuemu_lsp.engine.emulator.codegen import ir_tools as t
 from gpuemu_lsp.engine.emulator.codegen.ir_tools import I1, I32, I64, POINTER, Value, i32, i64
 from gpuemu_lsp.engine.emulator.codegen.literals import literal, register_type, stored, stride
 from gpuemu_lsp.engine.emulator.codegen.specials import special_base, special_vector
+from gpuemu_lsp.engine.emulator.codegen.text_builder import Builder, use_plain_names
 from gpuemu_lsp.engine.emulator.codegen.unit import Unit, used_registers
 from gpuemu_lsp.engine.emulator.layout import Launch, Warp
 from gpuemu_lsp.engine.emulator.shapes import UNIFORM, Shape
@@ -41,9 +42,10 @@ class Emitter:
         self.parts = unit.block.parts
         self.function = ir.Function(module, ir.FunctionType(I32, [POINTER]), name)
         self.context = self.function.args[0]
+        use_plain_names(self.function)
         self.entry = self.function.append_basic_block("entry")
-        self.preamble = ir.IRBuilder(self.entry)
-        self.builder = ir.IRBuilder(self.entry)
+        self.preamble = Builder(self.entry)
+        self.builder = Builder(self.entry)
         self.mask_slot = self.preamble.alloca(I32)
         self.alive_slot = self.preamble.alloca(I32)
         self.number = 0

@@ -104,10 +104,14 @@ def splat(builder: ir.IRBuilder, value: Value, count: int) -> Value:
     type_ = ir.VectorType(value.type, count)
     if isinstance(value, ir.Constant):
         return _Splat(type_, f"splat ({value.type} {value.get_reference()})")
-    one = builder.insert_element(ir.Constant(type_, ir.Undefined), value, i32(0))
-    return builder.shuffle_vector(
-        one, ir.Constant(type_, ir.Undefined), ir.Constant(ir.VectorType(I32, count), [0] * count)
-    )
+    nothing = _Splat(type_, "poison")
+    one = builder.insert_element(nothing, value, i32(0))
+    return builder.shuffle_vector(one, nothing, _first_lane(count))
+
+
+@cache
+def _first_lane(count: int) -> Value:
+    return _Splat(ir.VectorType(I32, count), "zeroinitializer")
 
 
 @cache

@@ -1,0 +1,1 @@
+"""Random and mutated PTX for the emulator."""

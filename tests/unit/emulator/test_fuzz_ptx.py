@@ -1,0 +1,46 @@
+"""A small, fixed slice of what benchmarks/fuzz_emulator.py runs."""
+
+from __future__ import annotations
+
+import pytest
+
+from benchmarks.fuzz_emulator import run_kernel, run_mutant
+from benchmarks.fuzzing import programs, semantics
+from benchmarks.fuzzing.statements import Assign
+from gpuemu_lsp.engine.emulator import Emulator
+
+EMULATOR = Emulator()
+ENDINGS = {"refused by the parser", "no kernel left", "completed", "trapped", "hung", "unsupported", "failed"}
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_random_kernel(seed: int) -> None:
+    assert run_kernel(EMULATOR, seed) == "equal"
+
+
+# 21, 41 and 57 tripped the translator when it still raised.
+@pytest.mark.parametrize("seed", [21, 41, 57, *range(100, 120)])
+def test_mutant(seed: int) -> None:
+    assert run_mutant(EMULATOR, seed) in ENDINGS
+
+
+def test_a_wrong_answer_would_be_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    seed = next(seed for seed in range(100) if any(isinstance(item, Assign) for item in programs.Program(seed).items))
+    honest = programs.Program.expected
+    monkeypatch.setattr(programs.Program, "expected", lambda self, blocks: [v ^ 1 for v in honest(self, blocks)])
+    with pytest.raises(AssertionError, match="instead of"):
+        run_kernel(EMULATOR, seed)
+
+
+def test_rounding_against_known_values() -> None:
+    from fractions import Fraction
+
+    one, ulp = 0x3F800000, Fraction(1, 1 << 23)
+    assert semantics.encode(1 + ulp / 2, "rn", 0) == one  # a tie goes to the even one
+    assert semantics.encode(1 + ulp * 3 / 2, "rn", 0) == one + 2
+    assert semantics.encode(1 + ulp / 2, "rp", 0) == one + 1
+    assert semantics.encode(-1 - ulp / 2, "rp", 0) == one | 0x80000000
+    assert semantics.encode(Fraction(1, 1 << 150), "rn", 0) == 0
+    assert semantics.encode(Fraction(3, 1 << 150), "rn", 0) == 2
+    assert semantics.encode(Fraction(1 << 128), "rz", 0) == 0x7F7FFFFF
+    assert semantics.encode(Fraction(1 << 128), "rn", 0) == 0x7F800000
