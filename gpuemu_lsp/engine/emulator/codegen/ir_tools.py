@@ -111,7 +111,7 @@ def splat(builder: ir.IRBuilder, value: Value, count: int) -> Value:
 
 @cache
 def _first_lane(count: int) -> Value:
-    return _Splat(ir.VectorType(I32, count), "zeroinitializer")
+    return ir.Constant(ir.VectorType(I32, count), [0] * count)
 
 
 @cache
