@@ -10,6 +10,7 @@ subreaper of everything a worker starts and ends it all when the pool goes away,
 """
 
 from gpuemu_lsp.engine.workers.model import Job, Limits
-from gpuemu_lsp.engine.workers.pool import Pool, Ticket
+from gpuemu_lsp.engine.workers.pool import Pool
+from gpuemu_lsp.engine.workers.ticket import Ticket
 
 __all__ = ["Job", "Limits", "Pool", "Ticket"]

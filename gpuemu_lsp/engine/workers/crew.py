@@ -13,17 +13,15 @@ import signal
 import socket
 import time
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 from gpuemu_lsp.engine.findings import Json
 from gpuemu_lsp.engine.workers.frames import FrameError
 from gpuemu_lsp.engine.workers.handles import Tail, Worker, stage_of
 from gpuemu_lsp.engine.workers.model import Cancelled, Done, Ending, Failed, Limits, Progress, TimedOut, WorkerDied
+from gpuemu_lsp.engine.workers.ticket import Ticket
 from gpuemu_lsp.engine.workers.worker import EXIT_CHANNEL_LOST
 from gpuemu_lsp.engine.workers.worker import __file__ as _WORKER_FILE  # noqa: N812
-
-if TYPE_CHECKING:
-    from gpuemu_lsp.engine.workers.pool import Ticket
 
 _log = logging.getLogger(__name__)
 

@@ -10,14 +10,12 @@ import subprocess
 import tempfile
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from gpuemu_lsp.engine.findings import Json
 from gpuemu_lsp.engine.workers.frames import FrameReader, encode
 from gpuemu_lsp.engine.workers.nursery import MAX_CONTROL
-
-if TYPE_CHECKING:
-    from gpuemu_lsp.engine.workers.pool import Ticket
+from gpuemu_lsp.engine.workers.ticket import Ticket
 
 _BOOT = """\
 import sys

@@ -15,7 +15,7 @@ import time
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from gpuemu_lsp.engine.workers.crew import Crew
 from gpuemu_lsp.engine.workers.handles import Nursery, Worker
@@ -26,9 +26,7 @@ from gpuemu_lsp.engine.workers.model import (
     Ready,
     WorkerDied,
 )
-
-if TYPE_CHECKING:
-    from gpuemu_lsp.engine.workers.pool import Ticket
+from gpuemu_lsp.engine.workers.ticket import Ticket
 
 _log = logging.getLogger(__name__)
 

@@ -14,14 +14,16 @@ import pytest
 ROOT = Path(__file__).parents[3]
 
 PARENT = """
-import sys, time
+import sys, threading, time
 from gpuemu_lsp.engine.workers import Job, Pool
 from gpuemu_lsp.engine.workers.model import Progress
 
+told = threading.Semaphore(0)
 pool = Pool({"script": "gpuemu_lsp.engine.workers.selftest:script"}, size=2)
 def tell(event):
     if isinstance(event, Progress):
         print(*event.value, flush=True)
+        told.release()
 for _ in range(2):
     pool.submit(Job("script", {"path": sys.argv[1], "argument": sys.argv[2]}), tell)
 {leave}
@@ -47,9 +49,9 @@ def job(how):
 
 LEAVE = {
     "killed": "time.sleep(1000)",
-    "exit without close": "time.sleep(0.5)",
-    "os._exit": "import os; time.sleep(0.5); os._exit(0)",
-    "exception": "time.sleep(0.5); raise ValueError",
+    "exit without close": "sys.stdin.readline()",
+    "os._exit": "import os; sys.stdin.readline(); os._exit(0)",
+    "exception": "sys.stdin.readline(); raise ValueError",
 }
 
 
@@ -72,25 +74,29 @@ def test_nothing_survives_the_parent(tmp_path, how, leave):
     scratch.mkdir()
     parent = subprocess.Popen(
         [sys.executable, "-c", PARENT.replace("{leave}", LEAVE[leave]), str(script), how],
+        stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
         text=True,
         cwd=ROOT,
         env={**os.environ, "TMPDIR": str(scratch)},
     )
-    assert parent.stdout is not None
+    assert parent.stdin is not None and parent.stdout is not None
     lines = []
     while len(lines) < 2:
-        words = parent.stdout.readline().split()
+        line = parent.stdout.readline()
+        assert line, "the parent went before its jobs ran"
+        words = line.split()
         if len(words) == 4:
             lines.append(words)
     pids = {int(word) for words in lines for word in words[:3]}
     assert len(pids) == 5 and all(map(alive, pids))  # two workers, two children of theirs, one nursery
     if leave == "killed":
         os.kill(parent.pid, signal.SIGKILL)
+    parent.stdin.close()
     parent.stdout.close()
-    parent.wait(10)
-    deadline = time.monotonic() + 2.0
+    parent.wait(30)
+    deadline = time.monotonic() + 10.0
     while time.monotonic() < deadline and (any(map(alive, pids)) or any(scratch.iterdir())):
         time.sleep(0.01)
     left = [pid for pid in pids if alive(pid)]
@@ -103,7 +109,7 @@ def test_nothing_survives_the_parent(tmp_path, how, leave):
 def test_interrupt_from_the_terminal_does_not_reach_the_workers(tmp_path):
     script = tmp_path / "script.py"
     script.write_text("import os\ndef job(argument):\n    yield [os.getpgrp(), os.getsid(0)]\n")
-    program = PARENT.replace("{leave}", "time.sleep(0.5)")
+    program = PARENT.replace("{leave}", "told.acquire(timeout=25); told.acquire(timeout=25)")
     run = subprocess.run(
         [sys.executable, "-c", program, str(script), ""],
         capture_output=True,
