@@ -16,7 +16,6 @@ from gpuemu_lsp.engine.campaign.run import run_requests
 from gpuemu_lsp.engine.campaign.targets import TargetError, Targets, collect
 from gpuemu_lsp.engine.check.model import CheckOptions
 from gpuemu_lsp.engine.report.exits import EXIT_USAGE
-from gpuemu_lsp.engine.report.lines import forget
 from gpuemu_lsp.engine.workers import Limits, Pool
 
 _PATIENCE_MS = 200
@@ -51,7 +50,6 @@ def watch(order: Order) -> int:
             print("Watching for changes. Press Ctrl-C to stop.", file=sys.stderr, flush=True)
             names = next(found for found in changes if found)
             print(f"Changed: {', '.join(names[:4])}{', ...' if len(names) > 4 else ''}", file=sys.stderr, flush=True)
-            forget()
 
 
 def open_pool(jobs: int | None, executor: str = "auto") -> Pool:

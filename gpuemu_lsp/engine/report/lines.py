@@ -8,12 +8,18 @@ from pathlib import Path
 from gpuemu_lsp.engine.findings import Position
 
 
-@lru_cache(maxsize=64)
 def _lines(path: str) -> tuple[bytes, ...]:
     try:
-        return tuple(Path(path).read_bytes().split(b"\n"))
+        status = Path(path).stat()
+        return _read(path, status.st_mtime_ns, status.st_size)
     except OSError:
         return ()
+
+
+@lru_cache(maxsize=64)
+def _read(path: str, time: int, size: int) -> tuple[bytes, ...]:
+    """Read a file once as long as it stays the same."""
+    return tuple(Path(path).read_bytes().split(b"\n"))
 
 
 def line_bytes(path: str, line: int) -> bytes:
@@ -36,8 +42,3 @@ def utf16(path: str, position: Position) -> int:
     """Return a column in UTF-16 code units, as LSP counts by default (LSP 3.17, Position)."""
     text = line_bytes(path, position.line)[: position.column].decode("utf-8", "replace")
     return len(text.encode("utf-16-le")) // 2
-
-
-def forget() -> None:
-    """Drop remembered files: they may have changed since the last run (``--watch``)."""
-    _lines.cache_clear()
