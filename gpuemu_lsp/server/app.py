@@ -11,14 +11,33 @@ from lsprotocol import types
 from gpuemu_lsp import __version__
 from gpuemu_lsp.engine.campaign.jobs import FUNCTIONS, PRELOAD
 from gpuemu_lsp.engine.workers import Limits, Pool
+from gpuemu_lsp.server.actions import Actions
+from gpuemu_lsp.server.debug_info import debug_info
 from gpuemu_lsp.server.diagnostics import Diagnostics
-from gpuemu_lsp.server.features import code_lens, commands, completion, hover, lifecycle, text_sync, watched_files
+from gpuemu_lsp.server.failures import Failures
+from gpuemu_lsp.server.features import (
+    artifact,
+    code_action,
+    code_lens,
+    commands,
+    completion,
+    hover,
+    lifecycle,
+    text_sync,
+    watched_files,
+)
+from gpuemu_lsp.server.features import failures as failures_feature
+from gpuemu_lsp.server.features import tests as tests_feature
+from gpuemu_lsp.server.minimising import Minimiser
+from gpuemu_lsp.server.observers import Observers
 from gpuemu_lsp.server.progress import ProgressBars
 from gpuemu_lsp.server.protocol import Protocol, Server
 from gpuemu_lsp.server.publish import Publisher
+from gpuemu_lsp.server.runs import TestRuns
 from gpuemu_lsp.server.scheduler import Batch
-from gpuemu_lsp.server.session import Session, Watcher
+from gpuemu_lsp.server.session import Session
 from gpuemu_lsp.server.status import Status
+from gpuemu_lsp.server.tasks import Tasks
 
 
 def create_server(pool: Pool) -> Server:
@@ -32,25 +51,40 @@ def create_server(pool: Pool) -> Server:
     diagnostics = Diagnostics()
     publisher = Publisher(diagnostics, {}, server.text_document_publish_diagnostics)
     status = Status(pool, server.protocol.notify)
-    bars = ProgressBars(server, lambda batch: session.scheduler.cancel([batch.key]))
+    bars = ProgressBars(server)
     lenses = code_lens.Refresher(server)
 
-    def begun(batch: Batch) -> None:
-        status.begun()
-        bars.follow(batch)
-
-    def ended(batch: Batch) -> None:
-        status.ended()
+    def settled(batch: Batch, by_itself: bool) -> None:
         lenses.refresh()
+        if by_itself and batch.key.kind == "check":
+            root = batch.parts[0].request.options.store_root if batch.parts else None
+            if root is not None:
+                tasks.background(failures.refresh(root))
+            explorer.refresh([batch.key.path])
 
-    session = Session(pool, publisher, diagnostics, Watcher(begun, ended))
+    def failures_changed(root: str) -> None:
+        failures_feature.notify_changed(server)
+        explorer.refresh(path for path in session.files() if path.startswith(root))
+
+    observers = Observers(status, bars, lambda batch: session.scheduler.cancel([batch.key]), settled)
+    tasks = Tasks(pool, observers.task_begun, observers.task_ended)
+    session = Session(pool, publisher, diagnostics, observers, tasks)
+    failures = Failures(tasks, failures_changed)
+    explorer = tests_feature.Explorer(server, session, failures)
+    observers.runs = runs = TestRuns(session, server.protocol.notify, explorer.tests)
+    minimiser = Minimiser(session, lambda text: _tell(server, text), failures.refresh)
+
     lifecycle.register(server, session, status, bars, lenses)
     text_sync.register(server, session)
     watched_files.register(server, session)
-    commands.register(server, session)
+    commands.register(server, session, minimiser, lambda: debug_info(session, status))
     hover.register(server, session)
     code_lens.register(server, session)
+    code_action.register(server, session, Actions(server, session))
     completion.register(server, session)
+    failures_feature.register(server, session, failures)
+    tests_feature.register(server, session, failures, explorer, runs)
+    artifact.register(server, session)
     return server
 
 
@@ -62,6 +96,10 @@ def serve() -> int:
         server = create_server(pool)
         server.start_io()
     return 0 if server.protocol.shut_down else 1
+
+
+def _tell(server: Server, text: str) -> None:
+    server.window_show_message(types.ShowMessageParams(types.MessageType.Info, text))
 
 
 def _workers() -> int:

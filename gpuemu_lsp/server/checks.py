@@ -5,22 +5,45 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from gpuemu_lsp.engine.campaign.targets import SUFFIXES, kernels_in
-from gpuemu_lsp.engine.check.model import CheckOptions, CheckRequest
+from gpuemu_lsp.engine.check.model import DEFAULT_CASES, CheckOptions, CheckRequest
 from gpuemu_lsp.engine.project.model import KernelSpec, Project
 from gpuemu_lsp.engine.source import include_closure
 from gpuemu_lsp.engine.workers.wire import to_json
+from gpuemu_lsp.server.settings import Settings
 
 
-def requests_for(project: Project, path: str, text: str, execute: bool) -> tuple[CheckRequest, ...]:
+@dataclass(frozen=True, slots=True)
+class Order:
+    """How a file is to be checked. ``force``: also where nothing has changed; ``kernels`` None: all of them."""
+
+    force: bool = False
+    deep: bool = False
+    kernels: frozenset[str] | None = None
+
+    def joined(self, other: Order | None) -> Order:
+        """Return an order that does what either of two asks for."""
+        if other is None:
+            return self
+        both = self.kernels is not None and other.kernels is not None
+        kernels = (self.kernels or frozenset()) | (other.kernels or frozenset()) if both else None
+        return Order(self.force or other.force, self.deep or other.deep, kernels)
+
+
+def requests_for(
+    project: Project, path: str, text: str, settings: Settings, execute: bool = True, deep: bool = False
+) -> tuple[CheckRequest, ...]:
     """Return one request per kernel of a file, as ``--check`` would, but for the editor's text."""
     if Path(path).suffix not in SUFFIXES and not is_source(project, path):
         return ()
+    execute = execute and settings.trusted
+    executor = project.executor if settings.executor == "auto" else settings.executor
     options = CheckOptions(
-        executor=project.executor,
+        cases=settings.deep_cases if deep else settings.cases or DEFAULT_CASES,
+        executor=executor,
         execute=execute,
         store_root=project.root if execute and project.config is not None else None,
     )

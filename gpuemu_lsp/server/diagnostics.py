@@ -44,6 +44,11 @@ class Diagnostics:
         self._sayings[speaker] = saying
         return _paths(saying) | (_paths(old) if old is not None else set())
 
+    def said(self, speaker: Speaker) -> tuple[Finding, ...]:
+        """Return what a speaker last found."""
+        saying = self._sayings.get(speaker)
+        return saying.findings if saying is not None else ()
+
     def drop(self, layer: Layer, path: str, keep: frozenset[str] = frozenset()) -> set[str]:
         """Forget a layer of a file, but for the kernels named: the others are no longer in it."""
         gone = [
@@ -74,9 +79,17 @@ class Diagnostics:
         seen = set()
         for speaker, saying in sorted(self._sayings.items(), key=lambda item: item[0]):
             for finding in saying.findings:
-                if finding.place.path == path and (key := _identity(finding)) not in seen:
+                if finding.place.path != path or finding.data.get("ignored") is True:
+                    continue
+                if (key := _identity(finding)) not in seen:
                     seen.add(key)
                     yield speaker, saying.revision, finding
+
+    def findings_of(self, path: str) -> Iterator[Finding]:
+        """Yield everything found in checking a file, wherever it stands."""
+        for speaker, saying in self._sayings.items():
+            if speaker.path == path:
+                yield from saying.findings
 
     def sources(self) -> set[str]:
         """Return the files that have been looked at."""

@@ -6,6 +6,8 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from gpuemu_lsp.engine.campaign.run import fingerprinted
+from gpuemu_lsp.engine.check.model import CheckRequest
+from gpuemu_lsp.engine.check.replay_model import Replay
 from gpuemu_lsp.engine.findings import Finding, Place, Related
 from gpuemu_lsp.server.checks import kernel_id
 from gpuemu_lsp.server.declarations import declaration_of
@@ -45,12 +47,25 @@ class Outcome:
 
     def ended(self, batch: Batch) -> set[str]:
         """Forget the kernels that the file no longer has."""
+        if not batch.whole:
+            return set()
         here = frozenset(kernel_id(part.request.spec) for part in batch.parts)
         paths = self._diagnostics.drop("compile", batch.key.path, here)
         if batch.key.kind == "check":
             paths |= self._diagnostics.drop("run", batch.key.path, here)
             self._verdicts.forget(batch.key.path, here)
         return paths
+
+    def smaller(self, request: CheckRequest, replay: Replay, revision: int) -> set[str]:
+        """Put a minimised case in the place of the one it was made of."""
+        error = replay.error
+        if error is None:
+            return set()
+        (shown,) = fingerprinted([error], request.root)
+        speaker = Speaker("run", request.spec.source, kernel_id(request.spec))
+        said = self._diagnostics.said(speaker)
+        kept = [item for item in said if (item.rule, item.dtype, item.place) != (shown.rule, shown.dtype, shown.place)]
+        return self._diagnostics.say(speaker, [*kept, shown], revision)
 
     def _say_compiled(self, batch: Batch, part: Part, findings: Iterable[Finding]) -> set[str]:
         speaker = Speaker("compile", batch.key.path, kernel_id(part.request.spec))

@@ -1,4 +1,4 @@
-"""Work-done progress of a check that lasts: shown late, can be cancelled, always ended."""
+"""Work-done progress of what lasts: shown late, can be cancelled, always ended."""
 
 from __future__ import annotations
 
@@ -6,32 +6,39 @@ import asyncio
 import itertools
 from collections.abc import Callable
 from concurrent.futures import Future
-from pathlib import Path
+from dataclasses import dataclass
 
 from lsprotocol import types
 from pygls.exceptions import JsonRpcException
 from pygls.lsp.server import LanguageServer
 
-from gpuemu_lsp.server.scheduler import Batch
-
 _PATIENCE_SECONDS = 0.5
 _PERIOD_SECONDS = 0.5
 
 
-class ProgressBars:
-    """One bar per batch that runs longer than a moment."""
+@dataclass(frozen=True, slots=True)
+class Lasting:
+    """Something that may last: its title, how much of it is done (of how much), its end, and how to give it up."""
 
-    def __init__(self, server: LanguageServer, cancel: Callable[[Batch], object]) -> None:
+    title: str
+    measure: Callable[[], tuple[int, int]]
+    ended: asyncio.Event
+    cancel: Callable[[], object]
+
+
+class ProgressBars:
+    """One bar per thing that runs longer than a moment."""
+
+    def __init__(self, server: LanguageServer) -> None:
         self.supported = False
         self._server = server
-        self._cancel = cancel
         self._tasks: set[asyncio.Task[None]] = set()
         self._numbers = itertools.count(1)
 
-    def follow(self, batch: Batch) -> None:
-        """Show a bar if the batch lasts."""
-        if self.supported and batch.key.kind == "check":
-            task = asyncio.get_running_loop().create_task(self._follow(batch))
+    def follow(self, lasting: Lasting) -> None:
+        """Show a bar if it lasts."""
+        if self.supported:
+            task = asyncio.get_running_loop().create_task(self._follow(lasting))
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
 
@@ -40,8 +47,8 @@ class ProgressBars:
         for task in self._tasks:
             task.cancel()
 
-    async def _follow(self, batch: Batch) -> None:
-        if await _ends_within(batch, _PATIENCE_SECONDS):
+    async def _follow(self, lasting: Lasting) -> None:
+        if await _ends_within(lasting, _PATIENCE_SECONDS):
             return
         token = f"gpuemu-{next(self._numbers)}"
         bars = self._server.work_done_progress
@@ -50,31 +57,29 @@ class ProgressBars:
         except JsonRpcException:
             return  # the client would not have it
         try:
-            bars.begin(token, types.WorkDoneProgressBegin(title=_title(batch), cancellable=True, percentage=0))
-            self._stop_on_cancel(token, batch)
-            while not await _ends_within(batch, _PERIOD_SECONDS):
-                total = len(batch.parts)
-                message = f"{batch.done}/{total}"
-                bars.report(token, types.WorkDoneProgressReport(message=message, percentage=100 * batch.done // total))
+            bars.begin(token, types.WorkDoneProgressBegin(title=lasting.title, cancellable=True, percentage=0))
+            self._stop_on_cancel(token, lasting)
+            percentage = 0
+            while not await _ends_within(lasting, _PERIOD_SECONDS):
+                done, total = lasting.measure()
+                message = f"{done}/{total}" if total else None
+                percentage = max(percentage, 100 * min(done, total) // total if total else 0)
+                bars.report(token, types.WorkDoneProgressReport(message=message, percentage=percentage))
         finally:
             bars.end(token, types.WorkDoneProgressEnd())
             bars.tokens.pop(token, None)  # pygls keeps them for ever
 
-    def _stop_on_cancel(self, token: str, batch: Batch) -> None:
+    def _stop_on_cancel(self, token: str, lasting: Lasting) -> None:
         def ended(future: Future[None]) -> None:
             if future.cancelled():
-                self._cancel(batch)
+                lasting.cancel()
 
         self._server.work_done_progress.tokens[token].add_done_callback(ended)
 
 
-def _title(batch: Batch) -> str:
-    return f"Checking {Path(batch.key.path).name}"
-
-
-async def _ends_within(batch: Batch, seconds: float) -> bool:
+async def _ends_within(lasting: Lasting, seconds: float) -> bool:
     try:
-        await asyncio.wait_for(batch.ended.wait(), seconds)
+        await asyncio.wait_for(lasting.ended.wait(), seconds)
     except TimeoutError:
         return False
     return True

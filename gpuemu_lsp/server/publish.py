@@ -13,6 +13,7 @@ from gpuemu_lsp.engine.findings import Finding, Place, Position, Range, Severity
 from gpuemu_lsp.server.diagnostics import Diagnostics, Speaker
 from gpuemu_lsp.server.documents import Document
 from gpuemu_lsp.server.positions import Encoding, client_position
+from gpuemu_lsp.server.rules_page import RulesPage
 
 SOURCE = "gpuemu"
 _SEVERITIES = {
@@ -37,6 +38,7 @@ class Publisher:
         self._diagnostics = diagnostics
         self.documents = documents
         self._send = send
+        self._rules = RulesPage()
         self._sent: dict[str, types.PublishDiagnosticsParams] = {}
 
     def publish(self, paths: Iterable[str]) -> None:
@@ -71,7 +73,8 @@ class Publisher:
             code=finding.rule,
             source=SOURCE,
             related_information=related or None,
-            data=_data(finding, stale),
+            code_description=self._page(finding.rule),
+            data={**_data(finding, stale), "file": self._uri(speaker.path), "stored": _is_stored(finding)},
         )
 
     def _location(self, place: Place, speaker: Speaker, revision: int) -> types.Location:
@@ -82,20 +85,30 @@ class Publisher:
             since = revision if place.path == speaker.path else min(revision, document.saved)
             span = document.migrate(span, since)
         lines = (document.text if document is not None else _read(place.path)).split("\n")
-        return types.Location(self._uri(place.path), _client_range(lines, span, self.encoding))
+        return types.Location(self._uri(place.path), client_range(lines, span, self.encoding))
+
+    def _page(self, rule: str) -> types.CodeDescription | None:
+        href = self._rules.href(rule)
+        return types.CodeDescription(href=href) if href is not None else None
 
     def _uri(self, path: str) -> str:
         document = self.documents.get(path)
         return document.uri if document is not None else from_fs_path(path) or ""
 
 
-def _client_range(lines: list[str], span: Range, encoding: Encoding) -> types.Range:
+def client_range(lines: list[str], span: Range, encoding: Encoding) -> types.Range:
+    """Return a range of bytes in the client's units."""
     start, end = (_position(client_position(lines, position, encoding)) for position in (span.start, span.end))
     return types.Range(start, end)
 
 
 def _position(position: Position) -> types.Position:
     return types.Position(position.line, position.column)
+
+
+def _is_stored(finding: Finding) -> bool:
+    """Say whether the case was kept: only then can it be reproduced and minimised."""
+    return finding.case is not None and finding.severity is Severity.ERROR
 
 
 def _data(finding: Finding, stale: bool) -> dict[str, object]:

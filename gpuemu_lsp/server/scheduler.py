@@ -32,22 +32,25 @@ class Key:
 
 @dataclass(slots=True)
 class Part:
-    """One kernel of a batch. ``compiled`` says that what was found so far has been told already."""
+    """One kernel of a batch. ``begun``: a worker has it. ``compiled``: what was found so far has been told already."""
 
     request: CheckRequest
     findings: list[Finding] = field(default_factory=list)
     report: KernelReport | None = None
+    begun: bool = False
     compiled: bool = False
     ended: bool = False
 
 
 @dataclass(slots=True, eq=False)
 class Batch:
-    """The kernels of one file as of one revision of the session."""
+    """The kernels of one file as of one revision of the session. ``whole`` says that they are all it has."""
 
     key: Key
     revision: int
     parts: list[Part]
+    whole: bool = True
+    deep: bool = False
     tickets: list[Ticket] = field(default_factory=list)
     ended: asyncio.Event = field(default_factory=asyncio.Event)
 
@@ -59,9 +62,10 @@ class Batch:
 
 @dataclass(frozen=True, slots=True)
 class Listener:
-    """Whom the scheduler tells: a batch began, one of its parts is compiled or has its verdict, it ended."""
+    """Whom the scheduler tells: a batch or part of it began, a part is compiled or has its verdict, the batch ended."""
 
     begun: Callable[[Batch], None]
+    started: Callable[[Batch, Part], None]
     compiled: Callable[[Batch, Part], None]
     verdict: Callable[[Batch, Part], None]
     ended: Callable[[Batch, bool], None]
@@ -100,12 +104,14 @@ class Scheduler:
             timer.cancel()
             self._settle()
 
-    def start(self, key: Key, requests: Sequence[CheckRequest], revision: int) -> None:
+    def start(
+        self, key: Key, requests: Sequence[CheckRequest], revision: int, whole: bool = True, deep: bool = False
+    ) -> None:
         """Begin a batch now; the older one of the same key is dropped."""
         self._replace(key)
         if self._closed:
             return
-        batch = Batch(key, revision, [Part(request) for request in requests])
+        batch = Batch(key, revision, [Part(request) for request in requests], whole, deep)
         self._running[key] = batch
         self._idle.clear()
         self._listener.begun(batch)
@@ -114,6 +120,10 @@ class Scheduler:
             batch.tickets.append(self._submit(loop, batch, part))
         if not batch.parts:
             self._finish(batch, by_itself=True)
+
+    def running(self, key: Key) -> Batch | None:
+        """Return the batch of a key that is alive."""
+        return self._running.get(key)
 
     def confirm(self, key: Key, revision: int) -> None:
         """Note that a running batch is about the text of a newer revision too."""
@@ -162,6 +172,9 @@ class Scheduler:
     def _receive(self, batch: Batch, part: Part, event: Event) -> None:
         if self._running.get(batch.key) is not batch or part.ended:
             return  # an older generation: a newer save has taken its place
+        if not part.begun:
+            part.begun = True
+            self._listener.started(batch, part)
         if isinstance(event, Progress):
             decoded = decode(event.value)
             if isinstance(decoded, Finding):

@@ -21,6 +21,9 @@ class Status:
         self._busy = 0
         self._versions: dict[str, str] = {}
         self._problem: str | None = None
+        self._warning: str | None = None
+        self._wanted = "auto"
+        self.executor = "emulator"
         self._sent: dict[str, Any] | None = None
 
     def ask(self) -> None:
@@ -32,6 +35,23 @@ class Status:
                 loop.call_soon_threadsafe(self._learn, event)
 
         self._pool.submit(Job("describe"), receive)
+
+    @property
+    def versions(self) -> dict[str, str]:
+        """Name and version of everything a verdict depends on, once that is known."""
+        return dict(self._versions)
+
+    def wants(self, executor: str) -> None:
+        """Note what the settings ask for: only a GPU that is there is one."""
+        gpu = self._versions.get("GPU", "")
+        there = bool(gpu) and not gpu.startswith("none")
+        self._wanted = executor
+        self.executor = "gpu" if executor == "gpu" and there else "emulator"
+        self._warning = None
+        if executor == "gpu" and gpu and not there:
+            why = gpu.removeprefix("none").strip(": ")
+            self._warning = f"There is no GPU ({why}); the emulator runs the kernels."
+        self._tell()
 
     def begun(self) -> None:
         """Count one more batch."""
@@ -50,13 +70,14 @@ class Status:
             self._problem = f"NVRTC is {compiler}" if compiler.startswith("not usable") else None
         elif not isinstance(event, Done):
             self._problem = "The worker processes do not start; nothing can be checked."
-        self._tell()
+        self.wants(self._wanted)
 
     def _tell(self) -> None:
         status = {
-            "health": "ok" if self._problem is None else "error",
+            "health": "error" if self._problem is not None else "warning" if self._warning is not None else "ok",
             "quiescent": self._busy == 0,
-            "message": self._problem,
+            "message": self._problem or self._warning,
+            "executor": self.executor,
             "versions": dict(self._versions),
         }
         if status != self._sent:

@@ -7,13 +7,24 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Union
 
 from lsprotocol import types
+from pygls.uris import to_fs_path
+from pygls.workspace import TextDocument
 from pytest_lsp import LanguageClient
+
+from gpuemu_lsp.server.settings import plain
 
 COMMAND = [sys.executable, "-m", "gpuemu_lsp", "--stdio"]
 PATIENCE = 30.0
+NOTIFICATIONS = (
+    "gpuemu/failuresChanged",
+    "gpuemu/testsChanged",
+    "gpuemu/testState",
+    "gpuemu/testOutput",
+    "gpuemu/testsEnded",
+)
 
 
 @dataclass
@@ -25,6 +36,7 @@ class Editor:
     published: list[types.PublishDiagnosticsParams] = field(default_factory=list)
     statuses: list[Any] = field(default_factory=list)
     progress: list[str] = field(default_factory=list)
+    notes: list[tuple[str, Any]] = field(default_factory=list)
     versions: dict[str, int] = field(default_factory=dict)
 
     def uri(self, name: str) -> str:
@@ -36,7 +48,19 @@ class Editor:
                 position_encodings=[types.PositionEncodingKind(name) for name in encodings or ["utf-16"]]
             ),
             window=types.WindowClientCapabilities(work_done_progress=True),
+            workspace=types.WorkspaceClientCapabilities(
+                workspace_edit=types.WorkspaceEditClientCapabilities(
+                    document_changes=True, resource_operations=[types.ResourceOperationKind.Create]
+                )
+            ),
             text_document=types.TextDocumentClientCapabilities(
+                code_action=types.CodeActionClientCapabilities(
+                    code_action_literal_support=types.ClientCodeActionLiteralOptions(
+                        types.ClientCodeActionKindOptions([types.CodeActionKind.QuickFix])
+                    ),
+                    data_support=True,
+                    resolve_support=types.ClientCodeActionResolveOptions(["edit"]),
+                ),
                 completion=types.CompletionClientCapabilities(
                     completion_item=types.ClientCompletionItemOptions(documentation_format=[types.MarkupKind.Markdown])
                 )
@@ -76,6 +100,48 @@ class Editor:
         identifier = types.TextDocumentIdentifier(self.uri(name))
         self.client.text_document_did_save(types.DidSaveTextDocumentParams(identifier))
 
+    async def ask(self, method: str, params: Any) -> Any:
+        """Send a request of ours; the answer as plain JSON."""
+        answer = await asyncio.wait_for(self.client.protocol.send_request_async(method, params), PATIENCE)
+        return plain(answer)
+
+    async def command(self, name: str, *arguments: Any) -> Any:
+        params = types.ExecuteCommandParams(command=name, arguments=list(arguments))
+        return plain(await asyncio.wait_for(self.client.workspace_execute_command_async(params), PATIENCE))
+
+    async def actions(self, name: str, diagnostic: types.Diagnostic) -> dict[str, types.CodeAction]:
+        params = types.CodeActionParams(
+            types.TextDocumentIdentifier(self.uri(name)),
+            diagnostic.range,
+            types.CodeActionContext([diagnostic]),
+        )
+        found = await asyncio.wait_for(self.client.text_document_code_action_async(params), PATIENCE)
+        return {action.title: action for action in found or []}
+
+    async def resolve(self, action: types.CodeAction) -> types.CodeAction:
+        return await asyncio.wait_for(self.client.code_action_resolve_async(action), PATIENCE)
+
+    def apply(self, edit: types.WorkspaceEdit) -> None:
+        """Do what an edit says to files and open documents, as an editor does, and save them."""
+        for step in edit.document_changes or []:
+            path = Path(to_fs_path(step.uri if isinstance(step, types.CreateFile) else step.text_document.uri))
+            if isinstance(step, types.CreateFile):
+                path.touch()
+                continue
+            name = path.name
+            if name in self.versions:
+                assert step.text_document.version == self.versions[name]
+            document = TextDocument("file:///x", path.read_text(encoding="utf-8"))
+            for change in step.edits:
+                document.apply_change(types.TextDocumentContentChangePartial(change.range, change.new_text))
+            if name in self.versions:
+                self.save(name, document.source)
+            else:
+                path.write_text(document.source, encoding="utf-8")
+
+    def told(self, method: str) -> list[Any]:
+        return [params for name, params in self.notes if name == method]
+
     async def idle(self) -> None:
         await asyncio.wait_for(self.client.protocol.send_request_async("gpuemu/waitForIdle", {}), PATIENCE)
 
@@ -101,10 +167,22 @@ class Editor:
 
 def attach(editor: Editor) -> None:
     client = editor.client
+    # lsprotocol takes every code action that has a command for a bare command.
+    converter = client.protocol._converter
+    converter.register_structure_hook(
+        Union[types.Command, types.CodeAction],  # noqa: UP007
+        lambda item, _: converter.structure(item, types.CodeAction),
+    )
 
     @client.feature("gpuemu/serverStatus")
     def status(params: Any) -> None:
         editor.statuses.append(params)
+
+    for method in NOTIFICATIONS:
+
+        @client.feature(method)
+        def note(params: Any, method: str = method) -> None:
+            editor.notes.append((method, plain(params)))
 
     client.protocol.fm._features.pop(types.TEXT_DOCUMENT_PUBLISH_DIAGNOSTICS, None)
     client.protocol.fm._features.pop(types.PROGRESS, None)

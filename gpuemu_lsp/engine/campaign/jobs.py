@@ -15,7 +15,14 @@ if TYPE_CHECKING:
     from gpuemu_lsp.engine.store import BaselineRecord, Failure, Store
 
 _HERE = "gpuemu_lsp.engine.campaign.jobs"
-FUNCTIONS = {name: f"{_HERE}:{name}" for name in ("check", "measure", "reproduce", "minimize", "lint", "describe")}
+_ROOM = "gpuemu_lsp.engine.campaign"
+FUNCTIONS = {
+    **{name: f"{_HERE}:{name}" for name in ("check", "measure", "reproduce", "minimize", "lint", "describe")},
+    **{name: f"{_ROOM}.failures:{name}" for name in ("failures", "failure")},
+    "disassemble": f"{_ROOM}.disassembly:disassemble",
+    "registration": f"{_ROOM}.registration:registration",
+    "script": f"{_ROOM}.script:script",
+}
 """The pool's table."""
 
 PRELOAD = (

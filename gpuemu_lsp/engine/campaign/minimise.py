@@ -9,6 +9,7 @@ from dataclasses import replace
 from gpuemu_lsp.engine.check.model import CheckRequest, Stage
 from gpuemu_lsp.engine.check.replay import Reopened, reopen, replayed
 from gpuemu_lsp.engine.check.replay_model import Smaller
+from gpuemu_lsp.engine.check.shown import shown as summary
 from gpuemu_lsp.engine.check.stored import plan_digest
 from gpuemu_lsp.engine.findings import Finding, Severity
 from gpuemu_lsp.engine.fuzz import rebuild
@@ -85,7 +86,9 @@ def _finish(opened: Reopened, failure: Failure, case_id: str, result: Minimised,
     findings = opened.examine(result.case, new_id or case_id)
     shown = next((finding for finding in findings if finding.rule == failure.rule and _is_error(finding)), None)
     if changed and shown is not None:
-        store.record(replace(smaller, message=shown.message, line=shown.place.range.start.line))
+        sight = run.sights.get(shown.rule)
+        record = replace(smaller, message=shown.message, line=shown.place.range.start.line)
+        store.record(record, summary(shown, sight))
     replay = replayed(failure, new_id or case_id, result.case, findings)
     return Smaller(
         original=case_id,

@@ -13,7 +13,9 @@ from gpuemu_lsp.engine.check.events import Scene, event_finding
 from gpuemu_lsp.engine.check.guessed import allowed_for, stopped
 from gpuemu_lsp.engine.check.locate import Atlas
 from gpuemu_lsp.engine.check.model import DEFAULT_STRATEGY, CaseCount, CheckRequest
+from gpuemu_lsp.engine.check.picture import sketch
 from gpuemu_lsp.engine.check.prepare import Prepared
+from gpuemu_lsp.engine.check.shown import Sight, shown
 from gpuemu_lsp.engine.check.stored import reopened
 from gpuemu_lsp.engine.check.watchdog import deadline
 from gpuemu_lsp.engine.execution import Executor, Outcome, Request, Watch
@@ -36,6 +38,7 @@ from gpuemu_lsp.engine.oracle import (
 from gpuemu_lsp.engine.oracle.reference import same
 from gpuemu_lsp.engine.plan.model import Plan
 from gpuemu_lsp.engine.ptx import parse
+from gpuemu_lsp.engine.source.ignores import Ignores
 from gpuemu_lsp.engine.store import Failure, Store, StoreError
 
 _STATUS_RULE = {"hung": "sync/hang", "trapped": "sync/trap", "failed": "engine/not-executed"}
@@ -53,6 +56,7 @@ class PlanRun:
     launch: Request
     hints: LaunchHints
     numerics: Numerics
+    ignores: Ignores
     reference: Reference | None = None
     store: Store | None = None
     opening: tuple[Finding, ...] = ()
@@ -67,6 +71,8 @@ class PlanRun:
     finished: bool = False
     approximate: set[str] = field(default_factory=set)
     timing: dict[str, float] = field(default_factory=dict)
+    sights: dict[str, Sight] = field(default_factory=dict)
+    """What the last look saw, by rule."""
     _seen: set[tuple[str, str, int]] = field(default_factory=set)
     _restored: dict[str, Failure] = field(default_factory=dict)
     _replayed: dict[str, Verdict] = field(default_factory=dict)
@@ -127,6 +133,8 @@ class PlanRun:
             return
         outcome = self.execute(case)
         found = list(self.look(case, case_id, outcome, expected))
+        if outcome.status == "completed":  # a case that did not run to its end is no case that passed
+            found = [self.ignores.apply(finding) for finding in found]
         bad = any(finding.severity == "error" for finding in found)
         judged = outcome.status not in ("unsupported", "failed")
         if judged:
@@ -177,6 +185,7 @@ class PlanRun:
 
     def look(self, case: Case, case_id: str, outcome: Outcome, expected: ReferenceOutput | None) -> Iterator[Finding]:
         """Yield what a run shows, however often it was seen before. Neither counts nor remembers anything."""
+        self.sights = {}
         guessed = self.plan.inferred and self.reference is None
         for event in outcome.events:
             finding = event_finding(event, self.scene, case, case_id)
@@ -210,9 +219,9 @@ class PlanRun:
         if not any(mismatch.severity is None for mismatch in verdict.mismatches):
             self.worst = max(self.worst or 0.0, verdict.worst)
         for mismatch in verdict.mismatches:
-            yield self._numeric_finding(
-                case, case_id, mismatch, first_elements(self.plan, case, outcome, expected, mismatch)
-            )
+            elements = first_elements(self.plan, case, outcome, expected, mismatch)
+            self.sights.setdefault(mismatch.rule, Sight(self.plan, case, outcome, expected, mismatch, elements))
+            yield self._numeric_finding(case, case_id, mismatch, elements)
 
     def _numeric_finding(self, case: Case, case_id: str, mismatch: Mismatch, elements: list[Json]) -> Finding:
         """Place a wrong element on the store that wrote it: run the case again with its address watched."""
@@ -231,6 +240,8 @@ class PlanRun:
         }
         if len(elements) > 1:
             data["elements"] = elements
+        if mismatch.wrong is not None and mismatch.total > 1:
+            data["where"] = sketch(mismatch.wrong)
         if mismatch.size and mismatch.rule != "numeric/unwritten-output":
             writer = self.execute(case, Watch(mismatch.param, mismatch.offset, mismatch.size)).watched
             if writer is not None:
@@ -285,7 +296,8 @@ class PlanRun:
             if known is not None and known.rule != finding.rule:
                 self.store.mark_fixed(known.kernel, known.dtype, case_id)  # it does not fail as it did
             self.store.record(
-                replace(failure, rule=finding.rule, message=finding.message, dims=dict(case.dims), line=line)
+                replace(failure, rule=finding.rule, message=finding.message, dims=dict(case.dims), line=line),
+                shown(finding, self.sights.get(finding.rule)),
             )
         except StoreError:
             self.store = None
@@ -341,6 +353,7 @@ def open_plan(request: CheckRequest, prepared: Prepared, plan: Plan, executor: E
         launch=Request(artifact, entry, (1, 1, 1), (1, 1, 1), 0, (), max_seconds=request.options.case_seconds),
         hints=LaunchHints(_constants(source.constants, plan.entry), linear),
         numerics=Numerics(arithmetic_precisions(module, entry), (), linear),
+        ignores=prepared.ignores,
         store=_store(request),
     )
     if request.spec.reference is not None:

@@ -18,6 +18,7 @@ from gpuemu_lsp.engine.plan.resolve import resolve
 from gpuemu_lsp.engine.project.model import KernelSpec
 from gpuemu_lsp.engine.rules import make
 from gpuemu_lsp.engine.source import device_views, read
+from gpuemu_lsp.engine.source.ignores import Ignores
 from gpuemu_lsp.engine.source.model import SourceFile
 
 _DEVICE_RUNTIME = re.compile(r'^identifier "(cuda[A-Z]\w+)" is undefined')
@@ -39,6 +40,7 @@ class Prepared:
     headers: Mapping[str, str] = field(default_factory=dict)
     compile_ms: float = 0.0
     artifacts: tuple[Artifact, ...] = ()
+    ignores: Ignores = field(default_factory=lambda: Ignores(lambda _: None))
 
 
 def prepare(request: CheckRequest) -> Prepared:
@@ -57,6 +59,7 @@ def prepare(request: CheckRequest) -> Prepared:
     if any(finding.rule == "compile/missing-entry" for finding in result.findings):
         return Prepared(result.findings, place, source)
     findings: list[Finding] = []
+    ignores = Ignores(lambda path: text if path == spec.source else _header(path))
     headers = device_views(spec.source, text, spec.include_dirs).headers
     artifacts: list[Artifact] = []
     resources: dict[str, ResourceUsage] = {}
@@ -82,7 +85,9 @@ def prepare(request: CheckRequest) -> Prepared:
                 if entry in compiled.artifact.resources:
                     resources.setdefault(arch, compiled.artifact.resources[entry])
     return Prepared(
-        findings=(*filter(partial(_still_said, bool(artifacts)), result.findings), *findings),
+        findings=tuple(
+            map(ignores.apply, (*filter(partial(_still_said, bool(artifacts)), result.findings), *findings))
+        ),
         place=place,
         source=source,
         plans=result.plans,
@@ -91,6 +96,7 @@ def prepare(request: CheckRequest) -> Prepared:
         headers=headers,
         compile_ms=milliseconds,
         artifacts=tuple(artifacts),
+        ignores=ignores,
     )
 
 
@@ -112,6 +118,13 @@ def _compile(
     views = device_views(includer, text, spec.include_dirs, {source.path: source.text})
     whole = compile_source(replace(request, path=includer, text=views.view, headers=views.headers))
     return compiled if whole.artifact is None else whole
+
+
+def _header(path: str) -> str | None:
+    try:
+        return Path(path).read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return None
 
 
 def _softened(finding: Finding) -> Finding:

@@ -54,6 +54,7 @@ _MIGRATIONS: tuple[tuple[str, ...], ...] = (
         )""",
     ),
     ("ALTER TABLE baselines ADD COLUMN origin TEXT NOT NULL DEFAULT '{}'",),
+    ("ALTER TABLE failures ADD COLUMN shown BLOB",),
 )
 
 

@@ -6,7 +6,7 @@ import json
 import sqlite3
 import time
 import zlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -45,25 +45,31 @@ class Store:
 
     # ---- failures ----------------------------------------------------------------------------------------------------
 
-    def record(self, failure: Failure) -> str:
-        """Store a failing case, or note that it failed again; return its case id."""
+    def record(self, failure: Failure, shown: Mapping[str, Json] | None = None) -> str:
+        """Store a failing case, or note that it failed again; return its case id.
+
+        ``shown`` is what a face shows of it: the first wrong elements and a picture of where they lie. None keeps what
+        was stored.
+        """
         now = self._clock()
         key_dims = None if failure.key.dims is None else _dump(dict(failure.key.dims))
+        packed = None if shown is None else zlib.compress(_dump(dict(shown)).encode())
         with self._database.transaction() as connection:
             (row,) = connection.execute(
                 """INSERT INTO failures (kernel, dtype, rule, case_id, seed, strategy, key_dims, message, dims, line,
-                                         source_hash, minimised_from, found, last_seen)
-                   VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+                                         source_hash, minimised_from, shown, found, last_seen)
+                   VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
                    ON CONFLICT (kernel, dtype, rule, case_id) DO UPDATE SET
                        message = excluded.message, dims = excluded.dims, line = excluded.line,
                        strategy = excluded.strategy, key_dims = excluded.key_dims, source_hash = excluded.source_hash,
+                       shown = coalesce(excluded.shown, shown),
                        last_seen = excluded.last_seen, times_seen = times_seen + 1, fixed = 0
                    RETURNING id""",
                 (
                     *(failure.kernel, failure.dtype, failure.rule, failure.case),
                     *(str(failure.key.seed), failure.key.strategy, key_dims),
                     *(failure.message, _dump(dict(failure.dims)), failure.line),
-                    *(failure.source_hash, failure.minimised_from, now, now),
+                    *(failure.source_hash, failure.minimised_from, packed, now, now),
                 ),
             ).fetchall()
             connection.executemany(
@@ -86,6 +92,23 @@ class Store:
     def find(self, case: str) -> list[StoredFailure]:
         """Return every failure with this case id, latest first. Kernels that share a seed share a drawn case's id."""
         return self._failures("WHERE case_id = ? ORDER BY last_seen DESC, id DESC", (case,))
+
+    def shown(self, kernel: str, dtype: str, case: str) -> dict[str, Json]:
+        """Return what was stored to be shown of a case, nothing for one from before anything was."""
+        if not self._database.exists():
+            return {}
+        with self._database.transaction() as connection:
+            row = connection.execute(
+                """SELECT shown FROM failures WHERE kernel = ? AND dtype = ? AND case_id = ? AND shown IS NOT NULL
+                   ORDER BY last_seen DESC, id DESC LIMIT 1""",
+                (kernel, dtype, case),
+            ).fetchone()
+        if row is None:
+            return {}
+        try:
+            return _load(zlib.decompress(row["shown"]).decode())
+        except (zlib.error, UnicodeDecodeError) as error:
+            raise StoreError(f"what was stored of case {case} is damaged: {error}") from error
 
     def mark_fixed(self, kernel: str, dtype: str, case: str) -> None:
         """Note that a stored case passes now."""
@@ -246,7 +269,7 @@ def _baseline(row: sqlite3.Row) -> BaselineRecord:
     return BaselineRecord(row["kernel"], row["dtype"], row["arch"], numbers, resources, ptx, origin)
 
 
-def _dump(value: dict[str, Json] | dict[str, int]) -> str:
+def _dump(value: Mapping[str, Json] | Mapping[str, int]) -> str:
     return json.dumps(value, sort_keys=True)
 
 

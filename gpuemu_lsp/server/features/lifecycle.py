@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import Any
 
 from lsprotocol import types
@@ -14,7 +15,10 @@ from gpuemu_lsp.server.positions import Encoding
 from gpuemu_lsp.server.progress import ProgressBars
 from gpuemu_lsp.server.protocol import Server
 from gpuemu_lsp.server.session import Session
+from gpuemu_lsp.server.settings import read
 from gpuemu_lsp.server.status import Status
+
+_log = logging.getLogger(__name__)
 
 WAIT_FOR_IDLE = "gpuemu/waitForIdle"
 _ENCODINGS: dict[str, Encoding] = {"utf-8": "utf-8", "utf-16": "utf-16", "utf-32": "utf-32"}
@@ -25,10 +29,10 @@ def register(server: Server, session: Session, status: Status, bars: ProgressBar
 
     @server.feature(types.INITIALIZE)
     def initialize(params: types.InitializeParams) -> None:
-        options = params.initialization_options
-        if isinstance(options, dict) and options.get("trusted") is False:
-            session.settings.trusted = False
-        session.settings.folders = _folders(params)
+        session.settings, problems = read(session.settings, params.initialization_options, starting=True)
+        for problem in problems:
+            _log.warning("%s", problem)
+        session.folders = _folders(params)
         encoding = server.workspace.position_encoding
         session.publisher.encoding = _ENCODINGS.get(str(getattr(encoding, "value", encoding)), "utf-16")
         bars.supported = bool(get_capability(params.capabilities, "window.work_done_progress", False))
@@ -43,11 +47,12 @@ def register(server: Server, session: Session, status: Status, bars: ProgressBar
     @server.feature(types.SHUTDOWN)
     def shutdown(_: Any) -> None:
         session.scheduler.close()
+        session.tasks.close()
         bars.close()
 
     @server.feature(WAIT_FOR_IDLE)
     async def wait_for_idle(_: Any) -> None:
-        await session.scheduler.wait_idle()
+        await session.wait_idle()
 
 
 def _folders(params: types.InitializeParams) -> list[str]:

@@ -1,0 +1,130 @@
+"""The PTX or SASS of one kernel as text, with the source line that each instruction came from. Runs in a worker.
+
+PTX tells lines by ``.loc`` (PTX ISA, "Debugging Directives"), SASS by the comments of ``nvdisasm -g``.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+
+from gpuemu_lsp.engine.check.model import CheckRequest
+from gpuemu_lsp.engine.check.prepare import prepare
+from gpuemu_lsp.engine.findings import Json, Severity
+from gpuemu_lsp.engine.workers.wire import from_json
+
+_SECONDS = 20.0
+_FILE = re.compile(r'^\s*\.file\s+(\d+)\s+"([^"]+)"', re.MULTILINE)
+_LOC = re.compile(r"\s*\.loc\s+(\d+)\s+(\d+)\s+\d+")
+_SASS_LINE = re.compile(r'\s*//## File "([^"]+)", line (\d+)')
+_SASS_CODE = re.compile(r"^\s*/\*[0-9a-f]{4,}\*/")
+
+
+def disassemble(payload: Json) -> Iterator[Json]:
+    """Yield ``{artifact: {text, arch, map}}``, or ``{trouble}`` that says why there is none."""
+    assert isinstance(payload, dict)
+    request = from_json(CheckRequest, payload["request"])
+    form, arch = payload["form"], payload["arch"]
+    assert arch is None or isinstance(arch, str)
+    prepared = prepare(replace(request, options=replace(request.options, arch=arch or request.spec.arch[0])))
+    if prepared.artifact is None:
+        errors = [item.message for item in prepared.findings if item.severity is Severity.ERROR]
+        yield {"trouble": errors[0] if errors else f"'{request.spec.name}' was not compiled"}
+        return
+    artifact = prepared.artifact
+    path = request.spec.source
+    if form == "ptx":
+        text, spans = artifact.ptx, ptx_lines(artifact.ptx, path)
+    else:
+        try:
+            text = _sass(artifact.cubin)
+        except _DisassemblyError as trouble:
+            yield {"trouble": str(trouble)}
+            return
+        spans = sass_lines(text, path)
+    yield {"artifact": {"text": text, "arch": artifact.arch, "map": _json(spans)}}
+
+
+def ptx_lines(text: str, path: str) -> list[tuple[int, int, int]]:
+    """Return ``(source line, first, last)`` of every run of PTX lines that came from one line of a file; 0-based."""
+    files = {int(match[1]): match[2] for match in _FILE.finditer(text)}
+    spans: list[tuple[int, int, int]] = []
+    current: int | None = None
+    for number, line in enumerate(text.split("\n")):
+        match = _LOC.match(line)
+        if match:
+            current = int(match[2]) - 1 if _same(files.get(int(match[1]), ""), path) else None
+        elif current is not None and line.strip().endswith(";"):
+            _extend(spans, current, number)
+        if line.startswith("}"):
+            current = None
+    return spans
+
+
+def sass_lines(text: str, path: str) -> list[tuple[int, int, int]]:
+    """Return the same for the output of ``nvdisasm -g``."""
+    spans: list[tuple[int, int, int]] = []
+    current: int | None = None
+    for number, line in enumerate(text.split("\n")):
+        match = _SASS_LINE.match(line)
+        if match:
+            current = int(match[2]) - 1 if _same(match[1], path) else None
+        elif current is not None and _SASS_CODE.match(line):
+            _extend(spans, current, number)
+    return spans
+
+
+class _DisassemblyError(Exception):
+    """There is no disassembly; the message says why."""
+
+
+def _sass(cubin: bytes) -> str:
+    program = _nvdisasm()
+    if program is None:
+        raise _DisassemblyError("nvdisasm was not found; pip install nvidia-cuda-nvdisasm")
+    with tempfile.TemporaryDirectory() as folder:
+        image = Path(folder) / "kernel.cubin"
+        image.write_bytes(cubin)
+        command = [program, "-g", "-c", str(image)]
+        try:
+            result = subprocess.run(command, capture_output=True, text=True, timeout=_SECONDS, check=False)
+        except (OSError, subprocess.TimeoutExpired) as error:
+            raise _DisassemblyError(f"nvdisasm failed: {error}") from error
+    if result.returncode != 0:
+        lines = [line for line in result.stderr.splitlines() if line.strip()]
+        raise _DisassemblyError(f"nvdisasm failed: {lines[0] if lines else result.returncode}")
+    return result.stdout
+
+
+def _nvdisasm() -> str | None:
+    """Return the disassembler of the CUDA wheels, else the one on the path."""
+    spec = importlib.util.find_spec("nvidia")
+    for location in (spec.submodule_search_locations if spec is not None else None) or ():
+        for package in ("cu13", "cuda_nvdisasm", "cu14"):
+            candidate = Path(location) / package / "bin" / "nvdisasm"
+            if os.access(candidate, os.X_OK):
+                return str(candidate)
+    return shutil.which("nvdisasm")
+
+
+def _extend(spans: list[tuple[int, int, int]], line: int, number: int) -> None:
+    if spans and spans[-1][0] == line and spans[-1][2] == number - 1:
+        spans[-1] = (line, spans[-1][1], number)
+    else:
+        spans.append((line, number, number))
+
+
+def _same(one: str, other: str) -> bool:
+    return os.path.normpath(one) == os.path.normpath(other)
+
+
+def _json(spans: list[tuple[int, int, int]]) -> list[Json]:
+    rows: list[Mapping[str, int]] = [{"line": line, "first": first, "last": last} for line, first, last in spans]
+    return [dict(row) for row in rows]

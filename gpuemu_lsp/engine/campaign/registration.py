@@ -1,0 +1,114 @@
+"""What to write to have a kernel compared with a reference: its ``[[kernels]]`` entry, and a reference that runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from gpuemu_lsp.engine.check.executor import choose_executor
+from gpuemu_lsp.engine.check.infer import settle_shapes
+from gpuemu_lsp.engine.check.model import CheckRequest
+from gpuemu_lsp.engine.check.prepare import prepare
+from gpuemu_lsp.engine.findings import Json
+from gpuemu_lsp.engine.plan.model import Plan, ScalarArg, TensorArg
+from gpuemu_lsp.engine.project.expressions import names
+from gpuemu_lsp.engine.project.words import toml
+from gpuemu_lsp.engine.workers.wire import from_json
+
+
+def registration(payload: Json) -> Iterator[Json]:
+    """Yield ``{entry, reference}``: TOML to append, and a Python text; or ``{trouble}``.
+
+    ``payload`` has the ``request`` of an unregistered kernel, and the ``source`` and ``reference`` paths to write. A
+    trusted workspace's kernel is probed in the emulator, as its check was; nothing else is run.
+    """
+    assert isinstance(payload, dict)
+    request = from_json(CheckRequest, payload["request"])
+    source, reference = payload["source"], payload["reference"]
+    assert isinstance(source, str) and isinstance(reference, str)
+    plan, why = _plan(request)
+    if plan is None:
+        yield {"trouble": why}
+        return
+    yield {"entry": entry(request, plan, source, reference), "reference": skeleton(plan)}
+
+
+def entry(request: CheckRequest, plan: Plan, source: str, reference: str) -> str:
+    """Return a ``[[kernels]]`` block that says all that was inferred, for the author to correct."""
+    lines = ["[[kernels]]", f"name = {toml(request.spec.name)}"]
+    lines += [f"source = {toml(source)}", f"reference = {toml(reference)}", f"entry = {toml(plan.entry)}"]
+    lines += ["", "[kernels.dims]"]
+    for dim in plan.dims:
+        if dim.minimum is not None and dim.minimum == dim.maximum:
+            lines.append(f"{dim.name} = {dim.minimum}")
+            continue
+        parts = [f"min = {dim.minimum if dim.minimum is not None else 1}"]
+        parts.append(f"max = {dim.maximum if dim.maximum is not None else 1024}")
+        if dim.multiple_of > 1:
+            parts.append(f"multiple_of = {dim.multiple_of}")
+        lines.append(f"{dim.name} = {{ {', '.join(parts)} }}")
+    if not plan.dims:
+        lines.pop()
+    lines += ["", "[kernels.args]", *(_argument(arg) for arg in plan.args)]
+    lines += ["", "[kernels.launch]", f"grid = {_expressions(plan.grid)}", f"block = {_expressions(plan.block)}"]
+    if str(plan.shared) != "0":
+        lines.append(f"shared = {_formula(plan.shared)}")
+    return "\n".join(lines) + "\n"
+
+
+def skeleton(plan: Plan) -> str:
+    """Return a reference that runs: outputs of the right shape, all zero, for the author to fill in."""
+    outputs = [arg for arg in plan.args if isinstance(arg, TensorArg) and arg.direction != "in"]
+    dims = [dim.name for dim in plan.dims]
+    shapes = {arg.key: ", ".join(map(str, arg.shape)) for arg in outputs}
+    used = [name for name in dims if any(name in names(size) for arg in outputs for size in arg.shape)]
+    keys = ", ".join(arg.key for arg in plan.args if isinstance(arg, ScalarArg) or arg.direction != "out")
+    lines = ["import numpy as np", "", ""]
+    if any("ceil_div" in shape for shape in shapes.values()):
+        lines += ["def ceil_div(a, b):", "    return -(-a // b)", "", ""]
+    lines.append(f"def reference({', '.join(['inputs', *used])}, **kwargs):")
+    lines.append(f'    """Return what {plan.kernel} should compute. inputs are fp64: {keys or "none"}."""')
+    lines.append("    # Put the formula in place of the zeros; until then the kernel's numbers are reported as wrong.")
+    results = {key: f"np.zeros(({shape},))" for key, shape in shapes.items()}
+    if len(results) == 1:
+        lines.append(f"    return {next(iter(results.values()))}")
+    else:
+        inner = ", ".join(f'"{key}": {value}' for key, value in results.items())
+        lines.append(f"    return {{{inner}}}")
+    return "\n".join(lines) + "\n"
+
+
+def _plan(request: CheckRequest) -> tuple[Plan | None, str]:
+    prepared = prepare(request)
+    if not prepared.plans or prepared.artifact is None:
+        return None, f"'{request.spec.name}' does not compile, or its signature does not say enough"
+    plan = prepared.plans[0]
+    if not plan.inferred:
+        return plan, ""
+    executor, _ = choose_executor(request, prepared.place) if request.options.execute else (None, None)
+    if executor is None:
+        return None, "its shapes can only be learned by running it, and nothing may be executed in this workspace"
+    settled, findings = settle_shapes(request, prepared, plan, executor)
+    if settled is None:
+        return plan, ""
+    return settled, findings[0].message if findings else ""
+
+
+def _argument(arg: TensorArg | ScalarArg) -> str:
+    if isinstance(arg, ScalarArg):
+        value = arg.value
+        return f"{arg.param} = {toml(value) if isinstance(value, bool | int | float) else _formula(value)}"
+    shape = ", ".join(_formula(size) for size in arg.shape)
+    more = ""
+    if arg.range is not None:
+        low, high = (toml(bound) if isinstance(bound, int | float) else _formula(bound) for bound in arg.range)
+        more = f", range = [{low}, {high}]"
+    return f"{arg.param} = {{ {arg.direction} = [{shape}]{more} }}"
+
+
+def _expressions(expressions: Sequence[object]) -> str:
+    return f"[{', '.join(map(_formula, expressions))}]"
+
+
+def _formula(expression: object) -> str:
+    text = str(expression)
+    return text if text.isdecimal() else toml(text)

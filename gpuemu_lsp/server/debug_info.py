@@ -1,0 +1,35 @@
+"""What a bug report needs: versions, paths, workers, settings, and the state of every open file, as Markdown."""
+
+from __future__ import annotations
+
+import os
+import platform
+import sys
+from dataclasses import asdict
+
+from gpuemu_lsp import __version__
+from gpuemu_lsp.server.session import Session
+from gpuemu_lsp.server.settings import camel
+from gpuemu_lsp.server.status import Status
+
+
+def debug_info(session: Session, status: Status) -> str:
+    """Return the text."""
+    lines = [f"# gpuemu-lsp {__version__}", "", f"- Python {platform.python_version()}: `{sys.executable}`"]
+    lines += [f"- process {os.getpid()} on {platform.platform()}"]
+    lines += [f"- {name}: {version}" for name, version in status.versions.items() if name != "gpuemu-lsp"]
+    lines += ["", "## Settings", ""]
+    lines += [f"- `{camel(name)}`: `{value!r}`" for name, value in asdict(session.settings).items()]
+    lines += ["", "## Folders", ""]
+    lines += [f"- `{folder}`" for folder in session.folders] or ["- none"]
+    lines += ["", "## Projects", ""]
+    for project in session.projects.known():
+        lines.append(
+            f"- `{project.config or project.root}`: {len(project.kernels)} kernels, {len(project.findings)} findings"
+        )
+    lines += ["", "## Open files", ""]
+    for document in session.documents.values():
+        state = "as saved" if not document.edited_since(document.saved) else "edited"
+        lines.append(f"- `{document.path}` version {document.version}, {state}, `{document.uri}`")
+    lines += ["", f"Positions are {session.publisher.encoding}; {'busy' if session.scheduler.busy else 'idle'}."]
+    return "\n".join(lines) + "\n"

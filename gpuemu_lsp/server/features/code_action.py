@@ -1,0 +1,100 @@
+"""textDocument/codeAction and codeAction/resolve: what can be done about our own diagnostics.
+
+The list is made at once; edits are worked out when one is chosen, where the client can wait for that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from lsprotocol import types
+from pygls.capabilities import get_capability
+
+from gpuemu_lsp.engine.source.ignores import ignorable
+from gpuemu_lsp.server.actions import Actions, Chosen
+from gpuemu_lsp.server.features.commands import CHECK, FUZZ, MINIMIZE, REPRODUCE
+from gpuemu_lsp.server.fixes import LIMITS
+from gpuemu_lsp.server.paths import path_of
+from gpuemu_lsp.server.protocol import Server
+from gpuemu_lsp.server.publish import SOURCE
+from gpuemu_lsp.server.session import Session
+from gpuemu_lsp.server.settings import plain
+
+_UNREGISTERED = frozenset({"config/launch-inferred", "engine/not-executed"})
+_FIX = types.CodeActionKind.QuickFix
+
+
+def register(server: Server, session: Session, actions: Actions) -> None:
+    """Add the handlers."""
+
+    @server.feature(
+        types.TEXT_DOCUMENT_CODE_ACTION, types.CodeActionOptions(code_action_kinds=[_FIX], resolve_provider=True)
+    )
+    async def code_action(params: types.CodeActionParams) -> list[types.CodeAction]:
+        path = path_of(params.text_document.uri)
+        wanted = params.context.only
+        if path is None or (wanted and not any(kind == _FIX or _FIX.startswith(f"{kind}.") for kind in wanted)):
+            return []
+        found: list[types.CodeAction] = []
+        for diagnostic in params.context.diagnostics:
+            if diagnostic.source == SOURCE:
+                found += _actions(session, actions, params.text_document.uri, path, diagnostic)
+        if not _resolves(server):
+            for action in found:
+                await actions.resolve(action)
+            found = [action for action in found if action.edit is not None or action.command is not None]
+        return found
+
+    @server.feature(types.CODE_ACTION_RESOLVE)
+    async def resolve(action: types.CodeAction) -> types.CodeAction:
+        await actions.resolve(action)
+        return action
+
+
+def _actions(
+    session: Session, actions: Actions, uri: str, path: str, diagnostic: types.Diagnostic
+) -> Iterator[types.CodeAction]:
+    data: dict[str, Any] = plain(diagnostic.data) or {}
+    rule, kernel, case = str(diagnostic.code), data.get("kernel"), data.get("case")
+    file = str(data.get("file") or uri)
+
+    def run(title: str, command: str, *arguments: Any) -> types.CodeAction:
+        given = [argument for argument in arguments if argument is not None]
+        return types.CodeAction(
+            title=title,
+            kind=_FIX,
+            diagnostics=[diagnostic],
+            command=types.Command(title=title, command=command, arguments=given),
+        )
+
+    def edit(title: str, chosen: Chosen) -> types.CodeAction:
+        return types.CodeAction(title=title, kind=_FIX, diagnostics=[diagnostic], data=chosen.to_json())
+
+    if isinstance(case, str) and data.get("stored"):
+        yield run("Reproduce failure", REPRODUCE, file, case)
+        yield run("Minimize", MINIMIZE, file, case, kernel)
+    if isinstance(kernel, str):
+        yield run("Check again", CHECK, file, kernel)
+        if not rule.startswith(("compile/", "config/")) and session.settings.trusted:
+            yield run("Fuzz deeper", FUZZ, file, kernel)
+    if rule == "numeric/tolerance-exceeded" and isinstance(kernel, str):
+        tolerance = actions.tolerance(path_of(file) or path, kernel, data.get("dtype"))
+        if tolerance is not None:
+            title = f"Set the {data.get('dtype')} tolerance of {kernel} to {tolerance:g} (1.5 x the largest error seen)"
+            yield edit(title, Chosen("tolerance", file, kernel, rule, dtype=data.get("dtype"), value=tolerance))
+    if rule in LIMITS and isinstance(data.get("value"), int) and isinstance(kernel, str):
+        title = f"Raise {LIMITS[rule]} of {kernel} to {data['value']}, as measured"
+        yield edit(title, Chosen("limit", file, kernel, rule, value=data["value"]))
+    if rule in _UNREGISTERED and isinstance(kernel, str) and actions.unregistered(path_of(file) or path, kernel):
+        title = f"Register {kernel} in gpuemu.toml, with a reference to fill in"
+        yield edit(title, Chosen("register", file, kernel, rule))
+    if ignorable(rule):
+        line = diagnostic.range.start.line
+        yield edit(f"Ignore {rule} here", Chosen("ignore", uri, kernel or "", rule, line=line))
+
+
+def _resolves(server: Server) -> bool:
+    support = get_capability(server.client_capabilities, "text_document.code_action.resolve_support.properties", None)
+    data = get_capability(server.client_capabilities, "text_document.code_action.data_support", False)
+    return bool(data) and "edit" in (support or ())

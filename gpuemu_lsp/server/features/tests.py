@@ -1,0 +1,86 @@
+"""``gpuemu/discoverTests``, ``runTests`` and ``abortTests``, in the shape of rust-analyzer's test explorer messages."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from pygls.exceptions import JsonRpcInvalidParams
+
+from gpuemu_lsp.server.failures import Failures
+from gpuemu_lsp.server.items import Test, tests_of, to_client
+from gpuemu_lsp.server.protocol import Server
+from gpuemu_lsp.server.runs import TestRuns
+from gpuemu_lsp.server.session import Session
+from gpuemu_lsp.server.settings import plain
+
+DISCOVER, RUN, ABORT = "gpuemu/discoverTests", "gpuemu/runTests", "gpuemu/abortTests"
+CHANGED = "gpuemu/testsChanged"
+
+
+class Explorer:
+    """What the client has been told of the tests; it hears of changes once it has asked for them."""
+
+    def __init__(self, server: Server, session: Session, failures: Failures) -> None:
+        self._server = server
+        self._session = session
+        self._failures = failures
+        self._told: dict[str, list[Test]] = {}
+        self.asked = False
+
+    def tests(self, path: str) -> list[Test]:
+        """Return the tests of a file now."""
+        project, text = self._session.projects.of(path), self._session.text(path)
+        if project is None or text is None:
+            return []
+        known = self._failures.of(project.root)
+        return tests_of(self._session.uri_of(path), self._session.requests(path), text, known)
+
+    def everything(self) -> list[Test]:
+        """Return all tests: of registered kernels, and of the open files."""
+        self.asked = True
+        for path in self._session.files():
+            self._told[path] = self.tests(path)
+        return [test for tests in self._told.values() for test in tests]
+
+    def refresh(self, paths: Iterable[str]) -> None:
+        """Tell the client about files whose tests are others than it knows."""
+        if not self.asked:
+            return
+        for path in paths:
+            now = self.tests(path)
+            if now != self._told.get(path, []):
+                self._told[path] = now
+                uri = self._session.uri_of(path)
+                tests = [to_client(test, uri) for test in now]
+                self._server.protocol.notify(CHANGED, {"scope": [uri], "tests": tests})
+
+
+def register(server: Server, session: Session, failures: Failures, explorer: Explorer, runs: TestRuns) -> None:
+    """Add the handlers."""
+
+    @server.feature(DISCOVER)
+    async def discover(_: Any) -> dict[str, Any]:
+        session.load_projects()
+        for project in session.projects.known():
+            if project.config is not None:
+                await failures.refresh(project.root)
+        tests = explorer.everything()
+        return {"tests": [to_client(test, test.id.partition("#")[0]) for test in tests]}
+
+    @server.feature(RUN)
+    def run(params: Any) -> dict[str, Any]:
+        asked = plain(params) or {}
+        run_id, include = asked.get("runId"), asked.get("include")
+        if not isinstance(run_id, str) or not (include is None or isinstance(include, list)):
+            raise JsonRpcInvalidParams("gpuemu/runTests takes runId, include (ids or null), exclude and deep")
+        if include is None:
+            include = [test.id for test in explorer.everything() if test.kind == "kernel"]
+        excluded = {str(item) for item in asked.get("exclude") or ()}
+        chosen = [item for item in include if item not in excluded and item.partition("#")[0] not in excluded]
+        return {"queued": runs.start(run_id, chosen, bool(asked.get("deep")))}
+
+    @server.feature(ABORT)
+    def abort(params: Any) -> None:
+        asked = plain(params) or {}
+        runs.abort(str(asked.get("runId")))

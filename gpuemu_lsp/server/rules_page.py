@@ -1,0 +1,45 @@
+"""The rules' documentation as a file of the user's cache, so that every diagnostic can link to its paragraph."""
+
+from __future__ import annotations
+
+import logging
+import os
+from pathlib import Path
+
+import platformdirs
+from pygls.uris import from_fs_path
+
+from gpuemu_lsp import __version__
+from gpuemu_lsp.engine.report.catalogue import rules_page
+
+_log = logging.getLogger(__name__)
+
+
+class RulesPage:
+    """Written when first asked for; where that fails, diagnostics have no links."""
+
+    def __init__(self) -> None:
+        self._lines: dict[str, int] | None = None
+        self._uri: str | None = None
+
+    def href(self, rule: str) -> str | None:
+        """Return the address of a rule's paragraph; the fragment is the line, as editors take it."""
+        if self._lines is None:
+            self._lines = self._write()
+        line = self._lines.get(rule)
+        return None if self._uri is None or line is None else f"{self._uri}#L{line}"
+
+    def _write(self) -> dict[str, int]:
+        text = rules_page()
+        folder = os.environ.get("GPUEMU_CACHE_DIR") or platformdirs.user_cache_dir("gpuemu-lsp")
+        path = Path(folder) / f"rules-{__version__}.md"
+        try:
+            if not path.exists() or path.read_text(encoding="utf-8") != text:
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_text(text, encoding="utf-8")
+        except OSError as error:
+            _log.warning("the rules' page cannot be written: %s", error)
+            return {}
+        self._uri = from_fs_path(str(path.absolute()))
+        headings = (line.removeprefix("### ") for line in text.split("\n"))
+        return {line: number for number, line in enumerate(headings, 1) if "/" in line and " " not in line}

@@ -1,0 +1,120 @@
+"""The client's settings (docs/protocol.md): when and how much is checked, never what is correct."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+SECTION = "gpuemu"
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What the client wants. ``trusted`` False: nothing of the workspace is executed."""
+
+    check_on: str = "save"
+    compile_while_typing: bool = True
+    cases: int | None = None
+    deep_cases: int = 64
+    jobs: int | None = None
+    inlay_hints: bool = False
+    code_lens: bool = True
+    executor: str = "auto"
+    log_file: str | None = None
+    log_level: str = "warning"
+    trusted: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class _Kind:
+    """What a setting may be, and the words for it."""
+
+    accepts: Callable[[Any], bool]
+    words: str
+
+
+def _one_of(*names: str) -> _Kind:
+    return _Kind(lambda value: value in names, " or ".join(f'"{name}"' for name in names))
+
+
+def _count(optional: bool, most: int) -> _Kind:
+    def accepts(value: Any) -> bool:
+        if value is None:
+            return optional
+        return isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= most
+
+    return _Kind(accepts, f"a whole number from 1 to {most}" + (" or null" if optional else ""))
+
+
+_FLAG = _Kind(lambda value: isinstance(value, bool), "true or false")
+_PATH = _Kind(lambda value: value is None or (isinstance(value, str) and bool(value)), "a path or null")
+_KINDS: Mapping[str, _Kind] = {
+    "check_on": _one_of("save", "manual"),
+    "compile_while_typing": _FLAG,
+    "cases": _count(True, 100_000),
+    "deep_cases": _count(False, 100_000),
+    "jobs": _count(True, 1024),
+    "inlay_hints": _FLAG,
+    "code_lens": _FLAG,
+    "executor": _one_of("auto", "emulator", "gpu"),
+    "log_file": _PATH,
+    "log_level": _one_of("error", "warning", "info", "debug"),
+    "trusted": _FLAG,
+}
+_STARTING = frozenset({"trusted"})
+"""Told once, in initializationOptions: a folder's own settings must not be able to make it trusted."""
+
+
+def camel(name: str) -> str:
+    """Return a setting's name as clients write it."""
+    head, *rest = name.split("_")
+    return head + "".join(part.capitalize() for part in rest)
+
+
+_NAMES = {camel(item.name): item.name for item in fields(Settings)}
+
+
+def read(old: Settings, given: Any, starting: bool = False) -> tuple[Settings, list[str]]:
+    """Return ``old`` with what ``given`` says, and a sentence for each value that cannot be used.
+
+    ``given`` is the section itself, or an object with it under ``gpuemu`` or ``settings``. What it leaves out keeps its
+    default when it is a whole configuration, and what it was before when the server is ``starting``.
+    """
+    section = _section(given)
+    if section is None:
+        return old, []
+    base = old if starting else replace(Settings(), trusted=old.trusted, log_file=old.log_file, log_level=old.log_level)
+    values: dict[str, Any] = {}
+    problems = []
+    for key, value in section.items():
+        name = _NAMES.get(key)
+        if name is None or (name in _STARTING and not starting):
+            continue  # a client's own settings share the section
+        if value is None and not _KINDS[name].accepts(None):
+            continue  # "use the default"
+        if _KINDS[name].accepts(value):
+            values[name] = value
+        else:
+            problems.append(f"{SECTION}.{key} must be {_KINDS[name].words}, not {value!r}.")
+    return replace(base, **values), problems
+
+
+def plain(value: Any) -> Any:
+    """Return JSON that pygls made an object of as plain dictionaries and lists."""
+    if hasattr(value, "_asdict"):
+        return {key: plain(item) for key, item in value._asdict().items()}
+    if isinstance(value, dict):
+        return {key: plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(item) for item in value]
+    return value
+
+
+def _section(given: Any) -> dict[str, Any] | None:
+    value = plain(given)
+    for name in (SECTION, "settings", SECTION):
+        if isinstance(value, dict) and isinstance(value.get(name), dict):
+            outer = {key: item for key, item in value.items() if key in _NAMES}
+            value = {**value[name], **outer}
+    return value if isinstance(value, dict) else None

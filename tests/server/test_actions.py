@@ -1,0 +1,153 @@
+"""Code actions: on our diagnostics only, worked out when chosen, and what they do is so."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from kernels_for_server import GOOD, STORE_LINE, TOML, WRONG, write
+from lsprotocol import types
+from server_editor import Editor
+
+SLIGHTLY = GOOD.replace("2.0f * x[i]", "2.0f * x[i] * 1.001f")
+
+
+async def _open(editor: Editor, source: str) -> types.Diagnostic:
+    write(editor.root, source)
+    await editor.start()
+    editor.open("scale.cu")
+    await editor.idle()
+    return editor.found("scale.cu")[0]
+
+
+async def test_reproduce_writes_a_script_that_shows_the_failure(editor: Editor):
+    wrong = await _open(editor, WRONG)
+    actions = await editor.actions("scale.cu", wrong)
+    todo = actions["Reproduce failure"].command
+    answer = await editor.command(todo.command, *todo.arguments)
+    script = Path(answer["path"])
+    text = script.read_text(encoding="utf-8")
+    compile(text, str(script), "exec")
+    assert wrong.data["case"] in text and "'scale'" in text
+
+
+async def test_minimize_puts_the_smaller_case_in_the_place_of_the_finding(editor: Editor):
+    wrong = await _open(editor, WRONG)
+    assert wrong.data["dims"]["n"] > 1
+    todo = (await editor.actions("scale.cu", wrong))["Minimize"].command
+    assert (await editor.command(todo.command, *todo.arguments))["queued"] == 1
+    await editor.idle()
+    (now,) = editor.found("scale.cu")
+    assert now.data["dims"] == {"n": 1} and now.data["case"] != wrong.data["case"]
+    assert (now.code, now.range) == (wrong.code, wrong.range)
+    assert editor.told("gpuemu/failuresChanged")
+    listed = (await editor.ask("gpuemu/failures", {}))["failures"]
+    assert [item["id"] for item in listed if item["minimized"]] == [now.data["case"]]
+
+
+async def test_check_again_and_fuzz_deeper_run(editor: Editor):
+    wrong = await _open(editor, WRONG)
+    actions = await editor.actions("scale.cu", wrong)
+    for title in ("Check again", "Fuzz deeper"):
+        before = len(editor.statuses)
+        todo = actions[title].command
+        assert await editor.command(todo.command, *todo.arguments) == {"queued": 1}
+        await editor.idle()
+        assert any(not status.quiescent for status in editor.statuses[before:])
+        assert editor.codes("scale.cu") == {"numeric/tolerance-exceeded"}
+
+
+async def test_fuzzing_runs_the_cases_the_settings_say(editor: Editor):
+    write(editor.root)
+    await editor.start(settings={"deepCases": 40})
+    editor.open("scale.cu")
+    await editor.idle()
+    await editor.command("gpuemu.fuzz", editor.uri("scale.cu"))
+    await editor.idle()
+    where = types.TextDocumentIdentifier(editor.uri("scale.cu"))
+    at = types.HoverParams(where, types.Position(0, GOOD.index("scale") + 1))
+    hover = await editor.client.text_document_hover_async(at)
+    assert "40 of 40 cases" in hover.contents.value
+
+
+async def test_the_tolerance_is_set_to_what_was_measured_and_then_suffices(editor: Editor):
+    wrong = await _open(editor, SLIGHTLY)
+    actions = await editor.actions("scale.cu", wrong)
+    (title,) = [title for title in actions if title.startswith("Set the float32 tolerance of scale")]
+    assert actions[title].edit is None and not actions[title].is_preferred
+    edit = (await editor.resolve(actions[title])).edit
+    editor.apply(edit)
+    text = (editor.root / "gpuemu.toml").read_text(encoding="utf-8")
+    assert text.startswith(TOML) and "[kernels.tolerances]\nfloat32 = 0.00" in text
+    await editor.command("gpuemu.check", editor.uri("scale.cu"))
+    await editor.idle()
+    assert editor.found("scale.cu") == []
+
+
+async def test_no_tolerance_is_offered_for_what_is_no_rounding(editor: Editor):
+    wrong = await _open(editor, WRONG)
+    assert not [title for title in await editor.actions("scale.cu", wrong) if "tolerance of" in title]
+
+
+async def test_a_limit_is_raised_to_what_was_measured(editor: Editor):
+    write(editor.root)
+    config = TOML + "\n[kernels.artifact_checks]\nmax_registers = 2 # tight\n"
+    (editor.root / "gpuemu.toml").write_text(config, encoding="utf-8")
+    await editor.start()
+    editor.open("gpuemu.toml")
+    editor.open("scale.cu")
+    await editor.idle()
+    (wrong,) = editor.found("scale.cu")
+    assert wrong.code == "artifact/registers"
+    actions = await editor.actions("scale.cu", wrong)
+    (title,) = [title for title in actions if title.startswith("Raise max_registers")]
+    edit = (await editor.resolve(actions[title])).edit
+    (change,) = edit.document_changes
+    assert change.text_document.version == 1
+    editor.apply(edit)
+    assert f"max_registers = {wrong.data['value']} # tight" in (editor.root / "gpuemu.toml").read_text()
+    await editor.idle()
+    assert editor.found("scale.cu") == []
+
+
+async def test_ignoring_a_finding_silences_it_here_and_nowhere_else(editor: Editor):
+    wrong = await _open(editor, WRONG)
+    actions = await editor.actions("scale.cu", wrong)
+    edit = (await editor.resolve(actions["Ignore numeric/tolerance-exceeded here"])).edit
+    editor.apply(edit)
+    lines = (editor.root / "scale.cu").read_text().split("\n")
+    assert lines[STORE_LINE].endswith("2.5f * x[i];  // gpuemu: ignore[numeric/tolerance-exceeded]")
+    await editor.idle()
+    assert not editor.last("scale.cu").diagnostics
+    editor.save("scale.cu", WRONG.replace("];\n", "]; // gpuemu: ignore[numeric/nan]\n"))
+    await editor.idle()
+    (old,) = editor.found("scale.cu")
+    edit = (await editor.resolve((await editor.actions("scale.cu", old))[f"Ignore {old.code} here"])).edit
+    editor.apply(edit)
+    assert "// gpuemu: ignore[numeric/nan, numeric/tolerance-exceeded]" in (editor.root / "scale.cu").read_text()
+
+
+async def test_a_kernel_is_registered_with_a_reference_that_runs(editor: Editor):
+    (editor.root / "scale.cu").write_text(GOOD, encoding="utf-8")
+    await editor.start()
+    editor.open("scale.cu")
+    await editor.idle()
+    hints = [item for item in editor.last("scale.cu").diagnostics if item.code == "config/launch-inferred"]
+    actions = await editor.actions("scale.cu", hints[0])
+    (title,) = [title for title in actions if title.startswith("Register scale in gpuemu.toml")]
+    editor.apply((await editor.resolve(actions[title])).edit)
+    reference = editor.root / "ref_scale.py"
+    assert "np.zeros((n,))" in reference.read_text(encoding="utf-8")
+    await editor.command("gpuemu.check", editor.uri("scale.cu"))
+    await editor.idle()
+    assert editor.codes("scale.cu") == {"numeric/tolerance-exceeded"}  # the zeros: it ran, and was compared
+    assert editor.found("gpuemu.toml") == []
+    reference.write_text(reference.read_text().replace("np.zeros((n,))", 'inputs["x"] * 2.0'), encoding="utf-8")
+    await editor.command("gpuemu.check", editor.uri("scale.cu"))
+    await editor.idle()
+    assert not editor.last("scale.cu").diagnostics
+
+
+async def test_other_tools_diagnostics_are_none_of_our_business(editor: Editor):
+    wrong = await _open(editor, WRONG)
+    wrong.source = "clangd"
+    assert await editor.actions("scale.cu", wrong) == {}

@@ -1,0 +1,41 @@
+"""Comments that silence a rule on a line."""
+
+from __future__ import annotations
+
+import pytest
+
+from gpuemu_lsp.engine.findings import Place, Range, Severity
+from gpuemu_lsp.engine.rules import make
+from gpuemu_lsp.engine.source.ignores import Ignores, ignorable, ignored_lines
+
+TEXT = """\
+int a; // gpuemu: ignore[memory/shared-race]
+// gpuemu: ignore[numeric/nan, numeric/inf]
+
+// why: it is meant
+int b;
+int c; // no mark: ignore[numeric/nan]
+"""
+
+
+def test_a_comment_is_about_its_line_or_the_next_code():
+    assert ignored_lines(TEXT) == {
+        0: frozenset({"memory/shared-race"}),
+        4: frozenset({"numeric/nan", "numeric/inf"}),
+    }
+
+
+@pytest.mark.parametrize("rule", ["engine/not-executed", "memory/out-of-bounds", "sync/hang", "compile/error", "config/bad-value", "reference/error"])
+def test_what_was_not_checked_cannot_be_silenced(rule: str):
+    assert not ignorable(rule)
+    place = Place("/k.cu", Range.of(0, 0, 0, 1))
+    finding = make(rule, "m", place)
+    assert Ignores(lambda _: f"x // gpuemu: ignore[{rule}]").apply(finding) is finding
+
+
+def test_a_silenced_finding_stays_as_a_hint():
+    place = Place("/k.cu", Range.of(0, 0, 0, 1))
+    told = Ignores(lambda _: TEXT).apply(make("memory/shared-race", "m", place))
+    assert told.severity is Severity.HINT and told.data["ignored"] is True
+    other = make("memory/global-race", "m", place)
+    assert Ignores(lambda _: TEXT).apply(other) is other
