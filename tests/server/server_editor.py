@@ -63,7 +63,7 @@ class Editor:
                 ),
                 completion=types.CompletionClientCapabilities(
                     completion_item=types.ClientCompletionItemOptions(documentation_format=[types.MarkupKind.Markdown])
-                )
+                ),
             ),
         )
         return await self.client.initialize_session(

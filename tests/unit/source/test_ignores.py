@@ -25,7 +25,17 @@ def test_a_comment_is_about_its_line_or_the_next_code():
     }
 
 
-@pytest.mark.parametrize("rule", ["engine/not-executed", "memory/out-of-bounds", "sync/hang", "compile/error", "config/bad-value", "reference/error"])
+@pytest.mark.parametrize(
+    "rule",
+    [
+        "engine/not-executed",
+        "memory/out-of-bounds",
+        "sync/hang",
+        "compile/error",
+        "config/bad-value",
+        "reference/error",
+    ],
+)
 def test_what_was_not_checked_cannot_be_silenced(rule: str):
     assert not ignorable(rule)
     place = Place("/k.cu", Range.of(0, 0, 0, 1))
