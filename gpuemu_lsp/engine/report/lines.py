@@ -42,3 +42,8 @@ def utf16(path: str, position: Position) -> int:
     """Return a column in UTF-16 code units, as LSP counts by default (LSP 3.17, Position)."""
     text = line_bytes(path, position.line)[: position.column].decode("utf-8", "replace")
     return len(text.encode("utf-16-le")) // 2
+
+
+def forget() -> None:
+    """Drop remembered files."""
+    _read.cache_clear()
