@@ -24,6 +24,7 @@ from typing import Any
 import numpy as np
 from cupy.cuda import nvrtc
 
+from benchmarks.fresh import nothing_cached
 from benchmarks.peers import native, simulator
 from benchmarks.peers.cases import Case, cases
 from benchmarks.peers.pocl import MissingError, Pocl
@@ -87,13 +88,13 @@ def ours(case: Case, ptx: str, repeat: int) -> dict[str, float]:
     """Measure the emulator on one case."""
     row: dict[str, float] = {}
     text, firsts = only(ptx, case.name), []
-    for turn in range(3):
-        # A comment makes it a text that no cache knows.
-        cold = request(case, f"// {time.time_ns()} {turn}\n{text}", MEMORY)
-        started = time.perf_counter()
-        outcome = Emulator().run(cold)
-        copies = outcome.execute_ms - outcome.launch_ms
-        firsts.append((time.perf_counter() - started) * 1e3 - copies)
+    for _ in range(3):
+        cold = request(case, text, MEMORY)
+        with nothing_cached():
+            started = time.perf_counter()
+            outcome = Emulator().run(cold)
+            copies = outcome.execute_ms - outcome.launch_ms
+            firsts.append((time.perf_counter() - started) * 1e3 - copies)
     row["translate_ms"] = statistics.median(firsts)
     emulator = Emulator()
     for name, checks in MODES.items():

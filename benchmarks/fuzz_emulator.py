@@ -1,6 +1,6 @@
 """Damaged PTX and random kernels through the parser and the emulator.
 
-    python -m benchmarks.fuzz_emulator [--mutants N] [--kernels N] [--seed S] [--jobs J] [--json]
+    python -m benchmarks.fuzz_emulator [--mutants N] [--kernels N] [--seed S] [--jobs J] [--seconds T] [--json]
 
 A mutant must end in an outcome (whatever it says), never in an exception or a dead process. A random kernel must give,
 bit for bit, what a direct evaluation in Python gives (NaNs count as equal), with no finding. Work is done in processes
@@ -11,8 +11,10 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import subprocess
 import sys
+import time
 import traceback
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
@@ -130,13 +132,18 @@ def _listen(process: subprocess.Popen[str], tally: Tally, kind: str, current: in
     return current
 
 
-def fuzz(kind: str, start: int, count: int, jobs: int) -> Tally:
-    """Run ``count`` seeds in ``jobs`` processes."""
-    chunk = max(1, min(500, -(-count // jobs)))
+def fuzz(kind: str, start: int, count: int, jobs: int, seconds: float) -> Tally:
+    """Run ``count`` seeds in ``jobs`` processes; none is started after ``seconds``."""
+    chunk = max(1, min(200, -(-count // jobs)))
     ranges = [(first, min(chunk, start + count - first)) for first in range(start, start + count, chunk)]
     total = Tally()
+    deadline = time.monotonic() + seconds
+
+    def one_part(part: tuple[int, int]) -> Tally:
+        return supervise(kind, *part) if time.monotonic() < deadline else Tally()
+
     with ThreadPoolExecutor(jobs) as pool:
-        for one in pool.map(lambda part: supervise(kind, *part), ranges):
+        for one in pool.map(one_part, ranges):
             total.endings.update(one.endings)
             total.wrong += one.wrong
             for text in one.wrong:
@@ -154,10 +161,11 @@ def main() -> None:
     parser.add_argument("--kernels", type=int, default=100)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--jobs", type=int, default=1)
+    parser.add_argument("--seconds", type=float, default=math.inf, help="for each kind: start no more after this")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
     result = {
-        kind: fuzz(kind, options.seed, count, options.jobs)
+        kind: fuzz(kind, options.seed, count, options.jobs, options.seconds)
         for kind, count in (("mutants", options.mutants), ("kernels", options.kernels))
         if count > 0
     }

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
+import llvmlite
 from llvmlite import binding, ir
 
 from gpuemu_lsp.engine.emulator import ops
@@ -46,25 +47,36 @@ def _target_machine(level: int) -> Any:
     )
 
 
-def compile_module(module: ir.Module, names: tuple[str, ...], level: int = 2) -> Compiled:
-    """Optimise a module and make machine code of it.
+def compile_object(module: ir.Module, level: int = 2) -> bytes:
+    """Optimise a module and return it as an object file.
 
     Raises
     ------
     RuntimeError
         If LLVM refuses the module, which is a bug of the translator.
     """
-    _initialise()
     machine = _target_machine(level)
     parsed = binding.parse_assembly(str(module))
     parsed.verify()
     _optimise(parsed, machine, level)
-    # Through an object file, so that LLVM's own form of the code can go: it is many times larger than the code.
-    code = binding.ObjectFileRef.from_data(machine.emit_object(parsed))
-    engine = binding.create_mcjit_compiler(binding.parse_assembly(""), machine)
-    engine.add_object_file(code)
+    code: bytes = machine.emit_object(parsed)
+    return code
+
+
+def load_object(code: bytes, names: tuple[str, ...]) -> Compiled:
+    """Load an object file of ours; functions it lacks must have been given to :func:`define`.
+
+    Only the machine code stays: LLVM's own form of it, which is gone here, is many times larger.
+    """
+    engine = binding.create_mcjit_compiler(binding.parse_assembly(""), _target_machine(1))
+    engine.add_object_file(binding.ObjectFileRef.from_data(code))
     engine.finalize_object()
     return Compiled(engine, {name: engine.get_function_address(name) for name in names})
+
+
+def define(name: str, address: int) -> None:
+    """Give loaded code a function of this process by name."""
+    binding.add_symbol(name, address)
 
 
 def _optimise(module: Any, machine: Any, level: int) -> None:
@@ -86,6 +98,8 @@ def function(address: int, *arguments: Any, result: Any = ctypes.c_int) -> Any:
     return ctypes.CFUNCTYPE(result, *arguments)(address)
 
 
+@cache
 def target_description() -> str:
-    """Return what the code is made for, as a part of cache keys."""
-    return f"{binding.get_host_cpu_name()}/{vector_lanes()}/{ops.host()}"
+    """Return what makes the code and what it is made for, as a part of cache keys."""
+    features = binding.get_host_cpu_features().flatten()
+    return f"{llvmlite.__version__}/{binding.llvm_version_info}/{binding.get_host_cpu_name()}/{features}/{ops.host()}"

@@ -9,11 +9,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from gpuemu_lsp.engine.emulator import object_cache
+from gpuemu_lsp.engine.emulator.codegen.linked import RUNTIME
 from gpuemu_lsp.engine.emulator.codegen.translate import translate
 from gpuemu_lsp.engine.emulator.codegen.unit import Unit, saved_registers
 from gpuemu_lsp.engine.emulator.flatten import flatten
 from gpuemu_lsp.engine.emulator.graph import Graph, arrange
-from gpuemu_lsp.engine.emulator.jit import Compiled, compile_module, vector_lanes
+from gpuemu_lsp.engine.emulator.identity import assumptions, identity
+from gpuemu_lsp.engine.emulator.jit import Compiled, compile_object, load_object, target_description, vector_lanes
 from gpuemu_lsp.engine.emulator.layout import SLOT, Warp
 from gpuemu_lsp.engine.emulator.liveness import Liveness, liveness
 from gpuemu_lsp.engine.emulator.operands import written
@@ -71,6 +74,11 @@ class Kernel:
     def saved(self) -> dict[str, int]:
         """Byte offset of each saved register in a warp's context."""
         return {name: Warp.SAVED + index * SLOT for index, name in enumerate(saved_registers(self.program, self.live))}
+
+    @cached_property
+    def _identity(self) -> tuple[str, ...]:
+        """What decides the code of all translations: the program and the machine."""
+        return (*identity(self.program), target_description())
 
     @property
     def context_bytes(self) -> int:
@@ -132,8 +140,34 @@ class Kernel:
             in_memory=frozenset(self.saved) if whole else kept_in_memory(self.program, self.graph, self.live, info),
             specialised=before.shapes,
         )
-        compiled = compile_module(translate(unit), ("warp",), level=1)
+        compiled = _loaded(object_cache.key_of((*self._identity, *assumptions(unit))), unit)
         return Specialised(compiled.addresses["warp"], info, compiled)
+
+
+_KEPT_CODE = 64
+_code: dict[bytes, Compiled] = {}
+
+
+def forget_code() -> None:
+    """Forget all machine code of this process that no kernel holds; benchmarks start afresh with it."""
+    _code.clear()
+
+
+def _loaded(key: bytes, unit: Unit) -> Compiled:
+    """Return the code of a unit: of this process, else from disk, else translated."""
+    compiled = _code.pop(key, None)
+    if compiled is None:
+        RUNTIME.link()
+        disk = object_cache.shared_cache()
+        code = disk.load(key)
+        if code is None:
+            code = compile_object(translate(unit), level=1)
+            disk.store(key, code)
+        compiled = load_object(code, ("warp",))
+    _code[key] = compiled
+    while len(_code) > _KEPT_CODE:
+        del _code[next(iter(_code))]
+    return compiled
 
 
 @dataclass(slots=True)

@@ -121,10 +121,18 @@ def iota(type_: ir.Type, count: int, step: int = 1) -> Value:
     return ir.Constant(ir.VectorType(type_, count), [(i * step) & limit for i in range(count)])
 
 
+class Linked(int):
+    """The address of a function of this process, called by ``name``: code that does so can be loaded in another one."""
+
+    name: str
+
+
 def call_address(
     builder: ir.IRBuilder, address: int, result: ir.Type, arguments: Sequence[Value], *, cold: bool = False
 ) -> Value:
     """Call the machine code at ``address``."""
+    if isinstance(address, Linked):
+        return intrinsic(builder, address.name, result, arguments)
     type_ = ir.FunctionType(result, [a.type for a in arguments])
     pointer = i64(address).inttoptr(POINTER)
     return _call_pointer(builder, type_, pointer, arguments, cold)

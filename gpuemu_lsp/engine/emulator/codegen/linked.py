@@ -4,16 +4,27 @@ from __future__ import annotations
 
 from functools import cache
 
+from gpuemu_lsp.engine.emulator import object_cache
 from gpuemu_lsp.engine.emulator.codegen import copy_runtime
+from gpuemu_lsp.engine.emulator.codegen.ir_tools import Linked
 from gpuemu_lsp.engine.emulator.codegen.runtime import build_runtime
-from gpuemu_lsp.engine.emulator.jit import Compiled, compile_module
+from gpuemu_lsp.engine.emulator.jit import Compiled, compile_object, define, load_object, target_description
+
+_NAMES = ("event", "check", "load", "store", "addresses", "conduct", *copy_runtime.NAMES)
 
 
 @cache
 def _runtime() -> Compiled:
-    return compile_module(
-        build_runtime(), ("event", "check", "load", "store", "addresses", "conduct", *copy_runtime.NAMES)
-    )
+    key = object_cache.key_of(("runtime", target_description()))
+    disk = object_cache.shared_cache()
+    code = disk.load(key)
+    if code is None:
+        code = compile_object(build_runtime())
+        disk.store(key, code)
+    compiled = load_object(code, _NAMES)
+    for name, address in compiled.addresses.items():
+        define(f"gpuemu_{name}", address)
+    return compiled
 
 
 class _Runtime:
@@ -21,7 +32,13 @@ class _Runtime:
 
     def address(self, name: str) -> int:
         """Return the address of a runtime function."""
-        return _runtime().addresses[name]
+        address = Linked(_runtime().addresses[name])
+        address.name = f"gpuemu_{name}"
+        return address
+
+    def link(self) -> None:
+        """Make the runtime's functions known to code that is loaded from now on."""
+        _runtime()
 
 
 RUNTIME = _Runtime()

@@ -1,0 +1,30 @@
+"""Translation as on a machine that has never seen the kernel, in a process whose runtime functions are warm."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from gpuemu_lsp.engine.emulator.codegen.linked import RUNTIME
+from gpuemu_lsp.engine.emulator.kernels import forget_code
+from gpuemu_lsp.engine.emulator.object_cache import shared_cache
+
+
+@contextmanager
+def nothing_cached() -> Iterator[None]:
+    """Let translations inside find no machine code, in memory or on disk; the user's own cache is left alone."""
+    RUNTIME.link()
+    before = os.environ.get("GPUEMU_CACHE_DIR")
+    with tempfile.TemporaryDirectory() as folder:
+        os.environ["GPUEMU_CACHE_DIR"] = folder
+        shared_cache.cache_clear()
+        forget_code()
+        try:
+            yield
+        finally:
+            os.environ.pop("GPUEMU_CACHE_DIR")
+            if before is not None:
+                os.environ["GPUEMU_CACHE_DIR"] = before
+            shared_cache.cache_clear()
