@@ -30,6 +30,7 @@ from gpuemu_lsp.engine.emulator.program import (
     Stop,
     Switch,
 )
+from gpuemu_lsp.engine.emulator.simplify import simplified
 from gpuemu_lsp.engine.emulator.windows import lay_out, lay_out_shared
 from gpuemu_lsp.engine.ptx.model import (
     Address,
@@ -234,7 +235,8 @@ class _Frame:
             or is_collective(instruction)
         )
         if not special:
-            self._put(self._parameter_access(instruction))
+            for one in simplified(instruction, self._owner.registers):
+                self._put(self._parameter_access(one))
             return
         guard, instruction = instruction.guard, replace(instruction, guard=None)
         if guard is None:

@@ -114,6 +114,7 @@ class Launch:
     PARAMS_SIZE: Final = 288  # i64
     SHARED_SHADOW: Final = 296  # i64: address of the shadow that fresh shared memory has
     STEPS: Final = 304  # i64: backward jumps of all warps of ended blocks
+    GRID_WORKSPACE: Final = 376  # i64: what cooperative groups keep for the whole grid, 0 if nothing asks for it
     SIZE: Final = 512
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from gpuemu_lsp.engine.ptx.model import Guard, Instruction, Operand, Variable
+from gpuemu_lsp.engine.ptx.model import Guard, Instruction, Operand, Register, Variable
 
 FUNCTIONS = 0x7FFF_0000_0000_0000
 """Addresses from here on stand for functions."""
@@ -138,6 +138,16 @@ class Program:
     def copies(self) -> bool:
         """Whether the kernel copies asynchronously."""
         return any(instruction.opcode == "cp" for block in self.blocks for instruction in block.code)
+
+    @property
+    def grid_workspace(self) -> bool:
+        """Whether the kernel looks for the workspace of a cooperative launch."""
+        return any(
+            isinstance(operand, Register) and operand.name == "%envreg2"
+            for block in self.blocks
+            for instruction in block.code
+            for operand in instruction.operands
+        )
 
     def function_address(self, name: str) -> int | None:
         """Return the number that stands for the address of a function; nothing can be read there."""

@@ -30,6 +30,9 @@ EVENT_LIMIT = 256
 QUANTUM = 1 << 12
 YIELDS = 64
 
+GRID_WORKSPACE_BYTES = 64
+"""What cooperative groups keep for a grid: a size and a barrier."""
+
 _MAX_GUARD = 1 << 20
 
 
@@ -187,6 +190,10 @@ def prepare(request: Request, kernel: Kernel, arena: Arena, callback: int) -> Pr
         (Launch.ARENA, arena.address),
     ):
         launch.set64(offset, value)
+    if program.grid_workspace:
+        workspace = arena.take("grid workspace", "variable", GRID_WORKSPACE_BYTES)
+        arena.fill(workspace, np.zeros(GRID_WORKSPACE_BYTES, dtype=np.uint8))
+        launch.set64(Launch.GRID_WORKSPACE, workspace.address)
     _watch(request, arena, launch, buffers)
     first = prepared.add_resident()
     prepared.focus(first)

@@ -14,9 +14,9 @@ from llvmlite import ir
 
 from gpuemu_lsp.engine.emulator.codegen import ir_tools as t
 from gpuemu_lsp.engine.emulator.codegen.ir_tools import I1, I8, I32, I64, POINTER, VOID, Value, i32, i64, load, store
+from gpuemu_lsp.engine.emulator.codegen.shading import shade
 from gpuemu_lsp.engine.emulator.layout import (
     COPIES_KEPT,
-    SHADOW_DISTANCE,
     SLOT,
     Block,
     Copy,
@@ -78,29 +78,11 @@ def _add_deliver(module: ir.Module, storing: Value) -> Value:
     b.call(storing, [ctx, site, lanes, i32(_WORD), b.lshr(size, i32(2)), i32(0), flags])
     with t.for_lanes(b, lanes) as lane:
         target = load(b, entry, _row(b, lane, 8, Copy.TARGETS), I64)
-        _shade(b, target, size, keep=255 & ~Shadow.IN_FLIGHT, add=0)
+        shade(b, target, size, keep=255 & ~Shadow.IN_FLIGHT, add=0)
     left = b.and_(load(b, entry, Copy.MASK, I32), b.not_(lanes))
     store(b, left, entry, Copy.MASK)
     b.ret_void()
     return function
-
-
-def _shade(b: ir.IRBuilder, address: Value, size: Value, keep: int | Value, add: int) -> None:
-    """Change the shadow of ``size`` bytes: keep some bits, add others."""
-    shadow = b.add(address, i64(SHADOW_DISTANCE))
-    kept = ir.Constant(I8, keep) if isinstance(keep, int) else keep
-    before = b.block
-    loop, end = b.append_basic_block("shade"), b.append_basic_block("shaded")
-    b.branch(loop)
-    b.position_at_end(loop)
-    index = b.phi(I64)
-    index.add_incoming(i64(0), before)
-    byte = load(b, shadow, index, I8)
-    store(b, b.or_(b.and_(byte, kept), ir.Constant(I8, add)), shadow, index)
-    following = b.add(index, i64(1))
-    index.add_incoming(following, loop)
-    b.cbranch(b.icmp_unsigned("<", following, b.zext(size, I64)), loop, end)
-    b.position_at_end(end)
 
 
 def _add_commit(module: ir.Module) -> None:
@@ -204,7 +186,7 @@ def _add_begin(module: ir.Module, check: Value, loading: Value, storing: Value, 
     fresh = b.trunc(load(b, load(b, ctx, Warp.LAUNCH, POINTER), Launch.SHADOW_FRESH, I32), I8)
     keep = b.or_(fresh, ir.Constant(I8, 255 & ~Shadow.INITIALISED))
     with t.for_lanes(b, good) as lane:
-        _shade(b, load(b, targets, _row(b, lane, 8), I64), size, keep, Shadow.IN_FLIGHT)
+        shade(b, load(b, targets, _row(b, lane, 8), I64), size, keep, Shadow.IN_FLIGHT)
     _fill(b, t.at(b, entry, Copy.DATA), 0, 4 * 128)
     _take_whole(b, loading, [ctx, site, b.load(whole), i32(_WORD), words, i32(0), source_flags], sources, entry)
     partial = b.and_(lanes, b.not_(b.load(whole)))

@@ -16,7 +16,18 @@ from gpuemu_lsp.engine.emulator.opcodes import BARRIER_RESULT, memory_space
 from gpuemu_lsp.engine.ptx.model import Instruction, Register
 
 _IGNORED = frozenset(
-    {"membar", "fence", "nanosleep", "prefetch", "prefetchu", "discard", "applypriority", "pmevent", "griddepcontrol"}
+    {
+        "membar",
+        "fence",
+        "nanosleep",
+        "prefetch",
+        "prefetchu",
+        "discard",
+        "applypriority",
+        "pmevent",
+        "griddepcontrol",
+        "setmaxnreg",
+    }
 )
 """Memory is sequentially consistent here, time does not matter, and there are no caches."""
 

@@ -27,6 +27,7 @@ from gpuemu_lsp.engine.emulator.codegen.ir_tools import (
     new_function,
     store,
 )
+from gpuemu_lsp.engine.emulator.codegen.mbarrier_runtime import add_mbarrier
 from gpuemu_lsp.engine.emulator.layout import (
     EVENT_SIZE,
     IN_FLIGHT,
@@ -272,6 +273,7 @@ def build_runtime() -> ir.Module:
     loading = add_access(module, check, is_store=False)
     storing = add_access(module, check, is_store=True)
     add_copies(module, check, loading, storing)
+    add_mbarrier(module, check)
     add_addresses(module)
     add_conductor(module)
     return module

@@ -31,9 +31,25 @@ _FIELDS = {
     "%nwarpid": ("launch", Launch.WARP_COUNT),
     "%dynamic_smem_size": ("launch", Launch.DYNAMIC_SHARED),
     "%total_smem_size": ("launch", Launch.TOTAL_SHARED),
+    **{f"%clusterid.{axis}": ("block", place) for axis, place in zip("xyz", (Block.X, Block.Y, Block.Z), strict=True)},
+    "%nclusterid.x": ("launch", Launch.GRID_X),
+    "%nclusterid.y": ("launch", Launch.GRID_Y),
+    "%nclusterid.z": ("launch", Launch.GRID_Z),
 }
 
-_FIXED = {"%nsmid": 1, "%smid": 0, "%nctaid.w": 1}
+# A block that was launched without clusters is a cluster of its own (PTX ISA sections 10.12 to 10.18).
+_FIXED = {
+    "%nsmid": 1,
+    "%smid": 0,
+    "%nctaid.w": 1,
+    **{f"%cluster_nctaid.{axis}": 1 for axis in "xyz"},
+    **{f"%cluster_ctaid.{axis}": 0 for axis in "xyz"},
+    "%cluster_nctarank": 1,
+    "%cluster_ctarank": 0,
+}
+
+_ENVIRONMENT = tuple(f"%envreg{number}" for number in range(32))
+"""Registers the driver sets (section 10.24); cooperative groups find the grid's workspace in two of them."""
 
 _LANE_MASKS = {
     "eq": lambda lane: 1 << lane,
@@ -44,8 +60,8 @@ _LANE_MASKS = {
 }
 
 SPECIAL_REGISTERS = frozenset(
-    {*_THREAD_FIELDS, *_FIELDS, *_FIXED, "%laneid", "%gridid", "%clock", "%clock_hi", "%clock64", "%globaltimer",
-     "%globaltimer_lo", "%globaltimer_hi", "%tid.w", "%ntid.w", "%ctaid.w"}
+    {*_THREAD_FIELDS, *_FIELDS, *_FIXED, *_ENVIRONMENT, "%laneid", "%gridid", "%clock", "%clock_hi", "%clock64",
+     "%globaltimer", "%globaltimer_lo", "%globaltimer_hi", "%tid.w", "%ntid.w", "%ctaid.w", "%is_explicit_cluster"}
     | {f"%lanemask_{kind}" for kind in _LANE_MASKS}
 )  # fmt: skip
 """The special registers whose value is known; reading another one cannot be run."""
@@ -67,6 +83,11 @@ def special_base(e: Emitter, name: str, part: int) -> Value:
     if name.startswith(("%clock", "%globaltimer")):
         now = _tick(e)
         return b.lshr(now, i64(32)) if name.endswith("_hi") else now
+    if name == "%is_explicit_cluster":
+        return ir.Constant(t.I1, 0)
+    if name in ("%envreg1", "%envreg2"):
+        workspace = e.launch(Launch.GRID_WORKSPACE, I64)
+        return b.trunc(b.lshr(workspace, i64(32)) if name == "%envreg1" else workspace, I32)
     if name == "%gridid":
         return i64(1)
     if name.startswith("%lanemask"):

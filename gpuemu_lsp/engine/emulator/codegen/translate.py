@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from llvmlite import ir
 
 from gpuemu_lsp.engine.emulator import opcodes
@@ -13,6 +15,7 @@ from gpuemu_lsp.engine.emulator.codegen import (
     collectives,
     copies,
     matrix,
+    mbarriers,
     memory,
     misc,
     recursion,
@@ -23,6 +26,15 @@ from gpuemu_lsp.engine.emulator.codegen.unit import Unit
 from gpuemu_lsp.engine.emulator.operands import written
 from gpuemu_lsp.engine.emulator.program import Return
 from gpuemu_lsp.engine.ptx.model import Instruction, Register
+
+_ROOMS: tuple[tuple[Callable[[Instruction], bool], Callable[[Emitter, Instruction], None]], ...] = (
+    (misc.supported, misc.emit_misc),
+    (arithmetic.supported, arithmetic.emit_arithmetic),
+    (matrix.supported, matrix.emit_matrix),
+    (copies.supported, copies.emit_copy),
+    (mbarriers.supported, mbarriers.emit_mbarrier),
+)
+"""Who runs what needs neither the control flow nor more than its own registers and the scratch space."""
 
 
 def runnable(instruction: Instruction) -> bool:
@@ -36,9 +48,7 @@ def runnable(instruction: Instruction) -> bool:
         return collectives.supported(instruction)
     if opcode == "call":
         return True
-    if recursion.supported(instruction) or matrix.supported(instruction) or copies.supported(instruction):
-        return True
-    return misc.supported(instruction) or arithmetic.supported(instruction)
+    return recursion.supported(instruction) or any(supported(instruction) for supported, _ in _ROOMS)
 
 
 def translate(unit: Unit) -> ir.Module:
@@ -117,11 +127,6 @@ def _plain(e: Emitter, control: Control, instruction: Instruction) -> None:
         barriers.emit_barrier_result(control, instruction)
     elif recursion.supported(instruction):
         recursion.emit_stack(e, control, instruction)
-    elif matrix.supported(instruction):
-        matrix.emit_matrix(e, instruction)
-    elif copies.supported(instruction):
-        copies.emit_copy(e, instruction)
-    elif misc.supported(instruction):
-        misc.emit_misc(e, instruction)
     else:
-        arithmetic.emit_arithmetic(e, instruction)
+        emit = next(emit for supported, emit in _ROOMS if supported(instruction))
+        emit(e, instruction)

@@ -1,0 +1,71 @@
+"""Every typed opcode that compiled kernels contain can be run; only what ``docs/conformance.md`` lists cannot."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import instruction_table as table
+import numpy as np
+import pytest
+from emulator_launch import launch
+
+from gpuemu_lsp.engine.emulator.codegen.translate import runnable
+from gpuemu_lsp.engine.emulator.flatten import flatten
+from gpuemu_lsp.engine.emulator.program import Stop
+from gpuemu_lsp.engine.ptx import parse
+
+DOCUMENT = Path(__file__).parents[3] / "docs" / "conformance.md"
+
+
+def _is_run(line: str) -> bool:
+    program = flatten(parse(table.kernel(line)), "k")
+    stops = [block.end for block in program.blocks if isinstance(block.end, Stop)]
+    if any(stop.rule == "engine/unsupported-instruction" for stop in stops):
+        return False
+    return all(runnable(instruction) for block in program.blocks for instruction in block.code)
+
+
+def _listed() -> list[str]:
+    """The patterns of the list of unsupported instructions: the first words in code of each of its rows."""
+    text = DOCUMENT.read_text()
+    part = text[text.index("## Not run") :]
+    part = part[: part.find("\n## ", 5)] if "\n## " in part[5:] else part
+    return [pattern for row in re.findall(r"(?m)^\| (`[^|]+) \|", part) for pattern in re.findall(r"`([^`]+)`", row)]
+
+
+def _matches(line: str, pattern: str) -> bool:
+    """Whether a line is of a listed kind: ``redux.*.f32`` stands for all that begins and goes on so."""
+    wanted = ".*".join(map(re.escape, pattern.split("*")))
+    return re.search(rf"(?<![\w.%]){wanted}", line) is not None
+
+
+TABLES = ("MEASURED", "MEMORY", "WARPS", "MATRICES", "ELSEWHERE")
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_what_cannot_be_run_is_listed(name: str) -> None:
+    listed = _listed()
+    assert listed
+    unlisted = []
+    for line in table.lines(getattr(table, name)):
+        excused = any(_matches(line, pattern) for pattern in listed)
+        if _is_run(line) == excused:
+            unlisted.append(f"{line}: {'listed, but runs' if excused else 'cannot be run, and is not listed'}")
+    assert not unlisted, "\n".join(unlisted)
+
+
+def test_nothing_is_listed_without_an_instance() -> None:
+    lines = [line for name in TABLES for line in table.lines(getattr(table, name))]
+    idle = [pattern for pattern in _listed() if not any(_matches(line, pattern) for line in lines)]
+    assert not idle
+
+
+@pytest.mark.parametrize("name", ["MEASURED"])
+def test_all_arithmetic_of_the_table_gets_through_code_generation(name: str) -> None:
+    """Not only accepted: one kernel with all of it is translated and runs to its end."""
+    lines = table.lines(getattr(table, name))
+    for start in range(0, len(lines), 120):
+        some = "\n".join(f"{line};" for line in lines[start : start + 120]).rstrip(";")
+        outcome = launch(table.kernel(some), 1, 32, np.zeros(4096, np.uint8))
+        assert outcome.status == "completed", outcome.events

@@ -1,0 +1,135 @@
+"""``mbarrier`` objects: phases, parities, transactions, and what waits for them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from emulator_launch import launch, out, result, rules
+
+_HEAD = """
+typedef unsigned long long u64;
+__device__ unsigned at(const void* p) { return (unsigned)__cvta_generic_to_shared(p); }
+__device__ void init(u64* b, int n) { asm volatile("mbarrier.init.shared.b64 [%0], %1;" :: "r"(at(b)), "r"(n) : "memory"); }
+__device__ void inval(u64* b) { asm volatile("mbarrier.inval.shared.b64 [%0];" :: "r"(at(b)) : "memory"); }
+__device__ u64 arrive(u64* b) { u64 s; asm volatile("mbarrier.arrive.shared.b64 %0, [%1];" : "=l"(s) : "r"(at(b)) : "memory"); return s; }
+__device__ u64 arrive(u64* b, int n) { u64 s; asm volatile("mbarrier.arrive.noComplete.shared.b64 %0, [%1], %2;" : "=l"(s) : "r"(at(b)), "r"(n) : "memory"); return s; }
+__device__ u64 drop(u64* b) { u64 s; asm volatile("mbarrier.arrive_drop.shared.b64 %0, [%1];" : "=l"(s) : "r"(at(b)) : "memory"); return s; }
+__device__ bool test(u64* b, u64 s) { int p; asm volatile("{.reg .pred p; mbarrier.test_wait.shared.b64 p, [%1], %2; selp.b32 %0, 1, 0, p;}" : "=r"(p) : "r"(at(b)), "l"(s) : "memory"); return p; }
+__device__ bool parity(u64* b, int q) { int p; asm volatile("{.reg .pred p; mbarrier.test_wait.parity.shared.b64 p, [%1], %2; selp.b32 %0, 1, 0, p;}" : "=r"(p) : "r"(at(b)), "r"(q) : "memory"); return p; }
+__device__ int pending(u64 s) { int n; asm volatile("mbarrier.pending_count.b64 %0, %1;" : "=r"(n) : "l"(s)); return n; }
+__device__ void copy4(void* d, const void* s) { asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" :: "r"(at(d)), "l"(s)); }
+"""
+
+
+def run(body: str, *arguments, block: int = 64, arch: str = "80", **more):
+    source = f'{_HEAD}\nextern "C" __global__ void k(const int* x, int* y, int n) {{ {body} }}'
+    return launch(source, 1, block, *arguments, **more)
+
+
+X = np.arange(1, 257, dtype=np.int32)
+
+
+def y(count: int) -> dict:
+    return out(np.zeros(count, np.int32))
+
+
+def test_one_thread_sees_phases_go_by() -> None:
+    body = """__shared__ u64 b; init(&b, 3);
+    u64 s = arrive(&b); y[0] = pending(s); y[1] = test(&b, s); y[2] = parity(&b, 0); y[3] = parity(&b, 1);
+    s = arrive(&b, 1); y[4] = pending(s); y[5] = test(&b, s);
+    s = arrive(&b); y[6] = pending(s); y[7] = test(&b, s); y[8] = parity(&b, 0); y[9] = parity(&b, 1);
+    u64 next = arrive(&b); y[10] = pending(next); y[11] = test(&b, next); y[12] = test(&b, s);"""
+    outcome = run(body, X, y(13), np.int32(0), block=1)
+    assert not outcome.events
+    #                                                arrivals 3, 2, 1 are missing; the third ends the phase
+    assert list(result(outcome, 1, np.int32)) == [3, 0, 0, 1, 2, 0, 1, 1, 1, 0, 3, 0, 1]
+
+
+def test_who_drops_out_is_not_expected_again() -> None:
+    body = """__shared__ u64 b; init(&b, 2);
+    drop(&b); u64 s = arrive(&b); y[0] = test(&b, s); s = arrive(&b); y[1] = pending(s); y[2] = test(&b, s);"""
+    assert list(result(run(body, X, y(3), np.int32(0), block=1), 1, np.int32)) == [1, 1, 1]
+
+
+def test_transactions_hold_a_phase_back() -> None:
+    ptx = """.version 8.5
+.target sm_90
+.address_size 64
+.visible .entry k(.param .u64 q) {
+.reg .b64 %out, %s; .reg .b32 %b, %v; .reg .pred %p;
+.shared .align 8 .b64 bar;
+ld.param.u64 %out, [q]; mov.u32 %b, bar;
+mbarrier.init.shared.b64 [%b], 1;
+mbarrier.arrive.expect_tx.shared.b64 %s, [%b], 24;
+mbarrier.try_wait.shared.b64 %p, [%b], %s, 100; selp.b32 %v, 1, 0, %p; st.global.b32 [%out], %v;
+mbarrier.complete_tx.relaxed.cta.shared.b64 [%b], 8;
+mbarrier.try_wait.parity.shared.b64 %p, [%b], 0; selp.b32 %v, 1, 0, %p; st.global.b32 [%out+4], %v;
+mbarrier.complete_tx.relaxed.cta.shared.b64 [%b], 16;
+mbarrier.try_wait.parity.shared.b64 %p, [%b], 0; selp.b32 %v, 1, 0, %p; st.global.b32 [%out+8], %v;
+mbarrier.expect_tx.relaxed.cta.shared.b64 [%b], 4;
+mbarrier.complete_tx.relaxed.cta.shared.b64 [%b], 4;
+mbarrier.test_wait.parity.shared.b64 %p, [%b], 1; selp.b32 %v, 1, 0, %p; st.global.b32 [%out+12], %v;
+ret;
+}
+"""
+    outcome = launch(ptx, 1, 1, y(4))
+    assert not outcome.events
+    assert list(result(outcome, 0, np.int32)) == [0, 0, 1, 0]
+
+
+def test_warps_wait_for_each_other() -> None:
+    body = """__shared__ u64 b; __shared__ int s[64]; int t = threadIdx.x;
+    if (t == 0) init(&b, 64);
+    __syncthreads();
+    for (int k = 0; k < 4; ++k) {
+        s[t] = x[t] + k;
+        u64 state = arrive(&b);
+        while (!test(&b, state)) {}
+        y[64 * k + t] = s[63 - t];
+        arrive(&b);
+        while (!parity(&b, 1)) {}
+    }"""
+    outcome = run(body, X[:64], y(256), np.int32(0))
+    assert not outcome.events
+    expected = np.concatenate([X[63::-1][:64] + k for k in range(4)])
+    assert np.array_equal(result(outcome, 1, np.int32), expected)
+
+
+def test_a_wait_that_nobody_ends_is_a_hang() -> None:
+    body = """__shared__ u64 b; int t = threadIdx.x;
+    if (t == 0) init(&b, 65);
+    __syncthreads();
+    u64 s = arrive(&b);
+    while (!test(&b, s)) {}
+    y[t] = 1;"""
+    outcome = run(body, X[:64], y(64), np.int32(0), max_seconds=1.0)
+    assert outcome.status == "hung"
+
+
+@pytest.mark.parametrize("noinc", ["", ".noinc"])
+def test_copies_arrive_at_a_barrier(noinc: str) -> None:
+    arrival = f'asm volatile("cp.async.mbarrier.arrive{noinc}.shared.b64 [%0];" :: "r"(at(&b)) : "memory");'
+    own = "" if noinc else "arrive(&b);"
+    body = f"""__shared__ u64 b; __shared__ int s[64]; int t = threadIdx.x;
+    if (t == 0) init(&b, 64);
+    __syncthreads();
+    copy4(s + t, x + t);
+    {arrival} {own}
+    while (!parity(&b, 0)) {{}}
+    y[t] = s[63 - t];"""
+    outcome = run(body, X[:64], y(64), np.int32(0))
+    assert not outcome.events
+    assert np.array_equal(result(outcome, 1, np.int32), X[63::-1][:64])
+
+
+@pytest.mark.parametrize("body", ["arrive(&b);", "init(&b, 1); inval(&b); arrive(&b);"])
+def test_an_object_that_is_none_is_found(body: str) -> None:
+    outcome = run(f"__shared__ u64 b; {body} y[0] = 1;", X, y(1), np.int32(0), block=1)
+    assert rules(outcome) == ["memory/uninitialized-read"]
+
+
+def test_an_object_must_be_aligned() -> None:
+    outcome = run(
+        "__shared__ __align__(8) char b[16]; init((u64*)(b + 4), 1); y[0] = 1;", X, y(1), np.int32(0), block=1
+    )
+    assert rules(outcome) == ["memory/misaligned"]
