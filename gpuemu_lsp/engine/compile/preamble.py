@@ -19,13 +19,14 @@ from gpuemu_lsp.engine.compile.toolchain import cuda_include_dirs
 
 PRELUDE = "gpuemu/prelude.h"
 _HOST = "gpuemu/host.h"
+_RANDOM = "curand.h"
 
 _HOISTED = re.compile(
     r"^(?:cooperative_groups(?:\.h|/.+)|cuda/.+|cub/.+|nv/target|mma\.h|cuda_(?:fp16|bf16|fp8|fp6|fp4)\.h"
-    r"|cuda_pipeline(?:_primitives)?\.h|cuda_awbarrier(?:_primitives)?\.h|cuComplex\.h)$"
+    r"|cuda_pipeline(?:_primitives)?\.h|cuda_awbarrier(?:_primitives)?\.h|cuComplex\.h|curand_\w+\.h)$"
 )
-_LONG_LONG = re.compile(r"^(?:cooperative_groups|cuda/|cub/|thrust/|cuda_pipeline|cuda_awbarrier)")
-_COSTLY = re.compile(r"^(?:cooperative_groups|cuda/|cub/)")
+_LONG_LONG = re.compile(r"^(?:cooperative_groups|cuda/|cub/|thrust/|cuda_pipeline|cuda_awbarrier|curand_)")
+_COSTLY = re.compile(r"^(?:cooperative_groups|cuda/|cub/|curand_)")
 _CONFIGURES = re.compile(r"^_*(?:CUB|THRUST|CCCL|LIBCUDACXX|CG|CUDA|CUDACC)_")
 _BRIDGES: Mapping[str, tuple[str, str]] = {
     "tuple": ("cuda/std/tuple", "tuple make_tuple get tie apply"),
@@ -60,9 +61,12 @@ def shims() -> Mapping[str, str]:
     """Return the headers that stand in for what NVRTC lacks or rejects, by the name an ``#include`` writes.
 
     Standard and host-library headers are empty: for device code the prelude has all they could give, and a user's
-    header may include them for the host's sake.
+    header may include them for the host's sake. cuRAND's device headers need types of its host header, which is left
+    alone where it is installed.
     """
     empty = (_SHIMS / "empty_headers.txt").read_text(encoding="utf-8").split()
+    if any((Path(folder) / _RANDOM).is_file() for folder in cuda_include_dirs()):
+        empty.remove(_RANDOM)
     cub = (_SHIMS / "cub.h").read_text(encoding="utf-8")
     host = (_SHIMS / "host.h").read_text(encoding="utf-8")
     return {PRELUDE: prelude(), _HOST: host, "cub/cub.cuh": cub, **dict.fromkeys(empty, "")}
