@@ -49,7 +49,7 @@ function T.idle()
 end
 
 function T.open(name)
-  vim.cmd.edit(vim.fs.joinpath(T.project, name))
+  vim.cmd.edit(vim.fn.fnameescape(vim.fs.joinpath(T.project, name)))
   return vim.api.nvim_get_current_buf()
 end
 

@@ -7,10 +7,11 @@ import os
 import shutil
 import signal
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
-from editor_project import EditorProject
+from editor_project import EditorProject, make_project
 
 from gpuemu_lsp import __version__
 
@@ -18,6 +19,13 @@ HERE = Path(__file__).parent
 PLUGIN = Path(__file__).resolve().parents[3] / "editors/neovim"
 SCENARIOS = sorted((HERE / "scenarios").glob("*.lua"))
 PATIENCE = 240
+SECONDS_TO_END = 20
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> EditorProject:
+    """Make one in a folder whose name means something to globs, file patterns, URIs and shells."""
+    return make_project(tmp_path / "kernels [of] us, 100% 'new'")
 
 
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda path: path.stem)
@@ -56,3 +64,19 @@ def test_scenario(scenario: Path, project: EditorProject, editor_environment: di
     assert process.returncode == 0, details
     assert "scenario passed" in output, details
     assert "Error executing" not in output, details  # a handler of the plugin failed, outside of the scenario
+    deadline = time.monotonic() + SECONDS_TO_END
+    while (left := _processes_with(str(project.root))) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert not left, "Neovim has ended, its server has not"
+
+
+def _processes_with(value: str) -> list[str]:
+    """Return the processes that have inherited a value in their environment, by command line."""
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            if value.encode() in (folder / "environ").read_bytes():
+                found.append((folder / "cmdline").read_text())
+        except OSError:  # it has ended, or is not ours
+            continue
+    return found

@@ -96,8 +96,10 @@ end
 ---@param client_id integer
 function M.open(source, form, kernel, client_id)
   local name = ("gpuemu://%s/%s/%d"):format(form, kernel, source)
-  local view = vim.fn.bufnr("^" .. vim.fn.fnameescape(name) .. "$")
-  if view == -1 then
+  local view = vim.iter(vim.api.nvim_list_bufs()):find(function(bufnr)
+    return vim.api.nvim_buf_get_name(bufnr) == name
+  end)
+  if not view then
     view = vim.api.nvim_create_buf(false, true)
     vim.api.nvim_buf_set_name(view, name)
     vim.bo[view].bufhidden = "wipe"

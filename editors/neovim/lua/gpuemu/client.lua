@@ -10,12 +10,13 @@ end
 --- Prepare what belongs to a client: its buffers get the command, its tests are fetched for the signs.
 ---@param client vim.lsp.Client
 function M.begun(client)
+  local ours = vim.api.nvim_create_augroup(group(client.id), { clear = true })
   vim.api.nvim_create_autocmd("LspAttach", {
-    group = vim.api.nvim_create_augroup(group(client.id), { clear = true }),
+    group = ours,
     callback = function(event)
       if event.data.client_id == client.id then
         require("gpuemu.commands").define(event.buf)
-        require("gpuemu.tests").show(event.buf)
+        require("gpuemu.tests").follow(event.buf, client.id, ours)
       end
     end,
   })

@@ -90,9 +90,19 @@ function M.changed(client_id)
   end
 end
 
+--- Whether a failure is on a line; a range that ends where a line begins ends before it.
+---@param failure gpuemu.Failure
+---@param line integer 0-based
+local function is_on(failure, line)
+  local first, last = failure.range.start, failure.range["end"]
+  local lowest = last.character == 0 and math.max(last.line - 1, first.line) or last.line
+  return first.line <= line and line <= lowest
+end
+
 ---@param failure gpuemu.Failure
 local function words(failure)
-  return ("%s: %s (case %s)"):format(failure.kernel, failure.message, failure.id)
+  local text = ("%s: %s (case %s)"):format(failure.kernel, failure.message, failure.id)
+  return failure.minimized and text .. ", minimized" or text
 end
 
 --- Find the failure that is meant: the one with this id, the one on the cursor's line, the only one of the file, or the user's choice.
@@ -111,9 +121,7 @@ function M.meant(client, bufnr, id, reply)
     if id then
       candidates = matching(function(failure) return failure.id == id end) or {}
     else
-      candidates = matching(function(failure)
-        return failure.range.start.line <= line and line <= failure.range["end"].line
-      end) or failures
+      candidates = matching(function(failure) return is_on(failure, line) end) or failures
     end
     if #candidates == 0 then
       client_of.say(id and "no failing case " .. id or "no failing case in this file")

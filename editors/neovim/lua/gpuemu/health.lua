@@ -58,7 +58,8 @@ function M.check()
     health.error("Neovim 0.11 or later is needed, for vim.lsp.config and vim.lsp.enable")
     return
   end
-  health.ok("Neovim " .. tostring(vim.version()))
+  local version = vim.version()
+  health.ok(("Neovim %d.%d.%d"):format(version.major, version.minor, version.patch))
   local name = require("gpuemu.client").NAME
   if vim.lsp.is_enabled(name) then
     health.ok("The server is enabled")

@@ -3,18 +3,15 @@
 local M = {}
 
 M.COLUMNS, M.ROWS = 64, 16
-local SHADES = { "·", "░", "▒", "▓", "█" }
+local NONE, SHADES = "·", { "░", "▒", "▓", "█" }
 
----@param share number of a cell's elements that are wrong
+---@param share number of what a character stands for that is wrong
 local function shade(share)
-  if share <= 0 then
-    return SHADES[1]
-  end
   -- One wrong element among many is still seen; only all wrong is solid.
-  return share >= 1 and SHADES[5] or SHADES[2 + math.min(2, math.floor(share * 3))]
+  return share <= 0 and NONE or SHADES[share >= 1 and 4 or 1 + math.floor(share * 3)]
 end
 
---- Draw a picture of the protocol, `{buffer, shape, rows, cols, wrong}`: each character is the worst of the cells it stands for.
+--- Draw a picture of the protocol, `{buffer, shape, rows, cols, wrong}`, in at most ROWS by COLUMNS characters.
 ---@param picture table
 ---@return string[] lines the first is a caption
 function M.render(picture)
@@ -23,18 +20,18 @@ function M.render(picture)
   for top = 1, picture.rows, tall do
     local line = {}
     for left = 1, picture.cols, wide do
-      local worst = 0
+      local wrong, cells = 0, 0
       for row = top, math.min(top + tall - 1, picture.rows) do
         for column = left, math.min(left + wide - 1, picture.cols) do
-          worst = math.max(worst, picture.wrong[row][column])
+          wrong, cells = wrong + picture.wrong[row][column], cells + 1
         end
       end
-      table.insert(line, shade(worst))
+      table.insert(line, shade(wrong / cells))
     end
     table.insert(lines, table.concat(line))
   end
   local sizes = table.concat(vim.tbl_map(tostring, picture.shape), ", ")
-  table.insert(lines, 1, ("%s[%s], wrong elements:"):format(picture.buffer, sizes))
+  table.insert(lines, 1, ("%s[%s], wrong elements (%s none, %s all):"):format(picture.buffer, sizes, NONE, SHADES[4]))
   return lines
 end
 

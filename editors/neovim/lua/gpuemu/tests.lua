@@ -1,5 +1,6 @@
 --- The server's tests: which kernels there are, where, and how they fared. A sign shows it beside the kernel's name.
 
+local freshness = require("gpuemu.freshness")
 local M = {}
 
 ---@class gpuemu.Test
@@ -24,14 +25,20 @@ local SIGNS = {
   stale = { "~", "DiagnosticSignHint" },
 }
 
+-- These say that a check is under way; the others are its verdict.
+local UNDER_WAY = { enqueued = true, started = true }
+
 local function namespace()
   return vim.api.nvim_create_namespace("gpuemu.verdicts")
 end
 
 ---@return integer? bufnr the loaded buffer of a file
 local function loaded(uri)
-  local bufnr = vim.fn.bufnr("^" .. vim.fn.fnameescape(vim.uri_to_fname(uri)) .. "$")
-  return bufnr ~= -1 and vim.api.nvim_buf_is_loaded(bufnr) and bufnr or nil
+  for _, bufnr in ipairs(vim.api.nvim_list_bufs()) do
+    if vim.api.nvim_buf_is_loaded(bufnr) and vim.uri_from_bufnr(bufnr) == uri then
+      return bufnr
+    end
+  end
 end
 
 --- The kernels of a buffer, in the order of their lines.
@@ -67,32 +74,73 @@ function M.kernel_at(bufnr, line)
   return found
 end
 
---- Draw the signs of a buffer anew.
+---@type table<integer, table<string, integer>> the marks of each buffer's tests
+local marks = {}
+
+--- Draw the sign of one kernel. One that is there moves with the text, and may know better than the server where the kernel is.
 ---@param bufnr integer
-function M.show(bufnr)
-  vim.api.nvim_buf_clear_namespace(bufnr, namespace(), 0, -1)
-  if vim.g.gpuemu_signs == false then
+---@param client_id integer
+---@param kernel gpuemu.Test
+local function draw(bufnr, client_id, kernel)
+  local state = (states[client_id] or {})[kernel.id]
+  local sign = SIGNS[state and not UNDER_WAY[state] and freshness.is_stale(bufnr) and "stale" or state]
+  local drawn = marks[bufnr][kernel.id]
+  if not sign or vim.g.gpuemu_signs == false then
+    marks[bufnr][kernel.id] = nil
+    if drawn then
+      vim.api.nvim_buf_del_extmark(bufnr, namespace(), drawn)
+    end
     return
   end
+  local place = drawn and vim.api.nvim_buf_get_extmark_by_id(bufnr, namespace(), drawn, {})
+  local line = place and place[1] or kernel.range.start.line
+  if line < vim.api.nvim_buf_line_count(bufnr) then
+    marks[bufnr][kernel.id] = vim.api.nvim_buf_set_extmark(bufnr, namespace(), line, 0, {
+      id = drawn,
+      sign_text = sign[1],
+      sign_hl_group = sign[2],
+      priority = 5, -- below diagnostics, which have 10
+    })
+  end
+end
+
+--- Draw the signs of a buffer, each where it is now.
+---@param bufnr integer
+local function refresh(bufnr)
+  marks[bufnr] = marks[bufnr] or {}
   for _, client in ipairs(vim.lsp.get_clients({ name = require("gpuemu.client").NAME, bufnr = bufnr })) do
     for _, kernel in ipairs(M.kernels(bufnr)) do
-      local sign = SIGNS[(states[client.id] or {})[kernel.id]]
-      if sign and kernel.range.start.line < vim.api.nvim_buf_line_count(bufnr) then
-        vim.api.nvim_buf_set_extmark(bufnr, namespace(), kernel.range.start.line, 0, {
-          sign_text = sign[1],
-          sign_hl_group = sign[2],
-          priority = 5, -- below diagnostics, which have 10
-        })
-      end
+      draw(bufnr, client.id, kernel)
     end
   end
+end
+
+--- Draw the signs of a buffer anew, each where the server says that its kernel is.
+---@param bufnr integer
+local function show(bufnr)
+  vim.api.nvim_buf_clear_namespace(bufnr, namespace(), 0, -1)
+  marks[bufnr] = nil
+  refresh(bufnr)
+end
+
+--- Show the signs of a buffer that a client is attached to, from now on.
+---@param bufnr integer
+---@param client_id integer
+---@param group integer an autocommand group of the client's
+function M.follow(bufnr, client_id, group)
+  freshness.follow(bufnr, client_id, group, function()
+    if vim.api.nvim_buf_is_loaded(bufnr) then
+      refresh(bufnr)
+    end
+  end)
+  show(bufnr)
 end
 
 local function show_uris(uris)
   for uri in pairs(uris) do
     local bufnr = loaded(uri)
     if bufnr then
-      M.show(bufnr)
+      show(bufnr)
     end
   end
 end
@@ -135,8 +183,12 @@ function M.state(client_id, state)
   states[client_id] = states[client_id] or {}
   states[client_id][state.id] = state.state
   local test = (tests[client_id] or {})[state.id]
-  if test then
-    show_uris({ [test.uri] = true })
+  local bufnr = test and test.kind == "kernel" and loaded(test.uri)
+  if bufnr then
+    if not UNDER_WAY[state.state] and state.state ~= "stale" then
+      freshness.judged(bufnr)
+    end
+    refresh(bufnr)
   end
 end
 

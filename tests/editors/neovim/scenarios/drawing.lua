@@ -13,11 +13,11 @@ end
 
 T.run(function()
   local heatmap = require("gpuemu.heatmap")
-  T.equal(heatmap.render(picture(2, 3, { { 1, 2, 1 }, { 2, 3, 0.1 } })), { "y[2, 3], wrong elements:", "·█·", "··░" })
+  T.equal(heatmap.render(picture(2, 3, { { 1, 2, 1 }, { 2, 3, 0.1 } })), { "y[2, 3], wrong elements (· none, █ all):", "·█·", "··░" })
   local large = heatmap.render(picture(128, 128, { { 128, 128, 0.5 } }))
   T.equal(#large, 1 + heatmap.ROWS)
   T.equal(vim.fn.strchars(large[2]), heatmap.COLUMNS)
-  T.equal(vim.fn.strcharpart(large[#large], heatmap.COLUMNS - 1), "▒")
+  T.equal(vim.fn.strcharpart(large[#large], heatmap.COLUMNS - 1), "░")
   T.equal(vim.fn.strcharpart(large[#large], 0, 1), "·")
 
   local lines = require("gpuemu.failure_view").render({

@@ -25,7 +25,7 @@ T.run(function()
   local elsewhere = vim.fs.dirname(T.project)
   for _, name in ipairs({ "notes.txt", "script.py", "pyproject.toml", "tool.cpp" }) do
     vim.fn.writefile({ "" }, vim.fs.joinpath(elsewhere, name))
-    vim.cmd.edit(vim.fs.joinpath(elsewhere, name))
+    vim.cmd.edit(vim.fn.fnameescape(vim.fs.joinpath(elsewhere, name)))
     vim.wait(50)
     T.equal(traces(), {})
   end

@@ -1,0 +1,46 @@
+-- PTX and machine code beside the source, with the instructions of the cursor's line marked.
+local T = dofile(vim.env.GPUEMU_TEST_HARNESS)
+
+local function view(form)
+  return T.wait(form .. " beside the source", function()
+    for _, window in ipairs(vim.api.nvim_list_wins()) do
+      local bufnr = vim.api.nvim_win_get_buf(window)
+      if vim.api.nvim_buf_get_name(bufnr):find("gpuemu://" .. form, 1, true) and vim.b[bufnr].gpuemu_title then
+        return bufnr
+      end
+    end
+  end)
+end
+
+local function marked(bufnr)
+  local namespace = vim.api.nvim_get_namespaces()["gpuemu.artifact"]
+  local lines = {}
+  for _, mark in ipairs(vim.api.nvim_buf_get_extmarks(bufnr, namespace, 0, -1, {})) do
+    table.insert(lines, vim.api.nvim_buf_get_lines(bufnr, mark[2], mark[2] + 1, false)[1])
+  end
+  return table.concat(lines, "\n")
+end
+
+T.run(function()
+  T.open("ops/row_softmax_buggy.cu")
+  T.idle()
+  for form, expected in pairs({ ptx = { "ex2.approx", ".entry" }, sass = { "MUFU.EX2", "EXIT" } }) do
+    vim.api.nvim_win_set_cursor(0, { T.facts.bug_line + 1, 0 })
+    vim.cmd("Gpuemu " .. form .. " row_softmax_buggy")
+    local bufnr = view(form)
+    T.contains(vim.b[bufnr].gpuemu_title, "row_softmax_buggy")
+    T.contains(table.concat(vim.api.nvim_buf_get_lines(bufnr, 0, -1, false), "\n"), expected[2])
+    T.contains(marked(bufnr), expected[1])
+    -- The guard at the top of the kernel has no exponential.
+    T.goto_text("if (r >= rows)")
+    vim.cmd.doautocmd("CursorMoved")
+    assert(marked(bufnr) ~= "", "nothing is marked")
+    assert(not marked(bufnr):find(expected[1], 1, true), marked(bufnr))
+    T.equal(vim.bo[bufnr].modifiable, false)
+  end
+  -- The same again renews the view that is there.
+  local windows = #vim.api.nvim_list_wins()
+  vim.cmd("Gpuemu ptx row_softmax_buggy")
+  vim.wait(200)
+  T.equal(#vim.api.nvim_list_wins(), windows)
+end)

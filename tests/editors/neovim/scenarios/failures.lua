@@ -1,0 +1,67 @@
+-- A failing case: in the quickfix list, as a float, as a script, minimized, and gone when the bug is.
+local T = dofile(vim.env.GPUEMU_TEST_HARNESS)
+
+local function listed()
+  local list = vim.fn.getqflist({ title = 0, items = 0 })
+  return list.title == "gpuemu failures" and list.items or {}
+end
+
+local function act(title)
+  vim.lsp.buf.code_action({
+    apply = true,
+    filter = function(action) return action.title == title end,
+  })
+end
+
+local function size(failure)
+  local product = 1
+  for _, value in pairs(failure.dims) do product = product * value end
+  return product
+end
+
+T.run(function()
+  local bufnr = T.open("ops/row_softmax_buggy.cu")
+  T.wait("a diagnostic", function() return T.problems(bufnr)[1] end)
+  T.idle()
+
+  vim.cmd("Gpuemu failures")
+  local item = T.wait("the quickfix list", function() return listed()[1] end)
+  T.equal(vim.fs.normalize(vim.api.nvim_buf_get_name(item.bufnr)), vim.fs.normalize(vim.api.nvim_buf_get_name(bufnr)))
+  T.equal(item.lnum, T.facts.bug_line + 1)
+  T.equal(item.type, "E")
+  T.contains(item.text, "numeric/nan")
+  local first = item.user_data
+  T.equal(first.kernel, "row_softmax_buggy")
+
+  vim.api.nvim_win_set_cursor(0, { T.facts.bug_line + 1, 8 })
+  vim.cmd("Gpuemu failure")
+  local float = T.float("wrong elements (")
+  T.contains(float, "expected")
+  T.contains(float, "NaN")
+  T.contains(float, "gpuemu reproduce " .. first.id)
+  assert(float:find("[░▒▓█]"), float)
+  vim.api.nvim_win_set_cursor(0, { T.facts.bug_line + 1, 9 })
+  vim.cmd.doautocmd("CursorMoved")
+
+  act("Reproduce failure")
+  T.wait("the script", function() return vim.api.nvim_buf_get_name(0):find("%.py$") end)
+  T.contains(table.concat(vim.api.nvim_buf_get_lines(0, 0, -1, false), "\n"), first.id)
+  vim.cmd.buffer(bufnr)
+
+  vim.api.nvim_win_set_cursor(0, { T.facts.bug_line + 1, 8 })
+  act("Minimize")
+  local smaller = T.wait("a smaller case", function()
+    for _, other in ipairs(listed()) do
+      if other.user_data.minimized then return other.user_data end
+    end
+  end)
+  assert(size(smaller) < size(first), vim.inspect({ first, smaller }))
+  T.equal(smaller.rule, first.rule)
+  T.equal(smaller.range.start.line, T.facts.bug_line)
+  T.idle()
+
+  T.replace_buffer(T.facts.mended)
+  vim.cmd.write()
+  T.wait("the diagnostic to go", function() return #T.problems(bufnr) == 0 end)
+  T.wait("the list to follow", function() return #listed() == 0 end)
+end)
