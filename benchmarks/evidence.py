@@ -24,6 +24,7 @@ from pathlib import Path
 
 import numpy as np
 
+from benchmarks.page import put
 from gpuemu_lsp.engine.check.cases import PlanRun, open_plan
 from gpuemu_lsp.engine.check.executor import choose_executor
 from gpuemu_lsp.engine.check.model import CheckOptions, CheckRequest, KernelReport
@@ -205,7 +206,7 @@ def _normal(run: PlanRun, case: Case) -> Case:
 
 
 def render(rows: Sequence[Row], seeds: int, cases: int, seconds: float) -> str:
-    """Return the page."""
+    """Return the part of the page that is about the corpus."""
     planted = [row for row in rows if row.planted and not row.pending]
     pending = [row for row in rows if row.pending]
     correct = [row for row in rows if not row.planted]
@@ -214,7 +215,7 @@ def render(rows: Sequence[Row], seeds: int, cases: int, seconds: float) -> str:
     told, accused = (sum(row.unit_test != "passes" for row in group) for group in (planted, correct))
     bugs, others = len(planted), len(correct)
     text = [
-        "# Evidence",
+        "## The corpus",
         "",
         f"Made by `python -m benchmarks.evidence --seeds {seeds} --cases {cases}` in {seconds / 60:.0f} minutes.",
         f"{seeds} master seeds, {cases} cases per dtype and seed, a quarter of them with adversarial values; every run",
@@ -228,7 +229,7 @@ def render(rows: Sequence[Row], seeds: int, cases: int, seconds: float) -> str:
         f"`allclose` is the usual unit test: one typical shape (powers of two up to {TYPICAL}), normal values,",
         "rtol 1e-5, atol 1e-8 (1e-3 for half outputs), the same fp64 reference and emulator, without its checkers.",
         "",
-        "## Planted bugs",
+        "### Planted bugs",
         "",
         "`seeds`: under how many the bug showed itself on its line; `first`: number of the first failing case,",
         "median and latest over the seeds.",
@@ -237,7 +238,7 @@ def render(rows: Sequence[Row], seeds: int, cases: int, seconds: float) -> str:
         "|---|---|---|---|---|---|",
         *(_planted_row(row) for row in planted),
         "",
-        "## Correct kernels",
+        "### Correct kernels",
         "",
         "`worst` is the largest error of any case as a fraction of what was allowed.",
         "",
@@ -247,7 +248,7 @@ def render(rows: Sequence[Row], seeds: int, cases: int, seconds: float) -> str:
     ]
     if pending:
         names = ", ".join(row.name for row in pending)
-        text += ["", "## Waiting for the race checker", "", f"Planted, and not required to be found yet: {names}."]
+        text += ["", "### Waiting for a checker", "", f"Planted, and not required to be found yet: {names}."]
     return "\n".join(text) + "\n"
 
 
@@ -285,10 +286,7 @@ def main() -> None:
                 remark = f"  ({', '.join(row.trouble)})" if row.trouble else ""
                 print(f"{row.name:<28}{kind:<9}{row.hits:>3}/{row.seeds}{remark}", flush=True)
     page = render(rows, options.seeds, options.cases, time.perf_counter() - started)
-    if options.output is not None:
-        options.output.write_text(page)
-    else:
-        print(page)
+    put(options.output, "corpus", page)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """Check kernels of public repositories, unmodified, and print tables of names and figures.
 
-    python -m benchmarks.public_files FOLDER [--cases N] [--output docs/public-files.md]
+    python -m benchmarks.public_files FOLDER [--cases N] [--output docs/evidence.md]
 
 FOLDER holds one checkout per repository (``llm.c`` and ``SGEMM_CUDA`` for the registered kernels, any others beside
 them). Three tables come out: what compiles through the device view with every line and column where it was, what the
@@ -18,6 +18,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from benchmarks.page import put
 from gpuemu_lsp.engine.campaign.jobs import FUNCTIONS, PRELOAD
 from gpuemu_lsp.engine.campaign.run import run_requests
 from gpuemu_lsp.engine.campaign.targets import SUFFIXES, TargetError, collect
@@ -134,8 +135,12 @@ def _listed(statuses: Counter[str]) -> str:
 
 
 def _page(parts: Sequence[tuple[str, str, list[str]]]) -> str:
-    sections = [f"## {title}\n\n{text}\n\n" + "\n".join(lines) for title, text, lines in parts]
-    return "# Kernels of public repositories, as they are\n\n" + "\n\n".join(sections) + "\n"
+    sections = [f"### {title}\n\n{text}\n\n" + "\n".join(lines) for title, text, lines in parts]
+    command = "`python -m benchmarks.public_files FOLDER`"
+    head = (
+        f"## Public kernels, as they are\n\nMade by {command}. Names and figures only; none of their code is here.\n\n"
+    )
+    return head + "\n\n".join(sections) + "\n"
 
 
 def main() -> None:
@@ -156,10 +161,7 @@ def main() -> None:
             ("Nothing registered", "Errors and warnings of the checkers on inferred sizes, all of them.", found),
         )
     )
-    if options.output is None:
-        print(page, end="")
-    else:
-        options.output.write_text(page)
+    put(options.output, "public kernels", page)
 
 
 if __name__ == "__main__":
