@@ -14,7 +14,8 @@ check: $(STAMP)
 	$(BIN)/gpuemu-lsp --check kernels
 
 test: $(STAMP) lint types imports
-	$(BIN)/pytest -n 2
+	$(BIN)/pytest -n 2 --ignore=tests/editors
+	$(BIN)/pytest tests/editors
 
 # Editors that tests/editors drives and that pip does not bring are installed first.
 editors: editors-tools
