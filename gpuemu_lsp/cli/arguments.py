@@ -15,7 +15,7 @@ EXIT_CODES = (
 
 def add_output(parser: argparse.ArgumentParser) -> None:
     """Add what decides how a finished check is shown."""
-    parser.add_argument("--format", choices=FORMATS, default="text", help="output format (default: text)")
+    parser.add_argument("--format", type=_format, choices=FORMATS, default="text", help="output format (default: text)")
     parser.add_argument("--output", metavar="FILE", type=Path, help="write there instead of standard output")
     parser.add_argument(
         "--hints", action="store_true", help="show hints too: inferred launches, what was not run and why"
@@ -47,6 +47,16 @@ def positive(text: str) -> int:
     if value < 1:
         raise argparse.ArgumentTypeError(f"'{text}' is not a positive whole number")
     return value
+
+
+def _format(text: str) -> str:
+    """Read a format; the original's names mean ours."""
+    return {"pr-comment": "markdown", "xml": "junit"}.get(text, text)
+
+
+def natural(text: str) -> int:
+    """Read a whole number, zero included."""
+    return 0 if text.strip() == "0" else positive(text)
 
 
 def fraction(text: str) -> float:

@@ -9,9 +9,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gpuemu_lsp import __version__
-from gpuemu_lsp.cli.arguments import EXIT_CODES, add_colour, add_output, add_running, architecture, fraction, positive
+from gpuemu_lsp.cli.arguments import (
+    EXIT_CODES,
+    add_colour,
+    add_output,
+    add_running,
+    architecture,
+    fraction,
+    natural,
+    positive,
+)
 
 if TYPE_CHECKING:
+    from gpuemu_lsp.cli.checking import Order
     from gpuemu_lsp.engine.check.model import CheckOptions
 
 QUICK_CASES, STANDARD_CASES, THOROUGH_CASES = 8, 32, 100
@@ -71,13 +81,31 @@ def _add_checks(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
     chosen.add_argument("--quick", action="store_true", help=f"{QUICK_CASES} cases per kernel and dtype")
     chosen.add_argument("--thorough", action="store_true", help=f"{THOROUGH_CASES} cases per kernel and dtype")
 
-    for name, text in (
-        ("test", f"check kernels on {STANDARD_CASES} cases each"),
-        ("report", "check kernels and write a report"),
-        ("ci", "check kernels as in continuous integration"),
-    ):
-        verb = verbs.add_parser(name, help=text, parents=[targets, amount, shared], epilog=EXIT_CODES)
-        verb.set_defaults(run=_test)
+    common = [targets, amount, shared]
+    test = verbs.add_parser(
+        "test", help=f"check kernels on {STANDARD_CASES} cases each", parents=common, epilog=EXIT_CODES
+    )
+    test.set_defaults(run=_test)
+    ci = verbs.add_parser("ci", help="check kernels as in continuous integration", parents=common, epilog=EXIT_CODES)
+    ci.add_argument("--baseline", metavar="TAG", help="compare with this baseline; a regression is an error")
+    ci.add_argument(
+        "--parallel", type=natural, metavar="N", help="as --jobs; 0 means [ci].parallel_jobs of the configuration"
+    )
+    ci.set_defaults(run=_ci)
+    report = verbs.add_parser("report", help="check kernels and write a report", parents=common, epilog=EXIT_CODES)
+    report.add_argument("--include-artifacts", metavar="TAG", help="tell what is different from this baseline too")
+    report.add_argument("--signed", action="store_true", help="sign it: writes an attestation beside --output")
+    report.add_argument("--key", type=Path, metavar="FILE", help="private key to sign with (default: your own)")
+    report.set_defaults(run=_report)
+    verify = verbs.add_parser(
+        "verify",
+        help="verify a signed report",
+        epilog="Exit codes: 0 genuine; 1 not genuine, or of other files than those here; 2 it cannot be verified.",
+    )
+    verify.add_argument("report", type=Path, metavar="FILE", help="the report")
+    verify.add_argument("--attestation", type=Path, metavar="FILE", help="(default: FILE.intoto.json beside it)")
+    verify.add_argument("--key", type=Path, metavar="FILE", help="public key to trust (default: your own)")
+    verify.set_defaults(run=_verify)
 
     fuzz = verbs.add_parser("fuzz", help="run fresh random cases", parents=[shared], epilog=EXIT_CODES)
     fuzz.add_argument("-o", "--op", action="append", metavar="KERNEL", help="a kernel (default: all); may be repeated")
@@ -160,11 +188,44 @@ def _diff(options: argparse.Namespace) -> int:
 
 
 def _test(options: argparse.Namespace) -> int:
-    from gpuemu_lsp.cli.checking import Order, check
+    from gpuemu_lsp.cli.checking import check
+
+    return check(_order(options, options.jobs))
+
+
+def _ci(options: argparse.Namespace) -> int:
+    from gpuemu_lsp.cli.reporting import Extras, report
+
+    jobs = options.jobs if options.parallel is None else options.parallel or _configured_jobs()
+    return report(_order(options, jobs), Extras(baseline=options.baseline))
+
+
+def _report(options: argparse.Namespace) -> int:
+    from gpuemu_lsp.cli.reporting import Extras, report
+
+    extras = Extras(options.include_artifacts, fail=False, signed=options.signed, key=options.key)
+    return report(_order(options, options.jobs), extras)
+
+
+def _verify(options: argparse.Namespace) -> int:
+    from gpuemu_lsp.cli.verifying import verify
+
+    return verify(options.report, options.attestation, options.key)
+
+
+def _order(options: argparse.Namespace, jobs: int | None) -> Order:
+    from gpuemu_lsp.cli.checking import Order
     from gpuemu_lsp.cli.output import output_of
 
     cases = QUICK_CASES if options.quick else THOROUGH_CASES if options.thorough else STANDARD_CASES
-    return check(Order(options.targets, _options(options, cases), output_of(options), options.jobs))
+    return Order(options.targets, _options(options, cases), output_of(options), jobs)
+
+
+def _configured_jobs() -> int | None:
+    from gpuemu_lsp.engine.project import discover, load
+
+    config = discover(Path.cwd())
+    return load(config).policies.parallel_jobs if config is not None else None
 
 
 def _fuzz(options: argparse.Namespace) -> int:

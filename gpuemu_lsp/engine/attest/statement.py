@@ -1,0 +1,145 @@
+"""What is signed: an in-toto Statement v1 with a test-result predicate v0.1 (in-toto attestation framework).
+
+The predicate's own fields say passed or failed and name the configuration by digest; ``gpuemu`` in it says what else
+the verdict depends on: versions, commit, seed, and how many cases of each kernel ran.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from gpuemu_lsp import __version__
+from gpuemu_lsp.engine.check.model import CheckOptions, KernelReport
+from gpuemu_lsp.engine.findings import Json
+from gpuemu_lsp.engine.report.model import Run, relative
+
+STATEMENT = "https://in-toto.io/Statement/v1"
+PREDICATE = "https://in-toto.io/attestation/test-result/v0.1"
+
+
+class NotSignableError(ValueError):
+    """The run is no result: it is empty, or a part of the project. The message says what is missing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """What a statement is made of: the run, what it was asked to do, its seed, its files' digests by absolute path.
+
+    ``registered`` names every kernel of the project, ``broken`` those whose entry has errors.
+    """
+
+    run: Run
+    options: CheckOptions
+    seed: str
+    files: Mapping[str, str]
+    registered: Sequence[str]
+    broken: Sequence[str] = ()
+
+
+def result_of(evidence: Evidence) -> str:
+    """Return ``PASSED``, ``WARNED`` or ``FAILED``.
+
+    Raises
+    ------
+    NotSignableError
+        If any registered kernel was not checked to its end. "Not run" is neither a pass nor a failure.
+    """
+    run = evidence.run
+    by_name = {kernel.name: kernel for kernel in run.kernels if kernel.registered}
+    if not evidence.registered:
+        raise NotSignableError("no kernel is registered")
+    if evidence.broken:
+        raise NotSignableError(f"gpuemu.toml has errors in {', '.join(evidence.broken)}")
+    missing = [name for name in evidence.registered if name not in by_name]
+    if missing:
+        raise NotSignableError(f"it leaves out {', '.join(missing)}")
+    unrun = [name for name, kernel in by_name.items() if kernel.status == "not-executed" or _cut_short(kernel)]
+    if unrun:
+        raise NotSignableError(f"{', '.join(unrun)} did not run")
+    if any(kernel.status in ("failed", "error") for kernel in run.kernels) or run.summary.errors:
+        return "FAILED"
+    if run.exit_code != 0:
+        raise NotSignableError("something was not checked")
+    plain = all(kernel.status == "passed" for kernel in by_name.values())
+    return "PASSED" if plain and not run.summary.warnings else "WARNED"
+
+
+def statement(evidence: Evidence, report_name: str, report: bytes) -> dict[str, Json]:
+    """Return the statement about a report that was written.
+
+    Raises
+    ------
+    NotSignableError
+        See :func:`result_of`.
+    """
+    run = evidence.run
+    result = result_of(evidence)
+    digests: list[Json] = [
+        {"name": relative(path, run.root), "digest": {"sha256": digest}}
+        for path, digest in sorted(evidence.files.items())
+    ]
+    names = {
+        "passedTests": [kernel.name for kernel in run.kernels if kernel.status == "passed"],
+        "warnedTests": [kernel.name for kernel in run.kernels if kernel.status in ("unreferenced", "not-executed")],
+        "failedTests": [kernel.name for kernel in run.kernels if kernel.status in ("failed", "error")],
+    }
+    return {
+        "_type": STATEMENT,
+        "subject": [{"name": report_name, "digest": {"sha256": sha256(report)}}],
+        "predicateType": PREDICATE,
+        "predicate": {
+            "result": result,
+            "configuration": digests,
+            **{key: list(value) for key, value in names.items()},
+            "gpuemu": {
+                "version": __version__,
+                "toolchain": run.toolchain,
+                "project": run.setting.project,
+                "commit": run.setting.commit or None,
+                "dirty": run.setting.dirty,
+                "created": round(run.setting.created),
+                "seed": evidence.seed,
+                "cases": evidence.options.cases,
+                "arch": evidence.options.arch,
+                "kernels": [_kernel(kernel) for kernel in run.kernels],
+            },
+        },
+    }
+
+
+def digests(paths: Sequence[str]) -> dict[str, str]:
+    """Return the SHA-256 of every file that can be read."""
+    found = {}
+    for path in paths:
+        try:
+            found[path] = sha256(Path(path).read_bytes())
+        except OSError:
+            continue
+    return found
+
+
+def sha256(data: bytes) -> str:
+    """Return the digest in hexadecimal."""
+    return hashlib.sha256(data).hexdigest()
+
+
+def _cut_short(kernel: KernelReport) -> bool:
+    return kernel.status in ("passed", "unreferenced") and kernel.cases.run == 0
+
+
+def _kernel(kernel: KernelReport) -> Json:
+    return {
+        "name": kernel.name,
+        "status": kernel.status,
+        "executor": kernel.executor,
+        "cases": {"run": kernel.cases.run, "passed": kernel.cases.passed},
+        "errors": {item.dtype: _errors(item.errors) for item in kernel.measured},
+    }
+
+
+def _errors(errors: Sequence[float]) -> Json:
+    """Bind every case's error, bit for bit, without listing them."""
+    return sha256(",".join(value.hex() for value in errors).encode())

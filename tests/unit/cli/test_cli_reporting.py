@@ -1,0 +1,128 @@
+"""``gpuemu ci``, ``report --signed`` and ``verify`` on a real project."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from gpuemu_lsp.cli.gpuemu import main as gpuemu
+
+KERNEL = """\
+__global__ void scale(const float* x, float* y, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) {
+        y[i] = 2.0f * x[i];
+    }
+}
+"""
+REFERENCE = "def reference(inputs, **kwargs):\n    return 2.0 * inputs['x']\n"
+
+
+@pytest.fixture
+def here(project, monkeypatch, tmp_path):
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    project.write(kernel=KERNEL, reference=REFERENCE)
+    monkeypatch.chdir(project.root)
+    return project
+
+
+def told(capsys, *arguments: str) -> tuple[int, str, str]:
+    code = gpuemu(list(arguments))
+    captured = capsys.readouterr()
+    return code, captured.out, captured.err
+
+
+def test_ci_makes_a_regression_an_error(here, capsys):
+    assert told(capsys, "ci", "--quick", "--baseline", "v1")[0] == 2
+    assert told(capsys, "baseline", "v1", "--cases", "8")[0] == 0
+    assert told(capsys, "ci", "--baseline", "v1", "--parallel", "0")[0] == 0
+    here.write(kernel=KERNEL.replace("2.0f * x[i]", "2.0f * x[i] * (1.0f + 2e-7f)"), toml=tolerant(here))
+    code, text, _ = told(capsys, "ci", "--baseline", "v1", "--format", "sarif")
+    rules = {result["ruleId"]: result for result in json.loads(text)["runs"][0]["results"]}
+    assert code == 1
+    assert rules["numeric/regression"]["level"] == "error"
+    assert rules["numeric/regression"]["locations"][0]["physicalLocation"]["region"]["startLine"] == 4
+    here.write(toml=tolerant(here) + "[policies]\nfail_on_regression = false\n")
+    code, text, _ = told(capsys, "ci", "--baseline", "v1", "--format", "pr-comment")
+    assert code == 0
+    assert "max\\_rel\\_diff" in text and "regression" in text
+
+
+def tolerant(here) -> str:
+    """The project with a tolerance that lets the worse kernel pass."""
+    text = (here.root / "gpuemu.toml").read_text()
+    return text if "tolerances" in text else text + "[kernels.tolerances]\nfloat32 = 1e-3\n"
+
+
+def test_a_report_tells_a_regression_and_does_not_fail(here, capsys):
+    assert told(capsys, "baseline", "v1", "--cases", "8")[0] == 0
+    here.write(kernel=KERNEL.replace("2.0f * x[i]", "2.0f * x[i] * (1.0f + 2e-7f)"), toml=tolerant(here))
+    code, text, _ = told(capsys, "report", "--include-artifacts", "v1")
+    assert code == 0
+    assert "Against the baseline 'v1': 1 regressed." in text
+
+
+def test_a_signed_report_is_verified(here, capsys):
+    code, _, errors = told(capsys, "report", "--quick", "--signed", "--format", "html", "--output", "r.html")
+    assert code == 0
+    assert "made the key" in errors
+    code, text, _ = told(capsys, "verify", "r.html")
+    assert code == 0
+    assert "PASSED" in text and "The report is genuine." in text
+    envelope = json.loads((here.root / "r.html.intoto.json").read_text())
+    assert envelope["payloadType"] == "application/vnd.in-toto+json"
+    here.write(kernel=KERNEL + "// more\n")
+    code, text, _ = told(capsys, "verify", "r.html")
+    assert code == 1
+    assert "changed since: scale.cu" in text
+    here.write(kernel=KERNEL)
+    (here.root / "r.html").write_text((here.root / "r.html").read_text().replace("passed", "PASSED"))
+    code, text, _ = told(capsys, "verify", "r.html")
+    assert code == 1
+    assert "NOT VERIFIED" in text
+
+
+def test_a_failing_report_is_signed_as_failed(here, capsys):
+    here.write(kernel=KERNEL.replace("2.0f", "2.5f"))
+    assert told(capsys, "report", "--quick", "--signed", "--format", "json", "--output", "r.json")[0] == 1
+    code, text, _ = told(capsys, "verify", "r.json")
+    assert code == 0
+    assert "result:    FAILED" in text
+
+
+@pytest.mark.parametrize("case", ["partial", "not run", "empty", "config"])
+def test_what_is_no_result_is_not_signed(here, capsys, case):
+    toml = (here.root / "gpuemu.toml").read_text()
+    second = toml.replace('name = "scale"', 'name = "again"\nentry = "scale"')
+    arguments: list[str] = []
+    if case == "partial":
+        here.write(toml=toml + second)
+        arguments = ["again"]
+    elif case == "not run":
+        bare = '[[kernels]]\nname = "scale"\nsource = "scale.cu"\nreference = "ref.py"\n'
+        here.write(toml=bare, kernel=KERNEL.replace("int n", "int n, int m, int k"))
+    elif case == "empty":
+        here.write(toml='[project]\nname = "nothing"\n')
+    else:
+        here.write(toml=toml + '[[kernels]]\nname = "half"\n')
+    output = ["--signed", "--quick", "--format", "json", "--output", "r.json"]
+    code, _, errors = told(capsys, "report", *arguments, *output)
+    assert code == 2
+    assert "was not signed" in errors
+    assert not (here.root / "r.json.intoto.json").exists()
+
+
+def test_signing_needs_a_file(here, capsys):
+    code, _, errors = told(capsys, "report", "--signed")
+    assert code == 2
+    assert "--output" in errors
+
+
+def test_verify_without_an_attestation_or_key(here, capsys):
+    (here.root / "r.json").write_text("{}")
+    assert told(capsys, "verify", "r.json")[0] == 2
+    (here.root / "r.json.intoto.json").write_text("{}")
+    code, _, errors = told(capsys, "verify", "r.json")
+    assert code == 2
+    assert "--key" in errors
