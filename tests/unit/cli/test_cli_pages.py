@@ -41,6 +41,7 @@ VERBS = (
     "ci",
     "baseline",
     "diff",
+    "verify",
 )
 
 
