@@ -21,20 +21,21 @@ end
 ---@param group integer an autocommand group of the client's
 ---@param changed fun() called when the answer of `is_stale` is another
 function M.follow(bufnr, client_id, group, changed)
-  texts[bufnr] = { saved = not vim.bo[bufnr].modified and hash(bufnr) or nil, stale = false }
+  local text = { saved = not vim.bo[bufnr].modified and hash(bufnr) or nil, stale = false }
+  texts[bufnr] = text
   vim.api.nvim_buf_attach(bufnr, false, {
     on_lines = function()
       if not vim.lsp.buf_is_attached(bufnr, client_id) then
-        texts[bufnr] = nil
+        texts[bufnr] = texts[bufnr] ~= text and texts[bufnr] or nil -- another client may follow it by now
         return true -- no more of this
-      elseif not texts[bufnr].stale then
-        texts[bufnr].stale = true
+      elseif not text.stale then
+        text.stale = true
         vim.schedule(changed)
       end
     end,
     on_reload = function()
-      texts[bufnr].saved = hash(bufnr)
-      texts[bufnr].stale = texts[bufnr].saved ~= texts[bufnr].checked
+      text.saved = hash(bufnr)
+      text.stale = text.saved ~= text.checked
       vim.schedule(changed)
     end,
   })
@@ -42,12 +43,9 @@ function M.follow(bufnr, client_id, group, changed)
     group = group,
     buffer = bufnr,
     callback = function()
-      local text = texts[bufnr]
-      if text then
-        text.saved = hash(bufnr)
-        text.stale = text.saved ~= text.checked
-        changed()
-      end
+      text.saved = hash(bufnr)
+      text.stale = text.saved ~= text.checked
+      changed()
     end,
   })
 end
