@@ -63,6 +63,10 @@ def _parser() -> argparse.ArgumentParser:
     status = verbs.add_parser("status", help="say what is installed and what is stored")
     status.set_defaults(run=_status)
 
+    doctor = verbs.add_parser("doctor", help="try every part of a check, and say how to get what is missing")
+    doctor.add_argument("--format", choices=("text", "json"), default="text")
+    doctor.set_defaults(run=_doctor)
+
     init = verbs.add_parser("init", help="write a gpuemu.toml and an example kernel that passes")
     init.add_argument("-n", "--name", default=None, help="the project's name (default: the folder's)")
     init.add_argument("-t", "--target-dir", type=Path, default=Path(), metavar="DIR", help="where (default: here)")
@@ -284,6 +288,12 @@ def _status(options: argparse.Namespace) -> int:
     from gpuemu_lsp.cli.status import status
 
     return status()
+
+
+def _doctor(options: argparse.Namespace) -> int:
+    from gpuemu_lsp.cli.doctor import doctor
+
+    return doctor(options.format)
 
 
 def _init(options: argparse.Namespace) -> int:

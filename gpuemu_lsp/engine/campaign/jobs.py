@@ -17,7 +17,9 @@ if TYPE_CHECKING:
 _HERE = "gpuemu_lsp.engine.campaign.jobs"
 _ROOM = "gpuemu_lsp.engine.campaign"
 FUNCTIONS = {
-    **{name: f"{_HERE}:{name}" for name in ("check", "measure", "reproduce", "minimize", "lint", "describe")},
+    **{
+        name: f"{_HERE}:{name}" for name in ("check", "measure", "reproduce", "minimize", "lint", "describe", "examine")
+    },
     **{name: f"{_ROOM}.failures:{name}" for name in ("failures", "failure")},
     "disassemble": f"{_ROOM}.disassembly:disassemble",
     "registration": f"{_ROOM}.registration:registration",
@@ -123,6 +125,14 @@ def describe(payload: Json) -> Iterator[Json]:
     from gpuemu_lsp.engine.campaign.installation import installed
 
     yield dict(installed())
+
+
+def examine(payload: Json) -> Iterator[Json]:
+    """Try every part of a check."""
+    from gpuemu_lsp.engine.campaign.examination import examine as tried
+
+    for part in tried():
+        yield part.record()
 
 
 def _stored_case(payload: Json) -> tuple[CheckRequest, str]:

@@ -42,6 +42,7 @@ VERBS = (
     "baseline",
     "diff",
     "verify",
+    "doctor",
 )
 
 
