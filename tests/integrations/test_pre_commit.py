@@ -11,6 +11,7 @@ import pytest
 import yaml
 from installed_package import ROOT, Installed
 
+pytestmark = pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
 HOOKS = ROOT / ".pre-commit-hooks.yaml"
 
 

@@ -105,7 +105,25 @@ local function words(failure)
   return failure.minimized and text .. ", minimized" or text
 end
 
---- Find the failure that is meant: the one with this id, the one on the cursor's line, the only one of the file, or the user's choice.
+--- The cases that the diagnostics of a line name.
+---@param client vim.lsp.Client
+---@param bufnr integer
+---@param line integer 0-based
+---@return table<string, true>
+local function shown(client, bufnr, line)
+  local namespace = vim.lsp.diagnostic.get_namespace(client.id)
+  local cases = {}
+  for _, diagnostic in ipairs(vim.diagnostic.get(bufnr, { lnum = line, namespace = namespace })) do
+    local case = vim.tbl_get(diagnostic, "user_data", "lsp", "data", "case")
+    if type(case) == "string" then
+      cases[case] = true
+    end
+  end
+  return cases
+end
+
+--- Find the failure that is meant: the one with this id, the one that the cursor's line shows, one that failed on that line, the only one of
+--- the file, or the user's choice.
 ---@param client vim.lsp.Client
 ---@param bufnr integer
 ---@param id string?
@@ -121,7 +139,10 @@ function M.meant(client, bufnr, id, reply)
     if id then
       candidates = matching(function(failure) return failure.id == id end) or {}
     else
-      candidates = matching(function(failure) return is_on(failure, line) end) or failures
+      local cases = shown(client, bufnr, line)
+      candidates = matching(function(failure) return cases[failure.id] end)
+        or matching(function(failure) return is_on(failure, line) end)
+        or failures
     end
     if #candidates == 0 then
       client_of.say(id and "no failing case " .. id or "no failing case in this file")
