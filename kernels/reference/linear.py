@@ -26,3 +26,7 @@ def sparse_rows(inputs, **kwargs):
 
 def gram(inputs, **kwargs):
     return inputs["a"] @ inputs["a"].T
+
+
+def head_scores(inputs, **kwargs):
+    return inputs["q"] @ inputs["keys"].T / np.sqrt(48.0)

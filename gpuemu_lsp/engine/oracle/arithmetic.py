@@ -15,7 +15,7 @@ from gpuemu_lsp.engine.plan.model import Plan
 class Numerics:
     """How the kernel computes.
 
-    ``precisions`` are the float formats of its arithmetic (``f32``, ``f16``, ...), as its PTX shows; empty for one that
+    ``precisions`` are the float formats of its arithmetic (``f32``, ``f16``, ``mma`` for tensor cores, ...), as its PTX shows; empty for one that
     only moves data. ``approximate`` names executed instructions with a documented error. ``linear`` says it only adds,
     multiplies and moves.
     """
@@ -39,7 +39,12 @@ _FORMAT_OF = {
     "e5m2x2": "float8_e5m2",
 }
 
-_TF32 = FloatFormat(11, FORMATS["float32"].largest, FORMATS["float32"].tiny, 2.0**-136)
+_SINGLE = FORMATS["float32"]
+_OF_TENSOR_CORES = {
+    "tf32": FloatFormat(11, _SINGLE.largest, _SINGLE.tiny, 2.0**-136),
+    # Sums in f32: hardware aligns the addends of a step to the largest of them and drops what is then too low.
+    "mma": FloatFormat(21, _SINGLE.largest, _SINGLE.tiny, _SINGLE.smallest),
+}
 
 _APPROXIMATE = {
     # PTX ISA, floating-point instructions: maximum errors. Only what is worse than a few ulp of fp32 matters here.
@@ -71,7 +76,8 @@ class KernelArithmetic:
     def of(numerics: Numerics, plan: Plan, case: Case) -> KernelArithmetic:
         """Read it off what the PTX shows, for one case: the range depends on its values."""
         names = {_FORMAT_OF.get(name, name) for name in numerics.precisions}
-        forms = [_TF32 if name == "tf32" else FORMATS[name] for name in names if name == "tf32" or name in FORMATS]
+        known = FORMATS | _OF_TENSOR_CORES
+        forms = [known[name] for name in names if name in known]
         if not forms:
             forms = [FORMATS["float64" if plan.dtype == "float64" else "float32"]]
         digits = min(form.digits for form in forms)

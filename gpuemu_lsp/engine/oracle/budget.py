@@ -35,6 +35,8 @@ FLOOR = 8.0
 _NEAR_OVERFLOW = 32.0
 """Partial results may be this much larger than the result."""
 _SMALL_TENSOR = 16
+_EXACT_DIGITS = 21
+"""Small integers are exact in fp32, and in sums on tensor cores."""
 _HOPELESS = 0.25
 """Where rounding moves an element by this share of the largest, as in ``sin(1e8 * x)``, nothing is left to compare."""
 
@@ -185,7 +187,7 @@ def _is_exact(
     The reference of the absolute values bounds the partial sums. Few elements may be whole by chance.
     """
     exact = expected.arrays[arg.param]
-    if not (case.exact and numerics.linear) or arithmetic.form.digits < 24 or exact.size < _SMALL_TENSOR:
+    if not (case.exact and numerics.linear) or arithmetic.form.digits < _EXACT_DIGITS or exact.size < _SMALL_TENSOR:
         return False
     if not bool(np.all(np.isfinite(exact))) or not bool(np.all(exact == np.rint(exact))):
         return False

@@ -19,6 +19,7 @@ _ROUNDING = _EXACT_ON_INTEGERS | _TRANSCENDENTAL
 _ATOMIC = frozenset({"atom", "red"})
 _FILTERED = frozenset({"tex", "tld4"})
 _MATRIX = frozenset({"mma", "wmma", "wgmma"})
+_INTEGERS = frozenset({"s32", "s8", "u8", "s4", "u4", "b1"})
 _BIT_MOVES = frozenset({"mov", "selp", "prmt", "shl", "shr", "or", "and"})
 _KNOWN_EXTERNAL = frozenset({"vprintf", "__assertfail"})
 
@@ -26,13 +27,15 @@ _KNOWN_EXTERNAL = frozenset({"vprintf", "__assertfail"})
 def arithmetic_precisions(module: Module, entry: str) -> frozenset[str]:
     """Return the floating-point formats in which a kernel rounds on its way to a result.
 
-    That is the type of each operation that rounds (matrix instructions: of inputs and accumulators, atomics included),
-    and the target of each narrowing conversion whose result is used again rather than only stored to global memory.
+    That is the type of each operation that rounds (atomics included), and the target of each narrowing conversion whose
+    result is used again rather than only stored to global memory. The products of matrix instructions are exact, so
+    that only their accumulators count; ``mma`` stands for sums in f32 on tensor cores, which may drop low bits of their
+    addends (PTX ISA section 9.7.14.5.14 leaves the rounding open). Registers of tf32 lose bits where they are read.
 
     Returns
     -------
     frozenset of str
-        Of ``f64 f32 tf32 f16 bf16 e4m3 e5m2``; empty for a kernel without floating-point arithmetic.
+        Of ``f64 f32 mma tf32 f16 bf16 e4m3 e5m2``; empty for a kernel without floating-point arithmetic.
     """
     found: set[str] = set()
     for function in reachable(module, entry):
@@ -151,7 +154,16 @@ def _precisions(instruction: Instruction) -> set[str]:
         ("sp",),
     ):
         return set()  # loads and stores of fragments
+    if instruction.opcode in _MATRIX:
+        return _accumulated(instruction)
     return {_PRECISION[word] for word in instruction.modifiers if word in _PRECISION}
+
+
+def _accumulated(instruction: Instruction) -> set[str]:
+    """Return the formats in which a matrix instruction rounds: its types are those of D, A, B and C, or of D and C."""
+    types = [word for word in instruction.modifiers if word in _PRECISION or word in _INTEGERS]
+    found = {"mma" if word == "f32" else word for word in (*types[:1], *types[-1:]) if word in _PRECISION}
+    return found | ({"tf32"} if "tf32" in types else set())
 
 
 def _sources(instruction: Instruction) -> set[str]:

@@ -13,6 +13,11 @@ from gpuemu_lsp.engine.ptx.facts import histogram
 from gpuemu_lsp.engine.ptx.names import source_name
 
 HALF = "#include <cuda_fp16.h>\n#include <cuda_bf16.h>\n"
+_MMA = (
+    "__global__ void k(unsigned* x) {{ unsigned a = x[0], b = x[1], c = x[2]; {{ unsigned r, s, t, u;"
+    ' asm volatile("mma.sync.aligned.{form} {{%0,%1,%2,%3}}, {{{left}}}, {{{right}}}, {{%0,%1,%2,%3}};"'
+    ' : "=r"(r), "=r"(s), "=r"(t), "=r"(u) : "r"(a), "r"(b), "r"(c)); x[3] = r + s + t + u; }} }}'
+)
 
 
 @pytest.mark.parametrize(
@@ -49,7 +54,15 @@ HALF = "#include <cuda_fp16.h>\n#include <cuda_bf16.h>\n"
          " fragment<matrix_a, 16, 16, 16, __half, row_major> fa; fragment<matrix_b, 16, 16, 16, __half, col_major> fb;\n"
          " fragment<accumulator, 16, 16, 16, float> fc; fill_fragment(fc, 0.f); load_matrix_sync(fa, a, 16);\n"
          " load_matrix_sync(fb, a, 16); mma_sync(fc, fa, fb, fc); store_matrix_sync(c, fc, 16, mem_row_major); }",
-         "f32", True),
+         "mma", True),
+        ("#include <mma.h>\n__global__ void k(const __half* a, __half* c) { using namespace nvcuda::wmma;\n"
+         " fragment<matrix_a, 16, 16, 16, __half, row_major> fa; fragment<matrix_b, 16, 16, 16, __half, col_major> fb;\n"
+         " fragment<accumulator, 16, 16, 16, __half> fc; fill_fragment(fc, __half(0)); load_matrix_sync(fa, a, 16);\n"
+         " load_matrix_sync(fb, a, 16); mma_sync(fc, fa, fb, fc); store_matrix_sync(c, fc, 16, mem_row_major); }",
+         "f16", True),
+        (_MMA.format(form="m16n8k8.row.col.f32.bf16.bf16.f32", left="%4,%5", right="%6"), "mma", True),
+        (_MMA.format(form="m16n8k4.row.col.f32.tf32.tf32.f32", left="%4,%5", right="%6"), "mma tf32", True),
+        (_MMA.format(form="m16n8k16.row.col.s32.s8.s8.s32", left="%4,%5", right="%6"), "", True),
     ],
 )  # fmt: skip
 def test_arithmetic(code: str, precisions: str, linear: bool) -> None:

@@ -1,0 +1,19 @@
+// Tensor cores with half-precision accumulators and a half-precision result. clean
+#include <cuda_fp16.h>
+#include <mma.h>
+
+using namespace nvcuda;
+
+__global__ void half_sums(const __half* a, const __half* b, __half* c, int n, int k) {
+    wmma::fragment<wmma::matrix_a, 16, 16, 16, __half, wmma::row_major> left;
+    wmma::fragment<wmma::matrix_b, 16, 16, 16, __half, wmma::row_major> right;
+    wmma::fragment<wmma::accumulator, 16, 16, 16, __half> sum;
+    wmma::fill_fragment(sum, __half(0.0f));
+    const int row = blockIdx.y * 16, col = blockIdx.x * 16;
+    for (int i = 0; i < k; i += 16) {
+        wmma::load_matrix_sync(left, a + row * k + i, k);
+        wmma::load_matrix_sync(right, b + i * n + col, n);
+        wmma::mma_sync(sum, left, right, sum);
+    }
+    wmma::store_matrix_sync(c + row * n + col, sum, n, wmma::mem_row_major);
+}

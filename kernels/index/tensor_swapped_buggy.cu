@@ -1,0 +1,19 @@
+// Left and right operand exchanged: right for matrices that commute. expect-somewhere: numeric/tolerance-exceeded
+#include <cuda_fp16.h>
+#include <mma.h>
+
+using namespace nvcuda;
+
+__global__ void tensor_swapped_buggy(const __half* a, const __half* b, float* c, int n, int k) {
+    wmma::fragment<wmma::matrix_a, 16, 16, 16, __half, wmma::row_major> left;
+    wmma::fragment<wmma::matrix_b, 16, 16, 16, __half, wmma::row_major> right;
+    wmma::fragment<wmma::accumulator, 16, 16, 16, float> sum;
+    wmma::fill_fragment(sum, 0.0f);
+    const int row = blockIdx.y * 16, col = blockIdx.x * 16;
+    for (int i = 0; i < k; i += 16) {
+        wmma::load_matrix_sync(left, b + row * k + i, k);
+        wmma::load_matrix_sync(right, a + i * n + col, n);
+        wmma::mma_sync(sum, left, right, sum);
+    }
+    wmma::store_matrix_sync(c + row * n + col, sum, n, wmma::mem_row_major);
+}

@@ -1,0 +1,20 @@
+// One group too many may still be under way: with two stages, the tile that is read next is the last one asked for.
+#include <cuda_pipeline.h>
+
+__global__ void copy_wait_buggy(const float* x, float* y, int n) {
+    __shared__ float tile[2][64];
+    const int t = threadIdx.x, tiles = (n + 63) / 64;
+    float sum = 0.0f;
+    if (t < n) __pipeline_memcpy_async(&tile[0][t], &x[t], sizeof(float));
+    __pipeline_commit();
+    for (int k = 0; k < tiles; ++k) {
+        const int next = (k + 1) * 64 + t;
+        if (next < n) __pipeline_memcpy_async(&tile[(k + 1) % 2][t], &x[next], sizeof(float));
+        __pipeline_commit();
+        __pipeline_wait_prior(2);
+        __syncthreads();
+        if (k * 64 + 63 - t < n) sum += tile[k % 2][63 - t];  // expect: memory/uninitialized-read
+        __syncthreads();
+    }
+    y[t] = sum;
+}
