@@ -80,3 +80,24 @@ def test_a_kernel_that_cannot_run_is_not_clean(installed: Installed, suite: Path
 )
 def test_bad_arguments_are_told(installed: Installed, suite: Path, arguments: tuple[str, str], reason: str) -> None:
     assert reason in _pytest(installed, suite, "--gpuemu", *arguments, expect=4)
+
+
+def test_an_interrupt_ends_it_and_leaves_no_process(installed: Installed, suite: Path) -> None:
+    (suite / "gelu.cu").write_text((suite / "gelu.cu").read_text().replace("{", "{ for (;;) __threadfence();", 1))
+    (suite / "conftest.py").write_text(
+        "import os, signal, threading\n"
+        "def pytest_runtest_call(item):\n"
+        "    threading.Timer(1.0, os.kill, (os.getpid(), signal.SIGINT)).start()\n"
+    )
+    command = ("python", "-m", "pytest", "-p", "no:cacheprovider", "--gpuemu", "gpuemu.toml::gelu")
+    said = installed.run(*command, cwd=suite, variables={"GPUEMU_TEST_MARK": str(suite)}, expect=2)
+    assert "KeyboardInterrupt" in said
+    marker = f"GPUEMU_TEST_MARK={suite}".encode()
+    assert not [path for path in Path("/proc").glob("[0-9]*/environ") if marker in _read(path)]
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError:  # it has ended, or is not ours
+        return b""
