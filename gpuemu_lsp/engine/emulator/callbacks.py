@@ -9,6 +9,7 @@ import numpy as np
 
 from gpuemu_lsp.engine.emulator.arena import Arena
 from gpuemu_lsp.engine.emulator.codegen.builtins import FUNCTIONS, ROWS
+from gpuemu_lsp.engine.emulator.heap import Heap
 from gpuemu_lsp.engine.emulator.records import lanes_of
 
 _SPECIFICATION = re.compile(rb"%([-+ #0]*)(\*|\d+)?(?:\.(\*|\d+))?(hh|h|ll|l|z|t|j|L)?([diouxXeEfFgGaAcsp%])")
@@ -26,6 +27,7 @@ class Host:
         self._printed: list[str] = []
         self._size = 0
         self.assertion: str | None = None
+        self.heap: Heap | None = None
         self._function = CALLBACK(self._called)
 
     @property
@@ -52,8 +54,10 @@ class Host:
             function = self._arena.string(values[3]).decode(errors="replace")
             self.assertion = f"assertion `{text}` failed in {function}" if function else f"assertion `{text}` failed"
             return 0
-        if which == FUNCTIONS["malloc"]:
-            return 0
+        if self.heap is not None and which == FUNCTIONS["malloc"]:
+            return self.heap.allocate(values[0])
+        if self.heap is not None and which == FUNCTIONS["free"]:
+            self.heap.release(values[0])
         return 0
 
     def _print(self, format_: int, arguments: int) -> int:

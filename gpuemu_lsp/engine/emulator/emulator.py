@@ -82,6 +82,7 @@ def _run_once(kernel: Kernel, request: Request, milliseconds: float) -> Outcome:
     arena = shared_arena()
     host = Host(arena)
     prepared = prepare(request, kernel, arena, host.address)
+    host.heap = prepared.heap
     scheduler = Scheduler(prepared, fast.address if fast is not None else None, general)
     ready = time.perf_counter()
     try:

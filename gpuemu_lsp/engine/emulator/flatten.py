@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
@@ -73,6 +74,12 @@ def flatten(module: Module, entry: str) -> Program:
         raise KeyError(entry)
     flattener = _Flattener(module)
     start = flattener.new_block()
+    clustered = function.directives.get("reqnctapercluster", ())
+    if math.prod(clustered) > 1:
+        reason = f"blocks in clusters of {' x '.join(map(str, clustered))} cannot be run"
+        first = next((item for item in function.body if isinstance(item, Instruction)), None)
+        if first is not None:
+            flattener.blocks[start].end = Stop(first, "engine/unsupported-instruction", reason)
     flattener.expand(function, start, {}, None, ())
     codes = [block.code for block in flattener.blocks]
     registers, codes, call_slots = resolve_call_parameters(codes, flattener.registers)

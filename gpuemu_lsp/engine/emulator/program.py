@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from gpuemu_lsp.engine.ptx.model import Guard, Instruction, Operand, Register, Variable
+from gpuemu_lsp.engine.ptx.model import Guard, Instruction, Operand, Register, Symbol, Variable
 
 FUNCTIONS = 0x7FFF_0000_0000_0000
 """Addresses from here on stand for functions."""
@@ -138,6 +138,12 @@ class Program:
     def copies(self) -> bool:
         """Whether the kernel copies asynchronously."""
         return any(instruction.opcode == "cp" for block in self.blocks for instruction in block.code)
+
+    @property
+    def allocates(self) -> bool:
+        """Whether the kernel calls ``malloc``."""
+        calls = (i for block in self.blocks for i in block.code if i.opcode == "call")
+        return any(isinstance(i.operands[1], Symbol) and i.operands[1].name == "malloc" for i in calls)
 
     @property
     def grid_workspace(self) -> bool:

@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from gpuemu_lsp.engine.emulator.arena import Arena, Region
 from gpuemu_lsp.engine.emulator.codegen.conductor import POISON
+from gpuemu_lsp.engine.emulator.heap import HEAP_BYTES, Heap
 from gpuemu_lsp.engine.emulator.kernels import Kernel
 from gpuemu_lsp.engine.emulator.layout import (
     EVENT_SIZE,
@@ -65,6 +66,7 @@ class Prepared:
     shared_shadow: npt.NDArray[np.uint8]
     buffers: dict[str, Region]
     module_variables: dict[str, Region]
+    heap: Heap | None = None
     residents: list[Resident] = field(default_factory=list)
 
     @property
@@ -190,6 +192,8 @@ def prepare(request: Request, kernel: Kernel, arena: Arena, callback: int) -> Pr
         (Launch.ARENA, arena.address),
     ):
         launch.set64(offset, value)
+    if program.allocates:
+        prepared.heap = Heap(arena, arena.take("device heap", "variable", HEAP_BYTES), fresh)
     if program.grid_workspace:
         workspace = arena.take("grid workspace", "variable", GRID_WORKSPACE_BYTES)
         arena.fill(workspace, np.zeros(GRID_WORKSPACE_BYTES, dtype=np.uint8))

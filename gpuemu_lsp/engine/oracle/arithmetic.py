@@ -15,9 +15,9 @@ from gpuemu_lsp.engine.plan.model import Plan
 class Numerics:
     """How the kernel computes.
 
-    ``precisions`` are the float formats of its arithmetic (``f32``, ``f16``, ``mma`` for tensor cores, ...), as its PTX shows; empty for one that
-    only moves data. ``approximate`` names executed instructions with a documented error. ``linear`` says it only adds,
-    multiplies and moves.
+    ``precisions`` are the float formats of its arithmetic (``f32``, ``f16``, ..., ``mma`` for sums on tensor cores), as
+    its PTX shows; empty for one that only moves data. ``approximate`` names executed instructions with a documented
+    error. ``linear`` says it only adds, multiplies and moves.
     """
 
     precisions: frozenset[str] = frozenset()
