@@ -104,19 +104,12 @@ class Face implements vscode.Disposable {
       this.options(),
     );
     this.client = client;
-    client.onDidChangeState((event) => (event.newState === State.Running ? this.show(client) : this.hide()));
+    client.onDidChangeState((event) => this.follow(client, event.newState));
     try {
       await client.start();
     } catch (error) {
-      this.log.error(`${this.server.program}: ${error}`);
+      this.log.error(`${this.server.program}: ${error}`); // the language client has told the user
       this.status.failed(`${this.server.program} does not start`);
-      void this.reportBroken(`${this.server.program} does not start: ${error}`);
-    }
-  }
-
-  private async reportBroken(reason: string): Promise<void> {
-    if (await vscode.window.showErrorMessage(`gpuemu: ${reason}`, "Show Log")) {
-      this.log.show();
     }
   }
 
@@ -136,6 +129,20 @@ class Face implements vscode.Disposable {
         artifacts: () => this.shown.find((each): each is Artifacts => each instanceof Artifacts),
       }),
     };
+  }
+
+  private follow(client: LanguageClient, state: State): void {
+    if (client !== this.client) {
+      return; // one that is being replaced
+    }
+    if (state === State.Running) {
+      this.show(client);
+    } else {
+      this.hide();
+      if (state === State.Starting) {
+        this.status.starting();
+      }
+    }
   }
 
   /** Everything that shows what this server says lives as long as the server. */

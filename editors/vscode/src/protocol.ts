@@ -51,7 +51,7 @@ export interface Picture {
 
 export interface FailureDetail extends Omit<Failure, "minimized"> {
   seed: string;
-  arch: string;
+  arch: string | null;
   optimisation: string;
   strategy: string;
   facts: [label: string, text: string][];

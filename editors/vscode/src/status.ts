@@ -19,7 +19,7 @@ export class StatusItem implements vscode.Disposable {
     this.item = vscode.window.createStatusBarItem("gpuemu.status", vscode.StatusBarAlignment.Left);
     this.item.name = "gpuemu";
     this.item.show();
-    this.stopped();
+    this.starting();
   }
 
   follow(client: LanguageClient): vscode.Disposable {
@@ -27,8 +27,17 @@ export class StatusItem implements vscode.Disposable {
     return client.onNotification(Method.status, (status: ServerStatus) => this.render(status));
   }
 
+  starting(): void {
+    this.set("$(sync~spin) gpuemu", "The server is starting.", "gpuemu.showLog");
+  }
+
   stopped(): void {
-    this.set("$(circle-slash) gpuemu", "The server is not running: nothing is checked.", "gpuemu.restart");
+    this.set(
+      "$(circle-slash) gpuemu",
+      "The server is not running: nothing is checked. Click to start it.",
+      "gpuemu.restart",
+    );
+    this.item.backgroundColor = new vscode.ThemeColor("statusBarItem.warningBackground");
   }
 
   missing(): void {

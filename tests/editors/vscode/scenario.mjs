@@ -36,6 +36,77 @@ try {
     await page.keyboard.press("Control+Shift+M");
   });
 
+  await bench.step("one kernel runs from the Testing view, and gets its state", async () => {
+    await bench.command("Testing: Focus on Test Explorer View");
+    await bench.expand("gelu.cu");
+    const row = bench.test("gelu");
+    await row.hover();
+    await row.locator(".codicon-testing-run-icon").first().click();
+    await row.locator(".codicon-testing-passed-icon").waitFor();
+    await bench.shot("one-test");
+  });
+
+  await bench.step("all kernels run, and each gets its state", async () => {
+    for (const file of ["row_softmax_buggy.cu", "row_softmax.cu", "halo_buggy.cu"]) {
+      await bench.expand(file);
+    }
+    await bench.command("Test: Run All Tests");
+    await bench.test("row_softmax_buggy").locator(".codicon-testing-failed-icon").waitFor();
+    await bench.test("row_softmax").locator(".codicon-testing-passed-icon").waitFor();
+    await bench.test("halo_buggy").locator(".codicon-testing-failed-icon").waitFor();
+    await bench.test("gelu").locator(".codicon-testing-passed-icon").waitFor();
+    await bench.shot("all-tests");
+  });
+
+  await bench.step("the failures view leads to the line", async () => {
+    const row = bench.failure("numeric/").first();
+    await row.click();
+    await page.locator(".tab.active").filter({ hasText: "row_softmax_buggy.cu" }).waitFor();
+    await until("the cursor is on the line", () => bench.says(`Ln ${facts.bug_line + 1},`));
+    await bench.shot("failures");
+  });
+
+  await bench.step("the failure panel shows its picture", async () => {
+    await bench.lightbulb("Show failure");
+    const panel = page.frameLocator("iframe.webview").frameLocator("#active-frame");
+    await panel.locator("canvas").nth(3).waitFor();
+    const colours = await panel.locator("canvas").evaluateAll((all) =>
+      all.map((canvas) => {
+        const { data } = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
+        return new Set(new Uint32Array(data.buffer)).size;
+      }),
+    );
+    assert(colours.every((count) => count > 1), `a picture of one colour: ${colours}`);
+    await panel.locator("canvas").nth(1).hover({ position: { x: 20, y: 20 } });
+    await panel.locator(".readout").filter({ hasText: /expected .* actual/ }).waitFor();
+    await bench.shot("panel");
+  });
+
+  await bench.step("Minimize from the lightbulb makes the case small", async () => {
+    await bench.file("row_softmax_buggy.cu");
+    await bench.goTo(facts.bug_line + 1, 5);
+    await bench.lightbulb("Minimize");
+    await bench.failure("(minimal)").first().waitFor();
+    await bench.shot("minimized");
+  });
+
+  await bench.step("Reproduce from the lightbulb opens a script that fails as the kernel did", async () => {
+    await bench.file("row_softmax_buggy.cu");
+    await bench.goTo(facts.bug_line + 1, 5);
+    await bench.lightbulb("Reproduce");
+    await page.locator(".tab.active").filter({ hasText: ".py" }).waitFor();
+    await bench.shot("reproduce");
+  });
+
+  await bench.step("the PTX stands beside the source, with the line's instructions marked", async () => {
+    await bench.file("row_softmax_buggy.cu");
+    await bench.goTo(facts.bug_line + 1, 5);
+    await bench.command("gpuemu: Show PTX Beside");
+    await page.locator(".editor-group-container .view-lines").filter({ hasText: ".entry" }).waitFor();
+    await until("instructions are marked", async () => (await bench.markedLines()) > 0);
+    await bench.shot("ptx");
+  });
+
   await bench.step("the squiggle goes when the bug is mended and saved", async () => {
     await page.locator(".tab").filter({ hasText: "row_softmax_buggy.cu" }).click();
     await bench.replaceText(facts.mended);

@@ -169,6 +169,35 @@ export class Workbench {
     return this.page.locator(`${view} .monaco-list-row`);
   }
 
+  /** The row of a test in the Testing view, by its whole label. */
+  test(label) {
+    return this.rows(".test-explorer").filter({ has: this.page.locator(".label").getByText(label, { exact: true }) }).first();
+  }
+
+  /** Open a row of the Testing view. */
+  async expand(label) {
+    const row = this.test(label);
+    await row.waitFor();
+    if ((await row.getAttribute("aria-expanded")) === "false") {
+      await row.locator(".monaco-tl-twistie").click();
+    }
+  }
+
+  /** How many lines of an editor carry the mark of the current source line. */
+  async markedLines() {
+    return this.page.locator(".monaco-editor .view-overlays [class*='ced-']").count();
+  }
+
+  /** The rows of the failures view that contain a text. */
+  failure(text) {
+    return this.page.locator(".pane").filter({ hasText: "GPU Kernel Failures" }).locator(".monaco-list-row").filter({ hasText: text });
+  }
+
+  /** Whether the status bar says something. */
+  async says(text) {
+    return (await this.page.locator(".statusbar").innerText()).replaceAll("\u00a0", " ").includes(text);
+  }
+
   async shot(name) {
     await this.page.screenshot({ path: path.join(required("GPUEMU_SHOTS"), `${name}.png`) });
   }

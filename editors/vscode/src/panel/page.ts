@@ -1,6 +1,6 @@
 /** The page inside the failure panel. It builds elements and sets text; no string of ours or of the server's becomes markup. */
 
-import type { Failure, FailureDetail, Picture, Value } from "../protocol";
+import type { FailureDetail, Picture, Value } from "../protocol";
 import { colour, type Palette, type Scale, say, scaleOf } from "./heat";
 import type { ToHost, ToPage } from "./messages";
 
@@ -137,26 +137,13 @@ function elements(detail: FailureDetail): HTMLElement {
 }
 
 function facts(detail: FailureDetail): HTMLElement {
-  const dims = (failure: Pick<Failure, "dims">) =>
-    Object.entries(failure.dims)
-      .map(([name, size]) => `${name} = ${size}`)
-      .join(", ");
-  const rows: [string, string][] = [
-    ["dtype", detail.dtype],
-    ["sizes", dims(detail)],
-    ["seed", detail.seed],
-    ["strategy", detail.strategy],
-    ["architecture", detail.arch],
-    ["optimisation", detail.optimisation],
+  const smaller = detail.minimized;
+  const sizes = Object.entries(smaller?.dims ?? {}).map(([name, size]) => `${name} = ${size}`);
+  return table(undefined, [
     ...detail.facts,
-    ...(detail.minimized
-      ? ([["minimal case", `${dims(detail.minimized)}: ${detail.minimized.message}`]] as [string, string][])
-      : []),
-  ];
-  return table(
-    undefined,
-    rows.filter(([, text]) => text),
-  );
+    ["Compiled", detail.optimisation],
+    ...(smaller ? [["Minimal case", `${sizes.join(", ")}: ${smaller.message}`]] : []),
+  ]);
 }
 
 function table(head: string[] | undefined, rows: string[][]): HTMLTableElement {
