@@ -3,7 +3,7 @@
 import * as path from "node:path";
 import * as vscode from "vscode";
 import { describeCase, type FailureModel } from "./failureModel";
-import { toRange } from "./positions";
+import { startOf } from "./positions";
 import type { Failure } from "./protocol";
 
 interface Group {
@@ -114,7 +114,7 @@ function failureItem(failure: Failure): vscode.TreeItem {
     title: "Go to Line",
     arguments: [
       vscode.Uri.parse(failure.uri),
-      { selection: toRange(failure.range) } satisfies vscode.TextDocumentShowOptions,
+      { selection: startOf(failure.range) } satisfies vscode.TextDocumentShowOptions,
     ],
   };
   return item;

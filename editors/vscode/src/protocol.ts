@@ -33,7 +33,8 @@ export interface WrongElement {
   expected: Value;
   actual: Value;
   difference: Value;
-  allowed: Value;
+  /** Null where no number would have been accepted, as for NaN. */
+  allowed: Value | null;
 }
 
 /** An output as a grid of at most 128 by 128; a cell may stand for several elements. */

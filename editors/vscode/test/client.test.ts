@@ -5,7 +5,10 @@ import type { Api } from "../src/extension";
 import { Method } from "../src/protocol";
 
 const BUGGY = "ops/row_softmax_buggy.cu";
-const SERVER_COMMANDS = ["gpuemu.check", "gpuemu.checkAll", "gpuemu.cancel"];
+const SERVER_COMMANDS = [
+  ...["gpuemu.check", "gpuemu.checkAll", "gpuemu.cancel", "gpuemu.fuzz"],
+  ...["gpuemu.minimize", "gpuemu.reproduce", "gpuemu.debugInfo"],
+];
 
 function uriOf(file: string): vscode.Uri {
   return vscode.Uri.file(path.join(vscode.workspace.workspaceFolders?.[0]?.uri.fsPath ?? "", file));
@@ -13,6 +16,12 @@ function uriOf(file: string): vscode.Uri {
 
 function ours(uri: vscode.Uri): vscode.Diagnostic[] {
   return vscode.languages.getDiagnostics(uri).filter((each) => each.source === "gpuemu");
+}
+
+async function until(question: () => boolean): Promise<void> {
+  while (!question()) {
+    await new Promise((resolve) => setTimeout(resolve, 50)); // mocha's limit ends it
+  }
 }
 
 export function clientTests(): void {
@@ -56,6 +65,51 @@ export function clientTests(): void {
       const answer = await vscode.commands.executeCommand<{ queued: number }>("gpuemu.check");
       assert.deepEqual(answer, { queued: 1 });
       await idle();
+    });
+
+    it("has the tests as file, kernel, dtype and failing case", async () => {
+      const file = uriOf(BUGGY).toString();
+      const tests = api.tests();
+      assert(tests);
+      const kernel = tests.item(`${file}#row_softmax_buggy`);
+      assert(kernel?.parent && kernel.range);
+      assert.equal(kernel.parent.id, file);
+      assert.equal(kernel.parent.parent, undefined);
+      const dtypes = [...kernel.children].map(([, item]) => item);
+      assert.deepEqual(
+        dtypes.map((item) => item.label),
+        ["float32"],
+      );
+      await until(() => (dtypes[0]?.children.size ?? 0) > 0);
+      assert.equal([...tests.controller.items].length, 4);
+    });
+
+    it("knows the failing case, and all that a panel shows of it", async () => {
+      const model = api.failures();
+      assert(model);
+      await until(() => model.all.length > 0);
+      const [failure] = model.all;
+      assert(failure && failure.kernel === "row_softmax_buggy" && failure.uri === uriOf(BUGGY).toString());
+      const detail = await model.detail(failure.uri, failure.id);
+      assert(detail?.picture && detail.elements.length > 0 && detail.commands.reproduce.includes(failure.id));
+      assert.equal(detail.picture.expected.length, detail.picture.rows);
+      assert.equal(detail.picture.wrong[0]?.length, detail.picture.cols);
+      assert.equal(await model.detail(failure.uri, "1"), undefined);
+    });
+
+    it("offers the panel in the lightbulb, after the server's own actions, and nothing on a clean line", async () => {
+      const titles = async (line: number) => {
+        const at = new vscode.Range(line, 6, line, 6);
+        const actions = await vscode.commands.executeCommand<vscode.CodeAction[]>(
+          "vscode.executeCodeActionProvider",
+          uriOf(BUGGY),
+          at,
+        );
+        return actions.map((action) => action.title);
+      };
+      const line = ours(uriOf(BUGGY))[0]?.range.start.line ?? 0;
+      assert.equal((await titles(line)).filter((title) => title === "Show failure").length, 1);
+      assert(!(await titles(line - 2)).includes("Show failure"));
     });
 
     it("restarts a server that was killed, and checks again", async () => {

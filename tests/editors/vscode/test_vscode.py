@@ -78,6 +78,7 @@ def _run(
         "buggy": str(project.buggy),
         "scratch": str(scratch),
         "vsix": str(vsix),
+        "python": sys.executable,
         "extension": str(EXTENSION),
         "bug_line": project.bug_line,
         "mended": project.mended,

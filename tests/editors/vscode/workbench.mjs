@@ -171,7 +171,8 @@ export class Workbench {
 
   /** The row of a test in the Testing view, by its whole label. */
   test(label) {
-    return this.rows(".test-explorer").filter({ has: this.page.locator(".label").getByText(label, { exact: true }) }).first();
+    const exactly = new RegExp(`^\\s*${label.replaceAll(".", "\\.")}\\s*([\\d.]+(ms|s|m))?$`); // a duration follows
+    return this.rows(".test-explorer").filter({ has: this.page.locator(".label").filter({ hasText: exactly }) }).first();
   }
 
   /** Open a row of the Testing view. */

@@ -49,6 +49,8 @@ function buttons(detail: FailureDetail): HTMLElement {
   return bar;
 }
 
+const MAP_HEIGHT = 260;
+
 // ---- the picture -------------------------------------------------------------------------------------------------------
 
 function pictures(picture: Picture): HTMLElement {
@@ -82,8 +84,10 @@ function map(
   canvas.height = picture.rows;
   canvas.setAttribute("role", "img");
   canvas.setAttribute("aria-label", `${title}, from ${say(scale.low)} to ${say(scale.high)}`);
-  // Cells are square and as large as fits; few rows must not become a hairline.
-  canvas.style.aspectRatio = `${picture.cols} / ${Math.max(picture.rows, picture.cols / 16)}`;
+  // Cells are square where that fits; few rows or columns must not become a hairline.
+  const ratio = Math.min(16, Math.max(1 / 8, picture.cols / picture.rows));
+  canvas.style.aspectRatio = `${ratio}`;
+  canvas.style.width = `min(100%, ${Math.max(24, MAP_HEIGHT * ratio)}px)`;
   draw(canvas, grid, scale, palette);
   canvas.addEventListener("mousemove", (event) => {
     const row = Math.min(picture.rows - 1, Math.floor((event.offsetY / canvas.clientHeight) * picture.rows));
@@ -131,7 +135,7 @@ function elements(detail: FailureDetail): HTMLElement {
   const head = ["", "expected", "actual", "difference", "allowed"];
   const rows = detail.elements.map((each) => [
     `${each.buffer}[${each.index.join(", ")}]`,
-    ...[each.expected, each.actual, each.difference, each.allowed].map(say),
+    ...[each.expected, each.actual, each.difference, each.allowed].map((value) => (value === null ? "" : say(value))),
   ]);
   return rows.length ? table(head, rows) : element("p", { text: "No value of the output was compared." });
 }

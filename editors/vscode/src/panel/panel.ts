@@ -4,7 +4,7 @@ import { randomBytes } from "node:crypto";
 import * as vscode from "vscode";
 import { ofCase } from "../commands";
 import type { FailureModel } from "../failureModel";
-import { toRange } from "../positions";
+import { startOf } from "../positions";
 import type { FailureDetail } from "../protocol";
 import type { ToHost, ToPage } from "./messages";
 
@@ -74,7 +74,7 @@ export class FailurePanels implements vscode.Disposable {
         return;
       case "goToLine":
         if (this.detail) {
-          const options = { selection: toRange(this.detail.range), viewColumn: vscode.ViewColumn.One };
+          const options = { selection: startOf(this.detail.range), viewColumn: vscode.ViewColumn.One };
           await vscode.window.showTextDocument(vscode.Uri.parse(this.detail.uri), options);
         }
     }
