@@ -63,6 +63,11 @@ def _parser() -> argparse.ArgumentParser:
     status = verbs.add_parser("status", help="say what is installed and what is stored")
     status.set_defaults(run=_status)
 
+    daemon = verbs.add_parser("daemon", help="accepted for scripts of the original: there is no daemon")
+    daemon.add_argument("action", choices=("start", "stop"))
+    daemon.add_argument("--background", action="store_true", help=argparse.SUPPRESS)
+    daemon.set_defaults(run=_daemon)
+
     doctor = verbs.add_parser("doctor", help="try every part of a check, and say how to get what is missing")
     doctor.add_argument("--format", choices=("text", "json"), default="text")
     doctor.set_defaults(run=_doctor)
@@ -288,6 +293,11 @@ def _status(options: argparse.Namespace) -> int:
     from gpuemu_lsp.cli.status import status
 
     return status()
+
+
+def _daemon(options: argparse.Namespace) -> int:
+    print(f"gpuemu: there is no daemon to {options.action}; every command does its work itself.", file=sys.stderr)
+    return 0
 
 
 def _doctor(options: argparse.Namespace) -> int:

@@ -68,16 +68,16 @@ def _change(
     threshold: float,
     code: bool,
 ) -> KernelChange:
-    source = None if new is None else _text(new.origin, "source")
+    files = () if new is None else _files(new.origin)
     if old is None or new is None:
-        return KernelChange(*key, presence="appeared" if old is None else "vanished", source=source)
+        return KernelChange(*key, presence="appeared" if old is None else "vanished", files=files)
     return KernelChange(
         *key,
         numbers=tuple(_numbers(old, new, threshold)),
         resources=tuple(_resources(old.resources, new.resources, threshold)),
         code=_code(old, new) if code else (),
         notes=tuple(_notes(old, new)),
-        source=source,
+        files=files,
     )
 
 
@@ -162,6 +162,13 @@ def _shown(value: Json) -> str:
 
 def _same_cases(old: BaselineRecord, new: BaselineRecord) -> bool:
     return all(old.origin.get(key) == new.origin.get(key) for key in ("seed", "cases", "executor"))
+
+
+def _files(origin: Mapping[str, Json]) -> tuple[str, ...]:
+    """Return the user's files the code comes from, the source first."""
+    source, headers = _text(origin, "source"), origin.get("headers")
+    others = [str(path) for path in headers] if isinstance(headers, list) else []
+    return (*([source] if source is not None else []), *others)
 
 
 def _pair(before: Mapping[str, Json], after: Mapping[str, Json], name: str) -> tuple[float, float] | None:

@@ -39,11 +39,14 @@ def regressions(
     )
 
 
-def changed_lines(change: KernelChange) -> tuple[int, ...]:
-    """Return the 0-based lines of the kernel's file whose code is not what it was."""
-    if change.source is None:
-        return ()
-    return tuple(sorted({line for hunk in change.code for line in hunk.lines(change.source)}))
+def changed_lines(change: KernelChange) -> tuple[tuple[str, int], ...]:
+    """Return the lines whose code is not what it was, as (path, 0-based line): innermost, of the user's files."""
+    places = (
+        next(((path, line) for path, line in code.places if path in change.files), None)
+        for hunk in change.code
+        for code in hunk.after
+    )
+    return tuple(sorted({place for place in places if place is not None}))
 
 
 def shown(value: Value) -> str:
@@ -74,8 +77,7 @@ def _finding(tag: str, change: KernelChange, delta: Delta, spec: KernelSpec | No
 
 def _places(change: KernelChange, spec: KernelSpec | None) -> Iterator[Place]:
     lines = changed_lines(change)
-    if change.source is not None:
-        yield from (Place(change.source, Range.of(line, 0, line, 1)) for line in lines)
+    yield from (Place(path, Range.of(line, 0, line, 1)) for path, line in lines)
     if not lines:
         entry = None if spec is None else spec.places.get("name") or spec.places.get("")
-        yield entry or Place(change.source or "", Range.of(0, 0, 0, 1))
+        yield entry or Place(change.files[0] if change.files else "", Range.of(0, 0, 0, 1))

@@ -27,8 +27,8 @@ class KernelChange:
     """One kernel instance then and now.
 
     ``presence`` is ``both``, ``appeared`` (not in the baseline) or ``vanished`` (not measured any more). ``numbers``
-    and ``resources`` hold every figure that both have, ``code`` what the compiler makes differently. ``source`` is
-    the kernel's file now, None where that is not known.
+    and ``resources`` hold every figure that both have, ``code`` what the compiler makes differently. ``files`` are the
+    kernel's file and headers now, the file first.
     """
 
     kernel: str
@@ -39,7 +39,7 @@ class KernelChange:
     resources: tuple[Delta, ...] = ()
     code: tuple[Hunk, ...] = ()
     notes: tuple[str, ...] = ()
-    source: str | None = None
+    files: tuple[str, ...] = ()
 
     @property
     def deltas(self) -> tuple[Delta, ...]:

@@ -58,6 +58,7 @@ def _origin(request: CheckRequest, prepared: Prepared) -> dict[str, Json]:
     seed = options.seed if options.seed_given or request.validation.seed is None else request.validation.seed
     return {
         "source": request.spec.source,
+        "headers": [*sorted(prepared.headers)],
         "source_hash": source_hash(request, prepared),
         "options": list(request.spec.compile_options),
         "seed": str(seed),

@@ -126,7 +126,9 @@ def _named(project: Project, name: str) -> KernelSpec:
             return spec
     names = [spec.name for spec in project.kernels]
     close = difflib.get_close_matches(name, names, n=1)
-    if close:
+    if any(op.name == name for op in project.ops):
+        hint = "it is one of [[ops]], and running those is not supported yet."
+    elif close:
         hint = f"did you mean '{close[0]}'?"
     elif name in project.broken:
         hint = "its entry in gpuemu.toml has errors: run --check without arguments to see them."

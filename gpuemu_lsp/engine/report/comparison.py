@@ -83,9 +83,8 @@ def _kernel(change: KernelChange, root: str, style: Style) -> Iterator[str]:
         yield style.paint(f"  {delta.name:<{width}}  {figures}{tail}", _COLOURS.get(delta.verdict, ""))
     for note in change.notes:
         yield f"  note: {note}"
-    for line in changed_lines(change)[:_HUNKS]:
-        assert change.source is not None
-        yield f"  {relative(change.source, root)}:{line + 1}: {line_text(change.source, line).strip()}"
+    for path, line in changed_lines(change)[:_HUNKS]:
+        yield f"  {relative(path, root)}:{line + 1}: {line_text(path, line).strip()}"
     yield from (f"  {line}" for hunk in change.code[:_HUNKS] for line in _hunk(hunk, style))
     if len(change.code) > _HUNKS:
         yield f"  ... and {len(change.code) - _HUNKS} more places in the PTX; --format json has them all"
@@ -107,8 +106,7 @@ def _record(change: KernelChange, root: str) -> dict[str, Json]:
         "verdict": change.verdict,
         "numbers": [_delta(delta) for delta in change.numbers],
         "resources": [_delta(delta) for delta in change.resources],
-        "source": None if change.source is None else relative(change.source, root),
-        "changed_lines": list(changed_lines(change)),
+        "changed_lines": [{"path": relative(path, root), "line": line} for path, line in changed_lines(change)],
         "code": [
             {
                 "function": hunk.function,

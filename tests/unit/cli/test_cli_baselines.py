@@ -57,7 +57,7 @@ def test_a_numeric_regression(here, capsys):
     code, text, _ = told(capsys, "diff", "--baseline", "v1", "--fail-on-regression", "--format", "json")
     document = json.loads(text)
     assert code == 1
-    assert document["kernels"][0]["changed_lines"] == [3]
+    assert document["kernels"][0]["changed_lines"] == [{"path": "scale.cu", "line": 3}]
     assert {"numeric/regression"} <= {finding["rule"] for finding in document["findings"]}
 
 

@@ -126,3 +126,24 @@ def test_verify_without_an_attestation_or_key(here, capsys):
     code, _, errors = told(capsys, "verify", "r.json")
     assert code == 2
     assert "--key" in errors
+
+
+@pytest.mark.parametrize("verb", [["test"], ["ci"], ["report"], ["lint"], ["fuzz"], ["baseline", "v1"]])
+def test_ops_alone_were_not_checked(here, capsys, verb):
+    here.write(toml='[[ops]]\nname = "flash_attention"\nmodule = "flash_attn"\nreference = "ref.py"\n')
+    code, text, _ = told(capsys, *verb)
+    assert code == 2
+    assert "running [[ops]] is not supported yet" in text
+    code, _, errors = told(capsys, "fuzz", "--op", "flash_attention")
+    assert code == 2
+    assert "one of [[ops]]" in errors
+
+
+def test_ops_beside_kernels_are_told_and_keep_a_report_from_being_a_plain_pass(here, capsys):
+    ops = '[[ops]]\nname = "flash_attention"\nmodule = "flash_attn"\nreference = "ref.py"\n'
+    here.write(toml=ops + (here.root / "gpuemu.toml").read_text())
+    code, text, _ = told(capsys, "test", "--quick")
+    assert code == 0
+    assert "warning[engine/not-executed]" in text
+    told(capsys, "report", "--quick", "--signed", "--output", "r.txt")
+    assert "result:    WARNED" in told(capsys, "verify", "r.txt")[1]
