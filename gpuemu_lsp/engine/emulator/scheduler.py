@@ -146,6 +146,7 @@ class Scheduler:
             prepared.focus(resident)
             launch.set64(Launch.NEXT_BLOCK, resident.number)
             launch.set64(Launch.BLOCK_END, resident.number + 1)
+            launch.set32(Launch.YIELDS, 1)  # a block that waits for another one is not to wait for long
             while not self._ended:
                 if not self._conduct(launch.address):
                     resident.under_way, progress = False, True

@@ -66,7 +66,7 @@ def test_blocks_wait_for_the_whole_grid() -> None:
             y[i] = x[n - 1 - i]; grid_sync();
         } }"""
     )
-    outcome = launch(source, 9, 64, out(np.zeros(576, np.int32)), out(np.zeros(576, np.int32)))
+    outcome = launch(source, 9, 64, out(np.zeros(576, np.int32)), out(np.zeros(576, np.int32)), max_seconds=120.0)
     assert not outcome.events, outcome.events[0]
     assert np.array_equal(result(outcome, 1, np.int32), np.arange(575, -1, -1) + 2)
 
