@@ -9,7 +9,7 @@ __global__ void double_buffer(const float* x, float* y, int n) {
         __syncthreads();
         const int next = base + 64 + t;
         tile[1 - now][t] = next < n ? x[next] : 0.0f;
-        sum += tile[1 - now][63 - t];  // pending: memory/shared-race
+        sum += tile[1 - now][63 - t];  // expect: memory/shared-race
         now = 1 - now;
     }
     y[t] = sum;

@@ -5,7 +5,7 @@ __global__ void tile_end(const float* x, float* y, int n) {
     for (int base = 0; base < n; base += 64) {
         tile[threadIdx.x] = base + threadIdx.x < n ? x[base + threadIdx.x] : 0.0f;
         __syncthreads();
-        sum += tile[63 - threadIdx.x];  // pending: memory/shared-race
+        sum += tile[63 - threadIdx.x];  // expect: memory/shared-race
     }
     y[threadIdx.x] = sum;
 }

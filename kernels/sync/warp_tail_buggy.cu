@@ -4,7 +4,7 @@ __global__ void warp_tail(const float* x, float* y) {
     int t = threadIdx.x;
     s[t] = x[blockIdx.x * 32 + t];
     for (int d = 16; d > 0; d /= 2) {
-        if (t < d) s[t] += s[t + d];  // pending: memory/shared-race
+        if (t < d) s[t] += s[t + d];  // expect: memory/shared-race
     }
     if (t == 0) y[blockIdx.x] = s[0];
 }

@@ -11,8 +11,9 @@ from gpuemu_lsp.engine.emulator import events as events_module
 from gpuemu_lsp.engine.emulator import ops
 from gpuemu_lsp.engine.emulator.arena import ArenaFullError, shared_arena
 from gpuemu_lsp.engine.emulator.callbacks import Host
-from gpuemu_lsp.engine.emulator.kernels import Kernel, Library, TranslationError
+from gpuemu_lsp.engine.emulator.kernels import Kernel, Library, TranslationError, Watching
 from gpuemu_lsp.engine.emulator.layout import Shadow
+from gpuemu_lsp.engine.emulator.ordering import watch_races
 from gpuemu_lsp.engine.emulator.scheduler import AssumptionError, Report, Scheduler
 from gpuemu_lsp.engine.emulator.setup import Prepared, prepare
 from gpuemu_lsp.engine.execution import Buffer, Bytes, Event, Outcome, Request
@@ -64,13 +65,14 @@ class _Again(Exception):  # noqa: N818 - not an error: the launch starts anew wi
 
 def _run_once(kernel: Kernel, request: Request, milliseconds: float) -> Outcome:
     started = time.perf_counter()
-    shape, fast = kernel.specialised(request.block)
+    watching = _watching(request)
+    shape, fast = kernel.specialised(request.block, watching)
     spent = 0.0
 
     def general() -> int:
         nonlocal spent
         before = time.perf_counter()
-        address = kernel.general(shape).address
+        address = kernel.general(shape, watching).address
         spent += time.perf_counter() - before
         return address
 
@@ -83,13 +85,16 @@ def _run_once(kernel: Kernel, request: Request, milliseconds: float) -> Outcome:
     host = Host(arena)
     prepared = prepare(request, kernel, arena, host.address)
     host.heap = prepared.heap
-    scheduler = Scheduler(prepared, fast.address if fast is not None else None, general)
+    order = watch_races(prepared, kernel.tracking(watching))
+    scheduler = Scheduler(prepared, order, fast.address if fast is not None else None, general)
     ready = time.perf_counter()
     try:
         report = scheduler.run()
     except AssumptionError as error:
         kernel.pin(shape, error.site)
         raise _Again(milliseconds) from None
+    finally:
+        order.close()
     finished = time.perf_counter()
     outcome = _outcome(prepared, report, host)
     return replace(
@@ -98,6 +103,13 @@ def _run_once(kernel: Kernel, request: Request, milliseconds: float) -> Outcome:
         execute_ms=(time.perf_counter() - translated - spent) * 1e3,
         launch_ms=(finished - ready - spent) * 1e3,
     )
+
+
+def _watching(request: Request) -> Watching:
+    if not request.checks.races:
+        return Watching.NOTHING
+    aliased = any(isinstance(argument, Buffer) and argument.alias_of for argument in request.arguments)
+    return Watching.ALIASED if aliased else Watching.APART
 
 
 def _outcome(prepared: Prepared, report: Report, host: Host) -> Outcome:

@@ -5,9 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from gpuemu_lsp.engine.emulator.arena import Region
-from gpuemu_lsp.engine.emulator.codegen.runtime import SPACES
-from gpuemu_lsp.engine.emulator.layout import EVENT_SIZE, IN_FLIGHT, Kind, Launch
+from gpuemu_lsp.engine.emulator.codegen.race_runtime import ATOMIC, STORE
+from gpuemu_lsp.engine.emulator.codegen.runtime import SPACES, STORE_FLAG
+from gpuemu_lsp.engine.emulator.layout import EVENT_SIZE, IN_FLIGHT, THREADS_MASK, Cell, Kind, Launch
 from gpuemu_lsp.engine.emulator.opcodes import PUSH, memory_space
+from gpuemu_lsp.engine.emulator.race_events import Party, merged, race_event
 from gpuemu_lsp.engine.emulator.scheduler import Incident, Report
 from gpuemu_lsp.engine.emulator.setup import Prepared
 from gpuemu_lsp.engine.execution import Dim3, Event, Writer
@@ -42,9 +44,20 @@ class _Raw:
     address: int
     block: int
     warp: int
-    store: bool
+    flags: int
     count: int
-    in_flight: bool = False
+    other_site: int = 0
+    other: int = 0
+    other_epoch: int = 0
+    other_wrote: bool = False
+
+    @property
+    def in_flight(self) -> bool:
+        return bool(self.flags & IN_FLIGHT)
+
+    @property
+    def store(self) -> bool:
+        return bool(self.flags & STORE_FLAG)
 
 
 def collect(prepared: Prepared, report: Report) -> tuple[Event, ...]:
@@ -52,12 +65,12 @@ def collect(prepared: Prepared, report: Report) -> tuple[Event, ...]:
     checks = prepared.request.checks
     events = []
     for raw in _records(prepared):
-        event = _stop(prepared, raw) if raw.kind == Kind.STOP else _access(prepared, raw)
-        events.append(event)
+        make = _stop if raw.kind == Kind.STOP else _race if raw.kind == Kind.RACE else _access
+        events.append(make(prepared, raw))
     for key, incident in report.incidents.items():
         events.append(_from_incident(prepared, incident, report.counts[key]))
     wanted = []
-    for event in events:
+    for event in merged(events):
         if event.rule in FAULTS and not checks.bounds:
             continue
         if event.rule in ("sync/barrier-divergence", "sync/missing-warp-mask") and not checks.sync:
@@ -86,23 +99,15 @@ def _records(prepared: Prepared) -> list[_Raw]:
     count = prepared.launch.i64(Launch.EVENT_COUNT)
     raws = []
     for index in range(count):
-        i32 = prepared.events.row32(index * EVENT_SIZE, 12)
+        i32 = prepared.events.row32(index * EVENT_SIZE, EVENT_SIZE // 4)
         i64 = prepared.events.row64(index * EVENT_SIZE, 6)
         site, kind = int(i32[0]), int(i32[1])
         seen = prepared.counts.i64(8 * (site * Kind.COUNT + kind))
         raws.append(
             _Raw(
-                site,
-                kind,
-                int(i32[2]),
-                int(i32[3]),
-                int(i64[2]),
-                int(i64[3]),
-                int(i32[8]),
-                bool(i32[9] & 1),
-                seen,
-                bool(i32[9] & IN_FLIGHT),
-            )
+                site, kind, int(i32[2]), int(i32[3]), int(i64[2]), int(i64[3]), int(i32[8]), int(i32[9]), seen,
+                int(i32[10]), int(i32[11]) & 0xFFFFFFFF, int(i32[12]) & 0xFFFFFFFF, bool(i32[13]),
+            )  # fmt: skip
         )
     return raws
 
@@ -159,6 +164,31 @@ def _access(prepared: Prepared, raw: _Raw) -> Event:
         raw.count,
         data=data,
     )
+
+
+def _race(prepared: Prepared, raw: _Raw) -> Event:
+    request = prepared.request
+
+    def party(site: int, number: int, wrote: bool, atomic: bool, spread: int) -> Party:
+        instruction = prepared.kernel.sites[site][0]
+        assert instruction is not None
+        thread = _coordinates(number & THREADS_MASK, request.block)
+        return Party(instruction, number, wrote, atomic, thread, _coordinates(number >> 10, request.grid), spread)
+
+    one = party(
+        raw.site, raw.block << 10 | raw.warp * 32 + raw.lane, bool(raw.flags & STORE), bool(raw.flags & ATOMIC), 0
+    )
+    atomic = prepared.kernel.sites[raw.other_site][0]
+    other = party(
+        raw.other_site,
+        raw.other,
+        raw.other_wrote,
+        atomic is not None and atomic.opcode in ("atom", "red"),
+        raw.other_epoch & Cell.SPREAD,
+    )
+    region, offset = _place(prepared, raw, one.instruction.name)
+    space = "shared" if region is not None and region.kind == "shared" else "global"
+    return race_event(space, one, other, _plain(region.name) if region else None, offset, raw.size, raw.count)
 
 
 def _place(prepared: Prepared, raw: _Raw, name: str) -> tuple[Region | None, int | None]:

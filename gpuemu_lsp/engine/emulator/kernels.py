@@ -7,7 +7,9 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from enum import Enum
 from functools import cached_property
+from typing import TypeAlias
 
 from gpuemu_lsp.engine.emulator import object_cache
 from gpuemu_lsp.engine.emulator.codegen.linked import RUNTIME
@@ -24,6 +26,7 @@ from gpuemu_lsp.engine.emulator.placement import kept_in_memory
 from gpuemu_lsp.engine.emulator.program import Program, Stop
 from gpuemu_lsp.engine.emulator.shapes import BlockShape, block_shape
 from gpuemu_lsp.engine.emulator.uniformity import Uniformity, analyse, general
+from gpuemu_lsp.engine.emulator.tracking import NOTHING, Tracking, track
 from gpuemu_lsp.engine.ptx.model import Instruction, Module
 from gpuemu_lsp.engine.ptx.parser import parse
 
@@ -58,6 +61,17 @@ class Specialised:
     compiled: Compiled
 
 
+class Watching(Enum):
+    """Whether accesses are watched for races, and whether parameters may point to the same memory."""
+
+    NOTHING = 0
+    APART = 1
+    ALIASED = 2
+
+
+_Key: TypeAlias = tuple[BlockShape, frozenset[str], Watching]
+
+
 class Kernel:
     """One kernel of a module and its translations."""
 
@@ -66,8 +80,9 @@ class Kernel:
         self.program: Program = program
         self.live: Liveness = liveness(program, self.graph)
         self.symbols = {name: index for index, name in enumerate(program.variables)}
-        self._specialised: dict[tuple[BlockShape, frozenset[str]], Specialised | None] = {}
-        self._general: dict[tuple[BlockShape, frozenset[str]], Specialised] = {}
+        self._specialised: dict[_Key, Specialised | None] = {}
+        self._general: dict[_Key, Specialised] = {}
+        self._tracking: dict[Watching, Tracking] = {Watching.NOTHING: NOTHING}
         self._pinned: dict[BlockShape, frozenset[str]] = {}
 
     @cached_property
@@ -105,29 +120,39 @@ class Kernel:
         names = written(instruction) if instruction is not None else ()
         self._pinned[shape] = self._pinned.get(shape, frozenset()) | set(names)
 
-    def specialised(self, block: tuple[int, int, int]) -> tuple[BlockShape, Specialised | None]:
+    def tracking(self, watching: Watching) -> Tracking:
+        """Return what the race checker watches."""
+        if watching not in self._tracking:
+            self._tracking[watching] = track(self.program, aliased=watching == Watching.ALIASED)
+        return self._tracking[watching]
+
+    def specialised(
+        self, block: tuple[int, int, int], watching: Watching = Watching.NOTHING
+    ) -> tuple[BlockShape, Specialised | None]:
         """Return the fast translation for a block's shape; None where only the general one is right."""
         shape = block_shape(block, vector_lanes())
-        key = shape, self._pinned.get(shape, frozenset())
+        key = shape, self._pinned.get(shape, frozenset()), watching
         if key not in self._specialised:
             with _translating():
                 frame = max(self.program.local_bytes, 1)
                 info = analyse(self.program, self.graph, self.live, shape, key[1], frame)
                 usable = info.ordered and not self.program.recursive
-                self._specialised[key] = self._compile(shape, info, info, whole=False) if usable else None
+                self._specialised[key] = self._compile(shape, info, info, watching, whole=False) if usable else None
         return shape, self._specialised[key]
 
-    def general(self, shape: BlockShape) -> Specialised:
+    def general(self, shape: BlockShape, watching: Watching = Watching.NOTHING) -> Specialised:
         """Return the translation in which lanes are independent; it can take over from the specialised one."""
-        key = shape, self._pinned.get(shape, frozenset())
+        key = shape, self._pinned.get(shape, frozenset()), watching
         if key not in self._general:
             fast = self._specialised.get(key)
             with _translating():
                 info = general(self.program)
-                self._general[key] = self._compile(shape, info, fast.info if fast else info, whole=True)
+                self._general[key] = self._compile(shape, info, fast.info if fast else info, watching, whole=True)
         return self._general[key]
 
-    def _compile(self, shape: BlockShape, info: Uniformity, before: Uniformity, *, whole: bool) -> Specialised:
+    def _compile(
+        self, shape: BlockShape, info: Uniformity, before: Uniformity, watching: Watching, *, whole: bool
+    ) -> Specialised:
         unit = Unit(
             program=self.program,
             graph=self.graph,
@@ -139,6 +164,7 @@ class Kernel:
             saved=self.saved,
             in_memory=frozenset(self.saved) if whole else kept_in_memory(self.program, self.graph, self.live, info),
             specialised=before.shapes,
+            tracking=self.tracking(watching),
         )
         compiled = _loaded(object_cache.key_of((*self._identity, *assumptions(unit))), unit)
         return Specialised(compiled.addresses["warp"], info, compiled)

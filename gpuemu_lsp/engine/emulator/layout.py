@@ -32,6 +32,11 @@ class Warp:
     EVENT_SITE: Final = 84  # i32: instruction at which the warp stopped
     FUNCTION: Final = 88  # i64: the translation that runs this warp
     STACK_BASE: Final = 96  # i64: address of the call stack of lane 0
+    NOW: Final = 104  # i32: the race checker's clock: the warp's present epoch, see Cell
+    WARP_FLOOR: Final = 108  # i32: what lanes of this warp did before this epoch is ordered
+    BLOCK_FLOOR: Final = 112  # i32: likewise for threads of this block
+    ME: Final = 116  # i32: the race checker's number of lane 0
+    BEGAN: Final = 120  # i32: the epoch in which the block began
     TID_X: Final = 128  # 32 x i32
     TID_Y: Final = 256
     TID_Z: Final = 384
@@ -43,7 +48,9 @@ class Warp:
     ADDRESS: Final = 1152  # 32 x i64: addresses handed to the memory functions
     VALUE: Final = 1408  # 4 x 32 x i64: values handed to or from them, element after element
     STACK: Final = 2432  # 32 x i64: bytes on each lane's call stack
-    SAVED: Final = 2688  # a slot of 256 bytes for each register
+    FENCED: Final = 2688  # 32 x i32: the epoch each lane's last fence began
+    KNOWN: Final = 2816  # 32 x 32 x i32: the epochs of other lanes that each lane knows of, by partial warp masks
+    SAVED: Final = 6912  # a slot of 256 bytes for each register
 
 
 STACK_BYTES: Final = 1 << 16
@@ -114,6 +121,13 @@ class Launch:
     PARAMS_SIZE: Final = 288  # i64
     SHARED_SHADOW: Final = 296  # i64: address of the shadow that fresh shared memory has
     STEPS: Final = 304  # i64: backward jumps of all warps of ended blocks
+    RACE_PLANES: Final = 312  # i64: where the race checker's cells for the lowest byte of the arena lie
+    RACE_DISTANCE: Final = 320  # i64: bytes from one plane of them to the next
+    RACE_SHIFT: Final = 328  # i64: a cell describes 1 << RACE_SHIFT bytes
+    RACE_PRIVATE: Final = 336  # i64: addresses from here on belong to a block (shared) or a thread (local)
+    RACE_FLOOR: Final = 344  # i32: earlier epochs belong to earlier launches
+    RACE_HIGH: Final = 348  # i32: the highest epoch of blocks that have ended
+    RACE_CALL: Final = 352  # i64: function that knows of orders beyond barriers, or 0
     GRID_WORKSPACE: Final = 376  # i64: what cooperative groups keep for the whole grid, 0 if nothing asks for it
     SIZE: Final = 512
 
@@ -196,11 +210,50 @@ class Kind:
     READ_ONLY: Final = 4
     WARP_MASK: Final = 5
     STOP: Final = 6
+    RACE: Final = 7
     COUNT: Final = 8
 
 
-EVENT_SIZE: Final = 48
-"""An event record: i32 site, kind, lane, size; i64 address, block; i32 warp; i32 access, 1 for a store."""
+class Cell:
+    """What the race checker keeps for a few neighbouring bytes: one i32 in each of these planes.
+
+    The last write and the last read, each as a thread, an epoch and a site. An epoch is ``clock << 3 | strong << 2 |
+    spread``: clocks only grow, from launch to launch, so that cells need no reset. Of several accesses that nothing
+    orders, the latest is kept, and ``spread`` says how far apart the threads are: one thread, one warp, one block, or
+    several blocks. A strong access is atomic or volatile: two of them never race.
+    """
+
+    WRITER: Final = 0
+    WRITTEN: Final = 1
+    WRITE_SITE: Final = 2
+    READER: Final = 3
+    READ: Final = 4
+    READ_SITE: Final = 5
+    RELEASED: Final = 6  # not 0 where a thread has released what it did through this place
+    PLANES: Final = 7
+
+    STRONG: Final = 4
+    SPREAD: Final = 3  # 0 one thread, 1 one warp, 2 one block, 3 several blocks
+    TICK: Final = 8
+
+
+THREADS_MASK: Final = 1023
+"""A thread's number is its block's times 1024 plus its own. Shared memory only needs the latter."""
+
+
+class RaceCall:
+    """What the race checker asks or tells Python."""
+
+    ORDERED: Final = 0
+    ACQUIRE: Final = 1
+    RELEASE: Final = 2
+
+
+EVENT_SIZE: Final = 64
+"""An event record: i32 site, kind, lane, size; i64 address, block; i32 warp; i32 access, 1 for a store.
+
+Of a race also the other party: i32 its site, thread number, epoch, and 1 if it wrote.
+"""
 
 IN_FLIGHT: Final = 2
 """In an event's access field: an asynchronous copy to the place is under way."""

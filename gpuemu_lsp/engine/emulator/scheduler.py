@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from gpuemu_lsp.engine.emulator import jit
 from gpuemu_lsp.engine.emulator.codegen.linked import RUNTIME
 from gpuemu_lsp.engine.emulator.layout import BarrierKind, Launch, Resume, Status, Warp
+from gpuemu_lsp.engine.emulator.ordering import Order
 from gpuemu_lsp.engine.emulator.records import lanes_of
 from gpuemu_lsp.engine.emulator.setup import YIELDS, Context, Prepared, Resident
 from gpuemu_lsp.engine.emulator.shapes import WARP
@@ -73,8 +74,9 @@ class _Waiting:
 class Scheduler:
     """Runs one prepared launch."""
 
-    def __init__(self, prepared: Prepared, fast: int | None, general: Callable[[], int]) -> None:
+    def __init__(self, prepared: Prepared, order: Order, fast: int | None, general: Callable[[], int]) -> None:
         self._prepared = prepared
+        self._order = order
         self._general = general
         self._report = Report()
         self._conduct = jit.function(RUNTIME.address("conduct"), ctypes.c_void_p)
@@ -234,6 +236,7 @@ class Scheduler:
         waiting = [lane for index, warp in enumerate(warps) for lane in self._waiting(index, warp)]
         for lane in [one for one in waiting if one.kind == BarrierKind.ARRIVE]:
             resident.arrivals[lane.name] = resident.arrivals.get(lane.name, 0) + 1
+            self._order.arrive(resident, lane.name, lane.index * WARP + lane.lane)
             self._release(lane)
         arriving = [one for one in waiting if one.kind == BarrierKind.ARRIVE]
         waiting = [one for one in waiting if one.kind != BarrierKind.ARRIVE]
@@ -292,6 +295,7 @@ class Scheduler:
             return False
         self._check_meeting(resident, lanes, alive, expected)
         resident.arrivals.pop(name, None)
+        self._order.meet(resident, name, [one.index * WARP + one.lane for one in lanes], alive)
         self._reduce(lanes)
         for one in lanes:
             self._release(one)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -68,6 +69,8 @@ class Prepared:
     module_variables: dict[str, Region]
     heap: Heap | None = None
     residents: list[Resident] = field(default_factory=list)
+    grown: Callable[[], None] = lambda: None
+    """Called when the launch has taken more memory."""
 
     @property
     def threads(self) -> int:
@@ -94,6 +97,7 @@ class Prepared:
         """Make room for one more block under way."""
         resident = _resident(self)
         self.residents.append(resident)
+        self.grown()
         return resident
 
     def focus(self, resident: Resident) -> None:

@@ -10,7 +10,8 @@ from gpuemu_lsp.engine.emulator.codegen.addresses import host_vector
 from gpuemu_lsp.engine.emulator.codegen.emitter import Emitter
 from gpuemu_lsp.engine.emulator.codegen.ir_tools import I1, I32, I64, POINTER, Value, i32, i64
 from gpuemu_lsp.engine.emulator.codegen.linked import RUNTIME
-from gpuemu_lsp.engine.emulator.codegen.runtime import SPACE_SHIFT, SPACES, STORE_FLAG, mark_written
+from gpuemu_lsp.engine.emulator.codegen.races import emit_fence, race_flags
+from gpuemu_lsp.engine.emulator.codegen.runtime import RACE_SHIFT, SPACE_SHIFT, SPACES, STORE_FLAG, mark_written
 from gpuemu_lsp.engine.emulator.layout import SLOT, Warp
 from gpuemu_lsp.engine.emulator.opcodes import access_type, memory_space, type_bytes
 from gpuemu_lsp.engine.ptx.model import Address, Instruction, Operand, Register
@@ -53,7 +54,10 @@ def emit_atomic(e: Emitter, instruction: Instruction) -> None:
             value = e.vector_operand(operand, f"b{size * 8}", part)
             t.store(b, value, e.context, Warp.VALUE + row * SLOT + part * e.lanes * size, align=1)
     function = _function(e.module, _operation(instruction), type_)
-    b.call(function, [e.context, i32(e.site), e.active32(), i32(SPACES[space] << SPACE_SHIFT)])
+    if {"release", "acq_rel"} & set(instruction.modifiers):
+        emit_fence(e)
+    flags = SPACES[space] << SPACE_SHIFT | race_flags(e, instruction) << RACE_SHIFT
+    b.call(function, [e.context, i32(e.site), e.active32(), i32(flags)])
     name = target.name if isinstance(target, Register) else "_"
     row_type = ir.VectorType(ir.IntType(size * 8), e.lanes)
     for part in e.result_parts(name):
@@ -77,6 +81,7 @@ def _function(module: ir.Module, operation: str, type_: str) -> Value:
     context, site, mask, flags = function.args
     size = type_bytes(type_)
     integer = ir.IntType(size * 8)
+    races = b.lshr(flags, i32(RACE_SHIFT))
     with t.for_lanes(b, mask) as lane:
         lane64 = b.zext(lane, I64)
         address = t.load(b, context, b.add(i64(Warp.ADDRESS), b.shl(lane64, i64(3))), I64)
@@ -88,6 +93,9 @@ def _function(module: ir.Module, operation: str, type_: str) -> Value:
             return t.call_address(b, RUNTIME.address("check"), I1, arguments)
 
         with b.if_then(may(0)), b.if_then(may(STORE_FLAG)):
+            with b.if_then(b.icmp_unsigned("!=", races, i32(0))):
+                arguments = [context, site, lane, address, i32(size), races, i64(0)]
+                t.call_address(b, RUNTIME.address("race_lane"), t.VOID, arguments)
             old = t.load(b, address, 0, integer, align=1)
             first = t.load(b, context, place, integer, align=1)
             second = t.load(b, context, b.add(place, i64(SLOT)), integer, align=1) if operation == "cas" else None

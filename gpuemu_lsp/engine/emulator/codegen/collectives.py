@@ -11,6 +11,7 @@ from gpuemu_lsp.engine.emulator.codegen.control import Control
 from gpuemu_lsp.engine.emulator.codegen.emitter import Emitter
 from gpuemu_lsp.engine.emulator.codegen.ir_tools import I1, I32, I64, Value, i32, i64
 from gpuemu_lsp.engine.emulator.codegen.linked import RUNTIME
+from gpuemu_lsp.engine.emulator.codegen.races import emit_meeting
 from gpuemu_lsp.engine.emulator.layout import Kind, Warp
 from gpuemu_lsp.engine.emulator.operands import elements, flat
 from gpuemu_lsp.engine.emulator.shapes import WARP
@@ -34,6 +35,7 @@ def emit_collective(e: Emitter, control: Control, instruction: Instruction) -> N
     members = _members(e, instruction)
     control.gather_lanes(e.number, members)
     _check_caller(e, instruction)
+    emit_meeting(e, _mask_operand(instruction))
     _EMIT.get(instruction.opcode, _nothing)(e, instruction)
 
 

@@ -6,7 +6,7 @@ from llvmlite import ir
 
 from gpuemu_lsp.engine.emulator.codegen import ir_tools as t
 from gpuemu_lsp.engine.emulator.codegen.ir_tools import I1, I8, I32, I64, POINTER, Value, i32, i64, load, store
-from gpuemu_lsp.engine.emulator.layout import SHADOW_DISTANCE, BarrierKind, Block, Launch, Resume, Status, Warp
+from gpuemu_lsp.engine.emulator.layout import SHADOW_DISTANCE, BarrierKind, Block, Cell, Launch, Resume, Status, Warp
 
 POISON = 0xCB
 """What fresh shared memory holds: not zero, so that a missing initialisation shows in the numbers, too."""
@@ -19,6 +19,8 @@ def add_conductor(module: ir.Module) -> Value:
     """
     begin = _add_begin(module)
     release = _add_release(module)
+    highest, at = t.new_function(module, "highest_epoch", I32, [POINTER])
+    at.ret(highest_epoch(at, highest.args[0]))
     function, b = t.new_function(module, "conduct", I32, [POINTER])
     launch = function.args[0]
     warps = load(b, launch, Launch.WARPS, POINTER)
@@ -89,6 +91,8 @@ def add_conductor(module: ir.Module) -> Value:
     b.position_at_end(waiting)
     b.cbranch(b.call(release, [launch]), sweep, ask)
     b.position_at_end(finished)
+    high = _later(b, load(b, launch, Launch.RACE_HIGH, I32), b.call(highest, [launch]))
+    store(b, high, launch, Launch.RACE_HIGH)
     store(b, i32(0), launch, Launch.IN_BLOCK)
     store(b, b.add(load(b, launch, Launch.NEXT_BLOCK, I64), i64(1)), launch, Launch.NEXT_BLOCK)
     b.branch(next_block)
@@ -121,7 +125,12 @@ def _add_begin(module: ir.Module) -> Value:
     local, local_size = load(b, launch, Launch.LOCAL, I64), load(b, launch, Launch.LOCAL_SIZE, I64)
     _fill(b, b.add(local, i64(SHADOW_DISTANCE)), fresh, local_size)
     code = load(b, launch, Launch.FUNCTION, I64)
+    now = b.add(_later(b, highest_epoch(b, launch), load(b, launch, Launch.RACE_FLOOR, I32)), i32(Cell.TICK))
+    first = b.shl(b.trunc(number, I32), i32(10))
     with _each_warp(b, launch) as warp:
+        _set_epoch(b, warp, now)
+        store(b, now, warp, Warp.BEGAN)
+        store(b, b.add(first, b.shl(load(b, warp, Warp.WARP_ID, I32), i32(5))), warp, Warp.ME)
         store(b, i32(Resume.START), warp, Warp.RESUME)
         store(b, i32(Status.READY), warp, Warp.STATUS)
         store(b, code, warp, Warp.FUNCTION)
@@ -164,11 +173,33 @@ def _add_release(module: ir.Module) -> Value:
         b.store(b.add(b.load(total), lanes), total)
     everybody = b.icmp_unsigned("==", b.load(total), load(b, launch, Launch.THREADS, I32))
     opens = b.and_(b.load(same), everybody)
-    with b.if_then(opens), _each_warp(b, launch) as warp:
-        store(b, i32(Status.READY), warp, Warp.STATUS)
-        store(b, i32(0), warp, Warp.BAR_MASK)
+    with b.if_then(opens):
+        now = b.add(highest_epoch(b, launch), i32(Cell.TICK))
+        with _each_warp(b, launch) as warp:
+            store(b, i32(Status.READY), warp, Warp.STATUS)
+            store(b, i32(0), warp, Warp.BAR_MASK)
+            _set_epoch(b, warp, now)
     b.ret(opens)
     return function
+
+
+def highest_epoch(b: ir.IRBuilder, launch: Value) -> Value:
+    """Return the latest epoch of the block's warps."""
+    slot = b.alloca(I32)
+    b.store(i32(0), slot)
+    with _each_warp(b, launch) as warp:
+        b.store(_later(b, b.load(slot), load(b, warp, Warp.NOW, I32)), slot)
+    return b.load(slot)
+
+
+def _later(b: ir.IRBuilder, one: Value, other: Value) -> Value:
+    return b.select(b.icmp_unsigned(">", one, other), one, other)
+
+
+def _set_epoch(b: ir.IRBuilder, warp: Value, now: Value) -> None:
+    """Begin an epoch in which all that the block's threads did is behind them."""
+    for field in (Warp.NOW, Warp.WARP_FLOOR, Warp.BLOCK_FLOOR):
+        store(b, now, warp, field)
 
 
 class _each_warp:  # noqa: N801 - used as a context manager function

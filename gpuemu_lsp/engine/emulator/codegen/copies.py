@@ -9,7 +9,8 @@ from gpuemu_lsp.engine.emulator.codegen.addresses import host_vector
 from gpuemu_lsp.engine.emulator.codegen.emitter import Emitter
 from gpuemu_lsp.engine.emulator.codegen.ir_tools import I64, Value, i32, i64
 from gpuemu_lsp.engine.emulator.codegen.linked import RUNTIME
-from gpuemu_lsp.engine.emulator.codegen.runtime import SPACE_SHIFT, SPACES, STORE_FLAG
+from gpuemu_lsp.engine.emulator.codegen.races import copy_flags
+from gpuemu_lsp.engine.emulator.codegen.runtime import RACE_SHIFT, SPACE_SHIFT, SPACES, STORE_FLAG
 from gpuemu_lsp.engine.emulator.layout import SLOT, Warp
 from gpuemu_lsp.engine.ptx.model import Address, Immediate, Instruction, Negated, Operand, Register
 
@@ -73,7 +74,11 @@ def _begin(e: Emitter, instruction: Instruction) -> None:
         ):
             t.store(b, value, e.context, row + 8 * part * e.lanes, align=8)
     shared = SPACES["shared"] << SPACE_SHIFT | STORE_FLAG
-    flags = [i32(SPACES["global"] << SPACE_SHIFT), i32(shared)]
+    source_races, target_races = copy_flags(e)
+    flags = [
+        i32(SPACES["global"] << SPACE_SHIFT | source_races << RACE_SHIFT),
+        i32(shared | target_races << RACE_SHIFT),
+    ]
     arguments = [e.context, i32(e.site), e.active32(), i32(size.bits), *flags]
     t.call_address(b, RUNTIME.address("copy_begin"), t.VOID, arguments)
 

@@ -83,11 +83,11 @@ class Single(Form):
             bad = self.refused(t.load(b, host, offset + SHADOW_DISTANCE, type_, align=1))
             if self.access.store and (len(self.hosts) > 1 or self.e.guard_given):
                 # Where no lane is active nothing must be stored: such a part, rare, goes the slow way.
-                bad = b.or_(bad, b.icmp_unsigned("==", self._lanes(part), i32(0)))
+                bad = b.or_(bad, b.icmp_unsigned("==", self.lanes(part), i32(0)))
             result = bad if result is None else b.or_(result, bad)
         return b.not_(result)
 
-    def _lanes(self, part: int) -> Value:
+    def lanes(self, part: int) -> Value:
         """Return the active lanes that use one of the addresses."""
         lanes = self.e.active32()
         return self.e.builder.and_(lanes, i32(lane_bits(self.e, [part]))) if len(self.hosts) > 1 else lanes
@@ -108,17 +108,21 @@ class Single(Form):
                 t.store(b, mark, host, offset + SHADOW_DISTANCE, align=1)
         return [] if access.store else columns
 
+    def agree(self, item: Operand) -> bool:
+        """Return whether all lanes that use one of the addresses store the same value."""
+        shape = self.e.shape(item)
+        return shape.flat and (not shape.per_part or len(self.hosts) > 1)
+
     def _last(self, item: Operand, part: int) -> Value:
         """Return the value of the highest active lane: of lanes that store to one place, any may win."""
         e, b = self.e, self.e.builder
         bits = f"b{self.access.size * 8}"
-        shape = e.shape(item)
-        if shape.flat and (not shape.per_part or len(self.hosts) > 1):
+        if self.agree(item):
             return e.scalar_operand(item, bits, part)
         for other in [part] if len(self.hosts) > 1 else self.parts:
             value = e.vector_operand(item, bits, other)
             t.store(b, value, e.context, Warp.VALUE + other * e.lanes * self.access.size, align=1)
-        highest = b.sub(i32(31), t.intrinsic(b, "llvm.ctlz.i32", I32, [self._lanes(part), ir.Constant(I1, 0)]))
+        highest = b.sub(i32(31), t.intrinsic(b, "llvm.ctlz.i32", I32, [self.lanes(part), ir.Constant(I1, 0)]))
         offset = b.add(b.mul(b.zext(highest, I64), i64(self.access.size)), i64(Warp.VALUE))
         return t.load(b, e.context, offset, self.integer(), align=1)
 
@@ -132,7 +136,7 @@ class Row(Form):
         self.hosts = [safe_host(e, access, part) for part in range(count)]
         self.whole = len(access.items) > 1 or access.size < 4
 
-    def _place(self, part: int) -> tuple[Value, int]:
+    def place(self, part: int) -> tuple[Value, int]:
         """Return base and byte offset of a part."""
         if self.access.shape.per_part:
             return self.hosts[part]
@@ -144,7 +148,7 @@ class Row(Form):
         e, b = self.e, self.e.builder
         refused = []
         for part in self.parts:
-            base, offset = self._place(part)
+            base, offset = self.place(part)
             shadow = t.load(
                 b, base, offset + SHADOW_DISTANCE, ir.VectorType(ir.IntType(self.access.total * 8), e.lanes), 1
             )
@@ -168,7 +172,7 @@ class Row(Form):
 
     def _load(self, part: int) -> list[Value]:
         e = self.e
-        base, offset = self._place(part)
+        base, offset = self.place(part)
         count = len(self.access.items)
         row = ir.VectorType(self.integer(), e.lanes)
         width = e.lanes * self.access.size
@@ -177,7 +181,7 @@ class Row(Form):
 
     def _store(self, part: int) -> None:
         e, b, access = self.e, self.e.builder, self.access
-        base, offset = self._place(part)
+        base, offset = self.place(part)
         bits = f"b{access.size * 8}"
         values = [e.vector_operand(item, bits, part) for item in access.items]
         mask = None if self.whole else e.active(part)

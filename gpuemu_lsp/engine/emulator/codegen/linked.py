@@ -5,12 +5,15 @@ from __future__ import annotations
 from functools import cache
 
 from gpuemu_lsp.engine.emulator import object_cache
-from gpuemu_lsp.engine.emulator.codegen import copy_runtime, mbarrier_runtime
+from gpuemu_lsp.engine.emulator.codegen import copy_runtime, mbarrier_runtime, race_runtime
 from gpuemu_lsp.engine.emulator.codegen.ir_tools import Linked
 from gpuemu_lsp.engine.emulator.codegen.runtime import build_runtime
 from gpuemu_lsp.engine.emulator.jit import Compiled, compile_object, define, load_object, target_description
 
-_NAMES = ("event", "check", "load", "store", "addresses", "conduct", *copy_runtime.NAMES, *mbarrier_runtime.NAMES)
+_NAMES = (
+    *("event", "check", "load", "store", "addresses", "conduct"),
+    *(*copy_runtime.NAMES, *mbarrier_runtime.NAMES, *race_runtime.NAMES),
+)
 
 
 @cache

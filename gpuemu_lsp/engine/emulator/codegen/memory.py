@@ -23,7 +23,8 @@ from gpuemu_lsp.engine.emulator.codegen.emitter import Emitter
 from gpuemu_lsp.engine.emulator.codegen.forms import Form, Row, Single
 from gpuemu_lsp.engine.emulator.codegen.ir_tools import I1, I32, I64, POINTER, Value, i32, i64
 from gpuemu_lsp.engine.emulator.codegen.linked import RUNTIME
-from gpuemu_lsp.engine.emulator.codegen.runtime import SPACE_SHIFT, SPACES, STORE_FLAG
+from gpuemu_lsp.engine.emulator.codegen.races import emit_fence, in_order, needs_lanes, race_flags
+from gpuemu_lsp.engine.emulator.codegen.runtime import RACE_SHIFT, SPACE_SHIFT, SPACES, STORE_FLAG
 from gpuemu_lsp.engine.emulator.codegen.scattered import Scattered
 from gpuemu_lsp.engine.emulator.layout import SLOT, Launch, Warp
 from gpuemu_lsp.engine.ptx.model import Address, Instruction, Operand, Register, Symbol
@@ -60,7 +61,11 @@ def emit_access(e: Emitter, instruction: Instruction) -> None:
     """Write a ``ld`` or ``st`` (PTX ISA sections 9.7.9.8 to 9.7.9.12)."""
     access = describe(e, instruction)
     e.settle_masks()
-    if access.space == "param" and isinstance(access.address.base, Symbol):
+    if needs_lanes(e):
+        if {"release", "acq_rel"} & set(instruction.modifiers):
+            emit_fence(e)
+        _lane_by_lane(e, access)
+    elif access.space == "param" and isinstance(access.address.base, Symbol):
         _load_param(e, access)
     elif access.space == "local":
         _checked(e, access, Scattered(e, access))
@@ -69,7 +74,7 @@ def emit_access(e: Emitter, instruction: Instruction) -> None:
     elif access.shape.step == access.total and not access.shape.varying:
         _checked(e, access, Row(e, access))
     elif access.store and access.size < 4:
-        _lane_by_lane(e, access, range(e.parts))
+        _lane_by_lane(e, access)
     else:
         _checked(e, access, Scattered(e, access))
 
@@ -94,6 +99,13 @@ def _checked(e: Emitter, access: Access, form: Form) -> None:
     slow, fast, end = e.append_block("slow"), e.append_block(), e.append_block()
     known = e.snapshot()
     allowed = form.allowed()
+    if race_flags(e, access.instruction):
+        good = e.append_block()
+        b.cbranch(allowed, good, slow).set_weights([2000, 1])
+        b.position_at_end(good)
+        if isinstance(form, Scattered):
+            _put_addresses(e, access, form.parts)
+        allowed = in_order(e, access, form)
     b.cbranch(allowed, fast, slow).set_weights([2000, 1])
     b.position_at_end(fast)
     quick = form.run()
@@ -131,10 +143,11 @@ def _deliver(e: Emitter, access: Access, item: Operand, parts: Sequence[int], va
         e.put(name, 0, value, access.type)
 
 
-def _lane_by_lane(e: Emitter, access: Access, parts: Sequence[int]) -> None:
+def _lane_by_lane(e: Emitter, access: Access) -> None:
+    parts = range(e.parts)
     for item, column in zip(access.items, _call(e, access, parts), strict=False):
-        for part, value in zip(parts, column, strict=True):
-            _deliver(e, access, item, [part], value)
+        for part, value in enumerate(column):
+            _deliver(e, access, item, parts if len(column) == 1 else [part], value)
 
 
 def _call(e: Emitter, access: Access, parts: Sequence[int]) -> list[list[Value]]:
@@ -150,6 +163,7 @@ def _call(e: Emitter, access: Access, parts: Sequence[int]) -> list[list[Value]]
                 place = Warp.VALUE + index * SLOT + part * e.lanes * access.size
                 t.store(b, value, e.context, place, align=1)
     flags = SPACES[access.space] << SPACE_SHIFT | (STORE_FLAG if access.store else 0)
+    flags |= race_flags(e, access.instruction) << RACE_SHIFT
     arguments = [
         e.context,
         i32(e.site),

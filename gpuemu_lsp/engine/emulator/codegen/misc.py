@@ -11,6 +11,7 @@ from gpuemu_lsp.engine.emulator.codegen.addresses import local_frames, shared_wi
 from gpuemu_lsp.engine.emulator.codegen.collectives import emit_activemask
 from gpuemu_lsp.engine.emulator.codegen.emitter import Emitter
 from gpuemu_lsp.engine.emulator.codegen.ir_tools import I64, Value, i64
+from gpuemu_lsp.engine.emulator.codegen.races import emit_fence
 from gpuemu_lsp.engine.emulator.layout import Launch, Warp
 from gpuemu_lsp.engine.emulator.opcodes import BARRIER_RESULT, memory_space
 from gpuemu_lsp.engine.ptx.model import Instruction, Register
@@ -48,6 +49,8 @@ def emit_misc(e: Emitter, instruction: Instruction) -> None:
     """Write one of these instructions."""
     if instruction.opcode == "activemask":
         emit_activemask(e, instruction)
+    elif instruction.opcode in ("membar", "fence"):
+        emit_fence(e)
     elif instruction.opcode == "cvta":
         _convert_address(e, instruction)
     elif instruction.opcode == "isspacep":

@@ -9,6 +9,7 @@ from __future__ import annotations
 from llvmlite import ir
 
 from gpuemu_lsp.engine.emulator.codegen.conductor import add_conductor
+from gpuemu_lsp.engine.emulator.codegen import race_runtime
 from gpuemu_lsp.engine.emulator.codegen.copy_runtime import add_copies
 from gpuemu_lsp.engine.emulator.codegen.ir_tools import (
     I1,
@@ -43,8 +44,11 @@ from gpuemu_lsp.engine.emulator.layout import (
 STORE_FLAG = 1
 QUIET_FLAG = 2
 SPACE_SHIFT = 4
+RACE_SHIFT = 8
 SPACES = {"generic": 0, "global": 0, "const": 0, "param": 0, "shared": 1, "local": 2}
-"""How an address is bounded: by the arena, by the block's shared memory, by the thread's local memory."""
+"""How an address is bounded: by the arena, by the block's shared memory, by the thread's local memory.
+
+Flags of an access from ``RACE_SHIFT`` on are those of the race checker, 0 for an access that cannot race."""
 
 _NULL_PAGE = 1 << 16
 
@@ -100,7 +104,7 @@ def add_check(module: ir.Module, event: Value) -> Value:
     low_bits = b.and_(address, b.zext(b.sub(alignment, i32(1)), I64))
     refuse(b.icmp_unsigned("!=", low_bits, i64(0)), Kind.MISALIGNED)
     size64 = b.zext(size, I64)
-    space = b.lshr(flags, i32(SPACE_SHIFT))
+    space = b.and_(b.lshr(flags, i32(SPACE_SHIFT)), i32(3))
     shared = b.icmp_unsigned("==", space, i32(SPACES["shared"]))
     local = b.icmp_unsigned("==", space, i32(SPACES["local"]))
     frame = load(b, launch, Launch.LOCAL_FRAME, I64)
@@ -188,7 +192,7 @@ def mark_written(b: ir.IRBuilder, address: Value, size: Value | int) -> None:
     b.position_at_end(end)
 
 
-def add_access(module: ir.Module, check: Value, *, is_store: bool) -> Value:
+def add_access(module: ir.Module, check: Value, race: Value, *, is_store: bool) -> Value:
     """Add ``load`` or ``store``: ``(ctx, site, mask, size, count, unused, flags)`` over the context's scratch space.
 
     ``size`` is that of one element, ``count`` elements follow each other at each lane's address; bit i of ``unused``
@@ -199,6 +203,7 @@ def add_access(module: ir.Module, check: Value, *, is_store: bool) -> Value:
     ctx, site, mask, size, count, unused, flags = function.args
     size64 = b.zext(size, I64)
     total = b.mul(size, count)
+    races = b.lshr(flags, i32(RACE_SHIFT))
     with for_lanes(b, mask) as lane:
         lane64 = b.zext(lane, I64)
         start = load(b, ctx, b.add(i64(Warp.ADDRESS), b.mul(lane64, i64(8))), I64)
@@ -218,6 +223,8 @@ def add_access(module: ir.Module, check: Value, *, is_store: bool) -> Value:
             b.add(i64(Warp.VALUE), b.mul(index64, i64(SLOT))),
             b.mul(lane64, size64),
         )
+        with b.if_then(b.and_(allowed, b.icmp_unsigned("!=", races, i32(0)))):
+            b.call(race, [ctx, site, lane, address, size, races, scratch])
         for width in (I8, I16, I32, I64):
             with b.if_then(b.icmp_unsigned("==", size, i32(width.width // 8))):
                 if is_store:
@@ -270,8 +277,9 @@ def build_runtime() -> ir.Module:
     module = ir.Module("runtime")
     event = add_event(module)
     check = add_check(module, event)
-    loading = add_access(module, check, is_store=False)
-    storing = add_access(module, check, is_store=True)
+    race = race_runtime.add_races(module)
+    loading = add_access(module, check, race, is_store=False)
+    storing = add_access(module, check, race, is_store=True)
     add_copies(module, check, loading, storing)
     add_mbarrier(module, check)
     add_addresses(module)

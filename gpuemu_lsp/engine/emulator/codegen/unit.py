@@ -10,6 +10,7 @@ from gpuemu_lsp.engine.emulator.liveness import Liveness
 from gpuemu_lsp.engine.emulator.operands import read, read_at_end, written
 from gpuemu_lsp.engine.emulator.program import Program
 from gpuemu_lsp.engine.emulator.shapes import BlockShape, Shape
+from gpuemu_lsp.engine.emulator.tracking import NOTHING, Tracking
 from gpuemu_lsp.engine.emulator.uniformity import Uniformity
 
 
@@ -34,6 +35,8 @@ class Unit:
     """Registers kept in the context all the time: they cost loads and stores, but nothing where warps are resumed."""
     specialised: Mapping[str, Shape]
     """Shapes in which specialised code saves registers; the general code reads them when it takes over."""
+    tracking: Tracking = NOTHING
+    """What the race checker watches."""
 
 
 def saved_registers(program: Program, live: Liveness) -> tuple[str, ...]:

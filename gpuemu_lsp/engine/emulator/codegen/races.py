@@ -1,0 +1,123 @@
+"""Where translated code asks the race checker, and tells it of fences and meetings of lanes."""
+
+from __future__ import annotations
+
+from gpuemu_lsp.engine.emulator.codegen import ir_tools as t
+from gpuemu_lsp.engine.emulator.codegen import race_runtime
+from gpuemu_lsp.engine.emulator.codegen.addresses import Access
+from gpuemu_lsp.engine.emulator.codegen.emitter import Emitter
+from gpuemu_lsp.engine.emulator.codegen.forms import Form, Row, Single
+from gpuemu_lsp.engine.emulator.codegen.ir_tools import I1, I32, I64, Value, i32, i64
+from gpuemu_lsp.engine.emulator.codegen.linked import RUNTIME
+from gpuemu_lsp.engine.emulator.layout import Cell, Warp
+from gpuemu_lsp.engine.ptx.model import Instruction, Operand
+
+
+def race_flags(e: Emitter, instruction: Instruction) -> int:
+    """Return what the race checker is to know of an access, 0 where it cannot race."""
+    tracking = e.unit.tracking
+    if e.site not in tracking.sites:
+        return 0
+    atomic = instruction.opcode in ("atom", "red")
+    stores = atomic or instruction.opcode == "st"
+    flags = race_runtime.WATCHED | (race_runtime.STORE if stores else 0) | (race_runtime.ATOMIC if atomic else 0)
+    if e.site in tracking.strong:
+        flags |= race_runtime.STRONG
+        if tracking.irregular:
+            flags |= race_runtime.ACQUIRES if instruction.opcode in ("ld", "atom") else 0
+            flags |= race_runtime.RELEASES if stores else 0
+    return flags
+
+
+def copy_flags(e: Emitter) -> tuple[int, int]:
+    """Return the flags of an asynchronous copy's read and of its write."""
+    tracking = e.unit.tracking
+    read = race_runtime.WATCHED if e.site in tracking.sources else 0
+    return read, race_runtime.WATCHED | race_runtime.STORE if e.site in tracking.sites else 0
+
+
+def needs_lanes(e: Emitter) -> bool:
+    """Whether the access must be looked at lane by lane: it may order threads."""
+    return e.site in e.unit.tracking.strong
+
+
+def in_order(e: Emitter, access: Access, form: Form) -> Value:
+    """Return whether an access of this form races with nothing, noting it if so; its addresses are known to be good."""
+    cells = access.total >> e.unit.tracking.shift
+    kind = "store" if access.store else "load"
+    if isinstance(form, Row):
+        return _row(e, access, form, kind, cells)
+    if isinstance(form, Single):
+        return _single(e, access, form, kind, cells)
+    return _call(e, f"race_lanes_{kind}", [e.active32(), i32(cells)])
+
+
+def _row(e: Emitter, access: Access, form: Row, kind: str, cells: int) -> Value:
+    b = e.builder
+    pieces = [(part, e.lanes) for part in form.parts] if access.shape.per_part else [(0, e.lanes * e.parts)]
+    lanes = e.active32()
+    result = None
+    for part, count in pieces:
+        base, offset = form.place(part)
+        address = b.add(b.ptrtoint(base, I64), i64(offset))
+        shift = cells.bit_length() - 1
+        one = _call(
+            e, f"race_row_{kind}", [lanes, address, i32(part * e.lanes), i32(count * cells), i32(shift)]
+        )
+        result = one if result is None else b.and_(result, one)
+    return result
+
+
+def _single(e: Emitter, access: Access, form: Single, kind: str, cells: int) -> Value:
+    b = e.builder
+    result = None
+    for part, (base, offset) in enumerate(form.hosts):
+        lanes = form.lanes(part)
+        address = b.add(b.ptrtoint(base, I64), i64(offset))
+        one = _call(e, f"race_one_{kind}", [lanes, address, i32(cells)])
+        if access.store and not all(form.agree(item) for item in access.items):
+            # Several lanes with values of their own: whether these differ is seen lane by lane.
+            others = b.and_(lanes, b.sub(lanes, i32(1)))
+            one = b.and_(one, b.icmp_unsigned("==", others, i32(0)))
+        result = one if result is None else b.and_(result, one)
+    return result
+
+
+def _call(e: Emitter, name: str, arguments: list[Value]) -> Value:
+    return t.call_address(e.builder, RUNTIME.address(name), I1, [e.context, i32(e.site), *arguments])
+
+
+def emit_meeting(e: Emitter, mask: Operand) -> None:
+    """Note that the lanes ``mask`` names have met: what each did before is behind all of them."""
+    if not e.unit.tracking.sites:
+        return
+    b = e.builder
+    if not e.divergent and e.constant(mask) in (-1, 0xFFFFFFFF) and not e.guard_given:
+        t.store(b, _next_epoch(e), e.context, Warp.WARP_FLOOR)
+        return
+    for part in range(e.parts):
+        t.store(b, e.vector_operand(mask, "b32", part), e.context, Warp.VALUE + 4 * part * e.lanes, align=4)
+    t.call_address(b, RUNTIME.address("race_meet"), t.VOID, [e.context, e.active32(), e.alive32()])
+
+
+def emit_fence(e: Emitter) -> None:
+    """Note that what the lanes did before can be released from now on."""
+    if not e.unit.tracking.irregular:
+        return
+    b = e.builder
+    now = t.splat(b, _next_epoch(e), e.lanes)
+    for part in range(e.parts):
+        place = Warp.FENCED + 4 * part * e.lanes
+        active = e.active(part)
+        if active is None:
+            t.store(b, now, e.context, place, align=4)
+        else:
+            name = f"llvm.masked.store.{t.mangled(now.type)}.p0"
+            t.intrinsic(b, name, t.VOID, [now, t.at(b, e.context, place), i32(4), active])
+
+
+def _next_epoch(e: Emitter) -> Value:
+    b = e.builder
+    now = b.add(t.load(b, e.context, Warp.NOW, I32), i32(Cell.TICK))
+    t.store(b, now, e.context, Warp.NOW)
+    return now

@@ -1,0 +1,72 @@
+"""The memory of the race checker: planes of cells beside the arena, kept from launch to launch."""
+
+from __future__ import annotations
+
+import mmap
+from functools import cache
+
+import numpy as np
+
+from gpuemu_lsp.engine.emulator.arena import Arena
+from gpuemu_lsp.engine.emulator.layout import Cell, Launch
+from gpuemu_lsp.engine.emulator.records import Record
+
+_MARGIN = 1 << 20
+"""Bytes at both ends of each plane: a row of lanes may begin before the arena or end behind it."""
+
+_LAST_EPOCH = 1 << 30
+
+
+class Planes:
+    """Cells for as much of the arena as launches have used so far.
+
+    Epochs only grow, so that cells of earlier launches need no reset. The mapping is reserved, not committed.
+    """
+
+    def __init__(self) -> None:
+        self._map: mmap.mmap | None = None
+        self._distance = 0
+        self._address = 0
+        self._epoch = Cell.TICK
+        self._releases = 0
+
+    def release(self) -> int:
+        """Return a number for one more release, unlike any of this or earlier launches."""
+        self._releases = self._releases % 0x7FFF_FFFF + 1
+        return self._releases
+
+    def install(self, launch: Record, arena: Arena, shift: int) -> None:
+        """Tell a launch where its cells lie; there are enough of them for what the arena has handed out."""
+        needed = 2 * _MARGIN + (arena.size >> shift << 2)
+        if needed > self._distance or self._epoch > _LAST_EPOCH:
+            distance = max(self._distance, -(-needed * 5 // 4 // _MARGIN) * _MARGIN)
+            flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | getattr(mmap, "MAP_NORESERVE", 0)
+            old, self._map = self._map, mmap.mmap(-1, distance * Cell.PLANES, flags=flags)
+            view = np.frombuffer(self._map, dtype=np.uint8)
+            self._address = int(view.ctypes.data)
+            if launch.i64(Launch.RACE_PLANES) and old is not None:
+                before = np.frombuffer(old, dtype=np.uint8)
+                for plane in range(Cell.PLANES):
+                    kept = before[plane * self._distance : (plane + 1) * self._distance]
+                    view[plane * distance : plane * distance + self._distance] = kept
+            self._distance = distance
+        launch.set64(Launch.RACE_PLANES, self._address + _MARGIN)
+        launch.set64(Launch.RACE_DISTANCE, self._distance)
+
+    def begin(self, launch: Record, shift: int, private: int) -> None:
+        """Start a launch's epochs behind those of the launches before it."""
+        launch.set64(Launch.RACE_SHIFT, shift)
+        launch.set64(Launch.RACE_PRIVATE, private)
+        if self._epoch > _LAST_EPOCH:
+            self._distance, self._epoch = 0, Cell.TICK
+        launch.set32(Launch.RACE_FLOOR, self._epoch)
+
+    def end(self, highest: int) -> None:
+        """Note the last epoch of a launch."""
+        self._epoch = max(self._epoch, (highest // Cell.TICK + 1) * Cell.TICK)
+
+
+@cache
+def shared_planes() -> Planes:
+    """Return this process's planes: one launch runs at a time."""
+    return Planes()

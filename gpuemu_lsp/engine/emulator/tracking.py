@@ -1,0 +1,171 @@
+"""Which accesses of a program can race at all, and how closely memory must be watched for it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from gpuemu_lsp.engine.emulator.opcodes import access_type, memory_space, type_bytes
+from gpuemu_lsp.engine.emulator.operands import flat, read, split, written
+from gpuemu_lsp.engine.emulator.program import Barrier, Program
+from gpuemu_lsp.engine.ptx.model import Address, Immediate, Instruction, Operand, Register, Symbol
+
+_STRONG = frozenset({"volatile", "relaxed", "acquire", "release", "acq_rel", "mmio"})
+_UNKNOWN = "?"
+"""The root of an address that was itself loaded from memory."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tracking:
+    """What the race checker looks at in one program.
+
+    ``sites`` are the accesses to watch, by site number (of asynchronous copies the write), ``sources`` the copies whose
+    read is to be watched; ``strong`` those of the accesses that never race with each other:
+    atomics and volatile accesses, and the plain read that begins a compare-and-swap loop. A cell describes
+    ``1 << shift`` bytes. ``irregular`` says that threads are ordered by more than barriers and whole warps.
+    """
+
+    sites: frozenset[int] = frozenset()
+    sources: frozenset[int] = frozenset()
+    strong: frozenset[int] = frozenset()
+    shift: int = 2
+    irregular: bool = False
+
+
+NOTHING = Tracking()
+
+
+def track(program: Program, *, aliased: bool) -> Tracking:
+    """Decide what to watch. ``aliased`` says that several parameters may point to the same memory.
+
+    Reads of what the kernel never writes cannot race: an address is traced to the parameters and variables it comes
+    from, and a global access is watched only where something stores through one of these.
+    """
+    accesses = [(site, i, access) for site, i in _instructions(program) for access in _accesses(i)]
+    origins = {} if aliased or program.recursive else _origins(program)
+    targets: set[str] = set()
+    for _, _, access in accesses:
+        if access.stores:
+            targets |= _roots(access.address, origins) or {_UNKNOWN}
+    everything = aliased or program.recursive or _UNKNOWN in targets
+
+    def matters(access: _Access) -> bool:
+        roots = _roots(access.address, origins)
+        return access.space == "shared" or everything or not roots or _UNKNOWN in roots or bool(roots & targets)
+
+    chosen = [(site, i, access) for site, i, access in accesses if matters(access)]
+    watched = {site: i for site, i, access in chosen if access.stores or i.opcode != "cp"}
+    sources = frozenset(site for site, i, access in chosen if i.opcode == "cp" and not access.stores)
+    atomics = {_address(i) for i in watched.values() if i.opcode in ("atom", "red")}
+    strong = {
+        site
+        for site, i in watched.items()
+        if i.opcode in ("atom", "red") or set(i.modifiers) & _STRONG or (i.opcode == "ld" and _address(i) in atomics)
+    }
+    sizes = (type_bytes(access_type(i)) for i in watched.values() if i.opcode != "cp")  # which moves whole words
+    smallest = min(sizes, default=4)
+    shift = {1: 0, 2: 1}.get(smallest, 2)
+    return Tracking(frozenset(watched), sources, frozenset(strong), shift, bool(watched) and _irregular(program))
+
+
+def _instructions(program: Program) -> Iterator[tuple[int, Instruction]]:
+    site = 0
+    for block in program.blocks:
+        for instruction in block.code:
+            yield site, instruction
+            site += 1
+        site += 1
+
+
+@dataclass(frozen=True, slots=True)
+class _Access:
+    """A place an instruction touches that threads share and somebody may write."""
+
+    space: str
+    address: Address
+    stores: bool
+
+
+def _accesses(instruction: Instruction) -> list[_Access]:
+    addresses = [operand for operand in instruction.operands if isinstance(operand, Address)]
+    if instruction.opcode == "cp" and len(addresses) >= 2:
+        return [_Access("shared", addresses[0], True), _Access("global", addresses[1], False)]
+    space = memory_space(instruction)
+    if instruction.opcode not in ("ld", "st", "atom", "red", "ldu") or space not in ("global", "shared", "generic"):
+        return []
+    return [_Access(space, address, instruction.opcode not in ("ld", "ldu")) for address in addresses]
+
+
+def _address(instruction: Instruction) -> Address | None:
+    return next((operand for operand in instruction.operands if isinstance(operand, Address)), None)
+
+
+def _irregular(program: Program) -> bool:
+    """Whether fences, named barriers or parts of a block order threads."""
+    for block in program.blocks:
+        end = block.end
+        if isinstance(end, Barrier):
+            operands = end.instruction.operands
+            plain = "red" in end.instruction.modifiers or len(operands) < 2
+            name = operands[0] if operands else Immediate(0, "int")
+            if not plain or not isinstance(name, Immediate) or name.bits or "arrive" in end.instruction.modifiers:
+                return True
+    return any(
+        instruction.opcode in ("membar", "fence", "mbarrier")
+        or set(instruction.modifiers) & {"acquire", "release", "acq_rel"}
+        for _, instruction in _instructions(program)
+    )
+
+
+def _roots(address: Address | None, origins: dict[str, frozenset[str]]) -> frozenset[str]:
+    if address is None:
+        return frozenset({_UNKNOWN})
+    found = _roots_of(address.base, origins)
+    known = found - {_UNKNOWN}
+    # A pointer parameter plus an index that was loaded: the pointer says where.
+    return known or found
+
+
+def _roots_of(operand: Operand, origins: dict[str, frozenset[str]]) -> frozenset[str]:
+    if isinstance(operand, Register):
+        return origins.get(operand.name, frozenset())
+    return frozenset({operand.name}) if isinstance(operand, Symbol) else frozenset()
+
+
+def _origins(program: Program) -> dict[str, frozenset[str]]:
+    """Return, for each register, the parameters and variables its value may be an address into."""
+    flows: list[tuple[tuple[str, ...], tuple[str, ...], frozenset[str]]] = []
+    for _, instruction in _instructions(program):
+        targets = written(instruction)
+        if not targets:
+            continue
+        if instruction.opcode in ("ld", "ldu", "atom"):
+            flows.append((targets, (), _loaded(instruction, program)))
+            continue
+        _, sources = split(instruction)
+        symbols = frozenset(operand.name for operand in flat(sources) if isinstance(operand, Symbol))
+        flows.append((targets, read(instruction), symbols))
+    origins: dict[str, frozenset[str]] = {}
+    changed = True
+    while changed:
+        changed = False
+        for targets, sources_read, own in flows:
+            found = own.union(*(origins.get(name, frozenset()) for name in sources_read))
+            for target in targets:
+                before = origins.get(target, frozenset())
+                if not found <= before:
+                    origins[target] = before | found
+                    changed = True
+    return origins
+
+
+def _loaded(instruction: Instruction, program: Program) -> frozenset[str]:
+    """Return where a loaded value may point to: only 64 bits can hold an address."""
+    if type_bytes(access_type(instruction)) < 8:
+        return frozenset()
+    address = _address(instruction)
+    if memory_space(instruction) == "param" and address is not None and isinstance(address.base, Symbol):
+        name = address.base.name
+        # A structure passed by value may hold several pointers.
+        return frozenset({f"{name}+{address.base.offset + address.offset}"}) if name in program.params else frozenset()
+    return frozenset({_UNKNOWN})
