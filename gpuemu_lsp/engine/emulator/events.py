@@ -105,9 +105,20 @@ def _records(prepared: Prepared) -> list[_Raw]:
         seen = prepared.counts.i64(8 * (site * Kind.COUNT + kind))
         raws.append(
             _Raw(
-                site, kind, int(i32[2]), int(i32[3]), int(i64[2]), int(i64[3]), int(i32[8]), int(i32[9]), seen,
-                int(i32[10]), int(i32[11]) & 0xFFFFFFFF, int(i32[12]) & 0xFFFFFFFF, bool(i32[13]),
-            )  # fmt: skip
+                site=site,
+                kind=kind,
+                lane=int(i32[2]),
+                size=int(i32[3]),
+                address=int(i64[2]),
+                block=int(i64[3]),
+                warp=int(i32[8]),
+                flags=int(i32[9]),
+                count=seen,
+                other_site=int(i32[10]),
+                other=int(i32[11]) & 0xFFFFFFFF,
+                other_epoch=int(i32[12]) & 0xFFFFFFFF,
+                other_wrote=bool(i32[13]),
+            )
         )
     return raws
 

@@ -25,8 +25,8 @@ from gpuemu_lsp.engine.emulator.operands import written
 from gpuemu_lsp.engine.emulator.placement import kept_in_memory
 from gpuemu_lsp.engine.emulator.program import Program, Stop
 from gpuemu_lsp.engine.emulator.shapes import BlockShape, block_shape
-from gpuemu_lsp.engine.emulator.uniformity import Uniformity, analyse, general
 from gpuemu_lsp.engine.emulator.tracking import NOTHING, Tracking, track
+from gpuemu_lsp.engine.emulator.uniformity import Uniformity, analyse, general
 from gpuemu_lsp.engine.ptx.model import Instruction, Module
 from gpuemu_lsp.engine.ptx.parser import parse
 

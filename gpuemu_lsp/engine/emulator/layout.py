@@ -50,7 +50,8 @@ class Warp:
     STACK: Final = 2432  # 32 x i64: bytes on each lane's call stack
     FENCED: Final = 2688  # 32 x i32: the epoch each lane's last fence began
     KNOWN: Final = 2816  # 32 x 32 x i32: the epochs of other lanes that each lane knows of, by partial warp masks
-    SAVED: Final = 6912  # a slot of 256 bytes for each register
+    LEARNT: Final = 6912  # 32 x i32: the last release each lane has learnt of
+    SAVED: Final = 7040  # a slot of 256 bytes for each register
 
 
 STACK_BYTES: Final = 1 << 16

@@ -128,12 +128,8 @@ class Order:
 
     def _learn(self, here: _Here, clocks: Clocks) -> None:
         learnt = self._blocks.setdefault(here.block, _Learnt())
-        when, known = learnt.by_thread.get(here.thread, (0, {}))
-        if known is clocks:
-            return
-        if known:
-            self._spread(learnt, here.block_floor)
-            when, known = learnt.by_thread.get(here.thread, (0, {}))
+        self._spread(learnt, here.block_floor)
+        _, known = learnt.by_thread.get(here.thread, (0, {}))
         merged: Clocks = clocks
         if known:
             both = dict(clocks)

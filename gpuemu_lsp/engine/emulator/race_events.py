@@ -37,7 +37,7 @@ def race_event(
 ) -> Event:
     """Return the event of a race between two parties."""
     # The read shows the wrong value: it is where the user looks.
-    first, second = (other, one) if one.wrote and not other.wrote else (one, other)
+    first, second = (other, one) if one.wrote and not other.wrote and not _unnamed(other, one) else (one, other)
     where = f"`{buffer}`" if buffer else f"{space} memory"
     at = f"byte {offset} of {where}" if offset is not None else where
     message = f"{_who(first)} {first.verb} {at}, which {_who(second, first)} {second.verb}; nothing orders the two"
@@ -57,7 +57,7 @@ def race_event(
         other=second.location,
         data={
             "access": first.verb,
-            "other_thread": list(second.thread),
+            "other_thread": None if _unnamed(second, first) else list(second.thread),
             "other_block": list(second.block),
             "other_access": second.verb,
             "other_instruction": second.instruction.name,
@@ -70,12 +70,17 @@ def _same_warp(one: Party, other: Party) -> bool:
 
 
 def _who(party: Party, beside: Party | None = None) -> str:
-    if party.spread and beside is not None and beside.number == party.number:
+    if beside is not None and _unnamed(party, beside):
         return "another thread of the " + ("warp", "block", "grid")[party.spread - 1]
     text = f"thread {_dims(party.thread)}"
     if beside is None or beside.block != party.block:
         text += f" of block {_dims(party.block)}"
     return text
+
+
+def _unnamed(party: Party, beside: Party) -> bool:
+    """Whether only the latest of several threads is kept, and that is the other party itself."""
+    return bool(party.spread) and party.number == beside.number
 
 
 def _dims(dims: Dim3) -> str:
@@ -102,4 +107,3 @@ def merged(events: Iterable[Event]) -> list[Event]:
             result[result.index(known)] = both
             found[key] = both
     return result
-

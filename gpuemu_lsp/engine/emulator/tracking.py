@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from gpuemu_lsp.engine.emulator.flow import Flow
 from gpuemu_lsp.engine.emulator.opcodes import access_type, memory_space, type_bytes
 from gpuemu_lsp.engine.emulator.operands import flat, read, split, written
 from gpuemu_lsp.engine.emulator.program import Barrier, Program
@@ -56,16 +57,13 @@ def track(program: Program, *, aliased: bool) -> Tracking:
     chosen = [(site, i, access) for site, i, access in accesses if matters(access)]
     watched = {site: i for site, i, access in chosen if access.stores or i.opcode != "cp"}
     sources = frozenset(site for site, i, access in chosen if i.opcode == "cp" and not access.stores)
-    atomics = {_address(i) for i in watched.values() if i.opcode in ("atom", "red")}
-    strong = {
-        site
-        for site, i in watched.items()
-        if i.opcode in ("atom", "red") or set(i.modifiers) & _STRONG or (i.opcode == "ld" and _address(i) in atomics)
-    }
+    shared = {site for site, _, access in chosen if _roots(access.address, origins) & set(program.shared)}
+    shared |= {site for site, _, access in chosen if access.space == "shared"}
+    strong = _strong(program, watched, shared)
     sizes = (type_bytes(access_type(i)) for i in watched.values() if i.opcode != "cp")  # which moves whole words
     smallest = min(sizes, default=4)
     shift = {1: 0, 2: 1}.get(smallest, 2)
-    return Tracking(frozenset(watched), sources, frozenset(strong), shift, bool(watched) and _irregular(program))
+    return Tracking(frozenset(watched), sources, strong, shift, bool(watched) and _irregular(program))
 
 
 def _instructions(program: Program) -> Iterator[tuple[int, Instruction]]:
@@ -98,6 +96,26 @@ def _accesses(instruction: Instruction) -> list[_Access]:
 
 def _address(instruction: Instruction) -> Address | None:
     return next((operand for operand in instruction.operands if isinstance(operand, Address)), None)
+
+
+def _strong(program: Program, watched: dict[int, Instruction], shared: set[int]) -> frozenset[int]:
+    """Return the accesses that never race with each other."""
+    flow = Flow([instruction for _, instruction in _instructions(program)])
+    atomics = [i for i in watched.values() if i.opcode in ("atom", "red")]
+    result = set()
+    for site, instruction in watched.items():
+        modifiers = set(instruction.modifiers)
+        if instruction.opcode in ("atom", "red"):
+            result.add(site)
+        elif "volatile" in modifiers and instruction.opcode == "ld" and site in shared:
+            # Volatile data is no flag: a warp that counts on running in step must still meet.
+            if flow.decides(instruction, program.registers):
+                result.add(site)
+        elif modifiers & _STRONG or (
+            instruction.opcode == "ld" and flow.prepares(instruction, atomics, program.registers)
+        ):
+            result.add(site)
+    return frozenset(result)
 
 
 def _irregular(program: Program) -> bool:

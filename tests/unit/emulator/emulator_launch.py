@@ -19,7 +19,9 @@ EMULATOR = Emulator()
 def compile_ptx(source: str, *options: str) -> str:
     program = nvrtc.createProgram(source, "test.cu", (), ())
     try:
-        nvrtc.compileProgram(program, ("--gpu-architecture=compute_80", "-lineinfo", *options))
+        nvrtc.compileProgram(
+            program, ("--gpu-architecture=compute_80", *(options if "-G" in options else ("-lineinfo", *options)))
+        )
     except nvrtc.NVRTCError as error:
         raise AssertionError(nvrtc.getProgramLog(program)) from error
     text: bytes = nvrtc.getPTX(program)

@@ -130,6 +130,7 @@ def _add_begin(module: ir.Module) -> Value:
     with _each_warp(b, launch) as warp:
         _set_epoch(b, warp, now)
         store(b, now, warp, Warp.BEGAN)
+        store(b, ir.Constant(ir.VectorType(I32, 32), None), warp, Warp.LEARNT, align=4)
         store(b, b.add(first, b.shl(load(b, warp, Warp.WARP_ID, I32), i32(5))), warp, Warp.ME)
         store(b, i32(Resume.START), warp, Warp.RESUME)
         store(b, i32(Status.READY), warp, Warp.STATUS)

@@ -309,19 +309,30 @@ def add_lane(module: ir.Module) -> Value:
                 b.call(conflict, [ctx, site, lane, address, size, flags, value, *other])
             return when, x, late
 
+        def still_plain(when: Value, x: Value) -> tuple[Value, Value]:
+            """Return whether a plain access of our own must not be forgotten for this one, and how strong both are."""
+            own = b.and_(b.icmp_unsigned("==", x, i32(0)), b.icmp_unsigned(">=", when, view.block_floor))
+            plain = b.icmp_unsigned("==", b.and_(when, i32(Cell.STRONG)), i32(0))
+            keep = b.and_(b.and_(own, plain), b.icmp_unsigned("!=", strong, i32(0)))
+            return keep, b.select(keep, i32(0), strong)
+
         written, x, late = check((Cell.WRITER, Cell.WRITTEN, Cell.WRITE_SITE), 1)
         with b.if_else(is_store) as (then, otherwise):
             with then:
                 check((Cell.READER, Cell.READ, Cell.READ_SITE), 0)
                 both = b.icmp_unsigned("!=", b.and_(written, strong), i32(0))
-                noted = view.merged(written, x, b.and_(late, both), strong)
-                for plane, what in ((Cell.WRITER, me), (Cell.WRITTEN, noted), (Cell.WRITE_SITE, site)):
+                own, kept = still_plain(written, x)
+                noted = view.merged(written, x, b.and_(late, both), kept)
+                where = b.select(own, fetch(Cell.WRITE_SITE), site)
+                for plane, what in ((Cell.WRITER, me), (Cell.WRITTEN, noted), (Cell.WRITE_SITE, where)):
                     b.store(what, view.plane(plane, index))
             with otherwise:
                 when = fetch(Cell.READ)
                 late, x = view.unordered(fetch(Cell.READER), when, me)
-                noted = view.merged(when, x, late, strong)
-                for plane, what in ((Cell.READER, me), (Cell.READ, noted), (Cell.READ_SITE, site)):
+                own, kept = still_plain(when, x)
+                noted = view.merged(when, x, late, kept)
+                where = b.select(own, fetch(Cell.READ_SITE), site)
+                for plane, what in ((Cell.READER, me), (Cell.READ, noted), (Cell.READ_SITE, where)):
                     b.store(what, view.plane(plane, index))
     # Nothing is released by a thread that had no fence.
     fenced = t.load(b, ctx, b.add(i64(Warp.FENCED), b.shl(b.zext(lane, I64), i64(2))), I32)
@@ -335,22 +346,23 @@ def add_lane(module: ir.Module) -> Value:
 def _acquire(b: ir.IRBuilder, view: _View, ctx: Value, lane: Value, address: Value) -> None:
     """Learn what was released through this place, if anything was."""
     released = b.load(view.plane(Cell.RELEASED), typ=I32)
-    with b.if_then(b.icmp_unsigned("!=", released, i32(0))):
+    place = b.add(i64(Warp.LEARNT), b.shl(b.zext(lane, I64), i64(2)))
+    news = b.icmp_unsigned("!=", released, t.load(b, ctx, place, I32))
+    with b.if_then(b.and_(news, b.icmp_unsigned("!=", released, i32(0)))):
+        t.store(b, released, ctx, place)
         _call_python(b, ctx, RaceCall.ACQUIRE, lane, address, released, i32(0))
 
 
-def _call_python(
-    b: ir.IRBuilder, ctx: Value, what: int, lane: Value, address: Value, who: Value, when: Value
-) -> Value:
+def _call_python(b: ir.IRBuilder, ctx: Value, what: int, lane: Value, address: Value, who: Value, when: Value) -> Value:
     pointer = t.load(b, t.load(b, ctx, Warp.LAUNCH, POINTER), Launch.RACE_CALL, POINTER)
     return t.call_pointer(b, I32, pointer, [ctx, i32(what), lane, address, who, when])
 
 
 def _add_conflict(module: ir.Module) -> Value:
-    """Add ``race_conflict``: report two accesses that no floor orders, unless something else does or it is no matter."""
+    """Add ``race_conflict``: report two accesses that no floor orders, unless something else does."""
     parameters = [POINTER, I32, I32, I64, I32, I32, I64, I32, I32, I32, I32]
     function, b = t.new_function(module, "race_conflict", VOID, parameters)
-    ctx, site, lane, address, size, flags, value, other_site, who, when, wrote = function.args
+    ctx, _, lane, address, size, flags, value, other_site, who, when, wrote = function.args
     launch = t.load(b, ctx, Warp.LAUNCH, POINTER)
     number = t.load(b, ctx, Warp.ME, I32)
     block = t.load(b, ctx, Warp.BLOCK, POINTER)

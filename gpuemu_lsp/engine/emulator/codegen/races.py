@@ -61,9 +61,7 @@ def _row(e: Emitter, access: Access, form: Row, kind: str, cells: int) -> Value:
         base, offset = form.place(part)
         address = b.add(b.ptrtoint(base, I64), i64(offset))
         shift = cells.bit_length() - 1
-        one = _call(
-            e, f"race_row_{kind}", [lanes, address, i32(part * e.lanes), i32(count * cells), i32(shift)]
-        )
+        one = _call(e, f"race_row_{kind}", [lanes, address, i32(part * e.lanes), i32(count * cells), i32(shift)])
         result = one if result is None else b.and_(result, one)
     return result
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from llvmlite import ir
 
-from gpuemu_lsp.engine.emulator.codegen.conductor import add_conductor
 from gpuemu_lsp.engine.emulator.codegen import race_runtime
+from gpuemu_lsp.engine.emulator.codegen.conductor import add_conductor
 from gpuemu_lsp.engine.emulator.codegen.copy_runtime import add_copies
 from gpuemu_lsp.engine.emulator.codegen.ir_tools import (
     I1,

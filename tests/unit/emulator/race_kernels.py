@@ -1,0 +1,271 @@
+"""Planted races, each with a twin that only differs by what orders the accesses.
+
+``FIX`` stands where the twin has its order, ``BUG`` where the race has something else instead. Every kernel takes
+``(const int* x, int* y, int* z, int n)``: ``n`` is the number of threads in the grid, ``x`` and ``y`` have 4 * n elements, ``z`` 1024 zeros.
+The expected lines of the two parties are marked ``// one`` and ``// other``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Planted:
+    """A kernel with a race, and its twin. ``whole_warps`` says that it is meant for blocks of whole warps only."""
+
+    name: str
+    space: str
+    text: str
+    bug: str
+    fix: str
+    whole_warps: bool = False
+    blocks: int = 3
+
+    def source(self, fixed: bool) -> str:
+        body = self.text.replace("FIX", self.fix if fixed else self.bug)
+        return HEAD + body + "}\n"
+
+    @property
+    def lines(self) -> frozenset[int]:
+        """The lines of both parties, from 1."""
+        text = self.source(fixed=False).split("\n")
+        return frozenset(number for number, line in enumerate(text, 1) if "// one" in line or "// other" in line)
+
+
+HEAD = """extern "C" __global__ void k(const int* x, int* y, int* z, int n) {
+  const int t = threadIdx.x, b = blockIdx.x, m = blockDim.x, i = b * m + t;
+"""
+
+SYNC = "__syncthreads();"
+WARP = "__syncwarp();"
+
+PLANTED = [
+    Planted("shared reverse", "shared", """
+  __shared__ int s[1024];
+  s[t] = x[i];  // one
+  FIX
+  y[i] = s[m - 1 - t];  // other
+""", "", SYNC),
+    Planted("one thread writes, all read", "shared", """
+  __shared__ int s;
+  if (t == 0) s = x[b];  // one
+  FIX
+  y[i] = s + t;  // other
+""", "", SYNC),
+    Planted("end of the loop", "shared", """
+  __shared__ int s[1024];
+  int sum = 0;
+  for (int k = 0; k < 3; ++k) {
+    s[t] = x[i] + k;  // one
+    __syncthreads();
+    sum += s[m - 1 - t];  // other
+    FIX
+  }
+  y[i] = sum;
+""", "", SYNC),
+    Planted("scan in one phase", "shared", """
+  __shared__ int s[1024];
+  s[t] = x[i];
+  __syncthreads();
+  for (int d = 1; d < m; d *= 2) {
+    int v = t >= d ? s[t - d] : 0;  // one
+    FIX
+    s[t] += v;  // other
+    __syncthreads();
+  }
+  y[i] = s[t];
+""", "", SYNC),
+    Planted("tree reduction without barriers", "shared", """
+  __shared__ int s[1024];
+  s[t] = x[i];  // one
+  for (int d = 512; d > 0; d /= 2) {
+    FIX
+    if (t < d && t + d < m) s[t] += s[t + d];  // other
+  }
+  if (t == 0) y[b] = s[0];
+""", "", SYNC),
+    Planted("double buffer", "shared", """
+  __shared__ int s[2][1024];
+  int sum = 0;
+  for (int k = 0; k < 4; ++k) {
+    s[FIX][t] = x[i] * k + t;  // one
+    __syncthreads();
+    sum += s[k & 1][m - 1 - t];  // other
+  }
+  y[i] = sum;
+""", "k & 1 & 0", "k & 1"),
+    Planted("warps of a block in step", "shared", """
+  __shared__ int s[1024];
+  s[t] = x[i];  // one
+  FIX
+  y[i] = s[t ^ 1];  // other
+""", "", WARP, whole_warps=True),
+    Planted("volatile warp reduction", "shared", """
+  __shared__ int buffer[1024];
+  volatile int* s = buffer + (t & ~31);
+  const int lane = t & 31;
+  s[lane] = x[i];  // one
+  for (int d = 16; d > 0; d /= 2) {
+    FIX
+    if (lane < d) s[lane] += s[lane + d];  // other
+  }
+  if (lane == 0) y[i] = s[0];
+""", "", WARP, whole_warps=True),
+    Planted("barrier of the wrong kind", "shared", """
+  __shared__ int s[1024];
+  s[t] = x[i];  // one
+  FIX
+  y[i] = s[(t + 32) % m];  // other
+""", WARP, SYNC),
+    Planted("counter read too early", "shared", """
+  __shared__ int s;
+  if (t == 0) s = 0;
+  __syncthreads();
+  if (x[i] & 1) atomicAdd(&s, 1);  // one
+  FIX
+  y[i] = s;  // other
+""", "", SYNC),
+    Planted("counter not yet cleared", "shared", """
+  __shared__ int s;
+  if (t == 0) s = 0;  // one
+  FIX
+  atomicAdd(&s, x[i]);  // other
+  __syncthreads();
+  y[i] = s;
+""", "", SYNC),
+    Planted("plain increment", "shared", """
+  __shared__ int s[8];
+  if (t < 8) s[t] = 0;
+  __syncthreads();
+  FIX  // one // other
+  __syncthreads();
+  if (t < 8) y[8 * b + t] = s[t];
+""", "s[x[i] & 7] += 1;", "atomicAdd(&s[x[i] & 7], 1);"),
+    Planted("neighbouring bytes, one too far", "shared", """
+  __shared__ char s[1032];
+  s[t + 1] = 0;
+  __syncthreads();
+  s[t FIX] = x[i] + 1;  // one
+  y[i] = s[t];  // other
+""", "+ 1", "+ 0"),
+    Planted("halves of a word", "shared", """
+  __shared__ short s[1024];
+  s[t] = x[i];  // one
+  y[i] = s[FIX];  // other
+""", "t ^ 1", "t", whole_warps=True),
+    Planted("vectors side by side", "shared", """
+  __shared__ __align__(16) int s[4 * 1024 + 4];
+  *(int4*)(s + 4 * t) = make_int4(t, i, 1, 2);  // one
+  y[i] = s[4 * t + FIX];  // other
+""", "4", "3", whole_warps=True),
+    Planted("shared memory used again", "shared", """
+  __shared__ int s[1024];
+  s[t] = x[i];
+  __syncthreads();
+  int v = s[m - 1 - t];  // one
+  FIX
+  s[t] = v;  // other
+  __syncthreads();
+  y[i] = s[(t + 1) % m];
+""", "", SYNC),
+    Planted("tiles of a warp", "shared", """
+  __shared__ int s[1024];
+  const int lane = t & 31;
+  const unsigned mask = lane < 16 ? 0x0000ffffu : 0xffff0000u;
+  s[t] = x[i];  // one
+  __syncwarp(mask);
+  y[i] = s[t ^ FIX];  // other
+""", "16", "8", whole_warps=True),
+    Planted("named barrier of one half", "shared", """
+  __shared__ int s[1024];
+  s[t] = x[i];  // one
+  const int half = t / 32 % 2;
+  const int threads = m / 64 * 32 + (half == 0 ? m % 64 : 0);
+  asm volatile("bar.sync %0, %1;" ::"r"(1 + half), "r"(threads) : "memory");
+  int other = FIX;
+  y[i] = other < m ? s[other] : 0;  // other
+""", "t ^ 32", "t ^ 1", whole_warps=True),
+    Planted("different values to one place", "shared", """
+  __shared__ int s;
+  if (t < 2) s = FIX;  // one // other
+  __syncthreads();
+  y[i] = s;
+""", "t", "7"),
+    Planted("flag before its data", "shared", """
+  __shared__ volatile int flag;
+  __shared__ int s[2];
+  if (t == 0) flag = 0;
+  __syncthreads();
+  if (t == 0) {
+    s[0] = x[b];  // one
+    FIX
+    flag = 1;
+  }
+  if (t == m - 1) {
+    while (flag == 0) {}
+    __threadfence_block();
+    y[b] = s[0];  // other
+  }
+""", "", "__threadfence_block();"),
+    Planted("last block without a fence", "global", """
+  __shared__ int last;
+  if (t == 0) {
+    y[b] = x[b] + 1;  // one
+    FIX
+    last = atomicAdd(z, 1) == gridDim.x - 1;
+  }
+  __syncthreads();
+  if (last && t < gridDim.x) y[gridDim.x + t] = ((volatile int*)y)[t];  // other
+""", "", "__threadfence();"),
+    Planted("flag between blocks", "global", """
+  if (t != 0) return;
+  if (b > 0) while (atomicAdd(&z[b - 1], 0) == 0) {}
+  y[b] = (b > 0 ? y[b - 1] : 0) + 1;  // one // other
+  FIX
+  atomicExch(&z[b], 1);
+""", "", "__threadfence();"),
+    Planted("lock around too little", "global", """
+  if (t == 0) {
+    int v = x[b] + 1;
+    FIX
+    while (atomicCAS(&z[0], 0, 1) != 0) {}
+    __threadfence();
+    z[1] += v;  // one
+    __threadfence();
+    atomicExch(&z[0], 0);
+  }
+""", "z[1] += 1;  // other", "z[2 + b] += 1;"),
+    Planted("histogram with plain increments", "global", """
+  FIX  // one // other
+""", "z[x[i] & 7] += 1;", "atomicAdd(&z[x[i] & 7], 1);"),
+    Planted("neighbour across blocks", "global", """
+  y[i] = t;  // one
+  __syncthreads();
+  z[0 * i + 1023 - i % 1000] = y[FIX];  // other
+""", "(i + m) % n", "b * m + (t + 1) % m"),
+    Planted("in place with a shift", "global", """
+  y[i] = y[FIX] + 1;  // one // other
+""", "(i + 1) % n", "i"),
+    Planted("grid stride that overlaps", "global", """
+  for (int j = i; j < 2 * n; j += FIX) y[j] = i + 1;  // one // other
+""", "n - 1", "n"),
+    Planted("sum by the first thread of each block", "global", """
+  if (t == 0) FIX  // one // other
+""", "z[0] += x[b] + 1;", "atomicAdd(&z[0], x[b] + 1);"),
+    Planted("plain store beside an atomic", "global", """
+  atomicAdd(&z[0], 1);  // one
+  if (i == n - 1) z[FIX] = 0;  // other
+""", "0", "1"),
+    Planted("halves of a buffer", "global", """
+  if (b % 2 == 0) y[i] = 1; else y[n + i - FIX] = 2;  // one // other
+""", "n - m", "0"),
+    Planted("bytes of one word", "global", """
+  ((char*)y)[FIX] = i + 1;  // one // other
+""", "i / 2", "i"),
+    Planted("compare and swap without a loop's care", "global", """
+  int old = z[0], assumed;  // other
+  do { assumed = old; old = atomicCAS(z, assumed, assumed + 1); } while (old != assumed);  // one
+  FIX
+""", "y[i] = z[0];  // other", "y[i] = old;"),
+]  # fmt: skip
