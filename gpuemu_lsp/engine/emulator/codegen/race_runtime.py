@@ -475,6 +475,21 @@ def add_meet(module: ir.Module) -> Value:
     return function
 
 
+def add_synchronise(module: ir.Module) -> None:
+    """Add ``race_synchronise(ctx, lanes, what)``: acquire or release through the addresses in the scratch space."""
+    function, b = t.new_function(module, "race_synchronise", VOID, [POINTER, I32, I32])
+    ctx, lanes, what = function.args
+    with t.for_lanes(b, lanes) as lane:
+        place = b.add(i64(Warp.ADDRESS), b.shl(b.zext(lane, I64), i64(3)))
+        address = t.load(b, ctx, place, I64)
+        with b.if_else(b.icmp_unsigned("==", what, i32(RaceCall.ACQUIRE))) as (acquire, release):
+            with acquire:
+                _acquire(b, _view(b, ctx, address), ctx, lane, address)
+            with release:
+                _call_python(b, ctx, RaceCall.RELEASE, lane, address, i32(0), i32(0))
+    b.ret_void()
+
+
 def add_races(module: ir.Module) -> Value:
     """Add all of the above; return ``race_lane``."""
     for is_store in (False, True):
@@ -482,10 +497,11 @@ def add_races(module: ir.Module) -> Value:
         add_one(module, is_store=is_store)
         add_lanes(module, is_store=is_store)
     add_meet(module)
+    add_synchronise(module)
     return add_lane(module)
 
 
 NAMES = (
     "race_row_load", "race_row_store", "race_one_load", "race_one_store", "race_lanes_load", "race_lanes_store",
-    "race_meet", "race_lane",
+    "race_meet", "race_lane", "race_synchronise",
 )  # fmt: skip

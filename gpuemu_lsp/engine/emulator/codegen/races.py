@@ -9,7 +9,7 @@ from gpuemu_lsp.engine.emulator.codegen.emitter import Emitter
 from gpuemu_lsp.engine.emulator.codegen.forms import Form, Row, Single
 from gpuemu_lsp.engine.emulator.codegen.ir_tools import I1, I32, I64, Value, i32, i64
 from gpuemu_lsp.engine.emulator.codegen.linked import RUNTIME
-from gpuemu_lsp.engine.emulator.layout import Cell, Warp
+from gpuemu_lsp.engine.emulator.layout import Cell, RaceCall, Warp
 from gpuemu_lsp.engine.ptx.model import Instruction, Operand
 
 
@@ -112,6 +112,24 @@ def emit_fence(e: Emitter) -> None:
         else:
             name = f"llvm.masked.store.{t.mangled(now.type)}.p0"
             t.intrinsic(b, name, t.VOID, [now, t.at(b, e.context, place), i32(4), active])
+
+
+def emit_release(e: Emitter) -> None:
+    """Release what the lanes did before through the addresses in the scratch space."""
+    if e.unit.tracking.irregular:
+        emit_fence(e)
+        _synchronise(e, RaceCall.RELEASE)
+
+
+def emit_acquire(e: Emitter) -> None:
+    """Learn what was released through the addresses in the scratch space."""
+    if e.unit.tracking.irregular:
+        _synchronise(e, RaceCall.ACQUIRE)
+
+
+def _synchronise(e: Emitter, what: int) -> None:
+    arguments = [e.context, e.active32(), i32(what)]
+    t.call_address(e.builder, RUNTIME.address("race_synchronise"), t.VOID, arguments)
 
 
 def _next_epoch(e: Emitter) -> Value:
