@@ -70,3 +70,7 @@ def most_frequent(inputs, **kwargs):
 def levels(inputs, **kwargs):
     table = np.array([0.0, 0.5, 1.0, 2.0, 4.0, 8.0])
     return table[inputs["x"]] + table[np.minimum(inputs["x"] + 1, 5)]
+
+
+def reverse_halves(inputs, **kwargs):
+    return {"half": 0.5 * inputs["x"], "y": 0.5 * inputs["x"][::-1]}
