@@ -70,6 +70,17 @@ def fraction(text: str) -> float:
     return value
 
 
+def loopback(text: str) -> tuple[str, int]:
+    """Read HOST:PORT of this machine's own network."""
+    host, _, port = text.rpartition(":")
+    host = host.strip("[]") or "127.0.0.1"
+    if not port.isdecimal() or int(port) > 65535:
+        raise argparse.ArgumentTypeError(f"'{text}' is not HOST:PORT")
+    if host not in ("127.0.0.1", "localhost", "::1"):
+        raise argparse.ArgumentTypeError(f"'{host}' is not this machine: only 127.0.0.1, ::1 or localhost can be used")
+    return host, int(port)
+
+
 def seed(text: str) -> int:
     """Read a 64-bit seed, decimal or hexadecimal."""
     try:

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Sequence
 
 from gpuemu_lsp import __version__
-from gpuemu_lsp.cli.arguments import EXIT_CODES, add_output, add_running, positive
+from gpuemu_lsp.cli.arguments import EXIT_CODES, add_output, add_running, loopback, positive
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -31,7 +31,7 @@ def _run(options: argparse.Namespace) -> int:
     if options.check is None and not options.watch:
         from gpuemu_lsp.server.app import serve
 
-        return serve()
+        return serve(options.tcp, options.ws)
     from gpuemu_lsp.cli.checking import Order, check, watch
     from gpuemu_lsp.cli.output import output_of
     from gpuemu_lsp.engine.check.model import DEFAULT_CASES, DEFAULT_SEED, CheckOptions
@@ -53,6 +53,12 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", "-V", action="version", version=f"gpuemu-lsp {__version__}")
     parser.add_argument("--stdio", action="store_true", help="speak LSP over stdin and stdout (the default)")
+    socket = parser.add_mutually_exclusive_group()
+    socket.add_argument(
+        "--tcp", type=loopback, metavar="HOST:PORT", help="speak LSP over TCP, to one client on this machine"
+    )
+    socket.add_argument("--ws", type=loopback, metavar="HOST:PORT", help="the same over a WebSocket (needs websockets)")
+    parser.add_argument("--clientProcessId", help=argparse.SUPPRESS)  # some clients pass it
     parser.add_argument(
         "--check",
         nargs="*",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import os
-import sys
 
 from lsprotocol import types
 
@@ -21,23 +20,35 @@ from gpuemu_lsp.server.features import (
     code_lens,
     commands,
     completion,
+    folders,
     hover,
+    inlay_hint,
     lifecycle,
+    links,
     text_sync,
     watched_files,
 )
+from gpuemu_lsp.server.features import configuration as config_feature
 from gpuemu_lsp.server.features import failures as failures_feature
 from gpuemu_lsp.server.features import tests as tests_feature
+from gpuemu_lsp.server.features.configuration import Configuration
+from gpuemu_lsp.server.logs import configure
 from gpuemu_lsp.server.minimising import Minimiser
 from gpuemu_lsp.server.observers import Observers
 from gpuemu_lsp.server.progress import ProgressBars
 from gpuemu_lsp.server.protocol import Protocol, Server
 from gpuemu_lsp.server.publish import Publisher
+from gpuemu_lsp.server.roots import places
 from gpuemu_lsp.server.runs import TestRuns
 from gpuemu_lsp.server.scheduler import Batch
 from gpuemu_lsp.server.session import Session
+from gpuemu_lsp.server.settings import Settings
 from gpuemu_lsp.server.status import Status
 from gpuemu_lsp.server.tasks import Tasks
+from gpuemu_lsp.server.watching import FileWatcher
+
+_WATCHER_SECONDS = 0.5
+_log = logging.getLogger(__name__)
 
 
 def create_server(pool: Pool) -> Server:
@@ -56,6 +67,8 @@ def create_server(pool: Pool) -> Server:
 
     def settled(batch: Batch, by_itself: bool) -> None:
         lenses.refresh()
+        watcher.watch(places(session))
+        _trace(server, f"{batch.key.kind} of {batch.key.path} {'ended' if by_itself else 'given up'}")
         if by_itself and batch.key.kind == "check":
             root = batch.parts[0].request.options.store_root if batch.parts else None
             if root is not None:
@@ -66,6 +79,16 @@ def create_server(pool: Pool) -> Server:
         failures_feature.notify_changed(server)
         explorer.refresh(path for path in session.files() if path.startswith(root))
 
+    def settings_changed(old: Settings, new: Settings) -> None:
+        if (old.log_file, old.log_level) != (new.log_file, new.log_level):
+            trouble = configure(new.log_level, new.log_file)
+            if trouble is not None:
+                _log.warning("%s", trouble)
+        if old.jobs != new.jobs:
+            pool.resize(new.jobs or _workers())
+        status.wants(new.executor)
+        lenses.refresh()
+
     observers = Observers(status, bars, lambda batch: session.scheduler.cancel([batch.key]), settled)
     tasks = Tasks(pool, observers.task_begun, observers.task_ended)
     session = Session(pool, publisher, diagnostics, observers, tasks)
@@ -74,13 +97,22 @@ def create_server(pool: Pool) -> Server:
     observers.runs = runs = TestRuns(session, server.protocol.notify, explorer.tests)
     minimiser = Minimiser(session, lambda text: _tell(server, text), failures.refresh)
 
-    lifecycle.register(server, session, status, bars, lenses)
+    watcher = FileWatcher(session.touched)
+    configuration = Configuration(server, session, settings_changed)
+
+    parts = lifecycle.Parts(session, status, bars, lenses, configuration, watcher, runs)
+    lifecycle.register(server, parts)
+    server.ended = lambda: watcher.join(_WATCHER_SECONDS)
+    config_feature.register(server, session, configuration)
+    folders.register(server, session, lambda: watcher.watch(places(session)))
     text_sync.register(server, session)
     watched_files.register(server, session)
     commands.register(server, session, minimiser, lambda: debug_info(session, status))
     hover.register(server, session)
     code_lens.register(server, session)
     code_action.register(server, session, Actions(server, session))
+    inlay_hint.register(server, session)
+    links.register(server, session)
     completion.register(server, session)
     failures_feature.register(server, session, failures)
     tests_feature.register(server, session, failures, explorer, runs)
@@ -88,14 +120,32 @@ def create_server(pool: Pool) -> Server:
     return server
 
 
-def serve() -> int:
-    """Speak LSP over standard input and output until the client says exit or goes away; return the exit code."""
-    logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
+def serve(tcp: tuple[str, int] | None = None, ws: tuple[str, int] | None = None) -> int:
+    """Speak LSP until the client says exit or goes away; return the exit code.
+
+    Parameters
+    ----------
+    tcp, ws
+        Where to wait for one client, in place of standard input and output. Loopback only: whoever connects can have
+        files of this user compiled and scripts run.
+    """
+    configure("warning", None)
     with Pool(FUNCTIONS, size=_workers(), limits=Limits(), preload=PRELOAD) as pool:
         pool.start()
         server = create_server(pool)
-        server.start_io()
+        if tcp is not None:
+            server.start_tcp(*tcp)
+        elif ws is not None:
+            server.start_ws(*ws)
+        else:
+            server.start_io()
+        server.ended()
     return 0 if server.protocol.shut_down else 1
+
+
+def _trace(server: Server, message: str) -> None:
+    if server.protocol.trace != types.TraceValue.Off:
+        server.log_trace(types.LogTraceParams(message))
 
 
 def _tell(server: Server, text: str) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -34,9 +34,18 @@ class Order:
 
 
 def requests_for(
-    project: Project, path: str, text: str, settings: Settings, execute: bool = True, deep: bool = False
+    project: Project,
+    path: str,
+    text: str,
+    settings: Settings,
+    execute: bool = True,
+    deep: bool = False,
+    unsaved: Mapping[str, str] | None = None,
 ) -> tuple[CheckRequest, ...]:
-    """Return one request per kernel of a file, as ``--check`` would, but for the editor's text."""
+    """Return one request per kernel of a file, as ``--check`` would, but for the editor's texts.
+
+    ``unsaved`` has the texts of open documents that are not on disk; those the file includes count.
+    """
     if Path(path).suffix not in SUFFIXES and not is_source(project, path):
         return ()
     execute = execute and settings.trusted
@@ -48,9 +57,22 @@ def requests_for(
         store_root=project.root if execute and project.config is not None else None,
     )
     return tuple(
-        CheckRequest(spec, options, project.validation, registered, text=text, root=project.root)
+        CheckRequest(
+            spec,
+            options,
+            project.validation,
+            registered,
+            text=text,
+            root=project.root,
+            overlay=_included(spec, unsaved) if unsaved else {},
+        )
         for spec, registered in kernels_in(project, path, text)
     )
+
+
+def _included(spec: KernelSpec, unsaved: Mapping[str, str]) -> dict[str, str]:
+    used = include_closure(spec.source, spec.include_dirs)
+    return {path: text for path, text in unsaved.items() if path in used}
 
 
 def is_source(project: Project, path: str) -> bool:

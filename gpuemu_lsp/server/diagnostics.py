@@ -91,6 +91,10 @@ class Diagnostics:
             if speaker.path == path:
                 yield from saying.findings
 
+    def owners(self) -> set[str]:
+        """Return the files that something was found in checking, or nothing."""
+        return {speaker.path for speaker in self._sayings}
+
     def sources(self) -> set[str]:
         """Return the files that have been looked at."""
         return {speaker.path for speaker in self._sayings if speaker.layer != "config"}

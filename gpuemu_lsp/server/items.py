@@ -10,11 +10,10 @@ from typing import Any
 
 from gpuemu_lsp.engine.check.model import CheckRequest
 from gpuemu_lsp.engine.findings import Json
-from gpuemu_lsp.engine.plan.resolve import resolve
 from gpuemu_lsp.engine.project.model import KernelSpec
-from gpuemu_lsp.engine.source import read
 from gpuemu_lsp.server.checks import kernel_id
 from gpuemu_lsp.server.declarations import declaration_of
+from gpuemu_lsp.server.launching import plans_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,8 +96,7 @@ def _dtypes(spec: KernelSpec, text: str) -> tuple[str, ...]:
     """Return the value types a kernel is checked with, as far as its text tells."""
     if spec.dtypes:
         return spec.dtypes
-    result = resolve(spec, read(spec.source, text, spec.include_dirs))
-    return tuple(dict.fromkeys(plan.dtype for plan in result.plans))
+    return tuple(dict.fromkeys(plan.dtype for plan in plans_of(spec, text)))
 
 
 def _label(item: dict[str, Json]) -> str:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
 from gpuemu_lsp.engine.findings import Finding
 from gpuemu_lsp.engine.project import discover, load
+from gpuemu_lsp.engine.project.load import CONFIG_NAME
 from gpuemu_lsp.engine.project.model import Project
 
 
@@ -41,6 +43,11 @@ class Projects:
             loaded = _Loaded(stamp, old if _unreadable(project.findings) else project)
             self._loaded[config] = loaded
         return loaded.good
+
+    def load(self, folders: Iterable[str]) -> None:
+        """Read the configurations of some folders."""
+        for folder in folders:
+            self.of(f"{folder}/{CONFIG_NAME}")
 
     def known(self) -> tuple[Project, ...]:
         """Return every project that has been asked for."""

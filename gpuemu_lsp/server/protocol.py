@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from typing import Any
 
 from lsprotocol import types
@@ -11,11 +11,22 @@ from pygls.lsp.server import LanguageServer
 from pygls.protocol import LanguageServerProtocol
 from pygls.protocol.language_server import lsp_method
 
+SCHEME = "gpuemu"
+"""Of the URIs of virtual documents."""
+
 _log = logging.getLogger(__name__)
 
 
 class Protocol(LanguageServerProtocol):
     """pygls 2.1.1 walks its table of open requests at shutdown while their endings remove themselves from it."""
+
+    @lsp_method(types.INITIALIZE)
+    def lsp_initialize(self, params: types.InitializeParams) -> Generator[Any, Any, types.InitializeResult]:
+        """Say also which virtual documents there are; pygls does not know of them yet (LSP 3.18)."""
+        result = yield from super().lsp_initialize(params)
+        if result.capabilities.workspace is not None:
+            result.capabilities.workspace.text_document_content = types.TextDocumentContentOptions(schemes=[SCHEME])
+        return result
 
     @lsp_method(types.SHUTDOWN)
     def lsp_shutdown(self, *args: Any) -> Generator[Any, Any, None]:
@@ -39,6 +50,8 @@ class Server(LanguageServer):
     """The language server as pygls knows it."""
 
     protocol: Protocol
+    ended: Callable[[], None]
+    """To be called when the client is gone, however it went."""
 
     def report_server_error(self, error: Exception, source: Any) -> None:
         """Log; a message box per keystroke would help nobody."""

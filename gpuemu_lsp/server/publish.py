@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -39,6 +40,8 @@ class Publisher:
         self.documents = documents
         self._send = send
         self._rules = RulesPage()
+        self.refresh: Callable[[], None] | None = None
+        """Set where the client asks for the diagnostics of open documents: then it is only told that there are news."""
         self._sent: dict[str, types.PublishDiagnosticsParams] = {}
 
     def publish(self, paths: Iterable[str]) -> None:
@@ -49,7 +52,23 @@ class Publisher:
             if params == before or (before is None and not params.diagnostics and path not in self.documents):
                 continue
             self._sent[path] = params
-            self._send(params)
+            if self.refresh is not None and path in self.documents:
+                self.refresh()
+            else:
+                self._send(params)
+
+    def shown(self, path: str) -> list[tuple[Finding, types.Range]]:
+        """Return what stands in a file, and where in the text as it is now."""
+        return [
+            (finding, self._location(finding.place, speaker, revision).range)
+            for speaker, revision, finding in self._diagnostics.at(path)
+        ]
+
+    def pulled(self, path: str) -> tuple[list[types.Diagnostic], str]:
+        """Return a document's diagnostics and an identity of them."""
+        params = self._params(path)
+        identity = hashlib.blake2b(repr(params.diagnostics).encode(), digest_size=8).hexdigest()
+        return list(params.diagnostics), identity
 
     def _params(self, path: str) -> types.PublishDiagnosticsParams:
         document = self.documents.get(path)

@@ -18,7 +18,7 @@ from gpuemu_lsp.engine.rules import make
 from gpuemu_lsp.engine.workers import Pool
 from gpuemu_lsp.server.checks import Order, content, depends_on, is_source, requests_for
 from gpuemu_lsp.server.declarations import declarations
-from gpuemu_lsp.server.diagnostics import Diagnostics, Speaker
+from gpuemu_lsp.server.diagnostics import Diagnostics, Layer, Speaker
 from gpuemu_lsp.server.documents import Change, Document
 from gpuemu_lsp.server.failures import plain_uri
 from gpuemu_lsp.server.outcome import Outcome, repeatable
@@ -30,6 +30,7 @@ from gpuemu_lsp.server.tasks import Tasks
 from gpuemu_lsp.server.verdicts import Verdicts
 
 _TYPING_SECONDS = 0.25
+_HEADERS = (".cuh", ".h", ".hpp", ".inl")
 _SAVE_SECONDS = 0.02
 """Several saves or watcher events of one moment are one."""
 
@@ -67,7 +68,7 @@ class Session:
         self.verdicts = Verdicts()
         self.documents: dict[str, Document] = publisher.documents
         self._watcher = watcher
-        self.diagnostics = self._diagnostics = diagnostics
+        self.diagnostics = diagnostics
         self._outcome = Outcome(diagnostics, self.verdicts)
         self._checked: dict[str, str] = {}
         self._orders: dict[str, Order] = {}
@@ -82,7 +83,7 @@ class Session:
         revision = self._next()
         self.documents[path] = Document(uri, path, version, text, revision, revision)
         if Path(path).name == CONFIG_NAME:
-            self._typed_config(path)
+            self.typed_config(path)
         elif self.is_kernel_file(path):
             self._look_at([path])
         self.publisher.publish([path])
@@ -96,10 +97,11 @@ class Session:
         for change in changes:
             document.apply(change, self._next(), self.publisher.encoding)
         if Path(path).name == CONFIG_NAME:
-            self._typed_config(path)
-        elif self.is_kernel_file(path) and self.settings.compile_while_typing:
+            self.typed_config(path)
+        elif self.settings.compile_while_typing:
             key = Key("compile", path)
-            self.scheduler.after(_TYPING_SECONDS, key, partial(self._compile, path))
+            begin = self._compile if self.is_kernel_file(path) else self._compile_users
+            self.scheduler.after(_TYPING_SECONDS, key, partial(begin, path))
 
     def saved(self, path: str, text: str | None = None) -> None:
         """Look again at everything that depends on a file, which is now on disk."""
@@ -116,7 +118,7 @@ class Session:
         wanted: set[str] = set()
         for path in paths:
             if Path(path).name == CONFIG_NAME:
-                self._typed_config(path)
+                self.typed_config(path)
                 wanted |= {source for source in self._sources() if Path(source).is_relative_to(Path(path).parent)}
             elif self.is_kernel_file(path):
                 wanted |= {path} & self._sources()
@@ -130,11 +132,11 @@ class Session:
         self.scheduler.cancel([Key("compile", path)])
         paths = {path}
         if Path(path).name == CONFIG_NAME:
-            paths |= self._diagnostics.drop("config", path)
+            paths |= self.diagnostics.drop("config", path)
             if Path(path).exists():
-                paths |= self._diagnostics.say(Speaker("config", path), findings_of(path, None), self._revision)
+                paths |= self.diagnostics.say(Speaker("config", path), findings_of(path, None), self._revision)
         elif document.edited_since(document.saved):
-            paths |= self._diagnostics.drop("compile", path)
+            paths |= self.diagnostics.drop("compile", path)
         self.publisher.publish(paths)
 
     # ---- what to run ---------------------------------------------------------------------------------------------
@@ -153,15 +155,10 @@ class Session:
 
     def check_all(self) -> int:
         """Check every registered kernel and every open file; return how many files that are."""
-        self.load_projects()
+        self.projects.load(self.folders)
         files = self.files()
         self.check_soon(files, Order(force=True))
         return len(files)
-
-    def load_projects(self) -> None:
-        """Read the configurations of the client's folders."""
-        for folder in self.folders:
-            self.projects.of(f"{folder}/{CONFIG_NAME}")
 
     def files(self) -> list[str]:
         """Return the sources of registered kernels, then the other open CUDA files."""
@@ -171,6 +168,13 @@ class Session:
     def cancel(self, keys: Iterable[Key] | None = None) -> int:
         """Give up running and waiting checks, all of them by default; return how many those were."""
         return self.scheduler.cancel(keys) + (self.tasks.cancel() if keys is None else 0)
+
+    def forget(self, path: str) -> set[str]:
+        """Let go of all that was found in checking a file; return the files whose diagnostics may have changed."""
+        self.cancel([Key("check", path), Key("compile", path)])
+        self._checked.pop(path, None)
+        layers: tuple[Layer, ...] = ("config", "compile", "run")
+        return {changed for layer in layers for changed in self.diagnostics.drop(layer, path)}
 
     def abandon(self, paths: Iterable[str]) -> None:
         """Give up the checks of some files."""
@@ -192,19 +196,12 @@ class Session:
         project, text = self.projects.of(path), self.text(path)
         if project is None or text is None:
             return ()
-        return requests_for(project, path, text, self.settings, deep=deep)
+        return requests_for(project, path, text, self.settings, deep=deep, unsaved=self._unsaved(path))
 
     def smaller(self, request: CheckRequest, replay: Replay) -> None:
         """Show a minimised case, unless the text it was found in is gone."""
         if self.text(request.spec.source) == request.text:
             self.publisher.publish(self._outcome.smaller(request, replay, self._revision))
-
-    def load_folders(self) -> None:
-        """Show what is wrong with the configurations of the client's folders."""
-        for folder in self.folders:
-            config = Path(folder) / CONFIG_NAME
-            if config.exists():
-                self._typed_config(config.as_posix())
 
     def _look_at(self, paths: Iterable[str]) -> None:
         """Check files that have changed; where the user checks by hand, only compile them."""
@@ -223,18 +220,18 @@ class Session:
             self.scheduler.start(key, (), self._revision)
             self._watcher.refused(path)
             return
-        requests = requests_for(project, path, text, self.settings, deep=order.deep) if project is not None else ()
+        requests = self.requests(path, order.deep)
         if not requests and (project is None or project.broken) and declarations(path, text):
             self.cancel([key])
             self._checked.pop(path, None)
-            paths = self._diagnostics.say(Speaker("run", path), [_not_checked(path)], self._revision)
+            paths = self.diagnostics.say(Speaker("run", path), [_not_checked(path)], self._revision)
             self.publisher.publish(paths)
             self._watcher.refused(path)
             return
         digest = content(requests)
         if not order.force and self._checked.get(path) == digest:
             self.scheduler.confirm(key, self._revision)
-            self.publisher.publish(self._diagnostics.confirm(path, self._revision))
+            self.publisher.publish(self.diagnostics.confirm(path, self._revision))
             return
         self.scheduler.cancel([Key("compile", path)])
         chosen = [item for item in requests if order.kernels is None or item.spec.name in order.kernels]
@@ -252,18 +249,34 @@ class Session:
         if document is None or project is None:
             return
         self._checked.pop(path, None)
-        self.publisher.publish(self._diagnostics.paths_of(path) | {path})  # marks what the last save's run found
-        requests = requests_for(project, path, document.text, self.settings, execute=False)
+        self.publisher.publish(self.diagnostics.paths_of(path) | {path})  # marks what the last save's run found
+        unsaved = self._unsaved(path)
+        requests = requests_for(project, path, document.text, self.settings, execute=False, unsaved=unsaved)
         self.scheduler.start(Key("compile", path), requests, document.revision)
+        if path.endswith(_HEADERS):
+            self._compile_users(path)
 
-    def _typed_config(self, path: str) -> None:
+    def _compile_users(self, header: str) -> None:
+        """Compile the open documents that include a header which is being typed."""
+        for path in self._dependents([header]) & self.documents.keys() - {header}:
+            self._compile(path)
+
+    def _unsaved(self, path: str) -> dict[str, str]:
+        return {
+            other: document.text
+            for other, document in self.documents.items()
+            if other != path and other.endswith(_HEADERS) and document.edited_since(document.saved)
+        }
+
+    def typed_config(self, path: str) -> None:
+        """Show what is wrong with a configuration as it is in the editor, else on disk."""
         self.projects.at(path)  # so that there is a last good one when the next save is broken
         document = self.documents.get(path)
         if document is None and not Path(path).exists():
-            paths = self._diagnostics.drop("config", path)
+            paths = self.diagnostics.drop("config", path)
         else:
             findings = findings_of(path, document.text if document is not None else None)
-            paths = self._diagnostics.say(Speaker("config", path), findings, self._revision)
+            paths = self.diagnostics.say(Speaker("config", path), findings, self._revision)
         self.publisher.publish(paths | {path})
 
     # ---- what comes back -----------------------------------------------------------------------------------------
@@ -308,7 +321,7 @@ class Session:
 
     def _sources(self) -> set[str]:
         """Return the files that are shown as checked: those open, and those with findings."""
-        return {path for path in self.documents if self.is_kernel_file(path)} | self._diagnostics.sources()
+        return {path for path in self.documents if self.is_kernel_file(path)} | self.diagnostics.sources()
 
     def _dependents(self, paths: Sequence[str]) -> set[str]:
         found = set()

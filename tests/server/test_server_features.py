@@ -24,11 +24,11 @@ async def test_hover_and_lens_tell_the_verdict(editor: Editor):
     assert "passed, 8 of 8 cases" in text and "| sm_80 |" in text
     assert await _hover(editor, "scale.cu", 1, 4) == ""
     where = types.TextDocumentIdentifier(editor.uri("scale.cu"))
-    (lens,) = await editor.client.text_document_code_lens_async(types.CodeLensParams(where))
+    lens, *_ = await editor.client.text_document_code_lens_async(types.CodeLensParams(where))
     assert lens.range.start.line == 0 and lens.command.command == "gpuemu.check"
     assert lens.command.title.startswith("gpuemu: passed, 8 of 8 cases | ")
     editor.replace("scale.cu", GOOD.replace("2.0f", "7.0f"))
-    (lens,) = await editor.client.text_document_code_lens_async(types.CodeLensParams(where))
+    lens, *_ = await editor.client.text_document_code_lens_async(types.CodeLensParams(where))
     assert "before your edits" in lens.command.title
 
 

@@ -40,6 +40,7 @@ class CheckOptions:
 class CheckRequest:
     """One kernel to check. ``text`` is an editor's unsaved buffer, None to read the file.
 
+    ``overlay`` has texts of headers that an editor has not saved, by absolute path.
     ``registered`` is False for a kernel that no gpuemu.toml mentions.
     """
 
@@ -49,6 +50,7 @@ class CheckRequest:
     registered: bool = True
     text: str | None = None
     root: str = "."
+    overlay: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

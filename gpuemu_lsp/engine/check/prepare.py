@@ -54,13 +54,14 @@ def prepare(request: CheckRequest) -> Prepared:
         except (OSError, UnicodeDecodeError) as error:
             message = f"{Path(spec.source).name} cannot be read as UTF-8 text: {error}"
             return Prepared((make("config/missing-file", message, place, kernel=spec.name),), place)
-    source = read(spec.source, text, spec.include_dirs)
+    source = read(spec.source, text, spec.include_dirs, request.overlay)
     result = resolve(spec, source)
     if any(finding.rule == "compile/missing-entry" for finding in result.findings):
         return Prepared(result.findings, place, source)
     findings: list[Finding] = []
-    ignores = Ignores(lambda path: text if path == spec.source else _header(path))
-    headers = device_views(spec.source, text, spec.include_dirs).headers
+    ignores = Ignores(lambda path: text if path == spec.source else request.overlay.get(path) or _header(path))
+    views = device_views(spec.source, text, spec.include_dirs, request.overlay).headers
+    headers = {**request.overlay, **views}
     artifacts: list[Artifact] = []
     resources: dict[str, ResourceUsage] = {}
     milliseconds = 0.0

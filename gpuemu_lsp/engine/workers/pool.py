@@ -94,6 +94,12 @@ class Pool:
         self._supervisor.enqueue(ticket)
         return ticket
 
+    def resize(self, size: int) -> None:
+        """Let up to ``size`` workers live from now on; those beyond it end with their jobs' turn, not at once."""
+        if size < 1:
+            raise ValueError(f"a pool needs at least one worker, not {size}")
+        self._supervisor.resize(size)
+
     def close(self) -> None:
         """End every job as cancelled and every process, in well under a second. May be called again."""
         atexit.unregister(self.close)

@@ -14,7 +14,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from gpuemu_lsp.engine.workers.crew import Crew
@@ -71,6 +71,10 @@ class Supervisor:
         self._waiting: deque[Ticket] = deque()
 
     # ---- from any thread ---------------------------------------------------------------------------------------------
+
+    def resize(self, size: int) -> None:
+        """Let up to ``size`` workers live from now on."""
+        self._settings = replace(self._settings, size=size)
 
     def warm_up(self) -> None:
         """Start the nursery if it does not run."""

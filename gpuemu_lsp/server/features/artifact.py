@@ -12,12 +12,11 @@ from gpuemu_lsp.engine.campaign.endings import ending_finding
 from gpuemu_lsp.engine.workers import Job
 from gpuemu_lsp.engine.workers.wire import to_json
 from gpuemu_lsp.server.paths import path_of
-from gpuemu_lsp.server.protocol import Server
+from gpuemu_lsp.server.protocol import SCHEME, Server
 from gpuemu_lsp.server.session import Session
 from gpuemu_lsp.server.settings import plain
 
 ARTIFACT = "gpuemu/artifact"
-SCHEME = "gpuemu"
 FORMS = ("ptx", "sass")
 _SECONDS = 60.0
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from lsprotocol import types
 
-from gpuemu_lsp.server.features.commands import CHECK
+from gpuemu_lsp.engine.findings import Finding, Severity
+from gpuemu_lsp.server.features.commands import CHECK, FUZZ, MINIMIZE, SHOW_ARTIFACT
 from gpuemu_lsp.server.kernels import Kernel, kernels
 from gpuemu_lsp.server.paths import path_of
 from gpuemu_lsp.server.protocol import Server
@@ -31,17 +32,29 @@ def register(server: Server, session: Session) -> None:
     def code_lens(params: types.CodeLensParams) -> list[types.CodeLens]:
         uri = params.text_document.uri
         path = path_of(uri)
-        return [_lens(uri, kernel) for kernel in kernels(session, path)] if path is not None else []
+        if path is None or not session.settings.code_lens:
+            return []
+        return [lens for kernel in kernels(session, path) for lens in _lenses(session, uri, kernel)]
 
 
-def _lens(uri: str, kernel: Kernel) -> types.CodeLens:
+def _lenses(session: Session, uri: str, kernel: Kernel) -> list[types.CodeLens]:
     # A lens is shown above its line; column 0 is the same in every position encoding.
     line = kernel.decl.name_range.start.line
     start = types.Position(line, 0)
-    return types.CodeLens(
-        range=types.Range(start, start),
-        command=types.Command(title=_title(kernel), command=CHECK, arguments=[uri]),
-    )
+    name = kernel.verdicts[0].report.name if kernel.verdicts else None
+    todo = [types.Command(title=_title(kernel), command=CHECK, arguments=[uri, *([name] if name else [])])]
+    if name is not None and session.settings.trusted:
+        todo.append(types.Command(title="Fuzz", command=FUZZ, arguments=[uri, name]))
+    case = next((item.case for verdict in kernel.verdicts for item in verdict.findings if _is_stored(item)), None)
+    if case is not None:
+        todo.append(types.Command(title="Minimize", command=MINIMIZE, arguments=[uri, case, name]))
+    if name is not None and kernel.resources:
+        todo.append(types.Command(title="Show PTX", command=SHOW_ARTIFACT, arguments=[uri, name, "ptx"]))
+    return [types.CodeLens(range=types.Range(start, start), command=command) for command in todo]
+
+
+def _is_stored(finding: Finding) -> bool:
+    return finding.case is not None and finding.severity is Severity.ERROR
 
 
 def _title(kernel: Kernel) -> str:

@@ -2,57 +2,89 @@
 
 from __future__ import annotations
 
-import logging
+from dataclasses import dataclass
 from typing import Any
 
 from lsprotocol import types
 from pygls.capabilities import get_capability
 from pygls.uris import to_fs_path
 
-from gpuemu_lsp.server.features import watched_files
+from gpuemu_lsp.server.features import diagnostic, watched_files
 from gpuemu_lsp.server.features.code_lens import Refresher
+from gpuemu_lsp.server.features.configuration import Configuration
 from gpuemu_lsp.server.positions import Encoding
 from gpuemu_lsp.server.progress import ProgressBars
 from gpuemu_lsp.server.protocol import Server
+from gpuemu_lsp.server.roots import load_folders, places
+from gpuemu_lsp.server.runs import TestRuns
 from gpuemu_lsp.server.session import Session
-from gpuemu_lsp.server.settings import read
+from gpuemu_lsp.server.settings import plain
 from gpuemu_lsp.server.status import Status
-
-_log = logging.getLogger(__name__)
+from gpuemu_lsp.server.watching import FileWatcher
 
 WAIT_FOR_IDLE = "gpuemu/waitForIdle"
 _ENCODINGS: dict[str, Encoding] = {"utf-8": "utf-8", "utf-16": "utf-16", "utf-32": "utf-32"}
 
 
-def register(server: Server, session: Session, status: Status, bars: ProgressBars, lenses: Refresher) -> None:
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """What begins and ends with a client."""
+
+    session: Session
+    status: Status
+    bars: ProgressBars
+    lenses: Refresher
+    configuration: Configuration
+    watcher: FileWatcher
+    runs: TestRuns
+
+
+def register(server: Server, parts: Parts) -> None:
     """Add the handlers."""
+    session = parts.session
 
     @server.feature(types.INITIALIZE)
     def initialize(params: types.InitializeParams) -> None:
-        session.settings, problems = read(session.settings, params.initialization_options, starting=True)
-        for problem in problems:
-            _log.warning("%s", problem)
+        parts.configuration.take(params.initialization_options or {}, starting=True)
         session.folders = _folders(params)
         encoding = server.workspace.position_encoding
         session.publisher.encoding = _ENCODINGS.get(str(getattr(encoding, "value", encoding)), "utf-16")
-        bars.supported = bool(get_capability(params.capabilities, "window.work_done_progress", False))
-        lenses.supported = bool(get_capability(params.capabilities, "workspace.code_lens.refresh_support", False))
+        parts.bars.supported = bool(get_capability(params.capabilities, "window.work_done_progress", False))
+        parts.lenses.supported = bool(get_capability(params.capabilities, "workspace.code_lens.refresh_support", False))
+        options = plain(params.initialization_options)
+        if isinstance(options, dict) and options.get("diagnostics") == "pull" and _can_refresh(params):
+            diagnostic.register(server, session)
+            session.publisher.refresh = lambda: _refresh(server)
 
     @server.feature(types.INITIALIZED)
-    def initialized(_: types.InitializedParams) -> None:
-        watched_files.ask(server)
-        status.ask()
-        session.load_folders()
+    async def initialized(_: types.InitializedParams) -> None:
+        parts.watcher.enabled = not watched_files.ask(server)
+        parts.configuration.subscribe()
+        parts.status.ask()
+        await parts.configuration.ask()
+        load_folders(session)
+        parts.watcher.watch(places(session))
 
     @server.feature(types.SHUTDOWN)
     def shutdown(_: Any) -> None:
+        parts.runs.close()
         session.scheduler.close()
         session.tasks.close()
-        bars.close()
+        parts.watcher.close()
+        parts.bars.close()
 
     @server.feature(WAIT_FOR_IDLE)
     async def wait_for_idle(_: Any) -> None:
         await session.wait_idle()
+
+
+def _refresh(server: Server) -> None:
+    server.workspace_diagnostic_refresh(None)
+
+
+def _can_refresh(params: types.InitializeParams) -> bool:
+    pulls = get_capability(params.capabilities, "text_document.diagnostic", None) is not None
+    return pulls and bool(get_capability(params.capabilities, "workspace.diagnostics.refresh_support", False))
 
 
 def _folders(params: types.InitializeParams) -> list[str]:

@@ -61,7 +61,7 @@ def register(server: Server, session: Session, failures: Failures, explorer: Exp
 
     @server.feature(DISCOVER)
     async def discover(_: Any) -> dict[str, Any]:
-        session.load_projects()
+        session.projects.load(session.folders)
         for project in session.projects.known():
             if project.config is not None:
                 await failures.refresh(project.root)

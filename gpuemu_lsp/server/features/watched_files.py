@@ -22,11 +22,12 @@ def register(server: Server, session: Session) -> None:
             session.touched(paths)
 
 
-def ask(server: Server) -> None:
-    """Register the watchers, if the client lets a server do so."""
+def ask(server: Server) -> bool:
+    """Register the watchers, if the client lets a server do so; say whether it does."""
     name = "workspace.did_change_watched_files.dynamic_registration"
     if not get_capability(server.client_capabilities, name, False):
-        return
+        return False
     options = types.DidChangeWatchedFilesRegistrationOptions([types.FileSystemWatcher(glob) for glob in _GLOBS])
     registration = types.Registration("gpuemu-files", types.WORKSPACE_DID_CHANGE_WATCHED_FILES, options)
     server.client_register_capability(types.RegistrationParams([registration]))
+    return True

@@ -1,0 +1,23 @@
+"""workspace/didChangeWorkspaceFolders: what belongs to a folder comes and goes with it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from lsprotocol import types
+
+from gpuemu_lsp.server.paths import path_of
+from gpuemu_lsp.server.protocol import Server
+from gpuemu_lsp.server.roots import folders_changed
+from gpuemu_lsp.server.session import Session
+
+
+def register(server: Server, session: Session, changed: Callable[[], None]) -> None:
+    """Add the handler; ``changed`` is called when the folders are others."""
+
+    @server.feature(types.WORKSPACE_DID_CHANGE_WORKSPACE_FOLDERS)
+    def did_change_workspace_folders(params: types.DidChangeWorkspaceFoldersParams) -> None:
+        removed = [path for folder in params.event.removed if (path := path_of(folder.uri))]
+        added = [path for folder in params.event.added if (path := path_of(folder.uri))]
+        folders_changed(session, added, removed)
+        changed()

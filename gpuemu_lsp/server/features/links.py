@@ -1,0 +1,93 @@
+"""textDocument/definition and documentLink in gpuemu.toml: from a name to its kernel, from a path to its file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from lsprotocol import types
+
+from gpuemu_lsp.engine.findings import Place, Position, Range
+from gpuemu_lsp.engine.project import load
+from gpuemu_lsp.engine.project.load import CONFIG_NAME
+from gpuemu_lsp.engine.project.model import KernelSpec
+from gpuemu_lsp.server.declarations import declaration_of
+from gpuemu_lsp.server.documents import Document
+from gpuemu_lsp.server.paths import path_of
+from gpuemu_lsp.server.positions import byte_position
+from gpuemu_lsp.server.protocol import Server
+from gpuemu_lsp.server.publish import client_range
+from gpuemu_lsp.server.session import Session
+
+
+def register(server: Server, session: Session) -> None:
+    """Add the handlers."""
+
+    @server.feature(types.TEXT_DOCUMENT_DOCUMENT_LINK, types.DocumentLinkOptions(resolve_provider=False))
+    def document_link(params: types.DocumentLinkParams) -> list[types.DocumentLink]:
+        document = _config(session, params.text_document.uri)
+        if document is None:
+            return []
+        lines = document.text.split("\n")
+        return [
+            types.DocumentLink(
+                range=client_range(lines, place.range, session.publisher.encoding), target=session.uri_of(path)
+            )
+            for place, path in _paths(document)
+        ]
+
+    @server.feature(types.TEXT_DOCUMENT_DEFINITION)
+    def definition(params: types.DefinitionParams) -> types.Location | None:
+        asked = Position(params.position.line, params.position.character)
+        path = path_of(params.text_document.uri)
+        document = session.documents.get(path) if path is not None else None
+        if document is None:
+            return None
+        position = byte_position(document.text.split("\n"), asked, session.publisher.encoding)
+        if Path(document.path).name != CONFIG_NAME:
+            return _entry_of(session, document, position)
+        for spec in load(Path(document.path), document.text).kernels:
+            for key, place in spec.places.items():
+                if place.path == document.path and place.range.start <= position <= place.range.end:
+                    if key == "reference" and spec.reference is not None:
+                        return _location(session, Place(spec.reference, Range.of(0, 0, 0, 0)))
+                    if key in ("name", "source", "entry"):
+                        return _kernel(session, spec)
+        return None
+
+
+def _config(session: Session, uri: str) -> Document | None:
+    path = path_of(uri)
+    document = session.documents.get(path) if path is not None else None
+    return document if document is not None and Path(document.path).name == CONFIG_NAME else None
+
+
+def _paths(document: Document) -> Iterator[tuple[Place, str]]:
+    """Yield every path that stands literally in a configuration, with the file it names."""
+    for spec in load(Path(document.path), document.text).kernels:
+        for key, path in (("source", spec.source), ("reference", spec.reference)):
+            place = spec.places.get(key)
+            if place is not None and path is not None and place.path == document.path and Path(path).is_file():
+                yield place, path
+
+
+def _kernel(session: Session, spec: KernelSpec) -> types.Location:
+    text = session.text(spec.source)
+    decl = declaration_of(spec, text) if text is not None else None
+    return _location(session, Place(spec.source, decl.name_range if decl is not None else Range.of(0, 0, 0, 0)))
+
+
+def _entry_of(session: Session, document: Document, position: Position) -> types.Location | None:
+    """Lead from a kernel's name in a source to its entry; elsewhere C++ is other servers' business."""
+    project = session.projects.of(document.path)
+    for spec in project.kernels if project is not None else ():
+        if spec.source == document.path and (decl := declaration_of(spec, document.text)) is not None:
+            place = spec.places.get("name")
+            if place is not None and decl.name_range.start <= position <= decl.name_range.end:
+                return _location(session, place)
+    return None
+
+
+def _location(session: Session, place: Place) -> types.Location:
+    lines = (session.text(place.path) or "").split("\n")
+    return types.Location(session.uri_of(place.path), client_range(lines, place.range, session.publisher.encoding))

@@ -1,0 +1,69 @@
+"""Theoretical occupancy: how many of a multiprocessor's warps a kernel can keep resident, and what limits it.
+
+Limits per compute capability are those of the CUDA C++ Programming Guide, "Compute Capabilities" (technical
+specifications); registers are allocated per warp in units of 256, to warps in groups of four.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from gpuemu_lsp.engine.compile.model import ResourceUsage
+
+_REGISTERS = 65536
+_REGISTER_UNIT = 256
+_WARP_GROUP = 4
+_WARP = 32
+
+
+@dataclass(frozen=True, slots=True)
+class _Multiprocessor:
+    """What one multiprocessor holds. Shared memory in bytes; ``reserved`` is taken from each block by the system."""
+
+    threads: int
+    blocks: int
+    shared: int
+    unit: int = 128
+    reserved: int = 1024
+
+
+_KIB = 1024
+_KNOWN = {
+    "sm_70": _Multiprocessor(2048, 32, 96 * _KIB, 256, 0),
+    "sm_75": _Multiprocessor(1024, 16, 64 * _KIB, 256, 0),
+    "sm_80": _Multiprocessor(2048, 32, 164 * _KIB),
+    "sm_86": _Multiprocessor(1536, 16, 100 * _KIB),
+    "sm_87": _Multiprocessor(1536, 16, 164 * _KIB),
+    "sm_89": _Multiprocessor(1536, 24, 100 * _KIB),
+    "sm_90": _Multiprocessor(2048, 32, 228 * _KIB),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Occupancy:
+    """Resident blocks and warps per multiprocessor, the share of the most there could be, and what limits it."""
+
+    blocks: int
+    warps: int
+    share: float
+    limit: str
+
+
+def occupancy(arch: str, usage: ResourceUsage, threads: int, dynamic_shared: int = 0) -> Occupancy | None:
+    """Return a kernel's theoretical occupancy; None for an architecture or block size with no known limits."""
+    unit = _KNOWN.get(arch.rstrip("af"))
+    if unit is None or not 1 <= threads <= 1024:
+        return None
+    warps = -(-threads // _WARP)
+    most = unit.threads // _WARP
+    limits = {"warps": most // warps, "blocks": unit.blocks}
+    if usage.registers:
+        per_warp = -(-usage.registers * _WARP // _REGISTER_UNIT) * _REGISTER_UNIT
+        limits["registers"] = _REGISTERS // per_warp // _WARP_GROUP * _WARP_GROUP // warps
+    shared = usage.static_shared_bytes + dynamic_shared
+    if shared:
+        limits["shared memory"] = unit.shared // (-(-(shared + unit.reserved) // unit.unit) * unit.unit)
+    limit = min(limits, key=lambda name: limits[name])
+    blocks = limits[limit]
+    full = blocks * warps == most
+    return Occupancy(blocks, blocks * warps, blocks * warps / most, "nothing" if full else limit)
