@@ -42,18 +42,26 @@ class Editor:
     def uri(self, name: str) -> str:
         return (self.root / name).as_uri()
 
-    async def start(self, encodings: list[str] | None = None, **options: Any) -> types.InitializeResult:
+    async def start(
+        self, encodings: list[str] | None = None, folders: list[str] | None = None, **options: Any
+    ) -> types.InitializeResult:
+        """Initialize; ``folders`` below the root are the workspace's, None is the root itself, ``[]`` no root."""
         capabilities = types.ClientCapabilities(
             general=types.GeneralClientCapabilities(
                 position_encodings=[types.PositionEncodingKind(name) for name in encodings or ["utf-16"]]
             ),
             window=types.WindowClientCapabilities(work_done_progress=True),
             workspace=types.WorkspaceClientCapabilities(
+                workspace_folders=True,
+                did_change_configuration=types.DidChangeConfigurationClientCapabilities(),
+                diagnostics=types.DiagnosticWorkspaceClientCapabilities(refresh_support=True),
                 workspace_edit=types.WorkspaceEditClientCapabilities(
                     document_changes=True, resource_operations=[types.ResourceOperationKind.Create]
-                )
+                ),
             ),
             text_document=types.TextDocumentClientCapabilities(
+                diagnostic=types.DiagnosticClientCapabilities(),
+                inlay_hint=types.InlayHintClientCapabilities(),
                 code_action=types.CodeActionClientCapabilities(
                     code_action_literal_support=types.ClientCodeActionLiteralOptions(
                         types.ClientCodeActionKindOptions([types.CodeActionKind.QuickFix])
@@ -70,7 +78,8 @@ class Editor:
             types.InitializeParams(
                 capabilities=capabilities,
                 process_id=None,
-                root_uri=self.root.as_uri(),
+                root_uri=self.root.as_uri() if folders is None else None,
+                workspace_folders=[types.WorkspaceFolder(self.uri(name), name) for name in folders or ()] or None,
                 initialization_options=options or None,
             )
         )
@@ -99,6 +108,17 @@ class Editor:
             (self.root / name).write_text(text, encoding="utf-8")
         identifier = types.TextDocumentIdentifier(self.uri(name))
         self.client.text_document_did_save(types.DidSaveTextDocumentParams(identifier))
+
+    async def hover(self, name: str, line: int, character: int) -> str:
+        where = types.TextDocumentIdentifier(self.uri(name))
+        params = types.HoverParams(where, types.Position(line, character))
+        result = await asyncio.wait_for(self.client.text_document_hover_async(params), PATIENCE)
+        return result.contents.value if result is not None else ""
+
+    def close(self, name: str) -> None:
+        del self.versions[name]
+        identifier = types.TextDocumentIdentifier(self.uri(name))
+        self.client.text_document_did_close(types.DidCloseTextDocumentParams(identifier))
 
     async def ask(self, method: str, params: Any) -> Any:
         """Send a request of ours; the answer as plain JSON."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import json
 import os
 import signal
@@ -13,6 +12,7 @@ import time
 from pathlib import Path
 
 from kernels_for_server import GOOD, SPIN, write
+from processes import alive, descendants
 from server_editor import COMMAND, Editor
 
 _CLIENT = """
@@ -25,27 +25,6 @@ time.sleep(600)
 """
 
 
-def _descendants(pid: int) -> set[int]:
-    parents = {}
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit():
-            with contextlib.suppress(OSError, IndexError):
-                parents[int(entry.name)] = int((entry / "stat").read_text().rsplit(")", 1)[1].split()[1])
-    found = {pid}
-    while more := {child for child, parent in parents.items() if parent in found} - found:
-        found |= more
-    return found
-
-
-def _alive(pids: set[int]) -> set[int]:
-    living = set()
-    for pid in pids:
-        with contextlib.suppress(OSError):
-            if (Path("/proc") / str(pid) / "stat").read_text().rsplit(")", 1)[1].split()[0] != "Z":
-                living.add(pid)
-    return living
-
-
 async def test_shutdown_is_quick_with_a_check_in_flight(editor: Editor):
     write(editor.root, SPIN)
     await editor.start()
@@ -56,9 +35,9 @@ async def test_shutdown_is_quick_with_a_check_in_flight(editor: Editor):
     await editor.client.shutdown_async(None)
     assert time.monotonic() - started < 1.0
     waiting.cancel()
-    pids = _descendants(editor.client._server.pid)
+    pids = descendants(editor.client._server.pid)
     editor.client.exit(None)
-    await editor.until(lambda: not _alive(pids))
+    await editor.until(lambda: not alive(pids))
     assert editor.client._server.returncode in (0, None)
     editor.client.capabilities = None  # its session is over
 
@@ -101,15 +80,15 @@ def test_nothing_outlives_a_killed_client(tmp_path: Path):
         assert client.stdout is not None
         server = int(client.stdout.readline())
         deadline = time.monotonic() + 30
-        while len(_descendants(server)) < 3:  # the server, the nursery, a worker at work
+        while len(descendants(server)) < 3:  # the server, the nursery, a worker at work
             assert time.monotonic() < deadline
             time.sleep(0.05)
-        pids = _descendants(server)
+        pids = descendants(server)
     finally:
         os.kill(client.pid, signal.SIGKILL)
         client.wait()
         client.stdout.close()
     deadline = time.monotonic() + 2
-    while _alive(pids) and time.monotonic() < deadline:
+    while alive(pids) and time.monotonic() < deadline:
         time.sleep(0.02)
-    assert not _alive(pids)
+    assert not alive(pids)

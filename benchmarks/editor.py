@@ -1,0 +1,229 @@
+"""How long an editor waits: save to first diagnostic and to full verdict, keystroke to compile error, start to ready.
+
+    python benchmarks/editor.py [--kernels N] [--json FILE]
+
+A real server process is driven over stdio as an editor drives it, one kernel of ``kernels/`` at a time. Times are given
+as multiples of what NVRTC takes to compile the same kernel in the same run (the server's cache of products is empty),
+because a fixed number of milliseconds would say more about the machine. Needs the ``dev`` extra.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import os
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from lsprotocol import types
+from pytest_lsp import LanguageClient, make_test_lsp_client
+
+from gpuemu_lsp.engine.project import load
+from gpuemu_lsp.engine.project.model import KernelSpec
+
+ROOT = Path(__file__).parents[1]
+COMMAND = [sys.executable, "-m", "gpuemu_lsp", "--stdio"]
+PATIENCE = 120.0
+
+
+class Editor:
+    """A client that notes when what was published."""
+
+    def __init__(self) -> None:
+        self.client: LanguageClient = make_test_lsp_client()
+        self.published: list[tuple[float, types.PublishDiagnosticsParams]] = []
+        self.versions: dict[str, int] = {}
+        features = self.client.protocol.fm._features
+        features.pop(types.TEXT_DOCUMENT_PUBLISH_DIAGNOSTICS, None)
+        self.ready = asyncio.Event()
+
+        @self.client.feature(types.TEXT_DOCUMENT_PUBLISH_DIAGNOSTICS)
+        def publish(params: types.PublishDiagnosticsParams) -> None:
+            self.published.append((time.perf_counter(), params))
+
+        @self.client.feature("gpuemu/serverStatus")
+        def status(params: Any) -> None:
+            if len(params.versions) > 0:
+                self.ready.set()
+
+    async def start(self, root: Path) -> float:
+        """Start a server; return the seconds until its workers have answered."""
+        started = time.perf_counter()
+        await self.client.start_io(*COMMAND)
+        params = types.InitializeParams(
+            capabilities=types.ClientCapabilities(), process_id=os.getpid(), root_uri=root.as_uri()
+        )
+        await self.client.initialize_session(params)
+        await asyncio.wait_for(self.ready.wait(), PATIENCE)
+        return time.perf_counter() - started
+
+    def open(self, path: Path, text: str) -> None:
+        self.versions[path.as_uri()] = 1
+        item = types.TextDocumentItem(path.as_uri(), "cuda-cpp", 1, text)
+        self.client.text_document_did_open(types.DidOpenTextDocumentParams(item))
+
+    def type(self, path: Path, text: str) -> None:
+        uri = path.as_uri()
+        self.versions[uri] += 1
+        document = types.VersionedTextDocumentIdentifier(self.versions[uri], uri)
+        whole = types.TextDocumentContentChangeWholeDocument(text)
+        self.client.text_document_did_change(types.DidChangeTextDocumentParams(document, [whole]))
+
+    def save(self, path: Path) -> None:
+        identifier = types.TextDocumentIdentifier(path.as_uri())
+        self.client.text_document_did_save(types.DidSaveTextDocumentParams(identifier))
+
+    async def idle(self) -> None:
+        await asyncio.wait_for(self.client.protocol.send_request_async("gpuemu/waitForIdle", {}), PATIENCE)
+
+    async def first(self, since: float, holds: Callable[[types.PublishDiagnosticsParams], bool]) -> float | None:
+        """Return the seconds from a moment to the first publication that says something, None if idle comes first."""
+        idle = asyncio.ensure_future(self.idle())
+        try:
+            while True:
+                for moment, params in self.published:
+                    if moment > since and holds(params):
+                        return moment - since
+                if idle.done():
+                    return None
+                await asyncio.sleep(0.001)
+        finally:
+            await idle
+
+
+async def measure(editor: Editor, spec: KernelSpec) -> dict[str, float] | None:
+    """Measure one kernel; None for one that does not compile alone."""
+    path = Path(spec.source)
+    text = path.read_text(encoding="utf-8")
+    uri = path.as_uri()
+    editor.open(path, text)
+    await editor.idle()
+    # A line more makes another text of it: nothing of the last check can be used again.
+    since = time.perf_counter()
+    editor.type(path, text + f"\n// {since}\n")
+    editor.save(path)
+    first = await editor.first(since, lambda params: params.uri == uri)
+    verdict = time.perf_counter() - since
+    since = time.perf_counter()
+    editor.type(path, text + "\n__device__ int q = nowhere;\n")
+    key = await editor.first(since, lambda params: any(item.code == "compile/error" for item in params.diagnostics))
+    editor.client.text_document_did_close(types.DidCloseTextDocumentParams(types.TextDocumentIdentifier(uri)))
+    await editor.idle()
+    compiled = compile_seconds(spec, text)
+    if compiled is None:
+        return None
+    figures = {"nvrtc": compiled, "verdict": verdict}
+    if first is not None:
+        figures["first"] = first
+    if key is not None:
+        figures["key"] = key
+    return figures
+
+
+def compile_seconds(spec: KernelSpec, text: str) -> float | None:
+    """Return what NVRTC takes for a kernel, warm, with nothing kept: the median of three."""
+    from gpuemu_lsp.engine.check.model import CheckOptions, CheckRequest
+    from gpuemu_lsp.engine.check.prepare import prepare
+
+    times = []
+    for number in range(4):
+        other = text + f"\n// {time.perf_counter()} {number}\n"
+        prepared = prepare(CheckRequest(spec, CheckOptions(arch=spec.arch[0]), text=other))
+        if prepared.artifact is None:
+            return None
+        times.append(prepared.compile_ms / 1e3)
+    return statistics.median(times[1:])
+
+
+def memory_mb(pid: int) -> dict[str, float]:
+    """Return the proportional memory of the server and of everything below it."""
+    parents = {}
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                parents[int(entry.name)] = int((entry / "stat").read_text().rsplit(")", 1)[1].split()[1])
+            except OSError:
+                continue
+    below = {pid}
+    while more := {child for child, parent in parents.items() if parent in below} - below:
+        below |= more
+    return {"server": _pss(pid), "workers": sum(_pss(other) for other in below - {pid}), "processes": len(below)}
+
+
+def _pss(pid: int) -> float:
+    try:
+        lines = (Path("/proc") / str(pid) / "smaps_rollup").read_text().splitlines()
+    except OSError:
+        return 0.0
+    return sum(int(line.split()[1]) for line in lines if line.startswith("Pss:")) / 1024
+
+
+def quantiles(values: list[float]) -> dict[str, float]:
+    """Return p50 and p95."""
+    ordered = sorted(values)
+    return {"p50": statistics.median(ordered), "p95": ordered[min(len(ordered) - 1, round(0.95 * (len(ordered) - 1)))]}
+
+
+async def run(limit: int | None) -> dict[str, Any]:
+    """Drive a server over the corpus."""
+    specs = [spec for spec in load(ROOT / "kernels" / "gpuemu.toml").kernels]
+    step = max(1, len(specs) // limit) if limit else 1
+    chosen = specs[::step][: limit or len(specs)]
+    editor = Editor()
+    ready = await editor.start(ROOT / "kernels")
+    at_start = memory_mb(editor.client._server.pid)
+    figures = []
+    for spec in chosen:
+        found = await measure(editor, spec)
+        if found is not None:
+            figures.append({"kernel": spec.name, **found})
+            print(
+                f"{spec.name:28}", *(f"{name} {1e3 * value:7.0f} ms" for name, value in found.items()), file=sys.stderr
+            )
+    at_end = memory_mb(editor.client._server.pid)
+    await editor.client.shutdown_session()
+    await editor.client.stop()
+    return {"ready_seconds": ready, "memory_start": at_start, "memory_end": at_end, "kernels": figures}
+
+
+def summary(result: dict[str, Any]) -> str:
+    """Return the figures as a table."""
+    rows = result["kernels"]
+    lines = [f"{len(rows)} kernels; NVRTC median {1e3 * statistics.median(row['nvrtc'] for row in rows):.0f} ms"]
+    for name, title in (("first", "save to first diagnostic"), ("verdict", "save to full quick verdict")):
+        ratios = quantiles([row[name] / row["nvrtc"] for row in rows if name in row])
+        lines.append(f"{title:28} p50 {ratios['p50']:5.1f} x  p95 {ratios['p95']:5.1f} x NVRTC")
+    rest = quantiles([(row["key"] - 0.25) / row["nvrtc"] for row in rows if "key" in row])
+    lines.append(f"{'keystroke to compile error':28} 250 ms + p50 {rest['p50']:.1f} x  p95 {rest['p95']:.1f} x NVRTC")
+    lines.append(f"{'start to ready':28} {result['ready_seconds']:.2f} s")
+    for name, key in (("memory at the start", "memory_start"), ("memory at the end", "memory_end")):
+        used = result[key]
+        count = used["processes"] - 1
+        lines.append(
+            f"{name:28} server {used['server']:.0f} MB, {count} others {used['workers']:.0f} MB (proportional)"
+        )
+    return "\n".join(lines)
+
+
+def main() -> None:
+    """Run and print."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--kernels", type=int, metavar="N", help="only N of them, spread over the corpus")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write every figure there")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as cache:
+        os.environ["GPUEMU_CACHE_DIR"] = cache
+        result = asyncio.run(run(options.kernels))
+    if options.json is not None:
+        options.json.write_text(json.dumps(result, indent=2), encoding="utf-8")
+    print(summary(result))
+
+
+if __name__ == "__main__":
+    main()

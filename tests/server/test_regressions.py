@@ -1,0 +1,347 @@
+"""What went wrong in other language servers, each a test of ours. The numbers are those of the list they come from.
+
+Number 1 (a killed client) and 2 (a shutdown under load) are also in test_server_processes, 16 (columns) in
+test_server_checks. Number 21 needs a GPU.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import time
+
+import pytest
+from kernels_for_server import GOOD, OUT_OF_BOUNDS, REFERENCE, SPIN, STORE_LINE, TOML, WRONG, write
+from lsprotocol import types
+from processes import alive, descendants, workers
+from pytest_lsp import make_test_lsp_client
+from server_editor import COMMAND, Editor, attach
+
+from gpuemu_lsp.cli.main import main
+
+
+async def _open(editor: Editor, source: str = GOOD, **options) -> None:
+    write(editor.root, source)
+    await editor.start(**options)
+    editor.open("scale.cu")
+    await editor.idle()
+
+
+async def _spinning(editor: Editor) -> None:
+    write(editor.root, SPIN)
+    await editor.start()
+    editor.open("scale.cu")
+    await editor.until(lambda: "begin" in editor.progress)
+
+
+def _pids(editor: Editor) -> set[int]:
+    return descendants(editor.client._server.pid)
+
+
+async def test_01_nothing_survives_a_killed_server(editor: Editor):
+    await _spinning(editor)
+    await editor.until(lambda: len(_pids(editor)) >= 3)  # the server, the nursery, a worker
+    pids = _pids(editor)
+    os.kill(editor.client._server.pid, signal.SIGKILL)
+    deadline = time.monotonic() + 5
+    while alive(pids) and time.monotonic() < deadline:
+        await asyncio.sleep(0.02)
+    assert not alive(pids)
+    editor.client.capabilities = None
+
+
+async def test_01_a_killed_worker_costs_one_kernel_its_verdict_and_nothing_else(editor: Editor):
+    await _spinning(editor)
+    server = editor.client._server.pid
+    await editor.until(lambda: bool(workers(server)))
+    for worker in workers(server):
+        os.kill(worker, signal.SIGKILL)
+    await editor.idle()
+    assert editor.codes("scale.cu") & {"engine/worker-crashed", "sync/hang", "engine/timeout"}
+    editor.save("scale.cu", WRONG)
+    await editor.idle()
+    assert editor.codes("scale.cu") == {"numeric/tolerance-exceeded"}
+
+
+async def test_02_shutdown_with_requests_and_commands_in_flight(editor: Editor):
+    await _spinning(editor)
+    waiting = [
+        asyncio.ensure_future(editor.client.protocol.send_request_async("gpuemu/waitForIdle", {})),
+        asyncio.ensure_future(editor.client.protocol.send_request_async("gpuemu/failures", {})),
+        asyncio.ensure_future(
+            editor.client.workspace_execute_command_async(
+                types.ExecuteCommandParams(command="gpuemu.reproduce", arguments=[editor.uri("scale.cu"), "1"])
+            )
+        ),
+    ]
+    await asyncio.wait_for(editor.client.shutdown_async(None), 2)
+    for request in waiting:
+        request.cancel()
+    pids = _pids(editor)
+    editor.client.exit(None)
+    await editor.until(lambda: not alive(pids))
+    editor.client.capabilities = None
+
+
+async def test_03_two_hundred_saves_leave_one_job_and_the_last_text_verified(editor: Editor):
+    await _open(editor)
+    for number in range(200):
+        editor.save("scale.cu", GOOD.replace("2.0f", f"2.{number:03}1f"))
+    editor.save("scale.cu", WRONG.replace("2.5f * x[i]", "nowhere"))
+    await editor.idle()
+    assert editor.codes("scale.cu") == {"compile/error"}
+    assert len(_pids(editor)) <= 3 + (os.cpu_count() or 2)  # server, nursery, workers
+
+
+async def test_04_an_endless_kernel_edited_to_a_trivial_one_is_green(editor: Editor):
+    await _spinning(editor)
+    editor.save("scale.cu", GOOD)
+    await asyncio.wait_for(editor.idle(), 15)
+    assert editor.found("scale.cu") == []
+    assert "passed" in await editor.hover("scale.cu", 0, GOOD.index("scale"))
+
+
+async def test_05_an_edit_above_moves_the_squiggle_and_marks_it_stale(editor: Editor):
+    await _open(editor, WRONG)
+    top = types.Range(types.Position(0, 0), types.Position(0, 0))
+    editor.change("scale.cu", types.TextDocumentContentChangePartial(top, "// a\n// b\n// c\n"))
+    await editor.idle()
+    (wrong,) = editor.found("scale.cu")
+    assert wrong.range.start.line == STORE_LINE + 3 and wrong.data["stale"] is True
+
+
+async def test_06_a_result_of_an_older_version_is_never_published(editor: Editor):
+    write(editor.root, WRONG)
+    await editor.start()
+    editor.open("scale.cu")
+    editor.save("scale.cu", GOOD)
+    await editor.idle()
+    late = [item for params in editor.published if params.version == 2 for item in params.diagnostics]
+    assert "numeric/tolerance-exceeded" not in {item.code for item in late} and editor.found("scale.cu") == []
+    assert "passed" in await editor.hover("scale.cu", 0, GOOD.index("scale"))
+
+
+async def test_07_a_syntax_error_ends_the_good_verdict_at_once(editor: Editor):
+    await _open(editor)
+    editor.replace("scale.cu", GOOD.replace("int i =", "int i ="[:-1] + "= = "))
+    assert "before your edits" in await editor.hover("scale.cu", 0, GOOD.index("scale"))
+    await editor.idle()
+    assert editor.codes("scale.cu") == {"compile/error"}
+
+
+async def test_08_a_save_is_one_check_and_our_own_files_are_none(editor: Editor):
+    await _open(editor)
+    await asyncio.sleep(0.7)  # a watcher's late word on what was written before
+    await editor.idle()
+    before = sum(not status.quiescent for status in editor.statuses)
+    editor.save("scale.cu", WRONG)
+    await editor.idle()
+    assert (editor.root / ".gpuemu").exists()
+    await asyncio.sleep(0.7)
+    await editor.idle()
+    assert sum(not status.quiescent for status in editor.statuses) == before + 1
+
+
+async def test_09_a_kernel_that_never_ends_leaves_the_others_their_verdicts(editor: Editor):
+    write(editor.root)
+    two = GOOD + SPIN.replace("scale", "spin")
+    (editor.root / "scale.cu").write_text(two, encoding="utf-8")
+    (editor.root / "gpuemu.toml").write_text(TOML + TOML.replace('"scale"', '"spin"'), encoding="utf-8")
+    await editor.start()
+    editor.open("scale.cu")
+    await editor.until(lambda: bool(editor.published))
+    text = ""
+    deadline = time.monotonic() + 30
+    while "passed" not in text and time.monotonic() < deadline:
+        text = await editor.hover("scale.cu", 0, GOOD.index("scale"))
+        await asyncio.sleep(0.05)
+    assert "passed, 8 of 8" in text
+    await editor.command("gpuemu.cancel")
+    await editor.idle()
+    assert "passed, 8 of 8" in await editor.hover("scale.cu", 0, GOOD.index("scale"))
+
+
+async def test_10_a_missing_gpu_is_one_status_and_no_toast(editor: Editor):
+    await _open(editor, WRONG, settings={"executor": "gpu"})
+    assert editor.statuses[-1].health in ("warning", "ok")
+    if editor.statuses[-1].health == "warning":
+        assert "no GPU" in editor.statuses[-1].message and editor.statuses[-1].executor == "emulator"
+    assert editor.codes("scale.cu") == {"numeric/tolerance-exceeded"}
+    assert not editor.client.messages
+
+
+async def test_11_progress_always_ends(editor: Editor):
+    await _spinning(editor)
+    await editor.command("gpuemu.cancel")
+    await editor.idle()
+    await editor.until(lambda: editor.progress.count("begin") == editor.progress.count("end"))
+
+
+async def test_12_cancel_is_acknowledged_at_once(editor: Editor):
+    await _spinning(editor)
+    assert (await editor.command("gpuemu.cancel"))["cancelled"] == 1
+    await editor.idle()
+    assert editor.statuses[-1].quiescent is True
+
+
+async def test_13_a_configuration_broken_mended_deleted_created_and_moved(editor: Editor):
+    await _open(editor, WRONG)
+    editor.open("gpuemu.toml")
+    assert editor.codes("scale.cu") == {"numeric/tolerance-exceeded"}
+    editor.save("gpuemu.toml", "[[kernels")
+    await editor.idle()
+    assert editor.codes("gpuemu.toml") == {"config/syntax"}
+    editor.save("scale.cu", WRONG + "\n")
+    await editor.idle()
+    assert editor.codes("scale.cu") == {"numeric/tolerance-exceeded"}  # the last good one holds
+    editor.save("gpuemu.toml", TOML)
+    await editor.idle()
+    assert editor.found("gpuemu.toml") == []
+    editor.close("gpuemu.toml")
+    (editor.root / "gpuemu.toml").rename(editor.root / "moved.toml")
+    editor.save("scale.cu", WRONG + "\n\n")
+    await editor.idle()
+    assert editor.codes("scale.cu") == set()  # nobody says what is right
+    (editor.root / "moved.toml").rename(editor.root / "gpuemu.toml")
+    editor.save("scale.cu", WRONG)
+    await editor.idle()
+    assert editor.codes("scale.cu") == {"numeric/tolerance-exceeded"}
+
+
+async def test_14_two_roots_nested_roots_and_no_root(editor: Editor):
+    for name in ("a", "a/inner", "b"):
+        (editor.root / name).mkdir()
+        write(editor.root / name, WRONG)
+    (editor.root / "b" / "gpuemu.toml").write_text(TOML.replace("reference", "referense"), encoding="utf-8")
+    await editor.start(folders=["a", "b"])
+    for name in ("a/scale.cu", "a/inner/scale.cu", "b/scale.cu"):
+        editor.open(name)
+    await editor.idle()
+    assert len(editor.found("a/scale.cu")) == len(editor.found("a/inner/scale.cu")) == 1
+    assert editor.codes("b/gpuemu.toml") == {"config/unknown-key"}
+    event = types.WorkspaceFoldersChangeEvent(added=[], removed=[types.WorkspaceFolder(editor.uri("b"), "b")])
+    editor.client.workspace_did_change_workspace_folders(types.DidChangeWorkspaceFoldersParams(event))
+    await editor.until(lambda: not editor.codes("b/gpuemu.toml"))
+    event = types.WorkspaceFoldersChangeEvent(added=[types.WorkspaceFolder(editor.uri("b"), "b")], removed=[])
+    editor.client.workspace_did_change_workspace_folders(types.DidChangeWorkspaceFoldersParams(event))
+    await editor.until(lambda: editor.codes("b/gpuemu.toml") == {"config/unknown-key"})
+
+
+async def test_14_a_file_without_any_root(editor: Editor):
+    (editor.root / "scale.cu").write_text(OUT_OF_BOUNDS, encoding="utf-8")
+    await editor.start(folders=[])
+    editor.open("scale.cu")
+    await editor.idle()
+    assert "memory/out-of-bounds" in editor.codes("scale.cu")
+
+
+@pytest.mark.parametrize("folder", ["a b", "f(x)", "n#1", "c%3A", "日本"])
+async def test_15_diagnostics_come_back_under_the_clients_own_spelling(editor: Editor, folder: str):
+    home = editor.root / folder
+    home.mkdir()
+    write(home, WRONG)
+    await editor.start()
+    spelled = home.as_uri().replace("(", "%28").replace(")", "%29") + "/scale.cu"
+    item = types.TextDocumentItem(spelled, "cuda-cpp", 1, WRONG)
+    editor.client.text_document_did_open(types.DidOpenTextDocumentParams(item))
+    await editor.idle()
+    mine = [params for params in editor.published if params.diagnostics]
+    assert {params.uri for params in mine} == {spelled}
+
+
+async def test_16_a_tab_and_carriage_returns_do_not_move_columns(editor: Editor):
+    source = GOOD.replace("    int i", "\tq = 0; // 漢字😀\n    int i").replace("\n", "\r\n")
+    (editor.root / "k.cu").write_bytes(source.encode())
+    await editor.start(encodings=["utf-16"])
+    editor.open("k.cu", source)
+    await editor.idle()
+    (wrong,) = editor.found("k.cu")
+    assert wrong.range.start == types.Position(1, 1)
+
+
+async def test_17_a_rewrite_outside_the_editor_is_noticed(editor: Editor):
+    await _open(editor)
+    assert editor.found("scale.cu") == []
+    await asyncio.sleep(0.5)
+    (editor.root / "ref.py").write_text(REFERENCE.replace("2.0", "3.0"), encoding="utf-8")
+    await editor.until(lambda: editor.codes("scale.cu") == {"numeric/tolerance-exceeded"})
+
+
+@pytest.mark.parametrize(
+    ("body", "code"),
+    [
+        ("import sys, os\nprint('x' * 100000)\nos.write(1, b'Content-Length: 3\\r\\n\\r\\n{}')\n" + REFERENCE, None),
+        (REFERENCE.replace("return 2.0", "raise SystemExit(3)\n    return 2.0"), "reference/error"),
+        (REFERENCE.replace("return 2.0", "import os\n    os._exit(3)\n    return 2.0"), "reference/error"),
+        (REFERENCE.replace("return 2.0", "import time\n    time.sleep(600)\n    return 2.0"), "reference/error"),
+    ],
+)
+async def test_18_a_reference_cannot_harm_the_protocol(editor: Editor, body: str, code: str | None):
+    write(editor.root)
+    (editor.root / "ref.py").write_text(body, encoding="utf-8")
+    await editor.start()
+    editor.open("scale.cu")
+    await editor.idle()
+    found = editor.codes("ref.py") | editor.codes("scale.cu") | editor.codes("gpuemu.toml")
+    assert found == ({code} if code else set())
+
+
+async def test_19_a_kernel_after_a_faulting_one_is_not_blamed(editor: Editor):
+    write(editor.root)
+    wild = GOOD.replace("y[i] = 2.0f * x[i]", "y[(long long)i << 40] = 1.0f").replace("scale", "wild")
+    (editor.root / "scale.cu").write_text(wild + GOOD, encoding="utf-8")
+    (editor.root / "gpuemu.toml").write_text(TOML.replace('"scale"', '"wild"') + TOML, encoding="utf-8")
+    await editor.start()
+    editor.open("scale.cu")
+    await editor.idle()
+    kernels = {item.data["kernel"] for item in editor.found("scale.cu")}
+    assert kernels == {"wild"}
+
+
+async def test_20_an_untrusted_workspace_stays_untrusted_whatever_its_settings_say(editor: Editor):
+    write(editor.root, WRONG)
+    marker = "from pathlib import Path\nPath(__file__).with_name('ran').touch()\n"
+    (editor.root / "ref.py").write_text(marker + REFERENCE, encoding="utf-8")
+    await editor.start(trusted=False)
+    settings = types.DidChangeConfigurationParams({"gpuemu": {"trusted": True, "cases": 4}})
+    editor.client.workspace_did_change_configuration(settings)
+    editor.open("scale.cu")
+    await editor.idle()
+    await editor.command("gpuemu.fuzz", editor.uri("scale.cu"))
+    await editor.idle()
+    assert not (editor.root / "ran").exists() and not (editor.root / ".gpuemu").exists()
+
+
+async def test_22_check_and_editor_say_the_same(editor: Editor, capsys: pytest.CaptureFixture[str]):
+    write(editor.root, WRONG.replace("i < n", "i < n - 1"))
+    await editor.start(encodings=["utf-8"])
+    editor.open("scale.cu")
+    await editor.idle()
+    shown = {
+        (item.code, item.range.start.line, item.range.start.character, item.data["fingerprint"])
+        for item in editor.last("scale.cu").diagnostics
+    }
+    assert main(["--check", str(editor.root), "--format", "json"]) == 1
+    told = json.loads(capsys.readouterr().out)["findings"]
+    assert shown == {
+        (item["rule"], item["range"]["start"]["line"], item["range"]["start"]["character"], item["fingerprint"])
+        for item in told
+    }
+    assert shown
+
+
+async def test_a_second_client_is_a_second_server(editor: Editor, tmp_path_factory: pytest.TempPathFactory):
+    """Two editors on two projects share nothing that one could spoil for the other."""
+    other = Editor(make_test_lsp_client(), tmp_path_factory.mktemp("other"))
+    attach(other)
+    await other.client.start_io(*COMMAND)
+    write(other.root, WRONG)
+    await other.start()
+    other.open("scale.cu")
+    await _open(editor)
+    await other.idle()
+    assert editor.found("scale.cu") == [] and other.codes("scale.cu") == {"numeric/tolerance-exceeded"}
+    await other.client.shutdown_session()
+    await other.client.stop()

@@ -1,0 +1,201 @@
+"""Hovers, hints, links and pulled diagnostics; unsaved headers; settings while the server runs; sockets; logs."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+from kernels_for_server import GOOD, STORE_LINE, TOML, WRONG, write
+from lsprotocol import types
+from pytest_lsp import make_test_lsp_client
+from server_editor import COMMAND, PATIENCE, Editor, attach
+
+NAME = GOOD.index("scale")
+
+
+async def test_hover_tells_resources_occupancy_and_what_changed(editor: Editor):
+    write(editor.root, WRONG)
+    await editor.start()
+    editor.open("scale.cu")
+    await editor.idle()
+    editor.save("scale.cu", GOOD)
+    await editor.idle()
+    text = await editor.hover("scale.cu", 0, NAME)
+    assert "passed, 8 of 8 cases" in text and "since the save before: was failed" in text
+    assert re.search(r"\| sm_80 \| \d+ \| 0 B .*100 % at 128 threads", text)
+
+
+async def test_hover_on_a_finding_shows_values_and_where_they_lie(editor: Editor):
+    partly = WRONG.replace(
+        "if (i < n) {", "if (i < n && i >= 3) {\n        y[i] = 2.0f * x[i];\n    } else if (i < n) {"
+    )
+    write(editor.root, partly)
+    await editor.start()
+    editor.open("scale.cu")
+    await editor.idle()
+    (wrong,) = editor.found("scale.cu")
+    text = await editor.hover("scale.cu", wrong.range.start.line, wrong.range.start.character)
+    assert "| y[0] |" in text and f"case {wrong.data['case']}" in text and "```text" in text
+    assert f"{wrong.data['count']} of {wrong.data['total']} elements are wrong" in text
+
+
+async def test_a_limit_shows_what_was_measured(editor: Editor):
+    write(editor.root)
+    config = TOML + "\n[kernels.artifact_checks]\nmax_registers = 64\n"
+    (editor.root / "gpuemu.toml").write_text(config, encoding="utf-8")
+    await editor.start()
+    editor.open("gpuemu.toml")
+    editor.open("scale.cu")
+    await editor.idle()
+    line = config.split("\n").index("max_registers = 64")
+    assert re.search(r"Measured: \d+ on sm_80", await editor.hover("gpuemu.toml", line, 3))
+
+
+async def test_inlay_hints_and_lenses_are_there_when_wanted(editor: Editor):
+    write(editor.root, WRONG)
+    await editor.start()
+    editor.open("scale.cu")
+    await editor.idle()
+    where = types.TextDocumentIdentifier(editor.uri("scale.cu"))
+    everything = types.Range(types.Position(0, 0), types.Position(9, 0))
+    ask = types.InlayHintParams(where, everything)
+    assert not await editor.client.text_document_inlay_hint_async(ask)
+    lenses = await editor.client.text_document_code_lens_async(types.CodeLensParams(where))
+    assert [lens.command.title for lens in lenses][1:] == ["Fuzz", "Minimize", "Show PTX"]
+    change = types.DidChangeConfigurationParams({"gpuemu": {"inlayHints": True, "codeLens": False}})
+    editor.client.workspace_did_change_configuration(change)
+    (hint,) = await editor.client.text_document_inlay_hint_async(ask)
+    assert re.match(r"\d+ regs, FAILED", hint.label) and hint.position == types.Position(0, NAME + len("scale"))
+    assert not await editor.client.text_document_code_lens_async(types.CodeLensParams(where))
+
+
+async def test_names_and_paths_lead_to_kernels_and_files(editor: Editor):
+    write(editor.root)
+    await editor.start()
+    editor.open("gpuemu.toml")
+    editor.open("scale.cu")
+    where = types.TextDocumentIdentifier(editor.uri("gpuemu.toml"))
+    links = await editor.client.text_document_document_link_async(types.DocumentLinkParams(where))
+    assert [link.target for link in links] == [editor.uri("scale.cu"), editor.uri("ref.py")]
+    ask = types.DefinitionParams(where, types.Position(1, 9))
+    found = await editor.client.text_document_definition_async(ask)
+    assert found.uri == editor.uri("scale.cu") and found.range.start == types.Position(0, NAME)
+    back = types.DefinitionParams(types.TextDocumentIdentifier(editor.uri("scale.cu")), types.Position(0, NAME))
+    found = await editor.client.text_document_definition_async(back)
+    assert found.uri == editor.uri("gpuemu.toml") and found.range.start.line == 1
+
+
+async def test_every_diagnostic_links_to_its_rule(editor: Editor):
+    write(editor.root, WRONG)
+    await editor.start()
+    editor.open("scale.cu")
+    await editor.idle()
+    (wrong,) = editor.found("scale.cu")
+    page, _, line = wrong.code_description.href.removeprefix("file://").partition("#L")
+    assert Path(page).read_text(encoding="utf-8").split("\n")[int(line) - 1] == f"### {wrong.code}"
+
+
+async def test_an_unsaved_header_counts(editor: Editor):
+    write(editor.root, '#include "factor.h"\n' + GOOD.replace("2.0f", "FACTOR"))
+    (editor.root / "factor.h").write_text("#define FACTOR 2.0f\n", encoding="utf-8")
+    await editor.start()
+    editor.open("scale.cu")
+    editor.open("factor.h")
+    await editor.idle()
+    editor.replace("factor.h", "#define FACTOR nowhere\n")
+    await editor.idle()
+    assert "compile/error" in editor.codes("scale.cu") | editor.codes("factor.h")
+    editor.replace("factor.h", "#define FACTOR 2.0f\n")
+    await editor.idle()
+    assert not editor.codes("scale.cu") | editor.codes("factor.h")
+
+
+async def test_checks_by_hand_only(editor: Editor):
+    write(editor.root, WRONG)
+    await editor.start(settings={"checkOn": "manual"})
+    editor.open("scale.cu")
+    await editor.idle()
+    assert editor.found("scale.cu") == []
+    await editor.command("gpuemu.check", editor.uri("scale.cu"))
+    await editor.idle()
+    assert editor.codes("scale.cu") == {"numeric/tolerance-exceeded"}
+
+
+async def test_settings_that_cannot_be_used_are_told_and_change_nothing(editor: Editor):
+    write(editor.root)
+    await editor.start()
+    change = types.DidChangeConfigurationParams({"gpuemu": {"cases": "many", "jobs": 1, "unknown": 3}})
+    editor.client.workspace_did_change_configuration(change)
+    await editor.until(lambda: any("gpuemu.cases must be" in item.message for item in editor.client.log_messages))
+    editor.open("scale.cu")
+    await editor.idle()
+    assert "8 of 8 cases" in await editor.hover("scale.cu", 0, NAME)
+
+
+async def test_pulled_diagnostics_are_not_pushed(editor: Editor):
+    write(editor.root, WRONG)
+    await editor.start(diagnostics="pull")
+    editor.open("scale.cu")
+    await editor.idle()
+    where = types.TextDocumentIdentifier(editor.uri("scale.cu"))
+    first = await editor.client.text_document_diagnostic_async(types.DocumentDiagnosticParams(where))
+    assert "numeric/tolerance-exceeded" in {item.code for item in first.items}
+    again = types.DocumentDiagnosticParams(where, previous_result_id=first.result_id)
+    assert (await editor.client.text_document_diagnostic_async(again)).kind == "unchanged"
+    assert editor.last("scale.cu") is None and editor.client.diagnostic_refresh_count > 0
+
+
+async def test_the_log_goes_to_the_file_that_is_named(editor: Editor):
+    log = editor.root / "logs" / "server.log"
+    write(editor.root)
+    await editor.start(settings={"logFile": str(log), "logLevel": "debug"})
+    editor.open("scale.cu")
+    await editor.idle()
+    assert log.exists()
+
+
+async def test_debug_info_names_versions_settings_and_files(editor: Editor):
+    write(editor.root)
+    await editor.start()
+    editor.open("scale.cu")
+    await editor.idle()
+    text = await editor.command("gpuemu.debugInfo")
+    for part in ("# gpuemu-lsp", "NVRTC", "`checkOn`: `'save'`", str(editor.root), "scale.cu"):
+        assert part in text
+
+
+@pytest.mark.parametrize("option", ["--tcp", "--ws"])
+async def test_a_socket_on_this_machine(tmp_path: Path, option: str, unused_tcp_port: int):
+    write(tmp_path, WRONG)
+    if option == "--ws":
+        pytest.importorskip("websockets")
+    server = subprocess.Popen([*COMMAND[:-1], option, f"127.0.0.1:{unused_tcp_port}"])
+    editor = Editor(make_test_lsp_client(), tmp_path)
+    attach(editor)
+    try:
+        async with asyncio.timeout(PATIENCE):
+            while True:
+                try:
+                    if option == "--tcp":
+                        await editor.client.start_tcp("127.0.0.1", unused_tcp_port)
+                    else:
+                        await editor.client.start_ws("127.0.0.1", unused_tcp_port)
+                    break
+                except OSError:
+                    await asyncio.sleep(0.1)
+        await editor.start()
+        editor.open("scale.cu")
+        await editor.idle()
+        assert editor.found("scale.cu")[0].range.start.line == STORE_LINE
+        await editor.client.shutdown_session()
+    finally:
+        server.kill()
+        server.wait()
+
+
+def test_only_this_machine_may_connect():
+    result = subprocess.run([*COMMAND[:-1], "--tcp", "0.0.0.0:4711"], capture_output=True, text=True, check=False)
+    assert result.returncode == 2 and "is not this machine" in result.stderr
