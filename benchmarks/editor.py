@@ -64,11 +64,13 @@ class Editor:
         return time.perf_counter() - started
 
     def open(self, path: Path, text: str) -> None:
+        """Open a file."""
         self.versions[path.as_uri()] = 1
         item = types.TextDocumentItem(path.as_uri(), "cuda-cpp", 1, text)
         self.client.text_document_did_open(types.DidOpenTextDocumentParams(item))
 
     def type(self, path: Path, text: str) -> None:
+        """Give a file another text, unsaved."""
         uri = path.as_uri()
         self.versions[uri] += 1
         document = types.VersionedTextDocumentIdentifier(self.versions[uri], uri)
@@ -76,10 +78,12 @@ class Editor:
         self.client.text_document_did_change(types.DidChangeTextDocumentParams(document, [whole]))
 
     def save(self, path: Path) -> None:
+        """Say that it was saved; what is on disk stays as it is."""
         identifier = types.TextDocumentIdentifier(path.as_uri())
         self.client.text_document_did_save(types.DidSaveTextDocumentParams(identifier))
 
     async def idle(self) -> None:
+        """Wait until nothing runs."""
         await asyncio.wait_for(self.client.protocol.send_request_async("gpuemu/waitForIdle", {}), PATIENCE)
 
     async def first(self, since: float, holds: Callable[[types.PublishDiagnosticsParams], bool]) -> float | None:
@@ -172,7 +176,7 @@ def quantiles(values: list[float]) -> dict[str, float]:
 
 async def run(limit: int | None) -> dict[str, Any]:
     """Drive a server over the corpus."""
-    specs = [spec for spec in load(ROOT / "kernels" / "gpuemu.toml").kernels]
+    specs = list(load(ROOT / "kernels" / "gpuemu.toml").kernels)
     step = max(1, len(specs) // limit) if limit else 1
     chosen = specs[::step][: limit or len(specs)]
     editor = Editor()

@@ -82,7 +82,7 @@ async def test_it_never_stops_answering_and_ends_right(editor: Editor):
     hovers.sort()
     p99 = hovers[int(0.99 * (len(hovers) - 1))]
     grown = resident_mb(server) / start_mb
-    print(f"{operations} operations, hover p99 {1e3 * p99:.0f} ms, memory {grown:.2f} of its start")
+    print(f"{operations} operations, hover p99 {1e3 * p99:.0f} ms, memory {grown:.2f} of its start")  # noqa: T201
     if SECONDS >= FULL:
         assert p99 < 0.1
         assert grown < 1.2
