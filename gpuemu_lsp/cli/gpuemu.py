@@ -141,6 +141,13 @@ def _add_failures(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         help="run a stored case again",
         epilog="Exit codes: 0 fixed; 1 still fails, or fails otherwise; 2 it could not be run; 3 internal error.",
     )
+    reproduce.add_argument(
+        "--script", type=Path, metavar="FILE.py", help="also write a script (and FILE.npz) that shows it alone"
+    )
+    reproduce.add_argument(
+        "--picture", type=Path, metavar="FILE.png", help="also draw where the wrong elements of the output lie"
+    )
+    reproduce.add_argument("--ptx", type=Path, metavar="FILE", help="also write the PTX that was run")
     reproduce.set_defaults(run=_reproduce)
     minimize = verbs.add_parser(
         "minimize",
@@ -271,9 +278,10 @@ def _failures(options: argparse.Namespace) -> int:
 
 
 def _reproduce(options: argparse.Namespace) -> int:
-    from gpuemu_lsp.cli.replaying import Again, reproduce
+    from gpuemu_lsp.cli.replaying import Again, Files, reproduce
 
-    return reproduce(Again(options.case, options.kernel, options.executor, options.format, options.color))
+    again = Again(options.case, options.kernel, options.executor, options.format, options.color)
+    return reproduce(again, Files(options.script, options.ptx, options.picture))
 
 
 def _minimize(options: argparse.Namespace) -> int:

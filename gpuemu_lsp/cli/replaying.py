@@ -6,6 +6,7 @@ import json
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from gpuemu_lsp.cli.checking import find_targets, open_pool
 from gpuemu_lsp.cli.failures import failure_table, project_root
@@ -17,6 +18,7 @@ from gpuemu_lsp.engine.check.model import CheckOptions, CheckRequest
 from gpuemu_lsp.engine.check.replay_model import Replay, Smaller
 from gpuemu_lsp.engine.findings import Json
 from gpuemu_lsp.engine.report.exits import EXIT_CLEAN, EXIT_FINDINGS, EXIT_INTERNAL, EXIT_USAGE
+from gpuemu_lsp.engine.report.picture import sketch_png
 from gpuemu_lsp.engine.report.replays import render_replay, render_smaller, replay_record, smaller_record
 from gpuemu_lsp.engine.report.text import Style, render_finding
 from gpuemu_lsp.engine.store import Store, StoredFailure, StoreError
@@ -40,7 +42,16 @@ class Again:
     colour: str = "auto"
 
 
-def reproduce(again: Again) -> int:
+@dataclass(frozen=True, slots=True)
+class Files:
+    """What to write besides: a script that stands alone, the PTX, a picture of where an output is wrong."""
+
+    script: Path | None = None
+    ptx: Path | None = None
+    picture: Path | None = None
+
+
+def reproduce(again: Again, files: Files = Files()) -> int:
     """Run a stored case again: 0 fixed, 1 it fails, 2 it could not be run."""
     requests = _requests(again)
     if requests is None:
@@ -53,8 +64,46 @@ def reproduce(again: Again) -> int:
                 root = request.root
                 replay = _identified(from_json(Replay, value), root)
                 shown.add(replay, replay_record(replay, root), render_replay(replay, root, shown.style))
+                if files.picture is not None and not _draw(replay, files.picture):
+                    return EXIT_USAGE
             shown.end(gathered, request)
+        if (files.script or files.ptx) and not _export(pool, requests[0], again, files):
+            return EXIT_USAGE
     return shown.close()
+
+
+def _draw(replay: Replay, path: Path) -> bool:
+    """Write the picture of a replay that fails with wrong elements; False, with the reason, where that fails."""
+    pixels = None if replay.error is None else sketch_png(replay.error)
+    if pixels is None:
+        print("gpuemu: no picture: the case has no wrong elements to draw.", file=sys.stderr)
+        return True
+    try:
+        path.write_bytes(pixels)
+    except OSError as error:
+        print(f"gpuemu: {error}", file=sys.stderr)
+        return False
+    print(f"wrote {path}", file=sys.stderr)
+    return True
+
+
+def _export(pool: Pool, request: CheckRequest, again: Again, files: Files) -> bool:
+    """Write what was asked for; False, with the reason on standard error, where that was not possible."""
+    script = None if files.script is None else files.script.resolve().with_suffix(".py")
+    ptx = None if files.ptx is None else files.ptx.resolve()
+    paths: dict[str, Json] = {
+        "script": None if script is None else str(script),
+        "ptx": None if ptx is None else str(ptx),
+    }
+    gathered = _run(pool, "export", request, {"case": again.case, **paths}, 0.0)
+    written = [path for paths in gathered.named("written") if isinstance(paths, list) for path in paths]
+    for path in written:
+        print(f"wrote {path}", file=sys.stderr)
+    for trouble in gathered.named("trouble"):
+        print(f"gpuemu: {trouble}", file=sys.stderr)
+    if not written:
+        print("gpuemu: nothing was written: the case cannot be run.", file=sys.stderr)
+    return bool(written) and not any(gathered.named("trouble"))
 
 
 def minimize(again: Again, strategy: str, max_runs: int) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gpuemu_lsp.engine.check.model import CheckEvent, CheckRequest, KernelReport, Stage
@@ -18,7 +19,7 @@ _HERE = "gpuemu_lsp.engine.campaign.jobs"
 _ROOM = "gpuemu_lsp.engine.campaign"
 FUNCTIONS = {
     **{
-        name: f"{_HERE}:{name}" for name in ("check", "measure", "reproduce", "minimize", "lint", "describe", "examine")
+        name: f"{_HERE}:{name}" for name in ("check", "measure", "reproduce", "export", "minimize", "lint", "describe", "examine")
     },
     **{name: f"{_ROOM}.failures:{name}" for name in ("failures", "failure")},
     "disassemble": f"{_ROOM}.disassembly:disassemble",
@@ -90,6 +91,32 @@ def reproduce(payload: Json) -> Iterator[Json]:
                     line = now.place.range.start.line
                     store.record(replace(failure, rule=now.rule, message=now.message, line=line))
                 yield {"replay": to_json(event)}
+
+
+def export(payload: Json) -> Iterator[Json]:
+    """Write a stored case as files; as ``reproduce``, and the paths ``script`` and ``ptx``, None for not wanted."""
+    from gpuemu_lsp.engine.check.replay import reopen
+    from gpuemu_lsp.engine.standalone.export import export as write
+    from gpuemu_lsp.engine.store import Store
+
+    request, case = _stored_case(payload)
+    assert isinstance(payload, dict)
+    script, ptx = payload["script"], payload["ptx"]
+    with Store(request.root) as store:
+        failures = _failures(store, request, case)
+    yield encode(Stage(request.spec.name, "export"))
+    for failure in failures[:1]:
+        opened = reopen(request, failure)
+        if opened.run is None or opened.case is None:
+            return
+        try:
+            if isinstance(script, str):
+                yield {"written": [script, str(write(opened.run, opened.case, failure, Path(script)))]}
+            if isinstance(ptx, str):
+                Path(ptx).write_text(opened.run.launch.artifact.ptx)
+                yield {"written": [ptx]}
+        except OSError as error:
+            yield {"trouble": str(error)}
 
 
 def minimize(payload: Json) -> Iterator[Json]:

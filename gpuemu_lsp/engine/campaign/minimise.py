@@ -14,12 +14,13 @@ from gpuemu_lsp.engine.check.stored import plan_digest
 from gpuemu_lsp.engine.findings import Finding, Severity
 from gpuemu_lsp.engine.fuzz import rebuild
 from gpuemu_lsp.engine.fuzz.model import Array, Case
-from gpuemu_lsp.engine.shrink import Budget, Minimised, improvements, space_of
+from gpuemu_lsp.engine.shrink import Budget, Improvement, Minimised, improvements, space_of
 from gpuemu_lsp.engine.store import Failure, Store
 
 MAX_SECONDS = 60.0
 _PATIENCE = 4.0
 """A smaller case may take this many times as long as the case itself; beyond it counts as another failure."""
+_ENDLESS_SECONDS = 0.5
 
 
 def minimise_case(
@@ -51,20 +52,36 @@ def minimise_case(
     if target is None:
         yield Smaller(case_id, failure.dims, None, replayed(failure, case_id, opened.case, findings), runs=1)
         return
-    limit = max(1.0, _PATIENCE * seconds)
-    opened.run.launch = replace(opened.run.launch, max_seconds=min(limit, opened.run.launch.max_seconds))
     result: Minimised | None = None
-    budget = Budget(max_runs=max_runs, max_seconds=MAX_SECONDS)
-    space = space_of(opened.run.plan, opened.case, opened.run.hints)
-    for step in improvements(
-        opened.case, space, lambda case: _fails(opened, case, case_id, target), budget=budget, strategy=strategy
-    ):
+    for step in shrinking(opened, target, seconds, Budget(max_runs=max_runs, max_seconds=MAX_SECONDS), strategy):
         if isinstance(step, Minimised):
             result = step
         else:
             yield Stage(name, "minimise", step.runs, max_runs)
     assert result is not None
     yield _finish(opened, failure, case_id, result, store)
+
+
+def shrinking(
+    opened: Reopened, target: Finding, seconds: float, budget: Budget, strategy: str = "all"
+) -> Iterator[Improvement | Minimised]:
+    """Yield ever smaller cases that show ``target``'s rule on ``target``'s line, and the result last.
+
+    ``seconds`` is what the case itself took.
+    """
+    run, case = opened.run, opened.case
+    assert run is not None and case is not None
+    space, launch = space_of(run.plan, case, run.hints), run.launch
+
+    def fails(other: Case) -> bool:
+        found = opened.examine(other, case.key.id)
+        return any(_is_error(one) and one.rule == target.rule and _line(one) == _line(target) for one in found)
+
+    run.launch = replace(launch, max_seconds=min(_limit(target, seconds), launch.max_seconds))
+    try:
+        yield from improvements(case, space, fails, budget=budget, strategy=strategy)
+    finally:
+        run.launch = launch
 
 
 def _finish(opened: Reopened, failure: Failure, case_id: str, result: Minimised, store: Store) -> Smaller:
@@ -101,11 +118,12 @@ def _finish(opened: Reopened, failure: Failure, case_id: str, result: Minimised,
     )
 
 
-def _fails(opened: Reopened, case: Case, case_id: str, target: Finding) -> bool:
-    found = opened.examine(case, case_id)
-    return any(
-        _is_error(finding) and finding.rule == target.rule and _line(finding) == _line(target) for finding in found
-    )
+def _limit(target: Finding, seconds: float) -> float:
+    """Return how long a smaller case may run: what takes much longer than the case itself fails otherwise.
+
+    What never ends, smaller or not, is recognised sooner; the result is run once more with all the time there is.
+    """
+    return _ENDLESS_SECONDS if target.rule == "sync/hang" else max(1.0, _PATIENCE * seconds)
 
 
 def _same(one: Array, other: Array) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
@@ -14,7 +15,9 @@ from gpuemu_lsp.engine.check.model import CaseCount, CheckRequest, Stage
 from gpuemu_lsp.engine.check.prepare import Prepared, prepare
 from gpuemu_lsp.engine.check.replay_model import InputPreview, Replay
 from gpuemu_lsp.engine.check.stored import reopened
+from gpuemu_lsp.engine.execution import Buffer
 from gpuemu_lsp.engine.findings import Finding, Severity
+from gpuemu_lsp.engine.fuzz import pack_arguments
 from gpuemu_lsp.engine.fuzz.model import Case
 from gpuemu_lsp.engine.oracle import ReferenceOutput
 from gpuemu_lsp.engine.plan.model import Plan
@@ -67,7 +70,17 @@ def replay(request: CheckRequest, failure: Failure, case_id: str) -> Iterator[St
     if not opened.run.finished:
         yield Stage(name, "execute")
         findings += opened.look(opened.case, case_id, expected)
-    yield replayed(failure, case_id, opened.case, findings)
+    yield replace(replayed(failure, case_id, opened.case, findings), digest=digest(opened.run.plan, opened.case))
+
+
+def digest(plan: Plan, case: Case) -> str:
+    """Return an identity of everything a launch is given, bit for bit."""
+    found = hashlib.blake2b(repr((sorted(case.dims.items()), case.grid, case.block)).encode(), digest_size=16)
+    for argument in pack_arguments(plan, case):
+        placed = (argument.offset, argument.alias_of) if isinstance(argument, Buffer) else ()
+        found.update(repr((argument.name, len(argument.data), placed)).encode())
+        found.update(bytes(argument.data))
+    return found.hexdigest()
 
 
 def reopen(request: CheckRequest, failure: Failure) -> Reopened:

@@ -24,7 +24,8 @@ class Replay:
     """A stored case, run again.
 
     ``verdict`` is ``still fails`` (the same rule), ``fixed`` (no error), ``changed`` (another error) or ``not
-    executed``, and then ``findings`` say why. ``rule`` and ``message`` are what was stored.
+    executed``, and then ``findings`` say why. ``rule`` and ``message`` are what was stored. ``digest`` identifies the
+    bits that went in: sizes, launch and every argument.
     """
 
     kernel: str
@@ -36,6 +37,7 @@ class Replay:
     dims: Mapping[str, int] = field(default_factory=dict)
     findings: tuple[Finding, ...] = ()
     inputs: tuple[InputPreview, ...] = ()
+    digest: str = ""
 
     @property
     def error(self) -> Finding | None:

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 
 from gpuemu_lsp.engine.fuzz import rebuild
 from gpuemu_lsp.engine.fuzz.model import Case, LaunchHints, PlanError
+from gpuemu_lsp.engine.fuzz.sizes import allows
 from gpuemu_lsp.engine.plan.model import Plan
 from gpuemu_lsp.engine.project.model import DimSpec
 from gpuemu_lsp.engine.store import Failure, restored
@@ -34,14 +35,4 @@ def plan_digest(plan: Plan) -> str:
 
 
 def _allowed(specs: tuple[DimSpec, ...], dims: Mapping[str, int]) -> bool:
-    return {spec.name for spec in specs} == dims.keys() and all(_holds(spec, dims[spec.name]) for spec in specs)
-
-
-def _holds(spec: DimSpec, size: int) -> bool:
-    if size in spec.include:
-        return True
-    if spec.choices:
-        return size in spec.choices
-    low = spec.minimum is None or size >= spec.minimum
-    high = spec.maximum is None or size <= spec.maximum
-    return low and high and size % max(1, spec.multiple_of) == 0
+    return {spec.name for spec in specs} == dims.keys() and all(allows(spec, dims[spec.name]) for spec in specs)

@@ -46,10 +46,11 @@ def cases(
     hints = hints or LaunchHints()
     dims = size_classes.describe(plan, hints)
     included = [(dim.spec.name, value) for dim in dims for value in dim.spec.include]
+    narrow = any(isinstance(arg, TensorArg) and arg.dtype == "float16" for arg in plan.args)
     built, trouble = 0, "no sizes to try"
     for index in range(count):
         seed = derive_seed(master_seed, f"iter_{index}")
-        how = recipe(strategy, index, hints.linear)
+        how = recipe(strategy, index, hints.linear, narrow)
         wanted = _included(included, index)
         try:
             geometry, chosen = _choose(plan, dims, seed, how, wanted)
@@ -77,7 +78,7 @@ def rebuild(plan: Plan, key: CaseKey, hints: LaunchHints | None = None) -> Case:
             geometry, chosen = _choose(plan, dims, key.seed, how, {})
         else:
             chosen = {name: int(value) for name, value in key.dims.items()}
-            geometry = _settle(plan, chosen, key.seed)
+            geometry = _settle(plan, chosen, key.seed, how)
         return _case(plan, CaseKey(key.seed, key.strategy, chosen), chosen, geometry, how)
     except ImpossibleError as error:
         raise PlanError(f"the case cannot be launched: {error}") from error
@@ -119,7 +120,7 @@ def _choose(
         if attempt < 2:
             chosen = size_classes.override(dims, chosen, wanted)
         try:
-            return _shrunk_to_fit(plan, dims, chosen, keep, seed)
+            return _shrunk_to_fit(plan, dims, chosen, keep, seed, how)
         except ImpossibleError as error:
             first = first or error
     raise first or ImpossibleError("no sizes to try")
@@ -134,13 +135,13 @@ def _lead(dims: tuple[Sizes, ...], how: Recipe) -> int:
 
 
 def _shrunk_to_fit(
-    plan: Plan, dims: tuple[Sizes, ...], chosen: dict[str, int], keep: set[str], seed: int
+    plan: Plan, dims: tuple[Sizes, ...], chosen: dict[str, int], keep: set[str], seed: int, how: Recipe
 ) -> tuple[Geometry, dict[str, int]]:
     """Halve the largest dims until the case is possible and affordable; those in ``keep`` last."""
     trouble: ImpossibleError | None = None
     while True:
         try:
-            geometry: Geometry | None = _settle(plan, chosen, seed)
+            geometry: Geometry | None = _settle(plan, chosen, seed, how)
         except ImpossibleError as error:
             geometry, trouble = None, trouble or error
         if geometry is not None and _affordable(geometry, chosen):
@@ -155,9 +156,9 @@ def _shrunk_to_fit(
         chosen = smaller
 
 
-def _settle(plan: Plan, chosen: Mapping[str, int], seed: int) -> Geometry:
+def _settle(plan: Plan, chosen: Mapping[str, int], seed: int, how: Recipe) -> Geometry:
     """Evaluate the plan, scalars and ranges included: sizes for which one of them has no value are no good either."""
-    geometry = settle(plan, chosen, Rng(seed).derive("layout"))
+    geometry = settle(plan, chosen, None if how.plain else Rng(seed).derive("layout"))
     for arg in plan.args:
         if isinstance(arg, ScalarArg):
             _scalar(arg, geometry.env)

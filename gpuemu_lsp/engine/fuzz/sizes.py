@@ -21,7 +21,7 @@ from gpuemu_lsp.engine.project.model import DimSpec
 DEFAULT_MAXIMUM = 1024
 """Upper end of a dim without bounds; without a minimum it starts at 1."""
 
-KINDS = ("small", "ones", "ragged", "below", "warp", "medium", "large", "regular", "boundary", "default")
+KINDS = ("small", "ones", "ragged", "below", "warp", "medium", "large", "full", "regular", "boundary", "default")
 """Every class of sizes by name."""
 
 _MEDIUM_ALONE = (777, 1000, 610, 321)
@@ -92,6 +92,8 @@ class Sizes:
             return (main, 2 * main, 4 * main, *_REGULAR) if self.free else (self.low,)
         if kind == "ones":
             return (self.low,)
+        if kind == "full":  # all dims at once: a product of two sizes may leave a narrow type
+            return (self.high,)
         if kind == "large":
             beyond = tuple(extent + main + 1 for extent in self.launched)
             top = (self.high,) if self.spec.maximum is not None and self.high < 4 * DEFAULT_MAXIMUM else ()
@@ -178,3 +180,14 @@ def override(sizes: tuple[Sizes, ...], dims: dict[str, int], values: Mapping[str
     """Return ``dims`` with some of them set, as far as each dim allows the value."""
     known = {dim.spec.name: dim for dim in sizes}
     return {**dims, **{name: known[name].nearest(value) for name, value in values.items() if name in known}}
+
+
+def allows(spec: DimSpec, size: int) -> bool:
+    """Say whether gpuemu.toml lets a dim have this size."""
+    if size in spec.include:
+        return True
+    if spec.choices:
+        return size in spec.choices
+    low = spec.minimum is None or size >= spec.minimum
+    high = spec.maximum is None or size <= spec.maximum
+    return low and high and size % max(1, spec.multiple_of) == 0

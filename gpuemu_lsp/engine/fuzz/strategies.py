@@ -19,17 +19,22 @@ QUICK = "quick"
 class Recipe:
     """How one case is drawn.
 
-    ``lead`` counts the earlier cases of the same class of sizes: the dim that leads rotates.
+    ``lead`` counts the earlier cases of the same class of sizes: the dim that leads rotates. ``plain`` keeps strides,
+    offsets and shared memory out, whatever the arguments allow.
     """
 
     sizes: str
     values: str
     lead: int = 0
+    plain: bool = False
 
     @property
     def name(self) -> str:
         """The text a case key holds."""
-        return f"{self.sizes}/{self.values}"
+        return f"{self.sizes}/{self.values}{_PLAIN if self.plain else ''}"
+
+
+_PLAIN = "/plain"
 
 
 _FIRST = (
@@ -38,18 +43,21 @@ _FIRST = (
     ("medium", "negative"),
     ("large", "uniform"),
     ("below", "mixed-rows"),
-    ("ones", "positive"),
+    ("ones", "ties"),
     ("regular", "large"),
-    ("ragged", "small"),
+    ("full", "small"),
 )
 """The first eight; the fifth is drawn from small integers where that is exact."""
 
+_WIDE_SLOT = 3
+"""Of kernels over half-precision data, this one has values whose sums of squares exceed that range."""
+
 _EXACT_SLOT = 4
 
-_SIZES = ("large", "medium", "warp", "ragged", "default", "boundary", "below", "small", "ones", "regular")
+_SIZES = ("ragged", "medium", "warp", "large", "default", "boundary", "below", "small", "ones", "regular", "full")
 _VALUES = (
-    *("uniform", "moderate", "negative", "mixed-rows", "ties", "positive", "small", "sorted", "large", "magnitudes"),
-    "one-hot",
+    *("small", "moderate", "positive", "mixed-rows", "uniform", "negative", "ties", "sorted", "large", "magnitudes"),
+    *("one-hot", "constant", "denormals"),
 )
 
 _NAMED = {
@@ -69,29 +77,34 @@ DTYPE_OF = {"single_dtype_f32": "float32", "single_dtype_f16": "float16"}
 """Strategies that speak of one dtype only; which dtypes are checked is the caller's business."""
 
 
-def recipe(strategy: str, index: int, linear: bool = False) -> Recipe:
+def recipe(strategy: str, index: int, linear: bool = False, narrow: bool = False) -> Recipe:
     """Return how case number ``index`` of a strategy is drawn; a recipe's own name gives that recipe.
+
+    ``linear`` says that the kernel only adds, multiplies and moves, ``narrow`` that its data are half precision.
 
     Raises
     ------
     ValueError
-        If ``strategy`` is neither a strategy nor ``<class of sizes>/<distribution>``.
+        If ``strategy`` is neither a strategy nor ``<class of sizes>/<distribution>``, ``/plain`` after it or not.
     """
     if strategy == QUICK:
-        return _quick(index, linear)
+        return _quick(index, linear, narrow)
     if strategy in _NAMED:
         return Recipe(*_NAMED[strategy], lead=index)
-    sizes, _, values = strategy.partition("/")
+    plain = strategy.endswith(_PLAIN)
+    sizes, _, values = strategy.removesuffix(_PLAIN).partition("/")
     if sizes not in KINDS or values not in DISTRIBUTIONS:
         raise ValueError(f"'{strategy}' is no strategy; there are {', '.join(STRATEGIES)}")
-    return Recipe(sizes, values, lead=index)
+    return Recipe(sizes, values, lead=index, plain=plain)
 
 
-def _quick(index: int, linear: bool) -> Recipe:
+def _quick(index: int, linear: bool, narrow: bool) -> Recipe:
     if index < len(_FIRST):
         sizes, values = _FIRST[index]
         if linear and index == _EXACT_SLOT:
             values = SMALL_INTEGERS
+        if narrow and index == _WIDE_SLOT:
+            values = "moderate"
         earlier = sum(kind == sizes for kind, _ in _FIRST[:index])
         return Recipe(sizes, values, earlier)
     later = index - len(_FIRST)

@@ -252,7 +252,9 @@ def _bounded_integers(name: str, rng: Rng, dtype: str, count: int, bounds: Bound
 def _within(name: str, rng: Rng, count: int, low: int, high: int) -> npt.NDArray[Any]:
     """Integers of [low, high): both ends are always tried, as off-by-one bounds are what ranges are about."""
     span = high - low
-    offsets = rng.u64_array(count) % np.uint64(span)
+    offsets = rng.u64_array(count)
+    if span < 2**64:
+        offsets %= np.uint64(span)
     if name == "constant":
         offsets[:] = np.uint64(rng.u64() % span)
     elif name == "sorted":

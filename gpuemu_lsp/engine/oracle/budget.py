@@ -21,6 +21,7 @@ from gpuemu_lsp.engine.fuzz.model import Array, Case
 from gpuemu_lsp.engine.oracle.arithmetic import KernelArithmetic, Numerics, largest_input, squares_exceed
 from gpuemu_lsp.engine.oracle.disturb import disturbed_runs, evaluate, rounded_runs, spread
 from gpuemu_lsp.engine.oracle.inputs import output_tensors
+from gpuemu_lsp.engine.oracle.moves import exactly
 from gpuemu_lsp.engine.oracle.reference import Reference, ReferenceOutput, exact_inputs
 from gpuemu_lsp.engine.oracle.ulp import spacing
 from gpuemu_lsp.engine.plan.model import Plan, TensorArg
@@ -63,7 +64,11 @@ def allowances(
 ) -> dict[str, Allowance]:
     """Return what is allowed for every output: as configured for its dtype, else derived."""
     outputs = output_tensors(plan)
-    found = {arg.param: configured(expected.arrays[arg.param], arg, tolerances) for arg in outputs}
+    found = {
+        arg.param: configured(expected.arrays[arg.param], arg, tolerances)
+        or moved_exactly(plan, case, expected, numerics, arg)
+        for arg in outputs
+    }
     missing = [arg for arg in outputs if found[arg.param] is None]
     derived = _derived(reference, plan, case, expected, numerics, missing) if missing else {}
     return {name: value if value is not None else derived[name] for name, value in found.items()}
@@ -88,7 +93,8 @@ def least(plan: Plan, case: Case, expected: ReferenceOutput, numerics: Numerics)
     """Return the part of the derived budget that costs no further evaluation: what passes it passes."""
     arithmetic = KernelArithmetic.of(numerics, plan, case)
     return {
-        arg.param: Allowance(
+        arg.param: moved_exactly(plan, case, expected, numerics, arg)
+        or Allowance(
             _floor(expected.arrays[arg.param], arg, case, arithmetic, traced=True),
             np.zeros(expected.arrays[arg.param].shape, dtype=np.bool_),
         )
@@ -96,7 +102,13 @@ def least(plan: Plan, case: Case, expected: ReferenceOutput, numerics: Numerics)
     }
 
 
-# ---- the arithmetic of a kernel --------------------------------------------------------------------------------------
+def moved_exactly(
+    plan: Plan, case: Case, expected: ReferenceOutput, numerics: Numerics, arg: TensorArg
+) -> Allowance | None:
+    """Return what is allowed for an output of a kernel that only moves values; None for any other."""
+    allowed = exactly(plan, case, expected.arrays, numerics, arg)
+    return None if allowed is None else Allowance(allowed, np.zeros(allowed.shape, dtype=np.bool_))
+
 
 # ---- the derived budget ----------------------------------------------------------------------------------------------
 

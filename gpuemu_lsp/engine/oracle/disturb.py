@@ -64,6 +64,8 @@ def disturbed_runs(
             runs.append(evaluate(reference, plan, case, tensors, None))
             if not directed:
                 runs.append(evaluate(reference, plan, case, _without_ties_at_zero(plan, case, tensors, sign), None))
+    for sign in (1.0, -1.0):
+        runs.append(evaluate(reference, plan, case, _ramped_inputs(plan, case, sign * SPREAD * arithmetic.unit), None))
     runs.append(evaluate(reference, plan, case, _flushed_inputs(plan, case), None))
     return [run for run in runs if run is not None]
 
@@ -116,6 +118,23 @@ def _without_ties_at_zero(
     for name in zeros:
         order = np.random.default_rng(case.key.seed).standard_normal(tensors[name].shape)
         tensors[name] = np.where(tensors[name] == 0, sign * 1e-30 * order, tensors[name])
+    return tensors
+
+
+def _ramped_inputs(plan: Plan, case: Case, reach: float) -> dict[str, Array] | None:
+    """Return the inputs with later elements a little larger than earlier ones, or smaller; None for float outputs only.
+
+    Random errors may leave the same one of many equal values on top every time; these bring up the first and the last.
+    """
+    if all(is_float(arg.dtype) for arg in output_tensors(plan)):
+        return None
+    tensors = exact_inputs(plan, case)
+    for arg in input_tensors(plan):
+        if is_float(arg.dtype):
+            values = tensors[arg.param]
+            ramp = np.linspace(0.0, reach, values.size).reshape(values.shape)
+            with np.errstate(invalid="ignore", over="ignore"):
+                tensors[arg.param] = values + np.where(values == 0, 1e-30, np.abs(values)) * ramp
     return tensors
 
 

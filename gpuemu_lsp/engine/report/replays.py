@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from gpuemu_lsp.engine.check.replay_model import Replay, Smaller
 from gpuemu_lsp.engine.findings import Json
 from gpuemu_lsp.engine.report.json_format import finding_record
+from gpuemu_lsp.engine.report.picture import sketch_text
 from gpuemu_lsp.engine.report.text import Style, render_finding
 
 
@@ -16,8 +17,12 @@ def render_replay(replay: Replay, root: str, style: Style) -> str:
     lines = [head, f"  {style.verdict(replay.verdict)}"]
     if replay.verdict != "still fails":
         lines.append(f"  It was stored with {replay.rule}: {replay.message}")
-    blocks = [render_finding(finding, root, style) for finding in replay.findings]
-    return "\n".join(["\n".join(lines) + "\n", *blocks])
+    return "\n".join(["\n".join(lines) + "\n", *_blocks(replay, root, style)])
+
+
+def _blocks(replay: Replay, root: str, style: Style) -> list[str]:
+    """Render every finding, and where the wrong elements lie."""
+    return [render_finding(finding, root, style) + sketch_text(finding) for finding in replay.findings]
 
 
 def render_smaller(smaller: Smaller, root: str, style: Style) -> str:
@@ -36,7 +41,7 @@ def render_smaller(smaller: Smaller, root: str, style: Style) -> str:
         shape = ", ".join(map(str, item.shape))
         lines.append(f"  {item.name}: {item.dtype} [{shape}], {item.nonzero} not zero")
         lines += (f"    {line}" for line in item.text.split("\n"))
-    blocks = [render_finding(finding, root, style) for finding in replay.findings]
+    blocks = _blocks(replay, root, style)
     if smaller.case is not None:
         blocks.append(f"  Reproduce: gpuemu reproduce {smaller.case}\n")
     return "\n".join(["\n".join(lines) + "\n", *blocks])
@@ -51,6 +56,7 @@ def replay_record(replay: Replay, root: str) -> dict[str, Json]:
         "verdict": replay.verdict,
         "stored": {"rule": replay.rule, "message": replay.message},
         "dims": dict(replay.dims),
+        "inputs_digest": replay.digest,
         "findings": [finding_record(finding, root) for finding in replay.findings],
         "inputs": [
             {"name": item.name, "dtype": item.dtype, "shape": list(item.shape), "nonzero": item.nonzero}

@@ -17,6 +17,8 @@ from gpuemu_lsp.engine.shrink.values import clip
 
 _LANDMARKS = (1, 2, 3, 4, 5, 8, 9, 16, 17, 32, 33, 64, 65, 128, 129, 256, 257, 512, 513, 1024, 1025)
 """Sizes worth a try before bisection; more of them would cost more runs than they save."""
+_PRODUCT = 4096
+"""Only sizes that are large together are exchanged: a counter of 16 or 32 bits overflows, say."""
 
 
 def shrink_dims(start: Candidate, space: Space) -> Proposals:
@@ -29,6 +31,8 @@ def shrink_dims(start: Candidate, space: Space) -> Proposals:
         yield from sizes.alone(dim)
     for first, second in combinations(list(sizes.free), 2):
         yield from sizes.together(first, second)
+        yield from sizes.exchanged(first, second)
+        yield from sizes.exchanged(second, first)
 
 
 class _Sizes:
@@ -37,7 +41,8 @@ class _Sizes:
     def __init__(self, start: Candidate, space: Space) -> None:
         self._current = start
         self._space = space
-        self._floors = {spec.name: _floor(spec) for spec in space.dims}
+        self._floors = {spec.name: floor_of(spec) for spec in space.dims}
+        self._tops = {spec.name: spec.maximum or start.case.dims.get(spec.name, 1) for spec in space.dims}
         self._steps = {spec.name: max(1, spec.multiple_of) for spec in space.dims}
 
     @property
@@ -88,6 +93,18 @@ class _Sizes:
             if not accepted:
                 return
 
+    def exchanged(self, first: str, second: str) -> Proposals:
+        """Make one dim a round size and the other as large as a better case allows: a product may be what fails."""
+        product = self._size(first) * self._size(second)
+        for landmark in _LANDMARKS if product > _PRODUCT else ():
+            other = self._snap(second, (product - 1) // landmark)
+            fits = self._floors[first] <= landmark <= self._tops[first] and other <= self._tops[second]
+            if fits and landmark != self._size(first) and other > self._floors[second]:
+                accepted = yield from self._try_both(first, landmark, second, other)
+                if accepted:
+                    yield from self.alone(second)
+                    product = self._size(first) * self._size(second)
+
     def _try_both(self, first: str, a: int, second: str, b: int) -> Generator[Candidate, bool, bool]:
         return (yield from self._try({first: self._snap(first, a), second: self._snap(second, b)}))
 
@@ -117,7 +134,7 @@ class _Sizes:
         return False
 
 
-def _floor(spec: DimSpec) -> int:
+def floor_of(spec: DimSpec) -> int:
     """Return the smallest size the dim may have."""
     minimum, step = (1 if spec.minimum is None else spec.minimum), max(1, spec.multiple_of)
     return -(-minimum // step) * step

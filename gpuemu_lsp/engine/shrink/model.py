@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -23,13 +23,15 @@ class Space:
     """How to make other cases of the same plan.
 
     ``dims`` says which sizes may change and within which bounds. ``rebuild`` makes the case with these sizes from the
-    same seed and strategy, None when there is none. ``domains`` gives the bounds of the inputs of a case, by
-    parameter name; they may depend on its sizes.
+    same seed and strategy, None when there is none. ``redraw`` makes the cases with these sizes that have other values
+    than ``rebuild``'s, and then the same ones with tensors that lie in memory plainly. ``domains`` gives the bounds of
+    the inputs of a case, by parameter name; they may depend on its sizes.
     """
 
     dims: tuple[DimSpec, ...]
     rebuild: Callable[[Mapping[str, int]], Case | None]
     domains: Callable[[Case], Mapping[str, Domain]] = lambda _: {}
+    redraw: Callable[[Mapping[str, int]], Iterable[Case]] = lambda _: ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,10 +25,10 @@ def left_is_better(left: Case, right: Case) -> bool:
 
 
 def size_key(case: Case) -> tuple[object, ...]:
-    """Order cases by elements in memory, then the sum of sizes, then the sizes by name."""
+    """Order cases by elements, then the sum of sizes, then the sizes by name, then by how oddly they lie in memory."""
     elements = sum(tensor.size for tensor in case.tensors.values())
     elements += sum(math.prod(shape) for shape in case.outputs.values())
-    return elements, sum(case.dims.values()), *sorted(case.dims.items())
+    return elements, sum(case.dims.values()), *sorted(case.dims.items()), len(case.extra)
 
 
 def count_key(case: Case) -> tuple[object, ...]:

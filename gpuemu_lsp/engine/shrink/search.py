@@ -7,15 +7,17 @@ import time
 from collections.abc import Callable, Iterator
 
 from gpuemu_lsp.engine.fuzz.model import Case
+from gpuemu_lsp.engine.shrink.anew import shrink_anew
 from gpuemu_lsp.engine.shrink.dims import shrink_dims
 from gpuemu_lsp.engine.shrink.elements import shrink_elements
 from gpuemu_lsp.engine.shrink.model import Budget, Candidate, Improvement, Minimised, Pass, Space
 from gpuemu_lsp.engine.shrink.order import left_is_better
+from gpuemu_lsp.engine.shrink.slabs import shrink_slabs
 from gpuemu_lsp.engine.shrink.values import shrink_values
 
 STRATEGIES: dict[str, tuple[Pass, ...]] = {
-    "all": (shrink_dims, shrink_values, shrink_elements),
-    "binary-search-dims": (shrink_dims,),
+    "all": (shrink_dims, shrink_anew, shrink_slabs, shrink_values, shrink_elements),
+    "binary-search-dims": (shrink_dims, shrink_anew, shrink_slabs),
     "binary-search-values": (shrink_values, shrink_elements),
 }
 """Which passes a strategy name selects."""

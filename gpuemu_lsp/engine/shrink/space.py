@@ -3,27 +3,50 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from gpuemu_lsp.engine.fuzz.cases import rebuild
 from gpuemu_lsp.engine.fuzz.geometry import strides
-from gpuemu_lsp.engine.fuzz.model import Case, LaunchHints, PlanError
+from gpuemu_lsp.engine.fuzz.model import Case, CaseKey, LaunchHints, PlanError
+from gpuemu_lsp.engine.fuzz.rng import derive_seed
+from gpuemu_lsp.engine.fuzz.sizes import allows
 from gpuemu_lsp.engine.plan.model import Plan, TensorArg
 from gpuemu_lsp.engine.project.expressions import Expression, evaluate
 from gpuemu_lsp.engine.shrink.model import Domain, Space
+
+_TELLING = ("uniform", "ties", "negative", "sorted")
+"""Values that show what others hide, where a case has few elements left."""
 
 
 def space_of(plan: Plan, case: Case, hints: LaunchHints | None = None) -> Space:
     """Return the space round a case that the fuzzer built from ``plan``."""
 
+    def legal(dims: Mapping[str, int]) -> bool:
+        return all(allows(spec, dims[spec.name]) for spec in plan.dims)
+
     def at(dims: Mapping[str, int]) -> Case | None:
+        if not legal(dims):
+            return None
         try:
             return rebuild(plan, replace(case.key, dims=dims), hints)
         except PlanError:
             return None
 
-    return Space(plan.dims, at, lambda other: domains_of(plan, other))
+    def redraw(dims: Mapping[str, int]) -> Iterator[Case]:
+        again = derive_seed(case.key.seed, "again")
+        layouts = ("/plain", "") if case.extra else ("",)
+        keys = [(case.key.seed, case.key.strategy)]
+        keys += [(case.key.seed, f"small/{values}") for values in _TELLING]
+        keys += [(again, f"small/{values}") for values in _TELLING[:2]]
+        for seed, recipe in keys if legal(dims) else ():
+            for layout in layouts:
+                try:
+                    yield rebuild(plan, CaseKey(seed, recipe.removesuffix("/plain") + layout, dims), hints)
+                except PlanError:
+                    continue
+
+    return Space(plan.dims, at, lambda other: domains_of(plan, other), redraw)
 
 
 def domains_of(plan: Plan, case: Case) -> Mapping[str, Domain]:

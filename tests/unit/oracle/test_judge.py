@@ -263,6 +263,32 @@ def test_integers_are_exact_but_for_ties_and_borders(tmp_path, drawn, body, kern
     assert all(not one.mismatches for one in judged) == right
 
 
+MOVES = Numerics(frozenset(), (), True)
+SORT = plan([tensor("x", "in", ["n"]), tensor("i", "out", ["n"], "int32")], ["n"])
+TAKE = plan([tensor("x", "in", ["n"]), tensor("y", "out", ["n"])], ["n"])
+
+
+@pytest.mark.parametrize(
+    ("drawn", "body", "kernel", "right"),
+    [
+        (ARGMAX, "return inputs['x'].argmax(-1)", lambda i: {"i": i["x"].argmax(-1)}, True),
+        (ARGMAX, "return inputs['x'].argmax(-1)", lambda i: {"i": last_argmax(i["x"])}, False),
+        (SORT, "return inputs['x'].argsort()", lambda i: {"i": i["x"].argsort(kind="stable")}, True),
+        (SORT, "return inputs['x'].argsort()", lambda i: {"i": i["x"].size - 1 - i["x"][::-1].argsort()}, True),
+        (SORT, "return inputs['x'].argsort()", lambda i: {"i": (-i["x"]).argsort()}, False),
+        (TAKE, "return inputs['x']", lambda i: {"y": i["x"]}, True),
+        (TAKE, "return np.sort(inputs['x'])", lambda i: {"y": np.sort(i["x"])}, True),
+        (TAKE, "return inputs['x']", lambda i: {"y": np.nextafter(i["x"], F(np.inf))}, False),
+        (TAKE, "return np.maximum(inputs['x'], 0)", lambda i: {"y": np.where(i["x"] > 0, i["x"], F(1e-7))}, False),
+    ],
+)
+def test_a_kernel_that_only_moves_values_is_exact(tmp_path, drawn, body, kernel, right):
+    """The index of a maximum is a choice the reference makes; in an order, equal values may stand either way."""
+    loaded = reference(tmp_path, body)
+    judged = [verdict(loaded, drawn, case, kernel, MOVES) for case in drawn_cases(drawn, 24)]
+    assert all(not one.mismatches for one in judged) == right
+
+
 def test_a_reference_that_iterates_to_convergence_ends(tmp_path):
     body = """
 a = np.abs(np.asarray(inputs["x"])) + 1

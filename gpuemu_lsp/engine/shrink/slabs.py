@@ -1,0 +1,75 @@
+"""Makes a case smaller by cutting pieces out of it: rows from the front, the middle or the end, values as they are.
+
+Values drawn anew at another size lose what the failure hangs on; the leading part may lack it. This is delta
+debugging (Zeller and Hildebrandt, 2002) on the indices of one dim at a time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from dataclasses import replace
+
+import numpy as np
+
+from gpuemu_lsp.engine.fuzz.model import Array, Case
+from gpuemu_lsp.engine.shrink.dims import floor_of
+from gpuemu_lsp.engine.shrink.model import Candidate, Proposals, Space
+from gpuemu_lsp.engine.shrink.values import clip, legal
+
+_PLACES = 3
+"""Pieces of one length that are tried: where they all matter, more of them would only cost runs."""
+
+
+def shrink_slabs(start: Candidate, space: Space) -> Proposals:
+    """Propose the case with ever shorter pieces of each dim cut out."""
+    current = start
+    for spec in sorted(space.dims, key=lambda spec: -start.case.dims.get(spec.name, 0)):
+        step = max(1, spec.multiple_of)
+        length = (current.case.dims.get(spec.name, 1) - 1) // step // 2
+        while length >= 1:
+            shorter = yield from _cut_somewhere(current, space, spec.name, length * step)
+            if shorter is None:
+                length //= 2
+            else:
+                current = shorter
+                length = min(length, (current.case.dims[spec.name] - 1) // step)
+
+
+def _cut_somewhere(
+    current: Candidate, space: Space, name: str, length: int
+) -> Generator[Candidate, bool, Candidate | None]:
+    """Cut ``length`` indices of a dim out at the end, at the front, in between: wherever it fails first."""
+    size = current.case.dims[name]
+    floor = min(floor_of(spec) for spec in space.dims if spec.name == name)
+    drawn = space.rebuild({**current.case.dims, name: size - length}) if size - length >= floor else None
+    if drawn is None or drawn.dims[name] != size - length:
+        return None
+    room = size - length
+    for place in dict.fromkeys((0, room, *(room * part // _PLACES for part in range(1, _PLACES)))):
+        candidate = without(current, drawn, place, size, space)
+        if candidate is None:
+            return None
+        if (yield candidate):
+            return candidate
+    return None
+
+
+def without(current: Candidate, drawn: Case, place: int, size: int, space: Space) -> Candidate | None:
+    """Return ``drawn`` with the values of ``current``, less what lies from ``place`` on along the axes that shrank.
+
+    None where the shapes do not tell which axes those are: a window, say, that slides over a dim.
+    """
+    tensors: dict[str, Array] = {}
+    for name, new in drawn.tensors.items():
+        old = current.case.tensors[name]
+        if old.ndim != new.ndim or old.dtype != new.dtype:
+            return None
+        for axis, (have, want) in enumerate(zip(old.shape, new.shape, strict=True)):
+            if have == want:
+                continue
+            if have != size or want > have:
+                return None
+            old = np.delete(old, slice(place, place + have - want), axis=axis)
+        tensors[name] = clip(old, space.domains(drawn).get(name) or legal(space, current.case, name))
+    changed = {name for name, tensor in tensors.items() if tensor.tobytes() != drawn.tensors[name].tobytes()}
+    return Candidate(replace(drawn, tensors=tensors), frozenset(changed))

@@ -1,0 +1,110 @@
+"""Write a case as a script that stands alone: the script is always the same, the archive beside it is the case."""
+
+from __future__ import annotations
+
+import json
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from gpuemu_lsp.engine.check.cases import PlanRun
+from gpuemu_lsp.engine.execution import Buffer
+from gpuemu_lsp.engine.findings import Json
+from gpuemu_lsp.engine.fuzz import pack_arguments
+from gpuemu_lsp.engine.fuzz.dtypes import numpy_dtype
+from gpuemu_lsp.engine.fuzz.geometry import strides
+from gpuemu_lsp.engine.fuzz.model import Array, Case
+from gpuemu_lsp.engine.fuzz.pack import shape_of
+from gpuemu_lsp.engine.oracle.budget import allowances
+from gpuemu_lsp.engine.oracle.inputs import output_tensors
+from gpuemu_lsp.engine.plan.model import TensorArg
+from gpuemu_lsp.engine.store import Failure
+
+
+def export(run: PlanRun, case: Case, failure: Failure, script: Path) -> Path:
+    """Write ``script`` and the archive of its name beside it; return the archive's path.
+
+    Raises
+    ------
+    OSError
+        If one of them cannot be written.
+    """
+    arrays: dict[str, Array] = {"ptx": _bytes(run.launch.artifact.ptx.encode())}
+    tensors = {arg.param: arg for arg in run.plan.args if isinstance(arg, TensorArg)}
+    aliased = {target for key, target in case.extra.items() if key.startswith("alias:")}
+    described: list[Json] = []
+    for argument in pack_arguments(run.plan, case):
+        name = argument.name
+        if not isinstance(argument, Buffer):
+            arrays[f"argument:{name}"] = _bytes(argument.data)
+            described.append({"name": name, "kind": "scalar"})
+            continue
+        arrays[f"argument:{name}"] = argument.data
+        arg = tensors[name]
+        shape = shape_of(case, name)
+        described.append(
+            {
+                "name": name,
+                "kind": arg.direction,
+                "dtype": arg.dtype,
+                "element_size": argument.element_size,
+                "strides": list(strides(case.extra, name, shape)),
+                "offset": argument.offset,
+                "alias": argument.alias_of,
+                "initialized": argument.initialized,
+                "shared": name in aliased or argument.alias_of is not None,
+            }
+        )
+        if numpy_dtype(arg.dtype).kind not in "biuf":
+            count = 1 << 8 * argument.element_size
+            every = np.arange(count, dtype=f"u{argument.element_size}").view(numpy_dtype(arg.dtype))
+            arrays[f"table:{arg.dtype}"] = every.astype(np.float64)
+    arrays |= _expected(run, case)
+    arrays["about"] = _bytes(json.dumps(_about(run, case, failure, described)).encode())
+    script.write_text(resources.files(__package__).joinpath("script.py").read_text())
+    archive = script.with_suffix(".npz")
+    np.savez_compressed(archive, allow_pickle=False, **arrays)
+    return archive
+
+
+def _expected(run: PlanRun, case: Case) -> dict[str, Array]:
+    """Return what the reference expects and how far off each element may be, infinity where nothing can be said."""
+    expected = run.expect(case)
+    if run.reference is None or expected is None:
+        return {}
+    limits = allowances(run.reference, run.plan, case, expected, run.numerics, run.request.spec.tolerances)
+    arrays: dict[str, Array] = {}
+    for arg in output_tensors(run.plan):
+        limit = limits[arg.param]
+        open_ = limit.undecided if limit.may_overflow is None else limit.undecided | limit.may_overflow
+        arrays[f"expected:{arg.param}"] = expected.arrays[arg.param].astype(np.float64)
+        arrays[f"allowed:{arg.param}"] = np.where(open_, np.inf, limit.allowed)
+    return arrays
+
+
+def _about(run: PlanRun, case: Case, failure: Failure, arguments: list[Json]) -> dict[str, Json]:
+    launch: dict[str, Any] = {
+        "entry": run.launch.entry,
+        "grid": list(case.grid),
+        "block": list(case.block),
+        "shared_bytes": case.shared_bytes,
+    }
+    return {
+        "kernel": failure.kernel,
+        "dtype": failure.dtype,
+        "case": failure.case,
+        "seed": str(case.key.seed),
+        "rule": failure.rule,
+        "message": failure.message,
+        "dims": dict(case.dims),
+        "arch": run.launch.artifact.arch,
+        "toolchain": run.launch.artifact.toolchain,
+        "arguments": arguments,
+        **launch,
+    }
+
+
+def _bytes(data: bytes) -> Array:
+    return np.frombuffer(data, dtype=np.uint8)

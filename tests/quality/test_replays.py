@@ -1,0 +1,132 @@
+"""A stored failure is the same failure everywhere: in another process, in a clone, as a script, and once it is mended."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+CORPUS = Path(__file__).parents[2] / "kernels"
+KERNELS = ("gelu_buggy", "matmul_buggy", "gather_buggy", "fixed_width_buggy", "in_place_buggy")
+
+pytestmark = pytest.mark.quality
+
+
+def gpuemu(folder: Path, *arguments: str, env: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "gpuemu_lsp.cli.gpuemu", *arguments]
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=240, env=env, check=False)
+
+
+def replays(folder: Path, case: str, kernel: str) -> list[dict]:
+    ran = gpuemu(folder, "reproduce", case, "-k", kernel, "--format", "json")
+    assert ran.returncode in (0, 1), ran.stderr
+    return json.loads(ran.stdout)["replays"]
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("project")
+    head, *entries = (CORPUS / "gpuemu.toml").read_text().split("[[kernels]]")
+    wanted = [entry for entry in entries if re.search(r'name = "(.*)"', entry)[1] in KERNELS]
+    assert len(wanted) == len(KERNELS)
+    (folder / "gpuemu.toml").write_text(head + "".join(f"[[kernels]]{entry}" for entry in wanted))
+    shutil.copytree(CORPUS / "reference", folder / "reference")
+    for entry in wanted:
+        source = Path(re.search(r'source = "(.*)"', entry)[1])
+        (folder / source).parent.mkdir(exist_ok=True)
+        shutil.copy(CORPUS / source, folder / source)
+    assert gpuemu(folder, "test", "--quick").returncode == 1
+    return folder
+
+
+@pytest.fixture(scope="module")
+def failures(project: Path) -> list[dict]:
+    stored = json.loads(gpuemu(project, "failures", "--limit", "100", "--format", "json").stdout)["failures"]
+    assert {failure["kernel"] for failure in stored} == set(KERNELS)
+    return stored
+
+
+def test_every_failure_has_the_same_bits_in_a_fresh_clone(project: Path, failures: list[dict], tmp_path: Path) -> None:
+    clone = tmp_path / "elsewhere" / "clone"
+    shutil.copytree(project, clone)
+    for failure in failures[::3]:
+        here, there = (replays(folder, failure["case"], failure["kernel"]) for folder in (project, clone))
+        assert here and len(here) == len(there)
+        for one, other in zip(here, there, strict=True):
+            assert one["verdict"] == other["verdict"] == "still fails"
+            assert one["inputs_digest"] == other["inputs_digest"] != ""
+            assert one["findings"][0]["message"] == other["findings"][0]["message"]
+
+
+def test_different_cases_have_different_bits(project: Path, failures: list[dict]) -> None:
+    cases = {failure["case"] for failure in failures if failure["kernel"] == "matmul_buggy"}
+    digests = {replays(project, case, "matmul_buggy")[0]["inputs_digest"] for case in cases}
+    assert len(digests) == len(cases) > 1
+
+
+@pytest.mark.parametrize("kernel", ["matmul_buggy", "gather_buggy", "in_place_buggy"])
+def test_the_script_fails_alone_and_is_right_with_a_mended_kernel(
+    project: Path, failures: list[dict], tmp_path: Path, kernel: str
+) -> None:
+    case = next(failure["case"] for failure in failures if failure["kernel"] == kernel)
+    script, ptx = tmp_path / "again.py", tmp_path / "wrong.ptx"
+    ran = gpuemu(project, "reproduce", case, "-k", kernel, "--script", str(script), "--ptx", str(ptx))
+    assert ran.returncode == 1 and "still fails" in ran.stdout
+    assert ".version" in ptx.read_text()
+    alone = tmp_path / "alone"
+    alone.mkdir()
+    shutil.move(script, alone / "renamed.py")
+    shutil.move(tmp_path / "again.npz", alone / "renamed.npz")
+    told = run_script(alone)
+    assert told.returncode == 1, told.stderr
+    assert f"{kernel} (float32), case {case}" in told.stdout and "fails on the" in told.stdout
+
+    mended = tmp_path / "mended"
+    shutil.copytree(project, mended)
+    source = next(mended.rglob(f"{kernel}.cu"))
+    twin = next(CORPUS.rglob(f"{kernel.removesuffix('_buggy')}.cu"))
+    source.write_text(
+        twin.read_text().replace(f"{twin.stem}(", f"{kernel}(") if "_buggy(" in source.read_text() else twin.read_text()
+    )
+    fixed = gpuemu(mended, "reproduce", case, "-k", kernel, "--ptx", str(alone / "right.ptx"))
+    assert fixed.returncode == 0 and "fixed" in fixed.stdout, fixed.stdout + fixed.stderr
+    told = run_script(alone, "right.ptx")
+    assert told.returncode == 0 and "is right on the" in told.stdout, told.stdout + told.stderr
+
+
+def run_script(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "renamed.py", *arguments]
+    env = {**os.environ, "PYTHONPATH": str(CORPUS.parent)}
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=240, env=env, check=False)
+
+
+def test_a_script_that_nothing_can_run_says_so(project: Path, failures: list[dict], tmp_path: Path) -> None:
+    case = next(failure["case"] for failure in failures if failure["kernel"] == "matmul_buggy")
+    gpuemu(project, "reproduce", case, "-k", "matmul_buggy", "--script", str(tmp_path / "again.py"))
+    (tmp_path / "cupy.py").write_text("raise ImportError('none here')\n")  # a machine without either
+    (tmp_path / "gpuemu_lsp.py").write_text("")
+    ran = subprocess.run(
+        [sys.executable, tmp_path / "again.py"], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert ran.returncode == 2 and "Not run" in ran.stdout
+
+
+def test_a_picture_of_what_is_wrong(project: Path, failures: list[dict], tmp_path: Path) -> None:
+    case = next(failure["case"] for failure in failures if failure["kernel"] == "fixed_width_buggy")
+    picture = tmp_path / "wrong.png"
+    ran = gpuemu(project, "reproduce", case, "-k", "fixed_width_buggy", "--picture", str(picture))
+    assert ran.returncode == 1 and "where y is wrong" in ran.stdout
+    data = picture.read_bytes()
+    assert data.startswith(b"\x89PNG\r\n\x1a\n") and data.endswith(b"IEND\xaeB`\x82")
+
+
+def test_what_cannot_be_written_is_no_success(project: Path, failures: list[dict], tmp_path: Path) -> None:
+    case = next(failure["case"] for failure in failures if failure["kernel"] == "matmul_buggy")
+    ran = gpuemu(project, "reproduce", case, "-k", "matmul_buggy", "--script", str(tmp_path / "missing" / "again.py"))
+    assert ran.returncode == 2 and "again.py" in ran.stderr
