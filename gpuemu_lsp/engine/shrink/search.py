@@ -103,9 +103,12 @@ class _Search:
             while improved:
                 improved = False
                 for make in passes:
-                    for improvement in self._exhaust(make):
-                        improved = True
-                        yield improvement
+                    better = True
+                    while better:  # what a pass opens up is its own first: the others cost more runs
+                        better = False
+                        for improvement in self._exhaust(make):
+                            improved = better = True
+                            yield improvement
             complete = True
         except _StopSearch:
             pass

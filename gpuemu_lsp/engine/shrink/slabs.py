@@ -16,7 +16,7 @@ from gpuemu_lsp.engine.shrink.dims import floor_of
 from gpuemu_lsp.engine.shrink.model import Candidate, Proposals, Space
 from gpuemu_lsp.engine.shrink.values import clip, legal
 
-_PLACES = 3
+_PLACES = 2
 """Pieces of one length that are tried: where they all matter, more of them would only cost runs."""
 
 
