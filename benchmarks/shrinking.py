@@ -8,11 +8,12 @@ The known minimum of a bug, per rule and line, stands in ``kernels/minimal.toml`
 from __future__ import annotations
 
 import argparse
+import itertools
 import os
 import statistics
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from multiprocessing import get_context
 from pathlib import Path
 
@@ -26,10 +27,13 @@ from gpuemu_lsp.engine.check.prepare import prepare
 from gpuemu_lsp.engine.check.replay import Reopened
 from gpuemu_lsp.engine.findings import Finding
 from gpuemu_lsp.engine.fuzz import cases as draw_cases
-from gpuemu_lsp.engine.fuzz.model import Case
+from gpuemu_lsp.engine.fuzz import rebuild
+from gpuemu_lsp.engine.fuzz.model import Case, CaseKey
 from gpuemu_lsp.engine.project import load
 from gpuemu_lsp.engine.project.model import KernelSpec
-from gpuemu_lsp.engine.shrink import Budget, Minimised
+from gpuemu_lsp.engine.shrink import Budget, Minimised, space_of
+from gpuemu_lsp.engine.shrink.dims import floor_of
+from gpuemu_lsp.engine.shrink.order import size_key
 from tests.quality.expectations import Expectations, read_expectations
 
 ROOT = Path(__file__).parent.parent
@@ -103,17 +107,50 @@ def _shrink(run: PlanRun, case: Case, target: Finding, seed: int, runs: int) -> 
     return Shrunk(name, dtype, seed, target.rule, line, case.dims, result.case.dims, result.runs, result.complete)
 
 
+def smaller_failures(spec: KernelSpec, root: str, entry: Mapping[str, object], most: int = 60) -> list[dict[str, int]]:
+    """Return sizes smaller than a known minimum at which the bug shows on the same line all the same.
+
+    Every class of values the search knows is tried, at the ``most`` smaller sizes nearest to the minimum.
+    """
+    request = CheckRequest(spec, CheckOptions(), root=root)
+    prepared = prepare(request)
+    executor, _ = choose_executor(request, prepared.place)
+    assert executor is not None
+    golden = entry["dims"]
+    assert isinstance(golden, dict)
+    shown = []
+    for plan in prepared.plans:
+        run = open_plan(request, prepared, plan, executor)
+        run.launch = replace(run.launch, max_seconds=0.5)
+        known = rebuild(run.plan, CaseKey(1, "small/uniform", golden))
+        space = space_of(run.plan, known, run.hints)
+        ranges = [range(floor_of(dim), golden[dim.name] + 3) for dim in run.plan.dims]
+        vectors = (dict(zip(golden, sizes, strict=True)) for sizes in itertools.product(*ranges))
+        cases = [case for dims in vectors if (case := space.rebuild(dims)) and size_key(case) < size_key(known)]
+        for small in sorted(cases, key=size_key)[-most:]:
+            for case in space.redraw(small.dims):
+                found = Reopened((), run, case).examine(case, case.key.id)
+                if any((one.rule, one.place.range.start.line + 1) == (entry["rule"], entry["line"]) for one in found):
+                    shown.append(dict(case.dims))
+                    break
+    return shown
+
+
 def main() -> None:
     """Shrink the corpus' planted bugs and print what came of it."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="*")
     parser.add_argument("--seeds", type=int, default=20)
     parser.add_argument("--runs", type=int, default=RUNS)
+    parser.add_argument("--prove", action="store_true", help="look for smaller failing sizes than the known minima")
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
     options = parser.parse_args()
     project = load(CORPUS)
     specs = [spec for spec in project.kernels if not options.names or spec.name in options.names]
     specs = [spec for spec in specs if read_expectations(Path(spec.source)).required]
+    if options.prove:
+        _prove(specs, project.root)
+        return
     every: list[Shrunk] = []
     seeds = range(1, 1 + options.seeds)
     for batch in (specs[start : start + BATCH] for start in range(0, len(specs), BATCH)):
@@ -124,6 +161,16 @@ def main() -> None:
                 every += rows
                 print(_line(spec.name, rows, options.seeds), flush=True)
     print(_summary(every))
+
+
+def _prove(specs: Sequence[KernelSpec], root: str) -> None:
+    known = tomli.loads(GOLDEN.read_text())
+    for spec in specs:
+        for entry in known.get(spec.name, []):
+            smaller = smaller_failures(spec, root, entry)
+            print(
+                f"{spec.name:<28}{entry['dims']}: {'minimal' if not smaller else f'NOT MINIMAL: {smaller}'}", flush=True
+            )
 
 
 def _line(name: str, rows: Sequence[Shrunk], seeds: int) -> str:

@@ -25,7 +25,7 @@ def shrink_slabs(start: Candidate, space: Space) -> Proposals:
     current = start
     for spec in sorted(space.dims, key=lambda spec: -start.case.dims.get(spec.name, 0)):
         step = max(1, spec.multiple_of)
-        length = (current.case.dims.get(spec.name, 1) - 1) // step // 2
+        length = (current.case.dims.get(spec.name, 1) - 1) // step
         while length >= 1:
             shorter = yield from _cut_somewhere(current, space, spec.name, length * step)
             if shorter is None:
