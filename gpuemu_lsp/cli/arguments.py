@@ -97,3 +97,15 @@ def architecture(text: str) -> str:
     if not text.startswith("sm_") or not text[3:].rstrip("af").isdigit():
         raise argparse.ArgumentTypeError(f"'{text}' is not an architecture such as sm_80")
     return text
+
+
+def duration(text: str) -> float:
+    """Read a length of time: seconds, or a number with s, m or h behind it."""
+    factor = {"s": 1.0, "m": 60.0, "h": 3600.0}.get(text[-1:], 0.0)
+    try:
+        seconds = float(text[:-1]) * factor if factor else float(text)
+    except ValueError:
+        seconds = 0.0
+    if not 0 < seconds < 1e6:
+        raise argparse.ArgumentTypeError(f"'{text}' is not a length of time such as 90, 90s, 10m or 2h")
+    return seconds

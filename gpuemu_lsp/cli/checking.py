@@ -14,7 +14,7 @@ from gpuemu_lsp.cli.progress import Progress
 from gpuemu_lsp.engine.campaign.jobs import FUNCTIONS, PRELOAD
 from gpuemu_lsp.engine.campaign.run import run_requests
 from gpuemu_lsp.engine.campaign.targets import TargetError, Targets, collect
-from gpuemu_lsp.engine.check.model import CheckOptions
+from gpuemu_lsp.engine.check.model import CheckOptions, CheckRequest
 from gpuemu_lsp.engine.report.exits import EXIT_USAGE
 from gpuemu_lsp.engine.workers import Limits, Pool
 
@@ -76,11 +76,22 @@ def _once(order: Order, pool: Pool) -> int:
     targets = find_targets(order.targets, order.options)
     if targets is None:
         return EXIT_USAGE
-    with Progress(len(targets.requests), sys.stderr) as progress:
-        run = run_requests(targets.requests, targets.findings, targets.root, pool, progress.see)
+    requests = _shared_out(targets.requests, order.jobs)
+    with Progress(len(requests), sys.stderr) as progress:
+        run = run_requests(requests, targets.findings, targets.root, pool, progress.see)
     if order.output.format in setting.FORMATS:
         run = replace(run, setting=setting.setting_of(run, targets))
     return order.output.write(run)
+
+
+def _shared_out(requests: Sequence[CheckRequest], jobs: int | None) -> Sequence[CheckRequest]:
+    """Give each kernel its share of the time there is for all of them."""
+    share = (jobs or os.cpu_count() or 1) / max(1, len(requests))
+    shares = (one.options.seconds and one.options.seconds * min(1.0, share) for one in requests)
+    return [
+        replace(one, options=replace(one.options, seconds=seconds))
+        for one, seconds in zip(requests, shares, strict=True)
+    ]
 
 
 def _folders(order: Order) -> list[Path]:

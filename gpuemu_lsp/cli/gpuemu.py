@@ -15,6 +15,7 @@ from gpuemu_lsp.cli.arguments import (
     add_output,
     add_running,
     architecture,
+    duration,
     fraction,
     natural,
     positive,
@@ -25,6 +26,11 @@ if TYPE_CHECKING:
     from gpuemu_lsp.engine.check.model import CheckOptions
 
 QUICK_CASES, STANDARD_CASES, THOROUGH_CASES = 8, 32, 100
+MANY_CASES = 1_000_000
+FUZZ_STRATEGIES = (
+    *("quick", "default", "boundary", "regular", "single_dtype_f32", "single_dtype_f16", "nan_injected"),
+    "adversarial",
+)
 STRATEGIES = ("all", "binary-search-dims", "binary-search-values")
 
 
@@ -119,6 +125,10 @@ def _add_checks(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
     fuzz = verbs.add_parser("fuzz", help="run fresh random cases", parents=[shared], epilog=EXIT_CODES)
     fuzz.add_argument("-o", "--op", action="append", metavar="KERNEL", help="a kernel (default: all); may be repeated")
     fuzz.add_argument("-i", "--iterations", type=positive, default=100, metavar="N", help="cases (default: 100)")
+    fuzz.add_argument(
+        "--time", type=duration, metavar="T", help="run cases for about this long (90, 90s, 10m, 2h) in place of N"
+    )
+    fuzz.add_argument("--strategy", choices=FUZZ_STRATEGIES, default="quick", help="how cases are drawn")
     fuzz.add_argument("--fail-fast", action="store_true", help="stop a kernel at its first failing case")
     fuzz.set_defaults(run=_fuzz)
 
@@ -255,7 +265,9 @@ def _fuzz(options: argparse.Namespace) -> int:
     if not chosen.seed_given:  # fuzzing means new cases; the seed is told so that they can be had again
         chosen = replace(chosen, seed=secrets.randbits(64), seed_given=True)
         print(f"seed {chosen.seed}", file=sys.stderr, flush=True)
-    chosen = replace(chosen, max_failures=1 if options.fail_fast else options.iterations)
+    chosen = replace(chosen, strategy=options.strategy, max_failures=1 if options.fail_fast else options.iterations)
+    if options.time is not None:
+        chosen = replace(chosen, seconds=options.time, cases=MANY_CASES)
     return check(Order(options.op or [], chosen, output_of(options), options.jobs))
 
 

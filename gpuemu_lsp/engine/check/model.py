@@ -34,6 +34,8 @@ class CheckOptions:
     max_failures: int = 3
     case_seconds: float = 10.0
     strategy: str = DEFAULT_STRATEGY
+    seconds: float | None = None
+    """No new case is begun after so long, however many were asked for; the first one always runs."""
 
 
 @dataclass(frozen=True, slots=True)

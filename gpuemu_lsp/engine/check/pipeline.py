@@ -17,6 +17,7 @@ from gpuemu_lsp.engine.check.model import CaseCount, CheckEvent, CheckRequest, K
 from gpuemu_lsp.engine.check.prepare import Prepared, prepare
 from gpuemu_lsp.engine.execution import Executor
 from gpuemu_lsp.engine.findings import Finding, Severity
+from gpuemu_lsp.engine.fuzz.strategies import DTYPE_OF
 from gpuemu_lsp.engine.plan.model import Plan
 from gpuemu_lsp.engine.rules import make
 
@@ -63,7 +64,11 @@ def check_kernel(
         if finding is not None:
             yield tally.see(finding)
     if executor is not None:
-        for plan in prepared.plans:
+        wanted = DTYPE_OF.get(request.options.strategy)
+        plans = [plan for plan in prepared.plans if wanted in (None, plan.dtype)]
+        if not plans:
+            yield tally.see(_not_executed(request, prepared, f"it is not checked as {wanted}"))
+        for plan in plans:
             yield from _check_plan(request, prepared, plan, executor, tally)
     elif prepared.artifact is not None and not tally.errors and not tally.missing:
         yield tally.see(_not_executed(request, prepared))
@@ -89,7 +94,11 @@ def _check_plan(
     run = open_plan(request, prepared, plan, executor)
     tally.runs.append(run)
     yield from map(tally.see, run.opening)
+    seconds = request.options.seconds
+    until = None if seconds is None else time.monotonic() + seconds / len(prepared.plans)
     for case, case_id in run.cases():
+        if until is not None and run.count.run and time.monotonic() >= until:
+            break
         yield Stage(plan.kernel, "reference", run.count.run, request.options.cases)
         expected = run.expect(case)
         yield Stage(plan.kernel, "execute", run.count.run, request.options.cases)
@@ -99,8 +108,9 @@ def _check_plan(
     yield from map(tally.see, run.closing())
 
 
-def _not_executed(request: CheckRequest, prepared: Prepared) -> Finding:
-    why = "nothing may be executed in this workspace" if not request.options.execute else "there is no launch to run"
+def _not_executed(request: CheckRequest, prepared: Prepared, why: str = "there is no launch to run") -> Finding:
+    if not request.options.execute:
+        why = "nothing may be executed in this workspace"
     message = f"'{request.spec.name}' was compiled but not run: {why}."
     return make("engine/not-executed", message, prepared.place, kernel=request.spec.name)
 

@@ -67,10 +67,21 @@ _NAMED = {
     "single_dtype_f32": ("default", "uniform"),
     "single_dtype_f16": ("default", "uniform"),
     "nan_injected": ("default", "nan-injected"),
-    "adversarial": ("default", "adversarial"),
 }
 
-STRATEGIES = (QUICK, *_NAMED)
+_ADVERSARIAL = (
+    ("default", "adversarial"),
+    ("ragged", "negative"),
+    ("below", "mixed-rows"),
+    ("large", "moderate"),
+    ("default", "extreme"),
+    ("ones", "ties"),
+    ("full", "small"),
+    ("medium", "large"),
+)
+"""Values of the original's kind in turn with others: where NaN or infinity reaches every element, nothing is judged."""
+
+STRATEGIES = (QUICK, *_NAMED, "adversarial")
 """Every strategy by name."""
 
 DTYPE_OF = {"single_dtype_f32": "float32", "single_dtype_f16": "float16"}
@@ -89,6 +100,9 @@ def recipe(strategy: str, index: int, linear: bool = False, narrow: bool = False
     """
     if strategy == QUICK:
         return _quick(index, linear, narrow)
+    if strategy == "adversarial":
+        turn, times = index % len(_ADVERSARIAL), index // len(_ADVERSARIAL)
+        return Recipe(*_ADVERSARIAL[turn], lead=times)
     if strategy in _NAMED:
         return Recipe(*_NAMED[strategy], lead=index)
     plain = strategy.endswith(_PLAIN)

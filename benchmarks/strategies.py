@@ -1,0 +1,168 @@
+"""What each strategy of the original is worth here: recall on planted bugs and false positives on correct kernels.
+
+    python -m benchmarks.strategies [--cases N] [--seed S] [--jobs N] [NAME ...]
+
+As in the original's study every strategy gives each kernel the same number of cases (8), the dtypes in turn, and a case
+of a planted bug counts when it shows that bug on its line; a case of a correct kernel, when it accuses it. Intervals
+are Wilson's at 95 % (Wilson, 1927, "Probable inference, the law of succession, and statistical inference").
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import os
+from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from multiprocessing import get_context
+from pathlib import Path
+
+from gpuemu_lsp.engine.check.cases import PlanRun, open_plan
+from gpuemu_lsp.engine.check.executor import choose_executor
+from gpuemu_lsp.engine.check.model import CheckOptions, CheckRequest
+from gpuemu_lsp.engine.check.prepare import prepare
+from gpuemu_lsp.engine.check.replay import Reopened
+from gpuemu_lsp.engine.findings import Severity
+from gpuemu_lsp.engine.fuzz import cases as draw_cases
+from gpuemu_lsp.engine.fuzz.strategies import DTYPE_OF, STRATEGIES
+from gpuemu_lsp.engine.project import load
+from gpuemu_lsp.engine.project.model import KernelSpec
+from tests.quality.expectations import Expectations, read_expectations
+
+ROOT = Path(__file__).parent.parent
+CORPUS = ROOT / "kernels" / "gpuemu.toml"
+BATCH = 40
+PAPER = {
+    "default": (57, 0),
+    "boundary": (62, 0),
+    "regular": (51, 0),
+    "single_dtype_f32": (59, 0),
+    "single_dtype_f16": (59, 3),
+    "nan_injected": (75, 93),
+    "adversarial": (79, 120),
+}
+"""Cases the original's third study flagged: of 80 with a bug, and of 128 without."""
+
+
+@dataclass(frozen=True, slots=True)
+class Count:
+    """Cases of one kernel under one strategy, and how many of them were flagged."""
+
+    kernel: str
+    planted: bool
+    strategy: str
+    flagged: int
+    cases: int
+
+
+def examine(spec: KernelSpec, root: str, seed: int, cases: int) -> list[Count]:
+    """Give one kernel the cases of every strategy."""
+    request = CheckRequest(spec, CheckOptions(), root=root)
+    prepared = prepare(request)
+    executor, _ = choose_executor(request, prepared.place)
+    assert executor is not None
+    expectations = read_expectations(Path(spec.source))
+    if not expectations.clean and not expectations.required:
+        return []
+    runs = [open_plan(request, prepared, plan, executor) for plan in prepared.plans]
+    counts = []
+    for strategy in STRATEGIES:
+        wanted = DTYPE_OF.get(strategy)
+        chosen = [run for run in runs if wanted in (None, run.plan.dtype)]
+        if chosen:
+            counts.append(_count(chosen, strategy, seed, cases, expectations))
+    return counts
+
+
+def _count(runs: Sequence[PlanRun], strategy: str, seed: int, cases: int, expectations: Expectations) -> Count:
+    """Count flagged cases; the strategy's own seed is the master seed plus its name's characters, as in the study."""
+    own = seed + sum(map(ord, strategy))
+    drawn = [draw_cases(run.plan, own, cases, run.hints, strategy) for run in runs]
+    flagged = total = 0
+    for index, several in enumerate(zip(*drawn, strict=True)):
+        turn = index % len(runs)
+        case = several[turn]
+        findings = Reopened((), runs[turn], case).examine(case, case.key.id)
+        if expectations.clean:
+            hit = any(finding.severity in (Severity.ERROR, Severity.WARNING) for finding in findings)
+        else:
+            hit = bool(expectations.found(findings))
+        flagged, total = flagged + hit, total + 1
+    return Count(runs[0].plan.kernel, not expectations.clean, strategy, flagged, total)
+
+
+def wilson(hits: int, total: int, z: float = 1.959964) -> tuple[float, float]:
+    """Return the interval of a share at 95 %."""
+    if not total:
+        return 0.0, 1.0
+    share = hits / total
+    middle = share + z * z / (2 * total)
+    reach = z * math.sqrt(share * (1 - share) / total + z * z / (4 * total * total))
+    scale = 1 + z * z / total
+    return max(0.0, (middle - reach) / scale), min(1.0, (middle + reach) / scale)
+
+
+def render(counts: Sequence[Count], cases: int, seed: int) -> str:
+    """Return the section of the evidence page."""
+    lines = [
+        "## Strategies",
+        "",
+        f"Made by `python -m benchmarks.strategies --cases {cases} --seed {seed}`: so many cases per kernel.",
+        "A bug counts as found when one of them shows it on its line. In brackets: Wilson's 95 % interval.",
+        "",
+        "| strategy | bugs found | cases that show them | correct cases accused | correct kernels | the study |",
+        "|---|---|---|---|---|---|",
+    ]
+    for strategy in STRATEGIES:
+        bugs = [count for count in counts if count.strategy == strategy and count.planted]
+        correct = [count for count in counts if count.strategy == strategy and not count.planted]
+        cells = (
+            _share(sum(count.flagged > 0 for count in bugs), len(bugs)),
+            _share(sum(count.flagged for count in bugs), sum(count.cases for count in bugs)),
+            _share(sum(count.flagged for count in correct), sum(count.cases for count in correct)),
+            f"{sum(count.flagged > 0 for count in correct)} of {len(correct)}",
+            _study(strategy),
+        )
+        lines.append(f"| {strategy} | {' | '.join(cells)} |")
+    return "\n".join(lines) + "\n"
+
+
+def _share(hits: int, total: int) -> str:
+    low, high = wilson(hits, total)
+    return f"{hits} of {total} = {100 * hits / max(1, total):.1f} % ({100 * low:.1f} to {100 * high:.1f})"
+
+
+def _study(strategy: str) -> str:
+    if strategy not in PAPER:
+        return "-"
+    found, accused = PAPER[strategy]
+    return f"{100 * found / 80:.0f} % of cases, {100 * accused / 128:.0f} % accused"
+
+
+def main() -> None:
+    """Examine the corpus and print the table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("names", nargs="*")
+    parser.add_argument("--cases", type=int, default=8)
+    parser.add_argument("--seed", type=int, default=42)
+    parser.add_argument("--jobs", type=int, default=os.cpu_count())
+    options = parser.parse_args()
+    project = load(CORPUS)
+    specs = [spec for spec in project.kernels if not options.names or spec.name in options.names]
+    counts: list[Count] = []
+    for batch in (specs[start : start + BATCH] for start in range(0, len(specs), BATCH)):
+        with ProcessPoolExecutor(options.jobs, get_context("spawn")) as pool:
+            futures = [pool.submit(examine, spec, project.root, options.seed, options.cases) for spec in batch]
+            for future in futures:
+                found = future.result()
+                counts += found
+                for count in found:
+                    if (count.flagged and not count.planted) or (count.planted and not count.flagged):
+                        kind = "missed" if count.planted else "accused"
+                        print(f"{count.kernel:<28}{count.strategy:<20}{kind}", flush=True)
+    print(render(counts, options.cases, options.seed))
+
+
+if __name__ == "__main__":
+    main()
