@@ -19,7 +19,8 @@ _HERE = "gpuemu_lsp.engine.campaign.jobs"
 _ROOM = "gpuemu_lsp.engine.campaign"
 FUNCTIONS = {
     **{
-        name: f"{_HERE}:{name}" for name in ("check", "measure", "reproduce", "export", "minimize", "lint", "describe", "examine")
+        name: f"{_HERE}:{name}"
+        for name in ("check", "measure", "reproduce", "export", "minimize", "lint", "describe", "examine")
     },
     **{name: f"{_ROOM}.failures:{name}" for name in ("failures", "failure")},
     "disassemble": f"{_ROOM}.disassembly:disassemble",

@@ -110,3 +110,19 @@ def test_a_stored_failure_is_replayed_first_and_forgiven_when_fixed(tmp_path: Pa
     fixed, clean, _ = run(request(tmp_path, store_root=root, seed=5, seed_given=True))
     assert fixed.status == "passed", clean
     assert fixed.cases.run > 8
+
+
+def test_a_strategy_of_one_dtype_says_when_there_is_no_such_instance(tmp_path: Path) -> None:
+    made = request(tmp_path)
+    alone = replace(made, options=replace(made.options, strategy="single_dtype_f16"))
+    report, findings, _ = run(alone)
+    assert report.status == "not-executed"
+    assert any(f.rule == "engine/not-executed" and "float16" in f.message for f in findings)
+    report, findings, _ = run(replace(made, options=replace(made.options, strategy="single_dtype_f32")))
+    assert report.status == "passed"
+
+
+def test_with_no_time_left_one_case_still_runs(tmp_path: Path) -> None:
+    made = request(tmp_path)
+    report, _, _ = run(replace(made, options=replace(made.options, cases=100_000, seconds=1e-9)))
+    assert report.status == "passed" and report.cases.run == 1
