@@ -214,7 +214,8 @@ def test_special_values_go_unless_they_matter():
 def test_one_of_a_million_elements_is_found_quickly():
     start = build({"n": 1 << 20})
     kernel = Kernel(lambda case: case.tensors["x"][777_777] != 0)
-    found = minimise(start, Space((), lambda dims: None), kernel, strategy="binary-search-values")
+    budget = Budget(max_seconds=3600.0)
+    found = minimise(start, Space((), lambda dims: None), kernel, strategy="binary-search-values", budget=budget)
     (nonzero,) = np.flatnonzero(found.case.tensors["x"])
     assert nonzero == 777_777 and found.case.tensors["x"][nonzero] == 1 and found.runs < 80
 
