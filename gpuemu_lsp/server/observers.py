@@ -58,6 +58,10 @@ class Observers:
         """A file has nothing to check."""
         self.runs.refused(path)
 
+    def edited(self, path: str) -> None:
+        """What is known of a file's tests is about an older text."""
+        self.runs.stale(path)
+
     def task_begun(self, task: Task) -> None:
         """A job with a title counts as work of the server's."""
         if task.title is not None:

@@ -41,6 +41,7 @@ class TestRuns:
         self._notify = notify
         self._tests = tests
         self._runs: dict[str, _Run] = {}
+        self._judged: set[str] = set()
 
     def start(self, run_id: str, include: Iterable[str], deep: bool) -> list[str]:
         """Begin a run; return the ids of all that will get a state."""
@@ -95,6 +96,7 @@ class TestRuns:
 
     def verdict(self, batch: Batch, part: Part) -> None:
         """A kernel's tests have ended."""
+        self._judged.add(batch.key.path)
         self._kernel_states(batch, part, lambda test: _outcome(part, test), ends=True)
 
     def ended(self, batch: Batch, by_itself: bool) -> None:
@@ -112,6 +114,9 @@ class TestRuns:
 
     def stale(self, path: str) -> None:
         """Say that the states of a file's tests are about an older text."""
+        if path not in self._judged:
+            return
+        self._judged.discard(path)
         for test in self._tests(path):
             if test.kind != "file":
                 self._state(test.id, "stale", None)

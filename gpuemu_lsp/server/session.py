@@ -53,6 +53,9 @@ class Watcher(Protocol):
     def refused(self, path: str) -> None:
         """A file that was to be checked has nothing that can be."""
 
+    def edited(self, path: str) -> None:
+        """A file's text is another than the one that was checked."""
+
 
 class Session:
     """Everything one client's handlers share. On the event loop's thread only."""
@@ -249,6 +252,7 @@ class Session:
         if document is None or project is None:
             return
         self._checked.pop(path, None)
+        self._watcher.edited(path)
         self.publisher.publish(self.diagnostics.paths_of(path) | {path})  # marks what the last save's run found
         unsaved = self._unsaved(path)
         requests = requests_for(project, path, document.text, self.settings, execute=False, unsaved=unsaved)

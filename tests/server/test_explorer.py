@@ -104,6 +104,19 @@ async def test_aborting_ends_the_run_and_the_check(editor: Editor):
     assert len(editor.told("gpuemu/testsEnded")) == 1
 
 
+async def test_an_edit_makes_the_states_stale_once(editor: Editor):
+    write(editor.root)
+    await editor.start()
+    tests = (await editor.ask("gpuemu/discoverTests", {}))["tests"]
+    kernel = next(item["id"] for item in tests if item["kind"] == "kernel")
+    editor.open("scale.cu")
+    await editor.idle()
+    for number in (3, 4):
+        editor.replace("scale.cu", GOOD.replace("2.0f", f"{number}.0f"))
+        await editor.idle()
+    assert _states(editor, None, kernel) == ["started", "passed", "stale"]
+
+
 async def test_a_run_of_nothing_ends_too(editor: Editor):
     await editor.start()
     answer = await editor.ask(
