@@ -49,6 +49,11 @@ export class KernelTests implements vscode.Disposable {
     return this.items.get(id);
   }
 
+  /** How many runs that the user asked for have not ended. */
+  get running(): number {
+    return this.runs.size;
+  }
+
   dispose(): void {
     for (const id of [...this.runs.keys()]) {
       this.end(id);

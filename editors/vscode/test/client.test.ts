@@ -84,12 +84,28 @@ export function clientTests(): void {
       assert.equal([...tests.controller.items].length, 4);
     });
 
+    it("ends a run at once when it is cancelled, and by itself when it is not", async () => {
+      const tests = api.tests();
+      assert(tests);
+      for (const cancelled of [true, false]) {
+        const all = vscode.commands.executeCommand("testing.runAll");
+        await until(() => tests.running === 1);
+        if (cancelled) {
+          await vscode.commands.executeCommand("testing.cancelRun");
+        }
+        await until(() => tests.running === 0);
+        await all;
+        await idle();
+      }
+    });
+
     it("knows the failing case, and all that a panel shows of it", async () => {
       const model = api.failures();
       assert(model);
-      await until(() => model.all.length > 0);
-      const [failure] = model.all;
-      assert(failure && failure.kernel === "row_softmax_buggy" && failure.uri === uriOf(BUGGY).toString());
+      const wanted = () => model.all.find((each) => each.uri === uriOf(BUGGY).toString());
+      await until(() => wanted() !== undefined);
+      const failure = wanted();
+      assert(failure && failure.kernel === "row_softmax_buggy");
       const detail = await model.detail(failure.uri, failure.id);
       assert(detail?.picture && detail.elements.length > 0 && detail.commands.reproduce.includes(failure.id));
       assert.equal(detail.picture.expected.length, detail.picture.rows);

@@ -14,6 +14,7 @@ from editor_project import EditorProject
 from vscode_setup import EXTENSION, Installed, build, installed
 
 HERE = Path(__file__).parent
+pytestmark = pytest.mark.timeout(600)  # a workbench, a browser and a server each; on a busy machine they take their time
 
 
 @pytest.fixture(scope="session")
@@ -90,6 +91,6 @@ def _run(
         "GPUEMU_TEST_FACTS": json.dumps(facts),
     }
     command = [str(tools.node), str(HERE / script)]
-    done = subprocess.run(command, env={**environment, **ours}, capture_output=True, text=True, timeout=280)
+    done = subprocess.run(command, env={**environment, **ours}, capture_output=True, text=True, timeout=500)
     assert done.returncode == 0, f"{done.stdout}{done.stderr}\nscreenshots: {shots}"
     return done.stdout
