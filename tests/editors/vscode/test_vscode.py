@@ -14,7 +14,9 @@ from editor_project import EditorProject
 from vscode_setup import EXTENSION, Installed, build, installed
 
 HERE = Path(__file__).parent
-pytestmark = pytest.mark.timeout(600)  # a workbench, a browser and a server each; on a busy machine they take their time
+pytestmark = pytest.mark.timeout(
+    600
+)  # a workbench, a browser and a server each; on a busy machine they take their time
 
 
 @pytest.fixture(scope="session")
