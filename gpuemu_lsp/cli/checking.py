@@ -11,8 +11,9 @@ from pathlib import Path
 from gpuemu_lsp.cli import setting
 from gpuemu_lsp.cli.output import Output
 from gpuemu_lsp.cli.progress import Progress
+from gpuemu_lsp.engine.campaign.cluster import LOCAL, Cluster, ClusterError
 from gpuemu_lsp.engine.campaign.jobs import FUNCTIONS, PRELOAD
-from gpuemu_lsp.engine.campaign.run import run_requests
+from gpuemu_lsp.engine.campaign.run import Runner, run_requests
 from gpuemu_lsp.engine.campaign.targets import TargetError, Targets, collect
 from gpuemu_lsp.engine.check.model import CheckOptions, CheckRequest
 from gpuemu_lsp.engine.report.exits import EXIT_USAGE
@@ -23,18 +24,39 @@ _PATIENCE_MS = 200
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """What to check (paths or kernel names, none for the folder here), how, and where the result goes."""
+    """What to check (paths or kernel names, none for the folder here), how, and where the result goes.
+
+    ``dask`` is the address of a scheduler, ``local`` for one of our own, None for this machine's pool.
+    """
 
     targets: Sequence[str]
     options: CheckOptions
     output: Output = Output()
     jobs: int | None = None
+    dask: str | None = None
 
 
 def check(order: Order) -> int:
     """Run once; return the exit code."""
-    with open_pool(order.jobs, order.options.executor) as pool:
-        return _once(order, pool)
+    try:
+        with open_runner(order) as runner:
+            return _once(order, runner)
+    except ClusterError as error:
+        print(f"gpuemu: {error}", file=sys.stderr)
+        return EXIT_USAGE
+
+
+def open_runner(order: Order) -> Pool | Cluster:
+    """Return where the order's jobs run.
+
+    Raises
+    ------
+    ClusterError
+        If a cluster is asked for and cannot be had.
+    """
+    if order.dask is None:
+        return open_pool(order.jobs, order.options.executor)
+    return Cluster(order.dask, order.jobs or os.cpu_count() or 1)
 
 
 def watch(order: Order) -> int:
@@ -72,8 +94,17 @@ def find_targets(arguments: Sequence[str], options: CheckOptions) -> Targets | N
         return None
 
 
-def _once(order: Order, pool: Pool) -> int:
+def targets_of(order: Order) -> Targets | None:
+    """Resolve an order's targets. Machines elsewhere keep no failing cases: SQLite is not for shared folders."""
     targets = find_targets(order.targets, order.options)
+    if targets is None or order.dask in (None, LOCAL):
+        return targets
+    requests = (replace(item, options=replace(item.options, store_root=None)) for item in targets.requests)
+    return replace(targets, requests=tuple(requests))
+
+
+def _once(order: Order, pool: Runner) -> int:
+    targets = targets_of(order)
     if targets is None:
         return EXIT_USAGE
     requests = _shared_out(targets.requests, order.jobs)

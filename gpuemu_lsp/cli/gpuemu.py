@@ -90,6 +90,9 @@ def _add_checks(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
     targets.add_argument("targets", nargs="*", metavar="PATH", help="a project, a folder, a .cu file or kernel names")
     shared = argparse.ArgumentParser(add_help=False)
     add_running(shared)
+    shared.add_argument(
+        "--dask", metavar="ADDRESS", help="run on the workers of this Dask scheduler, HOST:PORT, or of a 'local' one"
+    )
     add_output(shared)
     amount = argparse.ArgumentParser(add_help=False)
     chosen = amount.add_mutually_exclusive_group()
@@ -244,7 +247,7 @@ def _order(options: argparse.Namespace, jobs: int | None) -> Order:
     from gpuemu_lsp.cli.output import output_of
 
     cases = QUICK_CASES if options.quick else THOROUGH_CASES if options.thorough else STANDARD_CASES
-    return Order(options.targets, _options(options, cases), output_of(options), jobs)
+    return Order(options.targets, _options(options, cases), output_of(options), jobs, options.dask)
 
 
 def _configured_jobs() -> int | None:
@@ -268,7 +271,7 @@ def _fuzz(options: argparse.Namespace) -> int:
     chosen = replace(chosen, strategy=options.strategy, max_failures=1 if options.fail_fast else options.iterations)
     if options.time is not None:
         chosen = replace(chosen, seconds=options.time, cases=MANY_CASES)
-    return check(Order(options.op or [], chosen, output_of(options), options.jobs))
+    return check(Order(options.op or [], chosen, output_of(options), options.jobs, options.dask))
 
 
 def _options(options: argparse.Namespace, cases: int) -> CheckOptions:

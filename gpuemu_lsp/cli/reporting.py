@@ -8,10 +8,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gpuemu_lsp.cli.checking import Order, find_targets, open_pool
+from gpuemu_lsp.cli.checking import Order, open_runner, targets_of
 from gpuemu_lsp.cli.output import print_out
 from gpuemu_lsp.cli.progress import Progress
 from gpuemu_lsp.cli.setting import setting_of
+from gpuemu_lsp.engine.campaign.cluster import ClusterError
 from gpuemu_lsp.engine.campaign.run import fingerprinted, run_requests
 from gpuemu_lsp.engine.campaign.targets import Targets
 from gpuemu_lsp.engine.findings import Severity
@@ -53,17 +54,18 @@ def report(order: Order, extras: Extras) -> int:
         if baseline is None:
             return EXIT_USAGE
         order = replace(order, options=as_measured(order.options, baseline))
-    targets = find_targets(order.targets, order.options)
+    targets = targets_of(order)
     if targets is None:
         return EXIT_USAGE
     before = _digests(targets) if extras.signed else {}
     records: list[BaselineRecord] = []
-    with (
-        open_pool(order.jobs, order.options.executor) as pool,
-        Progress(len(targets.requests), sys.stderr) as progress,
-    ):
-        on_record = records.append if baseline is not None else None
-        run = run_requests(targets.requests, targets.findings, targets.root, pool, progress.see, on_record)
+    on_record = records.append if baseline is not None else None
+    try:
+        with open_runner(order) as runner, Progress(len(targets.requests), sys.stderr) as progress:
+            run = run_requests(targets.requests, targets.findings, targets.root, runner, progress.see, on_record)
+    except ClusterError as error:
+        print(f"gpuemu: {error}", file=sys.stderr)
+        return EXIT_USAGE
     run = replace(run, setting=setting_of(run, targets))
     if baseline is not None and extras.baseline is not None:
         run = _compared(run, targets, extras, baseline, records)

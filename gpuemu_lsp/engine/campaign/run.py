@@ -6,7 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from gpuemu_lsp.engine.campaign.endings import ending_finding
 from gpuemu_lsp.engine.campaign.jobs import decode
@@ -14,7 +14,7 @@ from gpuemu_lsp.engine.check.model import CheckEvent, CheckRequest, KernelReport
 from gpuemu_lsp.engine.findings import Finding, Json, Severity
 from gpuemu_lsp.engine.report.lines import line_text
 from gpuemu_lsp.engine.report.model import Run, relative
-from gpuemu_lsp.engine.workers import Job, Pool
+from gpuemu_lsp.engine.workers import Job
 from gpuemu_lsp.engine.workers.model import Done, Ending, Event, Progress
 from gpuemu_lsp.engine.workers.wire import from_json, to_json
 
@@ -22,6 +22,13 @@ if TYPE_CHECKING:
     from gpuemu_lsp.engine.store import BaselineRecord  # needs NumPy, which a check's main process has no use for
 
 _SECONDS_PER_KERNEL = 60.0
+
+
+class Runner(Protocol):
+    """Where jobs run: the pool of this machine, or a cluster."""
+
+    def submit(self, job: Job, on_event: Callable[[Event], None]) -> object:
+        """Queue a job; its events come from one thread at a time, the last one is its ending."""
 
 
 @dataclass(slots=True)
@@ -39,7 +46,7 @@ def run_requests(
     requests: Sequence[CheckRequest],
     config_findings: Sequence[Finding],
     root: str,
-    pool: Pool,
+    pool: Runner,
     on_event: Callable[[CheckEvent], None] | None = None,
     on_record: Callable[[BaselineRecord], None] | None = None,
 ) -> Run:
@@ -82,7 +89,7 @@ def fingerprinted(findings: Sequence[Finding], root: str) -> list[Finding]:
     ]
 
 
-def _submit(gathering: _Gathering, pool: Pool, on_event: Callable[[CheckEvent], None] | None, function: str) -> None:
+def _submit(gathering: _Gathering, pool: Runner, on_event: Callable[[CheckEvent], None] | None, function: str) -> None:
     request = gathering.request
     seconds = seconds_for(request)
 
