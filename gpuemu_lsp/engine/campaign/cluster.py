@@ -55,7 +55,11 @@ class Cluster:
         try:
             if address == LOCAL:
                 self._own = distributed.LocalCluster(
-                    n_workers=size, threads_per_worker=1, host="127.0.0.1", dashboard_address=None, silence_logs=50
+                    n_workers=size,
+                    threads_per_worker=1,
+                    host="127.0.0.1",
+                    dashboard_address="127.0.0.1:0",
+                    silence_logs=50,
                 )
             self._client: Any = distributed.Client(
                 self._own or address, timeout=_SECONDS_TO_CONNECT, set_as_default=False

@@ -75,7 +75,7 @@ def told(run):
 def test_a_cluster_says_the_same_also_with_a_worker_killed(targets, local):
     with (
         distributed.LocalCluster(
-            n_workers=2, threads_per_worker=1, host="127.0.0.1", dashboard_address=None, silence_logs=50
+            n_workers=2, threads_per_worker=1, host="127.0.0.1", dashboard_address="127.0.0.1:0", silence_logs=50
         ) as own,
         distributed.Client(own, set_as_default=False) as client,
         Cluster(own.scheduler_address, 2) as cluster,
