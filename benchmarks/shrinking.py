@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import itertools
+import math
 import os
 import statistics
 from collections.abc import Mapping, Sequence
@@ -125,7 +126,12 @@ def smaller_failures(spec: KernelSpec, root: str, entry: Mapping[str, object], m
         known = rebuild(run.plan, CaseKey(1, "small/uniform", golden))
         space = space_of(run.plan, known, run.hints)
         ranges = [range(floor_of(dim), golden[dim.name] + 3) for dim in run.plan.dims]
-        vectors = (dict(zip(golden, sizes, strict=True)) for sizes in itertools.product(*ranges))
+        volume = math.prod(golden.values())
+        near = (sizes for sizes in itertools.product(*ranges) if volume // 2 <= math.prod(sizes) <= volume)
+        vectors = (
+            dict(zip((dim.name for dim in plan.dims), sizes, strict=True))
+            for sizes in sorted(near, key=math.prod)[-4 * most :]
+        )
         cases = [case for dims in vectors if (case := space.rebuild(dims)) and size_key(case) < size_key(known)]
         for small in sorted(cases, key=size_key)[-most:]:
             for case in space.redraw(small.dims):

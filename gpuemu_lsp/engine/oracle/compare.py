@@ -108,6 +108,8 @@ def _floats(
         fine = (over & (overflowed | saturated)) | (np.isinf(ref) & saturated)
         if allowance.may_overflow is not None:
             fine |= allowance.may_overflow & np.isfinite(ref) & ~np.isfinite(out)
+        if not case.finite:
+            fine |= _lost_with_its_other_part(ref)
         nan_wrong = decided & ~fine & (np.isnan(out) != np.isnan(ref))
         clash = np.isinf(out) & np.isinf(ref) & ~same_sign
         one_sided = (np.isinf(out) != np.isinf(ref)) | (must_be_over & np.isfinite(out))
@@ -123,6 +125,16 @@ def _floats(
     if validation.check_inf and inf_wrong.any():
         found.append(_special("numeric/inf", arg, case, out, ref, inf_wrong, None))
     return found, float(np.max(ratio, initial=0.0))
+
+
+def _lost_with_its_other_part(ref: Array) -> Mask:
+    """Mark parts of complex numbers whose other part is NaN or infinite.
+
+    What a product makes of them depends on how it is written (C11, Annex G.5.1): infinity times zero is NaN, unless the
+    zero is known to be one.
+    """
+    lost = ~np.isfinite(ref)
+    return lost[..., ::-1] if ref.ndim >= 2 and ref.shape[-1] == 2 else np.zeros(ref.shape, dtype=np.bool_)
 
 
 def _nans(arg: TensorArg, case: Case, out: Array, ref: Array, wrong: Mask) -> list[Mismatch]:

@@ -322,3 +322,19 @@ def test_an_approximate_instruction_widens_the_budget(tmp_path):
     for case in drawn_cases(drawn):
         assert verdict(loaded, drawn, case, rough, fast).mismatches == ()
     assert any(verdict(loaded, drawn, case, rough, F32).mismatches for case in drawn_cases(drawn))
+
+
+COMPLEX = plan([tensor("x", "in", ["n"]), tensor("y", "out", ["n", "2"])], ["n"])
+
+
+@pytest.mark.parametrize(
+    ("kernel", "right"),
+    [
+        (lambda i: {"y": np.stack([i["x"], i["x"] * F(0)], -1)}, True),  # infinity times zero
+        (lambda i: {"y": np.stack([i["x"], np.full_like(i["x"], np.nan)], -1)}, False),
+    ],
+)
+def test_a_complex_number_that_lost_one_part_has_lost_both(tmp_path, kernel, right):
+    loaded = reference(tmp_path, "x = inputs['x']\nreturn np.stack([x, 0 * np.nan_to_num(x)], -1)")
+    judged = [verdict(loaded, COMPLEX, case, kernel) for case in drawn_cases(COMPLEX, 8, strategy="nan_injected")]
+    assert all(not one.mismatches for one in judged) == right
