@@ -92,9 +92,8 @@ def shared_cache() -> ObjectCache:
     return ObjectCache((Path(root) if root else platformdirs.user_cache_path("gpuemu-lsp")) / "machine-code")
 
 
-@cache
 def code_digest() -> bytes:
-    """Return a digest of the translator itself: all modules of this room and of the PTX reader."""
+    """Return a digest of the translator's files as they are on disk: this room's and the PTX reader's."""
     here = Path(__file__).parent
     digest = hashlib.blake2b(digest_size=32)
     for path in sorted((*here.rglob("*.py"), *(here.parent / "ptx").rglob("*.py"))):
@@ -103,9 +102,13 @@ def code_digest() -> bytes:
     return digest.digest()
 
 
+_OURS = code_digest()
+"""Read when the translator itself is: an upgrade under a running server must not pass its old code off as new."""
+
+
 def key_of(parts: Iterable[str]) -> bytes:
     """Return the key for what these texts and the translator determine; no two different lists share one."""
-    digest = hashlib.blake2b(code_digest(), digest_size=32)
+    digest = hashlib.blake2b(_OURS, digest_size=32)
     for part in parts:
         raw = part.encode()
         digest.update(struct.pack("<Q", len(raw)) + raw)
