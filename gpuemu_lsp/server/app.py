@@ -38,7 +38,7 @@ from gpuemu_lsp.server.observers import Observers
 from gpuemu_lsp.server.progress import ProgressBars
 from gpuemu_lsp.server.protocol import Protocol, Server
 from gpuemu_lsp.server.publish import Publisher
-from gpuemu_lsp.server.roots import places
+from gpuemu_lsp.server.roots import Surroundings
 from gpuemu_lsp.server.runs import TestRuns
 from gpuemu_lsp.server.scheduler import Batch
 from gpuemu_lsp.server.session import Session
@@ -67,7 +67,7 @@ def create_server(pool: Pool) -> Server:
 
     def settled(batch: Batch, by_itself: bool) -> None:
         lenses.refresh()
-        watcher.watch(places(session))
+        surroundings.look()
         _trace(server, f"{batch.key.kind} of {batch.key.path} {'ended' if by_itself else 'given up'}")
         if by_itself and batch.key.kind == "check":
             root = batch.parts[0].request.options.store_root if batch.parts else None
@@ -98,13 +98,14 @@ def create_server(pool: Pool) -> Server:
     minimiser = Minimiser(session, lambda text: _tell(server, text), failures.refresh)
 
     watcher = FileWatcher(session.touched)
+    surroundings = Surroundings(session, watcher)
     configuration = Configuration(server, session, settings_changed)
 
-    parts = lifecycle.Parts(session, status, bars, lenses, configuration, watcher, runs)
+    parts = lifecycle.Parts(session, status, bars, lenses, configuration, watcher, surroundings, runs)
     lifecycle.register(server, parts)
     server.ended = lambda: watcher.join(_WATCHER_SECONDS)
     config_feature.register(server, session, configuration)
-    folders.register(server, session, lambda: watcher.watch(places(session)))
+    folders.register(server, session, surroundings.look)
     text_sync.register(server, session)
     watched_files.register(server, session)
     commands.register(server, session, minimiser, lambda: debug_info(session, status))

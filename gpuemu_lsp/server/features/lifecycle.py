@@ -15,7 +15,7 @@ from gpuemu_lsp.server.features.configuration import Configuration
 from gpuemu_lsp.server.positions import Encoding
 from gpuemu_lsp.server.progress import ProgressBars
 from gpuemu_lsp.server.protocol import Server
-from gpuemu_lsp.server.roots import load_folders, places
+from gpuemu_lsp.server.roots import Surroundings, load_folders
 from gpuemu_lsp.server.runs import TestRuns
 from gpuemu_lsp.server.session import Session
 from gpuemu_lsp.server.settings import plain
@@ -36,6 +36,7 @@ class Parts:
     lenses: Refresher
     configuration: Configuration
     watcher: FileWatcher
+    surroundings: Surroundings
     runs: TestRuns
 
 
@@ -63,7 +64,7 @@ def register(server: Server, parts: Parts) -> None:
         parts.status.ask()
         await parts.configuration.ask()
         load_folders(session)
-        parts.watcher.watch(places(session))
+        parts.surroundings.look()
 
     @server.feature(types.SHUTDOWN)
     def shutdown(_: Any) -> None:
