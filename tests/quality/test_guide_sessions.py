@@ -105,7 +105,7 @@ def test_the_kernel_authors_session(shell):
     assert (code, text) == (0, "Against the baseline 'v1': 1 unchanged.\n")
     write(math=MATH.replace("0.7978845608f", "0.79788f"))
     code, text = shell("gpuemu diff --baseline v1 --fail-on-regression")
-    assert code == 1
+    assert code == 1, text
     assert "max_rel_diff" in text and "(regression)" in text
     assert "kernels/kernel_math.h" in text and "f32:0.79788" in text
 

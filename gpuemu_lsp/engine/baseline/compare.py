@@ -18,6 +18,10 @@ from gpuemu_lsp.engine.store import BaselineRecord
 THRESHOLD = 0.1
 """Relative growth that is still noise, unless ``[policies].warn_threshold`` says otherwise."""
 
+_DOUBLED = 1.0
+"""Absolute errors have no scale of their own, so only twice as much is worse. They show what a relative error hides
+that is the largest in one difficult case before and after."""
+
 _RANK = {"passed": 0, "unreferenced": 1, "not-executed": 2, "error": 3, "failed": 3}
 _LARGER_IS_WORSE = ("registers", "spills", "local_memory")
 _SHOWN = ("shared_memory", "constant_memory", "barriers")
@@ -93,7 +97,9 @@ def _numbers(old: BaselineRecord, new: BaselineRecord, threshold: float) -> Iter
     for name in ("max_diff", "max_rel_diff"):
         pair = _pair(old.numbers, new.numbers, name)
         if pair is not None:
-            yield Delta(name, *pair, SAME if pair[0] == pair[1] else verdict if name == "max_rel_diff" else CHANGE)
+            absolute = name == "max_diff" and comparable and pair[0] > 0
+            judged = _judged(*pair, max(threshold, _DOUBLED)) if absolute else CHANGE
+            yield Delta(name, *pair, SAME if pair[0] == pair[1] else verdict if name == "max_rel_diff" else judged)
 
 
 def _resources(before: Mapping[str, Json], after: Mapping[str, Json], threshold: float) -> Iterator[Delta]:

@@ -58,7 +58,7 @@ def verdict(new: BaselineRecord, old: BaselineRecord = OLD, threshold: float = 0
         (changed({"max_rel_diff": 8.7e-6}), "regression"),
         (changed({"max_rel_diff": 4.3e-6}), "change"),
         (changed({"max_rel_diff": 2e-6}), "improvement"),
-        (changed({"max_diff": 1.0}), "change"),
+        (changed({"max_diff": 1.0}), "regression"),
         (changed(resources={"registers": 48}), "regression"),
         (changed(resources={"registers": 30}), "change"),
         (changed(resources={"registers": 20}), "improvement"),

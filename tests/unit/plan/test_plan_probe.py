@@ -38,7 +38,7 @@ _PARTIAL = f"""__global__ void k(const float* x, float* sums, int n) {{
 void f(float* x, int n) {{ k<<<(n + 127) / 128, 128>>>(x, x, n); }}
 """
 _ROWS = """__global__ void k(const float* x, float* y, int cols) {
-  for (int i = threadIdx.x; i < cols; i += blockDim.x) y[blockIdx.x * cols + i] = x[blockIdx.x * cols + i] + y[0] * 0;
+  for (int i = threadIdx.x; i < cols; i += blockDim.x) y[blockIdx.x * cols + i] = x[blockIdx.x * cols + i] + y[blockIdx.x * cols + i] * 0;
 }
 void f(float* x, int rows, int cols) { k<<<rows, 64>>>(x, x, cols); }
 """

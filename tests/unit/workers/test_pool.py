@@ -495,7 +495,10 @@ def test_two_hundred_submits_and_cancels_leave_nothing(pool, tmp_path):
     last = pool.submit(Job("echo", "last"))
     assert all(ticket.wait(10) == Cancelled() for ticket in tickets)
     assert isinstance(last.wait(20), Done)
-    assert len(_descendants()) <= 1 + 2 + 1  # nursery, two workers, one that is just being reaped
+    deadline = time.monotonic() + 10
+    while len(_descendants()) > 1 + 2 and time.monotonic() < deadline:  # some are just being reaped
+        time.sleep(0.01)
+    assert len(_descendants()) <= 1 + 2  # nursery, two workers
     assert open_fds() <= fds + 4  # two workers at most, where one may have been
 
 
