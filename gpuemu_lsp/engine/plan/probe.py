@@ -12,7 +12,7 @@ than a product (``i <= n``) gets the product, and its checks then show the acces
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from gpuemu_lsp.engine.execution import Event, Outcome
 from gpuemu_lsp.engine.plan.candidates import Candidate, candidates_for, regular_sizes
@@ -47,6 +47,8 @@ class _Search:
     candidates: Sequence[Candidate]
     chosen: dict[str, int]
     steps: int = 0
+    counters: set[str] = field(default_factory=set)
+    """Tensors left by an atomic: the element behind the data may be a flag or a counter."""
 
     @property
     def spent(self) -> bool:
@@ -55,6 +57,8 @@ class _Search:
     def run(self, plan: Plan, sizes: Mapping[str, int]) -> Outcome:
         outcome = self.runner(plan, sizes)
         self.steps += outcome.steps
+        atomics = (event for event in _faults(outcome) if event.instruction.startswith(("atom", "red")))
+        self.counters |= {event.buffer for event in atomics if event.buffer is not None}
         return outcome
 
     def plan(self, plan: Plan) -> Plan:
@@ -107,7 +111,7 @@ def probe(plan: Plan, run: RunWithShapes, constants: Sequence[int] = ()) -> Prob
             break
     beyond = {arg.param for arg in tensors if search.candidate(arg.param).beyond}
     certain = beyond and _certain(tensors, search, beyond)
-    if beyond and (not certain or beyond & loose):
+    if beyond and (not certain or beyond & (loose | search.counters)):
         return Probed(None, "what it touches is one element more than a product of its sizes")
     product = any(search.candidate(param).factors > 1 for param in beyond)
     if loose and not product:

@@ -144,3 +144,16 @@ def test_regular_sizes_are_multiples_and_differ(bare: Callable[[str], PlanResult
     assert first != second
     lengths = [candidate.length for candidate in candidates_for(plan, first, (100,))]
     assert lengths == sorted(lengths) and 100 in lengths
+
+
+def test_a_flag_behind_the_data_is_no_overrun(reader: Callable[[str], SourceFile]) -> None:
+    """Scratch memory of rows * cols and one element more, in which the blocks count themselves."""
+    code = """__global__ void k(const float* x, float* scratch, int rows, int cols) {
+  for (int i = threadIdx.x; i < cols; i += blockDim.x) scratch[blockIdx.x * cols + i] = x[blockIdx.x * cols + i];
+  if (threadIdx.x == 0) atomicAdd((int*)(scratch + rows * cols), 1);
+}
+void f(float* x, int rows, int cols) { k<<<rows, 64>>>(x, x, rows, cols); }
+"""
+    findings, report = _check(reader(code))
+    assert not [finding for finding in findings if finding.severity in ("error", "warning")], findings
+    assert report.status == "not-executed"
