@@ -91,7 +91,7 @@ def _compiled(repository: Path, run: Run, reasons: list[str]) -> tuple[int, int]
     """Count the instances there are and those that compile. A template nobody launches has no instance to compile."""
     counted = good = 0
     for report in run.kernels:
-        why = [finding for finding in run.findings if finding.kernel == report.name and _about(finding, report)]
+        why = [finding for finding in run.findings if _about(finding, report)]
         if not report.compiled and any("is a template and nothing" in finding.message for finding in why):
             continue
         if any("an #if leaves it out" in finding.message for finding in why):
@@ -107,8 +107,9 @@ def _compiled(repository: Path, run: Run, reasons: list[str]) -> tuple[int, int]
 
 
 def _about(finding: Finding, report: KernelReport) -> bool:
+    """Say whether a finding tells about this kernel: by its name, or as an error of the whole file."""
     places = (finding.place, *(related.place for related in finding.related))
-    return any(place.path == report.source for place in places) or finding.rule.startswith("compile/")
+    return finding.kernel in (None, report.name) and any(place.path == report.source for place in places)
 
 
 def _lines_unchanged(path: str) -> bool:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import chain, islice
 from pathlib import Path
 
 from gpuemu_lsp.engine.check.model import CheckRequest
@@ -17,10 +18,11 @@ from gpuemu_lsp.engine.plan.model import Plan
 from gpuemu_lsp.engine.plan.resolve import resolve
 from gpuemu_lsp.engine.project.model import KernelSpec
 from gpuemu_lsp.engine.rules import make
-from gpuemu_lsp.engine.source import device_views, read
+from gpuemu_lsp.engine.source import device_views, includers, read
 from gpuemu_lsp.engine.source.ignores import Ignores
 from gpuemu_lsp.engine.source.model import SourceFile
 
+_MAX_INCLUDERS = 3
 _DEVICE_RUNTIME = re.compile(r'^identifier "(cuda[A-Z]\w+)" is undefined')
 
 
@@ -112,13 +114,17 @@ def _compile(
     """Compile the file, and a header that does not compile alone as part of the file that includes it."""
     request = _request(spec, source, headers, arch, entries)
     compiled = compile_source(request)
-    includer = next((launch.path for launch in source.launches if launch.path is not None), None)
-    if compiled.artifact is not None or includer is None:
+    if compiled.artifact is not None:
         return compiled
-    text = Path(includer).read_text(encoding="utf-8", errors="replace")
-    views = device_views(includer, text, spec.include_dirs, {source.path: source.text})
-    whole = compile_source(replace(request, path=includer, text=views.view, headers=views.headers))
-    return compiled if whole.artifact is None else whole
+    launched = (launch.path for launch in source.launches if launch.path is not None)
+    around = chain(launched, includers(source.path, spec.include_dirs))
+    for includer in islice(dict.fromkeys(around), _MAX_INCLUDERS):
+        text = headers.get(includer) or Path(includer).read_text(encoding="utf-8", errors="replace")
+        views = device_views(includer, text, spec.include_dirs, {source.path: source.text})
+        whole = compile_source(replace(request, path=includer, text=views.view, headers=views.headers))
+        if whole.artifact is not None or any(finding.place.path == source.path for finding in whole.findings):
+            return whole  # errors, too, are truer where the header has what it needs
+    return compiled
 
 
 def _header(path: str) -> str | None:

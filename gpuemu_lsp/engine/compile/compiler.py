@@ -142,7 +142,8 @@ def _build_with_fallbacks(job: _Job, store: DiskCache) -> tuple[Product, tuple[F
         make("compile/missing-entry", f"`{item}` is not a kernel of this file: {why}", job.origin)
         for item, why in bad.items()
     )
-    return _build_cached(job, prefix, good, store), missing
+    product = _build_cached(job, prefix, good, store)
+    return product, missing if product.succeeded else ()  # in a file with errors, nobody can tell what is missing
 
 
 def _needs_device_runtime(product: Product) -> bool:

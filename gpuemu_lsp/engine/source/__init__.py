@@ -1,8 +1,9 @@
 """What is in a .cu file: kernels, launches, constants, includes, and the device view that NVRTC compiles."""
 
 from gpuemu_lsp.engine.source.folders import usual_include_dirs
+from gpuemu_lsp.engine.source.includers import includers
 from gpuemu_lsp.engine.source.includes import include_closure
 from gpuemu_lsp.engine.source.reader import read
 from gpuemu_lsp.engine.source.view import device_views
 
-__all__ = ["device_views", "include_closure", "read", "usual_include_dirs"]
+__all__ = ["device_views", "include_closure", "includers", "read", "usual_include_dirs"]

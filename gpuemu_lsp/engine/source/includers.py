@@ -1,4 +1,4 @@
-"""Launches of a header's kernels: they stand in the files that include it.
+"""The files that include a header: the launches of its kernels stand there, and what it needs to compile.
 
 Kernels are often templates in a ``.cuh`` and their launches in the one ``.cu`` that includes it. Read alone, such a
 header does not say which instance is meant, nor how it is launched.
@@ -24,6 +24,7 @@ from gpuemu_lsp.engine.source.view import device_views
 _HEADERS = frozenset({".cuh", ".h", ".hpp", ".hh", ".inl", ".inc"})
 _INCLUDERS = frozenset({".cu", ".cuh", ".cpp", ".cc", ".h", ".hpp"})
 _SKIPPED = frozenset({"node_modules", "build", "dist", "site-packages", "__pycache__"})
+_LAUNCHES = re.compile(b"<<<|cudaLaunch")
 _MAX_LEVELS = 4
 _MAX_FILES = 400
 _MAX_BYTES = 1 << 20
@@ -62,6 +63,25 @@ def launches_elsewhere(path: str, names: Iterable[str], include_dirs: Sequence[s
     return tuple(found)
 
 
+def includers(path: str, include_dirs: Sequence[str] = ()) -> Iterator[str]:
+    """Yield the files near a header that include it, directly or not: compiled sources first, other headers last.
+
+    Parameters
+    ----------
+    path
+        Absolute path of the header; nothing includes anything else.
+    include_dirs
+        Folders to look for headers in.
+    """
+    if Path(path).suffix not in _HEADERS:
+        return
+    including = re.compile(rb"#[ \t]*include\b[^\n]*" + re.escape(Path(path).name.encode()))
+    named = [candidate for candidate in _nearby(Path(path)) if candidate != path and _says(candidate, including)]
+    for candidate in sorted(named, key=lambda candidate: Path(candidate).suffix in _HEADERS):
+        if path in include_closure(candidate, include_dirs):
+            yield candidate
+
+
 def _nearby(path: Path) -> Iterator[str]:
     """Yield the sources of the project round a file, those in its own folder first, then those of folders above."""
     return itertools.islice(_outwards(path.parent), _MAX_FILES)
@@ -84,10 +104,13 @@ def _outwards(folder: Path) -> Iterator[str]:
 
 
 def _mentions(path: str, launched: re.Pattern[bytes]) -> bool:
+    return _says(path, _LAUNCHES) and _says(path, launched)
+
+
+def _says(path: str, what: re.Pattern[bytes]) -> bool:
     try:
         if Path(path).stat().st_size > _MAX_BYTES:
             return False
-        content = Path(path).read_bytes()
+        return what.search(Path(path).read_bytes()) is not None
     except OSError:
         return False
-    return (b"<<<" in content or b"cudaLaunch" in content) and launched.search(content) is not None

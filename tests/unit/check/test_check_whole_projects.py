@@ -77,6 +77,38 @@ def test_what_the_checkers_find_in_such_a_header_sits_in_the_header(project):
     assert error.place.range.start.line == 3
 
 
+FRAGMENT = """\
+__global__ void scale(const real* x, real* y, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) y[i] = FACTOR * x[i];
+}
+extern "C" void run(const real* x, real* y, int n) { scale<<<(n + 127) / 128, 128>>>(x, y, n); }
+"""
+AROUND = '#define FACTOR 2.0f\ntypedef float real;\n#include "scale.cuh"\n'
+
+
+def test_a_header_that_launches_its_own_kernels_has_what_the_file_that_includes_it_gives(project):
+    root = project({"scale.cuh": FRAGMENT, "main.cu": AROUND})
+    report, findings = check(root / "scale.cuh")
+    assert (report.status, report.compiled) == ("unreferenced", True), findings
+
+
+def test_errors_in_such_a_header_are_those_it_has_where_it_is_included(project):
+    root = project({"scale.cuh": FRAGMENT.replace("x[i];", "x[j];"), "main.cu": AROUND})
+    report, findings = check(root / "scale.cuh")
+    assert not report.compiled
+    (error,) = findings
+    assert 'identifier "j" is undefined' in error.message
+    assert (Path(error.place.path).name, error.place.range.start.line) == ("scale.cuh", 2)
+
+
+def test_a_kernel_in_a_file_with_errors_is_not_said_to_be_left_out(project):
+    root = project({"scale.cu": "__gobal__ float f;\n" + AROUND.splitlines()[0] + "\n" + FRAGMENT})
+    report, findings = check(root / "scale.cu")
+    assert not report.compiled
+    assert {finding.rule for finding in findings} <= {"compile/error", "compile/warning"}, findings
+
+
 def test_a_header_that_nothing_includes_says_what_is_missing(project):
     root = project({"src/kernels/scale.cuh": TILE})
     report, findings = check(root / "src/kernels/scale.cuh")
