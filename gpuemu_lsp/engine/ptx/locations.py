@@ -66,6 +66,11 @@ class Locations:
             raise SyntaxProblem(f"expected .loc FILE LINE COLUMN, found {shown(text)}")
         file, line, column, label, plus, *site = match.groups()
         outer = self._call_site(site[0], site[1], site[2]) if label else None
+        if not int(line):  # the compiler merged code of several lines: the call is known, or else what came before
+            self.current = outer or self.current
+            if self.current is not None:
+                self._latest[(file, line, column)] = self.current
+            return
         location = self._made.get(text)
         # Recursion inlined into itself has its own place as call site; it must not grow with every mention.
         if location is None or (location.inlined_at is not outer and location is not outer):

@@ -263,6 +263,18 @@ def test_source_places_follow_inlining() -> None:
     assert chain in ([outer, kernel], [("/kernels/t.cu", 1, "_Z5innerf"), outer, kernel])
 
 
+def test_code_merged_from_two_lines_keeps_the_place_of_what_came_before() -> None:
+    code = (
+        "__global__ void k(const float* x, float* y) {\n  float v = x[threadIdx.x];\n"
+        "  if (v > 0.f)\n    y[threadIdx.x] = v;\n  else\n    y[threadIdx.x] = expf(v);\n}\n"
+    )
+    module = module_of(code, "k")
+    (merged,) = [i for i in instructions_of(entry_of(module)) if i.opcode == "st"]
+    assert merged.location is not None
+    assert merged.location.line in (4, 6)
+    assert all(i.location.line for i in instructions_of(entry_of(module)) if i.location)
+
+
 def test_two_call_sites_of_one_function_have_their_own_chains() -> None:
     code = (
         "__device__ __forceinline__ float f(float x) {\n  return x * x;\n}\n"
