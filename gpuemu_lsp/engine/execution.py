@@ -83,6 +83,8 @@ class Request:
     max_steps: int = 20_000_000
     max_seconds: float = 10.0
     max_events: int = 16
+    coverage: bool = False
+    """Whether :attr:`Outcome.coverage` is wanted; an executor that cannot tell leaves it None."""
     guard_bytes: int = 4096
     """Unaddressable bytes round every buffer, at least; large when it must be known whose overrun a far access is."""
 
@@ -121,6 +123,30 @@ class Writer:
 
 
 @dataclass(frozen=True, slots=True)
+class Goal:
+    """Something of a kernel's code that a launch can reach: an instruction's line, or one way a branch can go.
+
+    ``at`` is where the instruction or branch stands. ``way`` tells the two ways of a branch apart and is 0 for a line.
+    ``to`` is where a branch leads this way, None for a way out of the kernel or past a guarded instruction.
+    ``acts`` says that the line stores, calls or waits here; compilers compute other parts of a line ahead of time.
+    """
+
+    site: int
+    way: int
+    at: Location | None
+    to: Location | None = None
+    acts: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Coverage:
+    """Which goals of a kernel a launch reached. The goals are the same in every launch of one kernel."""
+
+    goals: tuple[Goal, ...]
+    hit: npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True)
 class Outcome:
     """What one launch did.
 
@@ -145,6 +171,7 @@ class Outcome:
     launch_ms: float = 0.0
     """The part of ``execute_ms`` in which the kernel ran: memory laid out, results not yet copied."""
     counters: Mapping[str, int] = field(default_factory=dict)
+    coverage: Coverage | None = None
 
 
 class Executor(Protocol):

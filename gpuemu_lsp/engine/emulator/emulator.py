@@ -11,6 +11,7 @@ from gpuemu_lsp.engine.emulator import events as events_module
 from gpuemu_lsp.engine.emulator import ops
 from gpuemu_lsp.engine.emulator.arena import ArenaFullError, shared_arena
 from gpuemu_lsp.engine.emulator.callbacks import Host
+from gpuemu_lsp.engine.emulator.coverage import coverage_of
 from gpuemu_lsp.engine.emulator.kernels import Kernel, Library, TranslationError, Watching
 from gpuemu_lsp.engine.emulator.layout import Shadow
 from gpuemu_lsp.engine.emulator.ordering import watch_races
@@ -66,13 +67,13 @@ class _Again(Exception):  # noqa: N818 - not an error: the launch starts anew wi
 def _run_once(kernel: Kernel, request: Request, milliseconds: float) -> Outcome:
     started = time.perf_counter()
     watching = _watching(request)
-    shape, fast = kernel.specialised(request.block, watching)
+    shape, fast = kernel.specialised(request.block, watching, request.coverage)
     spent = 0.0
 
     def general() -> int:
         nonlocal spent
         before = time.perf_counter()
-        address = kernel.general(shape, watching).address
+        address = kernel.general(shape, watching, request.coverage).address
         spent += time.perf_counter() - before
         return address
 
@@ -137,6 +138,7 @@ def _outcome(prepared: Prepared, report: Report, host: Host) -> Outcome:
         printed=host.printed,
         approximate=_approximate(prepared.kernel),
         steps=report.steps,
+        coverage=coverage_of(prepared.kernel.program, prepared.reached.bytes) if request.coverage else None,
     )
 
 

@@ -69,7 +69,7 @@ class Watching(Enum):
     ALIASED = 2
 
 
-_Key: TypeAlias = tuple[BlockShape, frozenset[str], Watching]
+_Key: TypeAlias = tuple[BlockShape, frozenset[str], Watching, bool]
 
 
 class Kernel:
@@ -127,32 +127,31 @@ class Kernel:
         return self._tracking[watching]
 
     def specialised(
-        self, block: tuple[int, int, int], watching: Watching = Watching.NOTHING
+        self, block: tuple[int, int, int], watching: Watching = Watching.NOTHING, covering: bool = False
     ) -> tuple[BlockShape, Specialised | None]:
         """Return the fast translation for a block's shape; None where only the general one is right."""
         shape = block_shape(block, vector_lanes())
-        key = shape, self._pinned.get(shape, frozenset()), watching
+        key = shape, self._pinned.get(shape, frozenset()), watching, covering
         if key not in self._specialised:
             with _translating():
                 frame = max(self.program.local_bytes, 1)
                 info = analyse(self.program, self.graph, self.live, shape, key[1], frame)
                 usable = info.ordered and not self.program.recursive
-                self._specialised[key] = self._compile(shape, info, info, watching, whole=False) if usable else None
+                self._specialised[key] = self._compile(key, info, info, whole=False) if usable else None
         return shape, self._specialised[key]
 
-    def general(self, shape: BlockShape, watching: Watching = Watching.NOTHING) -> Specialised:
+    def general(self, shape: BlockShape, watching: Watching = Watching.NOTHING, covering: bool = False) -> Specialised:
         """Return the translation in which lanes are independent; it can take over from the specialised one."""
-        key = shape, self._pinned.get(shape, frozenset()), watching
+        key = shape, self._pinned.get(shape, frozenset()), watching, covering
         if key not in self._general:
             fast = self._specialised.get(key)
             with _translating():
                 info = general(self.program)
-                self._general[key] = self._compile(shape, info, fast.info if fast else info, watching, whole=True)
+                self._general[key] = self._compile(key, info, fast.info if fast else info, whole=True)
         return self._general[key]
 
-    def _compile(
-        self, shape: BlockShape, info: Uniformity, before: Uniformity, watching: Watching, *, whole: bool
-    ) -> Specialised:
+    def _compile(self, key: _Key, info: Uniformity, before: Uniformity, *, whole: bool) -> Specialised:
+        shape, _, watching, covering = key
         unit = Unit(
             program=self.program,
             graph=self.graph,
@@ -165,6 +164,7 @@ class Kernel:
             in_memory=frozenset(self.saved) if whole else kept_in_memory(self.program, self.graph, self.live, info),
             specialised=before.shapes,
             tracking=self.tracking(watching),
+            covering=covering,
         )
         compiled = _loaded(object_cache.key_of((*self._identity, *assumptions(unit))), unit)
         return Specialised(compiled.addresses["warp"], info, compiled)

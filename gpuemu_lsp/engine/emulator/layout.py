@@ -130,6 +130,7 @@ class Launch:
     RACE_HIGH: Final = 348  # i32: the highest epoch of blocks that have ended
     RACE_CALL: Final = 352  # i64: function that knows of orders beyond barriers, or 0
     GRID_WORKSPACE: Final = 376  # i64: what cooperative groups keep for the whole grid, 0 if nothing asks for it
+    COVERAGE: Final = 384  # i64: address of a byte of Reach bits for each site; only code that covers looks there
     SIZE: Final = 512
 
 
@@ -213,6 +214,14 @@ class Kind:
     STOP: Final = 6
     RACE: Final = 7
     COUNT: Final = 8
+
+
+class Reach:
+    """Bits of the byte that says what of a site was reached."""
+
+    BLOCK: Final = 1  # of a block's first site: a lane came here
+    TAKEN: Final = 2  # a branch was taken, a guarded instruction acted
+    OTHER: Final = 4  # it was not
 
 
 class Cell:

@@ -17,7 +17,7 @@ from gpuemu_lsp.engine.emulator.kernels import Kernel
 def test_random_program(seed: int, general: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     if general:
         shape_of = Kernel.specialised
-        monkeypatch.setattr(Kernel, "specialised", lambda self, block, watching=None: (shape_of(self, block)[0], None))
+        monkeypatch.setattr(Kernel, "specialised", lambda self, block, *_: (shape_of(self, block)[0], None))
     program = RandomProgram(seed)
     rng = random.Random(seed)
     data = [rng.randrange(1 << 32) for _ in range(INPUTS)]

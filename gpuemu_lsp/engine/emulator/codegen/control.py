@@ -15,6 +15,7 @@ from gpuemu_lsp.engine.emulator.codegen.arithmetic import predicate_parts, predi
 from gpuemu_lsp.engine.emulator.codegen.barriers import emit_barrier
 from gpuemu_lsp.engine.emulator.codegen.ir_tools import I1, I32, Value, i32
 from gpuemu_lsp.engine.emulator.codegen.linked import RUNTIME
+from gpuemu_lsp.engine.emulator.codegen.marks import mark_lanes, mark_uniform
 from gpuemu_lsp.engine.emulator.codegen.switchboard import Switchboard
 from gpuemu_lsp.engine.emulator.layout import NO_BLOCK, Kind, Status, Warp
 from gpuemu_lsp.engine.emulator.opcodes import is_collective
@@ -108,9 +109,11 @@ class Control(Switchboard):
         guard = end.guard
         if e.shape(guard.register).uniform:
             condition = predicate_scalar(e, guard.register, guard.negated)
+            mark_uniform(e, condition)
             b.cbranch(condition, self.edge(number, end.taken), self.edge(number, end.other))
             return
         parts = predicate_parts(e, guard.register, guard.negated)
+        mark_lanes(e, parts)
         lanes = e.mask32()
         taken = b.and_(e.bits(parts), lanes)
         if EXIT in (end.taken, end.other):

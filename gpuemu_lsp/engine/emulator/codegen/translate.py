@@ -22,6 +22,7 @@ from gpuemu_lsp.engine.emulator.codegen import (
 )
 from gpuemu_lsp.engine.emulator.codegen.control import Control
 from gpuemu_lsp.engine.emulator.codegen.emitter import Emitter
+from gpuemu_lsp.engine.emulator.codegen.marks import mark_block, mark_lanes, mark_uniform
 from gpuemu_lsp.engine.emulator.codegen.unit import Unit
 from gpuemu_lsp.engine.emulator.operands import written
 from gpuemu_lsp.engine.emulator.program import Return
@@ -59,6 +60,7 @@ def translate(unit: Unit) -> ir.Module:
     for number, block in enumerate(unit.program.blocks):
         e.begin_block(number)
         e.builder.position_at_end(control.heads[number])
+        mark_block(e)
         for instruction in block.code:
             if not runnable(instruction):
                 _stop_here(e, control, instruction)
@@ -97,12 +99,15 @@ def _instruction(e: Emitter, control: Control, instruction: Instruction) -> None
         return
     register = Register(guard.register.name)
     if not e.shape(register).uniform:
-        with e.guarded(arithmetic.predicate_parts(e, register, guard.negated)):
+        parts = arithmetic.predicate_parts(e, register, guard.negated)
+        mark_lanes(e, parts)
+        with e.guarded(parts):
             _plain(e, control, instruction)
         return
     b = e.builder
     e.settle_masks()
     condition = arithmetic.predicate_scalar(e, register, guard.negated)
+    mark_uniform(e, condition)
     inside, behind = e.append_block(), e.append_block()
     known = e.snapshot()
     b.cbranch(condition, inside, behind)
