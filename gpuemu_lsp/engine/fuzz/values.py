@@ -95,11 +95,15 @@ def _moderate(rng: Rng, shape: Shape, form: FloatFormat) -> Doubles:
 
 
 def _mixed_rows(rng: Rng, shape: Shape, form: FloatFormat) -> Doubles:
-    """Give rows different kinds (zeros, one spike, tiny, ordinary, wide): each shows what an average hides."""
-    columns = shape[-1] if shape else 1
+    """Give rows different kinds (zeros, one spike, tiny, ordinary, wide): each shows what an average hides.
+
+    In one dimension every element has its own, so that those of several inputs meet in all combinations.
+    """
+    columns = shape[-1] if len(shape) > 1 else 1
     rows = max(1, _size(shape) // max(1, columns))
     values = (2 * rng.f64_array(rows * columns) - 1).reshape(rows, columns)
-    kinds = (np.arange(rows, dtype=np.uint64) + np.uint64(rng.u64() % 5)) % np.uint64(5)
+    start = np.arange(rows, dtype=np.uint64) if len(shape) > 1 else rng.u64_array(rows) % np.uint64(5)
+    kinds = (start + np.uint64(rng.u64() % 5)) % np.uint64(5)
     spikes = (rng.u64_array(rows) % np.uint64(max(1, columns))).astype(np.intp)
     scale = np.array([0.0, 0.0, 2.0**-9 if form.digits >= 24 else 2.0**-5, 10.0, 30.0])[kinds.astype(np.intp)]
     values *= scale[:, None]

@@ -86,3 +86,10 @@ def test_low_precision_floats_are_rounded_to_nearest():
     assert draw("uniform", Rng(3).derive("x"), "float16", (1,))[0] == np.float16(exact[0])
     five = draw("uniform", Rng(3), "bfloat16", (100,), (5.0, 5.0))
     assert (five.astype(np.float64) == 5.0).all()
+
+
+def test_in_one_dimension_zeros_of_one_input_meet_large_values_of_another():
+    first, second = (draw("mixed-rows", Rng(seed), "float32", (200,)) for seed in (1, 2))
+    assert ((first == 0) & (np.abs(second) > 1)).any()
+    assert ((first == 0) & (second == 0)).any()
+    assert ((np.abs(first) > 1) & (second == 0)).any()
