@@ -105,7 +105,8 @@ ROWS = [
     Row("undefined-name", ("compile/error",), cu=kernel("if (i < n) y[i] = undefined_thing * x[i];")),
     Row(
         "missing-header",
-        ("compile/missing-header", "compile/error"),
+        ("engine/not-executed",),
+        2,
         cu='#include "not_there.cuh"\n' + FINE.replace("2.0f", "NOT_THERE"),
     ),
     Row("static-assert", ("compile/error",), cu='static_assert(sizeof(int) == 8, "int is not 64 bits");\n' + FINE),

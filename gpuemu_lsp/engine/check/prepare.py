@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -10,6 +9,7 @@ from itertools import chain, islice
 from pathlib import Path
 
 from gpuemu_lsp.engine.check.model import CheckRequest
+from gpuemu_lsp.engine.check.unfound import without_cascades
 from gpuemu_lsp.engine.compile import ToolchainError, compile_source
 from gpuemu_lsp.engine.compile.model import Artifact, CompileRequest, CompileResult, ResourceUsage
 from gpuemu_lsp.engine.findings import Finding, Place, Range, Severity
@@ -18,12 +18,13 @@ from gpuemu_lsp.engine.plan.model import Plan
 from gpuemu_lsp.engine.plan.resolve import resolve
 from gpuemu_lsp.engine.project.model import KernelSpec
 from gpuemu_lsp.engine.rules import make
-from gpuemu_lsp.engine.source import device_views, includers, read
+from gpuemu_lsp.engine.source import Views, device_views, includers, read
 from gpuemu_lsp.engine.source.ignores import Ignores
 from gpuemu_lsp.engine.source.model import SourceFile
 
 _MAX_INCLUDERS = 3
-_DEVICE_RUNTIME = re.compile(r'^identifier "(cuda[A-Z]\w+)" is undefined')
+_OURS = frozenset({"engine/not-executed", "engine/unsupported-instruction", "compile/missing-header"})
+"""What is said of a compilation that failed for want of a header or a feature, not for the code."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,14 +63,14 @@ def prepare(request: CheckRequest) -> Prepared:
         return Prepared(result.findings, place, source)
     findings: list[Finding] = []
     ignores = Ignores(lambda path: text if path == spec.source else request.overlay.get(path) or _header(path))
-    views = device_views(spec.source, text, spec.include_dirs, request.overlay).headers
-    headers = {**request.overlay, **views}
+    views = device_views(spec.source, text, spec.include_dirs, request.overlay)
+    headers = {**request.overlay, **views.headers}
     artifacts: list[Artifact] = []
     resources: dict[str, ResourceUsage] = {}
     milliseconds = 0.0
     for arch in [request.options.arch] if request.options.arch else spec.arch:
         try:
-            compiled = _compile(spec, source, headers, arch, result.entries)
+            compiled = _compile(spec, source, views, headers, arch, result.entries)
         except ToolchainError as error:
             message = f"'{spec.name}' was not compiled: {error}"
             findings.append(make("engine/not-executed", message, place, kernel=spec.name))
@@ -109,22 +110,30 @@ def _still_said(compiled: bool, finding: Finding) -> bool:
 
 
 def _compile(
-    spec: KernelSpec, source: SourceFile, headers: Mapping[str, str], arch: str, entries: tuple[str, ...]
+    spec: KernelSpec, source: SourceFile, views: Views, headers: Mapping[str, str], arch: str, entries: tuple[str, ...]
 ) -> CompileResult:
     """Compile the file, and a header that does not compile alone as part of the file that includes it."""
     request = _request(spec, source, headers, arch, entries)
-    compiled = compile_source(request)
+    compiled = _compiled(request, views)
     if compiled.artifact is not None:
         return compiled
     launched = (launch.path for launch in source.launches if launch.path is not None)
     around = chain(launched, includers(source.path, spec.include_dirs))
     for includer in islice(dict.fromkeys(around), _MAX_INCLUDERS):
         text = headers.get(includer) or Path(includer).read_text(encoding="utf-8", errors="replace")
-        views = device_views(includer, text, spec.include_dirs, {source.path: source.text})
-        whole = compile_source(replace(request, path=includer, text=views.view, headers=views.headers))
+        around_it = device_views(includer, text, spec.include_dirs, {source.path: source.text})
+        whole = _compiled(replace(request, path=includer, text=around_it.view, headers=around_it.headers), around_it)
         if whole.artifact is not None or any(finding.place.path == source.path for finding in whole.findings):
             return whole  # errors, too, are truer where the header has what it needs
     return compiled
+
+
+def _compiled(request: CompileRequest, views: Views) -> CompileResult:
+    """Compile, and let go of the errors that are not the user's."""
+    compiled = compile_source(request)
+    if compiled.artifact is not None:
+        return compiled
+    return replace(compiled, findings=tuple(without_cascades(compiled.findings, views, request.include_dirs)))
 
 
 def _header(path: str) -> str | None:
@@ -136,10 +145,8 @@ def _header(path: str) -> str | None:
 
 def _softened(finding: Finding) -> Finding:
     """A kernel nobody asked for by name may be inside an ``#if`` that is off, or need more than NVRTC has."""
-    lacking = _DEVICE_RUNTIME.search(finding.message) if finding.rule == "compile/error" else None
-    if lacking is not None:
-        message = f"The kernel was not checked: NVRTC has no {lacking[1]} (the device runtime of nvcc)."
-        return make("engine/not-executed", message, finding.place, kernel=finding.kernel, severity=Severity.HINT)
+    if finding.rule in _OURS:
+        return replace(finding, rule="engine/not-executed", severity=Severity.HINT)
     if finding.rule != "compile/missing-entry":
         return finding
     message = "This kernel is not part of the file as it is compiled: an #if leaves it out."

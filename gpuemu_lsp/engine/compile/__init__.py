@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from gpuemu_lsp.engine.compile.compiler import compile_source
+from gpuemu_lsp.engine.compile.preamble import stand_ins
 from gpuemu_lsp.engine.compile.toolchain import ToolchainError, toolchain
 
-__all__ = ["ToolchainError", "compile_source", "toolchain"]
+__all__ = ["ToolchainError", "compile_source", "stand_ins", "toolchain"]

@@ -110,6 +110,8 @@ def _finding(message: Message, sources: Sources) -> Finding:
         data["number"] = message.number
     text = message.text
     if message.spot is not None and sources.text_of(message.spot.path) is None:
+        if message.spot.path.startswith(cuda_include_dirs()) and _through(message, sources) is None:
+            data["library"] = PurePosixPath(message.spot.path).name
         text = f"in {PurePosixPath(message.spot.path).name}, line {message.spot.line}: {text}"
     if message.tool == "ptxas":
         text = "ptxas: " + _HEX_BYTES.sub(lambda match: str(int(match[0], 16)), text)
@@ -139,12 +141,24 @@ def _user_place(message: Message, sources: Sources) -> tuple[Place, list[Related
     if spot is None:
         return _kernel_place(message, sources) or sources.origin, []
     if sources.text_of(spot.path) is None:
+        if (through := _through(message, sources)) is not None:
+            return _place(through, sources), []
         return sources.entrance(spot.path) or sources.origin, []
     place = _place(spot, sources)
     if missing := _MISSING.match(message.text):
         place = _target_place(place, missing["name"], sources)
     include = sources.entrance(spot.path) if spot.path != sources.main else None
     return place, [Related(include, "included here")] if include is not None else []
+
+
+def _through(message: Message, sources: Sources) -> Spot | None:
+    """Return the user's line that made a library's template of CUDA's go wrong, as the instantiation chain tells.
+
+    Thrust is not made for NVRTC, so what goes wrong in it is nobody's mistake.
+    """
+    if message.spot is None or "/thrust/" in message.spot.path:
+        return None
+    return next((note.spot for note in message.notes if sources.text_of(note.spot.path) is not None), None)
 
 
 def _last_line(sources: Sources) -> Place:

@@ -99,7 +99,10 @@ def _read_message(lines: list[str], index: int, head: re.Match[str], messages: l
     kind = head["kind"] or "error"
     if kind in ("note", "remark"):
         if messages and spot is not None:
-            messages[-1] = replace(messages[-1], notes=(*messages[-1].notes, Note(spot, text)))
+            # An instantiation chain behind a note is the message's; what it leaves unnamed is the message's file.
+            own = messages[-1].spot
+            chain = _read_body(body, own.path if own is not None else spot.path)[3]
+            messages[-1] = replace(messages[-1], notes=(*messages[-1].notes, Note(spot, text), *chain))
         return index
     messages.append(
         Message(

@@ -57,6 +57,12 @@ def prelude() -> str:
 
 
 @cache
+def stand_ins() -> tuple[str, ...]:
+    """Return the names of the headers that are empty here: of the standard library, and of libraries for the host."""
+    return tuple((_SHIMS / "empty_headers.txt").read_text(encoding="utf-8").split())
+
+
+@cache
 def shims() -> Mapping[str, str]:
     """Return the headers that stand in for what NVRTC lacks or rejects, by the name an ``#include`` writes.
 
@@ -64,12 +70,13 @@ def shims() -> Mapping[str, str]:
     header may include them for the host's sake. cuRAND's device headers need types of its host header, which is left
     alone where it is installed.
     """
-    empty = (_SHIMS / "empty_headers.txt").read_text(encoding="utf-8").split()
+    empty = [*stand_ins()]
     if any((Path(folder) / _RANDOM).is_file() for folder in cuda_include_dirs()):
         empty.remove(_RANDOM)
     cub = (_SHIMS / "cub.h").read_text(encoding="utf-8")
     host = (_SHIMS / "host.h").read_text(encoding="utf-8")
-    return {PRELUDE: prelude(), _HOST: host, "cub/cub.cuh": cub, **dict.fromkeys(empty, "")}
+    fft = dict.fromkeys(("cufft.h", "cufftXt.h"), (_SHIMS / "cufft.h").read_text(encoding="utf-8"))
+    return {PRELUDE: prelude(), _HOST: host, "cub/cub.cuh": cub, **fft, **dict.fromkeys(empty, "")}
 
 
 def preamble(found: Closure, *, long_long: bool = False, bare: bool = False) -> Preamble:

@@ -16,6 +16,7 @@ _STANDARD = re.compile(
 
 _DEVICE = re.compile(
     r"(?:cuda_(?:fp16|bf16|fp8|fp6|fp4)\.(?:h|hpp)|cuda_pipeline\w*\.h|cuda_awbarrier\w*\.h|cuComplex\.h|mma\.h|curand_\w+\.h"
+    r"|cufft(?:Xt)?\.h"
     r"|cuda_runtime\.h|cuda_runtime_api\.h|cuda_device_runtime_api\.h|cuda\.h|device_launch_parameters\.h"
     r"|device_functions\.h|device_atomic_functions\.h|device_double_functions\.h|math_functions\.h|math_constants\.h"
     r"|vector_types\.h|vector_functions\.(?:h|hpp)|driver_types\.h|host_defines\.h|builtin_types\.h|channel_descriptor\.h"
@@ -33,6 +34,7 @@ _WORTH = (
     (re.compile(r"thrust/"), re.compile(r"thrust$")),
     (re.compile(r"cuda/"), re.compile(r"cuda$")),
     (re.compile(r"curand_"), re.compile(r"curand")),
+    (re.compile(r"cufft"), re.compile(r"cufft(?:Double)?(?:Real|Complex)$")),
     (re.compile(r"mma\.h$"), re.compile(r"(?:nvcuda|wmma)$")),
     (re.compile(r"cuda\.h$"), re.compile(r"(?:CU[a-z]|CU_)")),
 )
@@ -45,6 +47,7 @@ _PROVIDES = (
     ("cuda_bf16.h", re.compile(r"(?:__)?nv_bfloat16|__float2bfloat16|__bfloat162float")),
     ("cuda_fp8.h", re.compile(r"__nv_fp8")),
     ("mma.h", re.compile(r"nvcuda$")),
+    ("cuComplex.h", re.compile(r"cu(?:Float|Double)?Complex$|make_cu\w*Complex$|cuC[a-z]+f?$")),
 )
 
 

@@ -37,6 +37,11 @@ def includes(text: Text, path: str, include_dirs: Sequence[str] = ()) -> tuple[I
     return tuple(found)
 
 
+def hidden_includes(text: Text, path: str, include_dirs: Sequence[str]) -> tuple[Include, ...]:
+    """Return the include lines of a file that the device view leaves out although device code may need them."""
+    return tuple(include for include in includes(text, path, include_dirs) if include.hidden)
+
+
 def include_target(text: Text, directive: Directive) -> tuple[str, bool] | None:
     """Return what an include line names and whether it is quoted; None when a macro stands there."""
     match = _TARGET.match(text.raw, directive.start, directive.end)

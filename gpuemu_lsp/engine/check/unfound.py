@@ -1,0 +1,148 @@
+"""Compile errors that are not the user's: a header was not found, or a library's own headers do not compile here.
+
+Behind an include that is not on disk, every name may be declared. An editor must not paint a correct file red for it,
+so such errors become one finding on the include: not checked, which names are unknown, and what to do. What no header
+can explain stays an error: a syntax error in a function that has no unknown name, and everything in a file whose
+headers are all there.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+
+from gpuemu_lsp.engine.compile import stand_ins
+from gpuemu_lsp.engine.findings import Finding, Json, Place, Range
+from gpuemu_lsp.engine.rules import make
+from gpuemu_lsp.engine.source import Views, hidden_includes
+from gpuemu_lsp.engine.source.model import Include
+
+_UNKNOWN = re.compile(
+    r'identifier ".+" is undefined|name followed by "::" must be|namespace ".+" has no|name must be a namespace name'
+    r'|.+ is not a (?:class |variable |function )?template|incomplete type ".+" is not allowed|class ".+" has no member'
+    r"|this declaration has no storage class|not a class or struct name|.+ has not been declared"
+)
+"""What the compiler says of a name that nobody declared. What follows from it is said in many ways."""
+_NAMED = re.compile(r'"(?:class |struct |namespace )?([\w:]+)[^"]*"')
+_SYNTAX = re.compile(r"(?:expected an? |unrecognized token|missing closing quote|extra text after)")
+_DEVICE_RUNTIME = re.compile(r'^identifier "(cuda[A-Z]\w+)" is undefined')
+_HOST_CODE = re.compile(r"(?:torch|ATen|c10|caffe2)/|pybind11|Python\.h")
+_MOST_NAMES = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Unfound:
+    """An include line whose header is not on disk, and where it stands."""
+
+    place: Place
+    include: Include
+
+    @property
+    def target(self) -> str:
+        """Return the name of the header as it is written."""
+        return self.include.target
+
+    def may_declare(self, name: str) -> bool:
+        """Say whether a name can come from this header. Of a library's host side only names with its prefix can."""
+        return self.target not in stand_ins() or self.suggests(name)
+
+    def suggests(self, name: str) -> bool:
+        """Say whether a name begins like the header's: ``cudnnHandle_t`` and ``cudnn.h``."""
+        stem = re.match(r"[a-z]+", PurePosixPath(self.target).name.lower())
+        return stem is not None and name.lower().startswith(stem[0])
+
+
+def without_cascades(findings: Sequence[Finding], views: Views, include_dirs: Sequence[str]) -> Iterator[Finding]:
+    """Yield the findings of a compilation, with one instead of all those that are not due to the user's code.
+
+    ``views`` are those of the compiled file.
+    """
+    runtime = [found[1] for finding in findings if (found := _DEVICE_RUNTIME.match(finding.message))]
+    if runtime:
+        first = next(finding for finding in findings if _DEVICE_RUNTIME.match(finding.message))
+        lacking = ", ".join(dict.fromkeys(runtime))
+        yield make("engine/not-executed", f"Not checked: NVRTC has no {lacking} (nvcc's device runtime).", first.place)
+        findings = [finding for finding in findings if not _DEVICE_RUNTIME.match(finding.message)]
+    missing = [
+        Unfound(Place(unit.path, include.range), include)
+        for unit in views.units
+        for include in hidden_includes(unit.text, unit.path, include_dirs)
+    ]
+    errors = [finding for finding in findings if finding.rule == "compile/error"]
+    libraries = [finding for finding in errors if "library" in finding.data]
+    roots = [finding for finding in errors if finding not in libraries and _UNKNOWN.match(finding.message)]
+    names = {id(finding): _name(finding, views) for finding in roots}
+    roots = [finding for finding in roots if any(header.may_declare(names[id(finding)]) for header in missing)]
+    explained = {id(finding) for finding in libraries}
+    if roots or libraries:
+        infected = {_item(finding, views) for finding in roots}
+        explained |= {id(finding) for finding in roots}
+        for finding in errors:
+            if not _SYNTAX.match(finding.message) or _item(finding, views) in infected:
+                explained.add(id(finding))
+    if roots:
+        yield _not_found(missing, list(dict.fromkeys(names[id(finding)] for finding in roots)))
+    elif libraries:
+        yield _not_compiled(libraries[0])
+    yield from (finding for finding in findings if id(finding) not in explained)
+
+
+def _not_found(missing: Sequence[Unfound], names: Sequence[str]) -> Finding:
+    """Blame the header that is called like a name, if there is one, else all that are missing."""
+    likely = [item for item in missing if any(item.suggests(name) for name in names)]
+    able = [item for item in missing if any(item.may_declare(name) for name in names)]
+    blamed = likely or able
+    names = [name for name in names if any(item.suggests(name) for item in likely)] or names
+    headers = list(dict.fromkeys(item.target for item in blamed))
+    listed = ", ".join(f"`{name}`" for name in names[:_MOST_NAMES]) + (", ..." if len(names) > _MOST_NAMES else "")
+    told = f'header "{headers[0]}" was not found'
+    if len(headers) > 1:
+        told = f"{len(headers)} headers were not found ({', '.join(headers[:_MOST_NAMES])})"
+    unknown = f"{listed} {'is' if len(names) == 1 else 'are'} unknown"
+    message = f"Not checked: {told}, and {unknown} without {'it' if len(headers) == 1 else 'them'}. {_step(headers[0])}"
+    data: dict[str, Json] = {"headers": [*headers], "names": [*names]}
+    return make("engine/not-executed", message, blamed[0].place, data=data)
+
+
+def _step(header: str) -> str:
+    """Say what to do about a header."""
+    if _HOST_CODE.match(header):
+        return "It is host code that NVRTC cannot compile: keep the kernel in a file that does not need it."
+    return "Name its folder in `include_dirs` of the kernel's entry in gpuemu.toml."
+
+
+def _not_compiled(finding: Finding) -> Finding:
+    library = finding.data["library"]
+    message = (
+        f"Not checked: the library's header {library} does not compile under NVRTC ({finding.message}). "
+        "Keep the kernel in a file that does not include it."
+    )
+    return make("engine/not-executed", message, finding.place, data=finding.data, related=finding.related)
+
+
+def _name(finding: Finding, views: Views) -> str:
+    """Return the name an error is about: from the message, else the token it stands on."""
+    named = _NAMED.search(finding.message)
+    if named is not None and named[1] != "::":
+        return named[1]
+    unit = next((unit for unit in views.units if unit.path == finding.place.path), None)
+    if unit is None:
+        return ""
+    span = finding.place.range
+    line = unit.text.raw.split("\n")[span.start.line]
+    return line[span.start.column : span.end.column]
+
+
+def _item(finding: Finding, views: Views) -> tuple[str, Range | None]:
+    """Return the top-level piece of code that an error stands in."""
+    path, start = finding.place.path, finding.place.range.start
+    for unit in views.units:
+        if unit.path != path:
+            continue
+        for item in unit.items.items:
+            span = unit.text.range(item.start, item.end)
+            if span.start <= start < span.end:
+                return path, span
+    return path, None

@@ -1,0 +1,129 @@
+"""Headers that were not found: what they explain is told once, on the include, and nothing else is excused."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from gpuemu_lsp.engine.campaign.targets import collect
+from gpuemu_lsp.engine.check.model import CheckOptions, CheckRequest, KernelReport
+from gpuemu_lsp.engine.check.pipeline import check_kernel
+from gpuemu_lsp.engine.findings import Finding, Severity
+
+BODY = "{ int i = blockIdx.x * blockDim.x + threadIdx.x; if (i < n) y[i] = x[i]; }\n"
+PLAIN = "__global__ void plain(const float* x, float* y, int n) " + BODY
+ALIEN = "__global__ void alien(const widget_t* x, widget_t* y, int n) " + BODY
+
+
+def checked(folder: Path, text: str, toml: str = "") -> tuple[KernelReport, list[Finding]]:
+    """Check the first kernel of a file, and only compile it."""
+    (folder / "one.cu").write_text(text)
+    if toml:
+        (folder / "gpuemu.toml").write_text(toml)
+    request = collect([] if toml else [str(folder / "one.cu")], CheckOptions(cases=1), folder).requests[0]
+    events = list(check_kernel(_compiled_only(request)))
+    assert isinstance(events[-1], KernelReport)
+    return events[-1], [event for event in events if isinstance(event, Finding)]
+
+
+def _compiled_only(request: CheckRequest) -> CheckRequest:
+    return replace(request, options=replace(request.options, execute=False, store_root=None))
+
+
+def errors(findings: list[Finding]) -> list[tuple[str, int]]:
+    return [(item.rule, item.place.range.start.line) for item in findings if item.severity is Severity.ERROR]
+
+
+def told(findings: list[Finding]) -> list[Finding]:
+    return [item for item in findings if item.rule == "engine/not-executed" and item.message.startswith("Not checked")]
+
+
+@pytest.mark.parametrize("include", ["<widget.h>", '"vendor/widget.h"', "<torch/extension.h>"])
+def test_a_header_that_was_not_found_is_one_hint_on_its_include(tmp_path, include):
+    report, findings = checked(tmp_path, f"#include {include}\n{ALIEN}__device__ widget_t w;\n")
+    (hint,) = told(findings)
+    assert errors(findings) == []
+    assert (hint.severity, hint.place.range.start.line) == (Severity.HINT, 0)
+    assert include.strip('<">') in hint.message and "`widget_t`" in hint.message
+    assert (report.status, report.compiled) == ("not-executed", False)
+
+
+def test_a_registered_kernel_without_its_header_is_not_called_clean(tmp_path):
+    toml = '[[kernels]]\nname = "alien"\nsource = "one.cu"\n'
+    report, findings = checked(tmp_path, f"#include <widget.h>\n{ALIEN}", toml)
+    (warning,) = told(findings)
+    assert (warning.severity, report.status, errors(findings)) == (Severity.WARNING, "not-executed", [])
+
+
+def test_an_unknown_name_stays_an_error_where_all_headers_are_there(tmp_path):
+    (tmp_path / "own.h").write_text("#pragma once\n")
+    report, findings = checked(tmp_path, f'#include <cstdio>\n#include "own.h"\n{ALIEN}')
+    assert ("compile/error", 2) in errors(findings) and not told(findings)
+    assert report.status == "error"
+
+
+def test_a_library_of_the_host_explains_only_names_like_its_own(tmp_path):
+    head = "#include <cudnn.h>\n__device__ {}\n"
+    assert errors(checked(tmp_path, head.format("cudnnHandle_t h;") + PLAIN)[1]) == []
+    assert errors(checked(tmp_path, head.format("wigdet_t h;") + PLAIN)[1]) == [("compile/error", 1)]
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        # in a function without an unknown name no header explains a syntax error, whatever else is unknown
+        (PLAIN.replace("y[i] = x[i];", "y[i] = x[i]"), 1),
+        (ALIEN + PLAIN.replace("= x[i];", "= * ;"), 2),
+    ],
+)
+def test_a_syntax_error_stays_an_error_beside_a_missing_header(tmp_path, text, line):
+    _, findings = checked(tmp_path, "#include <widget.h>\n" + text)
+    assert errors(findings) == [("compile/error", line)]
+
+
+def test_an_error_that_no_header_explains_stays_an_error(tmp_path):
+    text = "#include <widget.h>\n" + PLAIN.replace("y[i] = x[i]", "y = i")
+    assert errors(checked(tmp_path, text)[1]) == [("compile/error", 1)]
+
+
+def test_a_missing_header_that_nothing_needs_is_not_mentioned(tmp_path):
+    report, findings = checked(tmp_path, f"#include <widget.h>\n{PLAIN}")
+    assert (report.compiled, told(findings)) == (True, [])
+
+
+def test_a_header_that_a_header_misses_is_told_where_it_is_included(tmp_path):
+    (tmp_path / "own.h").write_text("#pragma once\n#include <widget.h>\nstruct Own { widget_t a; };\n")
+    text = '#include "own.h"\n' + ALIEN.replace("widget_t", "Own")
+    _, findings = checked(tmp_path, text)
+    (hint,) = told(findings)
+    assert (errors(findings), Path(hint.place.path).name, hint.place.range.start.line) == ([], "own.h", 1)
+
+
+def test_a_library_that_does_not_compile_here_is_not_the_users_mistake(tmp_path):
+    text = "#include <thrust/sort.h>\n" + PLAIN.replace("if (i < n)", "thrust::sort(thrust::seq, y, y + n); if (i < n)")
+    report, findings = checked(tmp_path, text)
+    (hint,) = told(findings)
+    assert (errors(findings), hint.place.range.start.line, report.status) == ([], 0, "not-executed")
+
+
+def test_a_template_of_a_library_used_wrongly_is_an_error_on_the_users_line(tmp_path):
+    text = (
+        "#include <cub/block/block_reduce.cuh>\nstruct Opaque { int* p; };\n__global__ void plain(Opaque* x) {\n"
+        "  using Reduce = cub::BlockReduce<Opaque, 64>;\n  __shared__ typename Reduce::TempStorage kept;\n"
+        "  x[0] = Reduce(kept).Sum(x[threadIdx.x]);\n}\n"
+    )
+    assert errors(checked(tmp_path, text)[1]) == [("compile/error", 5)]
+
+
+def test_device_runtime_is_one_hint(tmp_path):
+    calls = "cudaStream_t s; cudaStreamCreateWithFlags(&s, 0); cudaStreamDestroy(s); if (i < n)"
+    _, findings = checked(tmp_path, PLAIN.replace("if (i < n)", calls))
+    assert errors(findings) == [] and len(told(findings)) <= 1
+
+
+def test_element_types_of_cufft_are_known(tmp_path):
+    text = "#include <cufft.h>\n#include <cufftXt.h>\n" + ALIEN.replace("widget_t", "cufftComplex")
+    report, findings = checked(tmp_path, text)
+    assert (report.compiled, errors(findings)) == (True, [])
