@@ -129,6 +129,7 @@ class Launch:
     RACE_FLOOR: Final = 344  # i32: earlier epochs belong to earlier launches
     RACE_HIGH: Final = 348  # i32: the highest epoch of blocks that have ended
     RACE_CALL: Final = 352  # i64: function that knows of orders beyond barriers, or 0
+    MEETINGS: Final = 360  # i32: barriers that open before Python is asked
     GRID_WORKSPACE: Final = 376  # i64: what cooperative groups keep for the whole grid, 0 if nothing asks for it
     COVERAGE: Final = 384  # i64: address of a byte of Reach bits for each site; only code that covers looks there
     SIZE: Final = 512

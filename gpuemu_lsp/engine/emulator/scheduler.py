@@ -12,8 +12,9 @@ from gpuemu_lsp.engine.emulator import jit
 from gpuemu_lsp.engine.emulator.codegen.linked import RUNTIME
 from gpuemu_lsp.engine.emulator.layout import BarrierKind, Launch, Resume, Status, Warp
 from gpuemu_lsp.engine.emulator.ordering import Order
+from gpuemu_lsp.engine.emulator.program import EXIT
 from gpuemu_lsp.engine.emulator.records import lanes_of
-from gpuemu_lsp.engine.emulator.setup import YIELDS, Context, Prepared, Resident
+from gpuemu_lsp.engine.emulator.setup import MEETINGS, YIELDS, Context, Prepared, Resident
 from gpuemu_lsp.engine.emulator.shapes import WARP
 
 _PATIENCE = 6
@@ -149,6 +150,7 @@ class Scheduler:
             launch.set64(Launch.NEXT_BLOCK, resident.number)
             launch.set64(Launch.BLOCK_END, resident.number + 1)
             launch.set32(Launch.YIELDS, 1)  # a block that waits for another one is not to wait for long
+            launch.set32(Launch.MEETINGS, 1)
             while not self._ended:
                 if not self._conduct(launch.address):
                     resident.under_way, progress = False, True
@@ -174,10 +176,12 @@ class Scheduler:
 
     def _attend(self, resident: Resident) -> bool:
         """Decide what the warps of a block do next; return whether some only used up their time."""
-        self._prepared.launch.set32(Launch.YIELDS, YIELDS)
+        launch = self._prepared.launch
+        yielded = launch.i32(Launch.MEETINGS) <= 0
+        launch.set32(Launch.YIELDS, YIELDS)
+        launch.set32(Launch.MEETINGS, MEETINGS)
         warps = self._warps(resident)
-        yielded = False
-        for index, warp in enumerate(warps):
+        for warp in warps:
             status = warp.get(Warp.STATUS)
             if status == Status.STOP:
                 self._ended = True
@@ -189,14 +193,11 @@ class Scheduler:
                 self._hand_over(warp)
             elif status == Status.YIELD:
                 yielded = True
-                self._after_yield(resident, index, warp)
-        if self._ended:
+                warp.set(Warp.STATUS, Status.READY)
+        if self._over_budget(resident, warps):
             return False
         if yielded:
             resident.asked += 1
-            if time.monotonic() > self._deadline:
-                index = next(i for i, w in enumerate(warps) if w.get(Warp.STATUS) == Status.READY)
-                self._hang(resident, index, warps[index], "the time budget ran out in this loop")
             return True
         if not any(warp.get(Warp.STATUS) == Status.READY for warp in warps):
             self._resolve(resident, warps)
@@ -210,10 +211,18 @@ class Scheduler:
         warp.set(Warp.COLLECTIVE_MASK, 0)
         warp.set(Warp.STATUS, Status.READY)
 
-    def _after_yield(self, resident: Resident, index: int, warp: Context) -> None:
-        warp.set(Warp.STATUS, Status.READY)
-        if warp.get64(Warp.STEPS) > self._prepared.request.max_steps:
-            self._hang(resident, index, warp, "the step budget ran out in this loop")
+    def _over_budget(self, resident: Resident, warps: list[Context]) -> bool:
+        """End a launch that has used up its steps or its time: in a loop, whether that waits or not."""
+        living = [(index, warp) for index, warp in enumerate(warps) if warp.get(Warp.STATUS) != Status.DONE]
+        for index, warp in living:
+            if warp.get64(Warp.STEPS) > self._prepared.request.max_steps:
+                self._hang(resident, index, warp, "the step budget ran out in this loop")
+                return True
+        if living and time.monotonic() > self._deadline:
+            index, warp = next((one for one in living if one[1].get(Warp.STATUS) == Status.READY), living[0])
+            self._hang(resident, index, warp, "the time budget ran out in this loop")
+            return True
+        return False
 
     def _hang(self, resident: Resident, index: int, warp: Context, message: str) -> None:
         resume = warp.get(Warp.RESUME)
@@ -224,10 +233,25 @@ class Scheduler:
             lane = lanes_of(runnable or 1)[0]
             number = int(warp.row(Warp.PC)[lane])
         number = number if 0 <= number < len(self._prepared.kernel.program.blocks) else 0
-        site = self._prepared.kernel.site_of_block(number)
+        site = self._first_located(number)
         self._report.add(Incident("sync/hang", message, site, index * WARP + lane, resident.number))
         self._report.status = "hung"
         self._ended = True
+
+    def _first_located(self, number: int) -> int:
+        """Return the first site from a block on that has a line: a lone jump has none, where it leads to has."""
+        kernel = self._prepared.kernel
+        start = kernel.site_of_block(number)
+        seen: set[int] = set()
+        while number >= 0 and number not in seen:
+            seen.add(number)
+            block, first = kernel.program.blocks[number], kernel.site_of_block(number)
+            for site in range(first, first + len(block.code) + 1):
+                instruction = kernel.sites[site][0]
+                if instruction is not None and instruction.location is not None:
+                    return site
+            number = next(iter(block.targets), EXIT)
+        return start
 
     # ---- nobody can run ----------------------------------------------------------------------------------------------
 

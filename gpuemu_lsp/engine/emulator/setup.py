@@ -31,6 +31,7 @@ from gpuemu_lsp.engine.execution import Buffer, Request
 EVENT_LIMIT = 256
 QUANTUM = 1 << 12
 YIELDS = 64
+MEETINGS = 1 << 13
 
 GRID_WORKSPACE_BYTES = 64
 """What cooperative groups keep for a grid: a size and a barrier."""
@@ -175,6 +176,7 @@ def prepare(request: Request, kernel: Kernel, arena: Arena, callback: int) -> Pr
         (Launch.TOTAL_SHARED, program.dynamic_shared + request.shared_bytes),
         (Launch.QUANTUM, QUANTUM),
         (Launch.YIELDS, YIELDS),
+        (Launch.MEETINGS, MEETINGS),
         (Launch.WARP_COUNT, prepared.warp_count),
         (Launch.THREADS, prepared.threads),
         (Launch.SHADOW_FRESH, fresh),

@@ -128,6 +128,22 @@ CASES = [
         1, 64, (np.zeros(2, I),), "sync/hang", 2, None, "hung",
     ),
     (
+        "endless loop with a barrier",
+        """extern "C" __global__ void k(int* y) {
+  for (;;)
+    __syncthreads();
+}""",
+        1, 64, (np.zeros(2, I),), "sync/hang", 3, None, "hung",
+    ),
+    (
+        "endless loop with a barrier for a warp",
+        """extern "C" __global__ void k(int* y) {
+  for (int i = 0; i < 100000000; i++)
+    if (threadIdx.x < 32) asm volatile("bar.sync 1, 32;"); else asm volatile("bar.sync 2, 32;");
+}""",
+        1, 64, (np.zeros(2, I),), "sync/hang", 3, None, "hung",
+    ),
+    (
         "lane not in its mask",
         """extern "C" __global__ void k(int* y) {
   y[threadIdx.x] = __shfl_xor_sync(0xffff, threadIdx.x, 1);
@@ -158,7 +174,7 @@ CASES = [
 @pytest.mark.parametrize("case", CASES, ids=[case[0] for case in CASES])
 def test_bug_is_seen(case: tuple) -> None:
     _, source, grid, block, arguments, rule, line, buffer, status = case
-    outcome = launch(source, grid, block, *arguments, max_steps=100_000)
+    outcome = launch(source, grid, block, *arguments, max_steps=2_000)
     assert rules(outcome) == [rule], outcome.events
     event = outcome.events[0]
     assert event.location is not None
@@ -167,6 +183,16 @@ def test_bug_is_seen(case: tuple) -> None:
     assert (event.buffer is None) == (buffer is None)
     assert outcome.status == status
     assert event.thread is not None and event.block is not None
+
+
+def test_blocks_that_wait_for_another_one_at_barriers_make_progress() -> None:
+    source = """extern "C" __global__ void k(volatile int* flag) {
+  if (blockIdx.x == 1) flag[0] = 1;
+  while (flag[0] == 0) __syncthreads();
+  flag[1 + blockIdx.x] = 1;
+}"""
+    outcome = launch(source, 2, 32, np.zeros(3, np.int32))
+    assert outcome.status == "completed"
 
 
 def test_event_names_thread_offset_and_count() -> None:
