@@ -70,6 +70,17 @@ def fraction(text: str) -> float:
     return value
 
 
+def percentage(text: str) -> float:
+    """Read a number from 0 to 100."""
+    try:
+        value = float(text.removesuffix("%"))
+    except ValueError:
+        value = -1.0
+    if not 0.0 <= value <= 100.0:
+        raise argparse.ArgumentTypeError(f"'{text}' is not a number from 0 to 100")
+    return value
+
+
 def loopback(text: str) -> tuple[str, int]:
     """Read HOST:PORT of this machine's own network."""
     host, _, port = text.rpartition(":")

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gpuemu_lsp import __version__
+from gpuemu_lsp.cli import measuring
 from gpuemu_lsp.cli.arguments import (
     EXIT_CODES,
     add_colour,
@@ -54,8 +55,8 @@ def _parser() -> argparse.ArgumentParser:
     verbs = parser.add_subparsers(title="verbs", metavar="VERB", required=True)
     _add_checks(verbs)
     _add_failures(verbs)
-
     _add_baselines(verbs)
+    measuring.add(verbs)
 
     lint = verbs.add_parser("lint", help="report registers, spills and patterns of compiled kernels")
     lint.add_argument("-k", "--kernel", metavar="KERNEL", help="a registered kernel (default: all)")
@@ -243,11 +244,14 @@ def _verify(options: argparse.Namespace) -> int:
 
 
 def _order(options: argparse.Namespace, jobs: int | None) -> Order:
+    from dataclasses import replace
+
     from gpuemu_lsp.cli.checking import Order
     from gpuemu_lsp.cli.output import output_of
 
     cases = QUICK_CASES if options.quick else THOROUGH_CASES if options.thorough else STANDARD_CASES
-    return Order(options.targets, _options(options, cases), output_of(options), jobs, options.dask)
+    chosen = replace(_options(options, cases), coverage=options.thorough)
+    return Order(options.targets, chosen, output_of(options), jobs, options.dask)
 
 
 def _configured_jobs() -> int | None:
@@ -268,7 +272,9 @@ def _fuzz(options: argparse.Namespace) -> int:
     if not chosen.seed_given:  # fuzzing means new cases; the seed is told so that they can be had again
         chosen = replace(chosen, seed=secrets.randbits(64), seed_given=True)
         print(f"seed {chosen.seed}", file=sys.stderr, flush=True)
-    chosen = replace(chosen, strategy=options.strategy, max_failures=1 if options.fail_fast else options.iterations)
+    chosen = replace(
+        chosen, strategy=options.strategy, max_failures=1 if options.fail_fast else options.iterations, coverage=True
+    )
     if options.time is not None:
         chosen = replace(chosen, seconds=options.time, cases=MANY_CASES)
     return check(Order(options.op or [], chosen, output_of(options), options.jobs, options.dask))

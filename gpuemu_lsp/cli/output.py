@@ -48,15 +48,7 @@ class Output:
             text = render_text(run, self.style())
         else:
             text = _FORMATS[self.format](run)
-        if self.file is None:
-            print_out(text)
-            return run.exit_code
-        try:
-            self.file.write_text(text, encoding="utf-8")
-        except OSError as error:
-            print(f"gpuemu-lsp: --output {self.file}: {error.strerror or error}", file=sys.stderr)
-            return EXIT_USAGE
-        return run.exit_code
+        return run.exit_code if write(text, self.file) else EXIT_USAGE
 
     def style(self) -> Style:
         """Return how text may look: colours and the terminal's width only where a terminal reads it."""
@@ -74,6 +66,19 @@ class Output:
 def output_of(options: argparse.Namespace) -> Output:
     """Translate the command line."""
     return Output(options.format, options.output, options.hints, options.color)
+
+
+def write(text: str, file: Path | None) -> bool:
+    """Write to a file, or to standard output for None; False, with the reason printed, where that fails."""
+    if file is None:
+        print_out(text)
+        return True
+    try:
+        file.write_text(text, encoding="utf-8")
+    except OSError as error:
+        print(f"gpuemu-lsp: --output {file}: {error.strerror or error}", file=sys.stderr)
+        return False
+    return True
 
 
 def print_out(text: str) -> None:

@@ -124,11 +124,12 @@ class Writer:
 
 @dataclass(frozen=True, slots=True)
 class Goal:
-    """Something of a kernel's code that a launch can reach: an instruction's line, or one way a branch can go.
+    """Something of a kernel's code that a launch can reach: a line, or one way a branch, guard or comparison can go.
 
-    ``at`` is where the instruction or branch stands. ``way`` tells the two ways of a branch apart and is 0 for a line.
-    ``to`` is where a branch leads this way, None for a way out of the kernel or past a guarded instruction.
+    ``at`` is where the instruction or branch stands. ``way`` tells the two ways apart and is 0 for a line. ``to`` is
+    where a branch leads this way, None for a way out of the kernel, and of guards and comparisons.
     ``acts`` says that the line stores, calls or waits here; compilers compute other parts of a line ahead of time.
+    ``against`` are the numbers a branch's condition compares with.
     """
 
     site: int
@@ -136,6 +137,7 @@ class Goal:
     at: Location | None
     to: Location | None = None
     acts: bool = False
+    against: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

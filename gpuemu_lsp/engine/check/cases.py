@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from gpuemu_lsp.engine.check.coverage import Ledger
 from gpuemu_lsp.engine.check.elements import first_elements
 from gpuemu_lsp.engine.check.events import Scene, event_finding
 from gpuemu_lsp.engine.check.guessed import allowed_for, stopped
@@ -16,6 +17,7 @@ from gpuemu_lsp.engine.check.model import DEFAULT_STRATEGY, CaseCount, CheckRequ
 from gpuemu_lsp.engine.check.picture import sketch
 from gpuemu_lsp.engine.check.prepare import Prepared
 from gpuemu_lsp.engine.check.shown import Sight, shown
+from gpuemu_lsp.engine.check.steer import FIRST, Steering
 from gpuemu_lsp.engine.check.stored import reopened
 from gpuemu_lsp.engine.check.watchdog import deadline
 from gpuemu_lsp.engine.execution import Executor, Outcome, Request, Watch
@@ -59,6 +61,7 @@ class PlanRun:
     ignores: Ignores
     reference: Reference | None = None
     store: Store | None = None
+    steering: Steering | None = None
     opening: tuple[Finding, ...] = ()
     count: CaseCount = CaseCount()
     failing: int = 0
@@ -88,8 +91,14 @@ class PlanRun:
             yield case, case_id
         options = self.request.options
         seed = self._seed()
+        ordinary = options.strategy == DEFAULT_STRATEGY  # the others are promises about how every case is drawn
         try:
-            for case in draw_cases(self.plan, seed, options.cases, self.hints, options.strategy):
+            for index, case in enumerate(draw_cases(self.plan, seed, options.cases, self.hints, options.strategy)):
+                if self.steering is not None and ordinary and index >= FIRST and index % 2:
+                    steered = self.steering.draw()
+                    if steered is not None:
+                        yield steered
+                        continue
                 if (case.key.id, case.dims) not in replayed:
                     yield case, case.key.id
                 elif case.key.id in self._replayed:
@@ -174,8 +183,11 @@ class PlanRun:
             shared_bytes=case.shared_bytes,
             arguments=pack_arguments(self.plan, case),
             watch=watch,
+            coverage=self.steering is not None and watch is None,
         )
         outcome = self.executor.run(launch)
+        if self.steering is not None and outcome.coverage is not None and self.steering.ledger.add(outcome.coverage):
+            self.steering.learn(case)
         self._spend("translate", outcome.translate_ms / 1e3)
         self._spend("execute", outcome.execute_ms / 1e3)
         self.approximate.update(outcome.approximate)
@@ -291,7 +303,8 @@ class PlanRun:
         finding = next(finding for finding in found if finding.severity == "error")
         line = finding.place.range.start.line
         known = self._restored.get(case_id)
-        failure = known or Failure(self.plan.kernel, self.plan.dtype, "", "", case.key)
+        planted = None if self.steering is None else self.steering.told.get(case_id)
+        failure = known or planted or Failure(self.plan.kernel, self.plan.dtype, "", "", case.key)
         try:
             if known is not None and known.rule != finding.rule:
                 self.store.mark_fixed(known.kernel, known.dtype, case_id)  # it does not fail as it did
@@ -356,6 +369,8 @@ def open_plan(request: CheckRequest, prepared: Prepared, plan: Plan, executor: E
         ignores=prepared.ignores,
         store=_store(request),
     )
+    if request.options.coverage:
+        run.steering = Steering(plan, run._seed(), run.hints, Ledger())
     if request.spec.reference is not None:
         try:
             with deadline(request.options.case_seconds):

@@ -29,6 +29,10 @@ class Atlas:
         related = tuple(Related(place, "inlined here") for place in chain[1:] if place != chain[0])
         return chain[0], related
 
+    def known(self, location: Location | None) -> Place | None:
+        """Return the innermost user place of ``location``, None if there is none."""
+        return next((place for place in map(self._one, _outwards(location)) if place is not None), None)
+
     def _one(self, location: Location) -> Place | None:
         path = self.files.get(location.file)
         text = self.text_of(path) if path is not None else None

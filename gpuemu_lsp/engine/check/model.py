@@ -34,6 +34,9 @@ class CheckOptions:
     max_failures: int = 3
     case_seconds: float = 10.0
     strategy: str = DEFAULT_STRATEGY
+    coverage: bool = False
+    """Whether the report tells which lines and branches were reached. From the ninth case on, every other case is then
+    made to reach what no case has reached yet."""
     seconds: float | None = None
     """No new case is begun after so long, however many were asked for; the first one always runs."""
 
@@ -95,6 +98,24 @@ class Measured:
 
 
 @dataclass(frozen=True, slots=True)
+class Way:
+    """One way a branch can go: to the line ``to`` (0-based; None: out of the kernel, or past what is guarded)."""
+
+    to: int | None
+    reached: bool
+
+
+@dataclass(frozen=True, slots=True)
+class LineCoverage:
+    """A 0-based line of a source that is code, whether a case reached it, and the ways out of its branches."""
+
+    path: str
+    line: int
+    reached: bool
+    ways: tuple[Way, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class KernelReport:
     """The verdict on one kernel.
 
@@ -118,6 +139,7 @@ class KernelReport:
     registered: bool = True
     toolchain: str = ""
     measured: tuple[Measured, ...] = ()
+    coverage: tuple[LineCoverage, ...] = ()
 
 
 CheckEvent: TypeAlias = "Stage | Finding | KernelReport"

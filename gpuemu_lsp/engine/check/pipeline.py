@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from gpuemu_lsp.engine.check.cases import PlanRun, open_plan
+from gpuemu_lsp.engine.check.coverage import merged
 from gpuemu_lsp.engine.check.executor import choose_executor
 from gpuemu_lsp.engine.check.infer import settle_shapes
 from gpuemu_lsp.engine.check.model import CaseCount, CheckEvent, CheckRequest, KernelReport, Measured, Stage
@@ -142,6 +143,12 @@ def _report(
         toolchain=prepared.artifact.toolchain if prepared.artifact is not None else "",
         measured=tuple(
             Measured(run.plan.dtype, run.count, run.max_diff, run.worst, tuple(run.errors)) for run in tally.runs
+        ),
+        coverage=merged(
+            line
+            for run in tally.runs
+            if run.steering is not None
+            for line in run.steering.ledger.lines(run.scene.atlas)
         ),
     )
 

@@ -114,3 +114,11 @@ def _register_names(operand: Operand) -> list[str]:
 
 
 __all__ = ["CARRY", "elements", "flat", "read", "read_at_end", "split", "vector_length", "written"]
+
+
+def compared(instruction: Instruction) -> Register | None:
+    """Return the predicate an unguarded comparison writes."""
+    if instruction.opcode != "setp" or instruction.guard is not None:
+        return None
+    first = next(flat(instruction.operands[:1]), None)
+    return first if isinstance(first, Register) and first.name != "_" else None

@@ -84,6 +84,22 @@ def rebuild(plan: Plan, key: CaseKey, hints: LaunchHints | None = None) -> Case:
         raise PlanError(f"the case cannot be launched: {error}") from error
 
 
+def bounds_of(plan: Plan, dims: Mapping[str, int]) -> Mapping[str, tuple[float, float] | None]:
+    """Return, for every input, the range its values must be from at these sizes; None where any will do.
+
+    Raises
+    ------
+    PlanError
+        If the sizes cannot be launched.
+    """
+    try:
+        env = settle(plan, dims, None).env
+        given = [arg for arg in plan.args if isinstance(arg, TensorArg) and arg.direction != "out"]
+        return {arg.param: _bounds(arg, plan, env) for arg in given}
+    except ImpossibleError as error:
+        raise PlanError(f"the case cannot be launched: {error}") from error
+
+
 # ---- sizes -----------------------------------------------------------------------------------------------------------
 
 _INCLUDE_SLOTS = (3, 5, 7, 2, 6, 4)

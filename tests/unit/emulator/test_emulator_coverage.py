@@ -67,3 +67,24 @@ def test_nothing_is_counted_unasked_and_results_are_the_same() -> None:
     assert plain.coverage is None and counted.coverage is not None
     assert plain.buffers["a1"].tobytes() == counted.buffers["a1"].tobytes()
     assert plain.events == counted.events
+
+
+def test_a_comparison_has_two_ways_as_a_branch_has() -> None:
+    source = """extern "C" __global__ void k(const int* x, int* y, int n) {
+      int v = x[threadIdx.x];
+      y[threadIdx.x] = v == 41 ? 7 : n == 5 ? v : 9; }"""
+    seen = []
+    for value, n in ((0, 6), (41, 6), (0, 5)):
+        coverage = launch(
+            source, 1, 32, np.full(32, value, np.int32), out(np.zeros(32, np.int32)), np.int32(n), coverage=True
+        ).coverage
+        assert coverage is not None
+        seen.append(
+            {
+                (goal.way, goal.against)
+                for goal, hit in zip(coverage.goals, coverage.hit, strict=True)
+                if hit and goal.way
+            }
+        )
+    assert len(set(map(frozenset, seen))) == 3
+    assert {number for ways in seen for _, against in ways for number in against} == {41, 5}

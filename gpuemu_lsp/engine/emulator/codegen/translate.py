@@ -24,7 +24,7 @@ from gpuemu_lsp.engine.emulator.codegen.control import Control
 from gpuemu_lsp.engine.emulator.codegen.emitter import Emitter
 from gpuemu_lsp.engine.emulator.codegen.marks import mark_block, mark_lanes, mark_uniform
 from gpuemu_lsp.engine.emulator.codegen.unit import Unit
-from gpuemu_lsp.engine.emulator.operands import written
+from gpuemu_lsp.engine.emulator.operands import compared, written
 from gpuemu_lsp.engine.emulator.program import Return
 from gpuemu_lsp.engine.ptx.model import Instruction, Register
 
@@ -66,6 +66,7 @@ def translate(unit: Unit) -> ir.Module:
                 _stop_here(e, control, instruction)
             else:
                 _instruction(e, control, instruction)
+                _mark_comparison(e, instruction)
             e.position += 1
         if isinstance(block.end, Return):
             control.go_to([recursion.return_targets(e, part) for part in range(e.parts)])
@@ -90,6 +91,17 @@ def _stop_here(e: Emitter, control: Control, instruction: Instruction) -> None:
     b.position_at_end(stop)
     control.stop()
     b.position_at_end(after)
+
+
+def _mark_comparison(e: Emitter, instruction: Instruction) -> None:
+    """Note which ways a comparison goes: many an ``if`` becomes no branch, but a select or a part of a condition."""
+    register = compared(instruction) if e.unit.covering else None
+    if register is None:
+        return
+    if e.shape(register).uniform:
+        mark_uniform(e, arithmetic.predicate_scalar(e, register, False))
+    else:
+        mark_lanes(e, arithmetic.predicate_parts(e, register, False))
 
 
 def _instruction(e: Emitter, control: Control, instruction: Instruction) -> None:
