@@ -96,7 +96,7 @@ def ours(case: Case, ptx: str, repeat: int) -> dict[str, float]:
             copies = outcome.execute_ms - outcome.launch_ms
             firsts.append((time.perf_counter() - started) * 1e3 - copies)
     row["translate_ms"] = statistics.median(firsts)
-    emulator = Emulator()
+    emulator = Emulator(optimised=True)  # as after some launches
     for name, checks in MODES.items():
         warm = request(case, text, checks)
         row[name] = statistics.median([run(emulator, warm, case).launch_ms for _ in range(repeat + 1)][1:])
@@ -134,7 +134,7 @@ def _simulate(rows: list[dict[str, Any]], ptx: str, notes: dict[str, str]) -> No
     if isinstance(found, str):
         notes["numba"] = found
         return
-    emulator = Emulator()
+    emulator = Emulator(optimised=True)
     small = {case.name: case for case in simulator.small_cases()}
     for row in rows:
         if row["name"] in found:

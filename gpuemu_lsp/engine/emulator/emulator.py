@@ -12,11 +12,12 @@ from gpuemu_lsp.engine.emulator import ops
 from gpuemu_lsp.engine.emulator.arena import ArenaFullError, shared_arena
 from gpuemu_lsp.engine.emulator.callbacks import Host
 from gpuemu_lsp.engine.emulator.coverage import coverage_of
-from gpuemu_lsp.engine.emulator.kernels import Kernel, Library, TranslationError, Watching
+from gpuemu_lsp.engine.emulator.kernels import Kernel, Library, TranslationError
 from gpuemu_lsp.engine.emulator.layout import Shadow
 from gpuemu_lsp.engine.emulator.ordering import watch_races
 from gpuemu_lsp.engine.emulator.scheduler import AssumptionError, Report, Scheduler
 from gpuemu_lsp.engine.emulator.setup import Prepared, prepare
+from gpuemu_lsp.engine.emulator.tiers import Code
 from gpuemu_lsp.engine.execution import Buffer, Bytes, Event, Outcome, Request
 from gpuemu_lsp.engine.ptx.errors import PtxError
 
@@ -26,13 +27,14 @@ _MAX_THREADS = 1024
 class Emulator:
     """Runs launches on the CPU (implements :class:`~gpuemu_lsp.engine.execution.Executor`).
 
-    Keeps translations warm. One launch at a time per process: all share one arena.
+    Keeps translations warm. One launch at a time per process: all share one arena. ``optimised`` asks for optimised
+    code from the first launch on; otherwise it is made when it pays.
     """
 
     name = "emulator"
 
-    def __init__(self) -> None:
-        self._library = Library()
+    def __init__(self, *, optimised: bool = False) -> None:
+        self._library = Library(optimised=optimised)
 
     def run(self, request: Request) -> Outcome:
         """Run one launch. What the kernel does wrong is in the outcome's events, never an exception."""
@@ -66,37 +68,29 @@ class _Again(Exception):  # noqa: N818 - not an error: the launch starts anew wi
 
 def _run_once(kernel: Kernel, request: Request, milliseconds: float) -> Outcome:
     started = time.perf_counter()
-    watching = _watching(request)
-    shape, fast = kernel.specialised(request.block, watching, request.coverage)
-    spent = 0.0
-
-    def general() -> int:
-        nonlocal spent
-        before = time.perf_counter()
-        address = kernel.general(shape, watching, request.coverage).address
-        spent += time.perf_counter() - before
-        return address
-
-    if fast is None:
-        general()
-        spent = 0.0
+    code = Code(kernel, request)
+    if code.fast is None:
+        code.general()
+    code.seconds = 0.0
     translated = time.perf_counter()
     milliseconds += (translated - started) * 1e3
     arena = shared_arena()
     host = Host(arena)
     prepared = prepare(request, kernel, arena, host.address)
     host.heap = prepared.heap
-    order = watch_races(prepared, kernel.tracking(watching))
-    scheduler = Scheduler(prepared, order, fast.address if fast is not None else None, general)
+    order = watch_races(prepared, kernel.tracking(code.watching))
+    scheduler = Scheduler(prepared, order, code)
     ready = time.perf_counter()
     try:
         report = scheduler.run()
     except AssumptionError as error:
-        kernel.pin(shape, error.site)
+        kernel.pin(code.shape, error.site)
         raise _Again(milliseconds) from None
     finally:
         order.close()
     finished = time.perf_counter()
+    spent = code.seconds
+    code.spent((finished - ready - spent) * 1e3)
     outcome = _outcome(prepared, report, host)
     return replace(
         outcome,
@@ -104,13 +98,6 @@ def _run_once(kernel: Kernel, request: Request, milliseconds: float) -> Outcome:
         execute_ms=(time.perf_counter() - translated - spent) * 1e3,
         launch_ms=(finished - ready - spent) * 1e3,
     )
-
-
-def _watching(request: Request) -> Watching:
-    if not request.checks.races:
-        return Watching.NOTHING
-    aliased = any(isinstance(argument, Buffer) and argument.alias_of for argument in request.arguments)
-    return Watching.ALIASED if aliased else Watching.APART
 
 
 def _outcome(prepared: Prepared, report: Report, host: Host) -> Outcome:

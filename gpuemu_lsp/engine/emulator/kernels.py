@@ -32,6 +32,11 @@ from gpuemu_lsp.engine.ptx.parser import parse
 
 _KEPT_MODULES = 16
 
+_FIRST_LEVEL = 0
+"""How well code is optimised at first: not at all. Most kernels are run for a few milliseconds and then edited."""
+_BEST_LEVEL = 1
+_CHEAPEST_MS = 20.0
+
 
 class TranslationError(Exception):
     """PTX that can be read but not be translated: it was written by hand, or the translator is wrong."""
@@ -75,7 +80,7 @@ _Key: TypeAlias = tuple[BlockShape, frozenset[str], Watching, bool]
 class Kernel:
     """One kernel of a module and its translations."""
 
-    def __init__(self, module: Module, entry: str) -> None:
+    def __init__(self, module: Module, entry: str, *, optimised: bool = False) -> None:
         program, self.graph = arrange(flatten(module, entry))
         self.program: Program = program
         self.live: Liveness = liveness(program, self.graph)
@@ -84,6 +89,8 @@ class Kernel:
         self._general: dict[_Key, Specialised] = {}
         self._tracking: dict[Watching, Tracking] = {Watching.NOTHING: NOTHING}
         self._pinned: dict[BlockShape, frozenset[str]] = {}
+        self.optimised = optimised
+        self._spent_ms = 0.0
 
     @cached_property
     def saved(self) -> dict[str, int]:
@@ -113,6 +120,24 @@ class Kernel:
     def site_of_block(self, number: int) -> int:
         """Return the number of a block's first site."""
         return sum(len(block.code) + 1 for block in self.program.blocks[:number])
+
+    @property
+    def cost_ms(self) -> float:
+        """What making optimised code takes, roughly: a millisecond for each instruction."""
+        return max(_CHEAPEST_MS, float(len(self.sites)))
+
+    def spent(self, milliseconds: float, pays: float) -> None:
+        """Count time spent in unoptimised code; from ``pays`` times the cost of better code on that is used."""
+        self._spent_ms += milliseconds
+        if self._spent_ms > pays * self.cost_ms:
+            self.optimise()
+
+    def optimise(self) -> None:
+        """Use optimised code from now on."""
+        if not self.optimised:
+            self.optimised = True
+            self._specialised.clear()
+            self._general.clear()
 
     def pin(self, shape: BlockShape, site: int) -> None:
         """Treat what the instruction at ``site`` writes as varying from now on: an assumption about it was wrong."""
@@ -166,7 +191,7 @@ class Kernel:
             tracking=self.tracking(watching),
             covering=covering,
         )
-        compiled = _loaded(object_cache.key_of((*self._identity, *assumptions(unit))), unit)
+        compiled = _loaded((*self._identity, *assumptions(unit)), unit, optimised=self.optimised)
         return Specialised(compiled.addresses["warp"], info, compiled)
 
 
@@ -179,15 +204,22 @@ def forget_code() -> None:
     _code.clear()
 
 
-def _loaded(key: bytes, unit: Unit) -> Compiled:
-    """Return the code of a unit: of this process, else from disk, else translated."""
+def _loaded(parts: tuple[str, ...], unit: Unit, *, optimised: bool) -> Compiled:
+    """Return the code of a unit: of this process, from disk, or translated; better code than asked for will do."""
+    level = _BEST_LEVEL if optimised else _FIRST_LEVEL
+    keys = [object_cache.key_of((f"level {one}", *parts)) for one in range(_BEST_LEVEL, level - 1, -1)]
+    key = next((key for key in keys if key in _code), keys[-1])
     compiled = _code.pop(key, None)
     if compiled is None:
         RUNTIME.link()
         disk = object_cache.shared_cache()
-        code = disk.load(key)
+        code = None
+        for key in keys:
+            code = disk.load(key)
+            if code is not None:
+                break
         if code is None:
-            code = compile_object(translate(unit), level=1)
+            code = compile_object(translate(unit), level)
             disk.store(key, code)
         compiled = load_object(code, ("warp",))
     _code[key] = compiled
@@ -200,6 +232,8 @@ def _loaded(key: bytes, unit: Unit) -> Compiled:
 class Library:
     """Modules by the text they were parsed from; the oldest go first."""
 
+    optimised: bool = False
+    """Whether code is optimised at once."""
     _modules: dict[str, tuple[Module, dict[str, Kernel]]] = field(default_factory=dict)
 
     def kernel(self, ptx: str, entry: str) -> tuple[Kernel, Module, float]:
@@ -228,7 +262,7 @@ class Library:
             if function is None or not function.is_entry or function.body is None:
                 raise KeyError(entry)
             with _translating():
-                kernels[entry] = Kernel(module, entry)
+                kernels[entry] = Kernel(module, entry, optimised=self.optimised)
         return kernels[entry], module, (time.perf_counter() - started) * 1e3
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ctypes
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from gpuemu_lsp.engine.emulator import jit
@@ -16,11 +15,15 @@ from gpuemu_lsp.engine.emulator.program import EXIT
 from gpuemu_lsp.engine.emulator.records import lanes_of
 from gpuemu_lsp.engine.emulator.setup import MEETINGS, YIELDS, Context, Prepared, Resident
 from gpuemu_lsp.engine.emulator.shapes import WARP
+from gpuemu_lsp.engine.emulator.tiers import Code
 
 _PATIENCE = 6
 """How often a block may use up its yields before other blocks are started beside it."""
 
 _MAX_RESIDENT = 256
+
+_FIRST_BLOCKS = 8
+"""Blocks run before the time for all of them is first estimated; the stretches double."""
 
 
 class AssumptionError(Exception):
@@ -75,16 +78,18 @@ class _Waiting:
 class Scheduler:
     """Runs one prepared launch."""
 
-    def __init__(self, prepared: Prepared, order: Order, fast: int | None, general: Callable[[], int]) -> None:
+    def __init__(self, prepared: Prepared, order: Order, code: Code) -> None:
         self._prepared = prepared
         self._order = order
-        self._general = general
+        self._code = code
+        self._stretch = _FIRST_BLOCKS
+        self._began = time.monotonic()
         self._report = Report()
         self._conduct = jit.function(RUNTIME.address("conduct"), ctypes.c_void_p)
-        self._deadline = time.monotonic() + prepared.request.max_seconds
+        self._deadline = self._began + prepared.request.max_seconds
         self._ended = False
         self._parted = 0
-        prepared.launch.set64(Launch.FUNCTION, fast if fast is not None else general())
+        prepared.launch.set64(Launch.FUNCTION, code.fast or code.general())
 
     def run(self) -> Report:
         """Run all blocks.
@@ -102,6 +107,8 @@ class Scheduler:
                 upcoming = self._run_alone(residents[0], upcoming)
                 if upcoming >= prepared.blocks and not residents[0].under_way:
                     break
+                self._consider(self._elapsed() * (prepared.blocks - upcoming) / max(upcoming, 1))
+                self._stretch *= 2
                 continue
             upcoming = self._run_together(upcoming)
         self._report.steps = self._steps()
@@ -114,7 +121,8 @@ class Scheduler:
         launch = self._prepared.launch
         self._prepared.focus(resident)
         launch.set64(Launch.NEXT_BLOCK, upcoming)
-        launch.set64(Launch.BLOCK_END, self._prepared.blocks)
+        end = self._prepared.blocks if self._code.best else min(upcoming + self._stretch, self._prepared.blocks)
+        launch.set64(Launch.BLOCK_END, end)
         launch.set32(Launch.IN_BLOCK, 0)
         seen = -1
         while not self._ended and self._conduct(launch.address):
@@ -163,6 +171,22 @@ class Scheduler:
             del prepared.residents[1:]
         return upcoming
 
+    def _elapsed(self) -> float:
+        """Return the milliseconds the launch has run, translations not counted."""
+        return (time.monotonic() - self._began - self._code.seconds) * 1e3
+
+    def _consider(self, milliseconds: float) -> None:
+        """Go on in optimised code if that pays for so much time."""
+        better = self._code.improve(milliseconds)
+        if not better:
+            return
+        launch = self._prepared.launch
+        launch.set64(Launch.FUNCTION, better.get(launch.i64(Launch.FUNCTION), launch.i64(Launch.FUNCTION)))
+        for resident in self._prepared.residents:
+            for warp in self._warps(resident):
+                now = warp.get64(Warp.FUNCTION)
+                warp.set64(Warp.FUNCTION, better.get(now, now))
+
     def _steps(self) -> int:
         total = self._prepared.launch.i64(Launch.STEPS)
         for resident in self._prepared.residents:
@@ -198,6 +222,7 @@ class Scheduler:
             return False
         if yielded:
             resident.asked += 1
+            self._consider(self._elapsed())
             return True
         if not any(warp.get(Warp.STATUS) == Status.READY for warp in warps):
             self._resolve(resident, warps)
@@ -206,7 +231,7 @@ class Scheduler:
     def _hand_over(self, warp: Context) -> None:
         """Let the general translation run a warp whose lanes must be independent."""
         self._parted += 1
-        warp.set64(Warp.FUNCTION, self._general())
+        warp.set64(Warp.FUNCTION, self._code.general())
         warp.set(Warp.BAR_MASK, 0)
         warp.set(Warp.COLLECTIVE_MASK, 0)
         warp.set(Warp.STATUS, Status.READY)
@@ -218,7 +243,7 @@ class Scheduler:
             if warp.get64(Warp.STEPS) > self._prepared.request.max_steps:
                 self._hang(resident, index, warp, "the step budget ran out in this loop")
                 return True
-        if living and time.monotonic() > self._deadline:
+        if living and time.monotonic() - self._code.seconds > self._deadline:
             index, warp = next((one for one in living if one[1].get(Warp.STATUS) == Status.READY), living[0])
             self._hang(resident, index, warp, "the time budget ran out in this loop")
             return True

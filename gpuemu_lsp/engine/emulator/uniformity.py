@@ -401,6 +401,32 @@ def _select(flow: _Dataflow, instruction: Instruction, facts: list[Fact]) -> Fac
     return join(facts[0], facts[1])
 
 
+_BELOW = {"lt": True, "lo": True, "ge": True, "hs": True, "le": False, "ls": False, "gt": False, "hi": False}
+"""Comparisons that split the integers just below their second operand (True) or just above it."""
+_TURNED = {"lt": "gt", "lo": "hi", "ge": "le", "hs": "ls", "le": "ge", "ls": "hs", "gt": "lt", "hi": "lo"}
+
+
+def _compare(flow: _Dataflow, instruction: Instruction, facts: list[Fact]) -> Fact | None:
+    """Find comparisons all lanes agree in: where values split, between two runs of lanes, no run is split.
+
+    ``tid < 64`` holds for whole warps or not at all; the base says which.
+    """
+    if len(instruction.modifiers) != 2 or len(facts) != 2 or not _plain_integer(instruction):
+        return None
+    comparison = instruction.modifiers[0]
+    for this, other, turned in ((0, 1, False), (1, 0, True)):
+        way = _TURNED.get(comparison) if turned else comparison
+        if way not in _BELOW or facts[this].shape.flat or not facts[other].shape.flat:
+            continue
+        bits = _spread(flow, facts[this])
+        constant = flow.constant(instruction.operands[1 + other])
+        border = facts[other].zeros if constant is None or _BELOW[way] else _trailing_zeros(constant + 1)
+        known = constant is not None or _BELOW[way]
+        if bits is not None and known and border >= bits:
+            return Fact(Shape(_both(facts)))
+    return None
+
+
 def _plain_integer(instruction: Instruction) -> bool:
     kind = instruction.modifiers[-1]
     if kind[0] not in "sub" or kind[1:] not in ("32", "64"):
@@ -423,4 +449,5 @@ _RULES: dict[str, _Rule] = {
     "or": _or,
     "cvt": _convert,
     "selp": _select,
+    "setp": _compare,
 }

@@ -13,9 +13,10 @@ EMULATOR = Emulator()
 ENDINGS = {"refused by the parser", "no kernel left", "completed", "trapped", "hung", "unsupported", "failed"}
 
 
+@pytest.mark.parametrize("optimised", [False, True])
 @pytest.mark.parametrize("seed", range(12))
-def test_random_kernel(seed: int) -> None:
-    assert run_kernel(EMULATOR, seed) == "equal"
+def test_random_kernel(seed: int, optimised: bool) -> None:
+    assert run_kernel(Emulator(optimised=optimised), seed) == "equal"
 
 
 # 21, 41 and 57 tripped the translator when it still raised.

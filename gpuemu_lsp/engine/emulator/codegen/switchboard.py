@@ -192,9 +192,13 @@ class Switchboard:
     def part(self, number: int) -> ir.Block:
         """Return the stub that hands the warp to the general code, the running lanes at block ``number``."""
 
-        def body() -> None:
-            self.move_lanes(number)
+        def move() -> None:
+            self.move_lanes(self.e.builder.load(self.target_slot, typ=I32))
             self.e.builder.branch(self._stub("hand over", 0, self._hand_over))
+
+        def body() -> None:
+            self.e.builder.store(i32(number), self.target_slot)
+            self.e.builder.branch(self._stub("move over", 0, move))
 
         return self._stub("part", number, body)
 
