@@ -1,4 +1,4 @@
-"""``gpuemu coverage``: what the cases reach. The parser and the little that stands between it and the engine."""
+"""``gpuemu coverage`` and ``gpuemu calibrate``: what the cases reach, and what tolerance the kernels need."""
 
 from __future__ import annotations
 
@@ -7,14 +7,16 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
-from gpuemu_lsp.cli.arguments import EXIT_CODES, add_running, percentage, positive
+from gpuemu_lsp.cli.arguments import EXIT_CODES, add_running, fraction, percentage, positive
 
 COVERAGE_CASES = 32
+CALIBRATION_CASES = 50
+_PROFILES = ("default", "strict", "relaxed", "production")
 _COVERAGE_FORMATS = ("text", "json", "lcov", "codecov")
 
 
 def add(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Add the verb."""
+    """Add the verbs."""
     coverage = verbs.add_parser(
         "coverage",
         help="say which lines and branches of the kernels the cases reach",
@@ -31,6 +33,43 @@ def add(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
         "--fail-under", type=percentage, metavar="P", help="exit with 1 when fewer percent of the lines are reached"
     )
     coverage.set_defaults(run=_coverage)
+
+    calibrate = verbs.add_parser(
+        "calibrate",
+        help="measure the tolerance each kernel needs and write it to gpuemu.toml",
+        epilog="Exit codes: 0 written (or shown); 1 other cases than those measured exceed a tolerance, which is then "
+        "not written, or a kernel fails; 2 nothing was measured; 3 internal error.",
+    )
+    calibrate.add_argument("-k", "--kernel", action="append", metavar="KERNEL", help="(default: all); may be repeated")
+    calibrate.add_argument(
+        "--cases",
+        type=positive,
+        default=CALIBRATION_CASES,
+        metavar="N",
+        help=f"cases to measure, and as many others to try the result on (default: {CALIBRATION_CASES})",
+    )
+    calibrate.add_argument("--percentile", type=percentage, default=95.0, metavar="P", help="(default: 95)")
+    calibrate.add_argument("--margin", type=fraction, default=1.5, metavar="M", help="times that (default: 1.5)")
+    calibrate.add_argument("--profile", choices=_PROFILES, help="take the original's table instead of measuring")
+    calibrate.add_argument("--dry-run", action="store_true", help="show the tolerances and write nothing")
+    add_running(calibrate)
+    calibrate.set_defaults(run=_calibrate)
+
+
+def _calibrate(options: argparse.Namespace) -> int:
+    from gpuemu_lsp.cli.calibrating import calibrate
+    from gpuemu_lsp.engine.campaign.calibration import Wanted
+    from gpuemu_lsp.engine.check.model import DEFAULT_SEED, CheckOptions
+
+    chosen = CheckOptions(
+        cases=options.cases,
+        seed=DEFAULT_SEED if options.seed is None else options.seed,
+        seed_given=options.seed is not None,
+        arch=options.arch,
+        executor=options.executor,
+    )
+    wanted = Wanted(options.percentile, options.margin, options.profile)
+    return calibrate(options.kernel or [], chosen, options.jobs, wanted, write=not options.dry_run)
 
 
 def _coverage(options: argparse.Namespace) -> int:

@@ -13,6 +13,7 @@ from pygls.capabilities import get_capability
 
 from gpuemu_lsp.engine.check.model import CheckRequest
 from gpuemu_lsp.engine.project import discover
+from gpuemu_lsp.engine.project.edits import TextChange, append
 from gpuemu_lsp.engine.project.load import CONFIG_NAME
 from gpuemu_lsp.engine.workers import Job
 from gpuemu_lsp.engine.workers.wire import to_json
@@ -23,7 +24,6 @@ from gpuemu_lsp.server.protocol import Server
 from gpuemu_lsp.server.publish import client_range
 from gpuemu_lsp.server.session import Session
 from gpuemu_lsp.server.settings import plain
-from gpuemu_lsp.server.toml_edits import TextChange, append
 
 _log = logging.getLogger(__name__)
 _SECONDS = 60.0

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from gpuemu_lsp.engine.findings import Range
+from gpuemu_lsp.engine.project.edits import TextChange, kernel_index, set_in_kernel
 from gpuemu_lsp.engine.source.ignores import MARK, ignorable
-from gpuemu_lsp.server.toml_edits import TextChange, kernel_index, set_in_kernel
 
 LIMITS = {
     "artifact/registers": "max_registers",

@@ -69,6 +69,7 @@ class PlanRun:
     worst: float | None = None
     max_diff: float = 0.0
     errors: list[float] = field(default_factory=list)
+    needed: dict[str, tuple[float, ...]] = field(default_factory=dict)
     compared: int = 0
     decided: int = 0
     finished: bool = False
@@ -329,6 +330,8 @@ class PlanRun:
         """Count the errors of a drawn case. Of stored ones only those that are drawn too: figures must compare."""
         self.max_diff = max(self.max_diff, verdict.max_diff)
         self.errors.append(verdict.relative)
+        for dtype, tolerance in verdict.needed.items():
+            self.needed[dtype] = (*self.needed.get(dtype, ()), tolerance)
 
     def _seed(self) -> int:
         options, configured = self.request.options, self.request.validation.seed

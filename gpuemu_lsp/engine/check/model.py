@@ -82,7 +82,8 @@ class Measured:
 
     ``errors`` has one figure per compared case: the largest error over the largest magnitude of the output.
     ``max_diff`` is the largest absolute error of them all, ``worst`` as in :class:`KernelReport`. Without a reference
-    nothing is compared, and ``errors`` is empty.
+    nothing is compared, and ``errors`` is empty. ``needed`` has, by the dtype of an output, the least tolerance that
+    each of those cases needs.
     """
 
     dtype: str
@@ -90,6 +91,7 @@ class Measured:
     max_diff: float = 0.0
     worst: float | None = None
     errors: tuple[float, ...] = ()
+    needed: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
 
     @property
     def relative(self) -> float:

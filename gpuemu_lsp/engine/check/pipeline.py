@@ -142,7 +142,8 @@ def _report(
         registered=request.registered,
         toolchain=prepared.artifact.toolchain if prepared.artifact is not None else "",
         measured=tuple(
-            Measured(run.plan.dtype, run.count, run.max_diff, run.worst, tuple(run.errors)) for run in tally.runs
+            Measured(run.plan.dtype, run.count, run.max_diff, run.worst, tuple(run.errors), dict(run.needed))
+            for run in tally.runs
         ),
         coverage=merged(
             line

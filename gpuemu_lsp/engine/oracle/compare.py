@@ -38,6 +38,7 @@ def compare(
     found: list[Mismatch] = list(_modified_inputs(plan, case, outcome))
     worst, decided, elements = 0.0, 0, 0
     max_diff, relative = 0.0, 0.0
+    needed: dict[str, float] = {}
     for arg in output_tensors(plan):
         data = outcome.buffers.get(arg.param)
         if data is None:
@@ -64,21 +65,28 @@ def compare(
         worst = max(worst, ratio)
         distances = _distance(actual, values, judged & ~allowances[arg.param].undecided)
         max_diff, relative = max(max_diff, distances[0]), max(relative, distances[1])
+        if is_float(arg.dtype):
+            needed[arg.dtype] = max(needed.get(arg.dtype, 0.0), distances[2])
     found.sort(key=lambda mismatch: (mismatch.severity is not None, -mismatch.ratio))
-    return Verdict(tuple(found), worst, decided, elements, max_diff, relative)
+    return Verdict(tuple(found), worst, decided, elements, max_diff, relative, needed)
 
 
-def _distance(actual: Array, expected: Array, decided: Mask) -> tuple[float, float]:
-    """Return the largest absolute error of a finite element, and that over the largest magnitude around it."""
+def _distance(actual: Array, expected: Array, decided: Mask) -> tuple[float, float, float]:
+    """Return the largest absolute error of a finite element, that over the largest magnitude, and the least tolerance.
+
+    The last as :attr:`~gpuemu_lsp.engine.oracle.mismatch.Verdict.needed` has it.
+    """
     out, ref = actual.astype(np.float64), expected.astype(np.float64)
     with np.errstate(invalid="ignore", over="ignore"):
         error = np.abs(out - ref)
     counted = decided & np.isfinite(error)
     largest = float(np.max(error, where=counted, initial=0.0))
     if largest == 0.0:
-        return 0.0, 0.0
+        return 0.0, 0.0, 0.0
     scale = max(float(np.max(np.abs(values), where=counted, initial=0.0)) for values in (out, ref))
-    return largest, largest / scale
+    with np.errstate(invalid="ignore"):
+        least = float(np.max(error / (1.0 + np.abs(ref)), where=counted, initial=0.0))
+    return largest, largest / scale, least
 
 
 # ---- floats ----------------------------------------------------------------------------------------------------------

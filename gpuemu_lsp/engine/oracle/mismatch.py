@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -58,6 +59,7 @@ class Verdict:
     can be compared by them.
     ``decided`` of ``elements`` output elements were compared with the reference; about the others nothing can be said.
     A check in which no case decided anything has not judged the kernel.
+    ``needed`` has, by the dtype of float outputs, the least ``t`` for which ``|out - ref| <= t + t * |ref|`` holds.
     """
 
     mismatches: tuple[Mismatch, ...] = ()
@@ -66,6 +68,7 @@ class Verdict:
     elements: int = 0
     max_diff: float = 0.0
     relative: float = 0.0
+    needed: Mapping[str, float] = field(default_factory=dict)
 
 
 def describe(

@@ -44,6 +44,7 @@ VERBS = (
     "verify",
     "doctor",
     "coverage",
+    "calibrate",
 )
 
 

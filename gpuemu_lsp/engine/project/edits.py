@@ -41,6 +41,33 @@ def set_in_kernel(text: str, index: int, table: str, key: str, value: str) -> Te
     return None  # dotted keys: where to put one more is the author's business
 
 
+def remark(text: str, index: int, table: str, key: str, mark: str, comment: str) -> TextChange | None:
+    """Return the change that puts a comment line above a key of a kernel's table, in place of an earlier one of ours.
+
+    An earlier one begins with ``mark``, as ``comment`` does. None when the file has no such key.
+    """
+    tree = read_tree(text)
+    path = ("kernels", index, table, key)
+    span = tree.keys.get(path)
+    if span is None:
+        return None
+    line = span.start.line
+    written = tree.lines[line].decode(errors="replace")
+    new = written[: len(written) - len(written.lstrip())] + comment + "\n"
+    if line and tree.lines[line - 1].strip().startswith(mark.encode()):
+        return TextChange(Range.of(line - 1, 0, line, 0), new)
+    return TextChange(Range.of(line, 0, line, 0), new)
+
+
+def applied(text: str, change: TextChange) -> str:
+    """Return a text with a change made."""
+    lines = text.encode().split(b"\n")
+    start, end = change.range.start, change.range.end
+    before = b"\n".join([*lines[: start.line], lines[start.line][: start.column]])
+    after = b"\n".join([lines[end.line][end.column :], *lines[end.line + 1 :]])
+    return (before + change.text.encode() + after).decode()
+
+
 def append(text: str, block: str) -> TextChange:
     """Return the change that adds a block at the end of a file, with an empty line before it."""
     lines = text.encode().split(b"\n")
