@@ -22,7 +22,7 @@ class Tracking:
 
     ``sites`` are the accesses to watch, by site number (of asynchronous copies the write), ``sources`` the copies whose
     read is to be watched; ``strong`` those of the accesses that never race with each other:
-    atomics and volatile accesses, and the plain read that begins a compare-and-swap loop. A cell describes
+    atomics and volatile accesses, operations on ``mbarrier`` objects, and the plain read that begins a compare-and-swap loop. A cell describes
     ``1 << shift`` bytes. ``irregular`` says that threads are ordered by more than barriers and whole warps.
     """
 
@@ -57,10 +57,8 @@ def track(program: Program, *, aliased: bool) -> Tracking:
     chosen = [(site, i, access) for site, i, access in accesses if matters(access)]
     watched = {site: i for site, i, access in chosen if access.stores or i.opcode != "cp"}
     sources = frozenset(site for site, i, access in chosen if i.opcode == "cp" and not access.stores)
-    shared = {site for site, _, access in chosen if _roots(access.address, origins) & set(program.shared)}
-    shared |= {site for site, _, access in chosen if access.space == "shared"}
-    strong = _strong(program, watched, shared)
-    sizes = (type_bytes(access_type(i)) for i in watched.values() if i.opcode != "cp")  # which moves whole words
+    strong = _strong(program, watched)
+    sizes = (type_bytes(access_type(i)) for i in watched.values() if i.opcode not in ("cp", "mbarrier"))  # which take whole words
     smallest = min(sizes, default=4)
     shift = {1: 0, 2: 1}.get(smallest, 2)
     return Tracking(frozenset(watched), sources, strong, shift, bool(watched) and _irregular(program))
@@ -88,27 +86,34 @@ def _accesses(instruction: Instruction) -> list[_Access]:
     addresses = [operand for operand in instruction.operands if isinstance(operand, Address)]
     if instruction.opcode == "cp" and len(addresses) >= 2:
         return [_Access("shared", addresses[0], True), _Access("global", addresses[1], False)]
+    if _on_mbarrier(instruction):
+        return [_Access("shared", address, True) for address in addresses[:1]]
     space = memory_space(instruction)
     if instruction.opcode not in ("ld", "st", "atom", "red", "ldu") or space not in ("global", "shared", "generic"):
         return []
     return [_Access(space, address, instruction.opcode not in ("ld", "ldu")) for address in addresses]
 
 
+def _on_mbarrier(instruction: Instruction) -> bool:
+    return "mbarrier" in (instruction.opcode, *instruction.modifiers[:2])
+
+
 def _address(instruction: Instruction) -> Address | None:
     return next((operand for operand in instruction.operands if isinstance(operand, Address)), None)
 
 
-def _strong(program: Program, watched: dict[int, Instruction], shared: set[int]) -> frozenset[int]:
+def _strong(program: Program, watched: dict[int, Instruction]) -> frozenset[int]:
     """Return the accesses that never race with each other."""
     flow = Flow([instruction for _, instruction in _instructions(program)])
     atomics = [i for i in watched.values() if i.opcode in ("atom", "red")]
     result = set()
     for site, instruction in watched.items():
         modifiers = set(instruction.modifiers)
-        if instruction.opcode in ("atom", "red"):
+        if instruction.opcode in ("atom", "red") or (_on_mbarrier(instruction) and not modifiers & {"init", "inval"}):
             result.add(site)
-        elif "volatile" in modifiers and instruction.opcode == "ld" and site in shared:
-            # Volatile data is no flag: a warp that counts on running in step must still meet.
+        elif "volatile" in modifiers and instruction.opcode == "ld":
+            # Volatile data is no flag: a warp that counts on running in step must still meet, and a fence must stand
+            # between the data and the flag.
             if flow.decides(instruction, program.registers):
                 result.add(site)
         elif modifiers & _STRONG or (

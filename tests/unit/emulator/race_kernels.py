@@ -208,6 +208,27 @@ PLANTED = [
     y[b] = s[0];  // other
   }
 """, "", "__threadfence_block();"),
+    Planted("barrier object used before it is made", "shared", """
+  __shared__ unsigned long long s;
+  const unsigned at = (unsigned)__cvta_generic_to_shared(&s);
+  if (t == 0) asm volatile("mbarrier.init.shared.b64 [%0], %1;" :: "r"(at), "r"(m) : "memory");  // one
+  FIX
+  unsigned long long state;
+  asm volatile("mbarrier.arrive.shared.b64 %0, [%1];" : "=l"(state) : "r"(at) : "memory");  // other
+  y[i] = 0;
+""", "", SYNC),
+    Planted("volatile sums without a fence", "global", """
+  volatile int* sums = y;
+  if (t != 0) return;
+  int before = 0;
+  if (b > 0) {
+    while (atomicAdd(&z[b - 1], 0) == 0) {}
+    before = sums[b - 1];  // other
+  }
+  sums[b] = before + 1;  // one
+  FIX
+  atomicExch(&z[b], 1);
+""", "", "__threadfence();"),
     Planted("last block without a fence", "global", """
   __shared__ int last;
   if (t == 0) {

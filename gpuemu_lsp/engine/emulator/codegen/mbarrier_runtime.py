@@ -32,14 +32,15 @@ _EXPECTED, _TRANSACTIONS, _PHASE = 20, 40, 61
 _TX_BITS = 21
 
 
-def add_mbarrier(module: ir.Module, check: Value) -> None:
-    """Add ``mbarrier(ctx, site, lanes, operation, flags)``.
+def add_mbarrier(module: ir.Module, check: Value, race_lane: Value, race_shift: int) -> None:
+    """Add ``mbarrier(ctx, site, lanes, operation, flags)``; from bit ``race_shift`` on, ``flags`` are for ``race_lane``.
 
     Addresses lie in ``ADDRESS``, the operand in ``VALUE`` and transactions in its second row; the third row gets the
     object as it was, or for ``test`` and ``parity`` whether the phase is over.
     """
     function, b = t.new_function(module, "mbarrier", VOID, [POINTER, I32, I32, I32, I32])
     ctx, site, lanes, operation, flags = function.args
+    races = b.lshr(flags, i32(race_shift))
     complete = _add_complete(module)
 
     def asked(*names: str) -> Value:
@@ -67,6 +68,8 @@ def add_mbarrier(module: ir.Module, check: Value) -> None:
         with b.if_then(b.not_(first)):
             b.store(may(0), readable)
         with b.if_then(b.load(readable)), b.if_then(may(_STORE)):
+            with b.if_then(b.icmp_unsigned("!=", races, i32(0))):
+                b.call(race_lane, [ctx, site, lane, address, i32(8), races, i64(0)])
             old = load(b, address, 0, I64)
             waiting = asked("test", "parity")
             with b.if_then(waiting):

@@ -10,8 +10,8 @@ from gpuemu_lsp.engine.emulator.codegen.emitter import Emitter
 from gpuemu_lsp.engine.emulator.codegen.ir_tools import I64, Value, i32, i64
 from gpuemu_lsp.engine.emulator.codegen.linked import RUNTIME
 from gpuemu_lsp.engine.emulator.codegen.mbarrier_runtime import OPERATIONS
-from gpuemu_lsp.engine.emulator.codegen.races import emit_acquire, emit_release
-from gpuemu_lsp.engine.emulator.codegen.runtime import SPACE_SHIFT, SPACES
+from gpuemu_lsp.engine.emulator.codegen.races import emit_acquire, emit_release, race_flags
+from gpuemu_lsp.engine.emulator.codegen.runtime import RACE_SHIFT, SPACE_SHIFT, SPACES
 from gpuemu_lsp.engine.emulator.layout import SLOT, Warp
 from gpuemu_lsp.engine.emulator.opcodes import memory_space
 from gpuemu_lsp.engine.ptx.model import Address, Immediate, Instruction, Operand, Register
@@ -80,7 +80,7 @@ def _call(
             (Warp.VALUE + SLOT, _wide(e, transactions, part, False)),
         ):
             t.store(b, value, e.context, row + 8 * part * e.lanes, align=8)
-    flags = i32(SPACES[space] << SPACE_SHIFT)
+    flags = i32(SPACES[space] << SPACE_SHIFT | race_flags(e, instruction) << RACE_SHIFT)
     arguments = [e.context, i32(e.site), e.active32(), i32(OPERATIONS[kind]), flags]
     # To arrive is to release, and to see a phase end is to acquire.
     if kind not in ("test", "parity"):

@@ -18,6 +18,8 @@ def race_flags(e: Emitter, instruction: Instruction) -> int:
     tracking = e.unit.tracking
     if e.site not in tracking.sites:
         return 0
+    if "mbarrier" in (instruction.opcode, *instruction.modifiers[:2]):
+        return race_runtime.WATCHED | _on_mbarrier(instruction)
     atomic = instruction.opcode in ("atom", "red")
     stores = atomic or instruction.opcode == "st"
     flags = race_runtime.WATCHED | (race_runtime.STORE if stores else 0) | (race_runtime.ATOMIC if atomic else 0)
@@ -27,6 +29,15 @@ def race_flags(e: Emitter, instruction: Instruction) -> int:
             flags |= race_runtime.ACQUIRES if instruction.opcode in ("ld", "atom") else 0
             flags |= race_runtime.RELEASES if stores else 0
     return flags
+
+
+def _on_mbarrier(instruction: Instruction) -> int:
+    """Return what an operation does to the object itself; the order that it makes is told apart."""
+    if instruction.modifiers[0] in ("init", "inval"):
+        return race_runtime.STORE
+    if instruction.modifiers[0] in ("test_wait", "try_wait"):
+        return race_runtime.STRONG
+    return race_runtime.STORE | race_runtime.ATOMIC | race_runtime.STRONG
 
 
 def copy_flags(e: Emitter) -> tuple[int, int]:

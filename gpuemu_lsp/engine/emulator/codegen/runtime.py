@@ -281,7 +281,7 @@ def build_runtime() -> ir.Module:
     loading = add_access(module, check, race, is_store=False)
     storing = add_access(module, check, race, is_store=True)
     add_copies(module, check, loading, storing)
-    add_mbarrier(module, check)
+    add_mbarrier(module, check, race, RACE_SHIFT)
     add_addresses(module)
     add_conductor(module)
     return module
