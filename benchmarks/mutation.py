@@ -1,6 +1,6 @@
 """Does the check notice when one thing in a correct kernel is changed? Mutation testing of the whole corpus.
 
-    python -m benchmarks.mutation [--cases 8] [--sample N] [--seed 1] [--jobs N] [--toml FILE] [--output docs/evidence.md]
+    python -m benchmarks.mutation [--cases 8] [--sample N] [--seed 1] [--jobs N] [--toml FILE] [--output FILE]
 
 Every correct kernel is changed in one place (a comparison, a sign, a barrier taken out, a sum overwritten, ...) and
 checked with the cases of a save. A change that the compiler makes nothing of, the same PTX, is left out, and so is one
@@ -146,7 +146,9 @@ def render(outcomes: Sequence[Outcome], cases: int, sampled: bool) -> str:
     text = [
         "## Mutants",
         "",
-        f"Made by `python -m benchmarks.mutation --cases {cases}`: one change in a correct kernel, the cases of a save.",
+        f"Made by `python -m benchmarks.mutation --cases {cases}`: one change in a correct kernel, the cases of a",
+        "save.",
+        "",
         f"**{caught} of {len(judged)}** ({share} %) are noticed" + (" in a random sample." if sampled else "."),
         "",
         "| change | noticed | survived | same PTX |",

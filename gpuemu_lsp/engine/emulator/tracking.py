@@ -12,6 +12,7 @@ from gpuemu_lsp.engine.emulator.program import Barrier, Program
 from gpuemu_lsp.engine.ptx.model import Address, Immediate, Instruction, Operand, Register, Symbol
 
 _STRONG = frozenset({"volatile", "relaxed", "acquire", "release", "acq_rel", "mmio"})
+_WHOLE_WORDS = frozenset({"cp", "mbarrier"})
 _UNKNOWN = "?"
 """The root of an address that was itself loaded from memory."""
 
@@ -21,8 +22,8 @@ class Tracking:
     """What the race checker looks at in one program.
 
     ``sites`` are the accesses to watch, by site number (of asynchronous copies the write), ``sources`` the copies whose
-    read is to be watched; ``strong`` those of the accesses that never race with each other:
-    atomics and volatile accesses, operations on ``mbarrier`` objects, and the plain read that begins a compare-and-swap loop. A cell describes
+    read is to be watched; ``strong`` those of the accesses that never race with each other: atomics, volatile stores and
+    flags, operations on ``mbarrier`` objects, and the plain read that begins a compare-and-swap loop. A cell describes
     ``1 << shift`` bytes. ``irregular`` says that threads are ordered by more than barriers and whole warps.
     """
 
@@ -58,7 +59,7 @@ def track(program: Program, *, aliased: bool) -> Tracking:
     watched = {site: i for site, i, access in chosen if access.stores or i.opcode != "cp"}
     sources = frozenset(site for site, i, access in chosen if i.opcode == "cp" and not access.stores)
     strong = _strong(program, watched)
-    sizes = (type_bytes(access_type(i)) for i in watched.values() if i.opcode not in ("cp", "mbarrier"))  # which take whole words
+    sizes = (type_bytes(access_type(i)) for i in watched.values() if i.opcode not in _WHOLE_WORDS)
     smallest = min(sizes, default=4)
     shift = {1: 0, 2: 1}.get(smallest, 2)
     return Tracking(frozenset(watched), sources, strong, shift, bool(watched) and _irregular(program))

@@ -33,7 +33,7 @@ _TX_BITS = 21
 
 
 def add_mbarrier(module: ir.Module, check: Value, race_lane: Value, race_shift: int) -> None:
-    """Add ``mbarrier(ctx, site, lanes, operation, flags)``; from bit ``race_shift`` on, ``flags`` are for ``race_lane``.
+    """Add ``mbarrier(ctx, site, lanes, operation, flags)``; ``flags`` from bit ``race_shift`` on are ``race_lane``'s.
 
     Addresses lie in ``ADDRESS``, the operand in ``VALUE`` and transactions in its second row; the third row gets the
     object as it was, or for ``test`` and ``parity`` whether the phase is over.
