@@ -22,8 +22,8 @@ class Tracking:
     """What the race checker looks at in one program.
 
     ``sites`` are the accesses to watch, by site number (of asynchronous copies the write), ``sources`` the copies whose
-    read is to be watched; ``strong`` those of the accesses that never race with each other: atomics, volatile stores and
-    flags, operations on ``mbarrier`` objects, and the plain read that begins a compare-and-swap loop. A cell describes
+    read is to be watched; ``strong`` those of the accesses that never race with each other: atomics, volatile stores
+    and flags, operations on ``mbarrier`` objects, and the read that begins a compare-and-swap loop. A cell describes
     ``1 << shift`` bytes. ``irregular`` says that threads are ordered by more than barriers and whole warps.
     """
 
