@@ -53,19 +53,19 @@ class Actions:
         self._server = server
         self._session = session
 
-    def unregistered(self, path: str, kernel: str) -> bool:
+    async def unregistered(self, path: str, kernel: str) -> bool:
         """Say whether a kernel of a file can be registered by an edit of ours."""
-        request = self._request(path, kernel)
+        request = await self._request(path, kernel)
         return request is not None and not request.registered and request.spec.source == path and self._creates()
 
-    def tolerance(self, path: str, kernel: str, dtype: Any) -> float | None:
+    async def tolerance(self, path: str, kernel: str, dtype: Any) -> float | None:
         """Return the tolerance that what was found of a kernel would need."""
         found = [
             dict(finding.data)
             for finding in self._session.diagnostics.findings_of(path)
             if finding.kernel == kernel and finding.dtype == dtype and finding.rule == "numeric/tolerance-exceeded"
         ]
-        request = self._request(path, kernel)
+        request = await self._request(path, kernel)
         if request is None or not request.registered:
             return None
         return fixes.measured_tolerance(fixes.seen_errors(found))
@@ -106,7 +106,7 @@ class Actions:
         return [_Change(project.config, change)] if change is not None else []
 
     async def _registered(self, path: str, kernel: str) -> list[_Change]:
-        request = self._request(path, kernel)
+        request = await self._request(path, kernel)
         if request is None or request.registered:
             return []
         config = discover(Path(path).parent)
@@ -131,8 +131,8 @@ class Actions:
         holding = [folder for folder in self._session.folders if Path(path).is_relative_to(folder)]
         return max(holding, key=len, default=str(Path(path).parent))
 
-    def _request(self, path: str, kernel: str) -> CheckRequest | None:
-        return next((item for item in self._session.requests(path) if item.spec.name == kernel), None)
+    async def _request(self, path: str, kernel: str) -> CheckRequest | None:
+        return next((item for item in await self._session.requests(path) if item.spec.name == kernel), None)
 
     def _creates(self) -> bool:
         capabilities = self._server.client_capabilities

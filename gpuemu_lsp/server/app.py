@@ -11,8 +11,10 @@ from gpuemu_lsp import __version__
 from gpuemu_lsp.engine.campaign.jobs import FUNCTIONS, PRELOAD
 from gpuemu_lsp.engine.workers import Limits, Pool
 from gpuemu_lsp.server.actions import Actions
+from gpuemu_lsp.server.checker import Checker
 from gpuemu_lsp.server.debug_info import debug_info
 from gpuemu_lsp.server.diagnostics import Diagnostics
+from gpuemu_lsp.server.editing import Editing
 from gpuemu_lsp.server.failures import Failures
 from gpuemu_lsp.server.features import (
     artifact,
@@ -89,26 +91,28 @@ def create_server(pool: Pool) -> Server:
         status.wants(new.executor)
         lenses.refresh()
 
-    observers = Observers(status, bars, lambda batch: session.scheduler.cancel([batch.key]), settled)
+    observers = Observers(status, bars, lambda batch: checker.scheduler.cancel([batch.key]), settled)
     tasks = Tasks(pool, observers.task_begun, observers.task_ended)
-    session = Session(pool, publisher, diagnostics, observers, tasks)
+    session = Session(publisher, diagnostics, tasks)
+    checker = Checker(session, pool, observers)
+    editing = Editing(session, checker)
     failures = Failures(tasks, failures_changed)
     explorer = tests_feature.Explorer(server, session, failures)
-    observers.runs = runs = TestRuns(session, server.protocol.notify, explorer.tests)
-    minimiser = Minimiser(session, lambda text: _tell(server, text), failures.refresh)
+    observers.runs = runs = TestRuns(session, checker, server.protocol.notify, explorer.tests)
+    minimiser = Minimiser(session, checker, lambda text: _tell(server, text), failures.refresh)
 
-    watcher = FileWatcher(session.touched)
+    watcher = FileWatcher(editing.touched)
     surroundings = Surroundings(session, watcher)
     configuration = Configuration(server, session, settings_changed)
 
-    parts = lifecycle.Parts(session, status, bars, lenses, configuration, watcher, surroundings, runs)
+    parts = lifecycle.Parts(session, checker, editing, status, bars, lenses, configuration, watcher, surroundings, runs)
     lifecycle.register(server, parts)
     server.ended = lambda: watcher.join(_WATCHER_SECONDS)
     config_feature.register(server, session, configuration)
-    folders.register(server, session, surroundings.look)
-    text_sync.register(server, session)
-    watched_files.register(server, session)
-    commands.register(server, session, minimiser, lambda: debug_info(session, status))
+    folders.register(server, editing, surroundings.look)
+    text_sync.register(server, editing)
+    watched_files.register(server, editing)
+    commands.register(server, session, checker, minimiser, lambda: debug_info(session, checker, status))
     hover.register(server, session)
     code_lens.register(server, session)
     code_action.register(server, session, Actions(server, session))

@@ -8,11 +8,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from gpuemu_lsp.engine.campaign.targets import SUFFIXES, kernels_in
 from gpuemu_lsp.engine.check.model import DEFAULT_CASES, CheckOptions, CheckRequest
-from gpuemu_lsp.engine.project.model import KernelSpec, Project
-from gpuemu_lsp.engine.source import include_closure
+from gpuemu_lsp.engine.project.model import KernelSpec
 from gpuemu_lsp.engine.workers.wire import to_json
+from gpuemu_lsp.server.readings import Reading
 from gpuemu_lsp.server.settings import Settings
 
 
@@ -34,9 +33,7 @@ class Order:
 
 
 def requests_for(
-    project: Project,
-    path: str,
-    text: str,
+    reading: Reading,
     settings: Settings,
     execute: bool = True,
     deep: bool = False,
@@ -46,7 +43,8 @@ def requests_for(
 
     ``unsaved`` has the texts of open documents that are not on disk; those the file includes count.
     """
-    if Path(path).suffix not in SUFFIXES and not is_source(project, path):
+    project = reading.project
+    if project is None:
         return ()
     execute = execute and settings.trusted
     executor = project.executor if settings.executor == "auto" else settings.executor
@@ -56,28 +54,19 @@ def requests_for(
         execute=execute,
         store_root=project.root if execute and project.config is not None else None,
     )
+    overlay = {path: text for path, text in (unsaved or {}).items() if path in reading.headers}
     return tuple(
         CheckRequest(
-            spec,
+            entry.spec,
             options,
             project.validation,
-            registered,
-            text=text,
+            entry.registered,
+            text=reading.text,
             root=project.root,
-            overlay=_included(spec, unsaved) if unsaved else {},
+            overlay=overlay,
         )
-        for spec, registered in kernels_in(project, path, text)
+        for entry in reading.entries
     )
-
-
-def _included(spec: KernelSpec, unsaved: Mapping[str, str]) -> dict[str, str]:
-    used = include_closure(spec.source, spec.include_dirs)
-    return {path: text for path, text in unsaved.items() if path in used}
-
-
-def is_source(project: Project, path: str) -> bool:
-    """Say whether gpuemu.toml names the file as the source of a kernel."""
-    return any(spec.source == path for spec in project.kernels)
 
 
 def kernel_id(spec: KernelSpec) -> str:
@@ -85,28 +74,31 @@ def kernel_id(spec: KernelSpec) -> str:
     return spec.name if spec.entry is None else f"{spec.name} = {spec.entry}"
 
 
-def content(requests: Sequence[CheckRequest]) -> str:
+def content(reading: Reading, requests: Sequence[CheckRequest]) -> str:
     """Return a digest of everything the check of a file reads; the same digest would give the same verdict.
 
-    A reference may import its neighbours, so every script of its folder counts, by time and size.
+    A reference may import its neighbours, so every script of its folder counts, by time and size. Looks at the disk.
     """
     digest = hashlib.blake2b(digest_size=16)
     for request in requests:
         stripped = replace(request, spec=replace(request.spec, places={}))
         digest.update(json.dumps(to_json(stripped), sort_keys=True).encode("utf-8", "surrogatepass"))
-        for path in include_closure(request.spec.source, request.spec.include_dirs):
-            digest.update(_stamp(Path(path)))
-        if request.spec.reference is not None:
-            for script in sorted(Path(request.spec.reference).parent.glob("*.py")):
-                digest.update(_stamp(script))
+    for path in reading.headers:
+        digest.update(_stamp(Path(path)))
+    references = {request.spec.reference for request in requests if request.spec.reference is not None}
+    for folder in sorted({Path(reference).parent for reference in references}):
+        for script in sorted(folder.glob("*.py")):
+            digest.update(_stamp(script))
     return digest.hexdigest()
 
 
-def depends_on(spec: KernelSpec, path: str) -> bool:
-    """Say whether a kernel's verdict may change when a file does: its header, its reference or a script beside it."""
+def depends_on(reading: Reading, path: str) -> bool:
+    """Say whether a file's verdicts may change when another does: its header, a reference or a script beside one."""
     if path.endswith(".py"):
-        return spec.reference is not None and Path(spec.reference).parent == Path(path).parent
-    return path in include_closure(spec.source, spec.include_dirs)
+        folder = Path(path).parent
+        references = (entry.spec.reference for entry in reading.entries)
+        return any(reference is not None and Path(reference).parent == folder for reference in references)
+    return reading.includes(path)
 
 
 def _stamp(path: Path) -> bytes:

@@ -8,12 +8,13 @@ import sys
 from dataclasses import asdict
 
 from gpuemu_lsp import __version__
+from gpuemu_lsp.server.checker import Checker
 from gpuemu_lsp.server.session import Session
 from gpuemu_lsp.server.settings import camel
 from gpuemu_lsp.server.status import Status
 
 
-def debug_info(session: Session, status: Status) -> str:
+def debug_info(session: Session, checker: Checker, status: Status) -> str:
     """Return the text."""
     lines = [f"# gpuemu-lsp {__version__}", "", f"- Python {platform.python_version()}: `{sys.executable}`"]
     lines += [f"- process {os.getpid()} on {platform.platform()}"]
@@ -31,5 +32,5 @@ def debug_info(session: Session, status: Status) -> str:
     for document in session.documents.values():
         state = "as saved" if not document.edited_since(document.saved) else "edited"
         lines.append(f"- `{document.path}` version {document.version}, {state}, `{document.uri}`")
-    lines += ["", f"Positions are {session.publisher.encoding}; {'busy' if session.scheduler.busy else 'idle'}."]
+    lines += ["", f"Positions are {session.publisher.encoding}; {'busy' if checker.scheduler.busy else 'idle'}."]
     return "\n".join(lines) + "\n"

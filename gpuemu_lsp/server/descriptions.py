@@ -9,12 +9,10 @@ from gpuemu_lsp.engine.findings import Finding, Json, Position
 from gpuemu_lsp.engine.project import place_of
 from gpuemu_lsp.engine.project.schema import describe_key, lookup
 from gpuemu_lsp.engine.project.tree import read_tree
-from gpuemu_lsp.server.documents import Document
 from gpuemu_lsp.server.kernels import Kernel, Summary
-from gpuemu_lsp.server.launching import block_of
 from gpuemu_lsp.server.occupancy import occupancy
 from gpuemu_lsp.server.session import Session
-from gpuemu_lsp.server.verdicts import Verdict
+from gpuemu_lsp.server.verdicts import Verdict, Verdicts
 
 _ROWS = 5
 _MEASURED: Mapping[str, Callable[[ResourceUsage], int]] = {
@@ -34,9 +32,7 @@ def kernel_text(session: Session, kernel: Kernel) -> str:
         if changes:
             lines.append(f"since the save before: {', '.join(changes)}")
     if kernel.resources:
-        text = session.text(kernel.verdicts[0].request.spec.source) if kernel.verdicts else None
-        launch = block_of(kernel.verdicts[0].request.spec, text) if text is not None else None
-        lines.append(_table(kernel.resources, launch))
+        lines.append(_table(kernel.resources, kernel.launch))
     return "\n\n".join(lines)
 
 
@@ -69,27 +65,27 @@ def finding_text(finding: Finding) -> str:
     return "\n\n".join(lines)
 
 
-def key_text(session: Session, document: Document, position: Position) -> str | None:
+def key_text(verdicts: Verdicts, text: str, position: Position) -> str | None:
     """Describe a key of gpuemu.toml, and the value that was measured beside a limit."""
-    spot = place_of(document.text, position.line, position.column)
+    spot = place_of(text, position.line, position.column)
     if spot is None or not spot.range.start <= position <= spot.range.end:
         return None
     key = lookup(spot.path)
     if key is None:
         return None
-    measured = _measured(session, document, spot.path)
+    measured = _measured(verdicts, text, spot.path)
     return describe_key(key) + (f"\n\nMeasured: {measured}" if measured else "")
 
 
-def _measured(session: Session, document: Document, path: tuple[str | int, ...]) -> str | None:
+def _measured(verdicts: Verdicts, text: str, path: tuple[str | int, ...]) -> str | None:
     if len(path) < 4 or path[0] != "kernels":
         return None
-    tree = read_tree(document.text)
+    tree = read_tree(text)
     span = tree.values.get((*path[:2], "name"))
     if span is None:
         return None
     name = tree.lines[span.start.line][span.start.column + 1 : span.end.column - 1].decode(errors="replace")
-    verdict = session.verdicts.named(None, name)
+    verdict = verdicts.named(None, name)
     if verdict is None:
         return None
     if path[2] == "artifact_checks" and path[3] in _MEASURED:

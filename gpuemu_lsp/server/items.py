@@ -8,12 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from gpuemu_lsp.engine.check.model import CheckRequest
 from gpuemu_lsp.engine.findings import Json
 from gpuemu_lsp.engine.project.model import KernelSpec
 from gpuemu_lsp.server.checks import kernel_id
-from gpuemu_lsp.server.declarations import declaration_of
-from gpuemu_lsp.server.launching import plans_of
+from gpuemu_lsp.server.readings import Entry, Reading
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,19 +52,18 @@ def parse_id(identity: str) -> Wanted:
     return Wanted(uri, *parts[:3])
 
 
-def tests_of(uri: str, requests: Sequence[CheckRequest], text: str, failures: Sequence[dict[str, Json]]) -> list[Test]:
+def tests_of(uri: str, reading: Reading, failures: Sequence[dict[str, Json]]) -> list[Test]:
     """Return the tests of a file: registered kernels first. A file without kernels has none."""
-    if not requests:
+    if not reading.entries:
         return []
-    name = Path(requests[0].spec.source).name
+    name = Path(reading.path).name
     found = [Test(file_id(uri), name, "file", None)]
-    for request in sorted(requests, key=lambda item: not item.registered):
-        spec = request.spec
+    for entry in sorted(reading.entries, key=lambda item: not item.registered):
+        spec = entry.spec
         top = kernel_test(uri, spec)
-        decl = declaration_of(spec, text)
-        line = decl.name_range.start.line if decl is not None else None
+        line = entry.decl.name_range.start.line if entry.decl is not None else None
         found.append(Test(top, spec.name, "kernel", file_id(uri), line))
-        for dtype in _dtypes(spec, text):
+        for dtype in _dtypes(entry):
             inner = f"{top}/{dtype}"
             found.append(Test(inner, dtype, "dtype", top, line))
             for item in failures:
@@ -92,11 +89,9 @@ def to_client(test: Test, uri: str) -> dict[str, Any]:
     }
 
 
-def _dtypes(spec: KernelSpec, text: str) -> tuple[str, ...]:
+def _dtypes(entry: Entry) -> tuple[str, ...]:
     """Return the value types a kernel is checked with, as far as its text tells."""
-    if spec.dtypes:
-        return spec.dtypes
-    return tuple(dict.fromkeys(plan.dtype for plan in plans_of(spec, text)))
+    return entry.spec.dtypes or tuple(dict.fromkeys(plan.dtype for plan in entry.plans))
 
 
 def _label(item: dict[str, Json]) -> str:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 
-from gpuemu_lsp.engine.campaign.targets import SUFFIXES
 from gpuemu_lsp.engine.compile.model import ResourceUsage
+from gpuemu_lsp.engine.project.expressions import Expression, ExpressionError, evaluate
 from gpuemu_lsp.engine.source.model import KernelDecl
-from gpuemu_lsp.server.declarations import declarations
+from gpuemu_lsp.server.readings import Reading
 from gpuemu_lsp.server.session import Session
 from gpuemu_lsp.server.verdicts import Verdict
 
@@ -31,6 +31,8 @@ class Kernel:
     resources: Mapping[str, ResourceUsage]
     edited: frozenset[str]
     """Names of the entries whose verdict is about an older text."""
+    launch: tuple[int, int] | None
+    """Threads per block and bytes of dynamic shared memory, where they are plain numbers."""
 
     def summaries(self) -> Iterator[Summary]:
         """Yield each verdict in words; more than one entry may mean the same function."""
@@ -43,20 +45,35 @@ class Kernel:
             yield Summary(verdict, words)
 
 
-def kernels(session: Session, path: str) -> list[Kernel]:
+async def kernels(session: Session, path: str) -> list[Kernel]:
     """Return the kernels of an open document; none when it is not open or no CUDA."""
     document = session.documents.get(path)
-    if document is None or Path(path).suffix not in SUFFIXES:
+    reading = await session.reading(path) if document is not None else None
+    if document is None or reading is None:
         return []
-    decls = declarations(path, document.text)
     found = []
-    for decl in decls:
-        alone = len(decls) == 1
+    for decl in reading.kernels:
+        alone = len(reading.kernels) == 1
         verdicts = tuple(session.verdicts.checks_of(path, decl, alone))
         resources = session.verdicts.resources_of(path, decl, alone)
         edited = frozenset(item.report.name for item in verdicts if document.edited_since(item.revision))
-        found.append(Kernel(decl, verdicts, resources, edited))
+        found.append(Kernel(decl, verdicts, resources, edited, _launch(reading, decl)))
     return found
+
+
+def _launch(reading: Reading, decl: KernelDecl) -> tuple[int, int] | None:
+    for plan in (plan for entry in reading.entries if entry.decl == decl for plan in entry.plans):
+        sizes = [_number(size) for size in plan.block]
+        if all(size is not None for size in sizes):
+            return math.prod(size for size in sizes if size is not None), _number(plan.shared) or 0
+    return None
+
+
+def _number(expression: Expression) -> int | None:
+    try:
+        return evaluate(expression, {})
+    except ExpressionError:
+        return None
 
 
 _STATUS = {

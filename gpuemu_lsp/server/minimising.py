@@ -11,6 +11,7 @@ from gpuemu_lsp.engine.check.replay_model import Smaller
 from gpuemu_lsp.engine.workers import Job
 from gpuemu_lsp.engine.workers.model import Cancelled
 from gpuemu_lsp.engine.workers.wire import from_json, to_json
+from gpuemu_lsp.server.checker import Checker
 from gpuemu_lsp.server.session import Session
 
 MAX_RUNS = 300
@@ -20,17 +21,20 @@ _EXTRA_SECONDS = 90.0
 class Minimiser:
     """Runs the minimiser for one case at a time per file; ``told`` gets a sentence for the user, ``done`` the root."""
 
-    def __init__(self, session: Session, told: Callable[[str], None], done: Callable[[str], Awaitable[None]]) -> None:
+    def __init__(
+        self, session: Session, checker: Checker, told: Callable[[str], None], done: Callable[[str], Awaitable[None]]
+    ) -> None:
         self._session = session
+        self._checker = checker
         self._told = told
         self._done = done
         self._busy: set[tuple[str, str]] = set()
 
-    def start(self, path: str, case: str, kernel: str | None = None) -> int:
+    async def start(self, path: str, case: str, kernel: str | None = None) -> int:
         """Begin, unless the same is under way; return how many kernels of the file may have the case."""
         requests = [
             request
-            for request in self._session.requests(path)
+            for request in await self._session.requests(path)
             if kernel in (None, request.spec.name) and request.options.store_root is not None
         ]
         if not requests or (path, case) in self._busy:
@@ -65,7 +69,7 @@ class Minimiser:
         for value in gathered.named("smaller"):
             result = from_json(Smaller, value)
             if result.replay.verdict in ("still fails", "changed"):
-                self._session.smaller(request, result.replay)
+                self._checker.smaller(request, result.replay)
             self._told(_sentence(request, result))
         if not gathered.done:
             self._told(ending_finding(request, gathered.ending).message)

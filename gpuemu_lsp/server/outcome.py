@@ -10,8 +10,8 @@ from gpuemu_lsp.engine.check.model import CheckRequest
 from gpuemu_lsp.engine.check.replay_model import Replay
 from gpuemu_lsp.engine.findings import Finding, Place, Related
 from gpuemu_lsp.server.checks import kernel_id
-from gpuemu_lsp.server.declarations import declaration_of
 from gpuemu_lsp.server.diagnostics import Diagnostics, Speaker, split
+from gpuemu_lsp.server.readings import Readings
 from gpuemu_lsp.server.scheduler import Batch, Part
 from gpuemu_lsp.server.verdicts import Verdict, Verdicts
 
@@ -22,9 +22,10 @@ _PASSING = frozenset({"engine/worker-crashed", "engine/timeout", "engine/interna
 class Outcome:
     """Files results under the layers they belong to."""
 
-    def __init__(self, diagnostics: Diagnostics, verdicts: Verdicts) -> None:
+    def __init__(self, diagnostics: Diagnostics, verdicts: Verdicts, readings: Readings) -> None:
         self._diagnostics = diagnostics
         self._verdicts = verdicts
+        self._readings = readings
 
     def compiled(self, batch: Batch, part: Part) -> set[str]:
         """Say what compilation and lint found, while the kernel still runs."""
@@ -42,7 +43,7 @@ class Outcome:
             return self._say_compiled(batch, part, found)
         typed, ran = split(part.findings)
         speaker = Speaker("run", batch.key.path, kernel_id(part.request.spec))
-        paths = self._diagnostics.say(speaker, _identified(part, ran), batch.revision)
+        paths = self._diagnostics.say(speaker, self._identified(part, ran), batch.revision)
         return paths | self._say_compiled(batch, part, typed)
 
     def ended(self, batch: Batch) -> set[str]:
@@ -69,25 +70,24 @@ class Outcome:
 
     def _say_compiled(self, batch: Batch, part: Part, findings: Iterable[Finding]) -> set[str]:
         speaker = Speaker("compile", batch.key.path, kernel_id(part.request.spec))
-        return self._diagnostics.say(speaker, _identified(part, findings), batch.revision)
+        return self._diagnostics.say(speaker, self._identified(part, findings), batch.revision)
+
+    def _identified(self, part: Part, findings: Iterable[Finding]) -> list[Finding]:
+        return [self._in_sight(part, finding) for finding in fingerprinted(list(findings), part.request.root)]
+
+    def _in_sight(self, part: Part, finding: Finding) -> Finding:
+        """Show on the kernel itself that it did not run: whoever edits it may never open gpuemu.toml."""
+        request, place = part.request, finding.place
+        if not finding.rule.startswith("engine/") or place.path == request.spec.source:
+            return finding
+        reading = self._readings.last(request.spec.source)
+        decl = reading.decl_of(request.spec) if reading is not None and reading.text == request.text else None
+        if decl is None:
+            return finding
+        related = (*finding.related, Related(place, "registered here"))
+        return replace(finding, place=Place(request.spec.source, decl.name_range), related=related)
 
 
 def repeatable(batch: Batch) -> bool:
     """Say whether the same content would end the same way, so that it need not be checked again."""
     return not any(finding.rule in _PASSING for part in batch.parts for finding in part.findings)
-
-
-def _identified(part: Part, findings: Iterable[Finding]) -> list[Finding]:
-    return [_in_sight(part, finding) for finding in fingerprinted(list(findings), part.request.root)]
-
-
-def _in_sight(part: Part, finding: Finding) -> Finding:
-    """Show on the kernel itself that it did not run: whoever edits it may never open gpuemu.toml."""
-    request, place = part.request, finding.place
-    if not finding.rule.startswith("engine/") or place.path == request.spec.source or request.text is None:
-        return finding
-    decl = declaration_of(request.spec, request.text)
-    if decl is None:
-        return finding
-    related = (*finding.related, Related(place, "registered here"))
-    return replace(finding, place=Place(request.spec.source, decl.name_range), related=related)

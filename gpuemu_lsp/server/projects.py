@@ -6,7 +6,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from gpuemu_lsp.engine.findings import Finding
 from gpuemu_lsp.engine.project import discover, load
 from gpuemu_lsp.engine.project.load import CONFIG_NAME
 from gpuemu_lsp.engine.project.model import Project
@@ -21,46 +20,50 @@ class _Loaded:
 
 
 class Projects:
-    """Projects by the path of their gpuemu.toml."""
+    """Projects by the path of their gpuemu.toml. Methods named ``read`` look at the disk: not for the event loop."""
 
     def __init__(self) -> None:
         self._loaded: dict[str, _Loaded] = {}
+        self._alone: dict[str, Project] = {}
 
     def of(self, path: str) -> Project | None:
-        """Return the project a file belongs to; None when its configuration is broken and never was good."""
+        """Return the project of a file, as last read; None when its gpuemu.toml is broken and never was good."""
         config = discover(Path(path).parent)
         if config is None:
-            return Project(root=Path(path).parent.as_posix(), config=None)
-        return self.at(config.as_posix())
+            return self._without(path)
+        loaded = self._loaded.get(config.as_posix())
+        return loaded.good if loaded is not None else self.read_config(config.as_posix())
 
-    def at(self, config: str) -> Project | None:
+    def read(self, path: str) -> Project | None:
+        """Return the project a file belongs to, read again if it has changed on disk."""
+        config = discover(Path(path).parent)
+        return self._without(path) if config is None else self.read_config(config.as_posix())
+
+    def read_config(self, config: str) -> Project | None:
         """Return the project of a configuration, read again if it has changed on disk."""
         stamp = _stamp(config)
         loaded = self._loaded.get(config)
         if loaded is None or loaded.stamp != stamp:
             project = load(Path(config))
             old = loaded.good if loaded is not None and stamp is not None else None
-            loaded = _Loaded(stamp, old if _unreadable(project.findings) else project)
+            broken = any(finding.rule == "config/syntax" for finding in project.findings)
+            loaded = _Loaded(stamp, old if broken else project)
             self._loaded[config] = loaded
         return loaded.good
 
-    def load(self, folders: Iterable[str]) -> None:
+    def read_all(self, folders: Iterable[str]) -> None:
         """Read the configurations of some folders."""
         for folder in folders:
-            self.of(f"{folder}/{CONFIG_NAME}")
+            self.read(f"{folder}/{CONFIG_NAME}")
 
     def known(self) -> tuple[Project, ...]:
         """Return every project that has been asked for."""
-        return tuple(loaded.good for loaded in self._loaded.values() if loaded.good is not None)
+        return tuple(loaded.good for loaded in list(self._loaded.values()) if loaded.good is not None)
 
-
-def findings_of(config: str, text: str | None) -> tuple[Finding, ...]:
-    """Return what is wrong with a configuration as it is being typed (or, with None, on disk)."""
-    return load(Path(config), text).findings
-
-
-def _unreadable(findings: tuple[Finding, ...]) -> bool:
-    return any(finding.rule == "config/syntax" for finding in findings)
+    def _without(self, path: str) -> Project:
+        """Return the project of a file that no configuration is about: always the same object for a folder."""
+        root = Path(path).parent.as_posix()
+        return self._alone.setdefault(root, Project(root=root, config=None))
 
 
 def _stamp(path: str) -> tuple[int, int] | None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from gpuemu_lsp.engine.findings import Finding, Severity
+from gpuemu_lsp.server.checker import Checker
 from gpuemu_lsp.server.checks import Order, kernel_id
 from gpuemu_lsp.server.items import Test, parse_id
 from gpuemu_lsp.server.paths import path_of
@@ -35,9 +36,14 @@ class TestRuns:
     """Turns what the scheduler does into states of tests. ``tests`` gives the tests of a file."""
 
     def __init__(
-        self, session: Session, notify: Callable[[str, Any], None], tests: Callable[[str], list[Test]]
+        self,
+        session: Session,
+        checker: Checker,
+        notify: Callable[[str, Any], None],
+        tests: Callable[[str], list[Test]],
     ) -> None:
         self._session = session
+        self._checker = checker
         self._notify = notify
         self._tests = tests
         self._runs: dict[str, _Run] = {}
@@ -63,7 +69,7 @@ class TestRuns:
             for test in self._below(path, run.waiting[path]):
                 queued.append(test.id)
                 self._state(test.id, "enqueued", run)
-            self._session.check_soon([path], Order(force=True, deep=deep, kernels=names))
+            self._checker.check_soon([path], Order(force=True, deep=deep, kernels=names))
         self._settle(run)
         return queued
 
@@ -74,7 +80,7 @@ class TestRuns:
             return False
         run.cancelled = True
         paths = list(run.waiting)
-        self._session.abandon(paths)
+        self._checker.abandon(paths)
         for path in paths:
             self.refused(path, "The run was cancelled.")
         self._settle(run)
@@ -170,7 +176,9 @@ class TestRuns:
 
     def _names(self, path: str, tops: set[str]) -> Iterable[str]:
         wanted = {parse_id(item).kernel for item in tops}
-        return (item.spec.name for item in self._session.requests(path) if kernel_id(item.spec) in wanted)
+        reading = self._session.readings.last(path)
+        entries = reading.entries if reading is not None else ()
+        return (entry.spec.name for entry in entries if kernel_id(entry.spec) in wanted)
 
 
 def _top(identity: str) -> str:

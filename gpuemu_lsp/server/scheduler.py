@@ -6,9 +6,10 @@ Everything here happens on the event loop's thread; the pool's events are passed
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Sequence
+import logging
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, TypeVar
 
 from gpuemu_lsp.engine.campaign.endings import ending_finding
 from gpuemu_lsp.engine.campaign.jobs import decode
@@ -19,7 +20,9 @@ from gpuemu_lsp.engine.workers import Job, Pool, Ticket
 from gpuemu_lsp.engine.workers.model import Cancelled, Event, Progress
 from gpuemu_lsp.engine.workers.wire import to_json
 
-Kind: TypeAlias = Literal["compile", "check"]
+Kind: TypeAlias = Literal["config", "compile", "check"]
+_T = TypeVar("_T")
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -78,30 +81,43 @@ class Scheduler:
     def __init__(self, pool: Pool, listener: Listener) -> None:
         self._pool = pool
         self._listener = listener
-        self._timers: dict[Key, asyncio.TimerHandle] = {}
+        self._waiting: dict[Key, asyncio.Task[None]] = {}
         self._running: dict[Key, Batch] = {}
         self._idle = asyncio.Event()
         self._idle.set()
         self._closed = False
 
-    def after(self, seconds: float, key: Key, begin: Callable[[], None]) -> None:
-        """Call ``begin`` when nothing more was asked for ``key`` for a while."""
+    def after(
+        self, seconds: float, key: Key, prepare: Callable[[], Awaitable[_T]], begin: Callable[[_T], None]
+    ) -> None:
+        """When nothing more was asked for ``key`` for a while, ``prepare``, and ``begin`` with what that returned.
+
+        What is asked for ``key`` meanwhile takes the place of both.
+        """
         self.forget(key)
 
-        def run() -> None:
-            del self._timers[key]
-            begin()
-            self._settle()
+        async def run() -> None:
+            try:
+                await asyncio.sleep(seconds)
+                prepared = await prepare()
+                del self._waiting[key]  # from here on nothing waits: it begins
+                begin(prepared)
+            except Exception:
+                _log.exception("%s of %s could not begin", key.kind, key.path)
+            finally:
+                if self._waiting.get(key) is asyncio.current_task():
+                    del self._waiting[key]
+                self._settle()
 
         if not self._closed:
-            self._timers[key] = asyncio.get_running_loop().call_later(seconds, run)
+            self._waiting[key] = asyncio.get_running_loop().create_task(run())
             self._idle.clear()
 
     def forget(self, key: Key) -> None:
         """Call off what waits for its time."""
-        timer = self._timers.pop(key, None)
-        if timer is not None:
-            timer.cancel()
+        waiting = self._waiting.pop(key, None)
+        if waiting is not None:
+            waiting.cancel()
             self._settle()
 
     def start(
@@ -132,10 +148,10 @@ class Scheduler:
 
     def cancel(self, keys: Iterable[Key] | None = None) -> int:
         """Give up what waits or runs (everything by default); return how many batches that were."""
-        chosen = {*self._timers, *self._running} if keys is None else set(keys)
+        chosen = {*self._waiting, *self._running} if keys is None else set(keys)
         count = 0
         for key in chosen:
-            count += key in self._timers or key in self._running
+            count += key in self._waiting or key in self._running
             self.forget(key)
             self._replace(key)
         return count
@@ -148,7 +164,7 @@ class Scheduler:
     @property
     def busy(self) -> bool:
         """Whether anything waits or runs."""
-        return bool(self._timers or self._running)
+        return bool(self._waiting or self._running)
 
     async def wait_idle(self) -> None:
         """Wait until nothing waits or runs."""

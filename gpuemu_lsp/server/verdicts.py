@@ -9,7 +9,7 @@ from gpuemu_lsp.engine.compile.model import ResourceUsage
 from gpuemu_lsp.engine.findings import Finding
 from gpuemu_lsp.engine.source.model import KernelDecl
 from gpuemu_lsp.server.checks import kernel_id
-from gpuemu_lsp.server.declarations import means
+from gpuemu_lsp.server.readings import means
 
 
 @dataclass(frozen=True, slots=True)

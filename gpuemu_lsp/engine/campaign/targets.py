@@ -18,6 +18,7 @@ from gpuemu_lsp.engine.project.load import CONFIG_NAME
 from gpuemu_lsp.engine.project.model import KernelSpec, Project
 from gpuemu_lsp.engine.rules import make
 from gpuemu_lsp.engine.source import include_closure, read, usual_include_dirs
+from gpuemu_lsp.engine.source.model import SourceFile
 
 SUFFIXES = frozenset({".cu", ".cuh"})
 _SKIPPED = frozenset({"node_modules", "build", "dist", "__pycache__", "site-packages"})
@@ -171,21 +172,27 @@ def _in_file(project: Project, path: Path, findings: list[Finding]) -> _Found:
 
 def kernels_in(project: Project, path: str, text: str) -> list[tuple[KernelSpec, bool]]:
     """Return the kernels of a file whose text is ``text``, those of gpuemu.toml first, and whether they are of it."""
+    return read_kernels(project, path, text)[1]
+
+
+def read_kernels(project: Project, path: str, text: str) -> tuple[SourceFile, list[tuple[KernelSpec, bool]]]:
+    """Return what a text says, and its kernels as :func:`kernels_in` does."""
     mine = [(spec, True) for spec in project.kernels if spec.source == path]
     include_dirs = mine[0][0].include_dirs if mine else usual_include_dirs(path, text)
     source = read(path, text, include_dirs)
     if project.broken and _mentions(project, Path(path)):
-        return mine  # a broken entry may be about this file: run nothing by inference that was configured otherwise
+        # A broken entry may be about this file: run nothing by inference that was configured otherwise.
+        return source, mine
     taken = {(spec.entry or spec.name).split("<")[0].strip() for spec, _ in mine}
     if any(spec.entry is None for spec, _ in mine) and len(source.kernels) == 1:
-        return mine
+        return source, mine
     names = [decl.qualified_name for decl in source.kernels]
     others = [
         (unregistered(source, decl, include_dirs), False)
         for index, decl in enumerate(source.kernels)
         if decl.name not in taken and decl.qualified_name not in taken and decl.qualified_name not in names[:index]
     ]
-    return mine + others
+    return source, mine + others
 
 
 def _text(path: Path) -> tuple[str, str | None]:

@@ -70,7 +70,7 @@ async def text_of(session: Session, uri: Any, kernel: Any, form: Any, arch: Any)
     path = path_of(uri) if isinstance(uri, str) else None
     if path is None or form not in FORMS or not (arch is None or isinstance(arch, str)):
         raise JsonRpcInvalidParams("gpuemu/artifact takes a file's uri, a kernel, a form (ptx or sass) and an arch")
-    requests = session.requests(path)
+    requests = await session.requests(path)
     chosen = [item for item in requests if item.spec.name == kernel] or (list(requests[:1]) if kernel is None else [])
     if not chosen:
         names = ", ".join(item.spec.name for item in requests) or "none"

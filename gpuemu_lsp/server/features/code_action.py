@@ -5,7 +5,7 @@ The list is made at once; edits are worked out when one is chosen, where the cli
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import AsyncIterator
 from typing import Any
 
 from lsprotocol import types
@@ -39,7 +39,7 @@ def register(server: Server, session: Session, actions: Actions) -> None:
         found: list[types.CodeAction] = []
         for diagnostic in params.context.diagnostics:
             if diagnostic.source == SOURCE:
-                found += _actions(session, actions, params.text_document.uri, path, diagnostic)
+                found += [item async for item in _actions(session, actions, params.text_document.uri, path, diagnostic)]
         if not _resolves(server):
             for action in found:
                 await actions.resolve(action)
@@ -52,9 +52,9 @@ def register(server: Server, session: Session, actions: Actions) -> None:
         return action
 
 
-def _actions(
+async def _actions(
     session: Session, actions: Actions, uri: str, path: str, diagnostic: types.Diagnostic
-) -> Iterator[types.CodeAction]:
+) -> AsyncIterator[types.CodeAction]:
     data: dict[str, Any] = plain(diagnostic.data) or {}
     rule, kernel, case = str(diagnostic.code), data.get("kernel"), data.get("case")
     file = str(data.get("file") or uri)
@@ -79,14 +79,14 @@ def _actions(
         if not rule.startswith(("compile/", "config/")) and session.settings.trusted:
             yield run("Fuzz deeper", FUZZ, file, kernel)
     if rule == "numeric/tolerance-exceeded" and isinstance(kernel, str):
-        tolerance = actions.tolerance(path_of(file) or path, kernel, data.get("dtype"))
+        tolerance = await actions.tolerance(path_of(file) or path, kernel, data.get("dtype"))
         if tolerance is not None:
             title = f"Set the {data.get('dtype')} tolerance of {kernel} to {tolerance:g} (1.5 x the largest error seen)"
             yield edit(title, Chosen("tolerance", file, kernel, rule, dtype=data.get("dtype"), value=tolerance))
     if rule in LIMITS and isinstance(data.get("value"), int) and isinstance(kernel, str):
         title = f"Raise {LIMITS[rule]} of {kernel} to {data['value']}, as measured"
         yield edit(title, Chosen("limit", file, kernel, rule, value=data["value"]))
-    if rule in _UNREGISTERED and isinstance(kernel, str) and actions.unregistered(path_of(file) or path, kernel):
+    if rule in _UNREGISTERED and isinstance(kernel, str) and await actions.unregistered(path_of(file) or path, kernel):
         title = f"Register {kernel} in gpuemu.toml, with a reference to fill in"
         yield edit(title, Chosen("register", file, kernel, rule))
     if ignorable(rule):

@@ -29,12 +29,12 @@ def register(server: Server, session: Session) -> None:
     """Add the handler."""
 
     @server.feature(types.TEXT_DOCUMENT_CODE_LENS, types.CodeLensOptions(resolve_provider=False))
-    def code_lens(params: types.CodeLensParams) -> list[types.CodeLens]:
+    async def code_lens(params: types.CodeLensParams) -> list[types.CodeLens]:
         uri = params.text_document.uri
         path = path_of(uri)
         if path is None or not session.settings.code_lens:
             return []
-        return [lens for kernel in kernels(session, path) for lens in _lenses(session, uri, kernel)]
+        return [lens for kernel in await kernels(session, path) for lens in _lenses(session, uri, kernel)]
 
 
 def _lenses(session: Session, uri: str, kernel: Kernel) -> list[types.CodeLens]:

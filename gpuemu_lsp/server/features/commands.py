@@ -10,6 +10,7 @@ from pygls.capabilities import get_capability
 from pygls.exceptions import JsonRpcInvalidParams
 
 from gpuemu_lsp.engine.workers import Job
+from gpuemu_lsp.server.checker import Checker
 from gpuemu_lsp.server.checks import Order
 from gpuemu_lsp.server.failures import plain_uri
 from gpuemu_lsp.server.features.artifact import FORMS, virtual_uri
@@ -29,39 +30,41 @@ DEBUG_INFO = "gpuemu.debugInfo"
 _SECONDS = 20.0
 
 
-def register(server: Server, session: Session, minimiser: Minimiser, debug_info: Callable[[], str]) -> None:
+def register(
+    server: Server, session: Session, checker: Checker, minimiser: Minimiser, debug_info: Callable[[], str]
+) -> None:
     """Add the commands; their answers say how many files or checks they were about."""
 
-    def order(arguments: tuple[Any, ...], deep: bool) -> dict[str, int]:
+    async def order(arguments: tuple[Any, ...], deep: bool) -> dict[str, int]:
         path, kernel = _file(arguments), _text(arguments, 1)
         kernels = None if kernel is None else frozenset({kernel})
-        if kernel is not None and kernel not in {item.spec.name for item in session.requests(path)}:
+        if kernel is not None and kernel not in {item.spec.name for item in await session.requests(path)}:
             return {"queued": 0}
-        session.check_soon([path], Order(force=True, deep=deep, kernels=kernels))
+        checker.check_soon([path], Order(force=True, deep=deep, kernels=kernels))
         return {"queued": 1}
 
     @server.command(CHECK)
-    def check(*arguments: Any) -> dict[str, int]:
-        return order(arguments, deep=False)
+    async def check(*arguments: Any) -> dict[str, int]:
+        return await order(arguments, deep=False)
 
     @server.command(FUZZ)
-    def fuzz(*arguments: Any) -> dict[str, int]:
-        return order(arguments, deep=True)
+    async def fuzz(*arguments: Any) -> dict[str, int]:
+        return await order(arguments, deep=True)
 
     @server.command(CHECK_ALL)
-    def check_all(*_: Any) -> dict[str, int]:
-        return {"queued": session.check_all()}
+    async def check_all(*_: Any) -> dict[str, int]:
+        return {"queued": await checker.check_all()}
 
     @server.command(CANCEL)
     def cancel(*_: Any) -> dict[str, int]:
-        return {"cancelled": session.cancel()}
+        return {"cancelled": checker.cancel()}
 
     @server.command(MINIMIZE)
-    def minimize(*arguments: Any) -> dict[str, int]:
+    async def minimize(*arguments: Any) -> dict[str, int]:
         path, case = _file(arguments), _text(arguments, 1)
         if case is None:
             raise JsonRpcInvalidParams(f"{MINIMIZE} takes a file's uri and the id of a case")
-        return {"queued": minimiser.start(path, case, _text(arguments, 2))}
+        return {"queued": await minimiser.start(path, case, _text(arguments, 2))}
 
     @server.command(REPRODUCE)
     async def reproduce(*arguments: Any) -> dict[str, str]:
@@ -79,9 +82,9 @@ def register(server: Server, session: Session, minimiser: Minimiser, debug_info:
         return {"path": written}
 
     @server.command(SHOW_ARTIFACT)
-    def show_artifact(*arguments: Any) -> dict[str, str]:
+    async def show_artifact(*arguments: Any) -> dict[str, str]:
         path, kernel, form = _file(arguments), _text(arguments, 1), _text(arguments, 2)
-        names = [item.spec.name for item in session.requests(path)]
+        names = [item.spec.name for item in await session.requests(path)]
         if form not in FORMS or (kernel or names[:1] or [""]) == [""] or (kernel is not None and kernel not in names):
             raise JsonRpcInvalidParams(f"{SHOW_ARTIFACT} takes a file's uri, one of its kernels, and ptx or sass")
         uri = virtual_uri(arguments[0], kernel or names[0], form)

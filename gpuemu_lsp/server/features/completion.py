@@ -12,7 +12,6 @@ from gpuemu_lsp.engine.project import place_of
 from gpuemu_lsp.engine.project.kinds import Key, Table, Tables
 from gpuemu_lsp.engine.project.load import CONFIG_NAME
 from gpuemu_lsp.engine.project.schema import describe_key, known_keys
-from gpuemu_lsp.server.documents import Document
 from gpuemu_lsp.server.paths import path_of
 from gpuemu_lsp.server.positions import byte_position
 from gpuemu_lsp.server.protocol import Server
@@ -26,17 +25,18 @@ def register(server: Server, session: Session) -> None:
     """Add the handler."""
 
     @server.feature(types.TEXT_DOCUMENT_COMPLETION, types.CompletionOptions())
-    def completion(params: types.CompletionParams) -> list[types.CompletionItem]:
+    async def completion(params: types.CompletionParams) -> list[types.CompletionItem]:
         path = path_of(params.text_document.uri)
         document = session.documents.get(path) if path is not None else None
         if document is None or Path(document.path).name != CONFIG_NAME:
             return []
         asked = Position(params.position.line, params.position.character)
         lines = document.text.split("\n")
-        return _items(document, lines, byte_position(lines, asked, session.publisher.encoding))
+        position = byte_position(lines, asked, session.publisher.encoding)
+        return await session.readings.away(_items, lines, position)
 
 
-def _items(document: Document, lines: list[str], position: Position) -> list[types.CompletionItem]:
+def _items(lines: list[str], position: Position) -> list[types.CompletionItem]:
     """Offer keys where a line begins; within a value only its author knows what to write."""
     line = lines[position.line].encode("utf-8", "replace")
     if not _KEY_BEGINS.match(line[: position.column]):

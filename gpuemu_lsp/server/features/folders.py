@@ -6,18 +6,17 @@ from collections.abc import Callable
 
 from lsprotocol import types
 
+from gpuemu_lsp.server.editing import Editing
 from gpuemu_lsp.server.paths import path_of
 from gpuemu_lsp.server.protocol import Server
-from gpuemu_lsp.server.roots import folders_changed
-from gpuemu_lsp.server.session import Session
 
 
-def register(server: Server, session: Session, changed: Callable[[], None]) -> None:
+def register(server: Server, editing: Editing, changed: Callable[[], None]) -> None:
     """Add the handler; ``changed`` is called when the folders are others."""
 
     @server.feature(types.WORKSPACE_DID_CHANGE_WORKSPACE_FOLDERS)
     def did_change_workspace_folders(params: types.DidChangeWorkspaceFoldersParams) -> None:
         removed = [path for folder in params.event.removed if (path := path_of(folder.uri))]
         added = [path for folder in params.event.added if (path := path_of(folder.uri))]
-        folders_changed(session, added, removed)
+        editing.folders_changed(added, removed)
         changed()

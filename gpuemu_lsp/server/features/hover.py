@@ -23,7 +23,7 @@ def register(server: Server, session: Session) -> None:
     """Add the handler."""
 
     @server.feature(types.TEXT_DOCUMENT_HOVER)
-    def hover(params: types.HoverParams) -> types.Hover | None:
+    async def hover(params: types.HoverParams) -> types.Hover | None:
         path = path_of(params.text_document.uri)
         document = session.documents.get(path) if path is not None else None
         if document is None:
@@ -31,15 +31,18 @@ def register(server: Server, session: Session) -> None:
         asked = Position(params.position.line, params.position.character)
         position = byte_position(document.text.split("\n"), asked, session.publisher.encoding)
         if Path(document.path).name == CONFIG_NAME:
-            parts = [key_text(session, document, position)]
+            parts = [await session.readings.away(key_text, session.verdicts, document.text, position)]
         else:
-            parts = [_kernel(session, document.path, position), *_findings(session, document.path, params.position)]
+            parts = [
+                await _kernel(session, document.path, position),
+                *_findings(session, document.path, params.position),
+            ]
         text = "\n\n---\n\n".join(part for part in parts if part)
         return types.Hover(types.MarkupContent(types.MarkupKind.Markdown, text)) if text else None
 
 
-def _kernel(session: Session, path: str, position: Position) -> str | None:
-    for kernel in kernels(session, path):
+async def _kernel(session: Session, path: str, position: Position) -> str | None:
+    for kernel in await kernels(session, path):
         if kernel.decl.name_range.start <= position <= kernel.decl.name_range.end:
             return kernel_text(session, kernel)
     return None

@@ -15,13 +15,14 @@ def register(server: Server, session: Session) -> None:
     """Add the handler."""
 
     @server.feature(types.TEXT_DOCUMENT_INLAY_HINT)
-    def inlay_hint(params: types.InlayHintParams) -> list[types.InlayHint]:
+    async def inlay_hint(params: types.InlayHintParams) -> list[types.InlayHint]:
         path = path_of(params.text_document.uri)
         if path is None or not session.settings.inlay_hints:
             return []
-        lines = (session.text(path) or "").split("\n")
         found = []
-        for kernel in kernels(session, path):
+        document = session.documents.get(path)
+        lines = document.text.split("\n") if document is not None else [""]
+        for kernel in await kernels(session, path):
             end = client_position(lines, kernel.decl.name_range.end, session.publisher.encoding)
             if kernel.verdicts and params.range.start.line <= end.line <= params.range.end.line:
                 where = types.Position(end.line, end.column)

@@ -9,13 +9,15 @@ from lsprotocol import types
 from pygls.capabilities import get_capability
 from pygls.uris import to_fs_path
 
+from gpuemu_lsp.server.checker import Checker
+from gpuemu_lsp.server.editing import Editing
 from gpuemu_lsp.server.features import diagnostic, watched_files
 from gpuemu_lsp.server.features.code_lens import Refresher
 from gpuemu_lsp.server.features.configuration import Configuration
 from gpuemu_lsp.server.positions import Encoding
 from gpuemu_lsp.server.progress import ProgressBars
 from gpuemu_lsp.server.protocol import Server
-from gpuemu_lsp.server.roots import Surroundings, load_folders
+from gpuemu_lsp.server.roots import Surroundings
 from gpuemu_lsp.server.runs import TestRuns
 from gpuemu_lsp.server.session import Session
 from gpuemu_lsp.server.settings import plain
@@ -31,6 +33,8 @@ class Parts:
     """What begins and ends with a client."""
 
     session: Session
+    checker: Checker
+    editing: Editing
     status: Status
     bars: ProgressBars
     lenses: Refresher
@@ -63,20 +67,21 @@ def register(server: Server, parts: Parts) -> None:
         parts.configuration.subscribe()
         parts.status.ask()
         await parts.configuration.ask()
-        load_folders(session)
+        parts.editing.look_at_folders()
         parts.surroundings.look()
 
     @server.feature(types.SHUTDOWN)
     def shutdown(_: Any) -> None:
         parts.runs.close()
-        session.scheduler.close()
+        parts.checker.scheduler.close()
         session.tasks.close()
+        session.readings.close()
         parts.watcher.close()
         parts.bars.close()
 
     @server.feature(WAIT_FOR_IDLE)
     async def wait_for_idle(_: Any) -> None:
-        await session.wait_idle()
+        await parts.checker.wait_idle()
 
 
 def _refresh(server: Server) -> None:

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 from lsprotocol import types
 
 from gpuemu_lsp.engine.findings import Place, Position, Range
-from gpuemu_lsp.engine.project import load
 from gpuemu_lsp.engine.project.load import CONFIG_NAME
-from gpuemu_lsp.engine.project.model import KernelSpec
-from gpuemu_lsp.server.declarations import declaration_of
+from gpuemu_lsp.engine.project.model import KernelSpec, Project
 from gpuemu_lsp.server.documents import Document
 from gpuemu_lsp.server.paths import path_of
 from gpuemu_lsp.server.positions import byte_position
@@ -24,7 +21,7 @@ def register(server: Server, session: Session) -> None:
     """Add the handlers."""
 
     @server.feature(types.TEXT_DOCUMENT_DOCUMENT_LINK, types.DocumentLinkOptions(resolve_provider=False))
-    def document_link(params: types.DocumentLinkParams) -> list[types.DocumentLink]:
+    async def document_link(params: types.DocumentLinkParams) -> list[types.DocumentLink]:
         document = _config(session, params.text_document.uri)
         if document is None:
             return []
@@ -33,11 +30,11 @@ def register(server: Server, session: Session) -> None:
             types.DocumentLink(
                 range=client_range(lines, place.range, session.publisher.encoding), target=session.uri_of(path)
             )
-            for place, path in _paths(document)
+            for place, path in await session.readings.away(_paths, await _project(session, document))
         ]
 
     @server.feature(types.TEXT_DOCUMENT_DEFINITION)
-    def definition(params: types.DefinitionParams) -> types.Location | None:
+    async def definition(params: types.DefinitionParams) -> types.Location | None:
         asked = Position(params.position.line, params.position.character)
         path = path_of(params.text_document.uri)
         document = session.documents.get(path) if path is not None else None
@@ -45,14 +42,14 @@ def register(server: Server, session: Session) -> None:
             return None
         position = byte_position(document.text.split("\n"), asked, session.publisher.encoding)
         if Path(document.path).name != CONFIG_NAME:
-            return _entry_of(session, document, position)
-        for spec in load(Path(document.path), document.text).kernels:
+            return await _entry_of(session, document, position)
+        for spec in (await _project(session, document)).kernels:
             for key, place in spec.places.items():
                 if place.path == document.path and place.range.start <= position <= place.range.end:
                     if key == "reference" and spec.reference is not None:
                         return _location(session, Place(spec.reference, Range.of(0, 0, 0, 0)))
                     if key in ("name", "source", "entry"):
-                        return _kernel(session, spec)
+                        return await _kernel(session, spec)
         return None
 
 
@@ -62,29 +59,36 @@ def _config(session: Session, uri: str) -> Document | None:
     return document if document is not None and Path(document.path).name == CONFIG_NAME else None
 
 
-def _paths(document: Document) -> Iterator[tuple[Place, str]]:
-    """Yield every path that stands literally in a configuration, with the file it names."""
-    for spec in load(Path(document.path), document.text).kernels:
-        for key, path in (("source", spec.source), ("reference", spec.reference)):
-            place = spec.places.get(key)
-            if place is not None and path is not None and place.path == document.path and Path(path).is_file():
-                yield place, path
+async def _project(session: Session, document: Document) -> Project:
+    return await session.readings.config(document.path, document.text)
 
 
-def _kernel(session: Session, spec: KernelSpec) -> types.Location:
-    text = session.text(spec.source)
-    decl = declaration_of(spec, text) if text is not None else None
+def _paths(project: Project) -> list[tuple[Place, str]]:
+    """Return every path that stands literally in a configuration, with the file it names."""
+    return [
+        (place, path)
+        for spec in project.kernels
+        for key, path in (("source", spec.source), ("reference", spec.reference))
+        if path is not None
+        and (place := spec.places.get(key)) is not None
+        and place.path == project.config
+        and Path(path).is_file()
+    ]
+
+
+async def _kernel(session: Session, spec: KernelSpec) -> types.Location:
+    reading = await session.reading(spec.source)
+    decl = reading.decl_of(spec) if reading is not None else None
     return _location(session, Place(spec.source, decl.name_range if decl is not None else Range.of(0, 0, 0, 0)))
 
 
-def _entry_of(session: Session, document: Document, position: Position) -> types.Location | None:
+async def _entry_of(session: Session, document: Document, position: Position) -> types.Location | None:
     """Lead from a kernel's name in a source to its entry; elsewhere C++ is other servers' business."""
-    project = session.projects.of(document.path)
-    for spec in project.kernels if project is not None else ():
-        if spec.source == document.path and (decl := declaration_of(spec, document.text)) is not None:
-            place = spec.places.get("name")
-            if place is not None and decl.name_range.start <= position <= decl.name_range.end:
-                return _location(session, place)
+    reading = await session.reading(document.path)
+    for entry in reading.entries if reading is not None else ():
+        place, decl = entry.spec.places.get("name"), entry.decl
+        if place is not None and decl is not None and decl.name_range.start <= position <= decl.name_range.end:
+            return _location(session, place)
     return None
 
 

@@ -9,6 +9,7 @@ from pygls.exceptions import JsonRpcInvalidParams
 
 from gpuemu_lsp.server.failures import Failures
 from gpuemu_lsp.server.items import Test, tests_of, to_client
+from gpuemu_lsp.server.paths import path_of
 from gpuemu_lsp.server.protocol import Server
 from gpuemu_lsp.server.runs import TestRuns
 from gpuemu_lsp.server.session import Session
@@ -29,17 +30,17 @@ class Explorer:
         self.asked = False
 
     def tests(self, path: str) -> list[Test]:
-        """Return the tests of a file now."""
-        project, text = self._session.projects.of(path), self._session.text(path)
-        if project is None or text is None:
+        """Return the tests of a file as it was last read."""
+        reading = self._session.readings.last(path)
+        if reading is None or reading.project is None:
             return []
-        known = self._failures.of(project.root)
-        return tests_of(self._session.uri_of(path), self._session.requests(path), text, known)
+        return tests_of(self._session.uri_of(path), reading, self._failures.of(reading.project.root))
 
-    def everything(self) -> list[Test]:
+    async def everything(self) -> list[Test]:
         """Return all tests: of registered kernels, and of the open files."""
         self.asked = True
         for path in self._session.files():
+            await self._session.reading(path)
             self._told[path] = self.tests(path)
         return [test for tests in self._told.values() for test in tests]
 
@@ -61,21 +62,24 @@ def register(server: Server, session: Session, failures: Failures, explorer: Exp
 
     @server.feature(DISCOVER)
     async def discover(_: Any) -> dict[str, Any]:
-        session.projects.load(session.folders)
+        await session.readings.away(session.projects.read_all, tuple(session.folders))
         for project in session.projects.known():
             if project.config is not None:
                 await failures.refresh(project.root)
-        tests = explorer.everything()
+        tests = await explorer.everything()
         return {"tests": [to_client(test, test.id.partition("#")[0]) for test in tests]}
 
     @server.feature(RUN)
-    def run(params: Any) -> dict[str, Any]:
+    async def run(params: Any) -> dict[str, Any]:
         asked = plain(params) or {}
         run_id, include = asked.get("runId"), asked.get("include")
         if not isinstance(run_id, str) or not (include is None or isinstance(include, list)):
             raise JsonRpcInvalidParams("gpuemu/runTests takes runId, include (ids or null), exclude and deep")
         if include is None:
-            include = [test.id for test in explorer.everything() if test.kind == "kernel"]
+            include = [test.id for test in await explorer.everything() if test.kind == "kernel"]
+        for path in {path_of(str(item).partition("#")[0]) for item in include}:
+            if path is not None:
+                await session.reading(path)
         excluded = {str(item) for item in asked.get("exclude") or ()}
         chosen = [item for item in include if item not in excluded and item.partition("#")[0] not in excluded]
         return {"queued": runs.start(run_id, chosen, bool(asked.get("deep")))}

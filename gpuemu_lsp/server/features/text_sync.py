@@ -6,12 +6,12 @@ from lsprotocol import types
 
 from gpuemu_lsp.engine.findings import Position
 from gpuemu_lsp.server.documents import Change
+from gpuemu_lsp.server.editing import Editing
 from gpuemu_lsp.server.paths import path_of
 from gpuemu_lsp.server.protocol import Server
-from gpuemu_lsp.server.session import Session
 
 
-def register(server: Server, session: Session) -> None:
+def register(server: Server, editing: Editing) -> None:
     """Add the handlers."""
 
     @server.feature(types.TEXT_DOCUMENT_DID_OPEN)
@@ -19,25 +19,25 @@ def register(server: Server, session: Session) -> None:
         document = params.text_document
         path = path_of(document.uri)
         if path is not None:
-            session.opened(document.uri, path, document.version, document.text)
+            editing.opened(document.uri, path, document.version, document.text)
 
     @server.feature(types.TEXT_DOCUMENT_DID_CHANGE)
     def did_change(params: types.DidChangeTextDocumentParams) -> None:
         path = path_of(params.text_document.uri)
         if path is not None:
-            session.changed(path, params.text_document.version, map(_change, params.content_changes))
+            editing.changed(path, params.text_document.version, map(_change, params.content_changes))
 
     @server.feature(types.TEXT_DOCUMENT_DID_SAVE, types.SaveOptions(include_text=True))
     def did_save(params: types.DidSaveTextDocumentParams) -> None:
         path = path_of(params.text_document.uri)
         if path is not None:
-            session.saved(path, params.text)
+            editing.saved(path, params.text)
 
     @server.feature(types.TEXT_DOCUMENT_DID_CLOSE)
     def did_close(params: types.DidCloseTextDocumentParams) -> None:
         path = path_of(params.text_document.uri)
         if path is not None:
-            session.closed(path)
+            editing.closed(path)
 
 
 def _change(change: types.TextDocumentContentChangeEvent) -> Change:

@@ -5,21 +5,21 @@ from __future__ import annotations
 from lsprotocol import types
 from pygls.capabilities import get_capability
 
+from gpuemu_lsp.server.editing import Editing
 from gpuemu_lsp.server.paths import path_of
 from gpuemu_lsp.server.protocol import Server
-from gpuemu_lsp.server.session import Session
 
 _GLOBS = ("**/gpuemu.toml", "**/*.{cu,cuh,h,hpp}", "**/*.py")
 
 
-def register(server: Server, session: Session) -> None:
+def register(server: Server, editing: Editing) -> None:
     """Add the handler."""
 
     @server.feature(types.WORKSPACE_DID_CHANGE_WATCHED_FILES)
     def did_change_watched_files(params: types.DidChangeWatchedFilesParams) -> None:
         paths = [path for change in params.changes if (path := path_of(change.uri)) and "/.gpuemu/" not in path]
         if paths:
-            session.touched(paths)
+            editing.touched(paths)
 
 
 def ask(server: Server) -> bool:
