@@ -22,6 +22,7 @@ async def editor(tmp_path: Path) -> AsyncIterator[Editor]:
     if client.capabilities is not None:
         await asyncio.wait_for(client.shutdown_session(), PATIENCE)
     await client.stop()
+    assert editor.slips == []
 
 
 @pytest.fixture(autouse=True)

@@ -38,6 +38,11 @@ class Editor:
     progress: list[str] = field(default_factory=list)
     notes: list[tuple[str, Any]] = field(default_factory=list)
     versions: dict[str, int] = field(default_factory=dict)
+    slips: list[str] = field(default_factory=list)
+    """What the server did against the protocol: must be empty when a test ends."""
+    latest: dict[str, int] = field(default_factory=dict)
+    bars: dict[Any, str] = field(default_factory=dict)
+    """Progress tokens: the last kind that was told of each."""
 
     def uri(self, name: str) -> str:
         return (self.root / name).as_uri()
@@ -89,6 +94,7 @@ class Editor:
         if text is None:
             text = path.read_text(encoding="utf-8")
         self.versions[name] = 1
+        self.latest.pop(self.uri(name), None)
         item = types.TextDocumentItem(self.uri(name), "cuda-cpp", 1, text)
         self.client.text_document_did_open(types.DidOpenTextDocumentParams(item))
 
@@ -177,6 +183,35 @@ class Editor:
     def codes(self, name: str) -> set[str]:
         return {str(item.code) for item in self.found(name)}
 
+    def _name(self, uri: str) -> str:
+        return next((name for name in self.versions if self.uri(name) == uri), "")
+
+    def keep(self, params: types.PublishDiagnosticsParams) -> None:
+        before = self.latest.get(params.uri)
+        if before is not None and params.version is not None and before > params.version:
+            self.slips.append(f"diagnostics of version {params.version} after those of {before}")
+        if params.version is not None and params.version <= self.versions.get(self._name(params.uri), 0):
+            self.latest[params.uri] = params.version  # else it is of before the document was opened anew
+        for item in params.diagnostics:
+            if item.range.start > item.range.end:
+                self.slips.append(f"a range that ends before it begins: {item.range}")
+        self.published.append(params)
+
+    def follow(self, token: Any, kind: str) -> None:
+        """Note a step of a progress bar: created, begun once, ended once."""
+        if token not in self.client.progress_reports:
+            self.slips.append(f"progress of {token!r}, which was never created")
+        if (self.bars.get(token), kind) not in {
+            (None, "begin"),
+            ("begin", "report"),
+            ("report", "report"),
+            ("begin", "end"),
+            ("report", "end"),
+        }:
+            self.slips.append(f"progress of {token!r}: {kind} after {self.bars.get(token)}")
+        self.bars[token] = kind
+        self.progress.append(kind)
+
     async def until(self, holds: Callable[[], bool]) -> None:
         async def poll() -> None:
             while not holds():
@@ -187,6 +222,8 @@ class Editor:
 
 def attach(editor: Editor) -> None:
     client = editor.client
+    # pytest-lsp's warnings are errors; those of its handlers, and of messages that cannot be read, would only be logged.
+    client.report_server_error = lambda error, source: editor.slips.append(f"{source}: {error}")  # type: ignore[method-assign]
     # lsprotocol takes every code action that has a command for a bare command.
     converter = client.protocol._converter
     converter.register_structure_hook(
@@ -209,9 +246,9 @@ def attach(editor: Editor) -> None:
 
     @client.feature(types.TEXT_DOCUMENT_PUBLISH_DIAGNOSTICS)
     def publish(params: types.PublishDiagnosticsParams) -> None:
-        editor.published.append(params)
+        editor.keep(params)
 
     @client.feature(types.PROGRESS)
     def progress(params: types.ProgressParams) -> None:
         value = params.value
-        editor.progress.append(value["kind"] if isinstance(value, dict) else value.kind)
+        editor.follow(params.token, value["kind"] if isinstance(value, dict) else value.kind)
