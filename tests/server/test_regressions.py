@@ -77,8 +77,7 @@ async def test_02_shutdown_with_requests_and_commands_in_flight(editor: Editor):
         ),
     ]
     await asyncio.wait_for(editor.client.shutdown_async(None), 2)
-    for request in waiting:
-        request.cancel()
+    await asyncio.wait(waiting, timeout=1)  # answers that this client takes no more
     pids = _pids(editor)
     editor.client.exit(None)
     await editor.until(lambda: not alive(pids))
