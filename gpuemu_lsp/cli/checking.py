@@ -107,7 +107,7 @@ def _once(order: Order, pool: Runner) -> int:
     targets = targets_of(order)
     if targets is None:
         return EXIT_USAGE
-    requests = _shared_out(targets.requests, order.jobs)
+    requests = shared_out(targets.requests, order.jobs)
     with Progress(len(requests), sys.stderr) as progress:
         run = run_requests(requests, targets.findings, targets.root, pool, progress.see)
     if order.output.format in setting.FORMATS:
@@ -115,7 +115,7 @@ def _once(order: Order, pool: Runner) -> int:
     return order.output.write(run)
 
 
-def _shared_out(requests: Sequence[CheckRequest], jobs: int | None) -> Sequence[CheckRequest]:
+def shared_out(requests: Sequence[CheckRequest], jobs: int | None) -> Sequence[CheckRequest]:
     """Give each kernel its share of the time there is for all of them."""
     share = (jobs or os.cpu_count() or 1) / max(1, len(requests))
     shares = (one.options.seconds and one.options.seconds * min(1.0, share) for one in requests)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -24,7 +25,9 @@ from gpuemu_lsp.cli.arguments import (
 
 if TYPE_CHECKING:
     from gpuemu_lsp.cli.checking import Order
+    from gpuemu_lsp.cli.replaying import Again
     from gpuemu_lsp.engine.check.model import CheckOptions
+    from gpuemu_lsp.engine.project.model import Policies
 
 QUICK_CASES, STANDARD_CASES, THOROUGH_CASES = 8, 32, 100
 MANY_CASES = 1_000_000
@@ -147,6 +150,9 @@ def _add_failures(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     again.add_argument("case", metavar="ID", help="a case id, as findings and `gpuemu failures` show it")
     again.add_argument("-k", "--kernel", metavar="KERNEL", help="only of this kernel: kernels may share an id")
     again.add_argument("--format", choices=("text", "json"), default="text")
+    again.add_argument(
+        "--arch", type=architecture, metavar="SM", help="compile for this architecture instead, e.g. sm_90"
+    )
     again.add_argument("--executor", choices=("auto", "emulator", "gpu"), default="auto", help="where kernels run")
     add_colour(again)
     reproduce = verbs.add_parser(
@@ -226,8 +232,14 @@ def _test(options: argparse.Namespace) -> int:
 def _ci(options: argparse.Namespace) -> int:
     from gpuemu_lsp.cli.reporting import Extras, report
 
-    jobs = options.jobs if options.parallel is None else options.parallel or _configured_jobs()
-    return report(_order(options, jobs), Extras(baseline=options.baseline))
+    policies = _policies()
+    jobs = options.jobs if options.parallel is None else options.parallel or policies.parallel_jobs
+    order = _order(options, jobs)
+    if options.quick:
+        order = replace(order, options=replace(order.options, dtypes=policies.quick_dtypes))
+    elif options.thorough:
+        order = replace(order, options=replace(order.options, seconds=float(policies.thorough_timeout)))
+    return report(order, Extras(baseline=options.baseline))
 
 
 def _report(options: argparse.Namespace) -> int:
@@ -244,8 +256,6 @@ def _verify(options: argparse.Namespace) -> int:
 
 
 def _order(options: argparse.Namespace, jobs: int | None) -> Order:
-    from dataclasses import replace
-
     from gpuemu_lsp.cli.checking import Order
     from gpuemu_lsp.cli.output import output_of
 
@@ -254,16 +264,17 @@ def _order(options: argparse.Namespace, jobs: int | None) -> Order:
     return Order(options.targets, chosen, output_of(options), jobs, options.dask)
 
 
-def _configured_jobs() -> int | None:
+def _policies() -> Policies:
+    """Return the settings of the configuration here, or what holds without one."""
     from gpuemu_lsp.engine.project import discover, load
+    from gpuemu_lsp.engine.project.model import Policies
 
     config = discover(Path.cwd())
-    return load(config).policies.parallel_jobs if config is not None else None
+    return load(config).policies if config is not None else Policies()
 
 
 def _fuzz(options: argparse.Namespace) -> int:
     import secrets
-    from dataclasses import replace
 
     from gpuemu_lsp.cli.checking import Order, check
     from gpuemu_lsp.cli.output import output_of
@@ -298,18 +309,22 @@ def _failures(options: argparse.Namespace) -> int:
     return list_failures(options.limit, options.format)
 
 
-def _reproduce(options: argparse.Namespace) -> int:
-    from gpuemu_lsp.cli.replaying import Again, Files, reproduce
+def _again(options: argparse.Namespace) -> Again:
+    from gpuemu_lsp.cli.replaying import Again
 
-    again = Again(options.case, options.kernel, options.executor, options.format, options.color)
-    return reproduce(again, Files(options.script, options.ptx, options.picture))
+    return Again(options.case, options.kernel, options.executor, options.format, options.color, options.arch)
+
+
+def _reproduce(options: argparse.Namespace) -> int:
+    from gpuemu_lsp.cli.replaying import Files, reproduce
+
+    return reproduce(_again(options), Files(options.script, options.ptx, options.picture))
 
 
 def _minimize(options: argparse.Namespace) -> int:
-    from gpuemu_lsp.cli.replaying import Again, minimize
+    from gpuemu_lsp.cli.replaying import minimize
 
-    again = Again(options.case, options.kernel, options.executor, options.format, options.color)
-    return minimize(again, options.strategy, options.max_iters)
+    return minimize(_again(options), options.strategy, options.max_iters)
 
 
 def _lint(options: argparse.Namespace) -> int:

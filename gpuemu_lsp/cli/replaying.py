@@ -40,6 +40,7 @@ class Again:
     executor: str = "auto"
     format: str = "text"
     colour: str = "auto"
+    arch: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,7 +184,7 @@ def _requests(again: Again) -> list[CheckRequest] | None:
         of = f" of '{again.kernel}'" if again.kernel is not None else ""
         print(f"gpuemu: there is no stored case '{again.case}'{of}.{_known(recent)}", file=sys.stderr)
         return None
-    targets = find_targets([str(root)], CheckOptions(executor=again.executor))
+    targets = find_targets([str(root)], CheckOptions(executor=again.executor, arch=again.arch))
     if targets is None:
         return None
     wanted = {item.failure.kernel for item in stored}

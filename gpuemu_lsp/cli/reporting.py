@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gpuemu_lsp.cli.checking import Order, open_runner, targets_of
+from gpuemu_lsp.cli.checking import Order, open_runner, shared_out, targets_of
 from gpuemu_lsp.cli.output import print_out
 from gpuemu_lsp.cli.progress import Progress
 from gpuemu_lsp.cli.setting import setting_of
@@ -62,7 +62,8 @@ def report(order: Order, extras: Extras) -> int:
     on_record = records.append if baseline is not None else None
     try:
         with open_runner(order) as runner, Progress(len(targets.requests), sys.stderr) as progress:
-            run = run_requests(targets.requests, targets.findings, targets.root, runner, progress.see, on_record)
+            requests = shared_out(targets.requests, order.jobs)
+            run = run_requests(requests, targets.findings, targets.root, runner, progress.see, on_record)
     except ClusterError as error:
         print(f"gpuemu: {error}", file=sys.stderr)
         return EXIT_USAGE

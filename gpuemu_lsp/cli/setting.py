@@ -8,6 +8,7 @@ from pathlib import Path
 
 from gpuemu_lsp.engine.campaign.targets import Targets
 from gpuemu_lsp.engine.findings import Json
+from gpuemu_lsp.engine.project.model import Project
 from gpuemu_lsp.engine.project.revision import revision
 from gpuemu_lsp.engine.report.model import Past, Run, Setting
 
@@ -22,12 +23,18 @@ def setting_of(run: Run, targets: Targets) -> Setting:
     commit = revision(run.root)
     project = targets.projects[0] if len(targets.projects) == 1 else None
     return Setting(
-        project=project.name if project is not None and project.config is not None else Path(run.root).name,
+        project=titled(project) if project is not None and project.config is not None else Path(run.root).name,
         created=time.time(),
         commit=commit.commit if commit is not None else "",
         dirty=commit is not None and commit.dirty,
         history=_history(run, project.root if project is not None and project.config is not None else None),
     )
+
+
+def titled(project: Project) -> str:
+    """Return a project's name, with its version and framework where it says them."""
+    framework = f"({project.framework})" if project.framework else None
+    return " ".join(part for part in (project.name, project.version, framework) if part)
 
 
 def _history(run: Run, root: str | None) -> dict[tuple[str, str], tuple[Past, ...]]:

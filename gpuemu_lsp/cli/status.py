@@ -6,6 +6,7 @@ from pathlib import Path
 
 from gpuemu_lsp.cli.checking import open_pool
 from gpuemu_lsp.cli.output import print_out
+from gpuemu_lsp.cli.setting import titled
 from gpuemu_lsp.engine.campaign.single import run_job
 from gpuemu_lsp.engine.project import discover, load
 from gpuemu_lsp.engine.report.exits import EXIT_CLEAN, EXIT_USAGE
@@ -42,7 +43,7 @@ def _project() -> dict[str, str]:
         return {"Project": "none: there is no gpuemu.toml here or above"}
     project = load(config)
     count = len(project.kernels)
-    text = f"{project.name} ({config}), {count} kernel{'' if count == 1 else 's'}"
+    text = f"{titled(project)}: {config}, {count} kernel{'' if count == 1 else 's'}"
     if project.broken:
         text += f", {len(project.broken)} with errors"
     return {"Project": text, "Store": _store(config.parent)}

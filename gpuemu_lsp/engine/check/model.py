@@ -34,6 +34,8 @@ class CheckOptions:
     max_failures: int = 3
     case_seconds: float = 10.0
     strategy: str = DEFAULT_STRATEGY
+    dtypes: tuple[str, ...] = ()
+    """Only these dtypes are run, of a kernel that has any of them; empty for all."""
     coverage: bool = False
     """Whether the report tells which lines and branches were reached. From the ninth case on, every other case is then
     made to reach what no case has reached yet."""

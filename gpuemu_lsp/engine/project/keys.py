@@ -245,9 +245,21 @@ _POLICIES = Table(
 
 _CI = Table(
     (
-        Key("quick_dtypes", _DTYPE_LIST, "Dtypes of a quick run.", example=["float32"], default=["float32"]),
-        Key("thorough_timeout", Integer(1), "Seconds a thorough run may take.", example=3600, default=3600),
-        Key("parallel_jobs", Integer(1, 1024), "Workers at the same time.", example=4, default=4),
+        Key(
+            "quick_dtypes",
+            _DTYPE_LIST,
+            "Dtypes of `gpuemu ci --quick`. A kernel that has none of them, and without this key every kernel, is "
+            "checked in all of its own.",
+            example=["float32"],
+        ),
+        Key(
+            "thorough_timeout",
+            Integer(1),
+            "Seconds after which `gpuemu ci --thorough` begins no more cases; every kernel runs at least one.",
+            example=3600,
+            default=3600,
+        ),
+        Key("parallel_jobs", Integer(1, 1024), "Workers of `gpuemu ci --parallel 0`.", example=4, default=4),
     )
 )
 

@@ -129,7 +129,7 @@ class Policies:
 
     fail_on_regression: bool = True
     warn_threshold: float = 0.1
-    quick_dtypes: tuple[str, ...] = ("float32",)
+    quick_dtypes: tuple[str, ...] = ()
     thorough_timeout: int = 3600
     parallel_jobs: int = 4
 

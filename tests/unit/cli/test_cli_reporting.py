@@ -147,3 +147,44 @@ def test_ops_beside_kernels_are_told_and_keep_a_report_from_being_a_plain_pass(h
     assert "warning[engine/not-executed]" in text
     told(capsys, "report", "--quick", "--signed", "--output", "r.txt")
     assert "result:    WARNED" in told(capsys, "verify", "r.txt")[1]
+
+
+TYPED = """\
+#include <cuda_fp16.h>
+template <typename T> __global__ void scale(const T* x, T* y, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) y[i] = T(2.0f * float(x[i]));
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("ci", "quick"),
+    [("", 16), ('[ci]\nquick_dtypes = "float16"\n', 8), ('[ci]\nquick_dtypes = ["float64"]\n', 16)],
+    ids=["all", "one", "none of its own"],
+)
+def test_a_quick_ci_run_checks_the_dtypes_it_is_told(here, capsys, ci, quick):
+    toml = (here.root / "gpuemu.toml").read_text()
+    typed = toml.replace(
+        'reference = "ref.py"\n', 'reference = "ref.py"\nentry = "scale<{T}>"\ndtypes = ["float32", "float16"]\n'
+    )
+    here.write(kernel=TYPED, toml=typed + ci)
+    code, text, err = told(capsys, "ci", "--quick", "--format", "json")
+    assert (code, json.loads(text)["kernels"][0]["cases"]["run"]) == (0, quick), err
+
+
+def test_a_thorough_ci_run_ends_when_its_time_is_up(here, capsys):
+    slow = REFERENCE.replace("    return", "    import time; time.sleep(0.2)\n    return")
+    here.write(reference=slow, toml=(here.root / "gpuemu.toml").read_text() + "[ci]\nthorough_timeout = 1\n")
+    code, text, _ = told(capsys, "ci", "--thorough", "--format", "json")
+    assert code == 0 and 1 <= json.loads(text)["kernels"][0]["cases"]["run"] < 100
+
+
+def test_a_case_runs_again_on_another_architecture(here, capsys):
+    here.write(kernel=KERNEL.replace("2.0f", "2.5f"))
+    assert told(capsys, "test", "--quick")[0] == 1
+    case = json.loads(told(capsys, "failures", "--format", "json")[1])["failures"][0]["case"]
+    assert told(capsys, "reproduce", case, "--arch", "sm_90", "--ptx", "out.ptx")[0] == 1
+    assert ".target sm_90" in (here.root / "out.ptx").read_text()
+    assert told(capsys, "minimize", case, "--arch", "sm_89", "--strategy", "binary-search-dims")[0] == 1
+    assert told(capsys, "reproduce", case, "--arch", "volta")[0] == 2
