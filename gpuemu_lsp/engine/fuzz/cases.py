@@ -13,7 +13,7 @@ from gpuemu_lsp.engine.fuzz.geometry import Geometry, ImpossibleError, settle
 from gpuemu_lsp.engine.fuzz.model import Array, Case, CaseKey, LaunchHints, PlanError
 from gpuemu_lsp.engine.fuzz.rng import Rng, derive_seed
 from gpuemu_lsp.engine.fuzz.sizes import Sizes
-from gpuemu_lsp.engine.fuzz.strategies import QUICK, Recipe, recipe
+from gpuemu_lsp.engine.fuzz.strategies import PLAIN, QUICK, TIGHT, Recipe, recipe
 from gpuemu_lsp.engine.fuzz.values import SMALL_INTEGERS, draw
 from gpuemu_lsp.engine.plan.model import Plan, ScalarArg, TensorArg
 from gpuemu_lsp.engine.project.expressions import Expression, ExpressionError, evaluate
@@ -174,7 +174,8 @@ def _shrunk_to_fit(
 
 def _settle(plan: Plan, chosen: Mapping[str, int], seed: int, how: Recipe) -> Geometry:
     """Evaluate the plan, scalars and ranges included: sizes for which one of them has no value are no good either."""
-    geometry = settle(plan, chosen, None if how.plain else Rng(seed).derive("layout"))
+    layouts = None if how.layout == PLAIN else Rng(seed).derive("layout")
+    geometry = settle(plan, chosen, layouts, tight=how.layout == TIGHT)
     for arg in plan.args:
         if isinstance(arg, ScalarArg):
             _scalar(arg, geometry.env)

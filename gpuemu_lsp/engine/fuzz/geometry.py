@@ -50,8 +50,10 @@ class Geometry:
         return math.prod(self.grid) * math.prod(self.block)
 
 
-def settle(plan: Plan, dims: Mapping[str, int], layouts: Rng | None) -> Geometry:
+def settle(plan: Plan, dims: Mapping[str, int], layouts: Rng | None, tight: bool = False) -> Geometry:
     """Evaluate a plan for concrete sizes. ``layouts`` draws strides, offsets and aliases; None keeps everything plain.
+
+    ``tight`` keeps what is drawn, with the smallest gaps and offsets.
 
     Raises
     ------
@@ -63,7 +65,7 @@ def settle(plan: Plan, dims: Mapping[str, int], layouts: Rng | None) -> Geometry
     layout: dict[str, str] = {}
     pending = [arg for arg in plan.args if isinstance(arg, TensorArg)]
     while pending:
-        later = [arg for arg in pending if not _settle_tensor(arg, env, shapes, layout, layouts)]
+        later = [arg for arg in pending if not _settle_tensor(arg, env, shapes, layout, layouts, tight)]
         if len(later) == len(pending):
             raise ImpossibleError(_trouble(later[0], env))
         pending = later
@@ -102,6 +104,7 @@ def _settle_tensor(
     shapes: dict[str, tuple[int, ...]],
     layout: dict[str, str],
     layouts: Rng | None,
+    tight: bool,
 ) -> bool:
     """Evaluate one tensor's shape; False where it needs another tensor's first."""
     try:
@@ -113,10 +116,10 @@ def _settle_tensor(
     steps = contiguous(shape)
     own = layouts.derive(arg.param) if layouts is not None else None
     if own is not None and arg.strided and own.derive("stride").bool(0.5):
-        steps = _padded(shape, own.derive("pitch").choice(_PITCHES))
+        steps = _padded(shape, _PITCHES[0] if tight else own.derive("pitch").choice(_PITCHES))
         layout[f"stride:{arg.param}"] = ",".join(map(str, steps))
     if own is not None and arg.align is not None and 0 < arg.align < 256 and own.derive("align").bool(0.75):
-        layout[f"offset:{arg.param}"] = str(arg.align * own.derive("offset").choice((1, 3)))
+        layout[f"offset:{arg.param}"] = str(arg.align * (1 if tight else own.derive("offset").choice((1, 3))))
     shapes[arg.param] = shape
     env[f"{arg.param}.size"] = math.prod(shape)
     for axis, (extent, step) in enumerate(zip(shape, steps, strict=True)):

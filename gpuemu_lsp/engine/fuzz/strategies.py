@@ -19,22 +19,23 @@ QUICK = "quick"
 class Recipe:
     """How one case is drawn.
 
-    ``lead`` counts the earlier cases of the same class of sizes: the dim that leads rotates. ``plain`` keeps strides,
-    offsets and shared memory out, whatever the arguments allow.
+    ``lead`` counts the earlier cases of the same class of sizes: the dim that leads rotates. ``layout`` is empty where
+    strides, offsets and shared memory are drawn as far as the arguments allow them, or a name of :data:`LAYOUTS`.
     """
 
     sizes: str
     values: str
     lead: int = 0
-    plain: bool = False
+    layout: str = ""
 
     @property
     def name(self) -> str:
         """The text a case key holds."""
-        return f"{self.sizes}/{self.values}{_PLAIN if self.plain else ''}"
+        return f"{self.sizes}/{self.values}" + (f"/{self.layout}" if self.layout else "")
 
 
-_PLAIN = "/plain"
+PLAIN, TIGHT = LAYOUTS = ("plain", "tight")
+"""Plainer layouts than what is drawn: none of it, and the same tensors with the smallest gaps and offsets there are."""
 
 
 _FIRST = (
@@ -57,7 +58,7 @@ _EXACT_SLOT = 4
 _SIZES = ("ragged", "medium", "warp", "large", "default", "boundary", "below", "small", "ones", "regular", "full")
 _VALUES = (
     *("small", "moderate", "positive", "mixed-rows", "uniform", "negative", "ties", "sorted", "large", "magnitudes"),
-    *("one-hot", "constant", "denormals"),
+    *("one-hot", "constant", "denormals", "rising", "permuted"),
 )
 
 _NAMED = {
@@ -96,7 +97,7 @@ def recipe(strategy: str, index: int, linear: bool = False, narrow: bool = False
     Raises
     ------
     ValueError
-        If ``strategy`` is neither a strategy nor ``<class of sizes>/<distribution>``, ``/plain`` after it or not.
+        If ``strategy`` is neither a strategy nor ``<class of sizes>/<distribution>``, ``/<layout>`` after it or not.
     """
     if strategy == QUICK:
         return _quick(index, linear, narrow)
@@ -105,11 +106,10 @@ def recipe(strategy: str, index: int, linear: bool = False, narrow: bool = False
         return Recipe(*_ADVERSARIAL[turn], lead=times)
     if strategy in _NAMED:
         return Recipe(*_NAMED[strategy], lead=index)
-    plain = strategy.endswith(_PLAIN)
-    sizes, _, values = strategy.removesuffix(_PLAIN).partition("/")
-    if sizes not in KINDS or values not in DISTRIBUTIONS:
+    sizes, values, layout = (*strategy.split("/", 2), "", "")[:3]
+    if sizes not in KINDS or values not in DISTRIBUTIONS or layout not in ("", *LAYOUTS):
         raise ValueError(f"'{strategy}' is no strategy; there are {', '.join(STRATEGIES)}")
-    return Recipe(sizes, values, lead=index, plain=plain)
+    return Recipe(sizes, values, lead=index, layout=layout)
 
 
 def _quick(index: int, linear: bool, narrow: bool) -> Recipe:

@@ -133,6 +133,17 @@ def _sorted(rng: Rng, shape: Shape, form: FloatFormat) -> Doubles:
     return (values if rng.bool(0.5) else values[:, ::-1]).reshape(-1)
 
 
+def _rising(rng: Rng, shape: Shape, form: FloatFormat) -> Doubles:
+    """Give later elements larger values, across rows too: whatever is running moves until the end."""
+    return np.sort(_positive(rng, shape, form))
+
+
+def _permuted(rng: Rng, shape: Shape, form: FloatFormat) -> Doubles:
+    """Give every element another one of evenly spaced values, in any order."""
+    count = _size(shape)
+    return 20 * (_permutation(rng, count) + 0.5) / max(1, count) - 10
+
+
 def _ties(rng: Rng, shape: Shape, form: FloatFormat) -> Doubles:
     return (rng.u64_array(_size(shape)) % np.uint64(3)).astype(np.float64) - 1.0
 
@@ -192,6 +203,8 @@ _FLOATS: dict[str, Callable[[Rng, Shape, FloatFormat], Doubles]] = {
     "constant": _constant,
     "one-hot": _one_hot,
     "sorted": _sorted,
+    "rising": _rising,
+    "permuted": _permuted,
     "ties": _ties,
     "magnitudes": _magnitudes,
     "denormals": _denormals,
@@ -254,17 +267,24 @@ def _bounded_integers(name: str, rng: Rng, dtype: str, count: int, bounds: Bound
 
 
 def _within(name: str, rng: Rng, count: int, low: int, high: int) -> npt.NDArray[Any]:
-    """Integers of [low, high): both ends are always tried, as off-by-one bounds are what ranges are about."""
+    """Integers of [low, high): both ends are always tried, as off-by-one bounds are what ranges are about.
+
+    Among large values there are no others; permuted ones are all different where the range has so many.
+    """
     span = high - low
+    if name == "permuted" and span < 2**62:
+        return _permutation(rng, count) % span + low
     offsets = rng.u64_array(count)
     if span < 2**64:
         offsets %= np.uint64(span)
     if name == "constant":
         offsets[:] = np.uint64(rng.u64() % span)
-    elif name == "sorted":
+    elif name in ("sorted", "rising"):
         offsets.sort()
     elif name == "ties":
         offsets %= np.uint64(min(span, 3))
+    elif name in _ENDS:
+        offsets = np.where(offsets & np.uint64(1), np.uint64(span - 1), np.uint64(0))
     elif count >= 2:
         offsets[0], offsets[-1] = 0, span - 1
     if high <= 2**63:
@@ -290,6 +310,13 @@ def _integers(name: str, rng: Rng, dtype: str, count: int) -> Array:
 def _original_integers(rng: Rng, count: int) -> Integers:
     return (rng.u64_array(count) % np.uint64(200)).astype(np.int64) - 100
 
+
+def _permutation(rng: Rng, count: int) -> Integers:
+    return np.argsort(rng.u64_array(count), kind="stable").astype(np.int64)
+
+
+_ENDS = frozenset({"large", "extreme", "adversarial"})
+"""Distributions of which integers with a range take either end."""
 
 _INTEGER_REACH = {
     "positive": (1, 100),

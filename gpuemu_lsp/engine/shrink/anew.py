@@ -15,33 +15,30 @@ from gpuemu_lsp.engine.shrink.dims import floor_of
 from gpuemu_lsp.engine.shrink.model import Candidate, Proposals, Space
 
 _VECTORS = 5
+"""So many of the smallest sizes are tried."""
 _SMALL = (1, 2, 3, 4, 5, 8, 9, 16, 17, 32, 33, 64, 65, 128, 129, 256, 257)
 
 
 def shrink_anew(start: Candidate, space: Space) -> Proposals:
     """Propose cases of the smallest sizes, and of sizes a little smaller, with values of other classes."""
-    if start.case.extra:
-        for case in space.redraw(start.case.dims):
-            if not case.extra and (yield Candidate(case)):
-                return
-    for dims in islice(_smaller(start.case.dims, space), _VECTORS):
-        for case in space.redraw(dims):
+    for dims in _smaller(start.case.dims, space):
+        for case in space.redraw(start.case, dims):
             if case.dims == dims and (yield Candidate(case)):
                 return
 
 
 def _smaller(dims: Mapping[str, int], space: Space) -> Iterator[dict[str, int]]:
-    """Yield sizes that are smaller in one dim or in all, the smallest of each kind first."""
+    """Yield the smallest sizes, smaller in one dim or in all, and then those next below in one dim."""
     options = {spec.name: _options(spec, dims[spec.name]) for spec in space.dims if spec.name in dims}
     free = {name: sizes for name, sizes in options.items() if sizes}
     alone = [{**dims, name: size} for name, sizes in free.items() for size in (*sizes[:3], sizes[-1])]
     least = [(*sizes[:2], dims[name]) for name, sizes in free.items()]
     jointly = [{**dims, **dict(zip(free, sizes, strict=True))} for sizes in islice(product(*least), 27)]
-    seen = [dict(dims)]
-    for vector in sorted((*alone, *jointly), key=lambda one: (math.prod(one.values()), sum(one.values()))):
-        if vector not in seen:
-            seen.append(vector)
-            yield vector
+    below = [{**dims, name: max(telling)} for name, sizes in free.items() if (telling := [*set(sizes) & set(_SMALL)])]
+    smallest = sorted((*alone, *jointly), key=lambda one: (math.prod(one.values()), sum(one.values())))
+    distinct = [vector for index, vector in enumerate(smallest) if vector not in smallest[:index]]
+    yield from distinct[:_VECTORS]
+    yield from (vector for vector in below if vector not in distinct[:_VECTORS])
 
 
 def _options(spec: DimSpec, size: int) -> list[int]:

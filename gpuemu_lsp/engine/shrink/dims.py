@@ -1,4 +1,4 @@
-"""Makes a case smaller: all sizes jointly, then each one, then pairs.
+"""Makes a case smaller: all sizes jointly, then each one, then pairs, of which one may grow while the other shrinks.
 
 Kernels fail at sizes that straddle a tile, so failing sizes are no interval: besides bisection, the small sizes around
 powers of two are tried from below.
@@ -8,31 +8,35 @@ from __future__ import annotations
 
 from collections.abc import Generator, Mapping
 from dataclasses import replace
-from itertools import combinations
+from itertools import combinations, permutations
 
 from gpuemu_lsp.engine.fuzz.model import Case
 from gpuemu_lsp.engine.project.model import DimSpec
 from gpuemu_lsp.engine.shrink.model import Candidate, Domain, Proposals, Space
+from gpuemu_lsp.engine.shrink.order import size_key
 from gpuemu_lsp.engine.shrink.values import clip
 
 _LANDMARKS = (1, 2, 3, 4, 5, 8, 9, 16, 17, 32, 33, 64, 65, 128, 129, 256, 257, 512, 513, 1024, 1025)
 """Sizes worth a try before bisection; more of them would cost more runs than they save."""
 _PRODUCT = 4096
-"""Only sizes that are large together are exchanged: a counter of 16 or 32 bits overflows, say."""
+"""Sizes that are large together are exchanged for every landmark: a counter of 16 or 32 bits overflows, say."""
+
+
+def shrink_jointly(start: Candidate, space: Space) -> Proposals:
+    """Propose cases with as many sizes as possible at their minimum."""
+    yield from _Sizes(start, space).jointly()
 
 
 def shrink_dims(start: Candidate, space: Space) -> Proposals:
-    """Propose cases with smaller sizes."""
+    """Propose cases with smaller sizes, one at a time and in pairs."""
     sizes = _Sizes(start, space)
-    if not sizes.free:
-        return
-    yield from sizes.jointly()
     for dim in list(sizes.free):
         yield from sizes.alone(dim)
     for first, second in combinations(list(sizes.free), 2):
         yield from sizes.together(first, second)
-        yield from sizes.exchanged(first, second)
-        yield from sizes.exchanged(second, first)
+    for first, second in permutations(start.case.dims, 2):
+        if first in sizes.free:
+            yield from sizes.exchanged(first, second)
 
 
 class _Sizes:
@@ -104,6 +108,25 @@ class _Sizes:
                 if accepted:
                     yield from self.alone(second)
                     product = self._size(first) * self._size(second)
+        if product <= _PRODUCT:
+            yield from self._traded(first, second)
+
+    def _traded(self, first: str, second: str) -> Proposals:
+        """Make one dim a little or very small and let the other grow for it, as far as the case still gets smaller."""
+        for size in dict.fromkeys((self._floors[first], self._size(first) - self._steps[first])):
+            most = self._most({first: size}, second) if self._floors[first] <= size < self._size(first) else 0
+            if most > self._size(second) and (yield from self._try({first: size, second: most})):
+                yield from self.alone(second)
+
+    def _most(self, sizes: Mapping[str, int], name: str) -> int:
+        """Return how large a dim may be for the case to be smaller than it is, 0 where it cannot."""
+        best, step = size_key(self._current.case), self._steps[name]
+        low, high = 0, (min(self._tops[name], 2 * _PRODUCT) - self._size(name)) // step
+        while low < high:
+            middle = (low + high + 1) // 2
+            other = self._rebuilt({**sizes, name: self._size(name) + middle * step})
+            low, high = (middle, high) if other is not None and size_key(other) < best else (low, middle - 1)
+        return self._size(name) + low * step
 
     def _try_both(self, first: str, a: int, second: str, b: int) -> Generator[Candidate, bool, bool]:
         return (yield from self._try({first: self._snap(first, a), second: self._snap(second, b)}))
@@ -114,19 +137,22 @@ class _Sizes:
     def _snap(self, name: str, size: int) -> int:
         return max(self._floors[name], size - size % self._steps[name])
 
-    def _try(self, sizes: Mapping[str, int]) -> Generator[Candidate, bool, bool]:
-        """Propose the case with other sizes: with values drawn anew, and with those it has, cut to their new shapes."""
+    def _rebuilt(self, sizes: Mapping[str, int]) -> Case | None:
+        """Return the case with other sizes and values drawn anew; None where there is none."""
         dims = {**self._current.case.dims, **sizes}
-        if dims == self._current.case.dims:
+        drawn = None if dims == self._current.case.dims else self._space.rebuild(self._current.case, dims)
+        return drawn if drawn is not None and drawn.dims == dims else None
+
+    def _try(self, sizes: Mapping[str, int]) -> Generator[Candidate, bool, bool]:
+        """Propose the case with other sizes: with values drawn anew, and with those it has, cut to their new shapes.
+
+        Once its values are no longer what was drawn, they are what it fails with: they are kept where that can be.
+        """
+        drawn = self._rebuilt(sizes)
+        if drawn is None:
             return False
-        drawn = self._space.rebuild(dims)
-        if drawn is None or drawn.dims != dims:
-            return False
-        proposals = [Candidate(drawn)]
-        if cut := _cut(self._current, drawn, self._space.domains(drawn)):
-            proposals.append(cut)
-        if self._current.changed:  # their values were already made plain: rather keep them
-            proposals.reverse()
+        cut = _cut(self._current, drawn, self._space.domains(drawn))
+        proposals = [cut] if cut and self._current.changed else [Candidate(drawn), *([cut] if cut else [])]
         for candidate in proposals:
             if (yield candidate):
                 self._current = candidate

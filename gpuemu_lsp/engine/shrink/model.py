@@ -22,16 +22,17 @@ class Domain:
 class Space:
     """How to make other cases of the same plan.
 
-    ``dims`` says which sizes may change and within which bounds. ``rebuild`` makes the case with these sizes from the
-    same seed and strategy, None when there is none. ``redraw`` makes the cases with these sizes that have other values
-    than ``rebuild``'s, and then the same ones with tensors that lie in memory plainly. ``domains`` gives the bounds of
-    the inputs of a case, by parameter name; they may depend on its sizes.
+    ``dims`` says which sizes may change and within which bounds. ``rebuild`` makes the case with other sizes from the
+    seed and strategy of a case, None when there is none. ``redraw`` makes cases with these sizes that have other values
+    than ``rebuild``'s. ``relaid`` makes the same case with tensors that lie in memory more plainly. ``domains`` gives
+    the bounds of the inputs of a case, by parameter name; they may depend on its sizes.
     """
 
     dims: tuple[DimSpec, ...]
-    rebuild: Callable[[Mapping[str, int]], Case | None]
+    rebuild: Callable[[Case, Mapping[str, int]], Case | None]
     domains: Callable[[Case], Mapping[str, Domain]] = lambda _: {}
-    redraw: Callable[[Mapping[str, int]], Iterable[Case]] = lambda _: ()
+    redraw: Callable[[Case, Mapping[str, int]], Iterable[Case]] = lambda *_: ()
+    relaid: Callable[[Case], Iterable[Case]] = lambda _: ()
 
 
 @dataclass(frozen=True, slots=True)

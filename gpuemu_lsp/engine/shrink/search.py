@@ -8,16 +8,27 @@ from collections.abc import Callable, Iterator
 
 from gpuemu_lsp.engine.fuzz.model import Case
 from gpuemu_lsp.engine.shrink.anew import shrink_anew
-from gpuemu_lsp.engine.shrink.dims import shrink_dims
+from gpuemu_lsp.engine.shrink.dims import shrink_dims, shrink_jointly
 from gpuemu_lsp.engine.shrink.elements import shrink_elements
+from gpuemu_lsp.engine.shrink.layouts import shrink_layouts
+from gpuemu_lsp.engine.shrink.louder import shrink_louder
 from gpuemu_lsp.engine.shrink.model import Budget, Candidate, Improvement, Minimised, Pass, Space
 from gpuemu_lsp.engine.shrink.order import left_is_better
 from gpuemu_lsp.engine.shrink.slabs import shrink_slabs
 from gpuemu_lsp.engine.shrink.values import shrink_values
 
+_SIZES: tuple[Pass, ...] = (
+    shrink_layouts,
+    shrink_jointly,
+    shrink_slabs,
+    shrink_dims,
+    shrink_anew,
+    shrink_louder,
+)
+
 STRATEGIES: dict[str, tuple[Pass, ...]] = {
-    "all": (shrink_dims, shrink_anew, shrink_slabs, shrink_values, shrink_elements),
-    "binary-search-dims": (shrink_dims, shrink_anew, shrink_slabs),
+    "all": (*_SIZES, shrink_values, shrink_elements),
+    "binary-search-dims": _SIZES,
     "binary-search-values": (shrink_values, shrink_elements),
 }
 """Which passes a strategy name selects."""
@@ -103,12 +114,9 @@ class _Search:
             while improved:
                 improved = False
                 for make in passes:
-                    better = True
-                    while better:  # what a pass opens up is its own first: the others cost more runs
-                        better = False
-                        for improvement in self._exhaust(make):
-                            improved = better = True
-                            yield improvement
+                    for improvement in self._exhaust(make):
+                        improved = True
+                        yield improvement
             complete = True
         except _StopSearch:
             pass
@@ -146,7 +154,7 @@ class _Search:
 
 def _identity(case: Case) -> bytes:
     """Digest of what the kernel gets, so that no input is run twice for the same answer."""
-    digest = hashlib.blake2b(repr(sorted(case.dims.items())).encode(), digest_size=16)
+    digest = hashlib.blake2b(repr((sorted(case.dims.items()), sorted(case.extra.items()))).encode(), digest_size=16)
     for name, tensor in sorted(case.tensors.items()):
         digest.update(repr((name, tensor.dtype.name, tensor.shape)).encode())
         digest.update(tensor.tobytes())

@@ -41,7 +41,7 @@ def _cut_somewhere(
     """Cut ``length`` indices of a dim out at the end, at the front, in between: wherever it fails first."""
     size = current.case.dims[name]
     floor = min(floor_of(spec) for spec in space.dims if spec.name == name)
-    drawn = space.rebuild({**current.case.dims, name: size - length}) if size - length >= floor else None
+    drawn = space.rebuild(current.case, {**current.case.dims, name: size - length}) if size - length >= floor else None
     if drawn is None or drawn.dims[name] != size - length:
         return None
     room = size - length

@@ -11,11 +11,12 @@ from gpuemu_lsp.engine.fuzz.geometry import strides
 from gpuemu_lsp.engine.fuzz.model import Case, CaseKey, LaunchHints, PlanError
 from gpuemu_lsp.engine.fuzz.rng import derive_seed
 from gpuemu_lsp.engine.fuzz.sizes import allows
+from gpuemu_lsp.engine.fuzz.strategies import LAYOUTS, Recipe, recipe
 from gpuemu_lsp.engine.plan.model import Plan, TensorArg
 from gpuemu_lsp.engine.project.expressions import Expression, evaluate
 from gpuemu_lsp.engine.shrink.model import Domain, Space
 
-_TELLING = ("uniform", "ties", "negative", "sorted")
+_TELLING = ("uniform", "ties", "rising", "negative", "sorted")
 """Values that show what others hide, where a case has few elements left."""
 
 
@@ -25,28 +26,32 @@ def space_of(plan: Plan, case: Case, hints: LaunchHints | None = None) -> Space:
     def legal(dims: Mapping[str, int]) -> bool:
         return all(allows(spec, dims[spec.name]) for spec in plan.dims)
 
-    def at(dims: Mapping[str, int]) -> Case | None:
+    def at(seed: int, how: Recipe, dims: Mapping[str, int]) -> Case | None:
         if not legal(dims):
             return None
         try:
-            return rebuild(plan, replace(case.key, dims=dims), hints)
+            return rebuild(plan, CaseKey(seed, how.name, dims), hints)
         except PlanError:
             return None
 
-    def redraw(dims: Mapping[str, int]) -> Iterator[Case]:
-        again = derive_seed(case.key.seed, "again")
-        layouts = ("/plain", "") if case.extra else ("",)
-        keys = [(case.key.seed, case.key.strategy)]
-        keys += [(case.key.seed, f"small/{values}") for values in _TELLING]
-        keys += [(again, f"small/{values}") for values in _TELLING[:2]]
-        for seed, recipe in keys if legal(dims) else ():
-            for layout in layouts:
-                try:
-                    yield rebuild(plan, CaseKey(seed, recipe.removesuffix("/plain") + layout, dims), hints)
-                except PlanError:
-                    continue
+    def resized(current: Case, dims: Mapping[str, int]) -> Case | None:
+        return at(current.key.seed, recipe(current.key.strategy, 0), dims)
 
-    return Space(plan.dims, at, lambda other: domains_of(plan, other), redraw)
+    def redraw(current: Case, dims: Mapping[str, int]) -> Iterator[Case]:
+        again = derive_seed(case.key.seed, "again")
+        layout = recipe(current.key.strategy, 0).layout
+        keys = [(case.key.seed, replace(recipe(case.key.strategy, 0), layout=layout))]
+        keys += [(case.key.seed, Recipe("small", values, layout=layout)) for values in _TELLING]
+        keys += [(again, Recipe("small", values, layout=layout)) for values in _TELLING[:2]]
+        return (drawn for seed, how in keys if (drawn := at(seed, how, dims)) is not None)
+
+    def relaid(current: Case) -> Iterator[Case]:
+        how = recipe(current.key.strategy, 0)
+        layouts = LAYOUTS if current.extra else ()
+        others = (at(current.key.seed, replace(how, layout=layout), current.dims) for layout in layouts)
+        return (replace(other, tensors=current.tensors) for other in others if other is not None)
+
+    return Space(plan.dims, resized, lambda other: domains_of(plan, other), redraw, relaid)
 
 
 def domains_of(plan: Plan, case: Case) -> Mapping[str, Domain]:

@@ -63,6 +63,13 @@ def test_both_ends_of_an_index_range_are_tried():
     assert values.max() == 999
 
 
+def test_indices_are_permuted_and_lie_at_their_bounds():
+    assert sorted(draw("permuted", Rng(4), "int32", (50,), (10, 60)).tolist()) == list(range(10, 60))
+    assert set(draw("permuted", Rng(4), "uint8", (50,), (0, 7)).tolist()) == set(range(7))
+    for name in ("large", "extreme"):
+        assert set(draw(name, Rng(4), "int64", (50,), (0, 1000)).tolist()) == {0, 999}
+
+
 def test_what_each_distribution_promises():
     shape = (20, 30)
     take = {name: draw(name, Rng(8), "float32", shape).astype(np.float64) for name in DISTRIBUTIONS}
@@ -73,6 +80,8 @@ def test_what_each_distribution_promises():
     assert (take["one-hot"].sum(-1) == 1).all()
     assert np.abs(take["large"]).max() > 100
     assert (np.diff(take["sorted"], axis=-1) >= 0).all() or (np.diff(take["sorted"], axis=-1) <= 0).all()
+    assert (np.diff(take["rising"].reshape(-1)) >= 0).all() and take["rising"].min() > 0
+    assert np.unique(take["permuted"]).size == 600 and np.abs(take["permuted"]).max() < 10
     assert (np.abs(take["mixed-rows"]).max(-1) == 0).any()
     assert np.unique(take["constant"]).size == 1
     assert np.abs(take["denormals"]).max() < 2.0**-126
