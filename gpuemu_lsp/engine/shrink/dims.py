@@ -99,17 +99,26 @@ class _Sizes:
 
     def exchanged(self, first: str, second: str) -> Proposals:
         """Make one dim a round size and the other as large as a better case allows: a product may be what fails."""
-        product = self._size(first) * self._size(second)
-        for landmark in _LANDMARKS if product > _PRODUCT else ():
-            other = self._snap(second, (product - 1) // landmark)
-            fits = self._floors[first] <= landmark <= self._tops[first] and other <= self._tops[second]
-            if fits and landmark != self._size(first) and other > self._floors[second]:
-                accepted = yield from self._try_both(first, landmark, second, other)
-                if accepted:
-                    yield from self.alone(second)
-                    product = self._size(first) * self._size(second)
-        if product <= _PRODUCT:
+        if self._size(first) * self._size(second) <= _PRODUCT:
             yield from self._traded(first, second)
+            return
+        for landmark in _LANDMARKS:
+            other = self._beyond(first, landmark, second)
+            if other is not None and (yield from self._try({first: landmark, second: other})):
+                yield from self.alone(second)
+
+    def _beyond(self, first: str, landmark: int, second: str) -> int | None:
+        """Return about the largest size of one dim with which the case gets smaller, None where there is none."""
+        if not self._floors[first] <= landmark <= self._tops[first] or landmark == self._size(first):
+            return None
+        most = self._snap(second, (self._size(first) * self._size(second) - 1) // landmark)
+        best = size_key(self._current.case)
+        for size in (most, most - self._steps[second], most - 2 * self._steps[second]):
+            if self._floors[second] < size <= self._tops[second]:
+                other = self._rebuilt({first: landmark, second: size})
+                if other is not None and size_key(other) < best:
+                    return size
+        return None
 
     def _traded(self, first: str, second: str) -> Proposals:
         """Make one dim a little or very small and let the other grow for it, as far as the case still gets smaller."""

@@ -17,6 +17,8 @@ from gpuemu_lsp.engine.shrink.model import Candidate, Domain, Proposals, Space
 from gpuemu_lsp.engine.shrink.values import by_size, fit, legal
 
 _GROWTH = (1.0, 33 / 32, 17 / 16, 9 / 8, 5 / 4, 3 / 2, 2.0, 4.0)
+_FIRST = (1.0, 2.0)
+"""Where neither shows that values matter, nothing else is tried."""
 _FEW = 8
 """So few elements are no long sum."""
 
@@ -26,9 +28,11 @@ def shrink_louder(start: Candidate, space: Space) -> Proposals:
     current = start
     for spec in space.dims:
         floor, step = floor_of(spec), max(1, spec.multiple_of)
+        growth = _FIRST
         while current.case.dims.get(spec.name, floor) > max(floor, _FEW):
             size = current.case.dims[spec.name]
-            smaller = yield from _at(current, space, spec.name, size - step, _GROWTH)
+            smaller = yield from _at(current, space, spec.name, size - step, growth)
+            growth = _GROWTH
             if smaller is None:
                 break
             current = smaller

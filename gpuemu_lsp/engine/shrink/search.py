@@ -33,6 +33,9 @@ STRATEGIES: dict[str, tuple[Pass, ...]] = {
 }
 """Which passes a strategy name selects."""
 
+_MOVING = (shrink_anew, shrink_louder)
+"""They find other values to fail with: sizes are then tried again, as what follows costs many runs."""
+
 
 def minimise(
     case: Case,
@@ -114,9 +117,12 @@ class _Search:
             while improved:
                 improved = False
                 for make in passes:
+                    moved = False
                     for improvement in self._exhaust(make):
-                        improved = True
+                        improved = moved = True
                         yield improvement
+                    if moved and make in _MOVING:
+                        break
             complete = True
         except _StopSearch:
             pass

@@ -1,4 +1,4 @@
-"""Makes a case smaller by cutting pieces out of it: rows from the front, the middle or the end, values as they are.
+"""Makes a case smaller by cutting pieces out of it: rows from the front or the end, values as they are.
 
 Values drawn anew at another size lose what the failure hangs on; the leading part may lack it. This is delta
 debugging (Zeller and Hildebrandt, 2002) on the indices of one dim at a time.
@@ -16,8 +16,6 @@ from gpuemu_lsp.engine.shrink.dims import floor_of
 from gpuemu_lsp.engine.shrink.model import Candidate, Proposals, Space
 from gpuemu_lsp.engine.shrink.values import clip, legal
 
-_PLACES = 2
-"""Pieces of one length that are tried: where they all matter, more of them would only cost runs."""
 
 
 def shrink_slabs(start: Candidate, space: Space) -> Proposals:
@@ -38,14 +36,14 @@ def shrink_slabs(start: Candidate, space: Space) -> Proposals:
 def _cut_somewhere(
     current: Candidate, space: Space, name: str, length: int
 ) -> Generator[Candidate, bool, Candidate | None]:
-    """Cut ``length`` indices of a dim out at the end, at the front, in between: wherever it fails first."""
+    """Cut ``length`` indices of a dim out at the front or at the end; more places would only cost runs."""
     size = current.case.dims[name]
     floor = min(floor_of(spec) for spec in space.dims if spec.name == name)
     drawn = space.rebuild(current.case, {**current.case.dims, name: size - length}) if size - length >= floor else None
     if drawn is None or drawn.dims[name] != size - length:
         return None
     room = size - length
-    for place in dict.fromkeys((0, room, *(room * part // _PLACES for part in range(1, _PLACES)))):
+    for place in dict.fromkeys((0, room)):
         candidate = without(current, drawn, place, size, space)
         if candidate is None:
             return None
