@@ -17,7 +17,7 @@ from gpuemu_lsp.engine.shrink.model import Candidate, Domain, Proposals, Space
 from gpuemu_lsp.engine.shrink.values import by_size, fit, legal
 
 _GROWTH = (1.0, 33 / 32, 17 / 16, 9 / 8, 5 / 4, 3 / 2, 2.0, 4.0)
-_FIRST = (1.0, 2.0)
+_FIRST: tuple[float, ...] = (1.0, 2.0)
 """Where neither shows that values matter, nothing else is tried."""
 _FEW = 8
 """So few elements are no long sum."""

@@ -17,7 +17,6 @@ from gpuemu_lsp.engine.shrink.model import Candidate, Proposals, Space
 from gpuemu_lsp.engine.shrink.values import clip, legal
 
 
-
 def shrink_slabs(start: Candidate, space: Space) -> Proposals:
     """Propose the case with ever shorter pieces of each dim cut out."""
     current = start
