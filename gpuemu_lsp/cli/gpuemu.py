@@ -284,7 +284,11 @@ def _fuzz(options: argparse.Namespace) -> int:
         chosen = replace(chosen, seed=secrets.randbits(64), seed_given=True)
         print(f"seed {chosen.seed}", file=sys.stderr, flush=True)
     chosen = replace(
-        chosen, strategy=options.strategy, max_failures=1 if options.fail_fast else options.iterations, coverage=True
+        chosen,
+        strategy=options.strategy,
+        max_failures=1 if options.fail_fast else options.iterations,
+        coverage=True,
+        unoptimized=True,
     )
     if options.time is not None:
         chosen = replace(chosen, seconds=options.time, cases=MANY_CASES)

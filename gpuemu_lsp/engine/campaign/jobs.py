@@ -86,7 +86,7 @@ def reproduce(payload: Json) -> Iterator[Json]:
                     yield encode(event)
                     continue
                 if event.verdict in ("fixed", "changed"):
-                    store.mark_fixed(failure.kernel, failure.dtype, case)
+                    store.mark_fixed(failure.kernel, failure.dtype, case, optimized=failure.optimized)
                 now = event.error
                 if now is not None and event.verdict != "not executed":
                     line = now.place.range.start.line

@@ -12,6 +12,7 @@ from gpuemu_lsp.engine.check.coverage import Ledger
 from gpuemu_lsp.engine.check.elements import first_elements
 from gpuemu_lsp.engine.check.events import Scene, event_finding
 from gpuemu_lsp.engine.check.guessed import allowed_for, stopped
+from gpuemu_lsp.engine.check.hidden import hidden
 from gpuemu_lsp.engine.check.locate import Atlas
 from gpuemu_lsp.engine.check.model import DEFAULT_STRATEGY, CaseCount, CheckRequest
 from gpuemu_lsp.engine.check.picture import sketch
@@ -20,6 +21,7 @@ from gpuemu_lsp.engine.check.shown import Sight, shown
 from gpuemu_lsp.engine.check.steer import FIRST, Steering
 from gpuemu_lsp.engine.check.stored import reopened
 from gpuemu_lsp.engine.check.watchdog import deadline
+from gpuemu_lsp.engine.compile.model import Artifact
 from gpuemu_lsp.engine.execution import Executor, Outcome, Request, Watch
 from gpuemu_lsp.engine.findings import Finding, Json, Place, Range, Related
 from gpuemu_lsp.engine.fuzz import cases as draw_cases
@@ -40,6 +42,7 @@ from gpuemu_lsp.engine.oracle import (
 from gpuemu_lsp.engine.oracle.reference import same
 from gpuemu_lsp.engine.plan.model import Plan
 from gpuemu_lsp.engine.ptx import parse
+from gpuemu_lsp.engine.ptx.model import Module
 from gpuemu_lsp.engine.source.ignores import Ignores
 from gpuemu_lsp.engine.store import Failure, Store, StoreError
 
@@ -62,6 +65,7 @@ class PlanRun:
     reference: Reference | None = None
     store: Store | None = None
     steering: Steering | None = None
+    optimized: bool = True
     opening: tuple[Finding, ...] = ()
     count: CaseCount = CaseCount()
     failing: int = 0
@@ -175,6 +179,11 @@ class PlanRun:
         pending, self._trouble = self._trouble, []
         yield from pending
 
+    @property
+    def told(self) -> frozenset[str]:
+        """The rules of everything found so far."""
+        return frozenset(rule for rule, _, _ in self._seen)
+
     def execute(self, case: Case, watch: Watch | None = None) -> Outcome:
         """Launch one case."""
         launch = replace(
@@ -200,9 +209,11 @@ class PlanRun:
         """Yield what a run shows, however often it was seen before. Neither counts nor remembers anything."""
         self.sights = {}
         guessed = self.plan.inferred and self.reference is None
-        for event in outcome.events:
-            finding = event_finding(event, self.scene, case, case_id)
-            yield allowed_for(finding, event, self.plan, case) if guessed else finding
+        found = self._events(case, case_id, outcome, guessed)
+        if not self.optimized:
+            yield from hidden(found)
+            return
+        yield from found
         if outcome.status != "completed":
             if not outcome.events:
                 finding = self._status_finding(case, case_id, outcome)
@@ -235,6 +246,11 @@ class PlanRun:
             elements = first_elements(self.plan, case, outcome, expected, mismatch)
             self.sights.setdefault(mismatch.rule, Sight(self.plan, case, outcome, expected, mismatch, elements))
             yield self._numeric_finding(case, case_id, mismatch, elements)
+
+    def _events(self, case: Case, case_id: str, outcome: Outcome, guessed: bool) -> Iterator[Finding]:
+        for event in outcome.events:
+            finding = event_finding(event, self.scene, case, case_id)
+            yield allowed_for(finding, event, self.plan, case) if guessed else finding
 
     def _numeric_finding(self, case: Case, case_id: str, mismatch: Mismatch, elements: list[Json]) -> Finding:
         """Place a wrong element on the store that wrote it: run the case again with its address watched."""
@@ -293,7 +309,7 @@ class PlanRun:
         cases = []
         for item in stored:
             case = reopened(self.plan, item.failure, self.hints)
-            if case is not None:
+            if case is not None and item.failure.optimized == self.optimized:
                 self._restored[item.case] = item.failure
                 cases.append((case, item.case))
         return cases
@@ -305,10 +321,12 @@ class PlanRun:
         line = finding.place.range.start.line
         known = self._restored.get(case_id)
         planted = None if self.steering is None else self.steering.told.get(case_id)
-        failure = known or planted or Failure(self.plan.kernel, self.plan.dtype, "", "", case.key)
+        drawn = Failure(self.plan.kernel, self.plan.dtype, "", "", case.key, optimized=self.optimized)
+        failure = known or planted or drawn
         try:
             if known is not None and known.rule != finding.rule:
-                self.store.mark_fixed(known.kernel, known.dtype, case_id)  # it does not fail as it did
+                # It does not fail as it did.
+                self.store.mark_fixed(known.kernel, known.dtype, case_id, optimized=self.optimized)
             self.store.record(
                 replace(failure, rule=finding.rule, message=finding.message, dims=dict(case.dims), line=line),
                 shown(finding, self.sights.get(finding.rule)),
@@ -320,7 +338,7 @@ class PlanRun:
         if self.store is None:
             return
         try:
-            self.store.mark_fixed(self.plan.kernel, self.plan.dtype, case_id)
+            self.store.mark_fixed(self.plan.kernel, self.plan.dtype, case_id, optimized=self.optimized)
         except StoreError:
             self.store = None
 
@@ -352,19 +370,10 @@ def open_plan(request: CheckRequest, prepared: Prepared, plan: Plan, executor: E
     module = parse(artifact.ptx)
     entry = artifact.entries[plan.entry]
     linear = linear_only(module, entry)
-
-    def text_of(path: str) -> str | None:
-        if path == source.path:
-            return source.text
-        if path in prepared.headers:
-            return Path(path).read_text(encoding="utf-8", errors="replace")
-        return None
-
-    scene = Scene(plan, artifact.arch, Atlas(module.files, text_of, plan.place))
     run = PlanRun(
         request=request,
         plan=plan,
-        scene=scene,
+        scene=Scene(plan, artifact.arch, _atlas(prepared, module, plan)),
         executor=executor,
         launch=Request(artifact, entry, (1, 1, 1), (1, 1, 1), 0, (), max_seconds=request.options.case_seconds),
         hints=LaunchHints(_constants(source.constants, plan.entry), linear),
@@ -382,6 +391,29 @@ def open_plan(request: CheckRequest, prepared: Prepared, plan: Plan, executor: E
             run.opening = (run._reference_finding(failure, None),)
             run.finished = True
     return run
+
+
+def lowered(run: PlanRun, prepared: Prepared, artifact: Artifact) -> PlanRun:
+    """Return a run of the same cases on ``artifact``, the same kernel compiled without optimisation."""
+    scene = replace(run.scene, atlas=_atlas(prepared, parse(artifact.ptx), run.plan))
+    launch = replace(run.launch, artifact=artifact, entry=artifact.entries[run.plan.entry])
+    return replace(
+        run, scene=scene, launch=launch, steering=None, optimized=False, count=CaseCount(), failing=0, finished=False
+    )
+
+
+def _atlas(prepared: Prepared, module: Module, plan: Plan) -> Atlas:
+    source = prepared.source
+    assert source is not None
+
+    def text_of(path: str) -> str | None:
+        if path == source.path:
+            return source.text
+        if path in prepared.headers:
+            return Path(path).read_text(encoding="utf-8", errors="replace")
+        return None
+
+    return Atlas(module.files, text_of, plan.place)
 
 
 def _constants(constants: Mapping[str, str], entry: str) -> tuple[int, ...]:

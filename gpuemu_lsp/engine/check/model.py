@@ -39,6 +39,8 @@ class CheckOptions:
     coverage: bool = False
     """Whether the report tells which lines and branches were reached. From the ninth case on, every other case is then
     made to reach what no case has reached yet."""
+    unoptimized: bool = False
+    """Run some of the cases once more on PTX that was compiled without optimisation (the deep check)."""
     seconds: float | None = None
     """No new case is begun after so long, however many were asked for; the first one always runs."""
 

@@ -71,6 +71,8 @@ def check_kernel(
             yield tally.see(_not_executed(request, prepared, f"it is not checked as {wanted}"))
         for plan in [plan for plan in plans if plan.dtype in request.options.dtypes] or plans:
             yield from _check_plan(request, prepared, plan, executor, tally)
+        if request.options.unoptimized and executor.name == "emulator" and tally.runs:
+            yield from _look_again(request, prepared, tally)
     elif prepared.artifact is not None and not tally.errors and not tally.missing:
         yield tally.see(_not_executed(request, prepared))
     total = (time.perf_counter() - started) * 1e3
@@ -107,6 +109,13 @@ def _check_plan(
         if run.finished:
             break
     yield from map(tally.see, run.closing())
+
+
+def _look_again(request: CheckRequest, prepared: Prepared, tally: _Tally) -> Iterator[CheckEvent]:
+    from gpuemu_lsp.engine.check.unoptimized import look_again
+
+    for event in look_again(request, prepared, tally.runs):
+        yield event if isinstance(event, Stage) or event.severity is Severity.HINT else tally.see(event)
 
 
 def _not_executed(request: CheckRequest, prepared: Prepared, why: str = "there is no launch to run") -> Finding:

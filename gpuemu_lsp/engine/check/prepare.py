@@ -104,16 +104,39 @@ def prepare(request: CheckRequest) -> Prepared:
     )
 
 
+def without_optimization(request: CheckRequest, prepared: Prepared) -> CompileResult:
+    """Compile what :func:`prepare` has compiled once more, without optimisation.
+
+    Raises
+    ------
+    ToolchainError
+        If the compiler has gone.
+    """
+    artifact, source = prepared.artifact, prepared.source
+    assert artifact is not None and source is not None
+    spec = request.spec
+    views = device_views(spec.source, source.text, spec.include_dirs, request.overlay)
+    entries = tuple(artifact.entries)
+    return _compile(spec, source, views, prepared.headers, artifact.arch, entries, optimize=False)
+
+
 def _still_said(compiled: bool, finding: Finding) -> bool:
     """What cannot even be compiled need not be told why it was not run."""
     return compiled or finding.rule != "engine/not-executed" or finding.severity is not Severity.HINT
 
 
 def _compile(
-    spec: KernelSpec, source: SourceFile, views: Views, headers: Mapping[str, str], arch: str, entries: tuple[str, ...]
+    spec: KernelSpec,
+    source: SourceFile,
+    views: Views,
+    headers: Mapping[str, str],
+    arch: str,
+    entries: tuple[str, ...],
+    *,
+    optimize: bool = True,
 ) -> CompileResult:
     """Compile the file, and a header that does not compile alone as part of the file that includes it."""
-    request = _request(spec, source, headers, arch, entries)
+    request = replace(_request(spec, source, headers, arch, entries), optimize=optimize)
     compiled = _compiled(request, views)
     if compiled.artifact is not None:
         return compiled

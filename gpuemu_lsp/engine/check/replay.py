@@ -8,11 +8,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from gpuemu_lsp.engine.check.cases import PlanRun, open_plan
+from gpuemu_lsp.engine.check.cases import PlanRun, lowered, open_plan
 from gpuemu_lsp.engine.check.executor import choose_executor
 from gpuemu_lsp.engine.check.infer import settle_shapes
 from gpuemu_lsp.engine.check.model import CaseCount, CheckRequest, Stage
-from gpuemu_lsp.engine.check.prepare import Prepared, prepare
+from gpuemu_lsp.engine.check.prepare import Prepared, prepare, without_optimization
 from gpuemu_lsp.engine.check.replay_model import InputPreview, Replay
 from gpuemu_lsp.engine.check.stored import reopened
 from gpuemu_lsp.engine.execution import Buffer
@@ -108,6 +108,11 @@ def reopen(request: CheckRequest, failure: Failure) -> Reopened:
     if run.finished:  # the reference cannot even be loaded
         return Reopened((*hints, *run.opening))
     case = reopened(settled, failure, run.hints)
+    if not failure.optimized:
+        compiled = without_optimization(request, prepared)
+        if compiled.artifact is None:
+            return Reopened((*trouble, *hints, *compiled.findings))
+        run = lowered(run, prepared, compiled.artifact)
     if case is None:
         why = f"the sizes or arguments of '{failure.kernel}' have changed, and the case is none of them any more"
         return Reopened((*trouble, *hints, _gone(request, prepared, failure, why)))

@@ -12,7 +12,7 @@ from gpuemu_lsp.engine.fuzz.pack import unpack
 from gpuemu_lsp.engine.oracle import Mismatch, ReferenceOutput
 from gpuemu_lsp.engine.plan.model import Plan, TensorArg
 
-_TOLD = ("thread", "block", "buffer", "offset", "instruction", "count", "total", "ulps")
+_TOLD = ("thread", "block", "buffer", "offset", "instruction", "count", "total", "ulps", "optimize")
 
 
 @dataclass(frozen=True, slots=True)

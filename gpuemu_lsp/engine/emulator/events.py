@@ -8,6 +8,7 @@ from gpuemu_lsp.engine.emulator.arena import Region
 from gpuemu_lsp.engine.emulator.codegen.race_runtime import ATOMIC, STORE
 from gpuemu_lsp.engine.emulator.codegen.runtime import SPACES, STORE_FLAG
 from gpuemu_lsp.engine.emulator.layout import EVENT_SIZE, IN_FLIGHT, THREADS_MASK, Cell, Kind, Launch
+from gpuemu_lsp.engine.emulator.moves import only_moved
 from gpuemu_lsp.engine.emulator.opcodes import PUSH, memory_space
 from gpuemu_lsp.engine.emulator.race_events import Party, merged, race_event
 from gpuemu_lsp.engine.emulator.scheduler import Incident, Report
@@ -65,6 +66,8 @@ def collect(prepared: Prepared, report: Report) -> tuple[Event, ...]:
     checks = prepared.request.checks
     events = []
     for raw in _records(prepared):
+        if raw.kind == Kind.UNINITIALISED and _moved(prepared, raw):
+            continue
         make = _stop if raw.kind == Kind.STOP else _race if raw.kind == Kind.RACE else _access
         events.append(make(prepared, raw))
     for key, incident in report.incidents.items():
@@ -147,6 +150,17 @@ def _stop(prepared: Prepared, raw: _Raw) -> Event:
         _coordinates(raw.block, prepared.request.grid),
         count=raw.count,
     )
+
+
+def _moved(prepared: Prepared, raw: _Raw) -> bool:
+    """Whether a thread only copied an object of its own that is not wholly set."""
+    instruction = prepared.kernel.sites[raw.site][0]
+    if instruction is None or instruction.opcode != "ld" or memory_space(instruction) not in ("local", "generic"):
+        return False
+    windows = (resident.local for resident in prepared.residents)
+    if not any(window.address <= raw.address < window.address + window.size for window in windows):
+        return False
+    return only_moved(prepared.kernel.program, instruction)
 
 
 def _access(prepared: Prepared, raw: _Raw) -> Event:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from gpuemu_lsp.engine.emulator.flow import Flow
@@ -13,7 +13,7 @@ from gpuemu_lsp.engine.ptx.model import Address, Immediate, Instruction, Operand
 
 _STRONG = frozenset({"volatile", "relaxed", "acquire", "release", "acq_rel", "mmio"})
 _WHOLE_WORDS = frozenset({"cp", "mbarrier"})
-_UNKNOWN = "?"
+UNKNOWN = "?"
 """The root of an address that was itself loaded from memory."""
 
 
@@ -44,16 +44,16 @@ def track(program: Program, *, aliased: bool) -> Tracking:
     from, and a global access is watched only where something stores through one of these.
     """
     accesses = [(site, i, access) for site, i in _instructions(program) for access in _accesses(i)]
-    origins = {} if aliased or program.recursive else _origins(program)
+    known = {} if aliased or program.recursive else origins(program)
     targets: set[str] = set()
     for _, _, access in accesses:
         if access.stores:
-            targets |= _roots(access.address, origins) or {_UNKNOWN}
-    everything = aliased or program.recursive or _UNKNOWN in targets
+            targets |= roots(access.address, known) or {UNKNOWN}
+    everything = aliased or program.recursive or UNKNOWN in targets
 
     def matters(access: _Access) -> bool:
-        roots = _roots(access.address, origins)
-        return access.space == "shared" or everything or not roots or _UNKNOWN in roots or bool(roots & targets)
+        found = roots(access.address, known)
+        return access.space == "shared" or everything or not found or UNKNOWN in found or bool(found & targets)
 
     chosen = [(site, i, access) for site, i, access in accesses if matters(access)]
     watched = {site: i for site, i, access in chosen if access.stores or i.opcode != "cp"}
@@ -141,22 +141,23 @@ def _irregular(program: Program) -> bool:
     )
 
 
-def _roots(address: Address | None, origins: dict[str, frozenset[str]]) -> frozenset[str]:
+def roots(address: Address | None, known: Mapping[str, frozenset[str]]) -> frozenset[str]:
+    """Return the parameters and variables an address may lie in, by the :func:`origins` of its base."""
     if address is None:
-        return frozenset({_UNKNOWN})
-    found = _roots_of(address.base, origins)
-    known = found - {_UNKNOWN}
+        return frozenset({UNKNOWN})
+    found = _roots_of(address.base, known)
+    named = found - {UNKNOWN}
     # A pointer parameter plus an index that was loaded: the pointer says where.
-    return known or found
+    return named or found
 
 
-def _roots_of(operand: Operand, origins: dict[str, frozenset[str]]) -> frozenset[str]:
+def _roots_of(operand: Operand, known: Mapping[str, frozenset[str]]) -> frozenset[str]:
     if isinstance(operand, Register):
-        return origins.get(operand.name, frozenset())
+        return known.get(operand.name, frozenset())
     return frozenset({operand.name}) if isinstance(operand, Symbol) else frozenset()
 
 
-def _origins(program: Program) -> dict[str, frozenset[str]]:
+def origins(program: Program) -> dict[str, frozenset[str]]:
     """Return, for each register, the parameters and variables its value may be an address into."""
     flows: list[tuple[tuple[str, ...], tuple[str, ...], frozenset[str]]] = []
     for _, instruction in _instructions(program):
@@ -169,18 +170,18 @@ def _origins(program: Program) -> dict[str, frozenset[str]]:
         _, sources = split(instruction)
         symbols = frozenset(operand.name for operand in flat(sources) if isinstance(operand, Symbol))
         flows.append((targets, read(instruction), symbols))
-    origins: dict[str, frozenset[str]] = {}
+    found: dict[str, frozenset[str]] = {}
     changed = True
     while changed:
         changed = False
         for targets, sources_read, own in flows:
-            found = own.union(*(origins.get(name, frozenset()) for name in sources_read))
+            more = own.union(*(found.get(name, frozenset()) for name in sources_read))
             for target in targets:
-                before = origins.get(target, frozenset())
-                if not found <= before:
-                    origins[target] = before | found
+                before = found.get(target, frozenset())
+                if not more <= before:
+                    found[target] = before | more
                     changed = True
-    return origins
+    return found
 
 
 def _loaded(instruction: Instruction, program: Program) -> frozenset[str]:
@@ -192,4 +193,4 @@ def _loaded(instruction: Instruction, program: Program) -> frozenset[str]:
         name = address.base.name
         # A structure passed by value may hold several pointers.
         return frozenset({f"{name}+{address.base.offset + address.offset}"}) if name in program.params else frozenset()
-    return frozenset({_UNKNOWN})
+    return frozenset({UNKNOWN})

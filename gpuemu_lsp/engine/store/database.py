@@ -55,6 +55,7 @@ _MIGRATIONS: tuple[tuple[str, ...], ...] = (
     ),
     ("ALTER TABLE baselines ADD COLUMN origin TEXT NOT NULL DEFAULT '{}'",),
     ("ALTER TABLE failures ADD COLUMN shown BLOB",),
+    ("ALTER TABLE failures ADD COLUMN optimized INTEGER NOT NULL DEFAULT 1",),
 )
 
 

@@ -21,7 +21,7 @@ class Failure:
     ``key`` rebuilds the case from the kernel's plan. ``tensors`` replaces inputs, by parameter name, where the
     minimiser changed values. ``dims`` are the sizes the case had. ``line`` is the finding's 0-based line.
     ``source_hash`` identifies the plan and source it was found with. ``minimised_from`` is the case id it was made of,
-    None for a case as it was drawn.
+    None for a case as it was drawn. ``optimized`` is False for what only unoptimised code shows.
     """
 
     kernel: str
@@ -34,6 +34,7 @@ class Failure:
     line: int | None = None
     source_hash: str = ""
     minimised_from: str | None = None
+    optimized: bool = True
 
     @property
     def case(self) -> str:

@@ -57,19 +57,19 @@ class Store:
         with self._database.transaction() as connection:
             (row,) = connection.execute(
                 """INSERT INTO failures (kernel, dtype, rule, case_id, seed, strategy, key_dims, message, dims, line,
-                                         source_hash, minimised_from, shown, found, last_seen)
-                   VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+                                         source_hash, minimised_from, optimized, shown, found, last_seen)
+                   VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
                    ON CONFLICT (kernel, dtype, rule, case_id) DO UPDATE SET
                        message = excluded.message, dims = excluded.dims, line = excluded.line,
                        strategy = excluded.strategy, key_dims = excluded.key_dims, source_hash = excluded.source_hash,
-                       shown = coalesce(excluded.shown, shown),
+                       optimized = excluded.optimized, shown = coalesce(excluded.shown, shown),
                        last_seen = excluded.last_seen, times_seen = times_seen + 1, fixed = 0
                    RETURNING id""",
                 (
                     *(failure.kernel, failure.dtype, failure.rule, failure.case),
                     *(str(failure.key.seed), failure.key.strategy, key_dims),
                     *(failure.message, _dump(dict(failure.dims)), failure.line),
-                    *(failure.source_hash, failure.minimised_from, packed, now, now),
+                    *(failure.source_hash, failure.minimised_from, failure.optimized, packed, now, now),
                 ),
             ).fetchall()
             connection.executemany(
@@ -110,13 +110,13 @@ class Store:
         except (zlib.error, UnicodeDecodeError) as error:
             raise StoreError(f"what was stored of case {case} is damaged: {error}") from error
 
-    def mark_fixed(self, kernel: str, dtype: str, case: str) -> None:
-        """Note that a stored case passes now."""
+    def mark_fixed(self, kernel: str, dtype: str, case: str, *, optimized: bool = True) -> None:
+        """Note that a stored case passes now, on the level of optimisation it was found on."""
         if self._database.exists():
             with self._database.transaction() as connection:
                 connection.execute(
-                    "UPDATE failures SET fixed = 1 WHERE kernel = ? AND dtype = ? AND case_id = ?",
-                    (kernel, dtype, case),
+                    "UPDATE failures SET fixed = 1 WHERE kernel = ? AND dtype = ? AND case_id = ? AND optimized = ?",
+                    (kernel, dtype, case, optimized),
                 )
 
     def forget(self, kernel: str, dtype: str, case: str) -> None:
@@ -253,6 +253,7 @@ def _failure(row: sqlite3.Row, connection: sqlite3.Connection) -> StoredFailure:
         line=row["line"],
         source_hash=row["source_hash"],
         minimised_from=row["minimised_from"],
+        optimized=bool(row["optimized"]),
     )
     return StoredFailure(
         failure, row["case_id"], row["found"], row["last_seen"], row["times_seen"], fixed=bool(row["fixed"])

@@ -1,0 +1,105 @@
+"""What the optimiser hides is found by the second look of the deep check; correct code is not accused."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from gpuemu_lsp.engine.campaign.targets import collect
+from gpuemu_lsp.engine.check.model import CheckOptions, CheckRequest, KernelReport
+from gpuemu_lsp.engine.check.pipeline import check_kernel
+from gpuemu_lsp.engine.check.replay import replay
+from gpuemu_lsp.engine.check.replay_model import Replay
+from gpuemu_lsp.engine.findings import Finding, Severity
+from gpuemu_lsp.engine.store import Store
+
+# Every thread reads back its own value: the optimiser keeps it in a register, and the shared word is gone.
+ONE_WORD = """__global__ void k(const float* x, float* y, int n) {
+    __shared__ float scale[SIZE];
+    const int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) {
+        scale[SLOT] = x[i];
+        y[i] = 2.0f * scale[SLOT];
+    }
+}
+"""
+# Objects with padding, an empty class and bit fields are copied whole.
+OBJECTS = """struct Empty {};
+struct Padded { char kind; int value; };
+struct Bits { unsigned low : 3, high : 5; };
+__device__ Padded make(Empty, int value) { Padded made; made.kind = 1; made.value = value; return made; }
+__global__ void k(const int* x, int* y, int n) {
+    const int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i >= n) return;
+    Empty empty;
+    Padded one = make(empty, x[i]), other;
+    other = one;
+    Padded several[2] = {other, one};
+    Bits bits;
+    bits.low = 5; bits.high = i;
+    Bits copy = bits;
+    y[i] = several[i & 1].value + copy.low + copy.high;
+}
+"""
+
+
+def request_for(folder: Path, text: str, **options: object) -> CheckRequest:
+    path = folder / "k.cu"
+    path.write_text(text)
+    (request,) = collect([str(path)], CheckOptions(cases=2), folder).requests
+    return replace(request, root=str(folder), options=replace(request.options, **options))  # type: ignore[arg-type]
+
+
+def check(request: CheckRequest) -> tuple[KernelReport, list[Finding]]:
+    events = list(check_kernel(request))
+    assert isinstance(events[-1], KernelReport)
+    return events[-1], [event for event in events if isinstance(event, Finding) and event.severity is Severity.ERROR]
+
+
+@pytest.fixture
+def racy() -> str:
+    return ONE_WORD.replace("SIZE", "1").replace("SLOT", "0")
+
+
+def test_a_race_the_optimiser_hides_is_found_on_its_line(tmp_path, racy):
+    report, errors = check(request_for(tmp_path, racy))
+    assert (report.status, errors) == ("unreferenced", [])
+    report, errors = check(request_for(tmp_path, racy, unoptimized=True))
+    assert report.status == "failed"
+    assert {finding.rule for finding in errors} == {"memory/shared-race"}
+    assert {finding.place.range.start.line for finding in errors} <= {4, 5}
+    assert all(finding.data["optimize"] is False and "unoptimised" in finding.message for finding in errors)
+
+
+def test_its_twin_is_not_accused(tmp_path):
+    twin = ONE_WORD.replace("SIZE", "1024").replace("SLOT", "threadIdx.x")
+    report, errors = check(request_for(tmp_path, twin, unoptimized=True))
+    assert (report.status, errors) == ("unreferenced", [])
+
+
+def test_copies_of_objects_that_are_not_wholly_set_are_no_reads(tmp_path):
+    report, errors = check(request_for(tmp_path, OBJECTS, unoptimized=True))
+    assert (report.status, errors) == ("unreferenced", [])
+
+
+def test_an_array_of_its_own_that_is_not_set_is_found(tmp_path):
+    text = OBJECTS.replace("other = one;", "").replace("other.kind", "0")
+    report, errors = check(request_for(tmp_path, text, unoptimized=True))
+    assert report.status == "failed"
+    assert {finding.rule for finding in errors} == {"memory/uninitialized-read"}
+
+
+def test_the_stored_case_fails_again_on_its_level_only(tmp_path, racy):
+    request = request_for(tmp_path, racy, unoptimized=True, store_root=str(tmp_path))
+    check(request)
+    with Store(tmp_path) as store:
+        (stored, *_) = store.failures()
+    assert not stored.failure.optimized
+    *_, again = replay(request, stored.failure, stored.case)
+    assert isinstance(again, Replay) and again.verdict == "still fails"
+    quick, errors = check(replace(request, options=replace(request.options, unoptimized=False)))
+    assert (quick.status, errors) == ("unreferenced", [])
+    with Store(tmp_path) as store:
+        assert [item.fixed for item in store.failures()] == [False] * len(store.failures())
