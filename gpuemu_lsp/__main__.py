@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from gpuemu_lsp.cli.main import main
+from gpuemu_lsp.cli.start import gpuemu_lsp
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(gpuemu_lsp())

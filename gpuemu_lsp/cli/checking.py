@@ -88,10 +88,17 @@ def open_pool(jobs: int | None, executor: str = "auto") -> Pool:
 def find_targets(arguments: Sequence[str], options: CheckOptions) -> Targets | None:
     """Resolve targets; None, with the reason on standard error, when an argument is nothing we know."""
     try:
-        return collect(arguments, options, Path.cwd())
+        targets = collect(arguments, options, Path.cwd())
     except TargetError as error:
         print(f"gpuemu-lsp: {error}", file=sys.stderr)
         return None
+    if not targets.requests and not targets.findings:
+        where = "here" if not arguments else f"in {', '.join(arguments)}"
+        print(
+            f"gpuemu: there is no .cu file and no registered kernel {where}; gpuemu init writes a first one.",
+            file=sys.stderr,
+        )
+    return targets
 
 
 def targets_of(order: Order) -> Targets | None:

@@ -38,7 +38,7 @@ def project_root() -> Path | None:
     """Return the folder of the configuration here, which is where failures are kept; None, with the reason printed."""
     config = discover(Path.cwd())
     if config is None:
-        print("gpuemu: there is no gpuemu.toml here or above; failing cases are kept beside it.", file=sys.stderr)
+        print("gpuemu: there is no gpuemu.toml here or above; gpuemu init writes one.", file=sys.stderr)
         return None
     return config.parent
 

@@ -1,12 +1,17 @@
-"""``gpuemu init``: a gpuemu.toml and an example kernel with its reference, which pass at once."""
+"""``gpuemu init``: a gpuemu.toml that registers the kernels there are, or an example that passes at once."""
 
 from __future__ import annotations
 
+import os
+import shlex
 import sys
 from pathlib import Path
 
 from gpuemu_lsp.cli.output import print_out
+from gpuemu_lsp.engine.campaign.targets import collect
+from gpuemu_lsp.engine.check.model import CheckOptions
 from gpuemu_lsp.engine.project.load import CONFIG_NAME
+from gpuemu_lsp.engine.project.words import toml
 from gpuemu_lsp.engine.report.exits import EXIT_CLEAN, EXIT_USAGE
 
 _CONFIG = """\
@@ -60,15 +65,32 @@ def reference(inputs, **kwargs):
 '''
 
 
+_HEADER = """\
+# Which kernels to check, against what. Every key: docs/config.md of gpuemu-lsp.
+
+[project]
+name = {name}
+
+# Without a reference a kernel runs under the memory and synchronisation checkers only. To have its numbers compared,
+# write reference(inputs, **kwargs) in NumPy, which says what is right, and name the file.
+"""
+
+
 def init(folder: Path, name: str | None) -> int:
     """Write the files; refuse, and write none, when one of them is there already."""
     title = name or folder.absolute().name or "my-project"
-    quoted = '"' + title.replace("\\", "\\\\").replace('"', '\\"') + '"'
-    files = {
-        folder / CONFIG_NAME: _CONFIG.format(name=quoted),
-        folder / "kernels" / "gelu.cu": _KERNEL,
-        folder / "kernels" / "ref_gelu.py": _REFERENCE,
-    }
+    if (folder / CONFIG_NAME).exists() or (folder / CONFIG_NAME).is_symlink():
+        print(f"gpuemu: {folder / CONFIG_NAME} exists already; nothing was written.", file=sys.stderr)
+        return EXIT_USAGE
+    kernels = _kernels(folder)
+    if kernels:
+        files = {folder / CONFIG_NAME: _HEADER.format(name=toml(title)) + "".join(kernels)}
+    else:
+        files = {
+            folder / CONFIG_NAME: _CONFIG.format(name=toml(title)),
+            folder / "kernels" / "gelu.cu": _KERNEL,
+            folder / "kernels" / "ref_gelu.py": _REFERENCE,
+        }
     present = [path for path in files if path.exists() or path.is_symlink()]
     if present:
         names = ", ".join(map(str, present))
@@ -82,5 +104,33 @@ def init(folder: Path, name: str | None) -> int:
     except OSError as error:
         print(f"gpuemu: {error.filename}: {error.strerror or error}", file=sys.stderr)
         return EXIT_USAGE
-    print_out("".join(f"Wrote {path}\n" for path in files) + f"Try: gpuemu test {folder}\n")
+    told = "".join(f"Wrote {path}\n" for path in files)
+    if kernels:
+        told += f"Registered {len(kernels)} kernel{'' if len(kernels) == 1 else 's'}, none with a reference yet.\n"
+    print_out(told + f"Try: gpuemu test{'' if folder == Path() else f' {shlex.quote(str(folder))}'}\n")
     return EXIT_CLEAN
+
+
+def _kernels(folder: Path) -> list[str]:
+    """Return an entry for each kernel in the .cu files of a folder."""
+    if not folder.is_dir():
+        return []
+    requests = collect([str(folder)], CheckOptions(execute=False), Path.cwd()).requests
+    root = Path(os.path.normpath(Path.cwd() / folder))
+    taken: set[str] = set()
+    entries = []
+    for request in requests:
+        spec = request.spec
+        function = spec.entry or spec.name
+        plain = function.split("<")[0].split("::")[-1].strip()
+        stem = Path(spec.source).stem
+        choices = (plain, f"{stem}_{plain}", *(f"{stem}_{plain}_{number}" for number in range(2, 1000)))
+        name = next(choice for choice in choices if choice not in taken)
+        taken.add(name)
+        source = Path(spec.source).relative_to(root).as_posix()
+        lines = ["", "[[kernels]]", f"name = {toml(name)}", f"source = {toml(source)}"]
+        if function != name:
+            lines.append(f"entry = {toml(function)}")
+        lines.append(f"# reference = {toml(f'ref_{name}.py')}")
+        entries.append("\n".join(lines) + "\n")
+    return entries

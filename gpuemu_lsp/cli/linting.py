@@ -49,7 +49,9 @@ def lint(kernel: str | None, ptx: Path | None, arch: str | None, form: str) -> i
         style = Output().style()
         blocks = [render_finding(finding, targets.root, style) for finding in config]
         blocks += [_text(report, targets.root, style) for report in reports]
-        print_out("\n".join(blocks) if blocks else "No kernel is registered.\n")
+        if not reports:
+            print("gpuemu: no kernel is registered: lint compares with the limits of gpuemu.toml.", file=sys.stderr)
+        print_out("\n".join(blocks))
     return _exit_code(reports, config)
 
 

@@ -74,6 +74,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _explain(name: str) -> int:
+    from gpuemu_lsp.cli.output import print_out
     from gpuemu_lsp.engine.report.catalogue import explanation
     from gpuemu_lsp.engine.rules import RULES
 
@@ -88,8 +89,7 @@ def _explain(name: str) -> int:
         hint = f"did you mean '{close[0]}'?" if close else "--explain all lists them."
         print(f"gpuemu-lsp: there is no rule '{name}'; {hint}", file=sys.stderr)
         return 2
-    sys.stdout.write("\n".join(map(explanation, chosen)))
-    sys.stdout.flush()
+    print_out("\n".join(map(explanation, chosen)))
     return 0
 
 

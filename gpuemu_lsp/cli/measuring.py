@@ -73,6 +73,7 @@ def _calibrate(options: argparse.Namespace) -> int:
 
 
 def _coverage(options: argparse.Namespace) -> int:
+    from gpuemu_lsp.cli.calibrating import told_errors
     from gpuemu_lsp.cli.checking import find_targets, open_pool
     from gpuemu_lsp.cli.output import write
     from gpuemu_lsp.cli.progress import Progress
@@ -98,6 +99,7 @@ def _coverage(options: argparse.Namespace) -> int:
         return EXIT_USAGE
     with open_pool(options.jobs) as pool, Progress(len(targets.requests), sys.stderr) as progress:
         run = run_requests(targets.requests, targets.findings, targets.root, pool, progress.see)
+    told_errors(run.findings, run.root)
     if not write(render_coverage(run, options.format), options.output):
         return EXIT_USAGE
     if run.exit_code != EXIT_CLEAN:

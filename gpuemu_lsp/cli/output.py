@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from gpuemu_lsp.cli.edge import OutputError
 from gpuemu_lsp.engine.report.exits import EXIT_USAGE
 from gpuemu_lsp.engine.report.github import render_github
 from gpuemu_lsp.engine.report.gitlab import render_gitlab
@@ -82,13 +83,24 @@ def write(text: str, file: Path | None) -> bool:
 
 
 def print_out(text: str) -> None:
-    """Write to standard output in UTF-8 whatever the locale says, and see a closed pipe now rather than at exit."""
-    sys.stdout.flush()
-    if _speaks_unicode():
-        sys.stdout.write(text)
-    else:
-        sys.stdout.buffer.write(text.encode("utf-8", "replace"))
-    sys.stdout.flush()
+    """Write to standard output in UTF-8 whatever the locale says, and see a closed pipe now rather than at exit.
+
+    Raises
+    ------
+    OutputError
+        If it cannot be written, as on a full disk.
+    """
+    try:
+        sys.stdout.flush()
+        if _speaks_unicode():
+            sys.stdout.write(text)
+        else:
+            sys.stdout.buffer.write(text.encode("utf-8", "replace"))
+        sys.stdout.flush()
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise OutputError(error.strerror or str(error)) from error
 
 
 def wants_colour(wish: str, terminal: bool) -> bool:

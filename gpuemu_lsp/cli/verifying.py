@@ -21,7 +21,10 @@ def verify(report: Path, attestation: Path | None, key: Path | None) -> int:
     try:
         text, content = sealed.read_text(encoding="utf-8"), report.read_bytes()
         trusted = trusted_key(key)
-    except (OSError, UnicodeDecodeError, KeyFileError) as error:
+    except OSError as error:
+        print(f"gpuemu: {error.filename}: {error.strerror}", file=sys.stderr)
+        return EXIT_USAGE
+    except (UnicodeDecodeError, KeyFileError) as error:
         print(f"gpuemu: {error}", file=sys.stderr)
         return EXIT_USAGE
     try:

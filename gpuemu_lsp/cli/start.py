@@ -1,0 +1,27 @@
+"""Where both commands start: an interrupt while modules are still being loaded ends the process without a word."""
+
+from __future__ import annotations
+
+import signal
+
+
+def gpuemu() -> int:
+    """Run ``gpuemu``."""
+    _end_quietly()
+    from gpuemu_lsp.cli.gpuemu import main
+
+    return main()
+
+
+def gpuemu_lsp() -> int:
+    """Run ``gpuemu-lsp``."""
+    _end_quietly()
+    from gpuemu_lsp.cli.main import main
+
+    return main()
+
+
+def _end_quietly() -> None:
+    """Let the signal itself end us, as a shell expects, until :func:`~gpuemu_lsp.cli.edge.guarded` takes over."""
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)

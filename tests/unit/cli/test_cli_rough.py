@@ -1,0 +1,123 @@
+"""The commands in rough surroundings: no project, streams that are closed or full, interrupts at odd moments."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import tomli
+
+from gpuemu_lsp.cli.edge import EXIT_INTERRUPTED, guarded
+from gpuemu_lsp.cli.gpuemu import main as gpuemu
+
+VERB = "gpuemu_lsp.cli.gpuemu"
+
+
+@pytest.fixture
+def empty(tmp_path, monkeypatch):
+    monkeypatch.delenv("GPUEMU_CONFIG", raising=False)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [["test"], ["ci"], ["fuzz"], ["report"], ["failures"], ["reproduce", "1"], ["minimize", "1"], ["lint"], ["coverage"],
+     ["calibrate"], ["baseline", "v"], ["diff", "--baseline", "v"], ["ci", "--baseline", "v"]],
+    ids=" ".join,
+)  # fmt: skip
+def test_where_there_is_nothing_the_next_step_is_told(empty, capsys, arguments):
+    assert gpuemu(arguments) == 2
+    assert "gpuemu init" in capsys.readouterr().err
+    assert not list(empty.iterdir())
+
+
+@pytest.mark.parametrize(
+    "arguments", [["test"], ["lint"], ["coverage"], ["calibrate"], ["baseline", "v"]], ids=" ".join
+)
+def test_a_broken_configuration_is_shown_whatever_was_asked(empty, capsys, arguments):
+    (empty / "gpuemu.toml").write_text("name = [[")
+    assert gpuemu(arguments) == 2
+    captured = capsys.readouterr()
+    assert "config/syntax" in captured.out + captured.err
+
+
+def test_a_full_disk_is_no_bug_of_ours(project):
+    with Path("/dev/full").open("w") as full:
+        command = project.command("--explain", "all")
+        result = subprocess.run(command, cwd=project.root, stdout=full, stderr=subprocess.PIPE, text=True, timeout=60)
+    assert (result.returncode, result.stderr) == (2, "gpuemu: the result cannot be written: No space left on device\n")
+
+
+def test_closed_streams_do_not_mix(project):
+    shell = 'exec "$@" 2>&-'
+    result = subprocess.run(
+        ["sh", "-c", shell, "sh", *project.command("lint", "-k", "nothing", module=VERB)], cwd=project.root,
+        stdout=subprocess.PIPE, text=True, timeout=60,
+    )  # fmt: skip
+    assert (result.returncode, result.stdout) == (2, "")
+    result = subprocess.run(
+        ["sh", "-c", 'exec "$@" >&-', "sh", *project.command("failures", module=VERB)], cwd=project.root,
+        stderr=subprocess.PIPE, text=True, timeout=60,
+    )  # fmt: skip
+    assert (result.returncode, result.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("module", ["argparse", "gpuemu_lsp.cli.edge", "gpuemu_lsp.engine.store"])
+def test_an_interrupt_while_modules_are_loaded_is_quiet(project, module):
+    """A finder that interrupts stands for a person who is quick."""
+    script = (
+        "import os, signal, sys\n"
+        "class Quick:\n"
+        "    def find_spec(self, name, path=None, target=None):\n"
+        f"        if name == {module!r}:\n"
+        "            os.kill(os.getpid(), signal.SIGINT)\n"
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+        "sys.meta_path.insert(0, Quick())\n"
+        "from gpuemu_lsp.cli.start import gpuemu\n"
+        "sys.argv = ['gpuemu', 'failures']\n"
+        "sys.exit(gpuemu())\n"
+    )
+    result = subprocess.run(
+        [sys.executable, "-c", script], cwd=project.root, capture_output=True, text=True, timeout=60
+    )
+    assert (result.stdout, result.stderr) == ("", "")
+    assert result.returncode in (130, -2)  # a shell shows both as 130
+
+
+def test_an_interrupt_that_something_wrapped_is_one():
+    def run() -> int:
+        try:
+            raise KeyboardInterrupt
+        except KeyboardInterrupt as error:
+            raise RuntimeError("Error calling __set_name__") from error
+
+    assert guarded(run) == EXIT_INTERRUPTED
+
+
+FILE = """\
+namespace ns {{ __global__ void inner(const float* x, float* y, int n) {{ int i = threadIdx.x; if (i < n) y[i] = x[i]; }} }}
+__global__ void twice(const float* x, float* y, int n) {{
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) y[i] = {factor} * x[i];
+}}
+"""
+
+
+def test_init_registers_the_kernels_there_are(empty, capsys):
+    (empty / "sub").mkdir()
+    (empty / "a.cu").write_text(FILE.format(factor="2.0f"))
+    (empty / "sub" / "b.cu").write_text(FILE.format(factor="3.0f"))
+    before = {path: path.read_text() for path in empty.rglob("*.cu")}
+    assert gpuemu(["init", "--name", "mine"]) == 0
+    assert "Registered 4 kernels" in capsys.readouterr().out
+    config = tomli.loads((empty / "gpuemu.toml").read_text())
+    assert config["project"]["name"] == "mine"
+    assert [(item["name"], item["source"]) for item in config["kernels"]] == [
+        ("inner", "a.cu"), ("twice", "a.cu"), ("b_inner", "sub/b.cu"), ("b_twice", "sub/b.cu")]  # fmt: skip
+    assert {path: path.read_text() for path in before} == before and len(list(empty.rglob("*"))) == 4
+    assert gpuemu(["test", "--quick", "twice", "b_twice"]) == 0
+    assert "2 without a reference" in capsys.readouterr().out
+    assert gpuemu(["init"]) == 2
