@@ -54,3 +54,29 @@ def _settle_streams() -> None:
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:
             setattr(sys, name, Path(os.devnull).open("w", encoding="utf-8"))  # noqa: SIM115 - for the process's life
+
+
+def print_out(text: str) -> None:
+    """Write to standard output in UTF-8 whatever the locale says, and see a closed pipe now rather than at exit.
+
+    Raises
+    ------
+    OutputError
+        If it cannot be written, as on a full disk.
+    """
+    try:
+        sys.stdout.flush()
+        if speaks_unicode():
+            sys.stdout.write(text)
+        else:
+            sys.stdout.buffer.write(text.encode("utf-8", "replace"))
+        sys.stdout.flush()
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise OutputError(error.strerror or str(error)) from error
+
+
+def speaks_unicode() -> bool:
+    """Say whether standard output takes any text as it is."""
+    return (sys.stdout.encoding or "").lower().replace("-", "") in ("utf8", "utf8sig")

@@ -74,7 +74,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _explain(name: str) -> int:
-    from gpuemu_lsp.cli.output import print_out
+    from gpuemu_lsp.cli.edge import print_out
     from gpuemu_lsp.engine.report.catalogue import explanation
     from gpuemu_lsp.engine.rules import RULES
 

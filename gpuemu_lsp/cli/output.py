@@ -10,7 +10,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from gpuemu_lsp.cli.edge import OutputError
+from gpuemu_lsp.cli.edge import print_out as print_out
+from gpuemu_lsp.cli.edge import speaks_unicode
 from gpuemu_lsp.engine.report.exits import EXIT_USAGE
 from gpuemu_lsp.engine.report.github import render_github
 from gpuemu_lsp.engine.report.gitlab import render_gitlab
@@ -60,7 +61,7 @@ class Output:
             colour=wants_colour(self.colour, terminal),
             hints=self.hints,
             width=max(shutil.get_terminal_size().columns, 40) if terminal else Style().width,
-            signs=_speaks_unicode(),
+            signs=speaks_unicode(),
         )
 
 
@@ -82,27 +83,6 @@ def write(text: str, file: Path | None) -> bool:
     return True
 
 
-def print_out(text: str) -> None:
-    """Write to standard output in UTF-8 whatever the locale says, and see a closed pipe now rather than at exit.
-
-    Raises
-    ------
-    OutputError
-        If it cannot be written, as on a full disk.
-    """
-    try:
-        sys.stdout.flush()
-        if _speaks_unicode():
-            sys.stdout.write(text)
-        else:
-            sys.stdout.buffer.write(text.encode("utf-8", "replace"))
-        sys.stdout.flush()
-    except BrokenPipeError:
-        raise
-    except OSError as error:
-        raise OutputError(error.strerror or str(error)) from error
-
-
 def wants_colour(wish: str, terminal: bool) -> bool:
     """Decide on colours: the flag, then NO_COLOR and GPUEMU_NO_COLOR, then FORCE_COLOR, then whether a terminal reads.
 
@@ -113,7 +93,3 @@ def wants_colour(wish: str, terminal: bool) -> bool:
     if os.environ.get("NO_COLOR") or os.environ.get("GPUEMU_NO_COLOR"):
         return False
     return bool(os.environ.get("FORCE_COLOR")) or (terminal and os.environ.get("TERM") != "dumb")
-
-
-def _speaks_unicode() -> bool:
-    return (sys.stdout.encoding or "").lower().replace("-", "") in ("utf8", "utf8sig")
