@@ -54,11 +54,12 @@ def parse_id(identity: str) -> Wanted:
 
 def tests_of(uri: str, reading: Reading, failures: Sequence[dict[str, Json]]) -> list[Test]:
     """Return the tests of a file: registered kernels first. A file without kernels has none."""
-    if not reading.entries:
+    entries = [entry for entry in reading.entries if entry.registered or entry.decl is not None]
+    if not entries:
         return []
     name = Path(reading.path).name
     found = [Test(file_id(uri), name, "file", None)]
-    for entry in sorted(reading.entries, key=lambda item: not item.registered):
+    for entry in sorted(entries, key=lambda item: not item.registered):
         spec = entry.spec
         top = kernel_test(uri, spec)
         line = entry.decl.name_range.start.line if entry.decl is not None else None

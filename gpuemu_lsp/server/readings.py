@@ -7,6 +7,7 @@ in any file near it, and a gpuemu.toml may have hundreds of entries. Handlers on
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -25,6 +26,7 @@ from gpuemu_lsp.engine.source.model import KernelDecl
 from gpuemu_lsp.server.projects import Projects
 
 _MOST = 512
+_KERNEL = re.compile(r"\b__global__\b")
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
 
@@ -73,10 +75,14 @@ def read_file(project: Project | None, path: str, text: str) -> Reading:
     if project is None:
         return Reading(None, path, text, read(path, text).kernels)
     source, found = read_kernels(project, path, text)
+    words = Text(text)
+    if not found and not source.kernels and _KERNEL.search(words.code):
+        # The head of a kernel is half written, or all of them are left out: the compiler says which.
+        found = [(KernelSpec(Path(path).stem, path, None), False)]
     headers = {
         header: None
         for folders in {spec.include_dirs for spec, _ in found} or {()}
-        for header in closure(Text(text), path, folders, {})
+        for header in closure(words, path, folders, {})
     }
     return Reading(
         project,

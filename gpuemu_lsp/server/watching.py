@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -57,12 +58,22 @@ class FileWatcher:
     def _run(self, folders: list[str], stop: threading.Event, loop: asyncio.AbstractEventLoop) -> None:
         try:
             options: dict[str, Any] = {"recursive": False, "rust_timeout": _TIMEOUT_MS, "raise_interrupt": False}
+            # Two names of a folder are one to the system: what is reported of it is told under every name asked for.
+            names: dict[str, list[str]] = {}
+            for folder in folders:
+                names.setdefault(os.path.realpath(folder), []).append(folder)
             for changes in watchfiles.watch(*folders, stop_event=stop, debounce=100, **options):
-                paths = sorted({path for _, path in changes if _counts(path)})
+                told = {path for _, path in changes if _counts(path)}
+                paths = sorted({spelled for path in told for spelled in _spelled(path, names)})
                 if paths and not stop.is_set() and not loop.is_closed():
                     loop.call_soon_threadsafe(self._changed, paths)
         except (OSError, RuntimeError) as error:
             _log.warning("files are not watched: %s", error)
+
+
+def _spelled(path: str, names: Mapping[str, list[str]]) -> list[str]:
+    folder, name = os.path.split(path)
+    return [str(Path(other) / name) for other in names.get(os.path.realpath(folder), [folder])]
 
 
 def _counts(path: str) -> bool:

@@ -59,12 +59,14 @@ def prepare(request: CheckRequest) -> Prepared:
             return Prepared((make("config/missing-file", message, place, kernel=spec.name),), place)
     source = read(spec.source, text, spec.include_dirs, request.overlay)
     result = resolve(spec, source)
-    if any(finding.rule == "compile/missing-entry" for finding in result.findings):
-        return Prepared(result.findings, place, source)
-    findings: list[Finding] = []
-    ignores = Ignores(lambda path: text if path == spec.source else request.overlay.get(path) or _header(path))
     views = device_views(spec.source, text, spec.include_dirs, request.overlay)
     headers = {**request.overlay, **views.headers}
+    if any(finding.rule == "compile/missing-entry" for finding in result.findings):
+        misspelt = _misspelt(spec, source, views, headers)
+        softened = () if misspelt else tuple(map(_softened, result.findings))
+        return Prepared((*misspelt, *(result.findings if request.registered else softened)), place, source)
+    findings: list[Finding] = []
+    ignores = Ignores(lambda path: text if path == spec.source else request.overlay.get(path) or _header(path))
     artifacts: list[Artifact] = []
     resources: dict[str, ResourceUsage] = {}
     milliseconds = 0.0
@@ -149,6 +151,15 @@ def _compile(
         if whole.artifact is not None or any(finding.place.path == source.path for finding in whole.findings):
             return whole  # errors, too, are truer where the header has what it needs
     return compiled
+
+
+def _misspelt(spec: KernelSpec, source: SourceFile, views: Views, headers: Mapping[str, str]) -> tuple[Finding, ...]:
+    """Return what the compiler has against a file without the kernel: one whose head is half written is not found."""
+    try:
+        compiled = _compile(spec, source, views, headers, spec.arch[0], ())
+    except ToolchainError:
+        return ()
+    return () if compiled.artifact is not None else compiled.findings
 
 
 def _compiled(request: CompileRequest, views: Views) -> CompileResult:

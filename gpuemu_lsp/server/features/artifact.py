@@ -11,10 +11,10 @@ from pygls.exceptions import JsonRpcInternalError, JsonRpcInvalidParams
 from gpuemu_lsp.engine.campaign.endings import ending_finding
 from gpuemu_lsp.engine.workers import Job
 from gpuemu_lsp.engine.workers.wire import to_json
+from gpuemu_lsp.server.custom import asked, document_uri
 from gpuemu_lsp.server.paths import path_of
 from gpuemu_lsp.server.protocol import SCHEME, Server
 from gpuemu_lsp.server.session import Session
-from gpuemu_lsp.server.settings import plain
 
 ARTIFACT = "gpuemu/artifact"
 FORMS = ("ptx", "sass")
@@ -26,9 +26,8 @@ def register(server: Server, session: Session) -> None:
 
     @server.feature(ARTIFACT)
     async def artifact(params: Any) -> dict[str, Any]:
-        asked = plain(params) or {}
-        document = asked.get("textDocument") or {}
-        return await text_of(session, document.get("uri"), asked.get("kernel"), asked.get("form"), asked.get("arch"))
+        given = asked(params)
+        return await text_of(session, document_uri(given), given.get("kernel"), given.get("form"), given.get("arch"))
 
     @server.feature(types.WORKSPACE_TEXT_DOCUMENT_CONTENT, types.TextDocumentContentOptions(schemes=[SCHEME]))
     async def content(params: types.TextDocumentContentParams) -> types.TextDocumentContentResult:

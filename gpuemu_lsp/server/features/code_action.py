@@ -31,7 +31,7 @@ def register(server: Server, session: Session, actions: Actions) -> None:
     @server.feature(
         types.TEXT_DOCUMENT_CODE_ACTION, types.CodeActionOptions(code_action_kinds=[_FIX], resolve_provider=True)
     )
-    async def code_action(params: types.CodeActionParams) -> list[types.CodeAction]:
+    async def code_action(params: types.CodeActionParams) -> list[types.Command | types.CodeAction]:
         path = path_of(params.text_document.uri)
         wanted = params.context.only
         if path is None or (wanted and not any(kind == _FIX or _FIX.startswith(f"{kind}.") for kind in wanted)):
@@ -44,7 +44,9 @@ def register(server: Server, session: Session, actions: Actions) -> None:
             for action in found:
                 await actions.resolve(action)
             found = [action for action in found if action.edit is not None or action.command is not None]
-        return found
+        if _literals(server):
+            return list(found)
+        return [action.command for action in found if action.command is not None]
 
     @server.feature(types.CODE_ACTION_RESOLVE)
     async def resolve(action: types.CodeAction) -> types.CodeAction:
@@ -92,6 +94,11 @@ async def _actions(
     if ignorable(rule):
         line = diagnostic.range.start.line
         yield edit(f"Ignore {rule} here", Chosen("ignore", uri, kernel or "", rule, line=line))
+
+
+def _literals(server: Server) -> bool:
+    """Say whether the client knows more than commands (LSP 3.8)."""
+    return bool(get_capability(server.client_capabilities, "text_document.code_action.code_action_literal_support"))
 
 
 def _resolves(server: Server) -> bool:

@@ -9,11 +9,11 @@ from typing import Any
 from pygls.exceptions import JsonRpcInvalidParams
 
 from gpuemu_lsp.engine.project.model import Project
+from gpuemu_lsp.server.custom import asked, document_uri
 from gpuemu_lsp.server.failures import Failures, plain_uri, shown
 from gpuemu_lsp.server.paths import path_of
 from gpuemu_lsp.server.protocol import Server
 from gpuemu_lsp.server.session import Session
-from gpuemu_lsp.server.settings import plain
 
 FAILURES, FAILURE, CHANGED = "gpuemu/failures", "gpuemu/failure", "gpuemu/failuresChanged"
 
@@ -27,8 +27,8 @@ def register(server: Server, session: Session, failures: Failures) -> None:
 
     @server.feature(FAILURES)
     async def all_failures(params: Any) -> dict[str, Any]:
-        uri = ((plain(params) or {}).get("textDocument") or {}).get("uri")
-        path = path_of(uri) if isinstance(uri, str) else None
+        uri = document_uri(asked(params))
+        path = path_of(uri) if uri is not None else None
         project = session.projects.of(path) if path is not None else None
         projects = [project] if path is not None else list(session.projects.known())
         chosen = [item for item in projects if item is not None and item.config is not None]
@@ -40,8 +40,8 @@ def register(server: Server, session: Session, failures: Failures) -> None:
 
     @server.feature(FAILURE)
     async def one_failure(params: Any) -> dict[str, Any]:
-        asked = plain(params) or {}
-        uri, case = asked.get("uri"), asked.get("id")
+        given = asked(params)
+        uri, case = given.get("uri"), given.get("id")
         path = path_of(uri) if isinstance(uri, str) else None
         project = session.projects.of(path) if path is not None else None
         if project is None or not isinstance(case, str):

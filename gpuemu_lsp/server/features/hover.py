@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from lsprotocol import types
+from pygls.capabilities import get_capability
 
 from gpuemu_lsp.engine.findings import Position
 from gpuemu_lsp.engine.project.load import CONFIG_NAME
@@ -38,7 +39,14 @@ def register(server: Server, session: Session) -> None:
                 *_findings(session, document.path, params.position),
             ]
         text = "\n\n---\n\n".join(part for part in parts if part)
-        return types.Hover(types.MarkupContent(types.MarkupKind.Markdown, text)) if text else None
+        return types.Hover(types.MarkupContent(_kind(server), text)) if text else None
+
+
+def _kind(server: Server) -> types.MarkupKind:
+    wanted = get_capability(server.client_capabilities, "text_document.hover.content_format", None)
+    if wanted and types.MarkupKind.Markdown not in wanted:
+        return types.MarkupKind.PlainText
+    return types.MarkupKind.Markdown
 
 
 async def _kernel(session: Session, path: str, position: Position) -> str | None:

@@ -7,13 +7,13 @@ from typing import Any
 
 from pygls.exceptions import JsonRpcInvalidParams
 
+from gpuemu_lsp.server.custom import asked
 from gpuemu_lsp.server.failures import Failures
 from gpuemu_lsp.server.items import Test, tests_of, to_client
 from gpuemu_lsp.server.paths import path_of
 from gpuemu_lsp.server.protocol import Server
 from gpuemu_lsp.server.runs import TestRuns
 from gpuemu_lsp.server.session import Session
-from gpuemu_lsp.server.settings import plain
 
 DISCOVER, RUN, ABORT = "gpuemu/discoverTests", "gpuemu/runTests", "gpuemu/abortTests"
 CHANGED = "gpuemu/testsChanged"
@@ -71,20 +71,22 @@ def register(server: Server, session: Session, failures: Failures, explorer: Exp
 
     @server.feature(RUN)
     async def run(params: Any) -> dict[str, Any]:
-        asked = plain(params) or {}
-        run_id, include = asked.get("runId"), asked.get("include")
-        if not isinstance(run_id, str) or not (include is None or isinstance(include, list)):
+        given = asked(params)
+        run_id, include, exclude = given.get("runId"), given.get("include"), given.get("exclude") or []
+        if not isinstance(run_id, str) or not (include is None or _are_ids(include)) or not _are_ids(exclude):
             raise JsonRpcInvalidParams("gpuemu/runTests takes runId, include (ids or null), exclude and deep")
         if include is None:
             include = [test.id for test in await explorer.everything() if test.kind == "kernel"]
-        for path in {path_of(str(item).partition("#")[0]) for item in include}:
+        for path in {path_of(item.partition("#")[0]) for item in include}:
             if path is not None:
                 await session.reading(path)
-        excluded = {str(item) for item in asked.get("exclude") or ()}
-        chosen = [item for item in include if item not in excluded and item.partition("#")[0] not in excluded]
-        return {"queued": runs.start(run_id, chosen, bool(asked.get("deep")))}
+        chosen = [item for item in include if item not in exclude and item.partition("#")[0] not in exclude]
+        return {"queued": runs.start(run_id, chosen, bool(given.get("deep")))}
 
     @server.feature(ABORT)
     def abort(params: Any) -> None:
-        asked = plain(params) or {}
-        runs.abort(str(asked.get("runId")))
+        runs.abort(str(asked(params).get("runId")))
+
+
+def _are_ids(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(item, str) for item in value)

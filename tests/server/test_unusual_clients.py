@@ -1,0 +1,181 @@
+"""Clients that can little, or do things in an odd order: each request is answered, and nothing looks clean that is not."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+from kernels_for_server import GOOD, REFERENCE, WRONG, write
+from raw_client import RawClient
+from server_editor import PATIENCE
+
+INVALID_REQUEST, NOT_FOUND, INVALID_PARAMS, NOT_INITIALIZED, CANCELLED = -32600, -32601, -32602, -32002, -32800
+START = {"start": {"line": 0, "character": 0}, "end": {"line": 0, "character": 0}}
+
+
+@pytest_asyncio.fixture
+async def raw() -> AsyncIterator[RawClient]:
+    client = await RawClient.start()
+    yield client
+    if client.process.returncode is None:
+        client.process.kill()
+        await client.process.wait()
+
+
+async def test_every_request_is_answered_whenever_it_comes_and_whatever_is_in_it(raw: RawClient):
+    early = await raw.ask("textDocument/hover", {"textDocument": {"uri": "file:///x.cu"}, "position": START["start"]})
+    assert early["error"]["code"] == NOT_INITIALIZED
+    raw.tell("textDocument/didOpen", {"nonsense": 1})
+    for junk in (b"{not json", b"[]", b"null", b'{"jsonrpc":"2.0"}'):
+        raw.send(junk)
+    assert (await raw.ask("initialize", {"capabilities": 3}))["error"]["code"] == INVALID_PARAMS
+    await raw.begin()
+    assert (await raw.ask("initialize", {"capabilities": {}}))["error"]["code"] == INVALID_REQUEST
+    for method, params, code in (
+        ("textDocument/hover", {"position": 5}, INVALID_PARAMS),
+        ("textDocument/hover", None, INVALID_PARAMS),
+        ("gpuemu/runTests", {"runId": "r", "include": [5]}, INVALID_PARAMS),
+        ("gpuemu/failures", [1], INVALID_PARAMS),
+        ("gpuemu/artifact", {"textDocument": 5}, INVALID_PARAMS),
+        ("workspace/executeCommand", {"command": "gpuemu.check"}, INVALID_PARAMS),
+        ("workspace/executeCommand", {"command": "gpuemu.nothing"}, INVALID_PARAMS),
+        ("unknown/method", {}, NOT_FOUND),
+        ("$/unknown", None, NOT_FOUND),
+    ):
+        assert (await raw.ask(method, params)).get("error", {}).get("code") == code, method
+    raw.tell("unknown/notification")
+    raw.tell("$/cancelRequest", {"id": 4711})
+    raw.tell("workspace/didChangeConfiguration", {"settings": None})
+    assert (await raw.ask("gpuemu/discoverTests"))["result"] == {"tests": []}
+    assert (await raw.ask("shutdown"))["result"] is None
+    assert (await raw.ask("gpuemu/discoverTests"))["error"]["code"] == INVALID_REQUEST
+    raw.tell("exit")
+    assert await raw.ended() == 0
+    assert not [item for item in raw.received if item.get("method") == "window/showMessage"]
+
+
+async def test_a_client_that_can_nothing_is_asked_nothing_and_sees_all(raw: RawClient, tmp_path: Path):
+    write(tmp_path, WRONG)
+    uri = (tmp_path / "scale.cu").as_uri()
+    await raw.begin(None)
+    raw.open(uri, WRONG)
+    assert await raw.codes(uri) == {"numeric/tolerance-exceeded"}
+    shown = next(item["params"] for item in reversed(raw.received) if "diagnostics" in item.get("params", {}))
+    where = {"textDocument": {"uri": uri}, "range": START, "context": {"diagnostics": shown["diagnostics"]}}
+    actions = (await raw.ask("textDocument/codeAction", where))["result"]
+    assert actions and all(isinstance(item["command"], str) for item in actions)  # commands, not literals
+    assert not [item for item in raw.received if "id" in item and "method" in item]
+    raw.open(uri, GOOD, 2)  # once more, with another text
+    assert await raw.codes(uri) == set()
+    raw.change(uri, 3, {"text": WRONG})
+    raw.tell("textDocument/didSave", {"textDocument": {"uri": uri}})
+    assert await raw.codes(uri) == {"numeric/tolerance-exceeded"}
+    assert await raw.end() == 0
+
+
+async def test_edits_beyond_the_text_and_texts_that_are_none(raw: RawClient, tmp_path: Path):
+    uri = (tmp_path / "scale.cu").as_uri()
+    await raw.begin(tmp_path)
+    raw.open(uri, GOOD)
+    for number in range(50):
+        there = {"start": {"line": 0, "character": 0}, "end": {"line": 0, "character": 1}}
+        raw.change(uri, number + 2, {"range": START, "text": "/"}, {"range": there, "text": ""})
+    assert await raw.codes(uri) == set()
+    beyond = {"start": {"line": 99, "character": 0}, "end": {"line": 999, "character": 50}}
+    raw.change(uri, 60, {"range": beyond, "text": "__device__ nowhere q;"})
+    assert "compile/error" in await raw.codes(uri)
+    for number, text in enumerate(("", "\0\ud800", "\ufeff" + GOOD.replace("\n", "\r\n"), '"' + GOOD)):
+        raw.change(uri, 70 + number, {"text": text})
+    assert "compile/error" in await raw.codes(uri)
+    raw.change(uri, 80)
+    raw.change((tmp_path / "never_opened.cu").as_uri(), 3, {"text": "x"})
+    raw.change(uri, 81, {"text": GOOD})
+    assert await raw.codes(uri) == set()
+    assert await raw.end() == 0
+
+
+@pytest.mark.parametrize("registered", [True, False])
+async def test_a_kernel_whose_head_is_half_written_is_not_clean(raw: RawClient, tmp_path: Path, registered: bool):
+    write(tmp_path)
+    if not registered:
+        (tmp_path / "gpuemu.toml").unlink()
+    uri = (tmp_path / "scale.cu").as_uri()
+    await raw.begin(tmp_path)
+    raw.open(uri, GOOD)
+    assert await raw.codes(uri) == set()
+    raw.change(uri, 2, {"text": GOOD.replace("int n) {", "int n {")})
+    assert await raw.codes(uri) == {"compile/error"}
+    raw.change(uri, 3, {"text": GOOD})
+    assert await raw.codes(uri) == set()
+
+
+async def test_a_kernel_that_an_if_leaves_out_is_no_error(raw: RawClient, tmp_path: Path):
+    uri = (tmp_path / "scale.cu").as_uri()
+    await raw.begin(tmp_path)
+    raw.open(uri, f"#if 0\n{GOOD}#endif\n")
+    assert await raw.codes(uri) == set()
+
+
+async def test_documents_that_are_no_files_are_left_alone(raw: RawClient):
+    await raw.begin()
+    for uri in ("untitled:Untitled-1", "git:/x/scale.cu?ref", "vscode-notebook-cell:/a.ipynb#1"):
+        raw.open(uri, GOOD.replace("2.0f", "nowhere"))
+        raw.change(uri, 2, {"text": GOOD})
+        where = {"textDocument": {"uri": uri}}
+        assert (await raw.ask("textDocument/hover", {**where, "position": START["start"]}))["result"] is None
+        assert (await raw.ask("textDocument/codeLens", where))["result"] == []
+        raw.tell("textDocument/didClose", where)
+        assert await raw.codes(uri) == set()
+
+
+async def test_one_file_by_several_names(raw: RawClient, tmp_path: Path):
+    home, link = tmp_path / "a b", tmp_path / "link"
+    home.mkdir()
+    link.symlink_to(home)
+    write(home, WRONG)
+    await raw.begin(home)
+    names = [
+        f"file://localhost{home.as_posix().replace(' ', '%20')}/scale.cu",
+        home.as_uri() + "/%73cale.cu",
+        (link / "scale.cu").as_uri(),
+    ]
+    for uri in names:
+        raw.open(uri, WRONG)
+        assert await raw.codes(uri) == {"numeric/tolerance-exceeded"}
+        if uri != names[-1]:
+            raw.tell("textDocument/didClose", {"textDocument": {"uri": uri}})
+    await asyncio.sleep(0.3)  # the watcher's beginning
+    (home / "ref.py").write_text(REFERENCE.replace("2.0", "2.5"), encoding="utf-8")
+    async with asyncio.timeout(PATIENCE):
+        while await raw.codes(names[-1]):
+            await asyncio.sleep(0.1)
+
+
+async def test_a_client_that_only_reads_plain_text(raw: RawClient, tmp_path: Path):
+    write(tmp_path)
+    uri = (tmp_path / "scale.cu").as_uri()
+    encodings = {"general": {"positionEncodings": ["utf-8"]}}
+    await raw.begin(tmp_path, {**encodings, "textDocument": {"hover": {"contentFormat": ["plaintext"]}}})
+    raw.open(uri, GOOD)
+    where = {"textDocument": {"uri": uri}, "position": {"line": 0, "character": GOOD.index("scale")}}
+    assert (await raw.ask("textDocument/hover", where))["result"]["contents"]["kind"] == "plaintext"
+
+
+async def test_a_cancelled_request_is_answered_and_its_end_of_input_ends_the_server(raw: RawClient, tmp_path: Path):
+    await raw.begin(tmp_path)
+    raw.open((tmp_path / "scale.cu").as_uri(), GOOD)
+    waiting = raw.request("gpuemu/waitForIdle", {})
+    raw.tell("$/cancelRequest", {"id": waiting})
+    answer = await raw.answer(waiting)
+    assert answer.get("error", {}).get("code") == CANCELLED
+    assert raw.process.stdin is not None
+    raw.process.stdin.close()
+    assert await raw.ended() == 1
+
+
+async def test_exit_without_a_word_before(raw: RawClient):
+    raw.tell("exit")
+    assert await raw.ended() == 1
