@@ -27,6 +27,7 @@ from gpuemu_lsp.engine.emulator.program import Program, Stop
 from gpuemu_lsp.engine.emulator.shapes import BlockShape, block_shape
 from gpuemu_lsp.engine.emulator.tracking import NOTHING, Tracking, track
 from gpuemu_lsp.engine.emulator.uniformity import Uniformity, analyse, general
+from gpuemu_lsp.engine.emulator.webs import split_webs
 from gpuemu_lsp.engine.ptx.model import Instruction, Module
 from gpuemu_lsp.engine.ptx.parser import parse
 
@@ -82,9 +83,9 @@ class Kernel:
 
     def __init__(self, module: Module, entry: str, *, optimised: bool = False) -> None:
         program, self.graph = arrange(flatten(module, entry))
-        self.program: Program = program
-        self.live: Liveness = liveness(program, self.graph)
-        self.symbols = {name: index for index, name in enumerate(program.variables)}
+        self.program: Program = split_webs(program, self.graph)
+        self.live: Liveness = liveness(self.program, self.graph)
+        self.symbols = {name: index for index, name in enumerate(self.program.variables)}
         self._specialised: dict[_Key, Specialised | None] = {}
         self._general: dict[_Key, Specialised] = {}
         self._tracking: dict[Watching, Tracking] = {Watching.NOTHING: NOTHING}
