@@ -73,7 +73,7 @@ def emit_access(e: Emitter, instruction: Instruction) -> None:
         _checked(e, access, Single(e, access))
     elif access.shape.step == access.total and not access.shape.varying:
         _checked(e, access, Row(e, access))
-    elif access.store and access.size < 4:
+    elif (access.store and access.size < 4) or (access.shape.varying and len(access.items) == 1):
         _lane_by_lane(e, access)
     else:
         _checked(e, access, Scattered(e, access))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from llvmlite import ir
 
-from gpuemu_lsp.engine.emulator.codegen import race_runtime
+from gpuemu_lsp.engine.emulator.codegen import race_runtime, row_runtime
 from gpuemu_lsp.engine.emulator.codegen.conductor import add_conductor
 from gpuemu_lsp.engine.emulator.codegen.copy_runtime import add_copies
 from gpuemu_lsp.engine.emulator.codegen.ir_tools import (
@@ -192,7 +192,7 @@ def mark_written(b: ir.IRBuilder, address: Value, size: Value | int) -> None:
     b.position_at_end(end)
 
 
-def add_access(module: ir.Module, check: Value, race: Value, *, is_store: bool) -> Value:
+def add_access(module: ir.Module, check: Value, race: Value, together: Value, *, is_store: bool) -> Value:
     """Add ``load`` or ``store``: ``(ctx, site, mask, size, count, unused, flags)`` over the context's scratch space.
 
     ``size`` is that of one element, ``count`` elements follow each other at each lane's address; bit i of ``unused``
@@ -204,6 +204,13 @@ def add_access(module: ir.Module, check: Value, race: Value, *, is_store: bool) 
     size64 = b.zext(size, I64)
     total = b.mul(size, count)
     races = b.lshr(flags, i32(RACE_SHIFT))
+    space = b.and_(b.lshr(flags, i32(SPACE_SHIFT)), i32(3))
+    plain = b.icmp_unsigned("==", b.and_(races, i32(~row_runtime.PLAIN)), i32(0))
+    single = b.and_(b.icmp_unsigned("==", count, i32(1)), b.icmp_unsigned("!=", space, i32(SPACES["local"])))
+    with b.if_then(b.and_(plain, single)):
+        shared = b.icmp_unsigned("==", space, i32(SPACES["shared"]))
+        with b.if_then(b.call(together, [ctx, site, mask, size, shared, races])):
+            b.ret_void()
     with for_lanes(b, mask) as lane:
         lane64 = b.zext(lane, I64)
         start = load(b, ctx, b.add(i64(Warp.ADDRESS), b.mul(lane64, i64(8))), I64)
@@ -247,6 +254,13 @@ def add_access(module: ir.Module, check: Value, race: Value, *, is_store: bool) 
     return function
 
 
+def _access(module: ir.Module, check: Value, race: Value, *, is_store: bool) -> Value:
+    kind = "store" if is_store else "load"
+    races = module.get_global(f"race_row_{kind}"), module.get_global(f"race_lanes_{kind}")
+    together = row_runtime.add_together(module, races, is_store=is_store)
+    return add_access(module, check, race, together, is_store=is_store)
+
+
 def add_addresses(module: ir.Module) -> Value:
     """Add ``addresses(ctx, first, count, base, step, window, offset, bits)``: stepping addresses to the scratch space.
 
@@ -278,8 +292,7 @@ def build_runtime() -> ir.Module:
     event = add_event(module)
     check = add_check(module, event)
     race = race_runtime.add_races(module)
-    loading = add_access(module, check, race, is_store=False)
-    storing = add_access(module, check, race, is_store=True)
+    loading, storing = (_access(module, check, race, is_store=is_store) for is_store in (False, True))
     add_copies(module, check, loading, storing)
     add_mbarrier(module, check, race, RACE_SHIFT)
     add_addresses(module)
