@@ -307,6 +307,14 @@ _ALL = (
         "the reference computes below fp64",
         "The returned array is narrower than fp64, so its own rounding counts against the kernel.",
     ),
+    _rule(
+        "reference/constant",
+        _WARNING,
+        "the reference expects the same value everywhere",
+        "In every case every expected element of an output was one and the same value, although the kernel reads "
+        "inputs: a kernel that ignores them would pass, so the verdict tells little. Usually the reference returns "
+        "early or too few values are allowed (`range`).",
+    ),
     # ---- engine ------------------------------------------------------------------------------------------------------
     _rule(
         "engine/unsupported-instruction",

@@ -181,6 +181,13 @@ ROWS = [
         ("reference/not-deterministic",),
         ref=reference("return 2.0 * inputs['x'] + np.random.rand(inputs['x'].size)"),
     ),
+    Row(
+        "reference-constant",
+        ("reference/constant",),
+        0,
+        cu=kernel("if (i < n) y[i] = x[i] > 1e30f ? 1.0f : 0.0f;"),
+        ref=reference("return 1.0 * (inputs['x'] > 1e30)"),
+    ),
     Row("reference-recursion", ("reference/error",), ref=reference("return reference(inputs)")),
     Row("reference-binary", ("reference/error",), ref=b"\xff\xfe\x00\x80"),
     Row(

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from gpuemu_lsp.engine.check.blind import Expectations
 from gpuemu_lsp.engine.check.coverage import Ledger
 from gpuemu_lsp.engine.check.elements import first_elements
 from gpuemu_lsp.engine.check.events import Scene, event_finding
@@ -79,6 +80,7 @@ class PlanRun:
     finished: bool = False
     approximate: set[str] = field(default_factory=set)
     timing: dict[str, float] = field(default_factory=dict)
+    expectations: Expectations = field(default_factory=Expectations)
     sights: dict[str, Sight] = field(default_factory=dict)
     """What the last look saw, by rule."""
     _seen: set[tuple[str, str, int]] = field(default_factory=set)
@@ -173,6 +175,9 @@ class PlanRun:
         if ordinary and self.compared and not self.decided and not self.failing:
             message = f"'{self.plan.kernel}' ran, but rounding explains any value of every element: nothing was judged."
             yield self.scene.finding("engine/not-executed", message, self.plan.place)
+        why = self.expectations.blind(self.plan) if ordinary and not self.failing else None
+        if why is not None:
+            yield self.scene.finding("reference/constant", why, self._toml_place("reference"))
 
     def trouble(self) -> Iterator[Finding]:
         """Yield what went wrong outside the kernel since the last time."""
@@ -234,6 +239,8 @@ class PlanRun:
             self.request.validation,
             spec.invariants,
         )
+        if expected is not None:
+            self.expectations.see(expected)
         self.compared += verdict.elements
         self.decided += verdict.decided
         if expected is not None and case_id in self._restored:

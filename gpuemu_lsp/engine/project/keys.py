@@ -39,7 +39,8 @@ _TOLERANCE = Key(
         )
     ),
     "Tolerance for outputs of this dtype: a number `t` accepts `|out - ref| <= t + t * |ref|`; a table sets "
-    "`atol + rtol * |ref|`. Without one, the tolerance is derived per case from the rounding the kernel cannot avoid.",
+    "`atol + rtol * |ref|`. Without one, the tolerance is derived per case from the rounding the kernel cannot avoid. "
+    "One that is tighter than that is obeyed, and what it finds says so.",
     example=1e-5,
 )
 TOLERANCES = Table(free=_TOLERANCE, names="dtype")

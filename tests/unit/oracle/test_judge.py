@@ -30,6 +30,7 @@ from oracle_kit import (
 
 from gpuemu_lsp.engine.oracle import Numerics
 from gpuemu_lsp.engine.project.expressions import parse
+from gpuemu_lsp.engine.project.model import Tolerance
 
 F = np.float32
 
@@ -157,6 +158,24 @@ def test_planted_bugs_show_in_eight_cases(tmp_path, name, how):
     drawn, loaded = rows(), reference(tmp_path, body)
     judged = [verdict(loaded, drawn, case, on_x(wrong[how])) for case in drawn_cases(drawn)]
     assert any(one.mismatches for one in judged)
+
+
+@pytest.mark.parametrize(("kernel", "too_tight"), [(softmax, True), (padded_softmax, False)])
+def test_a_tolerance_tighter_than_rounding_is_obeyed_and_said_so(tmp_path, kernel, too_tight):
+    drawn, loaded = rows(), reference(tmp_path, SOFTMAX)
+    tight = {"float32": Tolerance(atol=1e-12, rtol=0.0)}
+    judged = [verdict(loaded, drawn, case, on_x(kernel), tolerances=tight) for case in drawn_cases(drawn)]
+    told = [one for run in judged for one in run.mismatches]
+    assert {one.rule for one in told} == {"numeric/tolerance-exceeded"}
+    assert all(one.severity is None and one.error > one.allowed for one in told)
+    said = ["below what the rounding" in one.message for one in told]
+    assert all(said) if too_tight else not all(said)
+    assert not any("gpuemu.toml" in one.message for run in planted_softmax(loaded, drawn) for one in run.mismatches)
+
+
+def planted_softmax(loaded, drawn):
+    """Without a tolerance nobody set one too tight."""
+    return [verdict(loaded, drawn, case, on_x(padded_softmax)) for case in drawn_cases(drawn)]
 
 
 @pytest.mark.parametrize("how", ["tanh", "silu"])
