@@ -16,7 +16,10 @@ from gpuemu_lsp.engine.plan.types import dtype_size
 from gpuemu_lsp.engine.rules import make
 
 _GEOMETRIC = frozenset({"memory/out-of-bounds", "memory/misaligned"})
+_SIZED = frozenset({"memory/out-of-bounds", "memory/uninitialized-read"})
 _ENDED = frozenset({"sync/trap", "sync/hang"})
+_COLLECTIVE = ("wmma", "ldmatrix", "stmatrix")
+"""What a warp loads or stores as a whole tile."""
 
 
 def stopped(finding: Finding) -> Finding:
@@ -39,15 +42,27 @@ def allowed_for(finding: Finding, event: Event, plan: Plan, case: Case) -> Findi
         return stopped(finding)
     tensors = {arg.param: arg for arg in plan.args if isinstance(arg, TensorArg)}
     known = tensors.get(event.buffer or "")
+    if event.buffer in plan.unsure:
+        return stopped(finding)
+    if known is None and plan.assumed_block and event.rule in _SIZED:
+        hint = f"{finding.message}; the number of threads of a block was assumed"  # arrays are made for one number
+        return replace(finding, severity=Severity.INFORMATION, message=hint)
     if event.rule == "memory/uninitialized-read" and known is not None:
         return replace(finding, severity=Severity.INFORMATION)  # whether it is an output was a guess
-    if event.rule in _GEOMETRIC and known is not None and _is_vector(event, known):
+    if known is not None and _needs_multiples(event, known):
         # Nobody said which sizes are allowed; whoever loads float4 may well only ever pass multiples of four.
         hint = f"{finding.message}; in gpuemu.toml, dims can say `multiple_of`"
         return replace(finding, severity=Severity.INFORMATION, message=hint)
     if event.rule == "memory/out-of-bounds" and known is None and _is_capacity(event, case):
         return replace(finding, severity=Severity.INFORMATION)
     return finding
+
+
+def _needs_multiples(event: Event, arg: TensorArg) -> bool:
+    """Say whether an access may be right on the sizes its author has in mind: those that its width divides."""
+    if event.instruction.startswith(_COLLECTIVE):
+        return event.rule in _GEOMETRIC or event.rule.endswith("-race")
+    return event.rule == "memory/misaligned" or (event.rule in _GEOMETRIC and _is_vector(event, arg))
 
 
 def _is_vector(event: Event, arg: TensorArg) -> bool:

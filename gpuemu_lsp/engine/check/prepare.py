@@ -144,13 +144,19 @@ def _compile(
         return compiled
     launched = (launch.path for launch in source.launches if launch.path is not None)
     around = chain(launched, includers(source.path, spec.include_dirs))
+    attempts = []
     for includer in islice(dict.fromkeys(around), _MAX_INCLUDERS):
         text = headers.get(includer) or Path(includer).read_text(encoding="utf-8", errors="replace")
         around_it = device_views(includer, text, spec.include_dirs, {source.path: source.text})
         whole = _compiled(replace(request, path=includer, text=around_it.view, headers=around_it.headers), around_it)
-        if whole.artifact is not None or any(finding.place.path == source.path for finding in whole.findings):
-            return whole  # errors, too, are truer where the header has what it needs
-    return compiled
+        if whole.artifact is not None:
+            return whole
+        attempts.append(whole)
+    return min((*attempts, compiled), key=_errors)  # they, too, are truer where the file has what it needs
+
+
+def _errors(compiled: CompileResult) -> int:
+    return sum(finding.severity is Severity.ERROR for finding in compiled.findings)
 
 
 def _misspelt(spec: KernelSpec, source: SourceFile, views: Views, headers: Mapping[str, str]) -> tuple[Finding, ...]:

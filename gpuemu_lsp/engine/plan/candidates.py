@@ -51,7 +51,21 @@ def regular_sizes(plan: Plan) -> tuple[dict[str, int], dict[str, int]]:
     base = 64
     while base > 2 and math.prod(_assignments(plan, base)[0].values()) > _MOST_WORK:
         base //= 2
+    # Two blocks at least, or what there is one of per block would look like one element.
+    while base < _LARGEST_TILE and one_block(plan, _assignments(plan, base)[0]):
+        if math.prod(_assignments(plan, 2 * base)[0].values()) > _MOST_WORK:
+            break
+        base *= 2
     return _assignments(plan, base)
+
+
+def one_block(plan: Plan, sizes: Mapping[str, int]) -> bool:
+    """Say whether a grid that depends on the sizes comes to a single block."""
+    open_grid = [expression for expression in plan.grid if names(expression)]
+    try:
+        return bool(open_grid) and math.prod(evaluate(expression, sizes) for expression in open_grid) == 1
+    except ExpressionError:
+        return False
 
 
 def _assignments(plan: Plan, base: int) -> tuple[dict[str, int], dict[str, int]]:

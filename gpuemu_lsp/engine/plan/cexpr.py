@@ -192,7 +192,8 @@ class _Reader:
             arguments.append(self._sum())
         self._take(")")
         base = name.rsplit("::", 1)[-1]
-        if base in ("min", "max") and len(arguments) == 2:
+        if base.lower() in ("min", "max") and len(arguments) == 2:
+            base = base.lower()
             return f"{base}({arguments[0]}, {arguments[1]})"
         if _CEIL_DIV.match(name) and len(arguments) == 2:
             return f"ceil_div({arguments[0]}, {arguments[1]})"

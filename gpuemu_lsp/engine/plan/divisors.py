@@ -2,6 +2,7 @@
 
 Rounding down is how a kernel says that it is only ever given multiples. For sizes that were guessed, other ones would
 show what nobody claims to support. ``(N + 31) / 32`` rounds up, and ``N % 32`` treats the rest: neither says so.
+A warp's matrix instructions work on whole tiles, so a kernel of them takes multiples of these.
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ _LOCAL = re.compile(
     r"\b(?:const|constexpr)\s+(?:unsigned\s+)?(?:int|size_t|long|unsigned|auto)\s+(\w+)\s*=\s*([^;,]+);"
 )
 _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
+_TILES = re.compile(r"\b(?:wmma::|load_matrix_sync|store_matrix_sync|mma_sync|mma\.sync|ldmatrix|__mma_|__wmma_)")
+_TILE = 16
 _LARGEST = 2048
 
 
@@ -33,10 +36,11 @@ def body_divisors(
     known = {**definitions, **dict(_LOCAL.findall(text))}
     known |= {f"blockDim.{axis}": extent for axis, extent in zip("xyz", (*block, "1", "1"), strict=False)}
     found: dict[str, int] = {}
+    tile = [_TILE] if _TILES.search(text) else []
     for name in sizes:
         if re.search(rf"\b{re.escape(name)}\s*%", text):
             continue
-        steps = [
+        steps = tile + [
             step
             for divisor in re.findall(rf"(?<![\w/*%.>])(?<![/*%]\s)\b{re.escape(name)}\s*/\s*([\w.]+)", text)
             if (step := _value(divisor, known)) is not None and 1 < step <= _LARGEST

@@ -43,6 +43,7 @@ class Geometry:
     notes: tuple[str, ...] = ()
     problem: str | None = None
     from_source: bool = False
+    assumed_block: bool = False
     extra: tuple[DimSpec, ...] = ()
     """Sizes only the launch knows: ``rows`` blocks for a kernel that is never told how many rows there are."""
 
@@ -64,6 +65,7 @@ def settle_launch(
         configured.block or found.block,
         configured.shared or found.shared,
         found.notes,
+        assumed_block=found.assumed_block and configured.block is None,
     )
 
 
@@ -105,13 +107,15 @@ def _from_source(decl: KernelDecl, source: SourceFile, bindings: Mapping[str, st
     launches = [launch for launch in source.launches if launch.kernel == decl.name]
     launches.sort(key=lambda launch: launch.template_args != wanted)
     for launch in launches:
-        geometry = _translate_launch(launch, source, bindings, roles)
+        geometry = _translate_launch(launch, decl, source, bindings, roles)
         if geometry is not None:
             return geometry
     return None
 
 
-def _translate_launch(launch: Launch, source: SourceFile, bindings: Mapping[str, str], roles: Roles) -> Geometry | None:
+def _translate_launch(
+    launch: Launch, decl: KernelDecl, source: SourceFile, bindings: Mapping[str, str], roles: Roles
+) -> Geometry | None:
     if not launch.grid or not launch.block or len(launch.arguments) != len(roles.args):
         return None
     names: dict[str, str] = {}
@@ -122,7 +126,13 @@ def _translate_launch(launch: Launch, source: SourceFile, bindings: Mapping[str,
     definitions = {**source.constants, **launch.locals, **bindings}
     notes = []
     block = [translate(text, names, definitions) for text in launch.block]
-    if block == [None] and _NAME.match(launch.block[0]) and launch.block[0] not in definitions:
+    assumed = block == [None]
+    if (
+        assumed
+        and not _uses_more_than_x(decl, source)
+        and _NAME.match(launch.block[0])
+        and launch.block[0] not in definitions
+    ):
         # A parameter of the host function: any sensible size is a launch its author allows for.
         names[launch.block[0]] = str(_DEFAULT_BLOCK)
         block = [str(_DEFAULT_BLOCK)]
@@ -145,6 +155,7 @@ def _translate_launch(launch: Launch, source: SourceFile, bindings: Mapping[str,
             parse(shared),
             (*notes, f"launch of {_where(launch)}line {launch.range.start.line + 1}"),
             from_source=True,
+            assumed_block=assumed,
             extra=tuple(DimSpec(name) for name in extra),
         )
     except ExpressionError:
@@ -217,6 +228,7 @@ def _flat(decl: KernelDecl, source: SourceFile, roles: Roles) -> Geometry | None
         (parse(block),),
         parse(0),
         (f"grid = ceil_div({size}, {block})", f"block = {block}"),
+        assumed_block=True,
     )
 
 

@@ -64,6 +64,10 @@ class Plan:
     place: Place
     inferred: bool = False
     notes: tuple[str, ...] = ()
+    assumed_block: bool = False
+    """Nothing says how many threads a block has: what only fits some block sizes is no mistake."""
+    unsure: frozenset[str] = frozenset()
+    """Tensors of an inferred plan of which the regular launches do not tell how long they are."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from gpuemu_lsp.engine.execution import Event, Outcome
-from gpuemu_lsp.engine.plan.candidates import Candidate, candidates_for, regular_sizes
+from gpuemu_lsp.engine.plan.candidates import Candidate, candidates_for, one_block, regular_sizes
 from gpuemu_lsp.engine.plan.model import Plan, TensorArg
 from gpuemu_lsp.engine.plan.types import FLOATS, INTEGERS, dtype_size
 from gpuemu_lsp.engine.project.expressions import Expression, evaluate, parse
@@ -121,7 +121,8 @@ def probe(plan: Plan, run: RunWithShapes, constants: Sequence[int] = ()) -> Prob
         return Probed(None, f"how far it reaches into '{sorted(steered)[0]}' depends on the values of its inputs")
     exact = {arg.param: search.candidate(arg.param).allocated for arg in tensors}
     assert outcome is not None
-    return Probed(_directions(_with_shapes(plan, exact), outcome))
+    unsure = _unsure(learned, first, search.run) & _unsure(learned, second, search.run)
+    return Probed(replace(_directions(_with_shapes(plan, exact), outcome), unsure=unsure))
 
 
 def _fit(plan: Plan, sizes: Mapping[str, int], search: _Search) -> str | None:
@@ -187,6 +188,22 @@ def _loose(plan: Plan, sizes: Mapping[str, int], run: RunWithShapes) -> set[str]
     touched = {event.buffer for event in _faults(outcome)}
     lengths = {arg.param: evaluate(arg.shape[0], sizes) for arg in tensors}
     return {name for name, length in lengths.items() if length > 1 and name not in touched}
+
+
+def _unsure(plan: Plan, sizes: Mapping[str, int], run: RunWithShapes) -> frozenset[str]:
+    """Return the tensors of one element that may be longer: nothing touches them, or there is but one block.
+
+    A single byte in place of the element shows every access to it.
+    """
+    tensors = [arg for arg in plan.args if isinstance(arg, TensorArg) and dtype_size(arg.dtype) > 1]
+    single = {arg.param for arg in tensors if evaluate(arg.shape[0], sizes) == 1}
+    if not single:
+        return frozenset()
+    args = tuple(replace(arg, dtype="uint8") if arg in tensors and arg.param in single else arg for arg in plan.args)
+    if one_block(plan, sizes):
+        return frozenset(single)
+    outcome = run(replace(plan, args=args), sizes)
+    return frozenset(single - {event.buffer for event in _faults(outcome)})
 
 
 def _has_integers(plan: Plan) -> bool:

@@ -91,6 +91,7 @@ def _plan(
         place=place,
         inferred=roles.inferred,
         notes=_notes(roles, geometry),
+        assumed_block=geometry.assumed_block,
     )
     return plan, roles.findings
 

@@ -12,12 +12,16 @@ from gpuemu_lsp.engine.source.reach import Unit
 
 _DECLARATION = re.compile(
     r"\s*(?:(?:const|constexpr|static|inline|unsigned|signed|long|short|int|char|bool|float|double|auto|size_t|std::size_t"
-    r"|u?int(?:_fast|_least)?\d+_t|std::u?int\d+_t|uint|ssize_t|ptrdiff_t|dim3|const\s+dim3)\b\s*)+(?=[A-Za-z_])"
+    r"|u?int(?:_fast|_least)?\d+_t|std::u?int\d+_t|uint|ssize_t|ptrdiff_t|dim3|uint3|const\s+dim3)\b\s*)+(?=[A-Za-z_])"
+    r"|\s*(?!(?:return|else|using|typedef|case|goto|new|delete|throw)\b)[A-Za-z_]\w*\s+(?=[A-Za-z_]\w*\s*=(?!=))"
 )
+"""The types of sizes; under any name, where a value follows: ``u32 n = 4``."""
 _DECLARATOR = re.compile(r"\s*(\w+)\s*(?:=\s*(?P<value>.+)|(?P<open>[({])(?P<inner>.*)[)}])\s*$", re.DOTALL)
 _ASSIGNMENT = re.compile(r"\s*(\w+)\s*=(?!=)\s*(.+)$", re.DOTALL)
 _FIELD = re.compile(r"\s*(\w+)\s*\.\s*([xyz])\s*=(?!=)\s*(.+)$", re.DOTALL)
 _CHANGE = re.compile(r"(?:\+\+|--|&)\s*(\w+)|(\w+)\s*(?:\.\s*[xyz]\s*)?(?:\+\+|--|(?:[-+*/%&|^]|<<|>>)?=(?!=))")
+_UNREADABLE = "dim3(?)"
+"""Three sizes that nobody can tell. Without a value its name would pass for one size of the host's."""
 _ADDRESSES = re.compile(r"void\s*\*\s*\w+\s*\[")  # the argument list of cudaLaunchKernel changes nothing
 _EXPRESSION = re.compile(r"[\w\s+\-*/%()<>&|~^?:.,']+$")
 _BEFORE_VALUE = re.compile(r"(?:=|\bdim3|[\w>]\s*\(|,)\s*$")
@@ -65,7 +69,7 @@ def function_locals(code: str) -> dict[str, str]:
     for depth, statement in _statements(code):
         for name in [name for name, inner in depths.items() if inner > depth]:
             # Its block has ended: an outer variable of this name would be another one.
-            found.pop(name, None)
+            _forget(found, name)
             del depths[name]
         declared = _declared(statement)
         if declared:
@@ -83,15 +87,21 @@ def function_locals(code: str) -> dict[str, str]:
         if assignment:
             name, value = assignment[1], " ".join(assignment[2].split())
             if name in depths and depths[name] == depth and _is_value(value) and name not in WORD.findall(value):
-                found[name] = value
+                found[name] = value if dim3_parts(found.get(name, "")) is None else _dim3_text(value)
             else:
-                found.pop(name, None)
+                _forget(found, name)
             continue
         if _ADDRESSES.search(statement):
             continue
         for change in _CHANGE.finditer(statement):
-            found.pop(change[1] or change[2], None)
+            _forget(found, change[1] or change[2])
     return found
+
+
+def _forget(found: dict[str, str], name: str) -> None:
+    """Let go of a value; three sizes stay three, if unknown."""
+    if dim3_parts(found.pop(name, "")) is not None:
+        found[name] = _UNREADABLE
 
 
 def _statements(code: str) -> Iterator[tuple[int, str]]:
@@ -117,7 +127,8 @@ def _declared(statement: str) -> dict[str, str | None]:
     if head is None or len(statement) > 4000:
         return {}
     rest = statement[head.end() :]
-    is_dim3 = "dim3" in head[0]
+    is_dim3 = "dim3" in head[0] or "uint3" in head[0]
+    may_be = is_dim3 or "auto" in head[0]
     found: dict[str, str | None] = {}
     for start, end in split_top(rest):
         match = _DECLARATOR.match(rest[start:end])
@@ -131,19 +142,22 @@ def _declared(statement: str) -> dict[str, str | None]:
             value = _dim3_text(value if match["value"] is not None else f"dim3({value})")
         elif match["open"] == "(" and "," in value:
             continue
-        found[match[1]] = value if _is_value(value) else None
+        found[match[1]] = value if _is_value(value) else _UNREADABLE if may_be else None
     return found
 
 
 def _dim3_text(value: str) -> str:
-    return f"dim3({value[1:-1].strip()})" if value.startswith("{") else value
+    """Write a value of three sizes as ``dim3(...)``; another variable's name stays."""
+    if value.startswith("{"):
+        return f"dim3({value[1:-1].strip()})"
+    return value if WORD.fullmatch(value) or dim3_parts(value) is not None else f"dim3({value})"
 
 
 def _set_field(found: dict[str, str], name: str, axis: int, value: str, certain: bool) -> None:
     """Apply ``grid.y = value``."""
     old = dim3_parts(found.get(name, "dim3()")) or ()
     if not certain or not _is_value(value):
-        found.pop(name, None)
+        found[name] = _UNREADABLE
         return
     parts = [*old, *["1"] * (3 - len(old))]
     parts[axis] = " ".join(value.split())

@@ -1,7 +1,7 @@
-"""The files that include a header: the launches of its kernels stand there, and what it needs to compile.
+"""The files that include another: the launches of its kernels stand there, and what it needs to compile.
 
 Kernels are often templates in a ``.cuh`` and their launches in the one ``.cu`` that includes it. Read alone, such a
-header does not say which instance is meant, nor how it is launched.
+header does not say which instance is meant, nor how it is launched. A ``.cu`` may be included like a header, too.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ def launches_elsewhere(path: str, names: Iterable[str], include_dirs: Sequence[s
     Parameters
     ----------
     path
-        Absolute path of the header; anything that is no header has no launches elsewhere.
+        Absolute path of the header, or of a source that others include.
     names
         Its kernels.
     include_dirs
         Folders to look for headers in.
     """
     wanted = frozenset(names)
-    if Path(path).suffix not in _HEADERS or not wanted:
+    if not wanted:
         return ()
     launched = re.compile(rf"\b(?:{'|'.join(map(re.escape, sorted(wanted)))})\s*(?:<|,)".encode())
     found: list[Launch] = []
@@ -64,22 +64,26 @@ def launches_elsewhere(path: str, names: Iterable[str], include_dirs: Sequence[s
 
 
 def includers(path: str, include_dirs: Sequence[str] = ()) -> Iterator[str]:
-    """Yield the files near a header that include it, directly or not: compiled sources first, other headers last.
+    """Yield the files near a header that include it, then those that include these: compiled sources before headers.
 
     Parameters
     ----------
     path
-        Absolute path of the header; nothing includes anything else.
+        Absolute path of the header, or of a source that others include.
     include_dirs
         Folders to look for headers in.
     """
-    if Path(path).suffix not in _HEADERS:
-        return
-    including = re.compile(rb"#[ \t]*include\b[^\n]*" + re.escape(Path(path).name.encode()))
-    named = [candidate for candidate in _nearby(Path(path)) if candidate != path and _says(candidate, including)]
-    for candidate in sorted(named, key=lambda candidate: Path(candidate).suffix in _HEADERS):
-        if path in include_closure(candidate, include_dirs):
-            yield candidate
+    nearby = list(_nearby(Path(path)))
+    seen, waiting = {path}, [path]
+    while waiting:
+        target = waiting.pop(0)
+        including = re.compile(rb"#[ \t]*include\b[^\n]*" + re.escape(Path(target).name.encode()))
+        named = [candidate for candidate in nearby if candidate not in seen and _says(candidate, including)]
+        for candidate in sorted(named, key=lambda candidate: Path(candidate).suffix in _HEADERS):
+            if target in include_closure(candidate, include_dirs):
+                seen.add(candidate)
+                waiting.append(candidate)
+                yield candidate
 
 
 def _nearby(path: Path) -> Iterator[str]:

@@ -93,6 +93,23 @@ def test_a_header_that_launches_its_own_kernels_has_what_the_file_that_includes_
     assert (report.status, report.compiled) == ("unreferenced", True), findings
 
 
+def test_a_source_that_others_include_has_what_they_give_it(project):
+    """Through another source, too: `main.cu` includes `work.cu`, and that the kernel."""
+    around = AROUND.replace("scale.cuh", "work.cu")
+    root = project({"scale.cu": FRAGMENT, "work.cu": '#include "scale.cu"\n', "main.cu": around})
+    report, findings = check(root / "scale.cu")
+    assert (report.status, report.compiled) == ("unreferenced", True), findings
+
+
+def test_errors_in_such_a_source_are_those_it_has_where_it_is_included(project):
+    around = AROUND.replace("scale.cuh", "work.cu")
+    broken = FRAGMENT.replace("x[i];", "x[j];")
+    root = project({"scale.cu": broken, "work.cu": '#include "scale.cu"\n', "main.cu": around})
+    _, findings = check(root / "scale.cu")
+    (error,) = findings
+    assert (Path(error.place.path).name, error.place.range.start.line) == ("scale.cu", 2)
+
+
 def test_errors_in_such_a_header_are_those_it_has_where_it_is_included(project):
     root = project({"scale.cuh": FRAGMENT.replace("x[i];", "x[j];"), "main.cu": AROUND})
     report, findings = check(root / "scale.cuh")
@@ -138,7 +155,7 @@ def test_no_folder_is_searched_above_the_top_of_the_project(project, tmp_path):
     (inner / "k.cu").write_text('#include "vec.h"\n__global__ void k(float* y, int n) { if (n > 0) y[0] = TWO; }\n')
     report, findings = check(inner / "k.cu")
     assert not report.compiled
-    assert any('"TWO" is undefined' in finding.message for finding in findings)
+    assert any('vec.h" was not found, and `TWO` is unknown' in finding.message for finding in findings)
 
 
 def test_a_header_above_the_folder_is_found_though_another_header_is_rewritten(project):

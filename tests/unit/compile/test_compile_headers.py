@@ -198,3 +198,8 @@ def test_the_closure_survives_circles(tmp_path):
     path = str(tmp_path / "kernel.cu")
     found = closure(path, '#include "a.h"\n', (), {})
     assert list(found.texts) == [path, str(tmp_path / "a.h"), str(tmp_path / "b.h")]
+
+
+def test_limits_as_the_host_compiler_predefines_them(tmp_path):
+    text = "__global__ void k(float* x) { x[0] = -__FLT_MAX__; x[1] = __INT_MAX__; x[2] = __DBL_EPSILON__; }\n"
+    assert compiled(text, tmp_path).findings == ()

@@ -245,3 +245,18 @@ def test_written_mask_and_unwritten_bytes() -> None:
     outcome = launch(source, 1, 32, out(F(32)), I(20))
     assert outcome.written is not None
     assert outcome.written["a0"].tolist() == [True] * 80 + [False] * 48
+
+
+def test_an_exchange_initialises():
+    """Nobody looks at what was there: so are flags in shared memory made ready."""
+    source = """extern "C" __global__ void k(int* y) {
+  __shared__ int hits;
+  atomicExch(&hits, 0);
+  __syncthreads();
+  atomicAdd(&hits, 1);
+  __syncthreads();
+  if (threadIdx.x == 0) y[0] = hits;
+}"""
+    outcome = launch(source, 1, 32, out(np.zeros(1, I)))
+    assert rules(outcome) == []
+    assert outcome.status == "completed"

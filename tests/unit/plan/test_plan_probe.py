@@ -134,6 +134,91 @@ def test_what_a_guess_may_have_caused_is_no_error(reader: Callable[[str], Source
     assert report.status != "failed"
 
 
+_LATE = """__global__ void k(const float* x, float* y, int n) {
+  for (int i = 300 + threadIdx.x; i < n; i += blockDim.x) y[1000 - i % 2] = x[i];
+}
+void f(float* x, int n) { k<<<1, 64>>>(x, x, n); }
+"""
+_SHARED = f"""__global__ void k(const float* x, float* y, int n) {{
+  __shared__ float s[512];
+  {_I}
+  s[threadIdx.x] = i < n ? x[i] : 0;
+  __syncthreads();
+  float sum = 0;
+  for (int j = 0; j < 512; j++) sum += s[j];
+  if (i < n) y[i] = sum;
+}}
+"""
+_MATRIX = """#include <mma.h>
+using namespace nvcuda;
+__global__ void k(const half* a, const half* b, float* c, int m, int n, int k) {
+  wmma::fragment<wmma::matrix_a, 16, 16, 16, half, wmma::row_major> fa;
+  wmma::fragment<wmma::matrix_b, 16, 16, 16, half, wmma::row_major> fb;
+  wmma::fragment<wmma::accumulator, 16, 16, 16, float> fc;
+  wmma::fill_fragment(fc, 0.0f);
+  int r = blockIdx.y * 16, q = blockIdx.x * 16;
+  for (int i = 0; i < k; i += 16) {
+    wmma::load_matrix_sync(fa, a + r * k + i, k);
+    wmma::load_matrix_sync(fb, b + i * n + q, n);
+    wmma::mma_sync(fc, fa, fb, fc);
+  }
+  wmma::store_matrix_sync(c + r * n + q, fc, n, wmma::mem_row_major);
+}
+void f(half* a, float* c, int m, int n, int k) { dim3 g((n + 15) / 16, (m + 15) / 16); k<<<g, 32>>>(a, a, c, m, n, k); }
+"""
+_PER_BLOCK = """#define MIN(a, b) ((a) < (b) ? (a) : (b))
+__global__ void k(const float* x, float* sums, int n) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) atomicAdd(sums + blockIdx.x, x[i]);
+}
+void f(float* x, int n) { u32 t = MIN(700, n); u32 blocks = (n + t - 1) / t; k<<<blocks, t>>>(x, x, n); }
+"""
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        _LATE,
+        _SHARED,
+        _SHARED.replace("s[512]", "s[128]").replace("< 512", "< 128"),
+        _SHARED + "void f(float* x, int n) { int t = threads_for(n); k<<<(n + t - 1) / t, t>>>(x, x, n); }",
+        _MATRIX,
+        _PER_BLOCK,
+    ],
+)
+def test_what_only_other_launches_would_do_is_no_error(reader: Callable[[str], SourceFile], code: str) -> None:
+    """Loops that begin behind regular sizes, arrays made for another block, whole tiles, one element per block."""
+    findings, _ = _check(reader(code))
+    assert not [finding for finding in findings if finding.severity in ("error", "warning")], findings
+
+
+def test_what_regular_sizes_never_reach_is_not_called_clean(reader: Callable[[str], SourceFile]) -> None:
+    """Nobody can tell how long such a buffer is."""
+    assert _check(reader(_LATE))[1].status == "not-executed"
+
+
+def test_one_element_per_block_is_understood(reader: Callable[[str], SourceFile]) -> None:
+    """Also where the block is as large as the size: the grid must come to more than one block."""
+    assert _check(reader(_PER_BLOCK))[1].status == "unreferenced"
+
+
+@pytest.mark.parametrize(
+    ("code", "rule"),
+    [
+        (_MATRIX.replace("r * n + q, fc", "r * n + q + 1, fc"), "memory/out-of-bounds"),
+        (_PER_BLOCK.replace("i < n", "i <= n"), "memory/out-of-bounds"),
+        (
+            _SHARED.replace("512", "256").replace("if (i < n) y", "s[threadIdx.x] = 0; if (i < n) y"),
+            "memory/shared-race",
+        ),
+    ],
+)
+def test_bugs_beside_such_guesses_are_found(reader: Callable[[str], SourceFile], code: str, rule: str) -> None:
+    """What no launch makes right stays an error."""
+    findings, _ = _check(reader(code))
+    assert rule in [finding.rule for finding in findings if finding.severity == "error"], findings
+
+
 def test_regular_sizes_are_multiples_and_differ(bare: Callable[[str], PlanResult]) -> None:
     """No tail is involved on them, two sizes are never equal, and the two assignments differ."""
     (plan,) = bare(_MATMUL).plans

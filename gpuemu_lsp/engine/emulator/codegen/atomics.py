@@ -92,7 +92,9 @@ def _function(module: ir.Module, operation: str, type_: str) -> Value:
             arguments = [context, site, lane, address, i32(size), i32(size), b.or_(flags, i32(access))]
             return t.call_address(b, RUNTIME.address("check"), I1, arguments)
 
-        with b.if_then(may(0)), b.if_then(may(STORE_FLAG)):
+        # An exchange overwrites whatever is there: that is how shared flags are initialised.
+        readable = may(0) if operation != "exch" else ir.Constant(I1, 1)
+        with b.if_then(readable), b.if_then(may(STORE_FLAG)):
             with b.if_then(b.icmp_unsigned("!=", races, i32(0))):
                 arguments = [context, site, lane, address, i32(size), races, i64(0)]
                 t.call_address(b, RUNTIME.address("race_lane"), t.VOID, arguments)
