@@ -1,18 +1,25 @@
 """What Dask costs and how it scales here: the same checks in our pool and in a local cluster, 1 and 2 workers.
 
-    python -m benchmarks.cluster [--cases N] [FOLDER]
+    python -m benchmarks.cluster [--cases N] [--repeat N] [--output docs/performance.md] [FOLDER]
 
-Starting the workers is not counted; each is warmed up by a check of its own first.
+Starting the workers is not counted; each is warmed up by two checks of its own first. The four ways take turns, and
+the median of their times is told. Exits with 1 if one of them finds anything else than the others.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
+import statistics
+import sys
 import time
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
 
+import distributed
+
+from benchmarks.page import put
 from gpuemu_lsp.engine.campaign.cluster import LOCAL, Cluster
 from gpuemu_lsp.engine.campaign.jobs import FUNCTIONS, PRELOAD
 from gpuemu_lsp.engine.campaign.run import Runner, run_requests
@@ -20,36 +27,76 @@ from gpuemu_lsp.engine.campaign.targets import collect
 from gpuemu_lsp.engine.check.model import CheckOptions, CheckRequest
 from gpuemu_lsp.engine.workers import Pool
 
+WAYS = (("pool", 1), ("dask", 1), ("pool", 2), ("dask", 2))
+NAMES = {"pool": "pool", "dask": "Dask"}
 
-def measured(runner: Runner, requests: tuple[CheckRequest, ...], root: str) -> tuple[float, int]:
+
+def measured(runner: Runner, requests: tuple[CheckRequest, ...], root: str) -> tuple[float, frozenset[str]]:
+    """Return seconds, and everything that was found and said."""
     run_requests(requests[:2], (), root, runner)
     started = time.perf_counter()
     run = run_requests(requests, (), root, runner)
-    return time.perf_counter() - started, len(run.findings)
+    seconds = time.perf_counter() - started
+    said = {repr((one.fingerprint, one.message, one.case, one.data)) for one in run.findings}
+    return seconds, frozenset(said | {f"{one.name}: {one.status}, {one.cases}" for one in run.kernels})
 
 
 def opened(kind: str, size: int) -> AbstractContextManager[Pool | Cluster]:
     return Cluster(LOCAL, size) if kind == "dask" else Pool(FUNCTIONS, size=size, preload=PRELOAD)
 
 
-def main() -> None:
+def render(times: dict[tuple[str, int], list[float]], kernels: int, options: argparse.Namespace, same: bool) -> str:
+    """Return the part of the page."""
+    medians = {way: statistics.median(values) for way, values in times.items()}
+    first = medians[WAYS[0]]
+    rows = [
+        f"| {NAMES[kind]}, {size} worker{'s' * (size > 1)} | {seconds:.1f} | {first / seconds:.2f} |"
+        for (kind, size), seconds in medians.items()
+    ]
+    one, two = medians["dask", 1] / first - 1, medians["dask", 2] / medians["pool", 2] - 1
+    return "\n".join(
+        [
+            "## Checks on a Dask cluster",
+            "",
+            f"`python -m benchmarks.cluster --cases {options.cases} --repeat {options.repeat}`: {kernels} kernels, our "
+            f"pool and a local Dask cluster in turns, medians of {options.repeat}",
+            f"({os.cpu_count()} cores, Dask {distributed.__version__}, load {os.getloadavg()[1]:.1f} at the end):",
+            "",
+            "| | seconds | speed, of one pool worker |",
+            "|---|---|---|",
+            *rows,
+            "",
+            "All runs found the same." if same else "**The runs did not find the same.**",
+            f"Dask costs {one:+.0%} with one worker and {two:+.0%} with two. A job is one kernel, so a cluster helps a "
+            "project of many kernels, and one slow kernel is as slow as before.",
+            "",
+        ]
+    )
+
+
+def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--cases", type=int, default=32)
+    parser.add_argument("--cases", type=int, default=16)
+    parser.add_argument("--repeat", type=int, default=3)
+    parser.add_argument("--output", type=Path)
     parser.add_argument("folder", nargs="?", default=str(Path(__file__).parents[1] / "kernels" / "ops"))
     options = parser.parse_args()
     targets = collect([options.folder], CheckOptions(cases=options.cases), Path.cwd())
     requests = tuple(
         replace(item, options=replace(item.options, store_root=None)) for item in targets.requests if item.registered
     )
-    first: float | None = None
-    print(f"{len(requests)} kernels, {options.cases} cases each")
-    for size in (1, 2):
-        for kind in ("pool", "dask"):
+    times: dict[tuple[str, int], list[float]] = {way: [] for way in WAYS}
+    found: set[frozenset[str]] = set()
+    for turn in range(options.repeat):
+        for kind, size in WAYS:
             with opened(kind, size) as runner:
-                seconds, findings = measured(runner, requests, targets.root)
-            first = first or seconds
-            print(f"{kind} {size}: {seconds:6.1f} s, {first / seconds:4.2f} of one pool worker, {findings} findings")
+                seconds, said = measured(runner, requests, targets.root)
+            times[kind, size].append(seconds)
+            found.add(said)
+            print(f"{turn + 1}: {kind} {size}: {seconds:.1f} s", file=sys.stderr, flush=True)
+    put(options.output, "cluster", render(times, len(requests), options, len(found) == 1))
+    return int(len(found) != 1)
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -1,0 +1,79 @@
+"""Every failure the corpus stores, run again in other processes and in a clone: the same bits, the same verdict.
+
+    python -m benchmarks.replays [--cases N] [FOLDER]
+
+The project is copied, checked, and copied again with its store. Each stored failure is then run again in both places,
+each time in a process that has run nothing else. Exits with 1 where anything differs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from gpuemu_lsp.engine.campaign.jobs import FUNCTIONS, PRELOAD
+from gpuemu_lsp.engine.campaign.run import run_requests
+from gpuemu_lsp.engine.campaign.single import run_job
+from gpuemu_lsp.engine.campaign.targets import collect
+from gpuemu_lsp.engine.check.model import CheckOptions
+from gpuemu_lsp.engine.check.replay_model import Replay
+from gpuemu_lsp.engine.report.model import relative
+from gpuemu_lsp.engine.store import Store
+from gpuemu_lsp.engine.workers import Job, Pool
+from gpuemu_lsp.engine.workers.wire import from_json, to_json
+
+SECONDS = 120.0
+
+
+def told(replay: Replay, root: str) -> tuple[object, ...]:
+    """Return what must be the same everywhere."""
+    first = replay.error
+    where = None if first is None else (relative(first.place.path, root), first.place.range, first.rule, first.message)
+    return replay.dtype, replay.verdict, replay.digest, where
+
+
+def replays(root: Path, pool: Pool) -> Iterator[tuple[str, str, list[tuple[object, ...]]]]:
+    """Yield kernel, case and what a replay says, for everything stored."""
+    requests = {item.spec.name: item for item in collect([], CheckOptions(), root).requests if item.registered}
+    with Store(root) as store:
+        stored = sorted({(item.failure.kernel, item.case) for item in store.failures(100_000)})
+    for kernel, case in stored:
+        payload = {"request": to_json(requests[kernel]), "case": case}
+        # Tainted by something else each time: the pool never gives such a process two jobs.
+        job = Job("reproduce", payload, wall_seconds=SECONDS, taint=f"{kernel}/{case}")
+        found = run_job(pool, job)
+        yield kernel, case, [told(from_json(Replay, value), root.as_posix()) for value in found.named("replay")]
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--cases", type=int, default=8)
+    parser.add_argument("folder", nargs="?", type=Path, default=Path(__file__).parents[1] / "kernels")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="gpuemu-replays-") as scratch:
+        first, second = Path(scratch) / "project", Path(scratch) / "else" / "where" / "clone"
+        shutil.copytree(options.folder, first, ignore=shutil.ignore_patterns(".gpuemu"))
+        targets = collect([], CheckOptions(cases=options.cases), first)
+        with Pool(FUNCTIONS, size=2, preload=PRELOAD) as pool:
+            run_requests([item for item in targets.requests if item.registered], (), targets.root, pool)
+            shutil.copytree(first, second)
+            here, there = list(replays(first, pool)), list(replays(second, pool))
+    differing = [one for one, other in zip(here, there, strict=True) if one != other]
+    verdicts = [verdict for _, _, found in here for _, verdict, *_ in found]
+    kernels = len({kernel for kernel, _, _ in here})
+    counts = ", ".join(f"{verdicts.count(one)} {one}" for one in sorted(set(verdicts)))
+    print(f"{len(here)} stored failures of {kernels} kernels: {counts}; {len(differing)} differ in the clone")
+    for kernel, case, found in differing:
+        print(f"  {kernel} {case}: {found}")
+    lost = [(kernel, case) for kernel, case, found in here if any(verdict != "still fails" for _, verdict, *_ in found)]
+    for kernel, case in lost:
+        print(f"  {kernel} {case} does not fail again")
+    return int(bool(differing or lost or not here))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
