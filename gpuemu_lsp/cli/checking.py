@@ -17,6 +17,7 @@ from gpuemu_lsp.engine.campaign.run import Runner, run_requests
 from gpuemu_lsp.engine.campaign.targets import TargetError, Targets, collect
 from gpuemu_lsp.engine.check.model import CheckOptions, CheckRequest
 from gpuemu_lsp.engine.report.exits import EXIT_USAGE
+from gpuemu_lsp.engine.report.model import Run
 from gpuemu_lsp.engine.workers import Limits, Pool
 
 _PATIENCE_MS = 200
@@ -110,6 +111,13 @@ def targets_of(order: Order) -> Targets | None:
     return replace(targets, requests=tuple(requests))
 
 
+def tell_executor(run: Run) -> None:
+    """Say on standard error that a GPU was asked for and not used; a hint would not be shown."""
+    told = next((finding for finding in run.findings if finding.rule == "engine/no-gpu"), None)
+    if told is not None:
+        print(f"gpuemu: {told.message}", file=sys.stderr)
+
+
 def _once(order: Order, pool: Runner) -> int:
     targets = targets_of(order)
     if targets is None:
@@ -119,6 +127,7 @@ def _once(order: Order, pool: Runner) -> int:
         run = run_requests(requests, targets.findings, targets.root, pool, progress.see)
     if order.output.format in setting.FORMATS:
         run = replace(run, setting=setting.setting_of(run, targets))
+    tell_executor(run)
     return order.output.write(run)
 
 

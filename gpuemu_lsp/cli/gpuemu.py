@@ -103,6 +103,8 @@ def _add_checks(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
     chosen.add_argument("--quick", action="store_true", help=f"{QUICK_CASES} cases per kernel and dtype")
     chosen.add_argument("--thorough", action="store_true", help=f"{THOROUGH_CASES} cases per kernel and dtype")
 
+    chosen.add_argument("--cases", type=positive, metavar="N", help="this many cases per kernel and dtype")
+
     common = [targets, amount, shared]
     test = verbs.add_parser(
         "test", help=f"check kernels on {STANDARD_CASES} cases each", parents=common, epilog=EXIT_CODES
@@ -259,7 +261,7 @@ def _order(options: argparse.Namespace, jobs: int | None) -> Order:
     from gpuemu_lsp.cli.checking import Order
     from gpuemu_lsp.cli.output import output_of
 
-    cases = QUICK_CASES if options.quick else THOROUGH_CASES if options.thorough else STANDARD_CASES
+    cases = QUICK_CASES if options.quick else THOROUGH_CASES if options.thorough else options.cases or STANDARD_CASES
     chosen = replace(_options(options, cases), coverage=options.thorough)
     return Order(options.targets, chosen, output_of(options), jobs, options.dask)
 

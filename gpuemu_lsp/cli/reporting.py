@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gpuemu_lsp.cli.checking import Order, open_runner, shared_out, targets_of
+from gpuemu_lsp.cli.checking import Order, open_runner, shared_out, targets_of, tell_executor
 from gpuemu_lsp.cli.output import print_out
 from gpuemu_lsp.cli.progress import Progress
 from gpuemu_lsp.cli.setting import setting_of
@@ -70,6 +70,7 @@ def report(order: Order, extras: Extras) -> int:
     run = replace(run, setting=setting_of(run, targets))
     if baseline is not None and extras.baseline is not None:
         run = _compared(run, targets, extras, baseline, records)
+    tell_executor(run)
     code = order.output.write(run)
     comparison = run.setting.comparison
     if comparison is not None and order.output.format == "text" and order.output.file is None:

@@ -341,6 +341,13 @@ _ALL = (
         "Not run is never clean. The message says why and what to add.",
     ),
     _rule(
+        "engine/not-stored",
+        _WARNING,
+        "failing cases cannot be kept",
+        "The store beside `gpuemu.toml` cannot be read or written: failing cases of earlier checks were not run again, "
+        "and `gpuemu reproduce` will not know those of this one.",
+    ),
+    _rule(
         "engine/no-gpu",
         _HINT,
         "no GPU was found",

@@ -69,7 +69,8 @@ def run_requests(
             on_record(record)
     kernels = tuple(gathering.report for gathering in gatherings if gathering.report is not None)
     finished = tuple(fingerprinted(_unique(findings), root))
-    stored = frozenset(request.spec.name for request in requests if request.options.store_root is not None)
+    kept = not any(finding.rule == "engine/not-stored" for finding in finished)
+    stored = frozenset(one.spec.name for one in requests if kept and one.options.store_root is not None)
     toolchain = next((kernel.toolchain for kernel in kernels if kernel.toolchain), "")
     return Run(root, kernels, finished, toolchain, seconds=time.perf_counter() - started, stored=stored)
 

@@ -44,6 +44,7 @@ from gpuemu_lsp.engine.oracle.reference import same
 from gpuemu_lsp.engine.plan.model import Plan
 from gpuemu_lsp.engine.ptx import parse
 from gpuemu_lsp.engine.ptx.model import Module
+from gpuemu_lsp.engine.rules import make
 from gpuemu_lsp.engine.source.ignores import Ignores
 from gpuemu_lsp.engine.store import Failure, Store, StoreError
 
@@ -310,8 +311,8 @@ class PlanRun:
             return []
         try:
             stored = self.store.failures_for(self.plan.kernel, self.plan.dtype, limit=8)
-        except StoreError:
-            self.store = None
+        except StoreError as error:
+            self._lose_store(error)
             return []
         cases = []
         for item in stored:
@@ -338,16 +339,23 @@ class PlanRun:
                 replace(failure, rule=finding.rule, message=finding.message, dims=dict(case.dims), line=line),
                 shown(finding, self.sights.get(finding.rule)),
             )
-        except StoreError:
-            self.store = None
+        except StoreError as error:
+            self._lose_store(error)
 
     def _forgive(self, case_id: str) -> None:
         if self.store is None:
             return
         try:
             self.store.mark_fixed(self.plan.kernel, self.plan.dtype, case_id, optimized=self.optimized)
-        except StoreError:
-            self.store = None
+        except StoreError as error:
+            self._lose_store(error)
+
+    def _lose_store(self, error: StoreError) -> None:
+        """Go on without the store, and say so: the same for all kernels, so that it is told once."""
+        self.store = None
+        config = Path(self.request.options.store_root or self.request.root) / "gpuemu.toml"
+        place = Place(config.as_posix(), Range.of(0, 0, 0, 1))
+        self._trouble.append(make("engine/not-stored", f"Failing cases are not kept: {error}", place))
 
     # ---- small things -------------------------------------------------------------------------------------------
 

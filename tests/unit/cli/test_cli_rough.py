@@ -121,3 +121,35 @@ def test_init_registers_the_kernels_there_are(empty, capsys):
     assert gpuemu(["test", "--quick", "twice", "b_twice"]) == 0
     assert "2 without a reference" in capsys.readouterr().out
     assert gpuemu(["init"]) == 2
+
+
+def test_a_store_that_is_none_is_told_once_and_no_case_is_promised(project, capsys, monkeypatch):
+    monkeypatch.chdir(project.root)
+    wrong = (
+        "__global__ void {name}(const float* x, float* y, int n) {{ int i = threadIdx.x; if (i < n) y[i] = x[i]; }}\n"
+    )
+    entry = '[[kernels]]\nname = "{name}"\nsource = "scale.cu"\nreference = "ref.py"\n'
+    reference = "def reference(inputs, **kwargs):\n    return 2.0 * inputs['x']\n"
+    names = ("one", "two")
+    project.write(
+        kernel="".join(wrong.format(name=name) for name in names),
+        toml="".join(entry.format(name=name) for name in names),
+        reference=reference,
+    )
+    (project.root / ".gpuemu").mkdir()
+    (project.root / ".gpuemu" / "store.db").write_text("no database")
+    assert gpuemu(["test", "--cases", "2"]) == 1
+    text = capsys.readouterr().out
+    assert text.count("engine/not-stored") == 1 and "is damaged" in text
+    assert "gpuemu reproduce" not in text
+
+
+def test_a_gpu_that_is_not_there_is_told_without_being_asked(project, capsys, monkeypatch):
+    from gpuemu_lsp.engine.device import available
+
+    if available()[0]:
+        pytest.skip("there is a GPU")
+    monkeypatch.chdir(project.root)
+    project.write(reference="def reference(inputs, **kwargs):\n    return 2.0 * inputs['x']\n")
+    assert gpuemu(["test", "--cases", "2", "--executor", "gpu"]) == 0
+    assert "The emulator ran it instead" in capsys.readouterr().err
