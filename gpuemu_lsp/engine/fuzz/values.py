@@ -276,7 +276,8 @@ def _within(name: str, rng: Rng, count: int, low: int, high: int) -> npt.NDArray
     """
     span = high - low
     if name == "permuted" and span < 2**62:
-        return _permutation(rng, count) % span + low
+        places = _permutation(rng, count) % span
+        return places + low if high <= 2**63 else places.astype(np.uint64) + np.uint64(low)
     offsets = rng.u64_array(count)
     if span < 2**64:
         offsets %= np.uint64(span)
