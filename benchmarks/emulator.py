@@ -32,7 +32,7 @@ from gpuemu_lsp.engine.compile.model import Artifact
 from gpuemu_lsp.engine.emulator import Emulator
 from gpuemu_lsp.engine.execution import Buffer, Checks, Outcome, Request, Scalar
 
-UNCHECKED = Checks(bounds=False, uninitialized=False, races=False, sync=False)
+UNCHECKED = Checks(bounds=False, uninitialized=False, races=False, sync=False, contained=False)
 MEMORY = Checks(races=False, sync=False)
 RACES = Checks()
 MODES = {"unchecked_ms": UNCHECKED, "memory_ms": MEMORY, "race_ms": RACES}

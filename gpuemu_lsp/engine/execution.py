@@ -57,6 +57,8 @@ class Checks:
     uninitialized: bool = True
     races: bool = True
     sync: bool = True
+    contained: bool = True
+    """Off: code with no checks at all, and an access that is wrong may end the process. Only to measure with."""
 
 
 @dataclass(frozen=True, slots=True)

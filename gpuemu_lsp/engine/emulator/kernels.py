@@ -68,8 +68,12 @@ class Specialised:
 
 
 class Watching(Enum):
-    """Whether accesses are watched for races, and whether parameters may point to the same memory."""
+    """What code looks at: nothing at all, bounds and initialisation, or races too.
 
+    Of the last there are two: parameters may or may not point to the same memory.
+    """
+
+    UNCHECKED = -1
     NOTHING = 0
     APART = 1
     ALIASED = 2
@@ -88,7 +92,7 @@ class Kernel:
         self.symbols = {name: index for index, name in enumerate(self.program.variables)}
         self._specialised: dict[_Key, Specialised | None] = {}
         self._general: dict[_Key, Specialised] = {}
-        self._tracking: dict[Watching, Tracking] = {Watching.NOTHING: NOTHING}
+        self._tracking: dict[Watching, Tracking] = {Watching.NOTHING: NOTHING, Watching.UNCHECKED: NOTHING}
         self._pinned: dict[BlockShape, frozenset[str]] = {}
         self.optimised = optimised
         self._spent_ms = 0.0
@@ -190,6 +194,7 @@ class Kernel:
             in_memory=frozenset(self.saved) if whole else kept_in_memory(self.program, self.graph, self.live, info),
             specialised=before.shapes,
             tracking=self.tracking(watching),
+            checked=watching != Watching.UNCHECKED,
             covering=covering,
         )
         compiled = _loaded((*self._identity, *assumptions(unit)), unit, optimised=self.optimised)

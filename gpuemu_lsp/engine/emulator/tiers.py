@@ -71,6 +71,8 @@ class Code:
 
 
 def _watching(request: Request) -> Watching:
+    if not request.checks.contained:
+        return Watching.UNCHECKED
     if not request.checks.races:
         return Watching.NOTHING
     aliased = any(isinstance(argument, Buffer) and argument.alias_of for argument in request.arguments)

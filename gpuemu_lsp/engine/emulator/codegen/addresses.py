@@ -150,6 +150,8 @@ def safe_host(e: Emitter, access: Access, part: int) -> tuple[Value, int]:
         window = address_scalar(e, Address(base, far), part, first_lane=False)
         offset = window if space == "shared" else b.sub(window, low)
         host = b.add(window, low) if space == "shared" else window
+        if not e.unit.checked:
+            return b.inttoptr(host, POINTER)
         nowhere = e.prepared("nowhere", lambda pre: pre.add(e.launch(Launch.ARENA, I64), i64(NOWHERE)))
         return b.inttoptr(b.select(inside(e, offset, space, access.total, vector=False), host, nowhere), POINTER)
 

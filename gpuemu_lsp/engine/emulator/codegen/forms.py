@@ -41,6 +41,14 @@ class Form(ABC):
     def run(self) -> list[list[Value]]:
         """Do the access; return what a load gives, one value per (element, part)."""
 
+    def unconditional(self) -> bool:
+        """Return whether ``run`` is right whichever lanes are active, if only addresses are."""
+        return True
+
+    def mark(self) -> bool:
+        """Return whether ``run`` notes what it has written."""
+        return self.e.unit.checked
+
     def integer(self) -> ir.IntType:
         """Return the type of one element as bits."""
         return ir.IntType(self.access.size * 8)
@@ -87,6 +95,10 @@ class Single(Form):
             result = bad if result is None else b.or_(result, bad)
         return b.not_(result)
 
+    def unconditional(self) -> bool:
+        """See :class:`Form`."""
+        return not self.access.store or not (len(self.hosts) > 1 or self.e.guard_given)
+
     def lanes(self, part: int) -> Value:
         """Return the active lanes that use one of the addresses."""
         lanes = self.e.active32()
@@ -103,7 +115,7 @@ class Single(Form):
                     t.store(b, self._last(item, part), host, place, align=1)
                 else:
                     columns[index].append(t.load(b, host, place, self.integer(), align=1))
-            if access.store:
+            if access.store and self.mark():
                 mark = ir.Constant(ir.IntType(access.total * 8), self.pattern(MARK, access.total))
                 t.store(b, mark, host, offset + SHADOW_DISTANCE, align=1)
         return [] if access.store else columns
@@ -161,6 +173,10 @@ class Row(Form):
             result = b.and_(result, b.icmp_unsigned("==", e.active32(), i32(-1)))
         return result
 
+    def unconditional(self) -> bool:
+        """See :class:`Form`."""
+        return not (self.access.store and self.whole and self.e.active(0) is not None)
+
     def run(self) -> list[list[Value]]:
         """See :class:`Form`."""
         if self.access.store:
@@ -191,10 +207,9 @@ class Row(Form):
         for i, value in enumerate(rows(e, values)):
             place = t.at(b, base, offset + i * width)
             shadow = t.at(b, base, offset + i * width + SHADOW_DISTANCE)
-            if mask is None:
-                b.store(value, place, align=1)
-                b.store(mark, shadow, align=1)
-            else:
-                name = f"llvm.masked.store.{t.mangled(byte)}.p0"
-                t.intrinsic(b, name, t.VOID, [value, place, i32(1), mask])
-                t.intrinsic(b, name, t.VOID, [mark, shadow, i32(1), mask])
+            for what, where in ((value, place), (mark, shadow)) if self.mark() else ((value, place),):
+                if mask is None:
+                    b.store(what, where, align=1)
+                else:
+                    name = f"llvm.masked.store.{t.mangled(byte)}.p0"
+                    t.intrinsic(b, name, t.VOID, [what, where, i32(1), mask])

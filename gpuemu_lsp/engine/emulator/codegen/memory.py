@@ -73,7 +73,7 @@ def emit_access(e: Emitter, instruction: Instruction) -> None:
         _checked(e, access, Single(e, access))
     elif access.shape.step == access.total and not access.shape.varying:
         _checked(e, access, Row(e, access))
-    elif (access.store and access.size < 4) or (access.shape.varying and len(access.items) == 1):
+    elif (access.store and access.size < 4) or (e.unit.checked and access.shape.varying and len(access.items) == 1):
         _lane_by_lane(e, access)
     else:
         _checked(e, access, Scattered(e, access))
@@ -96,6 +96,11 @@ def _load_param(e: Emitter, access: Access) -> None:
 def _checked(e: Emitter, access: Access, form: Form) -> None:
     """Run ``form`` if its checks pass, else go lane by lane."""
     b = e.builder
+    if not e.unit.checked and form.unconditional():
+        for item, values in zip(access.items, form.run(), strict=False):
+            for place, value in enumerate(values):
+                _deliver(e, access, item, form.parts if len(values) == 1 else [form.parts[place]], value)
+        return
     slow, fast, end = e.append_block("slow"), e.append_block(), e.append_block()
     known = e.snapshot()
     allowed = form.allowed()

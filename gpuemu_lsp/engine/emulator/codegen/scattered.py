@@ -25,6 +25,8 @@ class Scattered(Form):
         for part in self.parts:
             inside, near = self._local(part) if space == "local" else self._near(part, space)
             mask = e.active(part)
+            if not e.unit.checked:  # inactive lanes may point anywhere, and still are not looked at
+                inside = t.splat(b, ir.Constant(I1, 1), e.lanes) if mask is None else mask
             self.reachable.append(inside if mask is None else b.and_(inside, mask))
             index = b.trunc(near, ir.VectorType(I32, e.lanes))
             self.index.append(b.sext(index, ir.VectorType(I64, e.lanes)))
@@ -143,7 +145,8 @@ class Scattered(Form):
             name = f"llvm.masked.scatter.{t.mangled(value.type)}.v{e.lanes}p0"
             offset = index * access.size
             t.intrinsic(b, name, t.VOID, [value, self._pointers(part, offset), i32(1), mask])
-            t.intrinsic(b, name, t.VOID, [mark, self._pointers(part, offset + SHADOW_DISTANCE), i32(1), mask])
+            if self.mark():
+                t.intrinsic(b, name, t.VOID, [mark, self._pointers(part, offset + SHADOW_DISTANCE), i32(1), mask])
 
 
 def _local_inside(e: Emitter, window: Value, total: int) -> Value:

@@ -37,6 +37,8 @@ class Unit:
     """Shapes in which specialised code saves registers; the general code reads them when it takes over."""
     tracking: Tracking = NOTHING
     """What the race checker watches."""
+    checked: bool = True
+    """Whether accesses are checked; if not, the kernel is trusted."""
     covering: bool = False
     """Whether the code notes which blocks and outcomes of branches are reached."""
 
