@@ -75,7 +75,13 @@ def create_server(pool: Pool) -> Server:
             root = batch.parts[0].request.options.store_root if batch.parts else None
             if root is not None:
                 tasks.background(failures.refresh(root))
+                names = [part.request.spec.name for part in batch.parts if part.request.registered]
+                tasks.background(refresh_history(root, names))
             explorer.refresh([batch.key.path])
+
+    async def refresh_history(root: str, kernels: list[str]) -> None:
+        await session.history.refresh(root, kernels)
+        lenses.refresh()
 
     def failures_changed(root: str) -> None:
         failures_feature.notify_changed(server)
@@ -112,7 +118,7 @@ def create_server(pool: Pool) -> Server:
     folders.register(server, editing, surroundings.look)
     text_sync.register(server, editing)
     watched_files.register(server, editing)
-    commands.register(server, session, checker, minimiser, lambda: debug_info(session, checker, status))
+    commands.register(server, session, checker, minimiser, lambda: debug_info(session, checker, status, bars))
     hover.register(server, session)
     code_lens.register(server, session)
     code_action.register(server, session, Actions(server, session))

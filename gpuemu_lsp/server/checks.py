@@ -53,6 +53,7 @@ def requests_for(
         executor=executor,
         execute=execute,
         store_root=project.root if execute and project.config is not None else None,
+        unoptimized=deep,
     )
     overlay = {path: text for path, text in (unsaved or {}).items() if path in reading.headers}
     return tuple(

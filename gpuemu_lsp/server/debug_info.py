@@ -9,12 +9,13 @@ from dataclasses import asdict
 
 from gpuemu_lsp import __version__
 from gpuemu_lsp.server.checker import Checker
+from gpuemu_lsp.server.progress import ProgressBars
 from gpuemu_lsp.server.session import Session
 from gpuemu_lsp.server.settings import camel
 from gpuemu_lsp.server.status import Status
 
 
-def debug_info(session: Session, checker: Checker, status: Status) -> str:
+def debug_info(session: Session, checker: Checker, status: Status, bars: ProgressBars) -> str:
     """Return the text."""
     lines = [f"# gpuemu-lsp {__version__}", "", f"- Python {platform.python_version()}: `{sys.executable}`"]
     lines += [f"- process {os.getpid()} on {platform.platform()}"]
@@ -32,5 +33,6 @@ def debug_info(session: Session, checker: Checker, status: Status) -> str:
     for document in session.documents.values():
         state = "as saved" if not document.edited_since(document.saved) else "edited"
         lines.append(f"- `{document.path}` version {document.version}, {state}, `{document.uri}`")
-    lines += ["", f"Positions are {session.publisher.encoding}; {'busy' if checker.scheduler.busy else 'idle'}."]
+    state = "busy" if checker.scheduler.busy else "idle"
+    lines += ["", f"Positions are {session.publisher.encoding}; {state}; {bars.count} progress bars."]
     return "\n".join(lines) + "\n"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 
 from gpuemu_lsp.engine.compile.model import ResourceUsage
 from gpuemu_lsp.engine.findings import Finding, Json, Position
@@ -12,7 +12,7 @@ from gpuemu_lsp.engine.project.tree import read_tree
 from gpuemu_lsp.server.kernels import Kernel, Summary
 from gpuemu_lsp.server.occupancy import occupancy
 from gpuemu_lsp.server.session import Session
-from gpuemu_lsp.server.verdicts import Verdict, Verdicts
+from gpuemu_lsp.server.verdicts import Verdicts
 
 _ROWS = 5
 _MEASURED: Mapping[str, Callable[[ResourceUsage], int]] = {
@@ -27,10 +27,11 @@ def kernel_text(session: Session, kernel: Kernel) -> str:
     lines = [f"**{kernel.decl.qualified_name}**"]
     lines += [_verdict(summary) for summary in kernel.summaries()] or ["not checked yet"]
     for verdict in kernel.verdicts:
-        before = session.verdicts.before(verdict)
-        changes = list(_changes(before, verdict)) if before is not None else []
-        if changes:
-            lines.append(f"since the save before: {', '.join(changes)}")
+        changes = session.history.of(verdict.request.root, verdict.report.name)
+        if changes.save:
+            lines.append(f"since the save before: {', '.join(changes.save)}")
+        if changes.baseline:
+            lines.append(f"since the baseline {changes.tag}: {', '.join(changes.baseline)}")
     if kernel.resources:
         lines.append(_table(kernel.resources, kernel.launch))
     return "\n\n".join(lines)
@@ -109,24 +110,6 @@ def _verdict(summary: Summary) -> str:
     if rules:
         parts.append(f"found: {', '.join(rules)}")
     return "; ".join(parts)
-
-
-def _changes(before: Verdict, now: Verdict) -> Iterator[str]:
-    if before.report.status != now.report.status:
-        yield f"was {before.report.status}"
-    for arch, usage in now.report.resources.items():
-        old = before.report.resources.get(arch)
-        if old is not None and old.registers != usage.registers:
-            yield f"{usage.registers - old.registers:+d} registers ({arch})"
-        if old is not None and (spilled := _spilled(usage) - _spilled(old)):
-            yield f"{spilled:+d} B spilled ({arch})"
-    worst, earlier = now.report.worst, before.report.worst
-    if worst and earlier and not 0.95 < worst / earlier < 1.05:
-        yield f"{worst / earlier:.2g} x the largest error"
-
-
-def _spilled(usage: ResourceUsage) -> int:
-    return usage.spill_stores + usage.spill_loads
 
 
 def _table(resources: Mapping[str, ResourceUsage], launch: tuple[int, int] | None) -> str:

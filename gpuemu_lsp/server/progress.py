@@ -42,6 +42,11 @@ class ProgressBars:
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
 
+    @property
+    def count(self) -> int:
+        """How many tokens are in use."""
+        return len(self._server.work_done_progress.tokens)
+
     def close(self) -> None:
         """End every bar."""
         for task in self._tasks:

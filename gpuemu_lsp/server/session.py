@@ -7,6 +7,7 @@ from pathlib import Path
 
 from gpuemu_lsp.engine.campaign.targets import SUFFIXES
 from gpuemu_lsp.engine.check.model import CheckRequest
+from gpuemu_lsp.server.changes import History
 from gpuemu_lsp.server.checks import depends_on, requests_for
 from gpuemu_lsp.server.diagnostics import Diagnostics
 from gpuemu_lsp.server.documents import Document
@@ -33,6 +34,7 @@ class Session:
         self.projects = Projects()
         self.readings = Readings(self.projects)
         self.verdicts = Verdicts()
+        self.history = History(tasks)
         self.documents: dict[str, Document] = publisher.documents
         self.revision = 0
 

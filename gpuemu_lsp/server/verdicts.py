@@ -28,21 +28,13 @@ class Verdicts:
 
     _checked: dict[tuple[str, str], Verdict] = field(default_factory=dict)
     _compiled: dict[tuple[str, str], Verdict] = field(default_factory=dict)
-    _before: dict[tuple[str, str], Verdict] = field(default_factory=dict)
 
     def put(self, verdict: Verdict, executed: bool) -> None:
         """Remember a verdict; one of a compilation only tells the resources."""
         key = verdict.request.spec.source, kernel_id(verdict.request.spec)
         self._compiled[key] = verdict
         if executed:
-            old = self._checked.get(key)
-            if old is not None and old.request.text != verdict.request.text:
-                self._before[key] = old
             self._checked[key] = verdict
-
-    def before(self, verdict: Verdict) -> Verdict | None:
-        """Return the verdict on the text that was saved before a verdict's own."""
-        return self._before.get((verdict.request.spec.source, kernel_id(verdict.request.spec)))
 
     def named(self, path: str | None, name: str) -> Verdict | None:
         """Return the last verdict on an entry of gpuemu.toml; ``path`` None is any file."""
@@ -65,7 +57,7 @@ class Verdicts:
 
     def forget(self, path: str, keep: frozenset[str]) -> None:
         """Drop what is known of kernels that a file no longer has."""
-        for known in (self._checked, self._compiled, self._before):
+        for known in (self._checked, self._compiled):
             for key in [key for key in known if key[0] == path and key[1] not in keep]:
                 del known[key]
 

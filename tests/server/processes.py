@@ -20,9 +20,20 @@ def descendants(pid: int) -> set[int]:
 
 def workers(server: int) -> set[int]:
     """The children of the server's children: the nursery forks the workers."""
-    everything = descendants(server)
-    children = {pid for pid in everything if _parent(pid) == server}
-    return {pid for pid in everything if _parent(pid) in children}
+    nurseries = children(server)
+    return {pid for pid in descendants(server) if _parent(pid) in nurseries}
+
+
+def children(pid: int) -> set[int]:
+    return {child for child in descendants(pid) if _parent(child) == pid}
+
+
+def cpu_ticks(pid: int) -> int:
+    """The time a process has had, in the system's ticks (a hundredth of a second)."""
+    with contextlib.suppress(OSError):
+        fields = (Path("/proc") / str(pid) / "stat").read_text().rsplit(")", 1)[1].split()
+        return int(fields[11]) + int(fields[12])
+    return 0
 
 
 def _parent(pid: int) -> int:

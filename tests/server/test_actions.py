@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
+import pytest
 from kernels_for_server import GOOD, STORE_LINE, TOML, WRONG, write
 from lsprotocol import types
+from pygls.exceptions import JsonRpcException
 from server_editor import Editor
 
 SLIGHTLY = GOOD.replace("2.0f * x[i]", "2.0f * x[i] * 1.001f")
@@ -25,9 +29,11 @@ async def test_reproduce_writes_a_script_that_shows_the_failure(editor: Editor):
     todo = actions["Reproduce failure"].command
     answer = await editor.command(todo.command, *todo.arguments)
     script = Path(answer["path"])
-    text = script.read_text(encoding="utf-8")
-    compile(text, str(script), "exec")
-    assert wrong.data["case"] in text and "'scale'" in text
+    editor.save("scale.cu", GOOD)  # the script has its own copy of everything
+    ran = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, check=False)
+    assert ran.returncode == 1 and f"case {wrong.data['case']}" in ran.stdout, ran
+    with pytest.raises(JsonRpcException, match="no stored case 17"):
+        await editor.command(todo.command, editor.uri("scale.cu"), "17")
 
 
 async def test_minimize_puts_the_smaller_case_in_the_place_of_the_finding(editor: Editor):
@@ -67,6 +73,21 @@ async def test_fuzzing_runs_the_cases_the_settings_say(editor: Editor):
     at = types.HoverParams(where, types.Position(0, GOOD.index("scale") + 1))
     hover = await editor.client.text_document_hover_async(at)
     assert "40 of 40 cases" in hover.contents.value
+
+
+async def test_fuzzing_sees_what_the_optimiser_hides(editor: Editor):
+    # Every thread reads back its own value: optimised, the shared word is gone, and its race with it.
+    shared = GOOD.replace("        y[i] = 2.0f * x[i];", "        word[0] = x[i];\n        y[i] = 2.0f * word[0];")
+    (editor.root / "scale.cu").write_text(
+        shared.replace("    int i", "    __shared__ float word[1];\n    int i"), "utf-8"
+    )
+    await editor.start(settings={"deepCases": 4})
+    editor.open("scale.cu")
+    await editor.idle()
+    assert editor.found("scale.cu") == []
+    await editor.command("gpuemu.fuzz", editor.uri("scale.cu"))
+    await editor.idle()
+    assert editor.codes("scale.cu") == {"memory/shared-race"}
 
 
 async def test_the_tolerance_is_set_to_what_was_measured_and_then_suffices(editor: Editor):

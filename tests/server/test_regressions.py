@@ -15,7 +15,7 @@ import time
 import pytest
 from kernels_for_server import GOOD, OUT_OF_BOUNDS, REFERENCE, SPIN, STORE_LINE, TOML, WRONG, write
 from lsprotocol import types
-from processes import alive, descendants, workers
+from processes import alive, children, cpu_ticks, descendants, resident_mb, workers
 from pytest_lsp import make_test_lsp_client
 from server_editor import COMMAND, Editor, attach
 
@@ -34,6 +34,13 @@ async def _spinning(editor: Editor) -> None:
     await editor.start()
     editor.open("scale.cu")
     await editor.until(lambda: "begin" in editor.progress)
+
+
+def _working(server: int) -> set[int]:
+    """The workers that take time right now: those that wait for a job take none."""
+    before = {pid: cpu_ticks(pid) for pid in workers(server)}
+    time.sleep(0.05)
+    return {pid for pid, ticks in before.items() if cpu_ticks(pid) - ticks >= 3}
 
 
 def _pids(editor: Editor) -> set[int]:
@@ -86,12 +93,18 @@ async def test_02_shutdown_with_requests_and_commands_in_flight(editor: Editor):
 
 async def test_03_two_hundred_saves_leave_one_job_and_the_last_text_verified(editor: Editor):
     await _open(editor)
-    for number in range(200):
-        editor.save("scale.cu", GOOD.replace("2.0f", f"2.{number:03}1f"))
-    editor.save("scale.cu", WRONG.replace("2.5f * x[i]", "nowhere"))
+    server = editor.client._server.pid
+    before = resident_mb(server)
+    for number in range(200):  # every one of them would run for ever
+        editor.save("scale.cu", SPIN.replace("2.0f", f"2.{number:03}1f"))
+        await asyncio.sleep(0.01)
+        assert len(_working(server)) <= 1
+    editor.save("scale.cu", WRONG)
     await editor.idle()
-    assert editor.codes("scale.cu") == {"compile/error"}
+    assert editor.codes("scale.cu") == {"numeric/tolerance-exceeded"}
+    await editor.until(lambda: not _working(server))
     assert len(_pids(editor)) <= 3 + (os.cpu_count() or 2)  # server, nursery, workers
+    assert resident_mb(server) < 1.2 * before
 
 
 async def test_04_an_endless_kernel_edited_to_a_trivial_one_is_green(editor: Editor):
@@ -171,18 +184,44 @@ async def test_10_a_missing_gpu_is_one_status_and_no_toast(editor: Editor):
     assert not editor.client.messages
 
 
-async def test_11_progress_always_ends(editor: Editor):
+@pytest.mark.parametrize("end", ["cancel", "crash", "bar", "newer"])
+async def test_11_progress_always_ends(editor: Editor, end: str):
     await _spinning(editor)
-    await editor.command("gpuemu.cancel")
+    if end == "cancel":
+        await editor.command("gpuemu.cancel")
+    elif end == "crash":
+        while editor.progress.count("end") < editor.progress.count("begin"):  # it is tried once more
+            for worker in workers(editor.client._server.pid):
+                os.kill(worker, signal.SIGKILL)
+            await asyncio.sleep(0.3)
+    elif end == "bar":
+        (token,) = editor.bars
+        cancel = types.WorkDoneProgressCancelParams(token)
+        editor.client.window_work_done_progress_cancel(cancel)
+    else:
+        editor.save("scale.cu", GOOD)
     await editor.idle()
     await editor.until(lambda: editor.progress.count("begin") == editor.progress.count("end"))
+    assert "0 progress bars" in await editor.command("gpuemu.debugInfo")
 
 
-async def test_12_cancel_is_acknowledged_at_once(editor: Editor):
+async def test_12_cancel_is_acknowledged_before_anything_is_dead(editor: Editor):
     await _spinning(editor)
-    assert (await editor.command("gpuemu.cancel"))["cancelled"] == 1
+    server = editor.client._server.pid
+    busy = workers(server)
+    (nursery,) = children(server)
+    os.kill(nursery, signal.SIGSTOP)  # nobody reaps or replaces a worker now
+    try:
+        assert (await editor.command("gpuemu.cancel"))["cancelled"] == 1
+        assert await editor.hover("scale.cu", 0, GOOD.index("scale"))
+    finally:
+        os.kill(nursery, signal.SIGCONT)
     await editor.idle()
     assert editor.statuses[-1].quiescent is True
+    editor.save("scale.cu", WRONG)
+    await editor.idle()
+    assert editor.codes("scale.cu") == {"numeric/tolerance-exceeded"}
+    await editor.until(lambda: not _working(server) & busy)
 
 
 async def test_13_a_configuration_broken_mended_deleted_created_and_moved(editor: Editor):

@@ -25,7 +25,7 @@ FUNCTIONS = {
     **{name: f"{_ROOM}.failures:{name}" for name in ("failures", "failure")},
     "disassemble": f"{_ROOM}.disassembly:disassemble",
     "registration": f"{_ROOM}.registration:registration",
-    "script": f"{_ROOM}.script:script",
+    **{name: f"{_ROOM}.saves:{name}" for name in ("changes", "accept")},
 }
 """The pool's table."""
 
@@ -112,6 +112,7 @@ def export(payload: Json) -> Iterator[Json]:
             return
         try:
             if isinstance(script, str):
+                Path(script).parent.mkdir(parents=True, exist_ok=True)
                 yield {"written": [script, str(write(opened.run, opened.case, failure, Path(script)))]}
             if isinstance(ptx, str):
                 Path(ptx).write_text(opened.run.launch.artifact.ptx)

@@ -13,7 +13,7 @@ from pygls.capabilities import get_capability
 
 from gpuemu_lsp.engine.source.ignores import ignorable
 from gpuemu_lsp.server.actions import Actions, Chosen
-from gpuemu_lsp.server.features.commands import CHECK, FUZZ, MINIMIZE, REPRODUCE
+from gpuemu_lsp.server.features.commands import ACCEPT, CHECK, FUZZ, MINIMIZE, REPRODUCE
 from gpuemu_lsp.server.fixes import LIMITS
 from gpuemu_lsp.server.paths import path_of
 from gpuemu_lsp.server.protocol import Server
@@ -80,6 +80,8 @@ async def _actions(
         yield run("Check again", CHECK, file, kernel)
         if not rule.startswith(("compile/", "config/")) and session.settings.trusted:
             yield run("Fuzz deeper", FUZZ, file, kernel)
+    if rule.startswith("artifact/") and isinstance(kernel, str) and session.settings.trusted:
+        yield run(f"Accept what {kernel} measures as baseline", ACCEPT, file, kernel)
     if rule == "numeric/tolerance-exceeded" and isinstance(kernel, str):
         tolerance = await actions.tolerance(path_of(file) or path, kernel, data.get("dtype"))
         if tolerance is not None:

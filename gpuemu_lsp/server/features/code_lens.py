@@ -42,7 +42,7 @@ def _lenses(session: Session, uri: str, kernel: Kernel) -> list[types.CodeLens]:
     line = kernel.decl.name_range.start.line
     start = types.Position(line, 0)
     name = kernel.verdicts[0].report.name if kernel.verdicts else None
-    todo = [types.Command(title=_title(kernel), command=CHECK, arguments=[uri, *([name] if name else [])])]
+    todo = [types.Command(title=_title(session, kernel), command=CHECK, arguments=[uri, *([name] if name else [])])]
     if name is not None and session.settings.trusted:
         todo.append(types.Command(title="Fuzz", command=FUZZ, arguments=[uri, name]))
     case = next((item.case for verdict in kernel.verdicts for item in verdict.findings if _is_stored(item)), None)
@@ -57,11 +57,14 @@ def _is_stored(finding: Finding) -> bool:
     return finding.case is not None and finding.severity is Severity.ERROR
 
 
-def _title(kernel: Kernel) -> str:
+def _title(session: Session, kernel: Kernel) -> str:
     parts = [item.words for item in kernel.summaries()] or ["not checked yet"]
     for arch, usage in kernel.resources.items():
         text = f"{usage.registers} registers"
         if usage.spill_stores or usage.spill_loads:
             text += f", {usage.spill_stores + usage.spill_loads} B spilled"
         parts.append(f"{text} ({arch})")
+    for verdict in kernel.verdicts:
+        since = session.history.of(verdict.request.root, verdict.report.name).save
+        parts += [f"since the save before: {', '.join(since)}"] if since else []
     return "gpuemu: " + " | ".join(parts)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from lsprotocol import types
@@ -10,6 +12,7 @@ from pygls.capabilities import get_capability
 from pygls.exceptions import JsonRpcInvalidParams
 
 from gpuemu_lsp.engine.workers import Job
+from gpuemu_lsp.engine.workers.wire import to_json
 from gpuemu_lsp.server.checker import Checker
 from gpuemu_lsp.server.checks import Order
 from gpuemu_lsp.server.failures import plain_uri
@@ -25,9 +28,13 @@ CANCEL = "gpuemu.cancel"
 FUZZ = "gpuemu.fuzz"
 MINIMIZE = "gpuemu.minimize"
 REPRODUCE = "gpuemu.reproduce"
+ACCEPT = "gpuemu.acceptBaseline"
 SHOW_ARTIFACT = "gpuemu.showArtifact"
 DEBUG_INFO = "gpuemu.debugInfo"
-_SECONDS = 20.0
+_SECONDS = 60.0
+_PLAIN = re.compile(r"[^A-Za-z0-9_.-]+")
+_TAG = "accepted"
+"""The baseline's name, where nobody chooses one."""
 
 
 def register(
@@ -69,17 +76,33 @@ def register(
     @server.command(REPRODUCE)
     async def reproduce(*arguments: Any) -> dict[str, str]:
         path, case = _file(arguments), _text(arguments, 1)
-        project = session.projects.of(path)
-        if case is None or project is None:
+        if case is None:
             raise JsonRpcInvalidParams(f"{REPRODUCE} takes the uri of a file in a project and the id of a case")
-        job = Job("script", {"root": project.root, "case": case}, wall_seconds=_SECONDS)
-        gathered = await session.tasks.run(job)
-        written = next(gathered.named("path"), None)
-        if not isinstance(written, str):
-            trouble = next(gathered.named("trouble"), "the script could not be written")
-            raise JsonRpcInvalidParams(str(trouble))
-        _show(server, plain_uri(written))
-        return {"path": written}
+        trouble = f"There is no stored case {case} of this file, or its kernel cannot be run any more."
+        for request in await session.requests(path):
+            script = Path(request.root, ".gpuemu", "reproduce", f"{_PLAIN.sub('_', request.spec.name)}_{case}.py")
+            payload = {"request": to_json(request), "case": case, "script": script.as_posix(), "ptx": None}
+            job = Job("export", payload, wall_seconds=_SECONDS, taint=request.spec.reference)
+            gathered = await session.tasks.run(job)
+            if next(gathered.named("written"), None) is not None:
+                _show(server, plain_uri(script.as_posix()))
+                return {"path": script.as_posix()}
+            trouble = str(next(gathered.named("trouble"), trouble))
+        raise JsonRpcInvalidParams(trouble)
+
+    @server.command(ACCEPT)
+    async def accept(*arguments: Any) -> dict[str, list[str]]:
+        path, kernel, tag = _file(arguments), _text(arguments, 1), _text(arguments, 2) or _TAG
+        if tag.startswith("@"):
+            raise JsonRpcInvalidParams("a baseline's tag is a word that does not start with an @")
+        requests = [item for item in await session.requests(path) if item.options.store_root and item.registered]
+        names = [item.spec.name for item in requests if kernel in (None, item.spec.name)]
+        if not names:
+            raise JsonRpcInvalidParams("only kernels of gpuemu.toml that may be run have baselines")
+        accepted, trouble = await session.history.accept(requests[0].root, names, tag)
+        if not accepted:
+            raise JsonRpcInvalidParams(trouble or "nothing was measured yet: check the file first")
+        return {"accepted": accepted}
 
     @server.command(SHOW_ARTIFACT)
     async def show_artifact(*arguments: Any) -> dict[str, str]:
