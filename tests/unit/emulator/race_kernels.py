@@ -12,7 +12,10 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Planted:
-    """A kernel with a race, and its twin. ``whole_warps`` says that it is meant for blocks of whole warps only."""
+    """A kernel with a race, and its twin. ``whole_warps`` says that it is meant for blocks of whole warps only.
+
+    A block of fewer than ``least`` threads is right as it stands.
+    """
 
     name: str
     space: str
@@ -20,6 +23,7 @@ class Planted:
     bug: str
     fix: str
     whole_warps: bool = False
+    least: int = 32
     blocks: int = 3
 
     def source(self, fixed: bool) -> str:
@@ -117,7 +121,7 @@ PLANTED = [
   s[t] = x[i];  // one
   FIX
   y[i] = s[(t + 32) % m];  // other
-""", WARP, SYNC),
+""", WARP, SYNC, least=33),
     Planted("counter read too early", "shared", """
   __shared__ int s;
   if (t == 0) s = 0;
@@ -185,7 +189,7 @@ PLANTED = [
   asm volatile("bar.sync %0, %1;" ::"r"(1 + half), "r"(threads) : "memory");
   int other = FIX;
   y[i] = other < m ? s[other] : 0;  // other
-""", "t ^ 32", "t ^ 1", whole_warps=True),
+""", "t ^ 32", "t ^ 1", whole_warps=True, least=64),
     Planted("different values to one place", "shared", """
   __shared__ int s;
   if (t < 2) s = FIX;  // one // other

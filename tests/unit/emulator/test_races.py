@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import numpy as np
 import pytest
 from emulator_launch import Checks, launch, rules
@@ -26,7 +28,10 @@ def fits(planted: Planted, block: int) -> bool:
     return not planted.whole_warps or block % 32 == 0
 
 
+BUG_SIZES = SIZES if os.environ.get("GPUEMU_ALL_SIZES") else [256]
+
 CASES = [(planted, block) for planted in PLANTED for block in SIZES if fits(planted, block)]
+BUGS = [(planted, block) for planted, block in CASES if block in BUG_SIZES and block >= planted.least]
 NAMES = [f"{planted.name}-{block}" for planted, block in CASES]
 
 
@@ -39,13 +44,14 @@ def test_a_twin_is_not_accused(planted: Planted, block: int, options: tuple[str,
 
 
 @pytest.mark.parametrize("options", LEVELS, ids=["optimised", "unoptimised"])
-@pytest.mark.parametrize("planted", PLANTED, ids=lambda planted: planted.name)
-def test_a_race_is_found_with_both_parties(planted: Planted, options: tuple[str, ...]) -> None:
-    outcome = run(planted, fixed=False, block=256, options=options)
+@pytest.mark.parametrize(("planted", "block"), BUGS, ids=[f"{planted.name}-{block}" for planted, block in BUGS])
+def test_a_race_is_found_with_both_parties(planted: Planted, block: int, options: tuple[str, ...]) -> None:
+    outcome = run(planted, fixed=False, block=block, options=options)
     races = [event for event in outcome.events if event.rule == f"memory/{planted.space}-race"]
     assert races, outcome.events
     lines = {place.line for event in races for place in (event.location, event.other) if place is not None}
-    assert lines == planted.lines
+    # Of many readers in one warp the last one is remembered: a block of one warp may name its line twice.
+    assert lines == planted.lines if block > 32 else lines and lines <= planted.lines
     for event in races:
         other = event.data["other_thread"]
         assert other is None or (event.thread, event.block) != (tuple(other), tuple(event.data["other_block"]))
