@@ -1,15 +1,18 @@
 """Every failure the corpus stores, run again in other processes and in a clone: the same bits, the same verdict.
 
-    python -m benchmarks.replays [--cases N] [FOLDER]
+    python -m benchmarks.replays [--cases N] [--scripts] [FOLDER]
 
 The project is copied, checked, and copied again with its store. Each stored failure is then run again in both places,
-each time in a process that has run nothing else. Exits with 1 where anything differs.
+each time in a process that has run nothing else. With ``--scripts``, one failure of every kernel is written as a script
+and started in an empty folder instead, where it must fail alone. Exits with 1 where anything differs.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 import shutil
+import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -49,9 +52,27 @@ def replays(root: Path, pool: Pool) -> Iterator[tuple[str, str, list[tuple[objec
         yield kernel, case, [told(from_json(Replay, value), root.as_posix()) for value in found.named("replay")]
 
 
+def scripts(root: Path, pool: Pool) -> Iterator[tuple[str, str, int, str]]:
+    """Yield kernel, case, exit code and output of a script for one failure of every kernel."""
+    requests = {item.spec.name: item for item in collect([], CheckOptions(), root).requests if item.registered}
+    with Store(root) as store:
+        cases = {item.failure.kernel: item.case for item in store.failures(100_000)}
+    for kernel, case in sorted(cases.items()):
+        with tempfile.TemporaryDirectory(prefix="gpuemu-script-") as alone:
+            path = str(Path(alone) / "again.py")
+            payload = {"request": to_json(requests[kernel]), "case": case, "script": path, "ptx": None}
+            run_job(pool, Job("export", payload, wall_seconds=SECONDS, taint=f"{kernel}/{case}"))
+            environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])}
+            ran = subprocess.run(
+                [sys.executable, "again.py"], cwd=alone, env=environment, capture_output=True, text=True, check=False
+            )
+        yield kernel, case, ran.returncode, ran.stdout + ran.stderr
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--cases", type=int, default=8)
+    parser.add_argument("--scripts", action="store_true")
     parser.add_argument("folder", nargs="?", type=Path, default=Path(__file__).parents[1] / "kernels")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="gpuemu-replays-") as scratch:
@@ -60,6 +81,13 @@ def main() -> int:
         targets = collect([], CheckOptions(cases=options.cases), first)
         with Pool(FUNCTIONS, size=2, preload=PRELOAD) as pool:
             run_requests([item for item in targets.requests if item.registered], (), targets.root, pool)
+            if options.scripts:
+                ran = list(scripts(first, pool))
+                wrong = [one for one in ran if one[2] != 1]
+                print(f"{len(ran)} scripts: {len(ran) - len(wrong)} fail alone as they should")
+                for kernel, case, code, text in wrong:
+                    print(f"  {kernel} {case}: exit code {code}: {text[-300:]}")
+                return int(bool(wrong))
             shutil.copytree(first, second)
             here, there = list(replays(first, pool)), list(replays(second, pool))
     differing = [one for one, other in zip(here, there, strict=True) if one != other]

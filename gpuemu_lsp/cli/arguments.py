@@ -81,6 +81,14 @@ def percentage(text: str) -> float:
     return value
 
 
+def shard(text: str) -> tuple[int, int]:
+    """Read ``I/N``: the I-th of N parts, from 1."""
+    part, _, count = text.partition("/")
+    if not (part.isdecimal() and count.isdecimal() and 1 <= int(part) <= int(count)):
+        raise argparse.ArgumentTypeError(f"'{text}' is not I/N with I from 1 to N, such as 2/4")
+    return int(part), int(count)
+
+
 def loopback(text: str) -> tuple[str, int]:
     """Read HOST:PORT of this machine's own network."""
     host, _, port = text.rpartition(":")

@@ -27,7 +27,8 @@ _PATIENCE_MS = 200
 class Order:
     """What to check (paths or kernel names, none for the folder here), how, and where the result goes.
 
-    ``dask`` is the address of a scheduler, ``local`` for one of our own, None for this machine's pool.
+    ``dask`` is the address of a scheduler, ``local`` for one of our own, None for this machine's pool. ``shard`` (I, N)
+    takes every N-th kernel from the I-th on.
     """
 
     targets: Sequence[str]
@@ -35,6 +36,7 @@ class Order:
     output: Output = Output()
     jobs: int | None = None
     dask: str | None = None
+    shard: tuple[int, int] | None = None
 
 
 def check(order: Order) -> int:
@@ -105,6 +107,12 @@ def find_targets(arguments: Sequence[str], options: CheckOptions) -> Targets | N
 def targets_of(order: Order) -> Targets | None:
     """Resolve an order's targets. Machines elsewhere keep no failing cases: SQLite is not for shared folders."""
     targets = find_targets(order.targets, order.options)
+    if targets is not None and order.shard is not None:
+        part, count = order.shard
+        mine = targets.requests[part - 1 :: count]
+        if targets.requests and not mine:
+            print(f"gpuemu: shard {part}/{count} is empty: there are {len(targets.requests)} kernels.", file=sys.stderr)
+        targets = replace(targets, requests=mine)
     if targets is None or order.dask in (None, LOCAL):
         return targets
     requests = (replace(item, options=replace(item.options, store_root=None)) for item in targets.requests)

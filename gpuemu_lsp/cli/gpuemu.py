@@ -21,6 +21,7 @@ from gpuemu_lsp.cli.arguments import (
     fraction,
     natural,
     positive,
+    shard,
 )
 
 if TYPE_CHECKING:
@@ -96,6 +97,9 @@ def _add_checks(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
     add_running(shared)
     shared.add_argument(
         "--dask", metavar="ADDRESS", help="run on the workers of this Dask scheduler, HOST:PORT, or of a 'local' one"
+    )
+    shared.add_argument(
+        "--shard", type=shard, metavar="I/N", help="only the I-th of N parts of the kernels, for jobs side by side"
     )
     add_output(shared)
     amount = argparse.ArgumentParser(add_help=False)
@@ -263,7 +267,7 @@ def _order(options: argparse.Namespace, jobs: int | None) -> Order:
 
     cases = QUICK_CASES if options.quick else THOROUGH_CASES if options.thorough else options.cases or STANDARD_CASES
     chosen = replace(_options(options, cases), coverage=options.thorough)
-    return Order(options.targets, chosen, output_of(options), jobs, options.dask)
+    return Order(options.targets, chosen, output_of(options), jobs, options.dask, options.shard)
 
 
 def _policies() -> Policies:
@@ -294,7 +298,7 @@ def _fuzz(options: argparse.Namespace) -> int:
     )
     if options.time is not None:
         chosen = replace(chosen, seconds=options.time, cases=MANY_CASES)
-    return check(Order(options.op or [], chosen, output_of(options), options.jobs, options.dask))
+    return check(Order(options.op or [], chosen, output_of(options), options.jobs, options.dask, options.shard))
 
 
 def _options(options: argparse.Namespace, cases: int) -> CheckOptions:

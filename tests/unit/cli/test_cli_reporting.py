@@ -188,3 +188,22 @@ def test_a_case_runs_again_on_another_architecture(here, capsys):
     assert ".target sm_90" in (here.root / "out.ptx").read_text()
     assert told(capsys, "minimize", case, "--arch", "sm_89", "--strategy", "binary-search-dims")[0] == 1
     assert told(capsys, "reproduce", case, "--arch", "volta")[0] == 2
+
+
+def test_shards_are_disjoint_and_together_all(here, capsys):
+    names = [f"k{number}" for number in range(5)]
+    toml = (here.root / "gpuemu.toml").read_text()
+    kernels = "".join(KERNEL.replace("scale", name) for name in names)
+    here.write(kernel=kernels, toml="".join(toml.replace('"scale"', f'"{name}"') for name in names))
+    found = []
+    for part in ("1/2", "2/2"):
+        code, text, err = told(capsys, "test", "--cases", "1", "--shard", part, "--format", "json")
+        assert code == 0, err
+        found.append([kernel["name"] for kernel in json.loads(text)["kernels"]])
+    assert found == [["k0", "k2", "k4"], ["k1", "k3"]]
+    code, _, err = told(capsys, "ci", "--cases", "1", "--shard", "6/6")
+    assert code == 2 and "shard 6/6 is empty" in err
+    flags = ("--signed", "--output", str(here.root / "part.html"), "--format", "html")
+    code, _, err = told(capsys, "report", "--cases", "1", "--shard", "1/2", *flags)
+    assert code == 2 and "not signed" in err
+    assert told(capsys, "test", "--shard", "0/2")[0] == told(capsys, "test", "--shard", "3")[0] == 2
