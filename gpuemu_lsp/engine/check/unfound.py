@@ -2,8 +2,8 @@
 
 Behind an include that is not on disk, every name may be declared. An editor must not paint a correct file red for it,
 so such errors become one finding on the include: not checked, which names are unknown, and what to do. What no header
-can explain stays an error: a syntax error in a function that has no unknown name, and everything in a file whose
-headers are all there.
+can explain stays an error: whatever is wrong in a function that has no unknown name, and everything in a file whose
+headers are all there. What nvcc compiles and NVRTC cannot is told in the same way.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ _UNKNOWN = re.compile(
 )
 """What the compiler says of a name that nobody declared. What follows from it is said in many ways."""
 _NAMED = re.compile(r'"(?:class |struct |namespace )?([\w:]+)[^"]*"')
-_SYNTAX = re.compile(r"(?:expected an? |unrecognized token|missing closing quote|extra text after)")
+_FOLLOWS = re.compile(r"<error-type>|has already been defined")
+"""Errors that an earlier one entails wherever they stand."""
 _DEVICE_RUNTIME = re.compile(r'^identifier "(cuda[A-Z]\w+)" is undefined')
 _HOST_CODE = re.compile(r"(?:torch|ATen|c10|caffe2)/|pybind11|Python\.h")
 _MOST_NAMES = 4
@@ -59,34 +60,58 @@ def without_cascades(findings: Sequence[Finding], views: Views, include_dirs: Se
 
     ``views`` are those of the compiled file.
     """
-    runtime = [found[1] for finding in findings if (found := _DEVICE_RUNTIME.match(finding.message))]
-    if runtime:
-        first = next(finding for finding in findings if _DEVICE_RUNTIME.match(finding.message))
-        lacking = ", ".join(dict.fromkeys(runtime))
-        yield make("engine/not-executed", f"Not checked: NVRTC has no {lacking} (nvcc's device runtime).", first.place)
-        findings = [finding for finding in findings if not _DEVICE_RUNTIME.match(finding.message)]
     missing = [
         Unfound(Place(unit.path, include.range), include)
         for unit in views.units
         for include in hidden_includes(unit.text, unit.path, include_dirs)
     ]
     errors = [finding for finding in findings if finding.rule == "compile/error"]
+    limits = {id(finding): limit for finding in errors if (limit := _limit(finding, views)) is not None}
     libraries = [finding for finding in errors if "library" in finding.data]
-    roots = [finding for finding in errors if finding not in libraries and _UNKNOWN.match(finding.message)]
-    names = {id(finding): _name(finding, views) for finding in roots}
-    roots = [finding for finding in roots if any(header.may_declare(names[id(finding)]) for header in missing)]
-    explained = {id(finding) for finding in libraries}
-    if roots or libraries:
-        infected = {_item(finding, views) for finding in roots}
-        explained |= {id(finding) for finding in roots}
-        for finding in errors:
-            if not _SYNTAX.match(finding.message) or _item(finding, views) in infected:
-                explained.add(id(finding))
+    unknown = [finding for finding in errors if finding not in libraries and _UNKNOWN.match(finding.message)]
+    names = {id(finding): _name(finding, views) for finding in unknown if id(finding) not in limits}
+    roots = [
+        finding
+        for finding in unknown
+        if id(finding) in names and any(header.may_declare(names[id(finding)]) for header in missing)
+    ]
+    excused = [*(unknown if libraries else roots), *libraries, *(item for item in errors if id(item) in limits)]
+    infected = {_item(finding, views) for finding in excused}
+    explained = {id(finding) for finding in excused}
+    if excused:
+        explained |= {id(item) for item in errors if _item(item, views) in infected or _FOLLOWS.search(item.message)}
+    for limit in dict.fromkeys(limits.values()):
+        yield from _not_possible(limit, [finding for finding in errors if limits.get(id(finding)) == limit], views)
     if roots:
         yield _not_found(missing, list(dict.fromkeys(names[id(finding)] for finding in roots)))
     elif libraries:
         yield _not_compiled(libraries[0])
     yield from (finding for finding in findings if id(finding) not in explained)
+
+
+def _limit(finding: Finding, views: Views) -> str | None:
+    """Return what NVRTC lacks, where an error is due to that: code that nvcc compiles, or did before CUDA 12."""
+    if _DEVICE_RUNTIME.match(finding.message):
+        return "NVRTC does not have {names} of nvcc's device runtime"
+    if finding.message.startswith("dynamic initialization is not supported") and not _marked(finding, views):
+        return "NVRTC computes no constants of a file at run time: write `constexpr`"
+    if _UNKNOWN.match(finding.message):
+        name = re.escape(_name(finding, views))
+        reference = re.compile(rf"\btexture\s*<[^;]*>\s*{name}\s*;")
+        if any(reference.search(unit.text.code) for unit in views.units):
+            return "CUDA 12 removed texture references like {names}: use texture objects"
+    return None
+
+
+def _marked(finding: Finding, views: Views) -> bool:
+    """Say whether the variable an error stands on is the device's by its own words."""
+    lines = [unit.text.raw.split("\n") for unit in views.units if unit.path == finding.place.path]
+    return not lines or bool(re.search(r"__(?:device|constant|shared)__", lines[0][finding.place.range.start.line]))
+
+
+def _not_possible(limit: str, findings: Sequence[Finding], views: Views) -> Iterator[Finding]:
+    names = ", ".join(f"`{name}`" for name in dict.fromkeys(_name(finding, views) for finding in findings))
+    yield make("engine/not-executed", f"Not checked: {limit.format(names=names)}.", findings[0].place)
 
 
 def _not_found(missing: Sequence[Unfound], names: Sequence[str]) -> Finding:

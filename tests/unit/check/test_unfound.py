@@ -76,9 +76,10 @@ def test_a_library_of_the_host_explains_only_names_like_its_own(tmp_path):
         # in a function without an unknown name no header explains a syntax error, whatever else is unknown
         (PLAIN.replace("y[i] = x[i];", "y[i] = x[i]"), 1),
         (ALIEN + PLAIN.replace("= x[i];", "= * ;"), 2),
+        (ALIEN + PLAIN.replace("y[i] = x[i]", "y = i"), 2),
     ],
 )
-def test_a_syntax_error_stays_an_error_beside_a_missing_header(tmp_path, text, line):
+def test_an_error_elsewhere_stays_an_error_beside_a_missing_header(tmp_path, text, line):
     _, findings = checked(tmp_path, "#include <widget.h>\n" + text)
     assert errors(findings) == [("compile/error", line)]
 
@@ -121,6 +122,28 @@ def test_device_runtime_is_one_hint(tmp_path):
     calls = "cudaStream_t s; cudaStreamCreateWithFlags(&s, 0); cudaStreamDestroy(s); if (i < n)"
     _, findings = checked(tmp_path, PLAIN.replace("if (i < n)", calls))
     assert errors(findings) == [] and len(told(findings)) <= 1
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("const float a = 0.5f;\nconst float b = -a;\n" + PLAIN.replace("= x[i]", "= b * x[i]"), "constexpr"),
+        (
+            "texture<float, 1> image;\n" + PLAIN.replace("= x[i]", "= tex1Dfetch(image, i)"),
+            "texture references like `image`",
+        ),
+    ],
+)
+def test_what_nvrtc_alone_cannot_do_is_said(tmp_path, text, said):
+    report, findings = checked(tmp_path, text)
+    (hint,) = told(findings)
+    assert (errors(findings), report.status) == ([], "not-executed")
+    assert said in hint.message
+
+
+def test_a_device_variable_with_a_dynamic_value_is_an_error(tmp_path):
+    text = "__device__ float f() { return 1; }\n__device__ float b = f();\n" + PLAIN.replace("= x[i]", "= b")
+    assert errors(checked(tmp_path, text)[1]) == [("compile/error", 1)]
 
 
 def test_element_types_of_cufft_are_known(tmp_path):
