@@ -13,6 +13,7 @@ from gpuemu_lsp.engine.emulator.opcodes import PUSH, memory_space
 from gpuemu_lsp.engine.emulator.race_events import Party, merged, race_event
 from gpuemu_lsp.engine.emulator.scheduler import Incident, Report
 from gpuemu_lsp.engine.emulator.setup import Prepared
+from gpuemu_lsp.engine.emulator.windows import RESERVED
 from gpuemu_lsp.engine.execution import Dim3, Event, Writer
 
 _RULES = {
@@ -174,6 +175,10 @@ def _access(prepared: Prepared, raw: _Raw) -> Event:
             rule, _MASK_REASONS[raw.size], instruction.location, instruction.name, thread, block, count=raw.count
         )
     region, offset = _place(prepared, raw, instruction.name)
+    if raw.kind == Kind.UNINITIALISED and region is not None and region.name == RESERVED.name:
+        message = "this reads shared memory that the system sets up for cooperative groups, which is not emulated"
+        rule = "engine/unsupported-instruction"
+        return Event(rule, message, instruction.location, instruction.name, thread, block, count=raw.count)
     message = _message(raw, region, offset, memory_space(instruction))
     data = {"address": f"0x{raw.address & 0xFFFFFFFFFFFFFFFF:x}"}
     return Event(

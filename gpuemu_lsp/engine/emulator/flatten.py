@@ -32,7 +32,7 @@ from gpuemu_lsp.engine.emulator.program import (
     Switch,
 )
 from gpuemu_lsp.engine.emulator.simplify import simplified
-from gpuemu_lsp.engine.emulator.windows import lay_out, lay_out_shared
+from gpuemu_lsp.engine.emulator.windows import RESERVED, lay_out, lay_out_shared
 from gpuemu_lsp.engine.ptx.model import (
     Address,
     Function,
@@ -437,6 +437,9 @@ class _Frame:
     # ---- renaming ----------------------------------------------------------------------------------------------------
 
     def _renamed(self, instruction: Instruction) -> Instruction:
+        if instruction.opcode == "mov" and instruction.operands[-1] == Register(RESERVED.name):
+            self._owner.shared[RESERVED.name] = RESERVED
+            instruction = replace(instruction, operands=(instruction.operands[0], Symbol(RESERVED.name)))
         if not self._prefix:
             return instruction
         guard = instruction.guard

@@ -12,6 +12,13 @@ _RED_ZONE = 128
 """Unaddressable bytes between neighbouring shared variables, so that an overrun of one is seen."""
 
 
+RESERVED = Variable("%reserved_smem_offset_1", "shared", "b8", 1024, 16)
+"""Shared memory that the system keeps for cooperative groups (section 10.31): here a variable like any other.
+
+Its address may be taken and what is written to it read; what the system puts there before a launch is not known.
+"""
+
+
 def _align(offset: int, alignment: int) -> int:
     return -(-offset // alignment) * alignment
 

@@ -106,3 +106,22 @@ def test_module_variables_begin_as_they_say() -> None:
     outcome = launch(source, 1, 1, out(np.zeros(5, np.float32)), np.int32(1))
     assert not outcome.events
     assert list(result(outcome, 0, np.float32)) == [6.5, 40, 4, 0, 7]
+
+
+_RESERVED = """extern "C" __global__ void k(int* y) {
+  unsigned offset;
+  asm("mov.u32 %0, %%reserved_smem_offset_1;" : "=r"(offset));
+  int v = threadIdx.x;
+  WRITE asm volatile("st.shared.b32 [%0], %1;" ::"r"(offset + 4 * threadIdx.x), "r"(v) : "memory");
+  asm volatile("ld.shared.b32 %0, [%1];" : "=r"(v) : "r"(offset + 4 * threadIdx.x) : "memory");
+  y[threadIdx.x] = v;
+}"""
+
+
+def test_reserved_shared_memory_holds_what_was_written_and_nothing_else() -> None:
+    y = np.full(32, -1, np.int32)
+    outcome = launch(_RESERVED.replace("WRITE", ""), 1, 32, y)
+    assert result(outcome, 0, np.int32).tolist() == list(range(32)) and not outcome.events
+    outcome = launch(_RESERVED.replace("WRITE", "if (v < 0)"), 1, 32, y)
+    assert outcome.status == "unsupported"
+    assert rules(outcome) == ["engine/unsupported-instruction"]
