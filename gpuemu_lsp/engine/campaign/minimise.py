@@ -21,6 +21,9 @@ MAX_SECONDS = 60.0
 _PATIENCE = 4.0
 """A smaller case may take this many times as long as the case itself; beyond it counts as another failure."""
 _ENDLESS_SECONDS = 0.5
+_ALL = "all"
+_DTYPES = ("float32", "float64", "bfloat16", "float16", "float8_e5m2", "float8_e4m3fn")
+"""From the plainest to the one with most rules of its own."""
 
 
 def minimise_case(
@@ -28,7 +31,8 @@ def minimise_case(
 ) -> Iterator[Stage | Smaller]:
     """Minimise one stored case; yields stages, and last what became of it.
 
-    A smaller case counts when it breaks the same rule on the same line.
+    A smaller case counts when it breaks the same rule on the same line. Where the kernel is checked in a plainer dtype
+    too and fails there with the same seed and sizes, that one is shown.
 
     Raises
     ------
@@ -52,6 +56,9 @@ def minimise_case(
     if target is None:
         yield Smaller(case_id, failure.dims, None, replayed(failure, case_id, opened.case, findings), runs=1)
         return
+    dtype = failure.dtype
+    if strategy == _ALL:
+        opened, failure, target = _plainer(request, opened, failure, target, store)
     result: Minimised | None = None
     for step in shrinking(opened, target, seconds, Budget(max_runs=max_runs, max_seconds=MAX_SECONDS), strategy):
         if isinstance(step, Minimised):
@@ -59,7 +66,29 @@ def minimise_case(
         else:
             yield Stage(name, "minimise", step.runs, max_runs)
     assert result is not None
-    yield _finish(opened, failure, case_id, result, store)
+    yield _finish(opened, failure, case_id, result, store, moved=failure.dtype != dtype)
+
+
+def _plainer(
+    request: CheckRequest, opened: Reopened, failure: Failure, target: Finding, store: Store
+) -> tuple[Reopened, Failure, Finding]:
+    """Return the same case in the plainest dtype in which it fails in the same way; what was given if there is none.
+
+    Values that were stored with the case belong to its dtype, and a dtype in which it is stored too has its own
+    smallest case: it stays then.
+    """
+    plainer = _DTYPES[: _DTYPES.index(failure.dtype)] if failure.dtype in _DTYPES and not failure.tensors else ()
+    for dtype in [dtype for dtype in plainer if dtype in (request.spec.dtypes or ())]:
+        other = replace(failure, dtype=dtype)
+        if any(stored.case == other.case for stored in store.failures_for(failure.kernel, dtype)):
+            break
+        there = reopen(request, other)
+        if there.run is None or there.case is None:
+            continue
+        for finding in there.examine(there.case, there.case.key.id):
+            if _is_error(finding) and (finding.rule, _line(finding)) == (target.rule, _line(target)):
+                return there, other, finding
+    return opened, failure, target
 
 
 def shrinking(
@@ -84,8 +113,8 @@ def shrinking(
         run.launch = launch
 
 
-def _finish(opened: Reopened, failure: Failure, case_id: str, result: Minimised, store: Store) -> Smaller:
-    """Store the smallest case and show what it does."""
+def _finish(opened: Reopened, failure: Failure, case_id: str, result: Minimised, store: Store, moved: bool) -> Smaller:
+    """Store the smallest case and show what it does. ``moved``: it is of another dtype than the one it was made of."""
     assert opened.run is not None and opened.case is not None
     run, case = opened.run, result.case
     drawn = rebuild(run.plan, case.key, run.hints)
@@ -98,7 +127,8 @@ def _finish(opened: Reopened, failure: Failure, case_id: str, result: Minimised,
         minimised_from=case_id,
     )
     before = opened.case.tensors
-    changed = case.dims != opened.case.dims or not all(_same(case.tensors[name], before[name]) for name in before)
+    same = case.dims == opened.case.dims and all(_same(case.tensors[name], before[name]) for name in before)
+    changed = moved or not same
     new_id = smaller.case if changed else None
     findings = opened.examine(result.case, new_id or case_id)
     shown = next((finding for finding in findings if finding.rule == failure.rule and _is_error(finding)), None)

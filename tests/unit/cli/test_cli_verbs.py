@@ -179,6 +179,34 @@ def test_minimise_keeps_rule_and_line(here, capsys):
     assert records_after(capsys)[0]["inputs"][0]["nonzero"] == 1
 
 
+HALVES = """\
+#include <cuda_fp16.h>
+template <typename T>
+__global__ void scale(const T* x, T* y, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) y[i] = static_cast<T>((WHERE ? 3.0f : 2.0f) * static_cast<float>(x[i]));
+}
+"""
+
+
+@pytest.mark.parametrize(("where", "dtype"), [("i % 64 == 5", "float32"), ("sizeof(T) == 2 && i == 5", "float16")])
+def test_minimise_moves_to_the_plainest_dtype_that_fails(here, capsys, where, dtype):
+    toml = (here.root / "gpuemu.toml").read_text()
+    head, _, rest = toml.partition("[kernels.dims]")
+    here.write(
+        kernel=HALVES.replace("WHERE", where), toml=f'{head}dtypes = ["float16", "float32"]\n[kernels.dims]{rest}'
+    )
+    assert gpuemu(["fuzz", "--strategy", "single_dtype_f16", "--iterations", "8"]) == 1
+    large = max(stored(capsys), key=lambda failure: failure["dims"]["n"])
+    assert large["dtype"] == "float16"
+    assert gpuemu(["minimize", large["case"], "--format", "json"]) == 1
+    (smaller,) = records(capsys, "minimized")
+    assert (smaller["dtype"], smaller["dims"]) == (dtype, {"n": 6})
+    (again,) = (failure for failure in stored(capsys) if failure["case"] == smaller["minimized"])
+    assert (again["dtype"], again["line"], again["minimized_from"]) == (dtype, large["line"], large["case"])
+    assert gpuemu(["reproduce", smaller["minimized"]]) == 1
+
+
 def records_after(capsys):
     text = capsys.readouterr().out
     return json.loads(text[text.rindex('{\n  "version"') :])["replays"]
