@@ -1,18 +1,23 @@
-"""The race checker as LLVM IR: what happens-before can be told from epochs is decided here, the rest by Python.
-
-Epochs as in FastTrack (Flanagan and Freund, PLDI 2009), with the orders of a GPU in place of locks: a thread's own
-program, its warp's ``.sync`` instructions, its block's barriers. Each order is a floor: what a thread of the same warp
-(block) did before the floor's epoch is behind us. See :class:`~gpuemu_lsp.engine.emulator.layout.Cell`.
-"""
+"""The race checker as LLVM IR: what happens-before can be told from epochs is decided here, the rest by Python."""
 
 from __future__ import annotations
-
-from dataclasses import dataclass
 
 from llvmlite import ir
 
 from gpuemu_lsp.engine.emulator.codegen import ir_tools as t
 from gpuemu_lsp.engine.emulator.codegen.ir_tools import I1, I8, I32, I64, POINTER, VOID, Value, i32, i64
+from gpuemu_lsp.engine.emulator.codegen.race_together import add_lanes, add_one, add_row
+from gpuemu_lsp.engine.emulator.codegen.race_view import (
+    ACQUIRES,
+    ATOMIC,
+    RELEASES,
+    STORE,
+    STRONG,
+    View,
+    each_cell,
+    return_if,
+    view_of,
+)
 from gpuemu_lsp.engine.emulator.layout import (
     EVENT_SIZE,
     THREADS_MASK,
@@ -24,255 +29,6 @@ from gpuemu_lsp.engine.emulator.layout import (
     Warp,
 )
 
-STORE = 1
-STRONG = 2
-ACQUIRES = 4
-RELEASES = 8
-ATOMIC = 16
-WATCHED = 32
-"""Flags of :func:`add_lane`: what an access is."""
-
-_ROW = 16
-"""Cells looked at together."""
-
-
-@dataclass(frozen=True, slots=True)
-class _View:
-    """What one access sees: where its cell lies, who lane 0 is, and the floors."""
-
-    b: ir.IRBuilder
-    cell: Value
-    distance: Value
-    me: Value
-    foreign: Value
-    now: Value
-    warp_floor: Value
-    block_floor: Value
-    launch_floor: Value
-
-    def plane(self, number: int, index: Value | int = 0) -> Value:
-        """Return a pointer into a plane, ``index`` bytes on."""
-        b = self.b
-        base = b.add(self.cell, b.mul(self.distance, i64(number))) if number else self.cell
-        return t.at(b, base, index)
-
-    def unordered(self, who: Value, when: Value, me: Value) -> tuple[Value, Value]:
-        """Return whether an access noted in a cell is not known to be behind us, and how far its thread is from us."""
-        b = self.b
-
-        def c(value: Value) -> Value:
-            return t.splat(b, value, _ROW) if isinstance(who.type, ir.VectorType) else value
-
-        spread = b.and_(when, c(i32(Cell.SPREAD)))
-        power = b.add(spread, b.shl(spread, c(i32(2))))  # one bit per level: 0, 1, 32, 1024
-        x = b.or_(b.xor(who, me), b.lshr(b.shl(c(i32(1)), power), c(i32(5))))
-        far = b.select(b.icmp_unsigned("<", x, c(i32(1024))), c(self.block_floor), c(self.launch_floor))
-        floor = b.select(b.icmp_unsigned("<", x, c(i32(32))), c(self.warp_floor), far)
-        late = b.icmp_unsigned(">=", when, floor)
-        return b.and_(late, b.icmp_unsigned("!=", x, c(i32(0)))), x
-
-    def merged(self, when: Value, x: Value, concurrent: Value, strong: Value) -> Value:
-        """Return the epoch to note for an access that may be concurrent with those noted."""
-        b = self.b
-
-        def c(value: Value) -> Value:
-            return t.splat(b, value, _ROW) if isinstance(when.type, ir.VectorType) else value
-
-        wide = [b.zext(b.icmp_unsigned(">=", x, c(i32(limit))), when.type) for limit in (1, 32, 1024)]
-        level = b.add(b.add(wide[0], wide[1]), wide[2])
-        clock = b.and_(when, c(i32(-Cell.TICK)))
-        later = b.select(b.icmp_unsigned(">", clock, c(self.now)), clock, c(self.now))
-        both = b.and_(when, strong)
-        return b.select(concurrent, b.or_(b.or_(later, level), both), b.or_(c(self.now), strong))
-
-
-def _view(b: ir.IRBuilder, ctx: Value, address: Value) -> _View:
-    launch, block = t.load(b, ctx, Warp.LAUNCH, POINTER), t.load(b, ctx, Warp.BLOCK, POINTER)
-    offset = b.sub(address, t.load(b, launch, Launch.ARENA, I64))
-    index = b.shl(b.ashr(offset, t.load(b, launch, Launch.RACE_SHIFT, I64)), i64(2))
-    cell = b.add(t.load(b, launch, Launch.RACE_PLANES, I64), index)
-    place = b.sub(address, t.load(b, block, Block.SHARED, I64))
-    shared = b.icmp_unsigned("<", place, t.load(b, launch, Launch.SHARED_SIZE, I64))
-    private = b.icmp_unsigned(">=", address, t.load(b, launch, Launch.RACE_PRIVATE, I64))
-    number = t.load(b, ctx, Warp.ME, I32)
-    me = b.select(shared, b.and_(number, i32(THREADS_MASK)), number)
-    return _View(
-        b,
-        cell,
-        t.load(b, launch, Launch.RACE_DISTANCE, I64),
-        me,
-        b.and_(private, b.not_(shared)),
-        t.load(b, ctx, Warp.NOW, I32),
-        t.load(b, ctx, Warp.WARP_FLOOR, I32),
-        t.load(b, ctx, Warp.BLOCK_FLOOR, I32),
-        t.load(b, launch, Launch.RACE_FLOOR, I32),
-    )
-
-
-def _return_if(b: ir.IRBuilder, condition: Value, result: int | None) -> None:
-    with b.if_then(condition):
-        if result is None:
-            b.ret_void()
-        else:
-            b.ret(ir.Constant(I1, result))
-        b.position_at_end(b.append_basic_block("dead"))
-
-
-def add_row(module: ir.Module, *, is_store: bool) -> Value:
-    """Add ``race_row_load`` or ``race_row_store``: ``(ctx, site, mask, address, first, cells, shift) -> i1``.
-
-    Lanes from ``first`` on access neighbouring places, ``1 << shift`` cells each, ``cells`` in all. Returns whether all
-    is in order, and notes the access if so.
-    """
-    name = "race_row_store" if is_store else "race_row_load"
-    function, b = t.new_function(module, name, I1, [POINTER, I32, I32, I64, I32, I32, I32])
-    ctx, site, mask, address, first, cells, shift = function.args
-    view = _view(b, ctx, address)
-    _return_if(b, view.foreign, 1)
-    vector = ir.VectorType(I32, _ROW)
-
-    def c(value: Value) -> Value:
-        return t.splat(b, value, _ROW)
-
-    before = b.block
-    loop, end = b.append_basic_block("chunk"), b.append_basic_block("chunk.end")
-    b.branch(loop)
-    b.position_at_end(loop)
-    start = b.phi(I32)
-    start.add_incoming(i32(0), before)
-    index = b.add(c(start), t.iota(I32, _ROW))
-    lane = b.add(c(first), b.lshr(index, c(shift)))
-    bits = b.trunc(b.lshr(c(mask), b.and_(lane, c(i32(31)))), ir.VectorType(I1, _ROW))
-    active = b.and_(bits, b.icmp_unsigned("<", index, c(cells)))
-    me = b.add(c(view.me), lane)
-    byte = b.zext(b.shl(start, i32(2)), I64)
-
-    def fetch(plane: int) -> Value:
-        return b.load(view.plane(plane, byte), typ=vector, align=4)
-
-    def note(plane: int, value: Value) -> None:
-        call = f"llvm.masked.store.{t.mangled(vector)}.p0"
-        t.intrinsic(b, call, VOID, [value, view.plane(plane, byte), i32(4), active])
-
-    bad, _ = view.unordered(fetch(Cell.WRITER), fetch(Cell.WRITTEN), me)
-    when = fetch(Cell.READ)
-    behind, x = view.unordered(fetch(Cell.READER), when, me)
-    if is_store:
-        bad = b.or_(bad, behind)
-    narrow = ir.IntType(_ROW)
-    wrong = b.icmp_unsigned("!=", b.bitcast(b.and_(bad, active), narrow), ir.Constant(narrow, 0))
-    _return_if(b, wrong, 0)
-    if is_store:
-        planes = (Cell.WRITER, me), (Cell.WRITTEN, c(view.now)), (Cell.WRITE_SITE, c(site))
-    else:
-        noted = view.merged(when, x, behind, c(i32(0)))
-        planes = (Cell.READER, me), (Cell.READ, noted), (Cell.READ_SITE, c(site))
-    for plane, value in planes:
-        note(plane, value)
-    following = b.add(start, i32(_ROW))
-    start.add_incoming(following, b.block)
-    b.cbranch(b.icmp_unsigned("<", following, cells), loop, end)
-    b.position_at_end(end)
-    b.ret(ir.Constant(I1, 1))
-    return function
-
-
-def add_one(module: ir.Module, *, is_store: bool) -> Value:
-    """Add ``race_one_load`` or ``race_one_store``: ``(ctx, site, lanes, address, cells) -> i1``.
-
-    All ``lanes`` access one place; stores only with one value. Otherwise as :func:`add_row`.
-    """
-    name = "race_one_store" if is_store else "race_one_load"
-    function, b = t.new_function(module, name, I1, [POINTER, I32, I32, I64, I32])
-    ctx, site, lanes, address, cells = function.args
-    view = _view(b, ctx, address)
-    _return_if(b, b.or_(view.foreign, b.icmp_unsigned("==", lanes, i32(0))), 1)
-    lane = t.intrinsic(b, "llvm.cttz.i32", I32, [lanes, ir.Constant(I1, 1)])
-    me = b.add(view.me, lane)
-    several = b.zext(b.icmp_unsigned("!=", b.and_(lanes, b.sub(lanes, i32(1))), i32(0)), I32)
-    with _cells(b, b.zext(cells, I64)) as index:
-        _one_cell(b, view, site, me, index, several, is_store=is_store)
-    b.ret(ir.Constant(I1, 1))
-    return function
-
-
-def _one_cell(
-    b: ir.IRBuilder, view: _View, site: Value, me: Value, index: Value, several: Value | None, *, is_store: bool
-) -> None:
-    """Check and note one cell of an access; ``several`` is 1 where other lanes of the warp make the same access."""
-
-    def fetch(plane: int) -> Value:
-        return b.load(view.plane(plane, index), typ=I32)
-
-    # An access by several lanes is only behind all of them if it is behind the warp.
-    def among(when: Value) -> Value:
-        if several is None:
-            return when
-        alone = b.icmp_unsigned("==", b.and_(when, i32(Cell.SPREAD)), i32(0))
-        return b.or_(when, b.and_(several, b.zext(alone, I32)))
-
-    bad, _ = view.unordered(fetch(Cell.WRITER), among(fetch(Cell.WRITTEN)), me)
-    when = among(fetch(Cell.READ))
-    behind, x = view.unordered(fetch(Cell.READER), when, me)
-    if is_store:
-        bad = b.or_(bad, behind)
-    _return_if(b, bad, 0)
-    if is_store:
-        planes = (Cell.WRITER, me), (Cell.WRITTEN, view.now), (Cell.WRITE_SITE, site)
-    else:
-        noted = view.merged(when, x, behind, i32(0))
-        if several is not None:
-            alone = b.icmp_unsigned("==", b.and_(noted, i32(Cell.SPREAD)), i32(0))
-            noted = b.or_(noted, b.and_(several, b.zext(alone, I32)))
-        planes = (Cell.READER, me), (Cell.READ, noted), (Cell.READ_SITE, site)
-    for plane, value in planes:
-        b.store(value, view.plane(plane, index))
-
-
-def add_lanes(module: ir.Module, *, is_store: bool) -> Value:
-    """Add ``race_lanes_load`` or ``race_lanes_store``: ``(ctx, site, mask, cells) -> i1``.
-
-    Each lane has an address of its own, in the context's scratch space. Otherwise as :func:`add_row`.
-    """
-    name = "race_lanes_store" if is_store else "race_lanes_load"
-    function, b = t.new_function(module, name, I1, [POINTER, I32, I32, I32])
-    ctx, site, mask, cells = function.args
-    count = b.zext(cells, I64)
-    with t.for_lanes(b, mask) as lane:
-        place = b.add(i64(Warp.ADDRESS), b.shl(b.zext(lane, I64), i64(3)))
-        view = _view(b, ctx, t.load(b, ctx, place, I64))
-        with b.if_then(b.not_(view.foreign)):
-            me = b.add(view.me, lane)
-            with _cells(b, count) as index:
-                _one_cell(b, view, site, me, index, None, is_store=is_store)
-    b.ret(ir.Constant(I1, 1))
-    return function
-
-
-class _cells:  # noqa: N801 - used as a context manager function
-    """Build a loop over the cells of an access: yields byte offsets into a plane."""
-
-    def __init__(self, builder: ir.IRBuilder, count: Value) -> None:
-        self._b, self._count = builder, count
-
-    def __enter__(self) -> Value:
-        b = self._b
-        before = b.block
-        self._loop = b.append_basic_block("cell")
-        b.branch(self._loop)
-        b.position_at_end(self._loop)
-        self._index = b.phi(I64)
-        self._index.add_incoming(i64(0), before)
-        return b.shl(self._index, i64(2))
-
-    def __exit__(self, *unused: object) -> None:
-        b = self._b
-        following = b.add(self._index, i64(1))
-        self._index.add_incoming(following, b.block)
-        end = b.append_basic_block("cell.end")
-        b.cbranch(b.icmp_unsigned("<", following, self._count), self._loop, end)
-        b.position_at_end(end)
-
 
 def add_lane(module: ir.Module) -> Value:
     """Add ``race_lane(ctx, site, lane, address, size, flags, value)``: check, report and note one lane's access.
@@ -282,8 +38,8 @@ def add_lane(module: ir.Module) -> Value:
     conflict = _add_conflict(module)
     function, b = t.new_function(module, "race_lane", VOID, [POINTER, I32, I32, I64, I32, I32, I64])
     ctx, site, lane, address, size, flags, value = function.args
-    view = _view(b, ctx, address)
-    _return_if(b, view.foreign, None)
+    view = view_of(b, ctx, address)
+    return_if(b, view.foreign, None)
     me = b.add(view.me, lane)
 
     def flagged(bit: int) -> Value:
@@ -295,7 +51,7 @@ def add_lane(module: ir.Module) -> Value:
         _acquire(b, view, ctx, lane, address)
     launch = t.load(b, ctx, Warp.LAUNCH, POINTER)
     cells = b.lshr(b.zext(size, I64), t.load(b, launch, Launch.RACE_SHIFT, I64))
-    with _cells(b, cells) as index:
+    with each_cell(b, cells) as index:
 
         def fetch(plane: int) -> Value:
             return b.load(view.plane(plane, index), typ=I32)
@@ -343,7 +99,7 @@ def add_lane(module: ir.Module) -> Value:
     return function
 
 
-def _acquire(b: ir.IRBuilder, view: _View, ctx: Value, lane: Value, address: Value) -> None:
+def _acquire(b: ir.IRBuilder, view: View, ctx: Value, lane: Value, address: Value) -> None:
     """Learn what was released through this place, if anything was."""
     released = b.load(view.plane(Cell.RELEASED), typ=I32)
     place = b.add(i64(Warp.LEARNT), b.shl(b.zext(lane, I64), i64(2)))
@@ -375,14 +131,14 @@ def _add_conflict(module: ir.Module) -> Value:
     with b.if_then(b.and_(near, alone)):
         index = b.or_(b.shl(lane, i32(5)), b.and_(full, i32(31)))
         known = t.load(b, ctx, b.add(i64(Warp.KNOWN), b.shl(b.zext(index, I64), i64(2))), I32)
-        _return_if(b, b.icmp_unsigned("<", when, known), None)
+        return_if(b, b.icmp_unsigned("<", when, known), None)
     plain = b.icmp_unsigned("==", b.and_(flags, i32(STORE | ATOMIC)), i32(STORE))
     with b.if_then(plain):
-        _return_if(b, _same(b, t.at(b, address, 0), t.at(b, ctx, value), b.zext(size, I64)), None)
+        return_if(b, _same(b, t.at(b, address, 0), t.at(b, ctx, value), b.zext(size, I64)), None)
     python = t.load(b, launch, Launch.RACE_CALL, I64)
     with b.if_then(b.icmp_unsigned("!=", python, i64(0))):
         answer = _call_python(b, ctx, RaceCall.ORDERED, lane, address, full, when)
-        _return_if(b, b.icmp_unsigned("!=", answer, i32(0)), None)
+        return_if(b, b.icmp_unsigned("!=", answer, i32(0)), None)
     _note_event(b, launch, ctx, function.args[1:6], (other_site, full, when, wrote))
     b.ret_void()
     return function
@@ -484,7 +240,7 @@ def add_synchronise(module: ir.Module) -> None:
         address = t.load(b, ctx, place, I64)
         with b.if_else(b.icmp_unsigned("==", what, i32(RaceCall.ACQUIRE))) as (acquire, release):
             with acquire:
-                _acquire(b, _view(b, ctx, address), ctx, lane, address)
+                _acquire(b, view_of(b, ctx, address), ctx, lane, address)
             with release:
                 _call_python(b, ctx, RaceCall.RELEASE, lane, address, i32(0), i32(0))
     b.ret_void()
@@ -493,8 +249,9 @@ def add_synchronise(module: ir.Module) -> None:
 def add_races(module: ir.Module) -> Value:
     """Add all of the above; return ``race_lane``."""
     for is_store in (False, True):
-        add_row(module, is_store=is_store)
-        add_one(module, is_store=is_store)
+        for shared in (False, True):
+            add_row(module, is_store=is_store, shared=shared)
+            add_one(module, is_store=is_store, shared=shared)
         add_lanes(module, is_store=is_store)
     add_meet(module)
     add_synchronise(module)
@@ -503,5 +260,6 @@ def add_races(module: ir.Module) -> Value:
 
 NAMES = (
     "race_row_load", "race_row_store", "race_one_load", "race_one_store", "race_lanes_load", "race_lanes_store",
+    "race_row_load_shared", "race_row_store_shared", "race_one_load_shared", "race_one_store_shared",
     "race_meet", "race_lane", "race_synchronise",
 )  # fmt: skip

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gpuemu_lsp.engine.emulator.codegen import ir_tools as t
-from gpuemu_lsp.engine.emulator.codegen import race_runtime
+from gpuemu_lsp.engine.emulator.codegen import race_view
 from gpuemu_lsp.engine.emulator.codegen.addresses import Access
 from gpuemu_lsp.engine.emulator.codegen.emitter import Emitter
 from gpuemu_lsp.engine.emulator.codegen.forms import Form, Row, Single
@@ -19,32 +19,32 @@ def race_flags(e: Emitter, instruction: Instruction) -> int:
     if e.site not in tracking.sites:
         return 0
     if "mbarrier" in (instruction.opcode, *instruction.modifiers[:2]):
-        return race_runtime.WATCHED | _on_mbarrier(instruction)
+        return race_view.WATCHED | _on_mbarrier(instruction)
     atomic = instruction.opcode in ("atom", "red")
     stores = atomic or instruction.opcode == "st"
-    flags = race_runtime.WATCHED | (race_runtime.STORE if stores else 0) | (race_runtime.ATOMIC if atomic else 0)
+    flags = race_view.WATCHED | (race_view.STORE if stores else 0) | (race_view.ATOMIC if atomic else 0)
     if e.site in tracking.strong:
-        flags |= race_runtime.STRONG
+        flags |= race_view.STRONG
         if tracking.irregular:
-            flags |= race_runtime.ACQUIRES if instruction.opcode in ("ld", "atom") else 0
-            flags |= race_runtime.RELEASES if stores else 0
+            flags |= race_view.ACQUIRES if instruction.opcode in ("ld", "atom") else 0
+            flags |= race_view.RELEASES if stores else 0
     return flags
 
 
 def _on_mbarrier(instruction: Instruction) -> int:
     """Return what an operation does to the object itself; the order that it makes is told apart."""
     if instruction.modifiers[0] in ("init", "inval"):
-        return race_runtime.STORE
+        return race_view.STORE
     if instruction.modifiers[0] in ("test_wait", "try_wait"):
-        return race_runtime.STRONG
-    return race_runtime.STORE | race_runtime.ATOMIC | race_runtime.STRONG
+        return race_view.STRONG
+    return race_view.STORE | race_view.ATOMIC | race_view.STRONG
 
 
 def copy_flags(e: Emitter) -> tuple[int, int]:
     """Return the flags of an asynchronous copy's read and of its write."""
     tracking = e.unit.tracking
-    read = race_runtime.WATCHED if e.site in tracking.sources else 0
-    return read, race_runtime.WATCHED | race_runtime.STORE if e.site in tracking.sites else 0
+    read = race_view.WATCHED if e.site in tracking.sources else 0
+    return read, race_view.WATCHED | race_view.STORE if e.site in tracking.sites else 0
 
 
 def needs_lanes(e: Emitter) -> bool:
@@ -56,10 +56,11 @@ def in_order(e: Emitter, access: Access, form: Form) -> Value:
     """Return whether an access of this form races with nothing, noting it if so; its addresses are known to be good."""
     cells = access.total >> e.unit.tracking.shift
     kind = "store" if access.store else "load"
+    near = f"{kind}_shared" if access.space == "shared" else kind
     if isinstance(form, Row):
-        return _row(e, access, form, kind, cells)
+        return _row(e, access, form, near, cells)
     if isinstance(form, Single):
-        return _single(e, access, form, kind, cells)
+        return _single(e, access, form, near, cells)
     return _call(e, f"race_lanes_{kind}", [e.active32(), i32(cells)])
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from llvmlite import ir
 
 from gpuemu_lsp.engine.emulator.codegen import ir_tools as t
-from gpuemu_lsp.engine.emulator.codegen import race_runtime
+from gpuemu_lsp.engine.emulator.codegen import race_view
 from gpuemu_lsp.engine.emulator.codegen.forms import MARK, READABLE, STORE_MASK
 from gpuemu_lsp.engine.emulator.codegen.ir_tools import I1, I32, I64, POINTER, VOID, Value, i32, i64
 from gpuemu_lsp.engine.emulator.layout import SHADOW_DISTANCE, Block, Launch, Shadow, Warp
@@ -172,5 +172,5 @@ class _Together:
         t.intrinsic(self.b, name, VOID, [value, self._pointers(addresses), i32(1), self.active])
 
 
-PLAIN = race_runtime.WATCHED | race_runtime.STORE
+PLAIN = race_view.WATCHED | race_view.STORE
 """Flags of accesses that may be done together: others order threads."""
