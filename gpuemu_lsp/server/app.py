@@ -104,7 +104,7 @@ def create_server(pool: Pool) -> Server:
     editing = Editing(session, checker)
     failures = Failures(tasks, failures_changed)
     explorer = tests_feature.Explorer(server, session, failures)
-    observers.runs = runs = TestRuns(session, checker, server.protocol.notify, explorer.tests)
+    observers.runs = runs = TestRuns(session, checker, server.protocol.notify, explorer.tests, lambda: explorer.asked)
     minimiser = Minimiser(session, checker, lambda text: _tell(server, text), failures.refresh)
 
     watcher = FileWatcher(editing.touched)

@@ -33,7 +33,10 @@ class _Run:
 
 
 class TestRuns:
-    """Turns what the scheduler does into states of tests. ``tests`` gives the tests of a file."""
+    """Turns what the scheduler does into states of tests.
+
+    ``tests`` gives those of a file, ``asked`` says whether the client knows of any.
+    """
 
     def __init__(
         self,
@@ -41,11 +44,13 @@ class TestRuns:
         checker: Checker,
         notify: Callable[[str, Any], None],
         tests: Callable[[str], list[Test]],
+        asked: Callable[[], bool],
     ) -> None:
         self._session = session
         self._checker = checker
         self._notify = notify
         self._tests = tests
+        self._asked = asked
         self._runs: dict[str, _Run] = {}
         self._judged: set[str] = set()
 
@@ -155,6 +160,8 @@ class TestRuns:
         self._notify("gpuemu/testOutput", {"runId": run.id, "id": test, "text": "\r\n".join(lines) + "\r\n"})
 
     def _state(self, identity: str, state: str, run: _Run | None, **more: Any) -> None:
+        if run is None and not self._asked():
+            return  # a client without a test explorer need not hear of tests
         told = {key: value for key, value in more.items() if value is not None}
         if "path" in told:
             path, line = told.pop("path"), told.pop("line")

@@ -117,6 +117,15 @@ async def test_an_edit_makes_the_states_stale_once(editor: Editor):
     assert _states(editor, None, kernel) == ["started", "passed", "stale"]
 
 
+async def test_a_client_that_never_asked_for_tests_hears_of_none(editor: Editor):
+    write(editor.root, WRONG)
+    await editor.start()
+    editor.open("scale.cu")
+    await editor.idle()
+    assert editor.found("scale.cu")
+    assert not editor.told("gpuemu/testState") + editor.told("gpuemu/testsChanged")
+
+
 async def test_a_run_of_nothing_ends_too(editor: Editor):
     await editor.start()
     answer = await editor.ask(

@@ -46,6 +46,40 @@ async def test_columns_are_in_the_clients_units(editor: Editor, encoding: str, c
     assert (wrong.code, wrong.range.start) == ("compile/error", types.Position(1, column))
 
 
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-16", "utf-32"])
+async def test_everything_with_a_column_is_in_the_clients_units(editor: Editor, encoding: str):
+    def units(text: str) -> int:
+        return len(text.encode(f"{encoding}-le" if encoding != "utf-8" else encoding)) * 8 // int(encoding[4:])
+
+    source = WRONG.replace('extern "C"', '/* 漢字😀 */ extern "C"').replace("        y[i]", "/* 😀é */ y[i]")
+    write(editor.root, source.replace("x[i];", "x[i]; // 漢😀"))
+    config = TOML.replace('source = "scale.cu"', 'source = "漢😀.cu"  # 漢😀')
+    (editor.root / "gpuemu.toml").write_text(config, encoding="utf-8")
+    (editor.root / "scale.cu").rename(editor.root / "漢😀.cu")
+    await editor.start(encodings=[encoding])
+    editor.open("漢😀.cu")
+    editor.open("gpuemu.toml")
+    await editor.idle()
+    lines = (editor.root / "漢😀.cu").read_text(encoding="utf-8").split("\n")
+    name = units(lines[0][: lines[0].index("scale")])
+    for column, there in ((name - 1, False), (name, True), (name + 5, True), (name + 6, False)):
+        assert ("**scale**" in await editor.hover("漢😀.cu", 0, column)) is there
+    (wrong,) = editor.found("漢😀.cu")
+    assert wrong.range.start == types.Position(STORE_LINE, units("/* 😀é */ "))
+    assert "| y[0] |" in await editor.hover("漢😀.cu", STORE_LINE, wrong.range.start.character)
+    (ignore,) = [item for title, item in (await editor.actions("漢😀.cu", wrong)).items() if title.startswith("Ignore")]
+    (change,) = (await editor.resolve(ignore)).edit.document_changes
+    assert change.edits[0].range.start == types.Position(STORE_LINE, units(lines[STORE_LINE]))
+    where = types.TextDocumentIdentifier(editor.uri("漢😀.cu"))
+    lenses = await editor.client.text_document_code_lens_async(types.CodeLensParams(where))
+    assert lenses and all(lens.range.start == types.Position(0, 0) for lens in lenses)
+    toml = types.TextDocumentIdentifier(editor.uri("gpuemu.toml"))
+    link, *_ = await editor.client.text_document_document_link_async(types.DocumentLinkParams(toml))
+    assert link.range.end == types.Position(2, units('source = "漢😀.cu"'))
+    found = await editor.client.text_document_definition_async(types.DefinitionParams(toml, types.Position(1, 9)))
+    assert found.range.start == types.Position(0, name)
+
+
 async def test_typing_compiles_what_is_not_saved(editor: Editor):
     write(editor.root)
     await editor.start()

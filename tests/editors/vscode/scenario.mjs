@@ -101,7 +101,7 @@ try {
     await page.locator(".tab.active").filter({ hasText: ".py" }).waitFor();
     await bench.shot("reproduce");
     const scripts = path.join(facts.folder, ".gpuemu/reproduce");
-    const [script] = fs.readdirSync(scripts);
+    const script = fs.readdirSync(scripts).find((name) => name.endsWith(".py"));
     const ran = spawnSync(facts.python, [path.join(scripts, script)], { encoding: "utf8" });
     assert.equal(ran.status, 1, ran.stdout + ran.stderr);
     assert.match(ran.stdout, /NaN/i);
