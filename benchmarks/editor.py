@@ -232,8 +232,8 @@ def part(result: dict[str, Any]) -> str:
     lines += [
         "",
         f"Start to ready {result['ready_seconds']:.1f} s. Memory (proportional): server {start['server']:.0f} MB and "
-        f"its {start['processes'] - 1} other processes {start['workers']:.0f} MB at the start; {end['server']:.0f} MB and "
-        f"{end['workers']:.0f} MB ({end['processes'] - 1}) at the end.",
+        f"its {start['processes'] - 1} other processes {start['workers']:.0f} MB at the start; "
+        f"{end['server']:.0f} MB and {end['workers']:.0f} MB ({end['processes'] - 1}) at the end.",
     ]
     return "\n".join(lines) + "\n"
 
