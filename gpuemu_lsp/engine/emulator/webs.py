@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from typing import TypeAlias
 
 from gpuemu_lsp.engine.emulator.graph import Graph
 from gpuemu_lsp.engine.emulator.opcodes import COPY, POP, PUSH
@@ -52,6 +53,10 @@ def split_webs(program: Program, graph: Graph) -> Program:
     return replace(program, blocks=blocks, registers=registers)
 
 
+_Touch: TypeAlias = tuple[tuple[str, ...], tuple[str, ...], bool]
+"""Of one instruction: registers written, registers read, and whether a guard decides."""
+
+
 class _Webs:
     """Definitions, numbered, and which of them reach each use of the chosen registers."""
 
@@ -62,10 +67,15 @@ class _Webs:
         """The first definition of each block."""
         self._of: dict[str, int] = dict.fromkeys(chosen, 0)
         """All definitions of a register, as bits."""
+        self._touched: list[list[_Touch]] = []
+        """What the instructions of each block do to the chosen registers."""
         for block in program.blocks:
             self._first.append(len(self.register))
+            self._touched.append([])
             for instruction in block.code:
-                for name in self._chosen(written(instruction)):
+                writes, reads = self._chosen(written(instruction)), self._chosen(read(instruction))
+                self._touched[-1].append((writes, reads, instruction.guard is not None))
+                for name in writes:
                     self._of[name] |= 1 << len(self.register)
                     self.register.append(name)
         self._parent = list(range(len(self.register)))
@@ -110,10 +120,10 @@ class _Webs:
     def _guarded(self) -> int:
         """Return the definitions under a guard, as bits."""
         result = definition = 0
-        for block in self._program.blocks:
-            for instruction in block.code:
-                for _ in self._chosen(written(instruction)):
-                    result |= (instruction.guard is not None) << definition
+        for touched in self._touched:
+            for writes, _, guarded in touched:
+                for _ in writes:
+                    result |= guarded << definition
                     definition += 1
         return result
 
@@ -123,10 +133,10 @@ class _Webs:
         uses = self._uses(number)
         definition = self._first[number]
         code: list[Instruction] = []
-        for instruction in block.code:
+        for instruction, (writes, _, _) in zip(block.code, self._touched[number], strict=True):
             sources = self._names_of(next(uses))
             targets, copies = {}, []
-            for name in self._chosen(written(instruction)):
+            for name in writes:
                 web, own = self.name[definition], self.own.get(definition)
                 targets[name] = own or web
                 if own:
@@ -147,18 +157,18 @@ class _Webs:
                 result[name] = own or self.name[first]
         return result
 
-    def _chosen(self, registers: Sequence[str]) -> Iterator[str]:
-        return (name for name in dict.fromkeys(registers) if name in self._of)
+    def _chosen(self, registers: Sequence[str]) -> tuple[str, ...]:
+        return tuple(name for name in dict.fromkeys(registers) if name in self._of)
 
     def _solve(self) -> list[int]:
         """Return the definitions that reach the start of each block."""
         count = len(self._program.blocks)
         made, kept = [0] * count, [-1] * count
-        for number, block in enumerate(self._program.blocks):
+        for number, touched in enumerate(self._touched):
             definition = self._first[number]
-            for instruction in block.code:
-                for name in self._chosen(written(instruction)):
-                    if instruction.guard is None:
+            for writes, _, guarded in touched:
+                for name in writes:
+                    if not guarded:
                         made[number] &= ~self._of[name]
                         kept[number] &= ~self._of[name]
                     made[number] |= 1 << definition
@@ -176,14 +186,14 @@ class _Webs:
     def _uses(self, number: int) -> Iterator[dict[str, int]]:
         """Give, for each instruction and for the end, the definitions that reach what it reads."""
         block, now, definition = self._program.blocks[number], self._reaching[number], self._first[number]
-        for instruction in block.code:
-            uses = {name: now & self._of[name] for name in self._chosen(read(instruction))}
-            for name in self._chosen(written(instruction)):
-                if instruction.guard is None:
+        for writes, reads, guarded in self._touched[number]:
+            uses = {name: now & self._of[name] for name in reads}
+            for name in writes:
+                if not guarded:
                     now &= ~self._of[name]
                 now |= 1 << definition
                 definition += 1
-                if instruction.guard is not None:
+                if guarded:
                     self._unite(now & self._of[name])  # where the guard does not hold the old value stays
             yield uses
         yield {name: now & self._of[name] for name in self._chosen(read_at_end(block))}
