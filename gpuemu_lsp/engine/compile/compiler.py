@@ -202,7 +202,8 @@ def _build(job: _Job, prefix: Preamble, expressions: Sequence[str]) -> Product:
     if headers:
         place.stand_in(job.request.path)
         name = place.mirrored(job.request.path)
-        mirrored = [place.mirrored(item) for item in job.folders if item in job.found.through]
+        beside = sorted(job.found.through - set(job.folders))
+        mirrored = [place.mirrored(item) for item in (*job.folders, *beside) if item in job.found.through]
         behind = [folder, *job.folders] if job.found.computed else []
         options = (*options, *(f"--include-path={item}" for item in (*mirrored, *behind)))
     elif job.found.computed:

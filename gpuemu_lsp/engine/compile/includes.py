@@ -128,7 +128,10 @@ def _resolve(
             content = read_text(header)
         if content is not None:
             return folder, header, content
-    return None, None, None
+    # Builds give the compiler the sources' own folders, too; what is meant there has a view.
+    beside = str(Path(includer).parent)
+    header = _absolute(Path(beside) / directive.target)
+    return (beside, header, views[header]) if header in views else (None, None, None)
 
 
 def _absolute(path: Path) -> str:

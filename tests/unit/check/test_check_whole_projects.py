@@ -191,3 +191,10 @@ __global__ void parent(float* y, int n) {
     assert reports["parent"].compiled
     assert reports["parent"].status == "not-executed"
     assert reports["child"].compiled
+
+
+def test_an_angled_header_beside_the_source_is_found_as_builds_find_it(project):
+    root = project({"csrc/k.cu": "#include <k.cuh>\n__global__ void k(float* y, int n) { if (n > 0) y[0] = TWO; }\n"})
+    (root / "csrc" / "k.cuh").write_text("#pragma once\n#define TWO 2.0f\n")
+    report, findings = check(root / "csrc/k.cu")
+    assert report.compiled, findings
