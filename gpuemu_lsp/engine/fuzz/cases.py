@@ -216,6 +216,8 @@ def _case(plan: Plan, key: CaseKey, dims: Mapping[str, int], geometry: Geometry,
             stream = data.derive(f"input_{len(tensors)}")
             bounds = _bounds(arg, plan, geometry.env)
             tensors[arg.param] = draw(how.values, stream, arg.dtype, geometry.shapes[arg.param], bounds)
+    for name in tensors:
+        tensors[name] = tensors.get(geometry.layout.get(f"alias:{name}", name), tensors[name])  # the same memory
     return Case(
         key=key,
         dtype=plan.dtype,

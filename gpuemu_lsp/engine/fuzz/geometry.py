@@ -144,6 +144,8 @@ def _settle_aliases(
         other = by_param.get(arg.may_alias or "")
         if layouts is None or other is None or other.dtype != arg.dtype or shapes[other.param] != shapes[arg.param]:
             continue
+        if "out" not in (arg.direction, other.direction) and arg.range != other.range:
+            continue  # what they share could not be right for both
         plain = not any(f"{kind}:{name}" in layout for kind in ("stride", "alias") for name in (arg.param, other.param))
         if plain and layouts.derive(arg.param).derive("alias").bool(0.5):
             layout[f"alias:{arg.param}"] = other.param

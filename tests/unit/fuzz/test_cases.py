@@ -197,6 +197,54 @@ def test_layouts_only_where_an_argument_asks():
         assert int(case.scalars["ld"]) == (int(steps.split(",")[0]) if steps else case.dims["c"])
 
 
+def test_inputs_that_share_memory_have_the_same_values():
+    """The kernel sees one buffer: a reference that saw two would accuse it."""
+    shared = plan(
+        [
+            tensor("x", "in", ["n"]),
+            tensor("y", "inout", ["n"], may_alias="x"),
+            tensor("i", "in", ["n"], "int32", range=(0, 9)),
+            tensor("j", "in", ["n"], "int32", range=(0, 5), may_alias="i"),
+        ],
+        [DimSpec("n", 1, 64)],
+        ["1"],
+        ["64"],
+    )
+    drawn = list(cases(shared, 5, 24))
+    aliased = [case for case in drawn if "alias:y" in case.extra]
+    assert 4 < len(aliased) < 20
+    for case in drawn:
+        same = case.tensors["x"].tobytes() == case.tensors["y"].tobytes()
+        assert same == ("alias:y" in case.extra) or len(np.unique(case.tensors["x"])) == 1
+        assert "alias:j" not in case.extra and case.tensors["j"].max() < 5
+    again = rebuild(shared, aliased[0].key)
+    assert again.tensors["y"].tobytes() == again.tensors["x"].tobytes()
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_every_strategy_moves_every_dim_and_every_input(strategy):
+    """Whatever a dim is called, and whichever input it is."""
+    several = plan(
+        [
+            tensor("a", "in", ["first", "second"]),
+            tensor("b", "in", ["third"], "float16"),
+            tensor("i", "in", ["second"], "int32", range=(0, parse("third"))),
+            tensor("y", "out", ["first"]),
+        ],
+        [DimSpec("first", 1, 300), DimSpec("second", 1, 300), DimSpec("third", 2, 300)],
+        ["first"],
+        ["64"],
+    )
+    drawn = list(cases(several, 5, 16, None, strategy))
+    for dim in ("first", "second", "third"):
+        assert len({case.dims[dim] for case in drawn}) > 2, dim
+    for name in ("a", "b", "i"):
+        assert len({case.tensors[name].tobytes() for case in drawn}) == len(drawn) or name == "i"
+    assert any(case.tensors["i"].max() == case.dims["third"] - 1 for case in drawn)
+    for name in ("a", "b") if strategy in ("nan_injected", "adversarial") else ():
+        assert any(not np.isfinite(case.tensors[name].astype(float)).all() for case in drawn), name
+
+
 def test_bounds_may_be_expressions():
     bounded = plan(
         [tensor("i", "in", ["n"], "int64", range=(0, parse("m"))), tensor("p", "in", ["n"], range=(0.0, 1.0))],
