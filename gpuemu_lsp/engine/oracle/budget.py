@@ -19,7 +19,7 @@ import numpy.typing as npt
 from gpuemu_lsp.engine.fuzz.dtypes import FORMATS, is_float
 from gpuemu_lsp.engine.fuzz.model import Array, Case
 from gpuemu_lsp.engine.oracle.arithmetic import KernelArithmetic, Numerics, largest_input, squares_exceed
-from gpuemu_lsp.engine.oracle.disturb import disturbed_runs, evaluate, rounded_runs, spread
+from gpuemu_lsp.engine.oracle.disturb import disturbed_runs, evaluate, rounded_runs, spread, tamed_run
 from gpuemu_lsp.engine.oracle.inputs import output_tensors
 from gpuemu_lsp.engine.oracle.moves import exactly
 from gpuemu_lsp.engine.oracle.reference import Reference, ReferenceOutput, exact_inputs
@@ -125,6 +125,7 @@ def _derived(
     rounded = rounded_runs(reference, plan, case, expected, arithmetic)
     disturbed = disturbed_runs(reference, plan, case, expected, arithmetic)
     is_traced = bool(rounded) and all(run.traced for run in rounded)
+    tamed = None if case.finite else tamed_run(reference, plan, case)
     overflowing = squares_exceed(case, arithmetic.form)
     result = {}
     for arg in outputs:
@@ -132,6 +133,8 @@ def _derived(
         moved, undecided = spread(exact, [run.arrays[arg.param] for run in disturbed])
         rounding, unsteady = spread(exact, [run.arrays[arg.param] for run in rounded])
         moved, undecided = moved + rounding, undecided | unsteady
+        if tamed is not None and exact.dtype.kind == "f":
+            undecided |= np.isnan(exact) & ~np.isnan(tamed.arrays[arg.param])
         if not is_float(arg.dtype) and not case.finite:
             undecided[...] = True  # which integer a NaN becomes, or which of equal infinities is the largest, is open
         if not is_float(arg.dtype):

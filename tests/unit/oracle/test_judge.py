@@ -357,3 +357,28 @@ def test_a_complex_number_that_lost_one_part_has_lost_both(tmp_path, kernel, rig
     loaded = reference(tmp_path, "x = inputs['x']\nreturn np.stack([x, 0 * np.nan_to_num(x)], -1)")
     judged = [verdict(loaded, COMPLEX, case, kernel) for case in drawn_cases(COMPLEX, 8, strategy="nan_injected")]
     assert all(not one.mismatches for one in judged) == right
+
+
+LOGSUMEXP = """
+x = inputs["x"]
+top = x.max(axis=-1, keepdims=True)
+return np.broadcast_to(top + np.log(np.exp(x - top).sum(axis=-1, keepdims=True)), x.shape)
+"""
+
+
+def logsumexp(x):
+    """Unlike the reference it never takes an infinity from itself."""
+    top = x.max(-1, keepdims=True)
+    shifted = np.where(x == top, np.float32(0), x - top)
+    return np.broadcast_to(top + np.log(seq_sum(np.exp(shifted))), x.shape)
+
+
+def without_nan(x):
+    return logsumexp(np.where(np.isnan(x), np.float32(0), x))
+
+
+@pytest.mark.parametrize(("kernel", "right"), [(logsumexp, True), (without_nan, False)])
+def test_a_nan_that_only_the_reference_makes_of_infinities_is_no_nan_that_was_dropped(tmp_path, kernel, right):
+    loaded, drawn = reference(tmp_path, LOGSUMEXP), rows()
+    judged = [verdict(loaded, drawn, case, on_x(kernel)) for case in drawn_cases(drawn, 16, strategy="nan_injected")]
+    assert all(not one.mismatches for one in judged) == right
