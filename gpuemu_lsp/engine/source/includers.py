@@ -27,6 +27,8 @@ _SKIPPED = frozenset({"node_modules", "build", "dist", "site-packages", "__pycac
 _LAUNCHES = re.compile(b"<<<|cudaLaunch")
 _MAX_LEVELS = 4
 _MAX_FILES = 400
+_MAX_FOLDERS = 1000
+"""A header in a home folder has no project: whatever lies there is not searched to its end."""
 _MAX_BYTES = 1 << 20
 
 
@@ -93,8 +95,12 @@ def _nearby(path: Path) -> Iterator[str]:
 
 def _outwards(folder: Path) -> Iterator[str]:
     seen: Path | None = None
+    left = _MAX_FOLDERS
     for _ in range(_MAX_LEVELS):
         for name, folders, files in os.walk(folder):
+            left -= 1
+            if left < 0:
+                return
             here = Path(name)
             folders[:] = sorted(
                 inner
