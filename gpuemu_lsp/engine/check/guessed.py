@@ -6,6 +6,7 @@ no error of the kernel: it becomes information, or only says that the kernel was
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 from gpuemu_lsp.engine.execution import Event
@@ -18,6 +19,7 @@ from gpuemu_lsp.engine.rules import make
 _GEOMETRIC = frozenset({"memory/out-of-bounds", "memory/misaligned"})
 _SIZED = frozenset({"memory/out-of-bounds", "memory/uninitialized-read"})
 _ENDED = frozenset({"sync/trap", "sync/hang"})
+_VECTOR = re.compile(r"\.v[248]\b")
 _COLLECTIVE = ("wmma", "ldmatrix", "stmatrix")
 """What a warp loads or stores as a whole tile."""
 
@@ -66,7 +68,12 @@ def _needs_multiples(event: Event, arg: TensorArg) -> bool:
 
 
 def _is_vector(event: Event, arg: TensorArg) -> bool:
-    """Say whether one access takes several of the elements the signature speaks of at once."""
+    """Say whether one access takes several of the elements the signature speaks of at once.
+
+    Of a vector access the event may tell only the element that is out of bounds.
+    """
+    if arg.lanes == 1 and _VECTOR.search(event.instruction):
+        return True
     return event.size is not None and event.size > dtype_size(arg.dtype) * arg.lanes
 
 

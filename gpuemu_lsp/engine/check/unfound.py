@@ -79,7 +79,8 @@ def without_cascades(findings: Sequence[Finding], views: Views, include_dirs: Se
     infected = {_item(finding, views) for finding in excused}
     explained = {id(finding) for finding in excused}
     if excused:
-        explained |= {id(item) for item in errors if _item(item, views) in infected or _FOLLOWS.search(item.message)}
+        explained |= {id(item) for item in errors if _FOLLOWS.search(item.message) or _spills(item, views)}
+        explained |= {id(item) for item in findings if _item(item, views) in infected}
     for limit in dict.fromkeys(limits.values()):
         yield from _not_possible(limit, [finding for finding in errors if limits.get(id(finding)) == limit], views)
     if roots:
@@ -158,6 +159,14 @@ def _name(finding: Finding, views: Views) -> str:
     span = finding.place.range
     line = unit.text.raw.split("\n")[span.start.line]
     return line[span.start.column : span.end.column]
+
+
+def _spills(finding: Finding, views: Views) -> bool:
+    """Say whether an error stands where the compiler saw no code: something before it never ended."""
+    path, line = finding.place.path, finding.place.range.start.line
+    view = views.headers.get(path, views.view if path == views.units[0].path else None)
+    seen = view.split("\n")[line].strip() if view is not None else "?"
+    return not seen or seen.startswith(("#", "//"))
 
 
 def _item(finding: Finding, views: Views) -> tuple[str, Range | None]:

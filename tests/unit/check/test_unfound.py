@@ -50,6 +50,15 @@ def test_a_header_that_was_not_found_is_one_hint_on_its_include(tmp_path, includ
     assert (report.status, report.compiled) == ("not-executed", False)
 
 
+def test_what_a_broken_head_leaves_of_its_body_is_no_error(tmp_path):
+    """Without its macros a kernel is no function, and its body stands at the level of the file."""
+    kernel = "__global__ void __launch_bounds__(SIZE) alien(widget_t *x, widget_t *y, int n)\n" + BODY
+    kernel = kernel.replace("if (i < n)", "\n#pragma unroll\nfor (int j = 0; j < 4; j++)")
+    _, findings = checked(tmp_path, f"#include <widget.h>\n{kernel}\n#define LAST\n")
+    assert [item for item in findings if item.rule.startswith("compile/")] == []
+    assert len(told(findings)) == 1
+
+
 def test_a_registered_kernel_without_its_header_is_not_called_clean(tmp_path):
     toml = '[[kernels]]\nname = "alien"\nsource = "one.cu"\n'
     report, findings = checked(tmp_path, f"#include <widget.h>\n{ALIEN}", toml)

@@ -166,6 +166,15 @@ __global__ void k(const half* a, const half* b, float* c, int m, int n, int k) {
 }
 void f(half* a, float* c, int m, int n, int k) { dim3 g((n + 15) / 16, (m + 15) / 16); k<<<g, 32>>>(a, a, c, m, n, k); }
 """
+_FOURS = """__global__ void k(const float* x, float* y, int n) {
+  int i = 4 * (blockIdx.x * blockDim.x + threadIdx.x);
+  if (i < n) {
+    float4 v = *reinterpret_cast<const float4*>(x + i);
+    v.x += 1; v.y += 2; v.z += 3; v.w += 4;
+    *reinterpret_cast<float4*>(y + i) = v;
+  }
+}
+"""
 _PER_BLOCK = """#define MIN(a, b) ((a) < (b) ? (a) : (b))
 __global__ void k(const float* x, float* sums, int n) {
   int i = blockIdx.x * blockDim.x + threadIdx.x;
@@ -183,6 +192,7 @@ void f(float* x, int n) { u32 t = MIN(700, n); u32 blocks = (n + t - 1) / t; k<<
         _SHARED.replace("s[512]", "s[128]").replace("< 512", "< 128"),
         _SHARED + "void f(float* x, int n) { int t = threads_for(n); k<<<(n + t - 1) / t, t>>>(x, x, n); }",
         _MATRIX,
+        _FOURS,
         _PER_BLOCK,
     ],
 )
