@@ -38,6 +38,10 @@ def ending_finding(request: CheckRequest, ending: Ending) -> Finding:
             return _finding(request, "engine/timeout", message, ending.stage)
         case WorkerDied(stage=stage) if stage == _REFERENCE:
             return _reference(request, f"The reference ended its process: {ending.reason}", ending.output)
+        case WorkerDied(stage="compile") if not request.registered:
+            # NVRTC gives up its ghost on some code that lacks its headers; nobody asked for this kernel.
+            message = f"'{name}' was not checked: the compiler's process died ({ending.reason})"
+            return make("engine/not-executed", message, _kernel_place(request), kernel=name, severity=Severity.HINT)
         case WorkerDied():
             message = f"The process checking '{name}' died in stage '{ending.stage}': {ending.reason}"
             return _finding(request, "engine/worker-crashed", message, ending.stage)

@@ -69,7 +69,7 @@ def one_block(plan: Plan, sizes: Mapping[str, int]) -> bool:
 
 
 def _assignments(plan: Plan, base: int) -> tuple[dict[str, int], dict[str, int]]:
-    tiles = _tiles(plan)
+    tiles = grid_tiles(plan.grid)
     dims = plan.dims
     steps = [math.lcm(base, tiles.get(dim.name, 1), max(1, dim.multiple_of)) for dim in dims]
     first: dict[str, int] = {}
@@ -130,10 +130,10 @@ def _texts(dims: Sequence[str], plan: Plan, constants: Sequence[int]) -> dict[st
     return found
 
 
-def _tiles(plan: Plan) -> dict[str, int]:
+def grid_tiles(grid: Sequence[Expression]) -> dict[str, int]:
     """Return what each size is divided by in the grid; rounding up or down makes no difference here."""
     tiles: dict[str, int] = {}
-    for expression in plan.grid:
+    for expression in grid:
         for node in walk(expression):
             if isinstance(node, Call) and node.function == "ceil_div":
                 left, right = node.arguments

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from gpuemu_lsp.engine.findings import Finding, Place, Severity
 from gpuemu_lsp.engine.plan.arguments import Roles, settle
+from gpuemu_lsp.engine.plan.candidates import grid_tiles
 from gpuemu_lsp.engine.plan.divisors import body_divisors
 from gpuemu_lsp.engine.plan.entry import Instance, choose_kernel, instances
 from gpuemu_lsp.engine.plan.launch import Geometry, divisible, settle_launch
@@ -103,7 +104,7 @@ def _dims(
     dims = divisible(roles.dims, geometry.grid) if geometry.from_source else roles.dims
     sizes = [arg.param for arg in roles.args if isinstance(arg, ScalarArg)]
     definitions = {**source.constants, **instance.bindings}
-    steps = body_divisors(decl, source, sizes, definitions, tuple(map(str, geometry.block)))
+    steps = body_divisors(decl, source, sizes, definitions, tuple(map(str, geometry.block)), grid_tiles(geometry.grid))
     return tuple(replace(dim, multiple_of=math.lcm(dim.multiple_of, steps.get(dim.name, 1))) for dim in dims)
 
 

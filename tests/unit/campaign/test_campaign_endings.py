@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from gpuemu_lsp.engine.campaign.endings import ending_finding
@@ -106,3 +108,11 @@ def test_one_bad_reference_does_not_touch_the_others(tmp_path, monkeypatch):
     assert run.kernels[2].status == "passed"
     assert found["hangs"].place == Place(str(tmp_path / "1.py"), Range.of(3, 4, 3, 20))
     assert run.exit_code == 1
+
+
+def test_a_compiler_that_dies_is_an_error_only_for_kernels_somebody_asked_for(request_of):
+    died = WorkerDied("it was killed by SIGSEGV", "compile")
+    asked, unasked = ending_finding(request_of, died), ending_finding(replace(request_of, registered=False), died)
+    assert (asked.rule, asked.severity) == ("engine/worker-crashed", "error")
+    assert (unasked.rule, unasked.severity) == ("engine/not-executed", "hint")
+    assert "SIGSEGV" in unasked.message
