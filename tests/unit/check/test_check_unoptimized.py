@@ -84,13 +84,6 @@ def test_copies_of_objects_that_are_not_wholly_set_are_no_reads(tmp_path):
     assert (report.status, errors) == ("unreferenced", [])
 
 
-def test_an_array_of_its_own_that_is_not_set_is_found(tmp_path):
-    text = OBJECTS.replace("other = one;", "").replace("other.kind", "0")
-    report, errors = check(request_for(tmp_path, text, unoptimized=True))
-    assert report.status == "failed"
-    assert {finding.rule for finding in errors} == {"memory/uninitialized-read"}
-
-
 def test_the_stored_case_fails_again_on_its_level_only(tmp_path, racy):
     request = request_for(tmp_path, racy, unoptimized=True, store_root=str(tmp_path))
     check(request)

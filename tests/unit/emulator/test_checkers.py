@@ -260,3 +260,18 @@ def test_an_exchange_initialises():
     outcome = launch(source, 1, 32, out(np.zeros(1, I)))
     assert rules(outcome) == []
     assert outcome.status == "completed"
+
+
+def test_an_unset_element_is_found_in_unoptimised_code_where_it_is_used_and_not_where_it_is_copied() -> None:
+    source = """extern "C" __global__ void k(const int* x, int* y) {
+  const int i = threadIdx.x;
+  struct Pair { int set[2]; int unset[2]; } mine, copy;
+  mine.set[0] = mine.set[1] = 3;
+  copy = mine;
+  y[i] = x[i] + copy.set[i & 1];
+  y[i] += mine.WHICH[i & 1];
+}"""
+    for which, lines in (("set", []), ("unset", [7])):
+        outcome = launch(source.replace("WHICH", which), 1, 32, np.zeros(32, I), np.zeros(32, I), options=("-G",))
+        assert [event.location.line for event in outcome.events if event.location is not None] == lines
+        assert rules(outcome) == ["memory/uninitialized-read"] * len(lines)
