@@ -24,7 +24,7 @@ async def test_hover_tells_resources_occupancy_and_what_changed(editor: Editor):
     editor.save("scale.cu", GOOD)
     await editor.idle()
     text = await editor.hover("scale.cu", 0, NAME)
-    assert "passed, 8 of 8 cases" in text and "since the save before: was failed" in text
+    assert "passed, 8 of 8 cases" in text and "since the save before: failed → passed" in text
     assert re.search(r"\| sm_80 \| \d+ \| 0 B .*100 % at 128 threads", text)
 
 
