@@ -23,9 +23,10 @@ from pathlib import Path
 import tomli
 
 from gpuemu_lsp.engine.campaign.minimise import shrinking
-from gpuemu_lsp.engine.check.cases import PlanRun, open_plan
+from gpuemu_lsp.engine.check.cases import PlanRun
 from gpuemu_lsp.engine.check.executor import choose_executor
 from gpuemu_lsp.engine.check.model import CheckOptions, CheckRequest
+from gpuemu_lsp.engine.check.opening import open_plan
 from gpuemu_lsp.engine.check.prepare import prepare
 from gpuemu_lsp.engine.check.replay import Reopened
 from gpuemu_lsp.engine.findings import Finding

@@ -21,9 +21,10 @@ from dataclasses import asdict, dataclass, replace
 from multiprocessing import get_context
 from pathlib import Path
 
-from gpuemu_lsp.engine.check.cases import PlanRun, open_plan
+from gpuemu_lsp.engine.check.cases import PlanRun
 from gpuemu_lsp.engine.check.executor import choose_executor
 from gpuemu_lsp.engine.check.model import CheckOptions, CheckRequest
+from gpuemu_lsp.engine.check.opening import open_plan
 from gpuemu_lsp.engine.check.prepare import prepare
 from gpuemu_lsp.engine.check.replay import Reopened
 from gpuemu_lsp.engine.findings import Severity

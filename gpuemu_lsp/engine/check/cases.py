@@ -6,29 +6,24 @@ import re
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 
 from gpuemu_lsp.engine.check.blind import Expectations
-from gpuemu_lsp.engine.check.coverage import Ledger
 from gpuemu_lsp.engine.check.elements import first_elements
 from gpuemu_lsp.engine.check.events import Scene, event_finding
+from gpuemu_lsp.engine.check.figures import Figures
 from gpuemu_lsp.engine.check.guessed import allowed_for, stopped
 from gpuemu_lsp.engine.check.hidden import hidden
-from gpuemu_lsp.engine.check.locate import Atlas
+from gpuemu_lsp.engine.check.memory import Memory
 from gpuemu_lsp.engine.check.model import DEFAULT_STRATEGY, CaseCount, CheckRequest
 from gpuemu_lsp.engine.check.picture import sketch
-from gpuemu_lsp.engine.check.prepare import Prepared
-from gpuemu_lsp.engine.check.shown import Sight, shown
+from gpuemu_lsp.engine.check.shown import Sight
 from gpuemu_lsp.engine.check.steer import FIRST, Steering
-from gpuemu_lsp.engine.check.stored import reopened
 from gpuemu_lsp.engine.check.watchdog import deadline
-from gpuemu_lsp.engine.compile.model import Artifact
 from gpuemu_lsp.engine.execution import Executor, Outcome, Request, Watch
 from gpuemu_lsp.engine.findings import Finding, Json, Place, Range, Related
 from gpuemu_lsp.engine.fuzz import cases as draw_cases
 from gpuemu_lsp.engine.fuzz import pack_arguments
 from gpuemu_lsp.engine.fuzz.model import Case, LaunchHints, PlanError
-from gpuemu_lsp.engine.lint import arithmetic_precisions, linear_only
 from gpuemu_lsp.engine.oracle import (
     Mismatch,
     Numerics,
@@ -38,15 +33,10 @@ from gpuemu_lsp.engine.oracle import (
     Verdict,
     call,
     judge,
-    load,
 )
 from gpuemu_lsp.engine.oracle.reference import same
 from gpuemu_lsp.engine.plan.model import Plan
-from gpuemu_lsp.engine.ptx import parse
-from gpuemu_lsp.engine.ptx.model import Module
-from gpuemu_lsp.engine.rules import make
 from gpuemu_lsp.engine.source.ignores import Ignores
-from gpuemu_lsp.engine.store import Failure, Store, StoreError
 
 _STATUS_RULE = {"hung": "sync/hang", "trapped": "sync/trap", "failed": "engine/not-executed"}
 _NUMBER = re.compile(r"\d+")
@@ -54,7 +44,7 @@ _NUMBER = re.compile(r"\d+")
 
 @dataclass(slots=True)
 class PlanRun:
-    """One dtype of one kernel while its cases run. Made by :func:`open_plan`."""
+    """One dtype of one kernel while its cases run. Made by :func:`~gpuemu_lsp.engine.check.opening.open_plan`."""
 
     request: CheckRequest
     plan: Plan
@@ -64,20 +54,14 @@ class PlanRun:
     hints: LaunchHints
     numerics: Numerics
     ignores: Ignores
+    memory: Memory
     reference: Reference | None = None
-    store: Store | None = None
     steering: Steering | None = None
-    optimized: bool = True
     opening: tuple[Finding, ...] = ()
     count: CaseCount = CaseCount()
     failing: int = 0
     first_failure: int | None = None
-    worst: float | None = None
-    max_diff: float = 0.0
-    errors: list[float] = field(default_factory=list)
-    needed: dict[str, tuple[float, ...]] = field(default_factory=dict)
-    compared: int = 0
-    decided: int = 0
+    figures: Figures = field(default_factory=Figures)
     finished: bool = False
     approximate: set[str] = field(default_factory=set)
     timing: dict[str, float] = field(default_factory=dict)
@@ -85,7 +69,6 @@ class PlanRun:
     sights: dict[str, Sight] = field(default_factory=dict)
     """What the last look saw, by rule."""
     _seen: set[tuple[str, str, int]] = field(default_factory=set)
-    _restored: dict[str, Failure] = field(default_factory=dict)
     _replayed: dict[str, Verdict] = field(default_factory=dict)
     _trouble: list[Finding] = field(default_factory=list)
 
@@ -94,14 +77,13 @@ class PlanRun:
         if self.finished:
             return
         replayed = []
-        for case, case_id in self._stored():
+        for case, case_id in self.memory.cases():
             replayed.append((case_id, case.dims))
             yield case, case_id
         options = self.request.options
-        seed = self._seed()
         ordinary = options.strategy == DEFAULT_STRATEGY  # the others are promises about how every case is drawn
         try:
-            for index, case in enumerate(draw_cases(self.plan, seed, options.cases, self.hints, options.strategy)):
+            for index, case in enumerate(draw_cases(self.plan, self.seed, options.cases, self.hints, options.strategy)):
                 if self.steering is not None and ordinary and index >= FIRST and index % 2:
                     steered = self.steering.draw()
                     if steered is not None:
@@ -110,7 +92,7 @@ class PlanRun:
                 if (case.key.id, case.dims) not in replayed:
                     yield case, case.key.id
                 elif case.key.id in self._replayed:
-                    self._measure(self._replayed[case.key.id])
+                    self.figures.drawn(self._replayed[case.key.id])
         except PlanError as error:
             place = self._toml_place("launch.block", "launch")
             self._trouble.append(self.scene.finding("config/bad-value", str(error), place))
@@ -132,7 +114,7 @@ class PlanRun:
                     self.finished = True
                     return None
         except ReferenceFailure as failure:
-            self._trouble.append(self._reference_finding(failure, case))
+            self._trouble.append(self.reference_finding(failure, case))
             self.finished = True
             return None
         finally:
@@ -159,9 +141,9 @@ class PlanRun:
         if bad:
             self.failing += 1
             self.first_failure = self.first_failure or self.count.run
-            self._remember(case, case_id, found)
+            self._keep(case, case_id, found)
         elif judged:
-            self._forgive(case_id)
+            self.memory.forgive(case_id)
         self.finished = self.failing >= self.request.options.max_failures or not judged
         for finding in found:
             key = (finding.rule, finding.place.path, finding.place.range.start.line)
@@ -173,7 +155,7 @@ class PlanRun:
         """Yield what can only be said at the end: trouble, and that not one element could be judged."""
         yield from self.trouble()
         ordinary = self.request.options.strategy == DEFAULT_STRATEGY  # others may well draw nothing but NaN
-        if ordinary and self.compared and not self.decided and not self.failing:
+        if ordinary and self.figures.compared and not self.figures.decided and not self.failing:
             message = f"'{self.plan.kernel}' ran, but rounding explains any value of every element: nothing was judged."
             yield self.scene.finding("engine/not-executed", message, self.plan.place)
         why = self.expectations.blind(self.plan) if ordinary and not self.failing else None
@@ -184,6 +166,9 @@ class PlanRun:
         """Yield what went wrong outside the kernel since the last time."""
         pending, self._trouble = self._trouble, []
         yield from pending
+        if self.memory.lost is not None:
+            lost, self.memory.lost = self.memory.lost, None
+            yield lost
 
     @property
     def told(self) -> frozenset[str]:
@@ -216,7 +201,7 @@ class PlanRun:
         self.sights = {}
         guessed = self.plan.inferred and self.reference is None
         found = self._events(case, case_id, outcome, guessed)
-        if not self.optimized:
+        if not self.memory.optimized:
             yield from hidden(found)
             return
         yield from found
@@ -242,14 +227,11 @@ class PlanRun:
         )
         if expected is not None:
             self.expectations.see(expected)
-        self.compared += verdict.elements
-        self.decided += verdict.decided
-        if expected is not None and case_id in self._restored:
+        self.figures.judged(verdict)
+        if expected is not None and self.memory.restored(case_id):
             self._replayed[case_id] = verdict
         elif expected is not None:
-            self._measure(verdict)
-        if not any(mismatch.severity is None for mismatch in verdict.mismatches):
-            self.worst = max(self.worst or 0.0, verdict.worst)
+            self.figures.drawn(verdict)
         for mismatch in verdict.mismatches:
             elements = first_elements(self.plan, case, outcome, expected, mismatch)
             self.sights.setdefault(mismatch.rule, Sight(self.plan, case, outcome, expected, mismatch, elements))
@@ -296,7 +278,8 @@ class PlanRun:
         )
         return self.scene.finding(rule, message, self.plan.place, case, case_id)
 
-    def _reference_finding(self, failure: ReferenceFailure, case: Case | None) -> Finding:
+    def reference_finding(self, failure: ReferenceFailure, case: Case | None) -> Finding:
+        """Return what a reference that could not be loaded, or failed on ``case``, is told as."""
         place = self._toml_place("reference")
         related: tuple[Related, ...] = ()
         if failure.line is not None:
@@ -304,71 +287,18 @@ class PlanRun:
             related = (Related(there, "raised here"),)
         return self.scene.finding(failure.rule, failure.message, place, case, related=related)
 
-    # ---- stored failures ----------------------------------------------------------------------------------------
-
-    def _stored(self) -> list[tuple[Case, str]]:
-        if self.store is None:
-            return []
-        try:
-            stored = self.store.failures_for(self.plan.kernel, self.plan.dtype, limit=8)
-        except StoreError as error:
-            self._lose_store(error)
-            return []
-        cases = []
-        for item in stored:
-            case = reopened(self.plan, item.failure, self.hints)
-            if case is not None and item.failure.optimized == self.optimized:
-                self._restored[item.case] = item.failure
-                cases.append((case, item.case))
-        return cases
-
-    def _remember(self, case: Case, case_id: str, found: list[Finding]) -> None:
-        if self.store is None:
-            return
-        finding = next(finding for finding in found if finding.severity == "error")
-        line = finding.place.range.start.line
-        known = self._restored.get(case_id)
-        planted = None if self.steering is None else self.steering.told.get(case_id)
-        drawn = Failure(self.plan.kernel, self.plan.dtype, "", "", case.key, optimized=self.optimized)
-        failure = known or planted or drawn
-        try:
-            if known is not None and known.rule != finding.rule:
-                # It does not fail as it did.
-                self.store.mark_fixed(known.kernel, known.dtype, case_id, optimized=self.optimized)
-            self.store.record(
-                replace(failure, rule=finding.rule, message=finding.message, dims=dict(case.dims), line=line),
-                shown(finding, self.sights.get(finding.rule)),
-            )
-        except StoreError as error:
-            self._lose_store(error)
-
-    def _forgive(self, case_id: str) -> None:
-        if self.store is None:
-            return
-        try:
-            self.store.mark_fixed(self.plan.kernel, self.plan.dtype, case_id, optimized=self.optimized)
-        except StoreError as error:
-            self._lose_store(error)
-
-    def _lose_store(self, error: StoreError) -> None:
-        """Go on without the store, and say so: the same for all kernels, so that it is told once."""
-        self.store = None
-        config = Path(self.request.options.store_root or self.request.root) / "gpuemu.toml"
-        place = Place(config.as_posix(), Range.of(0, 0, 0, 1))
-        self._trouble.append(make("engine/not-stored", f"Failing cases are not kept: {error}", place))
-
     # ---- small things -------------------------------------------------------------------------------------------
 
-    def _measure(self, verdict: Verdict) -> None:
-        """Count the errors of a drawn case. Of stored ones only those that are drawn too: figures must compare."""
-        self.max_diff = max(self.max_diff, verdict.max_diff)
-        self.errors.append(verdict.relative)
-        for dtype, tolerance in verdict.needed.items():
-            self.needed[dtype] = (*self.needed.get(dtype, ()), tolerance)
-
-    def _seed(self) -> int:
+    @property
+    def seed(self) -> int:
+        """The master seed of the fresh cases: the user's, else the configured one."""
         options, configured = self.request.options, self.request.validation.seed
         return options.seed if options.seed_given or configured is None else configured
+
+    def _keep(self, case: Case, case_id: str, found: list[Finding]) -> None:
+        finding = next(finding for finding in found if finding.severity == "error")
+        steered = None if self.steering is None else self.steering.told.get(case_id)
+        self.memory.keep(case, case_id, finding, self.sights.get(finding.rule), steered)
 
     def _toml_place(self, *keys: str) -> Place:
         places: Mapping[str, Place] = self.request.spec.places
@@ -376,66 +306,3 @@ class PlanRun:
 
     def _spend(self, stage: str, seconds: float) -> None:
         self.timing[stage] = self.timing.get(stage, 0.0) + seconds * 1e3
-
-
-def open_plan(request: CheckRequest, prepared: Prepared, plan: Plan, executor: Executor) -> PlanRun:
-    """Load the reference and everything else the cases of one plan share."""
-    artifact, source = prepared.artifact, prepared.source
-    assert artifact is not None and source is not None
-    module = parse(artifact.ptx)
-    entry = artifact.entries[plan.entry]
-    linear = linear_only(module, entry)
-    run = PlanRun(
-        request=request,
-        plan=plan,
-        scene=Scene(plan, artifact.arch, _atlas(prepared, module, plan)),
-        executor=executor,
-        launch=Request(artifact, entry, (1, 1, 1), (1, 1, 1), 0, (), max_seconds=request.options.case_seconds),
-        hints=LaunchHints(_constants(source.constants, plan.entry), linear),
-        numerics=Numerics(arithmetic_precisions(module, entry), (), linear),
-        ignores=prepared.ignores,
-        store=_store(request),
-    )
-    if request.options.coverage:
-        run.steering = Steering(plan, run._seed(), run.hints, Ledger())
-    if request.spec.reference is not None:
-        try:
-            with deadline(request.options.case_seconds):
-                run.reference = load(request.spec.reference, request.spec.reference_function)
-        except ReferenceFailure as failure:
-            run.opening = (run._reference_finding(failure, None),)
-            run.finished = True
-    return run
-
-
-def lowered(run: PlanRun, prepared: Prepared, artifact: Artifact) -> PlanRun:
-    """Return a run of the same cases on ``artifact``, the same kernel compiled without optimisation."""
-    scene = replace(run.scene, atlas=_atlas(prepared, parse(artifact.ptx), run.plan))
-    launch = replace(run.launch, artifact=artifact, entry=artifact.entries[run.plan.entry])
-    return replace(
-        run, scene=scene, launch=launch, steering=None, optimized=False, count=CaseCount(), failing=0, finished=False
-    )
-
-
-def _atlas(prepared: Prepared, module: Module, plan: Plan) -> Atlas:
-    source = prepared.source
-    assert source is not None
-
-    def text_of(path: str) -> str | None:
-        if path == source.path:
-            return source.text
-        if path in prepared.headers:
-            return Path(path).read_text(encoding="utf-8", errors="replace")
-        return None
-
-    return Atlas(module.files, text_of, plan.place)
-
-
-def _constants(constants: Mapping[str, str], entry: str) -> tuple[int, ...]:
-    """Integers that may be tile sizes: of the file, and of the instance's template arguments."""
-    texts = [*constants.values(), entry.partition("<")[2]]
-    return tuple(sorted({int(number) for text in texts for number in _NUMBER.findall(text) if len(number) < 7}))
-
-
-def _store(request: CheckRequest) -> Store | None:
-    return Store(request.options.store_root) if request.options.store_root is not None else None

@@ -10,11 +10,12 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
-from gpuemu_lsp.engine.check.cases import PlanRun, open_plan
+from gpuemu_lsp.engine.check.cases import PlanRun
 from gpuemu_lsp.engine.check.coverage import merged
 from gpuemu_lsp.engine.check.executor import choose_executor
 from gpuemu_lsp.engine.check.infer import settle_shapes
 from gpuemu_lsp.engine.check.model import CaseCount, CheckEvent, CheckRequest, KernelReport, Measured, Stage
+from gpuemu_lsp.engine.check.opening import open_plan
 from gpuemu_lsp.engine.check.prepare import Prepared, prepare
 from gpuemu_lsp.engine.execution import Executor
 from gpuemu_lsp.engine.findings import Finding, Severity
@@ -125,13 +126,20 @@ def _not_executed(request: CheckRequest, prepared: Prepared, why: str = "there i
     return make("engine/not-executed", message, prepared.place, kernel=request.spec.name)
 
 
+def _measured(run: PlanRun) -> Measured:
+    figures = run.figures
+    return Measured(
+        run.plan.dtype, run.count, figures.max_diff, figures.worst, tuple(figures.errors), dict(figures.needed)
+    )
+
+
 def _report(
     request: CheckRequest, prepared: Prepared, tally: _Tally, executor: Executor | None, total: float
 ) -> KernelReport:
     counts = [run.count for run in tally.runs]
     cases = CaseCount(sum(count.run for count in counts), sum(count.passed for count in counts))
     failures = [run.first_failure for run in tally.runs if run.first_failure is not None]
-    worst = [run.worst for run in tally.runs if run.worst is not None]
+    worst = [run.figures.worst for run in tally.runs if run.figures.worst is not None]
     timing = {"compile": prepared.compile_ms, "total": total}
     for run in tally.runs:
         for stage, milliseconds in run.timing.items():
@@ -150,10 +158,7 @@ def _report(
         approximate=tuple(sorted({name for run in tally.runs for name in run.approximate})),
         registered=request.registered,
         toolchain=prepared.artifact.toolchain if prepared.artifact is not None else "",
-        measured=tuple(
-            Measured(run.plan.dtype, run.count, run.max_diff, run.worst, tuple(run.errors), dict(run.needed))
-            for run in tally.runs
-        ),
+        measured=tuple(map(_measured, tally.runs)),
         coverage=merged(
             line
             for run in tally.runs

@@ -8,10 +8,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from gpuemu_lsp.engine.check.cases import PlanRun, lowered, open_plan
+from gpuemu_lsp.engine.check.cases import PlanRun
 from gpuemu_lsp.engine.check.executor import choose_executor
 from gpuemu_lsp.engine.check.infer import settle_shapes
 from gpuemu_lsp.engine.check.model import CaseCount, CheckRequest, Stage
+from gpuemu_lsp.engine.check.opening import lowered, open_plan
 from gpuemu_lsp.engine.check.prepare import Prepared, prepare, without_optimization
 from gpuemu_lsp.engine.check.replay_model import InputPreview, Replay
 from gpuemu_lsp.engine.check.stored import reopened

@@ -8,8 +8,9 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 
-from gpuemu_lsp.engine.check.cases import PlanRun, lowered
+from gpuemu_lsp.engine.check.cases import PlanRun
 from gpuemu_lsp.engine.check.model import DEFAULT_CASES, CheckRequest, Stage
+from gpuemu_lsp.engine.check.opening import lowered
 from gpuemu_lsp.engine.check.prepare import Prepared, without_optimization
 from gpuemu_lsp.engine.compile import ToolchainError
 from gpuemu_lsp.engine.compile.model import Artifact

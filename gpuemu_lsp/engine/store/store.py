@@ -40,7 +40,8 @@ class Store:
     """
 
     def __init__(self, root: str | Path, *, clock: Callable[[], float] = time.time) -> None:
-        self._database = Database(Path(root))
+        self.root = Path(root)
+        self._database = Database(self.root)
         self._clock = clock
 
     # ---- failures ----------------------------------------------------------------------------------------------------

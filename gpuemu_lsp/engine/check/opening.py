@@ -1,0 +1,91 @@
+"""Opening a plan: the reference, the hints and the launch that all its cases share."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+from gpuemu_lsp.engine.check.cases import PlanRun
+from gpuemu_lsp.engine.check.coverage import Ledger
+from gpuemu_lsp.engine.check.events import Scene
+from gpuemu_lsp.engine.check.locate import Atlas
+from gpuemu_lsp.engine.check.memory import Memory
+from gpuemu_lsp.engine.check.model import CaseCount, CheckRequest
+from gpuemu_lsp.engine.check.prepare import Prepared
+from gpuemu_lsp.engine.check.steer import Steering
+from gpuemu_lsp.engine.check.watchdog import deadline
+from gpuemu_lsp.engine.compile.model import Artifact
+from gpuemu_lsp.engine.execution import Executor, Request
+from gpuemu_lsp.engine.fuzz.model import LaunchHints
+from gpuemu_lsp.engine.lint import arithmetic_precisions, linear_only
+from gpuemu_lsp.engine.oracle import Numerics, ReferenceFailure, load
+from gpuemu_lsp.engine.plan.model import Plan
+from gpuemu_lsp.engine.ptx import parse
+from gpuemu_lsp.engine.ptx.model import Module
+from gpuemu_lsp.engine.store import Store
+
+_NUMBER = re.compile(r"\d+")
+
+
+def open_plan(request: CheckRequest, prepared: Prepared, plan: Plan, executor: Executor) -> PlanRun:
+    """Load the reference and everything else the cases of one plan share."""
+    artifact, source = prepared.artifact, prepared.source
+    assert artifact is not None and source is not None
+    module = parse(artifact.ptx)
+    entry = artifact.entries[plan.entry]
+    linear = linear_only(module, entry)
+    hints = LaunchHints(_constants(source.constants, plan.entry), linear)
+    root = request.options.store_root
+    run = PlanRun(
+        request=request,
+        plan=plan,
+        scene=Scene(plan, artifact.arch, _atlas(prepared, module, plan)),
+        executor=executor,
+        launch=Request(artifact, entry, (1, 1, 1), (1, 1, 1), 0, (), max_seconds=request.options.case_seconds),
+        hints=hints,
+        numerics=Numerics(arithmetic_precisions(module, entry), (), linear),
+        ignores=prepared.ignores,
+        memory=Memory(plan, hints, Store(root) if root is not None else None),
+    )
+    if request.options.coverage:
+        run.steering = Steering(plan, run.seed, hints, Ledger())
+    if request.spec.reference is not None:
+        try:
+            with deadline(request.options.case_seconds):
+                run.reference = load(request.spec.reference, request.spec.reference_function)
+        except ReferenceFailure as failure:
+            run.opening = (run.reference_finding(failure, None),)
+            run.finished = True
+    return run
+
+
+def lowered(run: PlanRun, prepared: Prepared, artifact: Artifact) -> PlanRun:
+    """Return a run of the same cases on ``artifact``, the same kernel compiled without optimisation."""
+    scene = replace(run.scene, atlas=_atlas(prepared, parse(artifact.ptx), run.plan))
+    launch = replace(run.launch, artifact=artifact, entry=artifact.entries[run.plan.entry])
+    memory = Memory(run.plan, run.hints, run.memory.store, optimized=False)
+    return replace(
+        run, scene=scene, launch=launch, steering=None, memory=memory, count=CaseCount(), failing=0, finished=False
+    )
+
+
+def _atlas(prepared: Prepared, module: Module, plan: Plan) -> Atlas:
+    source = prepared.source
+    assert source is not None
+
+    def text_of(path: str) -> str | None:
+        if path == source.path:
+            return source.text
+        if path in prepared.headers:
+            return Path(path).read_text(encoding="utf-8", errors="replace")
+        return None
+
+    return Atlas(module.files, text_of, plan.place)
+
+
+def _constants(constants: Mapping[str, str], entry: str) -> tuple[int, ...]:
+    """Integers that may be tile sizes: of the file, and of the instance's template arguments."""
+    texts = [*constants.values(), entry.partition("<")[2]]
+    return tuple(sorted({int(number) for text in texts for number in _NUMBER.findall(text) if len(number) < 7}))
