@@ -91,6 +91,10 @@ class Request:
     """Unaddressable bytes round every buffer, at least; large when it must be known whose overrun a far access is."""
 
 
+LOCAL_MEMORY = "local memory"
+"""The ``buffer`` of an event in what a thread has for itself."""
+
+
 @dataclass(frozen=True, slots=True)
 class Event:
     """Something a checker saw, before it becomes a Finding.

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
-from gpuemu_lsp.engine.execution import Event
+from gpuemu_lsp.engine.execution import LOCAL_MEMORY, Event
 from gpuemu_lsp.engine.findings import Finding, Severity
 from gpuemu_lsp.engine.fuzz.model import Case
 from gpuemu_lsp.engine.plan.model import Plan, TensorArg
@@ -46,7 +46,8 @@ def allowed_for(finding: Finding, event: Event, plan: Plan, case: Case) -> Findi
     known = tensors.get(event.buffer or "")
     if event.buffer in plan.unsure:
         return stopped(finding)
-    if known is None and plan.assumed_block and event.rule in _SIZED:
+    own = event.buffer == LOCAL_MEMORY
+    if known is None and not own and plan.assumed_block and event.rule in _SIZED:
         hint = f"{finding.message}; the number of threads of a block was assumed"  # arrays are made for one number
         return replace(finding, severity=Severity.INFORMATION, message=hint)
     if event.rule == "memory/uninitialized-read" and known is not None:

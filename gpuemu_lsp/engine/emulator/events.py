@@ -14,7 +14,7 @@ from gpuemu_lsp.engine.emulator.race_events import Party, merged, race_event
 from gpuemu_lsp.engine.emulator.scheduler import Incident, Report
 from gpuemu_lsp.engine.emulator.setup import Prepared
 from gpuemu_lsp.engine.emulator.windows import RESERVED
-from gpuemu_lsp.engine.execution import Dim3, Event, Writer
+from gpuemu_lsp.engine.execution import LOCAL_MEMORY, Dim3, Event, Writer
 
 _RULES = {
     Kind.OUT_OF_BOUNDS: "memory/out-of-bounds",
@@ -232,7 +232,7 @@ def _place(prepared: Prepared, raw: _Raw, name: str) -> tuple[Region | None, int
         frame = max(prepared.kernel.program.local_bytes, 1)
         local = prepared.residents[0].local
         lane = raw.warp * 32 + raw.lane
-        thread = Region("local memory", "local", local.address + lane * frame, frame)
+        thread = Region(LOCAL_MEMORY, "local", local.address + lane * frame, frame)
         return thread, raw.address - thread.address
     regions = [r for r in prepared.arena.regions if r.kind != "param"]
     if raw.kind == Kind.NULL or not regions:
