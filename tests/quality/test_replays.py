@@ -127,5 +127,6 @@ def test_a_picture_of_what_is_wrong(project: Path, failures: list[dict], tmp_pat
 
 def test_what_cannot_be_written_is_no_success(project: Path, failures: list[dict], tmp_path: Path) -> None:
     case = next(failure["case"] for failure in failures if failure["kernel"] == "matmul_buggy")
-    ran = gpuemu(project, "reproduce", case, "-k", "matmul_buggy", "--script", str(tmp_path / "missing" / "again.py"))
+    (tmp_path / "no folder").touch()
+    ran = gpuemu(project, "reproduce", case, "-k", "matmul_buggy", "--script", str(tmp_path / "no folder" / "again.py"))
     assert ran.returncode == 2 and "again.py" in ran.stderr
