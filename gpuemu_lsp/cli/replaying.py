@@ -100,11 +100,12 @@ def _export(pool: Pool, request: CheckRequest, again: Again, files: Files) -> bo
     written = [path for paths in gathered.named("written") if isinstance(paths, list) for path in paths]
     for path in written:
         print(f"wrote {path}", file=sys.stderr)
-    for trouble in gathered.named("trouble"):
+    troubles = list(gathered.named("trouble"))
+    for trouble in troubles:
         print(f"gpuemu: {trouble}", file=sys.stderr)
-    if not written:
+    if not written and not troubles:
         print("gpuemu: nothing was written: the case cannot be run.", file=sys.stderr)
-    return bool(written) and not any(gathered.named("trouble"))
+    return bool(written) and not troubles
 
 
 def minimize(again: Again, strategy: str, max_runs: int) -> int:

@@ -118,7 +118,7 @@ def export(payload: Json) -> Iterator[Json]:
                 Path(ptx).write_text(opened.run.launch.artifact.ptx)
                 yield {"written": [ptx]}
         except OSError as error:
-            yield {"trouble": str(error)}
+            yield {"trouble": f"{script or ptx} cannot be written: {error}"}
 
 
 def minimize(payload: Json) -> Iterator[Json]:
