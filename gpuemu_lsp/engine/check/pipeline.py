@@ -8,13 +8,21 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from gpuemu_lsp.engine.check.cases import PlanRun
 from gpuemu_lsp.engine.check.coverage import merged
 from gpuemu_lsp.engine.check.executor import choose_executor
 from gpuemu_lsp.engine.check.infer import settle_shapes
-from gpuemu_lsp.engine.check.model import CaseCount, CheckEvent, CheckRequest, KernelReport, Measured, Stage
+from gpuemu_lsp.engine.check.model import (
+    CaseCount,
+    CheckEvent,
+    CheckOptions,
+    CheckRequest,
+    KernelReport,
+    Measured,
+    Stage,
+)
 from gpuemu_lsp.engine.check.opening import open_plan
 from gpuemu_lsp.engine.check.prepare import Prepared, prepare
 from gpuemu_lsp.engine.execution import Executor
@@ -44,6 +52,8 @@ class _Tally:
         return finding
 
 
+_GUESSED_SECONDS = 10.0
+_GUESSED_CASE_SECONDS = 3.0
 _UNJUDGED = frozenset({"reference/error", "reference/wrong-shape", "reference/not-deterministic"})
 _NOT_RUN = frozenset({"engine/unsupported-instruction", "engine/not-executed", "config/ambiguous-signature"})
 
@@ -56,6 +66,8 @@ def check_kernel(
     ``on_verdict`` sees what the verdict is about, for whoever keeps records.
     """
     started = time.perf_counter()
+    if not request.registered:
+        request = replace(request, options=_brief(request.options))
     name, tally = request.spec.name, _Tally()
     yield Stage(name, "compile")
     prepared = prepare(request)
@@ -81,6 +93,12 @@ def check_kernel(
     if on_verdict is not None:
         on_verdict(prepared, report)
     yield report
+
+
+def _brief(options: CheckOptions) -> CheckOptions:
+    """Nobody asked for this kernel, and its sizes are guesses: it must not keep a worker from those that matter."""
+    seconds = _GUESSED_SECONDS if options.seconds is None else min(options.seconds, _GUESSED_SECONDS)
+    return replace(options, seconds=seconds, case_seconds=min(options.case_seconds, _GUESSED_CASE_SECONDS))
 
 
 def _check_plan(
