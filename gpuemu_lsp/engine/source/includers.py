@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 import os
 import re
+import stat
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -119,7 +120,8 @@ def _mentions(path: str, launched: re.Pattern[bytes]) -> bool:
 
 def _says(path: str, what: re.Pattern[bytes]) -> bool:
     try:
-        if Path(path).stat().st_size > _MAX_BYTES:
+        status = Path(path).stat()
+        if not stat.S_ISREG(status.st_mode) or status.st_size > _MAX_BYTES:  # to open a pipe is to wait
             return False
         return what.search(Path(path).read_bytes()) is not None
     except OSError:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import stat
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
@@ -96,7 +97,8 @@ def load(path: str) -> Text | None:
     """Read a file from disk, None when it cannot be read or is too large for source code."""
     try:
         status = Path(path).stat()
-        return _load(path, status.st_mtime_ns, status.st_size) if status.st_size <= _MAX_BYTES else None
+        usual = stat.S_ISREG(status.st_mode) and status.st_size <= _MAX_BYTES
+        return _load(path, status.st_mtime_ns, status.st_size) if usual else None
     except (OSError, ValueError):
         return None
 

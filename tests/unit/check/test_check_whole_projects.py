@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from gpuemu_lsp.engine.campaign.targets import collect
 from gpuemu_lsp.engine.check.model import CheckOptions, KernelReport
 from gpuemu_lsp.engine.check.pipeline import check_kernel
+from gpuemu_lsp.engine.check.watchdog import deadline
 from gpuemu_lsp.engine.findings import Finding
 
 TILE = """\
@@ -198,3 +200,12 @@ def test_an_angled_header_beside_the_source_is_found_as_builds_find_it(project):
     (root / "csrc" / "k.cuh").write_text("#pragma once\n#define TWO 2.0f\n")
     report, findings = check(root / "csrc/k.cu")
     assert report.compiled, findings
+
+
+def test_a_named_pipe_beside_a_kernel_is_not_opened(project):
+    root = project({"scale.cu": FRAGMENT, "half.cuh": "__device__ float half_of(float x) { return 0.5f * x; }\n"})
+    os.mkfifo(root / "pipe.cu")
+    os.mkfifo(root / "scale.cuh")
+    (root / "scale.cu").write_text(AROUND + '#include "half.cuh"\n__global__ void k(float* y) { *y = half_of(1); }\n')
+    with deadline(30):
+        check(root / "scale.cu")
