@@ -54,6 +54,11 @@ class Flow:
         """Whether a loaded value takes part in a comparison."""
         return any(registers.get(name) == "pred" for name in self.reached(written(load)))
 
+    def reads_again(self, load: Instruction, others: Sequence[Instruction]) -> bool:
+        """Whether a load has the address of another one of ``others``."""
+        places = self._names(_address(load))
+        return any(other is not load and places & self._names(_address(other)) for other in others)
+
     def prepares(self, load: Instruction, atomics: Sequence[Instruction], registers: Mapping[str, str]) -> bool:
         """Whether a plain load reads what an atomic operation then compares with: a stale value does no harm.
 

@@ -107,6 +107,8 @@ def _strong(program: Program, watched: dict[int, Instruction]) -> frozenset[int]
     """Return the accesses that never race with each other."""
     flow = Flow([instruction for _, instruction in _instructions(program)])
     atomics = [i for i in watched.values() if i.opcode in ("atom", "red")]
+    volatile = [i for i in watched.values() if i.opcode == "ld" and "volatile" in i.modifiers]
+    flags = [i for i in volatile if flow.decides(i, program.registers)]
     result = set()
     for site, instruction in watched.items():
         modifiers = set(instruction.modifiers)
@@ -114,8 +116,8 @@ def _strong(program: Program, watched: dict[int, Instruction]) -> frozenset[int]
             result.add(site)
         elif "volatile" in modifiers and instruction.opcode == "ld":
             # Volatile data is no flag: a warp that counts on running in step must still meet, and a fence must stand
-            # between the data and the flag.
-            if flow.decides(instruction, program.registers):
+            # between the data and the flag. A flag may be read again for what it says.
+            if instruction in flags or flow.reads_again(instruction, flags):
                 result.add(site)
         elif modifiers & _STRONG or (
             instruction.opcode == "ld" and flow.prepares(instruction, atomics, program.registers)
