@@ -144,7 +144,8 @@ class PlanRun:
             self._keep(case, case_id, found)
         elif judged:
             self.memory.forgive(case_id)
-        self.finished = self.failing >= self.request.options.max_failures or not judged
+        enough = self.failing >= self.request.options.max_failures
+        self.finished = enough or not judged or outcome.status == "hung"  # each further one takes as long
         for finding in found:
             key = (finding.rule, finding.place.path, finding.place.range.start.line)
             if key not in self._seen:
