@@ -72,7 +72,7 @@ def _negative(rng: Rng, shape: Shape, form: FloatFormat) -> Doubles:
     """Away from zero, so that a leaked zero stands out as the largest value; every other row so far that exp() is 0."""
     columns = max(1, shape[-1]) if shape else 1
     values = (-1 - rng.f64_array(_size(shape)) * 9).reshape(-1, columns)
-    values[int(rng.u64() % 2) :: 2] -= 100
+    values[int(rng.u64() % 2) :: 2] -= 200
     return values.reshape(-1)
 
 
