@@ -48,7 +48,7 @@ T.run(function()
 
   act("Reproduce failure")
   T.wait("the script", function() return vim.api.nvim_buf_get_name(0):find("%.py$") end)
-  T.contains(table.concat(vim.api.nvim_buf_get_lines(0, 0, -1, false), "\n"), first.id)
+  T.contains(vim.api.nvim_buf_get_name(0), first.id)
   vim.cmd.buffer(bufnr)
 
   vim.api.nvim_win_set_cursor(0, { T.facts.bug_line + 1, 8 })
