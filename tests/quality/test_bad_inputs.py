@@ -37,7 +37,10 @@ FINE = ELEMENTWISE.format(body="if (i < n) y[i] = 2.0f * x[i];")
 
 @dataclass(frozen=True)
 class Row:
-    """``rules``: any of them is the answer. ``good``: the other kernel must pass all the same."""
+    """``rules``: any of them is the answer. ``good``: the other kernel must pass all the same.
+
+    ``may``: this may be said besides, depending on what the reference happens to hit.
+    """
 
     name: str
     rules: tuple[str, ...]
@@ -47,6 +50,7 @@ class Row:
     ref: str | bytes | None = GOOD_REF
     good: bool = True
     files: dict[str, str] = field(default_factory=dict)
+    may: str = ""
 
 
 def kernel(body: str) -> str:
@@ -197,6 +201,7 @@ ROWS = [
         ref=reference(
             "for fd in range(3, 64):\n    try:\n        os.close(fd)\n    except OSError:\n        pass\nreturn 2.0 * inputs['x']"
         ),
+        may="engine/not-stored",  # the database of failing cases was among them
     ),
     Row(
         "reference-prints",
@@ -239,7 +244,8 @@ def test_bad_input(row: Row, tmp_path: Path, pool: Pool) -> None:
     if row.rules:
         assert set(rules) & set(row.rules), run.findings
     else:
-        assert not any(finding.severity in ("error", "warning") for finding in run.findings), run.findings
+        told = [finding for finding in run.findings if finding.severity in ("error", "warning")]
+        assert not [finding for finding in told if finding.rule != row.may], told
     assert run.exit_code == row.exit_code or (row.exit_code is None and run.exit_code), (run.exit_code, run.findings)
     if row.good:
         verdicts = {report.name: report.status for report in run.kernels}
