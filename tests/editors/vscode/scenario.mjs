@@ -111,7 +111,7 @@ try {
     await bench.file("row_softmax_buggy.cu");
     await bench.goTo(facts.bug_line + 1, 5);
     await bench.command("gpuemu: Show PTX Beside");
-    await page.locator(".editor-group-container .view-lines").filter({ hasText: ".entry" }).waitFor();
+    await page.locator(".editor-group-container .view-lines").filter({ hasText: /\.entry|\b(ld|st|mov|setp)\.\w/ }).first().waitFor();
     await until("instructions are marked", async () => (await bench.markedLines()) > 0);
     await bench.shot("ptx");
   });
