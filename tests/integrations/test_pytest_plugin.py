@@ -83,11 +83,22 @@ def test_bad_arguments_are_told(installed: Installed, suite: Path, arguments: tu
 
 
 def test_an_interrupt_ends_it_and_leaves_no_process(installed: Installed, suite: Path) -> None:
-    (suite / "gelu.cu").write_text((suite / "gelu.cu").read_text().replace("{", "{ for (;;) __threadfence();", 1))
+    """The interrupt comes while a worker is known to be inside the reference."""
+    started = suite / "started"
+    (suite / "reference/elementwise.py").write_text(
+        "import pathlib, time\n"
+        "def gelu(inputs, **kwargs):\n"
+        f"    pathlib.Path({str(started)!r}).touch()\n"
+        "    time.sleep(60)\n"
+    )
     (suite / "conftest.py").write_text(
-        "import os, signal, threading\n"
+        "import os, signal, threading, time\n"
+        "def interrupt():\n"
+        f"    while not os.path.exists({str(started)!r}):\n"
+        "        time.sleep(0.01)\n"
+        "    os.kill(os.getpid(), signal.SIGINT)\n"
         "def pytest_runtest_call(item):\n"
-        "    threading.Timer(1.0, os.kill, (os.getpid(), signal.SIGINT)).start()\n"
+        "    threading.Thread(target=interrupt, daemon=True).start()\n"
     )
     command = ("python", "-m", "pytest", "-p", "no:cacheprovider", "--gpuemu", "gpuemu.toml::gelu")
     said = installed.run(*command, cwd=suite, variables={"GPUEMU_TEST_MARK": str(suite)}, expect=2)
