@@ -8,11 +8,12 @@ from gpuemu_lsp.engine.emulator import ops
 from gpuemu_lsp.engine.emulator.codegen import ir_tools as t
 from gpuemu_lsp.engine.emulator.codegen.addresses import host_vector
 from gpuemu_lsp.engine.emulator.codegen.emitter import Emitter
+from gpuemu_lsp.engine.emulator.codegen.forms import MARK, READABLE, STORE_MASK
 from gpuemu_lsp.engine.emulator.codegen.ir_tools import I1, I32, I64, POINTER, Value, i32, i64
 from gpuemu_lsp.engine.emulator.codegen.linked import RUNTIME
 from gpuemu_lsp.engine.emulator.codegen.races import emit_fence, race_flags
-from gpuemu_lsp.engine.emulator.codegen.runtime import RACE_SHIFT, SPACE_SHIFT, SPACES, STORE_FLAG, mark_written
-from gpuemu_lsp.engine.emulator.layout import SLOT, Warp
+from gpuemu_lsp.engine.emulator.codegen.runtime import RACE_SHIFT, SPACE_SHIFT, SPACES, STORE_FLAG
+from gpuemu_lsp.engine.emulator.layout import SHADOW_DISTANCE, SLOT, Block, Launch, Shadow, Warp
 from gpuemu_lsp.engine.emulator.opcodes import access_type, memory_space, type_bytes
 from gpuemu_lsp.engine.ptx.model import Address, Instruction, Operand, Register
 
@@ -53,7 +54,7 @@ def emit_atomic(e: Emitter, instruction: Instruction) -> None:
         for row, operand in enumerate(values):
             value = e.vector_operand(operand, f"b{size * 8}", part)
             t.store(b, value, e.context, Warp.VALUE + row * SLOT + part * e.lanes * size, align=1)
-    function = _function(e.module, _operation(instruction), type_)
+    function = _function(e.module, _operation(instruction), type_, checked=e.unit.checked)
     if {"release", "acq_rel"} & set(instruction.modifiers):
         emit_fence(e)
     flags = SPACES[space] << SPACE_SHIFT | race_flags(e, instruction) << RACE_SHIFT
@@ -69,7 +70,7 @@ def _operation(instruction: Instruction) -> str:
     return next(m for m in instruction.modifiers if m in _OPERATIONS)
 
 
-def _function(module: ir.Module, operation: str, type_: str) -> Value:
+def _function(module: ir.Module, operation: str, type_: str, *, checked: bool) -> Value:
     """Return ``(ctx, site, mask, flags)``, which runs the operation for each lane of the mask in turn."""
     name = f"atom_{operation}_{type_}"
     known = module.globals.get(name)
@@ -82,30 +83,86 @@ def _function(module: ir.Module, operation: str, type_: str) -> Value:
     size = type_bytes(type_)
     integer = ir.IntType(size * 8)
     races = b.lshr(flags, i32(RACE_SHIFT))
+    low, limit = _window(b, context, flags, size)
     with t.for_lanes(b, mask) as lane:
         lane64 = b.zext(lane, I64)
         address = t.load(b, context, b.add(i64(Warp.ADDRESS), b.shl(lane64, i64(3))), I64)
         place = b.add(i64(Warp.VALUE), b.mul(lane64, i64(size)))
-        t.store(b, ir.Constant(integer, 0), context, b.add(place, i64(2 * SLOT)), align=1)
+        act, end = b.append_basic_block("act"), b.append_basic_block("acted")
 
         def may(access: int, b: ir.IRBuilder = b, lane: Value = lane, address: Value = address) -> Value:
             arguments = [context, site, lane, address, i32(size), i32(size), b.or_(flags, i32(access))]
             return t.call_address(b, RUNTIME.address("check"), I1, arguments)
 
-        # An exchange overwrites whatever is there: that is how shared flags are initialised.
-        readable = may(0) if operation != "exch" else ir.Constant(I1, 1)
-        with b.if_then(readable), b.if_then(may(STORE_FLAG)):
-            with b.if_then(b.icmp_unsigned("!=", races, i32(0))):
-                arguments = [context, site, lane, address, i32(size), races, i64(0)]
-                t.call_address(b, RUNTIME.address("race_lane"), t.VOID, arguments)
-            old = t.load(b, address, 0, integer, align=1)
-            first = t.load(b, context, place, integer, align=1)
-            second = t.load(b, context, b.add(place, i64(SLOT)), integer, align=1) if operation == "cas" else None
-            t.store(b, _combined(b, operation, type_, old, first, second), address, 0, align=1)
-            t.store(b, old, context, b.add(place, i64(2 * SLOT)), align=1)
-            mark_written(b, address, size)
+        if checked:
+            ask, refused = b.append_basic_block("ask"), b.append_basic_block("refused")
+            _branch_if_fine(b, operation, address, (low, limit), integer, (act, ask))
+            b.position_at_end(ask)
+            # An exchange overwrites whatever is there: that is how shared flags are initialised.
+            if operation != "exch":
+                readable = b.append_basic_block("readable")
+                b.cbranch(may(0), readable, refused)
+                b.position_at_end(readable)
+            b.cbranch(may(STORE_FLAG), act, refused)
+            b.position_at_end(refused)
+            t.store(b, ir.Constant(integer, 0), context, b.add(place, i64(2 * SLOT)), align=1)
+            b.branch(end)
+        else:
+            b.branch(act)
+        b.position_at_end(act)
+        with b.if_then(b.icmp_unsigned("!=", races, i32(0))):
+            arguments = [context, site, lane, address, i32(size), races, i64(0)]
+            t.call_address(b, RUNTIME.address("race_lane"), t.VOID, arguments)
+        old = t.load(b, address, 0, integer, align=1)
+        first = t.load(b, context, place, integer, align=1)
+        second = t.load(b, context, b.add(place, i64(SLOT)), integer, align=1) if operation == "cas" else None
+        t.store(b, _combined(b, operation, type_, old, first, second), address, 0, align=1)
+        t.store(b, old, context, b.add(place, i64(2 * SLOT)), align=1)
+        if checked:
+            shadow = b.add(address, i64(SHADOW_DISTANCE))
+            seen = t.load(b, shadow, 0, integer, align=1)
+            t.store(b, b.or_(seen, _bytes(integer, MARK)), shadow, 0, align=1)
+        b.branch(end)
+        b.position_at_end(end)
     b.ret_void()
     return function
+
+
+def _window(b: ir.IRBuilder, context: Value, flags: Value, size: int) -> tuple[Value, Value]:
+    """Return the lowest address an operation may act on, and how many follow."""
+    shared = b.icmp_unsigned("==", b.and_(b.lshr(flags, i32(SPACE_SHIFT)), i32(3)), i32(SPACES["shared"]))
+    launch, block = t.load(b, context, Warp.LAUNCH, POINTER), t.load(b, context, Warp.BLOCK, POINTER)
+    low = b.select(shared, t.load(b, block, Block.SHARED, I64), t.load(b, launch, Launch.ARENA, I64))
+    extent = b.select(shared, t.load(b, launch, Launch.SHARED_SIZE, I64), t.load(b, launch, Launch.ARENA_SIZE, I64))
+    # A window is never smaller than an operand: both are multiples of 16 bytes.
+    return low, b.sub(extent, i64(size - 1))
+
+
+def _branch_if_fine(
+    b: ir.IRBuilder,
+    operation: str,
+    address: Value,
+    window: tuple[Value, Value],
+    integer: ir.IntType,
+    targets: tuple[ir.Block, ir.Block],
+) -> None:
+    """Go to the first target where the place is aligned, in the window, and its shadow as it mostly is."""
+    fine, ask = targets
+    size = integer.width // 8
+    low, limit = window
+    inside = b.icmp_unsigned("<", b.sub(address, low), limit)
+    aligned = b.icmp_unsigned("==", b.and_(address, i64(size - 1)), i64(0))
+    look = b.append_basic_block("look")
+    b.cbranch(b.and_(inside, aligned), look, ask)
+    b.position_at_end(look)
+    wanted = Shadow.ADDRESSABLE if operation == "exch" else READABLE
+    shadow = t.load(b, b.add(address, i64(SHADOW_DISTANCE)), 0, integer, align=1)
+    seen = b.and_(shadow, _bytes(integer, STORE_MASK | wanted))
+    b.cbranch(b.icmp_unsigned("==", seen, _bytes(integer, wanted)), fine, ask)
+
+
+def _bytes(integer: ir.IntType, byte: int) -> Value:
+    return ir.Constant(integer, int.from_bytes(bytes([byte]) * (integer.width // 8), "little"))
 
 
 def _combined(b: ir.IRBuilder, operation: str, type_: str, old: Value, value: Value, second: Value) -> Value:
