@@ -90,7 +90,7 @@ def _run_once(kernel: Kernel, request: Request, milliseconds: float) -> Outcome:
         order.close()
     finished = time.perf_counter()
     spent = code.seconds
-    code.spent((finished - ready - spent) * 1e3)
+    code.spent((finished - ready - spent) * 1e3, scheduler.seen(prepared.blocks))
     outcome = _outcome(prepared, report, host)
     return replace(
         outcome,

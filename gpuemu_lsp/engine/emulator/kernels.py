@@ -6,7 +6,7 @@ import hashlib
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from functools import cached_property
 from typing import TypeAlias
@@ -16,6 +16,7 @@ from gpuemu_lsp.engine.emulator.codegen.linked import RUNTIME
 from gpuemu_lsp.engine.emulator.codegen.translate import translate
 from gpuemu_lsp.engine.emulator.codegen.unit import Unit, saved_registers
 from gpuemu_lsp.engine.emulator.flatten import flatten
+from gpuemu_lsp.engine.emulator.forks import Forks
 from gpuemu_lsp.engine.emulator.graph import Graph, arrange
 from gpuemu_lsp.engine.emulator.identity import assumptions, identity
 from gpuemu_lsp.engine.emulator.jit import Compiled, compile_object, load_object, target_description, vector_lanes
@@ -60,11 +61,15 @@ def _translating() -> Iterator[None]:
 
 @dataclass(slots=True)
 class Specialised:
-    """One translation: the code, and the analysis it rests on."""
+    """One translation: the code, and the analysis it rests on.
+
+    ``plain`` is the code that takes over where lanes part that were taken to stay together, None if none were.
+    """
 
     address: int
     info: Uniformity
     compiled: Compiled
+    plain: Specialised | None = None
 
 
 class Watching(Enum):
@@ -95,6 +100,7 @@ class Kernel:
         self._tracking: dict[Watching, Tracking] = {Watching.NOTHING: NOTHING, Watching.UNCHECKED: NOTHING}
         self._pinned: dict[BlockShape, frozenset[str]] = {}
         self.optimised = optimised
+        self.forks = Forks()
         self._spent_ms = 0.0
 
     @cached_property
@@ -131,18 +137,28 @@ class Kernel:
         """What making optimised code takes, roughly: a millisecond for each instruction."""
         return max(_CHEAPEST_MS, float(len(self.sites)))
 
-    def spent(self, milliseconds: float, pays: float) -> None:
-        """Count time spent in unoptimised code; from ``pays`` times the cost of better code on that is used."""
+    @property
+    def best(self) -> bool:
+        """Whether the code is as good as it gets."""
+        return self.optimised and self.forks.decided
+
+    def spent(self, milliseconds: float, pays: float) -> bool:
+        """Count time spent in unoptimised code; return whether that is ``pays`` times the cost of better code."""
         self._spent_ms += milliseconds
-        if self._spent_ms > pays * self.cost_ms:
-            self.optimise()
+        return self._spent_ms > pays * self.cost_ms
 
     def optimise(self) -> None:
-        """Use optimised code from now on."""
+        """Use optimised code from now on, which takes for granted what has been decided about the forks."""
         if not self.optimised:
             self.optimised = True
             self._specialised.clear()
             self._general.clear()
+            return
+        known = self._specialised.items()
+        stay = {
+            key: code for key, code in known if not code or not (code.plain or self.forks.together(code.info.forks))
+        }
+        self._specialised = stay
 
     def pin(self, shape: BlockShape, site: int) -> None:
         """Treat what the instruction at ``site`` writes as varying from now on: an assumption about it was wrong."""
@@ -164,11 +180,25 @@ class Kernel:
         key = shape, self._pinned.get(shape, frozenset()), watching, covering
         if key not in self._specialised:
             with _translating():
-                frame = max(self.program.local_bytes, 1)
-                info = analyse(self.program, self.graph, self.live, shape, key[1], frame)
-                usable = info.ordered and not self.program.recursive
-                self._specialised[key] = self._compile(key, info, info, whole=False) if usable else None
+                self._specialised[key] = self._specialise(key)
         return shape, self._specialised[key]
+
+    def _specialise(self, key: _Key) -> Specialised | None:
+        info = self._analyse(key)
+        if not info.ordered or self.program.recursive:
+            return None
+        together = self.forks.together(info.forks)
+        better = self._analyse(key, together) if together else info
+        if better.shapes == info.shapes or not better.ordered:
+            return self._compile(key, info, info, optimised=self.optimised)
+        plain = self._compile(key, info, info, optimised=False)
+        code = self._compile(key, better, info, optimised=self.optimised, together=together)
+        return replace(code, plain=plain)
+
+    def _analyse(self, key: _Key, together: frozenset[int] = frozenset()) -> Uniformity:
+        shape, pinned, _, _ = key
+        frame = max(self.program.local_bytes, 1)
+        return analyse(self.program, self.graph, self.live, shape, pinned, frame, together)
 
     def general(self, shape: BlockShape, watching: Watching = Watching.NOTHING, covering: bool = False) -> Specialised:
         """Return the translation in which lanes are independent; it can take over from the specialised one."""
@@ -177,10 +207,20 @@ class Kernel:
             fast = self._specialised.get(key)
             with _translating():
                 info = general(self.program)
-                self._general[key] = self._compile(key, info, fast.info if fast else info, whole=True)
+                before = (fast.plain or fast).info if fast else info
+                self._general[key] = self._compile(key, info, before, optimised=self.optimised, whole=True)
         return self._general[key]
 
-    def _compile(self, key: _Key, info: Uniformity, before: Uniformity, *, whole: bool) -> Specialised:
+    def _compile(
+        self,
+        key: _Key,
+        info: Uniformity,
+        before: Uniformity,
+        *,
+        optimised: bool,
+        whole: bool = False,
+        together: frozenset[int] = frozenset(),
+    ) -> Specialised:
         shape, _, watching, covering = key
         unit = Unit(
             program=self.program,
@@ -196,8 +236,9 @@ class Kernel:
             tracking=self.tracking(watching),
             checked=watching != Watching.UNCHECKED,
             covering=covering,
+            together=together,
         )
-        compiled = _loaded((*self._identity, *assumptions(unit)), unit, optimised=self.optimised)
+        compiled = _loaded((*self._identity, *assumptions(unit)), unit, optimised=optimised)
         return Specialised(compiled.addresses["warp"], info, compiled)
 
 

@@ -132,6 +132,9 @@ class Launch:
     MEETINGS: Final = 360  # i32: barriers that open before Python is asked
     GRID_WORKSPACE: Final = 376  # i64: what cooperative groups keep for the whole grid, 0 if nothing asks for it
     COVERAGE: Final = 384  # i64: address of a byte of Reach bits for each site; only code that covers looks there
+    PARTED: Final = 392  # i64: address of an i32 for each block: how often lanes have parted at its end, where it forks
+    PLAIN: Final = 400  # i64: the translation for warps whose lanes do not stay together where they were taken to
+    APART: Final = 408  # i32: how many warps it has taken over
     SIZE: Final = 512
 
 
@@ -140,7 +143,7 @@ class Resume:
 
     START: Final = 0
     IMPORT: Final = -2  # general code takes over what specialised code saved
-    SAVED: Final = -3  # general code goes on with what it saved itself
+    SAVED: Final = -3  # code goes on with all registers saved in its own shapes, each lane where its counter says
     FIRST_BLOCK: Final = 1
 
 
@@ -155,6 +158,7 @@ class Status:
     BLOCKED: Final = 5  # every living lane waits for something
     STOP: Final = 6  # a trap, or an instruction that cannot be run
     ASSUME: Final = 7  # an assumption of the specialised code does not hold
+    APART: Final = 8  # lanes have parted where they were taken to stay together: the plain code must take over
 
 
 class BarrierKind:

@@ -15,7 +15,7 @@ from gpuemu_lsp.engine.emulator.program import EXIT
 from gpuemu_lsp.engine.emulator.records import lanes_of
 from gpuemu_lsp.engine.emulator.setup import MEETINGS, YIELDS, Context, Prepared, Resident
 from gpuemu_lsp.engine.emulator.shapes import WARP
-from gpuemu_lsp.engine.emulator.tiers import Code
+from gpuemu_lsp.engine.emulator.tiers import Code, Seen
 
 _PATIENCE = 6
 """How often a block may use up its yields before other blocks are started beside it."""
@@ -90,6 +90,7 @@ class Scheduler:
         self._ended = False
         self._parted = 0
         prepared.launch.set64(Launch.FUNCTION, code.fast or code.general())
+        prepared.launch.set64(Launch.PLAIN, code.plain)
 
     def run(self) -> Report:
         """Run all blocks.
@@ -107,7 +108,8 @@ class Scheduler:
                 upcoming = self._run_alone(residents[0], upcoming)
                 if upcoming >= prepared.blocks and not residents[0].under_way:
                     break
-                self._consider(self._elapsed() * (prepared.blocks - upcoming) / max(upcoming, 1))
+                to_come = self._elapsed() * (prepared.blocks - upcoming) / max(upcoming, 1)
+                self._consider(to_come, self.seen(upcoming))
                 self._stretch *= 2
                 continue
             upcoming = self._run_together(upcoming)
@@ -175,12 +177,19 @@ class Scheduler:
         """Return the milliseconds the launch has run, translations not counted."""
         return (time.monotonic() - self._began - self._code.seconds) * 1e3
 
-    def _consider(self, milliseconds: float) -> None:
+    def seen(self, blocks: int) -> Seen:
+        """Return what has been seen of lanes that part, in so many blocks."""
+        prepared = self._prepared
+        parted = prepared.parted.row32(0, len(prepared.kernel.program.blocks))
+        return Seen(parted.tolist(), blocks * prepared.warp_count, prepared.launch.i32(Launch.APART))
+
+    def _consider(self, milliseconds: float, seen: Seen | None = None) -> None:
         """Go on in optimised code if that pays for so much time."""
-        better = self._code.improve(milliseconds)
+        better = self._code.improve(milliseconds, seen)
         if not better:
             return
         launch = self._prepared.launch
+        launch.set64(Launch.PLAIN, self._code.plain)
         launch.set64(Launch.FUNCTION, better.get(launch.i64(Launch.FUNCTION), launch.i64(Launch.FUNCTION)))
         for resident in self._prepared.residents:
             for warp in self._warps(resident):

@@ -65,6 +65,7 @@ class Prepared:
     events: Record
     counts: Record
     reached: Record
+    parted: Record
     symbols: Record
     shared_shadow: npt.NDArray[np.uint8]
     buffers: dict[str, Region]
@@ -161,9 +162,12 @@ def prepare(request: Request, kernel: Kernel, arena: Arena, callback: int) -> Pr
     events = Record(EVENT_LIMIT * EVENT_SIZE)
     counts = Record(max(len(kernel.sites), 1) * Kind.COUNT * 8)
     reached = Record(max(len(kernel.sites), 1))
+    parted = Record(4 * len(program.blocks))
     fresh = Shadow.ADDRESSABLE | (0 if request.checks.uninitialized else Shadow.INITIALISED)
     shadow = _shared_shadow(request, kernel, fresh)
-    prepared = Prepared(request, kernel, arena, launch, events, counts, reached, symbols, shadow, buffers, variables)
+    prepared = Prepared(
+        request, kernel, arena, launch, events, counts, reached, parted, symbols, shadow, buffers, variables
+    )
     x, y, z = request.block
     for offset, value in (
         (Launch.GRID_X, request.grid[0]),
@@ -193,6 +197,7 @@ def prepare(request: Request, kernel: Kernel, arena: Arena, callback: int) -> Pr
         (Launch.EVENT_LIMIT, EVENT_LIMIT),
         (Launch.COUNTS, counts.address),
         (Launch.COVERAGE, reached.address),
+        (Launch.PARTED, parted.address),
         (Launch.LOCAL_FRAME, max(program.local_bytes, 1)),
         (Launch.CALLBACK, callback),
         (Launch.WARP_SIZE, kernel.context_bytes),

@@ -7,6 +7,8 @@ whenever no warp is running. Neither contracts or reorders arithmetic: results a
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 from gpuemu_lsp.engine.emulator.kernels import Kernel, Watching
 from gpuemu_lsp.engine.emulator.shapes import BlockShape
@@ -14,6 +16,18 @@ from gpuemu_lsp.engine.execution import Buffer, Request
 
 _PAYS = 2.0
 """Unoptimised code takes about twice the time: what it has cost too much is half of what it took."""
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What a launch has seen: how often lanes parted at the end of each block, in how many warps.
+
+    ``apart`` counts the warps whose lanes parted where they were taken to stay together.
+    """
+
+    parted: Sequence[int]
+    warps: int
+    apart: int
 
 
 class Code:
@@ -24,6 +38,7 @@ class Code:
         self._watching = _watching(request)
         self.shape: BlockShape
         self.fast: int | None
+        self.plain = 0
         self._general: int | None = None
         self.seconds = 0.0
         """Time spent on translating since the launch began."""
@@ -37,7 +52,7 @@ class Code:
     @property
     def best(self) -> bool:
         """Whether the code is as good as it gets."""
-        return self._kernel.optimised
+        return self._kernel.best
 
     def general(self) -> int:
         """Return the translation in which lanes are independent."""
@@ -47,12 +62,23 @@ class Code:
             self.seconds += time.perf_counter() - started
         return self._general
 
-    def improve(self, milliseconds: float) -> dict[int, int]:
-        """Optimise if that pays for so much time spent or to come; return, for each address in use, the new one."""
-        if self.best or milliseconds < _PAYS * self._kernel.cost_ms:
+    def improve(self, milliseconds: float, seen: Seen | None) -> dict[int, int]:
+        """Optimise if that pays for so much time spent or to come; return, for each address in use, the new one.
+
+        ``seen`` is None while warps are under way: they can only go on in code that takes nothing for granted.
+        """
+        kernel = self._kernel
+        if kernel.optimised:
+            if kernel.forks.decided or seen is None:
+                return {}
+        elif milliseconds < _PAYS * kernel.cost_ms:
             return {}
         started, before = time.perf_counter(), (self.fast, self._general)
-        self._kernel.optimise()
+        if seen is None:
+            kernel.forks.give_up()
+        else:
+            kernel.forks.decide(seen.parted, seen.warps)
+        kernel.optimise()
         self._find()
         self.seconds += time.perf_counter() - started
         if before[1] is not None:
@@ -60,14 +86,24 @@ class Code:
             self.general()
         return {old: new for old, new in zip(before, (self.fast, self._general), strict=True) if old and new}
 
-    def spent(self, milliseconds: float) -> None:
-        """Count the time of a launch that has ended."""
-        self._kernel.spent(milliseconds, _PAYS)
+    def spent(self, milliseconds: float, seen: Seen) -> None:
+        """Count the time of a launch that has ended, and what it has seen."""
+        kernel = self._kernel
+        if self.plain and kernel.forks.often(seen.apart, seen.warps):
+            kernel.forks.give_up()
+            kernel.optimise()
+            return
+        kernel.forks.note(seen.parted, seen.warps)
+        pays = kernel.spent(milliseconds, _PAYS)
+        if not kernel.best and (pays or kernel.optimised):
+            kernel.forks.decide([0] * len(seen.parted), 0)
+            kernel.optimise()
 
     def _find(self) -> None:
         kernel, request = self._kernel, self._request
         self.shape, found = kernel.specialised(request.block, self._watching, request.coverage)
         self.fast = found.address if found is not None else None
+        self.plain = found.plain.address if found is not None and found.plain is not None else 0
 
 
 def _watching(request: Request) -> Watching:

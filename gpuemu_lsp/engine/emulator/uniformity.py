@@ -31,7 +31,8 @@ class Uniformity:
 
     ``divergent`` are the blocks that may run while living lanes of the warp wait elsewhere; ``partial`` those that may
     run without all 32 lanes. ``constants`` are registers known to hold one integer. ``ordered`` False means that
-    lanes cannot be made to meet by block order: only the general translation is right.
+    lanes cannot be made to meet by block order: only the general translation is right. ``forks`` are the blocks at
+    whose end lanes may part over a loop: to run it or not, or to leave it in different rounds.
     """
 
     shapes: Mapping[str, Shape]
@@ -39,6 +40,7 @@ class Uniformity:
     partial: frozenset[int]
     constants: Mapping[str, int]
     ordered: bool
+    forks: frozenset[int] = frozenset()
 
 
 def general(program: Program) -> Uniformity:
@@ -49,17 +51,25 @@ def general(program: Program) -> Uniformity:
 
 
 def analyse(
-    program: Program, graph: Graph, live: Liveness, block: BlockShape, pinned: Set[str], frame_bytes: int
+    program: Program,
+    graph: Graph,
+    live: Liveness,
+    block: BlockShape,
+    pinned: Set[str],
+    frame_bytes: int,
+    together: Set[int] = frozenset(),
 ) -> Uniformity:
     """Classify every register and block. ``pinned`` registers are varying whatever the code says.
 
-    ``frame_bytes`` is the size of a thread's local memory: the step of a local variable's generic address.
+    ``frame_bytes`` is the size of a thread's local memory: the step of a local variable's generic address. At the ends
+    of the blocks ``together``, forks, lanes are taken to stay together, whatever they are told.
     """
     flow = _Dataflow(program, block, pinned, frame_bytes)
     divergent: set[int] = set()
     partial: set[int] = set() if block.full_warps else set(range(len(program.blocks)))
     ordered = graph.reducible
-    seen: set[int] = set()
+    seen: set[int] = set(together)
+    forks: set[int] = set()
     while True:
         flow.solve()
         fresh = [b for b in range(len(program.blocks)) if b not in seen and flow.parts_lanes(program, b)]
@@ -71,11 +81,23 @@ def analyse(
             sides, meeting = _sides(program, graph, number)
             region = set().union(*sides)
             partial |= region
+            if _forks(program, graph, number, region):
+                forks.add(number)
             if meeting < len(program.blocks) and any(b >= meeting for b in region):
                 ordered = False
             forced |= _parted(sides, meeting, live, divergent)
         flow.force(live.registers(forced))
-    return Uniformity(flow.shapes(), frozenset(divergent), frozenset(partial), flow.constants, ordered)
+    return Uniformity(
+        flow.shapes(), frozenset(divergent), frozenset(partial), flow.constants, ordered, frozenset(forks)
+    )
+
+
+def _forks(program: Program, graph: Graph, number: int, region: Set[int]) -> bool:
+    """Whether a branch that may part lanes decides about a loop, and all lanes go on behind it."""
+    end = program.blocks[number].end
+    if not isinstance(end, Branch) or EXIT in (end.taken, end.other):
+        return False
+    return any(latch in region and header in region for latch, header in graph.back_edges)
 
 
 def _sides(program: Program, graph: Graph, number: int) -> tuple[list[set[int]], int]:
@@ -146,7 +168,7 @@ class _Dataflow:
 
     def __init__(self, program: Program, block: BlockShape, pinned: Iterable[str], frame_bytes: int) -> None:
         self.constants = _constants(program)
-        self._lanes = block.lanes
+        self.lanes = block.lanes
         self._frame = frame_bytes
         self._specials = block.specials()
         self._registers = program.registers
@@ -267,7 +289,7 @@ class _Dataflow:
 
     def extent(self, shape: Shape) -> int:
         """Return how far the last lane lies above the base."""
-        return shape.step * ((self._lanes if shape.per_part else WARP) - 1)
+        return shape.step * ((self.lanes if shape.per_part else WARP) - 1)
 
 
 def _name(operand: Operand) -> str | None:
@@ -340,13 +362,22 @@ def _shift_left(flow: _Dataflow, instruction: Instruction, facts: list[Fact]) ->
 
 def _shift_right(flow: _Dataflow, instruction: Instruction, facts: list[Fact]) -> Fact | None:
     amount = flow.constant(instruction.operands[2])
-    fact = facts[0]
-    if amount is None or fact.shape.flat:
+    if amount is None or facts[0].shape.flat:
         return None
-    bits = _spread(flow, fact)
-    return (
-        Fact(Shape(fact.shape.per_part), max(fact.zeros - amount, 0)) if bits is not None and amount >= bits else None
-    )
+    for fact in (facts[0], _parted_base(flow, facts[0])):
+        bits = _spread(flow, fact)
+        if bits is not None and amount >= bits:
+            return Fact(Shape(fact.shape.per_part), max(fact.zeros - amount, 0))
+    return None
+
+
+def _parted_base(flow: _Dataflow, fact: Fact) -> Fact:
+    """Return a stepping value as one with a base per part: fewer lanes share a base, and differ in fewer bits."""
+    shape = fact.shape
+    if shape.per_part:
+        return fact
+    apart = _trailing_zeros(shape.step * flow.lanes)
+    return Fact(Shape(True, shape.step), min(fact.zeros, apart))
 
 
 def _spread(flow: _Dataflow, fact: Fact) -> int | None:
@@ -359,17 +390,17 @@ def _spread(flow: _Dataflow, fact: Fact) -> int | None:
 
 def _and(flow: _Dataflow, instruction: Instruction, facts: list[Fact]) -> Fact | None:
     for this, other in ((0, 1), (1, 0)):
-        fact, mask = facts[this], flow.constant(instruction.operands[1 + other])
-        if fact.shape.flat or mask is None:
+        mask = flow.constant(instruction.operands[1 + other])
+        if facts[this].shape.flat or mask is None:
             continue
-        bits = _spread(flow, fact)
-        if bits is None:
-            return None
-        low = (1 << bits) - 1
-        if mask & low == low:
-            return fact
-        if mask & low == 0:
-            return Fact(Shape(fact.shape.per_part), fact.zeros)
+        for fact in (facts[this], _parted_base(flow, facts[this])):
+            bits = _spread(flow, fact)
+            low = (1 << bits) - 1 if bits is not None else 0
+            if bits is not None and mask & low == low:
+                return fact
+            if bits is not None and mask & low == 0:
+                return Fact(Shape(fact.shape.per_part), fact.zeros)
+        return None
     return None
 
 

@@ -13,11 +13,11 @@ from llvmlite import ir
 from gpuemu_lsp.engine.emulator.codegen import ir_tools as t
 from gpuemu_lsp.engine.emulator.codegen.arithmetic import predicate_parts, predicate_scalar
 from gpuemu_lsp.engine.emulator.codegen.barriers import emit_barrier
-from gpuemu_lsp.engine.emulator.codegen.ir_tools import I1, I32, Value, i32
+from gpuemu_lsp.engine.emulator.codegen.ir_tools import I1, I32, I64, Value, i32
 from gpuemu_lsp.engine.emulator.codegen.linked import RUNTIME
 from gpuemu_lsp.engine.emulator.codegen.marks import mark_lanes, mark_uniform
 from gpuemu_lsp.engine.emulator.codegen.switchboard import Switchboard
-from gpuemu_lsp.engine.emulator.layout import NO_BLOCK, Kind, Status, Warp
+from gpuemu_lsp.engine.emulator.layout import NO_BLOCK, Kind, Launch, Status, Warp
 from gpuemu_lsp.engine.emulator.opcodes import is_collective
 from gpuemu_lsp.engine.emulator.program import EXIT, Barrier, Branch, Invoke, Jump, Return, Stop, Switch
 
@@ -131,6 +131,12 @@ class Control(Switchboard):
         b.position_at_end(split)
         for part, condition in enumerate(parts):
             self._set_pc(number, part, b.select(condition, self.counter(end.taken), self.counter(end.other)))
+        if number in self.unit.together:
+            b.branch(self.apart())
+            return
+        if number in self.unit.info.forks:
+            table = e.launch(Launch.PARTED, I64)
+            t.store(b, b.add(t.load(b, table, 4 * number, I32), i32(1)), table, 4 * number)
         self.dispatched.update((end.taken, end.other))
         b.branch(self.dispatch_block())
 

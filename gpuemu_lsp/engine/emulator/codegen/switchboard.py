@@ -70,6 +70,8 @@ class Switchboard:
             cases[Resume.SAVED] = self._restored(lambda name: self.unit.info.shapes[name])
             cases[Resume.IMPORT] = self._restored(lambda name: self.unit.specialised[name])
         else:
+            if self.unit.info.forks and self._dispatcher is not None:
+                cases[Resume.SAVED] = self._restored(lambda name: self.unit.info.shapes[name])
             for number in sorted(self._resumable):
                 cases[Resume.FIRST_BLOCK + number] = self._resumed(number)
         pre = e.preamble
@@ -217,12 +219,16 @@ class Switchboard:
 
         return self._stub("parting", number, body)
 
-    def _hand_over(self) -> None:
+    def apart(self) -> ir.Block:
+        """Return the stub that hands the warp to the plain code: lanes have parted where they were to stay together."""
+        return self._stub("apart", 0, lambda: self._hand_over(Resume.SAVED, Status.APART))
+
+    def _hand_over(self, resume: int = Resume.IMPORT, status: int = Status.PART) -> None:
         e, b = self.e, self.e.builder
-        t.store(b, i32(Resume.IMPORT), e.context, Warp.RESUME)
+        t.store(b, i32(resume), e.context, Warp.RESUME)
         for name in e.homes():
-            self._save(name)
-        self.leave(Status.PART)
+            self._save_as(name, self.unit.specialised[name])
+        self.leave(status)
 
     def suspend(self, number: int, status: int) -> ir.Block:
         """Return the stub that saves what block ``number`` needs and returns; the warp is resumed there."""
@@ -302,6 +308,19 @@ class Switchboard:
         if name not in self.unit.in_memory:
             for index in range(e.kept_parts(name)):
                 e.store_saved(name, index, e.load_home(name, index))
+
+    def _save_as(self, name: str, shape: Shape) -> None:
+        """Save a register in ``shape``, in which less is known about it."""
+        e, mine = self.e, self.unit.info.shapes[name]
+        if shape == mine:
+            self._save(name)
+            return
+        values = []
+        for part in range(e.parts):
+            value = e.offset(e.load_home(name, part if mine.per_part else 0), mine, part)
+            values.append(e.spread(value, mine.step) if shape.varying else value)
+        for part, value in enumerate(values):
+            e.store_saved(name, part, value)
 
     def _load_saved(self, name: str, shape: Shape) -> None:
         """Load a register that was saved in ``shape`` into its home, spreading it where that varies."""

@@ -34,13 +34,15 @@ class Unit:
     in_memory: frozenset[str]
     """Registers kept in the context all the time: they cost loads and stores, but nothing where warps are resumed."""
     specialised: Mapping[str, Shape]
-    """Shapes in which specialised code saves registers; the general code reads them when it takes over."""
+    """Shapes in which a warp is handed to other code: those of the specialised code that takes nothing for granted."""
     tracking: Tracking = NOTHING
     """What the race checker watches."""
     checked: bool = True
     """Whether accesses are checked; if not, the kernel is trusted."""
     covering: bool = False
     """Whether the code notes which blocks and outcomes of branches are reached."""
+    together: frozenset[int] = frozenset()
+    """Blocks at whose end lanes are taken to stay together; where they do not, the plain code takes the warp over."""
 
 
 def saved_registers(program: Program, live: Liveness) -> tuple[str, ...]:
