@@ -15,7 +15,7 @@ from gpuemu_lsp.engine.emulator.coverage import coverage_of
 from gpuemu_lsp.engine.emulator.kernels import Kernel, Library, TranslationError
 from gpuemu_lsp.engine.emulator.layout import Shadow
 from gpuemu_lsp.engine.emulator.ordering import watch_races
-from gpuemu_lsp.engine.emulator.scheduler import AssumptionError, Report, Scheduler
+from gpuemu_lsp.engine.emulator.scheduler import AssumptionError, DistrustError, Report, Scheduler
 from gpuemu_lsp.engine.emulator.setup import Prepared, prepare
 from gpuemu_lsp.engine.emulator.tiers import Code
 from gpuemu_lsp.engine.execution import Buffer, Bytes, Event, Outcome, Request
@@ -85,6 +85,9 @@ def _run_once(kernel: Kernel, request: Request, milliseconds: float) -> Outcome:
         report = scheduler.run()
     except AssumptionError as error:
         kernel.pin(code.shape, error.site)
+        raise _Again(milliseconds) from None
+    except DistrustError:
+        kernel.distrust_barriers()
         raise _Again(milliseconds) from None
     finally:
         order.close()

@@ -101,6 +101,7 @@ class Kernel:
         self._pinned: dict[BlockShape, frozenset[str]] = {}
         self.optimised = optimised
         self.forks = Forks()
+        self._trusting = True
         self._spent_ms = 0.0
 
     @cached_property
@@ -169,8 +170,17 @@ class Kernel:
     def tracking(self, watching: Watching) -> Tracking:
         """Return what the race checker watches."""
         if watching not in self._tracking:
-            self._tracking[watching] = track(self.program, aliased=watching == Watching.ALIASED)
+            aliased = watching == Watching.ALIASED
+            self._tracking[watching] = track(self.program, aliased=aliased, trusting=self._trusting)
         return self._tracking[watching]
+
+    def distrust_barriers(self) -> None:
+        """Let the race checker no longer count on all threads meeting at one and the same barrier of the program."""
+        self._trusting = False
+        for watching in (Watching.APART, Watching.ALIASED):
+            self._tracking.pop(watching, None)
+        self._specialised.clear()
+        self._general.clear()
 
     def specialised(
         self, block: tuple[int, int, int], watching: Watching = Watching.NOTHING, covering: bool = False

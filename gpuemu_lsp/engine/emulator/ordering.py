@@ -70,6 +70,11 @@ class Order:
         if tracking.irregular:
             prepared.launch.set64(Launch.RACE_CALL, ctypes.cast(self._call, ctypes.c_void_p).value or 0)
 
+    @property
+    def trusting(self) -> bool:
+        """Whether accesses are not watched because all threads meet at one and the same barrier each time."""
+        return self._tracking.trusting
+
     def close(self) -> None:
         """Note how far the launch's epochs went."""
         if not self._tracking.sites:

@@ -34,6 +34,10 @@ class AssumptionError(Exception):
         self.site = site
 
 
+class DistrustError(Exception):
+    """Threads met at different barriers of the program, and the race checker counted on their not doing so."""
+
+
 @dataclass(frozen=True, slots=True)
 class Incident:
     """Something the scheduler saw: a rule, a sentence, and a site; ``thread`` is linear in its block."""
@@ -97,7 +101,7 @@ class Scheduler:
 
         Raises
         ------
-        AssumptionError
+        AssumptionError, DistrustError
             If the launch must be started again with another translation.
         """
         prepared = self._prepared
@@ -351,6 +355,8 @@ class Scheduler:
                 return False
         elif len(lanes) < alive:
             return False
+        if self._order.trusting and len({one.site for one in lanes}) > 1:
+            raise DistrustError
         self._check_meeting(resident, lanes, alive, expected)
         resident.arrivals.pop(name, None)
         self._order.meet(resident, name, [one.index * WARP + one.lane for one in lanes], alive)

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 
 from gpuemu_lsp.engine.emulator.flow import Flow
+from gpuemu_lsp.engine.emulator.intervals import intervals, is_plain
 from gpuemu_lsp.engine.emulator.opcodes import access_type, memory_space, type_bytes
 from gpuemu_lsp.engine.emulator.operands import flat, read, split, written
 from gpuemu_lsp.engine.emulator.program import Barrier, Program
-from gpuemu_lsp.engine.ptx.model import Address, Immediate, Instruction, Operand, Register, Symbol
+from gpuemu_lsp.engine.ptx.model import Address, Instruction, Operand, Register, Symbol
 
 _STRONG = frozenset({"volatile", "relaxed", "acquire", "release", "acq_rel", "mmio"})
 _WHOLE_WORDS = frozenset({"cp", "mbarrier"})
@@ -25,6 +26,7 @@ class Tracking:
     read is to be watched; ``strong`` those of the accesses that never race with each other: atomics, volatile stores
     and flags, operations on ``mbarrier`` objects, and the read that begins a compare-and-swap loop. A cell describes
     ``1 << shift`` bytes. ``irregular`` says that threads are ordered by more than barriers and whole warps.
+    ``trusting`` says that accesses were left out because barriers stand between them and all they could race with.
     """
 
     sites: frozenset[int] = frozenset()
@@ -32,37 +34,95 @@ class Tracking:
     strong: frozenset[int] = frozenset()
     shift: int = 2
     irregular: bool = False
+    trusting: bool = False
 
 
 NOTHING = Tracking()
 
 
-def track(program: Program, *, aliased: bool) -> Tracking:
+@dataclass(frozen=True, slots=True)
+class _Access:
+    """A place an instruction touches that threads share."""
+
+    site: int
+    block: int
+    instruction: Instruction
+    space: str
+    address: Address
+    stores: bool
+
+    @property
+    def key(self) -> tuple[int, bool]:
+        """What tells it from all others."""
+        return self.site, self.stores
+
+    @property
+    def source(self) -> bool:
+        """Whether it is the read of an asynchronous copy."""
+        return self.instruction.opcode == "cp" and not self.stores
+
+
+def track(program: Program, *, aliased: bool, trusting: bool = True) -> Tracking:
     """Decide what to watch. ``aliased`` says that several parameters may point to the same memory.
 
-    Reads of what the kernel never writes cannot race: an address is traced to the parameters and variables it comes
-    from, and a global access is watched only where something stores through one of these.
+    What nobody writes cannot race: an address is traced to the parameters and variables it comes from. Nor can what is
+    only ever updated atomically; nor, if all threads of a block always meet at one and the same barrier (``trusting``),
+    accesses to shared memory that are never on the same side of one.
     """
-    accesses = [(site, i, access) for site, i in _instructions(program) for access in _accesses(i)]
-    known = {} if aliased or program.recursive else origins(program)
-    targets: set[str] = set()
-    for _, _, access in accesses:
-        if access.stores:
-            targets |= roots(access.address, known) or {UNKNOWN}
-    everything = aliased or program.recursive or UNKNOWN in targets
-
-    def matters(access: _Access) -> bool:
-        found = roots(access.address, known)
-        return access.space == "shared" or everything or not found or UNKNOWN in found or bool(found & targets)
-
-    chosen = [(site, i, access) for site, i, access in accesses if matters(access)]
-    watched = {site: i for site, i, access in chosen if access.stores or i.opcode != "cp"}
-    sources = frozenset(site for site, i, access in chosen if i.opcode == "cp" and not access.stores)
-    strong = _strong(program, watched)
+    accesses = list(_all_accesses(program))
+    strong = _strong(program, {access.site: access.instruction for access in accesses if not access.source})
+    irregular = _irregular(program)
+    # Where threads are ordered by more than barriers, strong accesses are what orders them.
+    always = strong if irregular else frozenset()
+    everywhere = list(_by_memory(accesses, program, aliased=aliased))
+    in_shared = [access for access in accesses if access.space != "global"]
+    candidates = _racing([*everywhere, in_shared], strong, always)
+    chosen = candidates
+    if trusting and not program.recursive:
+        chosen = _racing([*everywhere, *_by_interval(in_shared, program)], strong, always)
+    watched = {one.site: one.instruction for one in accesses if not one.source and one.key in chosen}
+    sources = frozenset(one.site for one in accesses if one.source and one.key in chosen)
     sizes = (type_bytes(access_type(i)) for i in watched.values() if i.opcode not in _WHOLE_WORDS)
     smallest = min(sizes, default=4)
     shift = {1: 0, 2: 1}.get(smallest, 2)
-    return Tracking(frozenset(watched), sources, strong, shift, bool(watched) and _irregular(program))
+    sites = frozenset(watched)
+    return Tracking(sites, sources, strong & sites, shift, bool(watched) and irregular, chosen != candidates)
+
+
+def _racing(groups: Iterable[Sequence[_Access]], strong: Set[int], always: Set[int]) -> frozenset[tuple[int, bool]]:
+    """Return what can race with something of the same group: with itself, too, in another thread."""
+    found: set[tuple[int, bool]] = set()
+    for group in groups:
+        plain = [access for access in group if access.site not in strong]
+        writes = any(access.stores for access in group)
+        plain_writes = any(access.stores for access in plain)
+        for access in group:
+            others = writes if access.site not in strong else plain if access.stores else plain_writes
+            if others or access.site in always:
+                found.add(access.key)
+    return frozenset(found)
+
+
+def _by_memory(accesses: Sequence[_Access], program: Program, *, aliased: bool) -> Iterator[list[_Access]]:
+    """Give groups of accesses to global memory that may touch the same buffer or variable."""
+    known = {} if aliased or program.recursive else origins(program)
+    rooted = [(one, roots(one.address, known) or {UNKNOWN}) for one in accesses if one.space != "shared"]
+    if aliased or program.recursive:
+        yield [access for access, _ in rooted]
+        return
+    for root in frozenset[str]().union(*(found for _, found in rooted)):
+        yield [access for access, found in rooted if root in found or UNKNOWN in found]
+
+
+def _by_interval(accesses: Sequence[_Access], program: Program) -> Iterator[list[_Access]]:
+    """Give groups of accesses to shared memory that may happen between the same two barriers."""
+    # What is copied asynchronously arrives with a later instruction of the same kind.
+    copying = {number for number, block in enumerate(program.blocks) if any(one.opcode == "cp" for one in block.code)}
+    for blocks in intervals(program):
+        delivers = bool(copying & blocks)
+        yield [
+            access for access in accesses if access.block in blocks or (delivers and access.instruction.opcode == "cp")
+        ]
 
 
 def _instructions(program: Program) -> Iterator[tuple[int, Instruction]]:
@@ -74,25 +134,27 @@ def _instructions(program: Program) -> Iterator[tuple[int, Instruction]]:
         site += 1
 
 
-@dataclass(frozen=True, slots=True)
-class _Access:
-    """A place an instruction touches that threads share and somebody may write."""
+def _all_accesses(program: Program) -> Iterator[_Access]:
+    site = 0
+    for number, block in enumerate(program.blocks):
+        for instruction in block.code:
+            for space, address, stores in _places(instruction):
+                yield _Access(site, number, instruction, space, address, stores)
+            site += 1
+        site += 1
 
-    space: str
-    address: Address
-    stores: bool
 
-
-def _accesses(instruction: Instruction) -> list[_Access]:
+def _places(instruction: Instruction) -> list[tuple[str, Address, bool]]:
+    """Return, for each place an instruction touches: its space, its address, and whether it is written."""
     addresses = [operand for operand in instruction.operands if isinstance(operand, Address)]
     if instruction.opcode == "cp" and len(addresses) >= 2:
-        return [_Access("shared", addresses[0], True), _Access("global", addresses[1], False)]
+        return [("shared", addresses[0], True), ("global", addresses[1], False)]
     if _on_mbarrier(instruction):
-        return [_Access("shared", address, True) for address in addresses[:1]]
+        return [("shared", address, True) for address in addresses[:1]]
     space = memory_space(instruction)
     if instruction.opcode not in ("ld", "st", "atom", "red", "ldu") or space not in ("global", "shared", "generic"):
         return []
-    return [_Access(space, address, instruction.opcode not in ("ld", "ldu")) for address in addresses]
+    return [(space, address, instruction.opcode not in ("ld", "ldu")) for address in addresses]
 
 
 def _on_mbarrier(instruction: Instruction) -> bool:
@@ -128,14 +190,8 @@ def _strong(program: Program, watched: dict[int, Instruction]) -> frozenset[int]
 
 def _irregular(program: Program) -> bool:
     """Whether fences, named barriers or parts of a block order threads."""
-    for block in program.blocks:
-        end = block.end
-        if isinstance(end, Barrier):
-            operands = end.instruction.operands
-            plain = "red" in end.instruction.modifiers or len(operands) < 2
-            name = operands[0] if operands else Immediate(0, "int")
-            if not plain or not isinstance(name, Immediate) or name.bits or "arrive" in end.instruction.modifiers:
-                return True
+    if any(isinstance(block.end, Barrier) and not is_plain(block.end) for block in program.blocks):
+        return True
     return any(
         instruction.opcode in ("membar", "fence", "mbarrier")
         or set(instruction.modifiers) & {"acquire", "release", "acq_rel"}

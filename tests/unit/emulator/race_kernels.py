@@ -68,6 +68,17 @@ PLANTED = [
   }
   y[i] = sum;
 """, "", SYNC),
+    Planted("barrier that is left out once", "shared", """
+  __shared__ int s[1024];
+  int sum = 0;
+  for (int k = 0; k < 3; ++k) {
+    s[t] = x[i] + k;  // one
+    if (k != z[0] + FIX) __syncthreads();
+    sum += s[m - 1 - t];  // other
+    __syncthreads();
+  }
+  y[i] = sum;
+""", "1", "7"),
     Planted("scan in one phase", "shared", """
   __shared__ int s[1024];
   s[t] = x[i];
@@ -289,7 +300,7 @@ PLANTED = [
   ((char*)y)[FIX] = i + 1;  // one // other
 """, "i / 2", "i"),
     Planted("compare and swap without a loop's care", "global", """
-  int old = z[0], assumed;  // other
+  int old = z[0], assumed;
   do { assumed = old; old = atomicCAS(z, assumed, assumed + 1); } while (old != assumed);  // one
   FIX
 """, "y[i] = z[0];  // other", "y[i] = old;"),

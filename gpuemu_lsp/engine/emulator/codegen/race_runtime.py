@@ -6,6 +6,7 @@ from llvmlite import ir
 
 from gpuemu_lsp.engine.emulator.codegen import ir_tools as t
 from gpuemu_lsp.engine.emulator.codegen.ir_tools import I1, I8, I32, I64, POINTER, VOID, Value, i32, i64
+from gpuemu_lsp.engine.emulator.codegen.race_lines import add_row_of_lines, add_settle, settle_cell
 from gpuemu_lsp.engine.emulator.codegen.race_together import add_lanes, add_one, add_row
 from gpuemu_lsp.engine.emulator.codegen.race_view import (
     ACQUIRES,
@@ -30,7 +31,7 @@ from gpuemu_lsp.engine.emulator.layout import (
 )
 
 
-def add_lane(module: ir.Module) -> Value:
+def add_lane(module: ir.Module, settle: Value) -> Value:
     """Add ``race_lane(ctx, site, lane, address, size, flags, value)``: check, report and note one lane's access.
 
     ``value`` is where a plain store's new bytes lie in the context: writing what is there already is no race.
@@ -51,6 +52,7 @@ def add_lane(module: ir.Module) -> Value:
         _acquire(b, view, ctx, lane, address)
     launch = t.load(b, ctx, Warp.LAUNCH, POINTER)
     cells = b.lshr(b.zext(size, I64), t.load(b, launch, Launch.RACE_SHIFT, I64))
+    settle_cell(b, settle, ctx, address, b.trunc(cells, I32))
     with each_cell(b, cells) as index:
 
         def fetch(plane: int) -> Value:
@@ -65,31 +67,31 @@ def add_lane(module: ir.Module) -> Value:
                 b.call(conflict, [ctx, site, lane, address, size, flags, value, *other])
             return when, x, late
 
-        def still_plain(when: Value, x: Value) -> tuple[Value, Value]:
-            """Return whether a plain access of our own must not be forgotten for this one, and how strong both are."""
+        def note(planes: tuple[int, int, int], when: Value, x: Value, late: Value, both: Value) -> None:
+            """Note the access beside or instead of the last one; a plain one that may yet race is not forgotten."""
             own = b.and_(b.icmp_unsigned("==", x, i32(0)), b.icmp_unsigned(">=", when, view.block_floor))
             plain = b.icmp_unsigned("==", b.and_(when, i32(Cell.STRONG)), i32(0))
-            keep = b.and_(b.and_(own, plain), b.icmp_unsigned("!=", strong, i32(0)))
-            return keep, b.select(keep, i32(0), strong)
+            kept = b.and_(plain, b.icmp_unsigned("!=", strong, i32(0)))
+            mine = b.and_(own, kept)
+            noted = view.merged(when, x, b.and_(late, both), b.select(mine, i32(0), strong))
+            named = b.or_(mine, b.and_(b.and_(late, both), kept))
+            for plane, what in (
+                (planes[0], b.select(named, fetch(planes[0]), me)),
+                (planes[1], noted),
+                (planes[2], b.select(named, fetch(planes[2]), site)),
+            ):
+                b.store(what, view.plane(plane, index))
 
-        written, x, late = check((Cell.WRITER, Cell.WRITTEN, Cell.WRITE_SITE), 1)
+        writes, reads = (Cell.WRITER, Cell.WRITTEN, Cell.WRITE_SITE), (Cell.READER, Cell.READ, Cell.READ_SITE)
+        written, x, late = check(writes, 1)
         with b.if_else(is_store) as (then, otherwise):
             with then:
-                check((Cell.READER, Cell.READ, Cell.READ_SITE), 0)
-                both = b.icmp_unsigned("!=", b.and_(written, strong), i32(0))
-                own, kept = still_plain(written, x)
-                noted = view.merged(written, x, b.and_(late, both), kept)
-                where = b.select(own, fetch(Cell.WRITE_SITE), site)
-                for plane, what in ((Cell.WRITER, me), (Cell.WRITTEN, noted), (Cell.WRITE_SITE, where)):
-                    b.store(what, view.plane(plane, index))
+                check(reads, 0)
+                note(writes, written, x, late, b.icmp_unsigned("!=", b.and_(written, strong), i32(0)))
             with otherwise:
                 when = fetch(Cell.READ)
                 late, x = view.unordered(fetch(Cell.READER), when, me)
-                own, kept = still_plain(when, x)
-                noted = view.merged(when, x, late, kept)
-                where = b.select(own, fetch(Cell.READ_SITE), site)
-                for plane, what in ((Cell.READER, me), (Cell.READ, noted), (Cell.READ_SITE, where)):
-                    b.store(what, view.plane(plane, index))
+                note(reads, when, x, late, ir.Constant(I1, 1))
     # Nothing is released by a thread that had no fence.
     fenced = t.load(b, ctx, b.add(i64(Warp.FENCED), b.shl(b.zext(lane, I64), i64(2))), I32)
     useful = b.icmp_unsigned(">", fenced, t.load(b, ctx, Warp.BEGAN, I32))
@@ -248,14 +250,16 @@ def add_synchronise(module: ir.Module) -> None:
 
 def add_races(module: ir.Module) -> Value:
     """Add all of the above; return ``race_lane``."""
+    settle = add_settle(module)
     for is_store in (False, True):
         for shared in (False, True):
-            add_row(module, is_store=is_store, shared=shared)
-            add_one(module, is_store=is_store, shared=shared)
-        add_lanes(module, is_store=is_store)
+            add_one(module, settle, is_store=is_store, shared=shared)
+        add_row(module, is_store=is_store, shared=True)
+        add_row_of_lines(module, add_row(module, is_store=is_store, shared=False), settle, is_store=is_store)
+        add_lanes(module, settle, is_store=is_store)
     add_meet(module)
     add_synchronise(module)
-    return add_lane(module)
+    return add_lane(module, settle)
 
 
 NAMES = (

@@ -6,18 +6,19 @@ from llvmlite import ir
 
 from gpuemu_lsp.engine.emulator.codegen import ir_tools as t
 from gpuemu_lsp.engine.emulator.codegen.ir_tools import I1, I32, I64, POINTER, VOID, Value, i32, i64
+from gpuemu_lsp.engine.emulator.codegen.race_lines import settle_cell
 from gpuemu_lsp.engine.emulator.codegen.race_view import ROW, View, each_cell, return_if, view_of
 from gpuemu_lsp.engine.emulator.layout import Cell, Warp
 
 
 def add_row(module: ir.Module, *, is_store: bool, shared: bool) -> Value:
-    """Add ``race_row_load`` or ``race_row_store``: ``(ctx, site, mask, address, first, cells, shift) -> i1``.
+    """Add ``race_row_load_by_cell`` (or ``store``): ``(ctx, site, mask, address, first, cells, shift) -> i1``.
 
     Lanes from ``first`` on access neighbouring places, ``1 << shift`` cells each, ``cells`` in all. Returns whether all
     is in order, and notes the access if so. With ``shared`` it is ``..._shared``, for shared memory only, and quicker:
     where all that was noted is older than the last barrier, or a read by the block since, no thread need be looked at.
     """
-    name = _name("race_row", is_store=is_store, shared=shared)
+    name = _name("race_row", is_store=is_store, shared=shared) + ("" if shared else "_by_cell")
     function, b = t.new_function(module, name, I1, [POINTER, I32, I32, I64, I32, I32, I32])
     ctx, site, mask, address, first, cells, shift = function.args
     view = view_of(b, ctx, address, shared=shared)
@@ -86,7 +87,7 @@ def add_row(module: ir.Module, *, is_store: bool, shared: bool) -> Value:
     return function
 
 
-def add_one(module: ir.Module, *, is_store: bool, shared: bool) -> Value:
+def add_one(module: ir.Module, settle: Value, *, is_store: bool, shared: bool) -> Value:
     """Add ``race_one_load`` or ``race_one_store``: ``(ctx, site, lanes, address, cells) -> i1``.
 
     All ``lanes`` access one place; stores only with one value. Otherwise as :func:`add_row`.
@@ -97,6 +98,8 @@ def add_one(module: ir.Module, *, is_store: bool, shared: bool) -> Value:
     view = view_of(b, ctx, address, shared=shared)
     nobody = b.icmp_unsigned("==", lanes, i32(0))
     return_if(b, nobody if shared else b.or_(view.foreign, nobody), 1)
+    if not shared:
+        settle_cell(b, settle, ctx, address, cells)
     lane = t.intrinsic(b, "llvm.cttz.i32", I32, [lanes, ir.Constant(I1, 1)])
     me = b.add(view.me, lane)
     several = b.zext(b.icmp_unsigned("!=", b.and_(lanes, b.sub(lanes, i32(1))), i32(0)), I32)
@@ -161,7 +164,7 @@ def _one_cell(
     b.position_at_end(latch)
 
 
-def add_lanes(module: ir.Module, *, is_store: bool) -> Value:
+def add_lanes(module: ir.Module, settle: Value, *, is_store: bool) -> Value:
     """Add ``race_lanes_load`` or ``race_lanes_store``: ``(ctx, site, mask, cells) -> i1``.
 
     Each lane has an address of its own, in the context's scratch space. Otherwise as :func:`add_row`.
@@ -172,8 +175,10 @@ def add_lanes(module: ir.Module, *, is_store: bool) -> Value:
     count = b.zext(cells, I64)
     with t.for_lanes(b, mask) as lane:
         place = b.add(i64(Warp.ADDRESS), b.shl(b.zext(lane, I64), i64(3)))
-        view = view_of(b, ctx, t.load(b, ctx, place, I64))
+        address = t.load(b, ctx, place, I64)
+        view = view_of(b, ctx, address)
         with b.if_then(b.not_(view.foreign)):
+            settle_cell(b, settle, ctx, address, cells)
             me = b.add(view.me, lane)
             with each_cell(b, count) as index:
                 _one_cell(b, view, site, me, index, None, is_store=is_store)
