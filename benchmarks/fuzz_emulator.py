@@ -1,10 +1,12 @@
 """Damaged PTX and random kernels through the parser and the emulator.
 
-    python -m benchmarks.fuzz_emulator [--mutants N] [--kernels N] [--seed S] [--jobs J] [--seconds T] [--json]
+    python -m benchmarks.fuzz_emulator [--mutants N] [--kernels N] [--seed S] [--jobs J] [--seconds T] [--log FILE]
+                                       [--json]
 
 A mutant must end in an outcome (whatever it says), never in an exception or a dead process. A random kernel must give,
 bit for bit, what a direct evaluation in Python gives (NaNs count as equal), with no finding. Work is done in processes
-of their own, so that a crash is seen, counted, and the next seed goes on. Exit status 1 if anything was wrong.
+of their own, so that a crash is seen, counted, and the next seed goes on. A log keeps what each few hundred seeds came
+to: a run that was stopped says how far it came, and goes on from there. Exit status 1 if anything was wrong.
 """
 
 from __future__ import annotations
@@ -14,14 +16,17 @@ import json
 import math
 import subprocess
 import sys
+import threading
 import time
 import traceback
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import numpy as np
 
+from benchmarks.fresh import nothing_cached
 from benchmarks.fuzzing.mutants import mutant
 from benchmarks.fuzzing.programs import FLOATS, INTEGERS, Program
 from gpuemu_lsp.engine.compile.model import Artifact
@@ -31,6 +36,8 @@ from gpuemu_lsp.engine.ptx.errors import PtxError
 from gpuemu_lsp.engine.ptx.parser import parse
 
 _BLOCKS = 2
+_CHUNK = 200
+"""Seeds that one process runs: it grows, and what it took with it when it dies is little."""
 
 
 def run_mutant(emulator: Emulator, seed: int) -> str:
@@ -94,14 +101,15 @@ class Tally:
 def work(kind: str, start: int, count: int) -> None:
     """Run seeds one after another; say which before each, and how it ended after."""
     emulator = Emulator()
-    for seed in range(start, start + count):
-        print("at", seed, flush=True)
-        try:
-            print("end", KINDS[kind](emulator, seed), flush=True)
-        except Exception as error:
-            place = traceback.extract_tb(error.__traceback__)[-1]
-            where = f"{place.filename.rsplit('/', 1)[-1]}:{place.lineno}"
-            print("wrong", f"{type(error).__name__} {error} ({where})".replace("\n", " ")[:300], flush=True)
+    with nothing_cached():  # code that nobody will run again would only push out the user's
+        for seed in range(start, start + count):
+            print("at", seed, flush=True)
+            try:
+                print("end", KINDS[kind](emulator, seed), flush=True)
+            except Exception as error:
+                place = traceback.extract_tb(error.__traceback__)[-1]
+                where = f"{place.filename.rsplit('/', 1)[-1]}:{place.lineno}"
+                print("wrong", f"{type(error).__name__} {error} ({where})".replace("\n", " ")[:300], flush=True)
 
 
 def supervise(kind: str, start: int, count: int) -> Tally:
@@ -132,22 +140,50 @@ def _listen(process: subprocess.Popen[str], tally: Tally, kind: str, current: in
     return current
 
 
-def fuzz(kind: str, start: int, count: int, jobs: int, seconds: float) -> Tally:
-    """Run ``count`` seeds in ``jobs`` processes; none is started after ``seconds``."""
-    chunk = max(1, min(200, -(-count // jobs)))
-    ranges = [(first, min(chunk, start + count - first)) for first in range(start, start + count, chunk)]
+class Log:
+    """What parts of a run came to, one JSON object to a line; a part that it has is not run again."""
+
+    def __init__(self, path: Path | None) -> None:
+        self._path = path
+        self._lock = threading.Lock()
+        lines = path.read_text().splitlines() if path is not None and path.exists() else []
+        self._known = {(one["kind"], one["start"], one["count"]): one for one in map(json.loads, lines)}
+
+    def known(self, kind: str, start: int, count: int) -> Tally | None:
+        """Return what a part came to, if it was run before."""
+        one = self._known.get((kind, start, count))
+        return None if one is None else Tally(Counter(one["endings"]), list(one["wrong"]))
+
+    def add(self, kind: str, start: int, count: int, tally: Tally) -> None:
+        """Keep what a part came to."""
+        if self._path is None:
+            return
+        record = {"kind": kind, "start": start, "count": count, "endings": tally.endings, "wrong": tally.wrong}
+        with self._lock, self._path.open("a") as file:
+            file.write(json.dumps(record) + "\n")
+
+
+def fuzz(kind: str, seeds: range, jobs: int, seconds: float, log: Log) -> Tally:
+    """Run seeds in ``jobs`` processes; none is started after ``seconds``."""
+    chunk = max(1, min(_CHUNK, -(-len(seeds) // jobs)))
+    parts = [(first, min(chunk, seeds.stop - first)) for first in range(seeds.start, seeds.stop, chunk)]
     total = Tally()
     deadline = time.monotonic() + seconds
 
     def one_part(part: tuple[int, int]) -> Tally:
-        return supervise(kind, *part) if time.monotonic() < deadline else Tally()
+        known = log.known(kind, *part)
+        if known is not None or time.monotonic() >= deadline:
+            return known or Tally()
+        found = supervise(kind, *part)
+        log.add(kind, *part, found)
+        for text in found.wrong:
+            print(text, file=sys.stderr, flush=True)
+        return found
 
     with ThreadPoolExecutor(jobs) as pool:
-        for one in pool.map(one_part, ranges):
+        for one in pool.map(one_part, parts):
             total.endings.update(one.endings)
             total.wrong += one.wrong
-            for text in one.wrong:
-                print(text, file=sys.stderr, flush=True)
     return total
 
 
@@ -162,10 +198,12 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--seconds", type=float, default=math.inf, help="for each kind: start no more after this")
+    parser.add_argument("--log", type=Path, help="note there what was run, and do not run again what is noted there")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
+    log = Log(options.log)
     result = {
-        kind: fuzz(kind, options.seed, count, options.jobs, options.seconds)
+        kind: fuzz(kind, range(options.seed, options.seed + count), options.jobs, options.seconds, log)
         for kind, count in (("mutants", options.mutants), ("kernels", options.kernels))
         if count > 0
     }

@@ -38,6 +38,15 @@ def add_running(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--executor", choices=("auto", "emulator", "gpu"), default="auto", help="where kernels run")
 
 
+def add_counters(parser: argparse.ArgumentParser) -> None:
+    """Add ``--counters``."""
+    parser.add_argument(
+        "--counters",
+        action="store_true",
+        help="count what the largest clean case does: memory traffic, bank conflicts, idle lanes, operations per byte",
+    )
+
+
 def positive(text: str) -> int:
     """Read a whole number above zero."""
     try:

@@ -14,6 +14,7 @@ from gpuemu_lsp.cli import measuring
 from gpuemu_lsp.cli.arguments import (
     EXIT_CODES,
     add_colour,
+    add_counters,
     add_output,
     add_running,
     architecture,
@@ -106,8 +107,8 @@ def _add_checks(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
     chosen = amount.add_mutually_exclusive_group()
     chosen.add_argument("--quick", action="store_true", help=f"{QUICK_CASES} cases per kernel and dtype")
     chosen.add_argument("--thorough", action="store_true", help=f"{THOROUGH_CASES} cases per kernel and dtype")
-
     chosen.add_argument("--cases", type=positive, metavar="N", help="this many cases per kernel and dtype")
+    add_counters(amount)
 
     common = [targets, amount, shared]
     test = verbs.add_parser(
@@ -310,6 +311,7 @@ def _options(options: argparse.Namespace, cases: int) -> CheckOptions:
         seed_given=options.seed is not None,
         arch=options.arch,
         executor=options.executor,
+        counters=getattr(options, "counters", False),
     )
 
 

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Sequence
 
 from gpuemu_lsp import __version__
-from gpuemu_lsp.cli.arguments import EXIT_CODES, add_output, add_running, loopback, positive
+from gpuemu_lsp.cli.arguments import EXIT_CODES, add_counters, add_output, add_running, loopback, positive
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -42,6 +42,7 @@ def _run(options: argparse.Namespace) -> int:
         seed_given=options.seed is not None,
         arch=options.arch,
         executor=options.executor,
+        counters=options.counters,
     )
     order = Order(options.check or [], chosen, output_of(options), options.jobs)
     return watch(order) if options.watch else check(order)
@@ -68,6 +69,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--watch", action="store_true", help="with --check: check again whenever a file changes")
     parser.add_argument("--cases", type=positive, metavar="N", help="cases per kernel and dtype (default: 8)")
     add_running(parser)
+    add_counters(parser)
     add_output(parser)
     parser.add_argument("--explain", metavar="RULE", help="explain a rule, or 'all' of them")
     return parser

@@ -87,6 +87,8 @@ class Request:
     max_events: int = 16
     coverage: bool = False
     """Whether :attr:`Outcome.coverage` is wanted; an executor that cannot tell leaves it None."""
+    counting: bool = False
+    """Whether :attr:`Outcome.counted` is wanted; likewise. Counting is slow: it is for one launch, not for all."""
     guard_bytes: int = 4096
     """Unaddressable bytes round every buffer, at least; large when it must be known whose overrun a far access is."""
 
@@ -155,6 +157,46 @@ class Coverage:
 
 
 @dataclass(frozen=True, slots=True)
+class Activity:
+    """How often one instruction was run by a warp, and by how many lanes in all."""
+
+    location: Location | None
+    executions: int
+    lanes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Traffic:
+    """What the requests of one instruction to global or to shared memory came to. A request is that of one warp.
+
+    ``bytes`` is what lanes asked for. ``units`` is what memory had to do: sectors of 32 bytes moved, or passes over the
+    32 banks made. ``least`` is the fewest that could have held the same bytes.
+    """
+
+    location: Location | None
+    instruction: str
+    space: str
+    requests: int
+    bytes: int
+    units: int
+    least: int
+
+
+@dataclass(frozen=True, slots=True)
+class Counters:
+    """What one launch did, as a GPU's counters would have it.
+
+    ``operations`` are additions and multiplications of floating-point numbers, a fused one two. ``touched`` bytes are
+    the distinct sectors of global memory: what would be moved if every byte had to come and go but once.
+    """
+
+    activity: tuple[Activity, ...]
+    traffic: tuple[Traffic, ...]
+    operations: int
+    touched: int
+
+
+@dataclass(frozen=True, slots=True)
 class Outcome:
     """What one launch did.
 
@@ -180,6 +222,7 @@ class Outcome:
     """The part of ``execute_ms`` in which the kernel ran: memory laid out, results not yet copied."""
     counters: Mapping[str, int] = field(default_factory=dict)
     coverage: Coverage | None = None
+    counted: Counters | None = None
 
 
 class Executor(Protocol):

@@ -315,6 +315,30 @@ _ALL = (
         "inputs: a kernel that ignores them would pass, so the verdict tells little. Usually the reference returns "
         "early or too few values are allowed (`range`).",
     ),
+    # ---- perf --------------------------------------------------------------------------------------------------------
+    _rule(
+        "perf/uncoalesced",
+        _HINT,
+        "the lanes of a warp access global memory far apart",
+        "Global memory moves sectors of 32 bytes. The warps' requests on this line take at least twice as many as "
+        "could hold the bytes they ask for: neighbouring lanes should use neighbouring addresses. Counted without "
+        "caches, on the largest clean case, and told only where it is at least 5 % of the kernel's traffic. Only with "
+        "counters on.",
+    ),
+    _rule(
+        "perf/bank-conflict",
+        _HINT,
+        "the lanes of a warp want different words of one bank of shared memory",
+        "Each of the 32 banks gives one word of 4 bytes at a time, so that requests on this line take at least twice "
+        "as long as they could. Pad the rows of the array by a word, or swizzle its columns. Only with counters on.",
+    ),
+    _rule(
+        "perf/divergence",
+        _HINT,
+        "most lanes of a warp idle here",
+        "On average at most half of the lanes that the kernel begins with run this line, and together these idle lanes "
+        "are at least a tenth of the kernel's work: branch by warp rather than by lane. Only with counters on.",
+    ),
     # ---- engine ------------------------------------------------------------------------------------------------------
     _rule(
         "engine/unsupported-instruction",

@@ -54,6 +54,7 @@ def requests_for(
         execute=execute,
         store_root=project.root if execute and project.config is not None else None,
         unoptimized=deep,
+        counters=settings.counters,
     )
     overlay = {path: text for path, text in (unsaved or {}).items() if path in reading.headers}
     return tuple(

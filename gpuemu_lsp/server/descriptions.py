@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
+from gpuemu_lsp.engine.check.counters_model import LineCounters
 from gpuemu_lsp.engine.compile.model import ResourceUsage
 from gpuemu_lsp.engine.findings import Finding, Json, Position
 from gpuemu_lsp.engine.project import place_of
 from gpuemu_lsp.engine.project.schema import describe_key, lookup
 from gpuemu_lsp.engine.project.tree import read_tree
+from gpuemu_lsp.engine.report.counters import counters_text, traffic_text
 from gpuemu_lsp.server.kernels import Kernel, Summary
 from gpuemu_lsp.server.occupancy import occupancy
 from gpuemu_lsp.server.session import Session
@@ -26,6 +28,7 @@ def kernel_text(session: Session, kernel: Kernel) -> str:
     """Describe a kernel: verdicts, resources per architecture, and what changed since the save before."""
     lines = [f"**{kernel.decl.qualified_name}**"]
     lines += [_verdict(summary) for summary in kernel.summaries()] or ["not checked yet"]
+    lines += [f"{item.dtype}: {counters_text(item)}" for verdict in kernel.verdicts for item in verdict.report.counters]
     for verdict in kernel.verdicts:
         changes = session.history.of(verdict.request.root, verdict.report.name)
         if changes.save:
@@ -35,6 +38,25 @@ def kernel_text(session: Session, kernel: Kernel) -> str:
     if kernel.resources:
         lines.append(_table(kernel.resources, kernel.launch))
     return "\n\n".join(lines)
+
+
+def line_text(kernels: Iterable[Kernel], path: str, line: int) -> str | None:
+    """Describe what a line did in the cases that were counted; None where nothing is known of its present text."""
+    lines = [
+        f"{counters.dtype}: {_activity(found)}" + "".join(f"; {traffic_text(one)}" for one in found.traffic)
+        for kernel in kernels
+        for verdict in kernel.verdicts
+        if verdict.report.name not in kernel.edited
+        for counters in verdict.report.counters
+        for found in counters.lines
+        if (found.path, found.line) == (path, line)
+    ]
+    return "\n\n".join(lines) or None
+
+
+def _activity(line: LineCounters) -> str:
+    lanes = f"{line.lanes / line.instructions:.1f} lanes each" if line.instructions else "no lanes"
+    return f"{line.instructions} instructions of warps, {lanes}"
 
 
 def finding_text(finding: Finding) -> str:

@@ -17,6 +17,7 @@ class Settings:
     compile_while_typing: bool = True
     cases: int | None = None
     deep_cases: int = 64
+    counters: bool = False
     jobs: int | None = None
     inlay_hints: bool = False
     code_lens: bool = True
@@ -54,6 +55,7 @@ _KINDS: Mapping[str, _Kind] = {
     "compile_while_typing": _FLAG,
     "cases": _count(True, 100_000),
     "deep_cases": _count(False, 100_000),
+    "counters": _FLAG,
     "jobs": _count(True, 1024),
     "inlay_hints": _FLAG,
     "code_lens": _FLAG,

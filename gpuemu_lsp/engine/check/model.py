@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
+from gpuemu_lsp.engine.check.counters_model import KernelCounters
 from gpuemu_lsp.engine.compile.model import ResourceUsage
 from gpuemu_lsp.engine.findings import Finding
 from gpuemu_lsp.engine.project.model import KernelSpec, Validation
@@ -41,6 +42,8 @@ class CheckOptions:
     made to reach what no case has reached yet."""
     unoptimized: bool = False
     """Run some of the cases once more on PTX that was compiled without optimisation (the deep check)."""
+    counters: bool = False
+    """Run the largest clean case once more and count what it does: memory traffic, bank conflicts, idle lanes."""
     seconds: float | None = None
     """No new case is begun after so long, however many were asked for; the first one always runs."""
 
@@ -146,6 +149,8 @@ class KernelReport:
     toolchain: str = ""
     measured: tuple[Measured, ...] = ()
     coverage: tuple[LineCoverage, ...] = ()
+    counters: tuple[KernelCounters, ...] = ()
+    """By dtype, where they were asked for and a clean case could be counted."""
 
 
 CheckEvent: TypeAlias = "Stage | Finding | KernelReport"

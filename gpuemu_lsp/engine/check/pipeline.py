@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 
 from gpuemu_lsp.engine.check.cases import PlanRun
+from gpuemu_lsp.engine.check.counters import count, larger
+from gpuemu_lsp.engine.check.counters_model import KernelCounters
 from gpuemu_lsp.engine.check.coverage import merged
 from gpuemu_lsp.engine.check.executor import choose_executor
 from gpuemu_lsp.engine.check.infer import settle_shapes
@@ -41,6 +43,7 @@ class _Tally:
     missing: int = 0
     executed: int = 0
     runs: list[PlanRun] = field(default_factory=list)
+    counters: list[KernelCounters] = field(default_factory=list)
 
     def see(self, finding: Finding) -> Finding:
         if finding.severity is Severity.ERROR:
@@ -118,16 +121,26 @@ def _check_plan(
     yield from map(tally.see, run.opening)
     seconds = request.options.seconds
     until = None if seconds is None else time.monotonic() + seconds / len(prepared.plans)
+    largest = None
     for case, case_id in run.cases():
         if until is not None and run.count.run and time.monotonic() >= until:
             break
+        passed = run.count.passed
         yield Stage(plan.kernel, "reference", run.count.run, request.options.cases)
         expected = run.expect(case)
         yield Stage(plan.kernel, "execute", run.count.run, request.options.cases)
         yield from map(tally.see, run.judge(case, case_id, expected))
+        if run.count.passed > passed and request.options.counters:
+            largest = larger(largest, case)
         if run.finished:
             break
     yield from map(tally.see, run.closing())
+    if largest is not None:
+        yield Stage(plan.kernel, "count")
+        counted = count(run, largest)
+        if counted is not None:
+            tally.counters.append(counted.counters)
+            yield from counted.hints
 
 
 def _look_again(request: CheckRequest, prepared: Prepared, tally: _Tally) -> Iterator[CheckEvent]:
@@ -183,6 +196,7 @@ def _report(
             if run.steering is not None
             for line in run.steering.ledger.lines(run.scene.atlas)
         ),
+        counters=tuple(tally.counters),
     )
 
 

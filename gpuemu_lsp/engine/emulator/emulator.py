@@ -11,6 +11,7 @@ from gpuemu_lsp.engine.emulator import events as events_module
 from gpuemu_lsp.engine.emulator import ops
 from gpuemu_lsp.engine.emulator.arena import ArenaFullError, shared_arena
 from gpuemu_lsp.engine.emulator.callbacks import Host
+from gpuemu_lsp.engine.emulator.counting import Counting
 from gpuemu_lsp.engine.emulator.coverage import coverage_of
 from gpuemu_lsp.engine.emulator.kernels import Kernel, Library, TranslationError
 from gpuemu_lsp.engine.emulator.layout import Shadow
@@ -78,6 +79,7 @@ def _run_once(kernel: Kernel, request: Request, milliseconds: float) -> Outcome:
     host = Host(arena)
     prepared = prepare(request, kernel, arena, host.address)
     host.heap = prepared.heap
+    counting = Counting(kernel.program, arena, prepared.launch) if request.counting else None
     order = watch_races(prepared, kernel.tracking(code.watching))
     scheduler = Scheduler(prepared, order, code)
     ready = time.perf_counter()
@@ -100,6 +102,7 @@ def _run_once(kernel: Kernel, request: Request, milliseconds: float) -> Outcome:
         translate_ms=milliseconds + spent * 1e3,
         execute_ms=(time.perf_counter() - translated - spent) * 1e3,
         launch_ms=(finished - ready - spent) * 1e3,
+        counted=counting.counters() if counting is not None else None,
     )
 
 

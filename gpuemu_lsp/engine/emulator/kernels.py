@@ -84,7 +84,15 @@ class Watching(Enum):
     ALIASED = 2
 
 
-_Key: TypeAlias = tuple[BlockShape, frozenset[str], Watching, bool]
+class Noting(Enum):
+    """What code notes besides: nothing, what it reaches, or what it does, in numbers."""
+
+    NOTHING = 0
+    REACHED = 1
+    COUNTS = 2
+
+
+_Key: TypeAlias = tuple[BlockShape, frozenset[str], Watching, Noting]
 
 
 class Kernel:
@@ -183,11 +191,11 @@ class Kernel:
         self._general.clear()
 
     def specialised(
-        self, block: tuple[int, int, int], watching: Watching = Watching.NOTHING, covering: bool = False
+        self, block: tuple[int, int, int], watching: Watching = Watching.NOTHING, noting: Noting = Noting.NOTHING
     ) -> tuple[BlockShape, Specialised | None]:
         """Return the fast translation for a block's shape; None where only the general one is right."""
         shape = block_shape(block, vector_lanes())
-        key = shape, self._pinned.get(shape, frozenset()), watching, covering
+        key = shape, self._pinned.get(shape, frozenset()), watching, noting
         if key not in self._specialised:
             with _translating():
                 self._specialised[key] = self._specialise(key)
@@ -210,9 +218,11 @@ class Kernel:
         frame = max(self.program.local_bytes, 1)
         return analyse(self.program, self.graph, self.live, shape, pinned, frame, together)
 
-    def general(self, shape: BlockShape, watching: Watching = Watching.NOTHING, covering: bool = False) -> Specialised:
+    def general(
+        self, shape: BlockShape, watching: Watching = Watching.NOTHING, noting: Noting = Noting.NOTHING
+    ) -> Specialised:
         """Return the translation in which lanes are independent; it can take over from the specialised one."""
-        key = shape, self._pinned.get(shape, frozenset()), watching, covering
+        key = shape, self._pinned.get(shape, frozenset()), watching, noting
         if key not in self._general:
             fast = self._specialised.get(key)
             with _translating():
@@ -231,7 +241,7 @@ class Kernel:
         whole: bool = False,
         together: frozenset[int] = frozenset(),
     ) -> Specialised:
-        shape, _, watching, covering = key
+        shape, _, watching, noting = key
         unit = Unit(
             program=self.program,
             graph=self.graph,
@@ -245,7 +255,8 @@ class Kernel:
             specialised=before.shapes,
             tracking=self.tracking(watching),
             checked=watching != Watching.UNCHECKED,
-            covering=covering,
+            covering=noting == Noting.REACHED,
+            counting=noting == Noting.COUNTS,
             together=together,
         )
         compiled = _loaded((*self._identity, *assumptions(unit)), unit, optimised=optimised)

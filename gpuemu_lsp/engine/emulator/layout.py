@@ -136,6 +136,10 @@ class Launch:
     PARTED: Final = 392  # i64: address of an i32 for each block: how often lanes have parted at its end, where it forks
     PLAIN: Final = 400  # i64: the translation for warps whose lanes do not stay together where they were taken to
     APART: Final = 408  # i32: how many warps it has taken over
+    TALLY: Final = 416  # i64: address of a Tally for each site; like the next three only for code that counts
+    TRACE: Final = 424  # i64: address of the Traced records
+    TRACED: Final = 432  # i64: how many there are
+    TRACE_CALL: Final = 440  # i64: function that takes them, to be called when there are TRACE_LIMIT
     SIZE: Final = 512
 
 
@@ -228,6 +232,29 @@ class Reach:
     BLOCK: Final = 1  # of a block's first site: a lane came here
     TAKEN: Final = 2  # a branch was taken, a guarded instruction acted
     OTHER: Final = 4  # it was not
+
+
+class Tally:
+    """What is counted for a site: of a block's first one, the block; of a guarded instruction, when it acted."""
+
+    BLOCKS: Final = 0  # i64: executions by a warp
+    BLOCK_LANES: Final = 8  # i64: executions by a lane
+    GUARDED: Final = 16
+    GUARDED_LANES: Final = 24
+    SIZE: Final = 32
+
+
+class Traced:
+    """One access of a warp: who, and where to."""
+
+    SITE: Final = 0  # i32
+    MASK: Final = 4  # i32: lanes that act
+    ADDRESSES: Final = 8  # 32 x i64
+    SIZE: Final = 264
+
+
+TRACE_LIMIT: Final = 2048
+"""How many accesses are noted before they are looked at together."""
 
 
 class Cell:

@@ -10,7 +10,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from gpuemu_lsp.engine.emulator.kernels import Kernel, Watching
+from gpuemu_lsp.engine.emulator.kernels import Kernel, Noting, Watching
 from gpuemu_lsp.engine.emulator.shapes import BlockShape
 from gpuemu_lsp.engine.execution import Buffer, Request
 
@@ -58,7 +58,7 @@ class Code:
         """Return the translation in which lanes are independent."""
         if self._general is None:
             started = time.perf_counter()
-            self._general = self._kernel.general(self.shape, self._watching, self._request.coverage).address
+            self._general = self._kernel.general(self.shape, self._watching, _noting(self._request)).address
             self.seconds += time.perf_counter() - started
         return self._general
 
@@ -101,9 +101,15 @@ class Code:
 
     def _find(self) -> None:
         kernel, request = self._kernel, self._request
-        self.shape, found = kernel.specialised(request.block, self._watching, request.coverage)
+        self.shape, found = kernel.specialised(request.block, self._watching, _noting(request))
         self.fast = found.address if found is not None else None
         self.plain = found.plain.address if found is not None and found.plain is not None else 0
+
+
+def _noting(request: Request) -> Noting:
+    if request.counting:
+        return Noting.COUNTS
+    return Noting.REACHED if request.coverage else Noting.NOTHING
 
 
 def _watching(request: Request) -> Watching:

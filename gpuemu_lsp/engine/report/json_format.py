@@ -9,6 +9,7 @@ from dataclasses import asdict
 
 from gpuemu_lsp.engine.check.model import KernelReport
 from gpuemu_lsp.engine.findings import Finding, Json, Place, Position
+from gpuemu_lsp.engine.report.counters import counters_record
 from gpuemu_lsp.engine.report.lines import utf16
 from gpuemu_lsp.engine.report.model import Run, relative
 
@@ -33,7 +34,8 @@ def render_jsonl(run: Run) -> str:
 
 
 def kernel_record(kernel: KernelReport, root: str) -> dict[str, Json]:
-    """Return one kernel's verdict as JSON."""
+    """Return one kernel's verdict as JSON; counters only where they were asked for."""
+    counters = {item.dtype: counters_record(item, root) for item in kernel.counters}
     return {
         "name": kernel.name,
         "source": relative(kernel.source, root),
@@ -54,6 +56,7 @@ def kernel_record(kernel: KernelReport, root: str) -> dict[str, Json]:
             }
             for item in kernel.measured
         },
+        **({"counters": counters} if counters else {}),
     }
 
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from gpuemu_lsp.engine.check.model import KernelReport
 from gpuemu_lsp.engine.findings import Finding, Place, Severity
 from gpuemu_lsp.engine.report.cells import frame
+from gpuemu_lsp.engine.report.counters import counters_text
 from gpuemu_lsp.engine.report.lines import characters, line_text
 from gpuemu_lsp.engine.report.model import Run, relative
 from gpuemu_lsp.engine.report.table import element_table
@@ -57,7 +58,7 @@ class Style:
 
 def render_text(run: Run, style: Style = Style()) -> str:
     """Render the whole run."""
-    shown = [finding for finding in run.findings if style.hints or finding.severity is not Severity.HINT]
+    shown = [finding for finding in run.findings if style.hints or _told(finding)]
     names = {kernel.name for kernel in run.kernels}
     groups = {name: [finding for finding in shown if finding.kernel == name] for name in names}
     blocks = [render_finding(finding, run.root, style) for finding in shown if finding.kernel not in names]
@@ -69,7 +70,7 @@ def render_text(run: Run, style: Style = Style()) -> str:
             shared = list(first.values()).count(case) > 1
             blocks.append(f"  Reproduce: gpuemu reproduce {case}{f' -k {name}' if shared else ''}\n")
     width = max((len(kernel.name) for kernel in run.kernels), default=0)
-    lines = [render_verdict(kernel, width, style) for kernel in run.kernels]
+    lines = [line for kernel in run.kernels for line in (render_verdict(kernel, width, style), *_counters(kernel))]
     parts = blocks + (["\n".join(lines) + "\n"] if lines else []) + [_closing(run, style)]
     return "\n".join(parts)
 
@@ -103,6 +104,15 @@ def render_verdict(kernel: KernelReport, width: int, style: Style) -> str:
     if "total" in kernel.timing_ms:
         parts.append(f"{kernel.timing_ms['total']:.0f} ms")
     return style.paint("  ".join(parts).rstrip(), colour)
+
+
+def _told(finding: Finding) -> bool:
+    """Say whether a finding is shown unless hints are wanted; those of counters only exist where they are wanted."""
+    return finding.severity is not Severity.HINT or finding.rule.startswith("perf/")
+
+
+def _counters(kernel: KernelReport) -> list[str]:
+    return [f"    {item.dtype}: {counters_text(item)}" for item in kernel.counters]
 
 
 def _kernel_blocks(findings: Sequence[Finding], root: str, style: Style) -> list[str]:

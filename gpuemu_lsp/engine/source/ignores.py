@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from gpuemu_lsp.engine.findings import Finding, Severity
 
 IGNORABLE = (
-    *("numeric/", "artifact/", "compile/warning", "sync/missing-warp-mask"),
+    *("numeric/", "artifact/", "perf/", "compile/warning", "sync/missing-warp-mask"),
     *("memory/uninitialized-read", "memory/shared-race", "memory/global-race"),
 )
 """What did not compile or run to its end, or is configured wrongly, cannot be ignored: the rest would be unknown."""

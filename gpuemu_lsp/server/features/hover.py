@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from lsprotocol import types
@@ -9,8 +10,8 @@ from pygls.capabilities import get_capability
 
 from gpuemu_lsp.engine.findings import Position
 from gpuemu_lsp.engine.project.load import CONFIG_NAME
-from gpuemu_lsp.server.descriptions import finding_text, kernel_text, key_text
-from gpuemu_lsp.server.kernels import kernels
+from gpuemu_lsp.server.descriptions import finding_text, kernel_text, key_text, line_text
+from gpuemu_lsp.server.kernels import Kernel, kernels
 from gpuemu_lsp.server.paths import path_of
 from gpuemu_lsp.server.positions import byte_position
 from gpuemu_lsp.server.protocol import Server
@@ -34,9 +35,11 @@ def register(server: Server, session: Session) -> None:
         if Path(document.path).name == CONFIG_NAME:
             parts = [await session.readings.away(key_text, session.verdicts, document.text, position)]
         else:
+            here = await kernels(session, document.path)
             parts = [
-                await _kernel(session, document.path, position),
+                _kernel(session, here, position),
                 *_findings(session, document.path, params.position),
+                line_text(here, document.path, position.line),
             ]
         text = "\n\n---\n\n".join(part for part in parts if part)
         return types.Hover(types.MarkupContent(_kind(server), text)) if text else None
@@ -49,8 +52,8 @@ def _kind(server: Server) -> types.MarkupKind:
     return types.MarkupKind.Markdown
 
 
-async def _kernel(session: Session, path: str, position: Position) -> str | None:
-    for kernel in await kernels(session, path):
+def _kernel(session: Session, here: Sequence[Kernel], position: Position) -> str | None:
+    for kernel in here:
         if kernel.decl.name_range.start <= position <= kernel.decl.name_range.end:
             return kernel_text(session, kernel)
     return None

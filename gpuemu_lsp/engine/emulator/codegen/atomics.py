@@ -7,6 +7,7 @@ from llvmlite import ir
 from gpuemu_lsp.engine.emulator import ops
 from gpuemu_lsp.engine.emulator.codegen import ir_tools as t
 from gpuemu_lsp.engine.emulator.codegen.addresses import host_vector
+from gpuemu_lsp.engine.emulator.codegen.counts import count_access
 from gpuemu_lsp.engine.emulator.codegen.emitter import Emitter
 from gpuemu_lsp.engine.emulator.codegen.forms import MARK, READABLE, STORE_MASK
 from gpuemu_lsp.engine.emulator.codegen.ir_tools import I1, I32, I64, POINTER, Value, i32, i64
@@ -54,6 +55,7 @@ def emit_atomic(e: Emitter, instruction: Instruction) -> None:
         for row, operand in enumerate(values):
             value = e.vector_operand(operand, f"b{size * 8}", part)
             t.store(b, value, e.context, Warp.VALUE + row * SLOT + part * e.lanes * size, align=1)
+    count_access(e)
     function = _function(e.module, _operation(instruction), type_, checked=e.unit.checked)
     if {"release", "acq_rel"} & set(instruction.modifiers):
         emit_fence(e)

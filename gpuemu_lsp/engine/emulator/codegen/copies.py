@@ -6,6 +6,7 @@ from llvmlite import ir
 
 from gpuemu_lsp.engine.emulator.codegen import ir_tools as t
 from gpuemu_lsp.engine.emulator.codegen.addresses import host_vector
+from gpuemu_lsp.engine.emulator.codegen.counts import count_access
 from gpuemu_lsp.engine.emulator.codegen.emitter import Emitter
 from gpuemu_lsp.engine.emulator.codegen.ir_tools import I64, Value, i32, i64
 from gpuemu_lsp.engine.emulator.codegen.linked import RUNTIME
@@ -73,6 +74,8 @@ def _begin(e: Emitter, instruction: Instruction) -> None:
             (Warp.VALUE + SLOT, _taken(e, rest, size.bits, part)),
         ):
             t.store(b, value, e.context, row + 8 * part * e.lanes, align=8)
+    for row in (Warp.ADDRESS, Warp.VALUE):
+        count_access(e, row)
     shared = SPACES["shared"] << SPACE_SHIFT | STORE_FLAG
     source_races, target_races = copy_flags(e)
     flags = [

@@ -19,6 +19,7 @@ from gpuemu_lsp.engine.emulator.codegen.addresses import (
     lane_bits,
     shared_window,
 )
+from gpuemu_lsp.engine.emulator.codegen.counts import count_access
 from gpuemu_lsp.engine.emulator.codegen.emitter import Emitter
 from gpuemu_lsp.engine.emulator.codegen.forms import Form, Row, Single
 from gpuemu_lsp.engine.emulator.codegen.ir_tools import I1, I32, I64, POINTER, Value, i32, i64
@@ -61,6 +62,7 @@ def emit_access(e: Emitter, instruction: Instruction) -> None:
     """Write a ``ld`` or ``st`` (PTX ISA sections 9.7.9.8 to 9.7.9.12)."""
     access = describe(e, instruction)
     e.settle_masks()
+    _count(e, access)
     if needs_lanes(e):
         if {"release", "acq_rel"} & set(instruction.modifiers):
             emit_fence(e)
@@ -77,6 +79,13 @@ def emit_access(e: Emitter, instruction: Instruction) -> None:
         _lane_by_lane(e, access)
     else:
         _checked(e, access, Scattered(e, access))
+
+
+def _count(e: Emitter, access: Access) -> None:
+    """Note where the access goes; parameters, constants and what a thread has for itself are not counted."""
+    if e.unit.counting and access.space in ("global", "shared", "generic"):
+        _put_addresses(e, access, range(e.parts))
+        count_access(e)
 
 
 def _load_param(e: Emitter, access: Access) -> None:

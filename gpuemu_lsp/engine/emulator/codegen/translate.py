@@ -21,6 +21,7 @@ from gpuemu_lsp.engine.emulator.codegen import (
     recursion,
 )
 from gpuemu_lsp.engine.emulator.codegen.control import Control
+from gpuemu_lsp.engine.emulator.codegen.counts import count_block, count_guarded
 from gpuemu_lsp.engine.emulator.codegen.emitter import Emitter
 from gpuemu_lsp.engine.emulator.codegen.marks import mark_block, mark_lanes, mark_uniform
 from gpuemu_lsp.engine.emulator.codegen.unit import Unit
@@ -61,6 +62,7 @@ def translate(unit: Unit) -> ir.Module:
         e.begin_block(number)
         e.builder.position_at_end(control.heads[number])
         mark_block(e)
+        count_block(e)
         for instruction in block.code:
             if not runnable(instruction):
                 _stop_here(e, control, instruction)
@@ -114,6 +116,7 @@ def _instruction(e: Emitter, control: Control, instruction: Instruction) -> None
         parts = arithmetic.predicate_parts(e, register, guard.negated)
         mark_lanes(e, parts)
         with e.guarded(parts):
+            count_guarded(e)
             _plain(e, control, instruction)
         return
     b = e.builder
@@ -124,6 +127,7 @@ def _instruction(e: Emitter, control: Control, instruction: Instruction) -> None
     known = e.snapshot()
     b.cbranch(condition, inside, behind)
     b.position_at_end(inside)
+    count_guarded(e)
     _plain(e, control, instruction)
     b.branch(behind)
     b.position_at_end(behind)

@@ -41,6 +41,8 @@ class Unit:
     """Whether accesses are checked; if not, the kernel is trusted."""
     covering: bool = False
     """Whether the code notes which blocks and outcomes of branches are reached."""
+    counting: bool = False
+    """Whether the code counts what it runs and notes the addresses of its accesses."""
     together: frozenset[int] = frozenset()
     """Blocks at whose end lanes are taken to stay together; where they do not, the plain code takes the warp over."""
 
