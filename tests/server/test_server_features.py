@@ -32,6 +32,21 @@ async def test_hover_and_lens_tell_the_verdict(editor: Editor):
     assert "before your edits" in lens.command.title
 
 
+async def test_counters_are_in_hovers_and_hints_where_they_are_wanted(editor: Editor):
+    far = GOOD.replace("2.0f * x[i]", "2.0f * x[i] + 0.0f * (((const volatile float*)x)[(i * 33) % n] == 1.0f)")
+    write(editor.root, far)
+    await editor.start(settings={"counters": True})
+    editor.open("scale.cu")
+    await editor.idle()
+    text = await _hover(editor, "scale.cu", 0, far.index("scale") + 1)
+    assert "flop/B" in text
+    text = await _hover(editor, "scale.cu", 3, 10)
+    assert "lanes each; global load:" in text and "global store: 3.9 sectors per request, at least 3.9" in text
+    assert [item.code for item in editor.last("scale.cu").diagnostics] == ["perf/uncoalesced"]
+    editor.replace("scale.cu", far.replace("33", "32"))
+    assert "sectors per request" not in await _hover(editor, "scale.cu", 3, 10)
+
+
 async def test_configuration_keys_are_explained_and_offered(editor: Editor):
     write(editor.root)
     await editor.start()
