@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from enum import Enum
@@ -24,6 +24,7 @@ from gpuemu_lsp.engine.emulator.layout import SLOT, Warp
 from gpuemu_lsp.engine.emulator.liveness import Liveness, liveness
 from gpuemu_lsp.engine.emulator.operands import written
 from gpuemu_lsp.engine.emulator.placement import kept_in_memory
+from gpuemu_lsp.engine.emulator.pointers import pointers
 from gpuemu_lsp.engine.emulator.program import Program, Stop
 from gpuemu_lsp.engine.emulator.shapes import BlockShape, block_shape
 from gpuemu_lsp.engine.emulator.tracking import NOTHING, Tracking, track
@@ -121,6 +122,10 @@ class Kernel:
     def _identity(self) -> tuple[str, ...]:
         """What decides the code of all translations: the program and the machine."""
         return (*identity(self.program), target_description())
+
+    @cached_property
+    def _pointers(self) -> Mapping[str, int]:
+        return pointers(self.program)
 
     @property
     def context_bytes(self) -> int:
@@ -257,6 +262,7 @@ class Kernel:
             checked=watching != Watching.UNCHECKED,
             covering=noting == Noting.REACHED,
             counting=noting == Noting.COUNTS,
+            pointers=self._pointers,
             together=together,
         )
         compiled = _loaded((*self._identity, *assumptions(unit)), unit, optimised=optimised)

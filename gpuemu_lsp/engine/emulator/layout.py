@@ -140,6 +140,7 @@ class Launch:
     TRACE: Final = 424  # i64: address of the Traced records
     TRACED: Final = 432  # i64: how many there are
     TRACE_CALL: Final = 440  # i64: function that takes them, to be called when there are TRACE_LIMIT
+    READABLE: Final = 448  # i64: address of a table: of each parameter the buffer, address and size, if all is readable
     SIZE: Final = 512
 
 
@@ -333,6 +334,9 @@ SLACK: Final = 8192
 NEAR: Final = 2048
 """How far outside a window a base may point, and how far beyond a base an access may lie, to be looked at: with the
 reach of a whole warp this stays within ``SLACK``."""
+
+MOST_BYTES: Final = 32 * WARP
+"""The most that one access of a warp to neighbouring places moves."""
 
 NOWHERE: Final = -16384
 """An address, relative to the arena, round which nothing is ever addressable."""

@@ -14,6 +14,7 @@ from gpuemu_lsp.engine.emulator.heap import HEAP_BYTES, Heap
 from gpuemu_lsp.engine.emulator.kernels import Kernel
 from gpuemu_lsp.engine.emulator.layout import (
     EVENT_SIZE,
+    MOST_BYTES,
     SLACK,
     STACK_BYTES,
     Block,
@@ -37,6 +38,9 @@ GRID_WORKSPACE_BYTES = 64
 """What cooperative groups keep for a grid: a size and a barrier."""
 
 _MAX_GUARD = 1 << 20
+
+_FAR = 1 << 62
+"""An address far from all others."""
 
 
 @dataclass(slots=True)
@@ -66,6 +70,7 @@ class Prepared:
     counts: Record
     reached: Record
     parted: Record
+    readable: Record
     symbols: Record
     shared_shadow: npt.NDArray[np.uint8]
     buffers: dict[str, Region]
@@ -159,6 +164,7 @@ def prepare(request: Request, kernel: Kernel, arena: Arena, callback: int) -> Pr
     variables = _variables(kernel, arena, symbols, launch)
     buffers = _buffers(request, arena)
     params = _parameters(request, kernel, arena, buffers)
+    readable = _readable(request, buffers)
     events = Record(EVENT_LIMIT * EVENT_SIZE)
     counts = Record(max(len(kernel.sites), 1) * Kind.COUNT * 8)
     reached = Record(max(len(kernel.sites), 1))
@@ -166,7 +172,7 @@ def prepare(request: Request, kernel: Kernel, arena: Arena, callback: int) -> Pr
     fresh = Shadow.ADDRESSABLE | (0 if request.checks.uninitialized else Shadow.INITIALISED)
     shadow = _shared_shadow(request, kernel, fresh)
     prepared = Prepared(
-        request, kernel, arena, launch, events, counts, reached, parted, symbols, shadow, buffers, variables
+        request, kernel, arena, launch, events, counts, reached, parted, readable, symbols, shadow, buffers, variables
     )
     x, y, z = request.block
     for offset, value in (
@@ -198,6 +204,7 @@ def prepare(request: Request, kernel: Kernel, arena: Arena, callback: int) -> Pr
         (Launch.COUNTS, counts.address),
         (Launch.COVERAGE, reached.address),
         (Launch.PARTED, parted.address),
+        (Launch.READABLE, readable.address),
         (Launch.LOCAL_FRAME, max(program.local_bytes, 1)),
         (Launch.CALLBACK, callback),
         (Launch.WARP_SIZE, kernel.context_bytes),
@@ -254,6 +261,23 @@ def _parameters(request: Request, kernel: Kernel, arena: Arena, buffers: dict[st
     region = arena.take("parameters", "param", len(image))
     arena.fill(region, image, read_only=True)
     return region
+
+
+def _readable(request: Request, buffers: dict[str, Region]) -> Record:
+    """Return, for each argument, where its buffer lies and its size, if all of it may be read from the start on."""
+    table = Record(16 * max(len(request.arguments), 1))
+    whole: dict[str, bool] = {}
+    for index, argument in enumerate(request.arguments):
+        address, size = _FAR, MOST_BYTES
+        if isinstance(argument, Buffer):
+            initialised = argument.initialized or not request.checks.uninitialized
+            whole[argument.name] = whole.get(argument.alias_of or "", initialised)
+            region = buffers[argument.name]
+            if whole[argument.name] and region.size >= MOST_BYTES and region.address % 32 == 0:
+                address, size = region.address, region.size
+        table.set64(16 * index, address)
+        table.set64(16 * index + 8, size)
+    return table
 
 
 def _variables(kernel: Kernel, arena: Arena, symbols: Record, launch: Record) -> dict[str, Region]:

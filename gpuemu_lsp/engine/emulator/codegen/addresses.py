@@ -134,6 +134,22 @@ def inside(e: Emitter, offset: Value, space: str, total: int, vector: bool) -> V
     return b.icmp_unsigned("<", near, make(limit))
 
 
+def raw_host(e: Emitter, access: Access, part: int) -> tuple[Value, int]:
+    """Return (base, byte offset) of an address that is known to be good."""
+    base, space = access.address.base, access.space
+
+    def make() -> Value:
+        b = e.builder
+        window = address_scalar(e, Address(base, 0), part, first_lane=False)
+        return b.inttoptr(b.add(window, shared_window(e)) if space == "shared" else window, POINTER)
+
+    name = base.name if isinstance(base, Register) else ""
+    if name not in e.unit.program.registers:
+        return make(), access.address.offset
+    key = ("raw", part if access.shape.per_part else 0, space)
+    return e.checked_base(name, key, make), access.address.offset
+
+
 def safe_host(e: Emitter, access: Access, part: int) -> tuple[Value, int]:
     """Return (base, byte offset) of an address that may be looked at: one where nothing is addressable if it may not.
 
@@ -150,8 +166,6 @@ def safe_host(e: Emitter, access: Access, part: int) -> tuple[Value, int]:
         window = address_scalar(e, Address(base, far), part, first_lane=False)
         offset = window if space == "shared" else b.sub(window, low)
         host = b.add(window, low) if space == "shared" else window
-        if not e.unit.checked:
-            return b.inttoptr(host, POINTER)
         nowhere = e.prepared("nowhere", lambda pre: pre.add(e.launch(Launch.ARENA, I64), i64(NOWHERE)))
         return b.inttoptr(b.select(inside(e, offset, space, access.total, vector=False), host, nowhere), POINTER)
 
@@ -159,6 +173,36 @@ def safe_host(e: Emitter, access: Access, part: int) -> tuple[Value, int]:
     if name not in e.unit.program.registers:
         return make(), rest
     return e.checked_base(name, (part if access.shape.per_part else 0, far, space, access.total), make), rest
+
+
+def readable(e: Emitter, access: Access) -> tuple[Value, Value] | None:
+    """Return the lowest address and the size of a buffer of which every byte may be read; None if there is no guess.
+
+    The size is at least ``MOST_BYTES``. Where the buffer is not like that, no address lies near the lowest one.
+    """
+    base = access.address.base
+    number = e.unit.pointers.get(base.name) if isinstance(base, Register) else None
+    if number is None or access.store or access.space not in ("global", "generic", "const"):
+        return None
+    table = e.launch(Launch.READABLE, POINTER)
+    return t.load(e.builder, table, 16 * number, I64), t.load(e.builder, table, 16 * number + 8, I64)
+
+
+def lies_in(e: Emitter, address: Value, buffer: tuple[Value, Value], element: int, extent: int) -> Value:
+    """Return whether ``extent`` bytes from an address (or a vector of them) lie in a buffer, aligned to ``element``."""
+    b = e.builder
+    low, size = buffer
+    bits = element.bit_length() - 1
+    room = b.sub(size, i64(extent))
+    room = b.lshr(room, i64(bits)) if bits else room
+    vector = isinstance(address.type, ir.VectorType)
+    if vector:
+        low, room = t.splat(b, low, e.lanes), t.splat(b, room, e.lanes)
+    offset = b.sub(address, low)
+    if bits:
+        amount = t.splat(b, i64(bits), e.lanes) if vector else i64(bits)
+        offset = t.unary_intrinsic(b, "fshr", offset, offset, amount)
+    return b.icmp_unsigned("<=", offset, room)
 
 
 def lane_bits(e: Emitter, parts: Sequence[int]) -> int:

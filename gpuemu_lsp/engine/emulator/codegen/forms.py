@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from llvmlite import ir
 
 from gpuemu_lsp.engine.emulator.codegen import ir_tools as t
-from gpuemu_lsp.engine.emulator.codegen.addresses import Access, lane_bits, safe_host
+from gpuemu_lsp.engine.emulator.codegen.addresses import Access, lane_bits, lies_in, raw_host, readable, safe_host
 from gpuemu_lsp.engine.emulator.codegen.emitter import Emitter
 from gpuemu_lsp.engine.emulator.codegen.interleave import columns, rows
 from gpuemu_lsp.engine.emulator.codegen.ir_tools import I1, I32, I64, Value, i32, i64
@@ -32,6 +32,10 @@ class Form(ABC):
 
     def __init__(self, e: Emitter, access: Access, parts: Sequence[int]) -> None:
         self.e, self.access, self.parts = e, access, parts
+
+    def known(self) -> Value | None:
+        """Return whether the access is allowed as far as can be told without its shadow; None if nothing can."""
+        return None
 
     @abstractmethod
     def allowed(self) -> Value:
@@ -75,19 +79,59 @@ class Form(ABC):
         return b.icmp_unsigned("!=", seen, make(ir.Constant(scalar, wanted)))
 
 
-class Single(Form):
-    """All lanes (or all lanes of each part) use one address."""
+class Based(Form):
+    """One address, or one per part, says where all lanes are."""
 
     def __init__(self, e: Emitter, access: Access) -> None:
         super().__init__(e, access, range(e.parts))
-        self.hosts = [safe_host(e, access, part) for part in range(e.parts if access.shape.per_part else 1)]
+        self.pieces = range(e.parts if access.shape.per_part else 1)
+        self.hosts = [raw_host(e, access, part) for part in self.pieces]
+        self.buffer = readable(e, access) if e.unit.checked else None
+        # Made here, accesses nearby share them; where it is rarely asked for, they are better made there.
+        self._safe = [safe_host(e, access, part) for part in self.pieces] if self.asked and not self.buffer else []
+
+    @property
+    def asked(self) -> bool:
+        """Return whether ``allowed`` will be asked for."""
+        return self.e.unit.checked or not self.unconditional()
+
+    @property
+    def safe(self) -> list[tuple[Value, int]]:
+        """Return (base, byte offset) per piece: where nothing may be looked at, of a place where nothing is allowed."""
+        return self._safe or [safe_host(self.e, self.access, part) for part in self.pieces]
+
+    @property
+    @abstractmethod
+    def extent(self) -> int:
+        """Return the bytes from the address on that one piece moves."""
+
+    def known(self) -> Value | None:
+        """See :class:`Form`."""
+        if self.buffer is None:
+            return None
+        b = self.e.builder
+        result = None
+        for base, offset in self.hosts:
+            address = b.add(b.ptrtoint(base, I64), i64(offset))
+            one = lies_in(self.e, address, self.buffer, self.access.total, self.extent)
+            result = one if result is None else b.and_(result, one)
+        return result
+
+
+class Single(Based):
+    """All lanes (or all lanes of each part) use one address."""
+
+    @property
+    def extent(self) -> int:
+        """See :class:`Based`."""
+        return self.access.total
 
     def allowed(self) -> Value:
         """See :class:`Form`."""
         b = self.e.builder
         type_ = ir.IntType(self.access.total * 8)
         result = None
-        for part, (host, offset) in enumerate(self.hosts):
+        for part, (host, offset) in enumerate(self.safe):
             bad = self.refused(t.load(b, host, offset + SHADOW_DISTANCE, type_, align=1))
             if self.access.store and (len(self.hosts) > 1 or self.e.guard_given):
                 # Where no lane is active nothing must be stored: such a part, rare, goes the slow way.
@@ -139,28 +183,36 @@ class Single(Form):
         return t.load(b, e.context, offset, self.integer(), align=1)
 
 
-class Row(Form):
+class Row(Based):
     """Neighbouring lanes use neighbouring addresses."""
 
-    def __init__(self, e: Emitter, access: Access) -> None:
-        super().__init__(e, access, range(e.parts))
-        count = e.parts if access.shape.per_part else 1
-        self.hosts = [safe_host(e, access, part) for part in range(count)]
-        self.whole = len(access.items) > 1 or access.size < 4
+    @property
+    def whole(self) -> bool:
+        """Return whether a store must be done by all lanes: there is no cheap masked one of such elements."""
+        return len(self.access.items) > 1 or self.access.size < 4
+
+    @property
+    def extent(self) -> int:
+        """See :class:`Based`."""
+        return self.access.total * self.e.lanes * (self.e.parts // len(self.pieces))
 
     def place(self, part: int) -> tuple[Value, int]:
         """Return base and byte offset of a part."""
+        return self._in_part(self.hosts, part)
+
+    def _in_part(self, hosts: list[tuple[Value, int]], part: int) -> tuple[Value, int]:
         if self.access.shape.per_part:
-            return self.hosts[part]
-        base, offset = self.hosts[0]
+            return hosts[part]
+        base, offset = hosts[0]
         return base, offset + part * self.e.lanes * self.access.total
 
     def allowed(self) -> Value:
         """See :class:`Form`."""
         e, b = self.e, self.e.builder
         refused = []
+        safe = self.safe
         for part in self.parts:
-            base, offset = self.place(part)
+            base, offset = self._in_part(safe, part)
             shadow = t.load(
                 b, base, offset + SHADOW_DISTANCE, ir.VectorType(ir.IntType(self.access.total * 8), e.lanes), 1
             )

@@ -112,15 +112,20 @@ def _checked(e: Emitter, access: Access, form: Form) -> None:
         return
     slow, fast, end = e.append_block("slow"), e.append_block(), e.append_block()
     known = e.snapshot()
-    allowed = form.allowed()
-    if race_flags(e, access.instruction):
-        good = e.append_block()
-        b.cbranch(allowed, good, slow).set_weights([2000, 1])
+    raced = race_flags(e, access.instruction)
+    good = e.append_block() if raced else fast
+    fine = form.known()
+    if fine is not None:
+        look = e.append_block("look")
+        b.cbranch(fine, good, look).set_weights([20, 1])
+        b.position_at_end(look)
+    b.cbranch(form.allowed(), good, slow).set_weights([2000, 1])
+    e.restore(known)
+    if raced:
         b.position_at_end(good)
         if isinstance(form, Scattered):
             _put_addresses(e, access, form.parts)
-        allowed = in_order(e, access, form)
-    b.cbranch(allowed, fast, slow).set_weights([2000, 1])
+        b.cbranch(in_order(e, access, form), fast, slow).set_weights([2000, 1])
     b.position_at_end(fast)
     quick = form.run()
     quick_end = b.block

@@ -5,7 +5,7 @@ from __future__ import annotations
 from llvmlite import ir
 
 from gpuemu_lsp.engine.emulator.codegen import ir_tools as t
-from gpuemu_lsp.engine.emulator.codegen.addresses import Access, address_vector, bounds
+from gpuemu_lsp.engine.emulator.codegen.addresses import Access, address_vector, bounds, lies_in, readable
 from gpuemu_lsp.engine.emulator.codegen.emitter import Emitter
 from gpuemu_lsp.engine.emulator.codegen.forms import MARK, Form
 from gpuemu_lsp.engine.emulator.codegen.ir_tools import I1, I32, I64, Value, i32, i64
@@ -65,6 +65,19 @@ class Scattered(Form):
         # Frames lie side by side: nothing unaddressable is between them, so the limit is exact.
         inside = _local_inside(e, window, self.access.total)
         return inside, b.add(window, ir.Constant(ir.VectorType(I64, e.lanes), starts))
+
+    def known(self) -> Value | None:
+        """See :class:`Form`."""
+        e, b = self.e, self.e.builder
+        buffer = readable(e, self.access)
+        if buffer is None:
+            return None
+        out = []
+        for part in self.parts:
+            address, mask = address_vector(e, self.access.address, part), e.active(part)
+            bad = b.not_(lies_in(e, address, buffer, self.access.total, self.access.total))
+            out.append(bad if mask is None else b.and_(bad, mask))
+        return b.not_(e.any(out))
 
     def _pointers(self, part: int, extra: int) -> Value:
         return t.pointers(self.e.builder, t.at(self.e.builder, self.base, extra), self.index[part])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from gpuemu_lsp.engine.emulator.graph import Graph
 from gpuemu_lsp.engine.emulator.liveness import Liveness
@@ -39,6 +39,8 @@ class Unit:
     """What the race checker watches."""
     checked: bool = True
     """Whether accesses are checked; if not, the kernel is trusted."""
+    pointers: Mapping[str, int] = field(default_factory=dict)
+    """Which parameter an address register comes from, by number."""
     covering: bool = False
     """Whether the code notes which blocks and outcomes of branches are reached."""
     counting: bool = False
