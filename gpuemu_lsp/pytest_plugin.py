@@ -190,11 +190,11 @@ class _Checks:
 
 
 def _options(config: pytest.Config) -> CheckOptions:
-    from gpuemu_lsp.engine.check.model import DEFAULT_CASES, DEFAULT_SEED, CheckOptions
+    from gpuemu_lsp.engine.check.model import DEFAULT_SEED, CheckOptions
 
     seed = config.getoption("--gpuemu-seed")
     return CheckOptions(
-        cases=config.getoption("--gpuemu-cases") or DEFAULT_CASES,
+        cases=config.getoption("--gpuemu-cases"),
         seed=DEFAULT_SEED if seed is None else seed,
         seed_given=seed is not None,
         arch=config.getoption("--gpuemu-arch"),

@@ -34,10 +34,10 @@ def _run(options: argparse.Namespace) -> int:
         return serve(options.tcp, options.ws)
     from gpuemu_lsp.cli.checking import Order, check, watch
     from gpuemu_lsp.cli.output import output_of
-    from gpuemu_lsp.engine.check.model import DEFAULT_CASES, DEFAULT_SEED, CheckOptions
+    from gpuemu_lsp.engine.check.model import DEFAULT_SEED, CheckOptions
 
     chosen = CheckOptions(
-        cases=options.cases or DEFAULT_CASES,
+        cases=options.cases,
         seed=DEFAULT_SEED if options.seed is None else options.seed,
         seed_given=options.seed is not None,
         arch=options.arch,
@@ -67,7 +67,12 @@ def _parser() -> argparse.ArgumentParser:
         help="check a project, a folder, a .cu file, or kernels by name (default: .)",
     )
     parser.add_argument("--watch", action="store_true", help="with --check: check again whenever a file changes")
-    parser.add_argument("--cases", type=positive, metavar="N", help="cases per kernel and dtype (default: 8)")
+    parser.add_argument(
+        "--cases",
+        type=positive,
+        metavar="N",
+        help="cases per kernel and dtype (default: 8, and up to 16 while they are cheap)",
+    )
     add_running(parser)
     add_counters(parser)
     add_output(parser)

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from gpuemu_lsp.engine.check.model import DEFAULT_CASES, CheckOptions, CheckRequest
+from gpuemu_lsp.engine.check.model import CheckOptions, CheckRequest
 from gpuemu_lsp.engine.project.model import KernelSpec
 from gpuemu_lsp.engine.workers.wire import to_json
 from gpuemu_lsp.server.readings import Reading
@@ -49,7 +49,7 @@ def requests_for(
     execute = execute and settings.trusted
     executor = project.executor if settings.executor == "auto" else settings.executor
     options = CheckOptions(
-        cases=settings.deep_cases if deep else settings.cases or DEFAULT_CASES,
+        cases=settings.deep_cases if deep else settings.cases,
         executor=executor,
         execute=execute,
         store_root=project.root if execute and project.config is not None else None,

@@ -62,7 +62,7 @@ def _origin(request: CheckRequest, prepared: Prepared) -> dict[str, Json]:
         "source_hash": source_hash(request, prepared),
         "options": list(request.spec.compile_options),
         "seed": str(seed),
-        "cases": options.cases,
+        "cases": options.most,
         "executor": options.executor,
     }
 

@@ -161,7 +161,7 @@ def _all_cases(request: CheckRequest) -> CheckOptions:
     """Run every case however many fail, with a seed that is known, and leave the project's failing cases alone."""
     options, configured = request.options, request.validation.seed
     seed = options.seed if options.seed_given or configured is None else configured
-    return replace(options, seed=seed, seed_given=True, max_failures=options.cases, store_root=None)
+    return replace(options, seed=seed, seed_given=True, max_failures=options.most, store_root=None)
 
 
 def _why_not(report: KernelReport) -> str:

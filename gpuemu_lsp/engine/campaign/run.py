@@ -77,7 +77,7 @@ def run_requests(
 
 def seconds_for(request: CheckRequest) -> float:
     """Wall-clock limit of one kernel's whole check: it grows with the cases asked for."""
-    return _SECONDS_PER_KERNEL + 2.0 * request.options.case_seconds + 2.0 * request.options.cases
+    return _SECONDS_PER_KERNEL + 2.0 * request.options.case_seconds + 2.0 * request.options.most
 
 
 def fingerprinted(findings: Sequence[Finding], root: str) -> list[Finding]:

@@ -14,7 +14,7 @@ from gpuemu_lsp.engine.check.figures import Figures
 from gpuemu_lsp.engine.check.guessed import allowed_for, stopped
 from gpuemu_lsp.engine.check.hidden import hidden
 from gpuemu_lsp.engine.check.memory import Memory
-from gpuemu_lsp.engine.check.model import DEFAULT_STRATEGY, CaseCount, CheckRequest
+from gpuemu_lsp.engine.check.model import CHEAP, DEFAULT_STRATEGY, FIRST_CASES, CaseCount, CheckRequest
 from gpuemu_lsp.engine.check.picture import sketch
 from gpuemu_lsp.engine.check.shown import Sight
 from gpuemu_lsp.engine.check.steer import FIRST, Steering
@@ -69,6 +69,7 @@ class PlanRun:
     sights: dict[str, Sight] = field(default_factory=dict)
     """What the last look saw, by rule."""
     _seen: set[tuple[str, str, int]] = field(default_factory=set)
+    _work: int = 0
     _replayed: dict[str, Verdict] = field(default_factory=dict)
     _trouble: list[Finding] = field(default_factory=list)
 
@@ -83,7 +84,9 @@ class PlanRun:
         options = self.request.options
         ordinary = options.strategy == DEFAULT_STRATEGY  # the others are promises about how every case is drawn
         try:
-            for index, case in enumerate(draw_cases(self.plan, self.seed, options.cases, self.hints, options.strategy)):
+            for index, case in enumerate(draw_cases(self.plan, self.seed, options.most, self.hints, options.strategy)):
+                if options.cases is None and index >= FIRST_CASES and self._work > CHEAP:
+                    return
                 if self.steering is not None and ordinary and index >= FIRST and index % 2:
                     steered = self.steering.draw()
                     if steered is not None:
@@ -190,6 +193,7 @@ class PlanRun:
         outcome = self.executor.run(launch)
         if self.steering is not None and outcome.coverage is not None and self.steering.ledger.add(outcome.coverage):
             self.steering.learn(case)
+        self._work += outcome.steps + sum(array.size for array in case.tensors.values())
         self._spend("translate", outcome.translate_ms / 1e3)
         self._spend("execute", outcome.execute_ms / 1e3)
         self.approximate.update(outcome.approximate)

@@ -12,7 +12,11 @@ from gpuemu_lsp.engine.findings import Finding
 from gpuemu_lsp.engine.project.model import KernelSpec, Validation
 
 DEFAULT_SEED = 42
-DEFAULT_CASES = 8
+DEFAULT_CASES = 16
+FIRST_CASES = 8
+"""So many run whatever they cost. The others of a check without a number run only while those before were cheap."""
+CHEAP = 200_000
+"""Elements of inputs and steps of the emulator, of all cases of a dtype: no clock, so a slow machine runs as many."""
 DEFAULT_STRATEGY = "quick"
 
 
@@ -20,12 +24,13 @@ DEFAULT_STRATEGY = "quick"
 class CheckOptions:
     """How much to run. What is correct never depends on them; only gpuemu.toml says that.
 
-    ``cases`` is per dtype. ``arch`` overrides the configured architectures. ``execute`` False stops after lint (an
-    untrusted workspace). ``seed_given`` says the user chose the seed, so that ``[validation].seed`` does not.
-    ``store_root`` is the folder whose ``.gpuemu/`` keeps failures, None to keep none.
+    ``cases`` is per dtype; without a number they are as many as a save can afford (:attr:`most`). ``arch`` overrides
+    the configured architectures. ``execute`` False stops after lint (an untrusted workspace). ``seed_given`` says the
+    user chose the seed, so that ``[validation].seed`` does not. ``store_root`` is the folder whose ``.gpuemu/`` keeps
+    failures, None to keep none.
     """
 
-    cases: int = DEFAULT_CASES
+    cases: int | None = None
     seed: int = DEFAULT_SEED
     seed_given: bool = False
     arch: str | None = None
@@ -46,6 +51,11 @@ class CheckOptions:
     """Run the largest clean case once more and count what it does: memory traffic, bank conflicts, idle lanes."""
     seconds: float | None = None
     """No new case is begun after so long, however many were asked for; the first one always runs."""
+
+    @property
+    def most(self) -> int:
+        """The largest number of cases per dtype."""
+        return DEFAULT_CASES if self.cases is None else self.cases
 
 
 @dataclass(frozen=True, slots=True)

@@ -126,9 +126,9 @@ def _check_plan(
         if until is not None and run.count.run and time.monotonic() >= until:
             break
         passed = run.count.passed
-        yield Stage(plan.kernel, "reference", run.count.run, request.options.cases)
+        yield Stage(plan.kernel, "reference", run.count.run, request.options.most)
         expected = run.expect(case)
-        yield Stage(plan.kernel, "execute", run.count.run, request.options.cases)
+        yield Stage(plan.kernel, "execute", run.count.run, request.options.most)
         yield from map(tally.see, run.judge(case, case_id, expected))
         if run.count.passed > passed and request.options.counters:
             largest = larger(largest, case)

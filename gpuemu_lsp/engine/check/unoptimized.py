@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterator
 
 from gpuemu_lsp.engine.check.cases import PlanRun
-from gpuemu_lsp.engine.check.model import DEFAULT_CASES, CheckRequest, Stage
+from gpuemu_lsp.engine.check.model import FIRST_CASES, CheckRequest, Stage
 from gpuemu_lsp.engine.check.opening import lowered
 from gpuemu_lsp.engine.check.prepare import Prepared, without_optimization
 from gpuemu_lsp.engine.compile import ToolchainError
@@ -46,7 +46,7 @@ def _plan(
 ) -> Iterator[Stage | Finding]:
     options = request.options
     known, run = optimized.told, lowered(optimized, prepared, artifact)
-    wanted = max(DEFAULT_CASES, options.cases // _SHARE)
+    wanted = max(FIRST_CASES, options.most // _SHARE)
     until = None if options.seconds is None else time.monotonic() + options.seconds / _SHARE / plans
     for done, (case, case_id) in enumerate(run.cases()):
         if done == wanted or (until is not None and done and time.monotonic() >= until):

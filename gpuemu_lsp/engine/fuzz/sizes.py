@@ -21,7 +21,21 @@ from gpuemu_lsp.engine.project.model import DimSpec
 DEFAULT_MAXIMUM = 1024
 """Upper end of a dim without bounds; without a minimum it starts at 1."""
 
-KINDS = ("small", "ones", "ragged", "below", "warp", "medium", "large", "full", "regular", "boundary", "default")
+KINDS = (
+    "small",
+    "ones",
+    "ragged",
+    "below",
+    "warp",
+    "even",
+    "quads",
+    "medium",
+    "large",
+    "full",
+    "regular",
+    "boundary",
+    "default",
+)
 """Every class of sizes by name."""
 
 _MEDIUM_ALONE = (777, 1000, 610, 321)
@@ -88,6 +102,10 @@ class Sizes:
             return (main + 1, 2 * main + 1, main + 3, *(tile + 1 for tile in tiles[1:3]))
         if kind == "below":
             return (main - 1, 2 * main - 1, *(tile - 1 for tile in tiles[1:2]))
+        if kind == "even":  # a pair is left by who takes four at a time
+            return (main + 2, 2 * main + 2, main - 2, *(tile + 2 for tile in tiles[1:3]), 66)
+        if kind == "quads":  # fours are left by who takes a warp of them
+            return (main + 4, 2 * main + 4, main - 4, *(tile + 4 for tile in tiles[1:3]), 36)
         if kind == "regular":
             return (main, 2 * main, 4 * main, *_REGULAR) if self.free else (self.low,)
         if kind == "ones":

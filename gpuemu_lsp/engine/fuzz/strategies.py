@@ -1,7 +1,8 @@
 """Which cases a check runs: a strategy gives each case a class of sizes and a class of values.
 
 ``quick`` is what a save runs. Its first eight cases are the most telling ones, so that a small budget finds nearly
-every bug that shapes and values can show; the ones after them walk through all combinations. The other names are the
+every bug that shapes and values can show; eight more are each made for a kind of bug that those miss, and the ones
+after them walk through all combinations. The other names are the
 original's.
 """
 
@@ -50,12 +51,27 @@ _FIRST = (
 )
 """The first eight; the fifth is drawn from small integers where that is exact."""
 
+_NEXT = (
+    ("even", "ties"),  # an odd pair is left by whoever takes four; equal values far apart
+    ("large", "one-hot"),
+    ("ragged", "negative"),
+    ("quads", "constant"),  # fours, but no whole warps of them; every index the same
+    ("below", "moderate"),
+    ("boundary", "sorted"),
+    ("medium", "magnitudes"),
+    ("warp", "rising"),  # whatever is running moves until the end
+)
+"""The second eight."""
+
 _WIDE_SLOT = 3
 """Of kernels over half-precision data, this one has values whose sums of squares exceed that range."""
 
 _EXACT_SLOT = 4
 
-_SIZES = ("ragged", "medium", "warp", "large", "default", "boundary", "below", "small", "ones", "regular", "full")
+_SIZES = (
+    *("ragged", "medium", "warp", "large", "default", "boundary", "below", "small", "ones", "regular", "full"),
+    *("even", "quads"),
+)
 _VALUES = (
     *("small", "moderate", "positive", "mixed-rows", "uniform", "negative", "ties", "sorted", "large", "magnitudes"),
     *("one-hot", "constant", "denormals", "rising", "permuted"),
@@ -121,7 +137,10 @@ def _quick(index: int, linear: bool, narrow: bool) -> Recipe:
             values = "moderate"
         earlier = sum(kind == sizes for kind, _ in _FIRST[:index])
         return Recipe(sizes, values, earlier)
-    later = index - len(_FIRST)
+    if index < len(_FIRST) + len(_NEXT):
+        sizes, values = _NEXT[index - len(_FIRST)]
+        return Recipe(sizes, values, 1)
+    later = index - len(_FIRST) - len(_NEXT)
     values = _VALUES[later % len(_VALUES)]
     if linear and later % 7 == 3:
         values = SMALL_INTEGERS

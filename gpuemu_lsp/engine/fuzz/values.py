@@ -26,6 +26,9 @@ Bounds: TypeAlias = tuple[float, float]
 NON_FINITE = frozenset({"nan-injected", "adversarial"})
 """Distributions that hold NaN and Inf (only where no range is set, which keeps them out)."""
 
+_PATTERNS = frozenset({"ties", "constant", "one-hot", "sorted", "rising", "permuted"})
+"""Distributions that are about order and equality; a range moves and scales them as a whole."""
+
 SMALL_INTEGERS = "small-integers"
 """Sums and products of these are exact in any order."""
 
@@ -230,6 +233,10 @@ def _bounded_floats(name: str, rng: Rng, dtype: str, shape: Shape, bounds: Bound
     spread = low + rng.f64_array(_size(shape)) * (high - low)
     if name != "uniform":
         wanted = _FLOATS[name](rng, shape, form)
+        if name in _PATTERNS and wanted.size and (wanted.min() < low or wanted.max() > high):
+            # What they are about is how values compare, which moving and scaling keeps.
+            reach = float(np.ptp(wanted))
+            wanted = low + (wanted - wanted.min()) * ((high - low) / max(reach, 1.0)) if reach else spread[:1]
         with np.errstate(invalid="ignore"):
             spread = np.where((wanted >= low) & (wanted <= high), wanted, spread)
     stored = _round(np.clip(spread, low, high), dtype)
@@ -282,7 +289,8 @@ def _within(name: str, rng: Rng, count: int, low: int, high: int) -> npt.NDArray
     if span < 2**64:
         offsets %= np.uint64(span)
     if name == "constant":
-        offsets[:] = np.uint64(rng.u64() % span)
+        # Either end is where a missing check of an index shows.
+        offsets[:] = np.uint64(rng.choice((0, span - 1, rng.u64() % span)))
     elif name in ("sorted", "rising"):
         offsets.sort()
     elif name == "ties":

@@ -42,11 +42,17 @@ def run(made: CheckRequest) -> tuple[KernelReport, list[Finding], list[str]]:
 
 def test_a_correct_kernel_passes_with_only_a_hint(tmp_path: Path) -> None:
     report, findings, stages = run(request(tmp_path))
-    assert (report.status, report.compiled, report.cases.run, report.cases.passed) == ("passed", True, 8, 8)
+    assert (report.status, report.compiled, report.cases.run, report.cases.passed) == ("passed", True, 16, 16)
     assert [finding.rule for finding in findings] == ["config/launch-inferred"]
     assert stages[0] == "compile" and {"reference", "execute"} <= set(stages)
     assert report.resources["sm_80"].registers > 0
     assert 0 <= (report.worst or 0.0) < 1
+
+
+def test_costly_cases_are_no_more_than_eight_unless_they_are_asked_for(tmp_path: Path) -> None:
+    toml = TOML + "[kernels.dims]\nn = { min = 30000, max = 40000 }\n"
+    assert run(request(tmp_path, toml=toml))[0].cases.run == 8
+    assert run(request(tmp_path, toml=toml, cases=12))[0].cases.run == 12
 
 
 @pytest.mark.parametrize(

@@ -54,7 +54,7 @@ def check(folder: Path, condition: str, wrong: str, **options) -> tuple[KernelRe
 
 
 @pytest.mark.parametrize(
-    "condition", ["n == 613", "x[i] > 977.0f", "kind[i] == 431234", "x[i] == -3.75f", "n == 1310 && kind[i] == 77"]
+    "condition", ["n == 613", "x[i] > 977.0f", "kind[i] == 431234", "x[i] == -3.7185f", "n == 1310 && kind[i] == 77"]
 )
 def test_a_branch_that_random_cases_miss_is_found_and_its_case_replays(tmp_path: Path, condition: str) -> None:
     report, findings, _ = check(tmp_path, condition, "v + 1.0f")

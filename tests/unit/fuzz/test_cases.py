@@ -75,6 +75,13 @@ def test_eight_cases_of_a_flat_kernel_meet_every_edge():
     assert any(size > 512 and size % 256 not in (0, 1, 255) for size in sizes)
 
 
+@pytest.mark.parametrize("seed", range(20))
+def test_sixteen_cases_leave_a_pair_and_a_four_behind(seed):
+    sizes = [case.dims["n"] for case in cases(FLAT, seed, 16) if case.dims["n"] > 32]
+    assert any(size % 4 == 2 for size in sizes)
+    assert any(size % 4 == 0 and size % 32 for size in sizes)
+
+
 def test_a_fixed_grid_gets_more_than_it_has_threads():
     assert any(case.dims["n"] > 32 * 256 for case in _drawn(FIXED_GRID))
 

@@ -70,6 +70,23 @@ def test_indices_are_permuted_and_lie_at_their_bounds():
         assert set(draw(name, Rng(4), "int64", (50,), (0, 1000)).tolist()) == {0, 999}
 
 
+def test_equal_indices_also_lie_at_either_end():
+    drawn = {int(draw("constant", Rng(seed), "int32", (5,), (-1, 9))[0]) for seed in range(40)}
+    assert {-1, 8} <= drawn and len(drawn) > 2
+
+
+def test_a_range_keeps_how_values_compare():
+    names = ("ties", "constant", "one-hot", "sorted", "rising", "permuted")
+    held = {name: draw(name, Rng(8), "float64", (6, 40), (100.0, 101.0)) for name in names}
+    assert all(values.min() >= 100.0 and values.max() <= 101.0 for values in held.values())
+    assert np.unique(held["ties"]).tolist() == [100.0, 100.5, 101.0]
+    assert len(np.unique(held["constant"])) == 1
+    assert ((held["one-hot"] == 101.0).sum(-1) == 1).all() and len(np.unique(held["one-hot"])) == 2
+    assert all(len(set(np.sign(np.diff(row)))) == 1 for row in held["sorted"])
+    assert (np.diff(held["rising"].ravel()) > 0).all()
+    assert len(np.unique(held["permuted"])) == 240
+
+
 def test_what_each_distribution_promises():
     shape = (20, 30)
     take = {name: draw(name, Rng(8), "float32", shape).astype(np.float64) for name in DISTRIBUTIONS}
