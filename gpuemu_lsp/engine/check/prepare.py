@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -25,6 +26,11 @@ from gpuemu_lsp.engine.source.model import SourceFile
 _MAX_INCLUDERS = 3
 _OURS = frozenset({"engine/not-executed", "engine/unsupported-instruction", "compile/missing-header"})
 """What is said of a compilation that failed for want of a header or a feature, not for the code."""
+
+_WHATEVER_THE_TYPES = re.compile(
+    r'expected |identifier ".+" is undefined|(?:class|struct|namespace) ".+" has no member|unrecognized token|missing '
+)
+"""Errors that no other template argument would mend."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +84,8 @@ def prepare(request: CheckRequest) -> Prepared:
             findings.append(make("engine/not-executed", message, place, kernel=spec.name))
             break
         milliseconds += compiled.milliseconds
+        if compiled.artifact is None and result.guessed and not request.registered:
+            compiled = _without_guess(compiled, result.entries[0])
         findings += compiled.findings if request.registered else map(_softened, compiled.findings)
         if compiled.artifact is None:
             break
@@ -153,6 +161,23 @@ def _compile(
             return whole
         attempts.append(whole)
     return min((*attempts, compiled), key=_errors)  # they, too, are truer where the file has what it needs
+
+
+def _without_guess(compiled: CompileResult, entry: str) -> CompileResult:
+    """Return the errors a template has whatever its types are; those of a guessed instance are a hint.
+
+    NVRTC reads no template that is not instantiated, so what it says of the instance is all there is.
+    """
+    certain = tuple(finding for finding in compiled.findings if _WHATEVER_THE_TYPES.match(finding.message))
+    if certain:
+        return replace(compiled, findings=certain)
+    first = next((finding for finding in compiled.findings if finding.rule == "compile/error"), None)
+    if first is None:
+        return compiled
+    why = f"'{entry}', a guess at which instance is meant, does not compile: {first.message}"
+    message = f"This kernel was not run: {why}. Name an instance in gpuemu.toml."
+    told = make("engine/not-executed", message, first.place, kernel=first.kernel, severity=Severity.HINT)
+    return replace(compiled, findings=(told,))
 
 
 def _errors(compiled: CompileResult) -> int:

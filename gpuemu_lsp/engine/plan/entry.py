@@ -22,12 +22,14 @@ _MAX_DEPTH = 5
 class Instance:
     """One concrete kernel: its name expression, the dtype it is for, and what its template parameters stand for.
 
-    ``dtype`` is None where no template parameter decides it: the pointer types then do.
+    ``dtype`` is None where no template parameter decides it: the pointer types then do. ``guessed`` says that nothing
+    names the types its template parameters stand for.
     """
 
     expression: str
     dtype: str | None
     bindings: Mapping[str, str] = field(default_factory=dict)
+    guessed: bool = False
 
 
 def choose_kernel(spec: KernelSpec, source: SourceFile) -> tuple[KernelDecl | None, tuple[Finding, ...]]:
@@ -135,7 +137,8 @@ def _from_template(
         for dtype in spec.dtypes or ("float32",):
             filled = _fill(decl, model, {type_params[0]: C_TYPE_OF[dtype]})
             if filled is not None and all(map(_is_concrete, filled)):
-                by_dtype.append(Instance(f"{decl.qualified_name}<{', '.join(filled)}>", dtype, _bind(decl, filled)))
+                expression = f"{decl.qualified_name}<{', '.join(filled)}>"
+                by_dtype.append(Instance(expression, dtype, _bind(decl, filled), guessed=not spec.dtypes))
         if by_dtype:
             return tuple(by_dtype), ()
     if choices:
@@ -149,7 +152,7 @@ def _from_template(
     if filled is not None:
         bindings = _bind(decl, filled)
         expression = f"{decl.qualified_name}<{', '.join(filled)}>"
-        return (Instance(expression, _dtype_of_types(decl, bindings), bindings),), ()
+        return (Instance(expression, _dtype_of_types(decl, bindings), bindings, guessed=bool(type_params)),), ()
     wanted = ", ".join("{T}" if param.kind in _TYPE_KINDS else param.name for param in decl.template)
     message = (
         f"'{decl.name}' is a template and nothing in the file says which instance is meant. "

@@ -72,8 +72,12 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class PlanResult:
-    """One plan per dtype, or none with findings that say what is missing. ``entries`` compile even without a plan."""
+    """One plan per dtype, or none with findings that say what is missing. ``entries`` compile even without a plan.
+
+    ``guessed`` says that nothing names the types some entry's template parameters stand for.
+    """
 
     plans: tuple[Plan, ...]
     entries: tuple[str, ...]
     findings: tuple[Finding, ...]
+    guessed: bool = False

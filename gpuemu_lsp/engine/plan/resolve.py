@@ -42,7 +42,8 @@ def resolve(spec: KernelSpec, source: SourceFile, entries: Mapping[str, str] | N
             plans.append(plan)
     if spec.dtypes and plans and not decl.template:
         collected.extend(_fixed_type(spec, plans))
-    return PlanResult(tuple(plans), tuple(instance.expression for instance in wanted), tuple(collected))
+    guessed = any(instance.guessed for instance in wanted)
+    return PlanResult(tuple(plans), tuple(instance.expression for instance in wanted), tuple(collected), guessed)
 
 
 def _unasked(finding: Finding) -> Finding:

@@ -159,3 +159,36 @@ def test_element_types_of_cufft_are_known(tmp_path):
     text = "#include <cufft.h>\n#include <cufftXt.h>\n" + ALIEN.replace("widget_t", "cufftComplex")
     report, findings = checked(tmp_path, text)
     assert (report.compiled, errors(findings)) == (True, [])
+
+
+GUESSED = """\
+struct State { int n; };
+__device__ float next(State& s) { return s.n++; }
+template <typename T, typename S>
+__global__ void drawn(T* y, S* states, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) y[i] = next(states[i]);
+}
+"""
+
+
+def test_an_instance_that_was_only_guessed_is_no_error(tmp_path):
+    report, findings = checked(tmp_path, GUESSED)
+    (hint,) = [item for item in findings if item.rule == "engine/not-executed"]
+    assert errors(findings) == []
+    assert (hint.severity, hint.place.range.start.line) == (Severity.HINT, 5) and "drawn<float, float>" in hint.message
+    assert (report.status, report.compiled) == ("not-executed", False)
+
+
+@pytest.mark.parametrize(
+    ("good", "bad", "line"), [("i < n)", "i < m)", 5), ("int i =", "int i", 4), ("blockDim.x", "blockDim.q", 4)]
+)
+def test_what_is_wrong_with_a_template_whatever_its_types_are_stays_an_error(tmp_path, good, bad, line):
+    _, findings = checked(tmp_path, GUESSED.replace(good, bad))
+    assert ("compile/error", line) in errors(findings)
+
+
+def test_an_instance_that_a_launch_names_is_no_guess(tmp_path):
+    launch = "void go(float* y, float* s, int n) { drawn<float, float><<<n / 64, 64>>>(y, s, n); }\n"
+    _, findings = checked(tmp_path, GUESSED + launch)
+    assert ("compile/error", 5) in errors(findings)
