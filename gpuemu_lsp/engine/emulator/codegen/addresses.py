@@ -10,7 +10,7 @@ from llvmlite import ir
 from gpuemu_lsp.engine.emulator.codegen import ir_tools as t
 from gpuemu_lsp.engine.emulator.codegen.emitter import Emitter
 from gpuemu_lsp.engine.emulator.codegen.ir_tools import I64, POINTER, Value, i64
-from gpuemu_lsp.engine.emulator.layout import NEAR, NOWHERE, Block, Launch, Warp
+from gpuemu_lsp.engine.emulator.layout import MOST_BYTES, NEAR, NOWHERE, Block, Launch, Warp
 from gpuemu_lsp.engine.emulator.opcodes import access_type, memory_space, type_bytes
 from gpuemu_lsp.engine.emulator.operands import elements
 from gpuemu_lsp.engine.emulator.shapes import Shape
@@ -182,7 +182,7 @@ def readable(e: Emitter, access: Access) -> tuple[Value, Value] | None:
     """
     base = access.address.base
     number = e.unit.pointers.get(base.name) if isinstance(base, Register) else None
-    if number is None or access.store or access.space not in ("global", "generic", "const"):
+    if number is None or not e.unit.checked or access.store or access.space not in ("global", "generic", "const"):
         return None
     table = e.launch(Launch.READABLE, POINTER)
     return t.load(e.builder, table, 16 * number, I64), t.load(e.builder, table, 16 * number + 8, I64)
@@ -202,7 +202,8 @@ def lies_in(e: Emitter, address: Value, buffer: tuple[Value, Value], element: in
     if bits:
         amount = t.splat(b, i64(bits), e.lanes) if vector else i64(bits)
         offset = t.unary_intrinsic(b, "fshr", offset, offset, amount)
-    return b.icmp_unsigned("<=", offset, room)
+    inside = b.icmp_unsigned("<=", offset, room)
+    return b.and_(inside, b.icmp_unsigned(">=", buffer[1], i64(extent))) if extent > MOST_BYTES else inside
 
 
 def lane_bits(e: Emitter, parts: Sequence[int]) -> int:

@@ -6,7 +6,7 @@ modules beside this one.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -21,7 +21,7 @@ from gpuemu_lsp.engine.emulator.codegen.text_builder import Builder, use_plain_n
 from gpuemu_lsp.engine.emulator.codegen.unit import Unit, used_registers
 from gpuemu_lsp.engine.emulator.layout import Launch, Warp
 from gpuemu_lsp.engine.emulator.shapes import UNIFORM, Shape
-from gpuemu_lsp.engine.ptx.model import Immediate, Negated, Operand, Register, Symbol
+from gpuemu_lsp.engine.ptx.model import Immediate, Instruction, Negated, Operand, Register, Symbol
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +30,13 @@ class Known:
 
     values: dict[tuple[str, int, bool], Value]
     checked: dict[str, dict[tuple[object, ...], Value]]
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Loads of one block that are allowed all at once, in their order."""
+
+    members: tuple[Instruction, ...]
 
 
 class Emitter:
@@ -50,6 +57,8 @@ class Emitter:
         self.alive_slot = self.preamble.alloca(I32)
         self.number = 0
         self.position = 0
+        self.groups: Mapping[int, Group] = {}
+        self.allowed_groups: dict[int, Value] = {}
         self._once: dict[str, Value] = {}
         self._values: dict[tuple[str, int, bool], Value] = {}
         self._checked: dict[str, dict[tuple[object, ...], Value]] = {}
@@ -69,6 +78,8 @@ class Emitter:
         """Start writing PTX block ``number``: no value is known yet."""
         self.number = number
         self.position = 0
+        self.groups = {}
+        self.allowed_groups = {}
         self._values.clear()
         self._checked.clear()
         self.forget_masks()
@@ -76,7 +87,11 @@ class Emitter:
     @property
     def site(self) -> int:
         """The number of the current instruction, the same in every translation of the program."""
-        return self._sites[self.number] + self.position
+        return self.site_at(self.position)
+
+    def site_at(self, position: int) -> int:
+        """Return the number of an instruction of the current block."""
+        return self._sites[self.number] + position
 
     @property
     def partial(self) -> bool:

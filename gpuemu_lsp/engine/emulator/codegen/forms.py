@@ -86,34 +86,27 @@ class Based(Form):
         super().__init__(e, access, range(e.parts))
         self.pieces = range(e.parts if access.shape.per_part else 1)
         self.hosts = [raw_host(e, access, part) for part in self.pieces]
-        self.buffer = readable(e, access) if e.unit.checked else None
-        # Made here, accesses nearby share them; where it is rarely asked for, they are better made there.
-        self._safe = [safe_host(e, access, part) for part in self.pieces] if self.asked and not self.buffer else []
-
-    @property
-    def asked(self) -> bool:
-        """Return whether ``allowed`` will be asked for."""
-        return self.e.unit.checked or not self.unconditional()
 
     @property
     def safe(self) -> list[tuple[Value, int]]:
         """Return (base, byte offset) per piece: where nothing may be looked at, of a place where nothing is allowed."""
-        return self._safe or [safe_host(self.e, self.access, part) for part in self.pieces]
+        return [safe_host(self.e, self.access, part) for part in self.pieces]
 
-    @property
+    @staticmethod
     @abstractmethod
-    def extent(self) -> int:
-        """Return the bytes from the address on that one piece moves."""
+    def reach(e: Emitter, access: Access) -> int:
+        """Return the bytes from one address on that are moved."""
 
     def known(self) -> Value | None:
         """See :class:`Form`."""
-        if self.buffer is None:
+        buffer = readable(self.e, self.access)
+        if buffer is None:
             return None
         b = self.e.builder
         result = None
         for base, offset in self.hosts:
             address = b.add(b.ptrtoint(base, I64), i64(offset))
-            one = lies_in(self.e, address, self.buffer, self.access.total, self.extent)
+            one = lies_in(self.e, address, buffer, self.access.total, self.reach(self.e, self.access))
             result = one if result is None else b.and_(result, one)
         return result
 
@@ -121,10 +114,10 @@ class Based(Form):
 class Single(Based):
     """All lanes (or all lanes of each part) use one address."""
 
-    @property
-    def extent(self) -> int:
+    @staticmethod
+    def reach(e: Emitter, access: Access) -> int:
         """See :class:`Based`."""
-        return self.access.total
+        return access.total
 
     def allowed(self) -> Value:
         """See :class:`Form`."""
@@ -191,16 +184,17 @@ class Row(Based):
         """Return whether a store must be done by all lanes: there is no cheap masked one of such elements."""
         return len(self.access.items) > 1 or self.access.size < 4
 
-    @property
-    def extent(self) -> int:
+    @staticmethod
+    def reach(e: Emitter, access: Access) -> int:
         """See :class:`Based`."""
-        return self.access.total * self.e.lanes * (self.e.parts // len(self.pieces))
+        return access.total * e.lanes * (1 if access.shape.per_part else e.parts)
 
     def place(self, part: int) -> tuple[Value, int]:
         """Return base and byte offset of a part."""
-        return self._in_part(self.hosts, part)
+        return self.in_part(self.hosts, part)
 
-    def _in_part(self, hosts: list[tuple[Value, int]], part: int) -> tuple[Value, int]:
+    def in_part(self, hosts: list[tuple[Value, int]], part: int) -> tuple[Value, int]:
+        """Return base and byte offset of a part, by those of the pieces."""
         if self.access.shape.per_part:
             return hosts[part]
         base, offset = hosts[0]
@@ -212,7 +206,7 @@ class Row(Based):
         refused = []
         safe = self.safe
         for part in self.parts:
-            base, offset = self._in_part(safe, part)
+            base, offset = self.in_part(safe, part)
             shadow = t.load(
                 b, base, offset + SHADOW_DISTANCE, ir.VectorType(ir.IntType(self.access.total * 8), e.lanes), 1
             )

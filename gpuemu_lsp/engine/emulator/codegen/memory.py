@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 from llvmlite import ir
 
+from gpuemu_lsp.engine.emulator.codegen import groups
 from gpuemu_lsp.engine.emulator.codegen import ir_tools as t
 from gpuemu_lsp.engine.emulator.codegen.addresses import (
     Access,
@@ -111,16 +112,21 @@ def _checked(e: Emitter, access: Access, form: Form) -> None:
                 _deliver(e, access, item, form.parts if len(values) == 1 else [form.parts[place]], value)
         return
     slow, fast, end = e.append_block("slow"), e.append_block(), e.append_block()
-    known = e.snapshot()
     raced = race_flags(e, access.instruction)
     good = e.append_block() if raced else fast
-    fine = form.known()
+    group = e.groups.get(e.position)
+    fine = form.known() if group is None else None
     if fine is not None:
         look = e.append_block("look")
         b.cbranch(fine, good, look).set_weights([20, 1])
         b.position_at_end(look)
-    b.cbranch(form.allowed(), good, slow).set_weights([2000, 1])
-    e.restore(known)
+        known = e.snapshot()
+        b.cbranch(form.allowed(), good, slow).set_weights([2000, 1])
+        e.restore(known)
+    else:
+        allowed = form.allowed() if group is None else groups.allowed(e, group)
+        b.cbranch(allowed, good, slow).set_weights([2000, 1])
+        known = e.snapshot()
     if raced:
         b.position_at_end(good)
         if isinstance(form, Scattered):

@@ -23,6 +23,7 @@ from gpuemu_lsp.engine.emulator.codegen import (
 from gpuemu_lsp.engine.emulator.codegen.control import Control
 from gpuemu_lsp.engine.emulator.codegen.counts import count_block, count_guarded
 from gpuemu_lsp.engine.emulator.codegen.emitter import Emitter
+from gpuemu_lsp.engine.emulator.codegen.groups import find_groups
 from gpuemu_lsp.engine.emulator.codegen.marks import mark_block, mark_lanes, mark_uniform
 from gpuemu_lsp.engine.emulator.codegen.unit import Unit
 from gpuemu_lsp.engine.emulator.operands import compared, written
@@ -60,6 +61,7 @@ def translate(unit: Unit) -> ir.Module:
     control = Control(e)
     for number, block in enumerate(unit.program.blocks):
         e.begin_block(number)
+        e.groups = find_groups(e, block.code, memory.supported)
         e.builder.position_at_end(control.heads[number])
         mark_block(e)
         count_block(e)
