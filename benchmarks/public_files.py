@@ -58,7 +58,7 @@ def as_they_are(folder: Path, cases: int, pool: Pool) -> tuple[list[str], list[s
     reasons = ["| repository | file | kernel | why it is not compiled |", "|---|---|---|---|"]
     found = ["| repository | kernel | finding |", "|---|---|---|"]
     for repository in sorted(path for path in folder.iterdir() if path.is_dir()):
-        requests = _requests(repository, cases)
+        requests = requests_of(repository, cases)
         if not requests:
             continue
         run = run_requests(requests, (), str(repository), pool)
@@ -75,7 +75,7 @@ def as_they_are(folder: Path, cases: int, pool: Pool) -> tuple[list[str], list[s
     return compiled, reasons, found
 
 
-def _requests(repository: Path, cases: int) -> list[CheckRequest]:
+def requests_of(repository: Path, cases: int) -> list[CheckRequest]:
     """Return a request per kernel of every .cu and .cuh file."""
     requests: list[CheckRequest] = []
     for path in sorted(path for path in repository.rglob("*.cu*") if path.suffix in SUFFIXES):

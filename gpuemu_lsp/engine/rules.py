@@ -198,6 +198,15 @@ _ALL = (
         "The address is in the first page.",
     ),
     _rule(
+        "memory/index-overflow",
+        _WARNING,
+        "an index leaves 32 bits before it becomes an address",
+        "At the largest sizes that `[kernels.dims]` declares, a 32-bit product or sum loses its upper bits, is widened "
+        "and used as an address: the access goes somewhere else. Such sizes are too large to run; a few threads are "
+        "followed by their integer arithmetic alone. Widen a factor first (`(size_t)row * cols`), or declare smaller "
+        "sizes.",
+    ),
+    _rule(
         "memory/shared-race",
         _ERROR,
         "two threads race on shared memory",

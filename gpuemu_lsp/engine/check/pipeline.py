@@ -26,6 +26,7 @@ from gpuemu_lsp.engine.check.model import (
     Stage,
 )
 from gpuemu_lsp.engine.check.opening import open_plan
+from gpuemu_lsp.engine.check.overflow import overflows
 from gpuemu_lsp.engine.check.prepare import Prepared, prepare
 from gpuemu_lsp.engine.execution import Executor
 from gpuemu_lsp.engine.findings import Finding, Severity
@@ -119,6 +120,7 @@ def _check_plan(
     run = open_plan(request, prepared, plan, executor)
     tally.runs.append(run)
     yield from map(tally.see, run.opening)
+    yield from map(tally.see, map(prepared.ignores.apply, overflows(run)))
     seconds = request.options.seconds
     until = None if seconds is None else time.monotonic() + seconds / len(prepared.plans)
     largest = None

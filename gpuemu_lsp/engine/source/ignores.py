@@ -13,7 +13,7 @@ from gpuemu_lsp.engine.findings import Finding, Severity
 
 IGNORABLE = (
     *("numeric/", "artifact/", "perf/", "compile/warning", "sync/missing-warp-mask"),
-    *("memory/uninitialized-read", "memory/shared-race", "memory/global-race"),
+    *("memory/uninitialized-read", "memory/shared-race", "memory/global-race", "memory/index-overflow"),
 )
 """What did not compile or run to its end, or is configured wrongly, cannot be ignored: the rest would be unknown."""
 

@@ -1,0 +1,97 @@
+"""Translate every kernel of public files to machine code, without running any, and list what cannot be run.
+
+    python -m benchmarks.translated FOLDER [--part I/N]
+
+FOLDER holds one checkout per repository. Every kernel that is no template, or that a launch in its file instantiates,
+is compiled as a check does it and translated twice: for blocks of 256 threads, and with lanes independent. An
+instruction that cannot be run stops the launch where it is reached; all of them are listed, reached or not. None of
+the repositories' code is kept.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+
+from benchmarks.fresh import nothing_cached
+from benchmarks.public_files import requests_of
+from gpuemu_lsp.cli.arguments import shard
+from gpuemu_lsp.engine.check.prepare import prepare
+from gpuemu_lsp.engine.emulator.codegen.translate import runnable
+from gpuemu_lsp.engine.emulator.kernels import Kernel, TranslationError
+from gpuemu_lsp.engine.emulator.program import Stop
+from gpuemu_lsp.engine.ptx.errors import PtxError
+from gpuemu_lsp.engine.ptx.parser import parse
+
+_BLOCK = (256, 1, 1)
+
+
+def kernels_of(ptx: str, seen: set[str]) -> Iterator[tuple[str, Kernel | None, str]]:
+    """Yield each new kernel of a module by name, translated; None and the reason where that fails."""
+    module = parse(ptx)
+    for name, function in module.functions.items():
+        if not function.is_entry or function.body is None or name in seen:
+            continue
+        seen.add(name)
+        try:
+            kernel = Kernel(module, name)
+            shape, _ = kernel.specialised(_BLOCK)
+            kernel.general(shape)
+        except (TranslationError, RecursionError) as error:
+            yield name, None, str(error)
+        else:
+            yield name, kernel, ""
+
+
+def cannot_run(kernel: Kernel) -> set[str]:
+    """Return the opcodes of a kernel's instructions that cannot be run."""
+    found = set()
+    for block in kernel.program.blocks:
+        found |= {one.name for one in block.code if not runnable(one)}
+        if isinstance(block.end, Stop) and block.end.rule == "engine/unsupported-instruction":
+            found.add(f"{block.end.instruction.name} ({block.end.message})")
+    return found
+
+
+def main() -> None:
+    """Count kernels and print what cannot be run."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--part", type=shard, default=(1, 1), metavar="I/N", help="every N-th file from the I-th on")
+    options = parser.parse_args()
+    part, parts = options.part
+    print("| repository | kernels | translated | with all of their instructions |\n|---|---|---|---|")
+    missing: dict[str, Counter[str]] = defaultdict(Counter)
+    failed = []
+    for repository in sorted(path for path in options.folder.iterdir() if path.is_dir()):
+        seen: dict[str, set[str]] = defaultdict(set)
+        translated = whole = 0
+        for request in requests_of(repository, 1)[part - 1 :: parts]:
+            artifact = prepare(request).artifact
+            if artifact is None:
+                continue
+            try:
+                with nothing_cached():
+                    for name, kernel, why in kernels_of(artifact.ptx, seen[request.spec.source]):
+                        translated += kernel is not None
+                        opcodes = cannot_run(kernel) if kernel is not None else set()
+                        whole += kernel is not None and not opcodes
+                        for opcode in opcodes:
+                            missing[opcode][repository.name] += 1
+                        if kernel is None:
+                            failed.append(f"{repository.name} {Path(request.spec.source).name} {name}: {why}")
+            except PtxError as error:
+                failed.append(f"{repository.name} {Path(request.spec.source).name}: {error}")
+        counted = sum(map(len, seen.values()))
+        print(f"| {repository.name} | {counted} | {translated} | {whole} |", flush=True)
+    for opcode, where in sorted(missing.items()):
+        print(f"cannot be run: {opcode}: {dict(where)}")
+    print("\n".join(failed))
+    sys.exit(bool(failed))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,139 @@
+"""Indices that leave 32 bits at the largest sizes gpuemu.toml declares: far more than any case can hold.
+
+A few threads of the last blocks are followed by their integer arithmetic alone, at the largest sizes that fit a GPU.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+
+from gpuemu_lsp.engine.check.cases import PlanRun
+from gpuemu_lsp.engine.execution import Dim3
+from gpuemu_lsp.engine.findings import Finding, Json
+from gpuemu_lsp.engine.fuzz.dtypes import is_float, numpy_dtype
+from gpuemu_lsp.engine.fuzz.geometry import Geometry, ImpossibleError, settle
+from gpuemu_lsp.engine.fuzz.sizes import Sizes, describe
+from gpuemu_lsp.engine.lint.indices import Overflow, Thread
+from gpuemu_lsp.engine.plan.model import Plan, ScalarArg, TensorArg
+from gpuemu_lsp.engine.project.expressions import Expression, ExpressionError, evaluate
+from gpuemu_lsp.engine.ptx import parse
+from gpuemu_lsp.engine.ptx.model import Function
+
+_GPU_BYTES = 80 << 30
+"""What the tensors of a launch must fit in to be worth a warning."""
+_REACH = 1 << 31
+"""Elements from which on an ``int`` cannot index a tensor."""
+_APART = 1 << 44
+
+
+def overflows(run: PlanRun) -> Iterator[Finding]:
+    """Yield a warning where an index overflows at declared sizes. Sizes that nobody declared are taken as small."""
+    plan = run.plan
+    if plan.inferred:
+        return
+    found = largest(plan, describe(plan, run.hints))
+    if found is None:
+        return
+    dims, geometry = found
+    function = parse(run.launch.artifact.ptx).functions.get(run.launch.entry)
+    if function is None or len(function.params) != len(plan.args):
+        return
+    for block, thread in _threads(geometry):
+        overflow = _follow(plan, function, geometry, block, thread)
+        if overflow is not None:
+            yield _finding(run, overflow, dims, block, thread)
+            return
+
+
+def largest(plan: Plan, sizes: tuple[Sizes, ...]) -> tuple[Mapping[str, int], Geometry] | None:
+    """Return the largest declared sizes that fit a GPU, where a tensor then has more elements than an ``int`` counts.
+
+    Sizes whose end is not declared are at their least.
+    """
+    dims = {one.spec.name: one.nearest(one.high if _declared(one) else one.low) for one in sizes}
+    while True:
+        try:
+            geometry = settle(plan, dims, None)
+            if max((math.prod(shape) for shape in geometry.shapes.values()), default=0) < _REACH:
+                return None
+            if _bytes(plan, geometry) <= _GPU_BYTES and _fits(plan, geometry):
+                return dims, geometry
+        except (ImpossibleError, ExpressionError):
+            pass
+        smaller = {one.spec.name: one.smaller(dims[one.spec.name]) for one in sizes}
+        free = [name for name, size in smaller.items() if size < dims[name]]
+        if not free:
+            return None
+        name = max(free, key=lambda name: dims[name])
+        dims = {**dims, name: smaller[name]}
+
+
+def _declared(size: Sizes) -> bool:
+    return size.spec.maximum is not None or bool(size.spec.choices)
+
+
+def _bytes(plan: Plan, geometry: Geometry) -> int:
+    tensors = (arg for arg in plan.args if isinstance(arg, TensorArg))
+    return sum(math.prod(geometry.shapes[arg.param]) * numpy_dtype(arg.dtype).itemsize for arg in tensors)
+
+
+def _fits(plan: Plan, geometry: Geometry) -> bool:
+    """Say whether every size that is handed over fits the type of its parameter."""
+    return all(_scalar(arg, geometry) is not None for arg in plan.args if _is_integer(arg))
+
+
+def _is_integer(arg: object) -> bool:
+    return isinstance(arg, ScalarArg) and arg.dtype != "bool" and not is_float(arg.dtype)
+
+
+def _scalar(arg: object, geometry: Geometry) -> int | None:
+    if not isinstance(arg, ScalarArg) or not _is_integer(arg):
+        return None
+    value = evaluate(arg.value, geometry.env) if isinstance(arg.value, Expression) else int(arg.value)
+    bits = 8 * numpy_dtype(arg.dtype).itemsize
+    low, high = (0, 1 << bits) if arg.dtype.startswith("u") else (-(1 << bits - 1), 1 << bits - 1)
+    return value if low <= value < high else None
+
+
+def _threads(geometry: Geometry) -> Iterator[tuple[Dim3, Dim3]]:
+    """Yield threads worth following: first and last ones of the last block and of one that is full."""
+    grid, block = geometry.grid, geometry.block
+    zero, last = (0, 0, 0), (block[0] - 1, block[1] - 1, block[2] - 1)
+    for less in (2, 1):
+        there = (max(grid[0] - less, 0), max(grid[1] - less, 0), max(grid[2] - less, 0))
+        yield there, zero
+        yield there, last
+
+
+def _follow(plan: Plan, function: Function, geometry: Geometry, block: Dim3, thread: Dim3) -> Overflow | None:
+    params: dict[str, int] = {}
+    for number, (param, arg) in enumerate(zip(function.params, plan.args, strict=True), 1):
+        value = number * _APART if isinstance(arg, TensorArg) else _scalar(arg, geometry)
+        if value is not None:
+            params[param.name] = value
+    specials = {
+        f"%{name}.{axis}": values[index]
+        for name, values in (("tid", thread), ("ctaid", block), ("ntid", geometry.block), ("nctaid", geometry.grid))
+        for index, axis in enumerate("xyz")
+    }
+    return Thread(function, params, specials).run()
+
+
+def _finding(run: PlanRun, overflow: Overflow, dims: Mapping[str, int], block: Dim3, thread: Dim3) -> Finding:
+    # The access: a product is often hoisted, and then has the line of what it was hoisted to.
+    place, related = run.scene.atlas.place(overflow.access.location)
+    sizes = ", ".join(f"{name} = {size}" for name, size in dims.items())
+    message = (
+        f"32 bits are too few for this index: with {sizes} it is {overflow.index}, and what is left of it becomes an "
+        "address. Widen a factor first, as in `(size_t)row * cols`."
+    )
+    data: dict[str, Json] = {
+        "index": overflow.index,
+        "thread": list(thread),
+        "block": list(block),
+        "instruction": overflow.culprit.name,
+    }
+    found = run.scene.finding("memory/index-overflow", message, place, data=data, related=related)
+    return replace(found, dims=dict(dims))
