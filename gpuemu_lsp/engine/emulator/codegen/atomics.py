@@ -13,7 +13,7 @@ from gpuemu_lsp.engine.emulator.codegen.forms import MARK, READABLE, STORE_MASK
 from gpuemu_lsp.engine.emulator.codegen.ir_tools import I1, I32, I64, POINTER, Value, i32, i64
 from gpuemu_lsp.engine.emulator.codegen.linked import RUNTIME
 from gpuemu_lsp.engine.emulator.codegen.races import emit_fence, race_flags
-from gpuemu_lsp.engine.emulator.codegen.runtime import RACE_SHIFT, SPACE_SHIFT, SPACES, STORE_FLAG
+from gpuemu_lsp.engine.emulator.codegen.runtime import RACE_SHIFT, SPACE_SHIFT, SPACES, STORE_FLAG, mark_written
 from gpuemu_lsp.engine.emulator.layout import SHADOW_DISTANCE, SLOT, Block, Launch, Shadow, Warp
 from gpuemu_lsp.engine.emulator.opcodes import access_type, memory_space, type_bytes
 from gpuemu_lsp.engine.ptx.model import Address, Instruction, Operand, Register
@@ -91,26 +91,31 @@ def _function(module: ir.Module, operation: str, type_: str, *, checked: bool) -
         address = t.load(b, context, b.add(i64(Warp.ADDRESS), b.shl(lane64, i64(3))), I64)
         place = b.add(i64(Warp.VALUE), b.mul(lane64, i64(size)))
         act, end = b.append_basic_block("act"), b.append_basic_block("acted")
+        mark, ask, refused = (b.append_basic_block(one) for one in ("mark", "ask", "refused"))
 
         def may(access: int, b: ir.IRBuilder = b, lane: Value = lane, address: Value = address) -> Value:
             arguments = [context, site, lane, address, i32(size), i32(size), b.or_(flags, i32(access))]
             return t.call_address(b, RUNTIME.address("check"), I1, arguments)
 
         if checked:
-            ask, refused = b.append_basic_block("ask"), b.append_basic_block("refused")
-            _branch_if_fine(b, operation, address, (low, limit), integer, (act, ask))
+            _look(b, operation, address, (low, limit), integer, (act, mark, ask))
             b.position_at_end(ask)
             # An exchange overwrites whatever is there: that is how shared flags are initialised.
             if operation != "exch":
                 readable = b.append_basic_block("readable")
                 b.cbranch(may(0), readable, refused)
                 b.position_at_end(readable)
-            b.cbranch(may(STORE_FLAG), act, refused)
-            b.position_at_end(refused)
-            t.store(b, ir.Constant(integer, 0), context, b.add(place, i64(2 * SLOT)), align=1)
-            b.branch(end)
+            b.cbranch(may(STORE_FLAG), mark, refused)
         else:
             b.branch(act)
+            b.position_at_end(ask)
+            b.branch(refused)
+        b.position_at_end(refused)
+        t.store(b, ir.Constant(integer, 0), context, b.add(place, i64(2 * SLOT)), align=1)
+        b.branch(end)
+        b.position_at_end(mark)
+        mark_written(b, address, size)
+        b.branch(act)
         b.position_at_end(act)
         with b.if_then(b.icmp_unsigned("!=", races, i32(0))):
             arguments = [context, site, lane, address, i32(size), races, i64(0)]
@@ -120,10 +125,6 @@ def _function(module: ir.Module, operation: str, type_: str, *, checked: bool) -
         second = t.load(b, context, b.add(place, i64(SLOT)), integer, align=1) if operation == "cas" else None
         t.store(b, _combined(b, operation, type_, old, first, second), address, 0, align=1)
         t.store(b, old, context, b.add(place, i64(2 * SLOT)), align=1)
-        if checked:
-            shadow = b.add(address, i64(SHADOW_DISTANCE))
-            seen = t.load(b, shadow, 0, integer, align=1)
-            t.store(b, b.or_(seen, _bytes(integer, MARK)), shadow, 0, align=1)
         b.branch(end)
         b.position_at_end(end)
     b.ret_void()
@@ -140,16 +141,19 @@ def _window(b: ir.IRBuilder, context: Value, flags: Value, size: int) -> tuple[V
     return low, b.sub(extent, i64(size - 1))
 
 
-def _branch_if_fine(
+def _look(
     b: ir.IRBuilder,
     operation: str,
     address: Value,
     window: tuple[Value, Value],
     integer: ir.IntType,
-    targets: tuple[ir.Block, ir.Block],
+    targets: tuple[ir.Block, ir.Block, ir.Block],
 ) -> None:
-    """Go to the first target where the place is aligned, in the window, and its shadow as it mostly is."""
-    fine, ask = targets
+    """Go to the first target where nothing is wrong with the place, which was written before.
+
+    To the second where only the latter does not hold, to the third where it is not clear.
+    """
+    fine, mark, ask = targets
     size = integer.width // 8
     low, limit = window
     inside = b.icmp_unsigned("<", b.sub(address, low), limit)
@@ -157,10 +161,14 @@ def _branch_if_fine(
     look = b.append_basic_block("look")
     b.cbranch(b.and_(inside, aligned), look, ask)
     b.position_at_end(look)
-    wanted = Shadow.ADDRESSABLE if operation == "exch" else READABLE
     shadow = t.load(b, b.add(address, i64(SHADOW_DISTANCE)), 0, integer, align=1)
+    seen = b.and_(shadow, _bytes(integer, STORE_MASK | MARK))
+    again = b.append_basic_block("again")
+    b.cbranch(b.icmp_unsigned("==", seen, _bytes(integer, MARK)), fine, again)
+    b.position_at_end(again)
+    wanted = Shadow.ADDRESSABLE if operation == "exch" else READABLE
     seen = b.and_(shadow, _bytes(integer, STORE_MASK | wanted))
-    b.cbranch(b.icmp_unsigned("==", seen, _bytes(integer, wanted)), fine, ask)
+    b.cbranch(b.icmp_unsigned("==", seen, _bytes(integer, wanted)), mark, ask)
 
 
 def _bytes(integer: ir.IntType, byte: int) -> Value:

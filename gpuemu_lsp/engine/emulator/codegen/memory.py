@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from llvmlite import ir
 
-from gpuemu_lsp.engine.emulator.codegen import groups
+from gpuemu_lsp.engine.emulator.codegen import groups, strided
 from gpuemu_lsp.engine.emulator.codegen import ir_tools as t
 from gpuemu_lsp.engine.emulator.codegen.addresses import (
     Access,
@@ -76,6 +76,8 @@ def emit_access(e: Emitter, instruction: Instruction) -> None:
         _checked(e, access, Single(e, access))
     elif access.shape.step == access.total and not access.shape.varying:
         _checked(e, access, Row(e, access))
+    elif strided.supports(access):
+        _checked(e, access, strided.Strided(e, access))
     elif (access.store and access.size < 4) or (e.unit.checked and access.shape.varying and len(access.items) == 1):
         _lane_by_lane(e, access)
     else:
