@@ -80,7 +80,7 @@ def _run_once(kernel: Kernel, request: Request, milliseconds: float) -> Outcome:
     prepared = prepare(request, kernel, arena, host.address)
     host.heap = prepared.heap
     counting = Counting(kernel.program, arena, prepared.launch) if request.counting else None
-    order = watch_races(prepared, kernel.tracking(code.watching))
+    order = watch_races(prepared, kernel.tracking(code.watching, request.block))
     scheduler = Scheduler(prepared, order, code)
     ready = time.perf_counter()
     try:

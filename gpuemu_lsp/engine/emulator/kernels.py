@@ -41,6 +41,10 @@ _BEST_LEVEL = 1
 _CHEAPEST_MS = 20.0
 
 
+_DIMENSIONS = 4
+"""Dimensions of blocks of which a kernel's addresses are computed thread by thread: each may ask for other code."""
+
+
 class TranslationError(Exception):
     """PTX that can be read but not be translated: it was written by hand, or the translator is wrong."""
 
@@ -93,7 +97,8 @@ class Noting(Enum):
     COUNTS = 2
 
 
-_Key: TypeAlias = tuple[BlockShape, frozenset[str], Watching, Noting]
+_Dims: TypeAlias = tuple[int, int, int]
+_Key: TypeAlias = tuple[BlockShape, frozenset[str], Watching, Noting, Tracking]
 
 
 class Kernel:
@@ -106,7 +111,7 @@ class Kernel:
         self.symbols = {name: index for index, name in enumerate(self.program.variables)}
         self._specialised: dict[_Key, Specialised | None] = {}
         self._general: dict[_Key, Specialised] = {}
-        self._tracking: dict[Watching, Tracking] = {Watching.NOTHING: NOTHING, Watching.UNCHECKED: NOTHING}
+        self._tracking: dict[tuple[Watching, _Dims | None], Tracking] = {}
         self._pinned: dict[BlockShape, frozenset[str]] = {}
         self.optimised = optimised
         self.forks = Forks()
@@ -180,31 +185,34 @@ class Kernel:
         names = written(instruction) if instruction is not None else ()
         self._pinned[shape] = self._pinned.get(shape, frozenset()) | set(names)
 
-    def tracking(self, watching: Watching) -> Tracking:
-        """Return what the race checker watches."""
-        if watching not in self._tracking:
+    def tracking(self, watching: Watching, block: _Dims) -> Tracking:
+        """Return what the race checker watches in blocks of these dimensions."""
+        if watching in (Watching.NOTHING, Watching.UNCHECKED):
+            return NOTHING
+        one = block if (watching, block) in self._tracking or len(self._tracking) < _DIMENSIONS else None
+        if (watching, one) not in self._tracking:
             aliased = watching == Watching.ALIASED
-            self._tracking[watching] = track(self.program, aliased=aliased, trusting=self._trusting)
-        return self._tracking[watching]
+            self._tracking[watching, one] = track(self.program, one, aliased=aliased, trusting=self._trusting)
+        return self._tracking[watching, one]
 
     def distrust_barriers(self) -> None:
         """Let the race checker no longer count on all threads meeting at one and the same barrier of the program."""
         self._trusting = False
-        for watching in (Watching.APART, Watching.ALIASED):
-            self._tracking.pop(watching, None)
-        self._specialised.clear()
-        self._general.clear()
+        self._tracking.clear()
+
+    def _key(self, block: _Dims, watching: Watching, noting: Noting) -> _Key:
+        shape = block_shape(block, vector_lanes())
+        return shape, self._pinned.get(shape, frozenset()), watching, noting, self.tracking(watching, block)
 
     def specialised(
-        self, block: tuple[int, int, int], watching: Watching = Watching.NOTHING, noting: Noting = Noting.NOTHING
+        self, block: _Dims, watching: Watching = Watching.NOTHING, noting: Noting = Noting.NOTHING
     ) -> tuple[BlockShape, Specialised | None]:
         """Return the fast translation for a block's shape; None where only the general one is right."""
-        shape = block_shape(block, vector_lanes())
-        key = shape, self._pinned.get(shape, frozenset()), watching, noting
-        if key not in self._specialised:
-            with _translating():
+        with _translating():
+            key = self._key(block, watching, noting)
+            if key not in self._specialised:
                 self._specialised[key] = self._specialise(key)
-        return shape, self._specialised[key]
+        return key[0], self._specialised[key]
 
     def _specialise(self, key: _Key) -> Specialised | None:
         info = self._analyse(key)
@@ -219,15 +227,15 @@ class Kernel:
         return replace(code, plain=plain)
 
     def _analyse(self, key: _Key, together: frozenset[int] = frozenset()) -> Uniformity:
-        shape, pinned, _, _ = key
+        shape, pinned, *_ = key
         frame = max(self.program.local_bytes, 1)
         return analyse(self.program, self.graph, self.live, shape, pinned, frame, together)
 
     def general(
-        self, shape: BlockShape, watching: Watching = Watching.NOTHING, noting: Noting = Noting.NOTHING
+        self, block: _Dims, watching: Watching = Watching.NOTHING, noting: Noting = Noting.NOTHING
     ) -> Specialised:
         """Return the translation in which lanes are independent; it can take over from the specialised one."""
-        key = shape, self._pinned.get(shape, frozenset()), watching, noting
+        key = self._key(block, watching, noting)
         if key not in self._general:
             fast = self._specialised.get(key)
             with _translating():
@@ -246,7 +254,7 @@ class Kernel:
         whole: bool = False,
         together: frozenset[int] = frozenset(),
     ) -> Specialised:
-        shape, _, watching, noting = key
+        shape, _, watching, noting, tracking = key
         unit = Unit(
             program=self.program,
             graph=self.graph,
@@ -258,7 +266,7 @@ class Kernel:
             saved=self.saved,
             in_memory=frozenset(self.saved) if whole else kept_in_memory(self.program, self.graph, self.live, info),
             specialised=before.shapes,
-            tracking=self.tracking(watching),
+            tracking=tracking,
             checked=watching != Watching.UNCHECKED,
             covering=noting == Noting.REACHED,
             counting=noting == Noting.COUNTS,

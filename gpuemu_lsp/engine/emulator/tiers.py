@@ -58,7 +58,7 @@ class Code:
         """Return the translation in which lanes are independent."""
         if self._general is None:
             started = time.perf_counter()
-            self._general = self._kernel.general(self.shape, self._watching, _noting(self._request)).address
+            self._general = self._kernel.general(self._request.block, self._watching, _noting(self._request)).address
             self.seconds += time.perf_counter() - started
         return self._general
 

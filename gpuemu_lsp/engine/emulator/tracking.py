@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 
+from gpuemu_lsp.engine.emulator.accesses import Access, accesses_of, on_mbarrier
+from gpuemu_lsp.engine.emulator.by_thread import ByThread
+from gpuemu_lsp.engine.emulator.contention import contended
 from gpuemu_lsp.engine.emulator.flow import Flow
 from gpuemu_lsp.engine.emulator.intervals import intervals, is_plain
 from gpuemu_lsp.engine.emulator.opcodes import access_type, memory_space, type_bytes
@@ -40,36 +43,16 @@ class Tracking:
 NOTHING = Tracking()
 
 
-@dataclass(frozen=True, slots=True)
-class _Access:
-    """A place an instruction touches that threads share."""
+def track(program: Program, block: tuple[int, int, int] | None, *, aliased: bool, trusting: bool = True) -> Tracking:
+    """Decide what to watch in a block of these dimensions, or of any.
 
-    site: int
-    block: int
-    instruction: Instruction
-    space: str
-    address: Address
-    stores: bool
-
-    @property
-    def key(self) -> tuple[int, bool]:
-        """What tells it from all others."""
-        return self.site, self.stores
-
-    @property
-    def source(self) -> bool:
-        """Whether it is the read of an asynchronous copy."""
-        return self.instruction.opcode == "cp" and not self.stores
-
-
-def track(program: Program, *, aliased: bool, trusting: bool = True) -> Tracking:
-    """Decide what to watch. ``aliased`` says that several parameters may point to the same memory.
+    ``aliased`` says that several parameters may point to the same memory.
 
     What nobody writes cannot race: an address is traced to the parameters and variables it comes from. Nor can what is
     only ever updated atomically; nor, if all threads of a block always meet at one and the same barrier (``trusting``),
-    accesses to shared memory that are never on the same side of one.
+    accesses to shared memory that are never on the same side of one, or by threads that keep to places of their own.
     """
-    accesses = list(_all_accesses(program))
+    accesses = list(accesses_of(program))
     strong = _strong(program, {access.site: access.instruction for access in accesses if not access.source})
     irregular = _irregular(program)
     # Where threads are ordered by more than barriers, strong accesses are what orders them.
@@ -79,7 +62,14 @@ def track(program: Program, *, aliased: bool, trusting: bool = True) -> Tracking
     candidates = _racing([*everywhere, in_shared], strong, always)
     chosen = candidates
     if trusting and not program.recursive:
-        chosen = _racing([*everywhere, *_by_interval(in_shared, program)], strong, always)
+        chosen = _racing(everywhere, strong, always)
+        threads = ByThread(program, block) if block is not None else None
+        for group in _by_interval(in_shared, program):
+            racing = _racing([group], strong, always)
+            if threads is not None and not racing <= chosen:
+                kept = {access.key for access in group if access.site in always}
+                racing &= contended(group, threads) | kept
+            chosen |= racing
     watched = {one.site: one.instruction for one in accesses if not one.source and one.key in chosen}
     sources = frozenset(one.site for one in accesses if one.source and one.key in chosen)
     sizes = (type_bytes(access_type(i)) for i in watched.values() if i.opcode not in _WHOLE_WORDS)
@@ -89,7 +79,7 @@ def track(program: Program, *, aliased: bool, trusting: bool = True) -> Tracking
     return Tracking(sites, sources, strong & sites, shift, bool(watched) and irregular, chosen != candidates)
 
 
-def _racing(groups: Iterable[Sequence[_Access]], strong: Set[int], always: Set[int]) -> frozenset[tuple[int, bool]]:
+def _racing(groups: Iterable[Sequence[Access]], strong: Set[int], always: Set[int]) -> frozenset[tuple[int, bool]]:
     """Return what can race with something of the same group: with itself, too, in another thread."""
     found: set[tuple[int, bool]] = set()
     for group in groups:
@@ -103,7 +93,7 @@ def _racing(groups: Iterable[Sequence[_Access]], strong: Set[int], always: Set[i
     return frozenset(found)
 
 
-def _by_memory(accesses: Sequence[_Access], program: Program, *, aliased: bool) -> Iterator[list[_Access]]:
+def _by_memory(accesses: Sequence[Access], program: Program, *, aliased: bool) -> Iterator[list[Access]]:
     """Give groups of accesses to global memory that may touch the same buffer or variable."""
     known = {} if aliased or program.recursive else origins(program)
     rooted = [(one, roots(one.address, known) or {UNKNOWN}) for one in accesses if one.space != "shared"]
@@ -114,7 +104,7 @@ def _by_memory(accesses: Sequence[_Access], program: Program, *, aliased: bool) 
         yield [access for access, found in rooted if root in found or UNKNOWN in found]
 
 
-def _by_interval(accesses: Sequence[_Access], program: Program) -> Iterator[list[_Access]]:
+def _by_interval(accesses: Sequence[Access], program: Program) -> Iterator[list[Access]]:
     """Give groups of accesses to shared memory that may happen between the same two barriers."""
     # What is copied asynchronously arrives with a later instruction of the same kind.
     copying = {number for number, block in enumerate(program.blocks) if any(one.opcode == "cp" for one in block.code)}
@@ -134,33 +124,6 @@ def _instructions(program: Program) -> Iterator[tuple[int, Instruction]]:
         site += 1
 
 
-def _all_accesses(program: Program) -> Iterator[_Access]:
-    site = 0
-    for number, block in enumerate(program.blocks):
-        for instruction in block.code:
-            for space, address, stores in _places(instruction):
-                yield _Access(site, number, instruction, space, address, stores)
-            site += 1
-        site += 1
-
-
-def _places(instruction: Instruction) -> list[tuple[str, Address, bool]]:
-    """Return, for each place an instruction touches: its space, its address, and whether it is written."""
-    addresses = [operand for operand in instruction.operands if isinstance(operand, Address)]
-    if instruction.opcode == "cp" and len(addresses) >= 2:
-        return [("shared", addresses[0], True), ("global", addresses[1], False)]
-    if _on_mbarrier(instruction):
-        return [("shared", address, True) for address in addresses[:1]]
-    space = memory_space(instruction)
-    if instruction.opcode not in ("ld", "st", "atom", "red", "ldu") or space not in ("global", "shared", "generic"):
-        return []
-    return [(space, address, instruction.opcode not in ("ld", "ldu")) for address in addresses]
-
-
-def _on_mbarrier(instruction: Instruction) -> bool:
-    return "mbarrier" in (instruction.opcode, *instruction.modifiers[:2])
-
-
 def _address(instruction: Instruction) -> Address | None:
     return next((operand for operand in instruction.operands if isinstance(operand, Address)), None)
 
@@ -174,7 +137,7 @@ def _strong(program: Program, watched: dict[int, Instruction]) -> frozenset[int]
     result = set()
     for site, instruction in watched.items():
         modifiers = set(instruction.modifiers)
-        if instruction.opcode in ("atom", "red") or (_on_mbarrier(instruction) and not modifiers & {"init", "inval"}):
+        if instruction.opcode in ("atom", "red") or (on_mbarrier(instruction) and not modifiers & {"init", "inval"}):
             result.add(site)
         elif "volatile" in modifiers and instruction.opcode == "ld":
             # Volatile data is no flag: a warp that counts on running in step must still meet, and a fence must stand

@@ -5,18 +5,20 @@ from __future__ import annotations
 from collections import Counter
 
 import numpy as np
+import pytest
 from emulator_launch import compile_ptx, launch
 
-from gpuemu_lsp.engine.emulator.kernels import Kernel, Watching
+from gpuemu_lsp.engine.emulator.kernels import Kernel
+from gpuemu_lsp.engine.emulator.tracking import track
 from gpuemu_lsp.engine.execution import Checks
 from gpuemu_lsp.engine.ptx.parser import parse
 
 
-def watched(body: str) -> Counter[str]:
-    """Return how many instructions of each kind are watched, as ``ld.shared``."""
+def watched(body: str, block: tuple[int, int, int] | None = None) -> Counter[str]:
+    """Return how many instructions of each kind are watched, as ``ld.shared``; in blocks of any size unless said."""
     source = f'extern "C" __global__ void k(const int* x, int* y, int n) {{ const int t = threadIdx.x; {body} }}'
     kernel = Kernel(parse(compile_ptx(source)), "k")
-    sites = kernel.tracking(Watching.APART).sites
+    sites = track(kernel.program, block, aliased=False).sites
     instructions = [kernel.sites[site][0] for site in sites]
     names = {"red": "atom"}
     return Counter(f"{names.get(one.opcode, one.opcode)}.{one.modifiers[0]}" for one in instructions if one is not None)
@@ -50,6 +52,50 @@ def test_what_is_only_updated_atomically_is_not_watched() -> None:
     assert together["atom.shared"] == 1
     assert together["atom.global"] == 0
     assert watched("atomicAdd(&y[0], 1); if (t == 5) y[n] = 3;")["atom.global"] == 1
+
+
+APART = {
+    "own element": ("s[t] = n; y[t] = s[t];", (256, 1, 1)),
+    "a transposed tile with padding": ("s[t / 16 * 17 + t % 16] = n; y[t] = s[t / 16 * 17 + t % 16];", (256, 1, 1)),
+    "two dimensions": ("s[threadIdx.y * 16 + t] = n;", (16, 8, 1)),
+    "three dimensions": ("s[(threadIdx.z * 4 + threadIdx.y) * 8 + t] = n;", (8, 4, 2)),
+    "a swizzle": ("s[t ^ (t >> 3)] = n;", (256, 1, 1)),
+    "vectors": ("((int4*)s)[t] = make_int4(n, 1, 2, 3); y[t] = s[4 * t + 3];", (64, 1, 1)),
+    "bytes": ("((char*)s)[t] = n;", (256, 1, 1)),
+    "one thread": ("if (t == 0) { s[0] = n; y[0] = s[0]; }", (256, 1, 1)),
+    "halves": ("if (t < 128) { s[t] = n; y[t] = s[t + 128]; }", (256, 1, 1)),
+    "a choice": ("s[t < 32 ? t + 224 : t - 32] = n;", (256, 1, 1)),
+    "backwards": ("s[255 - t] = n;", (256, 1, 1)),
+    "a tree of threads": ("s[t] = n; __syncthreads(); if (t < 64) s[t] += s[t + 64]; __syncthreads();", (128, 1, 1)),
+}
+TOGETHER = {
+    "the neighbour": ("s[t] = n; y[t] = s[t + 1];", (256, 1, 1)),
+    "rows that are too short": ("s[t / 16 * 15 + t % 16] = n;", (256, 1, 1)),
+    "two dimensions": ("s[threadIdx.y * 15 + t] = n;", (16, 8, 1)),
+    "a larger block": ("s[t & 127] = n;", (256, 1, 1)),
+    "bytes of one word": ("((char*)s)[t] = n; y[t] = s[t / 4];", (256, 1, 1)),
+    "vectors that overlap": ("s[4 * t] = n; y[t] = ((int4*)s)[t / 2].x;", (64, 1, 1)),
+    "two threads": ("if (t < 2) s[0] = t;", (256, 1, 1)),
+    "halves, one too many": ("if (t < 129) { s[t] = n; y[t] = s[t + 128]; }", (256, 1, 1)),
+    "a place that is loaded": ("s[y[t]] = n;", (256, 1, 1)),
+    "a round that differs": ("for (int i = 0; i < n; ++i) s[(t + i) & 255] = i;", (256, 1, 1)),
+    "a branch on what is loaded": ("if (y[t]) s[0] = t;", (256, 1, 1)),
+    "a tree of threads": ("s[t] = n; __syncthreads(); if (t < 65) s[t] += s[t + 64]; __syncthreads();", (128, 1, 1)),
+}
+
+
+@pytest.mark.parametrize("name", APART)
+def test_threads_that_keep_to_their_own_places_are_not_watched(name: str) -> None:
+    body, block = APART[name]
+    found = watched(f"extern __shared__ __align__(16) int s[]; {body} y[n] = 0;", block)
+    assert not {kind for kind in found if kind.endswith("shared")}
+    assert watched(f"extern __shared__ __align__(16) int s[]; {body}", None)["st.shared"]
+
+
+@pytest.mark.parametrize("name", TOGETHER)
+def test_threads_that_may_share_a_place_are_watched(name: str) -> None:
+    body, block = TOGETHER[name]
+    assert watched(f"extern __shared__ __align__(16) int s[]; {body}", block)["st.shared"]
 
 
 def test_copies_may_arrive_behind_the_barrier() -> None:
