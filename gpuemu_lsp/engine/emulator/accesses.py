@@ -35,10 +35,10 @@ class Access:
     def size(self) -> int:
         """How many bytes each thread touches."""
         operands = self.instruction.operands
-        if self.instruction.opcode == "cp":
-            return operands[2].bits if isinstance(operands[2], Immediate) else 16
         if on_mbarrier(self.instruction):
             return 8
+        if self.instruction.opcode == "cp":
+            return operands[2].bits if isinstance(operands[2], Immediate) else 16
         return type_bytes(access_type(self.instruction)) * vector_length(self.instruction)
 
 
