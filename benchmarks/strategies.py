@@ -126,9 +126,9 @@ def render(counts: Sequence[Count], cases: int, seed: int) -> str:
         bugs = [count for count in counts if count.strategy == strategy and count.planted]
         correct = [count for count in counts if count.strategy == strategy and not count.planted]
         cells = (
-            _share(sum(count.flagged > 0 for count in bugs), len(bugs)),
-            _share(sum(count.flagged for count in bugs), sum(count.cases for count in bugs)),
-            _share(sum(count.flagged for count in correct), sum(count.cases for count in correct)),
+            share(sum(count.flagged > 0 for count in bugs), len(bugs)),
+            share(sum(count.flagged for count in bugs), sum(count.cases for count in bugs)),
+            share(sum(count.flagged for count in correct), sum(count.cases for count in correct)),
             f"{sum(count.flagged > 0 for count in correct)} of {len(correct)}",
             _study(strategy),
         )
@@ -136,7 +136,8 @@ def render(counts: Sequence[Count], cases: int, seed: int) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _share(hits: int, total: int) -> str:
+def share(hits: int, total: int) -> str:
+    """Return a share with its interval, in percent."""
     low, high = wilson(hits, total)
     return f"{hits} of {total} = {100 * hits / max(1, total):.1f} % ({100 * low:.1f} to {100 * high:.1f})"
 

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
+from typing import TYPE_CHECKING, TypeAlias
 
+if TYPE_CHECKING:
+    from gpuemu_lsp.engine.check.model import CheckOptions
+
+Verbs: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
+
+STANDARD_CASES = 32
 FORMATS = ("text", "json", "jsonl", "github", "gitlab", "junit", "sarif", "markdown", "html")
 
 EXIT_CODES = (
@@ -44,6 +51,20 @@ def add_counters(parser: argparse.ArgumentParser) -> None:
         "--counters",
         action="store_true",
         help="count what the largest clean case does: memory traffic, bank conflicts, idle lanes, operations per byte",
+    )
+
+
+def options_of(options: argparse.Namespace, cases: int | None) -> CheckOptions:
+    """Return how kernels are run, as :func:`add_running`'s arguments say."""
+    from gpuemu_lsp.engine.check.model import DEFAULT_SEED, CheckOptions
+
+    return CheckOptions(
+        cases=cases,
+        seed=DEFAULT_SEED if options.seed is None else options.seed,
+        seed_given=options.seed is not None,
+        arch=options.arch,
+        executor=options.executor,
+        counters=getattr(options, "counters", False),
     )
 
 

@@ -6,16 +6,15 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from gpuemu_lsp.cli.checking import find_targets, open_pool
+from gpuemu_lsp.cli.checking import find_targets, open_pool, tell_errors
 from gpuemu_lsp.cli.output import print_out
 from gpuemu_lsp.engine.campaign.calibration import Calibration, Envelope, Wanted, evidence
 from gpuemu_lsp.engine.campaign.calibration import calibrate as measure
 from gpuemu_lsp.engine.check.model import CheckOptions
-from gpuemu_lsp.engine.findings import Finding, Severity
+from gpuemu_lsp.engine.findings import Severity
 from gpuemu_lsp.engine.project.edits import applied, kernel_index, remark, set_in_kernel
 from gpuemu_lsp.engine.project.load import load
 from gpuemu_lsp.engine.report.exits import EXIT_CLEAN, EXIT_FINDINGS, EXIT_INTERNAL, EXIT_USAGE
-from gpuemu_lsp.engine.report.text import Style, render_finding
 
 _MARK = "# gpuemu calibrate:"
 
@@ -27,7 +26,7 @@ def calibrate(names: Sequence[str], options: CheckOptions, jobs: int | None, wan
         return EXIT_USAGE
     project = next(iter(targets.projects), None)
     requests = [item for item in targets.requests if item.registered]
-    told_errors(targets.findings, targets.root)
+    tell_errors(targets.findings, targets.root)
     if project is None or project.config is None or not requests:
         print("gpuemu: no kernel is registered here, so there is no tolerance to set.", file=sys.stderr)
         return EXIT_USAGE
@@ -52,13 +51,6 @@ def calibrate(names: Sequence[str], options: CheckOptions, jobs: int | None, wan
     if write and kept and not _write(config, kept):
         return EXIT_USAGE
     return _exit_code(found, trouble)
-
-
-def told_errors(findings: Sequence[Finding], root: str) -> None:
-    """Say on standard error what is wrong with the configuration."""
-    for finding in findings:
-        if finding.rule.startswith("config/") and finding.severity is Severity.ERROR:
-            print(render_finding(finding, root, Style()), file=sys.stderr)
 
 
 def _exit_code(found: Calibration, trouble: bool) -> int:

@@ -16,8 +16,10 @@ from gpuemu_lsp.engine.campaign.jobs import FUNCTIONS, PRELOAD
 from gpuemu_lsp.engine.campaign.run import Runner, run_requests
 from gpuemu_lsp.engine.campaign.targets import TargetError, Targets, collect
 from gpuemu_lsp.engine.check.model import CheckOptions, CheckRequest
+from gpuemu_lsp.engine.findings import Finding, Severity
 from gpuemu_lsp.engine.report.exits import EXIT_USAGE
 from gpuemu_lsp.engine.report.model import Run
+from gpuemu_lsp.engine.report.text import Style, render_finding
 from gpuemu_lsp.engine.workers import Limits, Pool
 
 _PATIENCE_MS = 200
@@ -93,7 +95,7 @@ def find_targets(arguments: Sequence[str], options: CheckOptions) -> Targets | N
     try:
         targets = collect(arguments, options, Path.cwd())
     except TargetError as error:
-        print(f"gpuemu-lsp: {error}", file=sys.stderr)
+        print(f"gpuemu: {error}", file=sys.stderr)
         return None
     if not targets.requests and not targets.findings:
         where = "here" if not arguments else f"in {', '.join(arguments)}"
@@ -117,6 +119,13 @@ def targets_of(order: Order) -> Targets | None:
         return targets
     requests = (replace(item, options=replace(item.options, store_root=None)) for item in targets.requests)
     return replace(targets, requests=tuple(requests))
+
+
+def tell_errors(findings: Sequence[Finding], root: str) -> None:
+    """Say on standard error what is wrong with the configuration."""
+    for finding in findings:
+        if finding.rule.startswith("config/") and finding.severity is Severity.ERROR:
+            print(render_finding(finding, root, Style()), file=sys.stderr)
 
 
 def tell_executor(run: Run) -> None:

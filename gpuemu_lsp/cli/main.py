@@ -10,7 +10,7 @@ import sys
 from collections.abc import Sequence
 
 from gpuemu_lsp import __version__
-from gpuemu_lsp.cli.arguments import EXIT_CODES, add_counters, add_output, add_running, loopback, positive
+from gpuemu_lsp.cli.arguments import EXIT_CODES, add_counters, add_output, add_running, loopback, options_of, positive
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -34,16 +34,8 @@ def _run(options: argparse.Namespace) -> int:
         return serve(options.tcp, options.ws)
     from gpuemu_lsp.cli.checking import Order, check, watch
     from gpuemu_lsp.cli.output import output_of
-    from gpuemu_lsp.engine.check.model import DEFAULT_SEED, CheckOptions
 
-    chosen = CheckOptions(
-        cases=options.cases,
-        seed=DEFAULT_SEED if options.seed is None else options.seed,
-        seed_given=options.seed is not None,
-        arch=options.arch,
-        executor=options.executor,
-        counters=options.counters,
-    )
+    chosen = options_of(options, options.cases)
     order = Order(options.check or [], chosen, output_of(options), options.jobs)
     return watch(order) if options.watch else check(order)
 
@@ -94,7 +86,7 @@ def _explain(name: str) -> int:
 
         close = difflib.get_close_matches(name, list(RULES), n=1)
         hint = f"did you mean '{close[0]}'?" if close else "--explain all lists them."
-        print(f"gpuemu-lsp: there is no rule '{name}'; {hint}", file=sys.stderr)
+        print(f"gpuemu: there is no rule '{name}'; {hint}", file=sys.stderr)
         return 2
     print_out("\n".join(map(explanation, chosen)))
     return 0

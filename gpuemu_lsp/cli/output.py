@@ -78,7 +78,7 @@ def write(text: str, file: Path | None) -> bool:
     try:
         file.write_text(text, encoding="utf-8")
     except OSError as error:
-        print(f"gpuemu-lsp: --output {file}: {error.strerror or error}", file=sys.stderr)
+        print(f"gpuemu: --output {file}: {error.strerror or error}", file=sys.stderr)
         return False
     return True
 

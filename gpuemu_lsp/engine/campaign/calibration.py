@@ -117,6 +117,11 @@ def percentile(values: Sequence[float], percent: float) -> float:
     return ordered[round(percent / 100.0 * (len(ordered) - 1))]
 
 
+def bound(needed: Sequence[float], percent: float, margin: float) -> float:
+    """Return the tolerance that an envelope of what some cases need has."""
+    return rounded_up(margin * percentile(needed, percent))
+
+
 def evidence(envelope: Envelope, wanted: Wanted, seed: int) -> str:
     """Return in one line where a tolerance comes from."""
     held = f"{envelope.exceeded} of {envelope.held} other cases exceed it"
@@ -145,8 +150,8 @@ def _fitted(report: KernelReport, wanted: Wanted) -> list[Envelope]:
         if wanted.profile is not None and table is not None:
             found.append(Envelope(report.name, dtype, table, 0, max(values)))
         elif wanted.profile is None and max(values) > 0.0:
-            bound = rounded_up(wanted.margin * percentile(values, wanted.percentile))
-            found.append(Envelope(report.name, dtype, Tolerance(bound, bound), len(values), max(values)))
+            least = bound(values, wanted.percentile, wanted.margin)
+            found.append(Envelope(report.name, dtype, Tolerance(least, least), len(values), max(values)))
     return found
 
 

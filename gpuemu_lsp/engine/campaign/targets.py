@@ -96,6 +96,8 @@ class _Collection:
     def _folder(self, folder: Path) -> None:
         """Add the registered kernels and what else their files hold; where none is registered, every .cu file."""
         project = self._project(folder)
+        if folder == folder.parent and project.config is None:
+            raise TargetError(f"'{folder}' is the whole file system; name the folder that your kernels are in.")
         whole = project.config is not None and Path(project.config).parent.is_relative_to(folder)
         registered = [spec for spec in project.kernels if whole or Path(spec.source).is_relative_to(folder)]
         if registered or whole:

@@ -19,6 +19,8 @@ from gpuemu_lsp.engine.rules import make
 
 _SHARE = 4
 """One case in so many is run again, but no fewer than a quick check has."""
+_SECONDS = 30.0
+"""Unoptimised code may be slow: after so long no more cases are begun, so that the verdict never waits for them."""
 
 
 def look_again(request: CheckRequest, prepared: Prepared, runs: list[PlanRun]) -> Iterator[Stage | Finding]:
@@ -47,9 +49,14 @@ def _plan(
     options = request.options
     known, run = optimized.told, lowered(optimized, prepared, artifact)
     wanted = max(FIRST_CASES, options.most // _SHARE)
-    until = None if options.seconds is None else time.monotonic() + options.seconds / _SHARE / plans
+    seconds = _SECONDS if options.seconds is None else min(_SECONDS, options.seconds / _SHARE)
+    until = time.monotonic() + seconds / plans
     for done, (case, case_id) in enumerate(run.cases()):
-        if done == wanted or (until is not None and done and time.monotonic() >= until):
+        if done == wanted:
+            return
+        if done and time.monotonic() >= until:
+            if options.seconds is None:  # who sets a time knows that not every case is run
+                yield _not_run(request, prepared, f"only {done} of {wanted} cases were run: they take long")
             return
         yield Stage(request.spec.name, "unoptimized", done, wanted)
         for finding in run.judge(case, case_id, None):

@@ -10,11 +10,12 @@ import numpy as np
 from gpuemu_lsp.engine.fuzz import sizes as size_classes
 from gpuemu_lsp.engine.fuzz.dtypes import is_float, numpy_dtype
 from gpuemu_lsp.engine.fuzz.geometry import Geometry, ImpossibleError, settle
+from gpuemu_lsp.engine.fuzz.integers import SMALL_INTEGERS
 from gpuemu_lsp.engine.fuzz.model import Array, Case, CaseKey, LaunchHints, PlanError
 from gpuemu_lsp.engine.fuzz.rng import Rng, derive_seed
 from gpuemu_lsp.engine.fuzz.sizes import Sizes
-from gpuemu_lsp.engine.fuzz.strategies import PLAIN, QUICK, TIGHT, Recipe, recipe
-from gpuemu_lsp.engine.fuzz.values import SMALL_INTEGERS, draw
+from gpuemu_lsp.engine.fuzz.strategies import QUICK, Recipe, recipe
+from gpuemu_lsp.engine.fuzz.values import draw
 from gpuemu_lsp.engine.plan.model import Plan, ScalarArg, TensorArg
 from gpuemu_lsp.engine.project.expressions import Expression, ExpressionError, evaluate
 
@@ -174,8 +175,7 @@ def _shrunk_to_fit(
 
 def _settle(plan: Plan, chosen: Mapping[str, int], seed: int, how: Recipe) -> Geometry:
     """Evaluate the plan, scalars and ranges included: sizes for which one of them has no value are no good either."""
-    layouts = None if how.layout == PLAIN else Rng(seed).derive("layout")
-    geometry = settle(plan, chosen, layouts, tight=how.layout == TIGHT)
+    geometry = settle(plan, chosen, Rng(seed).derive("layout"), how.odd, how.tight)
     for arg in plan.args:
         if isinstance(arg, ScalarArg):
             _scalar(arg, geometry.env)

@@ -50,10 +50,17 @@ class Geometry:
         return math.prod(self.grid) * math.prod(self.block)
 
 
-def settle(plan: Plan, dims: Mapping[str, int], layouts: Rng | None, tight: bool = False) -> Geometry:
+def settle(
+    plan: Plan,
+    dims: Mapping[str, int],
+    layouts: Rng | None,
+    odd: frozenset[str] | None = None,
+    tight: bool = False,
+) -> Geometry:
     """Evaluate a plan for concrete sizes. ``layouts`` draws strides, offsets and aliases; None keeps everything plain.
 
-    ``tight`` keeps what is drawn, with the smallest gaps and offsets.
+    ``odd`` names the tensors that are drawn for, None for all. ``tight`` keeps what is drawn, with the smallest gaps
+    and offsets.
 
     Raises
     ------
@@ -64,12 +71,13 @@ def settle(plan: Plan, dims: Mapping[str, int], layouts: Rng | None, tight: bool
     shapes: dict[str, tuple[int, ...]] = {}
     layout: dict[str, str] = {}
     pending = [arg for arg in plan.args if isinstance(arg, TensorArg)]
+    drawn = {arg.param: layouts for arg in pending if odd is None or arg.param in odd}
     while pending:
-        later = [arg for arg in pending if not _settle_tensor(arg, env, shapes, layout, layouts, tight)]
+        later = [arg for arg in pending if not _settle_tensor(arg, env, shapes, layout, drawn.get(arg.param), tight)]
         if len(later) == len(pending):
             raise ImpossibleError(_trouble(later[0], env))
         pending = later
-    _settle_aliases(plan, shapes, layout, layouts)
+    _settle_aliases(plan, shapes, layout, drawn)
     grid = _extent("grid", plan.grid, env, MAX_GRID)
     block = _extent("block", plan.block, env, MAX_BLOCK)
     if math.prod(block) > MAX_THREADS:
@@ -136,11 +144,12 @@ def _padded(shape: tuple[int, ...], pitch: int) -> tuple[int, ...]:
 
 
 def _settle_aliases(
-    plan: Plan, shapes: Mapping[str, tuple[int, ...]], layout: dict[str, str], layouts: Rng | None
+    plan: Plan, shapes: Mapping[str, tuple[int, ...]], layout: dict[str, str], drawn: Mapping[str, Rng | None]
 ) -> None:
     """Let a tensor share another one's memory in half of the cases, where the toml allows it and they are alike."""
     by_param = {arg.param: arg for arg in plan.args if isinstance(arg, TensorArg)}
     for arg in by_param.values():
+        layouts = drawn.get(arg.param)
         other = by_param.get(arg.may_alias or "")
         if layouts is None or other is None or other.dtype != arg.dtype or shapes[other.param] != shapes[arg.param]:
             continue

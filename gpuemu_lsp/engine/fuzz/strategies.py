@@ -10,8 +10,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from gpuemu_lsp.engine.fuzz.integers import SMALL_INTEGERS
 from gpuemu_lsp.engine.fuzz.sizes import KINDS
-from gpuemu_lsp.engine.fuzz.values import DISTRIBUTIONS, SMALL_INTEGERS
+from gpuemu_lsp.engine.fuzz.values import DISTRIBUTIONS
 
 QUICK = "quick"
 
@@ -21,7 +22,9 @@ class Recipe:
     """How one case is drawn.
 
     ``lead`` counts the earlier cases of the same class of sizes: the dim that leads rotates. ``layout`` is empty where
-    strides, offsets and shared memory are drawn as far as the arguments allow them, or a name of :data:`LAYOUTS`.
+    strides, offsets and shared memory are drawn as far as the arguments allow them, :data:`PLAIN` for none of it, or
+    :data:`TIGHT` for the smallest gaps and offsets: of all tensors, or of some (``tight:x,y``) while the others are
+    plain.
     """
 
     sizes: str
@@ -34,9 +37,20 @@ class Recipe:
         """The text a case key holds."""
         return f"{self.sizes}/{self.values}" + (f"/{self.layout}" if self.layout else "")
 
+    @property
+    def odd(self) -> frozenset[str] | None:
+        """The tensors that need not lie in memory plainly; None for all of them."""
+        kind, _, names = self.layout.partition(":")
+        return frozenset() if kind == PLAIN else frozenset(names.split(",")) if names else None
 
-PLAIN, TIGHT = LAYOUTS = ("plain", "tight")
-"""Plainer layouts than what is drawn: none of it, and the same tensors with the smallest gaps and offsets there are."""
+    @property
+    def tight(self) -> bool:
+        """Whether gaps and offsets are the smallest there are."""
+        return self.layout.partition(":")[0] == TIGHT
+
+
+PLAIN, TIGHT = "plain", "tight"
+"""Plainer layouts than what is drawn."""
 
 
 _FIRST = (
@@ -123,7 +137,7 @@ def recipe(strategy: str, index: int, linear: bool = False, narrow: bool = False
     if strategy in _NAMED:
         return Recipe(*_NAMED[strategy], lead=index)
     sizes, values, layout = (*strategy.split("/", 2), "", "")[:3]
-    if sizes not in KINDS or values not in DISTRIBUTIONS or layout not in ("", *LAYOUTS):
+    if sizes not in KINDS or values not in DISTRIBUTIONS or layout.partition(":")[0] not in ("", PLAIN, TIGHT):
         raise ValueError(f"'{strategy}' is no strategy; there are {', '.join(STRATEGIES)}")
     return Recipe(sizes, values, lead=index, layout=layout)
 

@@ -9,28 +9,25 @@ dtype.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from gpuemu_lsp.engine.fuzz.dtypes import FORMATS, FloatFormat, is_float, numpy_dtype
+from gpuemu_lsp.engine.fuzz.integers import SMALL_INTEGERS, Bounds, bools, bounded_integers, permutation
 from gpuemu_lsp.engine.fuzz.model import Array
 from gpuemu_lsp.engine.fuzz.rng import Rng
 
 Doubles: TypeAlias = npt.NDArray[np.float64]
 Integers: TypeAlias = npt.NDArray[np.int64]
 Shape: TypeAlias = tuple[int, ...]
-Bounds: TypeAlias = tuple[float, float]
 
 NON_FINITE = frozenset({"nan-injected", "adversarial"})
 """Distributions that hold NaN and Inf (only where no range is set, which keeps them out)."""
 
 _PATTERNS = frozenset({"ties", "constant", "one-hot", "sorted", "rising", "permuted"})
 """Distributions that are about order and equality; a range moves and scales them as a whole."""
-
-SMALL_INTEGERS = "small-integers"
-"""Sums and products of these are exact in any order."""
 
 
 def draw(name: str, rng: Rng, dtype: str, shape: Shape, bounds: Bounds | None = None) -> Array:
@@ -52,11 +49,11 @@ def draw(name: str, rng: Rng, dtype: str, shape: Shape, bounds: Bounds | None = 
     """
     count = int(np.prod(shape, dtype=np.int64))
     if dtype == "bool":
-        flat = _bools(name, rng, count)
+        flat = bools(name, rng, count)
     elif is_float(dtype):
         flat = _bounded_floats(name, rng, dtype, shape, bounds)
     else:
-        flat = _bounded_integers(name, rng, dtype, count, bounds)
+        flat = bounded_integers(name, rng, dtype, count, bounds)
     return flat.reshape(shape)
 
 
@@ -147,7 +144,7 @@ def _rising(rng: Rng, shape: Shape, form: FloatFormat) -> Doubles:
 def _permuted(rng: Rng, shape: Shape, form: FloatFormat) -> Doubles:
     """Give every element another one of evenly spaced values, in any order."""
     count = _size(shape)
-    return 20 * (_permutation(rng, count) + 0.5) / max(1, count) - 10
+    return 20 * (permutation(rng, count) + 0.5) / max(1, count) - 10
 
 
 def _ties(rng: Rng, shape: Shape, form: FloatFormat) -> Doubles:
@@ -255,90 +252,6 @@ def _pull_inside(stored: Array, low: float, high: float) -> Array:
 def _round(values: Doubles, dtype: str) -> Array:
     with np.errstate(over="ignore", under="ignore"):
         return values.astype(numpy_dtype(dtype))
-
-
-# ---- integers --------------------------------------------------------------------------------------------------------
-
-
-def _bools(name: str, rng: Rng, count: int) -> Array:
-    if name == "constant":
-        return np.full(count, rng.bool(0.5))
-    return rng.f64_array(count) < 0.5
-
-
-def _bounded_integers(name: str, rng: Rng, dtype: str, count: int, bounds: Bounds | None) -> Array:
-    if bounds is None:
-        return _integers(name, rng, dtype, count)
-    info = np.iinfo(dtype)
-    low, high = max(int(bounds[0]), int(info.min)), min(int(bounds[1]), int(info.max) + 1)
-    if low >= high:
-        raise ValueError(f"the range [{bounds[0]:g}, {bounds[1]:g}) holds no {dtype}")
-    return _within(name, rng, count, low, high).astype(dtype)
-
-
-def _within(name: str, rng: Rng, count: int, low: int, high: int) -> npt.NDArray[Any]:
-    """Integers of [low, high): both ends are always tried, as off-by-one bounds are what ranges are about.
-
-    Among large values there are no others; permuted ones are all different where the range has so many.
-    """
-    span = high - low
-    if name == "permuted" and span < 2**62:
-        places = _permutation(rng, count) % span
-        return places + low if high <= 2**63 else places.astype(np.uint64) + np.uint64(low)
-    offsets = rng.u64_array(count)
-    if span < 2**64:
-        offsets %= np.uint64(span)
-    if name == "constant":
-        # Either end is where a missing check of an index shows.
-        offsets[:] = np.uint64(rng.choice((0, span - 1, rng.u64() % span)))
-    elif name in ("sorted", "rising"):
-        offsets.sort()
-    elif name == "ties":
-        offsets %= np.uint64(min(span, 3))
-    elif name in _ENDS:
-        offsets = np.where(offsets & np.uint64(1), np.uint64(span - 1), np.uint64(0))
-    elif count >= 2:
-        offsets[0], offsets[-1] = 0, span - 1
-    if high <= 2**63:
-        return offsets.astype(np.int64) + low if span < 2**63 else (offsets + np.uint64(low % 2**64)).astype(np.int64)
-    return offsets + np.uint64(low)
-
-
-def _integers(name: str, rng: Rng, dtype: str, count: int) -> Array:
-    signed = dtype.startswith("int")
-    info = np.iinfo(dtype)
-    if name in ("adversarial", "extreme", "nan-injected"):
-        ends = np.array([info.min, info.max, 0, 1, info.max // 2], dtype=dtype)
-        return ends[(rng.u64_array(count) % np.uint64(len(ends))).astype(np.intp)]
-    if name in ("uniform", "large") and not signed:
-        return rng.u64_array(count).astype(dtype)
-    low, high = _INTEGER_REACH.get(name, (-100, 100))
-    if not signed:
-        low, high = max(low, 0), max(high, 2)
-    values = _within(name, rng, count, low, high) if name != "uniform" else _original_integers(rng, count)
-    return values.astype(dtype)
-
-
-def _original_integers(rng: Rng, count: int) -> Integers:
-    return (rng.u64_array(count) % np.uint64(200)).astype(np.int64) - 100
-
-
-def _permutation(rng: Rng, count: int) -> Integers:
-    return np.argsort(rng.u64_array(count), kind="stable").astype(np.int64)
-
-
-_ENDS = frozenset({"large", "extreme", "adversarial"})
-"""Distributions of which integers with a range take either end."""
-
-_INTEGER_REACH = {
-    "positive": (1, 100),
-    "negative": (-100, 0),
-    SMALL_INTEGERS: (-4, 5),
-    "small": (-2, 3),
-    "one-hot": (0, 2),
-    "mixed-rows": (-8, 9),
-    "constant": (1, 8),
-}
 
 
 def _size(shape: Shape) -> int:

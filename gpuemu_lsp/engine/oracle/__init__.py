@@ -6,7 +6,8 @@
 from gpuemu_lsp.engine.oracle.arithmetic import Numerics
 from gpuemu_lsp.engine.oracle.judge import judge
 from gpuemu_lsp.engine.oracle.mismatch import Mismatch, Verdict
-from gpuemu_lsp.engine.oracle.reference import Reference, ReferenceFailure, ReferenceOutput, call, load
+from gpuemu_lsp.engine.oracle.reference import Reference, call, load
+from gpuemu_lsp.engine.oracle.returned import ReferenceFailure, ReferenceOutput
 
 __all__ = [
     "Mismatch",

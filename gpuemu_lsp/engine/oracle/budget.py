@@ -22,7 +22,8 @@ from gpuemu_lsp.engine.oracle.arithmetic import KernelArithmetic, Numerics, larg
 from gpuemu_lsp.engine.oracle.disturb import disturbed_runs, evaluate, rounded_runs, spread, tamed_run
 from gpuemu_lsp.engine.oracle.inputs import output_tensors
 from gpuemu_lsp.engine.oracle.moves import exactly
-from gpuemu_lsp.engine.oracle.reference import Reference, ReferenceOutput, exact_inputs
+from gpuemu_lsp.engine.oracle.reference import Reference, exact_inputs
+from gpuemu_lsp.engine.oracle.returned import ReferenceOutput
 from gpuemu_lsp.engine.oracle.ulp import spacing
 from gpuemu_lsp.engine.plan.model import Plan, TensorArg
 from gpuemu_lsp.engine.project.model import Tolerance

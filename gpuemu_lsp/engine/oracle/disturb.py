@@ -15,7 +15,8 @@ from gpuemu_lsp.engine.fuzz.model import Array, Case
 from gpuemu_lsp.engine.fuzz.rng import derive_seed
 from gpuemu_lsp.engine.oracle.arithmetic import KernelArithmetic
 from gpuemu_lsp.engine.oracle.inputs import input_tensors, output_tensors
-from gpuemu_lsp.engine.oracle.reference import Reference, ReferenceFailure, ReferenceOutput, call_with, exact_inputs
+from gpuemu_lsp.engine.oracle.reference import Reference, call_with, exact_inputs
+from gpuemu_lsp.engine.oracle.returned import ReferenceFailure, ReferenceOutput
 from gpuemu_lsp.engine.oracle.rounding import Arithmetic
 from gpuemu_lsp.engine.plan.model import Plan
 

@@ -12,7 +12,8 @@ from gpuemu_lsp.engine.oracle.budget import allowances, configured, least
 from gpuemu_lsp.engine.oracle.compare import compare
 from gpuemu_lsp.engine.oracle.inputs import output_tensors
 from gpuemu_lsp.engine.oracle.mismatch import Mismatch, Verdict
-from gpuemu_lsp.engine.oracle.reference import Reference, ReferenceOutput
+from gpuemu_lsp.engine.oracle.reference import Reference
+from gpuemu_lsp.engine.oracle.returned import ReferenceOutput
 from gpuemu_lsp.engine.plan.model import Plan
 from gpuemu_lsp.engine.project.model import Invariants, Tolerance, Validation
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import Callable, Iterator
+from typing import TypeAlias
 
 from gpuemu_lsp.engine.fuzz.model import Case
 from gpuemu_lsp.engine.shrink.anew import shrink_anew
@@ -15,26 +16,22 @@ from gpuemu_lsp.engine.shrink.louder import shrink_louder
 from gpuemu_lsp.engine.shrink.model import Budget, Candidate, Improvement, Minimised, Pass, Space
 from gpuemu_lsp.engine.shrink.order import left_is_better
 from gpuemu_lsp.engine.shrink.slabs import shrink_slabs
+from gpuemu_lsp.engine.shrink.slices import shrink_slices
 from gpuemu_lsp.engine.shrink.values import shrink_values
 
-_SIZES: tuple[Pass, ...] = (
-    shrink_layouts,
-    shrink_jointly,
-    shrink_slabs,
-    shrink_dims,
-    shrink_anew,
-    shrink_louder,
-)
+Stage: TypeAlias = tuple[Pass, ...]
 
-STRATEGIES: dict[str, tuple[Pass, ...]] = {
-    "all": (*_SIZES, shrink_values, shrink_elements),
-    "binary-search-dims": _SIZES,
-    "binary-search-values": (shrink_values, shrink_elements),
+_SIZES: Stage = (shrink_layouts, shrink_jointly, shrink_slabs, shrink_dims)
+_SLICES: Stage = (shrink_slices, shrink_slabs)
+_OTHERS: tuple[Stage, ...] = ((shrink_anew,), (shrink_louder,))
+_VALUES: Stage = (shrink_values, shrink_elements)
+
+STRATEGIES: dict[str, tuple[Stage, ...]] = {
+    "all": (_SIZES, _SLICES, *_OTHERS, _VALUES),
+    "binary-search-dims": (_SIZES, *_OTHERS),
+    "binary-search-values": (_VALUES,),
 }
-"""Which passes a strategy name selects."""
-
-_MOVING = (shrink_anew, shrink_louder)
-"""They find other values to fail with: sizes are then tried again, as what follows costs many runs."""
+"""Which passes a strategy name selects, the cheapest first: after a stage that helped all is tried from the start."""
 
 
 def minimise(
@@ -109,20 +106,18 @@ class _Search:
         self._runs = 0
         self._passed: set[bytes] = set()
 
-    def run(self, passes: tuple[Pass, ...]) -> Iterator[Improvement | Minimised]:
+    def run(self, stages: tuple[Stage, ...]) -> Iterator[Improvement | Minimised]:
         complete = reproduced = False
         try:
             reproduced = self._fails(self._best)
-            improved = reproduced
-            while improved:
+            place = 0 if reproduced else len(stages)
+            while place < len(stages):
                 improved = False
-                for make in passes:
-                    moved = False
+                for make in stages[place]:
                     for improvement in self._exhaust(make):
-                        improved = moved = True
+                        improved = improved or make is not shrink_slices  # it only helps the pass after it
                         yield improvement
-                    if moved and make in _MOVING:
-                        break
+                place = 0 if improved else place + 1
             complete = True
         except _StopSearch:
             pass

@@ -11,7 +11,7 @@ from gpuemu_lsp.engine.fuzz.geometry import strides
 from gpuemu_lsp.engine.fuzz.model import Case, CaseKey, LaunchHints, PlanError
 from gpuemu_lsp.engine.fuzz.rng import derive_seed
 from gpuemu_lsp.engine.fuzz.sizes import allows
-from gpuemu_lsp.engine.fuzz.strategies import LAYOUTS, Recipe, recipe
+from gpuemu_lsp.engine.fuzz.strategies import PLAIN, TIGHT, Recipe, recipe
 from gpuemu_lsp.engine.plan.model import Plan, TensorArg
 from gpuemu_lsp.engine.project.expressions import Expression, evaluate
 from gpuemu_lsp.engine.shrink.model import Domain, Space
@@ -47,11 +47,24 @@ def space_of(plan: Plan, case: Case, hints: LaunchHints | None = None) -> Space:
 
     def relaid(current: Case) -> Iterator[Case]:
         how = recipe(current.key.strategy, 0)
-        layouts = LAYOUTS if current.extra else ()
-        others = (at(current.key.seed, replace(how, layout=layout), current.dims) for layout in layouts)
-        return (replace(other, tensors=current.tensors) for other in others if other is not None)
+        others = (at(current.key.seed, replace(how, layout=layout), current.dims) for layout in _plainer(current))
+        same = (other for other in others if other is not None and other.extra.keys() <= current.extra.keys())
+        return (replace(other, tensors=current.tensors) for other in same)
 
     return Space(plan.dims, resized, lambda other: domains_of(plan, other), redraw, relaid)
+
+
+def _plainer(case: Case) -> Iterator[str]:
+    """Yield layouts in which fewer tensors lie in memory oddly: none, one, all but one, and all as little as may be."""
+    odd = sorted({key.partition(":")[2] for key in case.extra})
+    if not odd:
+        return
+    yield PLAIN
+    if len(odd) > 1:
+        yield from (f"{TIGHT}:{name}" for name in odd)
+    if len(odd) > 2:
+        yield from (f"{TIGHT}:{','.join(other for other in odd if other != name)}" for name in odd)
+    yield f"{TIGHT}:{','.join(odd)}"
 
 
 def domains_of(plan: Plan, case: Case) -> Mapping[str, Domain]:

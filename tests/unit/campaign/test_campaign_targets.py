@@ -111,6 +111,11 @@ def test_an_argument_that_is_nothing(folder, argument, says):
     assert says in str(caught.value)
 
 
+def test_the_whole_file_system_is_not_searched(folder):
+    with pytest.raises(TargetError, match="name the folder"):
+        collect(["/"], CheckOptions(), folder())
+
+
 def test_projects_below_the_folder_count_as_themselves(folder):
     nested = ENTRY.format(name="nested", source="b.cu") + 'entry = "b"\n'
     targets = collect([], CheckOptions(), folder(**{"sub/gpuemu.toml": nested}))

@@ -96,3 +96,13 @@ def test_the_stored_case_fails_again_on_its_level_only(tmp_path, racy):
     assert (quick.status, errors) == ("unreferenced", [])
     with Store(tmp_path) as store:
         assert [item.fixed for item in store.failures()] == [False] * len(store.failures())
+
+
+def test_slow_cases_are_cut_short_and_that_is_told(tmp_path, monkeypatch):
+    monkeypatch.setattr("gpuemu_lsp.engine.check.unoptimized._SECONDS", 0.0)
+    twin = ONE_WORD.replace("SIZE", "1024").replace("SLOT", "threadIdx.x")
+    request = replace(request_for(tmp_path, twin, unoptimized=True), registered=True)
+    events = list(check_kernel(request))
+    assert isinstance(events[-1], KernelReport) and events[-1].status == "unreferenced"
+    told = [event.message for event in events if isinstance(event, Finding) and event.rule == "engine/not-executed"]
+    assert any("only 1 of 8 cases were run" in message for message in told), told

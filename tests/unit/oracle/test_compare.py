@@ -12,7 +12,7 @@ from gpuemu_lsp.engine.findings import Severity
 from gpuemu_lsp.engine.fuzz.dtypes import numpy_dtype
 from gpuemu_lsp.engine.oracle.budget import Allowance, configured
 from gpuemu_lsp.engine.oracle.compare import compare
-from gpuemu_lsp.engine.oracle.reference import ReferenceOutput
+from gpuemu_lsp.engine.oracle.returned import ReferenceOutput
 from gpuemu_lsp.engine.project.model import Invariants, Tolerance, Validation
 
 NAN, INF = float("nan"), float("inf")

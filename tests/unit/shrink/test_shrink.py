@@ -447,6 +447,38 @@ def test_offsets_shrink_like_gaps():
     assert found.case.extra["offset:x"] == "4"
 
 
+def test_only_the_tensor_whose_layout_matters_keeps_one():
+    args = tuple(TensorArg(name, name, "in", "float32", (parse("n"),), strided=True, align=4) for name in "abc")
+    place = Place("/k.cu", Range.of(0, 0, 0, 1))
+    plan = Plan("k", "k", "float32", args, (N,), (parse("1"),), (parse("32"),), parse("0"), place)
+    odd = ({"stride:a", "offset:a"}, {"stride:c"}, {"stride:a", "stride:c"})
+    for needed in odd:
+        start = next(case for case in cases(plan, 7, 200) if len(case.extra) > 4 and needed <= case.extra.keys())
+        found = minimise(start, space_of(plan, start), lambda case: needed <= case.extra.keys(), budget=LARGE)  # noqa: B023
+        names = {key.partition(":")[2] for key in needed}
+        assert {key.partition(":")[2] for key in found.case.extra} == names and found.case.dims == {"n": 1}
+        assert rebuild(plan, found.case.key).extra == found.case.extra
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_which_of_many_wrong_elements_is_the_worst_need_not_be_luck(seed):
+    """Every column is wrong, and one from the 33rd on must be the worst. Which one is hangs on all values together."""
+
+    def fails(case):
+        x = np.abs(case.tensors["x"].astype(float))
+        worst = x.max(axis=0) * (1.5 + np.sin(1e3 * x.sum() + np.arange(x.shape[1])))
+        return x.shape[1] > 32 and x.any() and int(np.argmax(worst)) >= 32
+
+    def rebuild(_, dims):
+        return build(dims, draw=lambda _, shape: np.random.default_rng((seed, *shape)).normal(0, 10, shape))
+
+    how = Space((DimSpec("m", 1, 64), DimSpec("n", 1, 64)), rebuild)
+    sizes = np.random.default_rng(seed).integers(40, 64, (50, 2)).tolist()
+    start = next(case for case in (rebuild(None, {"m": m, "n": n}) for m, n in sizes) if fails(case))
+    found = minimise(start, how, fails, budget=Budget(max_runs=200))
+    assert found.case.dims == {"m": 1, "n": 33} and np.count_nonzero(found.case.tensors["x"]) == 1
+
+
 def test_sizes_shrink_from_the_witness_that_was_moved_to():
     """Where others than the first values fail, smaller sizes are drawn from those."""
     plan = strided_plan()

@@ -1,0 +1,79 @@
+"""``gpuemu failures``, ``reproduce`` and ``minimize``: what is stored of failing cases."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from gpuemu_lsp.cli.arguments import Verbs, add_colour, architecture, positive
+
+if TYPE_CHECKING:
+    from gpuemu_lsp.cli.replaying import Again
+
+STRATEGIES = ("all", "binary-search-dims", "binary-search-values")
+
+
+def add(verbs: Verbs) -> None:
+    """Add the verbs."""
+    failures = verbs.add_parser("failures", help="list stored failing cases, latest first")
+    failures.add_argument("-l", "--limit", type=positive, default=20, metavar="N")
+    failures.add_argument("--format", choices=("text", "json"), default="text")
+    failures.set_defaults(run=_failures)
+
+    again = argparse.ArgumentParser(add_help=False)
+    again.add_argument("case", metavar="ID", help="a case id, as findings and `gpuemu failures` show it")
+    again.add_argument("-k", "--kernel", metavar="KERNEL", help="only of this kernel: kernels may share an id")
+    again.add_argument("--format", choices=("text", "json"), default="text")
+    again.add_argument(
+        "--arch", type=architecture, metavar="SM", help="compile for this architecture instead, e.g. sm_90"
+    )
+    again.add_argument("--executor", choices=("auto", "emulator", "gpu"), default="auto", help="where kernels run")
+    add_colour(again)
+    reproduce = verbs.add_parser(
+        "reproduce",
+        parents=[again],
+        help="run a stored case again",
+        epilog="Exit codes: 0 fixed; 1 still fails, or fails otherwise; 2 it could not be run; 3 internal error.",
+    )
+    reproduce.add_argument(
+        "--script", type=Path, metavar="FILE.py", help="also write a script (and FILE.npz) that shows it alone"
+    )
+    reproduce.add_argument(
+        "--picture", type=Path, metavar="FILE.png", help="also draw where the wrong elements of the output lie"
+    )
+    reproduce.add_argument("--ptx", type=Path, metavar="FILE", help="also write the PTX that was run")
+    reproduce.set_defaults(run=_reproduce)
+    minimize = verbs.add_parser(
+        "minimize",
+        parents=[again],
+        help="find the smallest case that fails in the same way, and store it",
+        epilog="Exit codes: 1 it fails; 0 it does not fail any more; 2 it could not be run; 3 internal error.",
+    )
+    minimize.add_argument("--strategy", choices=STRATEGIES, default="all")
+    minimize.add_argument("--max-iters", type=positive, default=300, metavar="N", help="launches (default: 300)")
+    minimize.set_defaults(run=_minimize)
+
+
+def _failures(options: argparse.Namespace) -> int:
+    from gpuemu_lsp.cli.failures import list_failures
+
+    return list_failures(options.limit, options.format)
+
+
+def _again(options: argparse.Namespace) -> Again:
+    from gpuemu_lsp.cli.replaying import Again
+
+    return Again(options.case, options.kernel, options.executor, options.format, options.color, options.arch)
+
+
+def _reproduce(options: argparse.Namespace) -> int:
+    from gpuemu_lsp.cli.replaying import Files, reproduce
+
+    return reproduce(_again(options), Files(options.script, options.ptx, options.picture))
+
+
+def _minimize(options: argparse.Namespace) -> int:
+    from gpuemu_lsp.cli.replaying import minimize
+
+    return minimize(_again(options), options.strategy, options.max_iters)
