@@ -196,7 +196,7 @@ def prepare(request: Request, kernel: Kernel, arena: Arena, callback: int) -> Pr
         (Launch.PARAMS, params.address),
         (Launch.PARAMS_SIZE, params.size),
         (Launch.SHARED_SIZE, len(shadow)),
-        (Launch.SHARED_LIMIT, len(shadow)),
+        (Launch.SHARED_LIMIT, len(shadow) if shadow.any() else 0),
         (Launch.SHARED_SHADOW, shadow.ctypes.data),
         (Launch.SYMBOLS, symbols.address),
         (Launch.EVENTS, events.address),
@@ -345,7 +345,7 @@ def _resident(prepared: Prepared) -> Resident:
     # The arena has grown: everything handed out may be touched.
     prepared.launch.set64(Launch.ARENA_SIZE, arena.size)
     arena.data(shared.address, shared.size)[:] = POISON
-    prepared.launch.set64(Launch.LOCAL_SIZE, local.size)
+    prepared.launch.set64(Launch.LOCAL_SIZE, local.size if kernel.program.local_bytes else 0)
     x, y, _ = request.block
     for index in range(count):
         context = _Context(warps, index * kernel.context_bytes)

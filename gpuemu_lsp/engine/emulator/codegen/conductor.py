@@ -17,10 +17,10 @@ def add_conductor(module: ir.Module) -> Value:
 
     Handles what ordinary launches do: warps that end, ``bar.sync`` of all threads, and some yields.
     """
-    begin = _add_begin(module)
-    release = _add_release(module)
     highest, at = t.new_function(module, "highest_epoch", I32, [POINTER])
     at.ret(highest_epoch(at, highest.args[0]))
+    begin = _add_begin(module, highest)
+    release = _add_release(module, highest)
     function, b = t.new_function(module, "conduct", I32, [POINTER])
     launch = function.args[0]
     warps = load(b, launch, Launch.WARPS, POINTER)
@@ -104,8 +104,9 @@ def add_conductor(module: ir.Module) -> Value:
     store(b, meetings, launch, Launch.MEETINGS)
     b.cbranch(b.icmp_signed(">", meetings, i32(0)), sweep, ask)
     b.position_at_end(finished)
-    high = _later(b, load(b, launch, Launch.RACE_HIGH, I32), b.call(highest, [launch]))
-    store(b, high, launch, Launch.RACE_HIGH)
+    with b.if_then(_watched(b, launch)):
+        high = _later(b, load(b, launch, Launch.RACE_HIGH, I32), b.call(highest, [launch]))
+        store(b, high, launch, Launch.RACE_HIGH)
     store(b, i32(0), launch, Launch.IN_BLOCK)
     store(b, b.add(load(b, launch, Launch.NEXT_BLOCK, I64), i64(1)), launch, Launch.NEXT_BLOCK)
     b.branch(next_block)
@@ -114,11 +115,18 @@ def add_conductor(module: ir.Module) -> Value:
     return function
 
 
-def _add_begin(module: ir.Module) -> Value:
+def _watched(b: ir.IRBuilder, launch: Value) -> Value:
+    """Return whether the race checker looks at the launch: nobody else needs epochs."""
+    return b.icmp_unsigned("!=", load(b, launch, Launch.RACE_PLANES, I64), i64(0))
+
+
+def _add_begin(module: ir.Module, highest: Value) -> Value:
     """Add ``begin(launch)``: set up the next block, with fresh shared and local memory."""
     function, b = t.new_function(module, "begin", t.VOID, [POINTER])
     launch = function.args[0]
     block = load(b, launch, Launch.BLOCK, POINTER)
+    steps = b.alloca(I64)
+    b.store(load(b, launch, Launch.STEPS, I64), steps)
     number = load(b, launch, Launch.NEXT_BLOCK, I64)
     grid_x = b.zext(load(b, launch, Launch.GRID_X, I32), I64)
     grid_y = b.zext(load(b, launch, Launch.GRID_Y, I32), I64)
@@ -133,18 +141,22 @@ def _add_begin(module: ir.Module) -> Value:
     fresh = b.trunc(load(b, launch, Launch.SHADOW_FRESH, I32), I8)
     shared = load(b, block, Block.SHARED, I64)
     shared_size = load(b, launch, Launch.SHARED_LIMIT, I64)
-    _fill(b, shared, ir.Constant(I8, POISON), shared_size)
-    _copy(b, b.add(shared, i64(SHADOW_DISTANCE)), load(b, launch, Launch.SHARED_SHADOW, I64), shared_size)
+    with b.if_then(b.icmp_unsigned("!=", shared_size, i64(0))):
+        _fill(b, shared, ir.Constant(I8, POISON), shared_size)
+        _copy(b, b.add(shared, i64(SHADOW_DISTANCE)), load(b, launch, Launch.SHARED_SHADOW, I64), shared_size)
     local, local_size = load(b, launch, Launch.LOCAL, I64), load(b, launch, Launch.LOCAL_SIZE, I64)
-    _fill(b, b.add(local, i64(SHADOW_DISTANCE)), fresh, local_size)
+    with b.if_then(b.icmp_unsigned("!=", local_size, i64(0))):
+        _fill(b, b.add(local, i64(SHADOW_DISTANCE)), fresh, local_size)
     code = load(b, launch, Launch.FUNCTION, I64)
-    now = b.add(_later(b, highest_epoch(b, launch), load(b, launch, Launch.RACE_FLOOR, I32)), i32(Cell.TICK))
-    first = b.shl(b.trunc(number, I32), i32(10))
+    with b.if_then(_watched(b, launch)):
+        now = b.add(_later(b, b.call(highest, [launch]), load(b, launch, Launch.RACE_FLOOR, I32)), i32(Cell.TICK))
+        first = b.shl(b.trunc(number, I32), i32(10))
+        with _each_warp(b, launch) as warp:
+            _set_epoch(b, warp, now)
+            store(b, now, warp, Warp.BEGAN)
+            store(b, ir.Constant(ir.VectorType(I32, 32), None), warp, Warp.LEARNT, align=4)
+            store(b, b.add(first, b.shl(load(b, warp, Warp.WARP_ID, I32), i32(5))), warp, Warp.ME)
     with _each_warp(b, launch) as warp:
-        _set_epoch(b, warp, now)
-        store(b, now, warp, Warp.BEGAN)
-        store(b, ir.Constant(ir.VectorType(I32, 32), None), warp, Warp.LEARNT, align=4)
-        store(b, b.add(first, b.shl(load(b, warp, Warp.WARP_ID, I32), i32(5))), warp, Warp.ME)
         store(b, i32(Resume.START), warp, Warp.RESUME)
         store(b, i32(Status.READY), warp, Warp.STATUS)
         store(b, code, warp, Warp.FUNCTION)
@@ -156,15 +168,15 @@ def _add_begin(module: ir.Module) -> Value:
             (Warp.COPY_COUNT, 0),
         ):
             store(b, i32(value), warp, field)
-        steps = b.add(load(b, launch, Launch.STEPS, I64), load(b, warp, Warp.STEPS, I64))
-        store(b, steps, launch, Launch.STEPS)
+        b.store(b.add(b.load(steps), load(b, warp, Warp.STEPS, I64)), steps)
         store(b, i64(0), warp, Warp.STEPS)
+    store(b, b.load(steps), launch, Launch.STEPS)
     store(b, i32(1), launch, Launch.IN_BLOCK)
     b.ret_void()
     return function
 
 
-def _add_release(module: ir.Module) -> Value:
+def _add_release(module: ir.Module, highest: Value) -> Value:
     """Add ``release(launch) -> i1``: open the barrier if all threads of the block wait at the same plain one."""
     function, b = t.new_function(module, "release", I1, [POINTER])
     launch = function.args[0]
@@ -188,11 +200,13 @@ def _add_release(module: ir.Module) -> Value:
     everybody = b.icmp_unsigned("==", b.load(total), load(b, launch, Launch.THREADS, I32))
     opens = b.and_(b.load(same), everybody)
     with b.if_then(opens):
-        now = b.add(highest_epoch(b, launch), i32(Cell.TICK))
         with _each_warp(b, launch) as warp:
             store(b, i32(Status.READY), warp, Warp.STATUS)
             store(b, i32(0), warp, Warp.BAR_MASK)
-            _set_epoch(b, warp, now)
+        with b.if_then(_watched(b, launch)):
+            now = b.add(b.call(highest, [launch]), i32(Cell.TICK))
+            with _each_warp(b, launch) as warp:
+                _set_epoch(b, warp, now)
     b.ret(opens)
     return function
 
