@@ -44,3 +44,17 @@ def test_what_lies_between_need_not_be_written() -> None:
         outcome = launch(source, 1, 64, out(np.zeros(128, np.int32)), np.zeros(64, np.int32), np.int32(hole))
         assert rules(outcome) == (["memory/uninitialized-read"] if hole > 0 else [])
         assert [event.count for event in outcome.events] == [1] * len(outcome.events)
+
+
+def test_lanes_that_race_are_told_apart() -> None:
+    source = """extern "C" __global__ void k(int* x, int* y, int lane) {
+      int t = threadIdx.x;
+      if (t == lane) x[2 * t + 2] = t;
+      y[t] = x[2 * t];
+    }"""
+    x = np.zeros(130, np.int32)
+    assert not launch(source, 1, 64, x, np.zeros(64, np.int32), np.int32(63)).events
+    outcome = launch(source, 1, 64, x, np.zeros(64, np.int32), np.int32(40))
+    assert rules(outcome) == ["memory/global-race"]
+    assert outcome.events[0].thread in ((40, 0, 0), (41, 0, 0))
+    assert outcome.events[0].count == 1

@@ -131,7 +131,7 @@ def _checked(e: Emitter, access: Access, form: Form) -> None:
         known = e.snapshot()
     if raced:
         b.position_at_end(good)
-        if isinstance(form, Scattered):
+        if not isinstance(form, Row | Single):  # the race checker looks at each lane's address
             _put_addresses(e, access, form.parts)
         b.cbranch(in_order(e, access, form), fast, slow).set_weights([2000, 1])
     b.position_at_end(fast)
