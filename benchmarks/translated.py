@@ -38,8 +38,8 @@ def kernels_of(ptx: str, seen: set[str]) -> Iterator[tuple[str, Kernel | None, s
         seen.add(name)
         try:
             kernel = Kernel(module, name)
-            shape, _ = kernel.specialised(_BLOCK)
-            kernel.general(shape)
+            kernel.specialised(_BLOCK)
+            kernel.general(_BLOCK)
         except (TranslationError, RecursionError) as error:
             yield name, None, str(error)
         else:

@@ -15,6 +15,7 @@ from llvmlite import ir
 from gpuemu_lsp.engine.emulator import ops
 from gpuemu_lsp.engine.emulator.codegen import ir_tools as t
 from gpuemu_lsp.engine.emulator.codegen.ir_tools import I1, I32, I64, POINTER, Value, i32, i64
+from gpuemu_lsp.engine.emulator.codegen.journal import Journal
 from gpuemu_lsp.engine.emulator.codegen.literals import literal, register_type, stored, stride
 from gpuemu_lsp.engine.emulator.codegen.specials import special_base, special_vector
 from gpuemu_lsp.engine.emulator.codegen.text_builder import Builder, use_plain_names
@@ -28,8 +29,8 @@ from gpuemu_lsp.engine.ptx.model import Immediate, Instruction, Negated, Operand
 class Known:
     """What is known about registers at one point of a block."""
 
-    values: dict[tuple[str, int, bool], Value]
-    checked: dict[str, dict[tuple[object, ...], Value]]
+    values: int
+    checked: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,8 +61,8 @@ class Emitter:
         self.groups: Mapping[int, Group] = {}
         self.allowed_groups: dict[int, Value] = {}
         self._once: dict[str, Value] = {}
-        self._values: dict[tuple[str, int, bool], Value] = {}
-        self._checked: dict[str, dict[tuple[object, ...], Value]] = {}
+        self._values: Journal[tuple[str, int, bool], Value] = Journal()
+        self._checked: Journal[str, Mapping[tuple[object, ...], Value]] = Journal()
         self._masks: dict[int, Value] = {}
         self._mask32: Value | None = None
         self._guard: list[Value] | None = None
@@ -216,19 +217,24 @@ class Emitter:
 
     def snapshot(self) -> Known:
         """Return what is known, to be given back to :meth:`restore` when a side path ends."""
-        return Known(dict(self._values), {name: dict(found) for name, found in self._checked.items()})
+        return Known(self._values.mark, self._checked.mark)
 
     def restore(self, known: Known, changed: Sequence[str] = ()) -> None:
         """Forget what was learnt on a side path, and all about the registers it ``changed``."""
-        self._values = {key: value for key, value in known.values.items() if key[0] not in changed}
-        self._checked = {name: dict(found) for name, found in known.checked.items() if name not in changed}
+        self._values.back(known.values)
+        self._checked.back(known.checked)
+        for name in changed:
+            self._checked.drop(name)
+            for part in range(self.parts):
+                self._values.drop((name, part, False))
+                self._values.drop((name, part, True))
 
     def checked_base(self, name: str, key: tuple[object, ...], make: Callable[[], Value]) -> Value:
         """Return a value derived from a register, made once while the register keeps its value."""
-        found = self._checked.setdefault(name, {})
-        value = found.get(key)
+        value = (self._checked.get(name) or {}).get(key)
         if value is None:
-            value = found[key] = make()
+            value = make()
+            self._checked.put(name, {**(self._checked.get(name) or {}), key: value})
         return value
 
     def prepared(self, key: str, make: Callable[[ir.IRBuilder], Value]) -> Value:
@@ -325,7 +331,7 @@ class Emitter:
             else:  # read before anything was written: any value will do
                 scalar = self.register_type(name)
                 value = ir.Constant(ir.VectorType(scalar, self.lanes) if shape.varying else scalar, None)
-            self._values[key] = value
+            self._values.put(key, value)
         return value
 
     def base(self, name: str, part: int) -> Value:
@@ -352,7 +358,8 @@ class Emitter:
         key = (name, part, True)
         value = self._values.get(key)
         if value is None:
-            value = self._values[key] = self.spread(self.base_at(name, part), shape.step)
+            value = self.spread(self.base_at(name, part), shape.step)
+            self._values.put(key, value)
         return value
 
     def spread(self, base: Value, step: int) -> Value:
@@ -423,12 +430,12 @@ class Emitter:
         shape = self.unit.info.shapes[name]
         value = ops.write_as(self.builder, value, type_, self.register_type(name))
         index = part if shape.per_part else 0
-        self._checked.pop(name, None)
+        self._checked.drop(name)
         if name in self._homes:
             self.store_home(name, index, value)
         for other in range(self.parts):
-            self._values.pop((name, other, True), None)
-        self._values[name, index, False] = value
+            self._values.drop((name, other, True))
+        self._values.put((name, index, False), value)
 
     def put_vector(self, name: str, part: int, value: Value, type_: str) -> None:
         """Write one part of a varying register, for the active lanes only where others still need theirs."""
@@ -440,7 +447,7 @@ class Emitter:
             if mask is not None:
                 value = self.builder.select(mask, value, self._read(name, part))
             self.store_home(name, part, value)
-        self._values[name, part, True] = value
+        self._values.put((name, part, True), value)
 
     def put(self, name: str, part: int, value: Value, type_: str) -> None:
         """Write a scalar or a vector to a register of any shape: scalars are spread where it varies."""
