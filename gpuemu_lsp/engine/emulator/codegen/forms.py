@@ -92,6 +92,17 @@ class Based(Form):
         """Return (base, byte offset) per piece: where nothing may be looked at, of a place where nothing is allowed."""
         return [safe_host(self.e, self.access, part) for part in self.pieces]
 
+    def within_reach(self, safe: list[tuple[Value, int]]) -> Value:
+        """Return whether the place may be looked at: lanes that are not active may have led a whole part anywhere."""
+        e, b = self.e, self.e.builder
+        result = ir.Constant(I1, 1)
+        for piece, ((base, offset), (other, rest)) in enumerate(zip(self.hosts, safe, strict=True)):
+            if e.active(piece) is not None:
+                address, known = b.ptrtoint(base, I64), b.ptrtoint(other, I64)
+                same = b.icmp_unsigned("==", b.add(address, i64(offset - rest)), known)
+                result = b.and_(result, same)
+        return result
+
     @staticmethod
     @abstractmethod
     def reach(e: Emitter, access: Access) -> int:
@@ -213,7 +224,7 @@ class Row(Based):
             bad = self.refused(shadow)
             mask = e.active(part)
             refused.append(bad if mask is None else b.and_(bad, mask))
-        result = b.not_(e.any(refused))
+        result = b.and_(b.not_(e.any(refused)), self.within_reach(safe))
         if self.access.store and self.whole and e.active(0) is not None:
             # Elements narrower than a lane of the vector unit, or several per lane, have no cheap masked store.
             result = b.and_(result, b.icmp_unsigned("==", e.active32(), i32(-1)))

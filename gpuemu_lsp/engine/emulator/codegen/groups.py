@@ -132,7 +132,10 @@ def _rows(e: Emitter, loads: Sequence[Access]) -> Value:
         bad = forms[0].refused(seen)
         mask = e.active(part)
         refused.append(bad if mask is None else b.and_(bad, mask))
-    return b.not_(e.any(refused))
+    result = b.not_(e.any(refused))
+    for form, hosts in zip(forms, safe, strict=True):
+        result = b.and_(result, form.within_reach(hosts))
+    return result
 
 
 def _places(e: Emitter, loads: Sequence[Access]) -> Value:

@@ -39,7 +39,7 @@ class Strided(Based):
             bad = self.refused(self._load(safe, part, SHADOW_DISTANCE))
             mask = e.active(part)
             refused.append(bad if mask is None else b.and_(bad, mask))
-        return b.not_(e.any(refused))
+        return b.and_(b.not_(e.any(refused)), self.within_reach(safe))
 
     def run(self) -> list[list[Value]]:
         """See :class:`Form`."""
