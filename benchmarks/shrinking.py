@@ -36,6 +36,7 @@ from gpuemu_lsp.engine.fuzz.model import Case, CaseKey
 from gpuemu_lsp.engine.project import load
 from gpuemu_lsp.engine.project.model import KernelSpec
 from gpuemu_lsp.engine.shrink import Budget, Minimised, space_of
+from gpuemu_lsp.engine.shrink.anew import DRAWS
 from gpuemu_lsp.engine.shrink.dims import floor_of
 from gpuemu_lsp.engine.shrink.order import size_key
 from tests.quality.expectations import Expectations, read_expectations
@@ -144,7 +145,7 @@ def smaller_failures(spec: KernelSpec, root: str, entry: Mapping[str, object], m
         )
         cases = [case for dims in vectors if (case := space.rebuild(known, dims)) and size_key(case) < size_key(known)]
         for small in sorted(cases, key=size_key)[-most:]:
-            for case in space.redraw(known, small.dims):
+            for case in itertools.islice(space.redraw(known, small.dims), DRAWS):
                 found = Reopened((), run, case).examine(case, case.key.id)
                 if any((one.rule, one.place.range.start.line + 1) == (entry["rule"], entry["line"]) for one in found):
                     shown.append(dict(case.dims))

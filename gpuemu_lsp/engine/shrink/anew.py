@@ -19,10 +19,24 @@ _VECTORS = 5
 _SMALL = (1, 2, 3, 4, 5, 8, 9, 16, 17, 32, 33, 64, 65, 128, 129, 256, 257)
 
 
+DRAWS = 8
+"""So many of the cases that a space can draw anew are one of each class of values; the others are more of the same."""
+
+
 def shrink_anew(start: Candidate, space: Space) -> Proposals:
     """Propose cases of the smallest sizes, and of sizes a little smaller, with values of other classes."""
     for dims in _smaller(start.case.dims, space):
-        for case in space.redraw(start.case, dims):
+        for case in islice(space.redraw(start.case, dims), DRAWS):
+            if case.dims == dims and (yield Candidate(case)):
+                return
+
+
+def shrink_patiently(start: Candidate, space: Space) -> Proposals:
+    """Propose cases one step smaller with many more values: some failures need one value of a few, as of a hash."""
+    for spec in space.dims:
+        size = start.case.dims.get(spec.name, 0) - max(1, spec.multiple_of)
+        dims = {**start.case.dims, spec.name: size}
+        for case in islice(space.redraw(start.case, dims), DRAWS, None) if size >= floor_of(spec) else ():
             if case.dims == dims and (yield Candidate(case)):
                 return
 

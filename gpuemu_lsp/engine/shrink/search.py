@@ -5,10 +5,9 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import Callable, Iterator
-from typing import TypeAlias
 
 from gpuemu_lsp.engine.fuzz.model import Case
-from gpuemu_lsp.engine.shrink.anew import shrink_anew
+from gpuemu_lsp.engine.shrink.anew import shrink_anew, shrink_patiently
 from gpuemu_lsp.engine.shrink.dims import shrink_dims, shrink_jointly
 from gpuemu_lsp.engine.shrink.elements import shrink_elements
 from gpuemu_lsp.engine.shrink.layouts import shrink_layouts
@@ -19,19 +18,18 @@ from gpuemu_lsp.engine.shrink.slabs import shrink_slabs
 from gpuemu_lsp.engine.shrink.slices import shrink_slices
 from gpuemu_lsp.engine.shrink.values import shrink_values
 
-Stage: TypeAlias = tuple[Pass, ...]
+_SIZES: tuple[Pass, ...] = (shrink_layouts, shrink_jointly, shrink_slabs, shrink_dims)
+_SLICES: tuple[Pass, ...] = (shrink_slices, shrink_slabs)
+_MOVING: tuple[Pass, ...] = (shrink_anew, shrink_louder)
+"""They find other values to fail with: sizes are then tried again, as what follows costs many runs."""
+_VALUES: tuple[Pass, ...] = (shrink_values, shrink_elements)
 
-_SIZES: Stage = (shrink_layouts, shrink_jointly, shrink_slabs, shrink_dims)
-_SLICES: Stage = (shrink_slices, shrink_slabs)
-_OTHERS: tuple[Stage, ...] = ((shrink_anew,), (shrink_louder,))
-_VALUES: Stage = (shrink_values, shrink_elements)
-
-STRATEGIES: dict[str, tuple[Stage, ...]] = {
-    "all": (_SIZES, _SLICES, *_OTHERS, _VALUES),
-    "binary-search-dims": (_SIZES, *_OTHERS),
-    "binary-search-values": (_VALUES,),
+STRATEGIES: dict[str, tuple[Pass, ...]] = {
+    "all": (*_SIZES, *_SLICES, *_MOVING, *_VALUES, shrink_patiently),
+    "binary-search-dims": (*_SIZES, *_MOVING),
+    "binary-search-values": _VALUES,
 }
-"""Which passes a strategy name selects, the cheapest first: after a stage that helped all is tried from the start."""
+"""Which passes a strategy name selects, in turn until none of them helps."""
 
 
 def minimise(
@@ -106,18 +104,21 @@ class _Search:
         self._runs = 0
         self._passed: set[bytes] = set()
 
-    def run(self, stages: tuple[Stage, ...]) -> Iterator[Improvement | Minimised]:
+    def run(self, passes: tuple[Pass, ...]) -> Iterator[Improvement | Minimised]:
         complete = reproduced = False
         try:
             reproduced = self._fails(self._best)
-            place = 0 if reproduced else len(stages)
-            while place < len(stages):
+            improved = reproduced
+            while improved:
                 improved = False
-                for make in stages[place]:
+                for make in passes:
+                    moved = False
                     for improvement in self._exhaust(make):
-                        improved = improved or make is not shrink_slices  # it only helps the pass after it
+                        moved = True
                         yield improvement
-                place = 0 if improved else place + 1
+                    improved = improved or (moved and make is not shrink_slices)  # that only helps the pass after it
+                    if moved and make in _MOVING:
+                        break
             complete = True
         except _StopSearch:
             pass

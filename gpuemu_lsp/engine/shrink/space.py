@@ -19,6 +19,9 @@ from gpuemu_lsp.engine.shrink.model import Domain, Space
 _TELLING = ("uniform", "ties", "rising", "negative", "sorted")
 """Values that show what others hide, where a case has few elements left."""
 
+_MORE = 16
+"""Draws for the patient: a hash or a bit that only some values have."""
+
 
 def space_of(plan: Plan, case: Case, hints: LaunchHints | None = None) -> Space:
     """Return the space round a case that the fuzzer built from ``plan``."""
@@ -43,6 +46,8 @@ def space_of(plan: Plan, case: Case, hints: LaunchHints | None = None) -> Space:
         keys = [(case.key.seed, replace(recipe(case.key.strategy, 0), layout=layout))]
         keys += [(case.key.seed, Recipe("small", values, layout=layout)) for values in _TELLING]
         keys += [(again, Recipe("small", values, layout=layout)) for values in _TELLING[:2]]
+        more = (derive_seed(again, f"more_{index}") for index in range(_MORE))
+        keys += [(seed, Recipe("small", _TELLING[0], layout=layout)) for seed in more]
         return (drawn for seed, how in keys if (drawn := at(seed, how, dims)) is not None)
 
     def relaid(current: Case) -> Iterator[Case]:

@@ -479,6 +479,21 @@ def test_which_of_many_wrong_elements_is_the_worst_need_not_be_luck(seed):
     assert found.case.dims == {"m": 1, "n": 33} and np.count_nonzero(found.case.tensors["x"]) == 1
 
 
+def test_one_value_of_a_few_is_looked_for_patiently():
+    """A hash that turns negative does so for a quarter of the keys at the smallest number of slots."""
+    args = tuple(TensorArg(name, name, "in", "int32", (parse(dim),)) for name, dim in (("keys", "n"), ("table", "m")))
+    place = Place("/k.cu", Range.of(0, 0, 0, 1))
+    plan = Plan("k", "k", "float32", args, (N, DimSpec("m", 1, 300)), (parse("1"),), (parse("32"),), parse("0"), place)
+
+    def fails(case):
+        hashed = [(int(key) * 2654435761 + 2**31) % 2**32 - 2**31 for key in case.tensors["keys"]]
+        return any(key < 0 and -key % case.dims["m"] for key in hashed)
+
+    for seed in range(1, 16):
+        start = next(case for case in cases(plan, seed, 20) if fails(case))
+        assert minimise(start, space_of(plan, start), fails).case.dims == {"n": 1, "m": 2}
+
+
 def test_sizes_shrink_from_the_witness_that_was_moved_to():
     """Where others than the first values fail, smaller sizes are drawn from those."""
     plan = strided_plan()
