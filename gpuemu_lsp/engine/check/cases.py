@@ -20,7 +20,7 @@ from gpuemu_lsp.engine.check.shown import Sight
 from gpuemu_lsp.engine.check.steer import FIRST, Steering
 from gpuemu_lsp.engine.check.watchdog import deadline
 from gpuemu_lsp.engine.execution import Executor, Outcome, Request, Watch
-from gpuemu_lsp.engine.findings import Finding, Json, Place, Range, Related
+from gpuemu_lsp.engine.findings import Finding, Json, Place, Range, Related, Severity
 from gpuemu_lsp.engine.fuzz import cases as draw_cases
 from gpuemu_lsp.engine.fuzz import pack_arguments
 from gpuemu_lsp.engine.fuzz.model import Case, LaunchHints, PlanError
@@ -68,7 +68,7 @@ class PlanRun:
     expectations: Expectations = field(default_factory=Expectations)
     sights: dict[str, Sight] = field(default_factory=dict)
     """What the last look saw, by rule."""
-    _seen: set[tuple[str, str, int]] = field(default_factory=set)
+    _seen: set[tuple[str, Severity, str, int]] = field(default_factory=set)
     _work: int = 0
     _replayed: dict[str, Verdict] = field(default_factory=dict)
     _trouble: list[Finding] = field(default_factory=list)
@@ -150,7 +150,8 @@ class PlanRun:
         enough = self.failing >= self.request.options.max_failures
         self.finished = enough or not judged or outcome.status == "hung"  # each further one takes as long
         for finding in found:
-            key = (finding.rule, finding.place.path, finding.place.range.start.line)
+            # Where sizes were guessed, one case may only hint at what another shows for certain.
+            key = (finding.rule, finding.severity, finding.place.path, finding.place.range.start.line)
             if key not in self._seen:
                 self._seen.add(key)
                 yield finding
@@ -177,7 +178,7 @@ class PlanRun:
     @property
     def told(self) -> frozenset[str]:
         """The rules of everything found so far."""
-        return frozenset(rule for rule, _, _ in self._seen)
+        return frozenset(rule for rule, *_ in self._seen)
 
     def execute(self, case: Case, watch: Watch | None = None) -> Outcome:
         """Launch one case."""

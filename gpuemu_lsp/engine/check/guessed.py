@@ -6,6 +6,7 @@ no error of the kernel: it becomes information, or only says that the kernel was
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import replace
 
@@ -19,6 +20,8 @@ from gpuemu_lsp.engine.rules import make
 _GEOMETRIC = frozenset({"memory/out-of-bounds", "memory/misaligned"})
 _SIZED = frozenset({"memory/out-of-bounds", "memory/uninitialized-read"})
 _ENDED = frozenset({"sync/trap", "sync/hang"})
+_OF_SMALL_SIZES = frozenset({"sync/barrier-divergence", "sync/missing-warp-mask", "memory/global-race"})
+"""What a block larger than a row may meet, and its author's smaller one not."""
 _VECTOR = re.compile(r"\.v[248]\b")
 _COLLECTIVE = ("wmma", "ldmatrix", "stmatrix")
 """What a warp loads or stores as a whole tile."""
@@ -49,6 +52,10 @@ def allowed_for(finding: Finding, event: Event, plan: Plan, case: Case) -> Findi
     own = event.buffer == LOCAL_MEMORY
     if known is None and not own and plan.assumed_block and event.rule in _SIZED:
         hint = f"{finding.message}; the number of threads of a block was assumed"  # arrays are made for one number
+        return replace(finding, severity=Severity.INFORMATION, message=hint)
+    threads = math.prod(case.block)
+    if plan.assumed_block and event.rule in _OF_SMALL_SIZES and any(size < threads for size in case.dims.values()):
+        hint = f"{finding.message}; the number of threads of a block was assumed"
         return replace(finding, severity=Severity.INFORMATION, message=hint)
     if event.rule == "memory/uninitialized-read" and known is not None:
         return replace(finding, severity=Severity.INFORMATION)  # whether it is an output was a guess

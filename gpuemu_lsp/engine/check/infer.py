@@ -22,6 +22,9 @@ _PROBE_STEPS = 2_000_000
 _PROBE_SECONDS = 5.0
 """Only a run that the steps do not end, on a machine that is very busy, comes to this."""
 
+_PROBE_EVENTS = 1000
+"""Other mistakes of a kernel must not end a run before it has touched all of its buffers."""
+
 
 def settle_shapes(
     request: CheckRequest, prepared: Prepared, plan: Plan, executor: Executor
@@ -42,6 +45,7 @@ def settle_shapes(
                 arguments=pack_arguments(candidate, case),
                 max_steps=_PROBE_STEPS,
                 max_seconds=_PROBE_SECONDS,
+                max_events=_PROBE_EVENTS,
                 guard_bytes=_GUARD_BYTES,
             )
         )

@@ -27,6 +27,7 @@ from gpuemu_lsp.engine.source.model import KernelDecl, Launch, SourceFile
 _DEFAULT_BLOCK = 256
 _NAME = re.compile(r"^[A-Za-z_]\w*$")
 _IDENTIFIER = re.compile(r"(?<![\w.:>])[A-Za-z_]\w*(?![\w(:.<]|\s*\()")
+_WORD = re.compile(r"[A-Za-z_]\w*")
 _MEMBER = re.compile(r"\b([A-Za-z_]\w*)\.([xyz])\b")
 _OPAQUE = re.compile(r"[A-Za-z_]\w*\s*(?:\(|\.|->)")
 _DEPTH = 12
@@ -129,9 +130,10 @@ def _translate_launch(
     assumed = block == [None]
     if (
         assumed
-        and not _uses_more_than_x(decl, source)
+        and not _looks_at_y_or_z(decl, source)
         and _NAME.match(launch.block[0])
         and launch.block[0] not in definitions
+        and (decl.name not in source.dynamic_shared or _depends(launch.shared or "", launch.block[0], definitions))
     ):
         # A parameter of the host function: any sensible size is a launch its author allows for.
         names[launch.block[0]] = str(_DEFAULT_BLOCK)
@@ -217,7 +219,7 @@ def _collect_open(
 
 def _flat(decl: KernelDecl, source: SourceFile, roles: Roles) -> Geometry | None:
     """One thread per element, for a kernel with one size that never looks at y, z or shared memory of its own."""
-    if not roles.flat or _uses_more_than_x(decl, source):
+    if not roles.flat or decl.name in source.dynamic_shared or _looks_at_y_or_z(decl, source):
         return None
     size = next(
         str(arg.value) for arg in roles.args if isinstance(arg, ScalarArg) and isinstance(arg.value, Expression)
@@ -232,9 +234,15 @@ def _flat(decl: KernelDecl, source: SourceFile, roles: Roles) -> Geometry | None
     )
 
 
-def _uses_more_than_x(decl: KernelDecl, source: SourceFile) -> bool:
+def _looks_at_y_or_z(decl: KernelDecl, source: SourceFile) -> bool:
     lines = source.text.split("\n")[decl.range.start.line : decl.range.end.line + 1]
-    text = "\n".join(lines)
-    return decl.name in source.dynamic_shared or bool(
-        re.search(r"\b(?:threadIdx|blockIdx|blockDim|gridDim)\s*\.\s*[yz]\b", text)
+    return bool(re.search(r"\b(?:threadIdx|blockIdx|blockDim|gridDim)\s*\.\s*[yz]\b", "\n".join(lines)))
+
+
+def _depends(text: str, name: str, definitions: Mapping[str, str], depth: int = _DEPTH) -> bool:
+    """Say whether an expression is computed from a name: shared memory that grows with the block fits any block."""
+    words = set(_WORD.findall(text))
+    return name in words or (
+        depth > 0
+        and any(_depends(definitions[word], name, definitions, depth - 1) for word in words & set(definitions))
     )

@@ -86,7 +86,9 @@ def function_locals(code: str) -> dict[str, str]:
         assignment = _ASSIGNMENT.match(statement)
         if assignment:
             name, value = assignment[1], " ".join(assignment[2].split())
-            if name in depths and depths[name] == depth and _is_value(value) and name not in WORD.findall(value):
+            if not depth:
+                depths.setdefault(name, 0)  # a parameter gets a value of its own
+            if depths.get(name) == depth and _is_value(value) and name not in WORD.findall(value):
                 found[name] = value if dim3_parts(found.get(name, "")) is None else _dim3_text(value)
             else:
                 _forget(found, name)

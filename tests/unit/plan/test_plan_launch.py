@@ -10,6 +10,7 @@ from gpuemu_lsp.engine.plan.model import PlanResult
 from gpuemu_lsp.engine.project.expressions import evaluate
 
 _FLAT = "__global__ void k(const float* x, float* y, int n) { int i = threadIdx.x; if (i < n) y[i] = x[i]; }\n"
+_SHARED = _FLAT.replace("{ int", "{ extern __shared__ float s[]; int")
 _FLAT_2D = "__global__ void k(const float* x, float* y, int r, int c) { y[threadIdx.y] = x[threadIdx.x]; }\n"
 
 
@@ -40,6 +41,13 @@ _FLAT_2D = "__global__ void k(const float* x, float* y, int r, int c) { y[thread
             (16, 8),
             0,
         ),
+        (
+            _SHARED + "void f(float* a, int m, int b) { int s = b * 4; k<<<(m + b - 1) / b, b, s>>>(a, a, m); }",
+            (4,),
+            (256,),
+            1024,
+        ),
+        (_SHARED + "void f(float* a, int m, int b) { b = 32; k<<<m / b, b, b * 4>>>(a, a, m); }", (31,), (32,), 128),
         (
             _FLAT_2D
             + "#define T 32\nvoid f(float* a, int r, int c) { k<<<dim3(c / T, r / T), dim3(T, T)>>>(a, a, r, c); }",
@@ -89,7 +97,11 @@ def test_rounding_down_means_multiples(bare: Callable[[str], PlanResult], body: 
 
 @pytest.mark.parametrize(
     "host",
-    ["void f(float* a, int r, int c) { k<<<plan(r), 64>>>(a, a, r, c); }", ""],
+    [
+        "void f(float* a, int r, int c) { k<<<plan(r), 64>>>(a, a, r, c); }",
+        "void f(float* a, int r, int c, int b) { if (c > 9) b = 32; k<<<r, plan(b)>>>(a, a, r, c); }",
+        "",
+    ],
 )
 def test_a_launch_that_cannot_be_read_is_said(bare: Callable[[str], PlanResult], host: str) -> None:
     """With two sizes there is no convention to fall back on: a hint, and nothing runs."""

@@ -75,6 +75,8 @@ def _check(source: SourceFile) -> tuple[list[Finding], KernelReport]:
         (_PARTIAL, ["x: in [n]", "sums: out [(ceil_div"]),
         (_ROWS, ["x: in [cols * rows]", "y: inout [cols * rows]"]),
         (_BINS, ["x: in [n]", "bins: out [100]"]),
+        (_TILES, ["a: in [n * n]", "c: out [n * n]"]),
+        (_DYNAMIC, ["x: in [cols * rows]", "y: out [rows]"]),
     ],
 )
 def test_correct_kernels_are_understood_and_clean(
@@ -91,9 +93,44 @@ def test_correct_kernels_are_understood_and_clean(
         )
 
 
+_TILES = """__global__ void k(const float* a, const float* b, float* c, int n) {
+  __shared__ float p[16][16], q[16][16];
+  int x = threadIdx.x, y = threadIdx.y, row = blockIdx.y * 16 + y, column = blockIdx.x * 16 + x;
+  float s = 0;
+  for (int t = 0; t < n; t += 16) {
+    p[y][x] = a[row * n + t + x];
+    q[y][x] = b[(t + y) * n + column];
+    __syncthreads();
+    for (int j = 0; j < 16; j++) s += p[y][j] * q[j][x];
+    __syncthreads();
+  }
+  c[row * n + column] = s;
+}
+void f(float* a, int n) { dim3 t(16, 16), g(n / 16, n / 16); k<<<g, t>>>(a, a, a, n); }
+"""
+_DYNAMIC = """__global__ void k(const float* x, float* y, int rows, int cols) {
+  extern __shared__ float s[];
+  float v = 0;
+  for (int i = threadIdx.x; i < cols; i += blockDim.x) v += x[blockIdx.x * cols + i];
+  s[threadIdx.x] = v;
+  for (int h = blockDim.x / 2; h > 0; h /= 2) {
+    __syncthreads();
+    if (threadIdx.x < h) s[threadIdx.x] += s[threadIdx.x + h];
+  }
+  if (threadIdx.x == 0) y[blockIdx.x] = s[0];
+}
+void f(float* x, float* y, int rows, int cols, int block) {
+  size_t bytes = block * sizeof(float);
+  k<<<rows, block, bytes>>>(x, y, rows, cols);
+}
+"""
+
+
 @pytest.mark.parametrize(
     ("code", "rule"),
     [
+        (_TILES.replace("__syncthreads();", "", 1), "memory/shared-race"),
+        (_DYNAMIC.replace("    __syncthreads();\n", ""), "memory/shared-race"),
         (_COPY.replace("i < n", "i <= n"), "memory/out-of-bounds"),
         (_COPY.replace("if (i < n)", ""), "memory/out-of-bounds"),
         (_COPY.replace("if (i < n)", _STRIDED.replace("i < n", "i <= n")), "memory/out-of-bounds"),
@@ -194,6 +231,7 @@ void f(float* x, int n) { u32 t = MIN(700, n); u32 blocks = (n + t - 1) / t; k<<
         _MATRIX,
         _FOURS,
         _PER_BLOCK,
+        _DYNAMIC.replace("  float v", "  if (threadIdx.x >= cols) return;\n  float v"),
     ],
 )
 def test_what_only_other_launches_would_do_is_no_error(reader: Callable[[str], SourceFile], code: str) -> None:
