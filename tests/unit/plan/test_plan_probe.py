@@ -51,48 +51,6 @@ _BINS = f"""#define BINS 100
 __global__ void k(const float* x, int* bins, int n) {{
   {_I} if (i < BINS) bins[i] = 0; if (i < n && x[i] > 2e9f) bins[0] = 1;
 }}"""
-
-
-def _check(source: SourceFile) -> tuple[list[Finding], KernelReport]:
-    spec = unregistered(source, source.kernels[-1])
-    events = list(check_kernel(CheckRequest(spec, CheckOptions(cases=5), registered=False)))
-    report = events[-1]
-    assert isinstance(report, KernelReport)
-    return [event for event in events if isinstance(event, Finding)], report
-
-
-@pytest.mark.parametrize(
-    ("code", "shapes"),
-    [
-        (_COPY, ["x: in [n]", "y: out [n]"]),
-        (
-            _COPY.replace("const float", "const float4").replace("float* y", "float4* y"),
-            ["x: in [4 * n]", "y: out [4 * n]"],
-        ),
-        (_COPY.replace("y[i] = x[i]", "y[i] += x[i]"), ["x: in [n]", "y: inout [n]"]),
-        (_COPY.replace("const float* x", "float* x"), ["x: in [n]", "y: out [n]"]),
-        (_MATMUL, ["a: in [m * k]", "b: in [n * k]", "c: out [m * n]"]),
-        (_PARTIAL, ["x: in [n]", "sums: out [(ceil_div"]),
-        (_ROWS, ["x: in [cols * rows]", "y: inout [cols * rows]"]),
-        (_BINS, ["x: in [n]", "bins: out [100]"]),
-        (_TILES, ["a: in [n * n]", "c: out [n * n]"]),
-        (_DYNAMIC, ["x: in [cols * rows]", "y: out [rows]"]),
-    ],
-)
-def test_correct_kernels_are_understood_and_clean(
-    reader: Callable[[str], SourceFile], code: str, shapes: list[str]
-) -> None:
-    """The shapes and directions learned, and nothing but the hint that shows them."""
-    findings, report = _check(reader(code))
-    assert [finding.rule for finding in findings] == ["config/launch-inferred"], findings
-    assert report.status == "unreferenced"
-    assert report.cases.run == report.cases.passed == 5
-    for shape in shapes:
-        assert shape.replace("(ceil_div", "") in findings[0].message or shape.replace("[(ceil_div", "[((n") in (
-            findings[0].message
-        )
-
-
 _TILES = """__global__ void k(const float* a, const float* b, float* c, int n) {
   __shared__ float p[16][16], q[16][16];
   int x = threadIdx.x, y = threadIdx.y, row = blockIdx.y * 16 + y, column = blockIdx.x * 16 + x;
@@ -124,6 +82,46 @@ void f(float* x, float* y, int rows, int cols, int block) {
   k<<<rows, block, bytes>>>(x, y, rows, cols);
 }
 """
+
+
+def _check(source: SourceFile) -> tuple[list[Finding], KernelReport]:
+    spec = unregistered(source, source.kernels[-1])
+    events = list(check_kernel(CheckRequest(spec, CheckOptions(cases=5), registered=False)))
+    report = events[-1]
+    assert isinstance(report, KernelReport)
+    return [event for event in events if isinstance(event, Finding)], report
+
+
+@pytest.mark.parametrize(
+    ("code", "shapes"),
+    [
+        (_COPY, ["x: in [n]", "y: out [n]"]),
+        (
+            _COPY.replace("const float", "const float4").replace("float* y", "float4* y"),
+            ["x: in [4 * n]", "y: out [4 * n]"],
+        ),
+        (_COPY.replace("y[i] = x[i]", "y[i] += x[i]"), ["x: in [n]", "y: inout [n]"]),
+        (_COPY.replace("const float* x", "float* x"), ["x: in [n]", "y: out [n]"]),
+        (_MATMUL, ["a: in [m * k]", "b: in [n * k]", "c: out [m * n]"]),
+        (_PARTIAL, ["x: in [n]", "sums: out [(ceil_div"]),
+        (_ROWS, ["x: in [cols * rows]", "y: inout [cols * rows]"]),
+        (_BINS, ["x: in [n]", "bins: out [100]"]),
+        (_TILES, ["a: in [n * n]", "c: out [n * n]"]),
+        (_DYNAMIC, ["x: in [rows * cols]", "y: out [rows]"]),
+    ],
+)
+def test_correct_kernels_are_understood_and_clean(
+    reader: Callable[[str], SourceFile], code: str, shapes: list[str]
+) -> None:
+    """The shapes and directions learned, and nothing but the hint that shows them."""
+    findings, report = _check(reader(code))
+    assert [finding.rule for finding in findings] == ["config/launch-inferred"], findings
+    assert report.status == "unreferenced"
+    assert report.cases.run == report.cases.passed == 5
+    for shape in shapes:
+        assert shape.replace("(ceil_div", "") in findings[0].message or shape.replace("[(ceil_div", "[((n") in (
+            findings[0].message
+        )
 
 
 @pytest.mark.parametrize(
