@@ -79,6 +79,8 @@ class _Webs:
                     self._of[name] |= 1 << len(self.register)
                     self.register.append(name)
         self._parent = list(range(len(self.register)))
+        self._members: dict[int, int] = {}
+        """Of a web of more than one definition, all of them, as bits, by its root."""
         self._reaching = self._solve()
         meeting = alone = 0
         for number in range(len(program.blocks)):
@@ -207,10 +209,13 @@ class _Webs:
         if not bits & (bits - 1):
             return
         root = self._find((bits & -bits).bit_length() - 1)
-        while bits := bits & (bits - 1):
+        members = self._members.pop(root, 1 << root)
+        while bits := bits & ~members:  # a web that is there already goes at once, however large
             other = self._find((bits & -bits).bit_length() - 1)
+            members |= self._members.pop(other, 1 << other)
             root, other = min(root, other), max(root, other)
             self._parent[other] = root
+        self._members[root] = members
 
 
 def _instruction(one: Instruction, targets: dict[str, str], sources: dict[str, str]) -> Instruction:
