@@ -76,3 +76,16 @@ def test_an_alias_is_what_it_is_an_alias_of() -> None:
     buffers = Buffer("y", data, initialized=False), Buffer("x", data, alias_of="y")
     request = Request(artifact(compile_ptx(source)), "k", (1, 1, 1), (256, 1, 1), 0, buffers, MEMORY)
     assert rules(Emulator().run(request)) == ["memory/uninitialized-read"]
+
+
+@pytest.mark.parametrize(("start", "step", "wrong"), [(0, 5, 0), (85, 5, 1), (315, -5, 0), (310, -5, 1), (400, 0, 64)])
+def test_lanes_that_are_a_step_apart(start: int, step: int, wrong: int) -> None:
+    source = """extern "C" __global__ void k(const int* x, int* y, int start) {
+      y[threadIdx.x] = x[start + STEP * (int)threadIdx.x];
+    }""".replace("STEP", str(step))
+    x = np.arange(400, dtype=np.int32)
+    outcome = launch(source, 1, 64, x, np.zeros(64, np.int32), np.int32(start), checks=MEMORY)
+    assert sum(event.count for event in outcome.events) == wrong
+    at = start + step * np.arange(64)
+    expected = np.where((at >= 0) & (at < 400), x[np.clip(at, 0, 399)], 0)
+    assert np.array_equal(outcome.buffers["a1"].view(np.int32), expected)

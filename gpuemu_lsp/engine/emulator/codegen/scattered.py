@@ -5,7 +5,14 @@ from __future__ import annotations
 from llvmlite import ir
 
 from gpuemu_lsp.engine.emulator.codegen import ir_tools as t
-from gpuemu_lsp.engine.emulator.codegen.addresses import Access, address_vector, bounds, lies_in, readable
+from gpuemu_lsp.engine.emulator.codegen.addresses import (
+    Access,
+    address_scalar,
+    address_vector,
+    bounds,
+    lies_in,
+    readable,
+)
 from gpuemu_lsp.engine.emulator.codegen.emitter import Emitter
 from gpuemu_lsp.engine.emulator.codegen.forms import MARK, Form
 from gpuemu_lsp.engine.emulator.codegen.ir_tools import I1, I32, I64, Value, i32, i64
@@ -72,12 +79,32 @@ class Scattered(Form):
         buffer = readable(e, self.access)
         if buffer is None:
             return None
+        if self._stepping:
+            return self._from_first_to_last(buffer)
         out = []
         for part in self.parts:
             address, mask = address_vector(e, self.access.address, part), e.active(part)
             bad = b.not_(lies_in(e, address, buffer, self.access.total, self.access.total))
             out.append(bad if mask is None else b.and_(bad, mask))
         return b.not_(e.any(out))
+
+    @property
+    def _stepping(self) -> bool:
+        """Return whether lanes are a constant number of elements apart."""
+        shape = self.access.shape
+        return not shape.varying and shape.step % self.access.total == 0
+
+    def _from_first_to_last(self, buffer: tuple[Value, Value]) -> Value:
+        """Return whether the places of all lanes, and what lies between them, are in a buffer."""
+        e, b, access = self.e, self.e.builder, self.access
+        pieces = self.parts if access.shape.per_part else range(1)
+        span = access.shape.step * (e.lanes * (e.parts // len(pieces)) - 1)
+        result = None
+        for part in pieces:
+            first = b.add(address_scalar(e, access.address, part, first_lane=False), i64(min(span, 0)))
+            one = lies_in(e, first, buffer, access.total, abs(span) + access.total)
+            result = one if result is None else b.and_(result, one)
+        return result
 
     def _pointers(self, part: int, extra: int) -> Value:
         return t.pointers(self.e.builder, t.at(self.e.builder, self.base, extra), self.index[part])
