@@ -18,7 +18,6 @@ from gpuemu_lsp.engine.project.load import CONFIG_NAME
 from gpuemu_lsp.engine.workers import Job
 from gpuemu_lsp.engine.workers.wire import to_json
 from gpuemu_lsp.server import fixes
-from gpuemu_lsp.server.failures import plain_uri
 from gpuemu_lsp.server.paths import path_of
 from gpuemu_lsp.server.protocol import Server
 from gpuemu_lsp.server.publish import client_range
@@ -144,11 +143,11 @@ class Actions:
         if not get_capability(self._server.client_capabilities, "workspace.workspace_edit.document_changes", False):
             plain_edits: dict[str, list[types.TextEdit]] = {}
             for change in changes:
-                plain_edits.setdefault(self._uri(change.path), []).append(self._edit(change))
+                plain_edits.setdefault(self._session.uri_of(change.path), []).append(self._edit(change))
             return types.WorkspaceEdit(changes=plain_edits)
         steps: list[Any] = []
         for change in changes:
-            uri = self._uri(change.path)
+            uri = self._session.uri_of(change.path)
             document = self._session.documents.get(change.path)
             if change.create:
                 steps.append(types.CreateFile(uri=uri, options=types.CreateFileOptions(ignore_if_exists=True)))
@@ -161,10 +160,6 @@ class Actions:
         lines = (self._session.text(change.path) or "").split("\n")
         span = client_range(lines, change.change.range, self._session.publisher.encoding)
         return types.TextEdit(range=span, new_text=change.change.text)
-
-    def _uri(self, path: str) -> str:
-        document = self._session.documents.get(path)
-        return document.uri if document is not None else plain_uri(path)
 
 
 @dataclass(frozen=True, slots=True)

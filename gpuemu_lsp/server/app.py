@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import logging
 import os
+from pathlib import Path
 
 from lsprotocol import types
 
 from gpuemu_lsp import __version__
-from gpuemu_lsp.engine.campaign.jobs import FUNCTIONS, PRELOAD
+from gpuemu_lsp.engine.campaign.jobs import FUNCTIONS, PRELOAD, WARM_UP
 from gpuemu_lsp.engine.workers import Limits, Pool
+from gpuemu_lsp.engine.workers.system import give_memory_back
 from gpuemu_lsp.server.actions import Actions
 from gpuemu_lsp.server.checker import Checker
 from gpuemu_lsp.server.debug_info import debug_info
@@ -85,7 +87,7 @@ def create_server(pool: Pool) -> Server:
 
     def failures_changed(root: str) -> None:
         failures_feature.notify_changed(server)
-        explorer.refresh(path for path in session.files() if path.startswith(root))
+        explorer.refresh(path for path in session.files() if Path(path).is_relative_to(root))
 
     def settings_changed(old: Settings, new: Settings) -> None:
         if (old.log_file, old.log_level) != (new.log_file, new.log_level):
@@ -107,6 +109,9 @@ def create_server(pool: Pool) -> Server:
     observers.runs = runs = TestRuns(session, checker, server.protocol.notify, explorer.tests, lambda: explorer.asked)
     minimiser = Minimiser(session, checker, lambda text: _tell(server, text), failures.refresh)
 
+    def info() -> str:
+        return debug_info(session, checker, status, bars, server.protocol.open_handlers)
+
     watcher = FileWatcher(editing.touched)
     surroundings = Surroundings(session, watcher)
     configuration = Configuration(server, session, settings_changed)
@@ -118,7 +123,7 @@ def create_server(pool: Pool) -> Server:
     folders.register(server, editing, surroundings.look)
     text_sync.register(server, editing)
     watched_files.register(server, editing)
-    commands.register(server, session, checker, minimiser, lambda: debug_info(session, checker, status, bars))
+    commands.register(server, session, checker, minimiser, info)
     hover.register(server, session)
     code_lens.register(server, session)
     code_action.register(server, session, Actions(server, session))
@@ -141,7 +146,8 @@ def serve(tcp: tuple[str, int] | None = None, ws: tuple[str, int] | None = None)
         files of this user compiled and scripts run.
     """
     configure("warning", None)
-    with Pool(FUNCTIONS, size=_workers(), limits=Limits(), preload=PRELOAD) as pool:
+    give_memory_back()
+    with Pool(FUNCTIONS, size=_workers(), limits=Limits(), preload=PRELOAD, warm_up=WARM_UP) as pool:
         pool.start()
         server = create_server(pool)
         if tcp is not None:

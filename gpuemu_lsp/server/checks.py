@@ -53,6 +53,7 @@ def requests_for(
         executor=executor,
         execute=execute,
         store_root=project.root if execute and project.config is not None else None,
+        coverage=deep,
         unoptimized=deep,
         counters=settings.counters,
     )

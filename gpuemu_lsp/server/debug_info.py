@@ -8,6 +8,7 @@ import sys
 from dataclasses import asdict
 
 from gpuemu_lsp import __version__
+from gpuemu_lsp.engine.workers.system import resident_bytes
 from gpuemu_lsp.server.checker import Checker
 from gpuemu_lsp.server.progress import ProgressBars
 from gpuemu_lsp.server.session import Session
@@ -15,8 +16,8 @@ from gpuemu_lsp.server.settings import camel
 from gpuemu_lsp.server.status import Status
 
 
-def debug_info(session: Session, checker: Checker, status: Status, bars: ProgressBars) -> str:
-    """Return the text."""
+def debug_info(session: Session, checker: Checker, status: Status, bars: ProgressBars, handled: int) -> str:
+    """Return the text; ``handled`` is how many messages are being handled."""
     lines = [f"# gpuemu-lsp {__version__}", "", f"- Python {platform.python_version()}: `{sys.executable}`"]
     lines += [f"- process {os.getpid()} on {platform.platform()}"]
     lines += [f"- {name}: {version}" for name, version in status.versions.items() if name != "gpuemu-lsp"]
@@ -33,6 +34,14 @@ def debug_info(session: Session, checker: Checker, status: Status, bars: Progres
     for document in session.documents.values():
         state = "as saved" if not document.edited_since(document.saved) else "edited"
         lines.append(f"- `{document.path}` version {document.version}, {state}, `{document.uri}`")
+    kept = (
+        f"{len(session.readings)} readings",
+        f"{len(session.verdicts)} verdicts",
+        f"{len(session.diagnostics)} lists of findings",
+        f"{session.publisher.kept} publications",
+        f"{handled} messages in hand",
+    )
+    lines += ["", f"Kept: {', '.join(kept)}; {resident_bytes() >> 20} MB in memory."]
     state = "busy" if checker.scheduler.busy else "idle"
     lines += ["", f"Positions are {session.publisher.encoding}; {state}; {bars.count} progress bars."]
     return "\n".join(lines) + "\n"

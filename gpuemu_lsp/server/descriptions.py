@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 
 from gpuemu_lsp.engine.check.counters_model import LineCounters
+from gpuemu_lsp.engine.check.model import KernelReport
 from gpuemu_lsp.engine.compile.model import ResourceUsage
 from gpuemu_lsp.engine.findings import Finding, Json, Position
 from gpuemu_lsp.engine.project import place_of
@@ -29,6 +30,7 @@ def kernel_text(session: Session, kernel: Kernel) -> str:
     lines = [f"**{kernel.decl.qualified_name}**"]
     lines += [_verdict(summary) for summary in kernel.summaries()] or ["not checked yet"]
     lines += [f"{item.dtype}: {counters_text(item)}" for verdict in kernel.verdicts for item in verdict.report.counters]
+    lines += [text for verdict in kernel.verdicts if (text := _reached(verdict.report)) is not None]
     for verdict in kernel.verdicts:
         changes = session.history.of(verdict.request.root, verdict.report.name)
         if changes.save:
@@ -132,6 +134,20 @@ def _verdict(summary: Summary) -> str:
     if rules:
         parts.append(f"found: {', '.join(rules)}")
     return "; ".join(parts)
+
+
+def _reached(report: KernelReport) -> str | None:
+    """Say which lines of its file the cases of a deep check came to."""
+    lines = [line for line in report.coverage if line.path == report.source]
+    if not lines:
+        return None
+    ways = [way for line in lines for way in line.ways]
+    text = f"the cases reached {sum(line.reached for line in lines)} of {len(lines)} lines"
+    if ways:
+        text += f" and {sum(way.reached for way in ways)} of {len(ways)} ways out of branches"
+    missed = [str(line.line + 1) for line in lines if not line.reached]
+    more = ", ..." if len(missed) > _ROWS else ""
+    return f"{text}; not line {', '.join(missed[:_ROWS])}{more}" if missed else text
 
 
 def _table(resources: Mapping[str, ResourceUsage], launch: tuple[int, int] | None) -> str:

@@ -37,6 +37,9 @@ class Diagnostics:
 
     _sayings: dict[Speaker, Saying] = field(default_factory=dict)
 
+    def __len__(self) -> int:
+        return len(self._sayings)
+
     def say(self, speaker: Speaker, findings: Iterable[Finding], revision: int) -> set[str]:
         """Replace what a speaker said before."""
         saying = Saying(tuple(findings), revision)

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
-
-from pygls.uris import from_fs_path
 
 from gpuemu_lsp.engine.findings import Json
 from gpuemu_lsp.engine.project.model import Project
@@ -62,11 +59,6 @@ def shown(project: Project, item: dict[str, Json], uri_of: Callable[[str], str])
         "range": {"start": {"line": line, "character": 0}, "end": {"line": line + 1, "character": 0}},
         "minimized": item["minimizedFrom"] is not None,
     }
-
-
-def plain_uri(path: str) -> str:
-    """Return the URI of a file that no client has spelled."""
-    return from_fs_path(str(Path(path))) or ""
 
 
 def _lasting(item: dict[str, Json]) -> dict[str, Json]:

@@ -30,7 +30,7 @@ class Minimiser:
         self._done = done
         self._busy: set[tuple[str, str]] = set()
 
-    async def start(self, path: str, case: str, kernel: str | None = None) -> int:
+    async def start(self, path: str, case: str, kernel: str | None = None, dtype: str | None = None) -> int:
         """Begin, unless the same is under way; return how many kernels of the file may have the case."""
         requests = [
             request
@@ -40,24 +40,25 @@ class Minimiser:
         if not requests or (path, case) in self._busy:
             return 0
         self._busy.add((path, case))
-        self._session.tasks.background(self._run(path, case, requests))
+        self._session.tasks.background(self._run(path, case, dtype, requests))
         return len(requests)
 
-    async def _run(self, path: str, case: str, requests: list[CheckRequest]) -> None:
+    async def _run(self, path: str, case: str, dtype: str | None, requests: list[CheckRequest]) -> None:
         try:
             found = False
             for request in requests:
-                found |= await self._one(request, case)
+                found |= await self._one(request, case, dtype)
             if not found:
                 self._told(f"There is no stored case {case} of this file.")
             await self._done(requests[0].root)
         finally:
             self._busy.discard((path, case))
 
-    async def _one(self, request: CheckRequest, case: str) -> bool:
+    async def _one(self, request: CheckRequest, case: str, dtype: str | None) -> bool:
         payload = {
             "request": to_json(request),
             "case": case,
+            "dtype": dtype,
             "strategy": "all",
             "max_runs": MAX_RUNS,
         }

@@ -53,6 +53,21 @@ class Protocol(LanguageServerProtocol):
         else:
             super().handle_message(message)
 
+    def _execute_handler(self, msg_id: Any, *args: Any, **kwargs: Any) -> None:
+        """Run a handler; whatever it was asked by, its future goes with its end.
+
+        pygls forgets those of requests only: each edit and save of a session would leave one behind.
+        """
+        super()._execute_handler(msg_id, *args, **kwargs)
+        future = self._request_futures.get(msg_id)
+        if future is not None:
+            future.add_done_callback(lambda _: self._request_futures.pop(msg_id, None))
+
+    @property
+    def open_handlers(self) -> int:
+        """How many requests and notifications, in either direction, have not come to their end."""
+        return len(self._request_futures)
+
     def _refuse(self, identity: Any, code: types.ErrorCodes, message: str) -> None:
         _log.info("refused: %s", message)
         if identity is not None:

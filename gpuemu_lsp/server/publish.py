@@ -8,11 +8,11 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from lsprotocol import types
-from pygls.uris import from_fs_path
 
 from gpuemu_lsp.engine.findings import Finding, Place, Position, Range, Severity
 from gpuemu_lsp.server.diagnostics import Diagnostics, Speaker
 from gpuemu_lsp.server.documents import Document
+from gpuemu_lsp.server.paths import plain_uri
 from gpuemu_lsp.server.positions import Encoding, client_position
 from gpuemu_lsp.server.rules_page import RulesPage
 
@@ -51,11 +51,19 @@ class Publisher:
             before = self._sent.get(path)
             if params == before or (before is None and not params.diagnostics and path not in self.documents):
                 continue
-            self._sent[path] = params
+            if params.diagnostics or path in self.documents:
+                self._sent[path] = params
+            else:
+                del self._sent[path]  # the client shows nothing of it any more
             if self.refresh is not None and path in self.documents:
                 self.refresh()
             else:
                 self._send(params)
+
+    @property
+    def kept(self) -> int:
+        """How many files' last publications are remembered."""
+        return len(self._sent)
 
     def shown(self, path: str) -> list[tuple[Finding, types.Range]]:
         """Return what stands in a file, and where in the text as it is now."""
@@ -73,7 +81,7 @@ class Publisher:
     def _params(self, path: str) -> types.PublishDiagnosticsParams:
         document = self.documents.get(path)
         return types.PublishDiagnosticsParams(
-            uri=self._uri(path),
+            uri=self.uri_of(path),
             version=document.version if document is not None else None,
             diagnostics=[self._diagnostic(*found) for found in self._diagnostics.at(path)],
         )
@@ -93,7 +101,7 @@ class Publisher:
             source=SOURCE,
             related_information=related or None,
             code_description=self._page(finding.rule),
-            data={**_data(finding, stale), "file": self._uri(speaker.path), "stored": _is_stored(finding)},
+            data={**_data(finding, stale), "file": self.uri_of(speaker.path), "stored": _is_stored(finding)},
         )
 
     def _location(self, place: Place, speaker: Speaker, revision: int) -> types.Location:
@@ -104,15 +112,16 @@ class Publisher:
             since = revision if place.path == speaker.path else min(revision, document.saved)
             span = document.migrate(span, since)
         lines = (document.text if document is not None else _read(place.path)).split("\n")
-        return types.Location(self._uri(place.path), client_range(lines, span, self.encoding))
+        return types.Location(self.uri_of(place.path), client_range(lines, span, self.encoding))
 
     def _page(self, rule: str) -> types.CodeDescription | None:
         href = self._rules.href(rule)
         return types.CodeDescription(href=href) if href is not None else None
 
-    def _uri(self, path: str) -> str:
+    def uri_of(self, path: str) -> str:
+        """Return a file's URI as the client spells it, where it has said so."""
         document = self.documents.get(path)
-        return document.uri if document is not None else from_fs_path(path) or ""
+        return document.uri if document is not None else plain_uri(path)
 
 
 def client_range(lines: list[str], span: Range, encoding: Encoding) -> types.Range:

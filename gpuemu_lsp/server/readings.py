@@ -128,6 +128,9 @@ class Readings:
         self._configs: dict[str, tuple[str, Project]] = {}
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="gpuemu-read")
 
+    def __len__(self) -> int:
+        return len(self._last)
+
     def last(self, path: str) -> Reading | None:
         """Return what was last read of a file, whatever its text is now."""
         return self._last.get(path)

@@ -11,7 +11,6 @@ from gpuemu_lsp.server.changes import History
 from gpuemu_lsp.server.checks import depends_on, requests_for
 from gpuemu_lsp.server.diagnostics import Diagnostics
 from gpuemu_lsp.server.documents import Document
-from gpuemu_lsp.server.failures import plain_uri
 from gpuemu_lsp.server.projects import Projects
 from gpuemu_lsp.server.publish import Publisher
 from gpuemu_lsp.server.readings import Reading, Readings, disk_text, is_source
@@ -45,8 +44,7 @@ class Session:
 
     def uri_of(self, path: str) -> str:
         """Return a file's URI as the client spells it, where it has said so."""
-        document = self.documents.get(path)
-        return document.uri if document is not None else plain_uri(path)
+        return self.publisher.uri_of(path)
 
     def text(self, path: str) -> str | None:
         """Return a file's text as the editor has it, else as it is on disk; None where there is none."""

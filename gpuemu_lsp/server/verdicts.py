@@ -29,6 +29,9 @@ class Verdicts:
     _checked: dict[tuple[str, str], Verdict] = field(default_factory=dict)
     _compiled: dict[tuple[str, str], Verdict] = field(default_factory=dict)
 
+    def __len__(self) -> int:
+        return len(self._compiled)
+
     def put(self, verdict: Verdict, executed: bool) -> None:
         """Remember a verdict; one of a compilation only tells the resources."""
         key = verdict.request.spec.source, kernel_id(verdict.request.spec)

@@ -28,12 +28,15 @@ def children(pid: int) -> set[int]:
     return {child for child in descendants(pid) if _parent(child) == pid}
 
 
-def cpu_ticks(pid: int) -> int:
-    """The time a process has had, in the system's ticks (a hundredth of a second)."""
+def busy(server: int) -> set[int]:
+    """The workers that run or want to: those that wait for a job sleep."""
+    return {pid for pid in workers(server) if _state(pid) == "R"}
+
+
+def _state(pid: int) -> str:
     with contextlib.suppress(OSError):
-        fields = (Path("/proc") / str(pid) / "stat").read_text().rsplit(")", 1)[1].split()
-        return int(fields[11]) + int(fields[12])
-    return 0
+        return (Path("/proc") / str(pid) / "stat").read_text().rsplit(")", 1)[1].split()[0]
+    return "gone"
 
 
 def _parent(pid: int) -> int:

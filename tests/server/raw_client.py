@@ -16,6 +16,8 @@ class RawClient:
     def __init__(self, process: asyncio.subprocess.Process) -> None:
         self.process = process
         self.received: list[dict[str, Any]] = []
+        self.silent = False
+        """Whether it leaves the server's requests without an answer."""
         self._news = asyncio.Condition()
         self._number = 0
         self._reader = asyncio.ensure_future(self._read())
@@ -89,7 +91,7 @@ class RawClient:
                 head = await self.process.stdout.readuntil(b"\r\n\r\n")
                 length = next(int(line[15:]) for line in head.split(b"\r\n") if line.startswith(b"Content-Length:"))
                 message = json.loads(await self.process.stdout.readexactly(length))
-                if "id" in message and "method" in message:
+                if "id" in message and "method" in message and not self.silent:
                     self.send({"id": message["id"], "result": None})
                 async with self._news:
                     self.received.append(message)

@@ -23,10 +23,15 @@ async def _open(editor: Editor, source: str) -> types.Diagnostic:
     return editor.found("scale.cu")[0]
 
 
+def _titled(actions: dict[str, types.CodeAction], beginning: str) -> types.CodeAction:
+    (found,) = [action for title, action in actions.items() if title.startswith(beginning)]
+    return found
+
+
 async def test_reproduce_writes_a_script_that_shows_the_failure(editor: Editor):
     wrong = await _open(editor, WRONG)
     actions = await editor.actions("scale.cu", wrong)
-    todo = actions["Reproduce failure"].command
+    todo = _titled(actions, "Reproduce failure (float32, n=").command
     answer = await editor.command(todo.command, *todo.arguments)
     script = Path(answer["path"])
     editor.save("scale.cu", GOOD)  # the script has its own copy of everything
@@ -39,7 +44,7 @@ async def test_reproduce_writes_a_script_that_shows_the_failure(editor: Editor):
 async def test_minimize_puts_the_smaller_case_in_the_place_of_the_finding(editor: Editor):
     wrong = await _open(editor, WRONG)
     assert wrong.data["dims"]["n"] > 1
-    todo = (await editor.actions("scale.cu", wrong))["Minimize"].command
+    todo = _titled(await editor.actions("scale.cu", wrong), "Minimize (float32, n=").command
     assert (await editor.command(todo.command, *todo.arguments))["queued"] == 1
     await editor.idle()
     (now,) = editor.found("scale.cu")
@@ -48,6 +53,39 @@ async def test_minimize_puts_the_smaller_case_in_the_place_of_the_finding(editor
     assert editor.told("gpuemu/failuresChanged")
     listed = (await editor.ask("gpuemu/failures", {}))["failures"]
     assert [item["id"] for item in listed if item["minimized"]] == [now.data["case"]]
+
+
+async def test_failing_cases_of_one_line_are_told_apart_though_their_seed_is_the_same(editor: Editor):
+    write(editor.root)
+    both = WRONG.replace('extern "C"', "template <typename T>").replace("float*", "T*")
+    (editor.root / "scale.cu").write_text(both, encoding="utf-8")
+    entry = 'entry = "scale<{T}>"\ndtypes = ["float32", "float64"]\n\n[kernels.dims]'
+    (editor.root / "gpuemu.toml").write_text(TOML.replace("\n[kernels.dims]", entry, 1), encoding="utf-8")
+    await editor.start()
+    editor.open("scale.cu")
+    await editor.idle()
+    found = editor.found("scale.cu")
+    assert [item.data["dtype"] for item in found] == ["float32", "float64"]
+    assert len({(item.range.start.line, item.data["case"]) for item in found}) == 1
+    params = types.CodeActionParams(
+        types.TextDocumentIdentifier(editor.uri("scale.cu")), found[0].range, types.CodeActionContext(found)
+    )
+    offered = await editor.client.text_document_code_action_async(params)
+    titles = [action.title for action in offered]
+    assert len(set(titles)) == len(titles)
+    assert [len(action.diagnostics) for action in offered if action.title == "Check again"] == [2]
+    written = set()
+    for dtype in ("float32", "float64"):
+        todo = _titled({action.title: action for action in offered}, f"Reproduce failure ({dtype}, n=").command
+        written.add((await editor.command(todo.command, *todo.arguments))["path"])
+        case = {"uri": editor.uri("scale.cu"), "id": found[0].data["case"], "kernel": "scale", "dtype": dtype}
+        assert (await editor.ask("gpuemu/failure", case))["dtype"] == dtype
+    assert len(written) == 2
+    todo = _titled({action.title: action for action in offered}, "Minimize (float64").command
+    await editor.command(todo.command, *todo.arguments)
+    await editor.idle()
+    sizes = {item.data["dtype"]: item.data["dims"]["n"] for item in editor.found("scale.cu")}
+    assert sizes == {"float32": found[0].data["dims"]["n"], "float64": 1}
 
 
 async def test_check_again_and_fuzz_deeper_run(editor: Editor):
@@ -73,6 +111,7 @@ async def test_fuzzing_runs_the_cases_the_settings_say(editor: Editor):
     at = types.HoverParams(where, types.Position(0, GOOD.index("scale") + 1))
     hover = await editor.client.text_document_hover_async(at)
     assert "40 of 40 cases" in hover.contents.value
+    assert "the cases reached 4 of 4 lines and 2 of 2 ways out of branches" in hover.contents.value
 
 
 async def test_fuzzing_sees_what_the_optimiser_hides(editor: Editor):

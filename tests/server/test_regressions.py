@@ -13,13 +13,14 @@ import signal
 import time
 
 import pytest
-from kernels_for_server import GOOD, OUT_OF_BOUNDS, REFERENCE, SPIN, STORE_LINE, TOML, WRONG, write
+from kernels_for_server import GOOD, OUT_OF_BOUNDS, PASSED, REFERENCE, SPIN, STORE_LINE, TOML, WRONG, write
 from lsprotocol import types
-from processes import alive, children, cpu_ticks, descendants, resident_mb, workers
+from processes import alive, busy, children, descendants, resident_mb, workers
 from pytest_lsp import make_test_lsp_client
 from server_editor import COMMAND, Editor, attach
 
 from gpuemu_lsp.cli.main import main
+from gpuemu_lsp.server.settings import plain
 
 
 async def _open(editor: Editor, source: str = GOOD, **options) -> None:
@@ -34,13 +35,6 @@ async def _spinning(editor: Editor) -> None:
     await editor.start()
     editor.open("scale.cu")
     await editor.until(lambda: "begin" in editor.progress)
-
-
-def _working(server: int) -> set[int]:
-    """The workers that take time right now: those that wait for a job take none."""
-    before = {pid: cpu_ticks(pid) for pid in workers(server)}
-    time.sleep(0.05)
-    return {pid for pid, ticks in before.items() if cpu_ticks(pid) - ticks >= 3}
 
 
 def _pids(editor: Editor) -> set[int]:
@@ -98,11 +92,13 @@ async def test_03_two_hundred_saves_leave_one_job_and_the_last_text_verified(edi
     for number in range(200):  # every one of them would run for ever
         editor.save("scale.cu", SPIN.replace("2.0f", f"2.{number:03}1f"))
         await asyncio.sleep(0.01)
-        assert len(_working(server)) <= 1
+        async with asyncio.timeout(5):  # a killed one may take a moment to go; one that is not killed, ten seconds
+            while len(busy(server)) > 1:
+                await asyncio.sleep(0.01)
     editor.save("scale.cu", WRONG)
     await editor.idle()
     assert editor.codes("scale.cu") == {"numeric/tolerance-exceeded"}
-    await editor.until(lambda: not _working(server))
+    await editor.until(lambda: not busy(server))
     assert len(_pids(editor)) <= 3 + (os.cpu_count() or 2)  # server, nursery, workers
     assert resident_mb(server) < 1.2 * before
 
@@ -126,10 +122,15 @@ async def test_05_an_edit_above_moves_the_squiggle_and_marks_it_stale(editor: Ed
 
 async def test_06_a_result_of_an_older_version_is_never_published(editor: Editor):
     write(editor.root, WRONG)
+    slow = REFERENCE.replace("    return", "    import time\n    time.sleep(0.1)\n    return")
+    (editor.root / "ref.py").write_text(slow, encoding="utf-8")
     await editor.start()
     editor.open("scale.cu")
+    await editor.until(lambda: bool(workers(editor.client._server.pid)) and not editor.statuses[-1].quiescent)
+    await asyncio.sleep(0.3)
     editor.save("scale.cu", GOOD)
     await editor.idle()
+    await asyncio.sleep(1)  # what the first check would have said by now
     late = [item for params in editor.published if params.version == 2 for item in params.diagnostics]
     assert "numeric/tolerance-exceeded" not in {item.code for item in late} and editor.found("scale.cu") == []
     assert "passed" in await editor.hover("scale.cu", 0, GOOD.index("scale"))
@@ -169,17 +170,19 @@ async def test_09_a_kernel_that_never_ends_leaves_the_others_their_verdicts(edit
     while "passed" not in text and time.monotonic() < deadline:
         text = await editor.hover("scale.cu", 0, GOOD.index("scale"))
         await asyncio.sleep(0.05)
-    assert "passed, 8 of 8" in text
+    assert PASSED.search(text)
     await editor.command("gpuemu.cancel")
     await editor.idle()
-    assert "passed, 8 of 8" in await editor.hover("scale.cu", 0, GOOD.index("scale"))
+    assert PASSED.search(await editor.hover("scale.cu", 0, GOOD.index("scale")))
 
 
 async def test_10_a_missing_gpu_is_one_status_and_no_toast(editor: Editor):
     await _open(editor, WRONG, settings={"executor": "gpu"})
-    assert editor.statuses[-1].health in ("warning", "ok")
-    if editor.statuses[-1].health == "warning":
-        assert "no GPU" in editor.statuses[-1].message and editor.statuses[-1].executor == "emulator"
+    await editor.until(lambda: hasattr(editor.statuses[-1].versions, "GPU"))
+    status = plain(editor.statuses[-1])
+    there = not status["versions"]["GPU"].startswith("none")
+    assert (status["health"], status["executor"]) == (("ok", "gpu") if there else ("warning", "emulator"))
+    assert there or status["message"].startswith("There is no GPU")
     assert editor.codes("scale.cu") == {"numeric/tolerance-exceeded"}
     assert not editor.client.messages
 
@@ -208,7 +211,8 @@ async def test_11_progress_always_ends(editor: Editor, end: str):
 async def test_12_cancel_is_acknowledged_before_anything_is_dead(editor: Editor):
     await _spinning(editor)
     server = editor.client._server.pid
-    busy = workers(server)
+    await editor.until(lambda: bool(busy(server)))
+    spinning = busy(server)
     (nursery,) = children(server)
     os.kill(nursery, signal.SIGSTOP)  # nobody reaps or replaces a worker now
     try:
@@ -221,7 +225,7 @@ async def test_12_cancel_is_acknowledged_before_anything_is_dead(editor: Editor)
     editor.save("scale.cu", WRONG)
     await editor.idle()
     assert editor.codes("scale.cu") == {"numeric/tolerance-exceeded"}
-    await editor.until(lambda: not _working(server) & busy)
+    await editor.until(lambda: not alive(spinning))
 
 
 async def test_13_a_configuration_broken_mended_deleted_created_and_moved(editor: Editor):
@@ -290,13 +294,13 @@ async def test_15_diagnostics_come_back_under_the_clients_own_spelling(editor: E
 
 
 async def test_16_a_tab_and_carriage_returns_do_not_move_columns(editor: Editor):
-    source = GOOD.replace("    int i", "\tq = 0; // 漢字😀\n    int i").replace("\n", "\r\n")
+    source = GOOD.replace("    int i", "\t/* 漢字😀 */ q = 0;\n    int i").replace("\n", "\r\n")
     (editor.root / "k.cu").write_bytes(source.encode())
     await editor.start(encodings=["utf-16"])
     editor.open("k.cu", source)
     await editor.idle()
     (wrong,) = editor.found("k.cu")
-    assert wrong.range.start == types.Position(1, 1)
+    assert wrong.range.start == types.Position(1, len("\t/* 漢字 */ ") + 2)
 
 
 async def test_17_a_rewrite_outside_the_editor_is_noticed(editor: Editor):

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 import pytest_asyncio
-from kernels_for_server import GOOD, REFERENCE, WRONG, write
+from kernels_for_server import GOOD, REFERENCE, SPIN, TOML, WRONG, write
 from raw_client import RawClient
 from server_editor import PATIENCE
 
@@ -73,6 +73,71 @@ async def test_a_client_that_can_nothing_is_asked_nothing_and_sees_all(raw: RawC
     raw.change(uri, 3, {"text": WRONG})
     raw.tell("textDocument/didSave", {"textDocument": {"uri": uri}})
     assert await raw.codes(uri) == {"numeric/tolerance-exceeded"}
+    assert await raw.end() == 0
+
+
+async def test_a_client_that_answers_no_request_of_the_servers(raw: RawClient, tmp_path: Path):
+    write(tmp_path, WRONG)
+    (tmp_path / "gpuemu.toml").write_text(TOML.replace("reference =", "referense ="), encoding="utf-8")
+    uri, config = (tmp_path / "scale.cu").as_uri(), (tmp_path / "gpuemu.toml").as_uri()
+    raw.silent = True
+    dynamic = {"dynamicRegistration": True}
+    able = {
+        "workspace": {
+            "configuration": True,
+            "didChangeConfiguration": dynamic,
+            "didChangeWatchedFiles": dynamic,
+            "codeLens": {"refreshSupport": True},
+            "inlayHint": {"refreshSupport": True},
+        },
+        "window": {"workDoneProgress": True, "showDocument": {"support": True}},
+    }
+    await raw.begin(tmp_path, able)
+    assert await raw.codes(config) == {"config/unknown-key"}  # a file that is not even open
+    (tmp_path / "gpuemu.toml").write_text(TOML, encoding="utf-8")
+    changed = {"changes": [{"uri": config, "type": 2}]}
+    raw.tell("workspace/didChangeWatchedFiles", changed)
+    raw.open(uri, SPIN)
+    async with asyncio.timeout(PATIENCE):
+        while not any(item.get("method") == "window/workDoneProgress/create" for item in raw.received):
+            await asyncio.sleep(0.05)
+    raw.change(uri, 2, {"text": WRONG})
+    raw.tell("textDocument/didSave", {"textDocument": {"uri": uri}})
+    assert await raw.codes(uri) == {"numeric/tolerance-exceeded"} and await raw.codes(config) == set()
+    asked = {item["method"] for item in raw.received if "id" in item and "method" in item}
+    assert {"workspace/configuration", "client/registerCapability", "workspace/codeLens/refresh"} <= asked
+    assert "$/progress" not in {item.get("method") for item in raw.received}  # of a bar that nobody made
+    assert await raw.end() == 0
+
+
+async def test_a_document_that_is_closed_while_it_is_checked(raw: RawClient, tmp_path: Path):
+    write(tmp_path, SPIN)
+    uri = (tmp_path / "scale.cu").as_uri()
+    await raw.begin(tmp_path)
+    raw.open(uri, SPIN)
+    assert (await raw.ask("textDocument/codeLens", {"textDocument": {"uri": uri}}))["result"]
+    raw.tell("textDocument/didClose", {"textDocument": {"uri": uri}})
+    raw.tell("textDocument/didClose", {"textDocument": {"uri": uri}})  # and once more
+    raw.tell("textDocument/didSave", {"textDocument": {"uri": uri}})
+    (tmp_path / "scale.cu").write_text(WRONG, encoding="utf-8")
+    raw.open(uri, WRONG)
+    assert await raw.codes(uri) == {"numeric/tolerance-exceeded"}
+    assert await raw.end() == 0
+
+
+async def test_pulling_is_for_those_who_ask_for_it(raw: RawClient, tmp_path: Path):
+    write(tmp_path, WRONG)
+    uri = (tmp_path / "scale.cu").as_uri()
+    able = {"textDocument": {"diagnostic": {}}, "workspace": {"diagnostics": {"refreshSupport": True}}}
+    started = await raw.ask("initialize", {"processId": None, "rootPath": str(tmp_path), "capabilities": able})
+    assert "diagnosticProvider" not in started["result"]["capabilities"]
+    raw.tell("initialized", {})
+    for method, params in (("textDocument/diagnostic", {"textDocument": {"uri": uri}}), ("workspace/diagnostic", {})):
+        assert (await raw.ask(method, {**params, "previousResultIds": []}))["error"]["code"] == NOT_FOUND
+    raw.open(uri, WRONG)
+    assert await raw.codes(uri) == {"numeric/tolerance-exceeded"}
+    folders = (await raw.ask("workspace/executeCommand", {"command": "gpuemu.debugInfo"}))["result"]
+    assert f"- `{tmp_path}`" in folders
     assert await raw.end() == 0
 
 

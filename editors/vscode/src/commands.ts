@@ -9,7 +9,7 @@ import * as vscode from "vscode";
 import type { Middleware } from "vscode-languageclient/node";
 import type { Artifacts } from "./artifacts";
 import { describeCase, type FailureModel } from "./failureModel";
-import type { ArtifactForm, Failure } from "./protocol";
+import type { ArtifactForm, CaseName, Failure } from "./protocol";
 
 export interface Context {
   failures(): FailureModel | undefined;
@@ -28,7 +28,7 @@ export function middleware(context: Context): Middleware {
         case "gpuemu.reproduce":
         case "gpuemu.minimize": {
           const wanted = await ofCase(args, context.failures());
-          return wanted && next(command, wanted);
+          return wanted && next(command, argumentsOf(wanted));
         }
         case "gpuemu.showArtifact": {
           const [uri, kernel, form] = args as [string, string, ArtifactForm];
@@ -64,13 +64,22 @@ function ofFile(args: unknown[]): unknown[] | undefined {
 export async function ofCase(
   args: unknown[],
   failures: FailureModel | undefined,
-): Promise<[uri: string, id: string] | undefined> {
-  const [first, second] = args;
+): Promise<CaseName | undefined> {
+  const [first, second, kernel, dtype] = args;
   if (typeof first === "string" && typeof second === "string") {
-    return [first, second];
+    return { uri: first, id: second, kernel: text(kernel), dtype: text(dtype) };
   }
   const failure = isFailure(first) ? first : await choose(failures?.all ?? []);
-  return failure && [failure.uri, failure.id];
+  return failure && { uri: failure.uri, id: failure.id, kernel: failure.kernel, dtype: failure.dtype };
+}
+
+/** A case as the arguments of a command about it. */
+export function argumentsOf({ uri, id, kernel, dtype }: CaseName): string[] {
+  return [uri, id, kernel, dtype].filter((each) => each !== undefined);
+}
+
+function text(value: unknown): string | undefined {
+  return typeof value === "string" ? value : undefined;
 }
 
 async function choose(failures: readonly Failure[]): Promise<Failure | undefined> {
@@ -92,11 +101,12 @@ async function choose(failures: readonly Failure[]): Promise<Failure | undefined
 /** Only the client can show a panel, so the lightbulb's entry for it is the client's. */
 function showFailure(
   uri: vscode.Uri,
-  diagnostic: vscode.Diagnostic & { data?: { case?: string | number | null } },
+  diagnostic: vscode.Diagnostic & { data?: Partial<Record<"case" | "kernel" | "dtype", string | null>> },
   failures: FailureModel | undefined,
 ): vscode.CodeAction[] {
-  const id = diagnostic.data?.case;
-  const failure = id === undefined || id === null ? undefined : failures?.all.find((each) => each.id === String(id));
+  const { case: id, kernel, dtype } = diagnostic.data ?? {};
+  const wanted = id ? { uri: uri.toString(), id, kernel: text(kernel), dtype: text(dtype) } : undefined;
+  const failure = wanted && failures?.find(wanted);
   if (diagnostic.source !== "gpuemu" || !failure) {
     return [];
   }
@@ -105,7 +115,7 @@ function showFailure(
   action.command = {
     command: "gpuemu.showFailure",
     title: action.title,
-    arguments: [failure.uri || uri.toString(), failure.id],
+    arguments: argumentsOf(failure),
   };
   return [action];
 }

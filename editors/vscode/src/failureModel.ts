@@ -2,7 +2,7 @@
 
 import * as vscode from "vscode";
 import type { LanguageClient } from "vscode-languageclient/node";
-import { type Failure, type FailureDetail, Method } from "./protocol";
+import { type CaseName, type Failure, type FailureDetail, Method } from "./protocol";
 
 export class FailureModel implements vscode.Disposable {
   private readonly changed = new vscode.EventEmitter<void>();
@@ -20,14 +20,18 @@ export class FailureModel implements vscode.Disposable {
     return this.list;
   }
 
-  find(uri: string, id: string): Failure | undefined {
-    return this.list.find((failure) => failure.id === id && failure.uri === uri);
+  find({ uri, id, kernel, dtype }: CaseName): Failure | undefined {
+    const alike = this.list.filter((failure) => failure.id === id);
+    return (
+      alike.find((failure) => failure.kernel === kernel && failure.dtype === dtype) ??
+      alike.find((failure) => failure.uri === uri)
+    );
   }
 
   /** Ask what a panel shows; undefined where the case is no longer stored. */
-  async detail(uri: string, id: string): Promise<FailureDetail | undefined> {
+  async detail(wanted: CaseName): Promise<FailureDetail | undefined> {
     try {
-      return (await this.client.sendRequest<FailureDetail | null>(Method.failure, { uri, id })) ?? undefined;
+      return (await this.client.sendRequest<FailureDetail | null>(Method.failure, wanted)) ?? undefined;
     } catch {
       return undefined;
     }

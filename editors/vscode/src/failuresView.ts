@@ -2,6 +2,7 @@
 
 import * as path from "node:path";
 import * as vscode from "vscode";
+import { argumentsOf } from "./commands";
 import { describeCase, type FailureModel } from "./failureModel";
 import { startOf } from "./positions";
 import type { Failure } from "./protocol";
@@ -104,7 +105,7 @@ function groupItem(node: Group): vscode.TreeItem {
 
 function failureItem(failure: Failure): vscode.TreeItem {
   const item = new vscode.TreeItem(failure.rule);
-  item.id = `${failure.uri}#case#${failure.id}`;
+  item.id = `${failure.uri}#case#${argumentsOf(failure).slice(1).join("#")}`;
   item.description = describeCase(failure) + (failure.minimized ? " (minimal)" : "");
   item.tooltip = failure.message;
   item.contextValue = "failure";

@@ -24,6 +24,14 @@ export interface Failure {
   minimized: boolean;
 }
 
+/** Which case is meant. Cases of several kernels and dtypes may share an id, which is a seed. */
+export interface CaseName {
+  uri: string;
+  id: string;
+  kernel?: string;
+  dtype?: string;
+}
+
 /** JSON has no NaN and no infinities: those come as strings. */
 export type Value = number | "NaN" | "Infinity" | "-Infinity";
 

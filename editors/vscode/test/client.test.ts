@@ -106,11 +106,11 @@ export function clientTests(): void {
       await until(() => wanted() !== undefined);
       const failure = wanted();
       assert(failure && failure.kernel === "row_softmax_buggy");
-      const detail = await model.detail(failure.uri, failure.id);
+      const detail = await model.detail(failure);
       assert(detail?.picture && detail.elements.length > 0 && detail.commands.reproduce.includes(failure.id));
       assert.equal(detail.picture.expected.length, detail.picture.rows);
       assert.equal(detail.picture.wrong[0]?.length, detail.picture.cols);
-      assert.equal(await model.detail(failure.uri, "1"), undefined);
+      assert.equal(await model.detail({ ...failure, id: "1" }), undefined);
     });
 
     it("offers the panel in the lightbulb, after the server's own actions, and nothing on a clean line", async () => {

@@ -36,8 +36,12 @@ PRELOAD = (
     "cupy",
     "gpuemu_lsp.engine.check.pipeline",
     "gpuemu_lsp.engine.emulator",
+    "gpuemu_lsp.engine.baseline.records",
+    "gpuemu_lsp.engine.campaign.history",
 )
 """What the nursery imports once."""
+WARM_UP = ("gpuemu_lsp.engine.compile:warm_up",)
+"""What it does while nobody wants a worker, so that those forked later need not."""
 
 
 def check(payload: Json) -> Iterator[Json]:
@@ -74,13 +78,16 @@ def _checked(request: CheckRequest) -> Iterator[CheckEvent | list[BaselineRecord
 
 
 def reproduce(payload: Json) -> Iterator[Json]:
-    """Run the stored failures with one id of one kernel again; ``payload`` has the ``request`` and the ``case``."""
+    """Run the stored failures with one id of one kernel again.
+
+    ``payload`` has the ``request``, the ``case`` and, where only one is meant, its ``dtype``.
+    """
     from gpuemu_lsp.engine.check.replay import replay
     from gpuemu_lsp.engine.store import Store
 
-    request, case = _stored_case(payload)
+    request, case, dtype = _stored_case(payload)
     with Store(request.root) as store:
-        for failure in _failures(store, request, case):
+        for failure in _failures(store, request, case, dtype):
             for event in replay(request, failure, case):
                 if isinstance(event, Stage):
                     yield encode(event)
@@ -100,11 +107,11 @@ def export(payload: Json) -> Iterator[Json]:
     from gpuemu_lsp.engine.standalone.export import export as write
     from gpuemu_lsp.engine.store import Store
 
-    request, case = _stored_case(payload)
+    request, case, dtype = _stored_case(payload)
     assert isinstance(payload, dict)
     script, ptx = payload["script"], payload["ptx"]
     with Store(request.root) as store:
-        failures = _failures(store, request, case)
+        failures = _failures(store, request, case, dtype)
     yield encode(Stage(request.spec.name, "export"))
     for failure in failures[:1]:
         opened = reopen(request, failure)
@@ -126,12 +133,12 @@ def minimize(payload: Json) -> Iterator[Json]:
     from gpuemu_lsp.engine.campaign.minimise import minimise_case
     from gpuemu_lsp.engine.store import Store
 
-    request, case = _stored_case(payload)
+    request, case, dtype = _stored_case(payload)
     assert isinstance(payload, dict)
     strategy, max_runs = payload["strategy"], payload["max_runs"]
     assert isinstance(strategy, str) and isinstance(max_runs, int)
     with Store(request.root) as store:
-        for failure in _failures(store, request, case):
+        for failure in _failures(store, request, case, dtype):
             for event in minimise_case(request, failure, case, strategy, max_runs, store):
                 yield encode(event) if isinstance(event, Stage) else {"smaller": to_json(event)}
 
@@ -164,18 +171,21 @@ def examine(payload: Json) -> Iterator[Json]:
         yield part.record()
 
 
-def _stored_case(payload: Json) -> tuple[CheckRequest, str]:
+def _stored_case(payload: Json) -> tuple[CheckRequest, str, str | None]:
     assert isinstance(payload, dict)
-    case = payload["case"]
-    assert isinstance(case, str)
-    return from_json(CheckRequest, payload["request"]), case
+    case, dtype = payload["case"], payload.get("dtype")
+    assert isinstance(case, str) and (dtype is None or isinstance(dtype, str))
+    return from_json(CheckRequest, payload["request"]), case, dtype
 
 
-def _failures(store: Store, request: CheckRequest, case: str) -> list[Failure]:
-    """Return what is stored under an id for one kernel: per dtype, how it failed the last time."""
+def _failures(store: Store, request: CheckRequest, case: str, dtype: str | None) -> list[Failure]:
+    """Return what is stored under an id for one kernel: per dtype, how it failed the last time.
+
+    An id is a seed: the first cases of all kernels and dtypes have the same one.
+    """
     latest: dict[str, Failure] = {}
     for item in store.find(case):
-        if item.failure.kernel == request.spec.name:
+        if item.failure.kernel == request.spec.name and dtype in (None, item.failure.dtype):
             latest.setdefault(item.failure.dtype, item.failure)
     return list(latest.values())
 

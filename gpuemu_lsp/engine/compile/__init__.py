@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from gpuemu_lsp.engine.compile.compiler import compile_source
+from gpuemu_lsp.engine.compile.compiler import compile_source, warm_up
 from gpuemu_lsp.engine.compile.preamble import stand_ins
 from gpuemu_lsp.engine.compile.toolchain import ToolchainError, toolchain
 
-__all__ = ["ToolchainError", "compile_source", "stand_ins", "toolchain"]
+__all__ = ["ToolchainError", "compile_source", "stand_ins", "toolchain", "warm_up"]

@@ -28,14 +28,14 @@ _OWNER = re.compile(re.escape(_PREFIX) + r"(\d+)-")
 class Scratch:
     """A folder that only this user can enter, removed at exit.
 
-    ``written`` is what the mirror holds now. ``prefixes`` says of each precompiled prefix whether it could be made,
-    None for one that was wanted only once so far.
+    ``written`` is what the mirror holds now. ``prefixes`` says of each precompiled prefix in which folder it lies, None
+    for one that was wanted only once so far, "" for one that could not be made.
     """
 
     root: Path
     owner: int
     written: dict[str, str] = field(default_factory=dict)
-    prefixes: dict[str, bool | None] = field(default_factory=dict)
+    prefixes: dict[str, str | None] = field(default_factory=dict)
 
     def mirrored(self, path: str) -> str:
         """Return where ``path`` (absolute) stands in the mirror."""
@@ -66,14 +66,20 @@ class Scratch:
         It takes a compilation of its own: NVRTC makes none from a text with a ``#line``. A costly one is only made for
         whoever comes back, as an editor does and a single check does not. The options must be the same each time.
         """
-        key = hashlib.blake2b("\0".join((prefix.text, *options)).encode(errors="replace"), digest_size=12).hexdigest()
-        place = (f"--pch-dir={self.root}/pch", "--pch-messages=false")
+        key = _key(prefix, options)
         if key not in self.prefixes and prefix.costly:
             self.prefixes[key] = None
         elif self.prefixes.get(key) is None:
-            made = build(prefix.text, "prefix", (*options, *place, f"--create-pch={key}.pch"), (), prefix.headers)
-            self.prefixes[key] = made.succeeded and (self.root / "pch" / f"{key}.pch").is_file()
-        return (*place, f"--use-pch={key}.pch") if self.prefixes[key] else ()
+            self.precompile(prefix, options)
+        folder = self.prefixes[key]
+        return (*_place(folder), f"--use-pch={key}.pch") if folder else ()
+
+    def precompile(self, prefix: Preamble, options: Sequence[str]) -> None:
+        """Make a precompiled prefix."""
+        key, folder = _key(prefix, options), f"{self.root}/pch"
+        options = (*options, *_place(folder), f"--create-pch={key}.pch")
+        made = build(prefix.text, "prefix", options, (), prefix.headers)
+        self.prefixes[key] = folder if made.succeeded and Path(folder, f"{key}.pch").is_file() else ""
 
     def forget_prefixes(self) -> None:
         """Make every prefix anew: NVRTC could not read one (its memory for them is limited)."""
@@ -84,15 +90,28 @@ _scratch: Scratch | None = None
 
 
 def scratch() -> Scratch:
-    """Return this process's folder; a forked child gets one of its own."""
+    """Return this process's folder; a forked child gets one of its own.
+
+    What its parent has precompiled it can use, because its addresses are the same.
+    """
     global _scratch
     if _scratch is None or _scratch.owner != os.getpid():
         _sweep()
         root = Path(tempfile.mkdtemp(prefix=f"{_PREFIX}{os.getpid()}-"))
         (root / "pch").mkdir(mode=0o700)
-        _scratch = Scratch(root, os.getpid())
+        inherited = {key: folder for key, folder in _scratch.prefixes.items() if folder} if _scratch is not None else {}
+        _scratch = Scratch(root, os.getpid(), prefixes={**inherited})
         atexit.register(_remove, root, os.getpid())
     return _scratch
+
+
+def _key(prefix: Preamble, options: Sequence[str]) -> str:
+    words = "\0".join((prefix.text, *options)).encode(errors="replace")
+    return hashlib.blake2b(words, digest_size=12).hexdigest()
+
+
+def _place(folder: str) -> tuple[str, str]:
+    return f"--pch-dir={folder}", "--pch-messages=false"
 
 
 def line_directive(path: str) -> str:

@@ -17,12 +17,15 @@ import socket
 import sys
 import time
 import traceback
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from gpuemu_lsp.engine.workers import system, worker
 from gpuemu_lsp.engine.workers.model import Limits
 
+_IDLE_MILLISECONDS = 50
+"""Nobody wants a worker for so long: then there is time for the next step of a warm-up."""
+_LAST = object()
 MAX_CONTROL = 1 << 16
 """Longest control message in bytes; each is one packet."""
 
@@ -40,7 +43,7 @@ def main(control_fd: int) -> None:
         gc.freeze()  # so that the collector does not touch, and so copy, every page in every worker
         nursery = _Nursery(control, configuration["functions"], Limits(**configuration["limits"]))
         nursery.tell({"ready": (time.monotonic() - started) * 1000, "missing": missing})
-        nursery.run()
+        nursery.run(_steps(configuration["warm_up"]))
     finally:
         system.kill_children()
         shutil.rmtree(configuration["scratch"], ignore_errors=True)
@@ -57,6 +60,16 @@ def _preload(modules: Iterable[str]) -> dict[str, str]:
     return missing
 
 
+def _steps(functions: Iterable[str]) -> Iterator[object]:
+    """Call generator functions (``module:function``) one after the other; one that fails has nothing to give."""
+    for name in functions:
+        module, _, function = name.partition(":")
+        try:
+            yield from getattr(importlib.import_module(module), function)()
+        except Exception:  # an edge: a broken installation may raise anything, and the jobs will say so
+            traceback.print_exc()
+
+
 class _Nursery:
     def __init__(self, control: socket.socket, functions: dict[str, str], limits: Limits) -> None:
         self._control = control
@@ -68,7 +81,9 @@ class _Nursery:
     def tell(self, message: dict[str, Any]) -> None:
         self._control.send(json.dumps(message).encode())
 
-    def run(self) -> None:
+    def run(self, warm_up: Iterator[object]) -> None:
+        """Obey the pool until it is gone; where it wants nothing, take the steps of ``warm_up``."""
+        cold = True
         signal.signal(signal.SIGCHLD, lambda *_: None)  # a handler, so that the wake-up descriptor is written
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
         signal.set_wakeup_fd(self._wake_write, warn_on_full_buffer=False)
@@ -76,7 +91,9 @@ class _Nursery:
         poll.register(self._control, select.POLLIN)
         poll.register(self._wake_read, select.POLLIN)
         while True:
-            ready = {fd for fd, _ in poll.poll()}
+            ready = {fd for fd, _ in poll.poll(_IDLE_MILLISECONDS if cold else None)}
+            if not ready:
+                cold = next(warm_up, _LAST) is not _LAST
             if self._wake_read in ready:
                 os.read(self._wake_read, 4096)
                 self._reap()

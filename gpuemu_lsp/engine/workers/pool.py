@@ -36,6 +36,9 @@ class Pool:
         What each of them may use.
     preload : Sequence[str]
         Modules to import once, before any worker is forked.
+    warm_up : Sequence[str]
+        Generator functions, ``module:function``, to run in the process that forks the workers, a step at a time while
+        nobody wants one. They must leave no thread behind.
     python : str
         The interpreter.
     environment : Mapping[str, str] or None
@@ -49,10 +52,15 @@ class Pool:
         size: int = 2,
         limits: Limits | None = None,
         preload: Sequence[str] = (),
+        warm_up: Sequence[str] = (),
         python: str = sys.executable,
         environment: Mapping[str, str] | None = None,
     ) -> None:
-        foreign = [target for target in functions.values() if not target.startswith(_NAMESPACE) or ":" not in target]
+        foreign = [
+            target
+            for target in (*functions.values(), *warm_up)
+            if not target.startswith(_NAMESPACE) or ":" not in target
+        ]
         if foreign:
             raise ValueError(f"not a module:function of the engine: {', '.join(foreign)}")
         if size < 1:
@@ -65,6 +73,7 @@ class Pool:
                 size=size,
                 limits=limits or Limits(),
                 preload=tuple(preload),
+                warm_up=tuple(warm_up),
                 python=python,
                 environment={**_ONE_THREAD, **(environment or {})},
             )

@@ -46,6 +46,7 @@ class Settings:
     size: int
     limits: Limits
     preload: tuple[str, ...]
+    warm_up: tuple[str, ...]
     python: str
     environment: dict[str, str]
 
@@ -165,6 +166,7 @@ class Supervisor:
         configuration = {
             "functions": settings.functions,
             "preload": settings.preload,
+            "warm_up": settings.warm_up,
             "limits": dataclasses.asdict(settings.limits),
         }
         # Worker processes are the parallelism; BLAS threads on top of them would only fight for the same cores, make
@@ -210,6 +212,7 @@ class Supervisor:
         assert nursery is not None
         nursery.tail.drain()
         self._drop_nursery(nursery)
+        self._settings = replace(self._settings, warm_up=())  # it may have died of that
         self._crew.orphaned()
         if self._nursery_deadline is not None:
             self._nursery_deadline = None

@@ -13,6 +13,7 @@ from pathlib import Path
 
 _PR_SET_PDEATHSIG = 1  # prctl(2)
 _PR_SET_CHILD_SUBREAPER = 36
+_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD, _M_ARENA_MAX = -1, -3, -8  # mallopt(3)
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -38,6 +39,17 @@ def adopt_orphans() -> None:
 def flush_c_streams() -> None:
     """Write out what C code has printed but not flushed."""
     _libc.fflush(None)
+
+
+def give_memory_back() -> None:
+    """Have the allocator return what is freed: one heap for all threads, large blocks mapped on their own.
+
+    For a process that lives for days and shares texts and messages between threads. By default glibc keeps a heap per
+    thread, and each stays as large as it once was.
+    """
+    with contextlib.suppress(AttributeError):  # another libc
+        for parameter, value in ((_M_ARENA_MAX, 1), (_M_MMAP_THRESHOLD, 1 << 16), (_M_TRIM_THRESHOLD, 1 << 17)):
+            _libc.mallopt(parameter, value)
 
 
 def limit(kind: int, value: int | None) -> None:

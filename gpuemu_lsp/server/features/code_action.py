@@ -5,6 +5,7 @@ The list is made at once; edits are worked out when one is chosen, where the cli
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -39,7 +40,9 @@ def register(server: Server, session: Session, actions: Actions) -> None:
         found: list[types.CodeAction] = []
         for diagnostic in params.context.diagnostics:
             if diagnostic.source == SOURCE:
-                found += [item async for item in _actions(session, actions, params.text_document.uri, path, diagnostic)]
+                async for action in _actions(session, actions, params.text_document.uri, path, diagnostic):
+                    _add(found, action)
+        _tell_apart(found)
         if not _resolves(server):
             for action in found:
                 await actions.resolve(action)
@@ -58,7 +61,7 @@ async def _actions(
     session: Session, actions: Actions, uri: str, path: str, diagnostic: types.Diagnostic
 ) -> AsyncIterator[types.CodeAction]:
     data: dict[str, Any] = plain(diagnostic.data) or {}
-    rule, kernel, case = str(diagnostic.code), data.get("kernel"), data.get("case")
+    rule, kernel, dtype, case = str(diagnostic.code), data.get("kernel"), data.get("dtype"), data.get("case")
     file = str(data.get("file") or uri)
 
     def run(title: str, command: str, *arguments: Any) -> types.CodeAction:
@@ -74,8 +77,9 @@ async def _actions(
         return types.CodeAction(title=title, kind=_FIX, diagnostics=[diagnostic], data=chosen.to_json())
 
     if isinstance(case, str) and data.get("stored"):
-        yield run("Reproduce failure", REPRODUCE, file, case)
-        yield run("Minimize", MINIMIZE, file, case, kernel)
+        which = _case(data)
+        yield run(f"Reproduce failure{which}", REPRODUCE, file, case, kernel, dtype)
+        yield run(f"Minimize{which}", MINIMIZE, file, case, kernel, dtype)
     if isinstance(kernel, str):
         yield run("Check again", CHECK, file, kernel)
         if not rule.startswith(("compile/", "config/")) and session.settings.trusted:
@@ -83,10 +87,10 @@ async def _actions(
     if rule.startswith("artifact/") and isinstance(kernel, str) and session.settings.trusted:
         yield run(f"Accept what {kernel} measures as baseline", ACCEPT, file, kernel)
     if rule == "numeric/tolerance-exceeded" and isinstance(kernel, str):
-        tolerance = await actions.tolerance(path_of(file) or path, kernel, data.get("dtype"))
+        tolerance = await actions.tolerance(path_of(file) or path, kernel, dtype)
         if tolerance is not None:
-            title = f"Set the {data.get('dtype')} tolerance of {kernel} to {tolerance:g} (1.5 x the largest error seen)"
-            yield edit(title, Chosen("tolerance", file, kernel, rule, dtype=data.get("dtype"), value=tolerance))
+            title = f"Set the {dtype} tolerance of {kernel} to {tolerance:g} (1.5 x the largest error seen)"
+            yield edit(title, Chosen("tolerance", file, kernel, rule, dtype=dtype, value=tolerance))
     if rule in LIMITS and isinstance(data.get("value"), int) and isinstance(kernel, str):
         title = f"Raise {LIMITS[rule]} of {kernel} to {data['value']}, as measured"
         yield edit(title, Chosen("limit", file, kernel, rule, value=data["value"]))
@@ -95,7 +99,37 @@ async def _actions(
         yield edit(title, Chosen("register", file, kernel, rule))
     if ignorable(rule):
         line = diagnostic.range.start.line
-        yield edit(f"Ignore {rule} here", Chosen("ignore", uri, kernel or "", rule, line=line))
+        yield edit(f"Ignore {rule} here", Chosen("ignore", uri, "", rule, line=line))
+
+
+def _case(data: dict[str, Any]) -> str:
+    """Say which of several failing cases of a line is meant, as briefly as their types and sizes do."""
+    dims = data.get("dims")
+    sizes = [f"{name}={size}" for name, size in dims.items()] if isinstance(dims, dict) else []
+    facts = [str(fact) for fact in (data.get("dtype"), *sizes) if fact]
+    return f" ({', '.join(facts)})" if facts else ""
+
+
+def _add(found: list[types.CodeAction], action: types.CodeAction) -> None:
+    """Add an action; one that does what another does already is the same one, for both diagnostics."""
+    same = next((other for other in found if _does(other) == _does(action)), None)
+    if same is None:
+        found.append(action)
+    else:
+        same.diagnostics = [*(same.diagnostics or ()), *(action.diagnostics or ())]
+
+
+def _tell_apart(found: list[types.CodeAction]) -> None:
+    """Add to titles that are not unique what their commands are about: a case, or a kernel."""
+    counts = Counter(action.title for action in found)
+    for action in found:
+        if counts[action.title] > 1 and action.command is not None and action.command.arguments:
+            action.title = action.command.title = f"{action.title}: {', '.join(map(str, action.command.arguments[1:]))}"
+
+
+def _does(action: types.CodeAction) -> object:
+    command = action.command
+    return action.data if command is None else (command.command, command.arguments)
 
 
 def _literals(server: Server) -> bool:

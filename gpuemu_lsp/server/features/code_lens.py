@@ -45,9 +45,10 @@ def _lenses(session: Session, uri: str, kernel: Kernel) -> list[types.CodeLens]:
     todo = [types.Command(title=_title(session, kernel), command=CHECK, arguments=[uri, *([name] if name else [])])]
     if name is not None and session.settings.trusted:
         todo.append(types.Command(title="Fuzz", command=FUZZ, arguments=[uri, name]))
-    case = next((item.case for verdict in kernel.verdicts for item in verdict.findings if _is_stored(item)), None)
-    if case is not None:
-        todo.append(types.Command(title="Minimize", command=MINIMIZE, arguments=[uri, case, name]))
+    failing = next((item for verdict in kernel.verdicts for item in verdict.findings if _is_stored(item)), None)
+    if failing is not None:
+        arguments = [item for item in (uri, failing.case, failing.kernel or name, failing.dtype) if item is not None]
+        todo.append(types.Command(title="Minimize", command=MINIMIZE, arguments=arguments))
     if name is not None and kernel.resources:
         todo.append(types.Command(title="Show PTX", command=SHOW_ARTIFACT, arguments=[uri, name, "ptx"]))
     return [types.CodeLens(range=types.Range(start, start), command=command) for command in todo]

@@ -15,10 +15,9 @@ from gpuemu_lsp.engine.workers import Job
 from gpuemu_lsp.engine.workers.wire import to_json
 from gpuemu_lsp.server.checker import Checker
 from gpuemu_lsp.server.checks import Order
-from gpuemu_lsp.server.failures import plain_uri
 from gpuemu_lsp.server.features.artifact import FORMS, virtual_uri
 from gpuemu_lsp.server.minimising import Minimiser
-from gpuemu_lsp.server.paths import path_of
+from gpuemu_lsp.server.paths import path_of, plain_uri
 from gpuemu_lsp.server.protocol import Server
 from gpuemu_lsp.server.session import Session
 
@@ -71,17 +70,22 @@ def register(
         path, case = _file(arguments), _text(arguments, 1)
         if case is None:
             raise JsonRpcInvalidParams(f"{MINIMIZE} takes a file's uri and the id of a case")
-        return {"queued": await minimiser.start(path, case, _text(arguments, 2))}
+        return {"queued": await minimiser.start(path, case, _text(arguments, 2), _text(arguments, 3))}
 
     @server.command(REPRODUCE)
     async def reproduce(*arguments: Any) -> dict[str, str]:
         path, case = _file(arguments), _text(arguments, 1)
+        kernel, dtype = _text(arguments, 2), _text(arguments, 3)
         if case is None:
             raise JsonRpcInvalidParams(f"{REPRODUCE} takes the uri of a file in a project and the id of a case")
         trouble = f"There is no stored case {case} of this file, or its kernel cannot be run any more."
         for request in await session.requests(path):
-            script = Path(request.root, ".gpuemu", "reproduce", f"{_PLAIN.sub('_', request.spec.name)}_{case}.py")
-            payload = {"request": to_json(request), "case": case, "script": script.as_posix(), "ptx": None}
+            if kernel not in (None, request.spec.name):
+                continue
+            name = "_".join(_PLAIN.sub("_", part) for part in (request.spec.name, dtype, case) if part)
+            script = Path(request.root, ".gpuemu", "reproduce", f"{name}.py")
+            payload = {"request": to_json(request), "case": case, "dtype": dtype, "script": script.as_posix()}
+            payload["ptx"] = None
             job = Job("export", payload, wall_seconds=_SECONDS, taint=request.spec.reference)
             gathered = await session.tasks.run(job)
             if next(gathered.named("written"), None) is not None:

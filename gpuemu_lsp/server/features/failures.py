@@ -10,7 +10,7 @@ from pygls.exceptions import JsonRpcInvalidParams
 
 from gpuemu_lsp.engine.project.model import Project
 from gpuemu_lsp.server.custom import asked, document_uri
-from gpuemu_lsp.server.failures import Failures, plain_uri, shown
+from gpuemu_lsp.server.failures import Failures, shown
 from gpuemu_lsp.server.paths import path_of
 from gpuemu_lsp.server.protocol import Server
 from gpuemu_lsp.server.session import Session
@@ -21,10 +21,6 @@ FAILURES, FAILURE, CHANGED = "gpuemu/failures", "gpuemu/failure", "gpuemu/failur
 def register(server: Server, session: Session, failures: Failures) -> None:
     """Add the handlers."""
 
-    def uri_of(path: str) -> str:
-        document = session.documents.get(path)
-        return document.uri if document is not None else plain_uri(path)
-
     @server.feature(FAILURES)
     async def all_failures(params: Any) -> dict[str, Any]:
         uri = document_uri(asked(params))
@@ -33,7 +29,7 @@ def register(server: Server, session: Session, failures: Failures) -> None:
         projects = [project] if path is not None else list(session.projects.known())
         chosen = [item for item in projects if item is not None and item.config is not None]
         await asyncio.gather(*(failures.refresh(item.root) for item in chosen))
-        found = [shown(item, failure, uri_of) for item in chosen for failure in failures.of(item.root)]
+        found = [shown(item, failure, session.uri_of) for item in chosen for failure in failures.of(item.root)]
         if path is not None and not path.endswith(".toml"):
             found = [failure for failure in found if path_of(failure["uri"]) == path]
         return {"failures": found}
@@ -47,13 +43,22 @@ def register(server: Server, session: Session, failures: Failures) -> None:
         if project is None or not isinstance(case, str):
             raise JsonRpcInvalidParams("gpuemu/failure takes the uri of a file in a project and the id of a case")
         stored = await failures.details(project.root, case)
-        here = {spec.name for spec in project.kernels if spec.source == path}
         known = [item for item in stored if "failure" in item]
-        mine = [item for item in known if isinstance(item["failure"], dict) and item["failure"]["kernel"] in here]
         if not known:
             trouble = next((item["trouble"] for item in stored if "trouble" in item), None)
             raise JsonRpcInvalidParams(str(trouble or f"there is no stored case {case}"))
-        return _panel(project, (mine or known)[0], uri_of)
+        here = {spec.name for spec in project.kernels if spec.source == path}
+        return _panel(project, min(known, key=lambda item: _distance(item, given, here)), session.uri_of)
+
+
+def _distance(stored: dict[str, Any], given: dict[str, Any], here: set[str]) -> tuple[bool, ...]:
+    """Order what has the same id by how well it is what was asked for: the kernel and dtype named, one of this file."""
+    failure = stored["failure"]
+    return (
+        failure["kernel"] != given.get("kernel"),
+        failure["kernel"] not in here,
+        failure["dtype"] != given.get("dtype"),
+    )
 
 
 def _panel(project: Project, stored: dict[str, Any], uri_of: Any) -> dict[str, Any]:

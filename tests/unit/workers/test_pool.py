@@ -693,6 +693,52 @@ def test_nursery_has_one_thread_when_it_forks():
         assert len(list(Path(f"/proc/{nursery}/task").iterdir())) == 1
 
 
+WARMED = """
+import os
+from pathlib import Path
+from gpuemu_lsp.engine.compile import compile_source
+from gpuemu_lsp.engine.compile.model import CompileRequest
+from gpuemu_lsp.engine.compile.scratch import scratch
+
+def job(number):
+    threads = len(os.listdir(f"/proc/{os.getppid()}/task"))
+    ready = dict(scratch().prefixes)
+    text = f"#include <cuda_fp16.h>\\n__global__ void k(__half* x) {{ x[{number}] = __float2half(1.0f); }}"
+    result = compile_source(CompileRequest(f"/k{number}.cu", text))
+    made = sum(1 for _ in Path(scratch().root, "pch").iterdir())
+    yield [threads, len(ready), result.artifact is not None, made]
+"""
+
+
+def test_workers_inherit_what_was_warmed_up_before_they_were_forked(tmp_path, monkeypatch):
+    scratch = tmp_path / "tmp"
+    scratch.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(scratch))
+    monkeypatch.setenv("GPUEMU_CACHE_DIR", str(tmp_path / "cache"))
+    path = tmp_path / "warmed.py"
+    path.write_text(WARMED)
+    steps = ("gpuemu_lsp.engine.no_such_module:warm_up", "gpuemu_lsp.engine.compile:warm_up")
+    with Pool(FUNCTIONS, size=2, preload=["cupy"], warm_up=steps) as pool:
+        deadline = time.monotonic() + 60
+        for number in range(1000):
+            events = []
+            job = Job("script", {"path": str(path), "argument": number}, taint=str(number))
+            assert isinstance(pool.submit(job, events.append).wait(60), Done)
+            ((threads, ready, compiled, made),) = [event.value for event in events[:-1]]
+            assert threads == 1 and compiled
+            if ready == 2 or time.monotonic() > deadline:
+                break
+            time.sleep(0.2)
+        assert (ready, made) == (2, 0)
+        # Who removes what lies there costs others nothing but time.
+        precompiled = list(scratch.rglob("*.pch"))
+        assert len(precompiled) >= 2  # two, and what a worker made before there were any
+        for file in precompiled:
+            file.unlink()
+        assert isinstance(pool.submit(job, events.append).wait(60), Done)
+        assert events[-2].value[2] is True
+
+
 def test_killed_nursery_fails_its_jobs_and_is_replaced(tmp_path, monkeypatch):
     scratch = tmp_path / "tmp"
     scratch.mkdir()

@@ -44,7 +44,7 @@ end
 local function on_failure(command)
   return function(call)
     failures.meant(call.client, call.bufnr, call.argument, function(failure)
-      client_of.execute(call.client, command, { failure.uri, failure.id, failure.kernel })
+      client_of.execute(call.client, command, { failure.uri, failure.id, failure.kernel, failure.dtype })
     end)
   end
 end

@@ -30,6 +30,13 @@ function M.fetch(client, bufnr, reply)
   end)
 end
 
+--- A kernel, and the dtype that it failed with.
+---@param failure gpuemu.Failure
+local function name_of(failure)
+  local has_dtype = failure.dtype and failure.dtype ~= vim.NIL
+  return has_dtype and failure.kernel .. ", " .. failure.dtype or failure.kernel
+end
+
 ---@param client vim.lsp.Client
 ---@param failures gpuemu.Failure[]
 local function items(client, failures)
@@ -40,8 +47,7 @@ local function items(client, failures)
   for _, item in ipairs(found) do
     -- locations_to_items keeps the location that an item was made from.
     local failure = item.user_data.user_data
-    local what = failure.dtype and failure.dtype ~= vim.NIL and failure.kernel .. ", " .. failure.dtype or failure.kernel
-    item.text = ("%s: %s [%s, case %s]"):format(failure.rule, vim.split(failure.message, "\n")[1], what, failure.id)
+    item.text = ("%s: %s [%s, case %s]"):format(failure.rule, vim.split(failure.message, "\n")[1], name_of(failure), failure.id)
     item.type = "E"
     item.user_data = failure
   end
@@ -101,8 +107,16 @@ end
 
 ---@param failure gpuemu.Failure
 local function words(failure)
-  local text = ("%s: %s (case %s)"):format(failure.kernel, failure.message, failure.id)
+  local text = ("%s: %s (case %s)"):format(name_of(failure), failure.message, failure.id)
   return failure.minimized and text .. ", minimized" or text
+end
+
+--- What tells cases apart: an id is a seed, which cases of several kernels and dtypes share.
+---@param id string
+---@param kernel string?
+---@param dtype string?
+local function key_of(id, kernel, dtype)
+  return table.concat(vim.tbl_map(function(part) return type(part) == "string" and part or "" end, { id, kernel or "", dtype or "" }), "\n")
 end
 
 --- The cases that the diagnostics of a line name.
@@ -114,9 +128,9 @@ local function shown(client, bufnr, line)
   local namespace = vim.lsp.diagnostic.get_namespace(client.id)
   local cases = {}
   for _, diagnostic in ipairs(vim.diagnostic.get(bufnr, { lnum = line, namespace = namespace })) do
-    local case = vim.tbl_get(diagnostic, "user_data", "lsp", "data", "case")
-    if type(case) == "string" then
-      cases[case] = true
+    local data = vim.tbl_get(diagnostic, "user_data", "lsp", "data")
+    if type(data) == "table" and type(data.case) == "string" then
+      cases[key_of(data.case, data.kernel, data.dtype)] = true
     end
   end
   return cases
@@ -140,7 +154,7 @@ function M.meant(client, bufnr, id, reply)
       candidates = matching(function(failure) return failure.id == id end) or {}
     else
       local cases = shown(client, bufnr, line)
-      candidates = matching(function(failure) return cases[failure.id] end)
+      candidates = matching(function(failure) return cases[key_of(failure.id, failure.kernel, failure.dtype)] end)
         or matching(function(failure) return is_on(failure, line) end)
         or failures
     end
@@ -162,7 +176,12 @@ end
 ---@param client vim.lsp.Client
 ---@param failure gpuemu.Failure
 function M.show(client, failure)
-  client_of.request(client, "gpuemu/failure", { uri = failure.uri, id = failure.id }, function(result)
+  client_of.request(client, "gpuemu/failure", {
+    uri = failure.uri,
+    id = failure.id,
+    kernel = failure.kernel,
+    dtype = failure.dtype,
+  }, function(result)
     require("gpuemu.failure_view").open(result)
   end)
 end

@@ -2,16 +2,15 @@
 
 import { randomBytes } from "node:crypto";
 import * as vscode from "vscode";
-import { ofCase } from "../commands";
+import { argumentsOf, ofCase } from "../commands";
 import type { FailureModel } from "../failureModel";
 import { startOf } from "../positions";
-import type { FailureDetail } from "../protocol";
+import type { CaseName, FailureDetail } from "../protocol";
 import type { ToHost, ToPage } from "./messages";
 
 export class FailurePanels implements vscode.Disposable {
   private panel: vscode.WebviewPanel | undefined;
-  private uri = "";
-  private id = "";
+  private wanted: CaseName = { uri: "", id: "" };
   private detail: FailureDetail | undefined;
   private readonly parts: vscode.Disposable[];
 
@@ -23,7 +22,7 @@ export class FailurePanels implements vscode.Disposable {
       vscode.commands.registerCommand("gpuemu.showFailure", async (...args: unknown[]) => {
         const wanted = await ofCase(args, failures);
         if (wanted) {
-          this.show(...wanted);
+          this.show(wanted);
         }
       }),
       failures.onChanged(() => this.refresh()),
@@ -37,9 +36,8 @@ export class FailurePanels implements vscode.Disposable {
     }
   }
 
-  private show(uri: string, id: string): void {
-    this.uri = uri;
-    this.id = id;
+  private show(wanted: CaseName): void {
+    this.wanted = wanted;
     if (this.panel) {
       this.panel.reveal(undefined, true);
       void this.refresh();
@@ -66,7 +64,7 @@ export class FailurePanels implements vscode.Disposable {
         return this.refresh();
       case "reproduce":
       case "minimize":
-        await vscode.commands.executeCommand(`gpuemu.${message.kind}`, this.uri, this.id);
+        await vscode.commands.executeCommand(`gpuemu.${message.kind}`, ...argumentsOf(this.wanted));
         return;
       case "copy":
         await vscode.env.clipboard.writeText(this.detail?.commands.reproduce ?? "");
@@ -81,12 +79,12 @@ export class FailurePanels implements vscode.Disposable {
   }
 
   private async refresh(): Promise<void> {
-    const { panel, uri, id } = this;
+    const { panel, wanted } = this;
     if (!panel) {
       return;
     }
-    const detail = await this.failures.detail(uri, id);
-    if (panel !== this.panel || id !== this.id || uri !== this.uri) {
+    const detail = await this.failures.detail(wanted);
+    if (panel !== this.panel || wanted !== this.wanted) {
       return; // another case was asked for meanwhile
     }
     this.detail = detail;

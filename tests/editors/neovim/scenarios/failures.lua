@@ -9,7 +9,7 @@ end
 local function act(title)
   vim.lsp.buf.code_action({
     apply = true,
-    filter = function(action) return action.title == title end,
+    filter = function(action) return vim.startswith(action.title, title) end,
   })
 end
 
@@ -46,13 +46,13 @@ T.run(function()
   vim.api.nvim_win_set_cursor(0, { T.facts.bug_line + 1, 9 })
   vim.cmd.doautocmd("CursorMoved")
 
-  act("Reproduce failure")
+  act("Reproduce failure (" .. first.dtype)
   T.wait("the script", function() return vim.api.nvim_buf_get_name(0):find("%.py$") end)
   T.contains(vim.api.nvim_buf_get_name(0), first.id)
   vim.cmd.buffer(bufnr)
 
   vim.api.nvim_win_set_cursor(0, { T.facts.bug_line + 1, 8 })
-  act("Minimize")
+  act("Minimize (" .. first.dtype)
   local smaller = T.wait("a smaller case", function()
     for _, other in ipairs(listed()) do
       if other.user_data.minimized then return other.user_data end
