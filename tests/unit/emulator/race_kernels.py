@@ -57,6 +57,14 @@ PLANTED = [
   FIX
   y[i] = s + t;  // other
 """, "", SYNC),
+    Planted("each warp counts in a part that it has cleared", "shared", """
+  __shared__ int s[32][32];
+  s[t / 32][t % 32] = 0;  // one
+  FIX
+  atomicAdd(&s[t / 32][t % 32 / 4], 1);  // other
+  __syncthreads();
+  y[i] = s[t / 32][t % 32];
+""", "", WARP, whole_warps=True),
     Planted("end of the loop", "shared", """
   __shared__ int s[1024];
   int sum = 0;

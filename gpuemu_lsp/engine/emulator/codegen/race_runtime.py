@@ -73,7 +73,8 @@ def add_lane(module: ir.Module, settle: Value) -> Value:
             plain = b.icmp_unsigned("==", b.and_(when, i32(Cell.STRONG)), i32(0))
             kept = b.and_(plain, b.icmp_unsigned("!=", strong, i32(0)))
             mine = b.and_(own, kept)
-            noted = view.merged(when, x, b.and_(late, both), b.select(mine, i32(0), strong))
+            # Its epoch stays as it was: what was ordered before it since is behind the plain access, too.
+            noted = b.select(mine, when, view.merged(when, x, b.and_(late, both), strong))
             named = b.or_(mine, b.and_(b.and_(late, both), kept))
             for plane, what in (
                 (planes[0], b.select(named, fetch(planes[0]), me)),
