@@ -170,7 +170,7 @@ async def test_09_a_kernel_that_never_ends_leaves_the_others_their_verdicts(edit
     while "passed" not in text and time.monotonic() < deadline:
         text = await editor.hover("scale.cu", 0, GOOD.index("scale"))
         await asyncio.sleep(0.05)
-    assert PASSED.search(text)
+    assert PASSED.search(text) and editor.statuses[-1].quiescent is False  # the other one still spins
     await editor.command("gpuemu.cancel")
     await editor.idle()
     assert PASSED.search(await editor.hover("scale.cu", 0, GOOD.index("scale")))
@@ -238,9 +238,12 @@ async def test_13_a_configuration_broken_mended_deleted_created_and_moved(editor
     editor.save("scale.cu", WRONG + "\n")
     await editor.idle()
     assert editor.codes("scale.cu") == {"numeric/tolerance-exceeded"}  # the last good one holds
+    editor.save("gpuemu.toml", TOML + "[kernels.tolerances]\nfloat32 = 10.0\n")
+    await editor.idle()
+    assert editor.found("gpuemu.toml") == [] and editor.codes("scale.cu") == set()
     editor.save("gpuemu.toml", TOML)
     await editor.idle()
-    assert editor.found("gpuemu.toml") == []
+    assert editor.codes("scale.cu") == {"numeric/tolerance-exceeded"}
     editor.close("gpuemu.toml")
     (editor.root / "gpuemu.toml").rename(editor.root / "moved.toml")
     editor.save("scale.cu", WRONG + "\n\n")
@@ -358,20 +361,28 @@ async def test_20_an_untrusted_workspace_stays_untrusted_whatever_its_settings_s
 
 async def test_22_check_and_editor_say_the_same(editor: Editor, capsys: pytest.CaptureFixture[str]):
     write(editor.root, WRONG.replace("i < n", "i < n - 1"))
+    (editor.root / "wild.cu").write_text(OUT_OF_BOUNDS.replace("scale", "wild"), encoding="utf-8")
+    (editor.root / "broken.cu").write_text(GOOD.replace("x[i]", "nowhere[i]"), encoding="utf-8")
+    (editor.root / "half.cu").write_text(
+        GOOD.replace("(i < n)", "(i < n / 2)").replace("scale", "half"), encoding="utf-8"
+    )
+    files = ("scale.cu", "wild.cu", "broken.cu", "half.cu")
     await editor.start(encodings=["utf-8"])
-    editor.open("scale.cu")
+    for name in files:
+        editor.open(name)
     await editor.idle()
     shown = {
         (item.code, item.range.start.line, item.range.start.character, item.data["fingerprint"])
-        for item in editor.last("scale.cu").diagnostics
+        for name in files
+        for item in editor.last(name).diagnostics
     }
-    assert main(["--check", str(editor.root), "--format", "json"]) == 1
+    assert main(["--check", *(str(editor.root / name) for name in files), "--format", "json"]) == 1
     told = json.loads(capsys.readouterr().out)["findings"]
     assert shown == {
         (item["rule"], item["range"]["start"]["line"], item["range"]["start"]["character"], item["fingerprint"])
         for item in told
     }
-    assert shown
+    assert {"numeric/tolerance-exceeded", "memory/out-of-bounds", "compile/error"} <= {code for code, *_ in shown}
 
 
 async def test_a_second_client_is_a_second_server(editor: Editor, tmp_path_factory: pytest.TempPathFactory):

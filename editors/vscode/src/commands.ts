@@ -61,10 +61,7 @@ function ofFile(args: unknown[]): unknown[] | undefined {
 }
 
 /** Arguments of a command about a failing case: those given, a row of the failures view, else the user's choice. */
-export async function ofCase(
-  args: unknown[],
-  failures: FailureModel | undefined,
-): Promise<CaseName | undefined> {
+export async function ofCase(args: unknown[], failures: FailureModel | undefined): Promise<CaseName | undefined> {
   const [first, second, kernel, dtype] = args;
   if (typeof first === "string" && typeof second === "string") {
     return { uri: first, id: second, kernel: text(kernel), dtype: text(dtype) };
