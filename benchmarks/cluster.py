@@ -67,8 +67,8 @@ def render(times: dict[tuple[str, int], list[float]], kernels: int, options: arg
             *rows,
             "",
             "All runs found the same." if same else "**The runs did not find the same.**",
-            f"Dask costs {one:+.0%} with one worker and {two:+.0%} with two. A job is one kernel, so a cluster helps a "
-            "project of many kernels, and one slow kernel is as slow as before.",
+            f"Against the pool's time, Dask's is {one:+.0%} with one worker and {two:+.0%} with two. A job is one "
+            "kernel, so a cluster helps a project of many kernels, and one slow kernel is as slow as before.",
             "",
         ]
     )

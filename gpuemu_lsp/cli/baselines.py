@@ -26,6 +26,9 @@ from gpuemu_lsp.engine.report.model import Run
 from gpuemu_lsp.engine.report.text import render_finding, render_verdict
 from gpuemu_lsp.engine.store import BaselineRecord, Store, StoreError
 
+_NEVER = 1_000_000
+"""More failures than a check has cases, stored ones included."""
+
 
 @dataclass(frozen=True, slots=True)
 class Measurement:
@@ -59,7 +62,7 @@ def store_baseline(tag: str, options: CheckOptions, jobs: int | None) -> int:
     if tag.startswith("@") or not tag.strip():
         print("gpuemu: a baseline's tag is a word that does not start with an @.", file=sys.stderr)
         return EXIT_USAGE
-    measured = measure(options, jobs)
+    measured = measure(all_of_them(options), jobs)
     if measured is None:
         return EXIT_USAGE
     style = Output().style()
@@ -134,8 +137,13 @@ def as_measured(options: CheckOptions, baseline: Sequence[BaselineRecord]) -> Ch
     origin = baseline[0].origin
     seed, cases = origin.get("seed"), origin.get("cases")
     if isinstance(seed, str) and seed.isdecimal() and isinstance(cases, int):
-        return replace(options, seed=int(seed), seed_given=True, cases=cases)
-    return options
+        options = replace(options, seed=int(seed), seed_given=True, cases=cases)
+    return all_of_them(options)
+
+
+def all_of_them(options: CheckOptions) -> CheckOptions:
+    """Return the options with no case left out where others fail: figures of the first few say less."""
+    return replace(options, max_failures=_NEVER)
 
 
 def compared(

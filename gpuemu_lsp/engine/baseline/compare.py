@@ -22,6 +22,9 @@ _DOUBLED = 1.0
 """Absolute errors have no scale of their own, so only twice as much is worse. They show what a relative error hides
 that is the largest in one difficult case before and after."""
 
+_DIFFICULT = 0.01
+"""Where a baseline's own relative error is larger, all that is left of the output is cancellation: nothing to judge."""
+
 _RANK = {"passed": 0, "unreferenced": 1, "not-executed": 2, "error": 3, "failed": 3}
 _LARGER_IS_WORSE = ("registers", "spills", "local_memory")
 _SHOWN = ("shared_memory", "constant_memory", "barriers")
@@ -89,13 +92,17 @@ def _numbers(old: BaselineRecord, new: BaselineRecord, threshold: float) -> Iter
     before, after = _text(old.numbers, "status"), _text(new.numbers, "status")
     if before is not None and after is not None:
         yield Delta("status", before, after, _judged(_RANK.get(before, 2), _RANK.get(after, 2), 0.0))
-    failing = "failed" in (before, after)  # such a check ends early: its largest error is of fewer cases
     noise = 2.0 * FORMATS[old.dtype].roundoff if old.dtype in FORMATS else 0.0  # a unit in the last place
-    relative = _pair(old.numbers, new.numbers, "max_rel_diff")
-    comparable = relative is not None and not failing and _same_cases(old, new)
+    first, second = _errors(old.numbers), _errors(new.numbers)
+    same_number = len(first) == len(second) if first or second else "failed" not in (before, after)
+    comparable = same_number and _same_cases(old, new)
+    figures = {name: _pair(old.numbers, new.numbers, name) for name in ("max_diff", "max_rel_diff")}
+    easy = [pair for pair in zip(first, second, strict=False) if pair[0] <= max(_DIFFICULT, 8.0 * noise)]
+    if comparable and easy:
+        figures["max_rel_diff"] = max(before for before, _ in easy), max(after for _, after in easy)
+    relative = figures["max_rel_diff"]
     verdict = _judged(*relative, threshold, noise) if relative is not None and comparable else CHANGE
-    for name in ("max_diff", "max_rel_diff"):
-        pair = _pair(old.numbers, new.numbers, name)
+    for name, pair in figures.items():
         if pair is not None:
             absolute = name == "max_diff" and comparable and pair[0] > 0
             judged = _judged(*pair, max(threshold, _DOUBLED)) if absolute else CHANGE
@@ -182,6 +189,12 @@ def _pair(before: Mapping[str, Json], after: Mapping[str, Json], name: str) -> t
     if isinstance(first, int | float) and isinstance(second, int | float):
         return float(first), float(second)
     return None
+
+
+def _errors(numbers: Mapping[str, Json]) -> list[float]:
+    """Return the relative error of every case; none where a check of an earlier version kept the largest only."""
+    found = numbers.get("errors")
+    return [float(error) for error in found if isinstance(error, int | float)] if isinstance(found, list) else []
 
 
 def _text(values: Mapping[str, Json], name: str) -> str | None:

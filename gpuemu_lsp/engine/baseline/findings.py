@@ -57,7 +57,8 @@ def shown(value: Value) -> str:
 def _finding(tag: str, change: KernelChange, delta: Delta, spec: KernelSpec | None, severity: Severity) -> Finding:
     numeric = delta.name in _NUMBERS
     if delta.name == "status":
-        message = f"'{change.kernel}' {shown(delta.before)} in the baseline '{tag}': it is {shown(delta.after)} now."
+        verdicts = f"was '{shown(delta.before)}' in the baseline '{tag}' and is '{shown(delta.after)}' now"
+        message = f"'{change.kernel}' {verdicts}."
     else:
         figure = _WORDS.get(delta.name, delta.name)
         message = f"{shown(delta.after)} {figure}; the baseline '{tag}' has {shown(delta.before)}."

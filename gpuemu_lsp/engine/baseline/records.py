@@ -79,7 +79,7 @@ def _numbers(report: KernelReport, measured: Measured | None) -> dict[str, Json]
         "cases_passed": measured.cases.passed,
     }
     if measured.errors:
-        numbers |= {"max_diff": measured.max_diff, "max_rel_diff": measured.relative}
+        numbers |= {"max_diff": measured.max_diff, "max_rel_diff": measured.relative, "errors": list(measured.errors)}
     return numbers
 
 

@@ -70,7 +70,7 @@ def compare(
             mismatches, ratio = _integers(arg, case, actual, values, allowances[arg.param], judged)
         found += mismatches
         worst = max(worst, ratio)
-        distances = _distance(actual, values, judged & ~allowances[arg.param].undecided)
+        distances = _distance(arg.dtype, actual, values, judged & ~allowances[arg.param].undecided)
         max_diff, relative = max(max_diff, distances[0]), max(relative, distances[1])
         if is_float(arg.dtype):
             needed[arg.dtype] = max(needed.get(arg.dtype, 0.0), distances[2])
@@ -78,10 +78,11 @@ def compare(
     return Verdict(tuple(found), worst, decided, elements, max_diff, relative, needed)
 
 
-def _distance(actual: Array, expected: Array, decided: Mask) -> tuple[float, float, float]:
+def _distance(dtype: str, actual: Array, expected: Array, decided: Mask) -> tuple[float, float, float]:
     """Return the largest absolute error of a finite element, that over the largest magnitude, and the least tolerance.
 
-    The last as :attr:`~gpuemu_lsp.engine.oracle.mismatch.Verdict.needed` has it.
+    The last as :attr:`~gpuemu_lsp.engine.oracle.mismatch.Verdict.needed` has it. Near the end of the format's range
+    an error is no share of anything: numbers there are flushed to zero, or lie as far apart as they are large.
     """
     out, ref = actual.astype(np.float64), expected.astype(np.float64)
     with np.errstate(invalid="ignore", over="ignore"):
@@ -91,6 +92,10 @@ def _distance(actual: Array, expected: Array, decided: Mask) -> tuple[float, flo
     if largest == 0.0:
         return 0.0, 0.0, 0.0
     scale = max(float(np.max(np.abs(values), where=counted, initial=0.0)) for values in (out, ref))
+    if is_float(dtype):
+        form = FORMATS[dtype]
+        flushed = form.tiny < FORMATS["float16"].tiny  # GPUs never flush half precision
+        scale = max(scale, form.tiny / form.roundoff if flushed else form.tiny)
     with np.errstate(invalid="ignore"):
         least = float(np.max(error / (1.0 + np.abs(ref)), where=counted, initial=0.0))
     return largest, largest / scale, least

@@ -87,6 +87,23 @@ def test_a_unit_in_the_last_place_is_noise_and_a_threshold_is_the_users():
     assert verdict(changed(resources={"registers": 55}), threshold=1.0) == "change"
 
 
+@pytest.mark.parametrize(
+    ("before", "after", "expected"),
+    [
+        ([1e-7, 1.0, 2e-7], [1e-7, 1.0, 2e-7], "same"),
+        ([1e-7, 1.0, 2e-7], [1e-7, 1.0, 1e-3], "regression"),
+        ([1e-7, 1.0, 2e-7], [2e-7, 1.0, 1e-7], "same"),
+        ([1e-7, 0.2, 2e-7], [1e-7, 1.0, 2e-7], "same"),
+        ([1e-7, 1.0, 1e-3], [1e-7, 1.0, 2e-7], "improvement"),
+        ([0.2, 1.0], [0.2, 1.0], "same"),
+        ([1e-7, 2e-7], [1e-3], "change"),
+    ],
+)
+def test_a_difficult_case_hides_no_other_one(before, after, expected):
+    old, new = (changed({"errors": list(errors), "max_rel_diff": max(errors)}) for errors in (before, after))
+    assert verdict(new, old) == expected
+
+
 def test_other_cases_are_not_judged_and_what_else_differs_is_told():
     (change,) = compare("v1", [OLD], [changed(origin={"cases": 8, "toolchain": "NVRTC 13.0"})]).changes
     assert any("toolchain: NVRTC 12.9 -> NVRTC 13.0" in note for note in change.notes)

@@ -9,7 +9,7 @@ import pytest
 from oracle_kit import case_of, outcome, plan, rows, tensor
 
 from gpuemu_lsp.engine.findings import Severity
-from gpuemu_lsp.engine.fuzz.dtypes import numpy_dtype
+from gpuemu_lsp.engine.fuzz.dtypes import FORMATS, numpy_dtype
 from gpuemu_lsp.engine.oracle.budget import Allowance, configured
 from gpuemu_lsp.engine.oracle.compare import compare
 from gpuemu_lsp.engine.oracle.returned import ReferenceOutput
@@ -56,6 +56,21 @@ def rules(verdict):
 )
 def test_special_values_agree_by_position_and_sign(actual, expected, found):
     assert sorted(rules(judged(actual, expected))) == sorted(found)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "actual", "expected", "relative"),
+    [
+        ("float32", [1.0, 2.5], [1.0, 2.0], 0.2),
+        ("float32", [0.0, 0.0], [1e-39, -2e-39], 0.0),
+        ("bfloat16", [0.0, 0.0], [1e-39, -2e-39], 0.0),
+        ("float16", [0.0, 2.0**-24], [2.0**-25, 2.0**-24], 0.0),
+        ("float16", [0.01, 0.02], [0.01, 0.03], 1 / 3),
+    ],
+)
+def test_an_error_near_the_end_of_the_range_is_no_share_of_anything(dtype, actual, expected, relative):
+    form = FORMATS[dtype]
+    assert judged(actual, expected, dtype).relative == pytest.approx(relative, abs=1.01 * form.roundoff, rel=1e-3)
 
 
 def test_checks_of_special_values_can_be_switched_off():
