@@ -42,6 +42,7 @@ from gpuemu_lsp.server.observers import Observers
 from gpuemu_lsp.server.progress import ProgressBars
 from gpuemu_lsp.server.protocol import Protocol, Server
 from gpuemu_lsp.server.publish import Publisher
+from gpuemu_lsp.server.refresher import Refresher
 from gpuemu_lsp.server.roots import Surroundings
 from gpuemu_lsp.server.runs import TestRuns
 from gpuemu_lsp.server.scheduler import Batch
@@ -67,7 +68,7 @@ def create_server(pool: Pool) -> Server:
     publisher = Publisher(diagnostics, {}, server.text_document_publish_diagnostics)
     status = Status(pool, server.protocol.notify)
     bars = ProgressBars(server)
-    lenses = code_lens.Refresher(server)
+    lenses = Refresher(server.workspace_code_lens_refresh)
 
     def settled(batch: Batch, by_itself: bool) -> None:
         lenses.refresh()

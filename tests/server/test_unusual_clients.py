@@ -106,6 +106,7 @@ async def test_a_client_that_answers_no_request_of_the_servers(raw: RawClient, t
     assert await raw.codes(uri) == {"numeric/tolerance-exceeded"} and await raw.codes(config) == set()
     asked = {item["method"] for item in raw.received if "id" in item and "method" in item}
     assert {"workspace/configuration", "client/registerCapability", "workspace/codeLens/refresh"} <= asked
+    assert sum(item.get("method") == "workspace/codeLens/refresh" for item in raw.received) == 1
     assert "$/progress" not in {item.get("method") for item in raw.received}  # of a bar that nobody made
     assert await raw.end() == 0
 

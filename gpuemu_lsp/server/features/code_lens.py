@@ -12,19 +12,6 @@ from gpuemu_lsp.server.protocol import Server
 from gpuemu_lsp.server.session import Session
 
 
-class Refresher:
-    """Asks the client to fetch the lenses again, where it can be asked."""
-
-    def __init__(self, server: Server) -> None:
-        self.supported = False
-        self._server = server
-
-    def refresh(self) -> None:
-        """Ask; the client may answer whenever it likes."""
-        if self.supported:
-            self._server.workspace_code_lens_refresh(None)
-
-
 def register(server: Server, session: Session) -> None:
     """Add the handler."""
 

@@ -14,11 +14,11 @@ from pygls.uris import to_fs_path
 from gpuemu_lsp.server.checker import Checker
 from gpuemu_lsp.server.editing import Editing
 from gpuemu_lsp.server.features import diagnostic, watched_files
-from gpuemu_lsp.server.features.code_lens import Refresher
 from gpuemu_lsp.server.features.configuration import Configuration
 from gpuemu_lsp.server.positions import Encoding
 from gpuemu_lsp.server.progress import ProgressBars
 from gpuemu_lsp.server.protocol import Server
+from gpuemu_lsp.server.refresher import Refresher
 from gpuemu_lsp.server.roots import Surroundings
 from gpuemu_lsp.server.runs import TestRuns
 from gpuemu_lsp.server.session import Session
@@ -63,7 +63,9 @@ def register(server: Server, parts: Parts) -> None:
         options = plain(params.initialization_options)
         if isinstance(options, dict) and options.get("diagnostics") == "pull" and _can_refresh(params):
             diagnostic.register(server, session)
-            session.publisher.refresh = lambda: _refresh(server)
+            pulls = Refresher(server.workspace_diagnostic_refresh)
+            pulls.supported = True
+            session.publisher.refresh = pulls.refresh
 
     @server.feature(types.INITIALIZED)
     async def initialized(_: types.InitializedParams) -> None:
@@ -93,10 +95,6 @@ def register(server: Server, parts: Parts) -> None:
     @server.feature(WAIT_FOR_IDLE)
     async def wait_for_idle(_: Any) -> None:
         await parts.checker.wait_idle()
-
-
-def _refresh(server: Server) -> None:
-    server.workspace_diagnostic_refresh(None)
 
 
 def _can_refresh(params: types.InitializeParams) -> bool:
