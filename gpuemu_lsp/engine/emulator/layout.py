@@ -130,7 +130,7 @@ class Launch:
     RACE_HIGH: Final = 348  # i32: the highest epoch of blocks that have ended
     RACE_CALL: Final = 352  # i64: function that knows of orders beyond barriers, or 0
     MEETINGS: Final = 360  # i32: barriers that open before Python is asked
-    RACE_LINES: Final = 368  # i64: where its line for the lowest byte of the arena lies
+    RACE_LINES: Final = 368  # i64: where its record of writes to the lowest line lies; that of reads is a plane on
     GRID_WORKSPACE: Final = 376  # i64: what cooperative groups keep for the whole grid, 0 if nothing asks for it
     COVERAGE: Final = 384  # i64: address of a byte of Reach bits for each site; only code that covers looks there
     PARTED: Final = 392  # i64: address of an i32 for each block: how often lanes have parted at its end, where it forks
@@ -274,8 +274,9 @@ class Cell:
     READ: Final = 4
     READ_SITE: Final = 5
     RELEASED: Final = 6  # not 0 where a thread has released what it did through this place
-    LINES: Final = 7  # see Line
-    PLANES: Final = 8
+    LINES_WRITTEN: Final = 7  # see Line
+    LINES_READ: Final = 8
+    PLANES: Final = 9
 
     STRONG: Final = 4
     SPREAD: Final = 3  # 0 one thread, 1 one warp, 2 one block, 3 several blocks
@@ -283,7 +284,7 @@ class Cell:
 
 
 class Line:
-    """What the race checker keeps for a line of cells in global memory: two records, of the last write and read.
+    """What the race checker keeps for a line of cells in global memory: a record of the last write, another of reads.
 
     Cell ``i`` of the line was accessed by thread ``FIRST + (i >> shift)`` if bit ``i`` of ``LANES`` is set, in which
     ``shift`` is kept from bit 16 on; all in one epoch, at one site. Once two sets of threads have been there the line
@@ -295,9 +296,7 @@ class Line:
     LANES: Final = 8
     SITE: Final = 12
 
-    WRITE: Final = 0
-    READ: Final = 16
-    SIZE: Final = 32
+    SIZE: Final = 16
 
     SHIFT: Final = 4
     CELLS: Final = 1 << SHIFT

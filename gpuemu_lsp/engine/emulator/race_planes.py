@@ -52,7 +52,7 @@ class Planes:
             self._distance = distance
         launch.set64(Launch.RACE_PLANES, self._address + _MARGIN)
         launch.set64(Launch.RACE_DISTANCE, self._distance)
-        launch.set64(Launch.RACE_LINES, self._address + _MARGIN + Cell.LINES * self._distance)
+        launch.set64(Launch.RACE_LINES, self._address + _MARGIN + Cell.LINES_WRITTEN * self._distance)
 
     def begin(self, launch: Record, shift: int, private: int) -> None:
         """Start a launch's epochs behind those of the launches before it."""

@@ -15,8 +15,8 @@ from gpuemu_lsp.engine.emulator.layout import Cell, Launch, Line, Warp
 
 _LOW = 0xFFFF
 _RECORD = ir.VectorType(I32, 4)
-_PAIR = ir.VectorType(I32, 16)
-"""The records of two lines: of each its last write, then its last read."""
+_PAIR = ir.VectorType(I32, 8)
+"""The records of two lines."""
 
 
 def add_settle(module: ir.Module) -> Value:
@@ -35,13 +35,13 @@ def add_settle(module: ir.Module) -> Value:
         )
         with b.if_then(b.not_(settled)):
             base = b.add(t.load(b, launch, Launch.RACE_PLANES, I64), b.shl(number, i64(2 + Line.SHIFT)))
-            for start, planes in (
-                (Line.WRITE, (Cell.WRITER, Cell.WRITTEN, Cell.WRITE_SITE)),
-                (Line.READ, (Cell.READER, Cell.READ, Cell.READ_SITE)),
+            for record, planes in (
+                (line, (Cell.WRITER, Cell.WRITTEN, Cell.WRITE_SITE)),
+                (t.at(b, line, t.load(b, launch, Launch.RACE_DISTANCE, I64)), (Cell.READER, Cell.READ, Cell.READ_SITE)),
             ):
-                _spread(b, launch, t.at(b, line, start), base, planes, floor)
-                t.store(b, i32(Line.SETTLED), line, start + Line.LANES)
-                t.store(b, t.load(b, ctx, Warp.NOW, I32), line, start + Line.WHEN)
+                _spread(b, launch, record, base, planes, floor)
+                t.store(b, i32(Line.SETTLED), record, Line.LANES)
+                t.store(b, t.load(b, ctx, Warp.NOW, I32), record, Line.WHEN)
     b.ret_void()
     return function
 
@@ -90,7 +90,16 @@ def add_row_of_lines(module: ir.Module, by_cell: Value, settle: Value, *, is_sto
         b.ret(b.call(by_cell, function.args))
         b.position_at_end(b.append_basic_block("dead"))
     cell = cell_number(b, launch, address)
-    row = _Row(b, ctx, launch, site, b.add(t.load(b, ctx, Warp.ME, I32), first), shift, is_store=is_store)
+    row = Row(
+        b,
+        (t.load(b, launch, Launch.RACE_LINES, I64), t.load(b, launch, Launch.RACE_DISTANCE, I64)),
+        site,
+        b.add(t.load(b, ctx, Warp.ME, I32), first),
+        shift,
+        t.load(b, ctx, Warp.NOW, I32),
+        t.load(b, launch, Launch.RACE_FLOOR, I32),
+        is_store=is_store,
+    )
     offset = b.trunc(b.and_(cell, i64(Line.CELLS - 1)), I32)
     number = b.ashr(cell, i64(Line.SHIFT))
     count = b.lshr(cells, shift)
@@ -103,7 +112,11 @@ def add_row_of_lines(module: ir.Module, by_cell: Value, settle: Value, *, is_sto
 
     b.position_at_end(pairs)
     with _each(b, i64(0), b.zext(b.lshr(cells, i32(Line.SHIFT + 1)), I64)) as index:
-        row.pair(b.add(number, b.shl(index, i64(1))), b.shl(b.trunc(index, I32), i32(Line.SHIFT + 1)), single)
+        fine, new = row.pair(b.add(number, b.shl(index, i64(1))), b.shl(b.trunc(index, I32), i32(Line.SHIFT + 1)))
+        go_on = b.append_basic_block("fine")
+        b.cbranch(fine, go_on, single)
+        b.position_at_end(go_on)
+        row.note_pair(new)
     b.ret(ir.Constant(I1, 1))
 
     b.position_at_end(single)
@@ -128,57 +141,77 @@ def add_row_of_lines(module: ir.Module, by_cell: Value, settle: Value, *, is_sto
     return function
 
 
-class _Row:
-    """Checks and notes an access of neighbouring threads, line after line."""
+class Row:
+    """Checks and notes an access of neighbouring threads, line after line.
+
+    ``first`` is the thread of its first cell, ``lines`` where the records of writes lie, and how far on those of reads.
+    """
 
     def __init__(
-        self, b: ir.IRBuilder, ctx: Value, launch: Value, site: Value, first: Value, shift: Value, *, is_store: bool
+        self,
+        b: ir.IRBuilder,
+        lines: tuple[Value, Value],
+        site: Value,
+        first: Value,
+        shift: Value,
+        now: Value,
+        floor: Value,
+        *,
+        is_store: bool,
     ) -> None:
-        self.b, self.launch, self.site, self.first, self.shift = b, launch, site, first, shift
-        self.now = t.load(b, ctx, Warp.NOW, I32)
-        self.floor = t.load(b, launch, Launch.RACE_FLOOR, I32)
+        self.b, self.lines, self.site, self.first, self.shift, self.now, self.floor = (
+            b, lines, site, first, shift, now, floor,
+        )  # fmt: skip
         self.high = b.shl(shift, i32(16))
-        self.kept, self.other = (Line.WRITE, Line.READ) if is_store else (Line.READ, Line.WRITE)
+        self.is_store = is_store
 
-    def pair(self, number: Value, cell: Value, refused: ir.Block) -> None:
-        """Go on if two whole lines were last accessed as now, or never; ``cell`` cells of the row are before them."""
+    def _records(self, number: Value) -> tuple[Value, Value]:
+        """Return the record of a line that the access changes, and the other one."""
         b = self.b
-        place = _line(b, self.launch, number)
-        known = t.load(b, place, 0, _PAIR, align=4)
+        written = b.add(self.lines[0], b.mul(number, i64(Line.SIZE)))
+        read = b.add(written, self.lines[1])
+        kept, other = (written, read) if self.is_store else (read, written)
+        return t.at(b, kept, 0), t.at(b, other, 0)
+
+    def pair(self, number: Value, cell: Value) -> tuple[Value, tuple[Value, Value]]:
+        """Return whether two whole lines were last accessed as now, or never, and what to note of them where.
+
+        ``cell`` cells of the row are before them.
+        """
+        b = self.b
         who = b.add(self.first, b.lshr(cell, self.shift))
-        then = b.add(who, b.lshr(i32(Line.CELLS), self.shift))
-        lanes = b.or_(self.high, i32(_LOW))
-        new = self._records((who, self.now, lanes, self.site), then)
-        floor = self._records((i32(0), self.floor, i32(0), i32(0)), i32(0))
-        bits = ir.IntType(16)
-        old = b.bitcast(b.icmp_unsigned("<", known, floor), bits)
-        same = b.bitcast(b.icmp_unsigned("==", known, new), bits)
-        shifted = b.lshr(same, ir.Constant(bits, 2))
-        fine = b.or_(b.lshr(old, ir.Constant(bits, 1)), b.and_(same, shifted))
-        all_fine = b.icmp_unsigned("==", b.and_(fine, ir.Constant(bits, 0x1111)), ir.Constant(bits, 0x1111))
-        go_on = b.append_basic_block("fine")
-        b.cbranch(all_fine, go_on, refused)
-        b.position_at_end(go_on)
-        start = self.kept // 4
-        written = ir.Constant(ir.VectorType(I1, 16), [int(start <= i % 8 < start + 4) for i in range(16)])
-        t.intrinsic(b, f"llvm.masked.store.{t.mangled(_PAIR)}.p0", VOID, [new, t.at(b, place, 0), i32(4), written])
+        new = self._noted(who, b.or_(self.high, i32(_LOW)), b.lshr(i32(Line.CELLS), self.shift))
+        kept, other = self._records(number)
+        bits, fine = ir.IntType(8), None
+        for place in (kept, other):
+            known = t.load(b, place, 0, _PAIR, align=4)
+            old = b.bitcast(b.icmp_unsigned("<", known, t.splat(b, self.floor, 8)), bits)
+            same = b.bitcast(b.icmp_unsigned("==", known, new), bits)
+            one = b.or_(b.lshr(old, ir.Constant(bits, 1)), b.and_(same, b.lshr(same, ir.Constant(bits, 2))))
+            fine = one if fine is None else b.and_(fine, one)
+        every = ir.Constant(bits, 0x11)
+        return b.icmp_unsigned("==", b.and_(fine, every), every), (new, kept)
+
+    def note_pair(self, new: tuple[Value, Value]) -> None:
+        """Note what :meth:`pair` returned."""
+        t.store(self.b, *new, 0, align=4)
 
     def single(self, number: Value, cell: Value, own: Value, refused: ir.Block) -> None:
         """Go on if a line, of which the row has the cells ``own``, was last accessed by the same threads, or never."""
         b = self.b
-        place = _line(b, self.launch, number)
+        kept, other = self._records(number)
         who = b.add(self.first, b.select(self._narrow(), cell, b.lshr(cell, self.shift)))
-        lanes = t.load(b, place, self.kept + Line.LANES, I32)
-        when = t.load(b, place, self.kept + Line.WHEN, I32)
-        stale, same = self._state(place, self.kept, who)
+        lanes = t.load(b, kept, Line.LANES, I32)
+        when = t.load(b, kept, Line.WHEN, I32)
+        stale, same = self._state(kept, who)
         others = b.and_(b.and_(lanes, i32(_LOW)), b.not_(own))
         # Cells that others of these threads accessed may only share a record that is true of them, too.
         alike = b.and_(
             b.icmp_unsigned("==", when, self.now),
-            b.icmp_unsigned("==", t.load(b, place, self.kept + Line.SITE, I32), self.site),
+            b.icmp_unsigned("==", t.load(b, kept, Line.SITE, I32), self.site),
         )
         joins = b.and_(same, b.or_(alike, b.icmp_unsigned("==", others, i32(0))))
-        fine = b.and_(b.or_(stale, joins), b.or_(*self._state(place, self.other, who)))
+        fine = b.and_(b.or_(stale, joins), b.or_(*self._state(other, who)))
         go_on = b.append_basic_block("fine")
         b.cbranch(fine, go_on, refused)
         b.position_at_end(go_on)
@@ -189,30 +222,28 @@ class _Row:
             (Line.LANES, noted),
             (Line.SITE, self.site),
         ):
-            t.store(b, value, place, self.kept + offset)
+            t.store(b, value, kept, offset)
 
-    def _state(self, place: Value, start: int, who: Value) -> tuple[Value, Value]:
+    def _state(self, record: Value, who: Value) -> tuple[Value, Value]:
         """Return whether a record is of an earlier launch, and whether it is of the same threads as the row."""
         b = self.b
-        stale = b.icmp_unsigned("<", t.load(b, place, start + Line.WHEN, I32), self.floor)
-        shift = b.lshr(t.load(b, place, start + Line.LANES, I32), i32(16))
-        first = b.icmp_unsigned("==", t.load(b, place, start + Line.FIRST, I32), who)
+        stale = b.icmp_unsigned("<", t.load(b, record, Line.WHEN, I32), self.floor)
+        shift = b.lshr(t.load(b, record, Line.LANES, I32), i32(16))
+        first = b.icmp_unsigned("==", t.load(b, record, Line.FIRST, I32), who)
         return stale, b.and_(first, b.icmp_unsigned("==", shift, self.shift))
 
     def _narrow(self) -> Value:
         return self.b.icmp_unsigned("==", self.shift, i32(0))
 
-    def _records(self, fields: tuple[Value, ...], then: Value) -> Value:
-        """Return the records of two lines; the second one's first thread is ``then``."""
+    def _noted(self, who: Value, lanes: Value, step: Value) -> Value:
+        """Return the records of two lines; the second one's first thread is ``step`` on."""
         b = self.b
         record = ir.Constant(_RECORD, ir.Undefined)
-        for index, value in enumerate(fields):
+        for index, value in enumerate((who, self.now, lanes, self.site)):
             record = b.insert_element(record, value, i32(index))
-        repeated = ir.Constant(_PAIR, [i % 4 for i in range(16)])
-        pair = b.shuffle_vector(record, record, repeated)
-        for index in (8, 12):
-            pair = b.insert_element(pair, then, i32(index))
-        return pair
+        pair = b.shuffle_vector(record, record, ir.Constant(_PAIR, [i % 4 for i in range(8)]))
+        second = ir.Constant(_PAIR, [-1 if i == 4 else 0 for i in range(8)])
+        return b.add(pair, b.and_(t.splat(b, step, 8), second))
 
 
 def cell_number(b: ir.IRBuilder, launch: Value, address: Value) -> Value:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from llvmlite import ir
+
 from gpuemu_lsp.engine.emulator.codegen import ir_tools as t
 from gpuemu_lsp.engine.emulator.codegen import race_view
 from gpuemu_lsp.engine.emulator.codegen.addresses import Access
@@ -9,8 +11,13 @@ from gpuemu_lsp.engine.emulator.codegen.emitter import Emitter
 from gpuemu_lsp.engine.emulator.codegen.forms import Form, Row, Single
 from gpuemu_lsp.engine.emulator.codegen.ir_tools import I1, I32, I64, Value, i32, i64
 from gpuemu_lsp.engine.emulator.codegen.linked import RUNTIME
-from gpuemu_lsp.engine.emulator.layout import Cell, RaceCall, Warp
+from gpuemu_lsp.engine.emulator.codegen.race_lines import Row as Lines
+from gpuemu_lsp.engine.emulator.layout import Cell, Launch, Line, RaceCall, Warp
+from gpuemu_lsp.engine.emulator.shapes import WARP
 from gpuemu_lsp.engine.ptx.model import Instruction, Operand
+
+_INLINE = 48
+"""Watched accesses up to which the ordinary case is written out at each of them."""
 
 
 def race_flags(e: Emitter, instruction: Instruction) -> int:
@@ -73,8 +80,43 @@ def _row(e: Emitter, access: Access, form: Row, kind: str, cells: int) -> Value:
         base, offset = form.place(part)
         address = b.add(b.ptrtoint(base, I64), i64(offset))
         shift = cells.bit_length() - 1
-        one = _call(e, f"race_row_{kind}", [lanes, address, i32(part * e.lanes), i32(count * cells), i32(shift)])
+        ask = [lanes, address, i32(part * e.lanes), i32(count * cells), i32(shift)]
+        if access.space == "global" and cells == 1 and count == WARP and len(e.unit.tracking.sites) <= _INLINE:
+            one = _pair_of_lines(e, access, f"race_row_{kind}", ask)
+        else:
+            one = _call(e, f"race_row_{kind}", ask)
         result = one if result is None else b.and_(result, one)
+    return result
+
+
+def _pair_of_lines(e: Emitter, access: Access, name: str, arguments: list[Value]) -> Value:
+    """Do here what is ordinary: a warp's neighbours come to two lines for the first time, or again."""
+    b = e.builder
+    lanes, address, *_ = arguments
+    shift = e.unit.tracking.shift
+    now, me = t.load(b, e.context, Warp.NOW, I32), e.once("me", "context", Warp.ME, I32)
+    lines, floor = (
+        (e.launch(Launch.RACE_LINES, I64), e.launch(Launch.RACE_DISTANCE, I64)),
+        e.launch(Launch.RACE_FLOOR, I32),
+    )
+    offset = b.sub(address, e.launch(Launch.ARENA, I64))
+    row = Lines(b, lines, i32(e.site), me, i32(0), now, floor, is_store=access.store)
+    fine, new = row.pair(b.ashr(offset, i64(shift + Line.SHIFT)), i32(0))
+    whole = b.icmp_unsigned("==", b.and_(offset, i64((Line.CELLS << shift) - 1)), i64(0))
+    here = b.icmp_unsigned("<", address, e.launch(Launch.RACE_PRIVATE, I64))
+    fine = b.and_(b.and_(fine, b.icmp_unsigned("==", lanes, i32(-1))), b.and_(whole, here))
+    quick, closer, noted = e.append_block("quick"), e.append_block("closer"), e.append_block("noted")
+    b.cbranch(fine, quick, closer).set_weights([20, 1])
+    b.position_at_end(quick)
+    row.note_pair(new)
+    b.branch(noted)
+    b.position_at_end(closer)
+    answer = _call(e, name, arguments)
+    b.branch(noted)
+    b.position_at_end(noted)
+    result = b.phi(I1)
+    result.add_incoming(ir.Constant(I1, 1), quick)
+    result.add_incoming(answer, closer)
     return result
 
 
