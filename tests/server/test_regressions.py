@@ -288,7 +288,7 @@ async def test_15_diagnostics_come_back_under_the_clients_own_spelling(editor: E
     home.mkdir()
     write(home, WRONG)
     await editor.start()
-    spelled = home.as_uri().replace("(", "%28").replace(")", "%29") + "/scale.cu"
+    spelled = home.as_uri().replace("%28", "(").replace("%29", ")") + "/%73cale.cu"  # not as we would
     item = types.TextDocumentItem(spelled, "cuda-cpp", 1, WRONG)
     editor.client.text_document_did_open(types.DidOpenTextDocumentParams(item))
     await editor.idle()
