@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
+from emulator_launch import launch
 
 from benchmarks.fuzz_emulator import run_kernel, run_mutant
 from benchmarks.fuzzing import programs, semantics
@@ -45,3 +47,31 @@ def test_rounding_against_known_values() -> None:
     assert semantics.encode(Fraction(3, 1 << 150), "rn", 0) == 2
     assert semantics.encode(Fraction(1 << 128), "rz", 0) == 0x7F7FFFFF
     assert semantics.encode(Fraction(1 << 128), "rn", 0) == 0x7F800000
+
+
+NARROW = """\
+.version 8.0
+.target sm_80
+.address_size 64
+.visible .entry k(.param .u64 y)
+{
+  .reg .b32 %r<2>;
+  .reg .s8 %c<2>;
+  mov.u32 %r0, %tid.x;
+  LINE
+$L1:
+  bra.uni $L2;
+$L2:
+  and.b32 %c1, %c0, 3;
+  ret;
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("line", "why"), [("and.b32 %c0, %r0, 7;", "for a register of 8"), ("", "from a register of 8")]
+)
+def test_a_register_that_is_too_narrow_is_refused(line: str, why: str) -> None:
+    # Its place in memory is as small: writing more there once killed the process.
+    outcome = launch(NARROW.replace("LINE", line), 1, 64, np.zeros(8, np.uint8))
+    assert outcome.status == "failed" and why in outcome.events[0].message

@@ -59,13 +59,21 @@ def llvm_type(name: str, count: int | None = None) -> ir.Type:
 
 
 def read_as(builder: ir.IRBuilder, value: Any, name: str) -> Any:
-    """Return a register's value as operand type ``name``: bits reinterpreted, a wider register cut (section 9.4.1)."""
+    """Return a register's value as operand type ``name``: bits reinterpreted, a wider register cut (section 9.4.1).
+
+    Raises
+    ------
+    TypeError
+        If the register is narrower than the operand, as PTX does not allow.
+    """
     target = _LLVM[name]
     scalar, shape = _scalar_and_shape(value.type)
     if scalar == target:
         return value
     bits = _bits(scalar)
     wanted = _bits(target)
+    if bits < wanted:
+        raise TypeError(f"an operand of {wanted} bits from a register of {bits}")
     if not isinstance(scalar, ir.IntType):
         value = builder.bitcast(value, shape(ir.IntType(bits)))
     if bits > wanted:
@@ -79,12 +87,19 @@ def write_as(builder: ir.IRBuilder, value: Any, name: str, register: ir.Type) ->
     """Return a result of type ``name`` as a register holds it, whose scalar LLVM type is ``register``.
 
     In a wider register signed results are sign-extended and all others zero-extended (section 9.4.1, table 27).
+
+    Raises
+    ------
+    TypeError
+        If the register is narrower, as PTX does not allow: it would overwrite what lies behind it.
     """
     scalar, shape = _scalar_and_shape(value.type)
     if scalar == register:
         return value
     bits = _bits(scalar)
     wanted = _bits(register)
+    if bits > wanted:
+        raise TypeError(f"a result of {bits} bits for a register of {wanted}")
     if not isinstance(scalar, ir.IntType):
         value = builder.bitcast(value, shape(ir.IntType(bits)))
     if bits < wanted:
