@@ -276,7 +276,9 @@ class Cell:
     RELEASED: Final = 6  # not 0 where a thread has released what it did through this place
     LINES_WRITTEN: Final = 7  # see Line
     LINES_READ: Final = 8
-    PLANES: Final = 9
+    OTHER_READER: Final = 9  # where several threads have read: one that is not the last of them, and its site
+    OTHER_SITE: Final = 10
+    PLANES: Final = 11
 
     STRONG: Final = 4
     SPREAD: Final = 3  # 0 one thread, 1 one warp, 2 one block, 3 several blocks

@@ -50,8 +50,7 @@ def test_a_race_is_found_with_both_parties(planted: Planted, block: int, options
     races = [event for event in outcome.events if event.rule == f"memory/{planted.space}-race"]
     assert races, outcome.events
     lines = {place.line for event in races for place in (event.location, event.other) if place is not None}
-    # Of many readers in one warp the last one is remembered: a block of one warp may name its line twice.
-    assert lines == planted.lines if block > 32 else lines and lines <= planted.lines
+    assert lines == planted.lines
     for event in races:
         other = event.data["other_thread"]
         assert other is None or (event.thread, event.block) != (tuple(other), tuple(event.data["other_block"]))

@@ -16,6 +16,7 @@ from gpuemu_lsp.engine.emulator.codegen.race_view import (
     STRONG,
     View,
     each_cell,
+    note_other,
     return_if,
     view_of,
 )
@@ -61,9 +62,16 @@ def add_lane(module: ir.Module, settle: Value) -> Value:
         def check(planes: tuple[int, int, int], wrote: int) -> tuple[Value, Value, Value]:
             who, when = fetch(planes[0]), fetch(planes[1])
             late, x = view.unordered(who, when, me)
+            where = fetch(planes[2])
+            if not wrote:
+                # The last of several readers may be the writer itself: another one is the other party.
+                several = b.icmp_unsigned("!=", b.and_(when, i32(Cell.SPREAD)), i32(0))
+                mine = b.and_(several, b.icmp_unsigned("==", who, me))
+                who = b.select(mine, fetch(Cell.OTHER_READER), who)
+                where = b.select(mine, fetch(Cell.OTHER_SITE), where)
             weak = b.icmp_unsigned("==", b.and_(when, strong), i32(0))
             with b.if_then(b.and_(late, weak)):
-                other = [fetch(planes[2]), who, when, i32(wrote)]
+                other = [where, who, when, i32(wrote)]
                 b.call(conflict, [ctx, site, lane, address, size, flags, value, *other])
             return when, x, late
 
@@ -92,6 +100,7 @@ def add_lane(module: ir.Module, settle: Value) -> Value:
             with otherwise:
                 when = fetch(Cell.READ)
                 late, x = view.unordered(fetch(Cell.READER), when, me)
+                note_other(view, index, late, me)
                 note(reads, when, x, late, ir.Constant(I1, 1))
     # Nothing is released by a thread that had no fence.
     fenced = t.load(b, ctx, b.add(i64(Warp.FENCED), b.shl(b.zext(lane, I64), i64(2))), I32)

@@ -7,7 +7,7 @@ from llvmlite import ir
 from gpuemu_lsp.engine.emulator.codegen import ir_tools as t
 from gpuemu_lsp.engine.emulator.codegen.ir_tools import I1, I32, I64, POINTER, VOID, Value, i32, i64
 from gpuemu_lsp.engine.emulator.codegen.race_lines import settle_cell
-from gpuemu_lsp.engine.emulator.codegen.race_view import ROW, View, each_cell, return_if, view_of
+from gpuemu_lsp.engine.emulator.codegen.race_view import ROW, View, each_cell, note_other, return_if, view_of
 from gpuemu_lsp.engine.emulator.layout import Cell, Warp
 
 
@@ -74,8 +74,14 @@ def add_row(module: ir.Module, *, is_store: bool, shared: bool) -> Value:
         b.branch(latch)
         b.position_at_end(closer)
     bad, _ = view.unordered(fetch(Cell.WRITER), written, me)
-    behind, x = view.unordered(fetch(Cell.READER), read, me)
+    last = fetch(Cell.READER)
+    behind, x = view.unordered(last, read, me)
     return_if(b, some(b.or_(bad, behind) if is_store else bad), 0)
+    if not is_store:
+        others = b.and_(b.and_(behind, active), b.icmp_unsigned("!=", last, me))
+        for plane, value in ((Cell.OTHER_READER, last), (Cell.OTHER_SITE, fetch(Cell.READ_SITE))):
+            place = view.plane(plane, byte)
+            t.intrinsic(b, f"llvm.masked.store.{t.mangled(vector)}.p0", VOID, [value, place, i32(4), others])
     write(view.merged(read, x, behind, c(i32(0))))
     b.branch(latch)
     b.position_at_end(latch)
@@ -155,6 +161,8 @@ def _one_cell(
     when = among(read)
     behind, x = view.unordered(fetch(Cell.READER), when, me)
     return_if(b, b.or_(bad, behind) if is_store else bad, 0)
+    if not is_store:
+        note_other(view, index, behind, me)
     noted = view.merged(when, x, behind, i32(0))
     if several is not None and not is_store:
         alone = b.icmp_unsigned("==", b.and_(noted, i32(Cell.SPREAD)), i32(0))

@@ -119,6 +119,15 @@ def return_if(b: ir.IRBuilder, condition: Value, result: int | None) -> None:
         b.position_at_end(b.append_basic_block("dead"))
 
 
+def note_other(view: View, index: Value, late: Value, me: Value) -> None:
+    """Keep the last reader beside the one that takes its place, where nothing orders the two."""
+    b = view.b
+    who = b.load(view.plane(Cell.READER, index), typ=I32)
+    with b.if_then(b.and_(late, b.icmp_unsigned("!=", who, me))):
+        b.store(who, view.plane(Cell.OTHER_READER, index))
+        b.store(b.load(view.plane(Cell.READ_SITE, index), typ=I32), view.plane(Cell.OTHER_SITE, index))
+
+
 class each_cell:  # noqa: N801 - used as a context manager function
     """Build a loop over the cells of an access: yields byte offsets into a plane."""
 
