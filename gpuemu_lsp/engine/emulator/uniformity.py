@@ -7,7 +7,7 @@ different rounds, could see different values of.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 
 from gpuemu_lsp.engine.emulator.graph import Graph
@@ -16,7 +16,8 @@ from gpuemu_lsp.engine.emulator.matrix.permutation import PERMUTATIONS
 from gpuemu_lsp.engine.emulator.opcodes import memory_space
 from gpuemu_lsp.engine.emulator.operands import CARRY, flat, split, written
 from gpuemu_lsp.engine.emulator.program import EXIT, Branch, Program, Switch
-from gpuemu_lsp.engine.emulator.shapes import UNIFORM, VARYING, WARP, BlockShape, Fact, Shape, join
+from gpuemu_lsp.engine.emulator.shape_rules import RULES, Context, trailing_zeros
+from gpuemu_lsp.engine.emulator.shapes import UNIFORM, VARYING, BlockShape, Fact, Shape, join
 from gpuemu_lsp.engine.ptx.model import Address, Immediate, Instruction, Negated, Operand, Register, Symbol
 
 _MAX_STEP = 1 << 24
@@ -168,7 +169,7 @@ class _Dataflow:
 
     def __init__(self, program: Program, block: BlockShape, pinned: Iterable[str], frame_bytes: int) -> None:
         self.constants = _constants(program)
-        self.lanes = block.lanes
+        self._context = Context(self.constants, block.lanes)
         self._frame = frame_bytes
         self._specials = block.specials()
         self._registers = program.registers
@@ -234,7 +235,7 @@ class _Dataflow:
         if isinstance(operand, Negated):
             return self._known(operand.register)
         if isinstance(operand, Immediate):
-            return Fact(UNIFORM, _trailing_zeros(operand.bits))
+            return Fact(UNIFORM, trailing_zeros(operand.bits))
         if isinstance(operand, Register):
             if operand.name in self._registers:
                 return self._facts.get(operand.name)
@@ -265,8 +266,8 @@ class _Dataflow:
             frame = -self._frame if "to" in instruction.modifiers else self._frame
             return Fact(Shape(shape.per_part, shape.step + frame)) if definition.affine else Fact(VARYING)
         per_part = any(fact.shape.per_part for fact in facts)
-        rule = _RULES.get(instruction.opcode)
-        result = rule(self, instruction, facts) if rule is not None else None
+        rule = RULES.get(instruction.opcode)
+        result = rule(self._context, instruction, facts) if rule is not None else None
         if result is None:
             result = Fact(Shape(per_part)) if all(fact.shape.flat for fact in facts) else Fact(VARYING)
         step = result.shape.step
@@ -280,17 +281,6 @@ class _Dataflow:
             return Fact(VARYING)
         return Fact(Shape(address.per_part))
 
-    # ---- rules for integers: they say what happens to step and zeros; None means "uniform in, uniform out" -----------
-
-    def constant(self, operand: Operand) -> int | None:
-        if isinstance(operand, Immediate) and operand.kind == "int":
-            return operand.bits
-        return self.constants.get(operand.name) if isinstance(operand, Register) else None
-
-    def extent(self, shape: Shape) -> int:
-        """Return how far the last lane lies above the base."""
-        return shape.step * ((self.lanes if shape.per_part else WARP) - 1)
-
 
 def _name(operand: Operand) -> str | None:
     match operand:
@@ -298,187 +288,3 @@ def _name(operand: Operand) -> str | None:
             return name
         case _:
             return None
-
-
-def _trailing_zeros(value: int) -> int:
-    return 63 if value == 0 else (value & -value).bit_length() - 1
-
-
-def _both(facts: Sequence[Fact]) -> bool:
-    return any(fact.shape.per_part for fact in facts)
-
-
-def _copy(flow: _Dataflow, instruction: Instruction, facts: list[Fact]) -> Fact | None:
-    return facts[0] if len(facts) == 1 and len(written(instruction)) == 1 else None
-
-
-def _add(flow: _Dataflow, instruction: Instruction, facts: list[Fact]) -> Fact | None:
-    if not _plain_integer(instruction):
-        return None
-    sign = -1 if instruction.opcode == "sub" else 1
-    step = facts[0].shape.step + sign * facts[1].shape.step
-    return Fact(Shape(_both(facts), step), min(facts[0].zeros, facts[1].zeros))
-
-
-def _scaled(flow: _Dataflow, operands: Sequence[Operand], facts: Sequence[Fact]) -> Fact | None:
-    """Return the fact about a product: a step survives only a constant factor."""
-    a, b = facts[:2]
-    zeros = min(a.zeros + b.zeros, 63)
-    if a.shape.flat and b.shape.flat:
-        return Fact(Shape(_both(facts[:2])), zeros)
-    for this, other, operand in ((a, b, operands[1]), (b, a, operands[0])):
-        factor = flow.constant(operand)
-        if other.shape.flat and factor is not None:
-            return Fact(Shape(_both(facts[:2]), this.shape.step * _signed(factor)), zeros)
-    return Fact(VARYING)
-
-
-def _signed(value: int) -> int:
-    """Read a literal such as 0xfffffffc as the small negative number it stands for in 32 bits."""
-    return value - (1 << 32) if (1 << 31) <= value < (1 << 32) else value
-
-
-def _multiply(flow: _Dataflow, instruction: Instruction, facts: list[Fact]) -> Fact | None:
-    if not _plain_integer(instruction) or "hi" in instruction.modifiers:
-        return None
-    product = _scaled(flow, instruction.operands[1:3], facts)
-    if "wide" in instruction.modifiers and product is not None:
-        # The product of 32-bit bases is widened: its low bits are those of the factors as before.
-        product = Fact(product.shape, min(product.zeros, 31))
-    if instruction.opcode == "mul" or product is None or product.shape.varying:
-        return product
-    addend = facts[2]
-    shape = Shape(product.shape.per_part or addend.shape.per_part, product.shape.step + addend.shape.step)
-    return Fact(shape, min(product.zeros, addend.zeros))
-
-
-def _shift_left(flow: _Dataflow, instruction: Instruction, facts: list[Fact]) -> Fact | None:
-    amount = flow.constant(instruction.operands[2])
-    if amount is None or not 0 <= amount < 24:
-        return None
-    shape = facts[0].shape
-    return Fact(Shape(shape.per_part, shape.step << amount), min(facts[0].zeros + amount, 63))
-
-
-def _shift_right(flow: _Dataflow, instruction: Instruction, facts: list[Fact]) -> Fact | None:
-    amount = flow.constant(instruction.operands[2])
-    if amount is None or facts[0].shape.flat:
-        return None
-    for fact in (facts[0], _parted_base(flow, facts[0])):
-        bits = _spread(flow, fact)
-        if bits is not None and amount >= bits:
-            return Fact(Shape(fact.shape.per_part), max(fact.zeros - amount, 0))
-    return None
-
-
-def _parted_base(flow: _Dataflow, fact: Fact) -> Fact:
-    """Return a stepping value as one with a base per part: fewer lanes share a base, and differ in fewer bits."""
-    shape = fact.shape
-    if shape.per_part:
-        return fact
-    apart = _trailing_zeros(shape.step * flow.lanes)
-    return Fact(Shape(True, shape.step), min(fact.zeros, apart))
-
-
-def _spread(flow: _Dataflow, fact: Fact) -> int | None:
-    """Return the number of low bits in which lanes differ, if adding the lane's step never carries out of them."""
-    if fact.shape.step < 0:
-        return None
-    bits = flow.extent(fact.shape).bit_length()
-    return bits if fact.zeros >= bits else None
-
-
-def _and(flow: _Dataflow, instruction: Instruction, facts: list[Fact]) -> Fact | None:
-    for this, other in ((0, 1), (1, 0)):
-        mask = flow.constant(instruction.operands[1 + other])
-        if facts[this].shape.flat or mask is None:
-            continue
-        for fact in (facts[this], _parted_base(flow, facts[this])):
-            bits = _spread(flow, fact)
-            low = (1 << bits) - 1 if bits is not None else 0
-            if bits is not None and mask & low == low:
-                return fact
-            if bits is not None and mask & low == 0:
-                return Fact(Shape(fact.shape.per_part), fact.zeros)
-        return None
-    return None
-
-
-def _or(flow: _Dataflow, instruction: Instruction, facts: list[Fact]) -> Fact | None:
-    """Treat ``or`` as an addition where the bits cannot overlap, which is how NVRTC writes many sums."""
-    for this, other in ((0, 1), (1, 0)):
-        fact, value = facts[this], flow.constant(instruction.operands[1 + other])
-        if fact.shape.flat or value is None or value < 0:
-            continue
-        room = min(fact.zeros, _trailing_zeros(fact.shape.step))
-        if value < (1 << room):
-            return Fact(fact.shape, _trailing_zeros(value))
-    return None
-
-
-def _convert(flow: _Dataflow, instruction: Instruction, facts: list[Fact]) -> Fact | None:
-    types = instruction.modifiers
-    if len(types) != 2 or types[0][0] not in "sub" or types[1][0] not in "sub":
-        return None
-    to, source = int(types[0][1:]), int(types[1][1:])
-    if to < 32 or source < 32:
-        return None
-    return facts[0]
-
-
-def _select(flow: _Dataflow, instruction: Instruction, facts: list[Fact]) -> Fact | None:
-    if not facts[2].shape.uniform:
-        return None
-    return join(facts[0], facts[1])
-
-
-_BELOW = {"lt": True, "lo": True, "ge": True, "hs": True, "le": False, "ls": False, "gt": False, "hi": False}
-"""Comparisons that split the integers just below their second operand (True) or just above it."""
-_TURNED = {"lt": "gt", "lo": "hi", "ge": "le", "hs": "ls", "le": "ge", "ls": "hs", "gt": "lt", "hi": "lo"}
-
-
-def _compare(flow: _Dataflow, instruction: Instruction, facts: list[Fact]) -> Fact | None:
-    """Find comparisons all lanes agree in: where values split, between two runs of lanes, no run is split.
-
-    ``tid < 64`` holds for whole warps or not at all; the base says which.
-    """
-    if len(instruction.modifiers) != 2 or len(facts) != 2 or not _plain_integer(instruction):
-        return None
-    comparison = instruction.modifiers[0]
-    for this, other, turned in ((0, 1, False), (1, 0, True)):
-        way = _TURNED.get(comparison) if turned else comparison
-        if way not in _BELOW or facts[this].shape.flat or not facts[other].shape.flat:
-            continue
-        bits = _spread(flow, facts[this])
-        constant = flow.constant(instruction.operands[1 + other])
-        border = facts[other].zeros if constant is None or _BELOW[way] else _trailing_zeros(constant + 1)
-        known = constant is not None or _BELOW[way]
-        if bits is not None and known and border >= bits:
-            return Fact(Shape(_both(facts)))
-    return None
-
-
-def _plain_integer(instruction: Instruction) -> bool:
-    kind = instruction.modifiers[-1]
-    if kind[0] not in "sub" or kind[1:] not in ("32", "64"):
-        return False
-    return not {"sat", "cc"} & set(instruction.modifiers)
-
-
-_Rule = Callable[[_Dataflow, Instruction, list[Fact]], "Fact | None"]
-
-_RULES: dict[str, _Rule] = {
-    "mov": _copy,
-    "cvta": _copy,
-    "add": _add,
-    "sub": _add,
-    "mul": _multiply,
-    "mad": _multiply,
-    "shl": _shift_left,
-    "shr": _shift_right,
-    "and": _and,
-    "or": _or,
-    "cvt": _convert,
-    "selp": _select,
-    "setp": _compare,
-}
