@@ -58,8 +58,9 @@ class _Together:
         b = self.b
         addresses = t.load(b, self.ctx, Warp.ADDRESS, _WIDE, align=8)
         self._require(self._none(b.and_(b.not_(self._inside(addresses)), self.active)))
-        first = b.zext(t.intrinsic(b, "llvm.cttz.i32", I32, [self.mask, ir.Constant(I1, 0)]), I64)
-        place = t.load(b, self.ctx, b.add(i64(Warp.ADDRESS), b.shl(b.and_(first, i64(31)), i64(3))), I64)
+        lowest = t.intrinsic(b, "llvm.cttz.i32", I32, [b.or_(self.mask, i32(1 << 31)), ir.Constant(I1, 1)])
+        first = b.zext(lowest, I64)
+        place = t.load(b, self.ctx, b.add(i64(Warp.ADDRESS), b.shl(first, i64(3))), I64)
         base = b.sub(place, b.mul(first, i64(self.size)))
         row = b.add(t.splat(b, base, WARP), t.iota(I64, WARP, self.size))
         neighbours = self._none(b.and_(b.icmp_unsigned("!=", addresses, row), self.active))
@@ -71,8 +72,9 @@ class _Together:
         self._require_allowed(self._fetch(shadow))
         cells = self._cells()
         shift = t.intrinsic(b, "llvm.cttz.i32", I32, [cells, ir.Constant(I1, 0)])
-        row_cells = b.mul(cells, i32(WARP))
-        self._require_order(race[0], [self.ctx, self.site, self.mask, base, i32(0), row_cells, shift])
+        # From the first lane that takes part: the place of an earlier one may lie in memory of another kind.
+        row_cells = b.mul(cells, b.sub(i32(WARP), lowest))
+        self._require_order(race[0], [self.ctx, self.site, self.mask, place, lowest, row_cells, shift])
         if self.is_store:
             self._put(self._values(), base)
             self._put(self._marks(), shadow)
