@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from gpuemu_lsp.engine.check.blind import Expectations
+from gpuemu_lsp.engine.check.doubt import Doubt
 from gpuemu_lsp.engine.check.elements import first_elements
 from gpuemu_lsp.engine.check.events import Scene, event_finding
 from gpuemu_lsp.engine.check.figures import Figures
@@ -57,6 +58,7 @@ class PlanRun:
     memory: Memory
     reference: Reference | None = None
     steering: Steering | None = None
+    doubt: Doubt | None = None
     opening: tuple[Finding, ...] = ()
     count: CaseCount = CaseCount()
     failing: int = 0
@@ -245,6 +247,8 @@ class PlanRun:
 
     def _events(self, case: Case, case_id: str, outcome: Outcome, guessed: bool) -> Iterator[Finding]:
         for event in outcome.events:
+            if self.doubt is not None and not self.doubt.stands(event, case):
+                continue
             finding = event_finding(event, self.scene, case, case_id)
             yield allowed_for(finding, event, self.plan, case) if guessed else finding
 

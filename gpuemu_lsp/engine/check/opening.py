@@ -9,13 +9,15 @@ from pathlib import Path
 
 from gpuemu_lsp.engine.check.cases import PlanRun
 from gpuemu_lsp.engine.check.coverage import Ledger
+from gpuemu_lsp.engine.check.doubt import Doubt, Run
 from gpuemu_lsp.engine.check.events import Scene
 from gpuemu_lsp.engine.check.locate import Atlas
 from gpuemu_lsp.engine.check.memory import Memory
 from gpuemu_lsp.engine.check.model import CaseCount, CheckRequest
-from gpuemu_lsp.engine.check.prepare import Prepared
+from gpuemu_lsp.engine.check.prepare import Prepared, without_optimization
 from gpuemu_lsp.engine.check.steer import Steering
 from gpuemu_lsp.engine.check.watchdog import deadline
+from gpuemu_lsp.engine.compile import ToolchainError
 from gpuemu_lsp.engine.compile.model import Artifact
 from gpuemu_lsp.engine.execution import Executor, Request
 from gpuemu_lsp.engine.fuzz.model import LaunchHints
@@ -49,6 +51,7 @@ def open_plan(request: CheckRequest, prepared: Prepared, plan: Plan, executor: E
         ignores=prepared.ignores,
         memory=Memory(plan, hints, Store(root) if root is not None else None),
     )
+    run.doubt = Doubt(module, lambda: _unoptimized(request, prepared, run))
     if request.options.coverage:
         run.steering = Steering(plan, run.seed, hints, Ledger())
     if request.spec.reference is not None:
@@ -61,13 +64,30 @@ def open_plan(request: CheckRequest, prepared: Prepared, plan: Plan, executor: E
     return run
 
 
+def _unoptimized(request: CheckRequest, prepared: Prepared, run: PlanRun) -> Run | None:
+    """Return what runs cases on unoptimised code, None where it does not compile."""
+    try:
+        artifact = without_optimization(request, prepared).artifact
+    except ToolchainError:
+        return None
+    return lowered(run, prepared, artifact).execute if artifact is not None else None
+
+
 def lowered(run: PlanRun, prepared: Prepared, artifact: Artifact) -> PlanRun:
     """Return a run of the same cases on ``artifact``, the same kernel compiled without optimisation."""
     scene = replace(run.scene, atlas=_atlas(prepared, parse(artifact.ptx), run.plan))
     launch = replace(run.launch, artifact=artifact, entry=artifact.entries[run.plan.entry])
     memory = Memory(run.plan, run.hints, run.memory.store, optimized=False)
     return replace(
-        run, scene=scene, launch=launch, steering=None, memory=memory, count=CaseCount(), failing=0, finished=False
+        run,
+        scene=scene,
+        launch=launch,
+        steering=None,
+        doubt=None,
+        memory=memory,
+        count=CaseCount(),
+        failing=0,
+        finished=False,
     )
 
 
