@@ -65,6 +65,16 @@ PLANTED = [
   __syncthreads();
   y[i] = s[t / 32][t % 32];
 """, "", WARP, whole_warps=True),
+    Planted("all have read, the last thread writes", "shared", """
+  __shared__ int s;
+  if (t == 0) s = x[b];
+  __syncthreads();
+  const int v = s;  // one
+  FIX
+  if (t == m - 1) s = v + x[i] + 7;  // other
+  __syncthreads();
+  y[i] = v + s;
+""", "", SYNC, least=64),
     Planted("end of the loop", "shared", """
   __shared__ int s[1024];
   int sum = 0;

@@ -11,6 +11,7 @@ from llvmlite import ir
 
 from gpuemu_lsp.engine.emulator.codegen import ir_tools as t
 from gpuemu_lsp.engine.emulator.codegen.ir_tools import I1, I32, I64, POINTER, VOID, Value, i32, i64
+from gpuemu_lsp.engine.emulator.codegen.race_view import first_place
 from gpuemu_lsp.engine.emulator.layout import Cell, Launch, Line, Warp
 
 _LOW = 0xFFFF
@@ -85,7 +86,8 @@ def add_row_of_lines(module: ir.Module, by_cell: Value, settle: Value, *, is_sto
     function, b = t.new_function(module, name, I1, [POINTER, I32, I32, I64, I32, I32, I32])
     ctx, site, mask, address, first, cells, shift = function.args
     launch = t.load(b, ctx, Warp.LAUNCH, POINTER)
-    private = b.icmp_unsigned(">=", address, t.load(b, launch, Launch.RACE_PRIVATE, I64))
+    inside = first_place(b, launch, mask, address, first, shift)
+    private = b.icmp_unsigned(">=", inside, t.load(b, launch, Launch.RACE_PRIVATE, I64))
     with b.if_then(private):
         b.ret(b.call(by_cell, function.args))
         b.position_at_end(b.append_basic_block("dead"))

@@ -7,7 +7,15 @@ from llvmlite import ir
 from gpuemu_lsp.engine.emulator.codegen import ir_tools as t
 from gpuemu_lsp.engine.emulator.codegen.ir_tools import I1, I32, I64, POINTER, VOID, Value, i32, i64
 from gpuemu_lsp.engine.emulator.codegen.race_lines import settle_cell
-from gpuemu_lsp.engine.emulator.codegen.race_view import ROW, View, each_cell, note_other, return_if, view_of
+from gpuemu_lsp.engine.emulator.codegen.race_view import (
+    ROW,
+    View,
+    each_cell,
+    first_place,
+    note_other,
+    return_if,
+    view_of,
+)
 from gpuemu_lsp.engine.emulator.layout import Cell, Warp
 
 
@@ -21,7 +29,8 @@ def add_row(module: ir.Module, *, is_store: bool, shared: bool) -> Value:
     name = _name("race_row", is_store=is_store, shared=shared) + ("" if shared else "_by_cell")
     function, b = t.new_function(module, name, I1, [POINTER, I32, I32, I64, I32, I32, I32])
     ctx, site, mask, address, first, cells, shift = function.args
-    view = view_of(b, ctx, address, shared=shared)
+    launch = t.load(b, ctx, Warp.LAUNCH, POINTER)
+    view = view_of(b, ctx, address, shared=shared, inside=first_place(b, launch, mask, address, first, shift))
     if not shared:
         return_if(b, view.foreign, 1)
     vector = ir.VectorType(I32, ROW)

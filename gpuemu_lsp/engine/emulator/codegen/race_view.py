@@ -82,8 +82,21 @@ class View:
         return b.select(concurrent, b.or_(b.or_(later, level), both), b.or_(c(self.now), strong))
 
 
-def view_of(b: ir.IRBuilder, ctx: Value, address: Value, *, shared: bool = False) -> View:
-    """Return what an access at ``address`` sees; ``shared`` says that it is known to lie in shared memory."""
+def first_place(b: ir.IRBuilder, launch: Value, mask: Value, address: Value, first: Value, shift: Value) -> Value:
+    """Return where the first active lane of a row is, which begins at ``address`` with lane ``first``.
+
+    The row itself may begin before the memory it is in, where lanes without a part in it stand.
+    """
+    lane = t.intrinsic(b, "llvm.cttz.i32", I32, [b.lshr(mask, first), ir.Constant(I1, 0)])
+    cells = b.shl(b.zext(b.and_(lane, i32(31)), I64), b.zext(shift, I64))
+    return b.add(address, b.shl(cells, t.load(b, launch, Launch.RACE_SHIFT, I64)))
+
+
+def view_of(b: ir.IRBuilder, ctx: Value, address: Value, *, shared: bool = False, inside: Value | None = None) -> View:
+    """Return what an access at ``address`` sees; ``shared`` says that it is known to lie in shared memory.
+
+    ``inside`` is a place that tells which memory is meant, where ``address`` itself may lie before it.
+    """
     launch, block = t.load(b, ctx, Warp.LAUNCH, POINTER), t.load(b, ctx, Warp.BLOCK, POINTER)
     offset = b.sub(address, t.load(b, launch, Launch.ARENA, I64))
     index = b.shl(b.ashr(offset, t.load(b, launch, Launch.RACE_SHIFT, I64)), i64(2))
@@ -91,11 +104,12 @@ def view_of(b: ir.IRBuilder, ctx: Value, address: Value, *, shared: bool = False
     number = t.load(b, ctx, Warp.ME, I32)
     me, foreign = b.and_(number, i32(THREADS_MASK)), ir.Constant(I1, 0)
     if not shared:
-        place = b.sub(address, t.load(b, block, Block.SHARED, I64))
-        inside = b.icmp_unsigned("<", place, t.load(b, launch, Launch.SHARED_SIZE, I64))
-        private = b.icmp_unsigned(">=", address, t.load(b, launch, Launch.RACE_PRIVATE, I64))
-        me = b.select(inside, me, number)
-        foreign = b.and_(private, b.not_(inside))
+        told = address if inside is None else inside
+        place = b.sub(told, t.load(b, block, Block.SHARED, I64))
+        near = b.icmp_unsigned("<", place, t.load(b, launch, Launch.SHARED_SIZE, I64))
+        private = b.icmp_unsigned(">=", told, t.load(b, launch, Launch.RACE_PRIVATE, I64))
+        me = b.select(near, me, number)
+        foreign = b.and_(private, b.not_(near))
     return View(
         b,
         cell,
