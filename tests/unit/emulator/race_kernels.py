@@ -75,6 +75,16 @@ PLANTED = [
   __syncthreads();
   y[i] = v + s;
 """, "", SYNC, least=64),
+    Planted("all have read, the first thread writes", "shared", """
+  __shared__ int s;
+  if (t == 0) s = x[b];
+  __syncthreads();
+  const int v = s;  // one
+  FIX
+  if (t == 0) s = v + x[i] + 7;  // other
+  __syncthreads();
+  y[i] = v + s;
+""", "", SYNC),
     Planted("end of the loop", "shared", """
   __shared__ int s[1024];
   int sum = 0;

@@ -118,8 +118,13 @@ def add_one(module: ir.Module, settle: Value, *, is_store: bool, shared: bool) -
     lane = t.intrinsic(b, "llvm.cttz.i32", I32, [lanes, ir.Constant(I1, 1)])
     me = b.add(view.me, lane)
     several = b.zext(b.icmp_unsigned("!=", b.and_(lanes, b.sub(lanes, i32(1))), i32(0)), I32)
+    last = b.sub(i32(31), t.intrinsic(b, "llvm.ctlz.i32", I32, [lanes, ir.Constant(I1, 1)]))
     with each_cell(b, b.zext(cells, I64)) as index:
         _one_cell(b, view, site, me, index, several, is_store=is_store, shared=shared)
+        if not is_store:  # the one that is named may write later: another of these readers is the other party then
+            with b.if_then(b.icmp_unsigned("!=", several, i32(0))):
+                b.store(b.add(view.me, last), view.plane(Cell.OTHER_READER, index))
+                b.store(site, view.plane(Cell.OTHER_SITE, index))
     b.ret(ir.Constant(I1, 1))
     return function
 
