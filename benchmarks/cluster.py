@@ -97,6 +97,8 @@ def main() -> int:
             times[kind, size].append(seconds)
             found.add(said)
             print(f"{turn + 1}: {kind} {size}: {seconds:.1f} s", file=sys.stderr, flush=True)
+    for odd in sorted(frozenset().union(*found) - frozenset.intersection(*found)):
+        print(f"not everywhere: {odd}", file=sys.stderr)
     put(options.output, "cluster", render(times, len(requests), options, len(found) == 1))
     return int(len(found) != 1)
 
