@@ -75,3 +75,30 @@ def test_a_register_that_is_too_narrow_is_refused(line: str, why: str) -> None:
     # Its place in memory is as small: writing more there once killed the process.
     outcome = launch(NARROW.replace("LINE", line), 1, 64, np.zeros(8, np.uint8))
     assert outcome.status == "failed" and why in outcome.events[0].message
+
+
+PARTIAL = """\
+.version 8.0
+.target sm_80
+.address_size 64
+.visible .entry k(.param .u64 y)
+{
+  .reg .pred %p<2>;
+  .reg .b32 %r<8>;
+  .reg .b64 %d<3>;
+  ld.param.u64 %d0, [y];
+  mov.u32 %r0, %tid.x;
+  setp.ge.u32 %p0, %r0, 5;
+  @%p0 bra $L1;
+  tex.2d.v4.s32.s32 {%r1, %r2, %r3, %r4}, [%d0, {%r0, %r0}];
+  mul.wide.u32 %d1, %r1, 4;
+  add.u64 %d2, %d0, %d1;
+  st.global.u32 [%d2], %r1;
+$L1:
+  ret;
+}
+"""
+
+
+def test_a_stop_among_some_lanes_leaves_the_code_behind_it_whole() -> None:
+    assert launch(PARTIAL, 1, 32, np.zeros(64, np.uint8)).status == "unsupported"

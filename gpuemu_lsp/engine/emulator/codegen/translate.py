@@ -83,6 +83,7 @@ def translate(unit: Unit) -> ir.Module:
 def _stop_here(e: Emitter, control: Control, instruction: Instruction) -> None:
     """Stop the launch where this instruction is reached by any lane that it acts for."""
     b = e.builder
+    e.mask32()  # read here, where it holds for what follows too
     after = e.append_block()
     stop = e.append_block("unsupported")
     guard = instruction.guard
