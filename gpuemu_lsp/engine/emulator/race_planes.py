@@ -40,11 +40,15 @@ class Planes:
         needed = 2 * _MARGIN + (arena.size >> shift << 2)
         if needed > self._distance or self._epoch > _LAST_EPOCH:
             distance = max(self._distance, -(-needed * 5 // 4 // _MARGIN) * _MARGIN)
-            flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | getattr(mmap, "MAP_NORESERVE", 0)
-            old, self._map = self._map, mmap.mmap(-1, distance * Cell.PLANES, flags=flags)
+            # Shared with nobody, but not private: what is only reserved, many times the arena, must not count against what
+            # a worker may allocate.
+            flags = mmap.MAP_SHARED | mmap.MAP_ANONYMOUS | getattr(mmap, "MAP_NORESERVE", 0)
+            old = self._map if launch.i64(Launch.RACE_PLANES) else None
+            self._map = None  # unless a launch has begun there is nothing to keep
+            self._map = mmap.mmap(-1, distance * Cell.PLANES, flags=flags)
             view = np.frombuffer(self._map, dtype=np.uint8)
             self._address = int(view.ctypes.data)
-            if launch.i64(Launch.RACE_PLANES) and old is not None:
+            if old is not None:
                 before = np.frombuffer(old, dtype=np.uint8)
                 for plane in range(Cell.PLANES):
                     kept = before[plane * self._distance : (plane + 1) * self._distance]
