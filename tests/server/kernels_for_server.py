@@ -38,8 +38,8 @@ extern "C" __global__ void scale(const float* x, float* y, int n) {
 WRONG = GOOD.replace("2.0f * x[i]", "2.5f * x[i]")
 OUT_OF_BOUNDS = GOOD.replace("i < n", "i <= n")
 STORE_LINE = 3
-PASSED = re.compile(r"passed, (8|16) of \1 cases")
-"""The first eight cases, and eight more where those were quick."""
+PASSED = re.compile(r"passed, 16 of 16 cases")
+"""The first eight cases and, as these kernels are cheap, eight more."""
 SPIN = GOOD.replace("if (i < n) {", "while (((volatile float*)y)[0] != 12345.0f) {\n    }\n    if (i < n) {")
 
 
