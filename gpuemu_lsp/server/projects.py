@@ -13,10 +13,14 @@ from gpuemu_lsp.engine.project.model import Project
 
 @dataclass(frozen=True, slots=True)
 class _Loaded:
-    """``good`` is None while the file has never been readable; ``stamp`` tells whether it has changed on disk."""
+    """``project`` is None while the file has never been readable; ``stamp`` tells whether it has changed on disk.
+
+    ``fallback`` is what holds when the next text is broken.
+    """
 
     stamp: tuple[int, int] | None
-    good: Project | None
+    project: Project | None
+    fallback: Project | None
 
 
 class Projects:
@@ -32,7 +36,7 @@ class Projects:
         if config is None:
             return self._without(path)
         loaded = self._loaded.get(config.as_posix())
-        return loaded.good if loaded is not None else self.read_config(config.as_posix())
+        return loaded.project if loaded is not None else self.read_config(config.as_posix())
 
     def read(self, path: str) -> Project | None:
         """Return the project a file belongs to, read again if it has changed on disk."""
@@ -44,12 +48,16 @@ class Projects:
         stamp = _stamp(config)
         loaded = self._loaded.get(config)
         if loaded is None or loaded.stamp != stamp:
+            fallback = loaded.fallback if loaded is not None and stamp is not None else None
             project = load(Path(config))
-            old = loaded.good if loaded is not None and stamp is not None else None
-            broken = any(finding.rule == "config/syntax" for finding in project.findings)
-            loaded = _Loaded(stamp, old if broken else project)
+            if any(finding.rule == "config/syntax" for finding in project.findings):
+                loaded = _Loaded(stamp, fallback, fallback)
+            else:
+                # Editors cut a file to nothing before they write it: what was read then is no text to fall back to.
+                written = stamp == _stamp(config) and (stamp is None or stamp[1] > 0)
+                loaded = _Loaded(stamp, project, project if written else fallback)
             self._loaded[config] = loaded
-        return loaded.good
+        return loaded.project
 
     def read_all(self, folders: Iterable[str]) -> None:
         """Read the configurations of some folders."""
@@ -58,7 +66,7 @@ class Projects:
 
     def known(self) -> tuple[Project, ...]:
         """Return every project that has been asked for."""
-        return tuple(loaded.good for loaded in list(self._loaded.values()) if loaded.good is not None)
+        return tuple(loaded.project for loaded in list(self._loaded.values()) if loaded.project is not None)
 
     def _without(self, path: str) -> Project:
         """Return the project of a file that no configuration is about: always the same object for a folder."""

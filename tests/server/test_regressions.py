@@ -11,6 +11,7 @@ import json
 import os
 import signal
 import time
+from pathlib import Path
 
 import pytest
 from kernels_for_server import GOOD, OUT_OF_BOUNDS, PASSED, REFERENCE, SPIN, STORE_LINE, TOML, WRONG, write
@@ -20,6 +21,7 @@ from pytest_lsp import make_test_lsp_client
 from server_editor import COMMAND, Editor, attach
 
 from gpuemu_lsp.cli.main import main
+from gpuemu_lsp.server.projects import Projects
 from gpuemu_lsp.server.settings import plain
 
 
@@ -253,6 +255,18 @@ async def test_13_a_configuration_broken_mended_deleted_created_and_moved(editor
     editor.save("scale.cu", WRONG)
     await editor.idle()
     assert editor.codes("scale.cu") == {"numeric/tolerance-exceeded"}
+
+
+def test_13_a_configuration_seen_while_an_editor_writes_it_is_not_the_last_good_one(tmp_path: Path):
+    write(tmp_path, WRONG)
+    config, projects = tmp_path / "gpuemu.toml", Projects()
+    good = projects.read_config(config.as_posix())
+    assert good is not None and good.kernels
+    config.write_text("", encoding="utf-8")
+    emptied = projects.read_config(config.as_posix())
+    assert emptied is not None and not emptied.kernels  # it may have been meant
+    config.write_text("[[kernels", encoding="utf-8")
+    assert projects.read_config(config.as_posix()) == good
 
 
 async def test_14_two_roots_nested_roots_and_no_root(editor: Editor):
