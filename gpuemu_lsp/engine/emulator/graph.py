@@ -21,7 +21,8 @@ class Graph:
     """The control flow of an arranged program with ``n`` blocks.
 
     ``successors`` and ``predecessors`` leave out the exit. ``post_dominator[b]`` is the immediate post-dominator, ``n``
-    for the exit. ``back_edges`` are (latch, header). ``reducible`` False means that some loop has two entries.
+    for the exit. ``back_edges`` are those that do not lead to a higher number: (latch, header) of every loop, and where a
+    loop has two entries at least one edge of each way around it. ``reducible`` False means that there is such a loop.
     """
 
     successors: tuple[tuple[int, ...], ...]
@@ -40,14 +41,13 @@ def arrange(program: Program) -> tuple[Program, Graph]:
     blocks = _renumbered(latched, order)
     edges = _edges(blocks)
     dominator = _dominators(edges)
-    back = frozenset((u, v) for u, targets in enumerate(edges) for v in targets if _dominates(dominator, v, u))
-    reducible = all(v > u or (u, v) in back for u, targets in enumerate(edges) for v in targets)
+    back = frozenset((u, v) for u, targets in enumerate(edges) for v in targets if v <= u)
     graph = Graph(
         successors=tuple(map(tuple, edges)),
         predecessors=tuple(map(tuple, _reversed(edges))),
         post_dominator=tuple(_post_dominators(blocks, edges)),
         back_edges=back,
-        reducible=reducible,
+        reducible=all(_dominates(dominator, header, latch) for latch, header in back),
     )
     return replace(program, blocks=tuple(blocks)), graph
 

@@ -39,3 +39,53 @@ def test_lanes_leave_a_loop_in_different_rounds() -> None:
       y[t] = b; }"""
     outcome = launch(source, 1, 50, np.zeros(1, np.uint32), np.zeros(50, np.uint32))
     assert outcome.buffers["a1"].view(np.uint32).tolist() == [2] * 50
+
+
+def _two_entries(enter: str, stay: str) -> str:
+    """A loop that is entered at its head or in its middle, and how it goes on."""
+    return f"""\
+.version 8.0
+.target sm_80
+.address_size 64
+.visible .entry k(.param .u64 x, .param .u64 y)
+{{
+  .reg .pred %p<3>;
+  .reg .b32 %r<6>;
+  .reg .b64 %rd<4>;
+  ld.param.u64 %rd1, [x];
+  ld.param.u64 %rd2, [y];
+  ld.global.u32 %r5, [%rd1];
+  mov.u32 %r1, %tid.x;
+  mov.u32 %r2, 0;
+  mov.u32 %r3, 0;
+  {enter}
+  @%p1 bra $MIDDLE;
+$HEAD:
+  add.u32 %r2, %r2, 100;
+$MIDDLE:
+  add.u32 %r2, %r2, 1;
+  add.u32 %r3, %r3, 1;
+  {stay}
+  @%p2 bra $HEAD;
+  mad.wide.u32 %rd3, %r1, 4, %rd2;
+  st.global.u32 [%rd3], %r2;
+  ret;
+}}
+"""
+
+
+@pytest.mark.parametrize("lane", ["%r1", "%r5"], ids=["by lane", "by block"])
+def test_a_loop_with_two_entries(lane: str) -> None:
+    ptx = _two_entries(f"and.b32 %r4, {lane}, 1; setp.eq.u32 %p1, %r4, 1;", f"setp.le.u32 %p2, %r3, {lane};")
+    outcome = launch(ptx, 1, 50, np.full(1, 7, np.uint32), np.zeros(50, np.uint32))
+    assert outcome.status == "completed" and not outcome.events
+    rounds = [thread if lane == "%r1" else 7 for thread in range(50)]
+    expected = [100 * (count + 1 - count % 2) + count + 1 for count in rounds]
+    assert outcome.buffers["a1"].view(np.uint32).tolist() == expected
+
+
+@pytest.mark.parametrize("lane", ["%r1", "%r5"], ids=["by lane", "by block"])
+def test_a_loop_with_two_entries_and_no_end_is_a_hang(lane: str) -> None:
+    ptx = _two_entries(f"setp.ne.u32 %p1, {lane}, 3;", f"setp.ne.u32 %p2, {lane}, 1000;")
+    outcome = launch(ptx, 1, 50, np.full(1, 7, np.uint32), np.zeros(50, np.uint32), max_steps=20_000)
+    assert outcome.status == "hung"
