@@ -21,8 +21,8 @@ class Graph:
     """The control flow of an arranged program with ``n`` blocks.
 
     ``successors`` and ``predecessors`` leave out the exit. ``post_dominator[b]`` is the immediate post-dominator, ``n``
-    for the exit. ``back_edges`` are those that do not lead to a higher number: (latch, header) of every loop, and where a
-    loop has two entries at least one edge of each way around it. ``reducible`` False means that there is such a loop.
+    for the exit. ``back_edges`` are those that do not lead to a higher number: (latch, header) of every loop; of a loop
+    with two entries, at least one edge of each way around it. ``reducible`` False means that there is such a loop.
     """
 
     successors: tuple[tuple[int, ...], ...]
