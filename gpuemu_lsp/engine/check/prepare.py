@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain, islice
 from pathlib import Path
 
 from gpuemu_lsp.engine.check.model import CheckRequest
+from gpuemu_lsp.engine.check.newer import advised, compiled_for_newer
 from gpuemu_lsp.engine.check.unfound import without_cascades
 from gpuemu_lsp.engine.compile import ToolchainError, compile_source
 from gpuemu_lsp.engine.compile.model import Artifact, CompileRequest, CompileResult, ResourceUsage
@@ -76,14 +77,17 @@ def prepare(request: CheckRequest) -> Prepared:
     artifacts: list[Artifact] = []
     resources: dict[str, ResourceUsage] = {}
     milliseconds = 0.0
+    for_arch = partial(_compile, spec, source, views, headers, entries=result.entries)
     for arch in [request.options.arch] if request.options.arch else spec.arch:
         try:
-            compiled = _compile(spec, source, views, headers, arch, result.entries)
+            compiled = for_arch(arch)
         except ToolchainError as error:
             message = f"'{spec.name}' was not compiled: {error}"
             findings.append(make("engine/not-executed", message, place, kernel=spec.name))
             break
         milliseconds += compiled.milliseconds
+        if compiled.artifact is None and request.options.arch is None:
+            compiled = _or_newer(compiled, request.registered, for_arch)
         if compiled.artifact is None and result.guessed and not request.registered:
             compiled = _without_guess(compiled, result.entries[0])
         findings += compiled.findings if request.registered else map(_softened, compiled.findings)
@@ -97,7 +101,7 @@ def prepare(request: CheckRequest) -> Prepared:
             if entry is not None:
                 findings += lint(compiled.artifact, entry, spec, source)
                 if entry in compiled.artifact.resources:
-                    resources.setdefault(arch, compiled.artifact.resources[entry])
+                    resources.setdefault(compiled.artifact.arch, compiled.artifact.resources[entry])
     return Prepared(
         findings=tuple(
             map(ignores.apply, (*filter(partial(_still_said, bool(artifacts)), result.findings), *findings))
@@ -161,6 +165,17 @@ def _compile(
             return whole
         attempts.append(whole)
     return min((*attempts, compiled), key=_errors)  # they, too, are truer where the file has what it needs
+
+
+def _or_newer(failed: CompileResult, registered: bool, for_arch: Callable[[str], CompileResult]) -> CompileResult:
+    """Compile what nobody registered for the architecture it is written for; what somebody did may name that one."""
+    try:
+        newer = compiled_for_newer(failed.findings, for_arch)
+    except ToolchainError:  # an older toolkit that knows no newer ones
+        return failed
+    if newer is None or newer.artifact is None:
+        return failed
+    return advised(failed, newer.artifact.arch) if registered else newer
 
 
 def _without_guess(compiled: CompileResult, entry: str) -> CompileResult:

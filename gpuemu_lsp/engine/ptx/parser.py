@@ -224,4 +224,9 @@ class _Reader:
 def _parameters(text: str | None) -> tuple[Variable, ...]:
     if not text or text.isspace():
         return ()
-    return tuple(variable(part, "param") for part in split(text))
+    found = tuple(variable(part, "param") for part in split(text))
+    names = [one.name for one in found if one.name != "_"]
+    for name in names:
+        if names.count(name) > 1:
+            raise SyntaxProblem(f"two parameters are named '{name}'")
+    return found

@@ -1,0 +1,86 @@
+"""Code for a newer architecture than the default one, and what only looks like it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from gpuemu_lsp.engine.campaign.targets import collect
+from gpuemu_lsp.engine.check.model import CheckOptions
+from gpuemu_lsp.engine.check.newer import compiled_for_newer
+from gpuemu_lsp.engine.check.prepare import Prepared, prepare
+
+CLUSTER = """\
+#include <cooperative_groups.h>
+__global__ void __cluster_dims__(2, 1, 1) k(const float* x, float* y) {
+  cooperative_groups::this_cluster().sync();
+  y[threadIdx.x] = x[threadIdx.x];
+}
+"""
+ASSEMBLY = """\
+__global__ void k(const float* x, float* y) {
+  asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
+  y[threadIdx.x] = x[threadIdx.x];
+}
+"""
+GUARDED = """\
+#if __CUDA_ARCH__ < 900
+#error "k needs sm_90"
+#endif
+__global__ void k(const float* x, float* y) { y[threadIdx.x] = x[threadIdx.x]; }
+"""
+REGISTERED = """\
+[[kernels]]
+name = "k"
+source = "one.cu"
+
+[kernels.args]
+x = { in = [32] }
+y = { out = [32] }
+[kernels.launch]
+grid = 2
+block = 32
+"""
+
+
+def prepared(folder: Path, text: str, toml: str = "", arch: str | None = None) -> Prepared:
+    (folder / "one.cu").write_text(text)
+    if toml:
+        (folder / "gpuemu.toml").write_text(toml)
+    (request,) = collect([] if toml else [str(folder / "one.cu")], CheckOptions(arch=arch), folder).requests
+    return prepare(request)
+
+
+def errors(result: Prepared) -> list[str]:
+    return [item.message for item in result.findings if item.rule == "compile/error"]
+
+
+@pytest.mark.parametrize("text", [CLUSTER, ASSEMBLY, GUARDED], ids=["cluster", "wgmma", "guarded"])
+def test_a_file_that_nobody_registered_is_compiled_for_what_it_is_written_for(tmp_path: Path, text: str) -> None:
+    result = prepared(tmp_path, text)
+    assert errors(result) == []
+    assert result.artifact is not None and result.artifact.arch == "sm_90a"
+    assert list(result.resources) == ["sm_90a"]
+
+
+def test_a_registered_kernel_is_told_which_architecture_it_needs(tmp_path: Path) -> None:
+    result = prepared(tmp_path, CLUSTER, REGISTERED)
+    first = errors(result)[0]
+    assert result.artifact is None
+    assert "not supported for this GPU architecture" in first and 'write `arch = "sm_90a"` in gpuemu.toml' in first
+
+
+def test_an_architecture_that_was_asked_for_is_kept(tmp_path: Path) -> None:
+    result = prepared(tmp_path, CLUSTER, arch="sm_80")
+    assert result.artifact is None and errors(result)
+
+
+def test_other_errors_are_not_compiled_again(tmp_path: Path) -> None:
+    result = prepared(tmp_path, "__global__ void k(float* x) { x[0] = 1.0f\n}\n")
+    assert errors(result)
+
+    def compile_for(arch: str) -> None:
+        raise AssertionError(f"compiled for {arch}")
+
+    assert compiled_for_newer(result.findings, compile_for) is None  # type: ignore[arg-type]
