@@ -16,10 +16,12 @@ _FOR_NEWER = re.compile(
     r"architecture|\.target\b|compute capability|\bsm_\d|\bSM ?\d\d|cluster|tensor ?map|hopper|blackwell|__CUDA_ARCH__",
     re.IGNORECASE,
 )
-"""What compilers, headers and ``#error`` lines say then. A half-typed line says none of it, and is not compiled again."""
+"""What compilers, headers and ``#error`` lines say then. A half-typed line says none of it: it is compiled once."""
 
 
-def compiled_for_newer(findings: Iterable[Finding], compile_for: Callable[[str], CompileResult]) -> CompileResult | None:
+def compiled_for_newer(
+    findings: Iterable[Finding], compile_for: Callable[[str], CompileResult]
+) -> CompileResult | None:
     """Return a compilation for the first newer architecture that has what the code needs; None where none has.
 
     ``findings`` are those of the compilation that failed.

@@ -80,7 +80,11 @@ def test_any_text(noise: str) -> None:
         (f"{HEADER}.entry k() {{\n ret", 4, "';'"),
         (f"{HEADER}.entry k() {{\n ret;\n", 4, "'}'"),
         (f"{HEADER}.entry k()\n ret; }}", 3, "parameters"),
-        (f"{HEADER}.entry k(.param .u64 x, .param .u32 y, .param .u64 x) {{ ret; }}", 3, "two parameters are named 'x'"),
+        (
+            f"{HEADER}.entry k(.param .u64 x, .param .u32 y, .param .u64 x) {{ ret; }}",
+            3,
+            "two parameters are named 'x'",
+        ),
         (f"{HEADER}.entry k() {{\n\n add.s32 %r1, , 2; }}", 5, "operand is missing"),
         (f"{HEADER}.entry k() {{\n add.s32 %r1, %r2, 2x; }}", 4, "'2x'"),
         (f"{HEADER}.entry k() {{\n ld.global.b32 %r1, [%r2; }}", 4, "']'"),
