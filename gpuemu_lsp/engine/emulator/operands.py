@@ -52,6 +52,11 @@ def flat(operands: tuple[Operand, ...]) -> Iterator[Operand]:
             yield operand
 
 
+def register_name(operand: Operand) -> str:
+    """Return the register a result goes to; ``_`` where the instruction drops it."""
+    return operand.name if isinstance(operand, Register) else "_"
+
+
 def written(instruction: Instruction) -> tuple[str, ...]:
     """Return the registers an instruction writes; the sink ``_`` is left out."""
     destinations, _ = split(instruction)

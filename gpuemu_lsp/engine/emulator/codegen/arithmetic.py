@@ -10,7 +10,7 @@ from gpuemu_lsp.engine.emulator.codegen.emitter import Emitter
 from gpuemu_lsp.engine.emulator.codegen.ir_tools import I64, Value, i32
 from gpuemu_lsp.engine.emulator.codegen.specials import SPECIAL_REGISTERS
 from gpuemu_lsp.engine.emulator.layout import Status, Warp
-from gpuemu_lsp.engine.emulator.operands import CARRY, flat, split
+from gpuemu_lsp.engine.emulator.operands import CARRY, flat, register_name, split
 from gpuemu_lsp.engine.emulator.shapes import WARP
 from gpuemu_lsp.engine.ptx.model import Instruction, Negated, Operand, Register
 
@@ -45,7 +45,7 @@ def emit_arithmetic(e: Emitter, instruction: Instruction) -> None:
     signature = ops.operand_types(instruction)
     written, read = split(instruction)
     sources = list(flat(read))
-    names = [operand.name if isinstance(operand, Register) else "_" for operand in flat(written)]
+    names = [register_name(operand) for operand in flat(written)]
     if signature.reads_carry:
         sources.append(Register(CARRY))
     if signature.writes_carry:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from llvmlite import ir
 
 from gpuemu_lsp.engine.emulator.codegen import ir_tools as t
-from gpuemu_lsp.engine.emulator.codegen.collectives import report_lanes
 from gpuemu_lsp.engine.emulator.codegen.emitter import Emitter
 from gpuemu_lsp.engine.emulator.codegen.ir_tools import I1, I8, I32, I64, Value, i32
+from gpuemu_lsp.engine.emulator.codegen.members import report_lanes
 from gpuemu_lsp.engine.emulator.codegen.product_function import offsets, product_function
 from gpuemu_lsp.engine.emulator.layout import Warp
 from gpuemu_lsp.engine.emulator.matrix.permutation import PERMUTATIONS, Half, halves

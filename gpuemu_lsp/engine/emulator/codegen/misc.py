@@ -8,10 +8,10 @@ from llvmlite import ir
 
 from gpuemu_lsp.engine.emulator.codegen import ir_tools as t
 from gpuemu_lsp.engine.emulator.codegen.addresses import local_frames, shared_window
-from gpuemu_lsp.engine.emulator.codegen.collectives import emit_activemask
 from gpuemu_lsp.engine.emulator.codegen.emitter import Emitter
 from gpuemu_lsp.engine.emulator.codegen.ir_tools import I64, Value, i64
 from gpuemu_lsp.engine.emulator.codegen.races import emit_fence
+from gpuemu_lsp.engine.emulator.codegen.votes import emit_activemask
 from gpuemu_lsp.engine.emulator.layout import Launch, Warp
 from gpuemu_lsp.engine.emulator.opcodes import BARRIER_RESULT, memory_space
 from gpuemu_lsp.engine.ptx.model import Instruction, Register
