@@ -3,7 +3,7 @@
 ``Emulator`` implements :class:`gpuemu_lsp.engine.execution.Executor`. The way of a kernel through this room:
 ``flatten`` (one graph of blocks), ``graph`` (order and dominators), ``liveness``, ``uniformity`` (what is the same for
 all lanes), ``codegen`` (LLVM IR; what single instructions compute is in ``ops``), ``jit``; then ``setup`` lays out
-memory and ``scheduler`` runs.
+memory, ``scheduler`` runs, and ``events`` says what was seen.
 """
 
 from gpuemu_lsp.engine.emulator.emulator import Emulator

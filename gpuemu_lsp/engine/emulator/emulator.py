@@ -15,8 +15,10 @@ from gpuemu_lsp.engine.emulator.counting import Counting
 from gpuemu_lsp.engine.emulator.coverage import coverage_of
 from gpuemu_lsp.engine.emulator.kernels import Kernel, Library, TranslationError
 from gpuemu_lsp.engine.emulator.layout import Shadow
+from gpuemu_lsp.engine.emulator.meetings import DistrustError
 from gpuemu_lsp.engine.emulator.ordering import watch_races
-from gpuemu_lsp.engine.emulator.scheduler import AssumptionError, DistrustError, Report, Scheduler
+from gpuemu_lsp.engine.emulator.report import Report
+from gpuemu_lsp.engine.emulator.scheduler import AssumptionError, Scheduler
 from gpuemu_lsp.engine.emulator.setup import Prepared, prepare
 from gpuemu_lsp.engine.emulator.tiers import Code
 from gpuemu_lsp.engine.execution import Buffer, Bytes, Event, Outcome, Request

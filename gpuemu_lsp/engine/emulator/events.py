@@ -11,7 +11,7 @@ from gpuemu_lsp.engine.emulator.layout import EVENT_SIZE, IN_FLIGHT, THREADS_MAS
 from gpuemu_lsp.engine.emulator.moves import only_moved
 from gpuemu_lsp.engine.emulator.opcodes import PUSH, memory_space
 from gpuemu_lsp.engine.emulator.race_events import Party, merged, race_event
-from gpuemu_lsp.engine.emulator.scheduler import Incident, Report
+from gpuemu_lsp.engine.emulator.report import Incident, Report
 from gpuemu_lsp.engine.emulator.setup import Prepared
 from gpuemu_lsp.engine.emulator.windows import RESERVED
 from gpuemu_lsp.engine.execution import LOCAL_MEMORY, Dim3, Event, Writer
