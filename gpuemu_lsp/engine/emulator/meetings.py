@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from gpuemu_lsp.engine.emulator.layout import BarrierKind, Status, Warp
 from gpuemu_lsp.engine.emulator.ordering import Order
-from gpuemu_lsp.engine.emulator.records import lanes_of
+from gpuemu_lsp.engine.emulator.records import Context, lanes_of
 from gpuemu_lsp.engine.emulator.report import Incident, Report
-from gpuemu_lsp.engine.emulator.setup import Context, Prepared, Resident
+from gpuemu_lsp.engine.emulator.setup import Prepared, Resident
 from gpuemu_lsp.engine.emulator.shapes import WARP
 
 

@@ -48,6 +48,37 @@ class Record:
         return self._i64[offset >> 3 : (offset >> 3) + count]
 
 
+class Context:
+    """The fields of one warp's context, which is a part of a record."""
+
+    def __init__(self, record: Record, start: int) -> None:
+        self._record, self._start = record, start
+
+    def get(self, offset: int) -> int:
+        """Read a signed 32-bit field."""
+        return self._record.i32(self._start + offset)
+
+    def mask(self, offset: int) -> int:
+        """Read an unsigned 32-bit field."""
+        return self._record.u32(self._start + offset)
+
+    def set(self, offset: int, value: int) -> None:
+        """Write a 32-bit field."""
+        self._record.set32(self._start + offset, value)
+
+    def get64(self, offset: int) -> int:
+        """Read a signed 64-bit field."""
+        return self._record.i64(self._start + offset)
+
+    def set64(self, offset: int, value: int) -> None:
+        """Write a 64-bit field."""
+        self._record.set64(self._start + offset, value)
+
+    def row(self, offset: int) -> npt.NDArray[np.int32]:
+        """Return a view of 32-bit fields, one for each lane."""
+        return self._record.row32(self._start + offset)
+
+
 def lanes_of(mask: int) -> list[int]:
     """Return the numbers of the set bits of a 32-bit mask."""
     return [lane for lane in range(32) if mask >> lane & 1]

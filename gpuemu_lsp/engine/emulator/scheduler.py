@@ -11,9 +11,9 @@ from gpuemu_lsp.engine.emulator.layout import Launch, Resume, Status, Warp
 from gpuemu_lsp.engine.emulator.meetings import Meetings
 from gpuemu_lsp.engine.emulator.ordering import Order
 from gpuemu_lsp.engine.emulator.program import EXIT
-from gpuemu_lsp.engine.emulator.records import lanes_of
+from gpuemu_lsp.engine.emulator.records import Context, lanes_of
 from gpuemu_lsp.engine.emulator.report import Incident, Report
-from gpuemu_lsp.engine.emulator.setup import MEETINGS, YIELDS, Context, Prepared, Resident
+from gpuemu_lsp.engine.emulator.setup import MEETINGS, YIELDS, Prepared, Resident
 from gpuemu_lsp.engine.emulator.shapes import WARP
 from gpuemu_lsp.engine.emulator.tiers import Code, Seen
 
