@@ -1,13 +1,14 @@
-"""A header outside of any project does not have everything around it read."""
+"""A header outside of any project does not have everything around it read, and what is read is what is there now."""
 
 from __future__ import annotations
 
-from importlib import import_module
+import os
 from pathlib import Path
 
 import pytest
 
-includers = import_module("gpuemu_lsp.engine.source.includers")  # the package has a function of its name
+from gpuemu_lsp.engine.source import includers, nearby
+from gpuemu_lsp.engine.source.includers import launches_elsewhere
 
 
 def test_only_so_many_folders_are_searched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
@@ -20,6 +21,34 @@ def test_only_so_many_folders_are_searched(tmp_path: Path, monkeypatch: pytest.M
     for name in ("d00", "d19"):
         (home / name / "main.cu").write_text(user, encoding="utf-8")
     names = [str(home / name / "main.cu") for name in ("d00", "d19")]
-    assert list(includers.includers(str(header))) == names
-    monkeypatch.setattr(includers, "_MAX_FOLDERS", 5)
-    assert list(includers.includers(str(header))) == names[:1]
+    assert list(includers(str(header))) == names
+    monkeypatch.setattr(nearby, "_MAX_FOLDERS", 5)
+    assert list(includers(str(header))) == names[:1]
+
+
+def launched(header: Path) -> list[str]:
+    return [launch.kernel for launch in launches_elsewhere(str(header), ["k"])]
+
+
+def test_a_launch_that_is_written_or_taken_away_later_is_seen(tmp_path: Path):
+    header, user = tmp_path / "k.cuh", tmp_path / "main.cu"
+    header.write_text("__global__ void k(float* x) { x[0] = 1.0f; }\n", encoding="utf-8")
+    text = '#include "k.cuh"\nvoid run(float* x) { %s<<<1, 1>>>(x); }\n'
+    for name, expected in (("k", ["k"]), ("j", []), ("k", ["k"])):  # all of one length
+        user.write_text(text % name, encoding="utf-8")
+        os.utime(user, (1, 1))  # an old file is remembered; the time of its last change cannot be set back
+        assert launched(header) == expected
+        assert launched(header) == expected
+    user.unlink()
+    assert launched(header) == []
+
+
+@pytest.mark.parametrize("head", ["k<float><<<1, 1>>>", "k\n  <<<1, 1>>>", "cudaLaunchKernel((void*)k, "])
+def test_launches_are_known_by_what_follows_the_name(tmp_path: Path, head: str):
+    (tmp_path / "main.cu").write_text(f"{head}(x)", encoding="utf-8")
+    assert b"k" in nearby.launched_names(str(tmp_path / "main.cu"))
+
+
+def test_a_long_word_is_gone_over_once(tmp_path: Path):
+    (tmp_path / "main.cu").write_text("k<<<1, 1>>>(x); // " + "a" * 900_000 + " " * 90_000, encoding="utf-8")
+    assert b"k" in nearby.launched_names(str(tmp_path / "main.cu"))
