@@ -33,25 +33,19 @@ def picture(buffer: str, actual: Array, expected: Array | None, wrong: npt.NDArr
     rank = np.where(np.isnan(difference), np.inf, difference)
     rank[np.isnan(marks)] = -1.0
     rows, columns = (min(MOST_CELLS, size) for size in got.shape)
-    row_edges, column_edges = _edges(got.shape[0], rows), _edges(got.shape[1], columns)
-    cells: dict[str, list[list[Json]]] = {name: [] for name in ("expected", "actual", "difference", "wrong")}
-    for top, bottom in pairwise(row_edges):
-        line: dict[str, list[Json]] = {name: [] for name in cells}
-        for left, right_edge in pairwise(column_edges):
-            part, marked = rank[top:bottom, left:right_edge], marks[top:bottom, left:right_edge] > 0
-            if marked.any():  # a wrong element says more than a larger difference that is allowed
-                part = np.where(marked, part, np.minimum(part, 0.0))
-            row, column = (int(i) for i in np.unravel_index(int(np.argmax(part)), part.shape))
-            row, column = top + row, left + column
-            there = int(np.count_nonzero(~np.isnan(marks[top:bottom, left:right_edge])))
-            line["expected"].append(number(right[row, column]) if there and expected is not None else None)
-            line["actual"].append(number(got[row, column]) if there else None)
-            line["difference"].append(number(difference[row, column]) if there and expected is not None else None)
-            share = float(np.nansum(marks[top:bottom, left:right_edge])) / there if there else 0.0
-            line["wrong"].append(round(share, 4))
-        for name, values in line.items():
-            cells[name].append(values)
-    grown: dict[str, Json] = {name: list(values) for name, values in cells.items()}
+    cells = _Cells(got.shape, rows, columns)
+    marked = marks > 0
+    # A wrong element says more than a larger difference that is allowed.
+    worst = cells.first_largest(np.where(marked | ~cells.spread(cells.any(marked)), rank, np.minimum(rank, 0.0)))
+    there = cells.sum(~np.isnan(marks))
+    share = cells.sum(np.nan_to_num(marks, nan=0.0)) / np.maximum(there, 1)
+    compared = there if expected is not None else np.zeros_like(there)
+    grown: dict[str, Json] = {
+        "expected": _numbers(right.reshape(-1)[worst], compared),
+        "actual": _numbers(got.reshape(-1)[worst], there),
+        "difference": _numbers(difference.reshape(-1)[worst], compared),
+        "wrong": np.round(share, 4).tolist(),
+    }
     return {"buffer": buffer, "shape": [*shape], "rows": rows, "cols": columns, **grown}
 
 
@@ -67,9 +61,52 @@ def sketch(wrong: npt.NDArray[np.bool_]) -> list[Json]:
     return lines
 
 
+class _Cells:
+    """A grid laid over an array of two dimensions."""
+
+    def __init__(self, shape: tuple[int, ...], rows: int, columns: int) -> None:
+        self._tops = np.array(_edges(shape[0], rows)[:-1])
+        self._lefts = np.array(_edges(shape[1], columns)[:-1])
+        self._heights = np.diff(self._tops, append=shape[0])
+        self._widths = np.diff(self._lefts, append=shape[1])
+
+    def any(self, values: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
+        """Say of each cell whether an element is set."""
+        return self._reduced(np.logical_or, values)
+
+    def sum(self, values: Array) -> npt.NDArray[np.float64]:
+        """Return the sum of each cell's elements."""
+        return self._reduced(np.add, values.astype(np.float64))
+
+    def spread(self, cells: Array) -> Array:
+        """Return for each element what is said of its cell."""
+        return np.repeat(np.repeat(cells, self._heights, axis=0), self._widths, axis=1)
+
+    def first_largest(self, values: npt.NDArray[np.float64]) -> npt.NDArray[np.intp]:
+        """Return for each cell where, in the whole array, the first of its largest elements is."""
+        largest = np.flatnonzero(values == self.spread(self._reduced(np.maximum, values)))[::-1]
+        numbers = np.arange(self._tops.size * self._lefts.size).reshape(self._tops.size, -1)
+        found = np.zeros(numbers.size, dtype=np.intp)
+        found[self.spread(numbers).reshape(-1)[largest]] = largest  # the last to be written is the first of the cell
+        return found.reshape(numbers.shape)
+
+    def _reduced(self, ufunc: np.ufunc, values: Array) -> Array:
+        return ufunc.reduceat(ufunc.reduceat(values, self._tops, axis=0), self._lefts, axis=1)
+
+
+def _numbers(values: npt.NDArray[np.float64], there: npt.NDArray[np.float64]) -> list[Json]:
+    """Return cells as :func:`number` does, None for those where nothing is."""
+    return [
+        [number(value) if known else None for value, known in zip(*row, strict=True)]
+        for row in zip(values.tolist(), there.tolist(), strict=True)
+    ]
+
+
 def number(value: object) -> Json:
     """Return a number as JSON can hold it, in the digits a picture needs."""
     real = float(value)  # type: ignore[arg-type]
+    if real.is_integer() and -1e6 < real < 1e6:  # zero above all; the rest of the digits costs more than the picture
+        return real
     if math.isnan(real):
         return "NaN"
     if math.isinf(real):

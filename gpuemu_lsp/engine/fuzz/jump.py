@@ -18,14 +18,17 @@ Words: TypeAlias = npt.NDArray[np.uint64]
 WORTH_IT = 512
 """Below this many numbers a plain loop is as fast."""
 
-_BITS = 128
 _BYTES = 16
+_LOG_STEPS = 4
+_MOST_DOUBLINGS = 12
+"""A doubling of the lanes costs as much as a few steps do, as long as there are not too many of either."""
+_FIRST_OF_BYTE = np.arange(0, 256 * _BYTES, 256, dtype=np.intp).reshape(_BYTES, 1)
 _23, _17, _26 = np.uint64(23), np.uint64(17), np.uint64(26)
 
 
 def draw(s0: int, s1: int, count: int) -> tuple[Words, int, int]:
     """Return the next ``count`` outputs from the state (s0, s1), and the state after them."""
-    doublings = min(12, max(0, (count // 64).bit_length() - 1))
+    doublings = min(_MOST_DOUBLINGS, max(0, (-(-count >> _LOG_STEPS) - 1).bit_length()))
     lanes = 1 << doublings
     log_steps = max(0, (-(-count // lanes) - 1).bit_length())
     x = np.array([s0], dtype=np.uint64)
@@ -33,13 +36,17 @@ def draw(s0: int, s1: int, count: int) -> tuple[Words, int, int]:
     for doubling in range(doublings):
         ahead = _apply(_tables(log_steps + doubling), x, y)
         x, y = np.concatenate((x, ahead[0])), np.concatenate((y, ahead[1]))
-    steps = -(-count // lanes) if lanes == 1 else 1 << log_steps
+    steps = 1 << log_steps
+    lane, within = divmod(count, steps)  # where the stream goes on; behind the last lane's last step if all are used
+    ends = []
     out = np.empty((steps, lanes), dtype=np.uint64)
     for step in range(steps):
+        if step == within and lane < lanes:
+            ends = [x[lane], y[lane]]
         x, y = _step(x, y)
         np.add(x ^ y, x, out=out[step])
-    end0, end1 = _advance(s0, s1, count)
-    return np.ascontiguousarray(out.T).reshape(-1)[:count], end0, end1
+    end0, end1 = ends or (x[-1], y[-1])
+    return np.ascontiguousarray(out.T).reshape(-1)[:count], int(end0), int(end1)
 
 
 def _step(x: Words, y: Words) -> tuple[Words, Words]:
@@ -50,36 +57,24 @@ def _step(x: Words, y: Words) -> tuple[Words, Words]:
     return y, mixed ^ y
 
 
-def _advance(s0: int, s1: int, count: int) -> tuple[int, int]:
-    x, y = np.array([s0], dtype=np.uint64), np.array([s1], dtype=np.uint64)
-    for bit in range(count.bit_length()):
-        if count >> bit & 1:
-            x, y = _apply(_tables(bit), x, y)
-    return int(x[0]), int(y[0])
-
-
 def _apply(tables: Words, x: Words, y: Words) -> tuple[Words, Words]:
-    """Multiply states by a matrix given as ``tables[byte position, byte value, word]``."""
-    out0, out1 = np.zeros_like(x), np.zeros_like(y)
-    for position in range(_BYTES):
-        word = x if position < 8 else y
-        index = ((word >> np.uint64(8 * (position % 8))) & np.uint64(0xFF)).astype(np.intp)
-        out0 ^= tables[position, index, 0]
-        out1 ^= tables[position, index, 1]
-    return out0, out1
+    """Multiply states by a matrix given as ``tables[word, byte position and value]``."""
+    states = np.stack((x, y)).astype("<u8", copy=False).view(np.uint8)
+    index = states.reshape(2, -1, 8).transpose(0, 2, 1).reshape(_BYTES, -1) + _FIRST_OF_BYTE
+    return np.bitwise_xor.reduce(tables[0].take(index)), np.bitwise_xor.reduce(tables[1].take(index))
 
 
 @lru_cache(maxsize=64)
 def _tables(log_steps: int) -> Words:
-    """Return the lookup tables (16, 256, 2) of the map ``2**log_steps`` steps ahead."""
+    """Return the lookup tables (2, 16 * 256) of the map ``2**log_steps`` steps ahead."""
     x, y = _basis()
     images = _step(x, y) if log_steps == 0 else _squared(log_steps - 1, x, y)
-    columns = np.stack(images, axis=-1).reshape(_BYTES, 8, 2)
-    tables = np.zeros((_BYTES, 256, 2), dtype=np.uint64)
+    columns = np.stack(images).reshape(2, _BYTES, 8)
+    tables = np.zeros((2, _BYTES, 256), dtype=np.uint64)
     for bit in range(8):
         half = 1 << bit
-        tables[:, half : 2 * half] = tables[:, :half] ^ columns[:, bit : bit + 1]
-    return tables
+        tables[..., half : 2 * half] = tables[..., :half] ^ columns[..., bit : bit + 1]
+    return tables.reshape(2, -1)
 
 
 def _squared(log_steps: int, x: Words, y: Words) -> tuple[Words, Words]:

@@ -36,9 +36,13 @@ _MODULE = "gpuemu_reference"
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """A loaded reference. ``accepted`` are its named parameters after the first; ``everything`` means ``**kwargs``."""
+    """A loaded reference. ``accepted`` are its named parameters after the first; ``everything`` means ``**kwargs``.
+
+    ``folder`` is where the script and its neighbours really are.
+    """
 
     path: str
+    folder: str
     function: Callable[..., Any]
     accepted: tuple[str, ...]
     everything: bool
@@ -57,13 +61,14 @@ def load(path: str, function: str = "reference") -> Reference:
     assert spec is not None
     module = importlib.util.module_from_spec(spec)
     module.__file__ = path
-    with _users_world(path), _failures(path, "the reference script failed"):
+    folder = str(Path(path).resolve().parent)
+    with _users_world(folder), _failures(path, "the reference script failed"):
         loader.exec_module(module)
     found = getattr(module, function, None)
     if not callable(found):
         raise ReferenceFailure("reference/error", _no_function(module, function, path), path)
     accepted, everything = _parameters(found)
-    return Reference(path, found, accepted, everything)
+    return Reference(path, folder, found, accepted, everything)
 
 
 def call(reference: Reference, plan: Plan, case: Case) -> ReferenceOutput:
@@ -104,7 +109,7 @@ def call_with(
     extra = reference_inputs.keywords(plan, case, reference.accepted, reference.everything, wrap)
     overflows: list[str] = []
     start = time.perf_counter()
-    with _users_world(reference.path), traced_globals(reference.function, arithmetic):
+    with _users_world(reference.folder), traced_globals(reference.function, arithmetic):
         with (
             _failures(reference.path, "the reference failed"),
             np.errstate(over="call", call=lambda kind, _: overflows.append(kind)),
@@ -143,10 +148,9 @@ class _FreshLoader(importlib.abc.SourceLoader):
 
 
 @contextlib.contextmanager
-def _users_world(path: str) -> Iterator[None]:
+def _users_world(folder: str) -> Iterator[None]:
     """Let the script import its neighbours, see no warnings of ours, print nowhere, and leave no module behind."""
-    folder = str(Path(path).resolve().parent)
-    before = set(sys.modules)
+    before = list(sys.modules)
     bytecode, sys.dont_write_bytecode = sys.dont_write_bytecode, True
     sys.path.insert(0, folder)
     sink = io.TextIOWrapper(io.BytesIO(), encoding="utf-8", errors="replace")  # with a buffer, as real streams have
@@ -163,9 +167,16 @@ def _users_world(path: str) -> Iterator[None]:
         sys.dont_write_bytecode = bytecode
         if folder in sys.path:
             sys.path.remove(folder)
-        for name in set(sys.modules) - before:
+        for name in _imported_since(before):
             if _is_neighbour(getattr(sys.modules[name], "__file__", None), folder):
                 del sys.modules[name]
+
+
+def _imported_since(before: list[str]) -> set[str]:
+    """Return the modules that are new. They come last: mostly there are none, and a case asks a dozen times."""
+    if len(sys.modules) == len(before) and next(reversed(sys.modules)) == before[-1]:
+        return set()
+    return set(sys.modules) - set(before)
 
 
 def _is_neighbour(file: str | None, folder: str) -> bool:

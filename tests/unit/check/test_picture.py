@@ -44,3 +44,15 @@ def test_a_sketch_tells_none_some_half_and_all():
     tall = np.zeros((80, 1), dtype=np.bool_)
     tall[0] = True
     assert sketch(tall)[0] == "."
+
+
+def test_cells_of_a_grid_that_does_not_divide_evenly_show_their_own_worst_elements():
+    actual = np.zeros((100, 70))
+    actual[99, 69], actual[98, 69], actual[0, 0] = 2.5, -2.5, 1e-7
+    wrong = np.zeros(actual.shape, dtype=np.bool_)
+    wrong[0, 0] = True
+    actual[1, 0] = 7.0  # in no cell of the wrong one, and allowed
+    found = picture("y", actual, np.zeros_like(actual), wrong)
+    assert found["actual"][-1][-1] == -2.5  # the first of two that are as far off
+    assert found["actual"][0][0] == 1e-7 and found["wrong"][0][0] == 1.0
+    assert found["wrong"][1][0] == 0.0 and sum(map(sum, found["wrong"])) == 1.0

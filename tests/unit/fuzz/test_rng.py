@@ -84,7 +84,7 @@ def test_full_case_of_the_original():
     assert dims.derive("N").choice([1, 2, 15, 64, 255]) == 2
 
 
-@pytest.mark.parametrize("count", [0, 1, 511, 512, 513, 1000, 4096, 65537])
+@pytest.mark.parametrize("count", [0, 1, 2, 15, 16, 17, 511, 512, 513, 1000, 4096, 65535, 65536, 65537, 131_089])
 @pytest.mark.parametrize("seed", [0, 42, 2**64 - 1])
 def test_bulk_drawing_is_the_same_stream(seed, count):
     one, bulk = Rng(seed), Rng(seed)
