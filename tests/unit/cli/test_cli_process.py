@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 import subprocess
 import threading
@@ -12,6 +11,7 @@ from pathlib import Path
 
 import jsonschema
 import pytest
+from processes import alive, descendants
 
 SCHEMA = json.loads((Path(__file__).parents[3] / "docs" / "check-output.schema.json").read_text())
 WRONG = "y[i] = 3.0f * x[i];"
@@ -151,12 +151,12 @@ def test_an_interrupt_leaves_no_process(project):
     marker = project.root / "pid"
     until(lambda: marker.exists() and marker.read_text())
     worker = int(marker.read_text())
-    family = [*descendants(process.pid), worker]
+    family = {*descendants(process.pid), worker}
     process.send_signal(signal.SIGINT)
     output, errors = process.communicate(timeout=30)
     assert process.returncode == 130
     assert (output, errors) == ("", "")
-    until(lambda: not any(alive(pid) for pid in family))
+    until(lambda: not alive(family))
 
 
 def test_watch_checks_again_after_an_edit(project):
@@ -187,19 +187,3 @@ def until(condition, seconds=60.0):
     while not condition():
         assert time.monotonic() < end, "nothing happened"
         time.sleep(0.05)
-
-
-def descendants(pid: int) -> list[int]:
-    try:
-        children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-    except FileNotFoundError:
-        return []
-    return [found for child in children for found in (int(child), *descendants(int(child)))]
-
-
-def alive(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"

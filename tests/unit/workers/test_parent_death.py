@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 
 import pytest
+from processes import alive
 
 ROOT = Path(__file__).parents[3]
 
@@ -55,13 +56,6 @@ LEAVE = {
 }
 
 
-def alive(pid):
-    try:
-        return "\nState:\tZ" not in Path(f"/proc/{pid}/status").read_text()
-    except OSError:
-        return False
-
-
 @pytest.mark.parametrize(
     ("how", "leave"),
     [(how, "killed") for how in ("python", "c", "sleep", "stopped", "chatty")]
@@ -90,16 +84,16 @@ def test_nothing_survives_the_parent(tmp_path, how, leave):
         if len(words) == 4:
             lines.append(words)
     pids = {int(word) for words in lines for word in words[:3]}
-    assert len(pids) == 5 and all(map(alive, pids))  # two workers, two children of theirs, one nursery
+    assert len(pids) == 5 and alive(pids) == pids  # two workers, two children of theirs, one nursery
     if leave == "killed":
         os.kill(parent.pid, signal.SIGKILL)
     parent.stdin.close()
     parent.stdout.close()
     parent.wait(30)
     deadline = time.monotonic() + 10.0
-    while time.monotonic() < deadline and (any(map(alive, pids)) or any(scratch.iterdir())):
+    while time.monotonic() < deadline and (alive(pids) or any(scratch.iterdir())):
         time.sleep(0.01)
-    left = [pid for pid in pids if alive(pid)]
+    left = alive(pids)
     for pid in left:
         os.kill(pid, signal.SIGKILL)
     assert not left

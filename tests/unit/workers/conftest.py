@@ -1,0 +1,36 @@
+"""A pool of workers, and a short way to run statements in one."""
+
+from __future__ import annotations
+
+import pytest
+from pool_harness import FUNCTIONS
+
+from gpuemu_lsp.engine.workers import Job, Limits, Pool
+from gpuemu_lsp.engine.workers.model import Progress
+
+
+@pytest.fixture(scope="module")
+def pool():
+    with Pool(FUNCTIONS, size=2, preload=["numpy"], limits=Limits(wall_seconds=20.0)) as pool:
+        yield pool
+
+
+@pytest.fixture
+def run(pool, tmp_path):
+    """Run ``body`` (statements of a generator ``job(argument)``) in a worker; give the ending and what it yielded."""
+    count = 0
+
+    def run(body, argument=None, before="", **job):
+        nonlocal count
+        count += 1
+        path = tmp_path / f"script{count}.py"
+        lines = "\n".join(f"    {line}" for line in body.splitlines())
+        path.write_text(f"{before}\ndef job(argument):\n    yield {{'stage': 'script'}}\n{lines}\n")
+        events = []
+        payload = {"path": str(path), "argument": argument}
+        ending = pool.submit(Job("script", payload, **job), events.append).wait(30)
+        assert events[-1] is ending  # the callback has run, once, before wait() returned
+        assert not [event for event in events[:-1] if not isinstance(event, Progress)]
+        return ending, [event.value for event in events[:-1]][1:]
+
+    return run

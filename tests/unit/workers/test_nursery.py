@@ -1,0 +1,148 @@
+"""Workers are forked from one process that has imported and warmed up what they need."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import time
+from pathlib import Path
+
+import pytest
+from pool_harness import FUNCTIONS, wait_gone
+from processes import descendants
+
+from gpuemu_lsp.engine.workers import Job, Pool
+from gpuemu_lsp.engine.workers.model import Cancelled, Done, WorkerDied
+
+
+def test_missing_preload_is_named_and_harmless():
+    with Pool(FUNCTIONS, preload=["no_such_module_at_all", "json"]) as pool:
+        ready = pool.wait_ready(20)
+        assert ready is not None and list(ready.missing) == ["no_such_module_at_all"]
+        assert isinstance(pool.submit(Job("echo")).wait(20), Done)
+
+
+@pytest.mark.parametrize("python", ["/no/such/python", "/bin/false"])
+def test_interpreter_that_cannot_start_fails_each_job_once_and_clearly(python):
+    before = set(descendants(os.getpid()))
+    with Pool(FUNCTIONS, python=python) as pool:
+        assert pool.wait_ready(20) is None
+        endings = [pool.submit(Job("echo")).wait(20) for _ in range(20)]
+        assert all(isinstance(ending, WorkerDied) and "cannot be started" in ending.reason for ending in endings)
+        assert not set(descendants(os.getpid())) - before
+
+
+COMPILE = """
+from cupy.cuda import nvrtc
+import llvmlite.binding as llvm
+
+def job(number):
+    source = f'extern "C" __global__ void k(float *x) {{ x[threadIdx.x] += {number}; }}'
+    program = nvrtc.createProgram(source, "k.cu", (), ())
+    nvrtc.compileProgram(program, ("-arch=compute_80",))
+    yield b".entry k" in nvrtc.getPTX(program)
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+    text = f"define i32 @f() {{ ret i32 {number} }}"
+    engine = llvm.create_mcjit_compiler(
+        llvm.parse_assembly(text), llvm.Target.from_default_triple().create_target_machine()
+    )
+    import ctypes
+    yield ctypes.CFUNCTYPE(ctypes.c_int)(engine.get_function_address("f"))()
+"""
+
+
+def test_compilers_work_in_forked_workers_side_by_side(tmp_path):
+    path = tmp_path / "compile.py"
+    path.write_text(COMPILE)
+    with Pool(FUNCTIONS, size=2, preload=["numpy", "llvmlite.binding", "cupy"]) as pool:
+        events = [[] for _ in range(6)]
+        tickets = [
+            pool.submit(Job("script", {"path": str(path), "argument": i}, taint=str(i % 3)), events[i].append)
+            for i in range(6)
+        ]
+        assert [type(ticket.wait(60)) for ticket in tickets] == [Done] * 6
+    assert [[event.value for event in seen[:-1]] for seen in events] == [[True, i] for i in range(6)]
+
+
+def test_mistake_of_ours_ends_every_job(monkeypatch, caplog):
+    with Pool(FUNCTIONS) as pool:
+        assert pool.wait_ready(20)
+        monkeypatch.setattr(type(pool._supervisor), "_assign", lambda self: 1 / 0)
+        endings = [pool.submit(Job("echo")).wait(20) for _ in range(3)]
+    assert isinstance(endings[0], WorkerDied) and "ZeroDivisionError" in endings[0].reason
+    assert all(isinstance(ending, (WorkerDied, Cancelled)) for ending in endings)
+
+
+def test_nursery_has_one_thread_when_it_forks():
+    """A fork copies one thread; locks that others hold would stay locked for ever."""
+    before = set(descendants(os.getpid()))
+    with Pool(FUNCTIONS, preload=["numpy", "ml_dtypes", "llvmlite.binding", "cupy"]) as pool:
+        ready = pool.wait_ready(60)
+        assert ready is not None and not ready.missing
+        (nursery,) = set(descendants(os.getpid())) - before
+        assert len(list(Path(f"/proc/{nursery}/task").iterdir())) == 1
+
+
+WARMED = """
+import os
+import tempfile
+from pathlib import Path
+from gpuemu_lsp.engine.compile import compile_source
+from gpuemu_lsp.engine.compile.model import CompileRequest
+from gpuemu_lsp.engine.compile.scratch import scratch
+
+def job(number):
+    threads = len(os.listdir(f"/proc/{os.getppid()}/task"))
+    ready = dict(scratch().prefixes)
+    text = f"#include <cuda_fp16.h>\\n__global__ void k(__half* x) {{ x[{number}] = __float2half(1.0f); }}"
+    result = compile_source(CompileRequest(f"/k{number}.cu", text))
+    made = sum(1 for _ in Path(scratch().root, "pch").iterdir())
+    yield [threads, len(ready), result.artifact is not None, made]
+"""
+
+
+def test_workers_inherit_what_was_warmed_up_before_they_were_forked(tmp_path, monkeypatch):
+    scratch = tmp_path / "tmp"
+    scratch.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(scratch))
+    monkeypatch.setenv("GPUEMU_CACHE_DIR", str(tmp_path / "cache"))
+    path = tmp_path / "warmed.py"
+    path.write_text(WARMED)
+    steps = ("gpuemu_lsp.engine.no_such_module:warm_up", "gpuemu_lsp.engine.compile:warm_up")
+    with Pool(FUNCTIONS, size=2, preload=["cupy"], warm_up=steps) as pool:
+        deadline = time.monotonic() + 60
+        for number in range(1000):
+            events = []
+            job = Job("script", {"path": str(path), "argument": number}, taint=str(number))
+            assert isinstance(pool.submit(job, events.append).wait(60), Done)
+            ((threads, ready, compiled, made),) = [event.value for event in events[:-1]]
+            assert threads == 1 and compiled
+            if ready == 2 or time.monotonic() > deadline:
+                break
+            time.sleep(0.2)
+        assert (ready, made) == (2, 0)
+        # Who removes what lies there costs others nothing but time.
+        precompiled = list(scratch.rglob("*.pch"))
+        assert len(precompiled) >= 2  # two, and what a worker made before there were any
+        for file in precompiled:
+            file.unlink()
+        assert isinstance(pool.submit(job, events.append).wait(60), Done)
+        assert events[-2].value[2] is True
+
+
+def test_killed_nursery_fails_its_jobs_and_is_replaced(tmp_path, monkeypatch):
+    scratch = tmp_path / "tmp"
+    scratch.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(scratch))
+    path = tmp_path / "kill.py"
+    path.write_text(
+        "import os, time\ndef job(argument):\n    yield os.getpid()\n    os.kill(os.getppid(), 9)\n    time.sleep(99)\n"
+    )
+    with Pool(FUNCTIONS) as pool:
+        events = []
+        ending = pool.submit(Job("script", {"path": str(path)}), events.append).wait(20)
+        assert isinstance(ending, WorkerDied) and "watches over" in ending.reason
+        assert not wait_gone(events[0].value)
+        assert isinstance(pool.submit(Job("echo")).wait(20), Done)
+    assert not list(scratch.iterdir())
