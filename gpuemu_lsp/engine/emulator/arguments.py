@@ -41,7 +41,8 @@ def place_parameters(request: Request, kernel: Kernel, arena: Arena, buffers: di
     slots = list(kernel.program.params.values())
     if len(slots) != len(request.arguments):
         raise ValueError(f"{len(request.arguments)} arguments for {len(slots)} parameters of {request.entry}")
-    image = np.zeros(max(kernel.program.param_bytes, 8), dtype=np.uint8)
+    region = arena.take("parameters", "param", max(kernel.program.param_bytes, 8))
+    image = np.zeros(region.size, dtype=np.uint8)
     for slot, argument in zip(slots, request.arguments, strict=True):
         if isinstance(argument, Buffer):
             raw = buffers[argument.name].address.to_bytes(8, "little")
@@ -50,7 +51,6 @@ def place_parameters(request: Request, kernel: Kernel, arena: Arena, buffers: di
         if len(raw) > slot.size:
             raise ValueError(f"argument `{argument.name}` has {len(raw)} bytes, its parameter {slot.size}")
         image[slot.offset : slot.offset + len(raw)] = np.frombuffer(raw, dtype=np.uint8)
-    region = arena.take("parameters", "param", len(image))
     arena.fill(region, image, read_only=True)
     return region
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from gpuemu_lsp.engine.emulator.arena import Arena, Region
+from gpuemu_lsp.engine.emulator.arena import Arena, ArenaFullError, Region
 from gpuemu_lsp.engine.emulator.arguments import place_buffers, place_parameters, place_variables, readable_buffers
 from gpuemu_lsp.engine.emulator.codegen.conductor import POISON
 from gpuemu_lsp.engine.emulator.heap import HEAP_BYTES, Heap
@@ -33,7 +33,8 @@ EVENT_LIMIT = 256
 QUANTUM = 1 << 12
 YIELDS = 64
 MEETINGS = 1 << 13
-
+_MOST_SHARED = 227 * 1024
+"""Bytes of shared memory per block, on sm_90 and later (CUDA Programming Guide, technical specifications)."""
 GRID_WORKSPACE_BYTES = 64
 """What cooperative groups keep for a grid: a size and a barrier."""
 
@@ -199,6 +200,8 @@ def _shared_shadow(request: Request, kernel: Kernel, fresh: int) -> npt.NDArray[
     """Return the shadow of fresh shared memory: variables addressable, the gaps between them not."""
     program = kernel.program
     size = program.dynamic_shared + request.shared_bytes
+    if size > _MOST_SHARED:
+        raise ArenaFullError(f"{size} bytes of shared memory for a block, and no GPU has more than {_MOST_SHARED}")
     shadow = np.zeros(-(-max(size, 1) // 16) * 16, dtype=np.uint8)
     for slot in program.shared.values():
         shadow[slot.offset : slot.offset + slot.size] = fresh

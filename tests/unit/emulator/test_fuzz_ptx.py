@@ -102,3 +102,16 @@ $L1:
 
 def test_a_stop_among_some_lanes_leaves_the_code_behind_it_whole() -> None:
     assert launch(PARTIAL, 1, 32, np.zeros(64, np.uint8)).status == "unsupported"
+
+
+@pytest.mark.parametrize("variable", [".shared .b8 s[99999999999999999999];", ".local .b8 s[99999999999];"])
+def test_memory_that_nothing_has_is_refused(variable: str) -> None:
+    ptx = PARTIAL.replace(".reg .pred", f"{variable}\n  .reg .pred", 1).replace("tex.2d", "st.b32 [s], 0; tex.2d")
+    outcome = launch(ptx, 1, 32, np.zeros(64, np.uint8))
+    assert outcome.status == "failed" and "it needs" in outcome.events[0].message
+
+
+def test_more_parameters_than_memory_are_refused() -> None:
+    ptx = PARTIAL.replace("(.param .u64 y)", "(.param .u64 y, .param .align 4 .b8 z[99999999999])")
+    outcome = launch(ptx, 1, 32, np.zeros(64, np.uint8), np.uint8(0))
+    assert outcome.status == "failed" and "it needs" in outcome.events[0].message
