@@ -28,6 +28,14 @@ def compile_ptx(source: str, *options: str) -> str:
     return text.rstrip(b"\0").decode()
 
 
+def ptx_kernel(parameters: str, body: str, directives: str = "") -> str:
+    """Return kernel ``k`` written in PTX. Parameters are pointers (``x y``) unless they have a type (``n:u32``)."""
+    typed = [one.partition(":") for one in parameters.split()]
+    declared = ", ".join(f".param .{type_ or 'u64'} {name}" for name, _, type_ in typed)
+    head = f".version 8.6\n.target sm_90a\n.address_size 64\n.visible .entry k({declared}) {directives}"
+    return f"{head}\n{{\n{body}\n}}\n"
+
+
 def artifact(ptx: str) -> Artifact:
     return Artifact("test.cu", "sm_80", ptx, b"", {}, {}, "")
 
@@ -80,4 +88,4 @@ def _dim(value: int | tuple[int, ...]) -> tuple[int, int, int]:
     return (*values, *(1,) * (3 - len(values)))  # type: ignore[return-value]
 
 
-__all__ = ["EMULATOR", "Checks", "artifact", "compile_ptx", "launch", "out", "result", "rules"]
+__all__ = ["EMULATOR", "Checks", "artifact", "compile_ptx", "launch", "out", "ptx_kernel", "result", "rules"]

@@ -8,6 +8,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from emulator_launch import ptx_kernel
+
 # The base opcodes and types of 284 public kernels' PTX (fma .. membar), family by family.
 MEASURED = """
 fma.{rn,rz,rm,rp}{,.ftz}{,.sat}.f32 %f0, %f1, %f2, %f3
@@ -435,16 +437,14 @@ def lines(table: str) -> list[str]:
 
 def kernel(instruction: str) -> str:
     """Return a kernel with this instruction in it, skipped at run time by all threads."""
-    return f""".version 8.6
-.target sm_90a
-.address_size 64
-.visible .entry k(.param .u64 p) {{
+    return ptx_kernel(
+        "p",
+        f"""\
 .reg .pred %p<4>; .reg .b16 %h<4>; .reg .b32 %r<10>; .reg .b64 %d<8>; .reg .f32 %f<4>; .reg .f64 %e<4>;
 .shared .align 16 .b8 s[256];
 .local .align 16 .b8 l[64];
 ld.param.u64 %d6, [p];
 mov.u32 %r9, s; mov.u32 %r8, l;
 {instruction};
-ret;
-}}
-"""
+ret;""",
+    )

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import ml_dtypes
 import numpy as np
 import pytest
-from emulator_launch import launch, result, rules
+from emulator_launch import launch, ptx_kernel, result, rules
 
 _TYPES = {
     "u32": np.uint32, "s32": np.int32, "b32": np.uint32, "u64": np.uint64, "s64": np.int64, "b64": np.uint64, "b16": np.uint16,
@@ -71,10 +71,9 @@ def _program(name: str, type_: str, atom: bool, space: str, cas: bool = False, v
         for i, k in enumerate(cell)
     )
     around = (start, end) if space == "shared" else ("", "")
-    return f""".version 8.6
-.target sm_90
-.address_size 64
-.visible .entry k(.param .u64 pin, .param .u64 pcell, .param .u64 pout) {{
+    return ptx_kernel(
+        "pin pcell pout",
+        f"""\
 .reg .b64 %in, %cell, %out, %off; .reg .b32 %t, %local; .reg .pred %first; .reg {kind} {", ".join([*values, *olds, *cell, "%s0"])};
 .shared .align 16 .b8 shared_cell[32];
 ld.param.u64 %in, [pin]; ld.param.u64 %cell, [pcell]; ld.param.u64 %out, [pout];
@@ -90,9 +89,8 @@ L1: bar.sync 0;
 bar.sync 0;
 @%first bra L2;
 {around[1]}
-L2: ret;
-}}
-"""
+L2: ret;""",
+    )
 
 
 def _values(type_: str, count: int, seed: int) -> np.ndarray:

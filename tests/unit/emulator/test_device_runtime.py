@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from emulator_launch import launch, out, result, rules
+from emulator_launch import launch, out, ptx_kernel, result, rules
 
 
 def test_malloc_gives_memory_of_ones_own() -> None:
@@ -72,25 +72,22 @@ def test_blocks_wait_for_the_whole_grid() -> None:
 
 
 def test_a_block_is_a_cluster_of_its_own() -> None:
-    ptx = """.version 8.5
-.target sm_90
-.address_size 64
-.visible .entry k(.param .u64 q) %s {
-.reg .b64 %%out; .reg .b32 %%v<6>; .reg .pred %%p;
-ld.param.u64 %%out, [q];
-mov.u32 %%v0, %%cluster_ctaid.x; mov.u32 %%v1, %%cluster_nctaid.y; mov.u32 %%v2, %%clusterid.x; mov.u32 %%v3, %%nclusterid.x;
-mov.u32 %%v4, %%cluster_nctarank; mov.pred %%p, %%is_explicit_cluster; selp.b32 %%v5, 1, 0, %%p;
-setp.ne.u32 %%p, %%v2, 2; @%%p bra L;
-st.global.v4.b32 [%%out], {%%v0, %%v1, %%v2, %%v3}; st.global.v2.b32 [%%out+16], {%%v4, %%v5};
-L: ret;
-}
-"""
-    outcome = launch(ptx % "", 3, 1, out(np.zeros(6, np.int32)))
+    body = """\
+.reg .b64 %out; .reg .b32 %v<6>; .reg .pred %p;
+ld.param.u64 %out, [q];
+mov.u32 %v0, %cluster_ctaid.x; mov.u32 %v1, %cluster_nctaid.y; mov.u32 %v2, %clusterid.x; mov.u32 %v3, %nclusterid.x;
+mov.u32 %v4, %cluster_nctarank; mov.pred %p, %is_explicit_cluster; selp.b32 %v5, 1, 0, %p;
+setp.ne.u32 %p, %v2, 2; @%p bra L;
+st.global.v4.b32 [%out], {%v0, %v1, %v2, %v3}; st.global.v2.b32 [%out+16], {%v4, %v5};
+L: ret;"""
+    outcome = launch(ptx_kernel("q", body), 3, 1, out(np.zeros(6, np.int32)))
     assert list(result(outcome, 0, np.int32)) == [0, 1, 2, 3, 1, 0]
-    clustered = launch(ptx % "\n.explicitcluster\n.reqnctapercluster 2, 1, 1\n", 4, 1, out(np.zeros(6, np.int32)))
+    pairs = ptx_kernel("q", body, ".explicitcluster .reqnctapercluster 2, 1, 1")
+    clustered = launch(pairs, 4, 1, out(np.zeros(6, np.int32)))
     assert clustered.status == "unsupported"
     assert "clusters of 2 x 1 x 1" in clustered.events[0].message
-    assert launch(ptx % "\n.reqnctapercluster 1, 1, 1\n", 3, 1, out(np.zeros(6, np.int32))).status == "completed"
+    single = ptx_kernel("q", body, ".reqnctapercluster 1, 1, 1")
+    assert launch(single, 3, 1, out(np.zeros(6, np.int32))).status == "completed"
 
 
 def test_module_variables_begin_as_they_say() -> None:

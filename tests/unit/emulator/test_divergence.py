@@ -6,7 +6,7 @@ import random
 
 import numpy as np
 import pytest
-from emulator_launch import compile_ptx, launch
+from emulator_launch import compile_ptx, launch, ptx_kernel
 from random_programs import INPUTS, OUTPUTS, RandomProgram
 
 from gpuemu_lsp.engine.emulator.kernels import Kernel
@@ -43,12 +43,9 @@ def test_lanes_leave_a_loop_in_different_rounds() -> None:
 
 def _two_entries(enter: str, stay: str) -> str:
     """A loop that is entered at its head or in its middle, and how it goes on."""
-    return f"""\
-.version 8.0
-.target sm_80
-.address_size 64
-.visible .entry k(.param .u64 x, .param .u64 y)
-{{
+    return ptx_kernel(
+        "x y",
+        f"""\
   .reg .pred %p<3>;
   .reg .b32 %r<6>;
   .reg .b64 %rd<4>;
@@ -69,9 +66,8 @@ $MIDDLE:
   @%p2 bra $HEAD;
   mad.wide.u32 %rd3, %r1, 4, %rd2;
   st.global.u32 [%rd3], %r2;
-  ret;
-}}
-"""
+  ret;""",
+    )
 
 
 @pytest.mark.parametrize("lane", ["%r1", "%r5"], ids=["by lane", "by block"])

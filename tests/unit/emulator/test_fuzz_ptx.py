@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from emulator_launch import launch
+from emulator_launch import launch, ptx_kernel
 
 from benchmarks.fuzz_emulator import run_kernel, run_mutant
 from benchmarks.fuzzing import programs, semantics
@@ -49,12 +49,9 @@ def test_rounding_against_known_values() -> None:
     assert semantics.encode(Fraction(1 << 128), "rn", 0) == 0x7F800000
 
 
-NARROW = """\
-.version 8.0
-.target sm_80
-.address_size 64
-.visible .entry k(.param .u64 y)
-{
+NARROW = ptx_kernel(
+    "y",
+    """\
   .reg .b32 %r<2>;
   .reg .s8 %c<2>;
   mov.u32 %r0, %tid.x;
@@ -63,9 +60,8 @@ $L1:
   bra.uni $L2;
 $L2:
   and.b32 %c1, %c0, 3;
-  ret;
-}
-"""
+  ret;""",
+)
 
 
 @pytest.mark.parametrize(
@@ -77,12 +73,9 @@ def test_a_register_that_is_too_narrow_is_refused(line: str, why: str) -> None:
     assert outcome.status == "failed" and why in outcome.events[0].message
 
 
-PARTIAL = """\
-.version 8.0
-.target sm_80
-.address_size 64
-.visible .entry k(.param .u64 y)
-{
+PARTIAL = ptx_kernel(
+    "y",
+    """\
   .reg .pred %p<2>;
   .reg .b32 %r<8>;
   .reg .b64 %d<3>;
@@ -95,9 +88,8 @@ PARTIAL = """\
   add.u64 %d2, %d0, %d1;
   st.global.u32 [%d2], %r1;
 $L1:
-  ret;
-}
-"""
+  ret;""",
+)
 
 
 def test_a_stop_among_some_lanes_leaves_the_code_behind_it_whole() -> None:

@@ -7,7 +7,7 @@ import re
 import ml_dtypes
 import numpy as np
 import pytest
-from emulator_launch import launch, out, result, rules
+from emulator_launch import launch, out, ptx_kernel, result, rules
 
 _TYPES = {
     "f16": np.float16,
@@ -71,10 +71,9 @@ def _program(
     types = f"{d}.{d}" if type_ == "f16" else f"{d}.{type_}.{type_}.{d}"
     row_a, row_b, row_c = layouts
     rounding = ".rn" if wide else ""
-    return f""".version 8.5
-.target sm_90
-.address_size 64
-.visible .entry k(.param .u64 pa, .param .u64 pb, .param .u64 pc, .param .u64 pd, .param .u32 ps) {{
+    return ptx_kernel(
+        "pa pb pc pd ps:u32",
+        f"""\
 .reg .b64 %pa, %pb, %pc, %pd; .reg .b32 %s; {a_decl} {b_decl} {c_decl}
 ld.param.u64 %pa, [pa]; ld.param.u64 %pb, [pb]; ld.param.u64 %pc, [pc]; ld.param.u64 %pd, [pd]; ld.param.u32 %s, [ps];
 wmma.load.a.sync.aligned.{row_a}.{shape}{space}.{type_} {{{", ".join(a)}}}, [%pa], %s;
@@ -83,9 +82,8 @@ wmma.load.c.sync.aligned.{row_c}.{shape}{space}.{d} {{{", ".join(c)}}}, [%pc], {
 {middle}
 wmma.mma{".xor.popc" if type_ == "b1" else ""}.sync.aligned.{row_a}.{row_b}.{shape}{rounding}.{types} {{{", ".join(c)}}}, {{{", ".join(a)}}}, {{{", ".join(b)}}}, {{{", ".join(c)}}};
 wmma.store.d.sync.aligned.{row_c}.{shape}{space}.{d} [%pd], {{{", ".join(c)}}}, {strides[2]};
-ret;
-}}
-"""
+ret;""",
+    )
 
 
 def _in_memory(matrix: np.ndarray, layout: str, stride: int) -> np.ndarray:
@@ -236,10 +234,9 @@ def test_ldmatrix_of_what_nobody_wrote_is_found() -> None:
 @pytest.mark.parametrize("count", [1, 2, 4])
 def test_stmatrix_is_the_opposite_of_ldmatrix(count: int, transposed: str) -> None:
     names = ", ".join(f"%r{i}" for i in range(count))
-    ptx = f""".version 8.5
-.target sm_90
-.address_size 64
-.visible .entry k(.param .u64 p, .param .u64 q) {{
+    ptx = ptx_kernel(
+        "p q",
+        f"""\
 .reg .b64 %in, %out; .reg .b32 %r<4>, %t, %at, %back, %v<4>; .reg .b64 %o;
 .shared .align 16 .b8 s[1024];
 ld.param.u64 %in, [p]; ld.param.u64 %out, [q];
@@ -253,9 +250,8 @@ bar.sync 0;
 ld.shared.v4.b32 {{%v0, %v1, %v2, %v3}}, [%at];
 mul.wide.u32 %o, %t, 16; add.s64 %out, %out, %o;
 st.global.v4.b32 [%out], {{%v0, %v1, %v2, %v3}};
-ret;
-}}
-"""
+ret;""",
+    )
     x = np.arange(4 * 32 * 2, dtype=np.uint16) + 1
     outcome = launch(ptx, 1, 32, x, out(np.zeros(256, np.uint16)))
     stored = result(outcome, 1, np.uint16).reshape(4, 8, 8)
@@ -269,19 +265,17 @@ ret;
 
 
 def test_movmatrix_transposes() -> None:
-    ptx = """.version 8.5
-.target sm_90
-.address_size 64
-.visible .entry k(.param .u64 p, .param .u64 q) {
+    ptx = ptx_kernel(
+        "p q",
+        """\
 .reg .b64 %in, %out, %o; .reg .b32 %a, %d, %t;
 ld.param.u64 %in, [p]; ld.param.u64 %out, [q];
 mov.u32 %t, %tid.x; mul.wide.u32 %o, %t, 4; add.s64 %in, %in, %o; add.s64 %out, %out, %o;
 ld.global.b32 %a, [%in];
 movmatrix.sync.aligned.m8n8.trans.b16 %d, %a;
 st.global.b32 [%out], %d;
-ret;
-}
-"""
+ret;""",
+    )
     x = np.arange(64, dtype=np.uint16)
     outcome = launch(ptx, 1, 32, x, out(np.zeros(64, np.uint16)))
     assert np.array_equal(result(outcome, 1, np.uint16).reshape(8, 8), x.reshape(8, 8).T)

@@ -9,7 +9,7 @@ import matrix_layouts as layouts
 import ml_dtypes
 import numpy as np
 import pytest
-from emulator_launch import launch, out, result, rules
+from emulator_launch import launch, out, ptx_kernel, result, rules
 
 _FLOATS = {
     "f16": np.float16,
@@ -135,18 +135,16 @@ def kernel(name: str, counts: tuple[int, int, int, int], wide: bool, c_float: bo
     lines += [f"{name} {{{', '.join(results)}}}, {', '.join(operands)};"]
     lines += [f"st.global.{kind}{size * 8} [%out+{i * 32 * size}], {n};" for i, n in enumerate(results)]
     body = "\n".join(lines)
-    return f""".version 8.5
-.target sm_90
-.address_size 64
-.visible .entry k(.param .u64 p, .param .u64 q) {{
+    return ptx_kernel(
+        "p q",
+        f"""\
 .reg .b64 %in, %out, %off; .reg .b32 %me;
 ld.param.u64 %in, [p]; ld.param.u64 %out, [q];
 mov.u32 %me, %tid.x; mul.wide.u32 %off, %me, {size};
 add.s64 %in, %in, %off; add.s64 %out, %out, %off;
 {body}
-ret;
-}}
-"""
+ret;""",
+    )
 
 
 @pytest.mark.parametrize("form", CASES)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from emulator_launch import launch, out, result, rules
+from emulator_launch import launch, out, ptx_kernel, result, rules
 
 _HEAD = """
 typedef unsigned long long u64;
@@ -52,10 +52,9 @@ def test_who_drops_out_is_not_expected_again() -> None:
 
 
 def test_transactions_hold_a_phase_back() -> None:
-    ptx = """.version 8.5
-.target sm_90
-.address_size 64
-.visible .entry k(.param .u64 q) {
+    ptx = ptx_kernel(
+        "q",
+        """\
 .reg .b64 %out, %s; .reg .b32 %b, %v; .reg .pred %p;
 .shared .align 8 .b64 bar;
 ld.param.u64 %out, [q]; mov.u32 %b, bar;
@@ -69,9 +68,8 @@ mbarrier.try_wait.parity.shared.b64 %p, [%b], 0; selp.b32 %v, 1, 0, %p; st.globa
 mbarrier.expect_tx.relaxed.cta.shared.b64 [%b], 4;
 mbarrier.complete_tx.relaxed.cta.shared.b64 [%b], 4;
 mbarrier.test_wait.parity.shared.b64 %p, [%b], 1; selp.b32 %v, 1, 0, %p; st.global.b32 [%out+12], %v;
-ret;
-}
-"""
+ret;""",
+    )
     outcome = launch(ptx, 1, 1, y(4))
     assert not outcome.events
     assert list(result(outcome, 0, np.int32)) == [0, 0, 1, 0]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from emulator_launch import compile_ptx, launch, result
+from emulator_launch import compile_ptx, launch, ptx_kernel, result
 
 from gpuemu_lsp.engine.emulator.flatten import flatten
 from gpuemu_lsp.engine.emulator.graph import arrange
@@ -13,11 +13,12 @@ from gpuemu_lsp.engine.emulator.program import Program
 from gpuemu_lsp.engine.emulator.webs import split_webs
 from gpuemu_lsp.engine.ptx.parser import parse
 
-PTX = """.version 8.0
-.target sm_80
-.address_size 64
-.visible .entry k(.param .u64 y)
-{{
+
+def ptx(body: str) -> str:
+    """A kernel of which each thread stores %r1 at its place; its number is in %r0."""
+    return ptx_kernel(
+        "y",
+        f"""\
   .reg .pred %p<3>;
   .reg .b32 %r<5>;
   .reg .b64 %rd<4>;
@@ -27,12 +28,12 @@ PTX = """.version 8.0
   add.s64 %rd3, %rd1, %rd2;
   {body}
   st.global.u32 [%rd3], %r1;
-  ret;
-}}"""
+  ret;""",
+    )
 
 
 def split(body: str) -> Program:
-    return split_webs(*arrange(flatten(parse(PTX.format(body=body)), "k")))
+    return split_webs(*arrange(flatten(parse(ptx(body)), "k")))
 
 
 def names(program: Program, opcode: str) -> list[tuple[tuple[str, ...], tuple[str, ...]]]:
@@ -41,7 +42,7 @@ def names(program: Program, opcode: str) -> list[tuple[tuple[str, ...], tuple[st
 
 
 def run(body: str) -> list[int]:
-    found: list[int] = result(launch(PTX.format(body=body), 1, 32, np.zeros(32, np.int32)), 0, np.int32).tolist()
+    found: list[int] = result(launch(ptx(body), 1, 32, np.zeros(32, np.int32)), 0, np.int32).tolist()
     return found
 
 
