@@ -1,4 +1,4 @@
-"""Control flow: blocks in an order that lets diverged lanes meet again, dominators, post-dominators, loops.
+"""Control flow: blocks in an order that lets diverged lanes meet again, and the loops among them.
 
 The order is what divergence handling rests on: of several groups of lanes the one in the lowest block runs first. Where
 every loop is contiguous, has one latch, and everything between a branch and its immediate post-dominator is
@@ -10,10 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from gpuemu_lsp.engine.emulator.dominators import Edges, dominates, dominators, post_dominators, reversed_edges
 from gpuemu_lsp.engine.emulator.opcodes import is_collective
 from gpuemu_lsp.engine.emulator.program import EXIT, Barrier, Block, Branch, End, Invoke, Jump, Program, Switch
-
-_Edges = list[list[int]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,14 +39,15 @@ def arrange(program: Program) -> tuple[Program, Graph]:
     order = _order(_edges(latched))
     blocks = _renumbered(latched, order)
     edges = _edges(blocks)
-    dominator = _dominators(edges)
+    dominator = dominators(edges)
     back = frozenset((u, v) for u, targets in enumerate(edges) for v in targets if v <= u)
+    leaving = [number for number, block in enumerate(blocks) if EXIT in block.targets or not block.targets]
     graph = Graph(
         successors=tuple(map(tuple, edges)),
-        predecessors=tuple(map(tuple, _reversed(edges))),
-        post_dominator=tuple(_post_dominators(blocks, edges)),
+        predecessors=tuple(map(tuple, reversed_edges(edges))),
+        post_dominator=tuple(post_dominators(edges, leaving)),
         back_edges=back,
-        reducible=all(_dominates(dominator, header, latch) for latch, header in back),
+        reducible=all(dominates(dominator, header, latch) for latch, header in back),
     )
     return replace(program, blocks=tuple(blocks)), graph
 
@@ -133,11 +133,11 @@ def _joined(blocks: list[Block]) -> list[Block]:
 
 def _single_latches(blocks: list[Block]) -> list[Block]:
     edges = _edges(blocks)
-    dominator = _dominators(edges)
+    dominator = dominators(edges)
     latches: dict[int, list[int]] = {}
     for u, targets in enumerate(edges):
         for v in set(targets):
-            if _dominates(dominator, v, u):
+            if dominates(dominator, v, u):
                 latches.setdefault(v, []).append(u)
     blocks = list(blocks)
     for header, sources in latches.items():
@@ -151,6 +151,10 @@ def _single_latches(blocks: list[Block]) -> list[Block]:
     return blocks
 
 
+def _edges(blocks: Sequence[Block]) -> Edges:
+    return [[t for t in dict.fromkeys(block.targets) if t != EXIT] for block in blocks]
+
+
 def _renumbered(blocks: Sequence[Block], order: Sequence[int]) -> list[Block]:
     number: Mapping[int, int] = {old: new for new, old in enumerate(order)} | {EXIT: EXIT}
     return [Block(blocks[old].code, _retarget(blocks[old].end, number.__getitem__)) for old in order]
@@ -159,14 +163,14 @@ def _renumbered(blocks: Sequence[Block], order: Sequence[int]) -> list[Block]:
 # ---- order -----------------------------------------------------------------------------------------------------------
 
 
-def _order(edges: _Edges) -> list[int]:
+def _order(edges: Edges) -> list[int]:
     """Return the blocks in topological order with every natural loop contiguous."""
-    dominator = _dominators(edges)
+    dominator = dominators(edges)
     members: dict[int, set[int]] = {}
-    predecessors = _reversed(edges)
+    predecessors = reversed_edges(edges)
     for u, targets in enumerate(edges):
         for v in targets:
-            if _dominates(dominator, v, u):
+            if dominates(dominator, v, u):
                 members.setdefault(v, {v}).update(_reaching(predecessors, u, v))
     parent: dict[int, int | None] = {}
     for header, body in members.items():
@@ -201,7 +205,7 @@ def _order(edges: _Edges) -> list[int]:
     return result
 
 
-def _reaching(predecessors: _Edges, latch: int, header: int) -> set[int]:
+def _reaching(predecessors: Edges, latch: int, header: int) -> set[int]:
     seen, work = {header}, [latch]
     while work:
         block = work.pop()
@@ -212,7 +216,7 @@ def _reaching(predecessors: _Edges, latch: int, header: int) -> set[int]:
 
 
 def _topological(
-    edges: _Edges, start: int, loop: int | None, inside: set[int] | None, place: Callable[[int, int | None], int | None]
+    edges: Edges, start: int, loop: int | None, inside: set[int] | None, place: Callable[[int, int | None], int | None]
 ) -> list[int]:
     """Order the nodes of one loop level, child loops as single nodes; short sides of a branch come first."""
     nodes: dict[int, list[int]] = {}
@@ -259,94 +263,3 @@ def _weights(nodes: Mapping[int, list[int]], first: int) -> dict[int, int]:
             stack.append((node, True))
             stack.extend((t, False) for t in nodes[node] if t not in weight)
     return weight
-
-
-# ---- edges and dominators --------------------------------------------------------------------------------------------
-
-
-def _edges(blocks: Sequence[Block]) -> _Edges:
-    return [[t for t in dict.fromkeys(block.targets) if t != EXIT] for block in blocks]
-
-
-def _reversed(edges: Sequence[Sequence[int]]) -> _Edges:
-    result: _Edges = [[] for _ in edges]
-    for source, targets in enumerate(edges):
-        for target in targets:
-            result[target].append(source)
-    return result
-
-
-def _dominators(edges: Sequence[Sequence[int]], root: int = 0) -> list[int]:
-    """Return immediate dominators (Cooper, Harvey and Kennedy 2001); -1 for blocks the root does not reach."""
-    postorder: list[int] = []
-    seen = {root}
-    stack = [(root, iter(edges[root]))]
-    while stack:
-        node, targets = stack[-1]
-        for target in targets:
-            if target not in seen:
-                seen.add(target)
-                stack.append((target, iter(edges[target])))
-                break
-        else:
-            postorder.append(node)
-            stack.pop()
-    rank = {node: i for i, node in enumerate(postorder)}
-    predecessors = _reversed(edges)
-    dominator = [-1] * len(edges)
-    dominator[root] = root
-    changed = True
-    while changed:
-        changed = False
-        for node in reversed(postorder[:-1]):
-            best = -1
-            for source in predecessors[node]:
-                if dominator[source] == -1:
-                    continue
-                if best == -1:
-                    best = source
-                    continue
-                other = source
-                while best != other:
-                    while rank[best] < rank[other]:
-                        best = dominator[best]
-                    while rank[other] < rank[best]:
-                        other = dominator[other]
-            if dominator[node] != best:
-                dominator[node] = best
-                changed = True
-    return dominator
-
-
-def _dominates(dominator: Sequence[int], above: int, block: int) -> bool:
-    if dominator[block] == -1:
-        return False
-    while block != above:
-        if dominator[block] == block:
-            return False
-        block = dominator[block]
-    return True
-
-
-def _post_dominators(blocks: Sequence[Block], edges: Sequence[Sequence[int]]) -> list[int]:
-    """Return immediate post-dominators; the exit is block ``n``. A loop without an exit counts as leading to it."""
-    n = len(blocks)
-    to_exit = [EXIT in block.targets or not block.targets for block in blocks]
-    backwards: _Edges = [*_reversed(edges), []]
-    backwards[n] = [b for b in range(n) if to_exit[b]]
-    reached = _reachable(backwards, n)
-    for block in reversed(range(n)):
-        if block not in reached:
-            backwards[n].append(block)
-            reached |= _reachable(backwards, block)
-    return _dominators(backwards, n)[:n]
-
-
-def _reachable(edges: Sequence[Sequence[int]], start: int) -> set[int]:
-    seen, work = {start}, [start]
-    while work:
-        for target in edges[work.pop()]:
-            if target not in seen:
-                seen.add(target)
-                work.append(target)
-    return seen
