@@ -11,10 +11,9 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-import platformdirs
-
 from gpuemu_lsp.cli.checking import open_pool
 from gpuemu_lsp.cli.output import Output, print_out
+from gpuemu_lsp.engine.cache_folder import cache_root
 from gpuemu_lsp.engine.campaign.single import run_job
 from gpuemu_lsp.engine.findings import Json
 from gpuemu_lsp.engine.report.exits import EXIT_CLEAN, EXIT_USAGE
@@ -56,7 +55,7 @@ def doctor(form: str) -> int:
 
 def _surroundings() -> Iterator[dict[str, Json]]:
     yield _part("Python", sys.version_info >= (3, 11), sys.version.split()[0], "3.11 or newer")
-    cache = Path(os.environ.get("GPUEMU_CACHE_DIR") or platformdirs.user_cache_dir("gpuemu-lsp"))
+    cache = cache_root()
     there = next(folder for folder in (cache, *cache.parents) if folder.exists())
     remedy = "compilations are repeated; GPUEMU_CACHE_DIR names another folder"
     yield _part("cache", os.access(there, os.W_OK), str(cache), remedy, needed=False)

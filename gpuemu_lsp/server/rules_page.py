@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import logging
-import os
-from pathlib import Path
 
-import platformdirs
 from pygls.uris import from_fs_path
 
 from gpuemu_lsp import __version__
+from gpuemu_lsp.engine.cache_folder import cache_root
 from gpuemu_lsp.engine.report.catalogue import rules_page
 
 _log = logging.getLogger(__name__)
@@ -31,8 +29,7 @@ class RulesPage:
 
     def _write(self) -> dict[str, int]:
         text = rules_page()
-        folder = os.environ.get("GPUEMU_CACHE_DIR") or platformdirs.user_cache_dir("gpuemu-lsp")
-        path = Path(folder) / f"rules-{__version__}.md"
+        path = cache_root() / f"rules-{__version__}.md"
         try:
             if not path.exists() or path.read_text(encoding="utf-8") != text:
                 path.parent.mkdir(parents=True, exist_ok=True)

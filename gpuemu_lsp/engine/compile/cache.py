@@ -1,21 +1,17 @@
 """Products of NVRTC on disk, by the content of everything that went in.
 
-An entry is one file: a JSON line with sizes and a checksum, then the raw bytes. Writers rename a finished file into
-place, so several processes may share the folder; what does not check out is ignored and replaced.
+An entry is one file: a JSON line with sizes and a checksum, then the raw bytes. What does not check out is ignored and
+replaced.
 """
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import json
-import os
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-import platformdirs
-
+from gpuemu_lsp.engine.cache_folder import CacheFolder, cache_root
 from gpuemu_lsp.engine.compile.program import Product
 
 _VERSION = 1
@@ -27,62 +23,24 @@ class DiskCache:
     """A folder of products. Without a usable folder it stores nothing and finds nothing."""
 
     def __init__(self, folder: Path, limit_bytes: int = _LIMIT_BYTES) -> None:
-        self._folder = folder
-        self._limit = limit_bytes
-        self._writes = 0
+        self._files = CacheFolder(folder, limit_bytes, _WRITES_BETWEEN_SWEEPS)
 
     def load(self, key: str) -> Product | None:
         """Return the product stored under ``key``, or None."""
-        path = self._folder / key
-        try:
-            raw = path.read_bytes()
-        except OSError:
-            return None
-        product = _decode(raw)
+        raw = self._files.read(key)
+        product = _decode(raw) if raw is not None else None
         if product is not None:
-            with contextlib.suppress(OSError):
-                os.utime(path)  # the sweep removes what was used longest ago
+            self._files.used(key)
         return product
 
     def store(self, key: str, product: Product) -> None:
-        """Store ``product``; a full or read-only disk is no error."""
-        try:
-            self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-            descriptor, temporary = tempfile.mkstemp(dir=self._folder, prefix=".new-")
-        except OSError:
-            return
-        try:
-            with os.fdopen(descriptor, "wb") as stream:
-                stream.write(_encode(product))
-            Path(temporary).replace(self._folder / key)
-        except OSError:
-            Path(temporary).unlink(missing_ok=True)
-            return
-        if self._writes % _WRITES_BETWEEN_SWEEPS == 0:
-            self._sweep()
-        self._writes += 1
-
-    def _sweep(self) -> None:
-        """Remove the entries used longest ago until the folder is well below its limit."""
-        entries = []
-        for path in self._folder.iterdir():
-            with contextlib.suppress(OSError):
-                entries.append((path.stat().st_mtime, path.stat().st_size, path))
-        total = sum(size for _, size, _ in entries)
-        if total <= self._limit:
-            return
-        for _, size, path in sorted(entries):
-            with contextlib.suppress(OSError):
-                path.unlink()
-            total -= size
-            if total <= self._limit * 3 // 4:
-                return
+        """Store ``product``, or do nothing where that cannot be."""
+        self._files.write(key, _encode(product))
 
 
 def default_folder() -> Path:
-    """Return the folder for compiled products: ``$GPUEMU_CACHE_DIR`` or the user's cache folder."""
-    root = os.environ.get("GPUEMU_CACHE_DIR")
-    return (Path(root) if root else platformdirs.user_cache_path("gpuemu-lsp")) / "compile"
+    """Return the folder for compiled products."""
+    return cache_root() / "compile"
 
 
 def key_of(parts: Sequence[str]) -> str:

@@ -2,23 +2,18 @@
 
 An entry is one file: a magic word, the key, the length and a BLAKE2 digest of what follows, then an object file. It is
 code that will run in this process: an entry is used only if the file and its folder belong to this user, nobody else
-may write them, and every field checks out. Anything else is ignored and replaced. Writers rename a finished file into
-place, so processes may share the folder.
+may write them, and every field checks out. Anything else is ignored and replaced.
 """
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
-import os
-import stat
 import struct
-import tempfile
 from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 
-import platformdirs
+from gpuemu_lsp.engine.cache_folder import CacheFolder, cache_root
 
 _MAGIC = b"gpuemu machine code 1\n"
 _HEAD = struct.Struct("<32s32sQ")
@@ -30,66 +25,25 @@ class ObjectCache:
     """A folder of object files. Without a usable folder it stores nothing and finds nothing."""
 
     def __init__(self, folder: Path, limit_bytes: int = _LIMIT_BYTES) -> None:
-        self._folder = folder
-        self._limit = limit_bytes
-        self._writes = 0
+        self._files = CacheFolder(folder, limit_bytes, _WRITES_BETWEEN_SWEEPS)
 
     def load(self, key: bytes) -> bytes | None:
         """Return the object file stored under a key of 32 bytes, or None."""
-        path = self._folder / key.hex()
-        try:
-            if not _private(self._folder.stat()):
-                return None
-            with path.open("rb") as stream:
-                if not _private(os.fstat(stream.fileno())):
-                    return None
-                raw = stream.read()
-        except OSError:
-            return None
-        code = _decode(key, raw)
+        raw = self._files.read_private(key.hex())
+        code = _decode(key, raw) if raw is not None else None
         if code is not None:
-            with contextlib.suppress(OSError):
-                os.utime(path)  # the sweep removes what was used longest ago
+            self._files.used(key.hex())
         return code
 
     def store(self, key: bytes, code: bytes) -> None:
-        """Store an object file; a full or read-only disk is no error."""
-        try:
-            self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-            descriptor, temporary = tempfile.mkstemp(dir=self._folder, prefix=".new-")  # only its owner can read it
-        except OSError:
-            return
-        try:
-            with os.fdopen(descriptor, "wb") as stream:
-                stream.write(_MAGIC + _HEAD.pack(key, _digest(code), len(code)) + code)
-            Path(temporary).replace(self._folder / key.hex())
-        except OSError:
-            Path(temporary).unlink(missing_ok=True)
-            return
-        if self._writes % _WRITES_BETWEEN_SWEEPS == 0:
-            self._sweep()
-        self._writes += 1
-
-    def _sweep(self) -> None:
-        """Remove the entries used longest ago until the folder is well below its limit."""
-        entries = []
-        for path in self._folder.iterdir():
-            with contextlib.suppress(OSError):
-                entries.append((path.stat().st_mtime, path.stat().st_size, path))
-        total = sum(size for _, size, _ in entries)
-        for _, size, path in sorted(entries) if total > self._limit else ():
-            with contextlib.suppress(OSError):
-                path.unlink()
-            total -= size
-            if total <= self._limit * 3 // 4:
-                return
+        """Store an object file, or do nothing where that cannot be."""
+        self._files.write(key.hex(), _MAGIC + _HEAD.pack(key, _digest(code), len(code)) + code)
 
 
 @cache
 def shared_cache() -> ObjectCache:
-    """Return the cache of this user: in ``$GPUEMU_CACHE_DIR``, or where caches belong."""
-    root = os.environ.get("GPUEMU_CACHE_DIR")
-    return ObjectCache((Path(root) if root else platformdirs.user_cache_path("gpuemu-lsp")) / "machine-code")
+    """Return the cache of this user."""
+    return ObjectCache(cache_root() / "machine-code")
 
 
 def code_digest() -> bytes:
@@ -127,9 +81,3 @@ def _decode(key: bytes, raw: bytes) -> bytes | None:
     stored, digest, length = _HEAD.unpack(raw[len(_MAGIC) : start])
     code = raw[start:]
     return code if stored == key and length == len(code) and digest == _digest(code) else None
-
-
-def _private(status: os.stat_result) -> bool:
-    """Whether only this user can have written something."""
-    owner = not hasattr(os, "geteuid") or status.st_uid == os.geteuid()
-    return owner and not status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
