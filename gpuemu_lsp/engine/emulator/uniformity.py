@@ -66,6 +66,7 @@ def analyse(
     of the blocks ``together``, forks, lanes are taken to stay together, whatever they are told.
     """
     flow = _Dataflow(program, block, pinned, frame_bytes)
+    flow.begin_with(live.registers(live.live_in[0]))
     divergent: set[int] = set()
     partial: set[int] = set() if block.full_warps else set(range(len(program.blocks)))
     ordered = graph.reducible
@@ -191,6 +192,11 @@ class _Dataflow:
             self._definitions.append(_Definition(name, instruction, affine))
             for source in sources:
                 self._users.setdefault(source, []).append(index)
+
+    def begin_with(self, registers: Iterable[str]) -> None:
+        """Let registers hold something before anything is written to them: the same for all lanes."""
+        for name in registers:
+            self._raise(name, Fact(UNIFORM))
 
     def force(self, registers: Iterable[str]) -> None:
         for name in registers:

@@ -7,6 +7,7 @@ import struct
 from llvmlite import ir
 
 from gpuemu_lsp.engine.emulator import ops
+from gpuemu_lsp.engine.emulator.codegen.conductor import POISON
 from gpuemu_lsp.engine.emulator.codegen.ir_tools import I1, I8, Value
 from gpuemu_lsp.engine.ptx.model import Immediate
 
@@ -50,6 +51,23 @@ def literal(operand: Immediate, type_: str) -> Value:
         return ir.Constant(target, bits & ((1 << target.width) - 1))
     width = {"half": 16, "float": 32, "double": 64}[str(target)]
     return ir.Constant(ir.IntType(width), bits & ((1 << width) - 1)).bitcast(target)
+
+
+def unset(type_: ir.Type) -> Value:
+    """Return what a register holds before anything is written to it: a number that is neither zero nor like others.
+
+    Large, so that the numbers show it; in every other lane of a vector negative, as a maximum or a minimum alone would
+    hide one of the two.
+    """
+    scalar = type_.element if isinstance(type_, ir.VectorType) else type_
+    width = scalar.width if isinstance(scalar, ir.IntType) else {"float": 32, "double": 64}[str(scalar)]
+    negative = bytes([POISON]) * (width // 8 or 1)
+    positive = negative[:-1] + bytes([POISON & 0x7F])
+    form = {"float": "<f", "double": "<d"}.get(str(scalar))
+    values = [struct.unpack(form, one)[0] if form else int.from_bytes(one, "little") for one in (positive, negative)]
+    if isinstance(type_, ir.VectorType):
+        return ir.Constant(type_, values * (type_.count // 2))
+    return ir.Constant(type_, values[0])
 
 
 def _repacked(bits: int, take: str, as_: str, to: str, give: str) -> int:

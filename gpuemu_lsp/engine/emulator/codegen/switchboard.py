@@ -13,6 +13,7 @@ from llvmlite import ir
 from gpuemu_lsp.engine.emulator.codegen import ir_tools as t
 from gpuemu_lsp.engine.emulator.codegen.emitter import Emitter
 from gpuemu_lsp.engine.emulator.codegen.ir_tools import I1, I32, I64, Value, i32
+from gpuemu_lsp.engine.emulator.codegen.literals import unset
 from gpuemu_lsp.engine.emulator.layout import NO_BLOCK, Launch, Resume, Status, Warp
 from gpuemu_lsp.engine.emulator.shapes import Shape
 
@@ -100,8 +101,16 @@ class Switchboard:
             for part in range(e.parts):
                 empty = ir.Constant(ir.VectorType(I64, e.lanes), None)
                 t.store(b, empty, e.context, Warp.STACK + 8 * part * e.lanes, align=8)
+        self._poison_unset()
         b.branch(self.dispatch_block() if self.general else self.heads[0])
         return block
+
+    def _poison_unset(self) -> None:
+        """Fill the registers that may be read before they are written: what an earlier warp left would be by chance."""
+        e = self.e
+        for name in self.unit.live.registers(self.unit.live.live_in[0]):
+            for index in range(e.kept_parts(name)):
+                e.store_home(name, index, unset(e.kept_type(name)))
 
     def end_all_but(self, lanes: Value) -> None:
         """Have the program counters say that the other lanes have ended, where lanes may part later."""
