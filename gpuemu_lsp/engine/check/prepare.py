@@ -108,7 +108,7 @@ def prepare(request: CheckRequest) -> Prepared:
         ),
         place=place,
         source=source,
-        plans=result.plans,
+        plans=tuple(plan for plan in result.plans if not artifacts or plan.entry in artifacts[0].entries),
         artifact=artifacts[0] if artifacts else None,
         resources=resources,
         headers=headers,

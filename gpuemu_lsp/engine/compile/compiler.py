@@ -149,12 +149,21 @@ def _build_with_fallbacks(job: _Job, store: DiskCache) -> tuple[Product, tuple[F
     if not bad:
         return product, ()
     good = tuple(item for item in job.request.expressions if item not in bad)
+    product = _build_cached(job, prefix, good, store)
+    overloaded = {item: entry for item in bad if (entry := _only_kernel(product.ptx, item)) is not None}
+    product = replace(product, lowered={**product.lowered, **overloaded})
     missing = tuple(
         make("compile/missing-entry", f"`{item}` is not a kernel of this file: {why}", job.origin)
         for item, why in bad.items()
+        if item not in overloaded
     )
-    product = _build_cached(job, prefix, good, store)
     return product, missing if product.succeeded else ()  # in a file with errors, nobody can tell what is missing
+
+
+def _only_kernel(ptx: str, name: str) -> str | None:
+    """Return the mangled name of the one kernel ``name``: CUDA has functions ``norm`` and ``max`` of its own."""
+    found = set(re.findall(rf"\.entry (_Z{len(name)}{re.escape(name)}\w*)", ptx))
+    return found.pop() if len(found) == 1 else None
 
 
 def _needs_device_runtime(product: Product) -> bool:

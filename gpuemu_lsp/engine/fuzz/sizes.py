@@ -107,7 +107,8 @@ class Sizes:
         if kind == "quads":  # fours are left by who takes a warp of them
             return (main + 4, 2 * main + 4, main - 4, *(tile + 4 for tile in tiles[1:3]), 36)
         if kind == "regular":
-            return (main, 2 * main, 4 * main, *_REGULAR) if self.free else (self.low,)
+            whole = tuple(value for value in (main, 2 * main, 4 * main) if self.low <= value <= self.high)
+            return (whole or _REGULAR) if self.free else (self.low,)
         if kind == "ones":
             return (self.low,)
         if kind == "full":  # all dims at once: a product of two sizes may leave a narrow type

@@ -43,6 +43,19 @@ def test_one_call_gives_ptx_cubin_entries_and_lines(tmp_path):
     assert toolchain().startswith("NVRTC 1")
 
 
+def test_kernels_named_like_a_function_of_cuda_are_found(tmp_path):
+    text = "__global__ void norm(float* x) { x[0] = 1; }\n__global__ void max(int* x) { *x = 1; }\n"
+    result = compiled(text, tmp_path, expressions=("norm", "max"))
+    assert result.findings == ()
+    assert result.artifact.entries == {"norm": "_Z4normPf", "max": "_Z3maxPi"}
+
+
+def test_a_function_of_cuda_is_no_kernel(tmp_path):
+    result = compiled(KERNEL, tmp_path, expressions=("norm", "k"))
+    assert [finding.rule for finding in result.findings] == ["compile/missing-entry"]
+    assert set(result.artifact.entries) == {"k"}
+
+
 def test_the_cubin_is_a_whole_elf_file(tmp_path):
     cubin = compiled(KERNEL, tmp_path).artifact.cubin
     headers_at, size, count = (

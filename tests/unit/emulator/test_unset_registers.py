@@ -18,9 +18,7 @@ def rows_of(body: str, block: int) -> tuple[np.ndarray, np.ndarray]:
     """Return the inputs and what a kernel with one thread per row makes of them."""
     rows = 2 * block - 1
     x = np.linspace(-9.0, 9.0, rows * COLUMNS, dtype=np.float32)
-    outcome = launch(
-        ROWS.format(body=body), 2, block, x, np.zeros(rows, np.float32), np.int32(rows), np.int32(COLUMNS)
-    )
+    outcome = launch(ROWS.format(body=body), 2, block, x, np.zeros(rows, np.float32), np.int32(rows), np.int32(COLUMNS))
     return x.reshape(rows, COLUMNS), result(outcome, 1, np.float32)
 
 

@@ -82,6 +82,17 @@ def test_sixteen_cases_leave_a_pair_and_a_four_behind(seed):
     assert any(size % 4 == 0 and size % 32 for size in sizes)
 
 
+@pytest.mark.parametrize("seed", range(8))
+def test_a_regular_case_ends_where_tiles_do(seed):
+    """Bounds that are no multiples of a tile do not turn whole tiles into a tail."""
+    image = [tensor("x", "in", ["h", "w"]), tensor("y", "out", ["h", "w"])]
+    dims = [DimSpec("h", 1, 20), DimSpec("w", 1, 300)]
+    drawn = plan(image, dims, ["ceil_div(w, 128)", "ceil_div(h, 8)"], ["128", "8"])
+    (case,) = cases(drawn, seed, 1, strategy="regular")
+    assert case.dims["h"] % 8 == 0
+    assert case.dims["w"] % 128 == 0
+
+
 def test_a_fixed_grid_gets_more_than_it_has_threads():
     assert any(case.dims["n"] > 32 * 256 for case in _drawn(FIXED_GRID))
 

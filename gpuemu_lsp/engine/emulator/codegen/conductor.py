@@ -9,7 +9,7 @@ from gpuemu_lsp.engine.emulator.codegen.ir_tools import I1, I8, I32, I64, POINTE
 from gpuemu_lsp.engine.emulator.layout import SHADOW_DISTANCE, BarrierKind, Block, Cell, Launch, Resume, Status, Warp
 
 POISON = 0xCB
-"""Each byte of fresh shared memory and of registers nobody has set: not zero, so that a missing initialisation shows in the numbers, too."""
+"""Each byte of fresh shared memory and of registers nobody set: not zero, so that what is missing shows in numbers."""
 
 
 def add_conductor(module: ir.Module) -> Value:
