@@ -5,18 +5,8 @@ from __future__ import annotations
 import json
 
 import pytest
+from quiet_project import KERNEL, REFERENCE, told
 
-from gpuemu_lsp.cli.gpuemu import main as gpuemu
-
-KERNEL = """\
-__global__ void scale(const float* x, float* y, int n) {
-    int i = blockIdx.x * blockDim.x + threadIdx.x;
-    if (i < n) {
-        y[i] = 2.0f * x[i];
-    }
-}
-"""
-REFERENCE = "def reference(inputs, **kwargs):\n    return 2.0 * inputs['x']\n"
 HEAVY = KERNEL.replace(
     "        y[i] = 2.0f * x[i];\n",
     "        float kept[48];\n#pragma unroll\n        for (int k = 0; k < 48; ++k) kept[k] = x[(i + k * 7) % n];\n"
@@ -30,12 +20,6 @@ def here(project, monkeypatch):
     project.write(kernel=KERNEL, reference=REFERENCE)
     monkeypatch.chdir(project.root)
     return project
-
-
-def told(capsys, *arguments: str) -> tuple[int, str, str]:
-    code = gpuemu(list(arguments))
-    captured = capsys.readouterr()
-    return code, captured.out, captured.err
 
 
 def test_an_unchanged_kernel_is_silent_also_after_moving_its_lines(here, capsys):

@@ -5,18 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-
-from gpuemu_lsp.cli.gpuemu import main as gpuemu
-
-KERNEL = """\
-__global__ void scale(const float* x, float* y, int n) {
-    int i = blockIdx.x * blockDim.x + threadIdx.x;
-    if (i < n) {
-        y[i] = 2.0f * x[i];
-    }
-}
-"""
-REFERENCE = "def reference(inputs, **kwargs):\n    return 2.0 * inputs['x']\n"
+from quiet_project import KERNEL, REFERENCE, told
 
 
 @pytest.fixture
@@ -25,12 +14,6 @@ def here(project, monkeypatch, tmp_path):
     project.write(kernel=KERNEL, reference=REFERENCE)
     monkeypatch.chdir(project.root)
     return project
-
-
-def told(capsys, *arguments: str) -> tuple[int, str, str]:
-    code = gpuemu(list(arguments))
-    captured = capsys.readouterr()
-    return code, captured.out, captured.err
 
 
 def test_ci_makes_a_regression_an_error(here, capsys):

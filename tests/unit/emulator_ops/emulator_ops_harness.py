@@ -25,6 +25,16 @@ if ops.host().avx512:
     _MACHINES["x86-64-v3", ""] = [(_PORTABLE, None), (_PORTABLE, 8)]
 _NUMPY = {1: np.uint8, 8: np.uint8, 16: np.uint16, 32: np.uint32, 64: np.uint64}
 
+RELATIONS = {
+    "eq": lambda a, b: a == b,
+    "ne": lambda a, b: a != b,
+    "lt": lambda a, b: a < b,
+    "le": lambda a, b: a <= b,
+    "gt": lambda a, b: a > b,
+    "ge": lambda a, b: a >= b,
+}
+"""What ``set`` and ``setp`` compare by, on numbers."""
+
 
 def parse(text: str) -> Instruction:
     """``add.f32 d, a, b``; ``p|q`` and ``{a, b}`` work, and integer literals."""

@@ -8,7 +8,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 from emulator_ops_exact import FORMATS, Format, cases, compute, decode, edges, encode, flushed, is_nan
-from emulator_ops_harness import run
+from emulator_ops_harness import RELATIONS, run
 
 _COUNT = 250
 _ARITY = {"add": 2, "sub": 2, "mul": 2, "fma": 3, "div": 2, "rcp": 1, "sqrt": 1}
@@ -182,16 +182,6 @@ def test_testp(name: str) -> None:
         assert result.tolist() == [function(a & (f.sign - 1)) for a in patterns], question
 
 
-_RELATIONS = {
-    "eq": lambda a, b: a == b,
-    "ne": lambda a, b: a != b,
-    "lt": lambda a, b: a < b,
-    "le": lambda a, b: a <= b,
-    "gt": lambda a, b: a > b,
-    "ge": lambda a, b: a >= b,
-}
-
-
 @pytest.mark.parametrize("name", FORMATS)
 def test_comparisons(name: str) -> None:
     f = FORMATS[name]
@@ -199,7 +189,7 @@ def test_comparisons(name: str) -> None:
     columns = _columns(rows, f)
     values = [(decode(a, f), decode(b, f)) for a, b in rows]
     unordered = [is_nan(a, f) or is_nan(b, f) for a, b in rows]
-    for relation, function in _RELATIONS.items():
+    for relation, function in RELATIONS.items():
         plain = [not nan and function(a, b) for (a, b), nan in zip(values, unordered, strict=True)]
         (result,) = run(f"setp.{relation}.{name} p, a, b", *columns)
         assert result.tolist() == plain, relation

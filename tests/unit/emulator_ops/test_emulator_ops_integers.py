@@ -7,7 +7,7 @@ import random
 
 import numpy as np
 import pytest
-from emulator_ops_harness import parse, run
+from emulator_ops_harness import RELATIONS, parse, run
 
 from gpuemu_lsp.engine.emulator import ops
 
@@ -370,20 +370,10 @@ def test_video(count: int, kind: str) -> None:
         _check(f"{text}.sat d, a, b, c", limited)
 
 
-_RELATIONS = {
-    "eq": lambda a, b: a == b,
-    "ne": lambda a, b: a != b,
-    "lt": lambda a, b: a < b,
-    "le": lambda a, b: a <= b,
-    "gt": lambda a, b: a > b,
-    "ge": lambda a, b: a >= b,
-}
-
-
 @pytest.mark.parametrize("name", _TYPES)
-@pytest.mark.parametrize("relation", _RELATIONS)
+@pytest.mark.parametrize("relation", RELATIONS)
 def test_setp(relation: str, name: str) -> None:
-    function = _RELATIONS[relation]
+    function = RELATIONS[relation]
     _check(f"setp.{relation}.{name} p, a, b", function)
     if name.endswith("32"):
         _check(
@@ -396,7 +386,7 @@ def test_setp(relation: str, name: str) -> None:
 
 def test_unsigned_relations() -> None:
     for relation, same in (("lo", "lt"), ("ls", "le"), ("hi", "gt"), ("hs", "ge")):
-        _check(f"setp.{relation}.u32 p, a, b", _RELATIONS[same])
+        _check(f"setp.{relation}.u32 p, a, b", RELATIONS[same])
         assert not ops.supports(parse(f"setp.{relation}.s32 p, a, b"))
 
 
