@@ -29,10 +29,10 @@ class Doubt:
 
     module: Module
     unoptimized: Callable[[], Run | None]
-    _ahead: frozenset[tuple[int, int]] | None = None
-    _run: Run | None = None
-    _compiled: bool = False
-    _seen: dict[tuple[str, tuple[tuple[str, int], ...]], Outcome] = field(default_factory=dict)
+    _ahead: frozenset[tuple[int, int]] | None = field(default=None, init=False)
+    _run: Run | None = field(default=None, init=False)
+    _compiled: bool = field(default=False, init=False)
+    _seen: dict[tuple[str, tuple[tuple[str, int], ...]], Outcome] = field(default_factory=dict, init=False)
 
     def stands(self, event: Event, case: Case) -> bool:
         """Say whether an event of the optimised code is one of the source."""

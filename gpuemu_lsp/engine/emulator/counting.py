@@ -23,6 +23,7 @@ _SPACES = ("global", "shared")
 _SPACE_OF = {"buffer": 0, "variable": 0, "heap": 0, "shared": 1}
 """Where a region of the arena would lie on a GPU; what a thread has for itself and parameters count nowhere."""
 _REQUESTS, _BYTES, _UNITS, _LEAST = range(4)
+"""Rows of a space's table, as in :class:`~gpuemu_lsp.engine.execution.Traffic`; a column is a site."""
 _OPERATIONS = {"add": 1, "sub": 1, "mul": 1, "fma": 2, "mad": 2}
 _NUMBERS = {"f16": 1, "bf16": 1, "f32": 1, "f64": 1, "f16x2": 2, "bf16x2": 2, "f32x2": 2}
 """Floating-point types, and how many numbers a lane has in one."""

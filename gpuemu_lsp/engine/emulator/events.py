@@ -174,7 +174,7 @@ def _access(prepared: Prepared, raw: _Raw) -> Event:
         return Event(
             rule, _MASK_REASONS[raw.size], instruction.location, instruction.name, thread, block, count=raw.count
         )
-    region, offset = _place(prepared, raw, instruction.name)
+    region, offset = _place(prepared, raw)
     if raw.kind == Kind.UNINITIALISED and region is not None and region.name == RESERVED.name:
         message = "this reads shared memory that the system sets up for cooperative groups, which is not emulated"
         rule = "engine/unsupported-instruction"
@@ -216,12 +216,12 @@ def _race(prepared: Prepared, raw: _Raw) -> Event:
         atomic is not None and atomic.opcode in ("atom", "red"),
         raw.other_epoch & Cell.SPREAD,
     )
-    region, offset = _place(prepared, raw, one.instruction.name)
+    region, offset = _place(prepared, raw)
     space = "shared" if region is not None and region.kind == "shared" else "global"
     return race_event(space, one, other, _plain(region.name) if region else None, offset, raw.size, raw.count)
 
 
-def _place(prepared: Prepared, raw: _Raw, name: str) -> tuple[Region | None, int | None]:
+def _place(prepared: Prepared, raw: _Raw) -> tuple[Region | None, int | None]:
     """Return the region an access is about and its offset there: the one it hits, else the nearest."""
     instruction = prepared.kernel.sites[raw.site][0]
     assert instruction is not None

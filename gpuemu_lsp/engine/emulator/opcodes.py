@@ -36,11 +36,6 @@ def is_collective(instruction: Instruction) -> bool:
     return opcode in ("bar", "barrier") and "warp" in modifiers
 
 
-def ends_block(instruction: Instruction) -> bool:
-    """Whether control does not simply go on behind the instruction."""
-    return instruction.opcode in ("bra", "brx", "ret", "exit", "trap", "brkpt", "call") or is_barrier(instruction)
-
-
 def memory_space(instruction: Instruction) -> str:
     """Return the state space an access names; ``generic`` when it names none (section 5.1)."""
     for modifier in instruction.modifiers:

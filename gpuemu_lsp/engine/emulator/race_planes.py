@@ -43,8 +43,9 @@ class Planes:
             # Shared with nobody, but not private: what is only reserved, many times the arena, must not count against
             # what a worker may allocate.
             flags = mmap.MAP_SHARED | mmap.MAP_ANONYMOUS | getattr(mmap, "MAP_NORESERVE", 0)
+            # Before a launch has begun there is nothing to keep: the old cells are gone before the new ones come.
             old = self._map if launch.i64(Launch.RACE_PLANES) else None
-            self._map = None  # unless a launch has begun there is nothing to keep
+            self._map = None
             self._map = mmap.mmap(-1, distance * Cell.PLANES, flags=flags)
             view = np.frombuffer(self._map, dtype=np.uint8)
             self._address = int(view.ctypes.data)

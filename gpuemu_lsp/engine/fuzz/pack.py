@@ -25,7 +25,7 @@ def pack_arguments(plan: Plan, case: Case) -> tuple[Argument, ...]:
     Outputs are poisoned and marked as not written; so are the gaps of strided tensors poisoned. An output that shares
     an input's memory holds the input's values.
     """
-    return tuple(_scalar(arg, case) if isinstance(arg, ScalarArg) else _buffer(arg, plan, case) for arg in plan.args)
+    return tuple(_scalar(arg, case) if isinstance(arg, ScalarArg) else _buffer(arg, case) for arg in plan.args)
 
 
 def shape_of(case: Case, param: str) -> tuple[int, ...]:
@@ -75,7 +75,7 @@ def _scalar(arg: ScalarArg, case: Case) -> Scalar:
     return Scalar(arg.param, case.scalars[arg.param].tobytes())
 
 
-def _buffer(arg: TensorArg, plan: Plan, case: Case) -> Buffer:
+def _buffer(arg: TensorArg, case: Case) -> Buffer:
     dtype = numpy_dtype(arg.dtype)
     shape = shape_of(case, arg.param)
     steps = strides(case.extra, arg.param, shape)

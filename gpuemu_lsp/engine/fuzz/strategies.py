@@ -2,8 +2,7 @@
 
 ``quick`` is what a save runs. Its first eight cases are the most telling ones, so that a small budget finds nearly
 every bug that shapes and values can show; eight more are each made for a kind of bug that those miss, and the ones
-after them walk through all combinations. The other names are the
-original's.
+after them walk through all combinations. The other names are the original's.
 """
 
 from __future__ import annotations
@@ -15,6 +14,9 @@ from gpuemu_lsp.engine.fuzz.sizes import KINDS
 from gpuemu_lsp.engine.fuzz.values import DISTRIBUTIONS
 
 QUICK = "quick"
+
+PLAIN, TIGHT = "plain", "tight"
+"""Layouts that are plainer than those drawn."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,10 +49,6 @@ class Recipe:
     def tight(self) -> bool:
         """Whether gaps and offsets are the smallest there are."""
         return self.layout.partition(":")[0] == TIGHT
-
-
-PLAIN, TIGHT = "plain", "tight"
-"""Plainer layouts than what is drawn."""
 
 
 _FIRST = (

@@ -167,11 +167,11 @@ def _ambiguous(spec: KernelSpec, decl: KernelDecl, problem: str, place: Place) -
     if not registered:
         message = f"'{decl.name}' was compiled but not run: {problem}. Register it in gpuemu.toml to have it checked."
         return make("engine/not-executed", message, place, kernel=spec.name, severity=Severity.HINT)
-    message = f"'{decl.name}' was not run: {problem.rstrip('.')}.\n{template(spec, decl)}"
+    message = f"'{decl.name}' was not run: {problem.rstrip('.')}.\n{template(decl)}"
     return make("config/ambiguous-signature", message, place, kernel=spec.name)
 
 
-def template(spec: KernelSpec, decl: KernelDecl) -> str:
+def template(decl: KernelDecl) -> str:
     """Return the toml to add for a kernel, as far as its signature tells; the user corrects the shapes."""
     scalars = {param.name: element_type(param.type) for param in decl.params if not param.pointer}
     sizes = [name for name, known in scalars.items() if known is not None and known.dtype in INTEGERS]

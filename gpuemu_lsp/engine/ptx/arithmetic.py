@@ -46,16 +46,6 @@ def arithmetic_precisions(module: Module, entry: str) -> frozenset[str]:
     return frozenset(found)
 
 
-def approximate_operations(module: Module, entry: str) -> frozenset[str]:
-    """Return the typed opcodes whose result is only bounded by an error, such as ``ex2.approx.ftz.f32``."""
-    return frozenset(
-        instruction.name
-        for function in reachable(module, entry)
-        for instruction in instructions_of(function)
-        if "approx" in instruction.modifiers or "full" in instruction.modifiers or instruction.opcode == "tanh"
-    )
-
-
 def linear_only(module: Module, entry: str) -> bool:
     """Whether a kernel is exact on small integers, in whatever order it adds.
 

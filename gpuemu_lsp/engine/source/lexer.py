@@ -27,7 +27,6 @@ _NOISE = re.compile(
     re.DOTALL,
 )
 _DIRECTIVE = re.compile(r"^[ \t]*#[ \t]*(\w*)((?:[^\n\\]|\\\r?\n|\\.)*)", re.MULTILINE)
-_INCLUDE = re.compile(r"^[ \t]*#[ \t]*include(?:_next)?\b[^\n]*", re.MULTILINE)
 _NOT_ASCII = re.compile(r"[\x1c-\x1f\x80-\xfe]")
 _NOT_NEWLINE = re.compile(r"[^\r\n]")
 _BRACKET = re.compile(r"[()\[\]{}]")

@@ -32,7 +32,6 @@ class Macros:
         for text in texts:
             for macro in definitions(text):
                 self.definitions.setdefault(macro.name, []).append(macro)
-        self._expansions: dict[str, frozenset[str]] = {}
         self.unbalanced = frozenset(
             name for name in self.definitions if any(body.count("{") != body.count("}") for body in self.bodies(name))
         )

@@ -8,7 +8,6 @@ import pytest
 from ptx_harness import compiled, entry_of, module_of
 
 from gpuemu_lsp.engine.ptx import arithmetic_precisions, linear_only, normalise, parse
-from gpuemu_lsp.engine.ptx.arithmetic import approximate_operations
 from gpuemu_lsp.engine.ptx.facts import histogram
 from gpuemu_lsp.engine.ptx.names import source_name
 
@@ -70,15 +69,6 @@ def test_arithmetic(code: str, precisions: str, linear: bool) -> None:
     name = entry_of(module).name
     assert sorted(arithmetic_precisions(module, name)) == precisions.split()
     assert linear_only(module, name) is linear
-
-
-def test_approximate_operations() -> None:
-    module = module_of(
-        "__global__ void k(float* x) { x[0] = __expf(x[1]) + __fdividef(x[2], x[3]) + x[4] / x[5]; }", "k"
-    )
-    names = approximate_operations(module, entry_of(module).name)
-    assert any(name.startswith("ex2.approx") for name in names)
-    assert not any(name.startswith("div.rn") for name in names)
 
 
 def test_the_histogram_counts_predicated_instructions() -> None:

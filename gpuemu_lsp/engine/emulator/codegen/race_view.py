@@ -21,7 +21,7 @@ ACQUIRES = 4
 RELEASES = 8
 ATOMIC = 16
 WATCHED = 32
-"""Flags of :func:`add_lane`: what an access is."""
+"""Flags of :func:`~gpuemu_lsp.engine.emulator.codegen.race_runtime.add_lane`: what an access is."""
 
 ROW = 16
 """Cells looked at together."""
