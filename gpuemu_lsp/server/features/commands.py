@@ -74,39 +74,13 @@ def register(
 
     @server.command(REPRODUCE)
     async def reproduce(*arguments: Any) -> dict[str, str]:
-        path, case = _file(arguments), _text(arguments, 1)
-        kernel, dtype = _text(arguments, 2), _text(arguments, 3)
-        if case is None:
-            raise JsonRpcInvalidParams(f"{REPRODUCE} takes the uri of a file in a project and the id of a case")
-        trouble = f"There is no stored case {case} of this file, or its kernel cannot be run any more."
-        for request in await session.requests(path):
-            if kernel not in (None, request.spec.name):
-                continue
-            name = "_".join(_PLAIN.sub("_", part) for part in (request.spec.name, dtype, case) if part)
-            script = Path(request.root, ".gpuemu", "reproduce", f"{name}.py")
-            payload = {"request": to_json(request), "case": case, "dtype": dtype, "script": script.as_posix()}
-            payload["ptx"] = None
-            job = Job("export", payload, wall_seconds=_SECONDS, taint=request.spec.reference)
-            gathered = await session.tasks.run(job)
-            if next(gathered.named("written"), None) is not None:
-                _show(server, plain_uri(script.as_posix()))
-                return {"path": script.as_posix()}
-            trouble = str(next(gathered.named("trouble"), trouble))
-        raise JsonRpcInvalidParams(trouble)
+        script = await _write_reproduction(session, arguments)
+        _show(server, plain_uri(script))
+        return {"path": script}
 
     @server.command(ACCEPT)
     async def accept(*arguments: Any) -> dict[str, list[str]]:
-        path, kernel, tag = _file(arguments), _text(arguments, 1), _text(arguments, 2) or _TAG
-        if tag.startswith("@"):
-            raise JsonRpcInvalidParams("a baseline's tag is a word that does not start with an @")
-        requests = [item for item in await session.requests(path) if item.options.store_root and item.registered]
-        names = [item.spec.name for item in requests if kernel in (None, item.spec.name)]
-        if not names:
-            raise JsonRpcInvalidParams("only kernels of gpuemu.toml that may be run have baselines")
-        accepted, trouble = await session.history.accept(requests[0].root, names, tag)
-        if not accepted:
-            raise JsonRpcInvalidParams(trouble or "nothing was measured yet: check the file first")
-        return {"accepted": accepted}
+        return {"accepted": await _accept(session, arguments)}
 
     @server.command(SHOW_ARTIFACT)
     async def show_artifact(*arguments: Any) -> dict[str, str]:
@@ -122,6 +96,42 @@ def register(
     @server.command(DEBUG_INFO)
     def info(*_: Any) -> str:
         return debug_info()
+
+
+async def _write_reproduction(session: Session, arguments: tuple[Any, ...]) -> str:
+    """Write a stored case as a script that runs by itself; return the script's path."""
+    path, case = _file(arguments), _text(arguments, 1)
+    kernel, dtype = _text(arguments, 2), _text(arguments, 3)
+    if case is None:
+        raise JsonRpcInvalidParams(f"{REPRODUCE} takes the uri of a file in a project and the id of a case")
+    trouble = f"There is no stored case {case} of this file, or its kernel cannot be run any more."
+    for request in await session.requests(path):
+        if kernel not in (None, request.spec.name):
+            continue
+        name = "_".join(_PLAIN.sub("_", part) for part in (request.spec.name, dtype, case) if part)
+        script = Path(request.root, ".gpuemu", "reproduce", f"{name}.py").as_posix()
+        payload = {"request": to_json(request), "case": case, "dtype": dtype, "script": script, "ptx": None}
+        job = Job("export", payload, wall_seconds=_SECONDS, taint=request.spec.reference)
+        gathered = await session.tasks.run(job)
+        if next(gathered.named("written"), None) is not None:
+            return script
+        trouble = str(next(gathered.named("trouble"), trouble))
+    raise JsonRpcInvalidParams(trouble)
+
+
+async def _accept(session: Session, arguments: tuple[Any, ...]) -> list[str]:
+    """Make what was last measured of a file's kernels, or of one of them, their baseline; return their names."""
+    path, kernel, tag = _file(arguments), _text(arguments, 1), _text(arguments, 2) or _TAG
+    if tag.startswith("@"):
+        raise JsonRpcInvalidParams("a baseline's tag is a word that does not start with an @")
+    requests = [item for item in await session.requests(path) if item.options.store_root and item.registered]
+    names = [item.spec.name for item in requests if kernel in (None, item.spec.name)]
+    if not names:
+        raise JsonRpcInvalidParams("only kernels of gpuemu.toml that may be run have baselines")
+    accepted, trouble = await session.history.accept(requests[0].root, names, tag)
+    if not accepted:
+        raise JsonRpcInvalidParams(trouble or "nothing was measured yet: check the file first")
+    return accepted
 
 
 def _file(arguments: tuple[Any, ...]) -> str:
