@@ -40,7 +40,7 @@ PRELOAD = (
     "gpuemu_lsp.engine.campaign.history",
 )
 """What the nursery imports once."""
-WARM_UP = ("gpuemu_lsp.engine.compile:warm_up",)
+WARM_UP = ("gpuemu_lsp.engine.compile:warm_up", f"{_ROOM}.rehearsal:warm_up")
 """What it does while nobody wants a worker, so that those forked later need not."""
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import mmap
+import os
 from functools import cache
 
 import numpy as np
@@ -40,7 +41,7 @@ class Planes:
         needed = 2 * _MARGIN + (arena.size >> shift << 2)
         if needed > self._distance or self._epoch > _LAST_EPOCH:
             distance = max(self._distance, -(-needed * 5 // 4 // _MARGIN) * _MARGIN)
-            # Shared with nobody, but not private: what is only reserved, many times the arena, must not count against
+            # Shared with nobody (a forked process makes its own), but not private: what is only reserved, many times the arena, must not count against
             # what a worker may allocate.
             flags = mmap.MAP_SHARED | mmap.MAP_ANONYMOUS | getattr(mmap, "MAP_NORESERVE", 0)
             # Before a launch has begun there is nothing to keep: the old cells are gone before the new ones come.
@@ -76,3 +77,7 @@ class Planes:
 def shared_planes() -> Planes:
     """Return this process's planes: one launch runs at a time."""
     return Planes()
+
+
+# The memory would be one and the same in both processes, and each would take the other's accesses for its own.
+os.register_at_fork(after_in_child=shared_planes.cache_clear)

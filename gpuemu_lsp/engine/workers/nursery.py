@@ -39,14 +39,19 @@ def main(control_fd: int) -> None:
     try:
         started = time.monotonic()
         missing = _preload(configuration["preload"])
-        gc.collect()
-        gc.freeze()  # so that the collector does not touch, and so copy, every page in every worker
+        _settle()
         nursery = _Nursery(control, configuration["functions"], Limits(**configuration["limits"]))
         nursery.tell({"ready": (time.monotonic() - started) * 1000, "missing": missing})
         nursery.run(_steps(configuration["warm_up"]))
     finally:
         system.kill_children()
         shutil.rmtree(configuration["scratch"], ignore_errors=True)
+
+
+def _settle() -> None:
+    """See to it that the collector does not touch, and so copy, every page in every worker."""
+    gc.collect()
+    gc.freeze()
 
 
 def _preload(modules: Iterable[str]) -> dict[str, str]:
@@ -94,6 +99,8 @@ class _Nursery:
             ready = {fd for fd, _ in poll.poll(_IDLE_MILLISECONDS if cold else None)}
             if not ready:
                 cold = next(warm_up, _LAST) is not _LAST
+                if not cold:
+                    _settle()
             if self._wake_read in ready:
                 os.read(self._wake_read, 4096)
                 self._reap()
