@@ -66,7 +66,7 @@ class Checker:
         self._outcome = Outcome(session.diagnostics, session.verdicts, session.readings)
         self._checked: dict[str, str] = {}
         self._orders: dict[str, Order] = {}
-        listener = Listener(watcher.begun, watcher.started, self._compiled, self._verdict, self._ended)
+        listener = Listener(watcher.begun, watcher.started, self._compiled, self._found, self._verdict, self._ended)
         self.scheduler = Scheduler(pool, listener)
 
     # ---- what to run ---------------------------------------------------------------------------------------------
@@ -197,6 +197,9 @@ class Checker:
 
     def _compiled(self, batch: Batch, part: Part) -> None:
         self._publish(self._outcome.compiled(batch, part))
+
+    def _found(self, batch: Batch, part: Part) -> None:
+        self._publish(self._outcome.found(batch, part))
 
     def _verdict(self, batch: Batch, part: Part) -> None:
         self._publish(self._outcome.verdict(batch, part))

@@ -8,7 +8,7 @@ from dataclasses import replace
 from gpuemu_lsp.engine.campaign.run import fingerprinted
 from gpuemu_lsp.engine.check.model import CheckRequest
 from gpuemu_lsp.engine.check.replay_model import Replay
-from gpuemu_lsp.engine.findings import Finding, Place, Related
+from gpuemu_lsp.engine.findings import Finding, Place, Related, Severity
 from gpuemu_lsp.server.checks import kernel_id
 from gpuemu_lsp.server.diagnostics import Diagnostics, Speaker, split
 from gpuemu_lsp.server.readings import Readings
@@ -30,6 +30,14 @@ class Outcome:
     def compiled(self, batch: Batch, part: Part) -> set[str]:
         """Say what compilation and lint found, while the kernel still runs."""
         return self._say_compiled(batch, part, split(part.findings)[0])
+
+    def found(self, batch: Batch, part: Part) -> set[str]:
+        """Say the first error of a run at once. Errors of the last run stay, all of them, until there is a verdict."""
+        speaker = Speaker("run", batch.key.path, kernel_id(part.request.spec))
+        ran = split(part.findings)[1]
+        if batch.key.kind != "check" or not _has_error(ran) or _has_error(self._diagnostics.said(speaker)):
+            return set()
+        return self._diagnostics.say(speaker, self._identified(part, ran), batch.revision)
 
     def verdict(self, batch: Batch, part: Part) -> set[str]:
         """Say all that was found of a kernel."""
@@ -86,6 +94,10 @@ class Outcome:
             return finding
         related = (*finding.related, Related(place, "registered here"))
         return replace(finding, place=Place(request.spec.source, decl.name_range), related=related)
+
+
+def _has_error(findings: Iterable[Finding]) -> bool:
+    return any(finding.severity is Severity.ERROR for finding in findings)
 
 
 def repeatable(batch: Batch) -> bool:

@@ -15,7 +15,7 @@ from gpuemu_lsp.engine.campaign.endings import ending_finding
 from gpuemu_lsp.engine.campaign.jobs import decode
 from gpuemu_lsp.engine.campaign.run import seconds_for
 from gpuemu_lsp.engine.check.model import CheckRequest, KernelReport
-from gpuemu_lsp.engine.findings import Finding
+from gpuemu_lsp.engine.findings import Finding, Severity
 from gpuemu_lsp.engine.workers import Job, Pool, Ticket
 from gpuemu_lsp.engine.workers.model import Cancelled, Event, Progress
 from gpuemu_lsp.engine.workers.wire import to_json
@@ -65,11 +65,15 @@ class Batch:
 
 @dataclass(frozen=True, slots=True)
 class Listener:
-    """Whom the scheduler tells: a batch or part of it began, a part is compiled or has its verdict, the batch ended."""
+    """Whom the scheduler tells of batches and their parts.
+
+    A batch or part of it began, a part is compiled, an error of its run was found, it has its verdict, the batch ended.
+    """
 
     begun: Callable[[Batch], None]
     started: Callable[[Batch, Part], None]
     compiled: Callable[[Batch, Part], None]
+    found: Callable[[Batch, Part], None]
     verdict: Callable[[Batch, Part], None]
     ended: Callable[[Batch, bool], None]
     """The flag says that it ended by itself, not because it was cancelled."""
@@ -195,6 +199,8 @@ class Scheduler:
             decoded = decode(event.value)
             if isinstance(decoded, Finding):
                 part.findings.append(decoded)
+                if part.compiled and decoded.severity is Severity.ERROR:
+                    self._listener.found(batch, part)
             elif isinstance(decoded, KernelReport):
                 part.report = decoded
             elif decoded.stage != "compile" and not part.compiled:

@@ -24,6 +24,34 @@ async def test_wrong_numbers_sit_on_the_store_and_go_with_the_mistake(editor: Ed
     assert editor.last("scale.cu").version == 2
 
 
+WAITING_REFERENCE = """\
+import pathlib
+import time
+
+first = None
+
+def reference(inputs, **kwargs):
+    global first
+    first = first or inputs["x"].size
+    while inputs["x"].size != first and not pathlib.Path(__file__).with_name("go").exists():
+        time.sleep(0.01)
+    return 2.0 * inputs["x"]
+"""
+
+
+async def test_the_first_error_is_shown_while_other_cases_still_run(editor: Editor):
+    write(editor.root, WRONG)
+    (editor.root / "ref.py").write_text(WAITING_REFERENCE, encoding="utf-8")
+    await editor.start()
+    editor.open("scale.cu")
+    await editor.until(lambda: editor.codes("scale.cu") == {"numeric/tolerance-exceeded"})
+    assert "FAILED" not in await editor.hover("scale.cu", 0, GOOD.index("scale"))  # there is no verdict yet
+    (editor.root / "go").touch()
+    await editor.idle()
+    assert editor.codes("scale.cu") == {"numeric/tolerance-exceeded"}
+    assert "FAILED" in await editor.hover("scale.cu", 0, GOOD.index("scale"))
+
+
 async def test_a_read_past_the_end_without_any_configuration(editor: Editor):
     (editor.root / "scale.cu").write_text(OUT_OF_BOUNDS, encoding="utf-8")
     await editor.start()

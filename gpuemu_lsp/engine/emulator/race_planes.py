@@ -41,8 +41,8 @@ class Planes:
         needed = 2 * _MARGIN + (arena.size >> shift << 2)
         if needed > self._distance or self._epoch > _LAST_EPOCH:
             distance = max(self._distance, -(-needed * 5 // 4 // _MARGIN) * _MARGIN)
-            # Shared with nobody (a forked process makes its own), but not private: what is only reserved, many times the arena, must not count against
-            # what a worker may allocate.
+            # Shared with nobody (a forked process makes its own), but not private: what is only reserved, many times
+            # the arena, must not count against what a worker may allocate.
             flags = mmap.MAP_SHARED | mmap.MAP_ANONYMOUS | getattr(mmap, "MAP_NORESERVE", 0)
             # Before a launch has begun there is nothing to keep: the old cells are gone before the new ones come.
             old = self._map if launch.i64(Launch.RACE_PLANES) else None
