@@ -22,6 +22,8 @@ _SIZED = frozenset({"memory/out-of-bounds", "memory/uninitialized-read"})
 _ENDED = frozenset({"sync/trap", "sync/hang"})
 _OF_SMALL_SIZES = frozenset({"sync/barrier-divergence", "sync/missing-warp-mask", "memory/global-race"})
 """What a block larger than a row may meet, and its author's smaller one not."""
+_OF_MORE_THREADS = _OF_SMALL_SIZES | {"memory/shared-race"}
+"""What more threads than a kernel is written for may meet."""
 _VECTOR = re.compile(r"\.v[248]\b")
 _COLLECTIVE = ("wmma", "ldmatrix", "stmatrix")
 """What a warp loads or stores as a whole tile."""
@@ -54,7 +56,8 @@ def allowed_for(finding: Finding, event: Event, plan: Plan, case: Case) -> Findi
         hint = f"{finding.message}; the number of threads of a block was assumed"  # arrays are made for one number
         return replace(finding, severity=Severity.INFORMATION, message=hint)
     threads = math.prod(case.block)
-    if plan.assumed_block and event.rule in _OF_SMALL_SIZES and any(size < threads for size in case.dims.values()):
+    small = plan.assumed_block and any(size < threads for size in case.dims.values())
+    if event.rule in (_OF_MORE_THREADS if plan.fixed_block else _OF_SMALL_SIZES if small else ()):
         hint = f"{finding.message}; the number of threads of a block was assumed"
         return replace(finding, severity=Severity.INFORMATION, message=hint)
     if event.rule == "memory/uninitialized-read" and known is not None:

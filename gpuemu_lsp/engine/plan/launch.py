@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from gpuemu_lsp.engine.plan.arguments import Roles
+from gpuemu_lsp.engine.plan.asked import asks_block, asks_block_size, asks_thread, looks_at_y_or_z, written_block
 from gpuemu_lsp.engine.plan.cexpr import translate
 from gpuemu_lsp.engine.plan.model import ScalarArg
 from gpuemu_lsp.engine.project.expressions import (
@@ -45,6 +46,7 @@ class Geometry:
     problem: str | None = None
     from_source: bool = False
     assumed_block: bool = False
+    fixed_block: bool = False
     extra: tuple[DimSpec, ...] = ()
     """Sizes only the launch knows: ``rows`` blocks for a kernel that is never told how many rows there are."""
 
@@ -67,6 +69,7 @@ def settle_launch(
         configured.shared or found.shared,
         found.notes,
         assumed_block=found.assumed_block and configured.block is None,
+        fixed_block=found.fixed_block and configured.block is None,
     )
 
 
@@ -130,7 +133,7 @@ def _translate_launch(
     assumed = block == [None]
     if (
         assumed
-        and not _looks_at_y_or_z(decl, source)
+        and not looks_at_y_or_z(decl, source)
         and _NAME.match(launch.block[0])
         and launch.block[0] not in definitions
         and (decl.name not in source.dynamic_shared or _depends(launch.shared or "", launch.block[0], definitions))
@@ -158,6 +161,7 @@ def _translate_launch(
             (*notes, f"launch of {_where(launch)}line {launch.range.start.line + 1}"),
             from_source=True,
             assumed_block=assumed,
+            fixed_block=assumed and not asks_block_size(decl, source),
             extra=tuple(DimSpec(name) for name in extra),
         )
     except ExpressionError:
@@ -219,24 +223,23 @@ def _collect_open(
 
 def _flat(decl: KernelDecl, source: SourceFile, roles: Roles) -> Geometry | None:
     """One thread per element, for a kernel with one size that never looks at y, z or shared memory of its own."""
-    if not roles.flat or decl.name in source.dynamic_shared or _looks_at_y_or_z(decl, source):
+    if not roles.flat or decl.name in source.dynamic_shared or looks_at_y_or_z(decl, source):
         return None
     size = next(
         str(arg.value) for arg in roles.args if isinstance(arg, ScalarArg) and isinstance(arg.value, Expression)
     )
-    block = min(_DEFAULT_BLOCK, decl.max_threads or _DEFAULT_BLOCK)
+    asks = asks_block_size(decl, source)
+    written = None if asks else written_block(decl, source) if asks_thread(decl, source) else 1
+    block = written or min(_DEFAULT_BLOCK, decl.max_threads or _DEFAULT_BLOCK)
+    blocks = "1" if not asks_block(decl, source) else f"ceil_div({size}, {block})" if block > 1 else size
     return Geometry(
-        (parse(f"ceil_div({size}, {block})"),),
+        (parse(blocks),),
         (parse(block),),
         parse(0),
-        (f"grid = ceil_div({size}, {block})", f"block = {block}"),
+        (f"grid = {blocks}", f"block = {block}"),
         assumed_block=True,
+        fixed_block=not asks and written is None and decl.max_threads is None,
     )
-
-
-def _looks_at_y_or_z(decl: KernelDecl, source: SourceFile) -> bool:
-    lines = source.text.split("\n")[decl.range.start.line : decl.range.end.line + 1]
-    return bool(re.search(r"\b(?:threadIdx|blockIdx|blockDim|gridDim)\s*\.\s*[yz]\b", "\n".join(lines)))
 
 
 def _depends(text: str, name: str, definitions: Mapping[str, str], depth: int = _DEPTH) -> bool:

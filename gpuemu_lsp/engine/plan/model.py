@@ -66,6 +66,8 @@ class Plan:
     notes: tuple[str, ...] = ()
     assumed_block: bool = False
     """Nothing says how many threads a block has: what only fits some block sizes is no mistake."""
+    fixed_block: bool = False
+    """Nor does the code ask: it is written for one number of threads, and they may be too many."""
     unsure: frozenset[str] = frozenset()
     """Tensors of an inferred plan of which the regular launches do not tell how long they are."""
 

@@ -94,6 +94,7 @@ def _plan(
         inferred=roles.inferred,
         notes=_notes(roles, geometry),
         assumed_block=geometry.assumed_block,
+        fixed_block=geometry.fixed_block,
     )
     return plan, roles.findings
 

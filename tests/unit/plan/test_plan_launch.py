@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -17,7 +18,7 @@ _FLAT_2D = "__global__ void k(const float* x, float* y, int r, int c) { y[thread
 @pytest.mark.parametrize(
     ("code", "grid", "block", "shared"),
     [
-        (_FLAT, (4,), (256,), 0),
+        (_FLAT, (1,), (256,), 0),
         (_FLAT + "void f(float* a, int m) { k<<<(m + 127) / 128, 128>>>(a, a, m); }", (8,), (128,), 0),
         (
             _FLAT + "void f(float* a, int m, int b) { k<<<(m + b - 1) / b, b, b * sizeof(float)>>>(a, a, m); }",
@@ -66,6 +67,46 @@ def test_geometry(
     assert tuple(evaluate(value, env) for value in plan.grid) == grid
     assert tuple(evaluate(value, env) for value in plan.block) == block
     assert evaluate(plan.shared, env) == shared
+
+
+_LOOP = (
+    "__global__ void k(const float* x, float* y, int n) {{ for (int i = {first}; i < n; i += {step}) y[i] = x[i]; }}"
+)
+_ANY = "#define B 64\n" + _LOOP
+
+
+@pytest.mark.parametrize(
+    ("code", "grid", "block", "fixed"),
+    [
+        (_LOOP.format(first="0", step="1"), 1, 1, False),
+        (_LOOP.format(first="blockIdx.x", step="gridDim.x"), 1000, 1, False),
+        (_LOOP.format(first="threadIdx.x", step="blockDim.x"), 1, 256, False),
+        (_LOOP.format(first="threadIdx.x", step="32"), 1, 256, True),
+        (_ANY.format(first="blockIdx.x * B + threadIdx.x", step="n"), 16, 64, False),
+        (_ANY.format(first="blockIdx.x * 4 + threadIdx.x / 32", step="n"), 4, 256, True),
+        (_LOOP.format(first="blockIdx.x * blockDim.x + threadIdx.x", step="n"), 4, 256, False),
+        (
+            "__global__ void other() { int i = blockIdx.x * blockDim.x; }\n" + _LOOP.format(first="0", step="1"),
+            1,
+            1,
+            False,
+        ),
+    ],
+)
+def test_who_never_asks_for_a_number_is_written_for_one(
+    bare: Callable[[str], PlanResult], code: str, grid: int, block: int, fixed: bool
+) -> None:
+    (plan,) = bare(code).plans
+    assert [evaluate(value, {"n": 1000}) for value in (*plan.grid, *plan.block)] == [grid, block]
+    assert (plan.assumed_block, plan.fixed_block) == (True, fixed)
+
+
+def test_macros_of_a_header_may_ask_for_anything(tmp_path: Path, bare: Callable[[str], PlanResult]) -> None:
+    (tmp_path / "loop.h").write_text(
+        "#define FOR(i, n) for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < n; ++i)\n"
+    )
+    (plan,) = bare('#include "loop.h"\n__global__ void k(float* y, int n) { FOR(i, n) y[i] = 1; }').plans
+    assert [evaluate(value, {"n": 1000}) for value in (*plan.grid, *plan.block)] == [4, 256]
 
 
 def test_a_size_only_the_launch_knows_becomes_a_dim(bare: Callable[[str], PlanResult]) -> None:
