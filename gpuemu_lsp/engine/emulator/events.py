@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from gpuemu_lsp.engine.emulator.arena import Region
+from gpuemu_lsp.engine.emulator.codegen.access_flags import SPACES, STORE_FLAG
 from gpuemu_lsp.engine.emulator.codegen.race_view import ATOMIC, STORE
-from gpuemu_lsp.engine.emulator.codegen.runtime import SPACES, STORE_FLAG
 from gpuemu_lsp.engine.emulator.layout import EVENT_SIZE, IN_FLIGHT, THREADS_MASK, Cell, Kind, Launch
 from gpuemu_lsp.engine.emulator.moves import only_moved
 from gpuemu_lsp.engine.emulator.opcodes import PUSH, memory_space

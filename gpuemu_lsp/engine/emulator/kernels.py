@@ -244,6 +244,9 @@ class Kernel:
                 self._general[key] = self._compile(key, info, before, optimised=self.optimised, whole=True)
         return self._general[key]
 
+    def _in_memory(self, info: Uniformity) -> frozenset[str]:
+        return kept_in_memory(self.program, self.graph, self.live, info)
+
     def _compile(
         self,
         key: _Key,
@@ -264,13 +267,16 @@ class Kernel:
             general=whole,
             symbols=self.symbols,
             saved=self.saved,
-            in_memory=frozenset(self.saved) if whole else kept_in_memory(self.program, self.graph, self.live, info),
+            in_memory=frozenset(self.saved)
+            if whole or not optimised
+            else kept_in_memory(self.program, self.graph, self.live, info),
             specialised=before.shapes,
             tracking=tracking,
             checked=watching != Watching.UNCHECKED,
             covering=noting == Noting.REACHED,
             counting=noting == Noting.COUNTS,
             pointers=self._pointers,
+            quick=not optimised,
             together=together,
         )
         compiled = _loaded((*self._identity, *assumptions(unit)), unit, optimised=optimised)

@@ -1,7 +1,8 @@
 """The machine code of a launch: made quickly at first, and made anew, optimised, once it has run for long enough.
 
-Both are made from the same LLVM IR and keep a warp's registers in the same places, so that a launch can change over
-whenever no warp is running. Neither contracts or reorders arithmetic: results are the same bit for bit.
+Both save a warp's registers in the same places, so that a launch can change over whenever no warp is running. Neither
+contracts or reorders arithmetic: results are the same bit for bit. What is made quickly keeps registers in memory all
+the time, and calls the runtime for most accesses instead of checking them itself.
 """
 
 from __future__ import annotations

@@ -175,14 +175,21 @@ def safe_host(e: Emitter, access: Access, part: int) -> tuple[Value, int]:
     return e.checked_base(name, (part if access.shape.per_part else 0, far, space, access.total), make), rest
 
 
+def whole_buffer(e: Emitter, access: Access) -> int:
+    """Return the number of the parameter a load's address comes from, -1 where that is not known or not asked."""
+    base = access.address.base
+    if not isinstance(base, Register) or not e.unit.checked or access.store:
+        return -1
+    return e.unit.pointers.get(base.name, -1) if access.space in ("global", "generic", "const") else -1
+
+
 def readable(e: Emitter, access: Access) -> tuple[Value, Value] | None:
     """Return the lowest address and the size of a buffer of which every byte may be read; None if there is no guess.
 
     The size is at least ``MOST_BYTES``. Where the buffer is not like that, no address lies near the lowest one.
     """
-    base = access.address.base
-    number = e.unit.pointers.get(base.name) if isinstance(base, Register) else None
-    if number is None or not e.unit.checked or access.store or access.space not in ("global", "generic", "const"):
+    number = whole_buffer(e, access)
+    if number < 0:
         return None
     table = e.launch(Launch.READABLE, POINTER)
     return t.load(e.builder, table, 16 * number, I64), t.load(e.builder, table, 16 * number + 8, I64)

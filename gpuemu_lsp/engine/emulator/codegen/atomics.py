@@ -6,6 +6,7 @@ from llvmlite import ir
 
 from gpuemu_lsp.engine.emulator import ops
 from gpuemu_lsp.engine.emulator.codegen import ir_tools as t
+from gpuemu_lsp.engine.emulator.codegen.access_flags import RACE_SHIFT, SPACE_SHIFT, SPACES, STORE_FLAG
 from gpuemu_lsp.engine.emulator.codegen.addresses import host_vector
 from gpuemu_lsp.engine.emulator.codegen.counts import count_access
 from gpuemu_lsp.engine.emulator.codegen.emitter import Emitter
@@ -13,7 +14,7 @@ from gpuemu_lsp.engine.emulator.codegen.forms import MARK, READABLE, STORE_MASK
 from gpuemu_lsp.engine.emulator.codegen.ir_tools import I1, I32, I64, POINTER, Value, i32, i64
 from gpuemu_lsp.engine.emulator.codegen.linked import RUNTIME
 from gpuemu_lsp.engine.emulator.codegen.races import emit_fence, race_flags
-from gpuemu_lsp.engine.emulator.codegen.runtime import RACE_SHIFT, SPACE_SHIFT, SPACES, STORE_FLAG, mark_written
+from gpuemu_lsp.engine.emulator.codegen.runtime import mark_written
 from gpuemu_lsp.engine.emulator.layout import SHADOW_DISTANCE, SLOT, Block, Launch, Shadow, Warp
 from gpuemu_lsp.engine.emulator.opcodes import access_type, memory_space, type_bytes
 from gpuemu_lsp.engine.ptx.model import Address, Instruction, Operand, Register

@@ -11,7 +11,7 @@ from gpuemu_lsp.engine.emulator.codegen.runtime import build_runtime
 from gpuemu_lsp.engine.emulator.jit import Compiled, compile_object, define, load_object, target_description
 
 _NAMES = (
-    *("event", "check", "load", "store", "addresses", "conduct"),
+    *("event", "check", "load", "store", "load_row", "store_row", "addresses", "conduct"),
     *(*copy_runtime.NAMES, *mbarrier_runtime.NAMES, *race_runtime.NAMES),
 )
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from llvmlite import ir
 
 from gpuemu_lsp.engine.emulator.codegen import ir_tools as t
+from gpuemu_lsp.engine.emulator.codegen.access_flags import RACE_SHIFT, SPACE_SHIFT, SPACES
 from gpuemu_lsp.engine.emulator.codegen.addresses import host_vector
 from gpuemu_lsp.engine.emulator.codegen.emitter import Emitter
 from gpuemu_lsp.engine.emulator.codegen.ir_tools import I64, Value, i32, i64
 from gpuemu_lsp.engine.emulator.codegen.linked import RUNTIME
 from gpuemu_lsp.engine.emulator.codegen.mbarrier_runtime import OPERATIONS
 from gpuemu_lsp.engine.emulator.codegen.races import emit_acquire, emit_release, race_flags
-from gpuemu_lsp.engine.emulator.codegen.runtime import RACE_SHIFT, SPACE_SHIFT, SPACES
 from gpuemu_lsp.engine.emulator.layout import SLOT, Warp
 from gpuemu_lsp.engine.emulator.opcodes import memory_space
 from gpuemu_lsp.engine.ptx.model import Address, Immediate, Instruction, Operand, Register

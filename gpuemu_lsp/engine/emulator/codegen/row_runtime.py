@@ -6,10 +6,13 @@ may leave in different rounds. That is seen here, once per warp; other addresses
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from llvmlite import ir
 
 from gpuemu_lsp.engine.emulator.codegen import ir_tools as t
 from gpuemu_lsp.engine.emulator.codegen import race_view
+from gpuemu_lsp.engine.emulator.codegen.access_flags import RACE_SHIFT, SPACE_SHIFT, SPACES
 from gpuemu_lsp.engine.emulator.codegen.forms import MARK, READABLE, STORE_MASK
 from gpuemu_lsp.engine.emulator.codegen.ir_tools import I1, I32, I64, POINTER, VOID, Value, i32, i64
 from gpuemu_lsp.engine.emulator.layout import SHADOW_DISTANCE, Block, Launch, Shadow, Warp
@@ -28,18 +31,60 @@ def add_together(module: ir.Module, race: tuple[Value, Value], *, is_store: bool
     """
     name = "store_together" if is_store else "load_together"
     function, b = t.new_function(module, name, I1, [POINTER, I32, I32, I32, I1, I32])
-    size = function.args[3]
+    _each_size(b, function, lambda one: one.write(race), is_store=is_store)
+    return function
+
+
+def add_row_access(module: ir.Module, access: Value, race: Value, *, is_store: bool) -> None:
+    """Add ``load_row`` or ``store_row``: ``(ctx, site, mask, size, unused, flags, base, offset, bits, buffer)``.
+
+    As ``load`` and ``store`` of one element, where lane i is at ``((base + i * size) & bits) + offset`` in its window.
+    ``buffer`` is the parameter the address comes from, negative for none; ``access`` is the function for what is no
+    plain row, or is not allowed.
+    """
+    in_row = _add_row(module, race, is_store=is_store)
+    name = "store_row" if is_store else "load_row"
+    function, b = t.new_function(module, name, VOID, [POINTER, I32, I32, I32, I32, I32, I64, I64, I64, I32])
+    ctx, site, mask, size, unused, flags, base, offset, bits, buffer = function.args
+    with b.if_then(b.icmp_unsigned("==", mask, i32(0))):
+        b.ret_void()
+    races = b.lshr(flags, i32(RACE_SHIFT))
+    space = b.and_(b.lshr(flags, i32(SPACE_SHIFT)), i32(3))
+    shared = b.icmp_unsigned("==", space, i32(SPACES["shared"]))
+    plain = b.icmp_unsigned("==", b.and_(races, i32(~PLAIN)), i32(0))
+    arguments = [ctx, site, mask, size, shared, races, b.add(base, offset), buffer]
+    with b.if_then(plain), b.if_then(b.call(in_row, arguments)):
+        b.ret_void()
+    window = b.select(shared, t.load(b, t.load(b, ctx, Warp.BLOCK, POINTER), Block.SHARED, I64), i64(0))
+    addresses = module.get_global("addresses")
+    b.call(addresses, [ctx, i32(0), i32(WARP), base, b.zext(size, I64), window, offset, bits])
+    b.call(access, [ctx, site, mask, size, i32(1), unused, flags])
+    b.ret_void()
+
+
+def _add_row(module: ir.Module, race: Value, *, is_store: bool) -> Value:
+    """Add ``load_in_row`` or ``store_in_row``: ``(ctx, site, mask, size, shared, races, start, buffer) -> i1``.
+
+    As ``load_together``, for neighbours: lane 0 is at ``start``, which counts from the start of shared memory there.
+    ``buffer`` is the parameter that a load's address comes from, negative for none.
+    """
+    name = "store_in_row" if is_store else "load_in_row"
+    function, b = t.new_function(module, name, I1, [POINTER, I32, I32, I32, I1, I32, I64, I32])
+    _each_size(b, function, lambda one: one.write_row(function.args[6], function.args[7], race), is_store=is_store)
+    return function
+
+
+def _each_size(b: ir.IRBuilder, function: Value, write: Callable[[_Together], None], *, is_store: bool) -> None:
+    """Write the body of a function for each size of element; for others it returns 0."""
     refused = b.append_basic_block("refused")
     widths = {width: b.append_basic_block(f"bytes{width}") for width in (4, 2, 8, 1)}
-    switch = b.switch(size, refused)
+    switch = b.switch(function.args[3], refused)
     for width, block in widths.items():
         switch.add_case(i32(width), block)
         b.position_at_end(block)
-        one = _Together(b, function.args, width, refused, is_store=is_store)
-        one.write(race)
+        write(_Together(b, function.args[:6], width, refused, is_store=is_store))
     b.position_at_end(refused)
     b.ret(ir.Constant(I1, 0))
-    return function
 
 
 class _Together:
@@ -68,19 +113,7 @@ class _Together:
         b.cbranch(neighbours, together, scattered)
 
         b.position_at_end(together)
-        shadow = b.add(base, i64(SHADOW_DISTANCE))
-        self._require_allowed(self._fetch(shadow))
-        cells = self._cells()
-        shift = t.intrinsic(b, "llvm.cttz.i32", I32, [cells, ir.Constant(I1, 0)])
-        # From the first lane that takes part: the place of an earlier one may lie in memory of another kind.
-        row_cells = b.mul(cells, b.sub(i32(WARP), lowest))
-        self._require_order(race[0], [self.ctx, self.site, self.mask, place, lowest, row_cells, shift])
-        if self.is_store:
-            self._put(self._values(), base)
-            self._put(self._marks(), shadow)
-        else:
-            t.store(b, self._fetch(base), self.ctx, Warp.VALUE, align=8)
-        b.ret(ir.Constant(I1, 1))
+        self._row(base, place, lowest, race[0])
 
         b.position_at_end(scattered)
         if self.size < 4:  # which has no gathers
@@ -96,27 +129,92 @@ class _Together:
             t.store(b, self._gather(addresses), self.ctx, Warp.VALUE, align=8)
         b.ret(ir.Constant(I1, 1))
 
+    def write_row(self, start: Value, buffer: Value, race: Value) -> None:
+        """Write the access for a row whose lane 0, active or not, is at ``start``; some lane is active."""
+        b = self.b
+        lowest = t.intrinsic(b, "llvm.cttz.i32", I32, [self.mask, ir.Constant(I1, 0)])
+        behind = b.sub(i32(WARP), t.intrinsic(b, "llvm.ctlz.i32", I32, [self.mask, ir.Constant(I1, 0)]))
+        low, extent = self._window()
+        base = b.add(start, b.select(self.shared, low, i64(0)))
+        first = b.add(base, b.mul(b.zext(lowest, I64), i64(self.size)))
+        offset = b.sub(first, low)
+        length = b.mul(b.zext(b.sub(behind, lowest), I64), i64(self.size))
+        end = b.add(offset, length)
+        inside = b.and_(b.icmp_unsigned("<", offset, extent), b.icmp_unsigned("<=", end, extent))
+        aligned = b.icmp_unsigned("==", b.and_(first, i64(self.size - 1)), i64(0))
+        self._require(b.and_(inside, aligned))
+        if self.is_store:
+            self._row(base, first, lowest, race)
+            return
+        self._require_readable(base, first, length, buffer)
+        self._require_row_order(first, lowest, race)
+        # All lanes are loaded, as by code that loads rows itself: both must give the same where a lane takes no part.
+        t.store(b, t.load(b, base, 0, self.vector, align=1), self.ctx, Warp.VALUE, align=8)
+        b.ret(ir.Constant(I1, 1))
+
+    def _require_readable(self, base: Value, first: Value, length: Value, buffer: Value) -> None:
+        """Require that a row may be read: its buffer may as a whole, or its shadow says so."""
+        b = self.b
+        table, look, whole = (b.append_basic_block(name) for name in ("table", "look", "whole"))
+        b.cbranch(b.icmp_signed("<", buffer, i32(0)), look, table)
+        b.position_at_end(table)
+        launch = t.load(b, self.ctx, Warp.LAUNCH, POINTER)
+        entry = t.at(b, t.load(b, launch, Launch.READABLE, POINTER), b.mul(b.zext(buffer, I64), i64(16)))
+        room = b.sub(t.load(b, entry, 8, I64), length)
+        b.cbranch(b.icmp_unsigned("<=", b.sub(first, t.load(b, entry, 0, I64)), room), whole, look)
+        b.position_at_end(look)
+        self._require_allowed(self._fetch(b.add(base, i64(SHADOW_DISTANCE))))
+        b.branch(whole)
+        b.position_at_end(whole)
+
+    def _row(self, base: Value, place: Value, lowest: Value, race: Value) -> None:
+        """Do the access for a row from ``base`` on, of which the ``lowest`` active lane is at ``place``; return 1."""
+        b = self.b
+        shadow = b.add(base, i64(SHADOW_DISTANCE))
+        self._require_allowed(self._fetch(shadow))
+        self._require_row_order(place, lowest, race)
+        if self.is_store:
+            self._put(self._values(), base)
+            self._put(self._marks(), shadow)
+        else:
+            t.store(b, self._fetch(base), self.ctx, Warp.VALUE, align=8)
+        b.ret(ir.Constant(I1, 1))
+
     # ---- checks ------------------------------------------------------------------------------------------------------
 
     def _inside(self, addresses: Value) -> Value:
         """Return which lanes lie in their window and are aligned."""
         b = self.b
-        launch, block = t.load(b, self.ctx, Warp.LAUNCH, POINTER), t.load(b, self.ctx, Warp.BLOCK, POINTER)
-        low = b.select(self.shared, t.load(b, block, Block.SHARED, I64), t.load(b, launch, Launch.ARENA, I64))
-        extent = b.select(
-            self.shared, t.load(b, launch, Launch.SHARED_SIZE, I64), t.load(b, launch, Launch.ARENA_SIZE, I64)
-        )
+        low, extent = self._window()
         # A window is never smaller than an element: both are multiples of 16 bytes.
         limit = b.sub(extent, i64(self.size - 1))
         inside = b.icmp_unsigned("<", b.sub(addresses, t.splat(b, low, WARP)), t.splat(b, limit, WARP))
         low_bits = b.and_(addresses, t.splat(b, i64(self.size - 1), WARP))
         return b.and_(inside, b.icmp_unsigned("==", low_bits, ir.Constant(_WIDE, None)))
 
+    def _window(self) -> tuple[Value, Value]:
+        """Return the lowest address and the size of what the access may touch."""
+        b = self.b
+        launch, block = t.load(b, self.ctx, Warp.LAUNCH, POINTER), t.load(b, self.ctx, Warp.BLOCK, POINTER)
+        low = b.select(self.shared, t.load(b, block, Block.SHARED, I64), t.load(b, launch, Launch.ARENA, I64))
+        return low, b.select(
+            self.shared, t.load(b, launch, Launch.SHARED_SIZE, I64), t.load(b, launch, Launch.ARENA_SIZE, I64)
+        )
+
     def _require_allowed(self, shadow: Value) -> None:
         b = self.b
         mask, wanted = (STORE_MASK, Shadow.ADDRESSABLE) if self.is_store else (READABLE, READABLE)
         bad = b.icmp_unsigned("!=", b.and_(shadow, self._bytes(mask)), self._bytes(wanted))
         self._require(self._none(b.and_(bad, self.active)))
+
+    def _require_row_order(self, place: Value, lowest: Value, race: Value) -> None:
+        """Require that a row races with nothing."""
+        b = self.b
+        cells = self._cells()
+        shift = t.intrinsic(b, "llvm.cttz.i32", I32, [cells, ir.Constant(I1, 0)])
+        # From the first lane that takes part: the place of an earlier one may lie in memory of another kind.
+        row_cells = b.mul(cells, b.sub(i32(WARP), lowest))
+        self._require_order(race, [self.ctx, self.site, self.mask, place, lowest, row_cells, shift])
 
     def _require_order(self, race: Value, arguments: list[Value]) -> None:
         b = self.b

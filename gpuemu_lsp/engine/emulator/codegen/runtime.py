@@ -9,6 +9,7 @@ from __future__ import annotations
 from llvmlite import ir
 
 from gpuemu_lsp.engine.emulator.codegen import race_runtime, row_runtime
+from gpuemu_lsp.engine.emulator.codegen.access_flags import QUIET_FLAG, RACE_SHIFT, SPACE_SHIFT, SPACES, STORE_FLAG
 from gpuemu_lsp.engine.emulator.codegen.conductor import add_conductor
 from gpuemu_lsp.engine.emulator.codegen.copy_runtime import add_copies
 from gpuemu_lsp.engine.emulator.codegen.ir_tools import (
@@ -40,15 +41,6 @@ from gpuemu_lsp.engine.emulator.layout import (
     Shadow,
     Warp,
 )
-
-STORE_FLAG = 1
-QUIET_FLAG = 2
-SPACE_SHIFT = 4
-RACE_SHIFT = 8
-SPACES = {"generic": 0, "global": 0, "const": 0, "param": 0, "shared": 1, "local": 2}
-"""How an address is bounded: by the arena, by the block's shared memory, by the thread's local memory.
-
-Flags of an access from ``RACE_SHIFT`` on are those of the race checker, 0 for an access that cannot race."""
 
 _NULL_PAGE = 1 << 16
 
@@ -258,7 +250,9 @@ def _access(module: ir.Module, check: Value, race: Value, *, is_store: bool) -> 
     kind = "store" if is_store else "load"
     races = module.get_global(f"race_row_{kind}"), module.get_global(f"race_lanes_{kind}")
     together = row_runtime.add_together(module, races, is_store=is_store)
-    return add_access(module, check, race, together, is_store=is_store)
+    access = add_access(module, check, race, together, is_store=is_store)
+    row_runtime.add_row_access(module, access, races[0], is_store=is_store)
+    return access
 
 
 def add_addresses(module: ir.Module) -> Value:
@@ -292,9 +286,9 @@ def build_runtime() -> ir.Module:
     event = add_event(module)
     check = add_check(module, event)
     race = race_runtime.add_races(module)
+    add_addresses(module)
     loading, storing = (_access(module, check, race, is_store=is_store) for is_store in (False, True))
     add_copies(module, check, loading, storing)
     add_mbarrier(module, check, race, RACE_SHIFT)
-    add_addresses(module)
     add_conductor(module)
     return module

@@ -45,6 +45,8 @@ class Unit:
     """Whether the code notes which blocks and outcomes of branches are reached."""
     counting: bool = False
     """Whether the code counts what it runs and notes the addresses of its accesses."""
+    quick: bool = False
+    """Whether the code is made to be made quickly: what is long goes into calls of the runtime."""
     together: frozenset[int] = frozenset()
     """Blocks at whose end lanes are taken to stay together; where they do not, the plain code takes the warp over."""
 

@@ -1,0 +1,71 @@
+"""Rows that the runtime loads and stores, in code made quickly: the same as by code that does it itself."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from emulator_launch import artifact, compile_ptx
+
+from gpuemu_lsp.engine.emulator import Emulator
+from gpuemu_lsp.engine.execution import Buffer, Checks, Event, Outcome, Request, Scalar
+
+KINDS = {"unsigned char": 1, "short": 2, "int": 4, "double": 8}
+CHECKS = {"memory": Checks(races=False, sync=False), "races": Checks()}
+
+SOURCE = """
+extern "C" __global__ void k(const KIND* x, KIND* y, const KIND* part, KIND* few, int n, int from) {
+  extern __shared__ char bytes[];
+  KIND* tile = (KIND*)bytes;
+  int t = threadIdx.y * blockDim.x + threadIdx.x, i = blockIdx.x * blockDim.x * blockDim.y + t;
+  if (t >= from) tile[t] = x[i];           // lanes from the middle of a warp on
+  else if (t < from - 3) tile[t] = 7;      // three places that nobody writes
+  __syncthreads();
+  KIND sum = tile[t] + tile[threadIdx.x];  // a row for each part of a warp, in narrow blocks
+  if (i < n) y[i] = sum;
+  y[i] += part[i];                         // not all of it is there
+  few[i] = sum;                            // too short, by some lanes
+  KIND* off = (KIND*)((char*)y + (from == 9));
+  if (t > 40) off[t] = 1;                  // not aligned, for one ``from``
+  if (blockIdx.x == 1 && t < 5) y[t] = 3;  // which races with block 0
+  asm volatile("{ .reg .pred p; setp.lt.s32 p, %0, %1; @p st.global.u8 [%2], %0; }"
+               :: "r"(t), "r"(from - 8), "l"((char*)few + t));  // under a guard that may let nobody through
+}
+"""
+
+
+def run(source: str, size: int, shape: tuple[int, int], start: int, checks: Checks, *, optimised: bool) -> Outcome:
+    threads = shape[0] * shape[1]
+    count = 2 * threads
+    x = np.random.default_rng(5).integers(0, 99, count * size, np.uint8)
+    arguments = (
+        Buffer("x", x, element_size=size),
+        Buffer("y", np.zeros(count * size, np.uint8), element_size=size),
+        Buffer("part", x[: (count - 3) * size].copy(), element_size=size),
+        Buffer("few", np.zeros((count - 9) * size, np.uint8), element_size=size, initialized=False),
+        Scalar("n", np.int32(count - 5).tobytes()),
+        Scalar("from", np.int32(start).tobytes()),
+    )
+    request = Request(artifact(compile_ptx(source)), "k", (2, 1, 1), (*shape, 1), threads * size, arguments, checks)
+    return Emulator(optimised=optimised).run(request)
+
+
+def told(event: Event) -> tuple[object, ...]:
+    """Return what is told of an event, but for where the arena happened to lie."""
+    return event.rule, event.instruction, event.buffer, event.offset, event.size, event.count, event.block, event.thread
+
+
+@pytest.mark.parametrize("checks", CHECKS)
+@pytest.mark.parametrize("shape", [(64, 1), (16, 5), (8, 5)], ids=str)
+@pytest.mark.parametrize("kind", KINDS)
+def test_both_kinds_of_code_agree(kind: str, shape: tuple[int, int], checks: str) -> None:
+    source, size = SOURCE.replace("KIND", kind), KINDS[kind]
+    for start in (9, 21):
+        quick, best = (run(source, size, shape, start, CHECKS[checks], optimised=one) for one in (False, True))
+        assert {told(event) for event in quick.events} == {told(event) for event in best.events}
+        assert quick.status == best.status
+        found = {event.rule for event in quick.events}
+        assert found >= {"memory/out-of-bounds", "memory/uninitialized-read"}
+        assert ("memory/global-race" in found) == (checks == "races")
+        assert ("memory/misaligned" in found) == (start == 9 and size > 1 and shape[0] * shape[1] > 40)
+        for name, content in quick.buffers.items():
+            assert np.array_equal(content, best.buffers[name]), name
