@@ -10,7 +10,6 @@ from functools import cache
 from benchmarks.emulator import compile_ptx, only
 from benchmarks.fuzzing.programs import Program
 
-_WORD = re.compile(r"^(\s+(?:@\S+ )?)[a-z]\w*(\.(?:lo|wide|rn|sync|global|shared))*")
 _TOKEN = re.compile(r"%?[$\w]+|\S")
 _TYPES = [
     "s32",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -40,7 +39,6 @@ from gpuemu_lsp.engine.plan.model import Plan
 from gpuemu_lsp.engine.source.ignores import Ignores
 
 _STATUS_RULE = {"hung": "sync/hang", "trapped": "sync/trap", "failed": "engine/not-executed"}
-_NUMBER = re.compile(r"\d+")
 
 
 @dataclass(slots=True)
@@ -205,7 +203,7 @@ class PlanRun:
     # ---- what a run shows ---------------------------------------------------------------------------------------
 
     def look(self, case: Case, case_id: str, outcome: Outcome, expected: ReferenceOutput | None) -> Iterator[Finding]:
-        """Yield what a run shows, however often it was seen before. Neither counts nor remembers anything."""
+        """Yield what a run shows, also what was told before. The case is not counted, and nothing noted as told."""
         self.sights = {}
         guessed = self.plan.inferred and self.reference is None
         found = self._events(case, case_id, outcome, guessed)
