@@ -69,3 +69,23 @@ def test_both_kinds_of_code_agree(kind: str, shape: tuple[int, int], checks: str
         assert ("memory/misaligned" in found) == (start == 9 and size > 1 and shape[0] * shape[1] > 40)
         for name, content in quick.buffers.items():
             assert np.array_equal(content, best.buffers[name]), name
+
+
+def test_lanes_that_take_no_part_hold_the_same() -> None:
+    source = """extern "C" __global__ void k(const int* x, int* y, int n) {
+      int t = threadIdx.x;
+      if (t < n) {
+        int v = x[t];
+        y[t] = v + __shfl_down_sync(0xffffffff, v, 1);  // the last one asks a lane that is not there
+      }
+    }"""
+    x, y = np.arange(100, 164, dtype=np.int32), np.zeros(64, np.int32)
+    arguments = (
+        Buffer("x", x.view(np.uint8), element_size=4),
+        Buffer("y", y.view(np.uint8), element_size=4),
+        Scalar("n", np.int32(21).tobytes()),
+    )
+    request = Request(artifact(compile_ptx(source)), "k", (1, 1, 1), (64, 1, 1), 0, arguments, CHECKS["races"])
+    quick, best = (Emulator(optimised=one).run(request) for one in (False, True))
+    assert {event.rule for event in quick.events} == {event.rule for event in best.events} != set()
+    assert np.array_equal(quick.buffers["y"], best.buffers["y"])
