@@ -58,6 +58,14 @@ def body_divisors(
     return found
 
 
+def halved(decl: KernelDecl, source: SourceFile, sizes: Iterable[str]) -> frozenset[str]:
+    """Return the size parameters that a loop of the body halves down to one: a tree over a power of two."""
+    lines = source.text.split("\n")[decl.range.start.line : decl.range.end.line + 1]
+    text = _COMMENT.sub(" ", "\n".join(lines))
+    loop = r"=\s*{}\s*(?:>>\s*1|/\s*2)\s*;[^;{{}}]*;[^;{{}}]*?(?:>>=\s*1|/=\s*2)\s*\)"
+    return frozenset(name for name in sizes if re.search(loop.format(re.escape(name)), text))
+
+
 def _value(text: str, known: Mapping[str, str]) -> int | None:
     translated = translate(text, {}, known)
     if translated is None:

@@ -9,7 +9,7 @@ from dataclasses import replace
 from gpuemu_lsp.engine.findings import Finding, Place, Severity
 from gpuemu_lsp.engine.plan.arguments import Roles, settle
 from gpuemu_lsp.engine.plan.candidates import grid_tiles
-from gpuemu_lsp.engine.plan.divisors import body_divisors
+from gpuemu_lsp.engine.plan.divisors import body_divisors, halved
 from gpuemu_lsp.engine.plan.entry import Instance, choose_kernel, instances
 from gpuemu_lsp.engine.plan.launch import Geometry, divisible, settle_launch
 from gpuemu_lsp.engine.plan.mangled import parameter_types
@@ -19,6 +19,9 @@ from gpuemu_lsp.engine.project.expressions import names, parse
 from gpuemu_lsp.engine.project.model import DimSpec, KernelSpec
 from gpuemu_lsp.engine.rules import make
 from gpuemu_lsp.engine.source.model import KernelDecl, SourceFile
+
+_POWERS = tuple(1 << power for power in range(1, 11))
+"""Sizes of what a loop halves down to one."""
 
 
 def resolve(spec: KernelSpec, source: SourceFile, entries: Mapping[str, str] | None = None) -> PlanResult:
@@ -107,7 +110,13 @@ def _dims(
     sizes = [arg.param for arg in roles.args if isinstance(arg, ScalarArg)]
     definitions = {**source.constants, **instance.bindings}
     steps = body_divisors(decl, source, sizes, definitions, tuple(map(str, geometry.block)), grid_tiles(geometry.grid))
-    return tuple(replace(dim, multiple_of=math.lcm(dim.multiple_of, steps.get(dim.name, 1))) for dim in dims)
+    trees = halved(decl, source, sizes)
+    return tuple(
+        replace(dim, minimum=_POWERS[0], maximum=_POWERS[-1], choices=_POWERS)
+        if dim.name in trees
+        else replace(dim, multiple_of=math.lcm(dim.multiple_of, steps.get(dim.name, 1)))
+        for dim in dims
+    )
 
 
 def _true_types(decl: KernelDecl, mangled: str) -> dict[str, str]:

@@ -109,6 +109,26 @@ def test_macros_of_a_header_may_ask_for_anything(tmp_path: Path, bare: Callable[
     assert [evaluate(value, {"n": 1000}) for value in (*plan.grid, *plan.block)] == [4, 256]
 
 
+@pytest.mark.parametrize(
+    ("loop", "is_tree"),
+    [
+        ("int d = n >> 1; d > 0; d >>= 1", True),
+        ("int d = n / 2; d; d /= 2", True),
+        ("int d = n / 2; d; --d", False),
+        ("int d = 1; d < n; d *= 2", False),
+        ("int d = blockDim.x / 2; d > 0; d >>= 1", False),
+    ],
+)
+def test_what_a_loop_halves_down_to_one_is_a_power_of_two(
+    bare: Callable[[str], PlanResult], loop: str, is_tree: bool
+) -> None:
+    code = f"__global__ void k(float* x, int n) {{ for ({loop}) if (threadIdx.x < d) x[threadIdx.x] += x[threadIdx.x + d]; }}"
+    (plan,) = bare(code).plans
+    sizes = plan.dims[0].choices
+    assert bool(sizes) == is_tree
+    assert all(size & (size - 1) == 0 for size in sizes)
+
+
 def test_a_size_only_the_launch_knows_becomes_a_dim(bare: Callable[[str], PlanResult]) -> None:
     """One block per row, and the kernel is never told how many rows there are."""
     code = "__global__ void k(float* x, int cols) { x[blockIdx.x * cols] = 0; }\n"
