@@ -278,7 +278,9 @@ class Cell:
     LINES_READ: Final = 8
     OTHER_READER: Final = 9  # where several threads have read: one that is not the last of them, and its site
     OTHER_SITE: Final = 10
-    PLANES: Final = 11
+    READERS: Final = 11  # where the spread is one warp: a bit for each of its lanes that has read, or written
+    WRITERS: Final = 12
+    PLANES: Final = 13
 
     STRONG: Final = 4
     SPREAD: Final = 3  # 0 one thread, 1 one warp, 2 one block, 3 several blocks

@@ -220,6 +220,27 @@ PLANTED = [
   __syncwarp(mask);
   y[i] = s[t ^ FIX];  // other
 """, "16", "8", whole_warps=True),
+    Planted("half a warp reads what one of its lanes writes again", "shared", """
+  __shared__ int s[64];
+  const unsigned half = 0xffffu << t / 16 % 2 * 16;
+  int sum = 0;
+  for (int round = 0; round < 3; round++) {
+    if (t % 16 == 0) s[t / 16] = x[i] + round * 1000;  // one
+    __syncwarp(half);
+    sum += s[t / 16];  // other
+    FIX
+  }
+  y[i] = sum;
+""", "", "__syncwarp(half);", whole_warps=True),
+    Planted("half a warp counts", "shared", """
+  __shared__ int s[64];
+  const unsigned half = 0xffffu << t / 16 % 2 * 16;
+  if (t % 16 == 0) s[t / 16] = 0;
+  __syncwarp(half);
+  atomicAdd(&s[t / 16], x[i]);  // one
+  FIX
+  if (t % 16 == 0) y[i] = s[t / 16];  // other
+""", "", "__syncwarp(half);", whole_warps=True),
     Planted("named barrier of one half", "shared", """
   __shared__ int s[1024];
   s[t] = x[i];  // one

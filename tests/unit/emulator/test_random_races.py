@@ -26,6 +26,8 @@ INDICES: dict[str, Callable[[int, int], int]] = {
     "t % 32": lambda t, m: t % 32,
     "t / 32 * 32 + 31 - t % 32": lambda t, m: t // 32 * 32 + 31 - t % 32,
     "t / 32 * 32 + t % 4": lambda t, m: t // 32 * 32 + t % 4,
+    "t / 16": lambda t, m: t // 16,
+    "t / 16 * 16 + t % 16 / 2": lambda t, m: t // 16 * 16 + t % 16 // 2,
 }
 GUARDS: dict[str, Callable[[int, int], bool]] = {
     "true": lambda t, m: True,
@@ -38,6 +40,7 @@ MEETINGS = {
     "": "",
     "warp": "__syncwarp();",
     "half": "if (t % 32 < 16) __syncwarp(0xffff);",
+    "halves": "__syncwarp(0xffffu << t % 32 / 16 * 16);",
     "block": "__syncthreads();",
 }
 ACTS = {"write": "{0} = x[t] + {1} + t;", "read": "sum += {0};", "update": "atomicAdd(&{0}, {1} + t);"}
@@ -57,7 +60,7 @@ class Step:
 def drawn(seed: int) -> tuple[int, list[Step]]:
     rng = random.Random(seed)
     loose = seed % 2  # every other program has few meetings
-    meetings = ["", "", "half", "warp", "block"] if loose else ["warp", "warp", "block", "block", ""]
+    meetings = ["", "half", "halves", "halves", "warp", "block"] if loose else ["warp", "warp", "block", "block", ""]
     steps = [
         Step(
             rng.choice(["write", "write", "read", "read", "update"]),
@@ -101,7 +104,8 @@ def racing(threads: int, steps: list[Step]) -> set[str]:
         between = {step.meeting for step in steps[first:second]}
         same_warp = t // 32 == u // 32
         met = "block" in between or (same_warp and "warp" in between)
-        if not met and not (same_warp and "half" in between and t % 32 < 16 and u % 32 < 16):
+        same_half = same_warp and t % 32 // 16 == u % 32 // 16
+        if not met and not (same_half and ("halves" in between or ("half" in between and t % 32 < 16))):
             found.add(one.memory)
     return found
 

@@ -59,9 +59,10 @@ def add_lane(module: ir.Module, settle: Value) -> Value:
         def fetch(plane: int) -> Value:
             return b.load(view.plane(plane, index), typ=I32)
 
-        def check(planes: tuple[int, int, int], wrote: int) -> tuple[Value, Value, Value]:
+        def check(planes: tuple[int, int, int, int], wrote: int) -> tuple[Value, Value, Value]:
             who, when = fetch(planes[0]), fetch(planes[1])
             late, x = view.unordered(who, when, me)
+            lanes = view.lanes(who, when, fetch(planes[3]))
             where = fetch(planes[2])
             if not wrote:
                 # The last of several readers may be the writer itself: another one is the other party.
@@ -71,11 +72,11 @@ def add_lane(module: ir.Module, settle: Value) -> Value:
                 where = b.select(mine, fetch(Cell.OTHER_SITE), where)
             weak = b.icmp_unsigned("==", b.and_(when, strong), i32(0))
             with b.if_then(b.and_(late, weak)):
-                other = [where, who, when, i32(wrote)]
+                other = [where, who, when, i32(wrote), lanes]
                 b.call(conflict, [ctx, site, lane, address, size, flags, value, *other])
             return when, x, late
 
-        def note(planes: tuple[int, int, int], when: Value, x: Value, late: Value, both: Value) -> None:
+        def note(planes: tuple[int, int, int, int], when: Value, x: Value, late: Value, both: Value) -> None:
             """Note the access beside or instead of the last one; a plain one that may yet race is not forgotten."""
             own = b.and_(b.icmp_unsigned("==", x, i32(0)), b.icmp_unsigned(">=", when, view.block_floor))
             plain = b.icmp_unsigned("==", b.and_(when, i32(Cell.STRONG)), i32(0))
@@ -83,15 +84,21 @@ def add_lane(module: ir.Module, settle: Value) -> Value:
             mine = b.and_(own, kept)
             # Its epoch stays as it was: what was ordered before it since is behind the plain access, too.
             noted = b.select(mine, when, view.merged(when, x, b.and_(late, both), strong))
-            named = b.or_(mine, b.and_(b.and_(late, both), kept))
+            beside = b.and_(late, both)
+            named = b.or_(mine, b.and_(beside, kept))
+            before = view.lanes(fetch(planes[0]), when, fetch(planes[3]))
+            own_lane = b.shl(i32(1), lane)
+            lanes = b.select(beside, b.or_(before, own_lane), own_lane)
             for plane, what in (
+                (planes[3], b.select(mine, before, lanes)),
                 (planes[0], b.select(named, fetch(planes[0]), me)),
                 (planes[1], noted),
                 (planes[2], b.select(named, fetch(planes[2]), site)),
             ):
                 b.store(what, view.plane(plane, index))
 
-        writes, reads = (Cell.WRITER, Cell.WRITTEN, Cell.WRITE_SITE), (Cell.READER, Cell.READ, Cell.READ_SITE)
+        writes = Cell.WRITER, Cell.WRITTEN, Cell.WRITE_SITE, Cell.WRITERS
+        reads = Cell.READER, Cell.READ, Cell.READ_SITE, Cell.READERS
         written, x, late = check(writes, 1)
         with b.if_else(is_store) as (then, otherwise):
             with then:
@@ -128,22 +135,24 @@ def _call_python(b: ir.IRBuilder, ctx: Value, what: int, lane: Value, address: V
 
 def _add_conflict(module: ir.Module) -> Value:
     """Add ``race_conflict``: report two accesses that no floor orders, unless something else does."""
-    parameters = [POINTER, I32, I32, I64, I32, I32, I64, I32, I32, I32, I32]
+    parameters = [POINTER, I32, I32, I64, I32, I32, I64, I32, I32, I32, I32, I32]
     function, b = t.new_function(module, "race_conflict", VOID, parameters)
-    ctx, _, lane, address, size, flags, value, other_site, who, when, wrote = function.args
+    ctx, _, lane, address, size, flags, value, other_site, who, when, wrote, lanes = function.args
     launch = t.load(b, ctx, Warp.LAUNCH, POINTER)
     number = t.load(b, ctx, Warp.ME, I32)
     block = t.load(b, ctx, Warp.BLOCK, POINTER)
     place = b.sub(address, t.load(b, block, Block.SHARED, I64))
     shared = b.icmp_unsigned("<", place, t.load(b, launch, Launch.SHARED_SIZE, I64))
     full = b.select(shared, b.or_(who, b.and_(number, i32(~THREADS_MASK))), who)
-    # Lanes of one warp may have met with a partial mask.
+    # Lanes of one warp may have met with a partial mask: what is not known of any of them is behind us then.
     near = b.icmp_unsigned("<", b.xor(full, number), i32(32))
-    alone = b.icmp_unsigned("==", b.and_(when, i32(Cell.SPREAD)), i32(0))
-    with b.if_then(b.and_(near, alone)):
-        index = b.or_(b.shl(lane, i32(5)), b.and_(full, i32(31)))
-        known = t.load(b, ctx, b.add(i64(Warp.KNOWN), b.shl(b.zext(index, I64), i64(2))), I32)
-        return_if(b, b.icmp_unsigned("<", when, known), None)
+    one_warp = b.icmp_unsigned("<=", b.and_(when, i32(Cell.SPREAD)), i32(1))
+    with b.if_then(b.and_(near, one_warp)):
+        row = b.add(i64(Warp.KNOWN), b.shl(b.zext(lane, I64), i64(7)))
+        known = t.load(b, ctx, row, ir.VectorType(I32, 32), align=4)
+        unknown = b.bitcast(b.icmp_unsigned(">=", t.splat(b, when, 32), known), I32)
+        others = b.and_(lanes, b.not_(b.shl(i32(1), lane)))
+        return_if(b, b.icmp_unsigned("==", b.and_(others, unknown), i32(0)), None)
     plain = b.icmp_unsigned("==", b.and_(flags, i32(STORE | ATOMIC)), i32(STORE))
     with b.if_then(plain):
         return_if(b, _same(b, t.at(b, address, 0), t.at(b, ctx, value), b.zext(size, I64)), None)

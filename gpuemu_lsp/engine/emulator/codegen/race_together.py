@@ -87,6 +87,9 @@ def add_row(module: ir.Module, *, is_store: bool, shared: bool) -> Value:
     behind, x = view.unordered(last, read, me)
     return_if(b, some(b.or_(bad, behind) if is_store else bad), 0)
     if not is_store:
+        mine = b.shl(c(i32(1)), lane)
+        lanes = b.or_(view.lanes(last, read, fetch(Cell.READERS)), mine)
+        note(Cell.READERS, b.select(behind, lanes, mine))
         others = b.and_(b.and_(behind, active), b.icmp_unsigned("!=", last, me))
         for plane, value in ((Cell.OTHER_READER, last), (Cell.OTHER_SITE, fetch(Cell.READ_SITE))):
             place = view.plane(plane, byte)
@@ -120,7 +123,7 @@ def add_one(module: ir.Module, settle: Value, *, is_store: bool, shared: bool) -
     several = b.zext(b.icmp_unsigned("!=", b.and_(lanes, b.sub(lanes, i32(1))), i32(0)), I32)
     last = b.sub(i32(31), t.intrinsic(b, "llvm.ctlz.i32", I32, [lanes, ir.Constant(I1, 1)]))
     with each_cell(b, b.zext(cells, I64)) as index:
-        _one_cell(b, view, site, me, index, several, is_store=is_store, shared=shared)
+        _one_cell(b, view, site, me, index, lanes, several, is_store=is_store, shared=shared)
         if not is_store:  # the one that is named may write later: another of these readers is the other party then
             with b.if_then(b.icmp_unsigned("!=", several, i32(0))):
                 b.store(b.add(view.me, last), view.plane(Cell.OTHER_READER, index))
@@ -135,12 +138,13 @@ def _one_cell(
     site: Value,
     me: Value,
     index: Value,
+    lanes: Value,
     several: Value | None,
     *,
     is_store: bool,
     shared: bool = False,
 ) -> None:
-    """Check and note one cell of an access; ``several`` is 1 where other lanes of the warp make the same access."""
+    """Check and note one cell of an access by ``lanes`` of the warp; ``several`` is 1 if they are more than one."""
 
     def fetch(plane: int) -> Value:
         return b.load(view.plane(plane, index), typ=I32)
@@ -168,6 +172,8 @@ def _one_cell(
         usual, closer = b.append_basic_block("usual"), b.append_basic_block("closer")
         b.cbranch(fresh, usual, closer)
         b.position_at_end(usual)
+        if several is not None:
+            b.store(lanes, view.plane(Cell.READERS, index))
         write(b.select(again, read, view.now if several is None else b.or_(view.now, several)))
         b.branch(latch)
         b.position_at_end(closer)
@@ -176,6 +182,8 @@ def _one_cell(
     behind, x = view.unordered(fetch(Cell.READER), when, me)
     return_if(b, b.or_(bad, behind) if is_store else bad, 0)
     if not is_store:
+        both = b.or_(view.lanes(fetch(Cell.READER), read, fetch(Cell.READERS)), lanes)
+        b.store(b.select(behind, both, lanes), view.plane(Cell.READERS, index))
         note_other(view, index, behind, me)
     noted = view.merged(when, x, behind, i32(0))
     if several is not None and not is_store:
@@ -203,7 +211,7 @@ def add_lanes(module: ir.Module, settle: Value, *, is_store: bool) -> Value:
             settle_cell(b, settle, ctx, address, cells)
             me = b.add(view.me, lane)
             with each_cell(b, count) as index:
-                _one_cell(b, view, site, me, index, None, is_store=is_store)
+                _one_cell(b, view, site, me, index, b.shl(i32(1), lane), None, is_store=is_store)
     b.ret(ir.Constant(I1, 1))
     return function
 

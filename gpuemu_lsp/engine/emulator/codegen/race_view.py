@@ -67,6 +67,19 @@ class View:
         late = b.icmp_unsigned(">=", when, floor)
         return b.and_(late, b.icmp_unsigned("!=", x, c(i32(0)))), x
 
+    def lanes(self, who: Value, when: Value, noted: Value) -> Value:
+        """Return a bit for each lane of the warp that made the accesses of a cell; ``noted`` is what it keeps of them.
+
+        Only where they are all of one warp: of others nobody asks.
+        """
+        b = self.b
+
+        def c(value: Value) -> Value:
+            return t.splat(b, value, ROW) if isinstance(who.type, ir.VectorType) else value
+
+        alone = b.icmp_unsigned("==", b.and_(when, c(i32(Cell.SPREAD))), c(i32(0)))
+        return b.select(alone, b.shl(c(i32(1)), b.and_(who, c(i32(31)))), noted)
+
     def merged(self, when: Value, x: Value, concurrent: Value, strong: Value) -> Value:
         """Return the epoch to note for an access that may be concurrent with those noted."""
         b = self.b
