@@ -37,6 +37,7 @@ class Warp:
     BLOCK_FLOOR: Final = 112  # i32: likewise for threads of this block
     ME: Final = 116  # i32: the race checker's number of lane 0
     BEGAN: Final = 120  # i32: the epoch in which the block began
+    PARTLY: Final = 124  # i32: the epoch in which some lanes, not all, have last met
     TID_X: Final = 128  # 32 x i32
     TID_Y: Final = 256
     TID_Z: Final = 384

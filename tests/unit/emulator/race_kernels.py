@@ -232,6 +232,20 @@ PLANTED = [
   }
   y[i] = sum;
 """, "", "__syncwarp(half);", whole_warps=True),
+    Planted("four lanes read what one of them adds to", "shared", """
+  __shared__ int s[256];
+  const unsigned four = 15u << t % 32 / 4 * 4;
+  int sum = 0;
+  for (int round = 0; round < 3; round++) {
+    if (t % 4 == 2) s[t / 4] = x[i] + round * 1000;
+    __syncwarp(four);
+    sum += s[t / 4];  // one
+    FIX
+    if (t % 4 == 1) s[t / 4] += sum + 1;  // other
+    __syncwarp(four);
+  }
+  y[i] = sum;
+""", "", "__syncwarp(four);", whole_warps=True),
     Planted("half a warp counts", "shared", """
   __shared__ int s[64];
   const unsigned half = 0xffffu << t / 16 % 2 * 16;

@@ -43,7 +43,12 @@ MEETINGS = {
     "halves": "__syncwarp(0xffffu << t % 32 / 16 * 16);",
     "block": "__syncthreads();",
 }
-ACTS = {"write": "{0} = x[t] + {1} + t;", "read": "sum += {0};", "update": "atomicAdd(&{0}, {1} + t);"}
+ACTS = {
+    "write": "{0} = x[t] + {1} + t;",
+    "add": "{0} += x[t] + {1};",
+    "read": "sum += {0};",
+    "update": "atomicAdd(&{0}, {1} + t);",
+}
 
 
 @dataclass(frozen=True)
@@ -63,7 +68,7 @@ def drawn(seed: int) -> tuple[int, list[Step]]:
     meetings = ["", "half", "halves", "halves", "warp", "block"] if loose else ["warp", "warp", "block", "block", ""]
     steps = [
         Step(
-            rng.choice(["write", "write", "read", "read", "update"]),
+            rng.choice(["write", "add", "read", "read", "update"]),
             rng.choice(["s", "s", "g"]),
             rng.choice(list(INDICES)),
             rng.choice([*GUARDS, "true", "true"]),
@@ -99,7 +104,11 @@ def racing(threads: int, steps: list[Step]) -> set[str]:
         if GUARDS[step.guard](thread, threads)
     ]
     for (first, one, t, place), (second, other, u, where) in itertools.combinations(made, 2):
-        if (one.memory, place) != (other.memory, where) or t == u or one.act == other.act != "write":
+        if (
+            (one.memory, place) != (other.memory, where)
+            or t == u
+            or (one.act == other.act and one.act in ("read", "update"))
+        ):
             continue
         between = {step.meeting for step in steps[first:second]}
         same_warp = t // 32 == u // 32

@@ -18,6 +18,7 @@ from gpuemu_lsp.engine.emulator.codegen.race_view import (
     each_cell,
     note_other,
     return_if,
+    unmet,
     view_of,
 )
 from gpuemu_lsp.engine.emulator.layout import (
@@ -74,7 +75,15 @@ def add_lane(module: ir.Module, settle: Value) -> Value:
             with b.if_then(b.and_(late, weak)):
                 other = [where, who, when, i32(wrote), lanes]
                 b.call(conflict, [ctx, site, lane, address, size, flags, value, *other])
-            return when, x, late
+            return when, x, b.and_(late, b.not_(met(when, x, lanes)))
+
+        def met(when: Value, x: Value, lanes: Value) -> Value:
+            """Return whether accesses of the warp are behind us by what lanes know of each other.
+
+            Whatever comes behind us comes behind them, so that they need be noted no longer.
+            """
+            near = b.icmp_unsigned("<", x, i32(32))
+            return b.and_(near, b.icmp_unsigned("==", unmet(b, ctx, lane, when, lanes), i32(0)))
 
         def note(planes: tuple[int, int, int, int], when: Value, x: Value, late: Value, both: Value) -> None:
             """Note the access beside or instead of the last one; a plain one that may yet race is not forgotten."""
@@ -105,8 +114,9 @@ def add_lane(module: ir.Module, settle: Value) -> Value:
                 check(reads, 0)
                 note(writes, written, x, late, b.icmp_unsigned("!=", b.and_(written, strong), i32(0)))
             with otherwise:
-                when = fetch(Cell.READ)
-                late, x = view.unordered(fetch(Cell.READER), when, me)
+                who, when = fetch(Cell.READER), fetch(Cell.READ)
+                late, x = view.unordered(who, when, me)
+                late = b.and_(late, b.not_(met(when, x, view.lanes(who, when, fetch(Cell.READERS)))))
                 note_other(view, index, late, me)
                 note(reads, when, x, late, ir.Constant(I1, 1))
     # Nothing is released by a thread that had no fence.
@@ -148,11 +158,7 @@ def _add_conflict(module: ir.Module) -> Value:
     near = b.icmp_unsigned("<", b.xor(full, number), i32(32))
     one_warp = b.icmp_unsigned("<=", b.and_(when, i32(Cell.SPREAD)), i32(1))
     with b.if_then(b.and_(near, one_warp)):
-        row = b.add(i64(Warp.KNOWN), b.shl(b.zext(lane, I64), i64(7)))
-        known = t.load(b, ctx, row, ir.VectorType(I32, 32), align=4)
-        unknown = b.bitcast(b.icmp_unsigned(">=", t.splat(b, when, 32), known), I32)
-        others = b.and_(lanes, b.not_(b.shl(i32(1), lane)))
-        return_if(b, b.icmp_unsigned("==", b.and_(others, unknown), i32(0)), None)
+        return_if(b, b.icmp_unsigned("==", unmet(b, ctx, lane, when, lanes), i32(0)), None)
     plain = b.icmp_unsigned("==", b.and_(flags, i32(STORE | ATOMIC)), i32(STORE))
     with b.if_then(plain):
         return_if(b, _same(b, t.at(b, address, 0), t.at(b, ctx, value), b.zext(size, I64)), None)
@@ -236,6 +242,7 @@ def add_meet(module: ir.Module) -> Value:
                 with everybody:
                     t.store(b, now, ctx, Warp.WARP_FLOOR)
                 with some:
+                    t.store(b, now, ctx, Warp.PARTLY)
                     b.store(zero, known)
 
                     def row(one: Value) -> Value:

@@ -85,7 +85,8 @@ def add_row(module: ir.Module, *, is_store: bool, shared: bool) -> Value:
     bad, _ = view.unordered(fetch(Cell.WRITER), written, me)
     last = fetch(Cell.READER)
     behind, x = view.unordered(last, read, me)
-    return_if(b, some(b.or_(bad, behind) if is_store else bad), 0)
+    # Whether lanes that met have met them all is seen lane by lane.
+    return_if(b, some(b.or_(bad, behind if is_store else view.perhaps_met(read, x, behind))), 0)
     if not is_store:
         mine = b.shl(c(i32(1)), lane)
         lanes = b.or_(view.lanes(last, read, fetch(Cell.READERS)), mine)
@@ -180,7 +181,7 @@ def _one_cell(
     bad, _ = view.unordered(fetch(Cell.WRITER), among(written), me)
     when = among(read)
     behind, x = view.unordered(fetch(Cell.READER), when, me)
-    return_if(b, b.or_(bad, behind) if is_store else bad, 0)
+    return_if(b, b.or_(bad, behind if is_store else view.perhaps_met(when, x, behind)), 0)
     if not is_store:
         both = b.or_(view.lanes(fetch(Cell.READER), read, fetch(Cell.READERS)), lanes)
         b.store(b.select(behind, both, lanes), view.plane(Cell.READERS, index))

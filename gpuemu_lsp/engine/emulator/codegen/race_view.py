@@ -40,6 +40,7 @@ class View:
     warp_floor: Value
     block_floor: Value
     launch_floor: Value
+    partly: Value
 
     @property
     def read_by_block(self) -> Value:
@@ -66,6 +67,16 @@ class View:
         floor = b.select(b.icmp_unsigned("<", x, c(i32(32))), c(self.warp_floor), far)
         late = b.icmp_unsigned(">=", when, floor)
         return b.and_(late, b.icmp_unsigned("!=", x, c(i32(0)))), x
+
+    def perhaps_met(self, when: Value, x: Value, behind: Value) -> Value:
+        """Return where an access of the warp itself may be ordered by lanes that have met since, not by a floor."""
+        b = self.b
+
+        def c(value: Value) -> Value:
+            return t.splat(b, value, ROW) if isinstance(when.type, ir.VectorType) else value
+
+        near = b.icmp_unsigned("<", x, c(i32(32)))
+        return b.and_(b.and_(behind, near), b.icmp_unsigned("<", when, c(self.partly)))
 
     def lanes(self, who: Value, when: Value, noted: Value) -> Value:
         """Return a bit for each lane of the warp that made the accesses of a cell; ``noted`` is what it keeps of them.
@@ -133,7 +144,16 @@ def view_of(b: ir.IRBuilder, ctx: Value, address: Value, *, shared: bool = False
         t.load(b, ctx, Warp.WARP_FLOOR, I32),
         t.load(b, ctx, Warp.BLOCK_FLOOR, I32),
         t.load(b, launch, Launch.RACE_FLOOR, I32),
+        t.load(b, ctx, Warp.PARTLY, I32),
     )
+
+
+def unmet(b: ir.IRBuilder, ctx: Value, lane: Value, when: Value, lanes: Value) -> Value:
+    """Return which of ``lanes`` a lane of the same warp has not met since ``when``, as far as it knows."""
+    vector = ir.VectorType(I32, 32)
+    known = t.load(b, ctx, b.add(i64(Warp.KNOWN), b.shl(b.zext(lane, I64), i64(7))), vector, align=4)
+    unknown = b.bitcast(b.icmp_unsigned(">=", t.splat(b, when, 32), known), I32)
+    return b.and_(b.and_(lanes, b.not_(b.shl(i32(1), lane))), unknown)
 
 
 def return_if(b: ir.IRBuilder, condition: Value, result: int | None) -> None:
