@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from kernels_for_server import GOOD, SPIN, TOML, WRONG, write
@@ -89,6 +90,21 @@ async def test_a_failing_case_is_a_test_of_its_own_and_passes_once_mended(editor
     await editor.idle()
     assert _states(editor, None, case)[-1] == "passed"
     assert not _labels(editor.told("gpuemu/testsChanged")[-1]["tests"], "case")
+
+
+async def test_a_case_that_the_failure_no_longer_shows_with_has_not_passed(editor: Editor):
+    write(editor.root, WRONG)
+    await editor.start()
+    editor.open("scale.cu")
+    await editor.idle()
+    tests = (await editor.ask("gpuemu/discoverTests", {}))["tests"]
+    case = next(item for item in tests if item["kind"] == "case")
+    size = re.search(r"n=(\d+)", case["label"])
+    assert size is not None
+    editor.save("scale.cu", GOOD.replace("2.0f", f"(n == {size[1]} ? 2.0f : 3.0f)"))
+    await editor.idle()
+    assert editor.codes("scale.cu") == {"numeric/tolerance-exceeded"}
+    assert _states(editor, None, case["id"])[-1] == "skipped"
 
 
 async def test_aborting_ends_the_run_and_the_check(editor: Editor):
