@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from editor_project import EditorProject, make_project
+from support.editor_project import EditorProject, make_project
 
 HERE = Path(__file__).parent
 

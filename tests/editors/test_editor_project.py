@@ -6,7 +6,7 @@ import json
 import subprocess
 import sys
 
-from editor_project import EditorProject
+from support.editor_project import EditorProject
 
 
 def test_the_project_has_its_bug_on_the_marked_line_and_the_twins_text_mends_it(

@@ -10,7 +10,7 @@ import sysconfig
 from pathlib import Path
 
 import pytest
-from installed_package import CORPUS, ROOT, Installed
+from support.installed_package import CORPUS, ROOT, Installed
 
 # Ours is what is to be installed; pytest-lsp breaks every test item that is no function, whoever defines it.
 _LEFT_OUT = ("gpuemu_lsp", "_gpuemu_lsp", "_editable_impl", "pytest_lsp")

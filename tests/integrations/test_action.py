@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from installed_package import ROOT, Installed
+from support.installed_package import ROOT, Installed
 
 FILE = ROOT / "action.yml"
 ACTION = yaml.safe_load(FILE.read_text())

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import yaml
-from installed_package import ROOT, Installed
+from support.installed_package import ROOT, Installed
 
 FILE = ROOT / "templates/gpuemu.gitlab-ci.yml"
 JOB = yaml.safe_load(FILE.read_text())["gpuemu"]

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from installed_package import ROOT, Installed
+from support.installed_package import ROOT, Installed
 
 pytestmark = pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
 HOOKS = ROOT / ".pre-commit-hooks.yaml"

@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
-from installed_package import Installed
+from support.installed_package import Installed
 
 
 @pytest.fixture

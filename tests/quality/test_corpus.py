@@ -10,7 +10,7 @@ import os
 from pathlib import Path
 
 import pytest
-from expectations import read_expectations
+from support.expectations import read_expectations
 
 from gpuemu_lsp.engine.check.model import DEFAULT_CASES, CheckOptions, CheckRequest, KernelReport
 from gpuemu_lsp.engine.check.pipeline import check_kernel

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 from pytest_lsp import make_test_lsp_client
-from server_editor import COMMAND, PATIENCE, Editor, attach
+from support.lsp_editor import COMMAND, PATIENCE, Editor, attach
 
 
 @pytest_asyncio.fixture

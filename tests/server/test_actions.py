@@ -7,10 +7,10 @@ import sys
 from pathlib import Path
 
 import pytest
-from kernels_for_server import GOOD, STORE_LINE, TOML, WRONG, write
 from lsprotocol import types
 from pygls.exceptions import JsonRpcException
-from server_editor import Editor
+from support.lsp_editor import Editor
+from support.server_kernels import GOOD, STORE_LINE, TOML, WRONG, write
 
 SLIGHTLY = GOOD.replace("2.0f * x[i]", "2.0f * x[i] * 1.001f")
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from kernels_for_server import GOOD, SPIN, TOML, WRONG, write
-from server_editor import Editor
+from support.lsp_editor import Editor
+from support.server_kernels import GOOD, SPIN, TOML, WRONG, write
 
 OTHER = GOOD.replace("scale", "other")
 TWO = TOML + "\n" + TOML.replace('"scale"', '"other"').replace("scale.cu", "other.cu")

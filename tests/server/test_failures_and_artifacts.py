@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from kernels_for_server import GOOD, OUT_OF_BOUNDS, STORE_LINE, WRONG, write
 from lsprotocol import types
 from pygls.exceptions import JsonRpcException
-from server_editor import Editor
+from support.lsp_editor import Editor
+from support.server_kernels import GOOD, OUT_OF_BOUNDS, STORE_LINE, WRONG, write
 
 
 async def test_failures_are_listed_until_they_are_fixed(editor: Editor):

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from kernels_for_server import GOOD, TOML, WRONG, write
 from lsprotocol import types
 from pygls.exceptions import JsonRpcException
-from server_editor import Editor
+from support.lsp_editor import Editor
+from support.server_kernels import GOOD, TOML, WRONG, write
 
 NAME = GOOD.index("scale")
 LARGER = GOOD.replace("2.0f * x[i]", "x[i] + x[(i + 1) % n] + x[(i + 2) % n] + x[(i + 3) % n]")

@@ -14,11 +14,11 @@ import time
 from pathlib import Path
 
 import pytest
-from kernels_for_server import GOOD, OUT_OF_BOUNDS, PASSED, REFERENCE, SPIN, STORE_LINE, TOML, WRONG, write
 from lsprotocol import types
-from processes import alive, busy, children, descendants, resident_mb, workers
 from pytest_lsp import make_test_lsp_client
-from server_editor import COMMAND, Editor, attach
+from support.lsp_editor import COMMAND, Editor, attach
+from support.processes import alive, busy, children, descendants, resident_mb, workers
+from support.server_kernels import GOOD, OUT_OF_BOUNDS, PASSED, REFERENCE, SPIN, STORE_LINE, TOML, WRONG, write
 
 from gpuemu_lsp.cli.main import main
 from gpuemu_lsp.server.projects import Projects

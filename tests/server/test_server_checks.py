@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from kernels_for_server import GOOD, OUT_OF_BOUNDS, REFERENCE, SPIN, STORE_LINE, TOML, WRONG, write
 from lsprotocol import types
-from server_editor import Editor
+from support.lsp_editor import Editor
+from support.server_kernels import GOOD, OUT_OF_BOUNDS, REFERENCE, SPIN, STORE_LINE, TOML, WRONG, write
 
 
 async def test_wrong_numbers_sit_on_the_store_and_go_with_the_mistake(editor: Editor):

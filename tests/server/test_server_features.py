@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 
-from kernels_for_server import GOOD, PASSED, SPIN, TOML, write
 from lsprotocol import types
-from server_editor import Editor
+from support.lsp_editor import Editor
+from support.server_kernels import GOOD, PASSED, SPIN, TOML, write
 
 
 async def _hover(editor: Editor, name: str, line: int, character: int) -> str:

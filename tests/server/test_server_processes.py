@@ -11,9 +11,9 @@ import sys
 import time
 from pathlib import Path
 
-from kernels_for_server import GOOD, SPIN, write
-from processes import alive, descendants
-from server_editor import COMMAND, Editor
+from support.lsp_editor import COMMAND, Editor
+from support.processes import alive, descendants
+from support.server_kernels import GOOD, SPIN, write
 
 _CLIENT = """
 import subprocess, sys, time

@@ -8,10 +8,10 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from kernels_for_server import GOOD, PASSED, STORE_LINE, TOML, WRONG, write
 from lsprotocol import types
 from pytest_lsp import make_test_lsp_client
-from server_editor import COMMAND, PATIENCE, Editor, attach
+from support.lsp_editor import COMMAND, PATIENCE, Editor, attach
+from support.server_kernels import GOOD, PASSED, STORE_LINE, TOML, WRONG, write
 
 NAME = GOOD.index("scale")
 

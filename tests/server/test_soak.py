@@ -11,9 +11,9 @@ import os
 import random
 import time
 
-from kernels_for_server import GOOD, TOML, WRONG, write
-from processes import alive, descendants, resident_mb
-from server_editor import Editor
+from support.lsp_editor import Editor
+from support.processes import alive, descendants, resident_mb
+from support.server_kernels import GOOD, TOML, WRONG, write
 
 SECONDS = float(os.environ.get("GPUEMU_SOAK_SECONDS", "3"))
 FULL = 120.0

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 import pytest_asyncio
-from kernels_for_server import GOOD, REFERENCE, SPIN, TOML, WRONG, write
-from raw_client import RawClient
-from server_editor import PATIENCE
+from support.lsp_editor import PATIENCE
+from support.raw_client import RawClient
+from support.server_kernels import GOOD, REFERENCE, SPIN, TOML, WRONG, write
 
 INVALID_REQUEST, NOT_FOUND, INVALID_PARAMS, NOT_INITIALIZED, CANCELLED = -32600, -32601, -32602, -32002, -32800
 START = {"start": {"line": 0, "character": 0}, "end": {"line": 0, "character": 0}}

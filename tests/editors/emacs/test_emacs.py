@@ -10,7 +10,7 @@ import textwrap
 from pathlib import Path
 
 import pytest
-from editor_project import EditorProject
+from support.editor_project import EditorProject
 
 HERE = Path(__file__).parent
 GUIDE = HERE.parents[2] / "docs/editors.md"

@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 
 import pytest
-from editor_project import EditorProject, make_project
+from support.editor_project import EditorProject, make_project
 
 from gpuemu_lsp import __version__
 

@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from editor_project import EditorProject
+from support.editor_project import EditorProject
 from vscode_setup import EXTENSION, Installed, build, installed
 
 HERE = Path(__file__).parent

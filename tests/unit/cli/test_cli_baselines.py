@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from quiet_project import KERNEL, REFERENCE, told
+from support.passing_project import KERNEL, REFERENCE, told
 
 HEAVY = KERNEL.replace(
     "        y[i] = 2.0f * x[i];\n",

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import jsonschema
 import pytest
-from processes import alive, descendants
+from support.processes import alive, descendants
 
 SCHEMA = json.loads((Path(__file__).parents[3] / "docs" / "check-output.schema.json").read_text())
 WRONG = "y[i] = 3.0f * x[i];"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from quiet_project import KERNEL, REFERENCE, told
+from support.passing_project import KERNEL, REFERENCE, told
 
 
 @pytest.fixture

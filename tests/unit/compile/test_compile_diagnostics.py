@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from compile_helpers import KERNEL, compiled, covered, spans
+from support.compile_requests import KERNEL, compiled, covered, spans
 
 ERRORS = {
     "undefined name": ("__global__ void k(float* x) { x[0] = scale * 2; }", ["scale"]),

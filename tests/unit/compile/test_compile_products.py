@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from compile_helpers import KERNEL, compiled
+from support.compile_requests import KERNEL, compiled
 
 from gpuemu_lsp.engine.compile import compile_source, ptxas, toolchain
 from gpuemu_lsp.engine.compile.cache import DiskCache, key_of

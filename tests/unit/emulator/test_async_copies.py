@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from emulator_launch import launch, out, result, rules
+from support.emulator_launch import launch, out, result, rules
 
 _HEAD = """
 __device__ unsigned at(const void* p) { return (unsigned)__cvta_generic_to_shared(p); }

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import ml_dtypes
 import numpy as np
 import pytest
-from emulator_launch import launch, ptx_kernel, result, rules
+from support.emulator_launch import launch, ptx_kernel, result, rules
 
 _TYPES = {
     "u32": np.uint32, "s32": np.int32, "b32": np.uint32, "u64": np.uint64, "s64": np.int64, "b64": np.uint64, "b16": np.uint16,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from emulator_launch import Checks, launch, out, rules
+from support.emulator_launch import Checks, launch, out, rules
 
 I = np.int32  # noqa: E741
 

@@ -6,7 +6,7 @@ import re
 
 import numpy as np
 import pytest
-from emulator_launch import compile_ptx, launch, out, result
+from support.emulator_launch import compile_ptx, launch, out, result
 
 _FLOATS = [
     0.0,

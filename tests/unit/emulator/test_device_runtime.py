@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from emulator_launch import launch, out, ptx_kernel, result, rules
+from support.emulator_launch import launch, out, ptx_kernel, result, rules
 
 
 def test_malloc_gives_memory_of_ones_own() -> None:

@@ -6,8 +6,8 @@ import random
 
 import numpy as np
 import pytest
-from emulator_launch import compile_ptx, launch, ptx_kernel
-from random_programs import INPUTS, OUTPUTS, RandomProgram
+from support.emulator_launch import compile_ptx, launch, ptx_kernel
+from support.random_programs import INPUTS, OUTPUTS, RandomProgram
 
 from gpuemu_lsp.engine.emulator.kernels import Kernel
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from emulator_launch import launch, out
+from support.emulator_launch import launch, out
 
 KERNEL = """\
 extern "C" __global__ void k(const float* x, float* y, int n) {

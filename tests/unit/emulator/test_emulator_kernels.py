@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from emulator_launch import launch, out, result
+from support.emulator_launch import launch, out, result
 
 I = np.int32  # noqa: E741
 RNG = np.random.default_rng(7)

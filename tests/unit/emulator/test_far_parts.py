@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from emulator_launch import Checks, launch, result
+from support.emulator_launch import Checks, launch, result
 
 FAR = """extern "C" __global__ void k(const int* x, int* y, int rows, int far) {
   __shared__ int tile[16][16];

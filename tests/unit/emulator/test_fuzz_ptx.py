@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from emulator_launch import launch, ptx_kernel
+from support.emulator_launch import launch, ptx_kernel
 
 from benchmarks.fuzz_emulator import run_kernel, run_mutant
 from benchmarks.fuzzing import programs, semantics

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-import instruction_table as table
 import numpy as np
 import pytest
-from emulator_launch import launch
+from support import instruction_table as table
+from support.emulator_launch import launch
 
 from gpuemu_lsp.engine.emulator.codegen.translate import runnable
 from gpuemu_lsp.engine.emulator.flatten import flatten

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from emulator_launch import launch, out, result, rules
+from support.emulator_launch import launch, out, result, rules
 
 from gpuemu_lsp.engine.execution import Checks
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from emulator_launch import Checks, launch, rules
+from support.emulator_launch import Checks, launch, rules
 
 LANES = (0, 1, 5, 31, 32, 40, 63)
 # Both threads take the same place, near the start of shared memory: a row of the warp would begin in front of it.

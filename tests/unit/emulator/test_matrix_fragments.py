@@ -7,7 +7,7 @@ import re
 import ml_dtypes
 import numpy as np
 import pytest
-from emulator_launch import launch, out, ptx_kernel, result, rules
+from support.emulator_launch import launch, out, ptx_kernel, result, rules
 
 _TYPES = {
     "f16": np.float16,

@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from fractions import Fraction
 
-import matrix_layouts as layouts
 import ml_dtypes
 import numpy as np
 import pytest
-from emulator_launch import launch, out, ptx_kernel, result, rules
+from support import matrix_layouts as layouts
+from support.emulator_launch import launch, out, ptx_kernel, result, rules
 
 _FLOATS = {
     "f16": np.float16,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from emulator_launch import launch, out, ptx_kernel, result, rules
+from support.emulator_launch import launch, out, ptx_kernel, result, rules
 
 _HEAD = """
 typedef unsigned long long u64;

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from emulator_launch import artifact, compile_ptx, launch, result
+from support.emulator_launch import artifact, compile_ptx, launch, result
 
 from gpuemu_lsp.engine.emulator import Emulator, kernels, object_cache
 from gpuemu_lsp.engine.emulator.codegen.linked import RUNTIME

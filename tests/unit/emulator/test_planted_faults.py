@@ -10,9 +10,9 @@ import os
 
 import numpy as np
 import pytest
-from emulator_launch import launch, out
-from fault_kernels import FAULTS, Fault
-from race_kernels import PLANTED
+from support.emulator_launch import launch, out
+from support.fault_kernels import FAULTS, Fault
+from support.race_kernels import PLANTED
 
 from gpuemu_lsp.engine.execution import Outcome
 

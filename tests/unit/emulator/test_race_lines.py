@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
-from emulator_launch import Checks, launch
+from support.emulator_launch import Checks, launch
 
 from gpuemu_lsp.engine.execution import Event
 

@@ -6,8 +6,8 @@ import os
 
 import numpy as np
 import pytest
-from emulator_launch import Checks, launch, rules
-from race_kernels import PLANTED, Planted
+from support.emulator_launch import Checks, launch, rules
+from support.race_kernels import PLANTED, Planted
 
 from gpuemu_lsp.engine.execution import Outcome
 

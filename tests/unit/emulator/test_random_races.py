@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
-from emulator_launch import Checks, launch
+from support.emulator_launch import Checks, launch
 
 INDICES: dict[str, Callable[[int, int], int]] = {
     "t": lambda t, m: t,

@@ -6,7 +6,7 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from emulator_launch import compile_ptx, launch
+from support.emulator_launch import compile_ptx, launch
 
 from gpuemu_lsp.engine.emulator.kernels import Kernel
 from gpuemu_lsp.engine.emulator.tracking import track

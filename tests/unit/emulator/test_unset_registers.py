@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from emulator_launch import launch, result
+from support.emulator_launch import launch, result
 
 COLUMNS = 3
 ROWS = """extern "C" __global__ void k(const float* x, float* y, int rows, int cols) {{

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from emulator_launch import compile_ptx, launch, ptx_kernel, result
+from support.emulator_launch import compile_ptx, launch, ptx_kernel, result
 
 from gpuemu_lsp.engine.emulator.flatten import flatten
 from gpuemu_lsp.engine.emulator.graph import arrange

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from fuzz_plans import ALL, BLOCK_IS_SIZE, FIXED_GRID, FLAT, MATMUL, ROWS, VECTOR4, plan, scalar, tensor
+from support.fuzz_plans import ALL, BLOCK_IS_SIZE, FIXED_GRID, FLAT, MATMUL, ROWS, VECTOR4, plan, scalar, tensor
 
 from gpuemu_lsp.engine.fuzz import cases, rebuild
 from gpuemu_lsp.engine.fuzz.cases import MAX_ELEMENTS, MAX_WORK

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from fuzz_plans import plan, scalar, tensor
+from support.fuzz_plans import plan, scalar, tensor
 
 from gpuemu_lsp.engine.execution import Buffer, Scalar
 from gpuemu_lsp.engine.fuzz import cases, pack_arguments

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from lint_harness import PATH, built, findings, report, shown, spec_of, toml_place
+from support.lint_artifacts import PATH, built, findings, report, shown, spec_of, toml_place
 
 from gpuemu_lsp.engine.findings import Severity
 from gpuemu_lsp.engine.lint import lint

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from lint_harness import findings, shown, spec_of
+from support.lint_artifacts import findings, shown, spec_of
 
 from gpuemu_lsp.engine.compile import compile_source
 from gpuemu_lsp.engine.compile.model import CompileRequest

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from oracle_kit import case_of, outcome, plan, rows, tensor
+from support.oracle_cases import case_of, outcome, plan, rows, tensor
 
 from gpuemu_lsp.engine.findings import Severity
 from gpuemu_lsp.engine.fuzz.dtypes import FORMATS, numpy_dtype

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 import pytest
-from oracle_kit import (
+from support.oracle_cases import (
     F16,
     F32,
     case_of,

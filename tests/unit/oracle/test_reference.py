@@ -6,7 +6,7 @@ import sys
 
 import numpy as np
 import pytest
-from oracle_kit import case_of, plan, reference, rows, scalar, tensor
+from support.oracle_cases import case_of, plan, reference, rows, scalar, tensor
 
 from gpuemu_lsp.engine.oracle import ReferenceFailure, call, load
 from gpuemu_lsp.engine.oracle.reference import same

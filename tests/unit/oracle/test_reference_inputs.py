@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from oracle_kit import case_of, plan, scalar, tensor
+from support.oracle_cases import case_of, plan, scalar, tensor
 
 from gpuemu_lsp.engine.oracle.inputs import build, keywords, widened
 from gpuemu_lsp.engine.oracle.reference import exact_inputs

@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 
 import pytest
-from ptx_harness import compiled
+from support.ptx_text import compiled
 
 from gpuemu_lsp.engine.check.model import CheckRequest
 from gpuemu_lsp.engine.check.prepare import prepare

@@ -7,7 +7,7 @@ import random
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from ptx_harness import HEADER, compiled
+from support.ptx_text import HEADER, compiled
 
 from gpuemu_lsp.engine.ptx import PtxError, arithmetic_precisions, linear_only, normalise, parse
 

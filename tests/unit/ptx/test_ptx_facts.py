@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 
 import pytest
-from ptx_harness import compiled, entry_of, module_of
+from support.ptx_text import compiled, entry_of, module_of
 
 from gpuemu_lsp.engine.ptx import arithmetic_precisions, linear_only, normalise, parse
 from gpuemu_lsp.engine.ptx.facts import histogram

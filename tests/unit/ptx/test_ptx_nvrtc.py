@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from ptx_harness import compiled, entry_of, loose_ends, module_of
+from support.ptx_text import compiled, entry_of, loose_ends, module_of
 
 from gpuemu_lsp.engine.ptx import normalise, parse
 from gpuemu_lsp.engine.ptx.facts import histogram, instructions_of, reachable

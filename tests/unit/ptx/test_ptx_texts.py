@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from ptx_harness import HEADER, body, loose_ends, only
+from support.ptx_text import HEADER, body, loose_ends, only
 
 from gpuemu_lsp.engine.ptx import parse
 from gpuemu_lsp.engine.ptx.facts import instructions_of

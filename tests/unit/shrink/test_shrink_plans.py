@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from shrink_kit import LARGE, N
+from support.shrink_cases import LARGE, N
 
 from gpuemu_lsp.engine.findings import Place, Range
 from gpuemu_lsp.engine.fuzz import cases, rebuild

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from shrink_kit import LARGE, MNK, Kernel, N, build, space
+from support.shrink_cases import LARGE, MNK, Kernel, N, build, space
 
 from gpuemu_lsp.engine.project.model import DimSpec
 from gpuemu_lsp.engine.shrink import Space, minimise

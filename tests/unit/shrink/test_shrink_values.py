@@ -5,7 +5,7 @@ from __future__ import annotations
 import ml_dtypes
 import numpy as np
 import pytest
-from shrink_kit import LARGE, Kernel, N, build, space
+from support.shrink_cases import LARGE, Kernel, N, build, space
 
 from gpuemu_lsp.engine.fuzz.model import Case, CaseKey
 from gpuemu_lsp.engine.shrink import Budget, Domain, Space, minimise

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from view_samples import SAMPLES
+from support.view_samples import SAMPLES
 
 from gpuemu_lsp.engine.source import device_views, include_closure, read
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from view_samples import SAMPLES, Sample
+from support.view_samples import SAMPLES, Sample
 
 from gpuemu_lsp.engine.compile import compile_source
 from gpuemu_lsp.engine.compile.model import CompileRequest

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from pool_harness import FUNCTIONS
+from support.worker_pool import FUNCTIONS
 
 from gpuemu_lsp.engine.workers import Job, Limits, Pool
 from gpuemu_lsp.engine.workers.model import Progress

@@ -6,7 +6,7 @@ import os
 import time
 
 import pytest
-from pool_harness import FUNCTIONS, wait_gone
+from support.worker_pool import FUNCTIONS, wait_gone
 
 from gpuemu_lsp.engine.workers import Job, Limits, Pool
 from gpuemu_lsp.engine.workers.model import Done, Failed, TimedOut, WorkerDied

@@ -8,8 +8,8 @@ import time
 from pathlib import Path
 
 import pytest
-from pool_harness import FUNCTIONS, wait_gone
-from processes import descendants
+from support.processes import descendants
+from support.worker_pool import FUNCTIONS, wait_gone
 
 from gpuemu_lsp.engine.workers import Job, Pool
 from gpuemu_lsp.engine.workers.model import Cancelled, Done, WorkerDied

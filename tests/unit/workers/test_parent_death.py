@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 
 import pytest
-from processes import alive
+from support.processes import alive
 
 ROOT = Path(__file__).parents[3]
 

@@ -9,8 +9,8 @@ import time
 from pathlib import Path
 
 import pytest
-from pool_harness import FUNCTIONS, open_fds, wait_gone
-from processes import descendants
+from support.processes import descendants
+from support.worker_pool import FUNCTIONS, open_fds, wait_gone
 
 from gpuemu_lsp.engine.workers import Job, Pool
 from gpuemu_lsp.engine.workers.model import Cancelled, Done, Failed, Progress, TimedOut, WorkerDied

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
-from processes import alive
+from support.processes import alive
 
 FUNCTIONS = {
     "echo": "gpuemu_lsp.engine.workers.selftest:echo",

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 import pytest
-from emulator_ops_harness import parse, run
+from support.instruction_launch import parse, run
 
 from gpuemu_lsp.engine.emulator import ops
 

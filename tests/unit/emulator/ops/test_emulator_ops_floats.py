@@ -7,8 +7,8 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from emulator_ops_exact import FORMATS, Format, cases, compute, decode, edges, encode, flushed, is_nan
-from emulator_ops_harness import RELATIONS, run
+from support.exact_arithmetic import FORMATS, Format, cases, compute, decode, edges, encode, flushed, is_nan
+from support.instruction_launch import RELATIONS, run
 
 _COUNT = 250
 _ARITY = {"add": 2, "sub": 2, "mul": 2, "fma": 3, "div": 2, "rcp": 1, "sqrt": 1}

@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from server_editor import COMMAND, PATIENCE
+from support.lsp_editor import COMMAND, PATIENCE
 
 
 class RawClient:

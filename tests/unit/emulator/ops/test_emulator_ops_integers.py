@@ -7,7 +7,7 @@ import random
 
 import numpy as np
 import pytest
-from emulator_ops_harness import RELATIONS, parse, run
+from support.instruction_launch import RELATIONS, parse, run
 
 from gpuemu_lsp.engine.emulator import ops
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from emulator_ops_harness import parse
 from llvmlite import binding, ir
+from support.instruction_launch import parse
 
 from gpuemu_lsp.engine.emulator import ops
 

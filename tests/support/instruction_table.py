@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from emulator_launch import ptx_kernel
+from support.emulator_launch import ptx_kernel
 
 # The base opcodes and types of 284 public kernels' PTX (fma .. membar), family by family.
 MEASURED = """

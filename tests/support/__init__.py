@@ -1,0 +1,1 @@
+"""Helpers shared by the tests: launches, sample kernels, clients and projects."""
