@@ -12,12 +12,20 @@ from gpuemu_lsp import __version__
 from gpuemu_lsp.engine.campaign.jobs import FUNCTIONS, PRELOAD, WARM_UP
 from gpuemu_lsp.engine.workers import Limits, Pool
 from gpuemu_lsp.engine.workers.system import give_memory_back
-from gpuemu_lsp.server.actions import Actions
-from gpuemu_lsp.server.checker import Checker
+from gpuemu_lsp.server.checks.document_sync import Editing
+from gpuemu_lsp.server.checks.minimiser import Minimiser
+from gpuemu_lsp.server.checks.queue import Checker
+from gpuemu_lsp.server.checks.scheduler import Batch
+from gpuemu_lsp.server.checks.stored_failures import Failures
+from gpuemu_lsp.server.client.logs import configure
+from gpuemu_lsp.server.client.progress import ProgressBars
+from gpuemu_lsp.server.client.protocol import Protocol, Server
+from gpuemu_lsp.server.client.refresh import Refresher
+from gpuemu_lsp.server.client.status import Status
+from gpuemu_lsp.server.code_actions.resolver import Actions
 from gpuemu_lsp.server.debug_info import debug_info
-from gpuemu_lsp.server.diagnostics import Diagnostics
-from gpuemu_lsp.server.editing import Editing
-from gpuemu_lsp.server.failures import Failures
+from gpuemu_lsp.server.diagnostics.publisher import Publisher
+from gpuemu_lsp.server.diagnostics.sources import Diagnostics
 from gpuemu_lsp.server.features import (
     artifact,
     code_action,
@@ -36,21 +44,13 @@ from gpuemu_lsp.server.features import configuration as config_feature
 from gpuemu_lsp.server.features import failures as failures_feature
 from gpuemu_lsp.server.features import tests as tests_feature
 from gpuemu_lsp.server.features.configuration import Configuration
-from gpuemu_lsp.server.logs import configure
-from gpuemu_lsp.server.minimising import Minimiser
+from gpuemu_lsp.server.jobs import Tasks
 from gpuemu_lsp.server.observers import Observers
-from gpuemu_lsp.server.progress import ProgressBars
-from gpuemu_lsp.server.protocol import Protocol, Server
-from gpuemu_lsp.server.publish import Publisher
-from gpuemu_lsp.server.refresher import Refresher
-from gpuemu_lsp.server.roots import Surroundings
-from gpuemu_lsp.server.runs import TestRuns
-from gpuemu_lsp.server.scheduler import Batch
 from gpuemu_lsp.server.session import Session
-from gpuemu_lsp.server.settings import Settings
-from gpuemu_lsp.server.status import Status
-from gpuemu_lsp.server.tasks import Tasks
-from gpuemu_lsp.server.watching import FileWatcher
+from gpuemu_lsp.server.test_explorer.runs import TestRuns
+from gpuemu_lsp.server.workspace.file_watcher import FileWatcher
+from gpuemu_lsp.server.workspace.settings import Settings
+from gpuemu_lsp.server.workspace.watched_folders import Surroundings
 
 _WATCHER_SECONDS = 0.5
 _log = logging.getLogger(__name__)

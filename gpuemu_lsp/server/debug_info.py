@@ -9,11 +9,11 @@ from dataclasses import asdict
 
 from gpuemu_lsp import __version__
 from gpuemu_lsp.engine.workers.system import resident_bytes
-from gpuemu_lsp.server.checker import Checker
-from gpuemu_lsp.server.progress import ProgressBars
+from gpuemu_lsp.server.checks.queue import Checker
+from gpuemu_lsp.server.client.progress import ProgressBars
+from gpuemu_lsp.server.client.status import Status
 from gpuemu_lsp.server.session import Session
-from gpuemu_lsp.server.settings import camel
-from gpuemu_lsp.server.status import Status
+from gpuemu_lsp.server.workspace.settings import camel
 
 
 def debug_info(session: Session, checker: Checker, status: Status, bars: ProgressBars, handled: int) -> str:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from gpuemu_lsp.server.progress import Lasting, ProgressBars
-from gpuemu_lsp.server.runs import TestRuns
-from gpuemu_lsp.server.scheduler import Batch, Part
-from gpuemu_lsp.server.status import Status
-from gpuemu_lsp.server.tasks import Task
+from gpuemu_lsp.server.checks.scheduler import Batch, Part
+from gpuemu_lsp.server.client.progress import Lasting, ProgressBars
+from gpuemu_lsp.server.client.status import Status
+from gpuemu_lsp.server.jobs import Task
+from gpuemu_lsp.server.test_explorer.runs import TestRuns
 
 
 class Observers:

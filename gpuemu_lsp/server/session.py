@@ -7,16 +7,16 @@ from pathlib import Path
 
 from gpuemu_lsp.engine.campaign.targets import SUFFIXES
 from gpuemu_lsp.engine.check.model import CheckRequest
-from gpuemu_lsp.server.changes import History
-from gpuemu_lsp.server.checks import depends_on, requests_for
-from gpuemu_lsp.server.diagnostics import Diagnostics
-from gpuemu_lsp.server.documents import Document
-from gpuemu_lsp.server.projects import Projects
-from gpuemu_lsp.server.publish import Publisher
-from gpuemu_lsp.server.readings import Reading, Readings, disk_text, is_source
-from gpuemu_lsp.server.settings import Settings
-from gpuemu_lsp.server.tasks import Tasks
-from gpuemu_lsp.server.verdicts import Verdicts
+from gpuemu_lsp.server.checks.requests import depends_on, requests_for
+from gpuemu_lsp.server.diagnostics.kernel_results import Verdicts
+from gpuemu_lsp.server.diagnostics.measurement_history import History
+from gpuemu_lsp.server.diagnostics.publisher import Publisher
+from gpuemu_lsp.server.diagnostics.sources import Diagnostics
+from gpuemu_lsp.server.documents.document import Document
+from gpuemu_lsp.server.documents.parsed_files import Reading, Readings, disk_text, is_source
+from gpuemu_lsp.server.jobs import Tasks
+from gpuemu_lsp.server.workspace.projects import Projects
+from gpuemu_lsp.server.workspace.settings import Settings
 
 HEADERS = (".cuh", ".h", ".hpp", ".inl")
 

@@ -11,9 +11,9 @@ from pygls.exceptions import JsonRpcInternalError, JsonRpcInvalidParams
 from gpuemu_lsp.engine.campaign.endings import ending_finding
 from gpuemu_lsp.engine.workers import Job
 from gpuemu_lsp.engine.workers.wire import to_json
-from gpuemu_lsp.server.custom import asked, document_uri
-from gpuemu_lsp.server.paths import path_of
-from gpuemu_lsp.server.protocol import SCHEME, Server
+from gpuemu_lsp.server.client.params import asked, document_uri
+from gpuemu_lsp.server.client.protocol import SCHEME, Server
+from gpuemu_lsp.server.documents.uris import path_of
 from gpuemu_lsp.server.session import Session
 
 ARTIFACT = "gpuemu/artifact"

@@ -13,14 +13,14 @@ from lsprotocol import types
 from pygls.capabilities import get_capability
 
 from gpuemu_lsp.engine.source.ignores import ignorable
-from gpuemu_lsp.server.actions import Actions, Chosen
+from gpuemu_lsp.server.client.protocol import Server
+from gpuemu_lsp.server.code_actions.fixes import LIMITS
+from gpuemu_lsp.server.code_actions.resolver import Actions, Chosen
+from gpuemu_lsp.server.diagnostics.publisher import SOURCE
+from gpuemu_lsp.server.documents.uris import path_of
 from gpuemu_lsp.server.features.commands import ACCEPT, CHECK, FUZZ, MINIMIZE, REPRODUCE
-from gpuemu_lsp.server.fixes import LIMITS
-from gpuemu_lsp.server.paths import path_of
-from gpuemu_lsp.server.protocol import Server
-from gpuemu_lsp.server.publish import SOURCE
 from gpuemu_lsp.server.session import Session
-from gpuemu_lsp.server.settings import plain
+from gpuemu_lsp.server.workspace.settings import plain
 
 _UNREGISTERED = frozenset({"config/launch-inferred", "engine/not-executed"})
 _FIX = types.CodeActionKind.QuickFix

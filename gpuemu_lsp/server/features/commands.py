@@ -13,12 +13,12 @@ from pygls.exceptions import JsonRpcInvalidParams
 
 from gpuemu_lsp.engine.workers import Job
 from gpuemu_lsp.engine.workers.wire import to_json
-from gpuemu_lsp.server.checker import Checker
-from gpuemu_lsp.server.checks import Order
+from gpuemu_lsp.server.checks.minimiser import Minimiser
+from gpuemu_lsp.server.checks.queue import Checker
+from gpuemu_lsp.server.checks.requests import Order
+from gpuemu_lsp.server.client.protocol import Server
+from gpuemu_lsp.server.documents.uris import path_of, plain_uri
 from gpuemu_lsp.server.features.artifact import FORMS, virtual_uri
-from gpuemu_lsp.server.minimising import Minimiser
-from gpuemu_lsp.server.paths import path_of, plain_uri
-from gpuemu_lsp.server.protocol import Server
 from gpuemu_lsp.server.session import Session
 
 CHECK = "gpuemu.check"

@@ -12,9 +12,9 @@ from gpuemu_lsp.engine.project import place_of
 from gpuemu_lsp.engine.project.kinds import Key, Table, Tables
 from gpuemu_lsp.engine.project.load import CONFIG_NAME
 from gpuemu_lsp.engine.project.schema import describe_key, known_keys
-from gpuemu_lsp.server.paths import path_of
-from gpuemu_lsp.server.positions import byte_position
-from gpuemu_lsp.server.protocol import Server
+from gpuemu_lsp.server.client.protocol import Server
+from gpuemu_lsp.server.documents.positions import byte_position
+from gpuemu_lsp.server.documents.uris import path_of
 from gpuemu_lsp.server.session import Session
 
 _KEY_BEGINS = re.compile(rb"^\s*[A-Za-z0-9_-]*$")

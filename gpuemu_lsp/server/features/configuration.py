@@ -10,9 +10,9 @@ from lsprotocol import types
 from pygls.capabilities import get_capability
 from pygls.exceptions import JsonRpcException
 
-from gpuemu_lsp.server.protocol import Server
+from gpuemu_lsp.server.client.protocol import Server
 from gpuemu_lsp.server.session import Session
-from gpuemu_lsp.server.settings import SECTION, Settings, plain, read
+from gpuemu_lsp.server.workspace.settings import SECTION, Settings, plain, read
 
 _log = logging.getLogger(__name__)
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from lsprotocol import types
 
-from gpuemu_lsp.server.paths import path_of
-from gpuemu_lsp.server.protocol import Server
+from gpuemu_lsp.server.client.protocol import Server
+from gpuemu_lsp.server.documents.uris import path_of
 from gpuemu_lsp.server.session import Session
 
 _OPTIONS = types.DiagnosticOptions(identifier="gpuemu", inter_file_dependencies=True, workspace_diagnostics=False)

@@ -9,10 +9,10 @@ from typing import Any
 from pygls.exceptions import JsonRpcInvalidParams
 
 from gpuemu_lsp.engine.project.model import Project
-from gpuemu_lsp.server.custom import asked, document_uri
-from gpuemu_lsp.server.failures import Failures, shown
-from gpuemu_lsp.server.paths import path_of
-from gpuemu_lsp.server.protocol import Server
+from gpuemu_lsp.server.checks.stored_failures import Failures, shown
+from gpuemu_lsp.server.client.params import asked, document_uri
+from gpuemu_lsp.server.client.protocol import Server
+from gpuemu_lsp.server.documents.uris import path_of
 from gpuemu_lsp.server.session import Session
 
 FAILURES, FAILURE, CHANGED = "gpuemu/failures", "gpuemu/failure", "gpuemu/failuresChanged"

@@ -6,9 +6,9 @@ from collections.abc import Callable
 
 from lsprotocol import types
 
-from gpuemu_lsp.server.editing import Editing
-from gpuemu_lsp.server.paths import path_of
-from gpuemu_lsp.server.protocol import Server
+from gpuemu_lsp.server.checks.document_sync import Editing
+from gpuemu_lsp.server.client.protocol import Server
+from gpuemu_lsp.server.documents.uris import path_of
 
 
 def register(server: Server, editing: Editing, changed: Callable[[], None]) -> None:

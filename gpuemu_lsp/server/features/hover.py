@@ -10,11 +10,11 @@ from pygls.capabilities import get_capability
 
 from gpuemu_lsp.engine.findings import Position
 from gpuemu_lsp.engine.project.load import CONFIG_NAME
-from gpuemu_lsp.server.descriptions import finding_text, kernel_text, key_text, line_text
-from gpuemu_lsp.server.kernels import Kernel, kernels
-from gpuemu_lsp.server.paths import path_of
-from gpuemu_lsp.server.positions import byte_position
-from gpuemu_lsp.server.protocol import Server
+from gpuemu_lsp.server.client.protocol import Server
+from gpuemu_lsp.server.documents.positions import byte_position
+from gpuemu_lsp.server.documents.uris import path_of
+from gpuemu_lsp.server.kernel_info.hover_text import finding_text, kernel_text, key_text, line_text
+from gpuemu_lsp.server.kernel_info.summaries import Kernel, kernels
 from gpuemu_lsp.server.session import Session
 
 _MOST = 3

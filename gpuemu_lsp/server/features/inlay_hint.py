@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from lsprotocol import types
 
-from gpuemu_lsp.server.kernels import Kernel, kernels
-from gpuemu_lsp.server.paths import path_of
-from gpuemu_lsp.server.positions import client_position
-from gpuemu_lsp.server.protocol import Server
+from gpuemu_lsp.server.client.protocol import Server
+from gpuemu_lsp.server.documents.positions import client_position
+from gpuemu_lsp.server.documents.uris import path_of
+from gpuemu_lsp.server.kernel_info.summaries import Kernel, kernels
 from gpuemu_lsp.server.session import Session
 
 

@@ -11,20 +11,20 @@ from lsprotocol import types
 from pygls.capabilities import get_capability
 from pygls.uris import to_fs_path
 
-from gpuemu_lsp.server.checker import Checker
-from gpuemu_lsp.server.editing import Editing
+from gpuemu_lsp.server.checks.document_sync import Editing
+from gpuemu_lsp.server.checks.queue import Checker
+from gpuemu_lsp.server.client.progress import ProgressBars
+from gpuemu_lsp.server.client.protocol import Server
+from gpuemu_lsp.server.client.refresh import Refresher
+from gpuemu_lsp.server.client.status import Status
+from gpuemu_lsp.server.documents.positions import Encoding
 from gpuemu_lsp.server.features import diagnostic, watched_files
 from gpuemu_lsp.server.features.configuration import Configuration
-from gpuemu_lsp.server.positions import Encoding
-from gpuemu_lsp.server.progress import ProgressBars
-from gpuemu_lsp.server.protocol import Server
-from gpuemu_lsp.server.refresher import Refresher
-from gpuemu_lsp.server.roots import Surroundings
-from gpuemu_lsp.server.runs import TestRuns
 from gpuemu_lsp.server.session import Session
-from gpuemu_lsp.server.settings import plain
-from gpuemu_lsp.server.status import Status
-from gpuemu_lsp.server.watching import FileWatcher
+from gpuemu_lsp.server.test_explorer.runs import TestRuns
+from gpuemu_lsp.server.workspace.file_watcher import FileWatcher
+from gpuemu_lsp.server.workspace.settings import plain
+from gpuemu_lsp.server.workspace.watched_folders import Surroundings
 
 _YOUNG = 700
 """New objects before the collector looks at them; the default of CPython before 3.14."""

@@ -9,11 +9,11 @@ from lsprotocol import types
 from gpuemu_lsp.engine.findings import Place, Position, Range
 from gpuemu_lsp.engine.project.load import CONFIG_NAME
 from gpuemu_lsp.engine.project.model import KernelSpec, Project
-from gpuemu_lsp.server.documents import Document
-from gpuemu_lsp.server.paths import path_of
-from gpuemu_lsp.server.positions import byte_position
-from gpuemu_lsp.server.protocol import Server
-from gpuemu_lsp.server.publish import client_range
+from gpuemu_lsp.server.client.protocol import Server
+from gpuemu_lsp.server.diagnostics.publisher import client_range
+from gpuemu_lsp.server.documents.document import Document
+from gpuemu_lsp.server.documents.positions import byte_position
+from gpuemu_lsp.server.documents.uris import path_of
 from gpuemu_lsp.server.session import Session
 
 

@@ -7,13 +7,13 @@ from typing import Any
 
 from pygls.exceptions import JsonRpcInvalidParams
 
-from gpuemu_lsp.server.custom import asked
-from gpuemu_lsp.server.failures import Failures
-from gpuemu_lsp.server.items import Test, tests_of, to_client
-from gpuemu_lsp.server.paths import path_of
-from gpuemu_lsp.server.protocol import Server
-from gpuemu_lsp.server.runs import TestRuns
+from gpuemu_lsp.server.checks.stored_failures import Failures
+from gpuemu_lsp.server.client.params import asked
+from gpuemu_lsp.server.client.protocol import Server
+from gpuemu_lsp.server.documents.uris import path_of
 from gpuemu_lsp.server.session import Session
+from gpuemu_lsp.server.test_explorer.items import Test, tests_of, to_client
+from gpuemu_lsp.server.test_explorer.runs import TestRuns
 
 DISCOVER, RUN, ABORT = "gpuemu/discoverTests", "gpuemu/runTests", "gpuemu/abortTests"
 CHANGED = "gpuemu/testsChanged"

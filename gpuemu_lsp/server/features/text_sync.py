@@ -5,10 +5,10 @@ from __future__ import annotations
 from lsprotocol import types
 
 from gpuemu_lsp.engine.findings import Position
-from gpuemu_lsp.server.documents import Change
-from gpuemu_lsp.server.editing import Editing
-from gpuemu_lsp.server.paths import path_of
-from gpuemu_lsp.server.protocol import Server
+from gpuemu_lsp.server.checks.document_sync import Editing
+from gpuemu_lsp.server.client.protocol import Server
+from gpuemu_lsp.server.documents.document import Change
+from gpuemu_lsp.server.documents.uris import path_of
 
 
 def register(server: Server, editing: Editing) -> None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from lsprotocol import types
 from pygls.capabilities import get_capability
 
-from gpuemu_lsp.server.editing import Editing
-from gpuemu_lsp.server.paths import path_of
-from gpuemu_lsp.server.protocol import Server
+from gpuemu_lsp.server.checks.document_sync import Editing
+from gpuemu_lsp.server.client.protocol import Server
+from gpuemu_lsp.server.documents.uris import path_of
 
 _GLOBS = ("**/gpuemu.toml", "**/*.{cu,cuh,h,hpp}", "**/*.py")
 

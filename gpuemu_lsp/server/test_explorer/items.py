@@ -10,8 +10,8 @@ from typing import Any
 
 from gpuemu_lsp.engine.findings import Json
 from gpuemu_lsp.engine.project.model import KernelSpec
-from gpuemu_lsp.server.checks import kernel_id
-from gpuemu_lsp.server.readings import Entry, Reading
+from gpuemu_lsp.server.checks.requests import kernel_id
+from gpuemu_lsp.server.documents.parsed_files import Entry, Reading
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from typing import Any
 from gpuemu_lsp.engine.findings import Json
 from gpuemu_lsp.engine.project.model import Project
 from gpuemu_lsp.engine.workers import Job
-from gpuemu_lsp.server.tasks import Tasks
+from gpuemu_lsp.server.jobs import Tasks
 
 _SECONDS = 20.0
 

@@ -8,8 +8,8 @@ from gpuemu_lsp.engine.check.model import CheckRequest, KernelReport
 from gpuemu_lsp.engine.compile.model import ResourceUsage
 from gpuemu_lsp.engine.findings import Finding
 from gpuemu_lsp.engine.source.model import KernelDecl
-from gpuemu_lsp.server.checks import kernel_id
-from gpuemu_lsp.server.readings import means
+from gpuemu_lsp.server.checks.requests import kernel_id
+from gpuemu_lsp.server.documents.parsed_files import means
 
 
 @dataclass(frozen=True, slots=True)

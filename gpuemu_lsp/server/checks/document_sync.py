@@ -9,10 +9,10 @@ from gpuemu_lsp.engine.findings import Finding
 from gpuemu_lsp.engine.project import load
 from gpuemu_lsp.engine.project.load import CONFIG_NAME
 from gpuemu_lsp.engine.report.lines import forget as forget_lines
-from gpuemu_lsp.server.checker import Checker
-from gpuemu_lsp.server.diagnostics import Speaker
-from gpuemu_lsp.server.documents import Change, Document
-from gpuemu_lsp.server.scheduler import Key
+from gpuemu_lsp.server.checks.queue import Checker
+from gpuemu_lsp.server.checks.scheduler import Key
+from gpuemu_lsp.server.diagnostics.sources import Speaker
+from gpuemu_lsp.server.documents.document import Change, Document
 from gpuemu_lsp.server.session import Session
 
 

@@ -17,12 +17,12 @@ from gpuemu_lsp.engine.project.edits import TextChange, append
 from gpuemu_lsp.engine.project.load import CONFIG_NAME
 from gpuemu_lsp.engine.workers import Job
 from gpuemu_lsp.engine.workers.wire import to_json
-from gpuemu_lsp.server import fixes
-from gpuemu_lsp.server.paths import path_of
-from gpuemu_lsp.server.protocol import Server
-from gpuemu_lsp.server.publish import client_range
+from gpuemu_lsp.server.client.protocol import Server
+from gpuemu_lsp.server.code_actions import fixes
+from gpuemu_lsp.server.diagnostics.publisher import client_range
+from gpuemu_lsp.server.documents.uris import path_of
 from gpuemu_lsp.server.session import Session
-from gpuemu_lsp.server.settings import plain
+from gpuemu_lsp.server.workspace.settings import plain
 
 _log = logging.getLogger(__name__)
 _SECONDS = 60.0

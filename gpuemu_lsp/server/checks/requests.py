@@ -11,8 +11,8 @@ from pathlib import Path
 from gpuemu_lsp.engine.check.model import CheckOptions, CheckRequest
 from gpuemu_lsp.engine.project.model import KernelSpec
 from gpuemu_lsp.engine.workers.wire import to_json
-from gpuemu_lsp.server.readings import Reading
-from gpuemu_lsp.server.settings import Settings
+from gpuemu_lsp.server.documents.parsed_files import Reading
+from gpuemu_lsp.server.workspace.settings import Settings
 
 
 @dataclass(frozen=True, slots=True)

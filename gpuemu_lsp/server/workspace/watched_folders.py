@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 from gpuemu_lsp.engine.source import include_closure
 from gpuemu_lsp.server.session import Session
-from gpuemu_lsp.server.watching import FileWatcher
+from gpuemu_lsp.server.workspace.file_watcher import FileWatcher
 
 _Source: TypeAlias = tuple[str, tuple[str, ...]]
 

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from gpuemu_lsp.engine.compile.model import ResourceUsage
 from gpuemu_lsp.engine.project.expressions import Expression, ExpressionError, evaluate
 from gpuemu_lsp.engine.source.model import KernelDecl
-from gpuemu_lsp.server.readings import Reading
+from gpuemu_lsp.server.diagnostics.kernel_results import Verdict
+from gpuemu_lsp.server.documents.parsed_files import Reading
 from gpuemu_lsp.server.session import Session
-from gpuemu_lsp.server.verdicts import Verdict
 
 
 @dataclass(frozen=True, slots=True)

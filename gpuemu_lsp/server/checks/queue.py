@@ -13,11 +13,11 @@ from gpuemu_lsp.engine.findings import Finding, Place, Range
 from gpuemu_lsp.engine.project.load import CONFIG_NAME
 from gpuemu_lsp.engine.rules import make
 from gpuemu_lsp.engine.workers import Pool
-from gpuemu_lsp.server.checks import Order, content
-from gpuemu_lsp.server.diagnostics import Layer, Speaker
-from gpuemu_lsp.server.outcome import Outcome, repeatable
-from gpuemu_lsp.server.readings import Reading
-from gpuemu_lsp.server.scheduler import Batch, Key, Listener, Part, Scheduler
+from gpuemu_lsp.server.checks.requests import Order, content
+from gpuemu_lsp.server.checks.result_filer import Outcome, repeatable
+from gpuemu_lsp.server.checks.scheduler import Batch, Key, Listener, Part, Scheduler
+from gpuemu_lsp.server.diagnostics.sources import Layer, Speaker
+from gpuemu_lsp.server.documents.parsed_files import Reading
 from gpuemu_lsp.server.session import HEADERS, Session
 
 _TYPING_SECONDS = 0.25

@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from gpuemu_lsp.engine.findings import Finding, Severity
-from gpuemu_lsp.server.checker import Checker
-from gpuemu_lsp.server.checks import Order, kernel_id
-from gpuemu_lsp.server.items import Test, parse_id
-from gpuemu_lsp.server.paths import path_of
-from gpuemu_lsp.server.scheduler import Batch, Part
+from gpuemu_lsp.server.checks.queue import Checker
+from gpuemu_lsp.server.checks.requests import Order, kernel_id
+from gpuemu_lsp.server.checks.scheduler import Batch, Part
+from gpuemu_lsp.server.documents.uris import path_of
 from gpuemu_lsp.server.session import Session
+from gpuemu_lsp.server.test_explorer.items import Test, parse_id
 
 _STATES = {
     "passed": "passed",

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from gpuemu_lsp.engine.findings import Json
 from gpuemu_lsp.engine.workers import Job
-from gpuemu_lsp.server.tasks import Tasks
+from gpuemu_lsp.server.jobs import Tasks
 
 _SECONDS = 20.0
 _UNITS = {

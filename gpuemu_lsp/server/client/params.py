@@ -6,7 +6,7 @@ from typing import Any
 
 from pygls.exceptions import JsonRpcInvalidParams
 
-from gpuemu_lsp.server.settings import plain
+from gpuemu_lsp.server.workspace.settings import plain
 
 
 def asked(params: Any) -> dict[str, Any]:

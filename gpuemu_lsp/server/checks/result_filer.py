@@ -9,11 +9,11 @@ from gpuemu_lsp.engine.campaign.run import fingerprinted
 from gpuemu_lsp.engine.check.model import CheckRequest
 from gpuemu_lsp.engine.check.replay_model import Replay
 from gpuemu_lsp.engine.findings import Finding, Place, Related, Severity
-from gpuemu_lsp.server.checks import kernel_id
-from gpuemu_lsp.server.diagnostics import Diagnostics, Speaker, split
-from gpuemu_lsp.server.readings import Readings
-from gpuemu_lsp.server.scheduler import Batch, Part
-from gpuemu_lsp.server.verdicts import Verdict, Verdicts
+from gpuemu_lsp.server.checks.requests import kernel_id
+from gpuemu_lsp.server.checks.scheduler import Batch, Part
+from gpuemu_lsp.server.diagnostics.kernel_results import Verdict, Verdicts
+from gpuemu_lsp.server.diagnostics.sources import Diagnostics, Speaker, split
+from gpuemu_lsp.server.documents.parsed_files import Readings
 
 _PASSING = frozenset({"engine/worker-crashed", "engine/timeout", "engine/internal-error"})
 """Another try of the same content may end otherwise."""

@@ -6,7 +6,7 @@ from collections import deque
 from dataclasses import dataclass, field, replace
 
 from gpuemu_lsp.engine.findings import Position, Range
-from gpuemu_lsp.server.positions import Encoding, byte_position
+from gpuemu_lsp.server.documents.positions import Encoding, byte_position
 
 _MOST_EDITS = 5000
 """Older edits are forgotten; what was found before them then stays on its old line."""

@@ -12,10 +12,10 @@ from gpuemu_lsp.engine.project import place_of
 from gpuemu_lsp.engine.project.schema import describe_key, lookup
 from gpuemu_lsp.engine.project.tree import read_tree
 from gpuemu_lsp.engine.report.counters import counters_text, traffic_text
-from gpuemu_lsp.server.kernels import Kernel, Summary
-from gpuemu_lsp.server.occupancy import occupancy
+from gpuemu_lsp.server.diagnostics.kernel_results import Verdicts
+from gpuemu_lsp.server.kernel_info.occupancy import occupancy
+from gpuemu_lsp.server.kernel_info.summaries import Kernel, Summary
 from gpuemu_lsp.server.session import Session
-from gpuemu_lsp.server.verdicts import Verdicts
 
 _ROWS = 5
 _MEASURED: Mapping[str, Callable[[ResourceUsage], int]] = {

@@ -11,7 +11,7 @@ from gpuemu_lsp.engine.check.replay_model import Smaller
 from gpuemu_lsp.engine.workers import Job
 from gpuemu_lsp.engine.workers.model import Cancelled
 from gpuemu_lsp.engine.workers.wire import from_json, to_json
-from gpuemu_lsp.server.checker import Checker
+from gpuemu_lsp.server.checks.queue import Checker
 from gpuemu_lsp.server.session import Session
 
 MAX_RUNS = 300

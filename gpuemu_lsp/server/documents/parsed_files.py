@@ -23,7 +23,7 @@ from gpuemu_lsp.engine.source import read
 from gpuemu_lsp.engine.source.includes import closure
 from gpuemu_lsp.engine.source.lexer import Text
 from gpuemu_lsp.engine.source.model import KernelDecl
-from gpuemu_lsp.server.projects import Projects
+from gpuemu_lsp.server.workspace.projects import Projects
 
 _MOST = 512
 _KERNEL = re.compile(r"\b__global__\b")

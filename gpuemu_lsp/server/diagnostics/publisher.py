@@ -10,11 +10,11 @@ from pathlib import Path
 from lsprotocol import types
 
 from gpuemu_lsp.engine.findings import Finding, Place, Position, Range, Severity
-from gpuemu_lsp.server.diagnostics import Diagnostics, Speaker
-from gpuemu_lsp.server.documents import Document
-from gpuemu_lsp.server.paths import plain_uri
-from gpuemu_lsp.server.positions import Encoding, client_position
-from gpuemu_lsp.server.rules_page import RulesPage
+from gpuemu_lsp.server.diagnostics.rules_page import RulesPage
+from gpuemu_lsp.server.diagnostics.sources import Diagnostics, Speaker
+from gpuemu_lsp.server.documents.document import Document
+from gpuemu_lsp.server.documents.positions import Encoding, client_position
+from gpuemu_lsp.server.documents.uris import plain_uri
 
 SOURCE = "gpuemu"
 _SEVERITIES = {

@@ -1,0 +1,1 @@
+"""The connection to the client: JSON-RPC, status, progress and refresh requests."""

@@ -1,0 +1,1 @@
+"""Edits behind the quick fixes of the server's diagnostics."""

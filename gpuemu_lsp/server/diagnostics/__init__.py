@@ -1,0 +1,1 @@
+"""Findings by source, results per kernel, and the diagnostics published from them."""

@@ -1,0 +1,1 @@
+"""Open documents, conversion of positions and URIs, and parsed files."""

@@ -1,0 +1,1 @@
+"""Kernels as items of the client's test explorer, and runs of them."""

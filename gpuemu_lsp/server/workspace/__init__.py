@@ -1,0 +1,1 @@
+"""Projects, settings and watched files of the client's workspace folders."""
