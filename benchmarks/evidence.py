@@ -40,7 +40,7 @@ from gpuemu_lsp.engine.fuzz.pack import unpack
 from gpuemu_lsp.engine.plan.model import TensorArg
 from gpuemu_lsp.engine.project import load
 from gpuemu_lsp.engine.project.model import DimSpec, KernelSpec
-from tests.quality.expectations import Expectations, read_expectations
+from tests.support.expectations import Expectations, read_expectations
 
 ROOT = Path(__file__).parent.parent
 CORPUS = ROOT / "kernels" / "gpuemu.toml"

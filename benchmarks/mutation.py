@@ -28,7 +28,7 @@ from gpuemu_lsp.engine.check.prepare import prepare
 from gpuemu_lsp.engine.findings import Finding, Severity
 from gpuemu_lsp.engine.project import load
 from gpuemu_lsp.engine.project.model import KernelSpec
-from tests.quality.expectations import read_expectations
+from tests.support.expectations import read_expectations
 
 CORPUS = Path(__file__).parent.parent / "kernels" / "gpuemu.toml"
 BATCH = 400

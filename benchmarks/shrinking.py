@@ -39,7 +39,7 @@ from gpuemu_lsp.engine.shrink import Budget, Minimised, space_of
 from gpuemu_lsp.engine.shrink.anew import DRAWS
 from gpuemu_lsp.engine.shrink.dims import floor_of
 from gpuemu_lsp.engine.shrink.order import size_key
-from tests.quality.expectations import Expectations, read_expectations
+from tests.support.expectations import Expectations, read_expectations
 
 ROOT = Path(__file__).parent.parent
 CORPUS = ROOT / "kernels" / "gpuemu.toml"

@@ -32,7 +32,7 @@ from gpuemu_lsp.engine.fuzz import cases as draw_cases
 from gpuemu_lsp.engine.fuzz.strategies import DTYPE_OF, STRATEGIES
 from gpuemu_lsp.engine.project import load
 from gpuemu_lsp.engine.project.model import KernelSpec
-from tests.quality.expectations import Expectations, read_expectations
+from tests.support.expectations import Expectations, read_expectations
 
 ROOT = Path(__file__).parent.parent
 CORPUS = ROOT / "kernels" / "gpuemu.toml"

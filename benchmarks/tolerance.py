@@ -37,7 +37,7 @@ from gpuemu_lsp.engine.oracle import ReferenceOutput, Verdict, judge
 from gpuemu_lsp.engine.oracle.inputs import output_tensors
 from gpuemu_lsp.engine.project import load
 from gpuemu_lsp.engine.project.model import KernelSpec, Tolerance
-from tests.quality.expectations import read_expectations
+from tests.support.expectations import read_expectations
 
 CORPUS = Path(__file__).parent.parent / "kernels" / "gpuemu.toml"
 BATCH = 40
