@@ -7,9 +7,9 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from gpuemu_lsp.engine.emulator.codegen.linked import RUNTIME
-from gpuemu_lsp.engine.emulator.kernels import forget_code
-from gpuemu_lsp.engine.emulator.object_cache import shared_cache
+from gpuemu_lsp.engine.emulator.devicelib.linked import RUNTIME
+from gpuemu_lsp.engine.emulator.jit.disk_cache import shared_cache
+from gpuemu_lsp.engine.emulator.versions.kernels import forget_code
 
 
 @contextmanager

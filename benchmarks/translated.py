@@ -21,8 +21,8 @@ from benchmarks.public_files import requests_of
 from gpuemu_lsp.cli.arguments import shard
 from gpuemu_lsp.engine.check.prepare import prepare
 from gpuemu_lsp.engine.emulator.codegen.translate import runnable
-from gpuemu_lsp.engine.emulator.kernels import Kernel, TranslationError
-from gpuemu_lsp.engine.emulator.program import Stop
+from gpuemu_lsp.engine.emulator.ir.program import Stop
+from gpuemu_lsp.engine.emulator.versions.kernels import Kernel, TranslationError
 from gpuemu_lsp.engine.ptx.errors import PtxError
 from gpuemu_lsp.engine.ptx.parser import parse
 

@@ -51,7 +51,7 @@ class Doubt:
 
     def _is_ahead(self, location: Location) -> bool:
         if self._ahead is None:
-            from gpuemu_lsp.engine.emulator.ahead import loads_ahead
+            from gpuemu_lsp.engine.emulator.analysis.hoisted_loads import loads_ahead
 
             self._ahead = loads_ahead(self.module.functions.values())
         return (location.file, location.line) in self._ahead

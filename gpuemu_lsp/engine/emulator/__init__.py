@@ -6,6 +6,6 @@ all lanes), ``codegen`` (LLVM IR; what single instructions compute is in ``ops``
 memory, ``scheduler`` runs, and ``events`` says what was seen.
 """
 
-from gpuemu_lsp.engine.emulator.emulator import Emulator
+from gpuemu_lsp.engine.emulator.executor import Emulator
 
 __all__ = ["Emulator"]

@@ -9,7 +9,7 @@ import pytest
 from support.emulator_launch import compile_ptx, launch, ptx_kernel
 from support.random_programs import INPUTS, OUTPUTS, RandomProgram
 
-from gpuemu_lsp.engine.emulator.kernels import Kernel
+from gpuemu_lsp.engine.emulator.versions.kernels import Kernel
 
 
 @pytest.mark.parametrize("general", [False, True], ids=["fast", "general"])

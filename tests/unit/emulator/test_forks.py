@@ -7,9 +7,9 @@ import pytest
 from support.emulator_launch import artifact, compile_ptx
 
 from gpuemu_lsp.engine.emulator import Emulator
-from gpuemu_lsp.engine.emulator.forks import Forks
-from gpuemu_lsp.engine.emulator.kernels import Kernel, Watching
-from gpuemu_lsp.engine.emulator.shapes import block_shape
+from gpuemu_lsp.engine.emulator.ir.lattice import block_shape
+from gpuemu_lsp.engine.emulator.versions.convergence_profile import Forks
+from gpuemu_lsp.engine.emulator.versions.kernels import Kernel, Watching
 from gpuemu_lsp.engine.execution import Buffer, Checks, Outcome, Request, Scalar
 
 # NVRTC unrolls both loops; the second one depends on what the first one's lanes did.

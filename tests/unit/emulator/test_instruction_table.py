@@ -11,8 +11,8 @@ from support import instruction_table as table
 from support.emulator_launch import launch
 
 from gpuemu_lsp.engine.emulator.codegen.translate import runnable
-from gpuemu_lsp.engine.emulator.flatten import flatten
-from gpuemu_lsp.engine.emulator.program import Stop
+from gpuemu_lsp.engine.emulator.frontend.flatten import flatten
+from gpuemu_lsp.engine.emulator.ir.program import Stop
 from gpuemu_lsp.engine.ptx import parse
 
 DOCUMENT = Path(__file__).parents[3] / "docs" / "conformance.md"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gpuemu_lsp.engine.emulator.codegen.journal import Journal
+from gpuemu_lsp.engine.emulator.codegen.core.journal import Journal
 
 
 def test_going_back_undoes_all_since_the_mark() -> None:

@@ -10,9 +10,11 @@ import numpy as np
 import pytest
 from support.emulator_launch import artifact, compile_ptx, launch, result
 
-from gpuemu_lsp.engine.emulator import Emulator, kernels, object_cache
-from gpuemu_lsp.engine.emulator.codegen.linked import RUNTIME
-from gpuemu_lsp.engine.emulator.object_cache import ObjectCache, key_of
+from gpuemu_lsp.engine.emulator import Emulator
+from gpuemu_lsp.engine.emulator.devicelib.linked import RUNTIME
+from gpuemu_lsp.engine.emulator.jit import disk_cache
+from gpuemu_lsp.engine.emulator.jit.disk_cache import ObjectCache, key_of
+from gpuemu_lsp.engine.emulator.versions import kernels
 from gpuemu_lsp.engine.execution import Buffer, Request
 
 KEY = key_of(["some", "thing"])
@@ -23,10 +25,10 @@ SOURCE = 'extern "C" __global__ void k(int* y) { y[threadIdx.x] = 3 * threadIdx.
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     RUNTIME.link()
     monkeypatch.setenv("GPUEMU_CACHE_DIR", str(tmp_path))
-    object_cache.shared_cache.cache_clear()
+    disk_cache.shared_cache.cache_clear()
     kernels.forget_code()
     yield tmp_path / "machine-code"
-    object_cache.shared_cache.cache_clear()
+    disk_cache.shared_cache.cache_clear()
     kernels.forget_code()
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from gpuemu_lsp.engine.emulator.race_planes import shared_planes
+from gpuemu_lsp.engine.emulator.launch.race_shadow import shared_planes
 
 
 def test_a_forked_process_has_cells_of_its_own():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from gpuemu_lsp.engine.emulator.requests import least_sectors, passes, sectors
+from gpuemu_lsp.engine.emulator.launch.memory_transactions import least_sectors, passes, sectors
 
 LANES = np.arange(32, dtype=np.int64)
 ALL = np.ones((1, 32), dtype=np.bool_)

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from support.emulator_launch import artifact, compile_ptx
 
-from gpuemu_lsp.engine.emulator import Emulator, kernels
+from gpuemu_lsp.engine.emulator import Emulator
+from gpuemu_lsp.engine.emulator.versions import kernels
 from gpuemu_lsp.engine.execution import Buffer, Outcome, Request
 
 SUMS = """extern "C" __global__ void k(const float* x, float* y) {

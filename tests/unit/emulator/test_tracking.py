@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from support.emulator_launch import compile_ptx, launch
 
-from gpuemu_lsp.engine.emulator.kernels import Kernel
-from gpuemu_lsp.engine.emulator.tracking import track
+from gpuemu_lsp.engine.emulator.analysis.race_candidates import track
+from gpuemu_lsp.engine.emulator.versions.kernels import Kernel
 from gpuemu_lsp.engine.execution import Checks
 from gpuemu_lsp.engine.ptx.parser import parse
 

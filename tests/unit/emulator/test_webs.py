@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 from support.emulator_launch import compile_ptx, launch, ptx_kernel, result
 
-from gpuemu_lsp.engine.emulator.flatten import flatten
-from gpuemu_lsp.engine.emulator.graph import arrange
-from gpuemu_lsp.engine.emulator.kernels import Kernel
-from gpuemu_lsp.engine.emulator.operands import read, written
-from gpuemu_lsp.engine.emulator.program import Program
-from gpuemu_lsp.engine.emulator.webs import split_webs
+from gpuemu_lsp.engine.emulator.analysis.cfg import arrange
+from gpuemu_lsp.engine.emulator.analysis.webs import split_webs
+from gpuemu_lsp.engine.emulator.frontend.flatten import flatten
+from gpuemu_lsp.engine.emulator.ir.operands import read, written
+from gpuemu_lsp.engine.emulator.ir.program import Program
+from gpuemu_lsp.engine.emulator.versions.kernels import Kernel
 from gpuemu_lsp.engine.ptx.parser import parse
 
 

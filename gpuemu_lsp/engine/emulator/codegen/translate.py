@@ -6,36 +6,36 @@ from collections.abc import Callable
 
 from llvmlite import ir
 
-from gpuemu_lsp.engine.emulator import opcodes
-from gpuemu_lsp.engine.emulator.codegen import (
+from gpuemu_lsp.engine.emulator.codegen.core.counters import count_block, count_guarded
+from gpuemu_lsp.engine.emulator.codegen.core.coverage import mark_block, mark_lanes, mark_uniform
+from gpuemu_lsp.engine.emulator.codegen.core.emitter import Emitter
+from gpuemu_lsp.engine.emulator.codegen.core.load_groups import find_groups
+from gpuemu_lsp.engine.emulator.codegen.core.unit import Unit
+from gpuemu_lsp.engine.emulator.codegen.instructions import (
     arithmetic,
+    async_copy,
     atomics,
     barriers,
-    builtins,
     collectives,
-    copies,
+    device_runtime,
     matrix,
-    mbarriers,
+    mbarrier,
     memory,
     misc,
-    recursion,
+    recursive_calls,
 )
-from gpuemu_lsp.engine.emulator.codegen.control import Control
-from gpuemu_lsp.engine.emulator.codegen.counts import count_block, count_guarded
-from gpuemu_lsp.engine.emulator.codegen.emitter import Emitter
-from gpuemu_lsp.engine.emulator.codegen.groups import find_groups
-from gpuemu_lsp.engine.emulator.codegen.marks import mark_block, mark_lanes, mark_uniform
-from gpuemu_lsp.engine.emulator.codegen.unit import Unit
-from gpuemu_lsp.engine.emulator.operands import compared, written
-from gpuemu_lsp.engine.emulator.program import Return
+from gpuemu_lsp.engine.emulator.codegen.instructions.control_flow import Control
+from gpuemu_lsp.engine.emulator.ir import opcodes
+from gpuemu_lsp.engine.emulator.ir.operands import compared, written
+from gpuemu_lsp.engine.emulator.ir.program import Return
 from gpuemu_lsp.engine.ptx.model import Instruction, Register
 
 _ROOMS: tuple[tuple[Callable[[Instruction], bool], Callable[[Emitter, Instruction], None]], ...] = (
     (misc.supported, misc.emit_misc),
     (arithmetic.supported, arithmetic.emit_arithmetic),
     (matrix.supported, matrix.emit_matrix),
-    (copies.supported, copies.emit_copy),
-    (mbarriers.supported, mbarriers.emit_mbarrier),
+    (async_copy.supported, async_copy.emit_copy),
+    (mbarrier.supported, mbarrier.emit_mbarrier),
 )
 """Who runs what needs neither the control flow nor more than its own registers and the scratch space."""
 
@@ -51,7 +51,7 @@ def runnable(instruction: Instruction) -> bool:
         return collectives.supported(instruction)
     if opcode == "call":
         return True
-    return recursion.supported(instruction) or any(supported(instruction) for supported, _ in _ROOMS)
+    return recursive_calls.supported(instruction) or any(supported(instruction) for supported, _ in _ROOMS)
 
 
 def translate(unit: Unit) -> ir.Module:
@@ -73,7 +73,7 @@ def translate(unit: Unit) -> ir.Module:
                 _mark_comparison(e, instruction)
             e.position += 1
         if isinstance(block.end, Return):
-            control.go_to([recursion.return_targets(e, part) for part in range(e.parts)])
+            control.go_to([recursive_calls.return_targets(e, part) for part in range(e.parts)])
         else:
             control.emit_end(number)
     control.finish()
@@ -146,11 +146,11 @@ def _plain(e: Emitter, control: Control, instruction: Instruction) -> None:
     elif opcodes.is_collective(instruction):
         collectives.emit_collective(e, control, instruction)
     elif opcode == "call":
-        builtins.emit_call(e, instruction)
+        device_runtime.emit_call(e, instruction)
     elif opcode == opcodes.BARRIER_RESULT:
         barriers.emit_barrier_result(control, instruction)
-    elif recursion.supported(instruction):
-        recursion.emit_stack(e, control, instruction)
+    elif recursive_calls.supported(instruction):
+        recursive_calls.emit_stack(e, control, instruction)
     else:
         emit = next(emit for supported, emit in _ROOMS if supported(instruction))
         emit(e, instruction)

@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
+from gpuemu_lsp.engine.emulator.ir.operands import elements
 from gpuemu_lsp.engine.emulator.matrix.permutation import FRAGMENTS, ROWS, TRANSPOSE
 from gpuemu_lsp.engine.emulator.matrix.product import product_of
 from gpuemu_lsp.engine.emulator.matrix.wmma import Fragment, Piece, fragment_of, tiles_of
-from gpuemu_lsp.engine.emulator.operands import elements
 from gpuemu_lsp.engine.ptx.model import Address, Guard, Immediate, Instruction, Operand, Register, Symbol, Vector
 
 OPCODES = frozenset({"mma", "wmma", "ldmatrix", "stmatrix", "movmatrix"})

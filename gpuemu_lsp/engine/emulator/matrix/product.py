@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from gpuemu_lsp.engine.emulator.operands import elements
+from gpuemu_lsp.engine.emulator.ir.operands import elements
 from gpuemu_lsp.engine.ptx.model import Instruction
 
 BITS = {

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from gpuemu_lsp.engine.emulator.ir.operands import elements
 from gpuemu_lsp.engine.emulator.matrix.product import BITS, sizes
-from gpuemu_lsp.engine.emulator.operands import elements
 from gpuemu_lsp.engine.ptx.model import Instruction, Operand, Vector
 
 _SHAPES = {

@@ -1,0 +1,1 @@
+"""Records shared by generated code and Python: structs with declared fields, and typed access to them."""

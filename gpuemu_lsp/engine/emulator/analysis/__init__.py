@@ -1,0 +1,1 @@
+"""Data-flow analyses of a program: control-flow graph, divergence, liveness, provenance, race candidates."""

@@ -1,0 +1,1 @@
+"""The state of one translation: registers, masks, dispatch, the forms an access can take, instrumentation."""

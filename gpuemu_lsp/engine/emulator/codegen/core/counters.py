@@ -1,0 +1,71 @@
+"""Code that counts: executions of blocks and guarded instructions, and the addresses of every access.
+
+Only a translation that counts has any of this; all others pay nothing for it. Numbers are made of it in
+:mod:`~gpuemu_lsp.engine.emulator.launch.counting`.
+"""
+
+from __future__ import annotations
+
+from llvmlite import ir
+
+from gpuemu_lsp.engine.emulator.abi.structs import TRACE_LIMIT, Launch, Tally, Traced, Warp
+from gpuemu_lsp.engine.emulator.codegen.core.emitter import Emitter
+from gpuemu_lsp.engine.emulator.ir.lattice import WARP
+from gpuemu_lsp.engine.emulator.llvm import ir_tools as t
+from gpuemu_lsp.engine.emulator.llvm.ir_tools import I32, I64, POINTER, Value, i32, i64
+
+
+def count_block(e: Emitter) -> None:
+    """Count that the running lanes come to the current block."""
+    if e.unit.counting:
+        _add(e, Tally.BLOCKS)
+
+
+def count_guarded(e: Emitter) -> None:
+    """Count the lanes that the current instruction acts for, as its guard allows."""
+    if e.unit.counting:
+        _add(e, Tally.GUARDED)
+
+
+def count_access(e: Emitter, row: int = Warp.ADDRESS) -> None:
+    """Note the addresses that lie in a row of the scratch space: the current instruction goes there."""
+    if e.unit.counting:
+        arguments = [e.context, i32(e.site), e.active32(), i32(row)]
+        e.builder.call(_trace_function(e.module), arguments)
+
+
+def _add(e: Emitter, place: int) -> None:
+    b = e.builder
+    lanes = e.active32()
+    some = b.icmp_unsigned("!=", lanes, i32(0))
+    table = e.launch(Launch.TALLY, I64)
+    start = e.site * Tally.SIZE + place
+    number = b.zext(t.intrinsic(b, "llvm.ctpop.i32", I32, [lanes]), I64)
+    for offset, amount in ((start, b.zext(some, I64)), (start + 8, number)):
+        t.store(b, b.add(t.load(b, table, offset, I64), amount), table, offset)
+
+
+def _trace_function(module: ir.Module) -> Value:
+    """Return ``(ctx, site, mask, row)``, which appends a :class:`Traced` record and hands over a full table."""
+    known = module.globals.get("trace")
+    if known is not None:
+        return known
+    function, b = t.new_function(module, "trace", t.VOID, [POINTER, I32, I32, I32])
+    function.linkage = "internal"
+    function.attributes.add("noinline")
+    context, site, mask, row = function.args
+    with b.if_then(b.icmp_unsigned("==", mask, i32(0))):
+        b.ret_void()
+    launch = t.load(b, context, Warp.LAUNCH, POINTER)
+    number = t.load(b, launch, Launch.TRACED, I64)
+    record = t.at(b, t.load(b, launch, Launch.TRACE, POINTER), b.mul(number, i64(Traced.SIZE)))
+    t.store(b, site, record, Traced.SITE)
+    t.store(b, mask, record, Traced.MASK)
+    addresses = ir.VectorType(I64, WARP)
+    t.store(b, t.load(b, context, b.zext(row, I64), addresses, align=8), record, Traced.ADDRESSES, align=8)
+    following = b.add(number, i64(1))
+    t.store(b, following, launch, Launch.TRACED)
+    with b.if_then(b.icmp_unsigned("==", following, i64(TRACE_LIMIT))):
+        t.call_pointer(b, t.VOID, t.load(b, launch, Launch.TRACE_CALL, POINTER), [])
+    b.ret_void()
+    return function

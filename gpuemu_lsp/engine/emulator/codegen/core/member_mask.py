@@ -1,0 +1,79 @@
+"""The lanes that a warp-wide instruction names, and reports of lanes that have no part in it."""
+
+from __future__ import annotations
+
+from llvmlite import ir
+
+from gpuemu_lsp.engine.emulator.abi.structs import Kind
+from gpuemu_lsp.engine.emulator.codegen.core.emitter import Emitter
+from gpuemu_lsp.engine.emulator.devicelib.linked import RUNTIME
+from gpuemu_lsp.engine.emulator.llvm import ir_tools as t
+from gpuemu_lsp.engine.emulator.llvm.ir_tools import I1, I32, Value, i32, i64
+from gpuemu_lsp.engine.ptx.model import Instruction, Operand
+
+
+def mask_operand(instruction: Instruction) -> Operand:
+    """Return the operand that names the members: the last one of all collectives."""
+    return instruction.operands[-1]
+
+
+def members_of(e: Emitter, instruction: Instruction) -> Value:
+    """Return every lane that some running lane names, as bits."""
+    operand = mask_operand(instruction)
+    if e.shape(operand).uniform:
+        return e.scalar_operand(operand, "b32", 0)
+    b = e.builder
+    result = None
+    for part in range(e.parts):
+        masks = e.vector_operand(operand, "b32", part)
+        active = e.active(part)
+        if active is not None:
+            masks = b.select(active, masks, t.splat(b, i32(0), e.lanes))
+        one = t.intrinsic(b, f"llvm.vector.reduce.or.{t.mangled(masks.type)}", I32, [masks])
+        result = one if result is None else b.or_(result, one)
+    return result
+
+
+def lane_bits(e: Emitter, part: int) -> Value:
+    """Return, for each lane of a part, the bit it has in a mask."""
+    values = [1 << (part * e.lanes + lane) for lane in range(e.lanes)]
+    return ir.Constant(ir.VectorType(I32, e.lanes), values)
+
+
+def lane_numbers(e: Emitter, part: int) -> Value:
+    """Return the lanes of a part by their numbers in the warp."""
+    return ir.Constant(ir.VectorType(I32, e.lanes), [part * e.lanes + lane for lane in range(e.lanes)])
+
+
+def check_caller(e: Emitter, instruction: Instruction) -> None:
+    """Report lanes that call a collective whose mask leaves them out."""
+    operand = mask_operand(instruction)
+    if e.constant(operand) in (-1, 0xFFFFFFFF):
+        return
+    b = e.builder
+    bad = []
+    for part in range(e.parts):
+        masks = e.vector_operand(operand, "b32", part)
+        left_out = b.icmp_unsigned("==", b.and_(masks, lane_bits(e, part)), t.splat(b, i32(0), e.lanes))
+        active = e.active(part)
+        bad.append(left_out if active is None else b.and_(left_out, active))
+    report_first(e, bad, 1)
+
+
+def report_first(e: Emitter, bad: list[Value], reason: int) -> None:
+    """Record an event for the first of the ``bad`` lanes, if any. ``reason`` goes into the record's size field."""
+    report_lanes(e, e.any(bad), e.bits(bad), reason)
+
+
+def report_lanes(e: Emitter, condition: Value, lanes: Value, reason: int) -> None:
+    """Record an event for the first of ``lanes`` (bits, not none) if ``condition`` holds."""
+    b = e.builder
+    known = e.snapshot()
+    some, none = e.unlikely(condition, "mask")
+    b.position_at_end(some)
+    lane = t.intrinsic(b, "llvm.cttz.i32", I32, [lanes, ir.Constant(I1, 1)])
+    arguments = [e.context, i32(e.site), i32(Kind.WARP_MASK), lane, i64(0), i32(reason), i32(0)]
+    t.call_address(b, RUNTIME.address("event"), t.VOID, arguments)
+    b.branch(none)
+    b.position_at_end(none)
+    e.restore(known)

@@ -1,0 +1,116 @@
+"""Special registers (PTX ISA section 10)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from llvmlite import ir
+
+from gpuemu_lsp.engine.emulator.abi.structs import Block, Launch, Warp
+from gpuemu_lsp.engine.emulator.llvm import ir_tools as t
+from gpuemu_lsp.engine.emulator.llvm.ir_tools import I32, I64, POINTER, Value, i32, i64
+from gpuemu_lsp.engine.ptx.model import Register
+
+if TYPE_CHECKING:
+    from gpuemu_lsp.engine.emulator.codegen.core.emitter import Emitter
+
+
+_THREAD_FIELDS = {"%tid.x": Warp.TID_X, "%tid.y": Warp.TID_Y, "%tid.z": Warp.TID_Z}
+
+_FIELDS = {
+    "%ctaid.x": ("block", Block.X),
+    "%ctaid.y": ("block", Block.Y),
+    "%ctaid.z": ("block", Block.Z),
+    "%ntid.x": ("launch", Launch.NTID_X),
+    "%ntid.y": ("launch", Launch.NTID_Y),
+    "%ntid.z": ("launch", Launch.NTID_Z),
+    "%nctaid.x": ("launch", Launch.GRID_X),
+    "%nctaid.y": ("launch", Launch.GRID_Y),
+    "%nctaid.z": ("launch", Launch.GRID_Z),
+    "%warpid": ("context", Warp.WARP_ID),
+    "%nwarpid": ("launch", Launch.WARP_COUNT),
+    "%dynamic_smem_size": ("launch", Launch.DYNAMIC_SHARED),
+    "%total_smem_size": ("launch", Launch.TOTAL_SHARED),
+    **{f"%clusterid.{axis}": ("block", place) for axis, place in zip("xyz", (Block.X, Block.Y, Block.Z), strict=True)},
+    "%nclusterid.x": ("launch", Launch.GRID_X),
+    "%nclusterid.y": ("launch", Launch.GRID_Y),
+    "%nclusterid.z": ("launch", Launch.GRID_Z),
+}
+
+# A block that was launched without clusters is a cluster of its own (PTX ISA sections 10.12 to 10.18).
+_FIXED = {
+    "%nsmid": 1,
+    "%smid": 0,
+    "%nctaid.w": 1,
+    **{f"%cluster_nctaid.{axis}": 1 for axis in "xyz"},
+    **{f"%cluster_ctaid.{axis}": 0 for axis in "xyz"},
+    "%cluster_nctarank": 1,
+    "%cluster_ctarank": 0,
+}
+
+_ENVIRONMENT = tuple(f"%envreg{number}" for number in range(32))
+"""Registers the driver sets (section 10.24); cooperative groups find the grid's workspace in two of them."""
+
+_LANE_MASKS = {
+    "eq": lambda lane: 1 << lane,
+    "le": lambda lane: (2 << lane) - 1,
+    "lt": lambda lane: (1 << lane) - 1,
+    "ge": lambda lane: 0xFFFFFFFF & ~((1 << lane) - 1),
+    "gt": lambda lane: 0xFFFFFFFF & ~((2 << lane) - 1),
+}
+
+SPECIAL_REGISTERS = frozenset(
+    {*_THREAD_FIELDS, *_FIELDS, *_FIXED, *_ENVIRONMENT, "%laneid", "%gridid", "%clock", "%clock_hi", "%clock64",
+     "%globaltimer", "%globaltimer_lo", "%globaltimer_hi", "%tid.w", "%ntid.w", "%ctaid.w", "%is_explicit_cluster"}
+    | {f"%lanemask_{kind}" for kind in _LANE_MASKS}
+)  # fmt: skip
+"""The special registers whose value is known; reading another one cannot be run."""
+
+
+def special_base(e: Emitter, name: str, part: int) -> Value:
+    """Return the base of a special register that does not vary."""
+    b = e.builder
+    if name in _THREAD_FIELDS:
+        offset = _THREAD_FIELDS[name]
+        shape = e.shape(Register(name))
+        lane = part * e.lanes if shape.per_part else 0
+        return e.once(f"{name}+{lane}", "context", offset + 4 * lane, I32)
+    if name == "%laneid":
+        return i32(0)
+    if name in _FIELDS:
+        record, offset = _FIELDS[name]
+        return e.once(name, record, offset, I32)
+    if name.startswith(("%clock", "%globaltimer")):
+        now = _tick(e)
+        return b.lshr(now, i64(32)) if name.endswith("_hi") else now
+    if name == "%is_explicit_cluster":
+        return ir.Constant(t.I1, 0)
+    if name in ("%envreg1", "%envreg2"):
+        workspace = e.launch(Launch.GRID_WORKSPACE, I64)
+        return b.trunc(b.lshr(workspace, i64(32)) if name == "%envreg1" else workspace, I32)
+    if name == "%gridid":
+        return i64(1)
+    if name.startswith("%lanemask"):
+        return i32(0)
+    return i32(_FIXED.get(name, 0))
+
+
+def special_vector(e: Emitter, name: str, part: int) -> Value:
+    """Return a special register as a vector of one part."""
+    if name in _THREAD_FIELDS and e.shape(Register(name)).varying:
+        offset = _THREAD_FIELDS[name] + 4 * part * e.lanes
+        return e.once(f"{name}/{part}", "context", offset, ir.VectorType(I32, e.lanes))
+    if name.startswith("%lanemask_"):
+        lanes = range(part * e.lanes, (part + 1) * e.lanes)
+        return ir.Constant(ir.VectorType(I32, e.lanes), [_LANE_MASKS[name[-2:]](lane) for lane in lanes])
+    shape = e.shape(Register(name))
+    return e.spread(e.offset(special_base(e, name, part), shape, part), shape.step)
+
+
+def _tick(e: Emitter) -> Value:
+    """Advance the launch's clock: time is only required to go on."""
+    b = e.builder
+    pointer = t.at(b, t.load(b, e.context, Warp.LAUNCH, POINTER), Launch.CLOCK)
+    now = b.add(b.load(pointer, typ=I64), i64(16))
+    b.store(now, pointer)
+    return now

@@ -1,0 +1,1 @@
+"""LLVM IR of single PTX instructions, one family per module."""

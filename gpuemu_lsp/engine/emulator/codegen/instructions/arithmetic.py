@@ -1,0 +1,120 @@
+"""Elementwise instructions: once per warp, once per part, or once per vector, as the shape of the result asks."""
+
+from __future__ import annotations
+
+from llvmlite import ir
+
+from gpuemu_lsp.engine.emulator import ops
+from gpuemu_lsp.engine.emulator.abi.structs import Status, Warp
+from gpuemu_lsp.engine.emulator.codegen.core.emitter import Emitter
+from gpuemu_lsp.engine.emulator.codegen.core.special_registers import SPECIAL_REGISTERS
+from gpuemu_lsp.engine.emulator.ir.lattice import WARP
+from gpuemu_lsp.engine.emulator.ir.operands import CARRY, flat, register_name, split
+from gpuemu_lsp.engine.emulator.llvm import ir_tools as t
+from gpuemu_lsp.engine.emulator.llvm.ir_tools import I64, Value, i32
+from gpuemu_lsp.engine.ptx.model import Instruction, Negated, Operand, Register
+
+
+def supported(instruction: Instruction) -> bool:
+    """Return whether the instruction is elementwise and can be run."""
+    if not ops.supports(instruction):
+        return False
+    return all(_known(operand) for operand in flat(split(instruction)[1]))
+
+
+def _known(operand: Operand) -> bool:
+    if isinstance(operand, Negated):
+        operand = operand.register
+    name = operand.name if isinstance(operand, Register) else ""
+    return not _is_special(name) or name in SPECIAL_REGISTERS
+
+
+def _is_special(name: str) -> bool:
+    return name.startswith(_SPECIAL_NAMES)
+
+
+_SPECIAL_NAMES = (
+    *("%tid", "%ntid", "%ctaid", "%nctaid", "%lane", "%warpid", "%nwarpid", "%smid", "%nsmid", "%gridid", "%clock"),
+    *("%is_explicit", "%cluster", "%nclusterid", "%pm", "%envreg", "%globaltimer", "%reserved", "%total_smem"),
+    *("%dynamic_smem", "%aggr_smem", "%current_graph"),
+)
+
+
+def emit_arithmetic(e: Emitter, instruction: Instruction) -> None:
+    """Write one elementwise instruction that :func:`supported` accepts."""
+    signature = ops.operand_types(instruction)
+    written, read = split(instruction)
+    sources = list(flat(read))
+    names = [register_name(operand) for operand in flat(written)]
+    if signature.reads_carry:
+        sources.append(Register(CARRY))
+    if signature.writes_carry:
+        names.append(CARRY)
+    real = [name for name in names if name != "_"]
+    if not real:
+        return
+    shapes = [e.unit.info.shapes[name] for name in real]
+    varying = any(shape.varying for shape in shapes)
+    parts = e.parts if varying or any(shape.per_part for shape in shapes) else 1
+    # Of several results some may vary, or be kept per part, and others not: the widest form decides.
+    if not varying and any(shape.step for shape in shapes):
+        _check_widening(e, instruction, sources, parts)
+    for part in range(parts):
+        values = [
+            e.vector_operand(operand, type_, part) if varying else e.scalar_operand_for(operand, type_, part, parts)
+            for operand, type_ in zip(sources, signature.sources, strict=True)
+        ]
+        results = ops.emit(e.builder, instruction, values)
+        for name, value, type_ in zip(names, results, signature.destinations, strict=True):
+            e.put(name, part, value, type_)
+
+
+def _check_widening(e: Emitter, instruction: Instruction, sources: list[Operand], parts: int) -> None:
+    """Make sure that no lane of a stepping 32-bit value wraps where it is widened; else the assumption was wrong.
+
+    The widened base plus the lane's step is the widened lane only then. An assumption that does not hold ends the
+    launch, and it starts again with this register varying.
+    """
+    modifiers = instruction.modifiers
+    if instruction.opcode in ("mul", "mad") and "wide" in modifiers:
+        narrow, sources = modifiers[-1], sources[:2]
+    elif instruction.opcode == "cvt" and modifiers[0].endswith("64") and modifiers[1].endswith("32"):
+        narrow = modifiers[1]
+    else:
+        return
+    b = e.builder
+    for operand in sources:
+        shape = e.shape(operand)
+        if not shape.step:
+            continue
+        for part in range(parts if shape.per_part else 1):
+            base = e.scalar_operand(operand, narrow, part)
+            extent = shape.step * ((e.lanes if shape.per_part else WARP) - 1)
+            extend = b.sext if narrow.startswith("s") else b.zext
+            last = extend(b.add(base, i32(extent)), I64)
+            assume(e, b.icmp_signed("==", last, b.add(extend(base, I64), t.i64(extent))))
+
+
+def assume(e: Emitter, condition: Value) -> None:
+    """End the launch with ``Status.ASSUME`` unless ``condition`` holds."""
+    b = e.builder
+    wrong, right = e.unlikely(b.not_(condition), "assume")
+    b.position_at_end(wrong)
+    t.store(b, i32(e.site), e.context, Warp.EVENT_SITE)
+    b.ret(i32(Status.ASSUME))
+    b.position_at_end(right)
+
+
+def predicate_parts(e: Emitter, register: Register, negated: bool) -> list[Value]:
+    """Return a predicate as one i1 vector per part."""
+    values = [e.vector_operand(register, "pred", part) for part in range(e.parts)]
+    return [e.builder.not_(value) for value in values] if negated else values
+
+
+def predicate_scalar(e: Emitter, register: Register, negated: bool) -> Value:
+    """Return a predicate that is the same for all lanes."""
+    value = e.scalar_operand(register, "pred", 0)
+    return e.builder.not_(value) if negated else value
+
+
+__all__ = ["assume", "emit_arithmetic", "ir", "predicate_parts", "predicate_scalar", "supported"]

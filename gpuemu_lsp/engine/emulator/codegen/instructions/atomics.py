@@ -1,0 +1,208 @@
+"""Atomic operations, lane by lane: one internal function per operation and type (PTX ISA section 9.7.13)."""
+
+from __future__ import annotations
+
+from llvmlite import ir
+
+from gpuemu_lsp.engine.emulator import ops
+from gpuemu_lsp.engine.emulator.abi.access_flags import RACE_SHIFT, SPACE_SHIFT, SPACES, STORE_FLAG
+from gpuemu_lsp.engine.emulator.abi.structs import (
+    MARK,
+    READABLE,
+    SHADOW_DISTANCE,
+    SLOT,
+    STORE_MASK,
+    Block,
+    Launch,
+    Shadow,
+    Warp,
+)
+from gpuemu_lsp.engine.emulator.codegen.core.addresses import host_vector
+from gpuemu_lsp.engine.emulator.codegen.core.counters import count_access
+from gpuemu_lsp.engine.emulator.codegen.core.emitter import Emitter
+from gpuemu_lsp.engine.emulator.codegen.core.race_calls import emit_fence, race_flags
+from gpuemu_lsp.engine.emulator.devicelib.checked_access import mark_written
+from gpuemu_lsp.engine.emulator.devicelib.linked import RUNTIME
+from gpuemu_lsp.engine.emulator.ir.opcodes import access_type, memory_space, type_bytes
+from gpuemu_lsp.engine.emulator.llvm import ir_tools as t
+from gpuemu_lsp.engine.emulator.llvm.ir_tools import I1, I32, I64, POINTER, Value, i32, i64
+from gpuemu_lsp.engine.ptx.model import Address, Instruction, Operand, Register
+
+_OPERATIONS = frozenset({"add", "min", "max", "and", "or", "xor", "exch", "cas", "inc", "dec"})
+
+_HINTS = frozenset(
+    {"relaxed", "acquire", "release", "acq_rel", "cta", "cluster", "gpu", "sys", "global", "shared", "shared::cta",
+     "noftz", "sync"}
+)  # fmt: skip
+
+_INTEGERS = frozenset({"b16", "b32", "b64", "u32", "u64", "s32", "s64"})
+_FLOATS = frozenset({"f32", "f64", "f16", "bf16", "f16x2", "bf16x2"})
+
+
+def supported(instruction: Instruction) -> bool:
+    """Return whether an ``atom`` or ``red`` can be run."""
+    *modifiers, type_ = instruction.modifiers
+    operation = [m for m in modifiers if m in _OPERATIONS]
+    if len(operation) != 1 or set(modifiers) - _HINTS - _OPERATIONS:
+        return False
+    if type_ in _FLOATS:
+        return operation[0] in ("add", "min", "max") and (operation[0] == "add" or type_[-2:] == "x2" or "16" in type_)
+    return type_ in _INTEGERS and (type_ != "b16" or operation[0] in ("cas", "exch"))
+
+
+def emit_atomic(e: Emitter, instruction: Instruction) -> None:
+    """Write an ``atom`` or ``red``: operands to scratch space, one call, results back."""
+    b = e.builder
+    operands = list(instruction.operands)
+    target: Operand = operands.pop(0) if instruction.opcode == "atom" else Register("_")
+    address, *values = operands
+    assert isinstance(address, Address)
+    type_ = access_type(instruction)
+    size = type_bytes(type_)
+    space = memory_space(instruction)
+    for part in range(e.parts):
+        t.store(b, host_vector(e, address, space, part), e.context, Warp.ADDRESS + part * e.lanes * 8, align=8)
+        for row, operand in enumerate(values):
+            value = e.vector_operand(operand, f"b{size * 8}", part)
+            t.store(b, value, e.context, Warp.VALUE + row * SLOT + part * e.lanes * size, align=1)
+    count_access(e)
+    function = _function(e.module, _operation(instruction), type_, checked=e.unit.checked)
+    if {"release", "acq_rel"} & set(instruction.modifiers):
+        emit_fence(e)
+    flags = SPACES[space] << SPACE_SHIFT | race_flags(e, instruction) << RACE_SHIFT
+    b.call(function, [e.context, i32(e.site), e.active32(), i32(flags)])
+    name = target.name if isinstance(target, Register) else "_"
+    row_type = ir.VectorType(ir.IntType(size * 8), e.lanes)
+    for part in e.result_parts(name):
+        old = t.load(b, e.context, Warp.VALUE + 2 * SLOT + part * e.lanes * size, row_type, align=1)
+        e.put(name, part, old, f"b{size * 8}" if type_[0] not in "s" else type_)
+
+
+def _operation(instruction: Instruction) -> str:
+    return next(m for m in instruction.modifiers if m in _OPERATIONS)
+
+
+def _function(module: ir.Module, operation: str, type_: str, *, checked: bool) -> Value:
+    """Return ``(ctx, site, mask, flags)``, which runs the operation for each lane of the mask in turn."""
+    name = f"atom_{operation}_{type_}"
+    known = module.globals.get(name)
+    if known is not None:
+        return known
+    function, b = t.new_function(module, name, t.VOID, [POINTER, I32, I32, I32])
+    function.linkage = "internal"
+    function.attributes.add("noinline")
+    context, site, mask, flags = function.args
+    size = type_bytes(type_)
+    integer = ir.IntType(size * 8)
+    races = b.lshr(flags, i32(RACE_SHIFT))
+    low, limit = _window(b, context, flags, size)
+    with t.for_lanes(b, mask) as lane:
+        lane64 = b.zext(lane, I64)
+        address = t.load(b, context, b.add(i64(Warp.ADDRESS), b.shl(lane64, i64(3))), I64)
+        place = b.add(i64(Warp.VALUE), b.mul(lane64, i64(size)))
+        act, end = b.append_basic_block("act"), b.append_basic_block("acted")
+        mark, ask, refused = (b.append_basic_block(one) for one in ("mark", "ask", "refused"))
+
+        def may(access: int, b: ir.IRBuilder = b, lane: Value = lane, address: Value = address) -> Value:
+            arguments = [context, site, lane, address, i32(size), i32(size), b.or_(flags, i32(access))]
+            return t.call_address(b, RUNTIME.address("check"), I1, arguments)
+
+        if checked:
+            _look(b, operation, address, (low, limit), integer, (act, mark, ask))
+            b.position_at_end(ask)
+            # An exchange overwrites whatever is there: that is how shared flags are initialised.
+            if operation != "exch":
+                readable = b.append_basic_block("readable")
+                b.cbranch(may(0), readable, refused)
+                b.position_at_end(readable)
+            b.cbranch(may(STORE_FLAG), mark, refused)
+        else:
+            b.branch(act)
+            b.position_at_end(ask)
+            b.branch(refused)
+        b.position_at_end(refused)
+        t.store(b, ir.Constant(integer, 0), context, b.add(place, i64(2 * SLOT)), align=1)
+        b.branch(end)
+        b.position_at_end(mark)
+        mark_written(b, address, size)
+        b.branch(act)
+        b.position_at_end(act)
+        with b.if_then(b.icmp_unsigned("!=", races, i32(0))):
+            arguments = [context, site, lane, address, i32(size), races, i64(0)]
+            t.call_address(b, RUNTIME.address("race_lane"), t.VOID, arguments)
+        old = t.load(b, address, 0, integer, align=1)
+        first = t.load(b, context, place, integer, align=1)
+        second = t.load(b, context, b.add(place, i64(SLOT)), integer, align=1) if operation == "cas" else None
+        t.store(b, _combined(b, operation, type_, old, first, second), address, 0, align=1)
+        t.store(b, old, context, b.add(place, i64(2 * SLOT)), align=1)
+        b.branch(end)
+        b.position_at_end(end)
+    b.ret_void()
+    return function
+
+
+def _window(b: ir.IRBuilder, context: Value, flags: Value, size: int) -> tuple[Value, Value]:
+    """Return the lowest address an operation may act on, and how many follow."""
+    shared = b.icmp_unsigned("==", b.and_(b.lshr(flags, i32(SPACE_SHIFT)), i32(3)), i32(SPACES["shared"]))
+    launch, block = t.load(b, context, Warp.LAUNCH, POINTER), t.load(b, context, Warp.BLOCK, POINTER)
+    low = b.select(shared, t.load(b, block, Block.SHARED, I64), t.load(b, launch, Launch.ARENA, I64))
+    extent = b.select(shared, t.load(b, launch, Launch.SHARED_SIZE, I64), t.load(b, launch, Launch.ARENA_SIZE, I64))
+    # A window is never smaller than an operand: both are multiples of 16 bytes.
+    return low, b.sub(extent, i64(size - 1))
+
+
+def _look(
+    b: ir.IRBuilder,
+    operation: str,
+    address: Value,
+    window: tuple[Value, Value],
+    integer: ir.IntType,
+    targets: tuple[ir.Block, ir.Block, ir.Block],
+) -> None:
+    """Go to the first target where nothing is wrong with the place, which was written before.
+
+    To the second where only the latter does not hold, to the third where it is not clear.
+    """
+    fine, mark, ask = targets
+    size = integer.width // 8
+    low, limit = window
+    inside = b.icmp_unsigned("<", b.sub(address, low), limit)
+    aligned = b.icmp_unsigned("==", b.and_(address, i64(size - 1)), i64(0))
+    look = b.append_basic_block("look")
+    b.cbranch(b.and_(inside, aligned), look, ask)
+    b.position_at_end(look)
+    shadow = t.load(b, b.add(address, i64(SHADOW_DISTANCE)), 0, integer, align=1)
+    seen = b.and_(shadow, _bytes(integer, STORE_MASK | MARK))
+    again = b.append_basic_block("again")
+    b.cbranch(b.icmp_unsigned("==", seen, _bytes(integer, MARK)), fine, again)
+    b.position_at_end(again)
+    wanted = Shadow.ADDRESSABLE if operation == "exch" else READABLE
+    seen = b.and_(shadow, _bytes(integer, STORE_MASK | wanted))
+    b.cbranch(b.icmp_unsigned("==", seen, _bytes(integer, wanted)), mark, ask)
+
+
+def _bytes(integer: ir.IntType, byte: int) -> Value:
+    return ir.Constant(integer, int.from_bytes(bytes([byte]) * (integer.width // 8), "little"))
+
+
+def _combined(b: ir.IRBuilder, operation: str, type_: str, old: Value, value: Value, second: Value) -> Value:
+    """Return what memory holds afterwards."""
+    zero, one = ir.Constant(old.type, 0), ir.Constant(old.type, 1)
+    if operation == "exch":
+        return value
+    if operation == "cas":
+        return b.select(b.icmp_unsigned("==", old, value), second, old)
+    if operation == "inc":
+        return b.select(b.icmp_unsigned(">=", old, value), zero, b.add(old, one))
+    if operation == "dec":
+        wraps = b.or_(b.icmp_unsigned("==", old, zero), b.icmp_unsigned(">", old, value))
+        return b.select(wraps, value, b.sub(old, one))
+    if type_ in _FLOATS:
+        rounding = ("rn",) if operation == "add" else ()
+        instruction = Instruction(operation, (*rounding, type_), (Register("_"), Register("_"), Register("_")))
+        result = ops.emit(b, instruction, [ops.read_as(b, old, type_), ops.read_as(b, value, type_)])[0]
+        return ops.write_as(b, result, type_, old.type)
+    if operation in ("min", "max"):
+        compare = b.icmp_signed if type_[0] == "s" else b.icmp_unsigned
+        return b.select(compare("<" if operation == "min" else ">", old, value), old, value)
+    return {"add": b.add, "and": b.and_, "or": b.or_, "xor": b.xor}[operation](old, value)

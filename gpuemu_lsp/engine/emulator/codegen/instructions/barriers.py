@@ -1,0 +1,110 @@
+"""Barriers of the thread block (PTX ISA section 9.7.13.1)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from llvmlite import ir
+
+from gpuemu_lsp.engine.emulator.abi.structs import NO_BLOCK, BarrierKind, Status, Warp
+from gpuemu_lsp.engine.emulator.codegen.core.dispatch import Switchboard
+from gpuemu_lsp.engine.emulator.codegen.core.emitter import Emitter
+from gpuemu_lsp.engine.emulator.codegen.instructions.arithmetic import predicate_parts
+from gpuemu_lsp.engine.emulator.ir.program import Barrier
+from gpuemu_lsp.engine.emulator.llvm import ir_tools as t
+from gpuemu_lsp.engine.emulator.llvm.ir_tools import I32, Value, i32
+from gpuemu_lsp.engine.ptx.model import Immediate, Instruction, Negated, Operand, Register
+
+
+def emit_barrier(control: Switchboard, end: Barrier) -> None:
+    """End a block with a barrier: park the warp, or only its running lanes, until the others are there."""
+    e, b = control.e, control.e.builder
+    number = e.number
+    operands, kind = _barrier_operands(end.instruction)
+    if control.general:
+        _general_barrier(control, end, operands, kind)
+        return
+    if not all(e.shape(operand).uniform for operand in operands[:2]):
+        b.branch(control.part_from(number))
+        return
+    if number in control.unit.info.divergent:
+        together = e.append_block()
+        alone = b.icmp_unsigned("==", b.load(control.wait_slot, typ=I32), i32(NO_BLOCK))
+        b.cbranch(alone, together, control.part(number))
+        b.position_at_end(together)
+    name, count = (e.scalar_operand(operand, "b32", 0) for operand in operands[:2])
+    t.store(b, e.mask32(), e.context, Warp.BAR_MASK)
+    predicate = e.bits(_predicates(e, operands[2])) if len(operands) > 2 else i32(0)
+    t.store(b, predicate, e.context, Warp.BAR_RESULT)
+    for field, value in (
+        (Warp.BAR_ID, name),
+        (Warp.BAR_COUNT, count),
+        (Warp.BAR_KIND, i32(kind)),
+        (Warp.BAR_SITE, i32(e.site)),
+    ):
+        t.store(b, value, e.context, field)
+    b.branch(control.suspend(end.target, Status.BARRIER))
+
+
+def _general_barrier(control: Switchboard, end: Barrier, operands: Sequence[Operand], kind: int) -> None:
+    e, b = control.e, control.e.builder
+    lanes = e.mask32()
+    t.store(b, b.or_(t.load(b, e.context, Warp.BAR_MASK, I32), lanes), e.context, Warp.BAR_MASK)
+    predicates = _predicates(e, operands[2]) if len(operands) > 2 else None
+    for part in range(e.parts):
+        running = e.unpack(lanes, part)
+        kinds = control.counter(kind)
+        if predicates is not None:
+            wide = b.zext(predicates[part], ir.VectorType(I32, e.lanes))
+            kinds = b.or_(kinds, b.shl(wide, control.counter(8)))
+        for field, value in (
+            (Warp.BAR_ID, e.vector_operand(operands[0], "b32", part)),
+            (Warp.BAR_COUNT, e.vector_operand(operands[1], "b32", part)),
+            (Warp.BAR_KIND, kinds),
+            (Warp.BAR_SITE, control.counter(e.site)),
+        ):
+            place = field + 4 * part * e.lanes
+            old = t.load(b, e.context, place, ir.VectorType(I32, e.lanes), align=4)
+            t.store(b, b.select(running, value, old), e.context, place, align=4)
+    control.move_lanes(end.target)
+    b.branch(control.dispatch_block())
+
+
+def emit_barrier_result(control: Switchboard, instruction: Instruction) -> None:
+    """Write the pseudo-instruction behind ``bar.red``: the scheduler left the result in the context."""
+    e, b = control.e, control.e.builder
+    name = instruction.operands[0]
+    assert isinstance(name, Register)
+    type_ = "b32" if "popc" in instruction.modifiers else "pred"
+    shape = control.unit.info.shapes[name.name]
+    for part in e.result_parts(name.name):
+        if shape.varying and control.general:
+            place = Warp.BAR_COUNT + 4 * part * e.lanes
+            value = t.load(b, e.context, place, ir.VectorType(I32, e.lanes), align=4)
+            zero = control.counter(0)
+        else:
+            value = t.load(b, e.context, Warp.BAR_COUNT, I32)
+            zero = i32(0)
+        e.put(name.name, part, value if type_ == "b32" else b.icmp_unsigned("!=", value, zero), type_)
+
+
+def _predicates(e: Emitter, operand: Operand) -> list[Value]:
+    negated = isinstance(operand, Negated)
+    register = operand.register if isinstance(operand, Negated) else operand
+    if not isinstance(register, Register):
+        return [t.splat(e.builder, e.literal(register, "pred"), e.lanes)] * e.parts
+    return predicate_parts(e, register, negated)
+
+
+def _barrier_operands(instruction: Instruction) -> tuple[tuple[Operand, ...], int]:
+    """Return (name, threads expected or 0, predicate if any) and what the lane does."""
+    zero = Immediate(0, "int")
+    operands = instruction.operands
+    modifiers = instruction.modifiers
+    if "red" in modifiers:
+        kinds = {"popc": BarrierKind.RED_POPC, "and": BarrierKind.RED_AND, "or": BarrierKind.RED_OR}
+        kind = next(kinds[m] for m in modifiers if m in kinds)
+        name, *count, predicate = operands
+        return (name, count[0] if count else zero, predicate), kind
+    kind = BarrierKind.ARRIVE if "arrive" in modifiers else BarrierKind.SYNC
+    return (operands[0] if operands else zero, operands[1] if len(operands) > 1 else zero), kind

@@ -1,0 +1,44 @@
+"""Warp collectives: the lanes that are named wait for each other, meet, and then do it together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from gpuemu_lsp.engine.emulator.codegen.core.emitter import Emitter
+from gpuemu_lsp.engine.emulator.codegen.core.member_mask import check_caller, mask_operand, members_of
+from gpuemu_lsp.engine.emulator.codegen.core.race_calls import emit_meeting
+from gpuemu_lsp.engine.emulator.codegen.instructions import shuffles, votes
+from gpuemu_lsp.engine.emulator.codegen.instructions.control_flow import Control
+from gpuemu_lsp.engine.ptx.model import Instruction
+
+
+def supported(instruction: Instruction) -> bool:
+    """Return whether a collective can be run."""
+    opcode, modifiers = instruction.opcode, set(instruction.modifiers)
+    if opcode == "shfl":
+        return "b32" in modifiers
+    if opcode == "redux":
+        return bool(modifiers & votes.REDUCTIONS) and bool(modifiers & {"u32", "s32", "b32"}) and "f32" not in modifiers
+    return opcode in ("vote", "match", "elect", "bar", "barrier")
+
+
+def emit_collective(e: Emitter, control: Control, instruction: Instruction) -> None:
+    """Write a collective, the first instruction of its block."""
+    members = members_of(e, instruction)
+    control.gather_lanes(e.number, members)
+    check_caller(e, instruction)
+    emit_meeting(e, mask_operand(instruction))
+    _EMIT.get(instruction.opcode, _nothing)(e, instruction)
+
+
+def _nothing(e: Emitter, instruction: Instruction) -> None:
+    """``bar.warp.sync``: memory is in order, and the lanes have met."""
+
+
+_EMIT: dict[str, Callable[[Emitter, Instruction], None]] = {
+    "shfl": shuffles.emit_shuffle,
+    "vote": votes.emit_vote,
+    "match": votes.emit_match,
+    "redux": votes.emit_redux,
+    "elect": votes.emit_elect,
+}

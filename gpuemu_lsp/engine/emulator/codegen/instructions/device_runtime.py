@@ -1,0 +1,49 @@
+"""Calls of device runtime functions (printf, assert, malloc, free): arguments to scratch space, then a callback."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from llvmlite import ir
+
+from gpuemu_lsp.engine.emulator.abi.structs import SLOT, Launch, Warp
+from gpuemu_lsp.engine.emulator.codegen.core.emitter import Emitter
+from gpuemu_lsp.engine.emulator.llvm import ir_tools as t
+from gpuemu_lsp.engine.emulator.llvm.ir_tools import I64, i32
+from gpuemu_lsp.engine.ptx.model import Instruction, Register, Symbol, Vector
+
+FUNCTIONS: Final = {"vprintf": 0, "__assertfail": 1, "malloc": 2, "free": 3}
+"""The number by which the callback knows each function."""
+
+ROWS: Final = (Warp.ADDRESS, *(Warp.VALUE + row * SLOT for row in range(4)))
+"""Where argument rows of 32 i64 lie; the result comes back in the first."""
+
+
+def emit_call(e: Emitter, instruction: Instruction) -> None:
+    """Write a call of one of :data:`FUNCTIONS`."""
+    returns, callee, arguments = instruction.operands[:3]
+    assert isinstance(callee, Symbol) and isinstance(arguments, Vector) and isinstance(returns, Vector)
+    b = e.builder
+    registers = e.unit.program.registers
+    for row, argument in zip(ROWS, arguments.elements, strict=False):
+        assert isinstance(argument, Symbol)
+        name = f"{argument.name}+0"
+        for part in range(e.parts):
+            vector = ir.VectorType(I64, e.lanes)
+            value = ir.Constant(vector, None)
+            if name in registers:
+                type_ = registers[name]
+                value = e.vector_operand(Register(name), type_, part)
+                value = b.zext(value, vector) if type_ != "b64" else value
+            t.store(b, value, e.context, row + 8 * part * e.lanes, align=8)
+    callback = t.load(b, t.load(b, e.context, Warp.LAUNCH, t.POINTER), Launch.CALLBACK, t.POINTER)
+    t.call_pointer(b, t.VOID, callback, [e.context, i32(e.site), e.active32(), i32(FUNCTIONS[callee.name])])
+    for result in returns.elements:
+        assert isinstance(result, Symbol)
+        name = f"{result.name}+0"
+        if name in registers:
+            for part in e.result_parts(name):
+                value = t.load(b, e.context, ROWS[0] + 8 * part * e.lanes, ir.VectorType(I64, e.lanes), align=8)
+                if registers[name] != "b64":
+                    value = b.trunc(value, ir.VectorType(e.register_type(name), e.lanes))
+                e.put(name, part, value, registers[name])

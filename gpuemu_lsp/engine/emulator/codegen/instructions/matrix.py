@@ -1,0 +1,116 @@
+"""Products of fragments, and the exchange of elements between the lanes' registers that goes with them."""
+
+from __future__ import annotations
+
+from llvmlite import ir
+
+from gpuemu_lsp.engine.emulator.abi.structs import Warp
+from gpuemu_lsp.engine.emulator.codegen.core.emitter import Emitter
+from gpuemu_lsp.engine.emulator.codegen.core.member_mask import report_lanes
+from gpuemu_lsp.engine.emulator.codegen.instructions.matrix_product import offsets, product_function
+from gpuemu_lsp.engine.emulator.ir.lattice import WARP
+from gpuemu_lsp.engine.emulator.ir.operands import elements
+from gpuemu_lsp.engine.emulator.llvm import ir_tools as t
+from gpuemu_lsp.engine.emulator.llvm.ir_tools import I1, I8, I32, I64, Value, i32
+from gpuemu_lsp.engine.emulator.matrix.permutation import PERMUTATIONS, Half, halves
+from gpuemu_lsp.engine.emulator.matrix.product import product_of
+from gpuemu_lsp.engine.ptx.model import Instruction, Operand, Register
+
+_BUFFER_BYTES = 8 * 32 * (8 + 4 + 4 + 4)
+"""Room for the registers of the largest product: f64 m16n8k16."""
+
+
+def supported(instruction: Instruction) -> bool:
+    """Return whether this is a product or permutation, as lowering leaves them."""
+    return instruction.opcode in PERMUTATIONS or (instruction.opcode == "mma" and product_of(instruction) is not None)
+
+
+def emit_matrix(e: Emitter, instruction: Instruction) -> None:
+    """Write one of these instructions."""
+    _check_all_lanes(e)
+    if instruction.opcode == "mma":
+        _multiply(e, instruction)
+    else:
+        _permute(e, instruction)
+
+
+def _check_all_lanes(e: Emitter) -> None:
+    """Report a warp that lacks lanes: the result is then undefined (``.aligned``, PTX ISA section 9.7.14.5)."""
+    if not e.partial:
+        return
+    b = e.builder
+    absent = b.not_(e.mask32())
+    bad = b.icmp_unsigned("!=", absent, i32(0))
+    report_lanes(e, bad, e.mask32(), 3)
+
+
+def _multiply(e: Emitter, instruction: Instruction) -> None:
+    product = product_of(instruction)
+    assert product is not None
+    b = e.builder
+    buffer = e.prepared("fragments", lambda pre: t.room(pre, ir.ArrayType(I8, _BUFFER_BYTES)))
+    bits = "b64" if product.wide else "b32"
+    size = 8 if product.wide else 4
+    starts = offsets(product)
+    targets, *sources = instruction.operands
+    for start, operand in zip(starts, sources, strict=False):
+        for index, register in enumerate(elements(operand)):
+            for part in range(e.parts):
+                place = start + (index * WARP + part * e.lanes) * size
+                t.store(b, e.vector_operand(register, bits, part), buffer, place, align=4)
+    b.call(product_function(e.module, product), [buffer])
+    row = ir.VectorType(ir.IntType(8 * size), e.lanes)
+    for index, register in enumerate(elements(targets)):
+        name = _name(register)
+        for part in e.result_parts(name):
+            place = starts[3] + (index * WARP + part * e.lanes) * size
+            e.put(name, part, t.load(b, buffer, place, row, align=4), bits)
+
+
+def _permute(e: Emitter, instruction: Instruction) -> None:
+    """Put all source registers into memory and take each result from where its elements lie."""
+    b = e.builder
+    target, source = instruction.operands
+    sources = elements(source)
+    for index, register in enumerate(sources):
+        for part in range(e.parts):
+            place = Warp.VALUE + 4 * (index * WARP + part * e.lanes)
+            t.store(b, e.vector_operand(register, "b32", part), e.context, place, align=4)
+    transposed = "trans" in instruction.modifiers
+    results: list[tuple[str, int, Value]] = []
+    for index, register in enumerate(elements(target)):
+        name = _name(register)
+        for part in e.result_parts(name):
+            lanes = range(part * e.lanes, (part + 1) * e.lanes)
+            picks = [halves(instruction.opcode, transposed, index, lane) for lane in lanes]
+            results.append((name, part, _picked(e, picks, len(sources))))
+    for name, part, value in results:
+        e.put(name, part, value, "b32")
+
+
+def _picked(e: Emitter, picks: list[tuple[Half, Half]], count: int) -> Value:
+    b = e.builder
+    low, high = (_words(e, [pick[i] for pick in picks], count) for i in range(2))
+    if all(a.register == c.register and a.lane == c.lane and c.upper and not a.upper for a, c in picks):
+        return low
+    vector = ir.VectorType(I32, e.lanes)
+    low_shift, high_shift = (ir.Constant(vector, [16 * pick[i].upper for pick in picks]) for i in range(2))
+    mask = t.splat(b, i32(0xFFFF), e.lanes)
+    lower = b.and_(b.lshr(low, low_shift), mask)
+    upper = b.shl(b.lshr(high, high_shift), t.splat(b, i32(16), e.lanes))
+    return b.or_(lower, upper)
+
+
+def _words(e: Emitter, picks: list[Half], count: int) -> Value:
+    """Gather the words that hold these halves. Lanes that no matrix belongs to get any word."""
+    b = e.builder
+    vector = ir.VectorType(I32, e.lanes)
+    index = ir.Constant(ir.VectorType(I64, e.lanes), [(pick.register % count) * WARP + pick.lane for pick in picks])
+    pointers = t.pointers(b, t.at(b, e.context, Warp.VALUE), index, I32)
+    every = t.splat(b, ir.Constant(I1, 1), e.lanes)
+    name = f"llvm.masked.gather.{t.mangled(vector)}.v{e.lanes}p0"
+    return t.intrinsic(b, name, vector, [pointers, i32(4), every, ir.Constant(vector, None)])
+
+
+def _name(operand: Operand) -> str:
+    return operand.name if isinstance(operand, Register) else "_"

@@ -1,0 +1,214 @@
+"""The function that multiplies the fragments of one warp: one per typed ``mma``, written once per module.
+
+PTX leaves open how the sum of a product's element is rounded on the way. Here products are exact, they and the
+accumulator are added in f64, and the sum is rounded once to the accumulator's type (to nearest even); f64 products are
+a chain of fused multiply-adds in the order of k; integers are exact. No GPU is farther from the true sum than a
+truncation to the accumulator's precision per addend allows, and ours not farther than that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+from llvmlite import ir
+
+from gpuemu_lsp.engine.emulator import ops
+from gpuemu_lsp.engine.emulator.ir.lattice import WARP
+from gpuemu_lsp.engine.emulator.llvm import ir_tools as t
+from gpuemu_lsp.engine.emulator.llvm.ir_tools import I8, I16, I32, I64, POINTER, Value, i64
+from gpuemu_lsp.engine.emulator.matrix.product import BITS, Product
+from gpuemu_lsp.engine.emulator.ops import convert, ieee
+from gpuemu_lsp.engine.emulator.ops.lanes import Lanes
+from gpuemu_lsp.engine.emulator.ops.types import DOUBLE, FLOAT, HALF
+from gpuemu_lsp.engine.ptx.model import Instruction, Register
+
+_CHUNK = 16
+"""Elements converted at a time."""
+_COLUMNS = 8
+
+
+def offsets(product: Product) -> tuple[int, int, int, int]:
+    """Return where A, B, C and D begin in the buffer of registers, in bytes."""
+    a, b, c, _ = product.registers
+    row = WARP * (8 if product.wide else 4)
+    return 0, a * row, (a + b) * row, (a + b + c) * row
+
+
+def product_function(module: ir.Module, product: Product) -> Value:
+    """Return ``(buffer)``, which multiplies registers that lie there, each as a row of 32 lanes."""
+    p = product
+    name = f"mma_m{p.m}n{p.n}k{p.k}_{p.d}_{p.a}_{p.b}_{p.c}_{p.bitwise}_{'sat' if p.saturating else ''}"
+    known = module.globals.get(name)
+    if known is not None:
+        return known
+    function, b = t.new_function(module, name, t.VOID, [POINTER])
+    function.linkage = "internal"
+    function.attributes.add("noinline")
+    _Writer(b, product, function.args[0]).write()
+    b.ret_void()
+    return function
+
+
+class _Writer:
+    """Writes the body of a product function."""
+
+    def __init__(self, b: ir.IRBuilder, product: Product, buffer: Value) -> None:
+        self.b, self.p, self.buffer = b, product, buffer
+        integer = product.a in ("s8", "u8", "s4", "u4", "b1")
+        self.element = I32 if integer else DOUBLE
+        self.step = self.element.width // 8 if integer else 8
+        self.tile = 4 * product.per_register if product.a != "b1" else 4
+        """Elements of k in one register's tile; single bits count as words of 32."""
+        self.depth = product.k if product.a != "b1" else product.k // 32
+        self.row = ir.VectorType(self.element, _COLUMNS)
+
+    def write(self) -> None:
+        """Write all of it."""
+        b, p = self.b, self.p
+        at_a, at_b, at_c, at_d = offsets(p)
+        left, right = self._room(p.m * self.depth), self._room(_COLUMNS * self.depth)
+        across = self._room(_COLUMNS * self.depth)
+        sums = [b.alloca(self.row) for _ in range(8)]
+        self._decode(p.a, at_a, left, p.m * self.depth)
+        self._decode(p.b, at_b, right, _COLUMNS * self.depth)
+        self._transpose(right, across)
+        tiles = p.m // 8
+        for tile in range(tiles):
+            addends = [self._addend(at_c, tile, line) for line in range(8)]
+            for addend, total in zip(addends, sums, strict=True):
+                b.store(addend if self.element is DOUBLE else ir.Constant(self.row, None), total)
+            with self._loop(self.depth // self.tile) as step:
+                base = b.mul(b.add(b.mul(step, i64(tiles)), i64(tile)), i64(8 * self.tile))
+                self._multiply(left, across, base, step, sums)
+            for line, addend in enumerate(addends):
+                self._result(at_d, tile, line, b.load(sums[line], typ=self.row), addend)
+
+    # ---- pieces ------------------------------------------------------------------------------------------------------
+
+    def _room(self, count: int) -> Value:
+        return t.room(self.b, ir.ArrayType(self.element, count))
+
+    @contextmanager
+    def _loop(self, count: int, step: int = 1) -> Iterator[Value]:
+        """Count from 0 to ``count`` in steps."""
+        b = self.b
+        before = b.block
+        body, end = b.append_basic_block("loop"), b.append_basic_block("end")
+        b.branch(body)
+        b.position_at_end(body)
+        index = b.phi(I64)
+        index.add_incoming(i64(0), before)
+        yield index
+        following = b.add(index, i64(step))
+        index.add_incoming(following, b.block)
+        b.cbranch(b.icmp_unsigned("<", following, i64(count)), body, end)
+        b.position_at_end(end)
+
+    def _element(self, room: Value, index: Value) -> Value:
+        return self.b.gep(room, [index], source_etype=self.element)
+
+    def _decode(self, type_: str, offset: int, room: Value, count: int) -> None:
+        """Convert the registers of A or B to numbers, in the order in which they lie."""
+        b = self.b
+        with self._loop(count, min(_CHUNK, count)) as index:
+            chunk = min(_CHUNK, count)
+            place = b.lshr(b.mul(index, i64(32 if type_ == "b1" else BITS[type_])), i64(3))
+            source = t.at(b, t.at(b, self.buffer, offset), place)
+            b.store(self._numbers(type_, source, chunk), self._element(room, index), align=8)
+
+    def _numbers(self, type_: str, source: Value, count: int) -> Value:
+        b = self.b
+        lanes = Lanes(b, count, ops.host())
+        if type_ == "f64":
+            return b.load(source, typ=ir.VectorType(DOUBLE, count), align=8)
+        if type_ == "b1":
+            return b.load(source, typ=ir.VectorType(I32, count), align=4)
+        if type_ in ("s8", "u8"):
+            return lanes.resize(b.load(source, typ=ir.VectorType(I8, count), align=1), I32, type_ == "s8")
+        if type_ in ("s4", "u4"):
+            whole = t.splat(b, b.load(source, typ=ir.IntType(4 * count), align=1), count)
+            moved = b.lshr(whole, t.iota(ir.IntType(4 * count), count, 4))
+            nibble = b.shl(lanes.resize(moved, I32), lanes.integer(I32, 28))
+            return (b.ashr if type_ == "s4" else b.lshr)(nibble, lanes.integer(I32, 28))
+        if type_ == "tf32":
+            # Hardware ignores the bits that tf32 has not.
+            pattern = b.and_(b.load(source, typ=ir.VectorType(I32, count), align=4), lanes.integer(I32, 0xFFFFE000))
+            return lanes.fpext(lanes.bits(pattern, FLOAT), DOUBLE)
+        if type_ in ("e4m3", "e5m2"):
+            pairs = b.load(source, typ=ir.VectorType(I16, count // 2), align=1)
+            decode = Instruction("cvt", ("rn", "f16x2", f"{type_}x2"), (Register("_"), Register("_")))
+            halves = b.bitcast(ops.emit(b, decode, [pairs])[0], ir.VectorType(HALF, count))
+        else:
+            halves = b.load(source, typ=ir.VectorType(HALF if type_ == "f16" else I16, count), align=1)
+        return lanes.fpext(ieee.widen(lanes, halves, "bf16" if type_ == "bf16" else "f16"), DOUBLE)
+
+    def _transpose(self, right: Value, across: Value) -> None:
+        """Turn B, whose columns lie in memory one after another tile by tile, into rows of eight."""
+        b = self.b
+        index = t.iota(I64, _COLUMNS, self.tile)
+        name = f"llvm.masked.gather.{t.mangled(self.row)}.v{_COLUMNS}p0"
+        every = t.splat(b, ir.Constant(t.I1, 1), _COLUMNS)
+        with self._loop(self.depth // self.tile) as step, self._loop(self.tile) as inner:
+            start = b.add(b.mul(step, i64(_COLUMNS * self.tile)), inner)
+            pointers = t.pointers(b, self._element(right, start), index, self.element)
+            row = t.intrinsic(b, name, self.row, [pointers, t.i32(8), every, ir.Constant(self.row, None)])
+            k = b.add(b.mul(step, i64(self.tile)), inner)
+            b.store(row, self._element(across, b.mul(k, i64(_COLUMNS))), align=8)
+
+    def _multiply(self, left: Value, across: Value, base: Value, step: Value, sums: Sequence[Value]) -> None:
+        """Add the products of one tile of A, eight rows of it, and the rows of B it meets."""
+        b = self.b
+        with self._loop(self.tile) as inner:
+            k = b.add(b.mul(step, i64(self.tile)), inner)
+            row = b.load(self._element(across, b.mul(k, i64(_COLUMNS))), typ=self.row, align=8)
+            for line in range(8):
+                place = b.add(b.add(base, inner), i64(line * self.tile))
+                value = t.splat(b, b.load(self._element(left, place), typ=self.element), _COLUMNS)
+                b.store(self._fused(value, row, b.load(sums[line], typ=self.row)), sums[line])
+
+    def _fused(self, value: Value, row: Value, total: Value) -> Value:
+        b = self.b
+        if self.element is DOUBLE:
+            return t.unary_intrinsic(b, "fma", value, row, total)
+        if self.p.bitwise is None:
+            return b.add(total, b.mul(value, row))
+        both = (b.xor if self.p.bitwise == "xor" else b.and_)(value, row)
+        return b.add(total, t.unary_intrinsic(b, "ctpop", both))
+
+    # ---- accumulators ------------------------------------------------------------------------------------------------
+
+    def _place(self, offset: int, tile: int, line: int, second: int, type_: str) -> int:
+        """Return where the four lanes of one line of an accumulator's tile lie in a register's row."""
+        size = 8 if self.p.wide else 4
+        register = tile if type_ == "f16" else 2 * tile + second
+        return offset + (register * WARP + 4 * line) * size
+
+    def _addend(self, offset: int, tile: int, line: int) -> Value:
+        """Return a line of C: eight numbers."""
+        b, type_ = self.b, self.p.c
+        lanes = Lanes(b, _COLUMNS, ops.host())
+        if type_ == "f16":
+            place = self._place(offset, tile, line, 0, type_)
+            return lanes.fpext(lanes.fpext(t.load(b, self.buffer, place, lanes.type(HALF), 4), FLOAT), DOUBLE)
+        four = ir.VectorType({"f32": FLOAT, "f64": DOUBLE, "s32": I32}[type_], 4)
+        pair = [t.load(b, self.buffer, self._place(offset, tile, line, i, type_), four, 4) for i in range(2)]
+        order = [0, 4, 1, 5, 2, 6, 3, 7]
+        together = b.shuffle_vector(*pair, ir.Constant(ir.VectorType(I32, _COLUMNS), order))
+        return together if type_ == "s32" else lanes.fpext(together, DOUBLE)
+
+    def _result(self, offset: int, tile: int, line: int, total: Value, addend: Value) -> None:
+        """Round a line of D and store it."""
+        b, type_ = self.b, self.p.d
+        lanes = Lanes(b, _COLUMNS, ops.host())
+        if type_ == "s32":
+            together = t.unary_intrinsic(b, "sadd.sat", total, addend) if self.p.saturating else b.add(total, addend)
+        else:
+            together = convert.rounded_to(lanes, total, type_, "rn")
+        if type_ == "f16":
+            t.store(b, together, self.buffer, self._place(offset, tile, line, 0, type_), align=4)
+            return
+        for second in range(2):
+            order = ir.Constant(ir.VectorType(I32, 4), [second, second + 2, second + 4, second + 6])
+            part = b.shuffle_vector(together, together, order)
+            t.store(b, part, self.buffer, self._place(offset, tile, line, second, type_), align=4)

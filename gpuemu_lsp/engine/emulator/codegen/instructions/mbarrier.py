@@ -1,0 +1,130 @@
+"""``mbarrier`` instructions (PTX ISA section 9.7.13.15): operands to scratch space, one call, results back."""
+
+from __future__ import annotations
+
+from llvmlite import ir
+
+from gpuemu_lsp.engine.emulator.abi.access_flags import RACE_SHIFT, SPACE_SHIFT, SPACES
+from gpuemu_lsp.engine.emulator.abi.structs import SLOT, Warp
+from gpuemu_lsp.engine.emulator.codegen.core.addresses import host_vector
+from gpuemu_lsp.engine.emulator.codegen.core.emitter import Emitter
+from gpuemu_lsp.engine.emulator.codegen.core.race_calls import emit_acquire, emit_release, race_flags
+from gpuemu_lsp.engine.emulator.devicelib.linked import RUNTIME
+from gpuemu_lsp.engine.emulator.devicelib.mbarrier import OPERATIONS
+from gpuemu_lsp.engine.emulator.ir.opcodes import memory_space
+from gpuemu_lsp.engine.emulator.llvm import ir_tools as t
+from gpuemu_lsp.engine.emulator.llvm.ir_tools import I64, Value, i32, i64
+from gpuemu_lsp.engine.ptx.model import Address, Immediate, Instruction, Operand, Register
+
+_KNOWN = frozenset(
+    {"init", "inval", "arrive", "arrive_drop", "expect_tx", "complete_tx", "test_wait", "try_wait", "parity",
+     "noComplete", "release", "acquire", "relaxed", "cta", "cluster", "shared", "shared::cta", "b64", "pending_count"}
+)  # fmt: skip
+_ONE = Immediate(1, "int")
+_NONE = Immediate(0, "int")
+
+
+def supported(instruction: Instruction) -> bool:
+    """Return whether this is an operation on an ``mbarrier`` object of the own block that can be run."""
+    if instruction.opcode == "cp":
+        return _is_copy_arrival(instruction)
+    if instruction.opcode != "mbarrier" or not set(instruction.modifiers) <= _KNOWN:
+        return False
+    if instruction.modifiers[0] == "pending_count":
+        return len(instruction.operands) == 2
+    return any(isinstance(operand, Address) for operand in instruction.operands[:2])
+
+
+def _is_copy_arrival(instruction: Instruction) -> bool:
+    words = instruction.modifiers
+    return words[:3] == ("async", "mbarrier", "arrive") and set(words[3:]) <= {"noinc", "shared", "shared::cta", "b64"}
+
+
+def emit_mbarrier(e: Emitter, instruction: Instruction) -> None:
+    """Write one of these instructions."""
+    words = instruction.modifiers
+    if instruction.opcode == "cp":
+        _arrive_on_copies(e, instruction)
+        return
+    if words[0] == "pending_count":
+        _pending_count(e, instruction)
+        return
+    operands = list(instruction.operands)
+    target: Operand = Register("_")
+    if not isinstance(operands[0], Address):
+        target = operands.pop(0)
+    address, *rest = operands
+    assert isinstance(address, Address)
+    kind = words[0]
+    operand: Operand = rest[0] if rest else _ONE
+    transactions: Operand = _NONE
+    if kind in ("test_wait", "try_wait"):
+        kind = "parity" if "parity" in words else "test"
+    elif kind in ("expect_tx", "complete_tx"):
+        transactions, operand = operand, _NONE
+    elif "expect_tx" in words:
+        transactions, operand = operand, _ONE
+    _call(e, instruction, kind, address, operand, transactions)
+    _result(e, target, kind in ("test", "parity"))
+
+
+def _call(
+    e: Emitter, instruction: Instruction, kind: str, address: Address, operand: Operand, transactions: Operand
+) -> None:
+    b = e.builder
+    space = memory_space(instruction)
+    for part in range(e.parts):
+        for row, value in (
+            (Warp.ADDRESS, host_vector(e, address, space, part)),
+            (Warp.VALUE, _wide(e, operand, part, kind == "test")),
+            (Warp.VALUE + SLOT, _wide(e, transactions, part, False)),
+        ):
+            t.store(b, value, e.context, row + 8 * part * e.lanes, align=8)
+    flags = i32(SPACES[space] << SPACE_SHIFT | race_flags(e, instruction) << RACE_SHIFT)
+    arguments = [e.context, i32(e.site), e.active32(), i32(OPERATIONS[kind]), flags]
+    # To arrive is to release, and to see a phase end is to acquire.
+    if kind not in ("test", "parity"):
+        emit_release(e)
+    t.call_address(b, RUNTIME.address("mbarrier"), t.VOID, arguments)
+    if kind in ("test", "parity"):
+        emit_acquire(e)
+
+
+def _wide(e: Emitter, operand: Operand, part: int, is_state: bool) -> Value:
+    if isinstance(operand, Immediate):
+        return t.splat(e.builder, i64(operand.bits), e.lanes)
+    if is_state:
+        return e.vector_operand(operand, "b64", part)
+    return e.builder.zext(e.vector_operand(operand, "b32", part), ir.VectorType(I64, e.lanes))
+
+
+def _result(e: Emitter, target: Operand, is_predicate: bool) -> None:
+    b = e.builder
+    name = target.name if isinstance(target, Register) else "_"
+    row = ir.VectorType(I64, e.lanes)
+    for part in e.result_parts(name):
+        value = t.load(b, e.context, Warp.VALUE + 2 * SLOT + 8 * part * e.lanes, row, align=8)
+        if is_predicate:
+            value = b.icmp_unsigned("!=", value, t.splat(b, i64(0), e.lanes))
+        e.put(name, part, value, "pred" if is_predicate else "b64")
+
+
+def _pending_count(e: Emitter, instruction: Instruction) -> None:
+    target, state = instruction.operands
+    name = target.name if isinstance(target, Register) else "_"
+    for part in e.result_parts(name):
+        value = e.builder.and_(e.vector_operand(state, "b64", part), t.splat(e.builder, i64((1 << 20) - 1), e.lanes))
+        e.put(name, part, e.builder.trunc(value, ir.VectorType(t.I32, e.lanes)), "b32")
+
+
+def _arrive_on_copies(e: Emitter, instruction: Instruction) -> None:
+    """``cp.async.mbarrier.arrive``: arrive once the lane's copies are there; without ``.noinc`` that is expected too.
+
+    The copies are delivered here, which is as early as it may be seen; the arrival that was added and the one that is
+    made then cancel out.
+    """
+    t.call_address(e.builder, RUNTIME.address("copy_wait"), t.VOID, [e.context, e.active32(), i32(-1)])
+    if "noinc" in instruction.modifiers:
+        address = instruction.operands[0]
+        assert isinstance(address, Address)
+        _call(e, instruction, "arrive", address, _ONE, _NONE)

@@ -1,0 +1,131 @@
+"""Address conversions, fences, hints and other instructions that are little work here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from llvmlite import ir
+
+from gpuemu_lsp.engine.emulator.abi.structs import Launch, Warp
+from gpuemu_lsp.engine.emulator.codegen.core.addresses import local_frames, shared_window
+from gpuemu_lsp.engine.emulator.codegen.core.emitter import Emitter
+from gpuemu_lsp.engine.emulator.codegen.core.race_calls import emit_fence
+from gpuemu_lsp.engine.emulator.codegen.instructions.votes import emit_activemask
+from gpuemu_lsp.engine.emulator.ir.opcodes import BARRIER_RESULT, memory_space
+from gpuemu_lsp.engine.emulator.llvm import ir_tools as t
+from gpuemu_lsp.engine.emulator.llvm.ir_tools import I64, Value, i64
+from gpuemu_lsp.engine.ptx.model import Instruction, Register
+
+_IGNORED = frozenset(
+    {
+        "membar",
+        "fence",
+        "nanosleep",
+        "prefetch",
+        "prefetchu",
+        "discard",
+        "applypriority",
+        "pmevent",
+        "griddepcontrol",
+        "setmaxnreg",
+    }
+)
+"""Memory is sequentially consistent here, time does not matter, and there are no caches."""
+
+_SPACES = frozenset({"global", "shared", "local", "const", "param"})
+
+
+def supported(instruction: Instruction) -> bool:
+    """Return whether this module runs the instruction."""
+    opcode = instruction.opcode
+    if opcode in _IGNORED or opcode in ("activemask", BARRIER_RESULT):
+        return True
+    if opcode == "cvta":
+        return memory_space(instruction) in _SPACES and not any("cluster" in m for m in instruction.modifiers)
+    return opcode == "isspacep" and instruction.modifiers[0].split("::")[0] in _SPACES
+
+
+def emit_misc(e: Emitter, instruction: Instruction) -> None:
+    """Write one of these instructions."""
+    if instruction.opcode == "activemask":
+        emit_activemask(e, instruction)
+    elif instruction.opcode in ("membar", "fence"):
+        emit_fence(e)
+    elif instruction.opcode == "cvta":
+        _convert_address(e, instruction)
+    elif instruction.opcode == "isspacep":
+        _is_space(e, instruction)
+
+
+def _each_part(e: Emitter, name: str, value: Callable[[int, bool], Value], type_: str) -> None:
+    """Write a result in its own shape: ``value(part, vector)`` gives a vector, or a base."""
+    shape = e.unit.info.shapes[name]
+    for part in e.result_parts(name):
+        e.put(name, part, value(part, shape.varying), type_)
+
+
+def _convert_address(e: Emitter, instruction: Instruction) -> None:
+    """``cvta``: a generic address is a host address; others count from their window (section 9.7.9.20)."""
+    target, source = instruction.operands
+    assert isinstance(target, Register)
+    space = memory_space(instruction)
+    back = "to" in instruction.modifiers
+    type_ = instruction.modifiers[-1]
+    b = e.builder
+    combine = b.sub if back else b.add
+
+    def value(part: int, vector: bool) -> Value:
+        shape = e.unit.info.shapes[target.name]
+        if vector:
+            address = e.vector_operand(source, type_, part)
+        else:
+            address = e.scalar_operand_for(source, type_, part, e.parts if shape.per_part else 1)
+        if address.type not in (I64, ir.VectorType(I64, e.lanes)):
+            address = b.zext(address, ir.VectorType(I64, e.lanes) if vector else I64)
+        if space == "shared":
+            window = shared_window(e)
+            return combine(address, t.splat(b, window, e.lanes) if vector else window)
+        if space == "local":
+            if vector:
+                return combine(address, local_frames(e, part))
+            frame = e.unit.program.local_bytes
+            base = e.once("local", "context", Warp.LOCAL, I64)
+            if shape.per_part and part:
+                base = b.add(base, i64(part * e.lanes * max(frame, 1)))
+            return combine(address, base)
+        return address
+
+    _each_part(e, target.name, value, "b64")
+
+
+def _is_space(e: Emitter, instruction: Instruction) -> None:
+    """``isspacep.space p, a`` (section 9.7.9.21)."""
+    target, source = instruction.operands
+    assert isinstance(target, Register)
+    space = instruction.modifiers[0].split("::")[0]
+    b = e.builder
+
+    def within(address: Value, low: Value, size: Value, vector: bool) -> Value:
+        if vector:
+            low, size = t.splat(b, low, e.lanes), t.splat(b, size, e.lanes)
+        return b.icmp_unsigned("<", b.sub(address, low), size)
+
+    def value(part: int, vector: bool) -> Value:
+        shape = e.unit.info.shapes[target.name]
+        parts = e.parts if shape.per_part else 1
+        address = e.vector_operand(source, "b64", part) if vector else e.scalar_operand_for(source, "b64", part, parts)
+        in_shared = within(address, shared_window(e), e.launch(Launch.SHARED_SIZE, I64), vector)
+        local_low, local_size = e.launch(Launch.LOCAL, I64), e.launch(Launch.LOCAL_SIZE, I64)
+        in_local = within(address, local_low, local_size, vector)
+        if space == "shared":
+            return in_shared
+        if space == "local":
+            return in_local
+        constants = within(address, e.launch(Launch.CONST_LOW, I64), e.launch(Launch.CONST_SIZE, I64), vector)
+        if space == "const":
+            return constants
+        if space == "param":
+            return within(address, e.launch(Launch.PARAMS, I64), e.launch(Launch.PARAMS_SIZE, I64), vector)
+        return b.not_(b.or_(b.or_(in_shared, in_local), constants))
+
+    _each_part(e, target.name, value, "pred")

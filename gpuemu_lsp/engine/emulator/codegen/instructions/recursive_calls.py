@@ -1,0 +1,132 @@
+"""Calls of functions that call themselves: a stack per thread. Only the general translation runs them."""
+
+from __future__ import annotations
+
+from llvmlite import ir
+
+from gpuemu_lsp.engine.emulator.abi.structs import STACK_BYTES, Warp
+from gpuemu_lsp.engine.emulator.codegen.core.emitter import Emitter
+from gpuemu_lsp.engine.emulator.codegen.instructions.control_flow import Control
+from gpuemu_lsp.engine.emulator.ir.opcodes import POP, PUSH
+from gpuemu_lsp.engine.emulator.ir.program import Invoke
+from gpuemu_lsp.engine.emulator.llvm import ir_tools as t
+from gpuemu_lsp.engine.emulator.llvm.ir_tools import I1, I32, I64, Value, i64
+from gpuemu_lsp.engine.ptx.model import Instruction
+
+
+def supported(instruction: Instruction) -> bool:
+    """Return whether the instruction is one of ours."""
+    return instruction.opcode in (PUSH, POP)
+
+
+def emit_stack(e: Emitter, control: Control, instruction: Instruction) -> None:
+    """Write a push before a call, or the pop behind it."""
+    if instruction.opcode == PUSH:
+        _push(e, control)
+    else:
+        _pop(e)
+
+
+def _saved(e: Emitter, invoke: Invoke) -> list[str]:
+    """Return the registers that must survive a call: those needed behind it, without its results."""
+    live = e.unit.live
+    names = live.registers(live.live_in[invoke.target])
+    return [name for name in names if name.rpartition("+")[0] not in invoke.results]
+
+
+def _depth(e: Emitter, part: int) -> Value:
+    row = ir.VectorType(I64, e.lanes)
+    return t.load(e.builder, e.context, Warp.STACK + 8 * part * e.lanes, row, align=8)
+
+
+def _set_depth(e: Emitter, part: int, value: Value) -> None:
+    t.store(e.builder, value, e.context, Warp.STACK + 8 * part * e.lanes, align=8)
+
+
+def _pointers(e: Emitter, part: int, depth: Value, offset: int) -> Value:
+    b = e.builder
+    base = e.once("stack", "context", Warp.STACK_BASE, I64)
+    index = b.add(depth, t.iota(I64, e.lanes, STACK_BYTES))
+    return t.pointers(b, t.at(b, base, part * e.lanes * STACK_BYTES + offset), index)
+
+
+def _push(e: Emitter, control: Control) -> None:
+    b = e.builder
+    invoke = e.unit.program.blocks[e.number].end
+    assert isinstance(invoke, Invoke)
+    names = _saved(e, invoke)
+    frame = 8 * (len(names) + 1)
+    depths = [_depth(e, part) for part in range(e.parts)]
+    full = []
+    for part, depth in enumerate(depths):
+        over = b.icmp_unsigned(">", depth, t.splat(b, i64(STACK_BYTES - frame), e.lanes))
+        active = e.active(part)
+        full.append(over if active is None else b.and_(over, active))
+    overflow, go_on = e.unlikely(e.any(full), "overflow")
+    b.position_at_end(overflow)
+    control.stop()
+    b.position_at_end(go_on)
+    for part, depth in enumerate(depths):
+        for index, name in enumerate(names):
+            _scatter(e, part, _as_word(e, e.vector(name, part)), _pointers(e, part, depth, 8 * index))
+        target = t.splat(b, i64(invoke.target), e.lanes)
+        _scatter(e, part, target, _pointers(e, part, depth, frame - 8))
+        grown = b.add(depth, t.splat(b, i64(frame), e.lanes))
+        active = e.active(part)
+        _set_depth(e, part, grown if active is None else b.select(active, grown, depth))
+
+
+def _pop(e: Emitter) -> None:
+    b = e.builder
+    callers = [block.end for block in e.unit.program.blocks]
+    invoke = next(end for end in callers if isinstance(end, Invoke) and end.target == e.number)
+    names = _saved(e, invoke)
+    frame = 8 * (len(names) + 1)
+    for part in range(e.parts):
+        depth = _depth(e, part)
+        shrunk = b.sub(depth, t.splat(b, i64(frame), e.lanes))
+        for index, name in enumerate(names):
+            word = _gather(e, part, _pointers(e, part, shrunk, 8 * index))
+            type_ = e.register_type(name)
+            integer = ir.IntType(_width(type_))
+            value = b.trunc(word, ir.VectorType(integer, e.lanes)) if integer.width < 64 else word
+            value = value if integer == type_ else b.bitcast(value, ir.VectorType(type_, e.lanes))
+            e.put_vector(name, part, value, e.unit.program.registers[name])
+        active = e.active(part)
+        _set_depth(e, part, shrunk if active is None else b.select(active, shrunk, depth))
+
+
+def return_targets(e: Emitter, part: int) -> Value:
+    """Return the block each lane returns to, as i32; it stays on the stack for the pop there."""
+    b = e.builder
+    word = _gather(e, part, _pointers(e, part, _depth(e, part), -8))
+    return b.trunc(word, ir.VectorType(I32, e.lanes))
+
+
+def _mask(e: Emitter, part: int) -> Value:
+    active = e.active(part)
+    return t.splat(e.builder, ir.Constant(I1, 1), e.lanes) if active is None else active
+
+
+def _scatter(e: Emitter, part: int, value: Value, pointers: Value) -> None:
+    name = f"llvm.masked.scatter.v{e.lanes}i64.v{e.lanes}p0"
+    t.intrinsic(e.builder, name, t.VOID, [value, pointers, t.i32(8), _mask(e, part)])
+
+
+def _gather(e: Emitter, part: int, pointers: Value) -> Value:
+    vector = ir.VectorType(I64, e.lanes)
+    name = f"llvm.masked.gather.v{e.lanes}i64.v{e.lanes}p0"
+    return t.intrinsic(e.builder, name, vector, [pointers, t.i32(8), _mask(e, part), ir.Constant(vector, None)])
+
+
+def _as_word(e: Emitter, value: Value) -> Value:
+    b = e.builder
+    scalar = value.type.element
+    width = _width(scalar)
+    if not isinstance(scalar, ir.IntType):
+        value = b.bitcast(value, ir.VectorType(ir.IntType(width), e.lanes))
+    return b.zext(value, ir.VectorType(I64, e.lanes)) if width < 64 else value
+
+
+def _width(type_: ir.Type) -> int:
+    return int(type_.width) if isinstance(type_, ir.IntType) else {"float": 32, "double": 64}[str(type_)]

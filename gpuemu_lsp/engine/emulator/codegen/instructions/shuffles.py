@@ -1,0 +1,142 @@
+"""Shuffles: every lane reads a register of another one (PTX ISA section 9.7.9.6)."""
+
+from __future__ import annotations
+
+from llvmlite import ir
+
+from gpuemu_lsp.engine.emulator.abi.structs import Warp
+from gpuemu_lsp.engine.emulator.codegen.core.emitter import Emitter
+from gpuemu_lsp.engine.emulator.codegen.core.member_mask import lane_numbers, mask_operand, report_first
+from gpuemu_lsp.engine.emulator.ir.lattice import WARP
+from gpuemu_lsp.engine.emulator.ir.operands import register_name
+from gpuemu_lsp.engine.emulator.llvm import ir_tools as t
+from gpuemu_lsp.engine.emulator.llvm.ir_tools import I1, I32, I64, Value, i32
+from gpuemu_lsp.engine.ptx.model import Instruction, Operand, Pair
+
+
+def emit_shuffle(e: Emitter, instruction: Instruction) -> None:
+    """``shfl.sync.mode.b32 d|p, a, b, c, membermask`` (section 9.7.9.6)."""
+    target, source, lane, clamp = instruction.operands[:4]
+    mode = next(m for m in instruction.modifiers if m in ("up", "down", "bfly", "idx"))
+    values = [e.vector_operand(source, "b32", part) for part in range(e.parts)]
+    lane_constant, clamp_constant = e.constant(lane), e.constant(clamp)
+    if lane_constant is not None and clamp_constant is not None:
+        results, inside, sources = _fixed_shuffle(e, values, mode, lane_constant, clamp_constant)
+    else:
+        results, inside, sources = _indexed_shuffle(e, values, mode, lane, clamp)
+    if e.partial or e.guard_given:
+        _check_sources(e, mask_operand(instruction), inside, sources)
+    first = target.first if isinstance(target, Pair) else target
+    second = target.second if isinstance(target, Pair) else None
+    for part in range(e.parts):
+        e.put(register_name(first), part, results[part], "b32")
+        if second is not None:
+            e.put(register_name(second), part, inside[part], "pred")
+
+
+_Shuffled = tuple[list[Value], list[Value], list[Value]]
+
+
+def source_lane(mode: str, lane: int, amount: int, clamp: int) -> tuple[int, bool]:
+    """Return the lane a shuffle reads from, and whether that lies inside the segment; the manual's own pseudo-code."""
+    bound, segment = clamp & 31, (clamp >> 8) & 31
+    highest = (lane & segment) | (bound & ~segment)
+    lowest = lane & segment
+    amount &= 31
+    if mode == "up":
+        source = lane - amount
+        inside = source >= highest
+    elif mode == "down":
+        source = lane + amount
+        inside = source <= highest
+    elif mode == "bfly":
+        source = lane ^ amount
+        inside = source <= highest
+    else:
+        source = lowest | (amount & ~segment)
+        inside = source <= highest
+    return (source, True) if inside else (lane, False)
+
+
+def _fixed_shuffle(e: Emitter, values: list[Value], mode: str, amount: int, clamp: int) -> _Shuffled:
+    """A shuffle whose pattern is known: vector shuffles with constant indices."""
+    b = e.builder
+    pattern = [source_lane(mode, lane, amount, clamp) for lane in range(WARP)]
+    index_type, flag_type = ir.VectorType(I32, e.lanes), ir.VectorType(I1, e.lanes)
+    results, inside, sources = [], [], []
+    for part in range(e.parts):
+        mine = pattern[part * e.lanes : (part + 1) * e.lanes]
+        used = sorted({source // e.lanes for source, _ in mine})
+        lanes = [source % e.lanes for source, _ in mine]
+        result = None
+        for origin in used:
+            picked = b.shuffle_vector(values[origin], values[origin], ir.Constant(index_type, lanes))
+            if result is None:
+                result = picked
+            else:
+                here = ir.Constant(flag_type, [int(source // e.lanes == origin) for source, _ in mine])
+                result = b.select(here, picked, result)
+        results.append(result)
+        inside.append(ir.Constant(flag_type, [int(ok) for _, ok in mine]))
+        sources.append(ir.Constant(index_type, [source for source, _ in mine]))
+    return results, inside, sources
+
+
+def _indexed_shuffle(e: Emitter, values: list[Value], mode: str, lane: Operand, clamp: Operand) -> _Shuffled:
+    """A shuffle whose pattern is only known when it runs: through memory, with a gather."""
+    b = e.builder
+    for part, value in enumerate(values):
+        t.store(b, value, e.context, Warp.VALUE + part * e.lanes * 4, align=4)
+    vector = ir.VectorType(I32, e.lanes)
+    results, insides, sources = [], [], []
+
+    def constant(value: int) -> Value:
+        return t.splat(b, i32(value), e.lanes)
+
+    for part in range(e.parts):
+        me = lane_numbers(e, part)
+        amount = b.and_(e.vector_operand(lane, "b32", part), constant(31))
+        control = e.vector_operand(clamp, "b32", part)
+        segment = b.and_(b.lshr(control, constant(8)), constant(31))
+        bound = b.and_(control, constant(31))
+        outside_segment = b.xor(segment, constant(-1))
+        lowest = b.and_(me, segment)
+        highest = b.or_(lowest, b.and_(bound, outside_segment))
+        if mode == "up":
+            source, test = b.sub(me, amount), ">="
+        elif mode == "down":
+            source, test = b.add(me, amount), "<="
+        elif mode == "bfly":
+            source, test = b.xor(me, amount), "<="
+        else:
+            source, test = b.or_(lowest, b.and_(amount, outside_segment)), "<="
+        inside = b.icmp_signed(test, source, highest)
+        source = b.and_(b.select(inside, source, me), constant(31))
+        index = b.zext(source, ir.VectorType(I64, e.lanes))
+        pointers = t.pointers(b, t.at(b, e.context, Warp.VALUE), index, I32)
+        name = f"llvm.masked.gather.{t.mangled(vector)}.v{e.lanes}p0"
+        every = t.splat(b, ir.Constant(I1, 1), e.lanes)
+        results.append(t.intrinsic(b, name, vector, [pointers, i32(4), every, ir.Constant(vector, None)]))
+        insides.append(inside)
+        sources.append(source)
+    return results, insides, sources
+
+
+def _check_sources(e: Emitter, mask: Operand, inside: list[Value], sources: list[Value]) -> None:
+    """Report lanes that read from a lane which the mask names and which takes no part: its value is undefined.
+
+    A lane outside the mask may be read from, as long as nobody uses what comes: the last warp of a ragged block does.
+    """
+    b = e.builder
+    lanes = e.active32()
+    bad = []
+    for part in range(e.parts):
+        shifted = b.lshr(t.splat(b, lanes, e.lanes), sources[part])
+        absent = b.icmp_unsigned("==", b.and_(shifted, t.splat(b, i32(1), e.lanes)), t.splat(b, i32(0), e.lanes))
+        absent = b.and_(absent, inside[part])
+        if e.constant(mask) not in (-1, 0xFFFFFFFF):
+            named = b.lshr(e.vector_operand(mask, "b32", part), sources[part])
+            absent = b.and_(absent, b.trunc(named, absent.type))
+        active = e.active(part)
+        bad.append(absent if active is None else b.and_(absent, active))
+    report_first(e, bad, 2)

@@ -1,0 +1,173 @@
+"""What the lanes of a warp find out together: votes, matches, reductions, a leader (PTX ISA section 9.7.13)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from llvmlite import ir
+
+from gpuemu_lsp.engine.emulator.abi.structs import Warp
+from gpuemu_lsp.engine.emulator.codegen.core.emitter import Emitter
+from gpuemu_lsp.engine.emulator.codegen.core.member_mask import lane_numbers, mask_operand, members_of
+from gpuemu_lsp.engine.emulator.ir.operands import elements, flat, register_name
+from gpuemu_lsp.engine.emulator.llvm import ir_tools as t
+from gpuemu_lsp.engine.emulator.llvm.ir_tools import I1, I32, I64, Value, i32, i64
+from gpuemu_lsp.engine.ptx.model import Instruction, Operand, Pair
+
+REDUCTIONS = {"add", "min", "max", "and", "or", "xor"}
+
+
+def emit_activemask(e: Emitter, instruction: Instruction) -> None:
+    """Write ``activemask.b32``."""
+    name = register_name(instruction.operands[0])
+    for part in e.result_parts(name):
+        e.put(name, part, e.mask32(), "b32")
+
+
+def _predicate(e: Emitter, operand: Operand) -> Value:
+    """Return a predicate operand as bits, of the active lanes only."""
+    b = e.builder
+    if e.shape(operand).uniform:
+        flag = e.scalar_operand(operand, "pred", 0)
+        bits = b.select(flag, i32(-1), i32(0))
+    else:
+        bits = e.bits([e.vector_operand(operand, "pred", part) for part in range(e.parts)])
+    return b.and_(bits, e.active32())
+
+
+def emit_vote(e: Emitter, instruction: Instruction) -> None:
+    """``vote.sync.{all,any,uni,ballot}`` (section 9.7.13.9)."""
+    target, predicate = instruction.operands[:2]
+    name = register_name(target)
+    b = e.builder
+    yes = _predicate(e, predicate)
+    lanes = e.active32()
+    mode = next(m for m in instruction.modifiers if m in ("all", "any", "uni", "ballot"))
+
+    def result(members: Value, zero: Value, make: Callable[[Value], Value]) -> Value:
+        present, agreeing = b.and_(make(lanes), members), b.and_(make(yes), members)
+        if mode == "ballot":
+            return agreeing
+        if mode == "any":
+            return b.icmp_unsigned("!=", agreeing, zero)
+        everybody = b.icmp_unsigned("==", agreeing, present)
+        return everybody if mode == "all" else b.or_(everybody, b.icmp_unsigned("==", agreeing, zero))
+
+    _per_member_mask(e, instruction, name, "b32" if mode == "ballot" else "pred", result)
+
+
+def _per_member_mask(
+    e: Emitter,
+    instruction: Instruction,
+    name: str,
+    type_: str,
+    result: Callable[[Value, Value, Callable[[Value], Value]], Value],
+) -> None:
+    """Write a result that depends on the member mask: once where lanes agree on it, else lane by lane."""
+    b = e.builder
+    operand = mask_operand(instruction)
+    if e.shape(operand).uniform:
+        value = result(e.scalar_operand(operand, "b32", 0), i32(0), lambda bits: bits)
+        for part in e.result_parts(name):
+            e.put(name, part, value, type_)
+        return
+    for part in e.result_parts(name):
+        members = e.vector_operand(operand, "b32", part)
+        zero = t.splat(b, i32(0), e.lanes)
+        e.put(name, part, result(members, zero, lambda bits: t.splat(b, bits, e.lanes)), type_)
+
+
+def emit_match(e: Emitter, instruction: Instruction) -> None:
+    """``match.{any,all}.sync`` (section 9.7.13.10): which active members hold the same value."""
+    target, source, members = instruction.operands[:3]
+    type_ = instruction.modifiers[-1]
+    b = e.builder
+    size = int(type_[1:]) // 8
+    values = [e.vector_operand(source, type_, part) for part in range(e.parts)]
+    for part, value in enumerate(values):
+        t.store(b, value, e.context, Warp.VALUE + part * e.lanes * size, align=1)
+    lanes = e.active32()
+    named = [e.vector_operand(members, "b32", part) for part in range(e.parts)]
+    # The set of equal lanes, lane by lane, goes to a second scratch row.
+    with t.for_lanes(b, lanes) as lane:
+        offset = b.zext(b.mul(lane, i32(size)), I64)
+        mine = t.load(b, e.context, b.add(offset, i64(Warp.VALUE)), ir.IntType(size * 8), align=1)
+        same = e.bits([b.icmp_unsigned("==", value, t.splat(b, mine, e.lanes)) for value in values])
+        t.store(b, b.and_(same, lanes), e.context, b.add(b.zext(b.shl(lane, i32(2)), I64), i64(Warp.VALUE + 256)))
+    everyone = "all" in instruction.modifiers
+    first = target.first if isinstance(target, Pair) else target
+    for part in range(e.parts):
+        place = Warp.VALUE + 256 + 4 * part * e.lanes
+        same = t.load(b, e.context, place, ir.VectorType(I32, e.lanes), align=4)
+        same = b.and_(same, named[part])
+        if everyone:
+            present = b.and_(t.splat(b, lanes, e.lanes), named[part])
+            agree = b.icmp_unsigned("==", same, present)
+            same = b.select(agree, same, t.splat(b, i32(0), e.lanes))
+            if isinstance(target, Pair):
+                e.put(register_name(target.second), part, agree, "pred")
+        e.put(register_name(first), part, same, "b32")
+
+
+_IDENTITY = {
+    ("add", "u32"): 0, ("add", "s32"): 0, ("min", "u32"): -1, ("min", "s32"): 0x7FFFFFFF, ("max", "u32"): 0,
+    ("max", "s32"): -0x80000000, ("and", "b32"): -1, ("or", "b32"): 0, ("xor", "b32"): 0,
+}  # fmt: skip
+
+
+def emit_redux(e: Emitter, instruction: Instruction) -> None:
+    """``redux.sync.op.type d, a, membermask`` (section 9.7.13.11)."""
+    target, source = instruction.operands[:2]
+    b = e.builder
+    type_ = instruction.modifiers[-1]
+    op = next(m for m in instruction.modifiers if m in REDUCTIONS)
+    identity = i32(_IDENTITY[op, type_])
+    reduce_name = op if op in ("add", "and", "or", "xor") else ("s" if type_ == "s32" else "u") + op
+    values = [e.vector_operand(source, type_, part) for part in range(e.parts)]
+    name = register_name(target)
+
+    def reduced(members: Value) -> Value:
+        total = None
+        chosen = b.and_(members, e.active32())
+        for part, value in enumerate(values):
+            kept = b.select(e.unpack(chosen, part), value, t.splat(b, identity, e.lanes))
+            one = t.intrinsic(b, f"llvm.vector.reduce.{reduce_name}.{t.mangled(kept.type)}", I32, [kept])
+            total = one if total is None else _combine(b, op, type_, total, one)
+        return total
+
+    operand = mask_operand(instruction)
+    if e.shape(operand).uniform:
+        value = reduced(e.scalar_operand(operand, "b32", 0))
+        for part in e.result_parts(name):
+            e.put(name, part, value, type_)
+        return
+    for part in range(e.parts):
+        t.store(b, e.vector_operand(operand, "b32", part), e.context, Warp.VALUE + 4 * part * e.lanes, align=4)
+    with t.for_lanes(b, e.active32()) as lane:
+        offset = b.zext(b.shl(lane, i32(2)), I64)
+        members = t.load(b, e.context, b.add(offset, i64(Warp.VALUE)), I32)
+        t.store(b, reduced(members), e.context, b.add(offset, i64(Warp.VALUE + 256)))
+    for part in range(e.parts):
+        value = t.load(b, e.context, Warp.VALUE + 256 + 4 * part * e.lanes, ir.VectorType(I32, e.lanes), align=4)
+        e.put(name, part, value, type_)
+
+
+def _combine(b: ir.IRBuilder, op: str, type_: str, x: Value, y: Value) -> Value:
+    if op in ("min", "max"):
+        compare = b.icmp_signed if type_ == "s32" else b.icmp_unsigned
+        return b.select(compare("<" if op == "min" else ">", x, y), x, y)
+    return {"add": b.add, "and": b.and_, "or": b.or_, "xor": b.xor}[op](x, y)
+
+
+def emit_elect(e: Emitter, instruction: Instruction) -> None:
+    """``elect.sync d|p, membermask``: one member, here the lowest that is active, is the leader."""
+    target = instruction.operands[0]
+    b = e.builder
+    candidates = b.and_(e.active32(), members_of(e, instruction))
+    leader = t.intrinsic(b, "llvm.cttz.i32", I32, [candidates, ir.Constant(I1, 0)])
+    names = [register_name(operand) for operand in flat(elements(target))]
+    for part in range(e.parts):
+        if len(names) > 1:
+            is_leader = b.icmp_unsigned("==", lane_numbers(e, part), t.splat(b, leader, e.lanes))
+            e.put(names[1], part, is_leader, "pred")
+        e.put(names[0], part, t.splat(b, leader, e.lanes), "b32")

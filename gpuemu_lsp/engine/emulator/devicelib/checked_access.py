@@ -1,0 +1,294 @@
+"""Functions that all translations share, compiled once per process: the checked access lane by lane, and events.
+
+Translated code handles the ordinary case itself and calls these when a check fails or an access has no vector form.
+Every access is contained: a load that must not happen gives zero, a store is dropped.
+"""
+
+from __future__ import annotations
+
+from llvmlite import ir
+
+from gpuemu_lsp.engine.emulator.abi.access_flags import QUIET_FLAG, RACE_SHIFT, SPACE_SHIFT, SPACES, STORE_FLAG
+from gpuemu_lsp.engine.emulator.abi.structs import (
+    EVENT_SIZE,
+    IN_FLIGHT,
+    SHADOW_DISTANCE,
+    SLOT,
+    Block,
+    Kind,
+    Launch,
+    Shadow,
+    Warp,
+)
+from gpuemu_lsp.engine.emulator.devicelib import race_detector, row_access
+from gpuemu_lsp.engine.emulator.devicelib.async_copy import add_copies
+from gpuemu_lsp.engine.emulator.devicelib.block_scheduler import add_conductor
+from gpuemu_lsp.engine.emulator.devicelib.mbarrier import add_mbarrier
+from gpuemu_lsp.engine.emulator.llvm.ir_tools import (
+    I1,
+    I8,
+    I16,
+    I32,
+    I64,
+    POINTER,
+    VOID,
+    Value,
+    at,
+    for_lanes,
+    i32,
+    i64,
+    load,
+    new_function,
+    store,
+)
+
+_NULL_PAGE = 1 << 16
+
+
+def add_event(module: ir.Module) -> Value:
+    """Add ``event(ctx, site, kind, lane, address, size, access)``: count it; keep the first of each site and kind."""
+    function, b = new_function(module, "event", VOID, [POINTER, I32, I32, I32, I64, I32, I32])
+    ctx, site, kind, lane, address, size, access = function.args
+    launch = load(b, ctx, Warp.LAUNCH, POINTER)
+    counts = load(b, launch, Launch.COUNTS, POINTER)
+    index = b.add(b.mul(b.zext(site, I64), i64(Kind.COUNT)), b.zext(kind, I64))
+    counter = b.gep(counts, [index], source_etype=I64)
+    seen = b.load(counter, typ=I64)
+    b.store(b.add(seen, i64(1)), counter)
+    number = load(b, launch, Launch.EVENT_COUNT, I64)
+    fresh = b.and_(
+        b.icmp_unsigned("==", seen, i64(0)), b.icmp_unsigned("<", number, load(b, launch, Launch.EVENT_LIMIT, I64))
+    )
+    with b.if_then(fresh):
+        store(b, b.add(number, i64(1)), launch, Launch.EVENT_COUNT)
+        record = at(b, load(b, launch, Launch.EVENTS, POINTER), b.mul(number, i64(EVENT_SIZE)))
+        block = load(b, ctx, Warp.BLOCK, POINTER)
+        for offset, value in (
+            (0, site),
+            (4, kind),
+            (8, lane),
+            (12, size),
+            (16, address),
+            (24, load(b, block, Block.LINEAR, I64)),
+            (32, load(b, ctx, Warp.WARP_ID, I32)),
+            (36, access),
+        ):
+            store(b, value, record, offset)
+    b.ret_void()
+    return function
+
+
+def add_check(module: ir.Module, event: Value) -> Value:
+    """Add ``check(ctx, site, lane, address, size, alignment, flags) -> i1``: whether one lane's access may happen."""
+    function, b = new_function(module, "check", I1, [POINTER, I32, I32, I64, I32, I32, I32])
+    ctx, site, lane, address, size, alignment, flags = function.args
+    launch = load(b, ctx, Warp.LAUNCH, POINTER)
+    access = b.and_(flags, i32(STORE_FLAG))
+    is_store = b.icmp_unsigned("!=", access, i32(0))
+
+    def refuse(condition: Value, kind: int) -> None:
+        with b.if_then(condition):
+            b.call(event, [ctx, site, i32(kind), lane, address, size, access])
+            b.ret(ir.Constant(I1, 0))
+            b.position_at_end(b.append_basic_block("dead"))
+
+    refuse(b.icmp_unsigned("<", address, i64(_NULL_PAGE)), Kind.NULL)
+    low_bits = b.and_(address, b.zext(b.sub(alignment, i32(1)), I64))
+    refuse(b.icmp_unsigned("!=", low_bits, i64(0)), Kind.MISALIGNED)
+    size64 = b.zext(size, I64)
+    space = b.and_(b.lshr(flags, i32(SPACE_SHIFT)), i32(3))
+    shared = b.icmp_unsigned("==", space, i32(SPACES["shared"]))
+    local = b.icmp_unsigned("==", space, i32(SPACES["local"]))
+    frame = load(b, launch, Launch.LOCAL_FRAME, I64)
+    low = b.select(
+        shared,
+        load(b, load(b, ctx, Warp.BLOCK, POINTER), Block.SHARED, I64),
+        b.select(
+            local,
+            b.add(load(b, ctx, Warp.LOCAL, I64), b.mul(b.zext(lane, I64), frame)),
+            load(b, launch, Launch.ARENA, I64),
+        ),
+    )
+    extent = b.select(
+        shared,
+        load(b, launch, Launch.SHARED_SIZE, I64),
+        b.select(local, frame, load(b, launch, Launch.ARENA_SIZE, I64)),
+    )
+    offset = b.sub(address, low)
+    fits = b.icmp_unsigned("<=", b.add(offset, size64), extent)
+    inside = b.and_(b.icmp_unsigned("<", offset, extent), fits)
+    refuse(b.not_(inside), Kind.OUT_OF_BOUNDS)
+    every, some = _shadow_bits(b, address, size64)
+
+    def has(bits: Value, bit: int) -> Value:
+        return b.icmp_unsigned("!=", b.and_(bits, ir.Constant(I8, bit)), ir.Constant(I8, 0))
+
+    refuse(b.not_(has(every, Shadow.ADDRESSABLE)), Kind.OUT_OF_BOUNDS)
+    refuse(b.and_(is_store, has(some, Shadow.READ_ONLY)), Kind.READ_ONLY)
+    silent = b.or_(is_store, b.icmp_unsigned("!=", b.and_(flags, i32(QUIET_FLAG)), i32(0)))
+    with b.if_then(b.and_(b.not_(silent), b.not_(has(some, Shadow.INITIALISED)))):
+        late = b.select(has(some, Shadow.IN_FLIGHT), i32(IN_FLIGHT), i32(0))
+        b.call(event, [ctx, site, i32(Kind.UNINITIALISED), lane, address, size, b.or_(access, late)])
+    with b.if_then(b.and_(is_store, has(some, Shadow.WATCHED))):
+        overlaps = b.and_(
+            b.icmp_unsigned("<", address, load(b, launch, Launch.WATCH_HIGH, I64)),
+            b.icmp_unsigned(">", b.add(address, size64), load(b, launch, Launch.WATCH_LOW, I64)),
+        )
+        with b.if_then(overlaps):
+            store(b, b.zext(site, I64), launch, Launch.WATCH_SITE)
+            thread = b.add(b.mul(load(b, ctx, Warp.WARP_ID, I32), i32(32)), lane)
+            store(b, b.zext(thread, I64), launch, Launch.WATCH_THREAD)
+            block = load(b, ctx, Warp.BLOCK, POINTER)
+            store(b, load(b, block, Block.LINEAR, I64), launch, Launch.WATCH_BLOCK)
+    b.ret(ir.Constant(I1, 1))
+    return function
+
+
+def _shadow_bits(b: ir.IRBuilder, address: Value, size: Value) -> tuple[Value, Value]:
+    """Return the conjunction and the disjunction of the shadow bytes of an access."""
+    before = b.block
+    loop, end = b.append_basic_block("shadow"), b.append_basic_block("shadow.end")
+    b.branch(loop)
+    b.position_at_end(loop)
+    index, every, some = b.phi(I64), b.phi(I8), b.phi(I8)
+    byte = load(b, b.add(address, i64(SHADOW_DISTANCE)), index, I8)
+    every_now, some_now = b.and_(every, byte), b.or_(some, byte)
+    following = b.add(index, i64(1))
+    for phi, first, then in (
+        (index, i64(0), following),
+        (every, ir.Constant(I8, 255), every_now),
+        (some, ir.Constant(I8, 0), some_now),
+    ):
+        phi.add_incoming(first, before)
+        phi.add_incoming(then, loop)
+    b.cbranch(b.icmp_unsigned("<", following, size), loop, end)
+    b.position_at_end(end)
+    return every_now, some_now
+
+
+def mark_written(b: ir.IRBuilder, address: Value, size: Value | int) -> None:
+    """Set the initialised and written bits of the ``size`` bytes at ``address``; the other bits stay."""
+    shadow = b.add(address, i64(SHADOW_DISTANCE))
+    size = i64(size) if isinstance(size, int) else size
+    before = b.block
+    loop, end = b.append_basic_block("mark"), b.append_basic_block("mark.end")
+    b.branch(loop)
+    b.position_at_end(loop)
+    index = b.phi(I64)
+    index.add_incoming(i64(0), before)
+    byte = load(b, shadow, index, I8)
+    store(b, b.or_(byte, ir.Constant(I8, Shadow.INITIALISED | Shadow.WRITTEN)), shadow, index)
+    following = b.add(index, i64(1))
+    index.add_incoming(following, loop)
+    b.cbranch(b.icmp_unsigned("<", following, size), loop, end)
+    b.position_at_end(end)
+
+
+def add_access(module: ir.Module, check: Value, race: Value, together: Value, *, is_store: bool) -> Value:
+    """Add ``load`` or ``store``: ``(ctx, site, mask, size, count, unused, flags)`` over the context's scratch space.
+
+    ``size`` is that of one element, ``count`` elements follow each other at each lane's address; bit i of ``unused``
+    says that nobody reads element i. Element i of all lanes lies at ``VALUE + i * SLOT``.
+    """
+    name = "store" if is_store else "load"
+    function, b = new_function(module, name, VOID, [POINTER, I32, I32, I32, I32, I32, I32])
+    ctx, site, mask, size, count, unused, flags = function.args
+    size64 = b.zext(size, I64)
+    total = b.mul(size, count)
+    races = b.lshr(flags, i32(RACE_SHIFT))
+    space = b.and_(b.lshr(flags, i32(SPACE_SHIFT)), i32(3))
+    plain = b.icmp_unsigned("==", b.and_(races, i32(~row_access.PLAIN)), i32(0))
+    single = b.and_(b.icmp_unsigned("==", count, i32(1)), b.icmp_unsigned("!=", space, i32(SPACES["local"])))
+    with b.if_then(b.and_(plain, single)):
+        shared = b.icmp_unsigned("==", space, i32(SPACES["shared"]))
+        with b.if_then(b.call(together, [ctx, site, mask, size, shared, races])):
+            b.ret_void()
+    with for_lanes(b, mask) as lane:
+        lane64 = b.zext(lane, I64)
+        start = load(b, ctx, b.add(i64(Warp.ADDRESS), b.mul(lane64, i64(8))), I64)
+        before = b.block
+        loop, end = b.append_basic_block("element"), b.append_basic_block("element.end")
+        b.branch(loop)
+        b.position_at_end(loop)
+        index = b.phi(I32)
+        index.add_incoming(i32(0), before)
+        index64 = b.zext(index, I64)
+        address = b.add(start, b.mul(index64, size64))
+        # An access is aligned as a whole; its later elements then are, too.
+        alignment = b.select(b.icmp_unsigned("==", index, i32(0)), total, size)
+        quiet = b.mul(b.and_(b.lshr(unused, index), i32(1)), i32(QUIET_FLAG))
+        allowed = b.call(check, [ctx, site, lane, address, size, alignment, b.or_(flags, quiet)])
+        scratch = b.add(
+            b.add(i64(Warp.VALUE), b.mul(index64, i64(SLOT))),
+            b.mul(lane64, size64),
+        )
+        with b.if_then(b.and_(allowed, b.icmp_unsigned("!=", races, i32(0)))):
+            b.call(race, [ctx, site, lane, address, size, races, scratch])
+        for width in (I8, I16, I32, I64):
+            with b.if_then(b.icmp_unsigned("==", size, i32(width.width // 8))):
+                if is_store:
+                    with b.if_then(allowed):
+                        store(b, load(b, ctx, scratch, width, align=1), address, 0, align=1)
+                else:
+                    with b.if_else(allowed) as (then, otherwise):
+                        with then:
+                            store(b, load(b, address, 0, width, align=1), ctx, scratch, align=1)
+                        with otherwise:
+                            store(b, ir.Constant(width, 0), ctx, scratch, align=1)
+        if is_store:
+            with b.if_then(allowed):
+                mark_written(b, address, size64)
+        following = b.add(index, i32(1))
+        index.add_incoming(following, b.block)
+        b.cbranch(b.icmp_unsigned("<", following, count), loop, end)
+        b.position_at_end(end)
+    b.ret_void()
+    return function
+
+
+def _access(module: ir.Module, check: Value, race: Value, *, is_store: bool) -> Value:
+    kind = "store" if is_store else "load"
+    races = module.get_global(f"race_row_{kind}"), module.get_global(f"race_lanes_{kind}")
+    together = row_access.add_together(module, races, is_store=is_store)
+    access = add_access(module, check, race, together, is_store=is_store)
+    row_access.add_row_access(module, access, races[0], is_store=is_store)
+    return access
+
+
+def add_addresses(module: ir.Module) -> Value:
+    """Add ``addresses(ctx, first, count, base, step, window, offset, bits)``: stepping addresses to the scratch space.
+
+    Lane ``first + i`` gets ``((base + i * step) & bits) + window + offset``.
+    """
+    function, b = new_function(module, "addresses", VOID, [POINTER, I32, I32, I64, I64, I64, I64, I64])
+    ctx, first, count, base, step, window, offset, bits = function.args
+    before = b.block
+    loop, end = b.append_basic_block("lane"), b.append_basic_block("end")
+    b.branch(loop)
+    b.position_at_end(loop)
+    index = b.phi(I32)
+    index.add_incoming(i32(0), before)
+    address = b.and_(b.add(base, b.mul(b.zext(index, I64), step)), bits)
+    address = b.add(b.add(address, window), offset)
+    lane = b.zext(b.add(first, index), I64)
+    store(b, address, ctx, b.add(i64(Warp.ADDRESS), b.shl(lane, i64(3))))
+    following = b.add(index, i32(1))
+    index.add_incoming(following, loop)
+    b.cbranch(b.icmp_unsigned("<", following, count), loop, end)
+    b.position_at_end(end)
+    b.ret_void()
+    return function
+
+
+def build_runtime() -> ir.Module:
+    """Return the module with ``event``, ``check``, ``load``, ``store``, ``addresses`` and ``conduct``."""
+    module = ir.Module("runtime")
+    event = add_event(module)
+    check = add_check(module, event)
+    race = race_detector.add_races(module)
+    add_addresses(module)
+    loading, storing = (_access(module, check, race, is_store=is_store) for is_store in (False, True))
+    add_copies(module, check, loading, storing)
+    add_mbarrier(module, check, race, RACE_SHIFT)
+    add_conductor(module)
+    return module

@@ -1,0 +1,295 @@
+"""The race checker as LLVM IR: what happens-before can be told from epochs is decided here, the rest by Python."""
+
+from __future__ import annotations
+
+from llvmlite import ir
+
+from gpuemu_lsp.engine.emulator.abi.structs import (
+    EVENT_SIZE,
+    THREADS_MASK,
+    Block,
+    Cell,
+    Kind,
+    Launch,
+    RaceCall,
+    Warp,
+)
+from gpuemu_lsp.engine.emulator.devicelib.race_batch import add_lanes, add_one, add_row
+from gpuemu_lsp.engine.emulator.devicelib.race_lines import add_row_of_lines, add_settle, settle_cell
+from gpuemu_lsp.engine.emulator.devicelib.race_view import (
+    ACQUIRES,
+    ATOMIC,
+    RELEASES,
+    STORE,
+    STRONG,
+    View,
+    each_cell,
+    note_other,
+    return_if,
+    unmet,
+    view_of,
+)
+from gpuemu_lsp.engine.emulator.llvm import ir_tools as t
+from gpuemu_lsp.engine.emulator.llvm.ir_tools import I1, I8, I32, I64, POINTER, VOID, Value, i32, i64
+
+
+def add_lane(module: ir.Module, settle: Value) -> Value:
+    """Add ``race_lane(ctx, site, lane, address, size, flags, value)``: check, report and note one lane's access.
+
+    ``value`` is where a plain store's new bytes lie in the context: writing what is there already is no race.
+    """
+    conflict = _add_conflict(module)
+    function, b = t.new_function(module, "race_lane", VOID, [POINTER, I32, I32, I64, I32, I32, I64])
+    ctx, site, lane, address, size, flags, value = function.args
+    view = view_of(b, ctx, address)
+    return_if(b, view.foreign, None)
+    me = b.add(view.me, lane)
+
+    def flagged(bit: int) -> Value:
+        return b.icmp_unsigned("!=", b.and_(flags, i32(bit)), i32(0))
+
+    is_store = flagged(STORE)
+    strong = b.select(flagged(STRONG), i32(Cell.STRONG), i32(0))
+    with b.if_then(flagged(ACQUIRES)):
+        _acquire(b, view, ctx, lane, address)
+    launch = t.load(b, ctx, Warp.LAUNCH, POINTER)
+    cells = b.lshr(b.zext(size, I64), t.load(b, launch, Launch.RACE_SHIFT, I64))
+    settle_cell(b, settle, ctx, address, b.trunc(cells, I32))
+    with each_cell(b, cells) as index:
+
+        def fetch(plane: int) -> Value:
+            return b.load(view.plane(plane, index), typ=I32)
+
+        def check(planes: tuple[int, int, int, int], wrote: int) -> tuple[Value, Value, Value]:
+            who, when = fetch(planes[0]), fetch(planes[1])
+            late, x = view.unordered(who, when, me)
+            lanes = view.lanes(who, when, fetch(planes[3]))
+            where = fetch(planes[2])
+            if not wrote:
+                # The last of several readers may be the writer itself: another one is the other party.
+                several = b.icmp_unsigned("!=", b.and_(when, i32(Cell.SPREAD)), i32(0))
+                mine = b.and_(several, b.icmp_unsigned("==", who, me))
+                who = b.select(mine, fetch(Cell.OTHER_READER), who)
+                where = b.select(mine, fetch(Cell.OTHER_SITE), where)
+            weak = b.icmp_unsigned("==", b.and_(when, strong), i32(0))
+            with b.if_then(b.and_(late, weak)):
+                other = [where, who, when, i32(wrote), lanes]
+                b.call(conflict, [ctx, site, lane, address, size, flags, value, *other])
+            return when, x, b.and_(late, b.not_(met(when, x, lanes)))
+
+        def met(when: Value, x: Value, lanes: Value) -> Value:
+            """Return whether accesses of the warp are behind us by what lanes know of each other.
+
+            Whatever comes behind us comes behind them, so that they need be noted no longer.
+            """
+            near = b.icmp_unsigned("<", x, i32(32))
+            return b.and_(near, b.icmp_unsigned("==", unmet(b, ctx, lane, when, lanes), i32(0)))
+
+        def note(planes: tuple[int, int, int, int], when: Value, x: Value, late: Value, both: Value) -> None:
+            """Note the access beside or instead of the last one; a plain one that may yet race is not forgotten."""
+            own = b.and_(b.icmp_unsigned("==", x, i32(0)), b.icmp_unsigned(">=", when, view.block_floor))
+            plain = b.icmp_unsigned("==", b.and_(when, i32(Cell.STRONG)), i32(0))
+            kept = b.and_(plain, b.icmp_unsigned("!=", strong, i32(0)))
+            mine = b.and_(own, kept)
+            # Its epoch stays as it was: what was ordered before it since is behind the plain access, too.
+            noted = b.select(mine, when, view.merged(when, x, b.and_(late, both), strong))
+            beside = b.and_(late, both)
+            named = b.or_(mine, b.and_(beside, kept))
+            before = view.lanes(fetch(planes[0]), when, fetch(planes[3]))
+            own_lane = b.shl(i32(1), lane)
+            lanes = b.select(beside, b.or_(before, own_lane), own_lane)
+            for plane, what in (
+                (planes[3], b.select(mine, before, lanes)),
+                (planes[0], b.select(named, fetch(planes[0]), me)),
+                (planes[1], noted),
+                (planes[2], b.select(named, fetch(planes[2]), site)),
+            ):
+                b.store(what, view.plane(plane, index))
+
+        writes = Cell.WRITER, Cell.WRITTEN, Cell.WRITE_SITE, Cell.WRITERS
+        reads = Cell.READER, Cell.READ, Cell.READ_SITE, Cell.READERS
+        written, x, late = check(writes, 1)
+        with b.if_else(is_store) as (then, otherwise):
+            with then:
+                check(reads, 0)
+                note(writes, written, x, late, b.icmp_unsigned("!=", b.and_(written, strong), i32(0)))
+            with otherwise:
+                who, when = fetch(Cell.READER), fetch(Cell.READ)
+                late, x = view.unordered(who, when, me)
+                late = b.and_(late, b.not_(met(when, x, view.lanes(who, when, fetch(Cell.READERS)))))
+                note_other(view, index, late, me)
+                note(reads, when, x, late, ir.Constant(I1, 1))
+    # Nothing is released by a thread that had no fence.
+    fenced = t.load(b, ctx, b.add(i64(Warp.FENCED), b.shl(b.zext(lane, I64), i64(2))), I32)
+    useful = b.icmp_unsigned(">", fenced, t.load(b, ctx, Warp.BEGAN, I32))
+    with b.if_then(b.and_(flagged(RELEASES), useful)):
+        _call_python(b, ctx, RaceCall.RELEASE, lane, address, i32(0), i32(0))
+    b.ret_void()
+    return function
+
+
+def _acquire(b: ir.IRBuilder, view: View, ctx: Value, lane: Value, address: Value) -> None:
+    """Learn what was released through this place, if anything was."""
+    released = b.load(view.plane(Cell.RELEASED), typ=I32)
+    place = b.add(i64(Warp.LEARNT), b.shl(b.zext(lane, I64), i64(2)))
+    news = b.icmp_unsigned("!=", released, t.load(b, ctx, place, I32))
+    with b.if_then(b.and_(news, b.icmp_unsigned("!=", released, i32(0)))):
+        t.store(b, released, ctx, place)
+        _call_python(b, ctx, RaceCall.ACQUIRE, lane, address, released, i32(0))
+
+
+def _call_python(b: ir.IRBuilder, ctx: Value, what: int, lane: Value, address: Value, who: Value, when: Value) -> Value:
+    pointer = t.load(b, t.load(b, ctx, Warp.LAUNCH, POINTER), Launch.RACE_CALL, POINTER)
+    return t.call_pointer(b, I32, pointer, [ctx, i32(what), lane, address, who, when])
+
+
+def _add_conflict(module: ir.Module) -> Value:
+    """Add ``race_conflict``: report two accesses that no floor orders, unless something else does."""
+    parameters = [POINTER, I32, I32, I64, I32, I32, I64, I32, I32, I32, I32, I32]
+    function, b = t.new_function(module, "race_conflict", VOID, parameters)
+    ctx, _, lane, address, size, flags, value, other_site, who, when, wrote, lanes = function.args
+    launch = t.load(b, ctx, Warp.LAUNCH, POINTER)
+    number = t.load(b, ctx, Warp.ME, I32)
+    block = t.load(b, ctx, Warp.BLOCK, POINTER)
+    place = b.sub(address, t.load(b, block, Block.SHARED, I64))
+    shared = b.icmp_unsigned("<", place, t.load(b, launch, Launch.SHARED_SIZE, I64))
+    full = b.select(shared, b.or_(who, b.and_(number, i32(~THREADS_MASK))), who)
+    # Lanes of one warp may have met with a partial mask: what is not known of any of them is behind us then.
+    near = b.icmp_unsigned("<", b.xor(full, number), i32(32))
+    one_warp = b.icmp_unsigned("<=", b.and_(when, i32(Cell.SPREAD)), i32(1))
+    with b.if_then(b.and_(near, one_warp)):
+        return_if(b, b.icmp_unsigned("==", unmet(b, ctx, lane, when, lanes), i32(0)), None)
+    plain = b.icmp_unsigned("==", b.and_(flags, i32(STORE | ATOMIC)), i32(STORE))
+    with b.if_then(plain):
+        return_if(b, _same(b, t.at(b, address, 0), t.at(b, ctx, value), b.zext(size, I64)), None)
+    python = t.load(b, launch, Launch.RACE_CALL, I64)
+    with b.if_then(b.icmp_unsigned("!=", python, i64(0))):
+        answer = _call_python(b, ctx, RaceCall.ORDERED, lane, address, full, when)
+        return_if(b, b.icmp_unsigned("!=", answer, i32(0)), None)
+    _note_event(b, launch, ctx, function.args[1:6], (other_site, full, when, wrote))
+    b.ret_void()
+    return function
+
+
+def _note_event(
+    b: ir.IRBuilder, launch: Value, ctx: Value, access: tuple[Value, ...], other: tuple[Value, ...]
+) -> None:
+    """Count a race; keep the first of each site."""
+    site, lane, address, size, flags = access
+    index = b.add(b.mul(b.zext(site, I64), i64(Kind.COUNT)), i64(Kind.RACE))
+    counter = b.gep(t.load(b, launch, Launch.COUNTS, POINTER), [index], source_etype=I64)
+    seen = b.load(counter, typ=I64)
+    b.store(b.add(seen, i64(1)), counter)
+    number = t.load(b, launch, Launch.EVENT_COUNT, I64)
+    room = b.icmp_unsigned("<", number, t.load(b, launch, Launch.EVENT_LIMIT, I64))
+    with b.if_then(b.and_(b.icmp_unsigned("==", seen, i64(0)), room)):
+        t.store(b, b.add(number, i64(1)), launch, Launch.EVENT_COUNT)
+        record = t.at(b, t.load(b, launch, Launch.EVENTS, POINTER), b.mul(number, i64(EVENT_SIZE)))
+        block = t.load(b, ctx, Warp.BLOCK, POINTER)
+        fields = (
+            (0, site),
+            (4, i32(Kind.RACE)),
+            (8, lane),
+            (12, size),
+            (16, address),
+            (24, t.load(b, block, Block.LINEAR, I64)),
+            (32, t.load(b, ctx, Warp.WARP_ID, I32)),
+            (36, flags),
+        )
+        for offset, what in (*fields, *zip((40, 44, 48, 52), other, strict=True)):
+            t.store(b, what, record, offset)
+
+
+def _same(b: ir.IRBuilder, one: Value, other: Value, size: Value) -> Value:
+    """Return whether two stretches of bytes are equal."""
+    before = b.block
+    loop, end = b.append_basic_block("same"), b.append_basic_block("same.end")
+    b.branch(loop)
+    b.position_at_end(loop)
+    index, so_far = b.phi(I64), b.phi(I1)
+    equal = b.icmp_unsigned("==", t.load(b, one, index, I8), t.load(b, other, index, I8))
+    both = b.and_(so_far, equal)
+    following = b.add(index, i64(1))
+    for phi, first, then in ((index, i64(0), following), (so_far, ir.Constant(I1, 1), both)):
+        phi.add_incoming(first, before)
+        phi.add_incoming(then, loop)
+    b.cbranch(b.icmp_unsigned("<", following, size), loop, end)
+    b.position_at_end(end)
+    return both
+
+
+def add_meet(module: ir.Module) -> Value:
+    """Add ``race_meet(ctx, active, alive)``: lanes meet whose masks, in the scratch space, name each other.
+
+    When all living lanes meet the warp's floor rises; else only what the members know of each other.
+    """
+    function, b = t.new_function(module, "race_meet", VOID, [POINTER, I32, I32])
+    ctx, active, alive = function.args
+    vector = ir.VectorType(I32, 32)
+    zero = ir.Constant(vector, None)
+    slot, known = b.alloca(I32), b.alloca(vector)
+    b.store(active, slot)
+    with t.for_lanes(b, active) as lane:
+        place = b.add(i64(Warp.VALUE), b.shl(b.zext(lane, I64), i64(2)))
+        own = b.shl(i32(1), lane)
+        members = b.or_(b.and_(t.load(b, ctx, place, I32), active), own)
+        fresh = b.icmp_unsigned("!=", b.and_(b.load(slot), own), i32(0))
+        with b.if_then(fresh):
+            b.store(b.and_(b.load(slot), b.not_(members)), slot)
+            now = b.add(t.load(b, ctx, Warp.NOW, I32), i32(Cell.TICK))
+            t.store(b, now, ctx, Warp.NOW)
+            with b.if_else(b.icmp_unsigned("==", members, alive)) as (everybody, some):
+                with everybody:
+                    t.store(b, now, ctx, Warp.WARP_FLOOR)
+                with some:
+                    t.store(b, now, ctx, Warp.PARTLY)
+                    b.store(zero, known)
+
+                    def row(one: Value) -> Value:
+                        return b.add(i64(Warp.KNOWN), b.shl(b.zext(one, I64), i64(7)))
+
+                    with t.for_lanes(b, members) as one:
+                        more = t.load(b, ctx, row(one), vector, align=4)
+                        b.store(t.intrinsic(b, "llvm.umax.v32i32", vector, [b.load(known), more]), known)
+                    bits = b.trunc(b.lshr(t.splat(b, members, 32), t.iota(I32, 32)), ir.VectorType(I1, 32))
+                    b.store(b.select(bits, t.splat(b, now, 32), b.load(known)), known)
+                    with t.for_lanes(b, members) as one:
+                        t.store(b, b.load(known), ctx, row(one), align=4)
+    b.ret_void()
+    return function
+
+
+def add_synchronise(module: ir.Module) -> None:
+    """Add ``race_synchronise(ctx, lanes, what)``: acquire or release through the addresses in the scratch space."""
+    function, b = t.new_function(module, "race_synchronise", VOID, [POINTER, I32, I32])
+    ctx, lanes, what = function.args
+    with t.for_lanes(b, lanes) as lane:
+        place = b.add(i64(Warp.ADDRESS), b.shl(b.zext(lane, I64), i64(3)))
+        address = t.load(b, ctx, place, I64)
+        with b.if_else(b.icmp_unsigned("==", what, i32(RaceCall.ACQUIRE))) as (acquire, release):
+            with acquire:
+                _acquire(b, view_of(b, ctx, address), ctx, lane, address)
+            with release:
+                _call_python(b, ctx, RaceCall.RELEASE, lane, address, i32(0), i32(0))
+    b.ret_void()
+
+
+def add_races(module: ir.Module) -> Value:
+    """Add all of the above; return ``race_lane``."""
+    settle = add_settle(module)
+    for is_store in (False, True):
+        for shared in (False, True):
+            add_one(module, settle, is_store=is_store, shared=shared)
+        add_row(module, is_store=is_store, shared=True)
+        add_row_of_lines(module, add_row(module, is_store=is_store, shared=False), settle, is_store=is_store)
+        add_lanes(module, settle, is_store=is_store)
+    add_meet(module)
+    add_synchronise(module)
+    return add_lane(module, settle)
+
+
+NAMES = (
+    "race_row_load", "race_row_store", "race_one_load", "race_one_store", "race_lanes_load", "race_lanes_store",
+    "race_row_load_shared", "race_row_store_shared", "race_one_load_shared", "race_one_store_shared",
+    "race_meet", "race_lane", "race_synchronise",
+)  # fmt: skip

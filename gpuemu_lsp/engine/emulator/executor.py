@@ -1,0 +1,177 @@
+"""The executor: one launch from request to outcome."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+
+import numpy as np
+
+from gpuemu_lsp.engine.emulator import ops
+from gpuemu_lsp.engine.emulator.abi.structs import Shadow
+from gpuemu_lsp.engine.emulator.launch import events as events_module
+from gpuemu_lsp.engine.emulator.launch.arena import ArenaFullError, shared_arena
+from gpuemu_lsp.engine.emulator.launch.barriers import DistrustError
+from gpuemu_lsp.engine.emulator.launch.callbacks import Host
+from gpuemu_lsp.engine.emulator.launch.counting import Counting
+from gpuemu_lsp.engine.emulator.launch.coverage import coverage_of
+from gpuemu_lsp.engine.emulator.launch.report import Report
+from gpuemu_lsp.engine.emulator.launch.scheduler import AssumptionError, Scheduler
+from gpuemu_lsp.engine.emulator.launch.setup import Prepared, prepare
+from gpuemu_lsp.engine.emulator.launch.vector_clocks import watch_races
+from gpuemu_lsp.engine.emulator.versions.kernels import Kernel, Library, TranslationError
+from gpuemu_lsp.engine.emulator.versions.tiering import Code
+from gpuemu_lsp.engine.execution import Buffer, Bytes, Event, Outcome, Request
+from gpuemu_lsp.engine.ptx.errors import PtxError
+
+_MAX_THREADS = 1024
+
+
+class Emulator:
+    """Runs launches on the CPU (implements :class:`~gpuemu_lsp.engine.execution.Executor`).
+
+    Keeps translations warm. One launch at a time per process: all share one arena. ``optimised`` asks for optimised
+    code from the first launch on; otherwise it is made when it pays.
+    """
+
+    name = "emulator"
+
+    def __init__(self, *, optimised: bool = False) -> None:
+        self._library = Library(optimised=optimised)
+
+    def run(self, request: Request) -> Outcome:
+        """Run one launch. What the kernel does wrong is in the outcome's events, never an exception."""
+        problem = _launch_problem(request)
+        if problem is not None:
+            return _failed(problem)
+        try:
+            kernel, _, milliseconds = self._library.kernel(request.artifact.ptx, request.entry)
+        except PtxError as error:
+            return _failed(f"the PTX cannot be read: {error}")
+        except KeyError:
+            return _failed(f"the module has no kernel `{request.entry}`")
+        except TranslationError as error:
+            return _failed(f"the PTX cannot be translated: {error}")
+        while True:
+            try:
+                return _run_once(kernel, request, milliseconds)
+            except _Again as again:
+                milliseconds = again.milliseconds
+            except ArenaFullError as error:
+                return _failed(f"not run: it needs {error}")
+            except TranslationError as error:
+                return _failed(f"the PTX cannot be translated: {error}")
+
+
+class _Again(Exception):  # noqa: N818 - not an error: the launch starts anew with another translation
+    def __init__(self, milliseconds: float) -> None:
+        super().__init__()
+        self.milliseconds = milliseconds
+
+
+def _run_once(kernel: Kernel, request: Request, milliseconds: float) -> Outcome:
+    started = time.perf_counter()
+    code = Code(kernel, request)
+    if code.fast is None:
+        code.general()
+    code.seconds = 0.0
+    translated = time.perf_counter()
+    milliseconds += (translated - started) * 1e3
+    arena = shared_arena()
+    host = Host(arena)
+    prepared = prepare(request, kernel, arena, host.address)
+    host.heap = prepared.heap
+    counting = Counting(kernel.program, arena, prepared.launch) if request.counting else None
+    order = watch_races(prepared, kernel.tracking(code.watching, request.block))
+    scheduler = Scheduler(prepared, order, code)
+    ready = time.perf_counter()
+    try:
+        report = scheduler.run()
+    except AssumptionError as error:
+        kernel.pin(code.shape, error.site)
+        raise _Again(milliseconds) from None
+    except DistrustError:
+        kernel.distrust_barriers()
+        raise _Again(milliseconds) from None
+    finally:
+        order.close()
+    finished = time.perf_counter()
+    spent = code.seconds
+    code.spent((finished - ready - spent) * 1e3, scheduler.seen(prepared.blocks))
+    outcome = _outcome(prepared, report, host)
+    return replace(
+        outcome,
+        translate_ms=milliseconds + spent * 1e3,
+        execute_ms=(time.perf_counter() - translated - spent) * 1e3,
+        launch_ms=(finished - ready - spent) * 1e3,
+        counted=counting.counters() if counting is not None else None,
+    )
+
+
+def _outcome(prepared: Prepared, report: Report, host: Host) -> Outcome:
+    events = events_module.collect(prepared, report)
+    if host.assertion is not None:
+        events = tuple(
+            replace(e, message=host.assertion) if e.rule == "sync/trap" and e.instruction.startswith("call") else e
+            for e in events
+        )
+    arena, request = prepared.arena, prepared.request
+    buffers: dict[str, Bytes] = {}
+    written: dict[str, np.ndarray[tuple[int], np.dtype[np.bool_]]] = {}
+    for argument in request.arguments:
+        if isinstance(argument, Buffer):
+            region = prepared.buffers[argument.name]
+            buffers[argument.name] = arena.data(region.address, region.size).copy()
+            if request.checks.contained:  # code without checks does not note what it writes
+                written[argument.name] = (arena.shadow(region.address, region.size) & Shadow.WRITTEN) != 0
+    return Outcome(
+        status=_status(report, events),
+        executor=Emulator.name,
+        buffers=buffers,
+        written=written,
+        events=events,
+        watched=events_module.writer(prepared),
+        printed=host.printed,
+        approximate=_approximate(prepared.kernel),
+        steps=report.steps,
+        coverage=coverage_of(prepared.kernel.program, prepared.reached.bytes) if request.coverage else None,
+    )
+
+
+def _status(report: Report, events: tuple[Event, ...]) -> str:
+    rules = {event.rule for event in events}
+    if "engine/unsupported-instruction" in rules:
+        return "unsupported"
+    if report.status == "hung":
+        return "hung"
+    if report.status == "stopped" or rules & events_module.FAULTS:
+        return "trapped"
+    return "completed"
+
+
+def _approximate(kernel: Kernel) -> tuple[str, ...]:
+    """Return the opcodes of the kernel whose result the manual only bounds."""
+    names = {
+        instruction.name
+        for block in kernel.program.blocks
+        for instruction in block.code
+        if ops.supports(instruction) and ops.accuracy(instruction) is not None
+    }
+    return tuple(sorted(names))
+
+
+def _launch_problem(request: Request) -> str | None:
+    """Return why CUDA would refuse the launch, if it would."""
+    x, y, z = request.block
+    if min(request.block) < 1 or min(request.grid) < 1:
+        return f"a launch of {request.grid} blocks of {request.block} threads is empty"
+    if x * y * z > _MAX_THREADS or x > _MAX_THREADS or y > _MAX_THREADS or z > 64:
+        return f"a block of {x} x {y} x {z} threads is larger than a GPU allows"
+    if request.grid[1] > 65535 or request.grid[2] > 65535:
+        return f"a grid of {request.grid} blocks is larger than a GPU allows"
+    return None
+
+
+def _failed(message: str) -> Outcome:
+    event = Event("engine/not-executed", message, None, "")
+    return Outcome(status="failed", executor=Emulator.name, buffers={}, events=(event,))

@@ -1,0 +1,66 @@
+"""Instructions as simpler ones: cache hints dropped, vector atomics taken apart."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from gpuemu_lsp.engine.emulator.ir.opcodes import access_type, type_bytes, vector_length
+from gpuemu_lsp.engine.emulator.ir.operands import elements
+from gpuemu_lsp.engine.ptx.model import Address, Immediate, Instruction, Operand, Register
+
+_HINT = "L2::cache_hint"
+_VECTOR_TYPES = frozenset({"f32", "f16", "bf16", "f16x2", "bf16x2"})
+_ACCESSES = frozenset({"ld", "st", "atom", "red"})
+
+
+def simplified(instruction: Instruction, registers: dict[str, str]) -> tuple[Instruction, ...]:
+    """Return what does the same as ``instruction`` in this emulator; new registers are added to ``registers``.
+
+    ``createpolicy`` makes a value only hints use (PTX ISA section 9.7.9.18). A vector ``atom`` or ``red`` is atomic
+    element by element (section 9.7.13.7).
+    """
+    if instruction.opcode == "createpolicy":
+        operands = (instruction.operands[0], Immediate(0, "int"))
+        return (replace(instruction, opcode="mov", modifiers=("b64",), operands=operands),)
+    if instruction.opcode not in _ACCESSES:
+        return (instruction,)
+    if _HINT in instruction.modifiers:
+        modifiers = tuple(word for word in instruction.modifiers if word != _HINT)
+        instruction = replace(instruction, modifiers=modifiers, operands=instruction.operands[:-1])
+    if instruction.opcode in ("ld", "st") or vector_length(instruction) == 1 or not _is_known(instruction):
+        return (instruction,)
+    return tuple(_element_by_element(instruction, registers))
+
+
+def _is_known(instruction: Instruction) -> bool:
+    vectors = [operand for operand in instruction.operands if not isinstance(operand, Address)]
+    lengths = {len(elements(operand)) for operand in vectors}
+    return access_type(instruction) in _VECTOR_TYPES and lengths == {vector_length(instruction)}
+
+
+def _element_by_element(instruction: Instruction, registers: dict[str, str]) -> Iterator[Instruction]:
+    words = tuple(word for word in instruction.modifiers if word not in ("v2", "v4", "v8"))
+    *targets, address, values = instruction.operands
+    assert isinstance(address, Address)
+    sources = elements(values)
+    wanted = elements(targets[0]) if targets else ()
+    # A result may be the register of an addend that is still to be added.
+    results = tuple(_fresh(operand, registers) if operand in sources else operand for operand in wanted)
+    size = type_bytes(access_type(instruction))
+    for index, source in enumerate(sources):
+        place = Address(address.base, address.offset + index * size)
+        operands = (results[index], place, source) if results else (place, source)
+        yield replace(instruction, modifiers=words, operands=operands)
+    for result, target in zip(results, wanted, strict=True):
+        if result != target and isinstance(target, Register):
+            bits = {"f32": "b32", "f16": "b16"}.get(registers[target.name], registers[target.name])
+            move = replace(instruction, opcode="mov", modifiers=(bits,), operands=(target, result))
+            yield move
+
+
+def _fresh(operand: Operand, registers: dict[str, str]) -> Register:
+    assert isinstance(operand, Register)
+    name = f"%v{len(registers)}"
+    registers[name] = registers[operand.name]
+    return Register(name)

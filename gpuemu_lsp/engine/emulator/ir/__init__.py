@@ -1,0 +1,1 @@
+"""The emulator's IR: a flat control-flow graph of typed PTX instructions."""

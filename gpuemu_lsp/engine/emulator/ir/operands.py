@@ -1,0 +1,129 @@
+"""Which registers an instruction writes and reads, in operand order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from gpuemu_lsp.engine.emulator.ir.opcodes import POP, PUSH, vector_length
+from gpuemu_lsp.engine.emulator.ir.program import Barrier, Block, Branch, Switch
+from gpuemu_lsp.engine.ptx.model import Address, Instruction, Negated, Operand, Pair, Register, Symbol, Vector
+
+_NO_DESTINATION = frozenset(
+    {"st", "red", "bra", "ret", "exit", "trap", "brkpt", "membar", "fence", "nanosleep", "prefetch", "prefetchu",
+     "discard", "applypriority", "cp", "pmevent", "stmatrix", "setmaxnreg", "griddepcontrol", "mbarrier"}
+)  # fmt: skip
+
+_MBARRIER_RESULTS = frozenset({"arrive", "test_wait", "try_wait", "pending_count", "arrive_drop"})
+
+CARRY = "%carry"
+"""The condition code register (section 9.7.2), kept like any other predicate."""
+
+
+def split(instruction: Instruction) -> tuple[tuple[Operand, ...], tuple[Operand, ...]]:
+    """Return destination and source operands as written, pairs and vectors unopened."""
+    operands = instruction.operands
+    opcode = instruction.opcode
+    if opcode in (PUSH, POP):
+        return (), ()
+    if opcode == "call":
+        returns, _, arguments = operands[:3]
+        return (returns,), (arguments,)
+    if opcode in ("bar", "barrier"):
+        return (), operands
+    if opcode == "mbarrier":
+        results = _MBARRIER_RESULTS & set(instruction.modifiers)
+        return (operands[:1], operands[1:]) if results else ((), operands)
+    if opcode == "wmma" and "store" in instruction.modifiers:
+        return (), operands
+    if opcode in _NO_DESTINATION:
+        return (), operands
+    return operands[:1], operands[1:]
+
+
+def flat(operands: tuple[Operand, ...]) -> Iterator[Operand]:
+    """Open vectors and pairs."""
+    for operand in operands:
+        if isinstance(operand, Vector):
+            yield from flat(operand.elements)
+        elif isinstance(operand, Pair):
+            yield operand.first
+            yield operand.second
+        else:
+            yield operand
+
+
+def register_name(operand: Operand) -> str:
+    """Return the register a result goes to; ``_`` where the instruction drops it."""
+    return operand.name if isinstance(operand, Register) else "_"
+
+
+def written(instruction: Instruction) -> tuple[str, ...]:
+    """Return the registers an instruction writes; the sink ``_`` is left out."""
+    destinations, _ = split(instruction)
+    names = tuple(name for name in map(_written_name, flat(destinations)) if name and name != "_")
+    return (*names, CARRY) if "cc" in instruction.modifiers else names
+
+
+def read(instruction: Instruction) -> tuple[str, ...]:
+    """Return the registers an instruction reads: sources, addresses, its guard."""
+    destinations, sources = split(instruction)
+    names = [name for operand in flat(sources) for name in _register_names(operand)]
+    # An address in the place of a destination (st has none, but ld's vectors may hold nothing else) is still read.
+    names += [
+        name for operand in flat(destinations) if isinstance(operand, Address) for name in _register_names(operand)
+    ]
+    if instruction.guard is not None:
+        names.append(instruction.guard.register.name)
+    if instruction.opcode in ("addc", "subc", "madc"):
+        names.append(CARRY)
+    return tuple(names)
+
+
+def read_at_end(block: Block) -> tuple[str, ...]:
+    """Return the registers the end of a block reads."""
+    end = block.end
+    if isinstance(end, Branch):
+        return (end.guard.register.name,)
+    if isinstance(end, Switch):
+        return tuple(_register_names(end.index))
+    if isinstance(end, Barrier):
+        return read(end.instruction)
+    return ()
+
+
+def elements(operand: Operand) -> tuple[Operand, ...]:
+    """Return the elements of a vector operand, or the operand itself."""
+    return operand.elements if isinstance(operand, Vector) else (operand,)
+
+
+def _written_name(operand: Operand) -> str | None:
+    if isinstance(operand, Register):
+        return operand.name
+    if isinstance(operand, Symbol):  # a builtin's return value
+        return f"{operand.name}+0"
+    return None
+
+
+def _register_names(operand: Operand) -> list[str]:
+    match operand:
+        case Register(name):
+            return [name]
+        case Address(Register(name), _):
+            return [name]
+        case Negated(Register(name)):
+            return [name]
+        case Symbol(name, _) if "#" in name:
+            return [f"{name}+0"]
+        case _:
+            return []
+
+
+__all__ = ["CARRY", "elements", "flat", "read", "read_at_end", "split", "vector_length", "written"]
+
+
+def compared(instruction: Instruction) -> Register | None:
+    """Return the predicate an unguarded comparison writes."""
+    if instruction.opcode != "setp" or instruction.guard is not None:
+        return None
+    first = next(flat(instruction.operands[:1]), None)
+    return first if isinstance(first, Register) and first.name != "_" else None

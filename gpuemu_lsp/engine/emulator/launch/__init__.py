@@ -1,0 +1,1 @@
+"""One launch on the host: memory, arguments, scheduling, vector clocks, events, counters."""

@@ -1,0 +1,126 @@
+"""The one piece of memory a launch may touch, with a shadow byte for each of its bytes."""
+
+from __future__ import annotations
+
+import mmap
+from dataclasses import dataclass
+from functools import cache
+
+import numpy as np
+import numpy.typing as npt
+
+from gpuemu_lsp.engine.emulator.abi.structs import SHADOW_DISTANCE, SLACK, Shadow
+
+Bytes = npt.NDArray[np.uint8]
+
+_MARGIN = 1 << 16
+"""Bytes at the ends of the mapping that are never given out."""
+
+
+class ArenaFullError(MemoryError):
+    """The launch needs more memory than the arena has."""
+
+
+@dataclass(frozen=True, slots=True)
+class Region:
+    """A named stretch of the arena. ``kind`` is buffer, variable, shared, local, param or heap."""
+
+    name: str
+    kind: str
+    address: int
+    size: int
+    element_size: int = 1
+
+
+class Arena:
+    """Memory handed out from low to high; all of it is taken back at once.
+
+    The mapping is reserved, not committed: pages cost memory when they are first touched. A shadow byte lies
+    ``SHADOW_DISTANCE`` above the byte it describes.
+    """
+
+    def __init__(self) -> None:
+        flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | getattr(mmap, "MAP_NORESERVE", 0)
+        self._map = mmap.mmap(-1, 2 * SHADOW_DISTANCE, flags=flags)
+        everything = np.frombuffer(self._map, dtype=np.uint8)
+        self._data, self._shadow = everything[:SHADOW_DISTANCE], everything[SHADOW_DISTANCE:]
+        self.address = int(everything.ctypes.data) + _MARGIN
+        self._used = 0
+        self._end = SHADOW_DISTANCE - 2 * _MARGIN
+        self.regions: list[Region] = []
+
+    @property
+    def size(self) -> int:
+        """Bytes handed out, guard zones included: no access may reach further."""
+        return self._used
+
+    def reset(self) -> None:
+        """Take everything back; nothing is addressable any more."""
+        self._shadow[: self._used + 2 * _MARGIN] = 0
+        self._used = 0
+        self.regions.clear()
+
+    def take(
+        self,
+        region_name: str,
+        kind: str,
+        size: int,
+        *,
+        alignment: int = 256,
+        guard: int = SLACK,
+        offset: int = 0,
+        element: int = 1,
+    ) -> Region:
+        """Hand out ``size`` bytes at ``offset`` beyond an aligned address, with at least ``guard`` bytes on each side.
+
+        Raises
+        ------
+        ArenaFullError
+            If there is no room.
+        """
+        guard = max(guard, SLACK)
+        start = -(-(self.address + self._used + guard) // alignment) * alignment + offset
+        used = start + size + guard - self.address
+        if used > self._end:
+            raise ArenaFullError(f"a launch with more than {self._end >> 20} MiB of memory")
+        self._used = used
+        region = Region(region_name, kind, start, size, element)
+        self.regions.append(region)
+        return region
+
+    def data(self, address: int, size: int) -> Bytes:
+        """Return a view of the bytes at an address."""
+        start = address - self.address + _MARGIN
+        return self._data[start : start + size]
+
+    def shadow(self, address: int, size: int) -> Bytes:
+        """Return a view of the shadow of the bytes at an address."""
+        start = address - self.address + _MARGIN
+        return self._shadow[start : start + size]
+
+    def fill(
+        self, region: Region, content: Bytes | bytes, *, initialised: bool = True, read_only: bool = False
+    ) -> None:
+        """Make a region addressable with this content."""
+        self.data(region.address, region.size)[:] = np.frombuffer(content, dtype=np.uint8)
+        bits = Shadow.ADDRESSABLE | (Shadow.INITIALISED if initialised else 0) | (Shadow.READ_ONLY if read_only else 0)
+        self.shadow(region.address, region.size)[:] = bits
+
+    def contains(self, address: int, size: int = 1) -> bool:
+        """Whether an address range lies inside the arena."""
+        return self.address <= address and address + size <= self.address + self._used
+
+    def string(self, address: int, limit: int = 4096) -> bytes:
+        """Return the NUL-terminated string at an address, as far as it is addressable."""
+        if not self.contains(address):
+            return b""
+        limit = min(limit, self.address + self._used - address)
+        data, shadow = self.data(address, limit), self.shadow(address, limit)
+        ends = np.flatnonzero((data == 0) | ((shadow & Shadow.ADDRESSABLE) == 0))
+        return bytes(data[: int(ends[0]) if len(ends) else limit])
+
+
+@cache
+def shared_arena() -> Arena:
+    """Return this process's arena: one launch runs at a time."""
+    return Arena()

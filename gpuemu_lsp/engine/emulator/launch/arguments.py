@@ -1,0 +1,99 @@
+"""What a launch is given, and where it lies: buffers, the parameter block, variables of the module."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from gpuemu_lsp.engine.emulator.abi.records import Record
+from gpuemu_lsp.engine.emulator.abi.structs import MOST_BYTES, Launch
+from gpuemu_lsp.engine.emulator.launch.arena import Arena, Region
+from gpuemu_lsp.engine.emulator.versions.kernels import Kernel
+from gpuemu_lsp.engine.execution import Buffer, Request
+
+_MAX_GUARD = 1 << 20
+
+_FAR = 1 << 62
+"""An address far from all others."""
+
+
+def place_buffers(request: Request, arena: Arena) -> dict[str, Region]:
+    """Place the buffers, each once, and fill them."""
+    regions: dict[str, Region] = {}
+    for argument in request.arguments:
+        if not isinstance(argument, Buffer):
+            continue
+        if argument.alias_of is not None and argument.alias_of in regions:
+            regions[argument.name] = regions[argument.alias_of]
+            continue
+        size = int(argument.data.size)
+        guard = max(request.guard_bytes, min(size, _MAX_GUARD))
+        region = arena.take(
+            argument.name, "buffer", size, guard=guard, offset=argument.offset, element=argument.element_size
+        )
+        known = argument.initialized or not request.checks.uninitialized
+        arena.fill(region, argument.data, initialised=known)
+        regions[argument.name] = region
+    return regions
+
+
+def place_parameters(request: Request, kernel: Kernel, arena: Arena, buffers: dict[str, Region]) -> Region:
+    """Write the parameter block; every argument goes where its parameter lies."""
+    slots = list(kernel.program.params.values())
+    if len(slots) != len(request.arguments):
+        raise ValueError(f"{len(request.arguments)} arguments for {len(slots)} parameters of {request.entry}")
+    region = arena.take("parameters", "param", max(kernel.program.param_bytes, 8))
+    image = np.zeros(region.size, dtype=np.uint8)
+    for slot, argument in zip(slots, request.arguments, strict=True):
+        if isinstance(argument, Buffer):
+            raw = buffers[argument.name].address.to_bytes(8, "little")
+        else:
+            raw = argument.data
+        if len(raw) > slot.size:
+            raise ValueError(f"argument `{argument.name}` has {len(raw)} bytes, its parameter {slot.size}")
+        image[slot.offset : slot.offset + len(raw)] = np.frombuffer(raw, dtype=np.uint8)
+    arena.fill(region, image, read_only=True)
+    return region
+
+
+def readable_buffers(request: Request, buffers: dict[str, Region]) -> Record:
+    """Return, for each argument, where its buffer lies and its size, if all of it may be read from the start on."""
+    table = Record(16 * max(len(request.arguments), 1))
+    whole: dict[str, bool] = {}
+    for index, argument in enumerate(request.arguments):
+        address, size = _FAR, MOST_BYTES
+        if isinstance(argument, Buffer):
+            initialised = argument.initialized or not request.checks.uninitialized
+            whole[argument.name] = whole.get(argument.alias_of or "", initialised)
+            region = buffers[argument.name]
+            if whole[argument.name] and region.size >= MOST_BYTES and region.address % 32 == 0:
+                address, size = region.address, region.size
+        table.set64(16 * index, address)
+        table.set64(16 * index + 8, size)
+    return table
+
+
+def place_variables(kernel: Kernel, arena: Arena, symbols: Record, launch: Record) -> dict[str, Region]:
+    """Place module variables: constants first, so that they form one window."""
+    regions: dict[str, Region] = {}
+    variables = sorted(kernel.program.variables.values(), key=lambda v: v.space != "const")
+    for variable in variables:
+        size = max(variable.size, 1)
+        region = arena.take(variable.name, "variable", size, alignment=max(variable.alignment, 256))
+        content = np.zeros(size, dtype=np.uint8)
+        if variable.init is not None:
+            content[: len(variable.init)] = np.frombuffer(variable.init, dtype=np.uint8)
+        arena.fill(region, content, read_only=variable.space == "const")
+        regions[variable.name] = region
+        symbols.set64(8 * kernel.symbols[variable.name], region.address)
+    constants = [regions[v.name] for v in variables if v.space == "const"]
+    if constants:
+        launch.set64(Launch.CONST_LOW, constants[0].address)
+        launch.set64(Launch.CONST_SIZE, constants[-1].address + constants[-1].size - constants[0].address)
+    for variable in variables:
+        for offset, name, addend in variable.relocations:
+            target = regions.get(name)
+            address = target.address if target is not None else kernel.program.function_address(name)
+            if address is not None:
+                place = arena.data(regions[variable.name].address + offset, 8)
+                place[:] = np.frombuffer((address + addend).to_bytes(8, "little"), dtype=np.uint8)
+    return regions

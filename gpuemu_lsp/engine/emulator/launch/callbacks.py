@@ -1,0 +1,114 @@
+"""What device code may ask of its host: printf, assert, malloc, free."""
+
+from __future__ import annotations
+
+import ctypes
+import re
+
+import numpy as np
+
+from gpuemu_lsp.engine.emulator.abi.records import lanes_of
+from gpuemu_lsp.engine.emulator.codegen.instructions.device_runtime import FUNCTIONS, ROWS
+from gpuemu_lsp.engine.emulator.launch.arena import Arena
+from gpuemu_lsp.engine.emulator.launch.heap import Heap
+
+_SPECIFICATION = re.compile(rb"%([-+ #0]*)(\*|\d+)?(?:\.(\*|\d+))?(hh|h|ll|l|z|t|j|L)?([diouxXeEfFgGaAcsp%])")
+
+_MAX_PRINTED = 1 << 20
+
+CALLBACK = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int, ctypes.c_uint32, ctypes.c_int)
+
+
+class Host:
+    """Answers calls from device code; ``printed`` collects what was printed."""
+
+    def __init__(self, arena: Arena) -> None:
+        self._arena = arena
+        self._printed: list[str] = []
+        self._size = 0
+        self.assertion: str | None = None
+        self.heap: Heap | None = None
+        self._function = CALLBACK(self._called)
+
+    @property
+    def address(self) -> int:
+        """The address generated code calls."""
+        return ctypes.cast(self._function, ctypes.c_void_p).value or 0
+
+    @property
+    def printed(self) -> str:
+        """Everything printed so far."""
+        return "".join(self._printed)
+
+    def _called(self, context: int, site: int, mask: int, which: int) -> None:
+        rows = [np.ctypeslib.as_array((ctypes.c_int64 * 32).from_address(context + offset)) for offset in ROWS]
+        for lane in lanes_of(mask):
+            values = [int(row[lane]) & 0xFFFFFFFFFFFFFFFF for row in rows]
+            rows[0][lane] = self._answer(which, values)
+
+    def _answer(self, which: int, values: list[int]) -> int:
+        if which == FUNCTIONS["vprintf"]:
+            return self._print(values[0], values[1])
+        if which == FUNCTIONS["__assertfail"]:
+            text = self._arena.string(values[0]).decode(errors="replace")
+            function = self._arena.string(values[3]).decode(errors="replace")
+            self.assertion = f"assertion `{text}` failed in {function}" if function else f"assertion `{text}` failed"
+            return 0
+        if self.heap is not None and which == FUNCTIONS["malloc"]:
+            return self.heap.allocate(values[0])
+        if self.heap is not None and which == FUNCTIONS["free"]:
+            self.heap.release(values[0])
+        return 0
+
+    def _print(self, format_: int, arguments: int) -> int:
+        text = format_device(self._arena, self._arena.string(format_), arguments)
+        if self._size < _MAX_PRINTED:
+            self._printed.append(text)
+            self._size += len(text)
+        return len(text)
+
+
+def format_device(arena: Arena, template: bytes, arguments: int) -> str:
+    """Format as device ``printf`` does: arguments lie one after another, each at its natural alignment."""
+    position = arguments
+
+    def take(size: int) -> bytes:
+        nonlocal position
+        position = -(-position // size) * size
+        start, position = position, position + size
+        return bytes(arena.data(start, size)) if arena.contains(start, size) else bytes(size)
+
+    def integer(size: int, signed: bool) -> int:
+        return int.from_bytes(take(size), "little", signed=signed)
+
+    def floating() -> float:
+        return float(np.frombuffer(take(8), dtype=np.float64)[0])
+
+    def one(match: re.Match[bytes]) -> bytes:
+        flags, width, precision, length, kind = match.groups()
+        if kind == b"%":
+            return b"%"
+        if width == b"*":
+            width = str(integer(4, True)).encode()
+        if precision == b"*":
+            precision = str(integer(4, True)).encode()
+        start = (
+            "%" + flags.decode() + (width or b"").decode() + ("." + precision.decode() if precision is not None else "")
+        )
+        wide = 8 if length in (b"l", b"ll", b"z", b"t", b"j") else 4
+        letter = kind.decode()
+        if letter in "di":
+            return (start + "d").encode() % integer(wide, True)
+        if letter in "ouxX":
+            return (start + ("d" if letter == "u" else letter)).encode() % integer(wide, False)
+        if letter in "eEfFgG":
+            return (start + letter).encode() % floating()
+        if letter in "aA":
+            return floating().hex().encode()
+        if letter == "c":
+            return (start + "c").encode() % (integer(4, False) & 0xFF)
+        if letter == "s":
+            return (start + "s").encode() % arena.string(integer(8, False))
+        return hex(integer(8, False)).encode()
+
+    return _SPECIFICATION.sub(one, template).decode(errors="replace")

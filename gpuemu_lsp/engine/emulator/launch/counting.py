@@ -1,0 +1,143 @@
+"""From what counting code notes to the counters of a launch."""
+
+from __future__ import annotations
+
+import ctypes
+
+import numpy as np
+import numpy.typing as npt
+
+from gpuemu_lsp.engine.emulator.abi.records import Record
+from gpuemu_lsp.engine.emulator.abi.structs import SHADOW_DISTANCE, TRACE_LIMIT, Launch, Tally, Traced
+from gpuemu_lsp.engine.emulator.ir.lattice import WARP
+from gpuemu_lsp.engine.emulator.ir.opcodes import access_type, type_bytes, vector_length
+from gpuemu_lsp.engine.emulator.ir.program import Program
+from gpuemu_lsp.engine.emulator.launch import memory_transactions
+from gpuemu_lsp.engine.emulator.launch.arena import Arena
+from gpuemu_lsp.engine.emulator.launch.memory_transactions import Flags, Numbers
+from gpuemu_lsp.engine.emulator.matrix.product import product_of
+from gpuemu_lsp.engine.execution import Activity, Counters, Traffic
+from gpuemu_lsp.engine.ptx.model import Immediate, Instruction
+
+_SPACES = ("global", "shared")
+_SPACE_OF = {"buffer": 0, "variable": 0, "heap": 0, "shared": 1}
+"""Where a region of the arena would lie on a GPU; what a thread has for itself and parameters count nowhere."""
+_REQUESTS, _BYTES, _UNITS, _LEAST = range(4)
+"""Rows of a space's table, as in :class:`~gpuemu_lsp.engine.execution.Traffic`; a column is a site."""
+_OPERATIONS = {"add": 1, "sub": 1, "mul": 1, "fma": 2, "mad": 2}
+_NUMBERS = {"f16": 1, "bf16": 1, "f32": 1, "f64": 1, "f16x2": 2, "bf16x2": 2, "f32x2": 2}
+"""Floating-point types, and how many numbers a lane has in one."""
+
+_CALL = ctypes.CFUNCTYPE(None)
+
+
+class Counting:
+    """What one launch has done so far. Its tables are what counting code writes to."""
+
+    def __init__(self, program: Program, arena: Arena, launch: Record) -> None:
+        self._arena, self._launch = arena, launch
+        self._sites = _sites(program)
+        count = max(len(self._sites), 1)
+        self._tally = Record(count * Tally.SIZE)
+        self._trace = Record(TRACE_LIMIT * Traced.SIZE)
+        self._sizes = np.array([_size(one) if one is not None else 0 for _, one in self._sites], dtype=np.int64)
+        self._traffic = np.zeros((len(_SPACES), 4, count), dtype=np.int64)
+        self._touched = np.zeros(SHADOW_DISTANCE // memory_transactions.SECTOR, dtype=np.bool_)
+        self._call = _CALL(self._take)
+        launch.set64(Launch.TALLY, self._tally.address)
+        launch.set64(Launch.TRACE, self._trace.address)
+        launch.set64(Launch.TRACE_CALL, ctypes.cast(self._call, ctypes.c_void_p).value or 0)
+
+    def counters(self) -> Counters:
+        """Return what was counted, once the launch has ended."""
+        self._take()
+        tally = self._tally.bytes.view(np.int64).reshape(-1, Tally.SIZE // 8)
+        activity: list[Activity] = []
+        operations = 0
+        for site, (first, instruction) in enumerate(self._sites):
+            if instruction is None:
+                continue
+            executions, lanes = map(int, tally[site, 2:] if instruction.guard is not None else tally[first, :2])
+            if executions:
+                activity.append(Activity(instruction.location, executions, lanes))
+                operations += _operations(instruction, executions, lanes)
+        touched = int(self._touched.sum()) * memory_transactions.SECTOR
+        return Counters(tuple(activity), tuple(self._all_traffic()), operations, touched)
+
+    def _all_traffic(self) -> list[Traffic]:
+        result = []
+        for number, space in enumerate(_SPACES):
+            table = self._traffic[number]
+            for site in np.flatnonzero(table[_REQUESTS]).tolist():
+                instruction = self._sites[site][1]
+                assert instruction is not None
+                numbers = (int(value) for value in table[:, site])
+                result.append(Traffic(instruction.location, instruction.name, space, *numbers))
+        return result
+
+    def _take(self) -> None:
+        """Look at all accesses noted, and forget them."""
+        count = self._launch.i64(Launch.TRACED)
+        self._launch.set64(Launch.TRACED, 0)
+        raw = self._trace.bytes[: count * Traced.SIZE].reshape(count, Traced.SIZE)
+        heads = np.ascontiguousarray(raw[:, : Traced.ADDRESSES]).view(np.uint32)
+        addresses = np.ascontiguousarray(raw[:, Traced.ADDRESSES :]).view(np.int64)
+        sites = heads[:, 0].astype(np.int64)
+        active = (heads[:, 1:] >> np.arange(WARP, dtype=np.uint32) & 1).astype(np.bool_)
+        offsets = addresses - self._arena.address
+        active &= (offsets >= 0) & (offsets < self._arena.size)  # what lies elsewhere is a finding, not traffic
+        spaces = self._spaces(addresses[np.arange(count), active.argmax(axis=1)])
+        spaces[~active.any(axis=1)] = -1
+        there = spaces == 0
+        self._global(sites[there], addresses[there], active[there])
+        for size in np.unique(self._sizes[sites[spaces == 1]]).tolist():
+            there = (spaces == 1) & (self._sizes[sites] == size)
+            units, least = memory_transactions.passes(addresses[there], active[there], size)
+            self._add(1, sites[there], active[there], units, least)
+
+    def _global(self, sites: Numbers, addresses: Numbers, active: Flags) -> None:
+        units = memory_transactions.sectors(addresses, active)
+        self._add(0, sites, active, units, memory_transactions.least_sectors(addresses, active, self._sizes[sites]))
+        self._touched[(addresses[active] - self._arena.address) // memory_transactions.SECTOR] = True
+
+    def _add(self, space: int, sites: Numbers, active: Flags, units: Numbers, least: Numbers) -> None:
+        table = self._traffic[space]
+        asked = active.sum(axis=1) * self._sizes[sites]
+        for row, numbers in ((_REQUESTS, np.ones_like(sites)), (_BYTES, asked), (_UNITS, units), (_LEAST, least)):
+            np.add.at(table[row], sites, numbers)
+
+    def _spaces(self, addresses: Numbers) -> npt.NDArray[np.int64]:
+        """Return the number of the space that each address lies in, -1 for none that counts."""
+        regions = sorted(self._arena.regions, key=lambda region: region.address)
+        starts = np.array([region.address for region in regions], dtype=np.int64)
+        spaces = np.array([*(_SPACE_OF.get(region.kind, -1) for region in regions), -1], dtype=np.int64)
+        return spaces[np.searchsorted(starts, addresses, side="right") - 1]
+
+
+def _sites(program: Program) -> list[tuple[int, Instruction | None]]:
+    """Return, for each site, the first site of its block and its instruction."""
+    result: list[tuple[int, Instruction | None]] = []
+    for block in program.blocks:
+        first = len(result)
+        result += [(first, one) for one in block.code]
+        result.append((first, getattr(block.end, "instruction", None)))
+    return result
+
+
+def _size(instruction: Instruction) -> int:
+    """Return the bytes that a lane moves, 0 for what moves none."""
+    if instruction.opcode in ("ld", "st", "ldu", "atom", "red"):
+        return type_bytes(access_type(instruction)) * vector_length(instruction)
+    if instruction.opcode == "cp" and len(instruction.operands) > 2 and isinstance(instruction.operands[2], Immediate):
+        return instruction.operands[2].bits
+    return 0
+
+
+def _operations(instruction: Instruction, executions: int, lanes: int) -> int:
+    """Return the floating-point additions and multiplications of one instruction."""
+    if instruction.opcode == "mma":
+        product = product_of(instruction)
+        floating = product is not None and product.d.startswith(("f", "bf"))
+        return 2 * executions * product.m * product.n * product.k if product is not None and floating else 0
+    each = _OPERATIONS.get(instruction.opcode, 0)
+    return lanes * each * _NUMBERS.get(instruction.modifiers[-1], 0) if each else 0

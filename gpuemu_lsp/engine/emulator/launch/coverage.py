@@ -1,0 +1,126 @@
+"""From the bits that covering code leaves to goals with places in the source."""
+
+from __future__ import annotations
+
+import math
+import struct
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+
+import numpy as np
+import numpy.typing as npt
+
+from gpuemu_lsp.engine.emulator.abi.structs import Reach
+from gpuemu_lsp.engine.emulator.ir.operands import compared, read, written
+from gpuemu_lsp.engine.emulator.ir.program import EXIT, Barrier, Block, Branch, Program, Stop
+from gpuemu_lsp.engine.execution import Coverage, Goal
+from gpuemu_lsp.engine.ptx.model import Immediate, Instruction, Location
+
+_WAYS = (Reach.TAKEN, Reach.OTHER)
+_ACTING = frozenset({"st", "atom", "red", "call", "cp", "mbarrier"})
+
+
+def coverage_of(program: Program, reached: npt.NDArray[np.uint8]) -> Coverage:
+    """Return what a launch reached; ``reached`` has the bits of every site."""
+    goals, sites, bits = _goals(_Same(program))
+    return Coverage(goals, (reached[sites] & bits) != 0)
+
+
+class _Same:
+    """A program as a key: by identity, as every launch of a kernel has the same one."""
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+
+    def __hash__(self) -> int:
+        return id(self.program)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Same) and other.program is self.program
+
+
+@lru_cache(maxsize=16)
+def _goals(key: _Same) -> tuple[tuple[Goal, ...], npt.NDArray[np.int64], npt.NDArray[np.uint8]]:
+    """Return a program's goals, and for each the site and the bit that say whether it is reached."""
+    blocks = key.program.blocks
+    conditions = _Conditions(blocks)
+    found: list[tuple[Goal, int, int]] = []
+    first = 0
+    for block in blocks:
+        places = dict.fromkeys(one.location for one in block.code if one.location is not None)
+        acting = {one.location for one in block.code if one.opcode in _ACTING}
+        # Whoever comes to a block runs all of it: one bit stands for its lines.
+        found += [(Goal(first, 0, place, acts=place in acting), first, Reach.BLOCK) for place in places]
+        for site, one in enumerate(block.code, first):
+            decided = one.guard.register if one.guard is not None else compared(one)
+            if decided is not None:
+                numbers = conditions.numbers(decided.name)
+                found += [(Goal(site, way, one.location, against=numbers), site, way) for way in _WAYS]
+        end, last = block.end, first + len(block.code)
+        if isinstance(end, Barrier | Stop) and end.instruction.location is not None:
+            found.append((Goal(first, 0, end.instruction.location, acts=True), first, Reach.BLOCK))
+        elif isinstance(end, Branch):
+            name = end.guard.register.name
+            at, numbers = conditions.place(name) or _ends(block), conditions.numbers(name)
+            for way, target in zip(_WAYS, (end.taken, end.other), strict=True):
+                found.append((Goal(last, way, at, _begins(blocks, target), against=numbers), last, way))
+        first = last + 1
+    goals = tuple(goal for goal, _, _ in found)
+    sites = np.array([site for _, site, _ in found], dtype=np.int64)
+    return goals, sites, np.array([bit for _, _, bit in found], dtype=np.uint8)
+
+
+class _Conditions:
+    """Where predicates come from."""
+
+    def __init__(self, blocks: Sequence[Block]) -> None:
+        self._writers: dict[str, list[Instruction]] = defaultdict(list)
+        for block in blocks:
+            for one in block.code:
+                for name in written(one):
+                    self._writers[name].append(one)
+
+    def place(self, predicate: str) -> Location | None:
+        """Return the line that computes it, which is the one with the ``if``; None if several do."""
+        writers = self._writers[predicate]
+        return writers[0].location if len(writers) == 1 else None
+
+    def numbers(self, predicate: str) -> tuple[float, ...]:
+        """Return the literals that it says something is equal to, or more or less than."""
+        seen: set[str] = set()
+        left, found = [predicate], dict[float, None]()
+        while left:
+            name = left.pop()
+            if name in seen:
+                continue
+            seen.add(name)
+            for one in self._writers[name]:
+                if "pred" in one.modifiers:  # and, or, not, mov: of other predicates
+                    left += read(one)
+                elif one.opcode in ("setp", "set"):
+                    found |= dict.fromkeys(_literals(one))
+        return tuple(found)
+
+
+def _literals(compare: Instruction) -> Iterator[float]:
+    for operand in compare.operands:
+        if not isinstance(operand, Immediate):
+            continue
+        if operand.kind == "int":
+            yield operand.bits
+        else:
+            form = "<f" if operand.kind == "f32" else "<d"
+            (number,) = struct.unpack(form, operand.bits.to_bytes(struct.calcsize(form), "little"))
+            if math.isfinite(number):
+                yield number
+
+
+def _ends(block: Block) -> Location | None:
+    return next((one.location for one in reversed(block.code) if one.location is not None), None)
+
+
+def _begins(blocks: Sequence[Block], target: int) -> Location | None:
+    if target == EXIT:
+        return None
+    return next((one.location for one in blocks[target].code if one.location is not None), None)

@@ -1,0 +1,328 @@
+"""From what generated code and the scheduler noted to events: who did what to which buffer, where in the source."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from gpuemu_lsp.engine.emulator.abi.access_flags import SPACES, STORE_FLAG
+from gpuemu_lsp.engine.emulator.abi.structs import EVENT_SIZE, IN_FLIGHT, THREADS_MASK, Cell, Kind, Launch
+from gpuemu_lsp.engine.emulator.analysis.copies_only import only_moved
+from gpuemu_lsp.engine.emulator.devicelib.race_view import ATOMIC, STORE
+from gpuemu_lsp.engine.emulator.frontend.address_spaces import RESERVED
+from gpuemu_lsp.engine.emulator.ir.opcodes import PUSH, memory_space
+from gpuemu_lsp.engine.emulator.launch.arena import Region
+from gpuemu_lsp.engine.emulator.launch.race_events import Party, merged, race_event
+from gpuemu_lsp.engine.emulator.launch.report import Incident, Report
+from gpuemu_lsp.engine.emulator.launch.setup import Prepared
+from gpuemu_lsp.engine.execution import LOCAL_MEMORY, Dim3, Event, Writer
+
+_RULES = {
+    Kind.OUT_OF_BOUNDS: "memory/out-of-bounds",
+    Kind.MISALIGNED: "memory/misaligned",
+    Kind.NULL: "memory/null-pointer",
+    Kind.UNINITIALISED: "memory/uninitialized-read",
+    Kind.READ_ONLY: "memory/out-of-bounds",
+    Kind.WARP_MASK: "sync/missing-warp-mask",
+}
+
+_MASK_REASONS = {
+    1: "the lane is not in the mask it passes",
+    2: "the lane reads from a lane that takes no part: the value is undefined",
+    3: "all 32 lanes of the warp must run this instruction, and some are missing: the result is undefined",
+}
+
+FAULTS = frozenset({"memory/out-of-bounds", "memory/misaligned", "memory/null-pointer"})
+"""What stops a GPU: outputs of such a launch mean nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Raw:
+    """An event record."""
+
+    site: int
+    kind: int
+    lane: int
+    size: int
+    address: int
+    block: int
+    warp: int
+    flags: int
+    count: int
+    other_site: int = 0
+    other: int = 0
+    other_epoch: int = 0
+    other_wrote: bool = False
+
+    @property
+    def in_flight(self) -> bool:
+        return bool(self.flags & IN_FLIGHT)
+
+    @property
+    def store(self) -> bool:
+        return bool(self.flags & STORE_FLAG)
+
+
+def collect(prepared: Prepared, report: Report) -> tuple[Event, ...]:
+    """Return the launch's events, the most telling first: faults, then synchronisation, then the rest."""
+    checks = prepared.request.checks
+    events = []
+    for raw in _records(prepared):
+        if raw.kind == Kind.UNINITIALISED and _moved(prepared, raw):
+            continue
+        make = _stop if raw.kind == Kind.STOP else _race if raw.kind == Kind.RACE else _access
+        events.append(make(prepared, raw))
+    for key, incident in report.incidents.items():
+        events.append(_from_incident(prepared, incident, report.counts[key]))
+    wanted = []
+    for event in merged(events):
+        if event.rule in FAULTS and not checks.bounds:
+            continue
+        if event.rule in ("sync/barrier-divergence", "sync/missing-warp-mask") and not checks.sync:
+            continue
+        wanted.append(event)
+    return tuple(wanted[: prepared.request.max_events])
+
+
+def writer(prepared: Prepared) -> Writer | None:
+    """Return who last wrote the watched place."""
+    launch = prepared.launch
+    site = launch.i64(Launch.WATCH_SITE)
+    if site < 0:
+        return None
+    instruction = prepared.kernel.sites[site][0]
+    thread, block = launch.i64(Launch.WATCH_THREAD), launch.i64(Launch.WATCH_BLOCK)
+    return Writer(
+        instruction.location if instruction else None,
+        instruction.name if instruction else "",
+        _coordinates(thread, prepared.request.block),
+        _coordinates(block, prepared.request.grid),
+    )
+
+
+def _records(prepared: Prepared) -> list[_Raw]:
+    count = prepared.launch.i64(Launch.EVENT_COUNT)
+    raws = []
+    for index in range(count):
+        i32 = prepared.events.row32(index * EVENT_SIZE, EVENT_SIZE // 4)
+        i64 = prepared.events.row64(index * EVENT_SIZE, 6)
+        site, kind = int(i32[0]), int(i32[1])
+        seen = prepared.counts.i64(8 * (site * Kind.COUNT + kind))
+        raws.append(
+            _Raw(
+                site=site,
+                kind=kind,
+                lane=int(i32[2]),
+                size=int(i32[3]),
+                address=int(i64[2]),
+                block=int(i64[3]),
+                warp=int(i32[8]),
+                flags=int(i32[9]),
+                count=seen,
+                other_site=int(i32[10]),
+                other=int(i32[11]) & 0xFFFFFFFF,
+                other_epoch=int(i32[12]) & 0xFFFFFFFF,
+                other_wrote=bool(i32[13]),
+            )
+        )
+    return raws
+
+
+def _coordinates(linear: int, dims: Dim3) -> Dim3:
+    x, y, _ = dims
+    return linear % x, linear // x % y, linear // (x * y)
+
+
+def _stop(prepared: Prepared, raw: _Raw) -> Event:
+    instruction, stop = prepared.kernel.sites[raw.site]
+    rule, message = "engine/unsupported-instruction", "this instruction cannot be run"
+    name = instruction.name if instruction is not None else ""
+    if stop is not None:
+        rule, message = stop.rule, stop.message
+    elif name == PUSH:
+        rule, message, name = "sync/trap", "recursive calls overflow the thread's stack", "call"
+    elif name:
+        message = f"`{name}` cannot be run"
+    return Event(
+        rule,
+        message,
+        instruction.location if instruction else None,
+        name,
+        _coordinates(raw.warp * 32 + raw.lane, prepared.request.block),
+        _coordinates(raw.block, prepared.request.grid),
+        count=raw.count,
+    )
+
+
+def _moved(prepared: Prepared, raw: _Raw) -> bool:
+    """Whether a thread only copied an object of its own that is not wholly set."""
+    instruction = prepared.kernel.sites[raw.site][0]
+    if instruction is None or instruction.opcode != "ld" or memory_space(instruction) not in ("local", "generic"):
+        return False
+    windows = (resident.local for resident in prepared.residents)
+    if not any(window.address <= raw.address < window.address + window.size for window in windows):
+        return False
+    return only_moved(prepared.kernel.program, instruction)
+
+
+def _access(prepared: Prepared, raw: _Raw) -> Event:
+    instruction = prepared.kernel.sites[raw.site][0]
+    assert instruction is not None
+    thread = _coordinates(raw.warp * 32 + raw.lane, prepared.request.block)
+    block = _coordinates(raw.block, prepared.request.grid)
+    rule = _RULES[raw.kind]
+    if raw.kind == Kind.WARP_MASK:
+        return Event(
+            rule, _MASK_REASONS[raw.size], instruction.location, instruction.name, thread, block, count=raw.count
+        )
+    region, offset = _place(prepared, raw)
+    if raw.kind == Kind.UNINITIALISED and region is not None and region.name == RESERVED.name:
+        message = "this reads shared memory that the system sets up for cooperative groups, which is not emulated"
+        rule = "engine/unsupported-instruction"
+        return Event(rule, message, instruction.location, instruction.name, thread, block, count=raw.count)
+    message = _message(raw, region, offset, memory_space(instruction))
+    data = {"address": f"0x{raw.address & 0xFFFFFFFFFFFFFFFF:x}"}
+    return Event(
+        rule,
+        message,
+        instruction.location,
+        instruction.name,
+        thread,
+        block,
+        _plain(region.name) if region else None,
+        offset,
+        raw.size,
+        raw.count,
+        data=data,
+    )
+
+
+def _race(prepared: Prepared, raw: _Raw) -> Event:
+    request = prepared.request
+
+    def party(site: int, number: int, wrote: bool, atomic: bool, spread: int) -> Party:
+        instruction = prepared.kernel.sites[site][0]
+        assert instruction is not None
+        thread = _coordinates(number & THREADS_MASK, request.block)
+        return Party(instruction, number, wrote, atomic, thread, _coordinates(number >> 10, request.grid), spread)
+
+    one = party(
+        raw.site, raw.block << 10 | raw.warp * 32 + raw.lane, bool(raw.flags & STORE), bool(raw.flags & ATOMIC), 0
+    )
+    atomic = prepared.kernel.sites[raw.other_site][0]
+    other = party(
+        raw.other_site,
+        raw.other,
+        raw.other_wrote,
+        atomic is not None and atomic.opcode in ("atom", "red"),
+        raw.other_epoch & Cell.SPREAD,
+    )
+    region, offset = _place(prepared, raw)
+    space = "shared" if region is not None and region.kind == "shared" else "global"
+    return race_event(space, one, other, _plain(region.name) if region else None, offset, raw.size, raw.count)
+
+
+def _place(prepared: Prepared, raw: _Raw) -> tuple[Region | None, int | None]:
+    """Return the region an access is about and its offset there: the one it hits, else the nearest."""
+    instruction = prepared.kernel.sites[raw.site][0]
+    assert instruction is not None
+    space = "generic" if instruction.opcode == "cp" else memory_space(instruction)
+    if space == "shared":
+        return _shared_place(prepared, raw.address)
+    if space == "local":
+        frame = max(prepared.kernel.program.local_bytes, 1)
+        local = prepared.residents[0].local
+        lane = raw.warp * 32 + raw.lane
+        thread = Region(LOCAL_MEMORY, "local", local.address + lane * frame, frame)
+        return thread, raw.address - thread.address
+    regions = [r for r in prepared.arena.regions if r.kind != "param"]
+    if raw.kind == Kind.NULL or not regions:
+        return None, None
+    inside = [r for r in regions if r.address <= raw.address < r.address + r.size]
+    if inside:
+        if inside[0].kind == "shared":
+            return _shared_place(prepared, raw.address)
+        return inside[0], raw.address - inside[0].address
+    if instruction.opcode == "cp" and raw.store:
+        return _shared_place(prepared, raw.address)
+    nearest = min(regions, key=lambda r: max(r.address - raw.address, raw.address - (r.address + r.size)))
+    return nearest, raw.address - nearest.address
+
+
+def _shared_place(prepared: Prepared, address: int) -> tuple[Region, int]:
+    """Return the shared variable an address lies in or is nearest to."""
+    program, request = prepared.kernel.program, prepared.request
+    windows = [resident.shared for resident in prepared.residents]
+    window = min(windows, key=lambda r: abs(address - (r.address + r.size // 2)))
+    offset = address - window.address
+    variables = [
+        Region(name, "shared", slot.offset, slot.size or request.shared_bytes) for name, slot in program.shared.items()
+    ]
+    if not variables:
+        return Region("shared memory", "shared", 0, request.shared_bytes), offset
+
+    def distance(region: Region) -> int:
+        return max(region.address - offset, offset - (region.address + region.size) + 1, 0)
+
+    best = min(variables, key=distance)
+    return best, offset - best.address
+
+
+def _message(raw: _Raw, region: Region | None, offset: int | None, space: str) -> str:
+    what = "write" if raw.store else "read"
+    size = f"{raw.size} byte{'s' if raw.size != 1 else ''}"
+    if raw.kind == Kind.NULL:
+        return f"{what} of {size} through a null pointer"
+    if raw.kind == Kind.MISALIGNED:
+        return f"misaligned {what}: the address is no multiple of the access's size"
+    where = f"`{_plain(region.name)}`" if region is not None else "any buffer"
+    if raw.kind == Kind.UNINITIALISED and raw.in_flight:
+        return f"read of {size} at byte {offset} of {where} before the asynchronous copy to them has been waited for"
+    if raw.kind == Kind.UNINITIALISED:
+        return f"read of {size} that nobody has written, at byte {offset} of {where}"
+    if raw.kind == Kind.READ_ONLY:
+        return f"write to {where}, which is constant memory"
+    if region is None or offset is None:
+        return f"{what} of {size} outside every buffer"
+    if SPACES.get(space) == SPACES["local"]:
+        return f"{what} of {size} at byte {offset} of the thread's local memory, which has {region.size}"
+    if offset < 0:
+        return f"{what} of {size} that starts {-offset} bytes before {where}"
+    if offset >= region.size:
+        beyond = offset - region.size
+        return f"{what} of {size}, {beyond} bytes past the end of {where} ({region.size} bytes)"
+    return f"{what} of {size} across the end of {where} ({region.size} bytes), at byte {offset}"
+
+
+def _plain(name: str) -> str:
+    """Return a variable's own name out of the mangled one NVRTC gives function-scope variables (``_ZZ2mmE2As``)."""
+    if not name.startswith("_Z"):
+        return name
+    digits = ""
+    best = name
+    index = 0
+    while index < len(name):
+        if name[index].isdigit():
+            start = index
+            while index < len(name) and name[index].isdigit():
+                index += 1
+            digits = name[start:index]
+            length = int(digits)
+            if 0 < length <= len(name) - index:
+                best = name[index : index + length]
+                index += length
+        else:
+            index += 1
+    return best
+
+
+def _from_incident(prepared: Prepared, incident: Incident, count: int) -> Event:
+    instruction = prepared.kernel.sites[incident.site][0]
+    return Event(
+        incident.rule,
+        incident.message,
+        instruction.location if instruction else None,
+        instruction.name if instruction else "",
+        _coordinates(incident.thread, prepared.request.block),
+        _coordinates(incident.block, prepared.request.grid),
+        count=count,
+    )

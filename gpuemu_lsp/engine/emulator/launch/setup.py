@@ -1,0 +1,261 @@
+"""Memory and records of one launch, and of the blocks that are under way."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from gpuemu_lsp.engine.emulator.abi.records import Context, Record
+from gpuemu_lsp.engine.emulator.abi.structs import (
+    EVENT_SIZE,
+    POISON,
+    SLACK,
+    STACK_BYTES,
+    Block,
+    CopyQueue,
+    Kind,
+    Launch,
+    Shadow,
+    Status,
+    Warp,
+)
+from gpuemu_lsp.engine.emulator.ir.lattice import WARP
+from gpuemu_lsp.engine.emulator.launch.arena import Arena, ArenaFullError, Region
+from gpuemu_lsp.engine.emulator.launch.arguments import (
+    place_buffers,
+    place_parameters,
+    place_variables,
+    readable_buffers,
+)
+from gpuemu_lsp.engine.emulator.launch.heap import HEAP_BYTES, Heap
+from gpuemu_lsp.engine.emulator.versions.kernels import Kernel
+from gpuemu_lsp.engine.execution import Request
+
+EVENT_LIMIT = 256
+QUANTUM = 1 << 12
+YIELDS = 64
+MEETINGS = 1 << 13
+_MOST_SHARED = 227 * 1024
+"""Bytes of shared memory per block, on sm_90 and later (CUDA Programming Guide, technical specifications)."""
+GRID_WORKSPACE_BYTES = 64
+"""What cooperative groups keep for a grid: a size and a barrier."""
+
+
+@dataclass(slots=True)
+class Resident:
+    """A block that is under way: its record, its warps' contexts, its memory."""
+
+    record: Record
+    warps: Record
+    copies: Record | None
+    shared: Region
+    local: Region
+    number: int = 0
+    under_way: bool = False
+    arrivals: dict[int, int] = field(default_factory=dict)
+    asked: int = 0
+
+
+@dataclass(slots=True)
+class Prepared:
+    """A launch ready to run."""
+
+    request: Request
+    kernel: Kernel
+    arena: Arena
+    launch: Record
+    events: Record
+    counts: Record
+    reached: Record
+    parted: Record
+    readable: Record
+    symbols: Record
+    shared_shadow: npt.NDArray[np.uint8]
+    buffers: dict[str, Region]
+    module_variables: dict[str, Region]
+    heap: Heap | None = None
+    residents: list[Resident] = field(default_factory=list)
+    grown: Callable[[], None] = lambda: None
+    """Called when the launch has taken more memory."""
+
+    @property
+    def threads(self) -> int:
+        """Threads to a block."""
+        x, y, z = self.request.block
+        return x * y * z
+
+    @property
+    def warp_count(self) -> int:
+        """Warps to a block."""
+        return -(-self.threads // WARP)
+
+    @property
+    def blocks(self) -> int:
+        """Blocks of the grid."""
+        x, y, z = self.request.grid
+        return x * y * z
+
+    def warp(self, resident: Resident, index: int) -> Context:
+        """Return the context of one warp."""
+        return Context(resident.warps, index * self.kernel.context_bytes)
+
+    def add_resident(self) -> Resident:
+        """Make room for one more block under way."""
+        resident = _resident(self)
+        self.residents.append(resident)
+        self.grown()
+        return resident
+
+    def focus(self, resident: Resident) -> None:
+        """Make the inner scheduler work on this block."""
+        launch = self.launch
+        launch.set64(Launch.WARPS, resident.warps.address)
+        launch.set64(Launch.BLOCK, resident.record.address)
+        launch.set64(Launch.LOCAL, resident.local.address)
+
+
+def prepare(request: Request, kernel: Kernel, arena: Arena, callback: int) -> Prepared:
+    """Lay out a launch in a fresh arena.
+
+    Raises
+    ------
+    ArenaFullError
+        If it needs too much memory.
+    ValueError
+        If the arguments do not fit the kernel's parameters.
+    """
+    arena.reset()
+    program = kernel.program
+    symbols = Record(max(8 * len(kernel.symbols), 8))
+    launch = Record(Launch.SIZE)
+    variables = place_variables(kernel, arena, symbols, launch)
+    buffers = place_buffers(request, arena)
+    params = place_parameters(request, kernel, arena, buffers)
+    readable = readable_buffers(request, buffers)
+    events = Record(EVENT_LIMIT * EVENT_SIZE)
+    counts = Record(max(len(kernel.sites), 1) * Kind.COUNT * 8)
+    reached = Record(max(len(kernel.sites), 1))
+    parted = Record(4 * len(program.blocks))
+    fresh = Shadow.ADDRESSABLE | (0 if request.checks.uninitialized else Shadow.INITIALISED)
+    shadow = _shared_shadow(request, kernel, fresh)
+    prepared = Prepared(
+        request, kernel, arena, launch, events, counts, reached, parted, readable, symbols, shadow, buffers, variables
+    )
+    _describe(prepared, params, fresh, callback)
+    if program.allocates:
+        prepared.heap = Heap(arena, arena.take("device heap", "variable", HEAP_BYTES), fresh)
+    if program.grid_workspace:
+        workspace = arena.take("grid workspace", "variable", GRID_WORKSPACE_BYTES)
+        arena.fill(workspace, np.zeros(GRID_WORKSPACE_BYTES, dtype=np.uint8))
+        launch.set64(Launch.GRID_WORKSPACE, workspace.address)
+    _watch(request, arena, launch, buffers)
+    first = prepared.add_resident()
+    prepared.focus(first)
+    return prepared
+
+
+def _describe(prepared: Prepared, params: Region, fresh: int, callback: int) -> None:
+    """Fill the launch's record."""
+    request, launch, shadow = prepared.request, prepared.launch, prepared.shared_shadow
+    x, y, z = request.block
+    for offset, value in (
+        (Launch.GRID_X, request.grid[0]),
+        (Launch.GRID_Y, request.grid[1]),
+        (Launch.GRID_Z, request.grid[2]),
+        (Launch.NTID_X, x),
+        (Launch.NTID_Y, y),
+        (Launch.NTID_Z, z),
+        (Launch.DYNAMIC_SHARED, request.shared_bytes),
+        (Launch.TOTAL_SHARED, prepared.kernel.program.dynamic_shared + request.shared_bytes),
+        (Launch.QUANTUM, QUANTUM),
+        (Launch.YIELDS, YIELDS),
+        (Launch.MEETINGS, MEETINGS),
+        (Launch.WARP_COUNT, prepared.warp_count),
+        (Launch.THREADS, prepared.threads),
+        (Launch.SHADOW_FRESH, fresh),
+    ):
+        launch.set32(offset, value)
+    for offset, value in (
+        (Launch.PARAMS, params.address),
+        (Launch.PARAMS_SIZE, params.size),
+        (Launch.SHARED_SIZE, len(shadow)),
+        (Launch.SHARED_LIMIT, len(shadow) if shadow.any() else 0),
+        (Launch.SHARED_SHADOW, shadow.ctypes.data),
+        (Launch.SYMBOLS, prepared.symbols.address),
+        (Launch.EVENTS, prepared.events.address),
+        (Launch.EVENT_LIMIT, EVENT_LIMIT),
+        (Launch.COUNTS, prepared.counts.address),
+        (Launch.COVERAGE, prepared.reached.address),
+        (Launch.PARTED, prepared.parted.address),
+        (Launch.READABLE, prepared.readable.address),
+        (Launch.LOCAL_FRAME, max(prepared.kernel.program.local_bytes, 1)),
+        (Launch.CALLBACK, callback),
+        (Launch.WARP_SIZE, prepared.kernel.context_bytes),
+        (Launch.BLOCK_END, prepared.blocks),
+        (Launch.WATCH_SITE, -1),
+        (Launch.ARENA, prepared.arena.address),
+    ):
+        launch.set64(offset, value)
+
+
+def _shared_shadow(request: Request, kernel: Kernel, fresh: int) -> npt.NDArray[np.uint8]:
+    """Return the shadow of fresh shared memory: variables addressable, the gaps between them not."""
+    program = kernel.program
+    size = program.dynamic_shared + request.shared_bytes
+    if size > _MOST_SHARED:
+        raise ArenaFullError(f"{size} bytes of shared memory for a block, and no GPU has more than {_MOST_SHARED}")
+    shadow = np.zeros(-(-max(size, 1) // 16) * 16, dtype=np.uint8)
+    for slot in program.shared.values():
+        shadow[slot.offset : slot.offset + slot.size] = fresh
+    shadow[program.dynamic_shared : size] = fresh
+    return shadow
+
+
+def _watch(request: Request, arena: Arena, launch: Record, buffers: dict[str, Region]) -> None:
+    watch = request.watch
+    region = buffers.get(watch.buffer) if watch is not None else None
+    if watch is None or region is None:
+        return
+    low = region.address + watch.offset
+    launch.set64(Launch.WATCH_LOW, low)
+    launch.set64(Launch.WATCH_HIGH, low + watch.size)
+    arena.shadow(low, watch.size)[:] |= Shadow.WATCHED
+
+
+def _resident(prepared: Prepared) -> Resident:
+    kernel, request, arena = prepared.kernel, prepared.request, prepared.arena
+    count = prepared.warp_count
+    frame = max(kernel.program.local_bytes, 1)
+    shared = arena.take("shared memory", "shared", len(prepared.shared_shadow), guard=2 * SLACK)
+    local = arena.take("local memory", "local", frame * count * WARP)
+    record = Record(Block.SIZE)
+    record.set64(Block.SHARED, shared.address)
+    warps = Record(kernel.context_bytes * count)
+    copies = Record(CopyQueue.SIZE * count) if kernel.program.copies else None
+    record.set64(Block.COPIES, copies.address if copies is not None else 0)
+    resident = Resident(record, warps, copies, shared, local)
+    stack = arena.take("call stack", "stack", STACK_BYTES * count * WARP) if kernel.program.recursive else None
+    # The arena has grown: everything handed out may be touched.
+    prepared.launch.set64(Launch.ARENA_SIZE, arena.size)
+    arena.data(shared.address, shared.size)[:] = POISON
+    prepared.launch.set64(Launch.LOCAL_SIZE, local.size if kernel.program.local_bytes else 0)
+    x, y, _ = request.block
+    for index in range(count):
+        context = Context(warps, index * kernel.context_bytes)
+        linear = np.arange(index * WARP, (index + 1) * WARP)
+        context.row(Warp.TID_X)[:] = linear % x
+        context.row(Warp.TID_Y)[:] = linear // x % y
+        context.row(Warp.TID_Z)[:] = linear // (x * y)
+        present = min(prepared.threads - index * WARP, WARP)
+        context.set(Warp.LANES, (1 << present) - 1)
+        context.set(Warp.WARP_ID, index)
+        context.set(Warp.STATUS, Status.READY)
+        context.set64(Warp.LAUNCH, prepared.launch.address)
+        context.set64(Warp.BLOCK, record.address)
+        context.set64(Warp.LOCAL, local.address + index * WARP * frame)
+        if stack is not None:
+            context.set64(Warp.STACK_BASE, stack.address + index * WARP * STACK_BYTES)
+    return resident
