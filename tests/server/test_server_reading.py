@@ -88,6 +88,20 @@ async def test_names_and_paths_lead_to_kernels_and_files(editor: Editor):
     assert found.uri == editor.uri("gpuemu.toml") and found.range.start.line == 1
 
 
+async def test_like_leads_to_the_entry_it_names(editor: Editor):
+    write(editor.root)
+    config = editor.root / "gpuemu.toml"
+    config.write_text('[[kernels]]\nname = "copy"\nlike = "scale"\n' + config.read_text())
+    await editor.start()
+    editor.open("gpuemu.toml")
+    where = types.TextDocumentIdentifier(editor.uri("gpuemu.toml"))
+    links = await editor.client.text_document_document_link_async(types.DocumentLinkParams(where))
+    assert [link.target for link in links] == [editor.uri("scale.cu"), editor.uri("ref.py")]
+    ask = types.DefinitionParams(where, types.Position(2, 9))
+    found = await editor.client.text_document_definition_async(ask)
+    assert found.uri == editor.uri("gpuemu.toml") and found.range.start.line == 4
+
+
 async def test_every_diagnostic_links_to_its_rule(editor: Editor):
     write(editor.root, WRONG)
     await editor.start()

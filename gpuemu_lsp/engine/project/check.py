@@ -60,7 +60,7 @@ def check_table(table: Table, value: Mapping[str, Any], path: Path, context: Con
         elif checked is not INVALID:
             result[stored] = checked
     for key in table.keys:
-        if key.required and key.name not in value:
+        if key.required and key.name not in value and key.unless not in value:
             example = f'`{key.name} = "{key.example}"`'
             context.reporter.missing_key(path, f"`{key.name}` is missing. Add for instance {example}.")
     return result

@@ -9,6 +9,7 @@ from typing import Any
 from gpuemu_lsp.engine.findings import Place, Related
 from gpuemu_lsp.engine.project.arguments import arg_expressions, build_args, check_names
 from gpuemu_lsp.engine.project.check import check_table
+from gpuemu_lsp.engine.project.inheritance import complete
 from gpuemu_lsp.engine.project.keys import KERNEL, OP
 from gpuemu_lsp.engine.project.kinds import DTYPES, Table, toml_type
 from gpuemu_lsp.engine.project.launch import build_launch, launch_expressions
@@ -39,13 +40,16 @@ def read_kernels(
     usable: list[KernelSpec] = []
     broken: list[str] = []
     first: dict[str, Place] = {}
-    for index, entry in enumerate(entries):
+    completed = complete(entries, context.reporter.tree)
+    for index, entry in enumerate(completed.entries):
         path: Path = ("kernels", index)
-        before = len(context.reporter.findings)
+        before = context.reporter.count
         checked = _check_entry(KERNEL, entry, path, first, context)
+        if index in completed.problems and "like" in (checked or {}):
+            context.reporter.bad_value((*path, "like"), completed.problems[index])
         spec = None if checked is None else _kernel(checked, entry, path, validation, context)
         context.reporter.kernel = None
-        if spec is not None and len(context.reporter.findings) == before:
+        if spec is not None and context.reporter.count == before and index not in completed.incomplete:
             usable.append(spec)
         else:
             broken.append(checked["name"] if checked and "name" in checked else f"#{index + 1}")
@@ -58,10 +62,10 @@ def read_ops(entries: list[Any], validation: Validation, context: Context) -> tu
     first: dict[str, Place] = {}
     for index, entry in enumerate(entries):
         path: Path = ("ops", index)
-        before = len(context.reporter.findings)
+        before = context.reporter.count
         checked = _check_entry(OP, entry, path, first, context)
         context.reporter.kernel = None
-        if checked is not None and len(context.reporter.findings) == before:
+        if checked is not None and context.reporter.count == before:
             usable.append(_op(checked, path, validation, context))
     return tuple(usable)
 
@@ -133,6 +137,8 @@ def _kernel(
         artifact_checks=ArtifactChecks(**checked["artifact_checks"]) if "artifact_checks" in checked else None,
         places=_places(path, context),
         reference_function=(reference.function if reference else None) or "reference",
+        like=checked.get("like"),
+        inherited=_inherited(path, context),
     )
 
 
@@ -160,17 +166,24 @@ def _check_all_names(
 
 def _places(path: Path, context: Context) -> dict[str, Place]:
     reporter = context.reporter
-    own = {"": reporter.place(path)}
+    places = {"": reporter.place(path)}
     # Tolerances are merged, so the place of one may be in [validation]; they are known by the dtype's usual name.
     for found in reporter.tree.below(("validation",)):
         if len(found) == 3 and found[1] == "tolerances":
-            own[f"tolerances.{DTYPES.get(str(found[2]), found[2])}"] = reporter.place(found)
-    for found in reporter.tree.below(path):
-        names = [str(part) for part in found[len(path) :]]
-        if names[:1] == ["tolerances"] and len(names) > 1:
-            names[1] = DTYPES.get(names[1], names[1])
-        own[".".join(names)] = reporter.place(found)
-    return own
+            places[f"tolerances.{DTYPES.get(str(found[2]), found[2])}"] = reporter.place(found)
+    return places | {_dotted(found[len(path) :]): reporter.place(found) for found in reporter.tree.below(path)}
+
+
+def _inherited(path: Path, context: Context) -> frozenset[str]:
+    tree = context.reporter.tree
+    return frozenset(_dotted(found[len(path) :]) for found in tree.below(path) if found in tree.inherited)
+
+
+def _dotted(path: Path) -> str:
+    names = [str(part) for part in path]
+    if names[:1] == ["tolerances"] and len(names) > 1:
+        names[1] = DTYPES.get(names[1], names[1])
+    return ".".join(names)
 
 
 def _op(checked: dict[str, Any], path: Path, validation: Validation, context: Context) -> OpSpec:

@@ -172,11 +172,21 @@ KERNEL = Table(
     (
         Key("name", Text(), "Unique name of the kernel.", example="softmax", required=True),
         Key(
+            "like",
+            Text(what="the name of another kernel"),
+            "The name of another `[[kernels]]` entry of this file, before or after this one. Every key but `name` that "
+            "is not set here is taken from it. Tables are merged key by key: with `[kernels.dims] n = 64` only `n` "
+            "differs, and an inline table such as an argument is replaced as a whole. An inherited key cannot be "
+            "removed.",
+            example="softmax_fp32",
+        ),
+        Key(
             "source",
             PathTo(),
             "The .cu or .cuh file, relative to gpuemu.toml.",
             example="kernels/softmax.cu",
             required=True,
+            unless="like",
         ),
         Key(
             "reference",

@@ -126,7 +126,10 @@ class Either:
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """A key of a table. ``default`` (None: absence has its own meaning) and ``example`` are TOML values."""
+    """A key of a table. ``default`` (None: absence has its own meaning) and ``example`` are TOML values.
+
+    A ``required`` key may be absent where the key named by ``unless`` is given.
+    """
 
     name: str
     kind: Kind
@@ -134,6 +137,7 @@ class Key:
     example: Json = None
     default: Json = None
     required: bool = False
+    unless: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -144,7 +144,7 @@ def _build(values: Mapping[str, Any], text: str, config: Path, empty: Project) -
         validation=validation,
         policies=Policies(**checked.get("policies", {}), **checked.get("ci", {})),
         executor=checked.get("validation", {}).get("executor", empty.executor),
-        findings=tuple(sorted(reporter.findings, key=lambda finding: finding.place.range)),
+        findings=reporter.findings(),
         broken=broken,
         version=about.get("version"),
         framework=about.get("framework"),

@@ -92,6 +92,8 @@ class KernelSpec:
     ``"artifact_checks.max_registers"``) to where its value stands; ``""`` is the ``[[kernels]]`` header itself.
     ``dims``, ``args`` are None when the table is absent (they are then inferred), ``dtypes`` too.
     ``reference_function`` is the function of the reference script to call (``reference = "ref.py:softmax"``).
+    ``like`` is the name of the entry this one is derived from; ``inherited`` are the dotted keys taken over from it,
+    whose places lie in the entry they are written in.
     """
 
     name: str
@@ -110,6 +112,8 @@ class KernelSpec:
     artifact_checks: ArtifactChecks | None = None
     places: Mapping[str, Place] = field(default_factory=dict)
     reference_function: str = "reference"
+    like: str | None = None
+    inherited: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,13 +14,33 @@ _WORD = re.compile(r"[A-Za-z0-9_]+|//|\*\*|\S")
 
 
 class Reporter:
-    """The findings of one file, in the order they were made. ``kernel`` names the entry that is being read."""
+    """The findings of one file.
+
+    ``kernel`` names the entry that is being read. ``count`` is how many mistakes were reported so far; a mistake in an
+    inherited value is counted for every entry that has it and reported once.
+    """
 
     def __init__(self, config: str, tree: TomlTree) -> None:
         self.tree = tree
-        self.findings: list[Finding] = []
         self.kernel: str | None = None
+        self.count = 0
         self._config = config
+        self._own: list[Finding] = []
+        self._inherited: list[Finding] = []
+
+    def findings(self) -> tuple[Finding, ...]:
+        """Return the findings in the order of the text.
+
+        A mistake in an inherited value is reported for the entry it is written in; for a derived entry only where it is
+        a mistake in combination with the derived entry's own values.
+        """
+        known = {_identity(finding) for finding in self._own}
+        found = list(self._own)
+        for finding in self._inherited:
+            if _identity(finding) not in known:
+                known.add(_identity(finding))
+                found.append(finding)
+        return tuple(sorted(found, key=lambda finding: finding.place.range))
 
     def place(self, path: Path) -> Place:
         """Return where the value of a path stands."""
@@ -28,27 +48,27 @@ class Reporter:
 
     def unknown_key(self, path: Path, message: str) -> None:
         """Report a key that means nothing, on the key."""
-        self._add("config/unknown-key", message, self.tree.key(path))
+        self._add("config/unknown-key", message, path, self.tree.key(path))
 
     def missing_key(self, table: Path, message: str) -> None:
         """Report an absent key, on the header of the table that lacks it."""
-        self._add("config/missing-key", message, self.tree.value(table))
+        self._add("config/missing-key", message, table, self.tree.value(table))
 
     def missing_file(self, path: Path, message: str) -> None:
         """Report a path with nothing usable behind it."""
-        self._add("config/missing-file", message, self.tree.value(path))
+        self._add("config/missing-file", message, path, self.tree.value(path))
 
     def bad_key(self, path: Path, message: str) -> None:
         """Report a key that cannot stand where it does, although its name is known."""
-        self._add("config/bad-value", message, self.tree.key(path))
+        self._add("config/bad-value", message, path, self.tree.key(path))
 
     def bad_value(self, path: Path, message: str, related: tuple[Related, ...] = ()) -> None:
         """Report a value that cannot be used, on the value."""
-        self._add("config/bad-value", message, self.tree.value(path), related)
+        self._add("config/bad-value", message, path, self.tree.value(path), related)
 
     def bad_part(self, path: Path, text: str, column: int, length: int, message: str) -> None:
         """Report ``text[column:column + length]`` of a string value."""
-        self._add("config/bad-value", message, self.tree.inside(path, text, column, length))
+        self._add("config/bad-value", message, path, self.tree.inside(path, text, column, length))
 
     def bad_expression(self, path: Path, text: str, error: ExpressionError) -> None:
         """Report what an expression's parser or evaluator said, at the place it means."""
@@ -59,5 +79,15 @@ class Reporter:
         else:
             self.bad_part(path, text, error.column, len(token.group()), f"{said} (in `{shorten(text)}`).")
 
-    def _add(self, rule: str, message: str, where: Range, related: tuple[Related, ...] = ()) -> None:
-        self.findings.append(make(rule, message, Place(self._config, where), kernel=self.kernel, related=related))
+    def _add(self, rule: str, message: str, path: Path, where: Range, related: tuple[Related, ...] = ()) -> None:
+        self.count += 1
+        inherited = self.tree.is_inherited(path)
+        if inherited:
+            like = self.place((*path[:2], "like"))
+            related = (*related, Related(like, f"inherited by `{shorten(self.kernel or '')}`"))
+        finding = make(rule, message, Place(self._config, where), kernel=self.kernel, related=related)
+        (self._inherited if inherited else self._own).append(finding)
+
+
+def _identity(finding: Finding) -> tuple[str, str, Place]:
+    return finding.rule, finding.message, finding.place

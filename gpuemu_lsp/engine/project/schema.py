@@ -143,13 +143,20 @@ def _table_schema(table: Table) -> dict[str, Json]:
     result: dict[str, Json] = {"type": "object", "properties": properties, "additionalProperties": False}
     if table.some:
         result["minProperties"] = 1
-    required: list[Json] = [key.name for key in table.keys if key.required]
+    required: list[Json] = [key.name for key in table.keys if key.required and key.unless is None]
     if required:
         result["required"] = required
+    either: list[Json] = [_one_of(key.name, key.unless) for key in table.keys if key.required and key.unless]
+    if either:
+        result["allOf"] = either
     if table.free is not None:
         result["additionalProperties"] = _key_schema(table.free)
         result["propertyNames"] = _NAMES[table.names]
     return result
+
+
+def _one_of(key: str, other: str) -> Json:
+    return {"anyOf": [{"required": [key]}, {"required": [other]}]}
 
 
 def _key_schema(key: Key) -> dict[str, Json]:
@@ -187,5 +194,7 @@ def _document(table: Table, header: str) -> list[str]:
 
 
 def _row(key: Key) -> str:
-    default = "required" if key.required else "" if key.default is None else f"`{toml(key.default)}`"
+    default = "" if key.default is None else f"`{toml(key.default)}`"
+    if key.required:
+        default = f"required without `{key.unless}`" if key.unless else "required"
     return f"| `{key.name}` | {describe(key.kind)} | {default} | {key.doc} |"

@@ -38,7 +38,8 @@ class TomlTree:
     """Ranges by path.
 
     ``keys`` has the last part of the key, ``values`` the value; for a table written as a header that is the header with
-    its brackets. ``headers`` are the tables opened by a header, in order of the text.
+    its brackets. ``headers`` are the tables opened by a header, in order of the text. ``inherited`` maps the path of a
+    value that an entry takes over from another (``like``) to the path it is written at.
     """
 
     lines: list[bytes]
@@ -46,6 +47,7 @@ class TomlTree:
     values: dict[Path, Range] = field(default_factory=dict)
     headers: list[tuple[Range, Path]] = field(default_factory=list)
     owned: dict[Path, list[Path]] = field(default_factory=dict)
+    inherited: dict[Path, Path] = field(default_factory=dict)
 
     def key(self, path: Path) -> Range:
         """Return where the key stands, or its closest known parent."""
@@ -53,11 +55,25 @@ class TomlTree:
 
     def value(self, path: Path) -> Range:
         """Return where the value stands, or its closest known parent."""
-        for length in range(len(path), 0, -1):
-            found = self.values.get(path[:length])
-            if found is not None:
-                return found
-        return _START
+        return self.values.get(self._known(path), _START)
+
+    def is_inherited(self, path: Path) -> bool:
+        """Whether the range of :meth:`value` lies in another entry, which the path's own one takes it over from."""
+        return self._known(path) in self.inherited
+
+    def inherit(self, path: Path, written: Path) -> None:
+        """Add the value at ``written`` a second time, at the path of an entry that takes it over."""
+        self.inherited[path] = written
+        self.values[path] = self.values[written]
+        if written in self.keys:
+            self.keys[path] = self.keys[written]
+        self.owned.setdefault(path[:2], []).append(path)
+
+    def _known(self, path: Path) -> Path:
+        """Return the path itself, or its closest parent that stands in the text."""
+        while path and path not in self.values:
+            path = path[:-1]
+        return path
 
     def below(self, path: Path) -> list[Path]:
         """Return the paths of the values of one table of the file: ``("validation",)`` or ``("kernels", 3)``."""

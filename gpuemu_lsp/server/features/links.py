@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 from lsprotocol import types
@@ -43,14 +44,25 @@ def register(server: Server, session: Session) -> None:
         position = byte_position(document.text.split("\n"), asked, session.publisher.encoding)
         if Path(document.path).name != CONFIG_NAME:
             return await _entry_of(session, document, position)
-        for spec in (await _project(session, document)).kernels:
-            for key, place in spec.places.items():
-                if place.path == document.path and place.range.start <= position <= place.range.end:
-                    if key == "reference" and spec.reference is not None:
-                        return _location(session, Place(spec.reference, Range.of(0, 0, 0, 0)))
-                    if key in ("name", "source", "entry"):
-                        return await _kernel(session, spec)
+        kernels = (await _project(session, document)).kernels
+        for spec, key in _keys_at(kernels, document.path, position):
+            if key == "like":
+                places = [other.places["name"] for other in kernels if other.name == spec.like]
+                return _location(session, places[0]) if places else None
+            if key == "reference" and spec.reference is not None:
+                return _location(session, Place(spec.reference, Range.of(0, 0, 0, 0)))
+            if key in ("name", "source", "entry"):
+                return await _kernel(session, spec)
         return None
+
+
+def _keys_at(kernels: tuple[KernelSpec, ...], path: str, position: Position) -> Iterator[tuple[KernelSpec, str]]:
+    """Yield the keys that are written at a position of gpuemu.toml, with the entry they are written in."""
+    for spec in kernels:
+        for key, place in spec.places.items():
+            written_here = place.path == path and key not in spec.inherited
+            if written_here and place.range.start <= position <= place.range.end:
+                yield spec, key
 
 
 def _config(session: Session, uri: str) -> Document | None:
@@ -70,6 +82,7 @@ def _paths(project: Project) -> list[tuple[Place, str]]:
         for spec in project.kernels
         for key, path in (("source", spec.source), ("reference", spec.reference))
         if path is not None
+        and key not in spec.inherited
         and (place := spec.places.get(key)) is not None
         and place.path == project.config
         and Path(path).is_file()

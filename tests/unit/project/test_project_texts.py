@@ -95,6 +95,7 @@ def test_good_file_agrees_with_the_schema(config):
     assert project.findings == ()
     jsonschema.Draft7Validator.check_schema(json_schema())
     jsonschema.validate(tomli.loads(GOOD), json_schema())
+    jsonschema.validate(tomli.loads(GOOD + '[[kernels]]\nname = "l"\nlike = "k"\n'), json_schema())
 
 
 REFUSED = [
@@ -105,6 +106,8 @@ REFUSED = [
     "[validation.tolerances]\nfloat32 = -1",
     "[validation.tolerances]\nfloat32 = {}",
     "[[kernels]]\nname = 'k'",
+    "[[kernels]]\nlike = 'k'",
+    "[[kernels]]\nname = 'k'\nlike = 1",
     "[kernels]\nname = 'k'",
     "[[ops]]\nname = 'o'\nreference = '__init__.py'\nexecution_mode = 'x'",
     "[[kernels]]\nname = 'k'\nsource = '__init__.py'\narch = 'sm80'",

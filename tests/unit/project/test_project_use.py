@@ -35,7 +35,7 @@ OTHER = {"executor": "emulator", "execution_mode": "script_based", "check_nan": 
          "fail_on_regression": False, "warn_threshold": 0.25, "parallel_jobs": 9, "thorough_timeout": 77, "arch": ["sm_90"],
          "max_registers": 33, "max_spills": 8, "max_local_memory": 16, "reference": "other.py", "name": "another",
          "source": "other.cu", "min": 2, "max": 6, "multiple_of": 2, "include": [5], "dtype": "float32", "value": 3,
-         "may_alias": "y", "entry": "k<{T}>", "op_script": "other.py", "include_dirs": ["scripts"]}  # fmt: skip
+         "may_alias": "y", "entry": "k<{T}>", "op_script": "other.py", "include_dirs": ["scripts"], "like": "base"}  # fmt: skip
 """Values that are not the default."""
 
 
@@ -80,7 +80,8 @@ def written(path: list[str], value: object) -> str:
     for name in path[:-1]:
         table = table.setdefault(name, {})
     table[path[-1]] = value
-    return document(path[0], config[path[0]])
+    base = document("kernels", {"name": "base", "source": "k.cu"}) if path[-1] == "like" else ""
+    return base + document(path[0], config[path[0]])
 
 
 def document(name: str, table: object) -> str:
