@@ -193,7 +193,7 @@ def test_an_own_value_in_place_of_the_mistake_is_enough(read):
 
 
 def test_a_mistake_in_combination_says_who_inherits(read):
-    text = BASE + DERIVED + '[kernels.args]\nx = 3\n'
+    text = BASE + DERIVED + "[kernels.args]\nx = 3\n"
     text = text.replace('y = { out = ["n", "m"] }', 'y = { out = ["x.size"] }')
     project = read(text)
     (finding,) = project.findings
