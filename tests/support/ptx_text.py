@@ -7,8 +7,8 @@ from functools import lru_cache
 from gpuemu_lsp.engine.compile import compile_source
 from gpuemu_lsp.engine.compile.model import CompileRequest
 from gpuemu_lsp.engine.ptx import parse
-from gpuemu_lsp.engine.ptx.facts import flat, instructions_of
 from gpuemu_lsp.engine.ptx.model import Function, Instruction, Label, Module, Register, Symbol
+from gpuemu_lsp.engine.ptx.traversal import flat_operands, instructions_of
 
 HEADER = ".version 8.8\n.target sm_80\n.address_size 64\n"
 
@@ -58,7 +58,7 @@ def loose_ends(module: Module) -> set[str]:
         for targets in function.branch_targets.values():
             found |= set(targets) - labels
         for instruction in instructions_of(function):
-            for operand in flat(instruction.operands):
+            for operand in flat_operands(instruction.operands):
                 if isinstance(operand, Symbol) and operand.name not in known:
                     found.add(f"{function.name}: {operand.name}")
                 if isinstance(operand, Register) and not _is_register(operand.name, function):

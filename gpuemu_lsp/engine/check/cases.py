@@ -36,7 +36,7 @@ from gpuemu_lsp.engine.oracle import (
 )
 from gpuemu_lsp.engine.oracle.reference import same
 from gpuemu_lsp.engine.plan.model import Plan
-from gpuemu_lsp.engine.source.ignores import Ignores
+from gpuemu_lsp.engine.source.ignore_comments import IgnoreComments
 
 _STATUS_RULE = {"hung": "sync/hang", "trapped": "sync/trap", "failed": "engine/not-executed"}
 
@@ -52,7 +52,7 @@ class PlanRun:
     launch: Request
     hints: LaunchHints
     numerics: Numerics
-    ignores: Ignores
+    ignores: IgnoreComments
     memory: Memory
     reference: Reference | None = None
     steering: Steering | None = None

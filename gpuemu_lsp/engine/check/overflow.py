@@ -15,7 +15,7 @@ from gpuemu_lsp.engine.findings import Finding, Json
 from gpuemu_lsp.engine.fuzz.dtypes import is_float, numpy_dtype
 from gpuemu_lsp.engine.fuzz.geometry import Geometry, ImpossibleError, settle
 from gpuemu_lsp.engine.fuzz.sizes import Sizes, describe
-from gpuemu_lsp.engine.lint.indices import Overflow, Thread
+from gpuemu_lsp.engine.lint.index_overflow import IndexOverflow, IntegerInterpreter
 from gpuemu_lsp.engine.plan.model import Plan, ScalarArg, TensorArg
 from gpuemu_lsp.engine.project.expressions import Expression, ExpressionError, evaluate
 from gpuemu_lsp.engine.ptx import parse
@@ -107,7 +107,7 @@ def _threads(geometry: Geometry) -> Iterator[tuple[Dim3, Dim3]]:
         yield there, last
 
 
-def _follow(plan: Plan, function: Function, geometry: Geometry, block: Dim3, thread: Dim3) -> Overflow | None:
+def _follow(plan: Plan, function: Function, geometry: Geometry, block: Dim3, thread: Dim3) -> IndexOverflow | None:
     params: dict[str, int] = {}
     for number, (param, arg) in enumerate(zip(function.params, plan.args, strict=True), 1):
         value = number * _APART if isinstance(arg, TensorArg) else _scalar(arg, geometry)
@@ -118,10 +118,10 @@ def _follow(plan: Plan, function: Function, geometry: Geometry, block: Dim3, thr
         for name, values in (("tid", thread), ("ctaid", block), ("ntid", geometry.block), ("nctaid", geometry.grid))
         for index, axis in enumerate("xyz")
     }
-    return Thread(function, params, specials).run()
+    return IntegerInterpreter(function, params, specials).run()
 
 
-def _finding(run: PlanRun, overflow: Overflow, dims: Mapping[str, int], block: Dim3, thread: Dim3) -> Finding:
+def _finding(run: PlanRun, overflow: IndexOverflow, dims: Mapping[str, int], block: Dim3, thread: Dim3) -> Finding:
     # The access: a product is often hoisted, and then has the line of what it was hoisted to.
     place, related = run.scene.atlas.place(overflow.access.location)
     sizes = ", ".join(f"{name} = {size}" for name, size in dims.items())

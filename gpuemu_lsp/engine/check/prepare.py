@@ -20,8 +20,8 @@ from gpuemu_lsp.engine.plan.model import Plan
 from gpuemu_lsp.engine.plan.resolve import resolve
 from gpuemu_lsp.engine.project.model import KernelSpec
 from gpuemu_lsp.engine.rules import make
-from gpuemu_lsp.engine.source import Views, device_views, includers, read
-from gpuemu_lsp.engine.source.ignores import Ignores
+from gpuemu_lsp.engine.source import DeviceViews, device_views, includers, read
+from gpuemu_lsp.engine.source.ignore_comments import IgnoreComments
 from gpuemu_lsp.engine.source.model import SourceFile
 
 _MAX_INCLUDERS = 3
@@ -50,7 +50,7 @@ class Prepared:
     headers: Mapping[str, str] = field(default_factory=dict)
     compile_ms: float = 0.0
     artifacts: tuple[Artifact, ...] = ()
-    ignores: Ignores = field(default_factory=lambda: Ignores(lambda _: None))
+    ignores: IgnoreComments = field(default_factory=lambda: IgnoreComments(lambda _: None))
 
 
 def prepare(request: CheckRequest) -> Prepared:
@@ -73,7 +73,7 @@ def prepare(request: CheckRequest) -> Prepared:
         softened = () if misspelt else tuple(map(_softened, result.findings))
         return Prepared((*misspelt, *(result.findings if request.registered else softened)), place, source)
     findings: list[Finding] = []
-    ignores = Ignores(lambda path: text if path == spec.source else request.overlay.get(path) or _header(path))
+    ignores = IgnoreComments(lambda path: text if path == spec.source else request.overlay.get(path) or _header(path))
     artifacts: list[Artifact] = []
     resources: dict[str, ResourceUsage] = {}
     milliseconds = 0.0
@@ -142,7 +142,7 @@ def _still_said(compiled: bool, finding: Finding) -> bool:
 def _compile(
     spec: KernelSpec,
     source: SourceFile,
-    views: Views,
+    views: DeviceViews,
     headers: Mapping[str, str],
     arch: str,
     entries: tuple[str, ...],
@@ -199,7 +199,9 @@ def _errors(compiled: CompileResult) -> int:
     return sum(finding.severity is Severity.ERROR for finding in compiled.findings)
 
 
-def _misspelt(spec: KernelSpec, source: SourceFile, views: Views, headers: Mapping[str, str]) -> tuple[Finding, ...]:
+def _misspelt(
+    spec: KernelSpec, source: SourceFile, views: DeviceViews, headers: Mapping[str, str]
+) -> tuple[Finding, ...]:
     """Return what the compiler has against a file without the kernel: one whose head is half written is not found."""
     try:
         compiled = _compile(spec, source, views, headers, spec.arch[0], ())
@@ -208,7 +210,7 @@ def _misspelt(spec: KernelSpec, source: SourceFile, views: Views, headers: Mappi
     return () if compiled.artifact is not None else compiled.findings
 
 
-def _compiled(request: CompileRequest, views: Views) -> CompileResult:
+def _compiled(request: CompileRequest, views: DeviceViews) -> CompileResult:
     """Compile, and let go of the errors that are not the user's."""
     compiled = compile_source(request)
     if compiled.artifact is not None:

@@ -16,7 +16,7 @@ from pathlib import PurePosixPath
 from gpuemu_lsp.engine.compile import stand_ins
 from gpuemu_lsp.engine.findings import Finding, Json, Place, Range
 from gpuemu_lsp.engine.rules import make
-from gpuemu_lsp.engine.source import Views, hidden_includes
+from gpuemu_lsp.engine.source import DeviceViews, hidden_includes
 from gpuemu_lsp.engine.source.model import Include
 
 _UNKNOWN = re.compile(
@@ -55,15 +55,15 @@ class Unfound:
         return stem is not None and name.lower().startswith(stem[0])
 
 
-def without_cascades(findings: Sequence[Finding], views: Views, include_dirs: Sequence[str]) -> Iterator[Finding]:
+def without_cascades(findings: Sequence[Finding], views: DeviceViews, include_dirs: Sequence[str]) -> Iterator[Finding]:
     """Yield the findings of a compilation, with one instead of all those that are not due to the user's code.
 
     ``views`` are those of the compiled file.
     """
     missing = [
-        Unfound(Place(unit.path, include.range), include)
-        for unit in views.units
-        for include in hidden_includes(unit.text, unit.path, include_dirs)
+        Unfound(Place(file.path, include.range), include)
+        for file in views.files
+        for include in hidden_includes(file.text, file.path, include_dirs)
     ]
     errors = [finding for finding in findings if finding.rule == "compile/error"]
     limits = {id(finding): limit for finding in errors if (limit := _limit(finding, views)) is not None}
@@ -90,7 +90,7 @@ def without_cascades(findings: Sequence[Finding], views: Views, include_dirs: Se
     yield from (finding for finding in findings if id(finding) not in explained)
 
 
-def _limit(finding: Finding, views: Views) -> str | None:
+def _limit(finding: Finding, views: DeviceViews) -> str | None:
     """Return what NVRTC lacks, where an error is due to that: code that nvcc compiles, or did before CUDA 12."""
     if _DEVICE_RUNTIME.match(finding.message):
         return "NVRTC does not have {names} of nvcc's device runtime"
@@ -99,18 +99,18 @@ def _limit(finding: Finding, views: Views) -> str | None:
     if _UNKNOWN.match(finding.message):
         name = re.escape(_name(finding, views))
         reference = re.compile(rf"\btexture\s*<[^;]*>\s*{name}\s*;")
-        if any(reference.search(unit.text.code) for unit in views.units):
+        if any(reference.search(file.text.code) for file in views.files):
             return "CUDA 12 removed texture references like {names}: use texture objects"
     return None
 
 
-def _marked(finding: Finding, views: Views) -> bool:
+def _marked(finding: Finding, views: DeviceViews) -> bool:
     """Say whether the variable an error stands on is the device's by its own words."""
-    lines = [unit.text.raw.split("\n") for unit in views.units if unit.path == finding.place.path]
+    lines = [file.text.raw.split("\n") for file in views.files if file.path == finding.place.path]
     return not lines or bool(re.search(r"__(?:device|constant|shared)__", lines[0][finding.place.range.start.line]))
 
 
-def _not_possible(limit: str, findings: Sequence[Finding], views: Views) -> Iterator[Finding]:
+def _not_possible(limit: str, findings: Sequence[Finding], views: DeviceViews) -> Iterator[Finding]:
     names = ", ".join(f"`{name}`" for name in dict.fromkeys(_name(finding, views) for finding in findings))
     yield make("engine/not-executed", f"Not checked: {limit.format(names=names)}.", findings[0].place)
 
@@ -148,35 +148,35 @@ def _not_compiled(finding: Finding) -> Finding:
     return make("engine/not-executed", message, finding.place, data=finding.data, related=finding.related)
 
 
-def _name(finding: Finding, views: Views) -> str:
+def _name(finding: Finding, views: DeviceViews) -> str:
     """Return the name an error is about: from the message, else the token it stands on."""
     named = _NAMED.search(finding.message)
     if named is not None and named[1] != "::":
         return named[1]
-    unit = next((unit for unit in views.units if unit.path == finding.place.path), None)
-    if unit is None:
+    file = next((file for file in views.files if file.path == finding.place.path), None)
+    if file is None:
         return ""
     span = finding.place.range
-    line = unit.text.raw.split("\n")[span.start.line]
+    line = file.text.raw.split("\n")[span.start.line]
     return line[span.start.column : span.end.column]
 
 
-def _spills(finding: Finding, views: Views) -> bool:
+def _spills(finding: Finding, views: DeviceViews) -> bool:
     """Say whether an error stands where the compiler saw no code: something before it never ended."""
     path, line = finding.place.path, finding.place.range.start.line
-    view = views.headers.get(path, views.view if path == views.units[0].path else None)
+    view = views.headers.get(path, views.view if path == views.files[0].path else None)
     seen = view.split("\n")[line].strip() if view is not None else "?"
     return not seen or seen.startswith(("#", "//"))
 
 
-def _item(finding: Finding, views: Views) -> tuple[str, Range | None]:
+def _item(finding: Finding, views: DeviceViews) -> tuple[str, Range | None]:
     """Return the top-level piece of code that an error stands in."""
     path, start = finding.place.path, finding.place.range.start
-    for unit in views.units:
-        if unit.path != path:
+    for file in views.files:
+        if file.path != path:
             continue
-        for item in unit.items.items:
-            span = unit.text.range(item.start, item.end)
+        for item in file.items.items:
+            span = file.text.range(item.start, item.end)
             if span.start <= start < span.end:
                 return path, span
     return path, None

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from gpuemu_lsp.engine.cache_folder import CacheFolder, cache_root
-from gpuemu_lsp.engine.compile.program import Product
+from gpuemu_lsp.engine.compile.program import NvrtcOutput
 
 _VERSION = 1
 _LIMIT_BYTES = 256 * 1024 * 1024
@@ -25,7 +25,7 @@ class DiskCache:
     def __init__(self, folder: Path, limit_bytes: int = _LIMIT_BYTES) -> None:
         self._files = CacheFolder(folder, limit_bytes, _WRITES_BETWEEN_SWEEPS)
 
-    def load(self, key: str) -> Product | None:
+    def load(self, key: str) -> NvrtcOutput | None:
         """Return the product stored under ``key``, or None."""
         raw = self._files.read(key)
         product = _decode(raw) if raw is not None else None
@@ -33,7 +33,7 @@ class DiskCache:
             self._files.used(key)
         return product
 
-    def store(self, key: str, product: Product) -> None:
+    def store(self, key: str, product: NvrtcOutput) -> None:
         """Store ``product``, or do nothing where that cannot be."""
         self._files.write(key, _encode(product))
 
@@ -49,7 +49,7 @@ def key_of(parts: Sequence[str]) -> str:
     return digest.hexdigest()
 
 
-def _encode(product: Product) -> bytes:
+def _encode(product: NvrtcOutput) -> bytes:
     ptx, log = product.ptx.encode(errors="replace"), product.log.encode(errors="replace")
     body = log + ptx + product.cubin
     head = {
@@ -63,7 +63,7 @@ def _encode(product: Product) -> bytes:
     return json.dumps(head).encode() + b"\n" + body
 
 
-def _decode(raw: bytes) -> Product | None:
+def _decode(raw: bytes) -> NvrtcOutput | None:
     """Read an entry strictly; None for anything that is not exactly what :func:`_encode` writes."""
     line, _, body = raw.partition(b"\n")
     try:
@@ -77,7 +77,7 @@ def _decode(raw: bytes) -> Product | None:
         return None
     if min(log, ptx, cubin) < 0 or log + ptx + cubin != len(body):
         return None
-    return Product(
+    return NvrtcOutput(
         True,
         body[:log].decode(errors="replace"),
         body[log : log + ptx].decode(errors="replace"),

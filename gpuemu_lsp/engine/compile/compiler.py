@@ -10,13 +10,13 @@ from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
-from gpuemu_lsp.engine.compile import diagnose, messages, ptxas
+from gpuemu_lsp.engine.compile import diagnostics, messages, ptxas
 from gpuemu_lsp.engine.compile.cache import DiskCache, default_folder, key_of
-from gpuemu_lsp.engine.compile.includes import Closure, closure
+from gpuemu_lsp.engine.compile.include_closure import IncludeClosure, closure
 from gpuemu_lsp.engine.compile.model import Artifact, CompileRequest, CompileResult
-from gpuemu_lsp.engine.compile.options import Options, read
+from gpuemu_lsp.engine.compile.options import NvrtcOptions, read
 from gpuemu_lsp.engine.compile.preamble import PRELUDE, Preamble, preamble
-from gpuemu_lsp.engine.compile.program import Product, build
+from gpuemu_lsp.engine.compile.program import NvrtcOutput, build
 from gpuemu_lsp.engine.compile.scratch import line_directive, scratch
 from gpuemu_lsp.engine.compile.toolchain import architectures, cuda_include_dirs, toolchain
 from gpuemu_lsp.engine.findings import Finding, Place, Range, Severity
@@ -37,12 +37,12 @@ _UNREADABLE_PREFIX = "cannot open precompiled header file"
 
 
 @dataclass(frozen=True, slots=True)
-class _Job:
+class _Compilation:
     """A request with everything read that the compiler will need."""
 
     request: CompileRequest
-    options: Options
-    found: Closure
+    options: NvrtcOptions
+    found: IncludeClosure
     origin: Place
     folders: tuple[str, ...]
 
@@ -66,8 +66,8 @@ def compile_source(request: CompileRequest, cache: DiskCache | None = None) -> C
     with _LOCK:
         product, missing = _build_with_fallbacks(job, store)
         read_messages = _with_source_lines(job, messages.parse(product.log))
-    sources = diagnose.Sources(request.path, job.origin, request.options_place or job.origin, job.found)
-    found = (*missing, *diagnose.findings(read_messages, sources))
+    sources = diagnostics.DiagnosticSources(request.path, job.origin, request.options_place or job.origin, job.found)
+    found = (*missing, *diagnostics.findings(read_messages, sources))
     if not product.succeeded and not any(_says_why(item) for item in found):
         found = (*found, make("compile/error", f"{toolchain()} failed: {_last_line(product.log)}", job.origin))
     return CompileResult(
@@ -95,7 +95,7 @@ def _default_cache() -> DiskCache:
     return DiskCache(default_folder())
 
 
-def _job(request: CompileRequest) -> _Job:
+def _job(request: CompileRequest) -> _Compilation:
     base = request.options_place.path if request.options_place is not None else request.path
     options = read(request.options, str(Path(base).parent))
     folders = tuple(dict.fromkeys((*request.include_dirs, *options.include_dirs)))
@@ -103,7 +103,7 @@ def _job(request: CompileRequest) -> _Job:
     request = replace(request, text=text)
     origin = request.origin or Place(request.path, Range.of(0, 0, 0, 0))
     own = tuple(folder for folder in folders if not _is_system(folder))
-    return _Job(request, options, closure(request.path, text, own, request.headers), origin, own)
+    return _Compilation(request, options, closure(request.path, text, own, request.headers), origin, own)
 
 
 def _is_system(folder: str) -> bool:
@@ -111,7 +111,7 @@ def _is_system(folder: str) -> bool:
     return any((Path(folder) / name).is_file() for name in ("features.h", "cuda_runtime_api.h"))
 
 
-def _unusable(job: _Job) -> tuple[Finding, ...]:
+def _unusable(job: _Compilation) -> tuple[Finding, ...]:
     """Say what makes the request itself impossible."""
     place = job.request.options_place or job.origin
     found = [
@@ -126,7 +126,7 @@ def _unusable(job: _Job) -> tuple[Finding, ...]:
     return tuple(found)
 
 
-def _build_with_fallbacks(job: _Job, store: DiskCache) -> tuple[Product, tuple[Finding, ...]]:
+def _build_with_fallbacks(job: _Compilation, store: DiskCache) -> tuple[NvrtcOutput, tuple[Finding, ...]]:
     """Build; on failure leave out what is not the user's: bad name expressions, a prelude that gets in the way."""
     prefix = preamble(job.found)
     product = _build_cached(job, prefix, job.request.expressions, store)
@@ -145,7 +145,7 @@ def _build_with_fallbacks(job: _Job, store: DiskCache) -> tuple[Product, tuple[F
             if tried[-1][0].succeeded:
                 break
         product, prefix = min(tried, key=lambda item: (_blames_prelude(item[0]), _errors(item[0])))
-    bad = {} if product.succeeded else diagnose.bad_expressions(messages.parse(product.log), job.request.expressions)
+    bad = {} if product.succeeded else diagnostics.bad_expressions(messages.parse(product.log), job.request.expressions)
     if not bad:
         return product, ()
     good = tuple(item for item in job.request.expressions if item not in bad)
@@ -166,18 +166,18 @@ def _only_kernel(ptx: str, name: str) -> str | None:
     return found.pop() if len(found) == 1 else None
 
 
-def _needs_device_runtime(product: Product) -> bool:
+def _needs_device_runtime(product: NvrtcOutput) -> bool:
     """Say whether a kernel launches kernels or calls ``cuda...`` functions: NVRTC has both, but not by itself."""
     return not product.succeeded and any(
         message.kind == "error" and _DEVICE_RUNTIME.search(message.text) for message in messages.parse(product.log)
     )
 
 
-def _errors(product: Product) -> int:
+def _errors(product: NvrtcOutput) -> int:
     return sum(message.kind == "error" for message in messages.parse(product.log)) if not product.succeeded else 0
 
 
-def _blames_prelude(product: Product) -> bool:
+def _blames_prelude(product: NvrtcOutput) -> bool:
     """Say whether some error has to do with our prelude: the user's file defines what it defines."""
     return not product.succeeded and any(
         message.kind == "error" and (PRELUDE in message.text or any(spot.path == PRELUDE for spot in message.spots()))
@@ -185,7 +185,7 @@ def _blames_prelude(product: Product) -> bool:
     )
 
 
-def _build_cached(job: _Job, prefix: Preamble, expressions: Sequence[str], store: DiskCache) -> Product:
+def _build_cached(job: _Compilation, prefix: Preamble, expressions: Sequence[str], store: DiskCache) -> NvrtcOutput:
     key = key_of(
         (
             toolchain(),
@@ -210,7 +210,7 @@ def _build_cached(job: _Job, prefix: Preamble, expressions: Sequence[str], store
     return product
 
 
-def _build(job: _Job, prefix: Preamble, expressions: Sequence[str]) -> Product:
+def _build(job: _Compilation, prefix: Preamble, expressions: Sequence[str]) -> NvrtcOutput:
     place = scratch()
     headers = [path for path in job.found.texts if path != job.request.path]
     for path in headers:
@@ -237,7 +237,9 @@ def _build(job: _Job, prefix: Preamble, expressions: Sequence[str]) -> Product:
     return product
 
 
-def _with_source_lines(job: _Job, found: tuple[messages.Message, ...]) -> tuple[messages.Message, ...]:
+def _with_source_lines(
+    job: _Compilation, found: tuple[messages.CompilerMessage, ...]
+) -> tuple[messages.CompilerMessage, ...]:
     """Give ptxas' complaints about inline assembly their source line: ptxas only knows lines of the PTX.
 
     A failed compilation keeps no PTX, so it is made once more for the virtual architecture, which ends before ptxas.
@@ -253,7 +255,7 @@ def _with_source_lines(job: _Job, found: tuple[messages.Message, ...]) -> tuple[
     )
 
 
-def _options(job: _Job) -> tuple[str, ...]:
+def _options(job: _Compilation) -> tuple[str, ...]:
     return (
         f"--gpu-architecture={job.request.arch}",
         f"--std={job.options.standard}",
@@ -266,7 +268,7 @@ def _options(job: _Job) -> tuple[str, ...]:
     )
 
 
-def _artifact(request: CompileRequest, product: Product) -> Artifact:
+def _artifact(request: CompileRequest, product: NvrtcOutput) -> Artifact:
     return Artifact(
         path=request.path,
         arch=request.arch,

@@ -21,7 +21,7 @@ _INSTANTIATION = re.compile(r'^\s+(?P<text>.*?)(?: at line (?P<line>\d+)(?: of "
 
 
 @dataclass(frozen=True, slots=True)
-class Spot:
+class LogPosition:
     """A place as the compiler names it: 1-based line (0 for none), 0-based byte column or None."""
 
     path: str
@@ -30,15 +30,15 @@ class Spot:
 
 
 @dataclass(frozen=True, slots=True)
-class Note:
+class DiagnosticNote:
     """Something that explains a message: a candidate, a matching brace, an instantiation."""
 
-    spot: Spot
+    spot: LogPosition
     text: str
 
 
 @dataclass(frozen=True, slots=True)
-class Message:
+class CompilerMessage:
     """One diagnostic. ``kind`` is ``error`` or ``warning``, ``tool`` ``nvrtc`` or ``ptxas``, ``number`` like ``177-D``.
 
     ``spot`` is None where the compiler names no place (options, ptxas, the end of the source); ``ptx_line`` is the
@@ -47,36 +47,38 @@ class Message:
 
     kind: str
     text: str
-    spot: Spot | None
+    spot: LogPosition | None
     number: str | None = None
     tool: str = "nvrtc"
-    notes: tuple[Note, ...] = field(default=())
+    notes: tuple[DiagnosticNote, ...] = field(default=())
     ptx_line: int = 0
     at_end: bool = False
     options: bool = False
     echo: str = ""
     """The source line as the compiler shows it, where it does."""
 
-    def spots(self) -> tuple[Spot, ...]:
+    def spots(self) -> tuple[LogPosition, ...]:
         """Return every place the message names, its own first."""
         own = (self.spot,) if self.spot is not None else ()
         return (*own, *(note.spot for note in self.notes))
 
 
-def parse(log: str) -> tuple[Message, ...]:
+def parse(log: str) -> tuple[CompilerMessage, ...]:
     """Read every diagnostic of an NVRTC log, in its order. Lines that are none are left out."""
-    messages: list[Message] = []
+    messages: list[CompilerMessage] = []
     lines = log.split("\n")
     index = 0
     while index < len(lines):
         line = lines[index]
         if ptxas := _PTXAS.match(line):
             kind = "warning" if ptxas["kind"] == "warning" else "error"
-            messages.append(Message(kind, ptxas["text"].strip(), None, tool="ptxas", ptx_line=int(ptxas["line"] or 0)))
+            messages.append(
+                CompilerMessage(kind, ptxas["text"].strip(), None, tool="ptxas", ptx_line=int(ptxas["line"] or 0))
+            )
             index += 1
         elif line.startswith("nvrtc: error: "):
             messages.append(
-                Message("error", line.removeprefix("nvrtc: error: ").strip(), None, options="option" in line)
+                CompilerMessage("error", line.removeprefix("nvrtc: error: ").strip(), None, options="option" in line)
             )
             index += 1
         elif (head := _HEAD.match(line)) and (head["kind"] or head["command"]):
@@ -86,7 +88,7 @@ def parse(log: str) -> tuple[Message, ...]:
     return tuple(messages)
 
 
-def _read_message(lines: list[str], index: int, head: re.Match[str], messages: list[Message]) -> int:
+def _read_message(lines: list[str], index: int, head: re.Match[str], messages: list[CompilerMessage]) -> int:
     """Read the message whose head is at ``index``; return the index of the first line after it."""
     body: list[str] = []
     index += 1
@@ -94,7 +96,7 @@ def _read_message(lines: list[str], index: int, head: re.Match[str], messages: l
         body.append(lines[index])
         index += 1
     column, echo, extra, notes = _read_body(body, head["path"] or "")
-    spot = Spot(head["path"], int(head["line"]), column) if head["path"] else None
+    spot = LogPosition(head["path"], int(head["line"]), column) if head["path"] else None
     text = " ".join((head["text"].strip(), *extra))
     kind = head["kind"] or "error"
     if kind in ("note", "remark"):
@@ -102,10 +104,10 @@ def _read_message(lines: list[str], index: int, head: re.Match[str], messages: l
             # An instantiation chain behind a note is the message's; what it leaves unnamed is the message's file.
             own = messages[-1].spot
             chain = _read_body(body, own.path if own is not None else spot.path)[3]
-            messages[-1] = replace(messages[-1], notes=(*messages[-1].notes, Note(spot, text), *chain))
+            messages[-1] = replace(messages[-1], notes=(*messages[-1].notes, DiagnosticNote(spot, text), *chain))
         return index
     messages.append(
-        Message(
+        CompilerMessage(
             "warning" if kind == "warning" else "error",
             text,
             spot,
@@ -118,14 +120,14 @@ def _read_message(lines: list[str], index: int, head: re.Match[str], messages: l
     return index
 
 
-def _read_body(body: list[str], path: str) -> tuple[int | None, str, list[str], list[Note]]:
+def _read_body(body: list[str], path: str) -> tuple[int | None, str, list[str], list[DiagnosticNote]]:
     """Split what follows a head into the caret's column, the line above it, more text, and the instantiation chain."""
     caret = next((at for at, line in enumerate(body) if at > 0 and line.strip() == "^"), None)
     column = len(body[caret].rstrip()) - 3 if caret is not None else None
     before = body[: caret - 1] if caret is not None else body
     after = body[caret + 1 :] if caret is not None else ()
     notes = [
-        Note(Spot(match["path"] or path, int(match["line"])), match["text"])
+        DiagnosticNote(LogPosition(match["path"] or path, int(match["line"])), match["text"])
         for line in after
         if (match := _INSTANTIATION.match(line)) and match["line"]
     ]

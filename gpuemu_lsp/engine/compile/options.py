@@ -46,7 +46,7 @@ _OLDER_THAN_17 = ("c++03", "c++11", "c++14", "gnu++11", "gnu++14")
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
+class NvrtcOptions:
     """``passed`` go to NVRTC as they are; ``include_dirs`` are absolute; ``refused`` would break the artifact."""
 
     passed: tuple[str, ...]
@@ -56,7 +56,7 @@ class Options:
     refused: tuple[str, ...] = ()
 
 
-def read(words: Sequence[str], base: str) -> Options:
+def read(words: Sequence[str], base: str) -> NvrtcOptions:
     """Sort the user's options. Relative folders are relative to ``base``."""
     passed: list[str] = []
     folders: list[str] = []
@@ -84,7 +84,9 @@ def read(words: Sequence[str], base: str) -> Options:
             refused.append(value)
         else:
             passed.append(value)
-    return Options(tuple(passed), tuple(dict.fromkeys(folders)), standard or "c++17", bool(standard), tuple(refused))
+    return NvrtcOptions(
+        tuple(passed), tuple(dict.fromkeys(folders)), standard or "c++17", bool(standard), tuple(refused)
+    )
 
 
 def _kinds(words: Sequence[str]) -> Iterator[tuple[str, str]]:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from gpuemu_lsp.engine.compile.includes import Closure
+from gpuemu_lsp.engine.compile.include_closure import IncludeClosure
 from gpuemu_lsp.engine.compile.toolchain import cuda_include_dirs
 
 PRELUDE = "gpuemu/prelude.h"
@@ -79,7 +79,7 @@ def shims() -> Mapping[str, str]:
     return {PRELUDE: prelude(), _HOST: host, "cub/cub.cuh": cub, **fft, **dict.fromkeys(empty, "")}
 
 
-def preamble(found: Closure, *, long_long: bool = False, bare: bool = False) -> Preamble:
+def preamble(found: IncludeClosure, *, long_long: bool = False, bare: bool = False) -> Preamble:
     """Choose the prefix for a source and its headers.
 
     ``long_long`` makes ``int64_t`` a ``long long`` also where no CUDA header asks for it. ``bare`` leaves the prelude

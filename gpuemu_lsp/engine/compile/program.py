@@ -14,7 +14,7 @@ from gpuemu_lsp.engine.compile.toolchain import nvrtc
 
 
 @dataclass(frozen=True, slots=True)
-class Product:
+class NvrtcOutput:
     """What one NVRTC call gave. ``log`` comes either way; ``ptx`` is empty when the compilation failed."""
 
     succeeded: bool
@@ -30,7 +30,7 @@ def build(
     options: Sequence[str],
     expressions: Sequence[str] = (),
     headers: Mapping[str, str] | None = None,
-) -> Product:
+) -> NvrtcOutput:
     """Compile ``text``, known to the compiler as ``name``.
 
     ``expressions`` are C++ name expressions; each gets its mangled name in ``Product.lowered``. ``headers`` are
@@ -55,8 +55,8 @@ def build(
         try:
             binding.compileProgram(program, tuple(options))
         except binding.NVRTCError as error:
-            return Product(False, _log(binding, program) or str(error))
-        return Product(
+            return NvrtcOutput(False, _log(binding, program) or str(error))
+        return NvrtcOutput(
             True,
             _log(binding, program),
             _text(binding.getPTX(program)),

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from gpuemu_lsp.engine.compile.messages import Spot
+from gpuemu_lsp.engine.compile.messages import LogPosition
 from gpuemu_lsp.engine.compile.model import ResourceUsage
 
 _ENTRY = re.compile(r"^ptxas info\s*: Compiling entry function '(?P<name>[^']+)' for '(?P<arch>[^']+)'")
@@ -81,14 +81,14 @@ def _depth(
     return own.get(name, (0, 0, 0))[0] + max(below, default=0)
 
 
-def source_lines(ptx: str) -> Mapping[int, Spot]:
+def source_lines(ptx: str) -> Mapping[int, LogPosition]:
     """Return, by 1-based line of ``ptx``, the source place that the last ``.loc`` before it names."""
     files = {int(match[1]): match[2] for match in _FILE.finditer(ptx)}
-    spots: dict[int, Spot] = {}
-    last: Spot | None = None
+    spots: dict[int, LogPosition] = {}
+    last: LogPosition | None = None
     for number, line in enumerate(ptx.split("\n"), start=1):
         if match := _LOC.match(line):
-            last = Spot(files.get(int(match[1]), ""), int(match[2]), max(int(match[3]) - 1, 0))
+            last = LogPosition(files.get(int(match[1]), ""), int(match[2]), max(int(match[3]) - 1, 0))
         if last is not None:
             spots[number] = last
     return spots

@@ -25,7 +25,7 @@ _OWNER = re.compile(re.escape(_PREFIX) + r"(\d+)-")
 
 
 @dataclass(slots=True)
-class Scratch:
+class ScratchFolder:
     """A folder that only this user can enter, removed at exit.
 
     ``written`` is what the mirror holds now. ``prefixes`` says of each precompiled prefix in which folder it lies, None
@@ -86,10 +86,10 @@ class Scratch:
         self.prefixes.clear()
 
 
-_scratch: Scratch | None = None
+_scratch: ScratchFolder | None = None
 
 
-def scratch() -> Scratch:
+def scratch() -> ScratchFolder:
     """Return this process's folder; a forked child gets one of its own.
 
     What its parent has precompiled it can use, because its addresses are the same.
@@ -100,7 +100,7 @@ def scratch() -> Scratch:
         root = Path(tempfile.mkdtemp(prefix=f"{_PREFIX}{os.getpid()}-"))
         (root / "pch").mkdir(mode=0o700)
         inherited = {key: folder for key, folder in _scratch.prefixes.items() if folder} if _scratch is not None else {}
-        _scratch = Scratch(root, os.getpid(), prefixes={**inherited})
+        _scratch = ScratchFolder(root, os.getpid(), prefixes={**inherited})
         atexit.register(_remove, root, os.getpid())
     return _scratch
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from gpuemu_lsp.engine.findings import Json, Place
-from gpuemu_lsp.engine.lint.search import Hit
+from gpuemu_lsp.engine.lint.pattern_search import PatternMatch
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class PatternCheck:
     pattern: str
     required: bool
     index: int
-    hits: tuple[Hit, ...]
+    hits: tuple[PatternMatch, ...]
     elsewhere: tuple[str, ...]
     known: frozenset[Place | None]
     first: bool

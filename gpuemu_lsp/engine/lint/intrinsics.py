@@ -10,35 +10,35 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Trace:
+class IntrinsicTrace:
     """Instruction patterns and called functions, any of which shows the intrinsic."""
 
     instructions: tuple[str, ...] = ()
     calls: tuple[str, ...] = ()
 
 
-TRACES = {
-    "printf": Trace(calls=("vprintf",)),
-    "assert": Trace(calls=("__assertfail",)),
-    "malloc": Trace(calls=("malloc",)),
-    "free": Trace(calls=("free",)),
-    "__trap": Trace(("trap",)),
-    "__brkpt": Trace(("brkpt",)),
-    "__nanosleep": Trace(("nanosleep",)),
-    "__activemask": Trace(("activemask",)),
-    "__syncthreads": Trace(("bar.sync", "barrier.sync")),
-    "__syncthreads_count": Trace(("bar.red.popc", "barrier.red.popc")),
-    "__syncthreads_and": Trace(("bar.red.and", "barrier.red.and")),
-    "__syncthreads_or": Trace(("bar.red.or", "barrier.red.or")),
-    "__syncwarp": Trace(("bar.warp.sync",)),
-    "__shfl_sync": Trace(("shfl.sync.idx",)),
-    "__shfl_up_sync": Trace(("shfl.sync.up",)),
-    "__shfl_down_sync": Trace(("shfl.sync.down",)),
-    "__shfl_xor_sync": Trace(("shfl.sync.bfly",)),
-    "__ballot_sync": Trace(("vote.sync.ballot",)),
-    "__any_sync": Trace(("vote.sync.any",)),
-    "__all_sync": Trace(("vote.sync.all",)),
-    "__match_any_sync": Trace(("match.any.sync",)),
-    "__match_all_sync": Trace(("match.all.sync",)),
+INTRINSIC_TRACES = {
+    "printf": IntrinsicTrace(calls=("vprintf",)),
+    "assert": IntrinsicTrace(calls=("__assertfail",)),
+    "malloc": IntrinsicTrace(calls=("malloc",)),
+    "free": IntrinsicTrace(calls=("free",)),
+    "__trap": IntrinsicTrace(("trap",)),
+    "__brkpt": IntrinsicTrace(("brkpt",)),
+    "__nanosleep": IntrinsicTrace(("nanosleep",)),
+    "__activemask": IntrinsicTrace(("activemask",)),
+    "__syncthreads": IntrinsicTrace(("bar.sync", "barrier.sync")),
+    "__syncthreads_count": IntrinsicTrace(("bar.red.popc", "barrier.red.popc")),
+    "__syncthreads_and": IntrinsicTrace(("bar.red.and", "barrier.red.and")),
+    "__syncthreads_or": IntrinsicTrace(("bar.red.or", "barrier.red.or")),
+    "__syncwarp": IntrinsicTrace(("bar.warp.sync",)),
+    "__shfl_sync": IntrinsicTrace(("shfl.sync.idx",)),
+    "__shfl_up_sync": IntrinsicTrace(("shfl.sync.up",)),
+    "__shfl_down_sync": IntrinsicTrace(("shfl.sync.down",)),
+    "__shfl_xor_sync": IntrinsicTrace(("shfl.sync.bfly",)),
+    "__ballot_sync": IntrinsicTrace(("vote.sync.ballot",)),
+    "__any_sync": IntrinsicTrace(("vote.sync.any",)),
+    "__all_sync": IntrinsicTrace(("vote.sync.all",)),
+    "__match_any_sync": IntrinsicTrace(("match.any.sync",)),
+    "__match_all_sync": IntrinsicTrace(("match.all.sync",)),
 }
 """By the name in the source."""

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from gpuemu_lsp.engine.ptx.facts import instructions_of
+from gpuemu_lsp.engine.ptx.demangle import demangled_name
 from gpuemu_lsp.engine.ptx.model import Module
-from gpuemu_lsp.engine.ptx.names import source_name
+from gpuemu_lsp.engine.ptx.traversal import instructions_of
 from gpuemu_lsp.engine.source.model import KernelDecl, SourceFile
 
 
 def plain_name(entry: str) -> str:
     """Return ``softmax`` for ``_ZN2nn7softmaxIfEEvPT_``."""
-    return source_name(entry).rpartition("::")[2]
+    return demangled_name(entry).rpartition("::")[2]
 
 
 def find_kernel(module: Module | None, entry: str, source: SourceFile) -> KernelDecl | None:
     """Return the kernel's declaration: of those with its name, the one its instructions come from."""
-    named = [kernel for kernel in source.kernels if source_name(entry) in (kernel.name, kernel.qualified_name)]
+    named = [kernel for kernel in source.kernels if demangled_name(entry) in (kernel.name, kernel.qualified_name)]
     named = named or [kernel for kernel in source.kernels if kernel.name == plain_name(entry)]
     lines = _own_lines(module, entry, source.path) if module is not None and len(named) > 1 else set()
     for kernel in named:

@@ -7,16 +7,16 @@ from collections.abc import Iterator, Mapping
 
 from gpuemu_lsp.engine.compile.model import Artifact
 from gpuemu_lsp.engine.findings import Json, Place
-from gpuemu_lsp.engine.lint.code import Code, whole_file
 from gpuemu_lsp.engine.lint.inspection import Inspection, LimitCheck, PatternCheck
-from gpuemu_lsp.engine.lint.instructions import is_machine_opcode
+from gpuemu_lsp.engine.lint.instruction_patterns import is_machine_opcode
+from gpuemu_lsp.engine.lint.kernel_ptx import trace
 from gpuemu_lsp.engine.lint.kernels import find_kernel, plain_name
-from gpuemu_lsp.engine.lint.search import Search
-from gpuemu_lsp.engine.lint.trace import trace
+from gpuemu_lsp.engine.lint.pattern_search import PatternSearch
+from gpuemu_lsp.engine.lint.source_index import SourceIndex, whole_file
 from gpuemu_lsp.engine.project.model import ArtifactChecks, KernelSpec
 from gpuemu_lsp.engine.ptx import PtxError, parse
+from gpuemu_lsp.engine.ptx.demangle import demangled_name
 from gpuemu_lsp.engine.ptx.model import Module
-from gpuemu_lsp.engine.ptx.names import source_name
 from gpuemu_lsp.engine.source.model import SourceFile
 
 _DEFINE = re.compile(r"(?:-D|--define-macro[= ])\s*(\w+)")
@@ -42,17 +42,19 @@ def inspect(artifact: Artifact, entry: str, spec: KernelSpec, source: SourceFile
     if checks is not None and not limits:
         unchecked.append("ptxas reported no resources for it, so its limits were not checked")
     module = _module(artifact, entry, unchecked)
-    code = Code(source, spec.include_dirs, _defined(spec))
+    code = SourceIndex(source, spec.include_dirs, _defined(spec))
     patterns: tuple[PatternCheck, ...] = ()
     if module is not None and checks is not None:
         instances = {
             symbol: name
             for name, symbol in artifact.entries.items()
-            if symbol in module.functions and source_name(symbol) == source_name(entry)
+            if symbol in module.functions and demangled_name(symbol) == demangled_name(entry)
         }
         instances.setdefault(entry, spec.name)
         searches = {
-            symbol: Search(trace(module, symbol), code, find_kernel(module, symbol, source) or plain_name(symbol))
+            symbol: PatternSearch(
+                trace(module, symbol), code, find_kernel(module, symbol, source) or plain_name(symbol)
+            )
             for symbol in instances
         }
         patterns = tuple(_patterns(entry, instances, searches, checks))
@@ -97,7 +99,7 @@ def _limits(artifact: Artifact, entry: str, checks: ArtifactChecks | None) -> It
 
 
 def _patterns(
-    entry: str, instances: Mapping[str, str], searches: Mapping[str, Search], checks: ArtifactChecks
+    entry: str, instances: Mapping[str, str], searches: Mapping[str, PatternSearch], checks: ArtifactChecks
 ) -> Iterator[PatternCheck]:
     before = list(instances)[: list(instances).index(entry)]
     for required, patterns in ((True, checks.required_patterns), (False, checks.forbidden_patterns)):

@@ -23,7 +23,7 @@ from gpuemu_lsp.engine.project.expressions import (
     walk,
 )
 from gpuemu_lsp.engine.project.model import DimSpec, KernelSpec
-from gpuemu_lsp.engine.source.model import KernelDecl, Launch, SourceFile
+from gpuemu_lsp.engine.source.model import KernelDecl, LaunchSite, SourceFile
 
 _DEFAULT_BLOCK = 256
 _NAME = re.compile(r"^[A-Za-z_]\w*$")
@@ -101,7 +101,7 @@ def _factors(node: Node) -> list[str]:
     return []
 
 
-def _where(launch: Launch) -> str:
+def _where(launch: LaunchSite) -> str:
     return f"{launch.path.rsplit('/', 1)[-1]} " if launch.path is not None else ""
 
 
@@ -118,7 +118,7 @@ def _from_source(decl: KernelDecl, source: SourceFile, bindings: Mapping[str, st
 
 
 def _translate_launch(
-    launch: Launch, decl: KernelDecl, source: SourceFile, bindings: Mapping[str, str], roles: Roles
+    launch: LaunchSite, decl: KernelDecl, source: SourceFile, bindings: Mapping[str, str], roles: Roles
 ) -> Geometry | None:
     if not launch.grid or not launch.block or len(launch.arguments) != len(roles.args):
         return None
@@ -168,7 +168,7 @@ def _translate_launch(
         return None
 
 
-def _with_sizes_named(launch: Launch, roles: Roles, names: dict[str, str]) -> Launch:
+def _with_sizes_named(launch: LaunchSite, roles: Roles, names: dict[str, str]) -> LaunchSite:
     """Put the size's name where the host computes with ``x.numel()`` and passes the same to the kernel."""
     for text, arg in zip(launch.arguments, roles.args, strict=True):
         given = text.strip()
@@ -186,7 +186,7 @@ def _with_sizes_named(launch: Launch, roles: Roles, names: dict[str, str]) -> La
     return launch
 
 
-def _bind_members(launch: Launch, block: list[str], names: dict[str, str], definitions: Mapping[str, str]) -> None:
+def _bind_members(launch: LaunchSite, block: list[str], names: dict[str, str], definitions: Mapping[str, str]) -> None:
     """Say what ``block.x`` is in a grid: its own ``dim3`` cannot be meant, so it is the block's."""
     texts = [*launch.grid, launch.shared or ""]
     for text in (*texts, *(definitions.get(text, "") for text in texts)):
@@ -197,7 +197,9 @@ def _bind_members(launch: Launch, block: list[str], names: dict[str, str], defin
                 names[member] = block[index] if index < len(block) else "1"
 
 
-def _open_names(launch: Launch, names: Mapping[str, str], definitions: Mapping[str, str], roles: Roles) -> list[str]:
+def _open_names(
+    launch: LaunchSite, names: Mapping[str, str], definitions: Mapping[str, str], roles: Roles
+) -> list[str]:
     """Return the host's own sizes in the grid, which the kernel never sees: each becomes a size to choose."""
     found: list[str] = []
     for text in launch.grid:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator
 
-from gpuemu_lsp.engine.ptx.facts import flat, instructions_of, reachable
 from gpuemu_lsp.engine.ptx.literals import float_value
 from gpuemu_lsp.engine.ptx.model import Function, Immediate, Instruction, Module, Operand, Register, Symbol
+from gpuemu_lsp.engine.ptx.traversal import flat_operands, instructions_of, reachable
 
 _PRECISION = {
     name + lanes: name for name in ("f64", "f32", "tf32", "f16", "bf16", "e4m3", "e5m2") for lanes in ("", "x2", "x4")
@@ -72,7 +72,7 @@ def _is_linear(function: Function, tables: set[str]) -> bool:
         floats = _precisions(instruction)
         if floats and instruction.opcode in _TRANSCENDENTAL:
             return False
-        for operand in flat(instruction.operands):
+        for operand in flat_operands(instruction.operands):
             if isinstance(operand, Symbol) and operand.name in tables:
                 return False
             if isinstance(operand, Immediate) and operand.kind != "int" and not _is_plain(float_value(operand)):
@@ -162,7 +162,7 @@ def _sources(instruction: Instruction) -> set[str]:
 
 
 def _registers(operands: tuple[Operand, ...]) -> set[str]:
-    return {operand.name for operand in flat(operands) if isinstance(operand, Register)}
+    return {operand.name for operand in flat_operands(operands) if isinstance(operand, Register)}
 
 
 def _decoded(bits: int, modifiers: tuple[str, ...]) -> Iterator[float]:

@@ -11,9 +11,9 @@ import difflib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from gpuemu_lsp.engine.ptx.facts import flat, reachable
 from gpuemu_lsp.engine.ptx.model import Function, Instruction, Label, Location, Module, Register, Symbol, Variable
-from gpuemu_lsp.engine.ptx.normal import Names, strings_of
+from gpuemu_lsp.engine.ptx.normal_form import CanonicalNames, strings_of
+from gpuemu_lsp.engine.ptx.traversal import flat_operands, reachable
 
 _EXHAUSTIVE = 2000
 """Items up to which every one may anchor the alignment; beyond it, common ones may not (difflib's autojunk)."""
@@ -55,12 +55,12 @@ def diff_entries(before: Module, entry: str, after: Module, other: str | None = 
         new[entry] = new.pop(other)
     hunks: list[Hunk] = []
     for name in dict.fromkeys((*old, *new)):
-        hunks += _functions(_Side(before, old.get(name)), _Side(after, new.get(name)), name)
+        hunks += _functions(_DiffSide(before, old.get(name)), _DiffSide(after, new.get(name)), name)
     return tuple(hunks)
 
 
 @dataclass(frozen=True, slots=True)
-class _Item:
+class _DiffItem:
     """A line of code as it is aligned: ``shape`` without names, ``names`` in the order they appear in it."""
 
     shape: str
@@ -68,7 +68,7 @@ class _Item:
     content: Instruction | Label | str
 
 
-class _Shapes(Names):
+class _AnonymousNames(CanonicalNames):
     """Names nobody: every register is its type and every label an L; what was met is remembered."""
 
     def __init__(self, function: Function, strings: Mapping[str, str]) -> None:
@@ -87,25 +87,25 @@ class _Shapes(Names):
         return "L"
 
 
-class _Side:
+class _DiffSide:
     """One version of a function; None where it has no such function."""
 
     def __init__(self, module: Module, function: Function | None) -> None:
         self.module = module
         self.function = function
-        self.items: list[_Item] = []
+        self.items: list[_DiffItem] = []
         if function is None:
             return
-        shapes = _Shapes(function, strings_of(module))
-        self.items += (_Item(text, (), text) for text in _declarations(module, function))
+        shapes = _AnonymousNames(function, strings_of(module))
+        self.items += (_DiffItem(text, (), text) for text in _declarations(module, function))
         for item in function.body or ():
             if isinstance(item, Label) and not shapes.is_target(item.name):
                 continue
             shape = f"{shapes.label(item.name)}:" if isinstance(item, Label) else shapes.instruction(item)
-            self.items.append(_Item(shape, tuple(shapes.met), item))
+            self.items.append(_DiffItem(shape, tuple(shapes.met), item))
             shapes.met.clear()
 
-    def line(self, item: _Item, names: Names | None) -> CodeLine:
+    def line(self, item: _DiffItem, names: CanonicalNames | None) -> CodeLine:
         if isinstance(item.content, str) or names is None:
             return CodeLine(item.shape)
         if isinstance(item.content, Label):
@@ -120,9 +120,9 @@ class _Side:
             location = location.inlined_at
 
 
-def _functions(old: _Side, new: _Side, name: str) -> Iterator[Hunk]:
-    matched = _Matching()
-    blocks: list[tuple[list[_Item], list[_Item]]] = []
+def _functions(old: _DiffSide, new: _DiffSide, name: str) -> Iterator[Hunk]:
+    matched = _NameMatching()
+    blocks: list[tuple[list[_DiffItem], list[_DiffItem]]] = []
     for first, second, equal in _aligned(old.items, new.items):
         if not equal:
             blocks.append((first, second))
@@ -133,7 +133,7 @@ def _functions(old: _Side, new: _Side, name: str) -> Iterator[Hunk]:
             else:
                 blocks.append(([left], [right]))
     before, after = _namings(old, new, matched)
-    run: tuple[list[_Item], list[_Item]] = ([], [])
+    run: tuple[list[_DiffItem], list[_DiffItem]] = ([], [])
     for first, second in [*blocks, ([], [])]:
         if first or second:
             run[0].extend(first)
@@ -147,7 +147,7 @@ def _functions(old: _Side, new: _Side, name: str) -> Iterator[Hunk]:
             run = ([], [])
 
 
-def _aligned(old: list[_Item], new: list[_Item]) -> Iterator[tuple[list[_Item], list[_Item], bool]]:
+def _aligned(old: list[_DiffItem], new: list[_DiffItem]) -> Iterator[tuple[list[_DiffItem], list[_DiffItem], bool]]:
     """Yield pairs of runs and whether their shapes are equal, from top to bottom."""
     start = 0
     while start < min(len(old), len(new)) and old[start].shape == new[start].shape:
@@ -168,7 +168,7 @@ def _aligned(old: list[_Item], new: list[_Item]) -> Iterator[tuple[list[_Item], 
     yield old[len(old) - end :], new[len(new) - end :], True
 
 
-class _Matching:
+class _NameMatching:
     """Which name of the new version is which of the old one: one to one, settled where they first meet."""
 
     def __init__(self) -> None:
@@ -185,10 +185,12 @@ class _Matching:
         return good
 
 
-class _Renamed(Names):
+class _AlignedNames(CanonicalNames):
     """Names of the new version as the old one calls the same things; what is new gets names of its own."""
 
-    def __init__(self, side: Function, strings: Mapping[str, str], before: Names, old_of: Mapping[str, str]) -> None:
+    def __init__(
+        self, side: Function, strings: Mapping[str, str], before: CanonicalNames, old_of: Mapping[str, str]
+    ) -> None:
         super().__init__(side, strings)
         self._before = before
         self._old_of = old_of
@@ -208,14 +210,18 @@ class _Renamed(Names):
         return self._own.setdefault(name, f"{prefix}{len(self._own)}")
 
 
-def _namings(old: _Side, new: _Side, matched: _Matching) -> tuple[Names | None, Names | None]:
+def _namings(
+    old: _DiffSide, new: _DiffSide, matched: _NameMatching
+) -> tuple[CanonicalNames | None, CanonicalNames | None]:
     if old.function is None or new.function is None:
-        alone = [Names(side.function, strings_of(side.module)) if side.function else None for side in (old, new)]
+        alone = [
+            CanonicalNames(side.function, strings_of(side.module)) if side.function else None for side in (old, new)
+        ]
         return alone[0], alone[1]
-    before = Names(old.function, strings_of(old.module))
+    before = CanonicalNames(old.function, strings_of(old.module))
     for item in old.items:  # numbers in order of appearance, not of mention in the diff
         old.line(item, before)
-    return before, _Renamed(new.function, strings_of(new.module), before, matched.old_of)
+    return before, _AlignedNames(new.function, strings_of(new.module), before, matched.old_of)
 
 
 def _declarations(module: Module, function: Function) -> list[str]:
@@ -240,7 +246,7 @@ def _declaration(variable: Variable) -> str:
 
 
 def _symbols(instruction: Instruction) -> Iterator[str]:
-    return (operand.name for operand in flat(instruction.operands) if isinstance(operand, Symbol))
+    return (operand.name for operand in flat_operands(instruction.operands) if isinstance(operand, Symbol))
 
 
 def _lines(lines: tuple[CodeLine, ...], path: str) -> frozenset[int]:

@@ -12,7 +12,7 @@ class PtxError(ValueError):
         self.line = line
 
 
-class SyntaxProblem(ValueError):  # noqa: N818 - never leaves the room
+class UnlocatedSyntaxError(ValueError):
     """What is wrong with a piece of text whose line the caller knows. Never leaves this room: it becomes a PtxError."""
 
 

@@ -6,7 +6,7 @@ import re
 import struct
 from functools import lru_cache
 
-from gpuemu_lsp.engine.ptx.errors import SyntaxProblem, shown
+from gpuemu_lsp.engine.ptx.errors import UnlocatedSyntaxError, shown
 from gpuemu_lsp.engine.ptx.model import Immediate
 
 # Lengths are bounded: the longest real literal has 64 binary digits, and int() refuses endless ones.
@@ -45,7 +45,7 @@ def integer(text: str) -> int:
     """
     value = literal(text.strip())
     if value is None or value.kind != "int":
-        raise SyntaxProblem(f"expected an integer, found {shown(text)}")
+        raise UnlocatedSyntaxError(f"expected an integer, found {shown(text)}")
     return value.bits
 
 

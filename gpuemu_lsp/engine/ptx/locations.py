@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from gpuemu_lsp.engine.ptx.errors import SyntaxProblem, shown
+from gpuemu_lsp.engine.ptx.errors import UnlocatedSyntaxError, shown
 from gpuemu_lsp.engine.ptx.model import Location
 
 _LOC = re.compile(
@@ -24,7 +24,7 @@ _LABEL_OR_BYTES = re.compile(r"([\w$.]+)\s*:|\.b8\s+([\d\s,]+)", re.ASCII)
 _DEEPEST = 64
 
 
-class Locations:
+class LocationReader:
     """The places of one PTX text, read from top to bottom."""
 
     def __init__(self, text: str) -> None:
@@ -50,7 +50,7 @@ class Locations:
         """
         match = _FILE.match(text)
         if match is None:
-            raise SyntaxProblem(f'expected .file INDEX "NAME", found {shown(text)}')
+            raise UnlocatedSyntaxError(f'expected .file INDEX "NAME", found {shown(text)}')
         self.files[int(match[1])] = _unescaped(match[2])
 
     def loc(self, text: str) -> None:
@@ -63,7 +63,7 @@ class Locations:
         """
         match = _LOC.match(text)
         if match is None:
-            raise SyntaxProblem(f"expected .loc FILE LINE COLUMN, found {shown(text)}")
+            raise UnlocatedSyntaxError(f"expected .loc FILE LINE COLUMN, found {shown(text)}")
         file, line, column, label, plus, *site = match.groups()
         outer = self._call_site(site[0], site[1], site[2]) if label else None
         if not int(line):  # the compiler merged code of several lines: the call is known, or else what came before

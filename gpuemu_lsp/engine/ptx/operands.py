@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 from typing import TypeAlias
 
-from gpuemu_lsp.engine.ptx.errors import SyntaxProblem, shown
+from gpuemu_lsp.engine.ptx.errors import UnlocatedSyntaxError, shown
 from gpuemu_lsp.engine.ptx.literals import integer, literal
 from gpuemu_lsp.engine.ptx.model import Address, Immediate, Negated, Operand, Pair, Register, Symbol, Vector
 
@@ -39,12 +39,12 @@ def split(text: str) -> list[str]:
             stack.append(_CLOSING[_OPENING.index(sign)])
         elif sign in _CLOSING:
             if not stack or stack.pop() != sign:
-                raise SyntaxProblem(f"'{sign}' without its opening bracket in {shown(text)}")
+                raise UnlocatedSyntaxError(f"'{sign}' without its opening bracket in {shown(text)}")
         elif sign == "," and not stack:
             pieces.append(text[start:index])
             start = index + 1
     if stack:
-        raise SyntaxProblem(f"expected '{stack[-1]}' in {shown(text)}")
+        raise UnlocatedSyntaxError(f"expected '{stack[-1]}' in {shown(text)}")
     pieces.append(text[start:])
     return pieces
 
@@ -70,7 +70,7 @@ def operand(text: str, lookup: Lookup, depth: int = 0) -> Operand:
     number = literal(text)
     if number is not None:
         return number
-    raise SyntaxProblem(f"expected an operand, found {shown(text)}" if text else "an operand is missing")
+    raise UnlocatedSyntaxError(f"expected an operand, found {shown(text)}" if text else "an operand is missing")
 
 
 def _named(text: str, lookup: Lookup) -> Operand:
@@ -83,7 +83,7 @@ def _named(text: str, lookup: Lookup) -> Operand:
         base = _name(match[1], lookup)
         if isinstance(base, Symbol):
             return Symbol(base.name, base.offset + _offset(match[2], match[3]))
-        raise SyntaxProblem(f"a sum with a register needs brackets: {shown(text)}")
+        raise UnlocatedSyntaxError(f"a sum with a register needs brackets: {shown(text)}")
     if match := _COMPONENT.fullmatch(text):
         found = lookup(match[1])
         index = "xyzw".find(match[2]) if match[2] in "xyzw" else "rgba".find(match[2])
@@ -91,7 +91,7 @@ def _named(text: str, lookup: Lookup) -> Operand:
             return found.elements[index]
     if _SPECIAL.fullmatch(text):
         return Register(text)
-    raise SyntaxProblem(f"expected an operand, found {shown(text)}")
+    raise UnlocatedSyntaxError(f"expected an operand, found {shown(text)}")
 
 
 def _name(text: str, lookup: Lookup) -> Operand:
@@ -107,7 +107,7 @@ def _register(text: str, lookup: Lookup) -> Register:
     text = text.strip()
     found = _name(text, lookup) if _IDENTIFIER.fullmatch(text) else None
     if not isinstance(found, Register):
-        raise SyntaxProblem(f"expected a register, found {shown(text)}")
+        raise UnlocatedSyntaxError(f"expected a register, found {shown(text)}")
     return found
 
 
@@ -125,18 +125,18 @@ def _address(inner: str, lookup: Lookup, depth: int) -> Operand:
         return Address(Symbol(base.name), base.offset + offset)
     if isinstance(base, Register | Immediate):
         return Address(base, offset)
-    raise SyntaxProblem(f"expected an address, found {shown(inner)}")
+    raise UnlocatedSyntaxError(f"expected an address, found {shown(inner)}")
 
 
 def _elements(inner: str, lookup: Lookup, depth: int) -> tuple[Operand, ...]:
     if depth >= _DEEPEST:
-        raise SyntaxProblem("brackets are nested too deeply")
+        raise UnlocatedSyntaxError("brackets are nested too deeply")
     return tuple(operand(part, lookup, depth + 1) for part in split(inner)) if inner.strip() else ()
 
 
 def _inside(text: str, closing: str) -> str:
     if text[-1] != closing or len(text) < 2:
-        raise SyntaxProblem(f"expected '{closing}' at the end of {shown(text)}")
+        raise UnlocatedSyntaxError(f"expected '{closing}' at the end of {shown(text)}")
     return text[1:-1]
 
 

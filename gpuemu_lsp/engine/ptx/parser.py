@@ -6,9 +6,9 @@ import re
 from dataclasses import dataclass, field
 from functools import lru_cache
 
-from gpuemu_lsp.engine.ptx.body import Body
-from gpuemu_lsp.engine.ptx.errors import PtxError, SyntaxProblem, shown
-from gpuemu_lsp.engine.ptx.locations import Locations
+from gpuemu_lsp.engine.ptx.errors import PtxError, UnlocatedSyntaxError, shown
+from gpuemu_lsp.engine.ptx.function_builder import FunctionBuilder
+from gpuemu_lsp.engine.ptx.locations import LocationReader
 from gpuemu_lsp.engine.ptx.model import Function, Module, Variable
 from gpuemu_lsp.engine.ptx.operands import split
 from gpuemu_lsp.engine.ptx.statements import statements
@@ -45,18 +45,18 @@ def parse(text: str) -> Module:
     PtxError
         If it cannot be read; the error says what was expected and on which line.
     """
-    reader = _Reader(text)
+    reader = _ModuleParser(text)
     line = 0
     try:
         for kind, match, line in statements(text):
             reader.take(kind, match, line)
         return reader.finish()
-    except SyntaxProblem as problem:
+    except UnlocatedSyntaxError as problem:
         raise PtxError(str(problem), line) from None
 
 
 @dataclass(slots=True)
-class _Head:
+class _FunctionHead:
     """What stands before the braces of a function."""
 
     name: str
@@ -75,16 +75,16 @@ class _Tables:
     prototypes: dict[str, tuple[tuple[Variable, ...], tuple[Variable, ...]]] = field(default_factory=dict)
 
 
-class _Reader:
+class _ModuleParser:
     def __init__(self, text: str) -> None:
         self._text = text
         self._header: dict[str, str] = {}
-        self._locations = Locations(text)
+        self._locations = LocationReader(text)
         self._variables: list[Variable] = []
         self._functions: dict[str, Function] = {}
         self._aliases: dict[str, str] = {}
-        self._head: _Head | None = None
-        self._body: Body | None = None
+        self._head: _FunctionHead | None = None
+        self._body: FunctionBuilder | None = None
         self._tables = _Tables()
         self._table: str | None = None
 
@@ -94,7 +94,7 @@ class _Reader:
         elif kind == "loc":
             self._locations.loc(match["loc"])
         elif self._head is not None and self._body is None and kind not in ("open", "end"):
-            raise SyntaxProblem(f"expected '{{' or ';' after the head of '{self._head.name}'")
+            raise UnlocatedSyntaxError(f"expected '{{' or ';' after the head of '{self._head.name}'")
         elif kind == "label":
             self._label(match, line)
         elif kind == "declaration":
@@ -114,11 +114,11 @@ class _Reader:
             word, _, value = match["header"].rstrip("; \t\r").partition(" ")
             self._header[word] = value.strip()
         elif kind == "instruction":
-            raise SyntaxProblem(f"an instruction outside a function: {shown(match['instruction'])}")
+            raise UnlocatedSyntaxError(f"an instruction outside a function: {shown(match['instruction'])}")
 
     def finish(self) -> Module:
         if self._head is not None:
-            raise SyntaxProblem(f"expected '}}' at the end of '{self._head.name}'")
+            raise UnlocatedSyntaxError(f"expected '}}' at the end of '{self._head.name}'")
         if ".version" not in self._header:
             raise PtxError("expected .version: this is no PTX")
         for alias, name in self._aliases.items():
@@ -137,36 +137,36 @@ class _Reader:
 
     def _begin(self, text: str, line: int) -> None:
         if self._body is not None:
-            raise SyntaxProblem("expected '}' before the next function")
+            raise UnlocatedSyntaxError("expected '}' before the next function")
         match = _HEAD.fullmatch(text)
         if match is None:
-            raise SyntaxProblem(f"expected a function's name and parameters, found {shown(text)}")
+            raise UnlocatedSyntaxError(f"expected a function's name and parameters, found {shown(text)}")
         directives = {
             found[1]: tuple(map(int, _NUMBER.findall(found[2]))) for found in _DIRECTIVE.finditer(match["directives"])
         }
         params, returns = _parameters(match["params"]), _parameters(match["returns"])
-        self._head = _Head(match["name"], match["kind"] == "entry", params, returns, directives, line)
+        self._head = _FunctionHead(match["name"], match["kind"] == "entry", params, returns, directives, line)
 
     def _open(self) -> None:
         if self._body is not None:
             self._body.open()
         elif self._head is not None:
-            self._body = Body()
+            self._body = FunctionBuilder()
             self._tables = _Tables()
             self._locations.start_function()
         else:
-            raise SyntaxProblem("a block outside a function")
+            raise UnlocatedSyntaxError("a block outside a function")
 
     def _close(self, line: int) -> None:
         if self._body is None:
-            raise SyntaxProblem("'}' without its '{'")
+            raise UnlocatedSyntaxError("'}' without its '{'")
         if self._body.depth:
             self._body.close()
         else:
             self._add(self._body, line)
             self._body = None
 
-    def _add(self, body: Body | None, line: int) -> None:
+    def _add(self, body: FunctionBuilder | None, line: int) -> None:
         head, self._head = self._head, None
         if head is None:
             return
@@ -188,7 +188,7 @@ class _Reader:
 
     def _label(self, match: re.Match[str], line: int) -> None:
         if self._body is None:
-            raise SyntaxProblem(f"a label outside a function: '{match['label']}'")
+            raise UnlocatedSyntaxError(f"a label outside a function: '{match['label']}'")
         if _TABLE.match(match.string, match.end()):
             self._table = match["label"]
         else:
@@ -198,7 +198,7 @@ class _Reader:
         if text.startswith(".alias"):
             alias = _ALIAS.fullmatch(text)
             if alias is None:
-                raise SyntaxProblem(f"expected .alias NAME, FUNCTION, found {shown(text)}")
+                raise UnlocatedSyntaxError(f"expected .alias NAME, FUNCTION, found {shown(text)}")
             self._aliases[alias[1]] = alias[2]
         elif self._body is None:
             self._variables.append(variable(text))
@@ -228,5 +228,5 @@ def _parameters(text: str | None) -> tuple[Variable, ...]:
     names = [one.name for one in found if one.name != "_"]
     for name in names:
         if names.count(name) > 1:
-            raise SyntaxProblem(f"two parameters are named '{name}'")
+            raise UnlocatedSyntaxError(f"two parameters are named '{name}'")
     return found

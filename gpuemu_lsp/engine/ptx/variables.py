@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from gpuemu_lsp.engine.ptx.errors import SyntaxProblem, shown
-from gpuemu_lsp.engine.ptx.initial import initial_image, item_count
+from gpuemu_lsp.engine.ptx.errors import UnlocatedSyntaxError, shown
+from gpuemu_lsp.engine.ptx.initializers import initial_image, item_count
 from gpuemu_lsp.engine.ptx.literals import integer
 from gpuemu_lsp.engine.ptx.model import Variable
 
@@ -29,7 +29,7 @@ _BRACKETS = re.compile(r"\[\s*([^\[\]]*?)\s*\]")
 
 
 @dataclass(slots=True)
-class _Words:
+class _DeclarationWords:
     """The directives before a name, as far as they matter."""
 
     space: str
@@ -57,21 +57,21 @@ def variable(text: str, space: str = "") -> Variable:
     head, equals, value = text.partition("=")
     words, position = _words(head, space)
     if not words.space:
-        raise SyntaxProblem(f"expected a state space such as .global in {shown(head)}")
+        raise UnlocatedSyntaxError(f"expected a state space such as .global in {shown(head)}")
     if words.type in _OPAQUE:
         element = 8
     elif words.type in SIZES:
         element = SIZES[words.type] * words.lanes
     else:
-        raise SyntaxProblem(f"expected a type such as .b32 in {shown(head)}")
+        raise UnlocatedSyntaxError(f"expected a type such as .b32 in {shown(head)}")
     named = _NAME.match(head, position)
     if named is None and words.space == "param" and not head[position:].strip():
         return Variable("_", words.space, words.type, element, words.alignment)  # unnamed, in a prototype
     if named is None or named.end() != len(head):
-        raise SyntaxProblem(f"expected a name in {shown(text)}")
+        raise UnlocatedSyntaxError(f"expected a name in {shown(text)}")
     extents = tuple(integer(extent) if extent else 0 for extent in _BRACKETS.findall(named[2]))
     if any(extent < 0 for extent in extents):
-        raise SyntaxProblem(f"an array has a negative size: {shown(head)}")
+        raise UnlocatedSyntaxError(f"an array has a negative size: {shown(head)}")
     if extents and extents[0] == 0 and equals:
         extents = (item_count(value), *extents[1:])
     size = element
@@ -95,8 +95,8 @@ def variable(text: str, space: str = "") -> Variable:
     )
 
 
-def _words(head: str, space: str) -> tuple[_Words, int]:
-    words = _Words(space)
+def _words(head: str, space: str) -> tuple[_DeclarationWords, int]:
+    words = _DeclarationWords(space)
     position = 0
     while True:
         if match := _ALIGNMENT.match(head, position):
@@ -110,7 +110,7 @@ def _words(head: str, space: str) -> tuple[_Words, int]:
         position = match.end()
 
 
-def _take(words: _Words, word: str, head: str) -> None:
+def _take(words: _DeclarationWords, word: str, head: str) -> None:
     if word in _SPACES:
         words.space = "global" if word == "tex" else word
     elif word == "reg":
@@ -122,4 +122,4 @@ def _take(words: _Words, word: str, head: str) -> None:
     elif word in _LINKAGE:
         words.extern = words.extern or word == "extern"
     else:
-        raise SyntaxProblem(f"'.{word}' is not understood in {shown(head)}")
+        raise UnlocatedSyntaxError(f"'.{word}' is not understood in {shown(head)}")

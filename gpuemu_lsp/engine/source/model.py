@@ -54,7 +54,7 @@ class KernelDecl:
 
 
 @dataclass(frozen=True, slots=True)
-class Launch:
+class LaunchSite:
     """A ``kernel<args><<<grid, block, shared, stream>>>(arguments)`` in host code.
 
     ``grid``, ``block`` are one to three C expressions each (``dim3 g(a, b)`` is resolved to ``("a", "b")``); local
@@ -99,7 +99,7 @@ class SourceFile:
     path: str
     text: str
     kernels: tuple[KernelDecl, ...]
-    launches: tuple[Launch, ...]
+    launches: tuple[LaunchSite, ...]
     includes: tuple[Include, ...]
     constants: Mapping[str, str]
     """File-level integer constants: ``#define N 4``, ``constexpr int N = 4``, ``const int N = 4``, enumerators."""

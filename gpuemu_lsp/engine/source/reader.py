@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from gpuemu_lsp.engine.source.constants import file_constants
-from gpuemu_lsp.engine.source.includers import launches_elsewhere
-from gpuemu_lsp.engine.source.includes import includes
-from gpuemu_lsp.engine.source.kernels import dynamic_shared, instances, kernels
-from gpuemu_lsp.engine.source.launches import launches
+from gpuemu_lsp.engine.source.device_view.view import device_views
+from gpuemu_lsp.engine.source.headers.includes import includes
+from gpuemu_lsp.engine.source.host.constants import file_constants
+from gpuemu_lsp.engine.source.host.includer_launches import launches_in_includers
+from gpuemu_lsp.engine.source.host.launches import launches
 from gpuemu_lsp.engine.source.model import SourceFile
-from gpuemu_lsp.engine.source.view import device_views
+from gpuemu_lsp.engine.source.syntax.kernels import dynamic_shared, instances, kernels
 
 
 def read(
@@ -36,22 +36,22 @@ def read(
         The compiler's; its ``-D`` and ``-U`` decide which ``#if`` branches count.
     """
     views = device_views(path, text, include_dirs, overlay, options)
-    unit = views.units[0]
-    found = kernels(unit, views.macros)
-    constants = file_constants(views.units, views.macros)
-    launched = launches(unit, constants, views.macros)
+    file = views.files[0]
+    found = kernels(file, views.macros)
+    constants = file_constants(views.files, views.macros)
+    launched = launches(file, constants, views.macros)
     if not launched:
-        launched = launches_elsewhere(path, (kernel.name for kernel in found), include_dirs)
+        launched = launches_in_includers(path, (kernel.name for kernel in found), include_dirs)
     return SourceFile(
         path=path,
         text=text,
         kernels=found,
         launches=launched,
-        includes=includes(unit.text, path, include_dirs),
+        includes=includes(file.text, path, include_dirs),
         constants=constants,
         device_view=views.view,
-        has_errors=not unit.items.balanced,
-        dynamic_shared=dynamic_shared(unit, found),
-        instances=instances(unit),
+        has_errors=not file.items.balanced,
+        dynamic_shared=dynamic_shared(file, found),
+        instances=instances(file),
         headers=views.headers,
     )

@@ -10,7 +10,7 @@ from typing import Any
 
 from gpuemu_lsp.engine.findings import Range
 from gpuemu_lsp.engine.project.edits import TextChange, kernel_index, set_in_kernel
-from gpuemu_lsp.engine.source.ignores import MARK, ignorable
+from gpuemu_lsp.engine.source.ignore_comments import MARK, ignorable
 
 LIMITS = {
     "artifact/registers": "max_registers",

@@ -20,9 +20,9 @@ from gpuemu_lsp.engine.plan.resolve import resolve
 from gpuemu_lsp.engine.project import load
 from gpuemu_lsp.engine.project.model import KernelSpec, Project
 from gpuemu_lsp.engine.source import read
-from gpuemu_lsp.engine.source.includes import closure
-from gpuemu_lsp.engine.source.lexer import Text
+from gpuemu_lsp.engine.source.headers.includes import closure
 from gpuemu_lsp.engine.source.model import KernelDecl
+from gpuemu_lsp.engine.source.preprocessor.lexer import SourceText
 from gpuemu_lsp.server.workspace.projects import Projects
 
 _MOST = 512
@@ -75,7 +75,7 @@ def read_file(project: Project | None, path: str, text: str) -> Reading:
     if project is None:
         return Reading(None, path, text, read(path, text).kernels)
     source, found = read_kernels(project, path, text)
-    words = Text(text)
+    words = SourceText(text)
     if not found and not source.kernels and _KERNEL.search(words.code):
         # The head of a kernel is half written, or all of them are left out: the compiler says which.
         found = [(KernelSpec(Path(path).stem, path, None), False)]

@@ -12,7 +12,7 @@ from typing import Any
 from lsprotocol import types
 from pygls.capabilities import get_capability
 
-from gpuemu_lsp.engine.source.ignores import ignorable
+from gpuemu_lsp.engine.source.ignore_comments import ignorable
 from gpuemu_lsp.server.client.protocol import Server
 from gpuemu_lsp.server.code_actions.fixes import LIMITS
 from gpuemu_lsp.server.code_actions.resolver import Actions, Chosen

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from support.compile_requests import KERNEL, compiled, covered, spans
 
-from gpuemu_lsp.engine.compile.includes import closure, outline
+from gpuemu_lsp.engine.compile.include_closure import closure, outline
 from gpuemu_lsp.engine.compile.toolchain import cuda_include_dirs
 
 

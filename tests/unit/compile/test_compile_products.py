@@ -12,7 +12,7 @@ from gpuemu_lsp.engine.compile import compile_source, ptxas, toolchain
 from gpuemu_lsp.engine.compile.cache import DiskCache, key_of
 from gpuemu_lsp.engine.compile.model import CompileRequest, ResourceUsage
 from gpuemu_lsp.engine.compile.options import read
-from gpuemu_lsp.engine.compile.program import Product
+from gpuemu_lsp.engine.compile.program import NvrtcOutput
 from gpuemu_lsp.engine.findings import Place, Range
 
 SHARED = (
@@ -266,7 +266,7 @@ def test_failures_are_not_kept(tmp_path):
 def test_the_cache_stays_below_its_limit_and_keeps_the_newest(tmp_path):
     cache = DiskCache(tmp_path, limit_bytes=40_000)
     for number in range(130):
-        cache.store(key_of((str(number),)), Product(True, "", "x" * 1000))
+        cache.store(key_of((str(number),)), NvrtcOutput(True, "", "x" * 1000))
     assert sum(path.stat().st_size for path in tmp_path.iterdir()) < 120_000
     assert cache.load(key_of(("129",))) is not None
     assert cache.load(key_of(("0",))) is None
@@ -275,7 +275,7 @@ def test_the_cache_stays_below_its_limit_and_keeps_the_newest(tmp_path):
 def test_an_unusable_folder_is_no_error(tmp_path):
     (tmp_path / "file").write_text("")
     cache = DiskCache(tmp_path / "file" / "cache")
-    cache.store("a" * 40, Product(True, "", "x"))
+    cache.store("a" * 40, NvrtcOutput(True, "", "x"))
     assert cache.load("a" * 40) is None
 
 
@@ -284,7 +284,7 @@ def test_keys_tell_lists_apart():
 
 
 def test_an_entry_is_plain_json_and_bytes(tmp_path):
-    DiskCache(tmp_path).store("k" * 40, Product(True, "log", "ptx", b"\x7fELF\0", {"k": "_Z1k"}))
+    DiskCache(tmp_path).store("k" * 40, NvrtcOutput(True, "log", "ptx", b"\x7fELF\0", {"k": "_Z1k"}))
     head, _, body = (Path(tmp_path) / ("k" * 40)).read_bytes().partition(b"\n")
     assert json.loads(head)["lowered"] == {"k": "_Z1k"}
     assert body == b"logptx\x7fELF\0"

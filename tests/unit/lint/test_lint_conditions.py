@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from gpuemu_lsp.engine.lint.conditions import dropped_spans
-from gpuemu_lsp.engine.source.lexer import Text
+from gpuemu_lsp.engine.lint.skipped_regions import skipped_regions
+from gpuemu_lsp.engine.source.preprocessor.lexer import SourceText
 
 
 @pytest.mark.parametrize(
@@ -31,8 +31,8 @@ from gpuemu_lsp.engine.source.lexer import Text
     ],
 )
 def test_dropped_branches(text: str, kept: str) -> None:
-    prepared = Text(text)
-    spans = list(dropped_spans(prepared, {"KNOWN"}))
+    prepared = SourceText(text)
+    spans = list(skipped_regions(prepared, {"KNOWN"}))
     assert spans == sorted(spans)
     code = "".join(" " if any(a <= i < b for a, b in spans) else sign for i, sign in enumerate(prepared.code))
     assert " ".join(code.split()) == kept

@@ -8,8 +8,8 @@ import pytest
 from support.ptx_text import compiled, entry_of, module_of
 
 from gpuemu_lsp.engine.ptx import arithmetic_precisions, linear_only, normalise, parse
-from gpuemu_lsp.engine.ptx.facts import histogram
-from gpuemu_lsp.engine.ptx.names import source_name
+from gpuemu_lsp.engine.ptx.demangle import demangled_name
+from gpuemu_lsp.engine.ptx.traversal import histogram
 
 HALF = "#include <cuda_fp16.h>\n#include <cuda_bf16.h>\n"
 _MMA = (
@@ -95,7 +95,7 @@ def test_the_normal_form_changes_with_the_code_only(before: str, after: str, sam
 def test_a_string_elsewhere_does_not_change_a_kernel() -> None:
     kernel = '__global__ void k(float* x) { printf("value %f\\n", x[0]); }\n'
     other = '__global__ void a(float* x) { printf("another %f\\n", x[1]); }\n'
-    from gpuemu_lsp.engine.ptx.normal import normalise_function
+    from gpuemu_lsp.engine.ptx.normal_form import normalise_function
 
     forms = set()
     for module in (module_of(kernel, "k"), module_of(other + kernel, "a", "k")):
@@ -127,7 +127,7 @@ def test_a_string_elsewhere_does_not_change_a_kernel() -> None:
     ],
 )  # fmt: skip
 def test_names_behind_symbols(symbol: str, name: str) -> None:
-    assert source_name(symbol) == name
+    assert demangled_name(symbol) == name
 
 
 def test_names_of_real_symbols() -> None:
@@ -137,7 +137,7 @@ def test_names_of_real_symbols() -> None:
         "template <typename T> __global__ void k(T* x) { x[0] = nn::Op<T, 3>().apply(x[1]);"
         " x[1] = call([=] (float v) { return v + x[2]; }, x[3]); }"
     )
-    names = {source_name(name) for name in module_of(code, "k<float>").functions}
+    names = {demangled_name(name) for name in module_of(code, "k<float>").functions}
     assert {"nn::Op::apply", "call", "k"} <= names
 
 
@@ -145,6 +145,6 @@ def test_no_symbol_is_too_strange() -> None:
     generator = random.Random(3)
     for _ in range(5000):
         length = generator.randrange(40)
-        assert source_name("_Z" + "".join(generator.choice("NISLEZUTDAl_t0123456789abKXFC") for _ in range(length)))
-    assert source_name("_Z" + "N" * 5000)
-    assert source_name("_Z" + "Z" * 5000)
+        assert demangled_name("_Z" + "".join(generator.choice("NISLEZUTDAl_t0123456789abKXFC") for _ in range(length)))
+    assert demangled_name("_Z" + "N" * 5000)
+    assert demangled_name("_Z" + "Z" * 5000)

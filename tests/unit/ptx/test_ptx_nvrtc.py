@@ -6,8 +6,8 @@ import pytest
 from support.ptx_text import compiled, entry_of, loose_ends, module_of
 
 from gpuemu_lsp.engine.ptx import normalise, parse
-from gpuemu_lsp.engine.ptx.facts import histogram, instructions_of, reachable
 from gpuemu_lsp.engine.ptx.model import Address, Immediate, Negated, Pair, Register, Symbol, Vector
+from gpuemu_lsp.engine.ptx.traversal import histogram, instructions_of, reachable
 
 KERNELS = {
     "template": (

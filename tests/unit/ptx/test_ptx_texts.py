@@ -6,7 +6,6 @@ import pytest
 from support.ptx_text import HEADER, body, loose_ends, only
 
 from gpuemu_lsp.engine.ptx import parse
-from gpuemu_lsp.engine.ptx.facts import instructions_of
 from gpuemu_lsp.engine.ptx.model import (
     Address,
     Guard,
@@ -19,6 +18,7 @@ from gpuemu_lsp.engine.ptx.model import (
     Symbol,
     Vector,
 )
+from gpuemu_lsp.engine.ptx.traversal import instructions_of
 
 
 def r(name: str) -> Register:

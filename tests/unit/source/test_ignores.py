@@ -6,7 +6,7 @@ import pytest
 
 from gpuemu_lsp.engine.findings import Place, Range, Severity
 from gpuemu_lsp.engine.rules import make
-from gpuemu_lsp.engine.source.ignores import Ignores, ignorable, ignored_lines
+from gpuemu_lsp.engine.source.ignore_comments import IgnoreComments, ignorable, ignored_lines
 
 TEXT = """\
 int a; // gpuemu: ignore[memory/shared-race]
@@ -40,12 +40,12 @@ def test_what_was_not_checked_cannot_be_silenced(rule: str):
     assert not ignorable(rule)
     place = Place("/k.cu", Range.of(0, 0, 0, 1))
     finding = make(rule, "m", place)
-    assert Ignores(lambda _: f"x // gpuemu: ignore[{rule}]").apply(finding) is finding
+    assert IgnoreComments(lambda _: f"x // gpuemu: ignore[{rule}]").apply(finding) is finding
 
 
 def test_a_silenced_finding_stays_as_a_hint():
     place = Place("/k.cu", Range.of(0, 0, 0, 1))
-    told = Ignores(lambda _: TEXT).apply(make("memory/shared-race", "m", place))
+    told = IgnoreComments(lambda _: TEXT).apply(make("memory/shared-race", "m", place))
     assert told.severity is Severity.HINT and told.data["ignored"] is True
     other = make("memory/global-race", "m", place)
-    assert Ignores(lambda _: TEXT).apply(other) is other
+    assert IgnoreComments(lambda _: TEXT).apply(other) is other

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from gpuemu_lsp.engine.source import includers, nearby
-from gpuemu_lsp.engine.source.includers import launches_elsewhere
+from gpuemu_lsp.engine.source import includers
+from gpuemu_lsp.engine.source.headers import nearby_sources
+from gpuemu_lsp.engine.source.host.includer_launches import launches_in_includers
 
 
 def test_only_so_many_folders_are_searched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
@@ -22,12 +23,12 @@ def test_only_so_many_folders_are_searched(tmp_path: Path, monkeypatch: pytest.M
         (home / name / "main.cu").write_text(user, encoding="utf-8")
     names = [str(home / name / "main.cu") for name in ("d00", "d19")]
     assert list(includers(str(header))) == names
-    monkeypatch.setattr(nearby, "_MAX_FOLDERS", 5)
+    monkeypatch.setattr(nearby_sources, "_MAX_FOLDERS", 5)
     assert list(includers(str(header))) == names[:1]
 
 
 def launched(header: Path) -> list[str]:
-    return [launch.kernel for launch in launches_elsewhere(str(header), ["k"])]
+    return [launch.kernel for launch in launches_in_includers(str(header), ["k"])]
 
 
 def test_a_launch_that_is_written_or_taken_away_later_is_seen(tmp_path: Path):
@@ -46,9 +47,9 @@ def test_a_launch_that_is_written_or_taken_away_later_is_seen(tmp_path: Path):
 @pytest.mark.parametrize("head", ["k<float><<<1, 1>>>", "k\n  <<<1, 1>>>", "cudaLaunchKernel((void*)k, "])
 def test_launches_are_known_by_what_follows_the_name(tmp_path: Path, head: str):
     (tmp_path / "main.cu").write_text(f"{head}(x)", encoding="utf-8")
-    assert b"k" in nearby.launched_names(str(tmp_path / "main.cu"))
+    assert b"k" in nearby_sources.launched_names(str(tmp_path / "main.cu"))
 
 
 def test_a_long_word_is_gone_over_once(tmp_path: Path):
     (tmp_path / "main.cu").write_text("k<<<1, 1>>>(x); // " + "a" * 900_000 + " " * 90_000, encoding="utf-8")
-    assert b"k" in nearby.launched_names(str(tmp_path / "main.cu"))
+    assert b"k" in nearby_sources.launched_names(str(tmp_path / "main.cu"))

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from gpuemu_lsp.engine.source import read
-from gpuemu_lsp.engine.source.model import Launch
+from gpuemu_lsp.engine.source.model import LaunchSite
 
 
-def launches(text: str) -> tuple[Launch, ...]:
+def launches(text: str) -> tuple[LaunchSite, ...]:
     return read("/nowhere/kernel.cu", text).launches
 
 

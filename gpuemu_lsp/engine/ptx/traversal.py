@@ -1,0 +1,80 @@
+"""Static facts about a kernel that other rooms ask for: its instructions, and the functions it may call."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+from gpuemu_lsp.engine.ptx.model import (
+    Address,
+    Function,
+    Instruction,
+    Module,
+    Operand,
+    Pair,
+    Symbol,
+    Vector,
+)
+
+
+def instructions_of(function: Function) -> Iterator[Instruction]:
+    """Yield the instructions of a function, predicated ones included."""
+    return (item for item in function.body or () if isinstance(item, Instruction))
+
+
+def histogram(function: Function) -> Counter[str]:
+    """Count the typed opcodes of a function: ``{"fma.rn.f32": 12, ...}``."""
+    return Counter(instruction.name for instruction in instructions_of(function))
+
+
+def callees(module: Module, function: Function) -> frozenset[str]:
+    """Return the names a function may call. An indirect call may reach every function whose address is taken."""
+    names: set[str] = set()
+    for instruction in instructions_of(function):
+        if instruction.opcode == "call" and len(instruction.operands) > 1:
+            target = instruction.operands[1]
+            names.update([target.name] if isinstance(target, Symbol) else _address_taken(module))
+    return frozenset(names)
+
+
+def reachable(module: Module, entry: str) -> tuple[Function, ...]:
+    """Return the kernel and every function of the module it may call, the kernel first.
+
+    Raises
+    ------
+    KeyError
+        If the module has no such function.
+    """
+    found = {entry: module.functions[entry]}
+    waiting = [entry]
+    while waiting:
+        for name in sorted(callees(module, found[waiting.pop()])):
+            if name in module.functions and name not in found:
+                found[name] = module.functions[name]
+                waiting.append(name)
+    return tuple(found.values())
+
+
+def _address_taken(module: Module) -> set[str]:
+    taken = {symbol for variable in module.variables for _, symbol, _ in variable.relocations}
+    for function in module.functions.values():
+        for instruction in instructions_of(function):
+            operands = instruction.operands
+            if instruction.opcode == "call":
+                operands = tuple(operand for index, operand in enumerate(operands) if index != 1)
+            taken.update(operand.name for operand in flat_operands(operands) if isinstance(operand, Symbol))
+    return taken & set(module.functions)
+
+
+def flat_operands(operands: tuple[Operand, ...]) -> Iterator[Operand]:
+    """Yield the single registers, constants and symbols of operands, those inside vectors, pairs and addresses too."""
+    for operand in operands:
+        if isinstance(operand, Vector):
+            yield from flat_operands(operand.elements)
+        elif isinstance(operand, Pair):
+            yield operand.first
+            yield operand.second
+        elif isinstance(operand, Address):
+            yield operand.base
+        else:
+            yield operand

@@ -1,0 +1,1 @@
+"""The device view: a source with everything NVRTC cannot compile replaced by spaces."""

@@ -1,0 +1,85 @@
+"""Which preprocessor lines a device view shows."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from gpuemu_lsp.engine.source.headers import known_headers
+from gpuemu_lsp.engine.source.headers.includes import include_target, resolve
+from gpuemu_lsp.engine.source.preprocessor.lexer import WORD, Directive
+from gpuemu_lsp.engine.source.preprocessor.macros import MacroTable
+from gpuemu_lsp.engine.source.syntax.parsed_file import ParsedFile
+
+_INCLUDES = frozenset({"include", "include_next", "import"})
+_PRAGMA = re.compile(r"\s*(?:once|unroll|nounroll|nv_|diag_|push_macro|pop_macro|pack|hd_warning_disable)")
+_PREDEFINED = re.compile(
+    r"(?:defined|true|false|__CUDA\w*|__NVCC__|__cplusplus|__has_include|__FILE__|__LINE__|__COUNTER__)$"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class DirectiveSelection:
+    """One answer per directive of a file, in order.
+
+    ``includes`` are the targets of the include lines that stay; ``libraries`` are the include lines of what is neither
+    CUDA, nor the standard library, nor on disk: ``torch/extension.h``.
+    """
+
+    shown: tuple[bool, ...]
+    includes: frozenset[str]
+    libraries: tuple[Directive, ...]
+
+
+def select_directives(
+    file: ParsedFile, words: frozenset[str], macros: MacroTable, include_dirs: Sequence[str]
+) -> DirectiveSelection:
+    """Decide for every directive of a file; ``words`` are the identifiers of kept code."""
+    shown, includes = [], set()
+    libraries = []
+    conditions: list[bool] = []
+    for directive in file.text.directives:
+        _follow(conditions, directive, macros)
+        if directive.kind in _INCLUDES:
+            target = include_target(file.text, directive)
+            stays = target is not None and _includes(file.path, *target, words, include_dirs)
+            if target is not None and stays:
+                includes.add(target[0])
+            elif (
+                target is not None
+                and not known_headers.is_standard(target[0])
+                and not known_headers.is_device_header(target[0])
+            ):
+                libraries.append(directive)
+        elif directive.kind in ("error", "warning"):
+            # Under a macro that only a host's compiler or a blanked header defines, this may not be the real branch.
+            stays = all(conditions)
+        elif directive.kind == "pragma":
+            stays = bool(_PRAGMA.match(directive.body))
+        else:
+            stays = True
+        shown.append(stays)
+    return DirectiveSelection(tuple(shown), frozenset(includes), tuple(libraries))
+
+
+def _includes(path: str, name: str, quoted: bool, words: frozenset[str], include_dirs: Sequence[str]) -> bool:
+    if resolve(name, quoted, path, include_dirs) is not None:
+        return True
+    return known_headers.is_device_header(name) and known_headers.is_wanted(name, words)
+
+
+def _follow(conditions: list[bool], directive: Directive, macros: MacroTable) -> None:
+    """Keep, for each open ``#if``, whether NVRTC can know all macros its branches ask for."""
+    kind = directive.kind
+    if kind.startswith("if"):
+        conditions.append(_is_known(directive, macros))
+    elif kind.startswith("elif") and conditions:
+        conditions[-1] = conditions[-1] and _is_known(directive, macros)
+    elif kind == "endif" and conditions:
+        conditions.pop()
+
+
+def _is_known(directive: Directive, macros: MacroTable) -> bool:
+    words = WORD.findall(directive.body)
+    return all(word in macros.definitions or _PREDEFINED.match(word) for word in words)

@@ -1,0 +1,116 @@
+"""The ``#include`` lines of a file: what they name, where user headers are, and everything they lead to."""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
+from pathlib import Path
+
+from gpuemu_lsp.engine.source.headers.known_headers import is_device_header, is_standard
+from gpuemu_lsp.engine.source.model import Include
+from gpuemu_lsp.engine.source.preprocessor.lexer import Directive, SourceText, decode
+
+_TARGET = re.compile(r"\s*#\s*include(?:_next)?\s*([<\"])([^>\"\n]*)[>\"]")
+_MAX_FILES = 300
+_MAX_BYTES = 4 << 20
+
+
+def includes(text: SourceText, path: str, include_dirs: Sequence[str] = ()) -> tuple[Include, ...]:
+    """Return the include lines of a file, user headers resolved.
+
+    A quoted header is looked for beside the file first, then in ``include_dirs``; an angled one in ``include_dirs`` and
+    then beside the file, because the compiler is given that folder too.
+    """
+    found = []
+    for directive in text.directives:
+        if directive.kind not in ("include", "include_next"):
+            continue
+        target = include_target(text, directive)
+        if target is None:
+            continue
+        name, quoted = target
+        header = resolve(name, quoted, path, include_dirs)
+        hidden = header is None and not is_device_header(name) and not is_standard(name)
+        found.append(Include(name, quoted, text.range(directive.start, directive.end), header, hidden))
+    return tuple(found)
+
+
+def hidden_includes(text: SourceText, path: str, include_dirs: Sequence[str]) -> tuple[Include, ...]:
+    """Return the include lines of a file that the device view leaves out although device code may need them."""
+    return tuple(include for include in includes(text, path, include_dirs) if include.hidden)
+
+
+def include_target(text: SourceText, directive: Directive) -> tuple[str, bool] | None:
+    """Return what an include line names and whether it is quoted; None when a macro stands there."""
+    match = _TARGET.match(text.raw, directive.start, directive.end)
+    return (decode(match[2]), match[1] == '"') if match else None
+
+
+def resolve_line(text: SourceText, path: str, directive: Directive, include_dirs: Sequence[str]) -> str | None:
+    """Return the user header an include line means, if it is on disk."""
+    target = include_target(text, directive)
+    return resolve(*target, path, include_dirs) if target else None
+
+
+def resolve(target: str, quoted: bool, path: str, include_dirs: Sequence[str]) -> str | None:
+    """Return the absolute path of a user header, or None when it is not on disk."""
+    if not target or "\0" in target:
+        return None
+    here = str(Path(path).parent)
+    folders = (here, *include_dirs) if quoted else (*include_dirs, here)
+    if is_device_header(target) or is_standard(target):
+        # A folder of CUDA's or the system's own headers may be among include_dirs.
+        folders = (here,) if quoted else ()
+    for folder in folders:
+        candidate = os.path.normpath(Path(folder) / target)
+        if Path(candidate).is_file():
+            return Path(candidate).as_posix()
+    return None
+
+
+def include_closure(path: str, include_dirs: Sequence[str] = ()) -> tuple[str, ...]:
+    """Return the user headers a file on disk includes, directly or not, in the order they are met."""
+    text = load(path)
+    return tuple(closure(text, path, include_dirs, {})) if text is not None else ()
+
+
+def closure(
+    text: SourceText, path: str, include_dirs: Sequence[str], overlay: Mapping[str, str]
+) -> dict[str, SourceText]:
+    """Return every user header a text leads to, by absolute path; ``overlay`` has texts newer than the disk's."""
+    found: dict[str, SourceText] = {}
+    waiting = list(_resolved(text, path, include_dirs))
+    while waiting and len(found) < _MAX_FILES:
+        header = waiting.pop(0)
+        if header in found or header == path:
+            continue
+        content = SourceText(overlay[header]) if header in overlay else load(header)
+        if content is None:
+            continue
+        found[header] = content
+        waiting += _resolved(content, header, include_dirs)
+    return found
+
+
+def load(path: str) -> SourceText | None:
+    """Read a file from disk, None when it cannot be read or is too large for source code."""
+    try:
+        status = Path(path).stat()
+        usual = stat.S_ISREG(status.st_mode) and status.st_size <= _MAX_BYTES
+        return _load(path, status.st_mtime_ns, status.st_size) if usual else None
+    except (OSError, ValueError):
+        return None
+
+
+@lru_cache(maxsize=256)
+def _load(path: str, modified: int, size: int) -> SourceText:
+    return SourceText(Path(path).read_bytes().decode("utf-8", "replace"))
+
+
+def _resolved(text: SourceText, path: str, include_dirs: Sequence[str]) -> Iterator[str]:
+    for include in includes(text, path, include_dirs):
+        if include.resolved is not None:
+            yield include.resolved

@@ -1,0 +1,1 @@
+"""Host code: kernel launches, and the constants, locals and caller arguments in their configuration."""

@@ -1,0 +1,204 @@
+"""Names that stand for plain expressions: file-level constants, and simple definitions inside a host function."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+
+from gpuemu_lsp.engine.source.preprocessor.lexer import WORD, closing, split_top
+from gpuemu_lsp.engine.source.preprocessor.macros import MacroTable
+from gpuemu_lsp.engine.source.syntax.declarations import DeclarationKind
+from gpuemu_lsp.engine.source.syntax.parsed_file import ParsedFile
+
+_DECLARATION = re.compile(
+    r"\s*(?:(?:const|constexpr|static|inline|unsigned|signed|long|short|int|char|bool|float|double|auto|size_t|std::size_t"
+    r"|u?int(?:_fast|_least)?\d+_t|std::u?int\d+_t|uint|ssize_t|ptrdiff_t|dim3|uint3|const\s+dim3)\b\s*)+(?=[A-Za-z_])"
+    r"|\s*(?!(?:return|else|using|typedef|case|goto|new|delete|throw)\b)[A-Za-z_]\w*\s+(?=[A-Za-z_]\w*\s*=(?!=))"
+)
+"""The types of sizes; under any name, where a value follows: ``u32 n = 4``."""
+_DECLARATOR = re.compile(r"\s*(\w+)\s*(?:=\s*(?P<value>.+)|(?P<open>[({])(?P<inner>.*)[)}])\s*$", re.DOTALL)
+_ASSIGNMENT = re.compile(r"\s*(\w+)\s*=(?!=)\s*(.+)$", re.DOTALL)
+_FIELD = re.compile(r"\s*(\w+)\s*\.\s*([xyz])\s*=(?!=)\s*(.+)$", re.DOTALL)
+_CHANGE = re.compile(r"(?:\+\+|--|&)\s*(\w+)|(\w+)\s*(?:\.\s*[xyz]\s*)?(?:\+\+|--|(?:[-+*/%&|^]|<<|>>)?=(?!=))")
+_UNREADABLE = "dim3(?)"
+"""Three sizes that nobody can tell. Without a value its name would pass for one size of the host's."""
+_ADDRESSES = re.compile(r"void\s*\*\s*\w+\s*\[")  # the argument list of cudaLaunchKernel changes nothing
+_EXPRESSION = re.compile(r"[\w\s+\-*/%()<>&|~^?:.,']+$")
+_BEFORE_VALUE = re.compile(r"(?:=|\bdim3|[\w>]\s*\(|,)\s*$")
+_STATEMENT = re.compile(r"[;{}]")
+_MAX_TEXT = 200
+
+
+def file_constants(files: Iterable[ParsedFile], macros: MacroTable) -> dict[str, str]:
+    """Return macros, constants and enumerators of a file and its headers as C text, the file's own first.
+
+    A macro with two definitions is no constant.
+    """
+    found = {}
+    for name, definitions in macros.definitions.items():
+        bodies = {macro.body for macro in definitions}
+        if len(bodies) == 1 and definitions[0].parameters is None and _is_expression(definitions[0].body):
+            found[name] = definitions[0].body
+    for file in files:
+        for name, value in _declared_constants(file):
+            found.setdefault(name, value)
+    return found
+
+
+def _declared_constants(file: ParsedFile) -> Iterator[tuple[str, str]]:
+    for declaration in file.declarations:
+        item = declaration.item
+        code = file.text.code[item.start : item.end]
+        is_dim3 = (
+            declaration.kind is DeclarationKind.FUNCTION and item.body is None and "dim3" in declaration.head_words
+        )
+        if (is_dim3 or declaration.kind is DeclarationKind.VARIABLE) and {
+            "const",
+            "constexpr",
+        } & declaration.head_words:
+            declared = _declared(code.rstrip("; \n\r\t"))
+            yield from ((name, value) for name, value in declared.items() if value is not None)
+        elif (
+            declaration.kind in (DeclarationKind.TYPE, DeclarationKind.ALIAS)
+            and item.body is not None
+            and re.search(r"\benum\b", code)
+        ):
+            inner = file.text.code[item.body + 1 : closing(file.text.code, item.body) - 1]
+            yield from _enumerators(inner).items()
+
+
+def function_locals(code: str) -> dict[str, str]:
+    """Return what simple definitions in a stretch of host code leave behind at its end.
+
+    ``code`` runs from a function's brace to the place of interest. ``dim3`` values stay as ``dim3(a, b)``. A variable
+    that is changed where the change may not happen (a branch, a loop) has no value any more.
+    """
+    found: dict[str, str] = {}
+    depths: dict[str, int] = {}
+    for depth, statement in _statements(code):
+        for name in [name for name, inner in depths.items() if inner > depth]:
+            # Its block has ended: an outer variable of this name would be another one.
+            _forget(found, name)
+            del depths[name]
+        declared = _declared(statement)
+        if declared:
+            for name, value in declared.items():
+                found.pop(name, None)
+                if value is not None:
+                    found[name] = value
+            depths.update(dict.fromkeys(declared, depth))
+            continue
+        field = _FIELD.match(statement)
+        if field:
+            _set_field(found, field[1], "xyz".index(field[2]), field[3].strip(), depths.get(field[1]) == depth)
+            continue
+        assignment = _ASSIGNMENT.match(statement)
+        if assignment:
+            name, value = assignment[1], " ".join(assignment[2].split())
+            if not depth:
+                depths.setdefault(name, 0)  # a parameter gets a value of its own
+            if depths.get(name) == depth and _is_value(value) and name not in WORD.findall(value):
+                found[name] = value if dim3_parts(found.get(name, "")) is None else _dim3_text(value)
+            else:
+                _forget(found, name)
+            continue
+        if _ADDRESSES.search(statement):
+            continue
+        for change in _CHANGE.finditer(statement):
+            _forget(found, change[1] or change[2])
+    return found
+
+
+def _forget(found: dict[str, str], name: str) -> None:
+    """Let go of a value; three sizes stay three, if unknown."""
+    if dim3_parts(found.pop(name, "")) is not None:
+        found[name] = _UNREADABLE
+
+
+def _statements(code: str) -> Iterator[tuple[int, str]]:
+    """Yield statements with the depth of braces they stand at; brace initialisers stay inside their statement."""
+    depth, start, position = 0, 0, 0
+    while match := _STATEMENT.search(code, position):
+        sign, position = match[0], match.end()
+        before = code[start : match.start()]
+        if sign == "{" and (
+            _BEFORE_VALUE.search(before) or (_DECLARATION.match(before) and before.strip()[-1].isalnum())
+        ):
+            position = min(closing(code, match.start()), len(code))
+            continue
+        yield depth, before
+        start = position
+        depth += {"{": 1, "}": -1, ";": 0}[sign]
+    yield depth, code[start:]
+
+
+def _declared(statement: str) -> dict[str, str | None]:
+    """Return the names a simple declaration declares, each with its value if that is a plain expression."""
+    head = _DECLARATION.match(statement)
+    if head is None or len(statement) > 4000:
+        return {}
+    rest = statement[head.end() :]
+    is_dim3 = "dim3" in head[0] or "uint3" in head[0]
+    may_be = is_dim3 or "auto" in head[0]
+    found: dict[str, str | None] = {}
+    for start, end in split_top(rest):
+        match = _DECLARATOR.match(rest[start:end])
+        if match is None:
+            if WORD.fullmatch(rest, start, end):
+                found[rest[start:end]] = "dim3()" if is_dim3 else None
+            continue
+        value = match["value"] if match["value"] is not None else match["inner"]
+        value = " ".join(value.split())
+        if is_dim3:
+            value = _dim3_text(value if match["value"] is not None else f"dim3({value})")
+        elif match["open"] == "(" and "," in value:
+            continue
+        found[match[1]] = value if _is_value(value) else _UNREADABLE if may_be else None
+    return found
+
+
+def _dim3_text(value: str) -> str:
+    """Write a value of three sizes as ``dim3(...)``; another variable's name stays."""
+    if value.startswith("{"):
+        return f"dim3({value[1:-1].strip()})"
+    return value if WORD.fullmatch(value) or dim3_parts(value) is not None else f"dim3({value})"
+
+
+def _set_field(found: dict[str, str], name: str, axis: int, value: str, certain: bool) -> None:
+    """Apply ``grid.y = value``."""
+    old = dim3_parts(found.get(name, "dim3()")) or ()
+    if not certain or not _is_value(value):
+        found[name] = _UNREADABLE
+        return
+    parts = [*old, *["1"] * (3 - len(old))]
+    parts[axis] = " ".join(value.split())
+    found[name] = f"dim3({', '.join(parts)})"
+
+
+def dim3_parts(text: str) -> tuple[str, ...] | None:
+    """Return the expressions in ``dim3(a, b)`` or ``{a, b}``; None for anything else."""
+    match = re.fullmatch(r"\s*(?:dim3\s*)?(?P<open>[({])(?P<inner>.*)[)}]\s*", text, re.DOTALL)
+    if match is None or not ("dim3" in text.split("(", 1)[0].split("{", 1)[0] or match["open"] == "{"):
+        return None
+    inner = match["inner"]
+    return tuple(inner[start:end] for start, end in split_top(inner))
+
+
+def _enumerators(inner: str) -> dict[str, str]:
+    found, previous = {}, ""
+    for start, end in split_top(inner):
+        name, _, value = (part.strip() for part in inner[start:end].partition("="))
+        if not WORD.fullmatch(name):
+            break
+        found[name] = value or (f"{previous} + 1" if previous else "0")
+        previous = name
+    return found
+
+
+def _is_value(text: str) -> bool:
+    return 0 < len(text) <= _MAX_TEXT and bool(_EXPRESSION.match(text.replace("{", "(").replace("}", ")")))
+
+
+def _is_expression(body: str) -> bool:
+    """Say whether a macro's body may be an integer expression, rather than an attribute or a piece of code."""
+    return _is_value(body) and not body.startswith("__") and bool(re.search(r"\d|^\w+$", body))

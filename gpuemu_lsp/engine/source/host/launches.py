@@ -1,0 +1,228 @@
+"""Kernel launches in host code, with their grid and block resolved as far as plain text allows."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+
+from gpuemu_lsp.engine.findings import Range
+from gpuemu_lsp.engine.source.host.callers import with_callers
+from gpuemu_lsp.engine.source.host.constants import dim3_parts, function_locals
+from gpuemu_lsp.engine.source.model import LaunchSite
+from gpuemu_lsp.engine.source.preprocessor.expansion import expansions, leading_to
+from gpuemu_lsp.engine.source.preprocessor.lexer import WORD, SourceText, closing, opening_angle, split_top, strip
+from gpuemu_lsp.engine.source.preprocessor.macros import MacroTable
+from gpuemu_lsp.engine.source.syntax.declarations import DeclarationKind
+from gpuemu_lsp.engine.source.syntax.parsed_file import ParsedFile
+
+_TRIPLE = re.compile(r"<<<")
+_CALL = re.compile(r"\bcuda(?:LaunchKernel|LaunchCooperativeKernel)\s*(?=\()")
+_ANY = re.compile(r"<<<|\bcudaLaunch(?:Cooperative)?Kernel\b")
+_NAME = re.compile(r"(?:::)?(?:[A-Za-z_]\w*\s*::\s*)*[A-Za-z_]\w*$")
+_FUNCTION = re.compile(
+    r"^(?:\(\s*(?:const\s+)?void\s*\*\s*\)|\(?\s*reinterpret_cast\s*<[^<>]*>\s*\()?\s*&?\s*"
+    r"(?P<name>[\w:]+)\s*(?P<args><.*>)?\s*\)*$"
+)
+_MAX_DEPTH = 4
+
+
+@dataclass(frozen=True, slots=True)
+class _HostRegion:
+    """A stretch of code to look for launches in.
+
+    ``base`` are the locals that hold where it begins; ``place`` stands for all of it when it came out of a macro.
+    """
+
+    text: SourceText
+    start: int
+    end: int
+    constants: Mapping[str, str]
+    base: Mapping[str, str]
+    body: int | None
+    host_function: str | None
+    place: Range | None = None
+
+    def known(self, offset: int) -> dict[str, str]:
+        """Return the simple definitions that hold at an offset."""
+        if self.body is None:
+            return dict(self.base)
+        return {**self.base, **function_locals(self.text.code[self.body : offset])}
+
+    def range(self, start: int, end: int) -> Range:
+        return self.place or self.text.range(start, end)
+
+
+def launches(file: ParsedFile, constants: Mapping[str, str], macros: MacroTable) -> tuple[LaunchSite, ...]:
+    """Return every launch in host code, in order, once per call of its function with other plain arguments.
+
+    A launch that a macro makes sits on the macro's invocation.
+    """
+    found: list[LaunchSite] = []
+    makers = leading_to(_ANY, macros)
+    for declaration in file.declarations:
+        item = declaration.item
+        if item.kind != "code":
+            continue
+        is_function = declaration.kind is DeclarationKind.FUNCTION
+        site = _HostRegion(
+            file.text,
+            item.start,
+            item.end,
+            constants,
+            {},
+            item.body + 1 if item.body is not None else None,
+            next(iter(declaration.names), None) if is_function else None,
+        )
+        found += _in_site(site, macros, makers, _MAX_DEPTH)
+    found.sort(key=lambda launch: launch.range)
+    return tuple(with_callers(found, file, constants, macros))
+
+
+def _in_site(site: _HostRegion, macros: MacroTable, makers: re.Pattern[str] | None, depth: int) -> Iterator[LaunchSite]:
+    code = site.text.code
+    for match in _TRIPLE.finditer(code, site.start, site.end):
+        yield from _triple(site, match.start())
+    for match in _CALL.finditer(code, site.start, site.end):
+        yield from _call(site, match.start(), match.end())
+    if depth:
+        for expansion in expansions(code, site.start, site.end, macros, makers):
+            text = SourceText(expansion.text)
+            inner = replace(
+                site,
+                text=text,
+                start=0,
+                end=len(text.code),
+                base=site.known(expansion.start),
+                body=0,
+                place=site.range(expansion.start, expansion.end),
+            )
+            yield from _in_site(inner, macros, makers, depth - 1)
+
+
+def _triple(site: _HostRegion, offset: int) -> Iterator[LaunchSite]:
+    """Read ``kernel<T><<<grid, block, shared, stream>>>(arguments)`` round its ``<<<``."""
+    code = site.text.code
+    end = strip(code, site.start, offset)[1]
+    template: tuple[str, ...] = ()
+    if code[end - 1 : end] == ">":
+        angle = opening_angle(code, end)
+        if angle is None:
+            return
+        template = _parts(code[angle + 1 : end - 1])
+        end = strip(code, site.start, angle)[1]
+    name = _NAME.search(code, site.start, end)
+    close = _end_of_configuration(code, offset + 3, site.end)
+    if name is None or close is None:
+        return
+    opening = strip(code, close + 3, site.end)[0]
+    configuration = _parts(code[offset + 3 : close])
+    if code[opening : opening + 1] != "(" or len(configuration) < 2:
+        return
+    last = closing(code, opening)
+    known = site.known(offset)
+    kernel = name[0]
+    if kernel in known and (pointer := _FUNCTION.match(known[kernel])):
+        # auto kernel = softmax<float>; kernel<<<...>>>
+        kernel, template = pointer["name"], _parts(pointer["args"][1:-1]) if pointer["args"] else template
+    yield _launch(
+        site,
+        site.range(name.start(), last),
+        kernel,
+        template,
+        configuration[:3],
+        _parts(code[opening + 1 : last - 1]),
+        known,
+    )
+
+
+def _call(site: _HostRegion, start: int, opening: int) -> Iterator[LaunchSite]:
+    """Read ``cudaLaunchKernel((void*)kernel<T>, grid, block, args, shared, stream)``."""
+    code = site.text.code
+    last = closing(code, opening)
+    parts = _parts(code[opening + 1 : last - 1])
+    pointer = _FUNCTION.match(parts[0]) if len(parts) >= 4 else None
+    if pointer is None:
+        return
+    arguments: tuple[str, ...] = ()
+    listed = list(
+        re.compile(rf"\b{re.escape(parts[3])}\s*\[\s*\d*\s*\]\s*=\s*(?={{)").finditer(
+            code, site.body or site.start, start
+        )
+    )
+    if listed:
+        brace = listed[-1].end()
+        arguments = tuple(
+            re.sub(r"^(?:\(\s*void\s*\*\s*\))?\s*&\s*", "", part)
+            for part in _parts(code[brace + 1 : closing(code, brace) - 1])
+        )
+    yield _launch(
+        site,
+        site.range(start, last),
+        pointer["name"],
+        _parts(pointer["args"][1:-1]) if pointer["args"] else (),
+        (parts[1], parts[2], *parts[4:5]),
+        arguments,
+        site.known(start),
+    )
+
+
+def _launch(
+    site: _HostRegion,
+    place: Range,
+    kernel: str,
+    template: tuple[str, ...],
+    configuration: tuple[str, ...],
+    arguments: tuple[str, ...],
+    known: Mapping[str, str],
+) -> LaunchSite:
+    values = {**site.constants, **known}
+    return LaunchSite(
+        kernel="".join(kernel.split()).rsplit("::", 1)[-1],
+        template_args=template,
+        grid=_dimensions(configuration[0], values),
+        block=_dimensions(configuration[1], values),
+        shared=configuration[2] if len(configuration) > 2 else None,
+        arguments=arguments,
+        range=place,
+        host_function=site.host_function,
+        locals={name: value for name, value in known.items() if dim3_parts(value) is None},
+    )
+
+
+def _dimensions(expression: str, values: Mapping[str, str]) -> tuple[str, ...]:
+    """Resolve ``grid`` to the expressions its ``dim3`` was made of; a plain expression is the x size."""
+    for _ in range(_MAX_DEPTH):
+        parts = dim3_parts(expression)
+        if parts is not None:
+            if len(parts) == 1 and (dim3_parts(parts[0]) or (parts[0] in values and dim3_parts(values[parts[0]]))):
+                expression = parts[0]
+                continue
+            return parts or ("1",)
+        if not WORD.fullmatch(expression) or expression not in values:
+            break
+        value = values[expression]
+        if dim3_parts(value) is None and not (WORD.fullmatch(value) and value in values):
+            break
+        expression = value
+    return (expression,)
+
+
+def _end_of_configuration(code: str, start: int, end: int) -> int | None:
+    """Return the offset of the ``>>>`` outside of brackets."""
+    position = start
+    while position < end:
+        sign = code[position]
+        if sign in "([{":
+            position = closing(code, position)
+        elif code.startswith(">>>", position):
+            return position
+        elif sign == ";":
+            return None
+        else:
+            position += 1
+    return None
+
+
+def _parts(code: str) -> tuple[str, ...]:
+    return tuple(" ".join(code[start:end].split()) for start, end in split_top(code))

@@ -1,0 +1,133 @@
+"""Which ``#if`` branches NVRTC will not see: code in them is nobody's business.
+
+Only what is certain counts. A macro of CUDA's headers, or a value that depends on the architecture, makes a condition
+unknown, and an unknown branch is treated as live.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from gpuemu_lsp.engine.source.preprocessor.environment import MacroEnvironment
+from gpuemu_lsp.engine.source.preprocessor.lexer import Directive, SourceText
+
+Resolve: TypeAlias = Callable[[SourceText, str, Directive], str | None]
+"""From a text, its path and an include line to the path of a user header."""
+
+_MAX_DEPTH = 30
+_MAX_VISITS = 1000
+
+
+@dataclass(slots=True)
+class _OpenConditional:
+    """An open ``#if``: where its live or dead part began, and whether a branch has been taken (None: perhaps)."""
+
+    live: bool | None
+    taken: bool | None
+    start: int
+
+
+def defines(options: Sequence[str]) -> dict[str, str | None]:
+    """Read ``-DNAME``, ``-DNAME=VALUE``, ``-D NAME``, ``--define-macro=NAME`` and their ``-U`` among options."""
+    found: dict[str, str | None] = {}
+    waiting = list(options)
+    while waiting:
+        option = waiting.pop(0)
+        match = re.match(r"(?:(?P<define>-D|--define-macro)|-U|--undefine-macro)(?P<rest>.*)", option, re.DOTALL)
+        if match is None:
+            continue
+        rest = match["rest"].removeprefix("=") or (waiting.pop(0) if waiting else "")
+        name, sign, value = rest.strip().partition("=")
+        if match["define"] and name:
+            found[name] = value if sign else "1"
+        else:
+            found.pop(name, None)
+    return found
+
+
+def inactive_regions(
+    path: str, text: SourceText, headers: Mapping[str, SourceText], defines: Mapping[str, str | None], resolve: Resolve
+) -> dict[str, tuple[tuple[int, int], ...]]:
+    """Return the stretches between directives that are never compiled, for a file and its headers.
+
+    A header that is included several times is dead only where it is dead each time.
+    """
+    walk = _PreprocessorWalk(headers, MacroEnvironment(defines), resolve)
+    walk.file(path, text, 0)
+    return {name: _common(runs) for name, runs in walk.found.items()}
+
+
+class _PreprocessorWalk:
+    """The order in which the preprocessor meets the directives of all files."""
+
+    def __init__(self, headers: Mapping[str, SourceText], environment: MacroEnvironment, resolve: Resolve) -> None:
+        self._headers, self._environment, self._resolve = headers, environment, resolve
+        self._once: set[str] = set()
+        self._visits = 0
+        self.found: dict[str, list[list[tuple[int, int]]]] = {}
+
+    def file(self, path: str, text: SourceText, depth: int) -> None:
+        self._visits += 1
+        if path in self._once or depth > _MAX_DEPTH or self._visits > _MAX_VISITS:
+            return
+        spans: list[tuple[int, int]] = []
+        branches: list[_OpenConditional] = []
+        for directive in text.directives:
+            kind = directive.kind
+            if kind.startswith(("if", "el", "endif")):
+                self._conditional(branches, directive, spans)
+                continue
+            states = [branch.live for branch in branches]
+            if False in states:
+                continue
+            certain = None not in states
+            if kind in ("define", "undef"):
+                self._environment.change(directive, certain)
+            elif kind == "pragma" and directive.body.startswith("once"):
+                self._once.add(path)
+            elif kind in ("include", "include_next"):
+                header = self._resolve(text, path, directive)
+                if header in self._headers and header is not None and header != path:
+                    self.file(header, self._headers[header], depth + 1)
+        self.found.setdefault(path, []).append(spans)
+
+    def _conditional(
+        self, branches: list[_OpenConditional], directive: Directive, spans: list[tuple[int, int]]
+    ) -> None:
+        kind = directive.kind
+        if kind.startswith("if"):
+            outside = all(branch.live is not False for branch in branches)
+            live = self._condition(kind[2:], directive.body) if outside else False
+            branches.append(_OpenConditional(live, live, directive.end))
+        elif branches:
+            branch = branches[-1]
+            outside = all(other.live is not False for other in branches[:-1])
+            if branch.live is False and outside and branch.start < directive.start:
+                spans.append((branch.start, directive.start))
+            if kind == "endif":
+                branches.pop()
+                return
+            live = True if kind == "else" else self._condition(kind[4:], directive.body)
+            if branch.taken is True or not outside:
+                live = False
+            elif branch.taken is None and live is True:
+                live = None
+            branch.live, branch.start = live, directive.end
+            branch.taken = True if True in (branch.taken, live) else None if None in (branch.taken, live) else False
+
+    def _condition(self, kind: str, body: str) -> bool | None:
+        """Evaluate what follows ``#if``, ``#ifdef`` or ``#ifndef`` (``kind`` is "", "def" or "ndef")."""
+        if not kind:
+            return self._environment.evaluate(body)
+        defined = self._environment.is_defined(body.split(maxsplit=1)[0]) if body else None
+        return defined if kind == "def" or defined is None else not defined
+
+
+def _common(runs: Sequence[Sequence[tuple[int, int]]]) -> tuple[tuple[int, int], ...]:
+    common = set(runs[0])
+    for run in runs[1:]:
+        common &= {span for span in common if any(first <= span[0] and span[1] <= last for first, last in run)}
+    return tuple(sorted(common))

@@ -1,0 +1,219 @@
+"""The lowest layer: a text as bytes with comments and literals blanked, its directives, and bracket work.
+
+Everything above works on byte offsets. To get them with plain ``str`` tools, a text is held as its UTF-8 bytes read as
+Latin-1: one character per byte, so an index is a byte offset.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections.abc import Iterable, Sequence
+from copy import copy
+from dataclasses import dataclass
+from functools import cached_property
+
+from gpuemu_lsp.engine.findings import Range
+
+WORD = re.compile(r"[A-Za-z_\x80-\xff][\w\x80-\xff]*")
+"""An identifier, in the Latin-1 reading."""
+
+_NOISE = re.compile(
+    r"""//(?:[^\n\\]|\\\r?\n|\\.)*"""  # a comment may be continued by a backslash
+    r"""|/\*.*?(?:\*/|\Z)"""
+    r"""|(?:\b(?:u8|[uUL])?R)"(?P<mark>[^()\\\s]{0,16})\(.*?\)(?P=mark)\""""
+    r"""|\b\d(?:'?[\w.])*"""  # a number: its ' is no quote
+    r"""|"(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*'""",
+    re.DOTALL,
+)
+_DIRECTIVE = re.compile(r"^[ \t]*#[ \t]*(\w*)((?:[^\n\\]|\\\r?\n|\\.)*)", re.MULTILINE)
+_NOT_ASCII = re.compile(r"[\x1c-\x1f\x80-\xfe]")
+_NOT_NEWLINE = re.compile(r"[^\r\n]")
+_BRACKET = re.compile(r"[()\[\]{}]")
+_CLOSER = {"(": ")", "[": "]", "{": "}"}
+
+
+@dataclass(frozen=True, slots=True)
+class Directive:
+    """A preprocessor line, continuation lines included: ``#define N 4`` has the kind "define" and the body "N 4"."""
+
+    kind: str
+    body: str
+    start: int
+    end: int
+
+
+class SourceText:
+    """A text prepared for reading by byte offsets.
+
+    Attributes
+    ----------
+    raw
+        The text, one character per UTF-8 byte.
+    clean
+        The same with comments and the inside of literals blanked, and one letter for every byte outside of ASCII.
+    directives
+        Its preprocessor lines, in order.
+    code
+        ``clean`` with the directives blanked as well: what the compiler proper would see.
+    """
+
+    def __init__(self, text: str) -> None:
+        self.raw = text.encode("utf-8", "surrogatepass").decode("latin-1")
+        # Python takes some bytes of UTF-8 characters for white space (0x85, 0xa0); in code none of them has a meaning.
+        self.clean = _NOT_ASCII.sub("\xff", _NOISE.sub(_blank_noise, self.raw))
+        self.directives = tuple(
+            Directive(match[1], match[2].strip(), match.start(), match.end())
+            for match in _DIRECTIVE.finditer(self.clean)
+        )
+        self.code = blank(self.clean, ((directive.start, directive.end) for directive in self.directives))
+
+    def without(self, dead: Sequence[tuple[int, int]]) -> SourceText:
+        """Return this text with some stretches out of ``code`` and ``directives``: what is never compiled."""
+        if not dead:
+            return self
+        other = copy(self)
+        other.directives = tuple(
+            directive
+            for directive in self.directives
+            if not any(start <= directive.start and directive.end <= end for start, end in dead)
+        )
+        other.code = blank(self.code, dead)
+        return other
+
+    @cached_property
+    def _starts(self) -> list[int]:
+        return [0, *(match.end() for match in re.finditer("\n", self.raw))]
+
+    def range(self, start: int, end: int) -> Range:
+        """Turn two byte offsets into a range."""
+        line, end_line = (bisect_right(self._starts, offset) - 1 for offset in (start, end))
+        return Range.of(line, start - self._starts[line], end_line, end - self._starts[end_line])
+
+    def original(self, start: int, end: int) -> str:
+        """Return the text between two byte offsets as it was given."""
+        return decode(self.raw[start:end])
+
+
+def decode(raw: str) -> str:
+    """Turn Latin-1 reading back into text; half of a character becomes U+FFFD."""
+    return raw.encode("latin-1").decode("utf-8", "replace")
+
+
+def blank(raw: str, spans: Iterable[tuple[int, int]]) -> str:
+    """Overwrite ascending spans with spaces; line ends stay."""
+    parts: list[str] = []
+    position = 0
+    for start, end in spans:
+        parts += (raw[position:start], _NOT_NEWLINE.sub(" ", raw[start:end]))
+        position = end
+    parts.append(raw[position:])
+    return "".join(parts)
+
+
+def closing(code: str, start: int) -> int:
+    """Return the offset behind the bracket that closes the one at ``start``, or the end of the text."""
+    stack: list[str] = []
+    for match in _BRACKET.finditer(code, start):
+        sign = match[0]
+        if sign in _CLOSER:
+            stack.append(_CLOSER[sign])
+        elif sign in stack:
+            # A wrong bracket in between is skipped over, as an editor's half-written line would have it.
+            while stack.pop() != sign:
+                pass
+            if not stack:
+                return match.end()
+    return len(code)
+
+
+def closing_angle(code: str, start: int) -> int | None:
+    """Return the offset behind the ``>`` that closes the ``<`` at ``start``; None when it is a comparison."""
+    depth, position = 0, start
+    while position < len(code):
+        sign = code[position]
+        if sign == "<":
+            depth += 1
+        elif sign == ">" and code[position - 1] != "-":
+            depth -= 1
+            if depth == 0:
+                return position + 1
+        elif sign in _CLOSER:
+            position = closing(code, position)
+            continue
+        elif sign in ";)]}":
+            return None
+        position += 1
+    return None
+
+
+def opening_angle(code: str, end: int) -> int | None:
+    """Return the offset of the ``<`` that the ``>`` before ``end`` closes, or None."""
+    depth, brackets, position = 0, 0, end - 1
+    while position >= 0:
+        sign = code[position]
+        if sign in ")]}":
+            brackets += 1
+        elif sign in "([{":
+            brackets -= 1
+            if brackets < 0:
+                return None
+        elif brackets == 0 and sign == ">":
+            depth += 1
+        elif brackets == 0 and sign == "<":
+            depth -= 1
+            if depth == 0:
+                return position
+        elif brackets == 0 and sign == ";":
+            return None
+        position -= 1
+    return None
+
+
+def split_top(code: str, separator: str = ",") -> list[tuple[int, int]]:
+    """Split at separators outside of every bracket, template brackets included; the spans carry no outer spaces."""
+    spans, start, position = [], 0, 0
+    while position < len(code):
+        sign = code[position]
+        if sign in _CLOSER:
+            position = closing(code, position)
+        elif sign == "<" and (end := closing_angle(code, position)) is not None and _is_template(code, position):
+            position = end
+        else:
+            if sign == separator:
+                spans.append(_trim(code, start, position))
+                start = position + 1
+            position += 1
+    spans.append(_trim(code, start, len(code)))
+    return [span for span in spans if span[0] < span[1]]
+
+
+def strip(code: str, start: int, end: int) -> tuple[int, int]:
+    """Return the span without the white space at its ends."""
+    return _trim(code, start, end)
+
+
+def _is_template(code: str, angle: int) -> bool:
+    """Say whether ``<`` may open template arguments: it follows a name, and is no ``<<`` or ``<=``."""
+    before = code[:angle].rstrip()[-1:]
+    return (
+        (before.isalnum() or before == "_") and code[angle + 1 : angle + 2] not in ("<", "=") and not before.isdigit()
+    )
+
+
+def _trim(code: str, start: int, end: int) -> tuple[int, int]:
+    while start < end and code[start].isspace():
+        start += 1
+    while end > start and code[end - 1].isspace():
+        end -= 1
+    return start, end
+
+
+def _blank_noise(match: re.Match[str]) -> str:
+    found = match[0]
+    if found[0].isdigit():
+        return found
+    if found[0] in "\"'" and len(found) > 1:
+        # The quotes stay, so that a literal is still something to a reader of the code.
+        return found[0] + _NOT_NEWLINE.sub(" ", found[1:-1]) + found[-1]
+    return _NOT_NEWLINE.sub(" ", found)

@@ -1,0 +1,80 @@
+"""The object-like and function-like macros of a set of files, as far as reading device code needs them.
+
+Conditions are not evaluated: a name defined in several branches stands for all of its bodies at once.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from gpuemu_lsp.engine.source.preprocessor.lexer import WORD, Directive, SourceText
+
+_DEFINITION = re.compile(r"([A-Za-z_]\w*)(\(([^()]*)\))?(.*)", re.DOTALL)
+_CONTINUATION = re.compile(r"\\\r?\n")
+
+
+@dataclass(frozen=True, slots=True)
+class Macro:
+    """One ``#define``. ``parameters`` is None for an object-like macro; ``body`` is one line without comments."""
+
+    name: str
+    parameters: tuple[str, ...] | None
+    body: str
+
+
+class MacroTable:
+    """Every definition by name."""
+
+    def __init__(self, texts: Iterable[SourceText]) -> None:
+        self.definitions: dict[str, list[Macro]] = {}
+        for text in texts:
+            for macro in definitions(text):
+                self.definitions.setdefault(macro.name, []).append(macro)
+        self.unbalanced = frozenset(
+            name for name in self.definitions if any(body.count("{") != body.count("}") for body in self.bodies(name))
+        )
+        """Macros that open or close a brace for somebody else, ``BEGIN_NAMESPACE``."""
+
+    def bodies(self, name: str) -> Iterator[str]:
+        """Yield what a name was defined as."""
+        return (macro.body for macro in self.definitions.get(name, ()))
+
+    def is_attribute(self, name: str) -> bool:
+        """Say whether a known macro only decorates what follows it (``BOUNDS(256)``), instead of being a definition."""
+        return name in self.definitions and not any(
+            re.search(r"[{};]|\btemplate\b", body) for body in self.bodies(name)
+        )
+
+    def expand(self, words: Iterable[str]) -> frozenset[str]:
+        """Add to some words all that macros among them stand for, to any depth."""
+        found: set[str] = set()
+        waiting = list(words)
+        while waiting:
+            word = waiting.pop()
+            if word in found:
+                continue
+            found.add(word)
+            if word in self.definitions:
+                waiting += (inner for body in self.bodies(word) for inner in WORD.findall(body))
+        return frozenset(found)
+
+
+def definitions(text: SourceText) -> Iterator[Macro]:
+    """Yield the macros a text defines, in order."""
+    for directive in text.directives:
+        macro = definition(directive)
+        if macro is not None:
+            yield macro
+
+
+def definition(directive: Directive) -> Macro | None:
+    """Read one ``#define``; None for any other directive."""
+    match = _DEFINITION.match(directive.body) if directive.kind == "define" else None
+    if match is None:
+        return None
+    body = _CONTINUATION.sub(" ", match[4])
+    parameters = None if match[2] is None else tuple(part.strip() for part in match[3].split(",") if part.strip())
+    # The directive's text has its literals blanked; nothing here looks inside of one.
+    return Macro(match[1], parameters, " ".join(body.split()))

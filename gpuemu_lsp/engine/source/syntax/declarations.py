@@ -1,0 +1,208 @@
+"""What a top-level item declares, where it runs, and which names it uses."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from enum import Enum
+
+from gpuemu_lsp.engine.source.preprocessor.lexer import WORD, SourceText, closing, closing_angle, split_top, strip
+from gpuemu_lsp.engine.source.preprocessor.macros import MacroTable
+from gpuemu_lsp.engine.source.syntax.items import Item, has_initialiser, is_type_head, without_template
+
+EXECUTION_SPACE_WORDS = frozenset({"__global__", "__device__", "__constant__", "__shared__", "__managed__"})
+_ATTRIBUTES = frozenset({
+    "__launch_bounds__", "__cluster_dims__", "__maxnreg__", "__block_size__", "__attribute__", "__declspec",
+    "__align__", "alignas", "decltype", "noexcept", "requires", "explicit", "throw", "if", "for", "while", "switch",
+    "return", "sizeof", "defined", "__pragma", "_Pragma", "asm", "__asm__",
+})  # fmt: skip
+"""What may stand before a parenthesis in a function's head without being its name."""
+_KEYWORDS = frozenset({
+    "const", "constexpr", "static", "inline", "extern", "volatile", "unsigned", "signed", "struct", "class", "union",
+    "enum", "typename", "auto", "register", "mutable", "virtual", "friend", "__restrict__", "__forceinline__",
+    "__noinline__", "final", "override",
+})  # fmt: skip
+_OPERATOR = re.compile(r"operator\s*(?:\(\s*\)|\[\s*\]|[^\s\w(]+|\s[\w:\s*&]+)\s*(?=\()")
+
+
+class DeclarationKind(Enum):
+    """The sort of thing an item is."""
+
+    FUNCTION = "function"
+    TYPE = "type"
+    ALIAS = "alias"  # typedef, using X = ...
+    VARIABLE = "variable"
+    USING = "using"  # using namespace X, using X::y, namespace a = b
+    INSTANTIATION = "instantiation"
+    ASSERTION = "assertion"
+    INVOCATION = "invocation"  # a macro alone
+    BRACE = "brace"
+
+
+@dataclass(frozen=True, slots=True)
+class Declaration:
+    """One item, read.
+
+    ``names`` are what others may call it by. ``uses`` are all identifiers in it, with what macros among them stand for.
+    ``head_words`` are those before its body, likewise expanded: attributes and types. ``parameters`` is the offset of a
+    function's opening parenthesis.
+    """
+
+    item: Item
+    kind: DeclarationKind
+    names: frozenset[str]
+    uses: frozenset[str]
+    head_words: frozenset[str] = field(default=frozenset())
+    parameters: int | None = None
+    owner: str | None = None
+
+    @property
+    def on_device(self) -> bool:
+        """Whether it is marked for the device, by a keyword or a macro that contains one."""
+        return bool(EXECUTION_SPACE_WORDS & self.head_words)
+
+    @property
+    def device_only(self) -> bool:
+        """Whether it is marked for the device and not for the host as well."""
+        return self.on_device and "__host__" not in self.head_words
+
+    @property
+    def host_only(self) -> bool:
+        """Whether it is a function marked ``__host__`` and nothing else."""
+        return "__host__" in self.head_words and not self.on_device
+
+
+@dataclass(frozen=True, slots=True)
+class FunctionSignature:
+    """Where a function's name and parameter list stand in the code."""
+
+    name: str
+    name_start: int
+    name_end: int
+    owner: str | None
+    open: int
+    close: int
+
+
+def read_declaration(text: SourceText, item: Item, macros: MacroTable) -> Declaration:
+    """Read one item."""
+    code = text.code
+    uses = macros.expand(WORD.findall(code, item.start, item.end))
+    if item.kind != "code":
+        return Declaration(item, DeclarationKind.BRACE, frozenset(), uses)
+    start = strip(code, without_template(code, item.start, item.end), item.end)[0]
+    end = item.body if item.body is not None else item.end
+    head = code[start:end]
+    head_words = macros.expand(WORD.findall(code, item.start, end))
+    first = WORD.match(head)
+    word = first[0] if first else ""
+    if word == "static_assert" or word == "_Static_assert":
+        return Declaration(item, DeclarationKind.ASSERTION, frozenset(), uses, head_words)
+    if word == "template" or head.startswith("extern template"):
+        return Declaration(item, DeclarationKind.INSTANTIATION, frozenset(), uses, head_words)
+    if word == "using":
+        alias = re.match(r"using\s+(\w+)[^=;]*=", head)
+        if alias:
+            return Declaration(item, DeclarationKind.ALIAS, frozenset({alias[1]}), uses, head_words)
+        return Declaration(item, DeclarationKind.USING, frozenset(WORD.findall(head)[-1:]), uses, head_words)
+    if word == "namespace":
+        return Declaration(item, DeclarationKind.USING, frozenset(WORD.findall(head)[1:2]), uses, head_words)
+    if word == "concept":
+        return Declaration(item, DeclarationKind.ALIAS, frozenset(WORD.findall(head)[1:2]), uses, head_words)
+    if word == "typedef":
+        return Declaration(item, DeclarationKind.ALIAS, _typedef_names(code, start, item), uses, head_words)
+    if is_type_head(head) and (item.body is not None or "(" not in head):
+        return Declaration(item, DeclarationKind.TYPE, _type_names(code, start, item), uses, head_words)
+    signature = find_signature(code, start, item.body if item.body is not None else item.end)
+    if signature is not None and (not has_initialiser(code[start : signature.open])):
+        if signature.name_start == start and item.body is None and signature.owner is None:
+            return Declaration(item, DeclarationKind.INVOCATION, frozenset(), uses, head_words)
+        # Attributes stand before the body, never in it; a prototype's end is its own head.
+        names = frozenset({signature.name} if signature.name != "operator" else ())
+        return Declaration(item, DeclarationKind.FUNCTION, names, uses, head_words, signature.open, signature.owner)
+    return Declaration(item, DeclarationKind.VARIABLE, _variable_names(head), uses, head_words)
+
+
+def find_signature(code: str, start: int, end: int) -> FunctionSignature | None:
+    """Find ``name(...)`` in a function's head: the last such group that is no attribute.
+
+    An ``=`` before it means a variable with an initialiser, which has no signature.
+    """
+    found: FunctionSignature | None = None
+    position = start
+    while position < end:
+        operator = _OPERATOR.match(code, position, end)
+        word = WORD.match(code, position, end)
+        if word is not None:
+            name, after = word[0], word.end()
+            if name == "operator" and operator is not None:
+                after = operator.end()
+            opening = strip(code, after, end)[0]
+            if code[opening : opening + 1] == "<" and name != "operator":
+                close = closing_angle(code, opening)
+                if close is None or close > end:
+                    position = after
+                    continue
+                opening = strip(code, close, end)[0]
+                after = close
+            if code[opening : opening + 1] == "(":
+                close = closing(code, opening)
+                if name not in _ATTRIBUTES and (found is None or code[found.close : position].strip()[:2] != "->"):
+                    owner = re.search(r"(\w+)\s*(?:<[^<>]*>\s*)?::\s*~?\s*$", code[start:position])
+                    found = FunctionSignature(name, position, word.end(), owner[1] if owner else None, opening, close)
+                position = close
+            else:
+                position = after
+            continue
+        sign = code[position]
+        if sign in "([":
+            position = closing(code, position)
+            continue
+        if sign == "=" and found is None:
+            return None
+        if sign == ":" and found is not None and code[position - 1] != ":" and code[position + 1 : position + 2] != ":":
+            break  # a constructor's initialisers
+        if sign == "-" and code[position + 1 : position + 2] == ">" and found is not None:
+            break  # a trailing return type
+        position += 1
+    return found
+
+
+def _type_names(code: str, start: int, item: Item) -> frozenset[str]:
+    end = item.body if item.body is not None else item.end
+    head = code[start:end]
+    head = re.split(r"(?<!:):(?!:)", head, maxsplit=1)[0]
+    head = re.sub(r"<.*", "", head, flags=re.DOTALL)
+    names = [word for word in WORD.findall(head) if word not in _KEYWORDS]
+    found = set(names[-1:])
+    if item.body is not None:
+        close = closing(code, item.body)
+        if re.search(r"\benum\b", head):
+            # Each enumerator is a name; so is what their values mention, which does no harm.
+            found |= set(WORD.findall(code, item.body, close))
+        found |= set(WORD.findall(code, close, item.end))
+    return frozenset(found)
+
+
+def _typedef_names(code: str, start: int, item: Item) -> frozenset[str]:
+    if item.body is not None:
+        close = closing(code, item.body)
+        names = {word for word in WORD.findall(code, start, item.body) if word not in _KEYWORDS}
+        inner = set(WORD.findall(code, item.body, close)) if re.search(r"\benum\b", code[start : item.body]) else set()
+        return frozenset(names | inner | set(WORD.findall(code, close, item.end)))
+    body = code[start : item.end]
+    pointer = re.search(r"\(\s*\*\s*(\w+)\s*\)", body)
+    if pointer:
+        return frozenset({pointer[1]})
+    flat = re.sub(r"\[[^\]]*\]|\([^()]*\)", "", body)
+    return frozenset(WORD.findall(flat)[-1:])
+
+
+def _variable_names(head: str) -> frozenset[str]:
+    """Return the declared names of ``const int A = 1, B[2] = {...};``: the last word of each declarator's left side."""
+    names = set()
+    for start, end in split_top(head.rstrip(";")):
+        declarator = re.split(r"(?<![=!<>])=(?!=)|[\[({]", head[start:end], maxsplit=1)[0]
+        words = [word for word in WORD.findall(declarator) if word not in _KEYWORDS]
+        names |= set(words[-1:])
+    return frozenset(names)

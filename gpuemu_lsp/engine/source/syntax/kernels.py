@@ -1,0 +1,129 @@
+"""``__global__`` functions: names, templates, parameters, launch bounds, dynamic shared memory."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+
+from gpuemu_lsp.engine.source.model import KernelDecl
+from gpuemu_lsp.engine.source.preprocessor.expansion import expansions, leading_to
+from gpuemu_lsp.engine.source.preprocessor.lexer import WORD, SourceText, closing, split_top, strip
+from gpuemu_lsp.engine.source.preprocessor.macros import MacroTable
+from gpuemu_lsp.engine.source.syntax.declarations import Declaration, DeclarationKind, FunctionSignature, find_signature
+from gpuemu_lsp.engine.source.syntax.items import without_template
+from gpuemu_lsp.engine.source.syntax.parameters import parameters, template_parameters
+from gpuemu_lsp.engine.source.syntax.parsed_file import ParsedFile, parse_file
+
+_MAX_DEPTH = 3
+_GLOBAL = re.compile(r"\b__global__\b")
+_LINKAGE = re.compile(r'\bextern\s*"\s*"')
+_BOUNDS = re.compile(r"\b__launch_bounds__\s*(?=\()")
+_SHARED = re.compile(
+    r"\bextern\s+(?:volatile\s+)?__shared__\s+(?:(?:__align__|alignas)\s*\([^()]*\)\s*)?(?P<type>[\w:\s<>,]+?)\s*"
+    r"(?:(?:__align__|alignas)\s*\([^()]*\)\s*)?\b\w+\s*\[\s*\]"
+)
+
+
+def kernels(file: ParsedFile, macros: MacroTable) -> tuple[KernelDecl, ...]:
+    """Return the kernels with a body in one file, in order; overloads and ``#else`` branches count each."""
+    return tuple(_all_kernels(file, macros, _MAX_DEPTH))
+
+
+def instances(file: ParsedFile) -> tuple[tuple[str, tuple[str, ...]], ...]:
+    """Return the explicit instantiations of kernels, with their template arguments."""
+    code, found = file.text.code, []
+    for declaration in file.declarations:
+        item = declaration.item
+        is_definition = code.startswith("template", item.start)  # and not `extern template`
+        if (
+            declaration.kind is DeclarationKind.INSTANTIATION
+            and is_definition
+            and "__global__" in declaration.head_words
+        ):
+            signature = find_signature(code, item.start + len("template"), item.end)
+            if signature is not None:
+                inside = code[signature.name_end : signature.open].strip()[1:-1]
+                arguments = tuple(" ".join(inside[first:last].split()) for first, last in split_top(inside))
+                found.append((signature.name, arguments))
+    return tuple(found)
+
+
+def dynamic_shared(file: ParsedFile, found: tuple[KernelDecl, ...]) -> Mapping[str, str]:
+    """Map kernels to the element type of the ``extern __shared__`` array they declare."""
+    shared = {}
+    for declaration in file.declarations:
+        for name in declaration.names:
+            if any(kernel.name == name for kernel in found):
+                item = declaration.item
+                match = _SHARED.search(file.text.code, item.start, item.end)
+                if match:
+                    shared[name] = " ".join(match["type"].split())
+    return shared
+
+
+def _all_kernels(file: ParsedFile, macros: MacroTable, depth: int) -> Iterator[KernelDecl]:
+    for declaration in file.declarations:
+        if declaration.kind is DeclarationKind.FUNCTION and "__global__" in declaration.head_words:
+            yield from _kernels(file.text, declaration, macros)
+        elif declaration.kind is DeclarationKind.INVOCATION and "__global__" in declaration.uses and depth:
+            yield from _made_by_macro(file, declaration, macros, depth - 1)
+
+
+def _made_by_macro(file: ParsedFile, declaration: Declaration, macros: MacroTable, depth: int) -> Iterator[KernelDecl]:
+    """Read ``MAKE_KERNEL(add, float)`` as what it stands for; everything in it sits on the invocation."""
+    item = declaration.item
+    whole = file.text.range(item.start, item.end)
+    for expansion in expansions(file.text.code, item.start, item.end, macros, leading_to(_GLOBAL, macros)):
+        inner = parse_file(file.path, SourceText(expansion.text), macros)
+        for kernel in _all_kernels(inner, macros, depth):
+            yield replace(
+                kernel,
+                qualified_name="::".join((*item.scope, kernel.qualified_name)),
+                params=tuple(replace(param, range=whole) for param in kernel.params),
+                name_range=whole,
+                range=whole,
+                extern_c=kernel.extern_c or item.extern_c,
+            )
+
+
+def _kernels(text: SourceText, declaration: Declaration, macros: MacroTable) -> Iterator[KernelDecl]:
+    code, item = text.code, declaration.item
+    if item.body is None:
+        return
+    start = strip(code, without_template(code, item.start, item.end), item.end)[0]
+    head_end = item.body
+    signature = find_signature(code, start, head_end)
+    if signature is None:
+        return
+    bounds = _BOUNDS.search(code, item.start, head_end)
+    linkage = (
+        item.extern_c or bool(_LINKAGE.search(code, item.start, head_end)) or _macro_linkage(declaration, macros, code)
+    )
+    yield KernelDecl(
+        name=signature.name,
+        qualified_name="::".join((*item.scope, signature.name + _specialised(code, signature))),
+        template=template_parameters(text, item.start, start),
+        params=parameters(text, signature.open + 1, signature.close - 1, macros),
+        name_range=text.range(signature.name_start, signature.name_end),
+        range=text.range(item.start, item.end),
+        extern_c=linkage,
+        max_threads=_first_number(code, bounds.end()) if bounds else None,
+    )
+
+
+def _specialised(code: str, signature: FunctionSignature) -> str:
+    """Return the ``<float>`` of an explicit specialisation: its name alone would mean the primary template."""
+    return " ".join(code[signature.name_end : signature.open].split())
+
+
+def _macro_linkage(declaration: Declaration, macros: MacroTable, code: str) -> bool:
+    words = WORD.findall(code, declaration.item.start, declaration.parameters or declaration.item.start)
+    return any(_LINKAGE.search(body) for word in words for body in macros.bodies(word))
+
+
+def _first_number(code: str, opening: int) -> int | None:
+    inside = code[opening + 1 : closing(code, opening) - 1]
+    first = next(iter(split_top(inside)), (0, 0))
+    digits = inside[first[0] : first[1]].rstrip("uUlL")
+    return int(digits) if digits.isdigit() else None
