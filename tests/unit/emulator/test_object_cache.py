@@ -52,6 +52,13 @@ def test_what_was_stored_is_found(tmp_path: Path) -> None:
     assert file.parent.stat().st_mode & 0o777 == 0o700
 
 
+def test_keys_depend_on_every_source_of_the_translator() -> None:
+    package = Path(disk_cache.__file__).parents[2]
+    names = {path.relative_to(package).as_posix() for path in disk_cache.translator_files()}
+    assert {"emulator/codegen/translate.py", "emulator/devicelib/linked.py", "emulator/abi/structs.py",
+            "emulator/ops/__init__.py", "ptx/parser.py"} <= names  # fmt: skip
+
+
 @pytest.mark.parametrize("change", [lambda raw: raw[:-1], lambda raw: raw + b"\0", lambda raw: b"", lambda raw: b"\x7fELF" + raw,
                                     lambda raw: raw[:-1] + bytes([raw[-1] ^ 1]), lambda raw: raw[:30] + b"x" + raw[31:]])  # fmt: skip
 def test_a_damaged_entry_is_ignored_and_replaced(tmp_path: Path, change) -> None:

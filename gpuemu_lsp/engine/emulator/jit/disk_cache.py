@@ -46,18 +46,25 @@ def shared_cache() -> ObjectCache:
     return ObjectCache(cache_root() / "machine-code")
 
 
-def code_digest() -> bytes:
-    """Return a digest of the translator's files as they are on disk: this room's and the PTX reader's."""
-    here = Path(__file__).parent
+_ENGINE = Path(__file__).parents[2]
+
+
+def translator_files() -> list[Path]:
+    """Return the source files that decide the machine code: the emulator's and the PTX reader's."""
+    return sorted((*(_ENGINE / "emulator").rglob("*.py"), *(_ENGINE / "ptx").rglob("*.py")))
+
+
+def _code_digest() -> bytes:
     digest = hashlib.blake2b(digest_size=32)
-    for path in sorted((*here.rglob("*.py"), *(here.parent / "ptx").rglob("*.py"))):
-        digest.update(path.relative_to(here.parent).as_posix().encode() + b"\0")
+    for path in translator_files():
+        digest.update(path.relative_to(_ENGINE).as_posix().encode() + b"\0")
         digest.update(path.read_bytes() + b"\0")
     return digest.digest()
 
 
-_OURS = code_digest()
-"""Read when the translator itself is: an upgrade under a running server must not pass its old code off as new."""
+_OURS = _code_digest()
+# Computed at import, not per key: when the package is upgraded under a running server, code that the old modules
+# translate must not be stored under the key of the new ones.
 
 
 def key_of(parts: Iterable[str]) -> bytes:
