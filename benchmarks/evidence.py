@@ -25,11 +25,11 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.page import put
-from gpuemu_lsp.engine.check.cases import PlanRun
 from gpuemu_lsp.engine.check.executor import choose_executor
 from gpuemu_lsp.engine.check.model import CheckOptions, CheckRequest, KernelReport
-from gpuemu_lsp.engine.check.opening import open_plan
 from gpuemu_lsp.engine.check.pipeline import check_kernel
+from gpuemu_lsp.engine.check.plan_run import PlanRun
+from gpuemu_lsp.engine.check.plan_setup import open_plan
 from gpuemu_lsp.engine.check.prepare import prepare
 from gpuemu_lsp.engine.execution import Buffer, Checks
 from gpuemu_lsp.engine.findings import Finding, Severity

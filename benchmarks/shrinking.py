@@ -23,22 +23,22 @@ from pathlib import Path
 import tomli
 
 from gpuemu_lsp.engine.campaign.minimise import shrinking
-from gpuemu_lsp.engine.check.cases import PlanRun
 from gpuemu_lsp.engine.check.executor import choose_executor
 from gpuemu_lsp.engine.check.model import CheckOptions, CheckRequest
-from gpuemu_lsp.engine.check.opening import open_plan
+from gpuemu_lsp.engine.check.plan_run import PlanRun
+from gpuemu_lsp.engine.check.plan_setup import open_plan
 from gpuemu_lsp.engine.check.prepare import prepare
-from gpuemu_lsp.engine.check.replay import Reopened
+from gpuemu_lsp.engine.check.replay import ReopenedCase
 from gpuemu_lsp.engine.findings import Finding
 from gpuemu_lsp.engine.fuzz import cases as draw_cases
 from gpuemu_lsp.engine.fuzz import rebuild
 from gpuemu_lsp.engine.fuzz.model import Case, CaseKey
 from gpuemu_lsp.engine.project import load
 from gpuemu_lsp.engine.project.model import KernelSpec
-from gpuemu_lsp.engine.shrink import Budget, Minimised, space_of
-from gpuemu_lsp.engine.shrink.anew import DRAWS
+from gpuemu_lsp.engine.shrink import ShrinkBudget, ShrinkResult, space_of
 from gpuemu_lsp.engine.shrink.dims import floor_of
 from gpuemu_lsp.engine.shrink.order import size_key
+from gpuemu_lsp.engine.shrink.redraw import DRAWS
 from tests.support.expectations import Expectations, read_expectations
 
 ROOT = Path(__file__).parent.parent
@@ -102,7 +102,7 @@ def examine(spec: KernelSpec, root: str, seeds: Sequence[int], runs: int = RUNS)
 def first_failing(run: PlanRun, expectations: Expectations, seed: int) -> tuple[Case, Finding] | None:
     """Return the first case of a check with this seed that shows the planted bug, and what it shows."""
     for case in draw_cases(run.plan, seed, CASES, run.hints):
-        shown = expectations.found(Reopened((), run, case).examine(case, case.key.id))
+        shown = expectations.found(ReopenedCase((), run, case).examine(case, case.key.id))
         if shown:
             return case, shown[0]
     return None
@@ -110,10 +110,10 @@ def first_failing(run: PlanRun, expectations: Expectations, seed: int) -> tuple[
 
 def _shrink(run: PlanRun, case: Case, target: Finding, seed: int, runs: int) -> Shrunk:
     sized, dims = 0, case.dims
-    for result in shrinking(Reopened((), run, case), target, 1.0, Budget(max_runs=runs, max_seconds=300.0)):
+    for result in shrinking(ReopenedCase((), run, case), target, 1.0, ShrinkBudget(max_runs=runs, max_seconds=300.0)):
         if result.case.dims != dims:
             sized, dims = result.runs, result.case.dims
-    assert isinstance(result, Minimised)
+    assert isinstance(result, ShrinkResult)
     line = target.place.range.start.line + 1
     name, dtype = run.plan.kernel, run.plan.dtype
     return Shrunk(name, dtype, seed, target.rule, line, case.dims, dims, result.runs, sized, result.complete)
@@ -146,7 +146,7 @@ def smaller_failures(spec: KernelSpec, root: str, entry: Mapping[str, object], m
         cases = [case for dims in vectors if (case := space.rebuild(known, dims)) and size_key(case) < size_key(known)]
         for small in sorted(cases, key=size_key)[-most:]:
             for case in itertools.islice(space.redraw(known, small.dims), DRAWS):
-                found = Reopened((), run, case).examine(case, case.key.id)
+                found = ReopenedCase((), run, case).examine(case, case.key.id)
                 if any((one.rule, one.place.range.start.line + 1) == (entry["rule"], entry["line"]) for one in found):
                     shown.append(dict(case.dims))
                     break

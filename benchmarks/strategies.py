@@ -21,12 +21,12 @@ from dataclasses import asdict, dataclass, replace
 from multiprocessing import get_context
 from pathlib import Path
 
-from gpuemu_lsp.engine.check.cases import PlanRun
 from gpuemu_lsp.engine.check.executor import choose_executor
 from gpuemu_lsp.engine.check.model import CheckOptions, CheckRequest
-from gpuemu_lsp.engine.check.opening import open_plan
+from gpuemu_lsp.engine.check.plan_run import PlanRun
+from gpuemu_lsp.engine.check.plan_setup import open_plan
 from gpuemu_lsp.engine.check.prepare import prepare
-from gpuemu_lsp.engine.check.replay import Reopened
+from gpuemu_lsp.engine.check.replay import ReopenedCase
 from gpuemu_lsp.engine.findings import Severity
 from gpuemu_lsp.engine.fuzz import cases as draw_cases
 from gpuemu_lsp.engine.fuzz.strategies import DTYPE_OF, STRATEGIES
@@ -91,7 +91,7 @@ def _count(runs: Sequence[PlanRun], strategy: str, seed: int, cases: int, expect
     for index, several in enumerate(zip(*drawn, strict=True)):
         turn = index % len(runs)
         case = several[turn]
-        findings = Reopened((), runs[turn], case).examine(case, case.key.id)
+        findings = ReopenedCase((), runs[turn], case).examine(case, case.key.id)
         if expectations.clean:
             hit = any(finding.severity in (Severity.ERROR, Severity.WARNING) for finding in findings)
         else:

@@ -23,17 +23,17 @@ from pathlib import Path
 from benchmarks.page import put
 from benchmarks.strategies import share
 from gpuemu_lsp.engine.campaign.calibration import MARGIN, PERCENTILE, PROFILES, bound
-from gpuemu_lsp.engine.check.cases import PlanRun
 from gpuemu_lsp.engine.check.executor import choose_executor
 from gpuemu_lsp.engine.check.model import CheckOptions, CheckRequest
-from gpuemu_lsp.engine.check.opening import open_plan
+from gpuemu_lsp.engine.check.plan_run import PlanRun
+from gpuemu_lsp.engine.check.plan_setup import open_plan
 from gpuemu_lsp.engine.check.prepare import prepare
 from gpuemu_lsp.engine.execution import Outcome
 from gpuemu_lsp.engine.fuzz import cases as draw_cases
 from gpuemu_lsp.engine.fuzz.dtypes import is_float
 from gpuemu_lsp.engine.fuzz.model import Case
 from gpuemu_lsp.engine.fuzz.rng import derive_seed
-from gpuemu_lsp.engine.oracle import ReferenceOutput, Verdict, judge
+from gpuemu_lsp.engine.oracle import ComparisonResult, ReferenceOutput, judge
 from gpuemu_lsp.engine.oracle.inputs import output_tensors
 from gpuemu_lsp.engine.project import load
 from gpuemu_lsp.engine.project.model import KernelSpec, Tolerance
@@ -114,7 +114,7 @@ def _ran(run: PlanRun, seed: int, cases: int, how: str) -> Iterator[tuple[Case, 
 
 def _judged(
     run: PlanRun, case: Case, expected: ReferenceOutput, outcome: Outcome, tolerances: Mapping[str, Tolerance]
-) -> Verdict:
+) -> ComparisonResult:
     numerics = replace(run.numerics, approximate=outcome.approximate)
     request = run.request
     return judge(run.reference, run.plan, case, outcome, expected, numerics, tolerances, request.validation)

@@ -14,8 +14,7 @@ from gpuemu_lsp.cli.output import Output, print_out
 from gpuemu_lsp.engine.campaign.endings import ending_finding
 from gpuemu_lsp.engine.campaign.run import fingerprinted, seconds_for
 from gpuemu_lsp.engine.campaign.single import Gathered, run_job
-from gpuemu_lsp.engine.check.model import CheckOptions, CheckRequest
-from gpuemu_lsp.engine.check.replay_model import Replay, Smaller
+from gpuemu_lsp.engine.check.model import CheckOptions, CheckRequest, MinimisedFailure, Replay
 from gpuemu_lsp.engine.findings import Json
 from gpuemu_lsp.engine.report.exits import EXIT_CLEAN, EXIT_FINDINGS, EXIT_INTERNAL, EXIT_USAGE
 from gpuemu_lsp.engine.report.picture import sketch_png
@@ -120,7 +119,7 @@ def minimize(again: Again, strategy: str, max_runs: int) -> int:
             gathered = _run(pool, "minimize", request, more, _MINIMISE_SECONDS)
             for value in gathered.named("smaller"):
                 root = request.root
-                smaller = from_json(Smaller, value)
+                smaller = from_json(MinimisedFailure, value)
                 smaller = replace(smaller, replay=_identified(smaller.replay, root))
                 shown.add(smaller.replay, smaller_record(smaller, root), render_smaller(smaller, root, shown.style))
             shown.end(gathered, request)

@@ -18,7 +18,7 @@ import xmlschema
 
 from gpuemu_lsp.cli.main import main as gpuemu_lsp
 from gpuemu_lsp.engine.baseline.model import Comparison, Delta, KernelChange
-from gpuemu_lsp.engine.check.model import CaseCount, KernelReport, Measured
+from gpuemu_lsp.engine.check.model import CaseCount, DtypeMeasurements, KernelReport
 from gpuemu_lsp.engine.compile.model import ResourceUsage
 from gpuemu_lsp.engine.findings import Place, Range, Related
 from gpuemu_lsp.engine.report.github import render_github
@@ -69,7 +69,7 @@ def nasty(root: Path) -> Run:
             cases=CaseCount(8, 5),
             resources=usage,
             timing_ms={"total": 12.5},
-            measured=(Measured("float32", CaseCount(8, 5), 1.0, 0.5, (0.0, 1e-7, 0.5, 2e-300)),),
+            measured=(DtypeMeasurements("float32", CaseCount(8, 5), 1.0, 0.5, (0.0, 1e-7, 0.5, 2e-300)),),
         ),
         KernelReport("p|q", "/elsewhere/out.cu", "passed", True, cases=CaseCount(2, 2), resources=usage),
         KernelReport("n", "/elsewhere/out.cu", "not-executed", False),

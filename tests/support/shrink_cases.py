@@ -6,9 +6,9 @@ import numpy as np
 
 from gpuemu_lsp.engine.fuzz.model import Case, CaseKey
 from gpuemu_lsp.engine.project.model import DimSpec
-from gpuemu_lsp.engine.shrink import Budget, Space
+from gpuemu_lsp.engine.shrink import CaseSpace, ShrinkBudget
 
-LARGE = Budget(max_runs=5000, max_seconds=60.0)
+LARGE = ShrinkBudget(max_runs=5000, max_seconds=60.0)
 N = DimSpec("n", 1, 4096)
 MNK = (DimSpec("m", 1, 512), DimSpec("n", 1, 512), DimSpec("k", 1, 512))
 
@@ -25,7 +25,7 @@ def build(dims, *, shape=None, dtype=np.float32, exact=False, draw=None):
 
 
 def space(*specs, **how):
-    return Space(tuple(specs), lambda _, dims: build(dims, **how))
+    return CaseSpace(tuple(specs), lambda _, dims: build(dims, **how))
 
 
 class Kernel:

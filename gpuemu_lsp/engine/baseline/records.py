@@ -6,14 +6,14 @@ import hashlib
 from collections.abc import Iterator
 from dataclasses import asdict
 
-from gpuemu_lsp.engine.check.model import CheckRequest, KernelReport, Measured
-from gpuemu_lsp.engine.check.prepare import Prepared
+from gpuemu_lsp.engine.check.model import CheckRequest, DtypeMeasurements, KernelReport
+from gpuemu_lsp.engine.check.prepare import PreparedKernel
 from gpuemu_lsp.engine.compile.model import Artifact
 from gpuemu_lsp.engine.findings import Json
 from gpuemu_lsp.engine.store import BaselineRecord
 
 
-def records(request: CheckRequest, prepared: Prepared, report: KernelReport) -> tuple[BaselineRecord, ...]:
+def records(request: CheckRequest, prepared: PreparedKernel, report: KernelReport) -> tuple[BaselineRecord, ...]:
     """Return a record per dtype and architecture.
 
     Numbers belong to the first architecture: it is the one that ran. A kernel that does not compile has one record
@@ -25,7 +25,7 @@ def records(request: CheckRequest, prepared: Prepared, report: KernelReport) -> 
     return tuple(_instances(request, prepared, report))
 
 
-def source_hash(request: CheckRequest, prepared: Prepared) -> str:
+def source_hash(request: CheckRequest, prepared: PreparedKernel) -> str:
     """Return an identity of everything the compiler gets: text, headers, options, instances."""
     text = prepared.source.text if prepared.source is not None else ""
     parts = [text, *(f"{path}\0{view}" for path, view in sorted(prepared.headers.items()))]
@@ -33,7 +33,7 @@ def source_hash(request: CheckRequest, prepared: Prepared) -> str:
     return hashlib.blake2b("\1".join(parts).encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
 
 
-def _instances(request: CheckRequest, prepared: Prepared, report: KernelReport) -> Iterator[BaselineRecord]:
+def _instances(request: CheckRequest, prepared: PreparedKernel, report: KernelReport) -> Iterator[BaselineRecord]:
     measured = {item.dtype: item for item in report.measured}
     origin = _origin(request, prepared)
     for artifact in prepared.artifacts:
@@ -53,7 +53,7 @@ def _instances(request: CheckRequest, prepared: Prepared, report: KernelReport) 
             )
 
 
-def _origin(request: CheckRequest, prepared: Prepared) -> dict[str, Json]:
+def _origin(request: CheckRequest, prepared: PreparedKernel) -> dict[str, Json]:
     options = request.options
     seed = options.seed if options.seed_given or request.validation.seed is None else request.validation.seed
     return {
@@ -67,7 +67,7 @@ def _origin(request: CheckRequest, prepared: Prepared) -> dict[str, Json]:
     }
 
 
-def _numbers(report: KernelReport, measured: Measured | None) -> dict[str, Json]:
+def _numbers(report: KernelReport, measured: DtypeMeasurements | None) -> dict[str, Json]:
     if measured is None:
         return {"status": report.status}
     status = report.status

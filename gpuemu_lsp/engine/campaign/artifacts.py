@@ -13,7 +13,7 @@ from pathlib import Path
 
 from gpuemu_lsp.engine.campaign.artifacts_model import ArtifactReport
 from gpuemu_lsp.engine.check.model import CheckRequest
-from gpuemu_lsp.engine.check.prepare import Prepared, prepare
+from gpuemu_lsp.engine.check.prepare import PreparedKernel, prepare
 from gpuemu_lsp.engine.compile.model import Artifact, ResourceUsage
 from gpuemu_lsp.engine.compile.ptxas import resources
 from gpuemu_lsp.engine.findings import Finding, Place, Range
@@ -110,7 +110,7 @@ def _entry(request: CheckRequest, names: list[str]) -> str | None:
     return matching[0] if len(matching) == 1 else None
 
 
-def _expression(prepared: Prepared, request: CheckRequest) -> str:
+def _expression(prepared: PreparedKernel, request: CheckRequest) -> str:
     if prepared.plans:
         return prepared.plans[0].entry
     return request.spec.entry or request.spec.name

@@ -12,7 +12,7 @@ from gpuemu_lsp.engine.findings import Finding, Json
 from gpuemu_lsp.engine.workers.wire import from_json, to_json
 
 if TYPE_CHECKING:
-    from gpuemu_lsp.engine.check.prepare import Prepared
+    from gpuemu_lsp.engine.check.prepare import PreparedKernel
     from gpuemu_lsp.engine.store import BaselineRecord, Failure, Store
 
 _HERE = "gpuemu_lsp.engine.campaign.jobs"
@@ -69,7 +69,7 @@ def _checked(request: CheckRequest) -> Iterator[CheckEvent | list[BaselineRecord
 
     measured: list[BaselineRecord] = []
 
-    def see(prepared: Prepared, report: KernelReport) -> None:
+    def see(prepared: PreparedKernel, report: KernelReport) -> None:
         measured.extend(records(request, prepared, report))
         remember(request, report, measured)
 

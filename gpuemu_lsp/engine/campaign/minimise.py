@@ -6,15 +6,14 @@ import time
 from collections.abc import Iterator
 from dataclasses import replace
 
-from gpuemu_lsp.engine.check.model import CheckRequest, Stage
-from gpuemu_lsp.engine.check.replay import Reopened, reopen, replayed
-from gpuemu_lsp.engine.check.replay_model import Smaller
-from gpuemu_lsp.engine.check.shown import shown as summary
+from gpuemu_lsp.engine.check.failure_snapshot import shown as summary
+from gpuemu_lsp.engine.check.model import CheckRequest, MinimisedFailure, Stage
+from gpuemu_lsp.engine.check.replay import ReopenedCase, reopen, replayed
 from gpuemu_lsp.engine.check.stored import plan_digest
 from gpuemu_lsp.engine.findings import Finding, Severity
 from gpuemu_lsp.engine.fuzz import rebuild
 from gpuemu_lsp.engine.fuzz.model import Array, Case
-from gpuemu_lsp.engine.shrink import Budget, Improvement, Minimised, improvements, space_of
+from gpuemu_lsp.engine.shrink import Improvement, ShrinkBudget, ShrinkResult, improvements, space_of
 from gpuemu_lsp.engine.store import Failure, Store
 
 MAX_SECONDS = 60.0
@@ -28,7 +27,7 @@ _DTYPES = ("float32", "float64", "bfloat16", "float16", "float8_e5m2", "float8_e
 
 def minimise_case(
     request: CheckRequest, failure: Failure, case_id: str, strategy: str, max_runs: int, store: Store
-) -> Iterator[Stage | Smaller]:
+) -> Iterator[Stage | MinimisedFailure]:
     """Minimise one stored case; yields stages, and last what became of it.
 
     A smaller case counts when it breaks the same rule on the same line. Where the kernel is checked in a plainer dtype
@@ -46,7 +45,7 @@ def minimise_case(
     opened = reopen(request, failure)
     if opened.run is None or opened.case is None:
         replay = replayed(failure, case_id, None, list(opened.findings))
-        yield Smaller(case_id, failure.dims, None, replay)
+        yield MinimisedFailure(case_id, failure.dims, None, replay)
         return
     yield Stage(name, "reproduce")
     started = time.perf_counter()
@@ -54,14 +53,14 @@ def minimise_case(
     seconds = time.perf_counter() - started
     target = next((finding for finding in findings if _is_error(finding) and finding.rule == failure.rule), None)
     if target is None:
-        yield Smaller(case_id, failure.dims, None, replayed(failure, case_id, opened.case, findings), runs=1)
+        yield MinimisedFailure(case_id, failure.dims, None, replayed(failure, case_id, opened.case, findings), runs=1)
         return
     dtype = failure.dtype
     if strategy == _ALL:
         opened, failure, target = _plainer(request, opened, failure, target, store)
-    result: Minimised | None = None
-    for step in shrinking(opened, target, seconds, Budget(max_runs=max_runs, max_seconds=MAX_SECONDS), strategy):
-        if isinstance(step, Minimised):
+    result: ShrinkResult | None = None
+    for step in shrinking(opened, target, seconds, ShrinkBudget(max_runs=max_runs, max_seconds=MAX_SECONDS), strategy):
+        if isinstance(step, ShrinkResult):
             result = step
         else:
             yield Stage(name, "minimise", step.runs, max_runs)
@@ -70,8 +69,8 @@ def minimise_case(
 
 
 def _plainer(
-    request: CheckRequest, opened: Reopened, failure: Failure, target: Finding, store: Store
-) -> tuple[Reopened, Failure, Finding]:
+    request: CheckRequest, opened: ReopenedCase, failure: Failure, target: Finding, store: Store
+) -> tuple[ReopenedCase, Failure, Finding]:
     """Return the same case in the plainest dtype in which it fails in the same way; what was given if there is none.
 
     Values that were stored with the case belong to its dtype, and a dtype in which it is stored too has its own
@@ -92,8 +91,8 @@ def _plainer(
 
 
 def shrinking(
-    opened: Reopened, target: Finding, seconds: float, budget: Budget, strategy: str = "all"
-) -> Iterator[Improvement | Minimised]:
+    opened: ReopenedCase, target: Finding, seconds: float, budget: ShrinkBudget, strategy: str = "all"
+) -> Iterator[Improvement | ShrinkResult]:
     """Yield ever smaller cases that show ``target``'s rule on ``target``'s line, and the result last.
 
     ``seconds`` is what the case itself took.
@@ -113,7 +112,9 @@ def shrinking(
         run.launch = launch
 
 
-def _finish(opened: Reopened, failure: Failure, case_id: str, result: Minimised, store: Store, moved: bool) -> Smaller:
+def _finish(
+    opened: ReopenedCase, failure: Failure, case_id: str, result: ShrinkResult, store: Store, moved: bool
+) -> MinimisedFailure:
     """Store the smallest case and show what it does. ``moved``: it is of another dtype than the one it was made of."""
     assert opened.run is not None and opened.case is not None
     run, case = opened.run, result.case
@@ -137,7 +138,7 @@ def _finish(opened: Reopened, failure: Failure, case_id: str, result: Minimised,
         record = replace(smaller, message=shown.message, line=shown.place.range.start.line)
         store.record(record, summary(shown, sight))
     replay = replayed(failure, new_id or case_id, result.case, findings)
-    return Smaller(
+    return MinimisedFailure(
         original=case_id,
         original_dims=dict(opened.case.dims),
         case=new_id,

@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
-from gpuemu_lsp.engine.check.cases import PlanRun
-from gpuemu_lsp.engine.check.counters_model import KernelCounters, LineCounters, LineTraffic
-from gpuemu_lsp.engine.check.locate import statement_range
+from gpuemu_lsp.engine.check.model import KernelCounters, LineCounters, LineTraffic
+from gpuemu_lsp.engine.check.plan_run import PlanRun
+from gpuemu_lsp.engine.check.source_map import statement_range
 from gpuemu_lsp.engine.execution import Checks, Counters
 from gpuemu_lsp.engine.findings import Finding, Json, Place
 from gpuemu_lsp.engine.fuzz.model import Case
@@ -46,14 +46,14 @@ def _size(case: Case) -> tuple[int, int]:
 
 
 @dataclass(frozen=True, slots=True)
-class Counted:
+class CountedCase:
     """The counters of a case and the hints they are worth."""
 
     counters: KernelCounters
     hints: tuple[Finding, ...]
 
 
-def count(run: PlanRun, case: Case) -> Counted | None:
+def count(run: PlanRun, case: Case) -> CountedCase | None:
     """Run a case once more and count; None where the executor cannot, or it does not run to its end."""
     launch = replace(run.launch, counting=True, checks=Checks(races=False))
     outcome = replace(run, launch=launch, steering=None).execute(case)
@@ -73,7 +73,7 @@ def count(run: PlanRun, case: Case) -> Counted | None:
     )
     full = max((one.lanes / one.executions for one in outcome.counted.activity), default=0.0)
     hints = (hint for hint in _hints(run, case, counters, full) if run.ignores.apply(hint) is hint)
-    return Counted(counters, tuple(hints))
+    return CountedCase(counters, tuple(hints))
 
 
 def _lines(run: PlanRun, counters: Counters) -> Iterator[LineCounters]:

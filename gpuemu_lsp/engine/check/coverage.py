@@ -8,13 +8,13 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from gpuemu_lsp.engine.check.locate import Atlas
-from gpuemu_lsp.engine.check.model import LineCoverage, Way
+from gpuemu_lsp.engine.check.model import BranchOutcome, LineCoverage
+from gpuemu_lsp.engine.check.source_map import SourceMap
 from gpuemu_lsp.engine.execution import Coverage, Goal
 
 
 @dataclass(slots=True)
-class Ledger:
+class CoverageTotals:
     """All that the cases of one plan have reached."""
 
     goals: tuple[Goal, ...] = ()
@@ -34,7 +34,7 @@ class Ledger:
         visited = {goal.site for goal, hit in pairs if goal.way and hit}
         return [goal for goal, hit in pairs if goal.way and not hit and goal.site in visited]
 
-    def lines(self, atlas: Atlas) -> Iterator[LineCoverage]:
+    def lines(self, atlas: SourceMap) -> Iterator[LineCoverage]:
         """Yield the lines of the user's own files.
 
         A line is reached where it acts (stores, calls, waits), if it acts anywhere: what else of it is computed, the
@@ -57,7 +57,9 @@ class Ledger:
         for key in sorted({**plain, **acting, **ways}):
             branches = ways.get(key, {})
             reached = acting.get(key, plain.get(key, any(branches.values())))
-            told = tuple(Way(to, branches[to]) for to in sorted(branches, key=lambda to: (to is None, to or 0)))
+            told = tuple(
+                BranchOutcome(to, branches[to]) for to in sorted(branches, key=lambda to: (to is None, to or 0))
+            )
             yield LineCoverage(*key, reached, told if len(told) > 1 else ())
 
 
@@ -72,11 +74,11 @@ def merged(lines: Iterable[LineCoverage]) -> tuple[LineCoverage, ...]:
         ways = {way.to: way.reached for way in known.ways}
         for way in one.ways:
             ways[way.to] = ways.get(way.to, False) or way.reached
-        told = tuple(Way(to, ways[to]) for to in sorted(ways, key=lambda to: (to is None, to or 0)))
+        told = tuple(BranchOutcome(to, ways[to]) for to in sorted(ways, key=lambda to: (to is None, to or 0)))
         found[one.path, one.line] = LineCoverage(one.path, one.line, known.reached or one.reached, told)
     return tuple(found[key] for key in sorted(found))
 
 
-def _line(goal: Goal, atlas: Atlas) -> tuple[str, int] | None:
+def _line(goal: Goal, atlas: SourceMap) -> tuple[str, int] | None:
     place = atlas.known(goal.at)
     return None if place is None else (place.path, place.range.start.line)

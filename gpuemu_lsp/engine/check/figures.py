@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from gpuemu_lsp.engine.oracle import Verdict
+from gpuemu_lsp.engine.oracle import ComparisonResult
 
 
 @dataclass(slots=True)
-class Figures:
+class ErrorStatistics:
     """The numbers of one dtype so far.
 
     ``worst`` is the largest error of any passed case as a fraction of what was allowed, ``max_diff`` the largest
@@ -24,14 +24,14 @@ class Figures:
     compared: int = 0
     decided: int = 0
 
-    def judged(self, verdict: Verdict) -> None:
+    def judged(self, verdict: ComparisonResult) -> None:
         """Count one judged case, wherever it came from."""
         self.compared += verdict.elements
         self.decided += verdict.decided
         if not any(mismatch.severity is None for mismatch in verdict.mismatches):
             self.worst = max(self.worst or 0.0, verdict.worst)
 
-    def drawn(self, verdict: Verdict) -> None:
+    def drawn(self, verdict: ComparisonResult) -> None:
         """Count the errors of a drawn case. Of stored ones only those that are drawn too: figures must compare."""
         self.max_diff = max(self.max_diff, verdict.max_diff)
         self.errors.append(verdict.relative)

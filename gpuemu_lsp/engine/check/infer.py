@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from gpuemu_lsp.engine.check.model import CheckRequest
-from gpuemu_lsp.engine.check.prepare import Prepared
+from gpuemu_lsp.engine.check.prepare import PreparedKernel
 from gpuemu_lsp.engine.execution import Executor, Outcome, Request
 from gpuemu_lsp.engine.findings import Finding, Severity
 from gpuemu_lsp.engine.fuzz import pack_arguments, rebuild
@@ -27,7 +27,7 @@ _PROBE_EVENTS = 1000
 
 
 def settle_shapes(
-    request: CheckRequest, prepared: Prepared, plan: Plan, executor: Executor
+    request: CheckRequest, prepared: PreparedKernel, plan: Plan, executor: Executor
 ) -> tuple[Plan | None, tuple[Finding, ...]]:
     """Return the plan with learned shapes and a hint that shows them, or None and what to add to gpuemu.toml."""
     assert prepared.artifact is not None
@@ -69,7 +69,7 @@ def settle_shapes(
     return replace(settled, notes=notes), (hint,)
 
 
-def _constants(prepared: Prepared) -> tuple[int, ...]:
+def _constants(prepared: PreparedKernel) -> tuple[int, ...]:
     """Return the file's plain integer constants, which may be lengths."""
     if prepared.source is None:
         return ()

@@ -6,9 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from gpuemu_lsp.engine.check.counters_model import KernelCounters
 from gpuemu_lsp.engine.compile.model import ResourceUsage
-from gpuemu_lsp.engine.findings import Finding
+from gpuemu_lsp.engine.findings import Finding, Severity
 from gpuemu_lsp.engine.project.model import KernelSpec, Validation
 
 DEFAULT_SEED = 42
@@ -94,7 +93,7 @@ class CaseCount:
 
 
 @dataclass(frozen=True, slots=True)
-class Measured:
+class DtypeMeasurements:
     """The numbers of one dtype of a kernel.
 
     ``errors`` has one figure per compared case: the largest error over the largest magnitude of the output.
@@ -117,7 +116,7 @@ class Measured:
 
 
 @dataclass(frozen=True, slots=True)
-class Way:
+class BranchOutcome:
     """One way a branch can go: to the line ``to`` (0-based; None: out of the kernel, or past what is guarded)."""
 
     to: int | None
@@ -131,7 +130,58 @@ class LineCoverage:
     path: str
     line: int
     reached: bool
-    ways: tuple[Way, ...] = ()
+    ways: tuple[BranchOutcome, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class LineTraffic:
+    """The requests of a line to one space: ``kind`` is load, store, copy or atomic. A request is that of a warp.
+
+    ``bytes`` is what lanes asked for; ``units`` the sectors (global) or passes over the banks (shared) that took,
+    ``least`` the fewest that could have held the same bytes.
+    """
+
+    space: str
+    kind: str
+    requests: int
+    bytes: int
+    units: int
+    least: int
+
+
+@dataclass(frozen=True, slots=True)
+class LineCounters:
+    """A 0-based line: instructions of a warp, the lanes that ran them, and what went to memory."""
+
+    path: str
+    line: int
+    instructions: int
+    lanes: int
+    traffic: tuple[LineTraffic, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class KernelCounters:
+    """One case of one dtype: the largest that was clean.
+
+    ``bytes`` is what global memory moves, in whole sectors and without caches; ``touched`` what it would move with
+    perfect ones. ``operations`` are floating-point additions and multiplications, a fused one two.
+    """
+
+    dtype: str
+    case: str
+    dims: Mapping[str, int] = field(default_factory=dict)
+    instructions: int = 0
+    lanes: int = 0
+    operations: int = 0
+    bytes: int = 0
+    touched: int = 0
+    lines: tuple[LineCounters, ...] = ()
+
+    @property
+    def intensity(self) -> float | None:
+        """Operations per byte moved; None where nothing is moved."""
+        return self.operations / self.bytes if self.bytes else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,10 +207,68 @@ class KernelReport:
     approximate: tuple[str, ...] = ()
     registered: bool = True
     toolchain: str = ""
-    measured: tuple[Measured, ...] = ()
+    measured: tuple[DtypeMeasurements, ...] = ()
     coverage: tuple[LineCoverage, ...] = ()
     counters: tuple[KernelCounters, ...] = ()
     """By dtype, where they were asked for and a clean case could be counted."""
 
 
 CheckEvent: TypeAlias = "Stage | Finding | KernelReport"
+
+
+# ---- stored cases, run again ----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class InputPreview:
+    """An input of a case, as much of it as a person can read. ``nonzero`` counts elements that are not zero."""
+
+    name: str
+    dtype: str
+    shape: tuple[int, ...]
+    nonzero: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Replay:
+    """A stored case, run again.
+
+    ``verdict`` is ``still fails`` (the same rule), ``fixed`` (no error), ``changed`` (another error) or ``not
+    executed``, and then ``findings`` say why. ``rule`` and ``message`` are what was stored. ``digest`` identifies the
+    bits that went in: sizes, launch and every argument.
+    """
+
+    kernel: str
+    dtype: str
+    case: str
+    verdict: str
+    rule: str
+    message: str
+    dims: Mapping[str, int] = field(default_factory=dict)
+    findings: tuple[Finding, ...] = ()
+    inputs: tuple[InputPreview, ...] = ()
+    digest: str = ""
+
+    @property
+    def error(self) -> Finding | None:
+        """How it fails now: as it was stored if it still does, else the first error."""
+        errors = [finding for finding in self.findings if finding.severity is Severity.ERROR]
+        return next((finding for finding in errors if finding.rule == self.rule), errors[0] if errors else None)
+
+
+@dataclass(frozen=True, slots=True)
+class MinimisedFailure:
+    """What the minimiser made of a stored case.
+
+    ``case`` is the id of the new, stored case, None when nothing smaller fails; ``replay`` is then the case as it was.
+    ``complete`` False: the budget ran out first; the case fails nevertheless.
+    """
+
+    original: str
+    original_dims: Mapping[str, int]
+    case: str | None
+    replay: Replay
+    runs: int = 0
+    seconds: float = 0.0
+    complete: bool = True

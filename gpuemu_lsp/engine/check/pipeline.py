@@ -10,9 +10,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 
-from gpuemu_lsp.engine.check.cases import PlanRun
 from gpuemu_lsp.engine.check.counters import count, larger
-from gpuemu_lsp.engine.check.counters_model import KernelCounters
 from gpuemu_lsp.engine.check.coverage import merged
 from gpuemu_lsp.engine.check.executor import choose_executor
 from gpuemu_lsp.engine.check.infer import settle_shapes
@@ -21,13 +19,15 @@ from gpuemu_lsp.engine.check.model import (
     CheckEvent,
     CheckOptions,
     CheckRequest,
+    DtypeMeasurements,
+    KernelCounters,
     KernelReport,
-    Measured,
     Stage,
 )
-from gpuemu_lsp.engine.check.opening import open_plan
-from gpuemu_lsp.engine.check.overflow import overflows
-from gpuemu_lsp.engine.check.prepare import Prepared, prepare
+from gpuemu_lsp.engine.check.plan_run import PlanRun
+from gpuemu_lsp.engine.check.plan_setup import open_plan
+from gpuemu_lsp.engine.check.policies.index_overflow import overflows
+from gpuemu_lsp.engine.check.prepare import PreparedKernel, prepare
 from gpuemu_lsp.engine.execution import Executor
 from gpuemu_lsp.engine.findings import Finding, Severity
 from gpuemu_lsp.engine.fuzz.strategies import DTYPE_OF
@@ -63,7 +63,7 @@ _NOT_RUN = frozenset({"engine/unsupported-instruction", "engine/not-executed", "
 
 
 def check_kernel(
-    request: CheckRequest, on_verdict: Callable[[Prepared, KernelReport], None] | None = None
+    request: CheckRequest, on_verdict: Callable[[PreparedKernel, KernelReport], None] | None = None
 ) -> Iterator[CheckEvent]:
     """Check one kernel; yields stages and findings as they are known, and last its report.
 
@@ -106,7 +106,7 @@ def _brief(options: CheckOptions) -> CheckOptions:
 
 
 def _check_plan(
-    request: CheckRequest, prepared: Prepared, plan: Plan, executor: Executor, tally: _Tally
+    request: CheckRequest, prepared: PreparedKernel, plan: Plan, executor: Executor, tally: _Tally
 ) -> Iterator[CheckEvent]:
     """Run one dtype's cases."""
     if plan.inferred:
@@ -145,29 +145,29 @@ def _check_plan(
             yield from counted.hints
 
 
-def _look_again(request: CheckRequest, prepared: Prepared, tally: _Tally) -> Iterator[CheckEvent]:
+def _look_again(request: CheckRequest, prepared: PreparedKernel, tally: _Tally) -> Iterator[CheckEvent]:
     from gpuemu_lsp.engine.check.unoptimized import look_again
 
     for event in look_again(request, prepared, tally.runs):
         yield event if isinstance(event, Stage) or event.severity is Severity.HINT else tally.see(event)
 
 
-def _not_executed(request: CheckRequest, prepared: Prepared, why: str = "there is no launch to run") -> Finding:
+def _not_executed(request: CheckRequest, prepared: PreparedKernel, why: str = "there is no launch to run") -> Finding:
     if not request.options.execute:
         why = "nothing may be executed in this workspace"
     message = f"'{request.spec.name}' was compiled but not run: {why}."
     return make("engine/not-executed", message, prepared.place, kernel=request.spec.name)
 
 
-def _measured(run: PlanRun) -> Measured:
+def _measured(run: PlanRun) -> DtypeMeasurements:
     figures = run.figures
-    return Measured(
+    return DtypeMeasurements(
         run.plan.dtype, run.count, figures.max_diff, figures.worst, tuple(figures.errors), dict(figures.needed)
     )
 
 
 def _report(
-    request: CheckRequest, prepared: Prepared, tally: _Tally, executor: Executor | None, total: float
+    request: CheckRequest, prepared: PreparedKernel, tally: _Tally, executor: Executor | None, total: float
 ) -> KernelReport:
     counts = [run.count for run in tally.runs]
     cases = CaseCount(sum(count.run for count in counts), sum(count.passed for count in counts))
@@ -202,7 +202,7 @@ def _report(
     )
 
 
-def _status(request: CheckRequest, prepared: Prepared, tally: _Tally, cases: CaseCount) -> str:
+def _status(request: CheckRequest, prepared: PreparedKernel, tally: _Tally, cases: CaseCount) -> str:
     if prepared.artifact is None:
         return "error" if tally.errors or not tally.missing else "not-executed"
     if tally.errors:

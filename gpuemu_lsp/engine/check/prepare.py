@@ -10,8 +10,8 @@ from itertools import chain, islice
 from pathlib import Path
 
 from gpuemu_lsp.engine.check.model import CheckRequest
-from gpuemu_lsp.engine.check.newer import advised, compiled_for_newer
-from gpuemu_lsp.engine.check.unfound import without_cascades
+from gpuemu_lsp.engine.check.policies.missing_headers import without_cascades
+from gpuemu_lsp.engine.check.policies.newer_architecture import advised, compiled_for_newer
 from gpuemu_lsp.engine.compile import ToolchainError, compile_source
 from gpuemu_lsp.engine.compile.model import Artifact, CompileRequest, CompileResult, ResourceUsage
 from gpuemu_lsp.engine.findings import Finding, Place, Range, Severity
@@ -35,7 +35,7 @@ _WHATEVER_THE_TYPES = re.compile(
 
 
 @dataclass(frozen=True, slots=True)
-class Prepared:
+class PreparedKernel:
     """What is known before anything runs. ``artifact`` is the one to execute: the first architecture's.
 
     ``artifacts`` are those of all architectures, in the order asked for.
@@ -53,7 +53,7 @@ class Prepared:
     ignores: IgnoreComments = field(default_factory=lambda: IgnoreComments(lambda _: None))
 
 
-def prepare(request: CheckRequest) -> Prepared:
+def prepare(request: CheckRequest) -> PreparedKernel:
     """Read, resolve, compile and lint one kernel. Runs nothing of the user's."""
     spec = request.spec
     place = spec.places.get("source") or spec.places.get("") or Place(spec.source, Range.of(0, 0, 0, 1))
@@ -63,7 +63,7 @@ def prepare(request: CheckRequest) -> Prepared:
             text = Path(spec.source).read_bytes().decode("utf-8")
         except (OSError, UnicodeDecodeError) as error:
             message = f"{Path(spec.source).name} cannot be read as UTF-8 text: {error}"
-            return Prepared((make("config/missing-file", message, place, kernel=spec.name),), place)
+            return PreparedKernel((make("config/missing-file", message, place, kernel=spec.name),), place)
     source = read(spec.source, text, spec.include_dirs, request.overlay)
     result = resolve(spec, source)
     views = device_views(spec.source, text, spec.include_dirs, request.overlay)
@@ -71,7 +71,7 @@ def prepare(request: CheckRequest) -> Prepared:
     if any(finding.rule == "compile/missing-entry" for finding in result.findings):
         misspelt = _misspelt(spec, source, views, headers)
         softened = () if misspelt else tuple(map(_softened, result.findings))
-        return Prepared((*misspelt, *(result.findings if request.registered else softened)), place, source)
+        return PreparedKernel((*misspelt, *(result.findings if request.registered else softened)), place, source)
     findings: list[Finding] = []
     ignores = IgnoreComments(lambda path: text if path == spec.source else request.overlay.get(path) or _header(path))
     artifacts: list[Artifact] = []
@@ -102,7 +102,7 @@ def prepare(request: CheckRequest) -> Prepared:
                 findings += lint(compiled.artifact, entry, spec, source)
                 if entry in compiled.artifact.resources:
                     resources.setdefault(compiled.artifact.arch, compiled.artifact.resources[entry])
-    return Prepared(
+    return PreparedKernel(
         findings=tuple(
             map(ignores.apply, (*filter(partial(_still_said, bool(artifacts)), result.findings), *findings))
         ),
@@ -118,7 +118,7 @@ def prepare(request: CheckRequest) -> Prepared:
     )
 
 
-def without_optimization(request: CheckRequest, prepared: Prepared) -> CompileResult:
+def without_optimization(request: CheckRequest, prepared: PreparedKernel) -> CompileResult:
     """Compile what :func:`prepare` has compiled once more, without optimisation.
 
     Raises

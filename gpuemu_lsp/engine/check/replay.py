@@ -8,13 +8,12 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from gpuemu_lsp.engine.check.cases import PlanRun
 from gpuemu_lsp.engine.check.executor import choose_executor
 from gpuemu_lsp.engine.check.infer import settle_shapes
-from gpuemu_lsp.engine.check.model import CaseCount, CheckRequest, Stage
-from gpuemu_lsp.engine.check.opening import lowered, open_plan
-from gpuemu_lsp.engine.check.prepare import Prepared, prepare, without_optimization
-from gpuemu_lsp.engine.check.replay_model import InputPreview, Replay
+from gpuemu_lsp.engine.check.model import CaseCount, CheckRequest, InputPreview, Replay, Stage
+from gpuemu_lsp.engine.check.plan_run import PlanRun
+from gpuemu_lsp.engine.check.plan_setup import lowered, open_plan
+from gpuemu_lsp.engine.check.prepare import PreparedKernel, prepare, without_optimization
 from gpuemu_lsp.engine.check.stored import reopened
 from gpuemu_lsp.engine.execution import Buffer
 from gpuemu_lsp.engine.findings import Finding, Severity
@@ -31,7 +30,7 @@ _SHOWN = 24
 
 
 @dataclass(slots=True)
-class Reopened:
+class ReopenedCase:
     """A stored case, ready to run; or, with ``run`` None, the findings that say why it is not."""
 
     findings: tuple[Finding, ...]
@@ -84,18 +83,18 @@ def digest(plan: Plan, case: Case) -> str:
     return found.hexdigest()
 
 
-def reopen(request: CheckRequest, failure: Failure) -> Reopened:
+def reopen(request: CheckRequest, failure: Failure) -> ReopenedCase:
     """Prepare one kernel and rebuild a stored case of it."""
     options = replace(request.options, store_root=None)  # what is stored changes only when the verdict is known
     request = replace(request, options=options)
     prepared = prepare(request)
     trouble = tuple(finding for finding in prepared.findings if not finding.rule.startswith("artifact/"))
     if prepared.artifact is None:
-        return Reopened(trouble)
+        return ReopenedCase(trouble)
     plan = next((plan for plan in prepared.plans if plan.dtype == failure.dtype), None)
     if plan is None:
         why = f"'{failure.kernel}' is not checked as {failure.dtype} any more"
-        return Reopened((*trouble, _gone(request, prepared, failure, why)))
+        return ReopenedCase((*trouble, _gone(request, prepared, failure, why)))
     executor, hint = choose_executor(request, prepared.place)
     assert executor is not None
     hints: tuple[Finding, ...] = () if hint is None else (hint,)
@@ -104,20 +103,20 @@ def reopen(request: CheckRequest, failure: Failure) -> Reopened:
         settled, found = settle_shapes(request, prepared, plan, executor)
         hints += found
     if settled is None:
-        return Reopened((*trouble, *hints))
+        return ReopenedCase((*trouble, *hints))
     run = open_plan(request, prepared, settled, executor)
     if run.finished:  # the reference cannot even be loaded
-        return Reopened((*hints, *run.opening))
+        return ReopenedCase((*hints, *run.opening))
     case = reopened(settled, failure, run.hints)
     if not failure.optimized:
         compiled = without_optimization(request, prepared)
         if compiled.artifact is None:
-            return Reopened((*trouble, *hints, *compiled.findings))
+            return ReopenedCase((*trouble, *hints, *compiled.findings))
         run = lowered(run, prepared, compiled.artifact)
     if case is None:
         why = f"the sizes or arguments of '{failure.kernel}' have changed, and the case is none of them any more"
-        return Reopened((*trouble, *hints, _gone(request, prepared, failure, why)))
-    return Reopened((*hints, *run.opening), run, case)
+        return ReopenedCase((*trouble, *hints, _gone(request, prepared, failure, why)))
+    return ReopenedCase((*hints, *run.opening), run, case)
 
 
 def replayed(failure: Failure, case_id: str, case: Case | None, findings: list[Finding]) -> Replay:
@@ -168,6 +167,6 @@ def _verdict(failure: Failure, findings: list[Finding]) -> str:
     return "not executed" if any(finding.rule in _NOT_RUN for finding in findings) else "fixed"
 
 
-def _gone(request: CheckRequest, prepared: Prepared, failure: Failure, why: str) -> Finding:
+def _gone(request: CheckRequest, prepared: PreparedKernel, failure: Failure, why: str) -> Finding:
     message = f"The stored case cannot be run again: {why}."
     return make("engine/not-executed", message, prepared.place, kernel=request.spec.name, dtype=failure.dtype)

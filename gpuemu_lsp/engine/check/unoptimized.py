@@ -8,10 +8,10 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 
-from gpuemu_lsp.engine.check.cases import PlanRun
 from gpuemu_lsp.engine.check.model import FIRST_CASES, CheckRequest, Stage
-from gpuemu_lsp.engine.check.opening import lowered
-from gpuemu_lsp.engine.check.prepare import Prepared, without_optimization
+from gpuemu_lsp.engine.check.plan_run import PlanRun
+from gpuemu_lsp.engine.check.plan_setup import lowered
+from gpuemu_lsp.engine.check.prepare import PreparedKernel, without_optimization
 from gpuemu_lsp.engine.compile import ToolchainError
 from gpuemu_lsp.engine.compile.model import Artifact
 from gpuemu_lsp.engine.findings import Finding, Severity
@@ -23,7 +23,7 @@ _SECONDS = 30.0
 """Unoptimised code may be slow: after so long no more cases are begun, so that the verdict never waits for them."""
 
 
-def look_again(request: CheckRequest, prepared: Prepared, runs: list[PlanRun]) -> Iterator[Stage | Finding]:
+def look_again(request: CheckRequest, prepared: PreparedKernel, runs: list[PlanRun]) -> Iterator[Stage | Finding]:
     """Run cases of every plan on unoptimised code; yields what the optimised code did not show."""
     name = request.spec.name
     if all(run.finished for run in runs):
@@ -44,7 +44,7 @@ def look_again(request: CheckRequest, prepared: Prepared, runs: list[PlanRun]) -
 
 
 def _plan(
-    request: CheckRequest, prepared: Prepared, optimized: PlanRun, artifact: Artifact, plans: int
+    request: CheckRequest, prepared: PreparedKernel, optimized: PlanRun, artifact: Artifact, plans: int
 ) -> Iterator[Stage | Finding]:
     options = request.options
     known, run = optimized.told, lowered(optimized, prepared, artifact)
@@ -68,6 +68,6 @@ def _plan(
         yield _not_run(request, prepared, "the emulator does not run it")
 
 
-def _not_run(request: CheckRequest, prepared: Prepared, why: str) -> Finding:
+def _not_run(request: CheckRequest, prepared: PreparedKernel, why: str) -> Finding:
     message = f"'{request.spec.name}' was checked as optimised code only. Unoptimised, {why}"
     return make("engine/not-executed", message, prepared.place, kernel=request.spec.name, severity=Severity.HINT)

@@ -5,17 +5,17 @@
 
 from gpuemu_lsp.engine.oracle.arithmetic import Numerics
 from gpuemu_lsp.engine.oracle.judge import judge
-from gpuemu_lsp.engine.oracle.mismatch import Mismatch, Verdict
+from gpuemu_lsp.engine.oracle.mismatch import ComparisonResult, Mismatch
+from gpuemu_lsp.engine.oracle.outputs import ReferenceFailure, ReferenceOutput
 from gpuemu_lsp.engine.oracle.reference import Reference, call, load
-from gpuemu_lsp.engine.oracle.returned import ReferenceFailure, ReferenceOutput
 
 __all__ = [
+    "ComparisonResult",
     "Mismatch",
     "Numerics",
     "Reference",
     "ReferenceFailure",
     "ReferenceOutput",
-    "Verdict",
     "call",
     "judge",
     "load",

@@ -18,13 +18,12 @@ import numpy.typing as npt
 
 from gpuemu_lsp.engine.fuzz.dtypes import FORMATS, is_float
 from gpuemu_lsp.engine.fuzz.model import Array, Case
-from gpuemu_lsp.engine.oracle.arithmetic import KernelArithmetic, Numerics, largest_input, squares_exceed
-from gpuemu_lsp.engine.oracle.disturb import disturbed_runs, evaluate, rounded_runs, spread, tamed_run
+from gpuemu_lsp.engine.oracle.arithmetic import KernelArithmetic, Numerics, largest_input, spacing, squares_exceed
+from gpuemu_lsp.engine.oracle.copies_only import exact_copy_bound
 from gpuemu_lsp.engine.oracle.inputs import output_tensors
-from gpuemu_lsp.engine.oracle.moves import exactly
+from gpuemu_lsp.engine.oracle.outputs import ReferenceOutput
+from gpuemu_lsp.engine.oracle.perturb import evaluate, finite_run, perturbed_input_runs, rounded_operation_runs, spread
 from gpuemu_lsp.engine.oracle.reference import Reference, exact_inputs
-from gpuemu_lsp.engine.oracle.returned import ReferenceOutput
-from gpuemu_lsp.engine.oracle.ulp import spacing
 from gpuemu_lsp.engine.plan.model import Plan, TensorArg
 from gpuemu_lsp.engine.project.model import Tolerance
 
@@ -44,7 +43,7 @@ _HOPELESS = 0.25
 
 
 @dataclass(frozen=True, slots=True)
-class Allowance:
+class ErrorBudget:
     """The absolute error allowed per element of an output, and the elements about which nothing can be said.
 
     ``may_overflow`` marks elements so close to the end of the kernel's range that infinity or NaN is excused there.
@@ -55,19 +54,19 @@ class Allowance:
     may_overflow: Mask | None = None
 
 
-def allowances(
+def error_budgets(
     reference: Reference,
     plan: Plan,
     case: Case,
     expected: ReferenceOutput,
     numerics: Numerics,
     tolerances: Mapping[str, Tolerance],
-) -> dict[str, Allowance]:
+) -> dict[str, ErrorBudget]:
     """Return what is allowed for every output: as configured for its dtype, else derived."""
     outputs = output_tensors(plan)
     found = {
-        arg.param: configured(expected.arrays[arg.param], arg, tolerances)
-        or moved_exactly(plan, case, expected, numerics, arg)
+        arg.param: configured_budget(expected.arrays[arg.param], arg, tolerances)
+        or exact_budget(plan, case, expected, numerics, arg)
         for arg in outputs
     }
     missing = [arg for arg in outputs if found[arg.param] is None]
@@ -75,7 +74,7 @@ def allowances(
     return {name: value if value is not None else derived[name] for name, value in found.items()}
 
 
-def configured(expected: Array, arg: TensorArg, tolerances: Mapping[str, Tolerance]) -> Allowance | None:
+def configured_budget(expected: Array, arg: TensorArg, tolerances: Mapping[str, Tolerance]) -> ErrorBudget | None:
     """Return ``atol + rtol * |expected|``, or None where gpuemu.toml has no tolerance for the output's dtype.
 
     The correctly rounded result always passes: no kernel can come closer.
@@ -87,15 +86,15 @@ def configured(expected: Array, arg: TensorArg, tolerances: Mapping[str, Toleran
     allowed = tolerance.atol + tolerance.rtol * np.abs(np.nan_to_num(wide, posinf=0.0, neginf=0.0))
     if is_float(arg.dtype):
         allowed = np.maximum(allowed, spacing(wide, FORMATS[arg.dtype]) / 2)
-    return Allowance(allowed, np.zeros(wide.shape, dtype=np.bool_))
+    return ErrorBudget(allowed, np.zeros(wide.shape, dtype=np.bool_))
 
 
-def least(plan: Plan, case: Case, expected: ReferenceOutput, numerics: Numerics) -> dict[str, Allowance]:
+def quick_budgets(plan: Plan, case: Case, expected: ReferenceOutput, numerics: Numerics) -> dict[str, ErrorBudget]:
     """Return the part of the derived budget that costs no further evaluation: what passes it passes."""
     arithmetic = KernelArithmetic.of(numerics, plan, case)
     return {
-        arg.param: moved_exactly(plan, case, expected, numerics, arg)
-        or Allowance(
+        arg.param: exact_budget(plan, case, expected, numerics, arg)
+        or ErrorBudget(
             _floor(expected.arrays[arg.param], arg, case, arithmetic, traced=True),
             np.zeros(expected.arrays[arg.param].shape, dtype=np.bool_),
         )
@@ -103,12 +102,12 @@ def least(plan: Plan, case: Case, expected: ReferenceOutput, numerics: Numerics)
     }
 
 
-def moved_exactly(
+def exact_budget(
     plan: Plan, case: Case, expected: ReferenceOutput, numerics: Numerics, arg: TensorArg
-) -> Allowance | None:
+) -> ErrorBudget | None:
     """Return what is allowed for an output of a kernel that only moves values; None for any other."""
-    allowed = exactly(plan, case, expected.arrays, numerics, arg)
-    return None if allowed is None else Allowance(allowed, np.zeros(allowed.shape, dtype=np.bool_))
+    allowed = exact_copy_bound(plan, case, expected.arrays, numerics, arg)
+    return None if allowed is None else ErrorBudget(allowed, np.zeros(allowed.shape, dtype=np.bool_))
 
 
 # ---- the derived budget ----------------------------------------------------------------------------------------------
@@ -121,12 +120,12 @@ def _derived(
     expected: ReferenceOutput,
     numerics: Numerics,
     outputs: list[TensorArg],
-) -> dict[str, Allowance]:
+) -> dict[str, ErrorBudget]:
     arithmetic = KernelArithmetic.of(numerics, plan, case)
-    rounded = rounded_runs(reference, plan, case, expected, arithmetic)
-    disturbed = disturbed_runs(reference, plan, case, expected, arithmetic)
+    rounded = rounded_operation_runs(reference, plan, case, expected, arithmetic)
+    disturbed = perturbed_input_runs(reference, plan, case, expected, arithmetic)
     is_traced = bool(rounded) and all(run.traced for run in rounded)
-    tamed = None if case.finite else tamed_run(reference, plan, case)
+    tamed = None if case.finite else finite_run(reference, plan, case)
     overflowing = squares_exceed(case, arithmetic.form)
     result = {}
     for arg in outputs:
@@ -143,12 +142,12 @@ def _derived(
             # A jump is the next integer up or down, or another index altogether: then either may be right.
             largest = float(np.max(np.abs(exact.astype(np.float64)), initial=0.0))
             jumping = moved > max(1.0, 1e-3 * largest)
-            result[arg.param] = Allowance(2 * moved + fractional, undecided | jumping)
+            result[arg.param] = ErrorBudget(2 * moved + fractional, undecided | jumping)
             continue
         if _is_exact(reference, plan, case, expected, numerics, arithmetic, arg):
             half = spacing(exact.astype(np.float64), FORMATS[arg.dtype]) / 2
             representable = np.abs(exact) <= 2.0 ** FORMATS[arg.dtype].digits
-            result[arg.param] = Allowance(np.where(representable, 0.0, half), undecided & False)
+            result[arg.param] = ErrorBudget(np.where(representable, 0.0, half), undecided & False)
             continue
         with np.errstate(invalid="ignore"):
             near_overflow = np.abs(exact) >= arithmetic.narrowest / _NEAR_OVERFLOW
@@ -158,7 +157,7 @@ def _derived(
         allowed = floor + growth * (moved + _row_mean(moved))
         largest = float(np.max(np.abs(exact), initial=0.0, where=np.isfinite(exact)))
         hopeless = (moved >= _HOPELESS * largest) & (largest > 0) & (exact.size > _SMALL_TENSOR)
-        result[arg.param] = Allowance(allowed, undecided | overflowing | failing | hopeless, near_overflow)
+        result[arg.param] = ErrorBudget(allowed, undecided | overflowing | failing | hopeless, near_overflow)
     return result
 
 

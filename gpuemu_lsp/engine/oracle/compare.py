@@ -13,12 +13,12 @@ from gpuemu_lsp.engine.findings import Severity
 from gpuemu_lsp.engine.fuzz.dtypes import FORMATS, is_float
 from gpuemu_lsp.engine.fuzz.model import Array, Case
 from gpuemu_lsp.engine.fuzz.pack import unpack
-from gpuemu_lsp.engine.oracle.budget import Allowance
+from gpuemu_lsp.engine.oracle.arithmetic import overflow_threshold, spacing
+from gpuemu_lsp.engine.oracle.budget import ErrorBudget
 from gpuemu_lsp.engine.oracle.inputs import output_tensors
-from gpuemu_lsp.engine.oracle.mismatch import Mismatch, Verdict, describe, largest_at, number
-from gpuemu_lsp.engine.oracle.returned import ReferenceOutput
-from gpuemu_lsp.engine.oracle.ulp import overflow_threshold, spacing
-from gpuemu_lsp.engine.oracle.unreferenced import (
+from gpuemu_lsp.engine.oracle.mismatch import ComparisonResult, Mismatch, describe, largest_at, number
+from gpuemu_lsp.engine.oracle.outputs import ReferenceOutput
+from gpuemu_lsp.engine.oracle.reference_free import (
     broken_invariants,
     modified_inputs,
     short,
@@ -36,10 +36,10 @@ def compare(
     case: Case,
     outcome: Outcome,
     expected: ReferenceOutput | None,
-    allowances: Mapping[str, Allowance],
+    error_budgets: Mapping[str, ErrorBudget],
     validation: Validation | None = None,
     invariants: Invariants | None = None,
-) -> Verdict:
+) -> ComparisonResult:
     """Judge a completed run. Without ``expected`` only what needs no reference is checked."""
     validation, invariants = validation or Validation(), invariants or Invariants()
     found: list[Mismatch] = list(modified_inputs(plan, case, outcome))
@@ -63,26 +63,26 @@ def compare(
             continue
         values = expected.arrays[arg.param]
         elements += int(judged.size)
-        decided += int(np.count_nonzero(judged & ~allowances[arg.param].undecided))
+        decided += int(np.count_nonzero(judged & ~error_budgets[arg.param].undecided))
         if is_float(arg.dtype):
-            mismatches, ratio = _floats(arg, case, actual, values, allowances[arg.param], judged, validation)
+            mismatches, ratio = _floats(arg, case, actual, values, error_budgets[arg.param], judged, validation)
         else:
-            mismatches, ratio = _integers(arg, case, actual, values, allowances[arg.param], judged)
+            mismatches, ratio = _integers(arg, case, actual, values, error_budgets[arg.param], judged)
         found += mismatches
         worst = max(worst, ratio)
-        distances = _distance(arg.dtype, actual, values, judged & ~allowances[arg.param].undecided)
+        distances = _distance(arg.dtype, actual, values, judged & ~error_budgets[arg.param].undecided)
         max_diff, relative = max(max_diff, distances[0]), max(relative, distances[1])
         if is_float(arg.dtype):
             needed[arg.dtype] = max(needed.get(arg.dtype, 0.0), distances[2])
     found.sort(key=lambda mismatch: (mismatch.severity is not None, -mismatch.ratio))
-    return Verdict(tuple(found), worst, decided, elements, max_diff, relative, needed)
+    return ComparisonResult(tuple(found), worst, decided, elements, max_diff, relative, needed)
 
 
 def _distance(dtype: str, actual: Array, expected: Array, decided: Mask) -> tuple[float, float, float]:
     """Return the largest absolute error of a finite element, that over the largest magnitude, and the least tolerance.
 
-    The last as :attr:`~gpuemu_lsp.engine.oracle.mismatch.Verdict.needed` has it. Near the end of the format's range
-    an error is no share of anything: numbers there are flushed to zero, or lie as far apart as they are large.
+    The tolerance is as in ``ComparisonResult.needed``. Relative errors are meaningless near the end of the format's
+    range: GPUs flush such numbers to zero, and their spacing is as large as they are.
     """
     out, ref = actual.astype(np.float64), expected.astype(np.float64)
     with np.errstate(invalid="ignore", over="ignore"):
@@ -109,7 +109,7 @@ def _floats(
     case: Case,
     actual: Array,
     expected: Array,
-    allowance: Allowance,
+    allowance: ErrorBudget,
     judged: Mask,
     validation: Validation,
 ) -> tuple[list[Mismatch], float]:
@@ -175,7 +175,7 @@ def _nans(arg: TensorArg, case: Case, out: Array, ref: Array, wrong: Mask) -> li
 
 
 def _tolerance(
-    arg: TensorArg, case: Case, out: Array, ref: Array, allowance: Allowance, wrong: Mask, ratio: Array
+    arg: TensorArg, case: Case, out: Array, ref: Array, allowance: ErrorBudget, wrong: Mask, ratio: Array
 ) -> Mismatch:
     index = largest_at(np.where(wrong, ratio, -1.0))
     error, allowed = float(abs(out[index] - ref[index])), float(allowance.allowed[index])
@@ -225,7 +225,7 @@ def _special(
 
 
 def _integers(
-    arg: TensorArg, case: Case, actual: Array, expected: Array, allowance: Allowance, judged: Mask
+    arg: TensorArg, case: Case, actual: Array, expected: Array, allowance: ErrorBudget, judged: Mask
 ) -> tuple[list[Mismatch], float]:
     """Compare exactly, except where rounding of float inputs changes the reference's own answer.
 

@@ -17,7 +17,7 @@ Wrap: TypeAlias = Callable[[float], Any]
 _NUMBERED = re.compile(r"input_(\d+)$")
 
 
-class Inputs(dict[str, Any]):
+class ReferenceInputs(dict[str, Any]):
     """The ``inputs`` of a reference: by ``as`` or parameter name, in any case; the only tensor also by any other name.
 
     A key that is none of these is an error that lists the names there are: guessing would compare with another
@@ -82,7 +82,7 @@ def widened(values: Array, dtype: str) -> Array:
     return values.copy()
 
 
-def build(plan: Plan, case: Case, tensors: Mapping[str, Array], wrap: Wrap = float) -> Inputs:
+def build(plan: Plan, case: Case, tensors: Mapping[str, Array], wrap: Wrap = float) -> ReferenceInputs:
     """Build the mapping for one call; ``tensors`` are widened arrays by parameter name.
 
     ``wrap`` makes what the reference sees of a float scalar.
@@ -99,7 +99,7 @@ def build(plan: Plan, case: Case, tensors: Mapping[str, Array], wrap: Wrap = flo
             values[arg.key] = tensors[arg.param]
             names.append(arg.key)
         aliases[arg.param] = arg.key
-    return Inputs(values, {k: v for k, v in aliases.items() if k not in values}, tuple(names))
+    return ReferenceInputs(values, {k: v for k, v in aliases.items() if k not in values}, tuple(names))
 
 
 def keywords(plan: Plan, case: Case, accepted: Iterable[str], everything: bool, wrap: Wrap = float) -> dict[str, Any]:

@@ -8,12 +8,12 @@ from dataclasses import replace
 from gpuemu_lsp.engine.execution import Outcome
 from gpuemu_lsp.engine.fuzz.model import Case
 from gpuemu_lsp.engine.oracle.arithmetic import Numerics
-from gpuemu_lsp.engine.oracle.budget import allowances, configured, least
+from gpuemu_lsp.engine.oracle.budget import configured_budget, error_budgets, quick_budgets
 from gpuemu_lsp.engine.oracle.compare import compare
 from gpuemu_lsp.engine.oracle.inputs import output_tensors
-from gpuemu_lsp.engine.oracle.mismatch import Mismatch, Verdict
+from gpuemu_lsp.engine.oracle.mismatch import ComparisonResult, Mismatch
+from gpuemu_lsp.engine.oracle.outputs import ReferenceOutput
 from gpuemu_lsp.engine.oracle.reference import Reference
-from gpuemu_lsp.engine.oracle.returned import ReferenceOutput
 from gpuemu_lsp.engine.plan.model import Plan
 from gpuemu_lsp.engine.project.model import Invariants, Tolerance, Validation
 
@@ -28,7 +28,7 @@ def judge(
     tolerances: Mapping[str, Tolerance] | None = None,
     validation: Validation | None = None,
     invariants: Invariants | None = None,
-) -> Verdict:
+) -> ComparisonResult:
     """Judge one completed run.
 
     Without a reference only the checks that need none are made (unwritten outputs, changed inputs, invariants). The
@@ -37,19 +37,19 @@ def judge(
     tolerances = tolerances or {}
     if reference is None or expected is None:
         return compare(plan, case, outcome, None, {}, validation, invariants)
-    small = least(plan, case, expected, numerics)
+    small = quick_budgets(plan, case, expected, numerics)
     exactly = case.exact and numerics.linear
     for arg in output_tensors(plan):
-        given = configured(expected.arrays[arg.param], arg, tolerances)
+        given = configured_budget(expected.arrays[arg.param], arg, tolerances)
         small[arg.param] = given if given is not None else small[arg.param]
     quick = compare(plan, case, outcome, expected, small, validation, invariants)
     if not exactly and not any(_is_numeric(mismatch.rule) for mismatch in quick.mismatches):
         return quick
-    full = allowances(reference, plan, case, expected, numerics, tolerances)
+    full = error_budgets(reference, plan, case, expected, numerics, tolerances)
     verdict = compare(plan, case, outcome, expected, full, validation, invariants)
     if not any(_set_by_hand(mismatch, plan, tolerances) for mismatch in verdict.mismatches):
         return verdict
-    derived = allowances(reference, plan, case, expected, numerics, {})
+    derived = error_budgets(reference, plan, case, expected, numerics, {})
     unavoidable = compare(plan, case, outcome, expected, derived, validation, invariants)
     return _excused(verdict, unavoidable, plan, tolerances)
 
@@ -60,7 +60,9 @@ def _set_by_hand(mismatch: Mismatch, plan: Plan, tolerances: Mapping[str, Tolera
     return mismatch.rule == "numeric/tolerance-exceeded" and dtypes.get(mismatch.param) in tolerances
 
 
-def _excused(verdict: Verdict, unavoidable: Verdict, plan: Plan, tolerances: Mapping[str, Tolerance]) -> Verdict:
+def _excused(
+    verdict: ComparisonResult, unavoidable: ComparisonResult, plan: Plan, tolerances: Mapping[str, Tolerance]
+) -> ComparisonResult:
     """Return the verdict with a word on each error that rounding alone explains; it counts all the same."""
     wrong = {mismatch.param for mismatch in unavoidable.mismatches if _is_numeric(mismatch.rule)}
     told = (

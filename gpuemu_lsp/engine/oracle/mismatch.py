@@ -51,7 +51,7 @@ class Mismatch:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class ComparisonResult:
     """The mismatches, worst first, and the largest error as a fraction of what was allowed.
 
     ``max_diff`` is the largest absolute error, ``relative`` the largest error over the largest magnitude of its output

@@ -26,8 +26,8 @@ import numpy as np
 from gpuemu_lsp.engine.fuzz.model import Array, Case
 from gpuemu_lsp.engine.oracle import inputs as reference_inputs
 from gpuemu_lsp.engine.oracle.inputs import input_tensors, widened
-from gpuemu_lsp.engine.oracle.returned import ReferenceFailure, ReferenceOutput, outputs
-from gpuemu_lsp.engine.oracle.rounding import Arithmetic
+from gpuemu_lsp.engine.oracle.outputs import ReferenceFailure, ReferenceOutput, read_outputs
+from gpuemu_lsp.engine.oracle.rounding import MonteCarloArithmetic
 from gpuemu_lsp.engine.oracle.trace import traced, traced_globals, traced_scalar
 from gpuemu_lsp.engine.plan.model import Plan
 
@@ -92,7 +92,7 @@ def call_with(
     plan: Plan,
     case: Case,
     tensors: Mapping[str, Array],
-    arithmetic: Arithmetic | None = None,
+    arithmetic: MonteCarloArithmetic | None = None,
 ) -> ReferenceOutput:
     """Call the reference with other values of the same shapes, in fp64 or, traced, with the rounding of an arithmetic.
 
@@ -116,11 +116,11 @@ def call_with(
         ):
             result = reference.function(mapping, **extra)
         seconds = time.perf_counter() - start
-        output = outputs(reference.path, plan, case, given, result, seconds)
+        output = read_outputs(reference.path, plan, case, given, result, seconds)
     return replace(output, overflowed=bool(overflows))
 
 
-def same(left: ReferenceOutput, right: ReferenceOutput) -> bool:
+def same_outputs(left: ReferenceOutput, right: ReferenceOutput) -> bool:
     """Say whether two calls gave the same, NaN equal to NaN."""
     return all(
         np.array_equal(value, right.arrays[name], equal_nan=value.dtype.kind == "f")

@@ -35,14 +35,14 @@ _ALIKE = 1e-4
 """Terms this close, relatively, count as equal: disturbed ones no longer are."""
 
 
-class ExhaustedError(BaseException):
+class TraceLimitError(BaseException):
     """A traced run takes too long: a loop that ends on convergence need not end with errors in it.
 
     Not an Exception, so that the reference's own handlers do not swallow it.
     """
 
 
-class Arithmetic:
+class MonteCarloArithmetic:
     """The rounding to imitate.
 
     Parameters
@@ -80,20 +80,20 @@ class Arithmetic:
             return pool[start : start + size].reshape(shape)
         return np.resize(pool, size + start)[start:].reshape(shape)
 
-    def disturb(self, values: Array, scale: Any) -> None:
+    def perturb(self, values: Array, scale: Any) -> None:
         """Add errors of the absolute size ``scale`` in place, then apply the format's range.
 
         Complex numbers are disturbed in both parts.
         """
         if values.dtype.kind == "c":
-            self.disturb(values.real, scale)
-            self.disturb(values.imag, scale)
+            self.perturb(values.real, scale)
+            self.perturb(values.imag, scale)
             return
         self.operations += 1
         self._elements += values.size
         spent = self.operations > _MAX_OPERATIONS or self._elements > _MAX_ELEMENTS
         if spent or time.monotonic() > self.ends:
-            raise ExhaustedError("the traced run does not end")
+            raise TraceLimitError("the traced run does not end")
         errors = np.asarray(self.errors(values.shape) * scale)
         errors[~np.isfinite(errors)] = 0.0
         values += self.sign * errors
@@ -107,7 +107,7 @@ class Arithmetic:
 
 
 def rounded(
-    arithmetic: Arithmetic,
+    arithmetic: MonteCarloArithmetic,
     name: str,
     method: str,
     operands: tuple[Any, ...],
@@ -125,14 +125,14 @@ def rounded(
     if name in ("matmul", "vecdot", "matvec", "vecmat"):
         left, right = (np.abs(np.asarray(value)) for value in operands[:2])
         scale = np.asarray(getattr(np, name)(left, right, **{k: v for k, v in options.items() if k != "out"}))
-        arithmetic.disturb(array, arithmetic.unit * growth(left.shape[-1] if left.ndim else 1) * scale)
+        arithmetic.perturb(array, arithmetic.unit * growth(left.shape[-1] if left.ndim else 1) * scale)
     elif method in ("reduce", "accumulate", "reduceat"):
         operands = (operands[0] if magnitude is None else magnitude, *operands[1:])
         _disturb_reduction(arithmetic, name, method, operands, options, array)
     elif name in _ROUNDED_ONCE:
-        arithmetic.disturb(array, arithmetic.unit * np.abs(array))
+        arithmetic.perturb(array, arithmetic.unit * np.abs(array))
     else:
-        arithmetic.disturb(array, arithmetic.function_unit * np.abs(array))
+        arithmetic.perturb(array, arithmetic.function_unit * np.abs(array))
     return array
 
 
@@ -142,12 +142,17 @@ def _is_modulus(name: str, operands: tuple[Any, ...]) -> bool:
 
 
 def _disturb_reduction(
-    arithmetic: Arithmetic, name: str, method: str, operands: tuple[Any, ...], options: dict[str, Any], array: Array
+    arithmetic: MonteCarloArithmetic,
+    name: str,
+    method: str,
+    operands: tuple[Any, ...],
+    options: dict[str, Any],
+    array: Array,
 ) -> None:
     source = np.asarray(operands[0])
     terms = max(source.shape, default=1) if method == "accumulate" else source.size / max(1, array.size)
     if name != "add":
-        arithmetic.disturb(array, arithmetic.unit * growth(terms) * np.abs(array))
+        arithmetic.perturb(array, arithmetic.unit * growth(terms) * np.abs(array))
         return
     others = {key: value for key, value in options.items() if key not in ("out", "initial")}
     scale = np.asarray(getattr(np.add, method)(np.abs(source), *operands[1:], **others))
@@ -155,10 +160,10 @@ def _disturb_reduction(
     axis = options.get("axis", operands[1] if len(operands) > 1 else 0)
     if method == "reduce" and isinstance(axis, int) and source.ndim and source.shape[axis] > 1:
         errors = errors + _systematic(arithmetic, np.abs(source), axis, scale)
-    arithmetic.disturb(array, errors)
+    arithmetic.perturb(array, errors)
 
 
-def _systematic(arithmetic: Arithmetic, terms: Array, axis: int, total: Array) -> Array:
+def _systematic(arithmetic: MonteCarloArithmetic, terms: Array, axis: int, total: Array) -> Array:
     """Return the errors of a sequential sum along ``axis`` that do not cancel.
 
     Equal terms round the same way each time, and terms below the running sum's last place are lost, each of them.
@@ -170,13 +175,13 @@ def _systematic(arithmetic: Arithmetic, terms: Array, axis: int, total: Array) -
     return errors.reshape(total.shape)
 
 
-def _rounded_objects(arithmetic: Arithmetic, array: Array) -> Array:
+def _rounded_objects(arithmetic: MonteCarloArithmetic, array: Array) -> Array:
     """Disturb what ``np.vectorize(math.erf)`` and its like produce on their way."""
     try:
         values = array.astype(np.float64)
     except (TypeError, ValueError):
         return array
-    arithmetic.disturb(values, arithmetic.function_unit * np.abs(values))
+    arithmetic.perturb(values, arithmetic.function_unit * np.abs(values))
     return values.astype(object)
 
 

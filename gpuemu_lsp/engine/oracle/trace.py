@@ -2,7 +2,7 @@
 
 A correct kernel differs from the fp64 reference because each of its operations rounds. How much that may change a
 result depends on the formula: ``1 + tanh(x)`` near -1 loses everything, a sum of a thousand terms loses a little per
-term. So the budget is measured on the reference itself. Its arrays are replaced by :class:`Traced` ones whose
+term. So the budget is measured on the reference itself. Its arrays are replaced by :class:`TracedArray` ones whose
 operations disturb their results by random errors of the size that rounding in the kernel's arithmetic has, and that
 overflow where it would. How far the outputs move says what rounding explains. (Parker, Monte Carlo Arithmetic, 1997;
 Verrou and CADNA do it to binaries.)
@@ -21,16 +21,16 @@ from typing import Any
 import numpy as np
 
 from gpuemu_lsp.engine.fuzz.model import Array
-from gpuemu_lsp.engine.oracle.rounding import Arithmetic, growth, rounded
+from gpuemu_lsp.engine.oracle.rounding import MonteCarloArithmetic, growth, rounded
 
 _PRODUCTS = frozenset(["dot", "vdot", "inner", "outer", "tensordot", "einsum", "convolve", "correlate", "matmul"])
 _SUMS = frozenset(["nansum", "nanmean", "trapezoid", "trapz", "norm"])
 
 
-class Traced(np.ndarray[Any, Any]):
+class TracedArray(np.ndarray[Any, Any]):
     """An array whose operations round."""
 
-    arithmetic: Arithmetic | None
+    arithmetic: MonteCarloArithmetic | None
     magnitude: Array | None
     """The size of what was subtracted to make this array, where that is known; see :func:`_magnitude`."""
     counted: bool
@@ -61,7 +61,7 @@ class Traced(np.ndarray[Any, Any]):
             )
             given = out[position] if out is not None and position < len(out) else None
             wrapped.append(given if given is not None else traced(array, arithmetic))
-            if isinstance(wrapped[-1], Traced):
+            if isinstance(wrapped[-1], TracedArray):
                 wrapped[-1].magnitude = magnitude
         return tuple(wrapped) if isinstance(result, tuple) else wrapped[0]
 
@@ -75,7 +75,7 @@ class Traced(np.ndarray[Any, Any]):
         array = np.array(plain(result), dtype=None, copy=True)
         if transform and array.dtype.kind in "fc":
             size, norm = _spectrum(name, array, args, kwargs)
-            arithmetic.disturb(array, arithmetic.function_unit * growth(size) * norm)
+            arithmetic.perturb(array, arithmetic.function_unit * growth(size) * norm)
         elif array.dtype.kind in "fc":
             magnitudes = [abs(plain(value)) for value in _arrays(args)]
             terms = _terms(magnitudes, array)
@@ -84,7 +84,7 @@ class Traced(np.ndarray[Any, Any]):
                 scale = np.abs(plain(function(*bare, **{k: plain(v) for k, v in kwargs.items()})))
             else:
                 scale = np.max(np.abs(array), initial=0.0)
-            arithmetic.disturb(array, arithmetic.unit * growth(terms) * scale)
+            arithmetic.perturb(array, arithmetic.unit * growth(terms) * scale)
         return traced(array, arithmetic)
 
     def __getitem__(self, index: Any) -> Any:
@@ -121,16 +121,16 @@ class Traced(np.ndarray[Any, Any]):
             self.arithmetic.leaks += 1
 
 
-def traced(values: Any, arithmetic: Arithmetic | None) -> Any:
+def traced(values: Any, arithmetic: MonteCarloArithmetic | None) -> Any:
     """Return a view whose operations round; anything but an array stays what it is."""
     if arithmetic is None or not isinstance(values, np.ndarray):
         return values
-    view = values.view(Traced)
+    view = values.view(TracedArray)
     view.arithmetic = arithmetic
     return view
 
 
-def traced_scalar(arithmetic: Arithmetic, value: float) -> Any:
+def traced_scalar(arithmetic: MonteCarloArithmetic, value: float) -> Any:
     """Return a scalar argument whose operations round: ``1 - beta ** t`` is computed in the kernel's arithmetic too."""
     scalar = traced(np.asarray(value), arithmetic)
     scalar.counted = False
@@ -139,15 +139,15 @@ def traced_scalar(arithmetic: Arithmetic, value: float) -> Any:
 
 def plain(value: Any) -> Any:
     """Return the ordinary array behind a traced one; sequences too. Anything else stays what it is."""
-    if isinstance(value, Traced):
+    if isinstance(value, TracedArray):
         return value.view(np.ndarray)
-    if isinstance(value, list | tuple) and any(isinstance(part, Traced) for part in value):
+    if isinstance(value, list | tuple) and any(isinstance(part, TracedArray) for part in value):
         return type(value)(plain(part) for part in value)
     return value
 
 
 @contextlib.contextmanager
-def traced_globals(function: Callable[..., Any], arithmetic: Arithmetic | None) -> Iterator[None]:
+def traced_globals(function: Callable[..., Any], arithmetic: MonteCarloArithmetic | None) -> Iterator[None]:
     """Let ``np`` mean a NumPy whose new arrays are traced, in the function's own module, for a while.
 
     ``np.asarray(x)`` would otherwise strip the tracing, and ``np.arange(n)`` never have it.
@@ -167,7 +167,7 @@ def traced_globals(function: Callable[..., Any], arithmetic: Arithmetic | None) 
 class _TracedNumpy(ModuleType):
     """NumPy, but every array its functions make is traced."""
 
-    def __init__(self, arithmetic: Arithmetic) -> None:
+    def __init__(self, arithmetic: MonteCarloArithmetic) -> None:
         super().__init__("numpy")
         self._arithmetic = arithmetic
 
@@ -235,8 +235,8 @@ def _arrays(args: Any) -> list[Array]:
     return [value for value in args if isinstance(value, np.ndarray)]
 
 
-def _arithmetic_of(values: Any) -> Arithmetic | None:
+def _arithmetic_of(values: Any) -> MonteCarloArithmetic | None:
     for value in values:
-        if isinstance(value, Traced) and value.arithmetic is not None:
+        if isinstance(value, TracedArray) and value.arithmetic is not None:
             return value.arithmetic
     return None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gpuemu_lsp.engine.check.counters_model import KernelCounters, LineCounters, LineTraffic
+from gpuemu_lsp.engine.check.model import KernelCounters, LineCounters, LineTraffic
 from gpuemu_lsp.engine.findings import Json
 from gpuemu_lsp.engine.report.model import relative
 

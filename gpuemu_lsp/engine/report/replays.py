@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from gpuemu_lsp.engine.check.replay_model import Replay, Smaller
+from gpuemu_lsp.engine.check.model import MinimisedFailure, Replay
 from gpuemu_lsp.engine.findings import Json
 from gpuemu_lsp.engine.report.json_format import finding_record
 from gpuemu_lsp.engine.report.picture import sketch_text
@@ -25,7 +25,7 @@ def _blocks(replay: Replay, root: str, style: Style) -> list[str]:
     return [render_finding(finding, root, style) + sketch_text(finding) for finding in replay.findings]
 
 
-def render_smaller(smaller: Smaller, root: str, style: Style) -> str:
+def render_smaller(smaller: MinimisedFailure, root: str, style: Style) -> str:
     """Render what the minimiser found: sizes before and after, the inputs, and what is wrong with the smallest case."""
     replay = smaller.replay
     if replay.verdict != "still fails":
@@ -65,7 +65,7 @@ def replay_record(replay: Replay, root: str) -> dict[str, Json]:
     }
 
 
-def smaller_record(smaller: Smaller, root: str) -> dict[str, Json]:
+def smaller_record(smaller: MinimisedFailure, root: str) -> dict[str, Json]:
     """Return a minimised case as JSON; ``minimized`` is null when nothing smaller fails."""
     return {
         "original": smaller.original,

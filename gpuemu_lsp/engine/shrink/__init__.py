@@ -7,17 +7,17 @@ monotone, nothing is random, and the best case so far is valid at any time.
 It knows neither emulator nor oracle: the caller says what "still fails" means (the same rule on the same line).
 """
 
-from gpuemu_lsp.engine.shrink.model import Budget, Domain, Improvement, Minimised, Space
+from gpuemu_lsp.engine.shrink.model import CaseSpace, Improvement, ShrinkBudget, ShrinkResult, ValueDomain
 from gpuemu_lsp.engine.shrink.search import STRATEGIES, improvements, minimise
 from gpuemu_lsp.engine.shrink.space import space_of
 
 __all__ = [
     "STRATEGIES",
-    "Budget",
-    "Domain",
+    "CaseSpace",
     "Improvement",
-    "Minimised",
-    "Space",
+    "ShrinkBudget",
+    "ShrinkResult",
+    "ValueDomain",
     "improvements",
     "minimise",
     "space_of",

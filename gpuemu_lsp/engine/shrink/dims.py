@@ -12,7 +12,7 @@ from itertools import combinations, permutations
 
 from gpuemu_lsp.engine.fuzz.model import Case
 from gpuemu_lsp.engine.project.model import DimSpec
-from gpuemu_lsp.engine.shrink.model import Candidate, Domain, Proposals, Space
+from gpuemu_lsp.engine.shrink.model import CaseSpace, Proposals, ShrinkCandidate, ValueDomain
 from gpuemu_lsp.engine.shrink.order import size_key
 from gpuemu_lsp.engine.shrink.values import clip
 
@@ -22,12 +22,12 @@ _PRODUCT = 4096
 """Sizes that are large together are exchanged for every landmark: a counter of 16 or 32 bits overflows, say."""
 
 
-def shrink_jointly(start: Candidate, space: Space) -> Proposals:
+def shrink_dims_jointly(start: ShrinkCandidate, space: CaseSpace) -> Proposals:
     """Propose cases with as many sizes as possible at their minimum."""
     yield from _Sizes(start, space).jointly()
 
 
-def shrink_dims(start: Candidate, space: Space) -> Proposals:
+def shrink_dims(start: ShrinkCandidate, space: CaseSpace) -> Proposals:
     """Propose cases with smaller sizes, one at a time and in pairs."""
     sizes = _Sizes(start, space)
     for dim in list(sizes.free):
@@ -42,7 +42,7 @@ def shrink_dims(start: Candidate, space: Space) -> Proposals:
 class _Sizes:
     """The state of one run of the pass. ``free`` are the dims that may still become smaller."""
 
-    def __init__(self, start: Candidate, space: Space) -> None:
+    def __init__(self, start: ShrinkCandidate, space: CaseSpace) -> None:
         self._current = start
         self._space = space
         self._floors = {spec.name: floor_of(spec) for spec in space.dims}
@@ -137,7 +137,7 @@ class _Sizes:
             low, high = (middle, high) if other is not None and size_key(other) < best else (low, middle - 1)
         return self._size(name) + low * step
 
-    def _try_both(self, first: str, a: int, second: str, b: int) -> Generator[Candidate, bool, bool]:
+    def _try_both(self, first: str, a: int, second: str, b: int) -> Generator[ShrinkCandidate, bool, bool]:
         return (yield from self._try({first: self._snap(first, a), second: self._snap(second, b)}))
 
     def _size(self, name: str) -> int:
@@ -152,7 +152,7 @@ class _Sizes:
         drawn = None if dims == self._current.case.dims else self._space.rebuild(self._current.case, dims)
         return drawn if drawn is not None and drawn.dims == dims else None
 
-    def _try(self, sizes: Mapping[str, int]) -> Generator[Candidate, bool, bool]:
+    def _try(self, sizes: Mapping[str, int]) -> Generator[ShrinkCandidate, bool, bool]:
         """Propose the case with other sizes: with values drawn anew, and with those it has, cut to their new shapes.
 
         Once its values are no longer what was drawn, they are what it fails with: they are kept where that can be.
@@ -161,7 +161,7 @@ class _Sizes:
         if drawn is None:
             return False
         cut = _cut(self._current, drawn, self._space.domains(drawn))
-        proposals = [cut] if cut and self._current.changed else [Candidate(drawn), *([cut] if cut else [])]
+        proposals = [cut] if cut and self._current.changed else [ShrinkCandidate(drawn), *([cut] if cut else [])]
         for candidate in proposals:
             if (yield candidate):
                 self._current = candidate
@@ -175,7 +175,7 @@ def floor_of(spec: DimSpec) -> int:
     return -(-minimum // step) * step
 
 
-def _cut(current: Candidate, drawn: Case, domains: Mapping[str, Domain]) -> Candidate | None:
+def _cut(current: ShrinkCandidate, drawn: Case, domains: Mapping[str, ValueDomain]) -> ShrinkCandidate | None:
     """Return ``drawn`` with the leading part of the current values wherever the shapes allow."""
     tensors = dict(drawn.tensors)
     changed = set()
@@ -185,8 +185,8 @@ def _cut(current: Candidate, drawn: Case, domains: Mapping[str, Domain]) -> Cand
             continue
         if any(have < want for have, want in zip(old.shape, new.shape, strict=True)):
             continue
-        part = clip(old[tuple(slice(size) for size in new.shape)], domains.get(name, Domain()))
+        part = clip(old[tuple(slice(size) for size in new.shape)], domains.get(name, ValueDomain()))
         if part.tobytes() != new.tobytes():
             tensors[name] = part
             changed.add(name)
-    return Candidate(replace(drawn, tensors=tensors), frozenset(changed)) if changed else None
+    return ShrinkCandidate(replace(drawn, tensors=tensors), frozenset(changed)) if changed else None

@@ -7,9 +7,9 @@ from collections.abc import Generator
 import numpy as np
 import numpy.typing as npt
 
-from gpuemu_lsp.engine.shrink.model import Candidate, Domain, Proposals, Space
-from gpuemu_lsp.engine.shrink.order import plainness
-from gpuemu_lsp.engine.shrink.values import PLAIN, by_size, fit, legal, plainest, with_tensors
+from gpuemu_lsp.engine.shrink.model import CaseSpace, Proposals, ShrinkCandidate, ValueDomain
+from gpuemu_lsp.engine.shrink.order import complexity
+from gpuemu_lsp.engine.shrink.values import SIMPLE_VALUES, by_size, fit, legal, simplest_value, with_tensors
 
 _FEW = 16
 """So many elements are simplified one by one."""
@@ -17,7 +17,7 @@ _PATIENCE = 64
 """Refusals in a row after which removing elements is given up: most of them are needed, then."""
 
 
-def shrink_elements(start: Candidate, space: Space) -> Proposals:
+def simplify_elements(start: ShrinkCandidate, space: CaseSpace) -> Proposals:
     """Propose the case with elements of each input set to zero, and then, where few are left, to plainer values."""
     current = start
     for name in by_size(start.case):
@@ -26,10 +26,12 @@ def shrink_elements(start: Candidate, space: Space) -> Proposals:
         current = yield from _simplify(current, name, domain)
 
 
-def _remove(current: Candidate, name: str, domain: Domain) -> Generator[Candidate, bool, Candidate]:
+def _remove(
+    current: ShrinkCandidate, name: str, domain: ValueDomain
+) -> Generator[ShrinkCandidate, bool, ShrinkCandidate]:
     """Set ever smaller groups of elements to the plainest legal value (delta debugging)."""
     active = _not_plain(current, name, domain)
-    nothing = float(plainest(current.case.tensors[name], domain)[0])
+    nothing = float(simplest_value(current.case.tensors[name], domain)[0])
     group, refused = len(active) // 2, 0
     while group >= 1 and refused < _PATIENCE:
         start = 0
@@ -46,7 +48,9 @@ def _remove(current: Candidate, name: str, domain: Domain) -> Generator[Candidat
     return current
 
 
-def _simplify(current: Candidate, name: str, domain: Domain) -> Generator[Candidate, bool, Candidate]:
+def _simplify(
+    current: ShrinkCandidate, name: str, domain: ValueDomain
+) -> Generator[ShrinkCandidate, bool, ShrinkCandidate]:
     """Give each of the last few elements the plainest value that still fails."""
     active = _not_plain(current, name, domain)
     if len(active) > _FEW:
@@ -54,7 +58,9 @@ def _simplify(current: Candidate, name: str, domain: Domain) -> Generator[Candid
     values = current.case.tensors[name].astype(np.float64).reshape(-1)
     # Nothing larger than what was there: it could overflow the dtype, or no longer add up exactly.
     bound = max(1.0, float(np.max(np.abs(values), where=np.isfinite(values), initial=0.0)))
-    allowed = [plain for plain in PLAIN if abs(plain) <= bound and (plain.is_integer() or not current.case.exact)]
+    allowed = [
+        plain for plain in SIMPLE_VALUES if abs(plain) <= bound and (plain.is_integer() or not current.case.exact)
+    ]
     for index in active:
         rounded = [float(np.trunc(values[index]))] if np.isfinite(values[index]) else []
         for plain in dict.fromkeys((*allowed, *rounded)):
@@ -65,13 +71,15 @@ def _simplify(current: Candidate, name: str, domain: Domain) -> Generator[Candid
     return current
 
 
-def _not_plain(current: Candidate, name: str, domain: Domain) -> npt.NDArray[np.intp]:
+def _not_plain(current: ShrinkCandidate, name: str, domain: ValueDomain) -> npt.NDArray[np.intp]:
     """Return the flat indices of elements that could be plainer."""
     tensor = current.case.tensors[name]
-    return np.flatnonzero(plainness(tensor).reshape(-1) > plainness(plainest(tensor, domain))[0])
+    return np.flatnonzero(complexity(tensor).reshape(-1) > complexity(simplest_value(tensor, domain))[0])
 
 
-def _set(current: Candidate, name: str, indices: npt.NDArray[np.intp], value: float, domain: Domain) -> Candidate:
+def _set(
+    current: ShrinkCandidate, name: str, indices: npt.NDArray[np.intp], value: float, domain: ValueDomain
+) -> ShrinkCandidate:
     tensor = np.array(current.case.tensors[name])
     tensor.reshape(-1)[indices] = fit(np.full(1, value), tensor, domain)[0]
     return with_tensors(current, {name: tensor})

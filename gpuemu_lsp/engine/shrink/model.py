@@ -11,7 +11,7 @@ from gpuemu_lsp.engine.project.model import DimSpec
 
 
 @dataclass(frozen=True, slots=True)
-class Domain:
+class ValueDomain:
     """The values an input may have, both ends included; None for no bound. Only such values are ever proposed."""
 
     low: float | None = None
@@ -19,7 +19,7 @@ class Domain:
 
 
 @dataclass(frozen=True, slots=True)
-class Space:
+class CaseSpace:
     """How to make other cases of the same plan.
 
     ``dims`` says which sizes may change and within which bounds. ``rebuild`` makes the case with other sizes from the
@@ -30,13 +30,13 @@ class Space:
 
     dims: tuple[DimSpec, ...]
     rebuild: Callable[[Case, Mapping[str, int]], Case | None]
-    domains: Callable[[Case], Mapping[str, Domain]] = lambda _: {}
+    domains: Callable[[Case], Mapping[str, ValueDomain]] = lambda _: {}
     redraw: Callable[[Case, Mapping[str, int]], Iterable[Case]] = lambda *_: ()
-    relaid: Callable[[Case], Iterable[Case]] = lambda _: ()
+    simpler_layouts: Callable[[Case], Iterable[Case]] = lambda _: ()
 
 
 @dataclass(frozen=True, slots=True)
-class Budget:
+class ShrinkBudget:
     """When to stop: runs of the kernel, and seconds of wall time."""
 
     max_runs: int = 300
@@ -44,17 +44,17 @@ class Budget:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Candidate:
+class ShrinkCandidate:
     """A case, and the names of the inputs whose values are no longer what its key rebuilds."""
 
     case: Case
     changed: frozenset[str] = frozenset()
 
 
-Proposals: TypeAlias = Generator[Candidate, bool, None]
+Proposals: TypeAlias = Generator[ShrinkCandidate, bool, None]
 """A pass: yields candidates and is told of each whether it became the best one."""
 
-Pass: TypeAlias = Callable[[Candidate, Space], Proposals]
+Pass: TypeAlias = Callable[[ShrinkCandidate, CaseSpace], Proposals]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -68,7 +68,7 @@ class Improvement:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Minimised:
+class ShrinkResult:
     """The result.
 
     ``changed`` names the inputs that must be stored with the case; the others follow from its key. ``reproduced``

@@ -15,7 +15,7 @@ _INFINITE = 1000.0
 _NAN = 1001.0
 
 
-def left_is_better(left: Case, right: Case) -> bool:
+def is_simpler(left: Case, right: Case) -> bool:
     """Compare by size, then by how many input elements are not zero, then by how plain those are."""
     for key in (size_key, count_key, rank_key):  # the cheap ones first: inputs may have a million elements
         ours, theirs = key(left), key(right)
@@ -45,10 +45,10 @@ def count_key(case: Case) -> tuple[object, ...]:
 
 def rank_key(case: Case) -> tuple[object, ...]:
     """Order cases by how plain their values are."""
-    return (math.fsum(float(plainness(tensor).sum()) for tensor in case.tensors.values()),)
+    return (math.fsum(float(complexity(tensor).sum()) for tensor in case.tensors.values()),)
 
 
-def plainness(tensor: Array) -> npt.NDArray[np.float64]:
+def complexity(tensor: Array) -> npt.NDArray[np.float64]:
     """Rank every element: zero is 0 and one is 1, then come integers, fractions, infinities, NaN; negatives later.
 
     Returns

@@ -7,25 +7,24 @@ import time
 from collections.abc import Callable, Iterator
 
 from gpuemu_lsp.engine.fuzz.model import Case
-from gpuemu_lsp.engine.shrink.anew import shrink_anew, shrink_patiently
-from gpuemu_lsp.engine.shrink.dims import shrink_dims, shrink_jointly
-from gpuemu_lsp.engine.shrink.elements import shrink_elements
-from gpuemu_lsp.engine.shrink.layouts import shrink_layouts
-from gpuemu_lsp.engine.shrink.louder import shrink_louder
-from gpuemu_lsp.engine.shrink.model import Budget, Candidate, Improvement, Minimised, Pass, Space
-from gpuemu_lsp.engine.shrink.order import left_is_better
-from gpuemu_lsp.engine.shrink.slabs import shrink_slabs
-from gpuemu_lsp.engine.shrink.slices import shrink_slices
-from gpuemu_lsp.engine.shrink.values import shrink_values
+from gpuemu_lsp.engine.shrink.crop import crop_dims
+from gpuemu_lsp.engine.shrink.dims import shrink_dims, shrink_dims_jointly
+from gpuemu_lsp.engine.shrink.elements import simplify_elements
+from gpuemu_lsp.engine.shrink.magnify import magnify_values
+from gpuemu_lsp.engine.shrink.model import CaseSpace, Improvement, Pass, ShrinkBudget, ShrinkCandidate, ShrinkResult
+from gpuemu_lsp.engine.shrink.order import is_simpler
+from gpuemu_lsp.engine.shrink.redraw import redraw_exhaustively, redraw_values, simplify_layout
+from gpuemu_lsp.engine.shrink.slices import clear_slices
+from gpuemu_lsp.engine.shrink.values import simplify_inputs
 
-_SIZES: tuple[Pass, ...] = (shrink_layouts, shrink_jointly, shrink_slabs, shrink_dims)
-_SLICES: tuple[Pass, ...] = (shrink_slices, shrink_slabs)
-_MOVING: tuple[Pass, ...] = (shrink_anew, shrink_louder)
+_SIZES: tuple[Pass, ...] = (simplify_layout, shrink_dims_jointly, crop_dims, shrink_dims)
+_SLICES: tuple[Pass, ...] = (clear_slices, crop_dims)
+_MOVING: tuple[Pass, ...] = (redraw_values, magnify_values)
 """They find other values to fail with: sizes are then tried again, as what follows costs many runs."""
-_VALUES: tuple[Pass, ...] = (shrink_values, shrink_elements)
+_VALUES: tuple[Pass, ...] = (simplify_inputs, simplify_elements)
 
 STRATEGIES: dict[str, tuple[Pass, ...]] = {
-    "all": (*_SIZES, *_SLICES, *_MOVING, *_VALUES, shrink_patiently),
+    "all": (*_SIZES, *_SLICES, *_MOVING, *_VALUES, redraw_exhaustively),
     "binary-search-dims": (*_SIZES, *_MOVING),
     "binary-search-values": _VALUES,
 }
@@ -34,28 +33,28 @@ STRATEGIES: dict[str, tuple[Pass, ...]] = {
 
 def minimise(
     case: Case,
-    space: Space,
+    space: CaseSpace,
     still_fails: Callable[[Case], bool],
     *,
-    budget: Budget | None = None,
+    budget: ShrinkBudget | None = None,
     strategy: str = "all",
     cancelled: Callable[[], bool] = lambda: False,
-) -> Minimised:
+) -> ShrinkResult:
     """Return the smallest failing case found; see :func:`improvements` for the parameters."""
     *_, last = improvements(case, space, still_fails, budget=budget, strategy=strategy, cancelled=cancelled)
-    assert isinstance(last, Minimised)
+    assert isinstance(last, ShrinkResult)
     return last
 
 
 def improvements(
     case: Case,
-    space: Space,
+    space: CaseSpace,
     still_fails: Callable[[Case], bool],
     *,
-    budget: Budget | None = None,
+    budget: ShrinkBudget | None = None,
     strategy: str = "all",
     cancelled: Callable[[], bool] = lambda: False,
-) -> Iterator[Improvement | Minimised]:
+) -> Iterator[Improvement | ShrinkResult]:
     """Yield ever smaller failing cases, and the result last.
 
     Parameters
@@ -78,7 +77,7 @@ def improvements(
     KeyError
         If there is no such strategy.
     """
-    search = _Search(Candidate(case), space, still_fails, budget or Budget(), cancelled)
+    search = _Search(ShrinkCandidate(case), space, still_fails, budget or ShrinkBudget(), cancelled)
     return search.run(STRATEGIES[strategy])
 
 
@@ -89,10 +88,10 @@ class _StopSearch(Exception):  # noqa: N818 - like StopIteration, it is no error
 class _Search:
     def __init__(
         self,
-        start: Candidate,
-        space: Space,
+        start: ShrinkCandidate,
+        space: CaseSpace,
         still_fails: Callable[[Case], bool],
-        budget: Budget,
+        budget: ShrinkBudget,
         cancelled: Callable[[], bool],
     ) -> None:
         self._best = start
@@ -104,7 +103,7 @@ class _Search:
         self._runs = 0
         self._passed: set[bytes] = set()
 
-    def run(self, passes: tuple[Pass, ...]) -> Iterator[Improvement | Minimised]:
+    def run(self, passes: tuple[Pass, ...]) -> Iterator[Improvement | ShrinkResult]:
         complete = reproduced = False
         try:
             reproduced = self._fails(self._best)
@@ -116,20 +115,20 @@ class _Search:
                     for improvement in self._exhaust(make):
                         moved = True
                         yield improvement
-                    improved = improved or (moved and make is not shrink_slices)  # that only helps the pass after it
+                    improved = improved or (moved and make is not clear_slices)  # that only helps the pass after it
                     if moved and make in _MOVING:
                         break
             complete = True
         except _StopSearch:
             pass
-        yield Minimised(self._best.case, self._best.changed, self._runs, self._seconds(), reproduced, complete)
+        yield ShrinkResult(self._best.case, self._best.changed, self._runs, self._seconds(), reproduced, complete)
 
     def _exhaust(self, make: Pass) -> Iterator[Improvement]:
         """Run one pass, telling it of each proposal whether it was accepted."""
         proposals = make(self._best, self._space)
         candidate = next(proposals, None)
         while candidate is not None:
-            accepted = left_is_better(candidate.case, self._best.case) and self._fails(candidate)
+            accepted = is_simpler(candidate.case, self._best.case) and self._fails(candidate)
             if accepted:
                 self._best = candidate
                 yield Improvement(candidate.case, candidate.changed, self._runs, self._seconds())
@@ -138,7 +137,7 @@ class _Search:
             except StopIteration:
                 return
 
-    def _fails(self, candidate: Candidate) -> bool:
+    def _fails(self, candidate: ShrinkCandidate) -> bool:
         identity = _identity(candidate.case)
         if identity in self._passed:
             return False

@@ -11,12 +11,12 @@ from collections.abc import Generator
 import numpy as np
 
 from gpuemu_lsp.engine.shrink.dims import floor_of
-from gpuemu_lsp.engine.shrink.model import Candidate, Domain, Proposals, Space
-from gpuemu_lsp.engine.shrink.order import plainness
-from gpuemu_lsp.engine.shrink.values import by_size, legal, plainest, with_tensors
+from gpuemu_lsp.engine.shrink.model import CaseSpace, Proposals, ShrinkCandidate, ValueDomain
+from gpuemu_lsp.engine.shrink.order import complexity
+from gpuemu_lsp.engine.shrink.values import by_size, legal, simplest_value, with_tensors
 
 
-def shrink_slices(start: Candidate, space: Space) -> Proposals:
+def clear_slices(start: ShrinkCandidate, space: CaseSpace) -> Proposals:
     """Propose the case with as many leading slices as possible made plain, one axis of one input after the other."""
     current = start
     if all(start.case.dims.get(spec.name, 0) <= floor_of(spec) for spec in space.dims):
@@ -27,7 +27,9 @@ def shrink_slices(start: Candidate, space: Space) -> Proposals:
             current = yield from _blank(current, name, axis, domain)
 
 
-def _blank(current: Candidate, name: str, axis: int, domain: Domain) -> Generator[Candidate, bool, Candidate]:
+def _blank(
+    current: ShrinkCandidate, name: str, axis: int, domain: ValueDomain
+) -> Generator[ShrinkCandidate, bool, ShrinkCandidate]:
     """Make leading slices plain: all but the last one, else ever fewer at a time."""
     last = current.case.tensors[name].shape[axis] - 1
     done, length = 0, last
@@ -42,12 +44,12 @@ def _blank(current: Candidate, name: str, axis: int, domain: Domain) -> Generato
     return current
 
 
-def _plain(current: Candidate, name: str, axis: int, part: slice, domain: Domain) -> Candidate | None:
+def _plain(current: ShrinkCandidate, name: str, axis: int, part: slice, domain: ValueDomain) -> ShrinkCandidate | None:
     """Return the candidate with some slices of an input plain; None where they are."""
     tensor = np.array(current.case.tensors[name])
-    plain = plainest(tensor, domain)
+    plain = simplest_value(tensor, domain)
     view = np.moveaxis(tensor, axis, 0)[part]
-    if not (plainness(view) > plainness(plain)[0]).any():
+    if not (complexity(view) > complexity(plain)[0]).any():
         return None
     view[...] = plain[0]
     return with_tensors(current, {name: tensor})

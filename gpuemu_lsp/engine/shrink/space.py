@@ -14,7 +14,7 @@ from gpuemu_lsp.engine.fuzz.sizes import allows
 from gpuemu_lsp.engine.fuzz.strategies import PLAIN, TIGHT, Recipe, recipe
 from gpuemu_lsp.engine.plan.model import Plan, TensorArg
 from gpuemu_lsp.engine.project.expressions import Expression, evaluate
-from gpuemu_lsp.engine.shrink.model import Domain, Space
+from gpuemu_lsp.engine.shrink.model import CaseSpace, ValueDomain
 
 _TELLING = ("uniform", "ties", "rising", "negative", "sorted")
 """Values that show what others hide, where a case has few elements left."""
@@ -23,7 +23,7 @@ _MORE = 16
 """Draws for the patient: a hash or a bit that only some values have."""
 
 
-def space_of(plan: Plan, case: Case, hints: LaunchHints | None = None) -> Space:
+def space_of(plan: Plan, case: Case, hints: LaunchHints | None = None) -> CaseSpace:
     """Return the space round a case that the fuzzer built from ``plan``."""
 
     def legal(dims: Mapping[str, int]) -> bool:
@@ -50,13 +50,13 @@ def space_of(plan: Plan, case: Case, hints: LaunchHints | None = None) -> Space:
         keys += [(seed, Recipe("small", _TELLING[0], layout=layout)) for seed in more]
         return (drawn for seed, how in keys if (drawn := at(seed, how, dims)) is not None)
 
-    def relaid(current: Case) -> Iterator[Case]:
+    def simpler_layouts(current: Case) -> Iterator[Case]:
         how = recipe(current.key.strategy, 0)
         others = (at(current.key.seed, replace(how, layout=layout), current.dims) for layout in _plainer(current))
         same = (other for other in others if other is not None and other.extra.keys() <= current.extra.keys())
         return (replace(other, tensors=current.tensors) for other in same)
 
-    return Space(plan.dims, resized, lambda other: domains_of(plan, other), redraw, relaid)
+    return CaseSpace(plan.dims, resized, lambda other: domains_of(plan, other), redraw, simpler_layouts)
 
 
 def _plainer(case: Case) -> Iterator[str]:
@@ -72,7 +72,7 @@ def _plainer(case: Case) -> Iterator[str]:
     yield f"{TIGHT}:{','.join(odd)}"
 
 
-def domains_of(plan: Plan, case: Case) -> Mapping[str, Domain]:
+def domains_of(plan: Plan, case: Case) -> Mapping[str, ValueDomain]:
     """Evaluate the ranges of the inputs: half-open for integers, closed for floats.
 
     Integers of an inferred plan that nobody described may be indices: like the fuzzer's, they stay below every size.
@@ -90,10 +90,12 @@ def domains_of(plan: Plan, case: Case) -> Mapping[str, Domain]:
         kind = case.tensors[argument.param].dtype.kind
         if argument.range is not None:
             low, high = (_value(bound, environment) for bound in argument.range)
-            domains[argument.param] = Domain(low, math.ceil(high) - 1 if kind in "iu" and math.isfinite(high) else high)
+            domains[argument.param] = ValueDomain(
+                low, math.ceil(high) - 1 if kind in "iu" and math.isfinite(high) else high
+            )
         elif plan.inferred and kind in "iu":
             smallest = min((case.dims[dim.name] for dim in plan.dims), default=1)
-            domains[argument.param] = Domain(0, max(1, smallest) - 1)
+            domains[argument.param] = ValueDomain(0, max(1, smallest) - 1)
     return domains
 
 

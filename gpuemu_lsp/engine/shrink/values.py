@@ -11,13 +11,13 @@ import numpy as np
 import numpy.typing as npt
 
 from gpuemu_lsp.engine.fuzz.model import Array, Case
-from gpuemu_lsp.engine.shrink.model import Candidate, Domain, Proposals, Space
-from gpuemu_lsp.engine.shrink.order import plainness
+from gpuemu_lsp.engine.shrink.model import CaseSpace, Proposals, ShrinkCandidate, ValueDomain
+from gpuemu_lsp.engine.shrink.order import complexity
 
 Floats: TypeAlias = npt.NDArray[np.float64]
 
 
-def shrink_values(start: Candidate, space: Space) -> Proposals:
+def simplify_inputs(start: ShrinkCandidate, space: CaseSpace) -> Proposals:
     """Propose the case with whole inputs rewritten: all of them at once, then one by one."""
     current = start
     domains = {name: legal(space, start.case, name) for name in start.case.tensors}
@@ -32,21 +32,21 @@ def shrink_values(start: Candidate, space: Space) -> Proposals:
                 break
 
 
-def legal(space: Space, case: Case, name: str) -> Domain:
+def legal(space: CaseSpace, case: Case, name: str) -> ValueDomain:
     """Return what the values of an input may be: what is declared, or for undeclared integers the span they have.
 
     Integers are often indices or lengths; a value outside what was drawn could fail for a reason of its own.
     """
     declared, tensor = space.domains(case).get(name), case.tensors[name]
     if declared is not None or tensor.dtype.kind not in "iu" or not tensor.size:
-        return declared or Domain()
-    return Domain(float(tensor.min()), float(tensor.max()))
+        return declared or ValueDomain()
+    return ValueDomain(float(tensor.min()), float(tensor.max()))
 
 
-def with_tensors(candidate: Candidate, tensors: Mapping[str, Array]) -> Candidate:
+def with_tensors(candidate: ShrinkCandidate, tensors: Mapping[str, Array]) -> ShrinkCandidate:
     """Return the candidate with some inputs replaced."""
     case = replace(candidate.case, tensors={**candidate.case.tensors, **tensors})
-    return Candidate(case, candidate.changed | tensors.keys())
+    return ShrinkCandidate(case, candidate.changed | tensors.keys())
 
 
 def by_size(case: Case) -> list[str]:
@@ -61,7 +61,7 @@ def by_size(case: Case) -> list[str]:
     return sorted(case.tensors.keys() - shared, key=lambda name: (-case.tensors[name].size, name))
 
 
-def fit(values: Floats, like: Array, domain: Domain) -> Array:
+def fit(values: Floats, like: Array, domain: ValueDomain) -> Array:
     """Return ``values`` in the dtype of ``like``, each moved into the domain. Integer values must be small."""
     lowest, highest = _span(like)
     low = lowest if domain.low is None else max(lowest, domain.low)
@@ -81,7 +81,7 @@ def _span(like: Array) -> tuple[float, float]:
     return -limit, limit
 
 
-def clip(tensor: Array, domain: Domain) -> Array:
+def clip(tensor: Array, domain: ValueDomain) -> Array:
     """Return a copy in which every value outside the domain is moved to its nearer end; the others keep their bits."""
     clipped = np.array(tensor)
     values = clipped.astype(np.float64)
@@ -92,10 +92,10 @@ def clip(tensor: Array, domain: Domain) -> Array:
     return clipped
 
 
-def plainest(like: Array, domain: Domain) -> Array:
+def simplest_value(like: Array, domain: ValueDomain) -> Array:
     """Return the plainest legal value, as an array of one element."""
-    options = fit(np.array(PLAIN), like, domain)
-    return options[[int(np.argmin(plainness(options)))]]
+    options = fit(np.array(SIMPLE_VALUES), like, domain)
+    return options[[int(np.argmin(complexity(options)))]]
 
 
 def _small(tensor: Array) -> Floats:
@@ -104,13 +104,13 @@ def _small(tensor: Array) -> Floats:
     return small
 
 
-PLAIN = (0.0, 1.0, -1.0, 2.0, 3.0, -2.0, 4.0, 0.5, 8.0, 16.0, 100.0, -100.0, 1024.0, 65536.0)
+SIMPLE_VALUES = (0.0, 1.0, -1.0, 2.0, 3.0, -2.0, 4.0, 0.5, 8.0, 16.0, 100.0, -100.0, 1024.0, 65536.0)
 """Numbers that people like to see, plainest first."""
 
 _SMALL = 8.0
 
-_REWRITES: tuple[Callable[[Array, Domain], Array], ...] = (
-    lambda tensor, domain: np.broadcast_to(plainest(tensor, domain), tensor.shape).copy(),
+_REWRITES: tuple[Callable[[Array, ValueDomain], Array], ...] = (
+    lambda tensor, domain: np.broadcast_to(simplest_value(tensor, domain), tensor.shape).copy(),
     lambda tensor, domain: fit(np.ones(tensor.shape), tensor, domain),
     lambda tensor, domain: fit(np.sign(_small(tensor)), tensor, domain),
     lambda tensor, domain: fit(np.clip(np.trunc(_small(tensor)), -_SMALL, _SMALL), tensor, domain),

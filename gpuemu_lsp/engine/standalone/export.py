@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from gpuemu_lsp.engine.check.cases import PlanRun
+from gpuemu_lsp.engine.check.plan_run import PlanRun
 from gpuemu_lsp.engine.execution import Buffer
 from gpuemu_lsp.engine.findings import Json
 from gpuemu_lsp.engine.fuzz import pack_arguments
@@ -17,7 +17,7 @@ from gpuemu_lsp.engine.fuzz.dtypes import numpy_dtype
 from gpuemu_lsp.engine.fuzz.geometry import strides
 from gpuemu_lsp.engine.fuzz.model import Array, Case
 from gpuemu_lsp.engine.fuzz.pack import shape_of
-from gpuemu_lsp.engine.oracle.budget import allowances
+from gpuemu_lsp.engine.oracle.budget import error_budgets
 from gpuemu_lsp.engine.oracle.inputs import output_tensors
 from gpuemu_lsp.engine.plan.model import TensorArg
 from gpuemu_lsp.engine.store import Failure
@@ -74,7 +74,7 @@ def _expected(run: PlanRun, case: Case) -> dict[str, Array]:
     expected = run.expect(case)
     if run.reference is None or expected is None:
         return {}
-    limits = allowances(run.reference, run.plan, case, expected, run.numerics, run.request.spec.tolerances)
+    limits = error_budgets(run.reference, run.plan, case, expected, run.numerics, run.request.spec.tolerances)
     arrays: dict[str, Array] = {}
     for arg in output_tensors(run.plan):
         limit = limits[arg.param]

@@ -6,8 +6,7 @@ from collections.abc import Awaitable, Callable
 
 from gpuemu_lsp.engine.campaign.endings import ending_finding
 from gpuemu_lsp.engine.campaign.run import seconds_for
-from gpuemu_lsp.engine.check.model import CheckRequest
-from gpuemu_lsp.engine.check.replay_model import Smaller
+from gpuemu_lsp.engine.check.model import CheckRequest, MinimisedFailure
 from gpuemu_lsp.engine.workers import Job
 from gpuemu_lsp.engine.workers.model import Cancelled
 from gpuemu_lsp.engine.workers.wire import from_json, to_json
@@ -68,7 +67,7 @@ class Minimiser:
         if isinstance(gathered.ending, Cancelled):
             return True
         for value in gathered.named("smaller"):
-            result = from_json(Smaller, value)
+            result = from_json(MinimisedFailure, value)
             if result.replay.verdict in ("still fails", "changed"):
                 self._checker.smaller(request, result.replay)
             self._told(_sentence(request, result))
@@ -77,7 +76,7 @@ class Minimiser:
         return bool(next(gathered.named("smaller"), None)) or not gathered.done
 
 
-def _sentence(request: CheckRequest, result: Smaller) -> str:
+def _sentence(request: CheckRequest, result: MinimisedFailure) -> str:
     name = request.spec.name
     if result.replay.verdict == "fixed":
         return f"Case {result.original} of {name} does not fail any more."

@@ -7,8 +7,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Protocol
 
-from gpuemu_lsp.engine.check.model import CheckRequest
-from gpuemu_lsp.engine.check.replay_model import Replay
+from gpuemu_lsp.engine.check.model import CheckRequest, Replay
 from gpuemu_lsp.engine.findings import Finding, Place, Range
 from gpuemu_lsp.engine.project.load import CONFIG_NAME
 from gpuemu_lsp.engine.rules import make

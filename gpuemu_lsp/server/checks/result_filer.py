@@ -6,8 +6,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from gpuemu_lsp.engine.campaign.run import fingerprinted
-from gpuemu_lsp.engine.check.model import CheckRequest
-from gpuemu_lsp.engine.check.replay_model import Replay
+from gpuemu_lsp.engine.check.model import CheckRequest, Replay
 from gpuemu_lsp.engine.findings import Finding, Place, Related, Severity
 from gpuemu_lsp.server.checks.requests import kernel_id
 from gpuemu_lsp.server.checks.scheduler import Batch, Part

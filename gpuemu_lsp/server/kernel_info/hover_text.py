@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 
-from gpuemu_lsp.engine.check.counters_model import LineCounters
-from gpuemu_lsp.engine.check.model import KernelReport
+from gpuemu_lsp.engine.check.model import KernelReport, LineCounters
 from gpuemu_lsp.engine.compile.model import ResourceUsage
 from gpuemu_lsp.engine.findings import Finding, Json, Position
 from gpuemu_lsp.engine.project import place_of

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from test_check_pipeline import REFERENCE, request, run
 
-from gpuemu_lsp.engine.check.counters_model import LineTraffic
+from gpuemu_lsp.engine.check.model import LineTraffic
 
 TOML = """\
 [[kernels]]

@@ -10,9 +10,9 @@ from support.oracle_cases import case_of, outcome, plan, rows, tensor
 
 from gpuemu_lsp.engine.findings import Severity
 from gpuemu_lsp.engine.fuzz.dtypes import FORMATS, numpy_dtype
-from gpuemu_lsp.engine.oracle.budget import Allowance, configured
+from gpuemu_lsp.engine.oracle.budget import ErrorBudget, configured_budget
 from gpuemu_lsp.engine.oracle.compare import compare
-from gpuemu_lsp.engine.oracle.returned import ReferenceOutput
+from gpuemu_lsp.engine.oracle.outputs import ReferenceOutput
 from gpuemu_lsp.engine.project.model import Invariants, Tolerance, Validation
 
 NAN, INF = float("nan"), float("inf")
@@ -26,7 +26,7 @@ def judged(actual, expected, dtype="float32", tolerance=0.0, finite=True, **opti
     drawn = vector(dtype)
     case = replace(case_of(drawn, "uniform", {"n": len(actual)}), finite=finite)
     right = np.asarray(expected)
-    allowed = configured(right, drawn.args[1], {dtype: Tolerance(tolerance, tolerance)})
+    allowed = configured_budget(right, drawn.args[1], {dtype: Tolerance(tolerance, tolerance)})
     ran = outcome(drawn, case, {"y": np.asarray(actual, dtype=numpy_dtype(dtype))})
     return compare(drawn, case, ran, ReferenceOutput({"y": right}), {"y": allowed}, **options)
 
@@ -126,7 +126,7 @@ def test_integers_wrap_and_are_exact(dtype, actual, expected, clean):
     case = case_of(drawn, "uniform", {"n": len(actual)})
     right = np.asarray(expected)
     right = right if right.dtype.kind == "f" or right.dtype == np.uint64 else right.astype(np.int64)
-    nothing = Allowance(np.zeros(right.shape), np.zeros(right.shape, dtype=bool))
+    nothing = ErrorBudget(np.zeros(right.shape), np.zeros(right.shape, dtype=bool))
     ran = outcome(drawn, case, {"y": np.asarray(actual, dtype=numpy_dtype(dtype))})
     found = compare(drawn, case, ran, ReferenceOutput({"y": right}), {"y": nothing}).mismatches
     assert (not found) == clean
@@ -135,7 +135,7 @@ def test_integers_wrap_and_are_exact(dtype, actual, expected, clean):
 def test_a_byte_that_is_no_bool_is_wrong():
     drawn = vector("bool")
     case = case_of(drawn, "uniform", {"n": 2})
-    nothing = Allowance(np.zeros(2), np.zeros(2, dtype=bool))
+    nothing = ErrorBudget(np.zeros(2), np.zeros(2, dtype=bool))
     ran = outcome(drawn, case, {"y": np.array([1, 0])}, y=np.array([1, 165], dtype=np.uint8))
     right = ReferenceOutput({"y": np.array([1, 1])})
     assert [m.index for m in compare(drawn, case, ran, right, {"y": nothing}).mismatches] == [(1,)]
@@ -153,7 +153,7 @@ def test_unwritten_elements(dtype, masks):
     mask = np.arange(data.size) < 3 * size
     ran = replace(full, buffers={**full.buffers, "y": data}, written={"y": mask} if masks else None)
     right = ReferenceOutput({"y": np.ones(4)})
-    nothing = Allowance(np.zeros(4), np.zeros(4, dtype=bool))
+    nothing = ErrorBudget(np.zeros(4), np.zeros(4, dtype=bool))
     found = compare(drawn, case, ran, right, {"y": nothing}).mismatches
     assert [(m.rule, m.index, m.count) for m in found] == [("numeric/unwritten-output", (3,), 1)]
     assert found[0].message == "y[3] was never written; n = 4"

@@ -9,7 +9,7 @@ import pytest
 from support.oracle_cases import case_of, plan, reference, rows, scalar, tensor
 
 from gpuemu_lsp.engine.oracle import ReferenceFailure, call, load
-from gpuemu_lsp.engine.oracle.reference import same
+from gpuemu_lsp.engine.oracle.reference import same_outputs
 from gpuemu_lsp.engine.project.model import DimSpec
 
 ROWS = rows()
@@ -178,6 +178,6 @@ def test_overflow_of_the_reference_is_noticed(tmp_path):
 
 def test_randomness_shows(tmp_path):
     steady = reference(tmp_path, "return inputs['x']")
-    assert same(call(steady, ROWS, CASE), call(steady, ROWS, CASE))
+    assert same_outputs(call(steady, ROWS, CASE), call(steady, ROWS, CASE))
     random = reference(tmp_path, "return inputs['x'] + np.random.rand()")
-    assert not same(call(random, ROWS, CASE), call(random, ROWS, CASE))
+    assert not same_outputs(call(random, ROWS, CASE), call(random, ROWS, CASE))

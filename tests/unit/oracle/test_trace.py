@@ -8,15 +8,15 @@ import numpy as np
 import pytest
 
 from gpuemu_lsp.engine.fuzz.dtypes import FORMATS
-from gpuemu_lsp.engine.oracle.rounding import Arithmetic
-from gpuemu_lsp.engine.oracle.trace import Traced, plain, traced, traced_globals
+from gpuemu_lsp.engine.oracle.rounding import MonteCarloArithmetic
+from gpuemu_lsp.engine.oracle.trace import TracedArray, plain, traced, traced_globals
 
 UNIT = 2.0**-20
 X = np.linspace(0.1, 5.0, 64).reshape(8, 8)
 
 
 def arithmetic(seed=1, sign=1.0):
-    return Arithmetic(UNIT, UNIT, FORMATS["float32"], seed, sign)
+    return MonteCarloArithmetic(UNIT, UNIT, FORMATS["float32"], seed, sign)
 
 
 @pytest.mark.parametrize(
@@ -40,7 +40,7 @@ def arithmetic(seed=1, sign=1.0):
 )
 def test_operations_round_by_their_size(function, least, most):
     exact, rounded = function(X), function(traced(X.copy(), arithmetic()))
-    assert isinstance(rounded, Traced)
+    assert isinstance(rounded, TracedArray)
     error = np.abs(plain(rounded) - exact) / np.abs(exact) / UNIT
     assert error.max() <= most
     assert error.max() >= least
@@ -115,7 +115,7 @@ def test_numpy_functions_of_the_module_keep_the_trace():
     rounding = arithmetic()
     with traced_globals(reference_like, rounding):
         result = reference_like(traced(X.copy(), rounding))
-    assert isinstance(result, Traced)
+    assert isinstance(result, TracedArray)
     assert not np.array_equal(plain(result), reference_like(X))
     assert type(reference_like(X)) is np.ndarray
 
@@ -136,7 +136,7 @@ def test_every_element_of_a_spectrum_errs_by_the_norm_of_what_it_sums():
 def test_complex_numbers_round_in_both_parts(function):
     z = X + 1j * X[::-1]
     exact, rounded = function(z), function(traced(z, arithmetic()))
-    assert isinstance(rounded, Traced)
+    assert isinstance(rounded, TracedArray)
     for part in (np.real, np.imag) if np.iscomplexobj(exact) else (np.real,):
         error = np.abs(part(plain(rounded)) - part(exact)) / np.abs(exact) / UNIT
         assert 0.3 < error.max() < 8

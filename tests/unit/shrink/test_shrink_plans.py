@@ -11,7 +11,7 @@ from gpuemu_lsp.engine.fuzz.model import Case, CaseKey
 from gpuemu_lsp.engine.plan.model import Plan, ScalarArg, TensorArg
 from gpuemu_lsp.engine.project.expressions import parse
 from gpuemu_lsp.engine.project.model import DimSpec
-from gpuemu_lsp.engine.shrink import Domain, minimise
+from gpuemu_lsp.engine.shrink import ValueDomain, minimise
 from gpuemu_lsp.engine.shrink.space import domains_of, space_of
 from gpuemu_lsp.engine.store import Failure, restored
 
@@ -35,7 +35,7 @@ def test_declared_ranges_become_domains():
     plan = plan_of(args, (N,), "1", "1")
     tensors = {name: np.zeros(7, np.float32 if name in ("f", "free") else np.int32) for name in ("i", "f", "o", "free")}
     case = Case(CaseKey(1, "s"), "float32", {"n": 7}, tensors, {}, {"y": (7,)}, (1, 1, 1), (1, 1, 1), 0)
-    assert domains_of(plan, case) == {"i": Domain(0, 6), "f": Domain(-1, 1), "o": Domain(0, 7)}
+    assert domains_of(plan, case) == {"i": ValueDomain(0, 6), "f": ValueDomain(-1, 1), "o": ValueDomain(0, 7)}
 
 
 def test_undescribed_integers_of_an_inferred_plan_stay_below_every_size():
@@ -44,7 +44,7 @@ def test_undescribed_integers_of_an_inferred_plan_stay_below_every_size():
     plan = plan_of(args, dims, "1", "1", inferred=True)
     tensors = {name: np.zeros(9, np.int32) for name in "ab"}
     case = Case(CaseKey(1, "s"), "float32", {"m": 9, "n": 4}, tensors, {}, {}, (1, 1, 1), (1, 1, 1), 0)
-    assert domains_of(plan, case) == {"a": Domain(0, 3), "b": Domain(0, 3)}
+    assert domains_of(plan, case) == {"a": ValueDomain(0, 3), "b": ValueDomain(0, 3)}
 
 
 def test_cases_of_the_fuzzer_shrink_and_stay_rebuildable():

@@ -7,7 +7,7 @@ import pytest
 from support.shrink_cases import LARGE, Kernel, N, build, space
 
 from gpuemu_lsp.engine.project.model import DimSpec
-from gpuemu_lsp.engine.shrink import Budget, Minimised, Space, improvements, minimise
+from gpuemu_lsp.engine.shrink import CaseSpace, ShrinkBudget, ShrinkResult, improvements, minimise
 from gpuemu_lsp.engine.shrink.order import count_key, rank_key, size_key
 
 
@@ -23,7 +23,7 @@ START = next(n for n in range(2000, 1000, -1) if wobbly(build({"n": n})))
 def test_every_improvement_fails_and_is_better_than_the_one_before():
     steps = list(improvements(build({"n": START}), space(N), wobbly, budget=LARGE))
     *improved, last = steps
-    assert isinstance(last, Minimised) and len(improved) > 5
+    assert isinstance(last, ShrinkResult) and len(improved) > 5
     keys = [(size_key(step.case), count_key(step.case), rank_key(step.case)) for step in improved]
     assert keys == sorted(keys, reverse=True) and len(set(keys)) == len(keys)
     assert all(wobbly(step.case) for step in steps)
@@ -39,13 +39,13 @@ def test_it_is_deterministic():
 @pytest.mark.parametrize("runs", [0, 1, 2, 5, 17])
 def test_budget_of_runs_is_kept(runs):
     kernel = Kernel(wobbly)
-    found = minimise(build({"n": START}), space(N), kernel, budget=Budget(max_runs=runs))
+    found = minimise(build({"n": START}), space(N), kernel, budget=ShrinkBudget(max_runs=runs))
     assert found.runs == len(kernel.asked) == runs and not found.complete
     assert found.reproduced == (runs > 0) and wobbly(found.case)
 
 
 def test_budget_of_time_and_cancelling_stop_it():
-    assert minimise(build({"n": START}), space(N), wobbly, budget=Budget(max_seconds=0.0)).runs == 0
+    assert minimise(build({"n": START}), space(N), wobbly, budget=ShrinkBudget(max_seconds=0.0)).runs == 0
     kernel = Kernel(wobbly)
     found = minimise(build({"n": START}), space(N), kernel, cancelled=lambda: len(kernel.asked) >= 7)
     assert found.runs == 7 and not found.complete and wobbly(found.case)
@@ -111,8 +111,8 @@ def test_which_of_many_wrong_elements_is_the_worst_need_not_be_luck(seed):
     def rebuild(_, dims):
         return build(dims, draw=lambda _, shape: np.random.default_rng((seed, *shape)).normal(0, 10, shape))
 
-    how = Space((DimSpec("m", 1, 64), DimSpec("n", 1, 64)), rebuild)
+    how = CaseSpace((DimSpec("m", 1, 64), DimSpec("n", 1, 64)), rebuild)
     sizes = np.random.default_rng(seed).integers(40, 64, (50, 2)).tolist()
     start = next(case for case in (rebuild(None, {"m": m, "n": n}) for m, n in sizes) if fails(case))
-    found = minimise(start, how, fails, budget=Budget(max_runs=200))
+    found = minimise(start, how, fails, budget=ShrinkBudget(max_runs=200))
     assert found.case.dims == {"m": 1, "n": 33} and np.count_nonzero(found.case.tensors["x"]) == 1

@@ -7,7 +7,7 @@ import pytest
 from support.shrink_cases import LARGE, MNK, Kernel, N, build, space
 
 from gpuemu_lsp.engine.project.model import DimSpec
-from gpuemu_lsp.engine.shrink import Space, minimise
+from gpuemu_lsp.engine.shrink import CaseSpace, minimise
 
 
 @pytest.mark.parametrize(
@@ -71,7 +71,7 @@ def test_values_that_matter_are_kept_when_sizes_shrink():
 
 
 def test_sizes_that_cannot_be_built_are_skipped():
-    how = Space((N,), lambda _, dims: build(dims) if dims["n"] % 3 == 0 else None)
+    how = CaseSpace((N,), lambda _, dims: build(dims) if dims["n"] % 3 == 0 else None)
     found = minimise(build({"n": 900}), how, lambda case: case.dims["n"] > 50, budget=LARGE)
     assert found.case.dims == {"n": 51}
 

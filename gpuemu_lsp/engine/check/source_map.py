@@ -14,7 +14,7 @@ from gpuemu_lsp.engine.ptx.model import Location
 
 
 @dataclass(frozen=True, slots=True)
-class Atlas:
+class SourceMap:
     """Where PTX file numbers lead. ``text_of`` gives a file's text, None for one that is not the user's."""
 
     files: Mapping[int, str]

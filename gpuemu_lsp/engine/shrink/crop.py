@@ -13,11 +13,11 @@ import numpy as np
 
 from gpuemu_lsp.engine.fuzz.model import Array, Case
 from gpuemu_lsp.engine.shrink.dims import floor_of
-from gpuemu_lsp.engine.shrink.model import Candidate, Proposals, Space
+from gpuemu_lsp.engine.shrink.model import CaseSpace, Proposals, ShrinkCandidate
 from gpuemu_lsp.engine.shrink.values import clip, legal
 
 
-def shrink_slabs(start: Candidate, space: Space) -> Proposals:
+def crop_dims(start: ShrinkCandidate, space: CaseSpace) -> Proposals:
     """Propose the case with ever shorter pieces of each dim cut out."""
     current = start
     for spec in sorted(space.dims, key=lambda spec: -start.case.dims.get(spec.name, 0)):
@@ -33,8 +33,8 @@ def shrink_slabs(start: Candidate, space: Space) -> Proposals:
 
 
 def _cut_somewhere(
-    current: Candidate, space: Space, name: str, length: int
-) -> Generator[Candidate, bool, Candidate | None]:
+    current: ShrinkCandidate, space: CaseSpace, name: str, length: int
+) -> Generator[ShrinkCandidate, bool, ShrinkCandidate | None]:
     """Cut ``length`` indices of a dim out at the front or at the end; more places would only cost runs."""
     size = current.case.dims[name]
     floor = min(floor_of(spec) for spec in space.dims if spec.name == name)
@@ -51,7 +51,7 @@ def _cut_somewhere(
     return None
 
 
-def without(current: Candidate, drawn: Case, place: int, size: int, space: Space) -> Candidate | None:
+def without(current: ShrinkCandidate, drawn: Case, place: int, size: int, space: CaseSpace) -> ShrinkCandidate | None:
     """Return ``drawn`` with the values of ``current``, less what lies from ``place`` on along the axes that shrank.
 
     None where the shapes do not tell which axes those are: a window, say, that slides over a dim.
@@ -69,4 +69,4 @@ def without(current: Candidate, drawn: Case, place: int, size: int, space: Space
             old = np.delete(old, slice(place, place + have - want), axis=axis)
         tensors[name] = clip(old, space.domains(drawn).get(name) or legal(space, current.case, name))
     changed = {name for name, tensor in tensors.items() if tensor.tobytes() != drawn.tensors[name].tobytes()}
-    return Candidate(replace(drawn, tensors=tensors), frozenset(changed))
+    return ShrinkCandidate(replace(drawn, tensors=tensors), frozenset(changed))

@@ -21,7 +21,7 @@ Run = Callable[[Case], Outcome]
 
 
 @dataclass(slots=True)
-class Doubt:
+class UnoptimizedConfirmation:
     """Tells events that the source explains from those it does not.
 
     ``unoptimized`` compiles the kernel once more; it returns None where that cannot be done, and every event stands.

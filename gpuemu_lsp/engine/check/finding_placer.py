@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from gpuemu_lsp.engine.check.locate import Atlas
+from gpuemu_lsp.engine.check.source_map import SourceMap
 from gpuemu_lsp.engine.execution import Event
 from gpuemu_lsp.engine.findings import Finding, Json, Place, Related, Severity
 from gpuemu_lsp.engine.fuzz.model import Case
@@ -13,12 +13,12 @@ from gpuemu_lsp.engine.rules import make
 
 
 @dataclass(frozen=True, slots=True)
-class Scene:
+class FindingFactory:
     """What all findings of one plan share."""
 
     plan: Plan
     arch: str
-    atlas: Atlas
+    atlas: SourceMap
 
     def finding(
         self,
@@ -48,7 +48,7 @@ class Scene:
         )
 
 
-def event_finding(event: Event, scene: Scene, case: Case, case_id: str) -> Finding:
+def event_finding(event: Event, scene: FindingFactory, case: Case, case_id: str) -> Finding:
     """Translate one event."""
     place, related = scene.atlas.place(event.location)
     if event.other is not None:

@@ -13,7 +13,7 @@ import numpy as np
 
 from gpuemu_lsp.engine.fuzz.model import Array, Case
 from gpuemu_lsp.engine.shrink.dims import floor_of
-from gpuemu_lsp.engine.shrink.model import Candidate, Domain, Proposals, Space
+from gpuemu_lsp.engine.shrink.model import CaseSpace, Proposals, ShrinkCandidate, ValueDomain
 from gpuemu_lsp.engine.shrink.values import by_size, fit, legal
 
 _GROWTH = (1.0, 33 / 32, 17 / 16, 9 / 8, 5 / 4, 3 / 2, 2.0, 4.0)
@@ -23,7 +23,7 @@ _FEW = 8
 """So few elements are no long sum."""
 
 
-def shrink_louder(start: Candidate, space: Space) -> Proposals:
+def magnify_values(start: ShrinkCandidate, space: CaseSpace) -> Proposals:
     """Propose the case one smaller in a dim with the same large value everywhere, and then ever smaller ones."""
     current = start
     for spec in space.dims:
@@ -47,8 +47,8 @@ def shrink_louder(start: Candidate, space: Space) -> Proposals:
 
 
 def _at(
-    current: Candidate, space: Space, name: str, size: int, growth: tuple[float, ...]
-) -> Generator[Candidate, bool, Candidate | None]:
+    current: ShrinkCandidate, space: CaseSpace, name: str, size: int, growth: tuple[float, ...]
+) -> Generator[ShrinkCandidate, bool, ShrinkCandidate | None]:
     """Try one size with ever larger values; return what was accepted."""
     drawn = space.rebuild(current.case, {**current.case.dims, name: size})
     if drawn is None or drawn.dims[name] != size:
@@ -57,13 +57,13 @@ def _at(
     domains = space.domains(drawn)
     for factor in growth[:1] if drawn.exact else growth:  # small integers must stay small
         tensors = {key: _loud(current.case, drawn, key, factor, domains.get(key), space) for key in names}
-        candidate = Candidate(replace(drawn, tensors={**drawn.tensors, **tensors}), frozenset(names))
+        candidate = ShrinkCandidate(replace(drawn, tensors={**drawn.tensors, **tensors}), frozenset(names))
         if (yield candidate):
             return candidate
     return None
 
 
-def _loud(current: Case, drawn: Case, name: str, factor: float, domain: Domain | None, space: Space) -> Array:
+def _loud(current: Case, drawn: Case, name: str, factor: float, domain: ValueDomain | None, space: CaseSpace) -> Array:
     values = current.tensors[name].astype(np.float64)
     largest = float(np.max(np.abs(values), where=np.isfinite(values), initial=0.0)) * factor
     like = drawn.tensors[name]

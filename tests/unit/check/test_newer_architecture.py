@@ -8,8 +8,8 @@ import pytest
 
 from gpuemu_lsp.engine.campaign.targets import collect
 from gpuemu_lsp.engine.check.model import CheckOptions
-from gpuemu_lsp.engine.check.newer import compiled_for_newer
-from gpuemu_lsp.engine.check.prepare import Prepared, prepare
+from gpuemu_lsp.engine.check.policies.newer_architecture import compiled_for_newer
+from gpuemu_lsp.engine.check.prepare import PreparedKernel, prepare
 
 CLUSTER = """\
 #include <cooperative_groups.h>
@@ -44,7 +44,7 @@ block = 32
 """
 
 
-def prepared(folder: Path, text: str, toml: str = "", arch: str | None = None) -> Prepared:
+def prepared(folder: Path, text: str, toml: str = "", arch: str | None = None) -> PreparedKernel:
     (folder / "one.cu").write_text(text)
     if toml:
         (folder / "gpuemu.toml").write_text(toml)
@@ -52,7 +52,7 @@ def prepared(folder: Path, text: str, toml: str = "", arch: str | None = None) -
     return prepare(request)
 
 
-def errors(result: Prepared) -> list[str]:
+def errors(result: PreparedKernel) -> list[str]:
     return [item.message for item in result.findings if item.rule == "compile/error"]
 
 

@@ -12,7 +12,7 @@ from itertools import islice, product
 
 from gpuemu_lsp.engine.project.model import DimSpec
 from gpuemu_lsp.engine.shrink.dims import floor_of
-from gpuemu_lsp.engine.shrink.model import Candidate, Proposals, Space
+from gpuemu_lsp.engine.shrink.model import CaseSpace, Proposals, ShrinkCandidate
 
 _VECTORS = 5
 """So many of the smallest sizes are tried."""
@@ -23,25 +23,32 @@ DRAWS = 8
 """So many of the cases that a space can draw anew are one of each class of values; the others are more of the same."""
 
 
-def shrink_anew(start: Candidate, space: Space) -> Proposals:
+def redraw_values(start: ShrinkCandidate, space: CaseSpace) -> Proposals:
     """Propose cases of the smallest sizes, and of sizes a little smaller, with values of other classes."""
     for dims in _smaller(start.case.dims, space):
         for case in islice(space.redraw(start.case, dims), DRAWS):
-            if case.dims == dims and (yield Candidate(case)):
+            if case.dims == dims and (yield ShrinkCandidate(case)):
                 return
 
 
-def shrink_patiently(start: Candidate, space: Space) -> Proposals:
+def redraw_exhaustively(start: ShrinkCandidate, space: CaseSpace) -> Proposals:
     """Propose cases one step smaller with many more values: some failures need one value of a few, as of a hash."""
     for spec in space.dims:
         size = start.case.dims.get(spec.name, 0) - max(1, spec.multiple_of)
         dims = {**start.case.dims, spec.name: size}
         for case in islice(space.redraw(start.case, dims), DRAWS, None) if size >= floor_of(spec) else ():
-            if case.dims == dims and (yield Candidate(case)):
+            if case.dims == dims and (yield ShrinkCandidate(case)):
                 return
 
 
-def _smaller(dims: Mapping[str, int], space: Space) -> Iterator[dict[str, int]]:
+def simplify_layout(start: ShrinkCandidate, space: CaseSpace) -> Proposals:
+    """Propose the case with the same values in plainer layouts, the plainest first."""
+    for case in space.simpler_layouts(start.case):
+        if (yield ShrinkCandidate(case, start.changed)):
+            return
+
+
+def _smaller(dims: Mapping[str, int], space: CaseSpace) -> Iterator[dict[str, int]]:
     """Yield the smallest sizes, smaller in one dim or in all, and then those next below in one dim."""
     options = {spec.name: _options(spec, dims[spec.name]) for spec in space.dims if spec.name in dims}
     free = {name: sizes for name, sizes in options.items() if sizes}

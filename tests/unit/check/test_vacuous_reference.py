@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from gpuemu_lsp.engine.check.blind import Expectations
+from gpuemu_lsp.engine.check.policies.vacuous_reference import ReferenceValues
 from gpuemu_lsp.engine.findings import Place, Range
 from gpuemu_lsp.engine.oracle import ReferenceOutput
 from gpuemu_lsp.engine.plan.model import Plan, TensorArg
@@ -23,7 +23,7 @@ def plan(direction="in"):
 
 
 def seen(*cases):
-    expectations = Expectations()
+    expectations = ReferenceValues()
     for case in cases:
         expectations.see(ReferenceOutput({name: np.array(values) for name, values in case.items()}))
     return expectations

@@ -44,7 +44,7 @@ class ReferenceOutput:
     """Something exceeded fp64 on the way, so an infinity or NaN may be the reference's own failing."""
 
 
-def outputs(
+def read_outputs(
     path: str, plan: Plan, case: Case, given: Mapping[str, Array], result: Any, seconds: float
 ) -> ReferenceOutput:
     """Read what a reference at ``path`` returned as the declared outputs.

@@ -9,7 +9,7 @@ import math
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
-from gpuemu_lsp.engine.check.cases import PlanRun
+from gpuemu_lsp.engine.check.plan_run import PlanRun
 from gpuemu_lsp.engine.execution import Dim3
 from gpuemu_lsp.engine.findings import Finding, Json
 from gpuemu_lsp.engine.fuzz.dtypes import is_float, numpy_dtype

@@ -15,9 +15,9 @@ from gpuemu_lsp.engine.fuzz.model import Array, Case
 from gpuemu_lsp.engine.fuzz.rng import derive_seed
 from gpuemu_lsp.engine.oracle.arithmetic import KernelArithmetic
 from gpuemu_lsp.engine.oracle.inputs import input_tensors, output_tensors
+from gpuemu_lsp.engine.oracle.outputs import ReferenceFailure, ReferenceOutput
 from gpuemu_lsp.engine.oracle.reference import Reference, call_with, exact_inputs
-from gpuemu_lsp.engine.oracle.returned import ReferenceFailure, ReferenceOutput
-from gpuemu_lsp.engine.oracle.rounding import Arithmetic
+from gpuemu_lsp.engine.oracle.rounding import MonteCarloArithmetic
 from gpuemu_lsp.engine.plan.model import Plan
 
 Doubles: TypeAlias = npt.NDArray[np.float64]
@@ -32,7 +32,7 @@ _TRACED_SECONDS = 5.0
 _TRACED_FACTOR = 50.0
 
 
-def rounded_runs(
+def rounded_operation_runs(
     reference: Reference, plan: Plan, case: Case, expected: ReferenceOutput, arithmetic: KernelArithmetic
 ) -> list[ReferenceOutput]:
     """Evaluate with the rounding of every operation, drawn a few times; not where that would take long.
@@ -51,7 +51,7 @@ def rounded_runs(
     return [run for run in runs if run is not None]
 
 
-def disturbed_runs(
+def perturbed_input_runs(
     reference: Reference, plan: Plan, case: Case, expected: ReferenceOutput, arithmetic: KernelArithmetic
 ) -> list[ReferenceOutput]:
     """Evaluate with inputs that are off: each element at random, and all of a tensor's upwards; both also reversed.
@@ -71,13 +71,15 @@ def disturbed_runs(
     return [run for run in runs if run is not None]
 
 
-def _noise(case: Case, arithmetic: KernelArithmetic, sign: float, draw: int = 0) -> Arithmetic:
+def _noise(case: Case, arithmetic: KernelArithmetic, sign: float, draw: int = 0) -> MonteCarloArithmetic:
     seed = derive_seed(case.key.seed, f"budget_{draw}")
-    return Arithmetic(SPREAD * arithmetic.unit, SPREAD * arithmetic.function_unit, arithmetic.form, seed, sign)
+    return MonteCarloArithmetic(
+        SPREAD * arithmetic.unit, SPREAD * arithmetic.function_unit, arithmetic.form, seed, sign
+    )
 
 
 def evaluate(
-    reference: Reference, plan: Plan, case: Case, tensors: dict[str, Array] | None, noise: Arithmetic | None
+    reference: Reference, plan: Plan, case: Case, tensors: dict[str, Array] | None, noise: MonteCarloArithmetic | None
 ) -> ReferenceOutput | None:
     """Evaluate, traced or plainly; None where the reference cannot take it, or where there is nothing to evaluate."""
     if tensors is None:
@@ -91,7 +93,7 @@ def evaluate(
     return replace(result, traced=result.traced and noise.leaks == 0 and noise.operations > 0)
 
 
-def _disturbed_inputs(plan: Plan, case: Case, noise: Arithmetic, directed: bool) -> dict[str, Array]:
+def _disturbed_inputs(plan: Plan, case: Case, noise: MonteCarloArithmetic, directed: bool) -> dict[str, Array]:
     tensors = exact_inputs(plan, case)
     direction = 1.0
     for arg in input_tensors(plan):
@@ -153,7 +155,7 @@ def _flushed_inputs(plan: Plan, case: Case) -> dict[str, Array] | None:
     return tensors if found else None
 
 
-def tamed_run(reference: Reference, plan: Plan, case: Case) -> ReferenceOutput | None:
+def finite_run(reference: Reference, plan: Plan, case: Case) -> ReferenceOutput | None:
     """Evaluate with finite numbers for the infinities; None where the inputs hold none.
 
     A NaN that is gone then was made by the reference's formula, as ``inf - inf``: another formula need not have it.

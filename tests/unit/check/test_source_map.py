@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gpuemu_lsp.engine.check.locate import Atlas, statement_range
+from gpuemu_lsp.engine.check.source_map import SourceMap, statement_range
 from gpuemu_lsp.engine.findings import Place, Range
 from gpuemu_lsp.engine.ptx.model import Location
 
@@ -33,10 +33,10 @@ def test_a_line_outside_the_file_is_no_error(line: int, column: int) -> None:
     assert statement_range("one\ntwo", line, column).start.line == max(line, 0)
 
 
-def atlas() -> Atlas:
+def atlas() -> SourceMap:
     texts = {"/k.cu": "a();\nb();\nc();\n", "/mine.h": "inline();\n"}
     files = {1: "/k.cu", 2: "/cuda/include/cuda_fp16.hpp", 3: "/mine.h"}
-    return Atlas(files, texts.get, Place("/k.cu", Range.of(0, 0, 0, 1)))
+    return SourceMap(files, texts.get, Place("/k.cu", Range.of(0, 0, 0, 1)))
 
 
 def test_a_cuda_header_is_skipped_for_the_users_own_line() -> None:

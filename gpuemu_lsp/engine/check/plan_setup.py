@@ -7,15 +7,15 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from gpuemu_lsp.engine.check.cases import PlanRun
-from gpuemu_lsp.engine.check.coverage import Ledger
-from gpuemu_lsp.engine.check.doubt import Doubt, Run
-from gpuemu_lsp.engine.check.events import Scene
-from gpuemu_lsp.engine.check.locate import Atlas
-from gpuemu_lsp.engine.check.memory import Memory
+from gpuemu_lsp.engine.check.coverage import CoverageTotals
+from gpuemu_lsp.engine.check.coverage_guidance import CoverageGuidance
+from gpuemu_lsp.engine.check.finding_placer import FindingFactory
 from gpuemu_lsp.engine.check.model import CaseCount, CheckRequest
-from gpuemu_lsp.engine.check.prepare import Prepared, without_optimization
-from gpuemu_lsp.engine.check.steer import Steering
+from gpuemu_lsp.engine.check.plan_run import PlanRun
+from gpuemu_lsp.engine.check.policies.confirm_unoptimized import Run, UnoptimizedConfirmation
+from gpuemu_lsp.engine.check.prepare import PreparedKernel, without_optimization
+from gpuemu_lsp.engine.check.replay_store import ReplayStore
+from gpuemu_lsp.engine.check.source_map import SourceMap
 from gpuemu_lsp.engine.check.watchdog import deadline
 from gpuemu_lsp.engine.compile import ToolchainError
 from gpuemu_lsp.engine.compile.model import Artifact
@@ -31,7 +31,7 @@ from gpuemu_lsp.engine.store import Store
 _NUMBER = re.compile(r"\d+")
 
 
-def open_plan(request: CheckRequest, prepared: Prepared, plan: Plan, executor: Executor) -> PlanRun:
+def open_plan(request: CheckRequest, prepared: PreparedKernel, plan: Plan, executor: Executor) -> PlanRun:
     """Load the reference and everything else the cases of one plan share."""
     artifact, source = prepared.artifact, prepared.source
     assert artifact is not None and source is not None
@@ -43,17 +43,17 @@ def open_plan(request: CheckRequest, prepared: Prepared, plan: Plan, executor: E
     run = PlanRun(
         request=request,
         plan=plan,
-        scene=Scene(plan, artifact.arch, _atlas(prepared, module, plan)),
+        scene=FindingFactory(plan, artifact.arch, _atlas(prepared, module, plan)),
         executor=executor,
         launch=Request(artifact, entry, (1, 1, 1), (1, 1, 1), 0, (), max_seconds=request.options.case_seconds),
         hints=hints,
         numerics=Numerics(arithmetic_precisions(module, entry), (), linear),
         ignores=prepared.ignores,
-        memory=Memory(plan, hints, Store(root) if root is not None else None),
+        memory=ReplayStore(plan, hints, Store(root) if root is not None else None),
     )
-    run.doubt = Doubt(module, lambda: _unoptimized(request, prepared, run))
+    run.doubt = UnoptimizedConfirmation(module, lambda: _unoptimized(request, prepared, run))
     if request.options.coverage:
-        run.steering = Steering(plan, run.seed, hints, Ledger())
+        run.steering = CoverageGuidance(plan, run.seed, hints, CoverageTotals())
     if request.spec.reference is not None:
         try:
             with deadline(request.options.case_seconds):
@@ -64,7 +64,7 @@ def open_plan(request: CheckRequest, prepared: Prepared, plan: Plan, executor: E
     return run
 
 
-def _unoptimized(request: CheckRequest, prepared: Prepared, run: PlanRun) -> Run | None:
+def _unoptimized(request: CheckRequest, prepared: PreparedKernel, run: PlanRun) -> Run | None:
     """Return what runs cases on unoptimised code, None where it does not compile."""
     try:
         artifact = without_optimization(request, prepared).artifact
@@ -73,11 +73,11 @@ def _unoptimized(request: CheckRequest, prepared: Prepared, run: PlanRun) -> Run
     return lowered(run, prepared, artifact).execute if artifact is not None else None
 
 
-def lowered(run: PlanRun, prepared: Prepared, artifact: Artifact) -> PlanRun:
+def lowered(run: PlanRun, prepared: PreparedKernel, artifact: Artifact) -> PlanRun:
     """Return a run of the same cases on ``artifact``, the same kernel compiled without optimisation."""
     scene = replace(run.scene, atlas=_atlas(prepared, parse(artifact.ptx), run.plan))
     launch = replace(run.launch, artifact=artifact, entry=artifact.entries[run.plan.entry])
-    memory = Memory(run.plan, run.hints, run.memory.store, optimized=False)
+    memory = ReplayStore(run.plan, run.hints, run.memory.store, optimized=False)
     return replace(
         run,
         scene=scene,
@@ -91,7 +91,7 @@ def lowered(run: PlanRun, prepared: Prepared, artifact: Artifact) -> PlanRun:
     )
 
 
-def _atlas(prepared: Prepared, module: Module, plan: Plan) -> Atlas:
+def _atlas(prepared: PreparedKernel, module: Module, plan: Plan) -> SourceMap:
     source = prepared.source
     assert source is not None
 
@@ -102,7 +102,7 @@ def _atlas(prepared: Prepared, module: Module, plan: Plan) -> Atlas:
             return Path(path).read_text(encoding="utf-8", errors="replace")
         return None
 
-    return Atlas(module.files, text_of, plan.place)
+    return SourceMap(module.files, text_of, plan.place)
 
 
 def _constants(constants: Mapping[str, str], entry: str) -> tuple[int, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from gpuemu_lsp.engine.check.picture import number, picture
+from gpuemu_lsp.engine.check.error_map import number, picture
 from gpuemu_lsp.engine.execution import Outcome
 from gpuemu_lsp.engine.findings import Finding, Json
 from gpuemu_lsp.engine.fuzz.model import Array, Case
@@ -16,7 +16,7 @@ _TOLD = ("thread", "block", "buffer", "offset", "instruction", "count", "total",
 
 
 @dataclass(frozen=True, slots=True)
-class Sight:
+class MismatchSnapshot:
     """One mismatch with the arrays it is about, as long as they are in memory."""
 
     plan: Plan
@@ -27,14 +27,14 @@ class Sight:
     elements: list[Json]
 
 
-def shown(finding: Finding, sight: Sight | None) -> dict[str, Json]:
+def shown(finding: Finding, sight: MismatchSnapshot | None) -> dict[str, Json]:
     """Return the first wrong elements, a picture of where they lie, and what else the finding tells."""
     told: dict[str, Json] = {key: finding.data[key] for key in _TOLD if finding.data.get(key) is not None}
     told["arch"] = finding.arch
     return {"told": told, "elements": _elements(sight), "picture": _picture(sight)}
 
 
-def _elements(sight: Sight | None) -> list[Json]:
+def _elements(sight: MismatchSnapshot | None) -> list[Json]:
     if sight is None:
         return []
     rows: list[Json] = []
@@ -56,7 +56,7 @@ def _elements(sight: Sight | None) -> list[Json]:
     return rows
 
 
-def _picture(sight: Sight | None) -> Json:
+def _picture(sight: MismatchSnapshot | None) -> Json:
     if sight is None:
         return None
     mismatch, wrong = sight.mismatch, sight.mismatch.wrong

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from gpuemu_lsp.engine.check.picture import MOST_CELLS, picture, sketch
+from gpuemu_lsp.engine.check.error_map import MOST_CELLS, picture, sketch
 
 
 def test_a_small_output_is_shown_element_by_element():

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from gpuemu_lsp.engine.check.coverage import Ledger
+from gpuemu_lsp.engine.check.coverage import CoverageTotals
 from gpuemu_lsp.engine.check.stored import plan_digest
 from gpuemu_lsp.engine.fuzz import rebuild
 from gpuemu_lsp.engine.fuzz.cases import bounds_of
@@ -26,13 +26,13 @@ _FACTORS = (1.0, 1.0, 1.0, 2.0, 0.5, -1.0, 4.0)
 
 
 @dataclass(slots=True)
-class Steering:
+class CoverageGuidance:
     """Draws cases towards what the ledger still misses. Deterministic: the seed and what was reached decide."""
 
     plan: Plan
     seed: int
     hints: LaunchHints
-    ledger: Ledger
+    ledger: CoverageTotals
     told: dict[str, Failure] = field(default_factory=dict)
     """How a case with planted values is stored, by its id: its seed alone would not bring it back."""
     _pool: list[Case] = field(default_factory=list)

@@ -6,18 +6,18 @@ import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
-from gpuemu_lsp.engine.check.blind import Expectations
-from gpuemu_lsp.engine.check.doubt import Doubt
+from gpuemu_lsp.engine.check.coverage_guidance import FIRST, CoverageGuidance
 from gpuemu_lsp.engine.check.elements import first_elements
-from gpuemu_lsp.engine.check.events import Scene, event_finding
-from gpuemu_lsp.engine.check.figures import Figures
-from gpuemu_lsp.engine.check.guessed import allowed_for, stopped
+from gpuemu_lsp.engine.check.error_map import sketch
+from gpuemu_lsp.engine.check.failure_snapshot import MismatchSnapshot
+from gpuemu_lsp.engine.check.figures import ErrorStatistics
+from gpuemu_lsp.engine.check.finding_placer import FindingFactory, event_finding
 from gpuemu_lsp.engine.check.hidden import hidden
-from gpuemu_lsp.engine.check.memory import Memory
 from gpuemu_lsp.engine.check.model import CHEAP, DEFAULT_STRATEGY, FIRST_CASES, CaseCount, CheckRequest
-from gpuemu_lsp.engine.check.picture import sketch
-from gpuemu_lsp.engine.check.shown import Sight
-from gpuemu_lsp.engine.check.steer import FIRST, Steering
+from gpuemu_lsp.engine.check.policies.confirm_unoptimized import UnoptimizedConfirmation
+from gpuemu_lsp.engine.check.policies.guessed_launch import allowed_for, stopped
+from gpuemu_lsp.engine.check.policies.vacuous_reference import ReferenceValues
+from gpuemu_lsp.engine.check.replay_store import ReplayStore
 from gpuemu_lsp.engine.check.watchdog import deadline
 from gpuemu_lsp.engine.execution import Executor, Outcome, Request, Watch
 from gpuemu_lsp.engine.findings import Finding, Json, Place, Range, Related, Severity
@@ -25,16 +25,16 @@ from gpuemu_lsp.engine.fuzz import cases as draw_cases
 from gpuemu_lsp.engine.fuzz import pack_arguments
 from gpuemu_lsp.engine.fuzz.model import Case, LaunchHints, PlanError
 from gpuemu_lsp.engine.oracle import (
+    ComparisonResult,
     Mismatch,
     Numerics,
     Reference,
     ReferenceFailure,
     ReferenceOutput,
-    Verdict,
     call,
     judge,
 )
-from gpuemu_lsp.engine.oracle.reference import same
+from gpuemu_lsp.engine.oracle.reference import same_outputs
 from gpuemu_lsp.engine.plan.model import Plan
 from gpuemu_lsp.engine.source.ignore_comments import IgnoreComments
 
@@ -43,34 +43,34 @@ _STATUS_RULE = {"hung": "sync/hang", "trapped": "sync/trap", "failed": "engine/n
 
 @dataclass(slots=True)
 class PlanRun:
-    """One dtype of one kernel while its cases run. Made by :func:`~gpuemu_lsp.engine.check.opening.open_plan`."""
+    """One dtype of one kernel while its cases run. Made by :func:`~gpuemu_lsp.engine.check.plan_setup.open_plan`."""
 
     request: CheckRequest
     plan: Plan
-    scene: Scene
+    scene: FindingFactory
     executor: Executor
     launch: Request
     hints: LaunchHints
     numerics: Numerics
     ignores: IgnoreComments
-    memory: Memory
+    memory: ReplayStore
     reference: Reference | None = None
-    steering: Steering | None = None
-    doubt: Doubt | None = None
+    steering: CoverageGuidance | None = None
+    doubt: UnoptimizedConfirmation | None = None
     opening: tuple[Finding, ...] = ()
     count: CaseCount = CaseCount()
     failing: int = 0
     first_failure: int | None = None
-    figures: Figures = field(default_factory=Figures)
+    figures: ErrorStatistics = field(default_factory=ErrorStatistics)
     finished: bool = False
     approximate: set[str] = field(default_factory=set)
     timing: dict[str, float] = field(default_factory=dict)
-    expectations: Expectations = field(default_factory=Expectations)
-    sights: dict[str, Sight] = field(default_factory=dict)
+    expectations: ReferenceValues = field(default_factory=ReferenceValues)
+    sights: dict[str, MismatchSnapshot] = field(default_factory=dict)
     """What the last look saw, by rule."""
     _seen: set[tuple[str, Severity, str, int]] = field(default_factory=set)
     _work: int = 0
-    _replayed: dict[str, Verdict] = field(default_factory=dict)
+    _replayed: dict[str, ComparisonResult] = field(default_factory=dict)
     _trouble: list[Finding] = field(default_factory=list)
 
     def cases(self) -> Iterator[tuple[Case, str]]:
@@ -108,7 +108,7 @@ class PlanRun:
         try:
             with deadline(self.request.options.case_seconds):
                 expected = call(self.reference, self.plan, case)
-                if self.count.run == 0 and not same(expected, call(self.reference, self.plan, case)):
+                if self.count.run == 0 and not same_outputs(expected, call(self.reference, self.plan, case)):
                     message = (
                         "Two calls with the same inputs gave different results: nothing can be compared with that."
                     )
@@ -240,7 +240,9 @@ class PlanRun:
             self.figures.drawn(verdict)
         for mismatch in verdict.mismatches:
             elements = first_elements(self.plan, case, outcome, expected, mismatch)
-            self.sights.setdefault(mismatch.rule, Sight(self.plan, case, outcome, expected, mismatch, elements))
+            self.sights.setdefault(
+                mismatch.rule, MismatchSnapshot(self.plan, case, outcome, expected, mismatch, elements)
+            )
             yield self._numeric_finding(case, case_id, mismatch, elements)
 
     def _events(self, case: Case, case_id: str, outcome: Outcome, guessed: bool) -> Iterator[Finding]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
-from gpuemu_lsp.engine.check.shown import Sight, shown
+from gpuemu_lsp.engine.check.failure_snapshot import MismatchSnapshot, shown
 from gpuemu_lsp.engine.check.stored import reopened
 from gpuemu_lsp.engine.findings import Finding, Place, Range
 from gpuemu_lsp.engine.fuzz.model import Case, LaunchHints
@@ -17,7 +17,7 @@ _TRIED = 8
 
 
 @dataclass(slots=True)
-class Memory:
+class ReplayStore:
     """What is remembered of one kernel and dtype. Without a ``store`` nothing is.
 
     ``optimized`` is the level of the code that runs: a case belongs to the one that it failed at.
@@ -52,7 +52,9 @@ class Memory:
                 cases.append((case, item.case))
         return cases
 
-    def keep(self, case: Case, case_id: str, finding: Finding, sight: Sight | None, drawn: Failure | None) -> None:
+    def keep(
+        self, case: Case, case_id: str, finding: Finding, sight: MismatchSnapshot | None, drawn: Failure | None
+    ) -> None:
         """Keep a case that failed with ``finding``; ``drawn`` says how it was made, where its key does not."""
         if self.store is None:
             return

@@ -34,7 +34,7 @@ _MOST_NAMES = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Unfound:
+class MissingHeader:
     """An include line whose header is not on disk, and where it stands."""
 
     place: Place
@@ -61,7 +61,7 @@ def without_cascades(findings: Sequence[Finding], views: DeviceViews, include_di
     ``views`` are those of the compiled file.
     """
     missing = [
-        Unfound(Place(file.path, include.range), include)
+        MissingHeader(Place(file.path, include.range), include)
         for file in views.files
         for include in hidden_includes(file.text, file.path, include_dirs)
     ]
@@ -115,7 +115,7 @@ def _not_possible(limit: str, findings: Sequence[Finding], views: DeviceViews) -
     yield make("engine/not-executed", f"Not checked: {limit.format(names=names)}.", findings[0].place)
 
 
-def _not_found(missing: Sequence[Unfound], names: Sequence[str]) -> Finding:
+def _not_found(missing: Sequence[MissingHeader], names: Sequence[str]) -> Finding:
     """Blame the header that is called like a name, if there is one, else all that are missing."""
     likely = [item for item in missing if any(item.suggests(name) for name in names)]
     able = [item for item in missing if any(item.may_declare(name) for name in names)]

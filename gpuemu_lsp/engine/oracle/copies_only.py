@@ -8,13 +8,14 @@ import numpy as np
 
 from gpuemu_lsp.engine.fuzz.dtypes import FORMATS, is_float
 from gpuemu_lsp.engine.fuzz.model import Array, Case
-from gpuemu_lsp.engine.oracle.arithmetic import Numerics
+from gpuemu_lsp.engine.oracle.arithmetic import Numerics, spacing
 from gpuemu_lsp.engine.oracle.inputs import input_tensors
-from gpuemu_lsp.engine.oracle.ulp import spacing
 from gpuemu_lsp.engine.plan.model import Plan, TensorArg
 
 
-def exactly(plan: Plan, case: Case, expected: Mapping[str, Array], numerics: Numerics, arg: TensorArg) -> Array | None:
+def exact_copy_bound(
+    plan: Plan, case: Case, expected: Mapping[str, Array], numerics: Numerics, arg: TensorArg
+) -> Array | None:
     """Return the error allowed per element where an output must be exact, None where rounding may play a part.
 
     A float output is exact in the dtype of its inputs: a narrowing conversion may round in several ways. An integer

@@ -14,7 +14,7 @@ _ENOUGH = 8
 
 
 @dataclass(slots=True)
-class Expectations:
+class ReferenceValues:
     """What the reference expected so far, in all cases of one plan: the value of each output, while it is only one."""
 
     values: dict[str, float] = field(default_factory=dict)
