@@ -120,7 +120,8 @@ def _check_plan(
     run = open_plan(request, prepared, plan, executor)
     tally.runs.append(run)
     yield from map(tally.see, run.opening)
-    yield from map(tally.see, map(prepared.ignores.apply, overflows(run)))
+    overflowing = overflows(plan, run.hints, run.launch, run.scene)
+    yield from map(tally.see, map(prepared.ignores.apply, overflowing))
     seconds = request.options.seconds
     until = None if seconds is None else time.monotonic() + seconds / len(prepared.plans)
     largest = None

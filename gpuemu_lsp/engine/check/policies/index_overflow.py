@@ -9,11 +9,12 @@ import math
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
-from gpuemu_lsp.engine.check.plan_run import PlanRun
-from gpuemu_lsp.engine.execution import Dim3
+from gpuemu_lsp.engine.check.finding_placer import FindingFactory
+from gpuemu_lsp.engine.execution import Dim3, Request
 from gpuemu_lsp.engine.findings import Finding, Json
 from gpuemu_lsp.engine.fuzz.dtypes import is_float, numpy_dtype
 from gpuemu_lsp.engine.fuzz.geometry import Geometry, ImpossibleError, settle
+from gpuemu_lsp.engine.fuzz.model import LaunchHints
 from gpuemu_lsp.engine.fuzz.sizes import Sizes, describe
 from gpuemu_lsp.engine.lint.index_overflow import IndexOverflow, IntegerInterpreter
 from gpuemu_lsp.engine.plan.model import Plan, ScalarArg, TensorArg
@@ -28,22 +29,21 @@ _REACH = 1 << 31
 _APART = 1 << 44
 
 
-def overflows(run: PlanRun) -> Iterator[Finding]:
+def overflows(plan: Plan, hints: LaunchHints, launch: Request, findings: FindingFactory) -> Iterator[Finding]:
     """Yield a warning where an index overflows at declared sizes. Sizes that nobody declared are taken as small."""
-    plan = run.plan
     if plan.inferred:
         return
-    found = largest(plan, describe(plan, run.hints))
+    found = largest(plan, describe(plan, hints))
     if found is None:
         return
     dims, geometry = found
-    function = parse(run.launch.artifact.ptx).functions.get(run.launch.entry)
+    function = parse(launch.artifact.ptx).functions.get(launch.entry)
     if function is None or len(function.params) != len(plan.args):
         return
     for block, thread in _threads(geometry):
         overflow = _follow(plan, function, geometry, block, thread)
         if overflow is not None:
-            yield _finding(run, overflow, dims, block, thread)
+            yield _finding(findings, overflow, dims, block, thread)
             return
 
 
@@ -121,9 +121,11 @@ def _follow(plan: Plan, function: Function, geometry: Geometry, block: Dim3, thr
     return IntegerInterpreter(function, params, specials).run()
 
 
-def _finding(run: PlanRun, overflow: IndexOverflow, dims: Mapping[str, int], block: Dim3, thread: Dim3) -> Finding:
+def _finding(
+    findings: FindingFactory, overflow: IndexOverflow, dims: Mapping[str, int], block: Dim3, thread: Dim3
+) -> Finding:
     # The access: a product is often hoisted, and then has the line of what it was hoisted to.
-    place, related = run.scene.atlas.place(overflow.access.location)
+    place, related = findings.atlas.place(overflow.access.location)
     sizes = ", ".join(f"{name} = {size}" for name, size in dims.items())
     message = (
         f"32 bits are too few for this index: with {sizes} it is {overflow.index}, and what is left of it becomes an "
@@ -135,5 +137,5 @@ def _finding(run: PlanRun, overflow: IndexOverflow, dims: Mapping[str, int], blo
         "block": list(block),
         "instruction": overflow.culprit.name,
     }
-    found = run.scene.finding("memory/index-overflow", message, place, data=data, related=related)
+    found = findings.finding("memory/index-overflow", message, place, data=data, related=related)
     return replace(found, dims=dict(dims))
