@@ -18,6 +18,7 @@ from gpuemu_lsp.engine.campaign.targets import TargetError, Targets, collect
 from gpuemu_lsp.engine.check.model import CheckOptions, CheckRequest
 from gpuemu_lsp.engine.findings import Finding, Severity
 from gpuemu_lsp.engine.report.exits import EXIT_USAGE
+from gpuemu_lsp.engine.report.expected import verify
 from gpuemu_lsp.engine.report.model import Run
 from gpuemu_lsp.engine.report.text import Style, render_finding
 from gpuemu_lsp.engine.workers import Limits, Pool
@@ -30,7 +31,7 @@ class Order:
     """What to check (paths or kernel names, none for the folder here), how, and where the result goes.
 
     ``dask`` is the address of a scheduler, ``local`` for one of our own, None for this machine's pool. ``shard`` (I, N)
-    takes every N-th kernel from the I-th on.
+    takes every N-th kernel from the I-th on. ``expect`` compares the errors with those that comments announce.
     """
 
     targets: Sequence[str]
@@ -39,6 +40,7 @@ class Order:
     jobs: int | None = None
     dask: str | None = None
     shard: tuple[int, int] | None = None
+    expect: bool = False
 
 
 def check(order: Order) -> int:
@@ -145,7 +147,18 @@ def _once(order: Order, pool: Runner) -> int:
     if order.output.format in setting.FORMATS:
         run = replace(run, setting=setting.setting_of(run, targets))
     tell_executor(run)
-    return order.output.write(run)
+    code = order.output.write(run)
+    return verified(run, code) if order.expect else code
+
+
+def verified(run: Run, code: int) -> int:
+    """Compare a run that was written out with the comments of its sources; return the exit code."""
+    if code == EXIT_USAGE:
+        return code
+    texts = {kernel.source: Path(kernel.source).read_text("utf-8", "replace") for kernel in run.kernels}
+    verification = verify(run, texts)
+    print(verification.text(), file=sys.stderr)
+    return verification.exit_code(run)
 
 
 def shared_out(requests: Sequence[CheckRequest], jobs: int | None) -> Sequence[CheckRequest]:

@@ -36,7 +36,7 @@ def _run(options: argparse.Namespace) -> int:
     from gpuemu_lsp.cli.output import output_of
 
     chosen = options_of(options, options.cases)
-    order = Order(options.check or [], chosen, output_of(options), options.jobs)
+    order = Order(options.check or [], chosen, output_of(options), options.jobs, expect=options.expect)
     return watch(order) if options.watch else check(order)
 
 
@@ -68,6 +68,11 @@ def _parser() -> argparse.ArgumentParser:
     add_running(parser)
     add_counters(parser)
     add_output(parser)
+    parser.add_argument(
+        "--expect",
+        action="store_true",
+        help="end with 0 when the errors are those that '// expect: RULE' comments announce",
+    )
     parser.add_argument("--explain", metavar="RULE", help="explain a rule, or 'all' of them")
     return parser
 
