@@ -1,4 +1,4 @@
-"""Made-up files as people write them: what must compile through the device view, with the name expressions to ask for."""
+"""CUDA sources in usual styles whose device views must compile, with the name expressions to instantiate."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 
 class Sample(NamedTuple):
-    """A .cu text and the kernels to compile from it; ``headers`` are files beside it."""
+    """A .cu text, the kernels to compile from it, and the names and texts of its headers."""
 
     name: str
     text: str

@@ -167,7 +167,7 @@ def _only_kernel(ptx: str, name: str) -> str | None:
 
 
 def _needs_device_runtime(product: NvrtcOutput) -> bool:
-    """Say whether a kernel launches kernels or calls ``cuda...`` functions: NVRTC has both, but not by itself."""
+    """Return whether a kernel launches kernels or calls ``cuda...`` functions: NVRTC has both, but not by itself."""
     return not product.succeeded and any(
         message.kind == "error" and _DEVICE_RUNTIME.search(message.text) for message in messages.parse(product.log)
     )
@@ -178,7 +178,7 @@ def _errors(product: NvrtcOutput) -> int:
 
 
 def _blames_prelude(product: NvrtcOutput) -> bool:
-    """Say whether some error has to do with our prelude: the user's file defines what it defines."""
+    """Return whether some error has to do with our prelude: the user's file defines what it defines."""
     return not product.succeeded and any(
         message.kind == "error" and (PRELUDE in message.text or any(spot.path == PRELUDE for spot in message.spots()))
         for message in messages.parse(product.log)

@@ -87,7 +87,7 @@ def _text_around(message: CompilerMessage, sources: DiagnosticSources) -> str | 
 
 
 def about_expression(message: CompilerMessage) -> bool:
-    """Say whether the message is about a requested name expression, not about the text."""
+    """Return whether the message is about a requested name expression, not about the text."""
     return message.spot is not None and message.spot.path == _NAME_MAP
 
 

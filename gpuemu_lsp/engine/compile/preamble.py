@@ -106,7 +106,7 @@ def preamble(found: IncludeClosure, *, long_long: bool = False, bare: bool = Fal
 
 
 def is_cuda_header(target: str) -> bool:
-    """Say whether ``#include <target>`` finds one of CUDA's own headers."""
+    """Return whether ``#include <target>`` finds one of CUDA's own headers."""
     return any((Path(folder) / target).is_file() for folder in cuda_include_dirs())
 
 

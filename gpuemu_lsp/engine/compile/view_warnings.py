@@ -28,7 +28,7 @@ _NOISE = re.compile(
 
 
 def is_caused_by_view(message: CompilerMessage, text: str | None) -> bool:
-    """Say whether a warning is due to our view. ``text`` is that of the file it sits in, None for a foreign file."""
+    """Return whether a warning is due to our view. ``text`` is that of the file it sits in, None for a foreign file."""
     if message.kind != "warning":
         return False
     if message.tool == "ptxas":
@@ -43,7 +43,7 @@ def is_caused_by_view(message: CompilerMessage, text: str | None) -> bool:
 
 
 def in_function(text: str, line: int, column: int) -> bool:
-    """Say whether a place (1-based line, 0-based byte column) lies inside a function's body.
+    """Return whether a place (1-based line, 0-based byte column) lies inside a function's body.
 
     A body is a pair of braces after a parameter list; those of namespaces, classes and ``extern "C"`` are none.
     """

@@ -1,4 +1,19 @@
-"""What is in a .cu file: kernels, launches, constants, includes, and the device view that NVRTC compiles."""
+"""Static reading of a .cu file without a C++ front end, and the device view that NVRTC compiles.
+
+``preprocessor``
+    Comments and literals blanked, directives, macro definitions, ``#if`` regions that are certainly inactive.
+``headers``
+    User headers on disk, CUDA's device headers by name, and the files that include a header.
+``syntax``
+    Top-level items, their declarations, parameter lists, ``__global__`` functions.
+``device_view``
+    The text NVRTC compiles: host-only code replaced by spaces, every line and byte column kept.
+``host``
+    Kernel launches with their configuration, and the constants and locals it is made of.
+
+:func:`read` combines them into one :class:`~gpuemu_lsp.engine.source.model.SourceFile`. All offsets and columns below
+this package are UTF-8 bytes, the unit of NVRTC's columns; the language server converts them at its boundary.
+"""
 
 from gpuemu_lsp.engine.source.device_view.view import DeviceViews, device_views
 from gpuemu_lsp.engine.source.headers.includers import includers

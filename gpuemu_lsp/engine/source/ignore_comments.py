@@ -1,6 +1,6 @@
-"""``// gpuemu: ignore[rule]``: what the author of a kernel has looked at and wants no more of.
+"""Suppression comments: ``// gpuemu: ignore[rule]``.
 
-A comment at the end of a line is about that line; one that stands alone is about the next line of code.
+A trailing comment applies to its own line, a comment on a line of its own to the next line of code.
 """
 
 from __future__ import annotations
@@ -15,14 +15,18 @@ IGNORABLE = (
     *("numeric/", "artifact/", "perf/", "compile/warning", "sync/missing-warp-mask"),
     *("memory/uninitialized-read", "memory/shared-race", "memory/global-race", "memory/index-overflow"),
 )
-"""What did not compile or run to its end, or is configured wrongly, cannot be ignored: the rest would be unknown."""
+"""Prefixes of the rules that can be suppressed.
+
+Failed compilations, incomplete runs and configuration errors cannot: with them hidden, a kernel that was not checked
+would look clean.
+"""
 
 MARK = re.compile(r"//.*?\bgpuemu:\s*ignore\[(?P<rules>[^\]\n]*)\]")
 _COMMENT = re.compile(r"^\s*//")
 
 
 def ignored_lines(text: str) -> Mapping[int, frozenset[str]]:
-    """Return the rules ignored on each 0-based line of a text."""
+    """Return the rules that are suppressed on each 0-based line of a text."""
     if "gpuemu:" not in text:
         return {}
     found: dict[int, frozenset[str]] = {}
@@ -32,30 +36,33 @@ def ignored_lines(text: str) -> Mapping[int, frozenset[str]]:
         if mark is None:
             continue
         rules = frozenset(part.strip() for part in mark["rules"].split(",") if part.strip())
-        about = number
-        while about < len(lines) - 1 and (_COMMENT.match(lines[about]) or not lines[about].strip()):
-            about += 1
-        found[about] = found.get(about, frozenset()) | rules
+        target = number
+        while target < len(lines) - 1 and (_COMMENT.match(lines[target]) or not lines[target].strip()):
+            target += 1
+        found[target] = found.get(target, frozenset()) | rules
     return found
 
 
 def ignorable(rule: str) -> bool:
-    """Say whether a comment can silence a rule."""
+    """Return whether a comment can suppress a rule."""
     return rule.startswith(IGNORABLE)
 
 
 @dataclass(slots=True)
 class IgnoreComments:
-    """The comments of a kernel's files; ``text_of`` gives a file's text, None for a file that is none of the user's."""
+    """Suppression comments of a kernel's files, read on demand.
+
+    ``text_of`` returns the text of a file by path, None for a file that does not belong to the user.
+    """
 
     text_of: Callable[[str], str | None]
     _lines: dict[str, Mapping[int, frozenset[str]]] = field(default_factory=dict)
 
     def apply(self, finding: Finding) -> Finding:
-        """Return the finding; as a hint that says so where a comment on its line silences its rule."""
+        """Return the finding, downgraded to a hint where a comment on its line suppresses its rule."""
         if not ignorable(finding.rule) or finding.rule not in self._at(finding):
             return finding
-        message = f"Ignored here by a comment: {finding.message}"
+        message = f"Suppressed by a 'gpuemu: ignore' comment: {finding.message}"
         return replace(finding, severity=Severity.HINT, message=message, data={**finding.data, "ignored": True})
 
     def _at(self, finding: Finding) -> frozenset[str]:

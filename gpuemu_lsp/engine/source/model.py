@@ -1,4 +1,4 @@
-"""What the source room finds in a .cu file. Texts are as written; ranges are in UTF-8 bytes."""
+"""Records of what a .cu file declares, launches and includes. Texts are as written; columns are UTF-8 bytes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,10 @@ from gpuemu_lsp.engine.findings import Range
 
 @dataclass(frozen=True, slots=True)
 class TemplateParam:
-    """``typename T`` -> kind "typename", name "T"; ``int BLOCK = 256`` -> kind "int", default "256"."""
+    """One template parameter.
+
+    ``typename T`` has the kind "typename" and the name "T"; ``int BLOCK = 256`` the kind "int" and the default "256".
+    """
 
     kind: str
     name: str
@@ -22,7 +25,7 @@ class Param:
     """One kernel parameter.
 
     ``type`` is the element type without qualifiers for pointers and arrays (``float``, ``T``, ``__half``), the type
-    itself for scalars and structs. ``const`` says the pointee is const. ``name`` may be empty for an unnamed one.
+    itself for scalars and structs. ``const`` refers to the pointee. ``name`` is empty for an unnamed parameter.
     """
 
     name: str
@@ -39,7 +42,7 @@ class KernelDecl:
     """A ``__global__`` function with a body.
 
     ``qualified_name`` includes namespaces. ``name_range`` is the name token, ``range`` the whole definition including
-    the template header. ``extern_c`` says its PTX name is not mangled.
+    the template header. With ``extern_c`` the PTX entry has the plain name.
     """
 
     name: str
@@ -50,16 +53,15 @@ class KernelDecl:
     range: Range
     extern_c: bool = False
     max_threads: int | None = None
-    """First number of ``__launch_bounds__`` when it is a literal."""
+    """First argument of ``__launch_bounds__`` (maximum threads per block) where it is a literal."""
 
 
 @dataclass(frozen=True, slots=True)
 class LaunchSite:
     """A ``kernel<args><<<grid, block, shared, stream>>>(arguments)`` in host code.
 
-    ``grid``, ``block`` are one to three C expressions each (``dim3 g(a, b)`` is resolved to ``("a", "b")``); local
-    constants of the enclosing function are substituted as far as they are plain expressions. What cannot be resolved
-    stays as written: the plan room decides whether it can use it.
+    ``grid`` and ``block`` are one to three C expressions each: ``dim3 g(a, b)`` is resolved to ``("a", "b")``, and a
+    local ``dim3`` to its definition. Unresolved expressions stay as written; ``plan`` evaluates or rejects them.
     """
 
     kernel: str
@@ -71,18 +73,19 @@ class LaunchSite:
     range: Range
     host_function: str | None = None
     locals: Mapping[str, str] = field(default_factory=dict)
-    """Simple definitions visible at the launch, name -> C text: locals of the host function, and what a caller in the
-    file passes for its parameters and template parameters."""
+    """Definitions visible at the launch as C text, by name: locals of the host function, and the arguments that one
+    caller in the file passes for its parameters and template parameters."""
     path: str | None = None
-    """The file it stands in, None for the one that was read."""
+    """Absolute path of the including file that contains the launch; None for the file that was read."""
 
 
 @dataclass(frozen=True, slots=True)
 class Include:
-    """An ``#include``; ``resolved`` is the absolute path of a user header when it was found on disk.
+    """An ``#include``; ``resolved`` is the absolute path of a user header that was found on disk.
 
-    ``hidden`` says that it names neither that, nor a header of CUDA's or the standard library: the device view leaves
-    it out, and device code that needs it cannot compile (``torch/extension.h``, a folder missing in ``include_dirs``).
+    A ``hidden`` include names neither a user header nor one of CUDA or the standard library, so the device view omits
+    it and device code that needs it fails to compile: ``torch/extension.h``, or a header of a directory that is missing
+    in ``include_dirs``.
     """
 
     target: str
@@ -94,7 +97,7 @@ class Include:
 
 @dataclass(frozen=True, slots=True)
 class SourceFile:
-    """Everything the other rooms need to know of one .cu file. ``has_errors``: the text did not fully parse."""
+    """One .cu file as read by :func:`~gpuemu_lsp.engine.source.reader.read`. ``has_errors``: unbalanced brackets."""
 
     path: str
     text: str
@@ -106,8 +109,8 @@ class SourceFile:
     device_view: str
     has_errors: bool = False
     dynamic_shared: Mapping[str, str] = field(default_factory=dict)
-    """Kernel name -> element type of its ``extern __shared__`` array, where it has one."""
+    """Element type of the ``extern __shared__`` array, by name of the kernel that declares it."""
     instances: tuple[tuple[str, tuple[str, ...]], ...] = ()
-    """Explicit instantiations of kernels: ``template __global__ void k<float, 4>(...)`` is ("k", ("float", "4"))."""
+    """Explicit instantiations of kernels, each a name and its template arguments: ``("k", ("float", "4"))``."""
     headers: Mapping[str, str] = field(default_factory=dict)
-    """Absolute path -> device view, for each user header that the compiler must not see as it is on disk."""
+    """Device views of user headers by absolute path; NVRTC reads them in place of the files on disk."""

@@ -1,4 +1,4 @@
-"""Read one .cu file: everything the other rooms need to know of it."""
+"""One .cu file as a :class:`SourceFile`: kernels, launches, includes, constants and device view."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ def read(
     overlay: Mapping[str, str] | None = None,
     options: Sequence[str] = (),
 ) -> SourceFile:
-    """Read a file; it may be half written, empty or no CUDA at all, and need not be what is on disk.
+    """Read a file, which may be half written, empty or not CUDA at all.
 
     Parameters
     ----------
     path
-        Absolute path; headers are looked for beside it.
+        Absolute path; quoted includes are searched for in its directory first.
     text
-        Its content.
+        Its content, which may be newer than the file on disk.
     include_dirs
-        Further folders with user headers.
+        Further directories with user headers.
     overlay
-        Texts of headers that are newer than the disk's, by absolute path.
+        Texts of headers by absolute path, used in place of the files on disk (unsaved editor buffers).
     options
-        The compiler's; its ``-D`` and ``-U`` decide which ``#if`` branches count.
+        Compile options; ``-D`` and ``-U`` decide which ``#if`` branches are active.
     """
     views = device_views(path, text, include_dirs, overlay, options)
     file = views.files[0]
@@ -41,6 +41,7 @@ def read(
     constants = file_constants(views.files, views.macros)
     launched = launches(file, constants, views.macros)
     if not launched:
+        # A header of kernel templates: its instances and launch configuration are in the files that include it.
         launched = launches_in_includers(path, (kernel.name for kernel in found), include_dirs)
     return SourceFile(
         path=path,

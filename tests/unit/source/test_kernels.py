@@ -1,4 +1,4 @@
-"""Kernels, template headers and parameters, in every form C++ allows."""
+"""Kernel declarations: names, template headers, parameters, linkage, launch bounds, constants, instantiations."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_names(text: str, names: list[str]) -> None:
         ("float x[] = {1, 2\n\ntemplate <int N>\n__global__ void q() {}\n", ["q"]),
     ],
 )
-def test_half_written_files_keep_the_other_kernels(damaged: str, names: list[str]) -> None:
+def test_other_kernels_of_half_written_files_are_found(damaged: str, names: list[str]) -> None:
     found = source(damaged)
     assert [kernel.name for kernel in found.kernels] == names
     assert found.has_errors
@@ -139,7 +139,7 @@ def test_parameters(text: str, name: str, kind: str, depth: int, const: bool, re
     assert (param.pointer, param.const, param.restrict) == (depth > 0, const, restrict)
 
 
-def test_places_are_utf8_bytes() -> None:
+def test_columns_are_utf8_bytes() -> None:
     kernel = only("/* é */ __global__ void\nk(int a,\r\n  float* 変) {\n}\n")
     assert (kernel.name_range.start.line, kernel.name_range.start.column) == (1, 0)
     assert kernel.range.start.column == len("/* é */ ".encode())

@@ -1,4 +1,4 @@
-"""Launches in host code, with what plain text says of their grid and block."""
+"""Kernel launches in host code: configuration, local definitions, arguments, callers."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def test_no_launch(text: str) -> None:
     assert launches(text) == ()
 
 
-def test_place_of_a_launch_made_by_a_macro() -> None:
+def test_a_launch_in_a_macro_is_located_at_the_invocation() -> None:
     (found,) = launches("#define RUN(B) k<<<1, B>>>(x)\nvoid f() {\n  RUN(64);\n}\n")
     assert (found.range.start.line, found.range.start.column, found.range.end.column) == (2, 2, 9)
     assert found.block == ("64",)
@@ -122,5 +122,5 @@ def test_place_of_a_launch_made_by_a_macro() -> None:
         ("void go(int block) { const int b = block * 2; k<<<1, b>>>(); }\nint main() { go(128); }", [{"block": "128", "b": "block * 2"}]),
     ],
 )  # fmt: skip
-def test_callers(text: str, values: list[dict[str, str]]) -> None:
+def test_arguments_of_callers_are_locals(text: str, values: list[dict[str, str]]) -> None:
     assert [dict(launch.locals) for launch in launches(text)] == values

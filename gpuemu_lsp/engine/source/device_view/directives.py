@@ -1,4 +1,4 @@
-"""Which preprocessor lines a device view shows."""
+"""Selection of the preprocessor directives that a device view contains."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ _PREDEFINED = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class DirectiveSelection:
-    """One answer per directive of a file, in order.
+    """Selected directives of a file: ``shown`` has one flag per directive, in order.
 
-    ``includes`` are the targets of the include lines that stay; ``libraries`` are the include lines of what is neither
-    CUDA, nor the standard library, nor on disk: ``torch/extension.h``.
+    ``includes`` are the targets of the includes that stay, ``libraries`` the includes of headers that are neither
+    CUDA's, nor standard, nor on disk, such as ``torch/extension.h``.
     """
 
     shown: tuple[bool, ...]
@@ -35,7 +35,7 @@ class DirectiveSelection:
 def select_directives(
     file: ParsedFile, words: frozenset[str], macros: MacroTable, include_dirs: Sequence[str]
 ) -> DirectiveSelection:
-    """Decide for every directive of a file; ``words`` are the identifiers of kept code."""
+    """Select the directives of a file; ``words`` are the identifiers of reachable code."""
     shown, includes = [], set()
     libraries = []
     conditions: list[bool] = []
@@ -53,7 +53,8 @@ def select_directives(
             ):
                 libraries.append(directive)
         elif directive.kind in ("error", "warning"):
-            # Under a macro that only a host's compiler or a blanked header defines, this may not be the real branch.
+            # Where a condition depends on a macro of the host compiler or of an omitted header, NVRTC may take a branch
+            # that the real build does not.
             stays = all(conditions)
         elif directive.kind == "pragma":
             stays = bool(_PRAGMA.match(directive.body))
@@ -70,7 +71,7 @@ def _includes(path: str, name: str, quoted: bool, words: frozenset[str], include
 
 
 def _follow(conditions: list[bool], directive: Directive, macros: MacroTable) -> None:
-    """Keep, for each open ``#if``, whether NVRTC can know all macros its branches ask for."""
+    """Update, for each open ``#if``, whether NVRTC has definitions of all macros in its conditions."""
     kind = directive.kind
     if kind.startswith("if"):
         conditions.append(_is_known(directive, macros))

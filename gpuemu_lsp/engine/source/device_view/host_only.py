@@ -1,4 +1,4 @@
-"""Signs that a piece of unmarked code can only run on the host."""
+"""Detection of host-only code among functions, types and variables without execution space specifier."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _NAMES = re.compile(
     | try | catch | throw | dynamic_cast | typeid
     """
 )
-"""Types, variables, keywords and names with a library's prefix: one mention is enough."""
+"""Types, variables, keywords and names with the prefix of a library: any mention counts."""
 
 _CALLS = re.compile(
     r"""(?x)
@@ -28,7 +28,7 @@ _CALLS = re.compile(
     | calloc | realloc | posix_memalign | aligned_alloc | _aligned_malloc | strn?cmp | strdup | strstr
     """
 )
-"""Functions with names that a variable may have too: only a call counts."""
+"""Functions whose names are also usual for variables (``time``, ``exit``): only a call counts."""
 
 _LIBRARIES = re.compile(
     r"(?<![\w:])(?:torch|at|c10|pybind11|py|cv|boost|Eigen|tensorflow|paddle|jax|xla|caffe2|spdlog|fmt|thrust::(?:device|host)_vector)"
@@ -53,16 +53,16 @@ _UNQUALIFIED = re.compile(
 
 
 def is_host_only(code: str, uses: Set[str], calls: Set[str], declared: Set[str]) -> bool:
-    """Say whether code cannot be meant for the device.
+    """Return whether code can only be host code.
 
     Parameters
     ----------
     code
         The text without comments.
     uses, calls
-        Its identifiers and those that look called, with what macros among them stand for.
+        Its identifiers, and those followed by an argument list, with the expansions of macros among them.
     declared
-        Names that the user's own files declare: they are not the library's.
+        Names that the user's files declare, which therefore are not a library's.
     """
     return (
         "<<<" in code

@@ -1,8 +1,8 @@
-"""Which items the device code of a file and its headers needs.
+"""Reachability of items from device code, over a file and its user headers together.
 
-Roots are everything marked for the device. From there names are followed: an unmarked helper, constant or type stays
-when kept code mentions its name and it does nothing that only a host can. Names are compared without regard to scope,
-so this errs towards keeping.
+Roots are the items with a device specifier. From each reachable item, names are followed: an item without specifier is
+reachable if reachable code mentions its name and it is not host-only. Names are compared without scope or overload
+resolution, so the result is a superset of what device code uses.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ _GLOBAL_TOO = re.compile(
     r"(?:min|max|abs|fabs|f?mod|pow|exp\w*|log\w*|sqrt|cbrt|sin\w*|cos\w*|tan\w*|a(?:sin|cos|tan)\w*|ceil|floor|round|trunc"
     r"|rint|isnan|isinf|isfinite|signbit|hypot|fma|erfc?|[tl]gamma|fm(?:in|ax)|u?int\w*_t|size_t|ptrdiff_t|nullptr_t)$"
 )
+"""Names that CUDA declares in the global namespace: ``using std::min`` without ``std`` headers would be ambiguous."""
 _NO_TYPES = frozenset({"return", "else", "goto", "case", "throw", "delete", "new", "sizeof", "do"})
 _REMOVABLE = frozenset(
     {
@@ -44,7 +45,10 @@ _REMOVABLE = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class ReachableCode:
-    """What stays: ``dropped`` are the other pieces of each file, ascending; ``words`` all identifiers of kept code."""
+    """Result of the analysis.
+
+    ``dropped`` are the unreachable items of each file as ascending byte spans, ``words`` all identifiers of the others.
+    """
 
     dropped: Mapping[str, tuple[tuple[int, int], ...]]
     words: frozenset[str]
@@ -52,7 +56,11 @@ class ReachableCode:
 
 @dataclass(eq=False, slots=True)
 class _DeclarationNode:
-    """A declaration to keep or drop. ``members`` of a class can be dropped alone; ``own`` is its code without them."""
+    """A declaration as a node of the reference graph.
+
+    ``members`` of a class are nodes of their own, since host-only members can be dropped from a class that stays;
+    ``own`` is the code without them. ``uses`` and ``calls`` are the outgoing references by name.
+    """
 
     file: ParsedFile
     declaration: Declaration
@@ -61,33 +69,33 @@ class _DeclarationNode:
     calls: frozenset[str]
     members: list[_DeclarationNode] = field(default_factory=list)
     host: bool = False
-    kept: bool = False
+    reachable: bool = False
 
     @property
-    def marked(self) -> bool:
-        """Whether it is meant for the device, whatever it does."""
+    def is_device(self) -> bool:
+        """Whether it has a device specifier."""
         return self.declaration.on_device
 
     def family(self) -> Iterator[_DeclarationNode]:
-        """Yield this piece and all members in it."""
+        """Yield this node and its members, transitively."""
         yield self
         for member in self.members:
             yield from member.family()
 
 
 def reachable_code(files: Sequence[ParsedFile], macros: MacroTable) -> ReachableCode:
-    """Decide for every item of every file whether the device view shows it."""
+    """Return the items of all files that device code needs."""
     declared = {name for file in files for declaration in file.declarations for name in declaration.names}
-    pieces = [_piece(file, declaration, macros, declared) for file in files for declaration in file.declarations]
-    index = _index(pieces)
-    _spread_host(pieces, index)
-    words = _follow(pieces, index, files)
-    words |= _settle_rest(pieces, index, files)
-    dropped = {file.path: tuple(_dropped(piece for piece in pieces if piece.file is file)) for file in files}
+    nodes = [_node(file, declaration, macros, declared) for file in files for declaration in file.declarations]
+    index = _index(nodes)
+    _propagate_host(nodes, index)
+    words = _mark_reachable(nodes, index, files)
+    words |= _mark_dependents(nodes, index, files)
+    dropped = {file.path: tuple(_dropped(node for node in nodes if node.file is file)) for file in files}
     return ReachableCode(dropped, frozenset(words))
 
 
-def _piece(
+def _node(
     file: ParsedFile, declaration: Declaration, macros: MacroTable, declared: Set[str], in_class: bool = False
 ) -> _DeclarationNode:
     item, code = declaration.item, file.text.code
@@ -97,7 +105,7 @@ def _piece(
         close = closing(code, item.body)
         own = code[item.start : item.body] + code[close : item.end]
         inside = [
-            _piece(file, read_declaration(file.text, member, macros), macros, declared, True)
+            _node(file, read_declaration(file.text, member, macros), macros, declared, True)
             for member in class_members(file.text, macros, item.body, close)
         ]
     uses = macros.expand(_MENTION.findall(own))
@@ -110,119 +118,122 @@ def _piece(
     return _DeclarationNode(file, declaration, own, uses, calls, inside, host)
 
 
-def _index(pieces: Iterable[_DeclarationNode]) -> dict[str, list[_DeclarationNode]]:
-    """Map each name to what declares it; operators and members defined outside stand under their types."""
+def _index(nodes: Iterable[_DeclarationNode]) -> dict[str, list[_DeclarationNode]]:
+    """Map each name to its declarations; operators and out-of-class members are listed under their types."""
     index: dict[str, list[_DeclarationNode]] = {}
     late = []
-    for piece in pieces:
-        declaration = piece.declaration
+    for node in nodes:
+        declaration = node.declaration
+        # Code does not name operators, and members only through an object, so the class stands for them.
         if declaration.kind is DeclarationKind.FUNCTION and (declaration.owner or not declaration.names):
-            late.append(piece)
+            late.append(node)
             continue
         for name in declaration.names:
-            index.setdefault(name, []).append(piece)
+            index.setdefault(name, []).append(node)
     types = {
-        name for name, found in index.items() if any(piece.declaration.kind is DeclarationKind.TYPE for piece in found)
+        name for name, found in index.items() if any(node.declaration.kind is DeclarationKind.TYPE for node in found)
     }
-    for piece in late:
-        owner = piece.declaration.owner
-        for name in {owner} if owner else types & piece.declaration.head_words:
-            index.setdefault(name, []).append(piece)
+    for node in late:
+        owner = node.declaration.owner
+        for name in {owner} if owner else types & node.declaration.head_words:
+            index.setdefault(name, []).append(node)
     return index
 
 
-def _spread_host(pieces: Sequence[_DeclarationNode], index: Mapping[str, list[_DeclarationNode]]) -> None:
-    """Make unmarked code host code when it calls a host function or holds a host type, to any depth."""
-    everything = [piece for top in pieces for piece in top.family()]
+def _propagate_host(nodes: Sequence[_DeclarationNode], index: Mapping[str, list[_DeclarationNode]]) -> None:
+    """Propagate host-only: to code without specifier that calls a host function or uses a host type, transitively."""
+    everything = [node for top in nodes for node in top.family()]
     changed = True
     while changed:
         changed = False
-        hosts = {name: found[0].declaration.kind for name, found in index.items() if all(piece.host for piece in found)}
+        # A name is host-only if all of its declarations are: an overload for the device makes calls of it eligible.
+        hosts = {name: found[0].declaration.kind for name, found in index.items() if all(node.host for node in found)}
         functions = {name for name, kind in hosts.items() if kind is DeclarationKind.FUNCTION}
         types = {name for name, kind in hosts.items() if kind in (DeclarationKind.TYPE, DeclarationKind.ALIAS)}
         variables = {name for name, kind in hosts.items() if kind is DeclarationKind.VARIABLE}
-        for piece in everything:
-            if piece.host or piece.marked:
+        for node in everything:
+            if node.host or node.is_device:
                 continue
-            holds_host = any(member.host and member.declaration.kind not in _REMOVABLE for member in piece.members)
+            holds_host = any(member.host and member.declaration.kind not in _REMOVABLE for member in node.members)
             if (
                 holds_host
-                or piece.calls & functions
-                or piece.uses & types - piece.declaration.names
-                or any(not _declares(piece.own, name) for name in piece.uses & variables)
+                or node.calls & functions
+                or node.uses & types - node.declaration.names
+                or any(not _declares(node.own, name) for name in node.uses & variables)
             ):
-                piece.host = changed = True
+                node.host = changed = True
 
 
-def _follow(
-    pieces: Sequence[_DeclarationNode], index: Mapping[str, list[_DeclarationNode]], files: Sequence[ParsedFile]
+def _mark_reachable(
+    nodes: Sequence[_DeclarationNode], index: Mapping[str, list[_DeclarationNode]], files: Sequence[ParsedFile]
 ) -> set[str]:
-    """Keep the roots and what they mention."""
+    """Mark the roots and everything they reference; return all identifiers in it."""
     words: set[str] = set()
-    waiting = [piece for piece in pieces if _is_root(piece)]
+    waiting = [node for node in nodes if _is_root(node)]
     wanted = {word for file in files for word in _launch_words(file.text)}
-    waiting += (piece for word in wanted for piece in index.get(word, ()) if _can_stay(piece))
+    waiting += (node for word in wanted for node in index.get(word, ()) if _is_eligible(node))
     while waiting:
-        piece = waiting.pop()
-        if piece.kept:
+        node = waiting.pop()
+        if node.reachable:
             continue
-        for word in _keep(piece):
+        for word in _mark(node):
             words.add(word)
             for found in index.get(word, ()):
-                if not found.kept and _can_stay(found) and not _is_shadowed(word, found, piece):
+                if not found.reachable and _is_eligible(found) and not _is_shadowed(word, found, node):
                     waiting.append(found)
     return words
 
 
-def _is_shadowed(word: str, target: _DeclarationNode, piece: _DeclarationNode) -> bool:
-    """Say whether a name in a piece is its own variable rather than an unmarked function of the file."""
+def _is_shadowed(word: str, target: _DeclarationNode, node: _DeclarationNode) -> bool:
+    """Return whether a name in a node is its own variable rather than a function without specifier."""
     return (
         target.declaration.kind is DeclarationKind.FUNCTION
-        and not target.marked
-        and piece.declaration.kind is DeclarationKind.FUNCTION
-        and word not in piece.calls
-        and _declares(piece.own, word)
+        and not target.is_device
+        and node.declaration.kind is DeclarationKind.FUNCTION
+        and word not in node.calls
+        and _declares(node.own, word)
     )
 
 
 def _declares(code: str, name: str) -> bool:
-    """Say whether code declares a parameter or a local variable of this name."""
+    """Return whether code declares a parameter or local variable of this name."""
     pattern = rf"(?:\b(\w+)\s+|[>\]]\s*|[*&]\s*){re.escape(name)}\s*(?:[=;,)\[({{]|:(?!:))"
     return any(match[1] not in _NO_TYPES for match in re.finditer(pattern, code))
 
 
-def _keep(piece: _DeclarationNode) -> set[str]:
-    """Keep a piece with the members it can keep; return the identifiers in them."""
-    piece.kept = True
-    words = set(piece.uses)
-    for member in piece.members:
+def _mark(node: _DeclarationNode) -> set[str]:
+    """Mark a node and its members, except host-only ones; return the identifiers in them."""
+    node.reachable = True
+    words = set(node.uses)
+    for member in node.members:
         if not member.host or member.declaration.kind not in _REMOVABLE:
-            words |= _keep(member)
+            words |= _mark(member)
     return words
 
 
-def _is_root(piece: _DeclarationNode) -> bool:
-    kind = piece.declaration.kind
+def _is_root(node: _DeclarationNode) -> bool:
+    kind = node.declaration.kind
     if kind is DeclarationKind.BRACE:
         return True
-    if piece.host:
-        # Marked for both sides, but with something only a host can do: nvcc minds only where device code calls it.
+    if node.host:
+        # __host__ __device__ with host-only contents: nvcc diagnoses it only where device code calls it.
         return False
-    if piece.marked:
+    if node.is_device:
         return True
     if kind is DeclarationKind.TYPE:
-        # A functor: kernels often get it only as a template argument, somewhere in host code.
-        return any(EXECUTION_SPACE_WORDS & inner.uses for inner in piece.family())
-    return kind is DeclarationKind.INVOCATION and bool(EXECUTION_SPACE_WORDS & piece.uses)
+        # A functor: often device code reaches it only as a template argument that host code names.
+        return any(EXECUTION_SPACE_WORDS & inner.uses for inner in node.family())
+    return kind is DeclarationKind.INVOCATION and bool(EXECUTION_SPACE_WORDS & node.uses)
 
 
-def _can_stay(piece: _DeclarationNode) -> bool:
-    declaration = piece.declaration
-    if piece.marked:
+def _is_eligible(node: _DeclarationNode) -> bool:
+    declaration = node.declaration
+    if node.is_device:
         return True
-    if piece.host:
+    if node.host:
         return False
     if declaration.kind is DeclarationKind.FUNCTION:
+        # A prototype follows its definition (_mark_dependents); alone it would be an unresolved external function.
         return declaration.item.body is not None
     return declaration.kind in (
         DeclarationKind.TYPE,
@@ -232,30 +243,30 @@ def _can_stay(piece: _DeclarationNode) -> bool:
     )
 
 
-def _settle_rest(
-    pieces: Sequence[_DeclarationNode], index: Mapping[str, list[_DeclarationNode]], files: Sequence[ParsedFile]
+def _mark_dependents(
+    nodes: Sequence[_DeclarationNode], index: Mapping[str, list[_DeclarationNode]], files: Sequence[ParsedFile]
 ) -> set[str]:
-    """Keep prototypes, using directives and assertions when all they need has stayed."""
+    """Mark prototypes, using directives and static assertions whose references are all reachable."""
     scopes = {part for file in files for item in file.items.items for name in item.scope for part in name.split("::")}
-    kept_names = {name for piece in pieces if piece.kept for name in piece.declaration.names}
-    words = {word for piece in pieces if piece.kept for word in piece.uses}
+    reachable_names = {name for node in nodes if node.reachable for name in node.declaration.names}
+    words = {word for node in nodes if node.reachable for word in node.uses}
     added: set[str] = set()
-    for piece in pieces:
-        declaration = piece.declaration
-        if piece.kept or piece.host:
+    for node in nodes:
+        declaration = node.declaration
+        if node.reachable or node.host:
             continue
         if declaration.kind is DeclarationKind.FUNCTION:
-            stays = declaration.item.body is None and bool(declaration.names & kept_names)
+            stays = declaration.item.body is None and bool(declaration.names & reachable_names)
         elif declaration.kind is DeclarationKind.USING:
-            stays = _using_stays(piece.own, words, scopes)
+            stays = _using_stays(node.own, words, scopes)
         elif declaration.kind is DeclarationKind.INSTANTIATION:
             stays = False
         elif declaration.kind is DeclarationKind.ASSERTION:
-            stays = "std" not in piece.uses and all(word not in index or word in kept_names for word in piece.uses)
+            stays = "std" not in node.uses and all(word not in index or word in reachable_names for word in node.uses)
         else:
             stays = False
         if stays:
-            added |= _keep(piece)
+            added |= _mark(node)
     return added
 
 
@@ -275,16 +286,16 @@ def _using_stays(code: str, words: set[str], scopes: set[str]) -> bool:
 
 
 def _launch_words(text: SourceText) -> Iterator[str]:
-    """Yield the identifiers in the template arguments of launches: types and constants that instances need."""
+    """Yield the identifiers in template arguments of launches, which instances of kernels are made from."""
     for match in re.finditer(r">\s*<<<", text.code):
         start = opening_angle(text.code, match.start() + 1)
         if start is not None:
             yield from _MENTION.findall(text.code[start : match.start()])
 
 
-def _dropped(pieces: Iterable[_DeclarationNode]) -> Iterator[tuple[int, int]]:
-    for piece in pieces:
-        if not piece.kept:
-            yield piece.declaration.item.start, piece.declaration.item.end
+def _dropped(nodes: Iterable[_DeclarationNode]) -> Iterator[tuple[int, int]]:
+    for node in nodes:
+        if not node.reachable:
+            yield node.declaration.item.start, node.declaration.item.end
         else:
-            yield from _dropped(piece.members)
+            yield from _dropped(node.members)

@@ -1,9 +1,4 @@
-"""The device view: the same text, every line and byte column where it was, with everything the device cannot use blank.
-
-NVRTC compiles device code alone, with no host compiler and no C library, so ``main``, host helpers, launches and the
-headers of host libraries have to go. What device code needs stays as written. User headers get views as well, and all
-files are judged together: a helper in a header stays because a kernel in another file calls it.
-"""
+"""Device views of a file and its user headers. The package docstring explains the construction."""
 
 from __future__ import annotations
 
@@ -29,7 +24,11 @@ _ONLY_WITH_CODE = frozenset({"error", "warning", "pragma"})
 
 @dataclass(frozen=True, slots=True)
 class DeviceViews:
-    """A file (the first file) and its user headers taken apart, its device view, and theirs by absolute path."""
+    """Device views of a file and its user headers.
+
+    ``files`` are the parsed file and then its headers. ``view`` is the view of the file, ``headers`` has those of the
+    headers by absolute path.
+    """
 
     files: tuple[ParsedFile, ...]
     macros: MacroTable
@@ -44,21 +43,21 @@ def device_views(
     overlay: Mapping[str, str] | None = None,
     options: Sequence[str] = (),
 ) -> DeviceViews:
-    """Make the device view of a file together with its user headers.
+    """Return the device views of a file and its user headers.
 
     Parameters
     ----------
     path, text
-        The file; the text need not be what is on disk.
+        The file and its text, which may differ from the file on disk.
     include_dirs
-        Folders to look for headers in, as the compiler will.
+        Directories to search for headers, the same as the compiler's.
     overlay
-        Texts of headers that are newer than the disk's, by absolute path.
+        Texts of headers by absolute path, used in place of the files on disk.
     options
-        The compiler's; only ``-D`` and ``-U`` matter here.
+        Compile options, of which ``-D`` and ``-U`` are used.
     """
     main = SourceText(text)
-    # A header that knows NVRTC looks after itself, and what it includes with it.
+    # A header that tests __CUDACC_RTC__ supports NVRTC and is compiled as it is on disk.
     others = {
         header: content
         for header, content in closure(main, path, include_dirs, overlay or {}).items()
@@ -72,48 +71,49 @@ def device_views(
         parse_file(path, main, macros),
         *(parse_file(header, content, macros) for header, content in others.items()),
     ]
-    kept = reachable_code(files, macros)
-    verdicts = {file.path: select_directives(file, kept.words, macros, include_dirs) for file in files}
-    replacements = _replacements(kept, verdicts)
-    views = {file.path: _view(file, kept, verdicts[file.path].shown, replacements[file.path]) for file in files}
+    reachable = reachable_code(files, macros)
+    selections = {file.path: select_directives(file, reachable.words, macros, include_dirs) for file in files}
+    replacements = _replacements(reachable, selections)
+    views = {file.path: _view(file, reachable, selections[file.path].shown, replacements[file.path]) for file in files}
     return DeviceViews(tuple(files), macros, views.pop(path), views)
 
 
-def _replacements(kept: ReachableCode, verdicts: Mapping[str, DirectiveSelection]) -> dict[str, dict[int, str]]:
-    """Give blanked includes of libraries to headers of CUDA's that device code needs and nothing else includes.
+def _replacements(reachable: ReachableCode, selections: Mapping[str, DirectiveSelection]) -> dict[str, dict[int, str]]:
+    """Return includes of CUDA headers to write over omitted includes of libraries, by path and byte offset.
 
-    ``cublas_v2.h`` brings ``cuda_fp16.h`` along. Where the line has room, its include is replaced rather than blanked.
+    ``cublas_v2.h`` includes ``cuda_fp16.h``, so device code may use ``__half`` without naming its header. The new
+    directive has to fit into the old one, because no column may move.
     """
-    shown = frozenset[str]().union(*(verdict.includes for verdict in verdicts.values()))
-    wanted = deque(f"#include<{header}>" for header in known_headers.implied(kept.words, shown))
-    found: dict[str, dict[int, str]] = {path: {} for path in verdicts}
-    for path, verdict in verdicts.items():
-        for directive in verdict.libraries:
+    shown = frozenset[str]().union(*(selection.includes for selection in selections.values()))
+    wanted = deque(f"#include<{header}>" for header in known_headers.implied(reachable.words, shown))
+    found: dict[str, dict[int, str]] = {path: {} for path in selections}
+    for path, selection in selections.items():
+        for directive in selection.libraries:
             if wanted and len(wanted[0]) <= directive.end - directive.start:
                 found[path][directive.start] = wanted.popleft()
     return found
 
 
-def _view(file: ParsedFile, kept: ReachableCode, shown: Sequence[bool], replacements: Mapping[int, str]) -> str:
-    raw = blank(file.text.raw, _spans(file, kept, shown))
+def _view(file: ParsedFile, reachable: ReachableCode, shown: Sequence[bool], replacements: Mapping[int, str]) -> str:
+    raw = blank(file.text.raw, _spans(file, reachable, shown))
     for start, line in replacements.items():
         raw = raw[:start] + line + raw[start + len(line) :]
     view = raw.encode("latin-1").decode("utf-8", "surrogatepass")
-    # Neither half a UTF-16 pair nor a NUL gets through to the compiler; a byte order mark it would stumble over.
+    # NVRTC takes a C string in UTF-8: surrogates and NUL cannot be passed, and it rejects a byte order mark inside.
     return _UNREADABLE.sub(lambda match: " " * len(match[0].encode("utf-8", "surrogatepass")), view)
 
 
-def _spans(file: ParsedFile, kept: ReachableCode, shown: Sequence[bool]) -> Iterator[tuple[int, int]]:
-    """Yield what to blank, ascending: dropped items round their directives, and directives for the host."""
+def _spans(file: ParsedFile, reachable: ReachableCode, shown: Sequence[bool]) -> Iterator[tuple[int, int]]:
+    """Yield the spans to blank in ascending order: unreachable items without their directives, omitted directives."""
     waiting = deque(zip(file.text.directives, shown, strict=True))
-    for start, end in kept.dropped[file.path]:
+    for start, end in reachable.dropped[file.path]:
         while waiting and waiting[0][0].start < start:
             directive, stays = waiting.popleft()
             if not stays:
                 yield directive.start, directive.end
         while waiting and waiting[0][0].start < end:
             directive, stays = waiting.popleft()
-            # Conditions stay balanced wherever an item begins or ends; definitions may serve later code.
+            # A conditional may begin inside a dropped item and end outside of it, and later code may use a definition.
             if stays and directive.kind not in _ONLY_WITH_CODE:
                 yield start, directive.start
                 start = directive.end

@@ -1,7 +1,7 @@
-"""The files that include another: the launches of its kernels stand there, and what it needs to compile.
+"""Files that include a header: compiled sources, and other headers, near it.
 
-Kernels are often templates in a ``.cuh`` and their launches in the one ``.cu`` that includes it. Read alone, such a
-header does not say which instance is meant, nor how it is launched. A ``.cu`` may be included like a header, too.
+A header may not compile alone; it is then compiled as part of a file that includes it. A ``.cu`` can be included like
+a header, too.
 """
 
 from __future__ import annotations
@@ -17,21 +17,22 @@ _HEADERS = frozenset({".cuh", ".h", ".hpp", ".hh", ".inl", ".inc"})
 
 
 def includers(path: str, include_dirs: Sequence[str] = ()) -> Iterator[str]:
-    """Yield the files near a header that include it, then those that include these: compiled sources before headers.
+    """Yield the nearby files that include a header, then those that include these; sources before headers.
 
     Parameters
     ----------
     path
         Absolute path of the header, or of a source that others include.
     include_dirs
-        Folders to look for headers in.
+        Directories to search for headers.
     """
     around = list(sources_near(path))
     seen, waiting = {path}, [path]
     while waiting:
         target = waiting.pop(0)
+        # A search for the header's file name excludes most files before their includes are resolved.
         including = re.compile(rb"#[ \t]*include\b[^\n]*" + re.escape(Path(target).name.encode()))
-        named = [candidate for candidate in around if candidate not in seen and _says(candidate, including)]
+        named = [candidate for candidate in around if candidate not in seen and _contains(candidate, including)]
         for candidate in sorted(named, key=lambda candidate: Path(candidate).suffix in _HEADERS):
             if target in include_closure(candidate, include_dirs):
                 seen.add(candidate)
@@ -39,6 +40,6 @@ def includers(path: str, include_dirs: Sequence[str] = ()) -> Iterator[str]:
                 yield candidate
 
 
-def _says(path: str, what: re.Pattern[bytes]) -> bool:
+def _contains(path: str, pattern: re.Pattern[bytes]) -> bool:
     text = content(path)
-    return text is not None and what.search(text) is not None
+    return text is not None and pattern.search(text) is not None

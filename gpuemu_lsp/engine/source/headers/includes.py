@@ -1,4 +1,4 @@
-"""The ``#include`` lines of a file: what they name, where user headers are, and everything they lead to."""
+"""Include directives of a file, resolution of user headers on disk, and the transitive closure of includes."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ _MAX_BYTES = 4 << 20
 
 
 def includes(text: SourceText, path: str, include_dirs: Sequence[str] = ()) -> tuple[Include, ...]:
-    """Return the include lines of a file, user headers resolved.
+    """Return the include directives of a file, user headers resolved.
 
-    A quoted header is looked for beside the file first, then in ``include_dirs``; an angled one in ``include_dirs`` and
-    then beside the file, because the compiler is given that folder too.
+    A quoted header is searched for in the file's own directory and then in ``include_dirs``, an angled one the other
+    way round: build systems usually pass the sources' directories with ``-I`` too.
     """
     found = []
     for directive in text.directives:
@@ -39,30 +39,30 @@ def includes(text: SourceText, path: str, include_dirs: Sequence[str] = ()) -> t
 
 
 def hidden_includes(text: SourceText, path: str, include_dirs: Sequence[str]) -> tuple[Include, ...]:
-    """Return the include lines of a file that the device view leaves out although device code may need them."""
+    """Return the includes that the device view omits although device code may need them."""
     return tuple(include for include in includes(text, path, include_dirs) if include.hidden)
 
 
 def include_target(text: SourceText, directive: Directive) -> tuple[str, bool] | None:
-    """Return what an include line names and whether it is quoted; None when a macro stands there."""
+    """Return the target of an include directive and whether it is quoted; None for ``#include MACRO``."""
     match = _TARGET.match(text.raw, directive.start, directive.end)
     return (decode(match[2]), match[1] == '"') if match else None
 
 
 def resolve_line(text: SourceText, path: str, directive: Directive, include_dirs: Sequence[str]) -> str | None:
-    """Return the user header an include line means, if it is on disk."""
+    """Return the user header that an include directive resolves to; None if it is not on disk."""
     target = include_target(text, directive)
     return resolve(*target, path, include_dirs) if target else None
 
 
 def resolve(target: str, quoted: bool, path: str, include_dirs: Sequence[str]) -> str | None:
-    """Return the absolute path of a user header, or None when it is not on disk."""
+    """Return the absolute path of a user header; None if it is not on disk."""
     if not target or "\0" in target:
         return None
     here = str(Path(path).parent)
     folders = (here, *include_dirs) if quoted else (*include_dirs, here)
     if is_device_header(target) or is_standard(target):
-        # A folder of CUDA's or the system's own headers may be among include_dirs.
+        # include_dirs may contain a CUDA toolkit or the system's headers: they are not the user's.
         folders = (here,) if quoted else ()
     for folder in folders:
         candidate = os.path.normpath(Path(folder) / target)
@@ -72,7 +72,7 @@ def resolve(target: str, quoted: bool, path: str, include_dirs: Sequence[str]) -
 
 
 def include_closure(path: str, include_dirs: Sequence[str] = ()) -> tuple[str, ...]:
-    """Return the user headers a file on disk includes, directly or not, in the order they are met."""
+    """Return the user headers that a file on disk includes, directly or not, breadth first."""
     text = load(path)
     return tuple(closure(text, path, include_dirs, {})) if text is not None else ()
 
@@ -80,7 +80,10 @@ def include_closure(path: str, include_dirs: Sequence[str] = ()) -> tuple[str, .
 def closure(
     text: SourceText, path: str, include_dirs: Sequence[str], overlay: Mapping[str, str]
 ) -> dict[str, SourceText]:
-    """Return every user header a text leads to, by absolute path; ``overlay`` has texts newer than the disk's."""
+    """Return the text of every user header that a text includes, directly or not, by absolute path.
+
+    ``overlay`` has texts that replace files on disk. At most 300 headers are followed.
+    """
     found: dict[str, SourceText] = {}
     waiting = list(_resolved(text, path, include_dirs))
     while waiting and len(found) < _MAX_FILES:
@@ -96,7 +99,7 @@ def closure(
 
 
 def load(path: str) -> SourceText | None:
-    """Read a file from disk, None when it cannot be read or is too large for source code."""
+    """Read a file from disk; None if it cannot be read, is not a regular file or exceeds 4 MiB."""
     try:
         status = Path(path).stat()
         usual = stat.S_ISREG(status.st_mode) and status.st_size <= _MAX_BYTES
@@ -105,6 +108,7 @@ def load(path: str) -> SourceText | None:
         return None
 
 
+# A changed file has another time or size and so another key; old entries are evicted.
 @lru_cache(maxsize=256)
 def _load(path: str, modified: int, size: int) -> SourceText:
     return SourceText(Path(path).read_bytes().decode("utf-8", "replace"))

@@ -1,7 +1,8 @@
-"""Which headers device code can need, and what has to be in it for them to be worth their compile time.
+"""Headers of CUDA and of the standard library by name, and the identifiers that make them worth including.
 
-User headers are found on disk. Of the rest only CUDA's own device headers stay in a device view. What device code may
-use of the standard library is declared before its first line; ``torch/extension.h`` or ``iostream`` serve the host.
+User headers are resolved on disk. Of all other includes only CUDA's device headers stay in a device view: the prelude
+of the compiler declares the standard library's device-usable part, and ``iostream`` or ``torch/extension.h`` serve
+host code. A costly CUDA header stays only if device code mentions one of its identifiers.
 """
 
 from __future__ import annotations
@@ -24,8 +25,8 @@ _DEVICE = re.compile(
     r"|cuda_surface_types\.h|cuda_occupancy\.h|cooperative_groups(?:\.h|/.+)|cuda/.+|nv/.+|cub/.+|thrust/.+|crt/.+)$"
 )
 
-_WORTH = (
-    # CUB, Thrust, libcu++ and cooperative groups cost up to 3 s; files often include them for the host's sake.
+_NEEDED_FOR = (
+    # CUB, Thrust, libcu++ and cooperative groups take up to 3 s to compile; many files include them for host code only.
     (
         re.compile(r"cooperative_groups"),
         re.compile(r"(?:cooperative_groups|this_(?:grid|thread_block|thread|cluster))$"),
@@ -52,14 +53,14 @@ _PROVIDES = (
 
 
 def is_standard(target: str) -> bool:
-    """Say whether an include names a header of the C or C++ library or the system."""
+    """Return whether an include names a header of the C or C++ standard library or the operating system."""
     return bool(_STANDARD.match(target))
 
 
 def implied(words: frozenset[str], shown: frozenset[str]) -> tuple[str, ...]:
-    """Return CUDA's headers that kept code needs although none of the ``shown`` includes names them.
+    """Return CUDA headers whose identifiers are among ``words`` and which no include in ``shown`` names.
 
-    ``cublas_v2.h`` and ``torch/extension.h`` bring ``cuda_fp16.h`` along; without them somebody else has to.
+    ``cublas_v2.h`` and ``torch/extension.h`` include ``cuda_fp16.h``; a view that omits them has to include it itself.
     """
     return tuple(
         header
@@ -69,13 +70,13 @@ def implied(words: frozenset[str], shown: frozenset[str]) -> tuple[str, ...]:
 
 
 def is_device_header(target: str) -> bool:
-    """Say whether an include names one of CUDA's own headers that device code may use."""
+    """Return whether an include names a header of CUDA that device code may use."""
     return bool(_DEVICE.match(target))
 
 
 def is_wanted(target: str, words: frozenset[str]) -> bool:
-    """Say whether kept code with these identifiers can need a device header at all."""
-    for header, word in _WORTH:
+    """Return whether code with these identifiers can need a device header."""
+    for header, word in _NEEDED_FOR:
         if header.match(target):
             return any(word.match(candidate) for candidate in words)
     return True

@@ -1,6 +1,7 @@
-"""The sources near a file, and which names each of them may launch: asked at every save, so read once per change.
+"""Source files near a file, and the names of kernels that each of them may launch.
 
-Paths are strings in here: hundreds of files are looked at, and to make a ``Path`` of each takes longer than that.
+Both are needed at every save, so launched names are cached by the file's inode, size and times. Paths are strings:
+hundreds of files are visited, and constructing a ``Path`` for each would dominate.
 """
 
 # ruff: noqa: PTH110, PTH116, PTH118, PTH120, PTH122, PTH123
@@ -21,29 +22,29 @@ _SOURCES = frozenset({".cu", ".cuh", ".cpp", ".cc", ".h", ".hpp"})
 _SKIPPED = frozenset({"node_modules", "build", "dist", "site-packages", "__pycache__"})
 _LAUNCHES = re.compile(b"<<<|cudaLaunch")
 _LAUNCHED = re.compile(rb"(?<![\w\x80-\xff])([\w\x80-\xff]+)\s*[<,]")
-"""Looked for at the beginnings of words only: a long one is not gone over again from each of its letters."""
+"""The lookbehind anchors matches at the start of a word; without it a long word takes quadratic time."""
 _MAX_LEVELS = 4
 _MAX_FILES = 400
 _MAX_FOLDERS = 1000
-"""A header in a home folder has no project: whatever lies there is not searched to its end."""
+"""Bound for a header outside of any project, in a home directory for example."""
 _MAX_BYTES = 1 << 20
 _KEPT = 4096
 _SETTLED_SECONDS = 2.0
-"""A file that was written just now may be written again within one tick of its clock: it is read each time."""
+"""Minimum age of a cached file: two writes within one tick of the file system's clock have equal times."""
 
 
 def sources_near(path: str) -> Iterator[str]:
-    """Yield the sources of the project round a file, those in its own folder first, then those of folders above."""
+    """Yield the source files of the project around a file: its own directory first, then parent directories."""
     return itertools.islice(_outwards(os.path.dirname(path)), _MAX_FILES)
 
 
 def content(path: str) -> bytes | None:
-    """Return what a file says; None for one that is too long, cannot be read or is no file."""
+    """Return the bytes of a file; None if it exceeds 1 MiB, cannot be read or is not a regular file."""
     return None if _stamp(path) is None else _content(path)
 
 
 def launched_names(path: str) -> frozenset[bytes]:
-    """Return every name in a file that may be that of a kernel it launches: none where nothing is launched."""
+    """Return the names in a file that may be kernels it launches; empty for a file without launches."""
     stamp = _stamp(path)
     known = _known.get(path)
     if known is not None and known[0] == stamp:
@@ -58,7 +59,7 @@ def launched_names(path: str) -> frozenset[bytes]:
 
 
 _Stamp: TypeAlias = tuple[int, int, int, int]
-"""What tells one state of a file from another; the last is when it changed, in nanoseconds."""
+"""Inode, size, modification and status change time (nanoseconds) of a file."""
 _known: dict[str, tuple[_Stamp, frozenset[bytes]]] = {}
 
 
@@ -67,7 +68,7 @@ def _stamp(path: str) -> _Stamp | None:
         status = os.stat(path)
     except OSError:
         return None
-    if not stat.S_ISREG(status.st_mode) or status.st_size > _MAX_BYTES:  # to open a pipe is to wait
+    if not stat.S_ISREG(status.st_mode) or status.st_size > _MAX_BYTES:  # opening a FIFO would block
         return None
     return status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
 
@@ -88,6 +89,7 @@ def _outwards(folder: str) -> Iterator[str]:
             left -= 1
             if left < 0:
                 return
+            # In place, as os.walk requires; the directory that the previous level has visited is left out.
             folders[:] = sorted(
                 inner
                 for inner in folders

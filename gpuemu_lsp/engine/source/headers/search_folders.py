@@ -1,7 +1,7 @@
-"""Where the headers of a file that nobody configured are: beside it, or in the folders that projects usually have.
+"""Include directories of an unregistered file, guessed from usual project layouts.
 
-A build system says it with ``-I``; without one, ``helper_math.h`` of a project is looked for in the ``include``,
-``inc`` and ``common`` folders from the file's own folder up to the top of the project.
+A build system passes them with ``-I``. Without one, a header such as ``helper_math.h`` is searched for in the
+``include``, ``inc`` and ``common`` folders from the file's own directory up to the root of its project.
 """
 
 from __future__ import annotations
@@ -14,16 +14,17 @@ from gpuemu_lsp.engine.source.headers.known_headers import is_device_header, is_
 from gpuemu_lsp.engine.source.preprocessor.lexer import SourceText
 
 TOP = frozenset({".git", ".hg", "gpuemu.toml", "pyproject.toml"})
-"""What the uppermost folder of a project has."""
+"""Entries that mark the root directory of a project."""
 _USUAL = ("include", "inc", "includes", "common", "Common", "src")
 _MAX_LEVELS = 6
 
 
 def usual_include_dirs(path: str, text: str) -> tuple[str, ...]:
-    """Return the usual folders in which headers lie that the file at ``path``, or a header of it, includes in vain."""
+    """Return the directories with the missing headers of the file at ``path``, in the order they have to be added."""
     candidates = list(_usual(Path(path).parent))
     main = SourceText(text)
     found: list[str] = []
+    # A header that is found includes further ones, so what is missing is computed again after each directory.
     while candidates:
         missing = _missing(main, path, found)
         better = next((folder for folder in candidates if any((folder / name).is_file() for name in missing)), None)

@@ -1,4 +1,8 @@
-"""What callers in the same file give a host function: a block size, template arguments of the launch inside it."""
+"""Arguments that callers in the same file pass to a host function that launches a kernel.
+
+A launch such as ``k<T, BLOCK><<<n / BLOCK, BLOCK>>>`` depends on parameters and template parameters of its function.
+Each distinct call in the file gives them values, and the launch one instance.
+"""
 
 from __future__ import annotations
 
@@ -24,9 +28,9 @@ _MAX_DEPTH = 5
 def with_callers(
     found: Sequence[LaunchSite], file: ParsedFile, constants: Mapping[str, str], macros: MacroTable
 ) -> Iterator[LaunchSite]:
-    """Yield each launch once per call of its host function in the file, with the call's plain arguments as locals.
+    """Yield each launch once per call of its host function in the file, with the call's literal arguments as locals.
 
-    A launch whose function nobody calls, or calls with nothing plain, is yielded as it is.
+    A launch whose function is not called with literal arguments is yielded unchanged. At most eight calls count.
     """
     functions = {
         name: declaration
@@ -53,6 +57,7 @@ def _calls(
     if function.parameters is None or item.body is None:
         return
     body = code[item.body : item.end]
+    # Pointers carry no sizes, and a parameter that the function changes no longer has the caller's value at the launch.
     names = [
         param.name if not param.pointer and not _is_changed(param.name, body) else ""
         for param in parameters(file.text, function.parameters + 1, closing(code, function.parameters) - 1, macros)
@@ -74,6 +79,7 @@ def _calls(
             known = dict(constants)
             if inner.body is not None and inner.body < match.start():
                 known.update(function_locals(code[inner.body + 1 : match.start()]))
+            # Template arguments may be types or names of constants; of the others only numbers say something here.
             values = {
                 name: value for name, value in zip(template, given[0], strict=False) if name and _ARGUMENT.match(value)
             }
@@ -87,7 +93,7 @@ def _calls(
 
 
 def _arguments(code: str, position: int) -> tuple[list[str], list[str]] | None:
-    """Read ``<float, 4>(x, n)``: template arguments and arguments."""
+    """Return the template arguments and arguments of ``<float, 4>(x, n)``; None if it is not a call."""
     template: list[str] = []
     if code[position] == "<":
         end = closing_angle(code, position)

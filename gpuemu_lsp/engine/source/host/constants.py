@@ -1,4 +1,4 @@
-"""Names that stand for plain expressions: file-level constants, and simple definitions inside a host function."""
+"""Constants of a file, and local definitions of a host function, as C expressions by name."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ _DECLARATION = re.compile(
     r"|u?int(?:_fast|_least)?\d+_t|std::u?int\d+_t|uint|ssize_t|ptrdiff_t|dim3|uint3|const\s+dim3)\b\s*)+(?=[A-Za-z_])"
     r"|\s*(?!(?:return|else|using|typedef|case|goto|new|delete|throw)\b)[A-Za-z_]\w*\s+(?=[A-Za-z_]\w*\s*=(?!=))"
 )
-"""The types of sizes; under any name, where a value follows: ``u32 n = 4``."""
+"""Types of size variables, or any type name before an initialised variable: ``u32 n = 4``."""
 _DECLARATOR = re.compile(r"\s*(\w+)\s*(?:=\s*(?P<value>.+)|(?P<open>[({])(?P<inner>.*)[)}])\s*$", re.DOTALL)
 _ASSIGNMENT = re.compile(r"\s*(\w+)\s*=(?!=)\s*(.+)$", re.DOTALL)
 _FIELD = re.compile(r"\s*(\w+)\s*\.\s*([xyz])\s*=(?!=)\s*(.+)$", re.DOTALL)
 _CHANGE = re.compile(r"(?:\+\+|--|&)\s*(\w+)|(\w+)\s*(?:\.\s*[xyz]\s*)?(?:\+\+|--|(?:[-+*/%&|^]|<<|>>)?=(?!=))")
 _UNREADABLE = "dim3(?)"
-"""Three sizes that nobody can tell. Without a value its name would pass for one size of the host's."""
-_ADDRESSES = re.compile(r"void\s*\*\s*\w+\s*\[")  # the argument list of cudaLaunchKernel changes nothing
+"""A ``dim3`` of unknown value. Without an entry its name would be taken for a scalar size."""
+_ADDRESSES = re.compile(r"void\s*\*\s*\w+\s*\[")  # argument array of cudaLaunchKernel: `&n` in it changes nothing
 _EXPRESSION = re.compile(r"[\w\s+\-*/%()<>&|~^?:.,']+$")
 _BEFORE_VALUE = re.compile(r"(?:=|\bdim3|[\w>]\s*\(|,)\s*$")
 _STATEMENT = re.compile(r"[;{}]")
@@ -30,9 +30,9 @@ _MAX_TEXT = 200
 
 
 def file_constants(files: Iterable[ParsedFile], macros: MacroTable) -> dict[str, str]:
-    """Return macros, constants and enumerators of a file and its headers as C text, the file's own first.
+    """Return macros, constants and enumerators of a file and its headers as C text; earlier files take precedence.
 
-    A macro with two definitions is no constant.
+    A macro with different definitions is not a constant.
     """
     found = {}
     for name, definitions in macros.definitions.items():
@@ -68,16 +68,16 @@ def _declared_constants(file: ParsedFile) -> Iterator[tuple[str, str]]:
 
 
 def function_locals(code: str) -> dict[str, str]:
-    """Return what simple definitions in a stretch of host code leave behind at its end.
+    """Return the local definitions that are valid at the end of a range of host code.
 
-    ``code`` runs from a function's brace to the place of interest. ``dim3`` values stay as ``dim3(a, b)``. A variable
-    that is changed where the change may not happen (a branch, a loop) has no value any more.
+    ``code`` begins after a function's opening brace. ``dim3`` values have the form ``dim3(a, b)``. A variable that is
+    changed conditionally (in a branch or loop), or whose address is taken, has no value from there on.
     """
     found: dict[str, str] = {}
     depths: dict[str, int] = {}
     for depth, statement in _statements(code):
         for name in [name for name, inner in depths.items() if inner > depth]:
-            # Its block has ended: an outer variable of this name would be another one.
+            # End of its scope: a later use of the name would refer to an outer variable.
             _forget(found, name)
             del depths[name]
         declared = _declared(statement)
@@ -96,12 +96,13 @@ def function_locals(code: str) -> dict[str, str]:
         if assignment:
             name, value = assignment[1], " ".join(assignment[2].split())
             if not depth:
-                depths.setdefault(name, 0)  # a parameter gets a value of its own
+                depths.setdefault(name, 0)  # assignment to a parameter
             if depths.get(name) == depth and _is_value(value) and name not in WORD.findall(value):
                 found[name] = value if dim3_parts(found.get(name, "")) is None else _dim3_text(value)
             else:
                 _forget(found, name)
             continue
+        # Anything else, loop heads included, is only searched for changes: `for (int i = 1; ...)` leaves no value of i.
         if _ADDRESSES.search(statement):
             continue
         for change in _CHANGE.finditer(statement):
@@ -110,17 +111,18 @@ def function_locals(code: str) -> dict[str, str]:
 
 
 def _forget(found: dict[str, str], name: str) -> None:
-    """Let go of a value; three sizes stay three, if unknown."""
+    """Drop a value; a ``dim3`` becomes an unknown ``dim3``."""
     if dim3_parts(found.pop(name, "")) is not None:
         found[name] = _UNREADABLE
 
 
 def _statements(code: str) -> Iterator[tuple[int, str]]:
-    """Yield statements with the depth of braces they stand at; brace initialisers stay inside their statement."""
+    """Yield statements with their brace depth; a braced initialiser is part of its statement."""
     depth, start, position = 0, 0, 0
     while match := _STATEMENT.search(code, position):
         sign, position = match[0], match.end()
         before = code[start : match.start()]
+        # `= {`, `dim3 g{` and `f({` open an initialiser, which is part of the statement; any other brace a block.
         if sign == "{" and (
             _BEFORE_VALUE.search(before) or (_DECLARATION.match(before) and before.strip()[-1].isalnum())
         ):
@@ -133,7 +135,7 @@ def _statements(code: str) -> Iterator[tuple[int, str]]:
 
 
 def _declared(statement: str) -> dict[str, str | None]:
-    """Return the names a simple declaration declares, each with its value if that is a plain expression."""
+    """Return the names that a declaration declares, each with its initialiser if that is an evaluable expression."""
     head = _DECLARATION.match(statement)
     if head is None or len(statement) > 4000:
         return {}
@@ -158,7 +160,7 @@ def _declared(statement: str) -> dict[str, str | None]:
 
 
 def _dim3_text(value: str) -> str:
-    """Write a value of three sizes as ``dim3(...)``; another variable's name stays."""
+    """Return a ``dim3`` initialiser as ``dim3(...)``; the name of another variable stays."""
     if value.startswith("{"):
         return f"dim3({value[1:-1].strip()})"
     return value if WORD.fullmatch(value) or dim3_parts(value) is not None else f"dim3({value})"
@@ -176,7 +178,7 @@ def _set_field(found: dict[str, str], name: str, axis: int, value: str, certain:
 
 
 def dim3_parts(text: str) -> tuple[str, ...] | None:
-    """Return the expressions in ``dim3(a, b)`` or ``{a, b}``; None for anything else."""
+    """Return the expressions in ``dim3(a, b)`` or ``{a, b}``; None for other text."""
     match = re.fullmatch(r"\s*(?:dim3\s*)?(?P<open>[({])(?P<inner>.*)[)}]\s*", text, re.DOTALL)
     if match is None or not ("dim3" in text.split("(", 1)[0].split("{", 1)[0] or match["open"] == "{"):
         return None
@@ -185,6 +187,7 @@ def dim3_parts(text: str) -> tuple[str, ...] | None:
 
 
 def _enumerators(inner: str) -> dict[str, str]:
+    # An enumerator without a value is its predecessor plus one (C++17 [dcl.enum]).
     found, previous = {}, ""
     for start, end in split_top(inner):
         name, _, value = (part.strip() for part in inner[start:end].partition("="))
@@ -200,5 +203,5 @@ def _is_value(text: str) -> bool:
 
 
 def _is_expression(body: str) -> bool:
-    """Say whether a macro's body may be an integer expression, rather than an attribute or a piece of code."""
+    """Return whether a macro's body may be an integer expression rather than an attribute or code."""
     return _is_value(body) and not body.startswith("__") and bool(re.search(r"\d|^\w+$", body))

@@ -1,4 +1,4 @@
-"""Kernel launches in host code, with their grid and block resolved as far as plain text allows."""
+"""Kernel launches in host code, their grid and block resolved to expressions without evaluating code."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from gpuemu_lsp.engine.findings import Range
 from gpuemu_lsp.engine.source.host.callers import with_callers
 from gpuemu_lsp.engine.source.host.constants import dim3_parts, function_locals
 from gpuemu_lsp.engine.source.model import LaunchSite
-from gpuemu_lsp.engine.source.preprocessor.expansion import expansions, leading_to
+from gpuemu_lsp.engine.source.preprocessor.expansion import expansions, invocation_pattern
 from gpuemu_lsp.engine.source.preprocessor.lexer import WORD, SourceText, closing, opening_angle, split_top, strip
 from gpuemu_lsp.engine.source.preprocessor.macros import MacroTable
 from gpuemu_lsp.engine.source.syntax.declarations import DeclarationKind
@@ -29,9 +29,10 @@ _MAX_DEPTH = 4
 
 @dataclass(frozen=True, slots=True)
 class _HostRegion:
-    """A stretch of code to look for launches in.
+    """A range of code to search for launches.
 
-    ``base`` are the locals that hold where it begins; ``place`` stands for all of it when it came out of a macro.
+    ``base`` are the local definitions valid at its beginning. ``place`` is the range of all launches in it if it is the
+    expansion of a macro.
     """
 
     text: SourceText
@@ -44,7 +45,7 @@ class _HostRegion:
     place: Range | None = None
 
     def known(self, offset: int) -> dict[str, str]:
-        """Return the simple definitions that hold at an offset."""
+        """Return the local definitions that are valid at an offset."""
         if self.body is None:
             return dict(self.base)
         return {**self.base, **function_locals(self.text.code[self.body : offset])}
@@ -54,12 +55,12 @@ class _HostRegion:
 
 
 def launches(file: ParsedFile, constants: Mapping[str, str], macros: MacroTable) -> tuple[LaunchSite, ...]:
-    """Return every launch in host code, in order, once per call of its function with other plain arguments.
+    """Return every launch in host code, in order, once per call of its host function with different arguments.
 
-    A launch that a macro makes sits on the macro's invocation.
+    The range of a launch that a macro expands to is the invocation of the macro.
     """
     found: list[LaunchSite] = []
-    makers = leading_to(_ANY, macros)
+    makers = invocation_pattern(_ANY, macros)
     for declaration in file.declarations:
         item = declaration.item
         if item.kind != "code":
@@ -75,6 +76,7 @@ def launches(file: ParsedFile, constants: Mapping[str, str], macros: MacroTable)
             next(iter(declaration.names), None) if is_function else None,
         )
         found += _in_site(site, macros, makers, _MAX_DEPTH)
+    # Launches in macro expansions are found after the direct ones of the same item.
     found.sort(key=lambda launch: launch.range)
     return tuple(with_callers(found, file, constants, macros))
 
@@ -101,7 +103,7 @@ def _in_site(site: _HostRegion, macros: MacroTable, makers: re.Pattern[str] | No
 
 
 def _triple(site: _HostRegion, offset: int) -> Iterator[LaunchSite]:
-    """Read ``kernel<T><<<grid, block, shared, stream>>>(arguments)`` round its ``<<<``."""
+    """Read ``kernel<T><<<grid, block, shared, stream>>>(arguments)`` around its ``<<<``."""
     code = site.text.code
     end = strip(code, site.start, offset)[1]
     template: tuple[str, ...] = ()
@@ -151,6 +153,7 @@ def _call(site: _HostRegion, start: int, opening: int) -> Iterator[LaunchSite]:
         )
     )
     if listed:
+        # The argument array's last definition before the call; its elements are the addresses of the arguments.
         brace = listed[-1].end()
         arguments = tuple(
             re.sub(r"^(?:\(\s*void\s*\*\s*\))?\s*&\s*", "", part)
@@ -191,7 +194,7 @@ def _launch(
 
 
 def _dimensions(expression: str, values: Mapping[str, str]) -> tuple[str, ...]:
-    """Resolve ``grid`` to the expressions its ``dim3`` was made of; a plain expression is the x size."""
+    """Return the expressions of the ``dim3`` that an expression names; a scalar expression is the x size."""
     for _ in range(_MAX_DEPTH):
         parts = dim3_parts(expression)
         if parts is not None:
@@ -209,7 +212,7 @@ def _dimensions(expression: str, values: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def _end_of_configuration(code: str, start: int, end: int) -> int | None:
-    """Return the offset of the ``>>>`` outside of brackets."""
+    """Return the offset of the closing ``>>>``; None if the statement ends before it."""
     position = start
     while position < end:
         sign = code[position]
@@ -218,7 +221,7 @@ def _end_of_configuration(code: str, start: int, end: int) -> int | None:
         elif code.startswith(">>>", position):
             return position
         elif sign == ";":
-            return None
+            return None  # a shift or stream operator, or a half-written launch
         else:
             position += 1
     return None

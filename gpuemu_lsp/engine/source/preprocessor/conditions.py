@@ -1,7 +1,7 @@
-"""Which ``#if`` branches NVRTC will not see: code in them is nobody's business.
+"""Inactive preprocessor regions: ``#if`` branches that NVRTC certainly skips.
 
-Only what is certain counts. A macro of CUDA's headers, or a value that depends on the architecture, makes a condition
-unknown, and an unknown branch is treated as live.
+Conditions are evaluated with three values. A macro of CUDA's headers, or a value that depends on the architecture,
+makes a condition unknown, and a branch under an unknown condition counts as active.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from gpuemu_lsp.engine.source.preprocessor.environment import MacroEnvironment
 from gpuemu_lsp.engine.source.preprocessor.lexer import Directive, SourceText
 
 Resolve: TypeAlias = Callable[[SourceText, str, Directive], str | None]
-"""From a text, its path and an include line to the path of a user header."""
+"""Function from a text, its path and an include directive to the path of the user header, None for other headers."""
 
 _MAX_DEPTH = 30
 _MAX_VISITS = 1000
@@ -23,7 +23,10 @@ _MAX_VISITS = 1000
 
 @dataclass(slots=True)
 class _OpenConditional:
-    """An open ``#if``: where its live or dead part began, and whether a branch has been taken (None: perhaps)."""
+    """An open ``#if``: ``live`` and ``start`` of its current branch, ``taken`` if an earlier branch was active.
+
+    None is unknown in both.
+    """
 
     live: bool | None
     taken: bool | None
@@ -31,7 +34,7 @@ class _OpenConditional:
 
 
 def defines(options: Sequence[str]) -> dict[str, str | None]:
-    """Read ``-DNAME``, ``-DNAME=VALUE``, ``-D NAME``, ``--define-macro=NAME`` and their ``-U`` among options."""
+    """Return the macros that compile options define: ``-DNAME``, ``-D NAME=VALUE``, ``--define-macro``, ``-U``."""
     found: dict[str, str | None] = {}
     waiting = list(options)
     while waiting:
@@ -51,9 +54,9 @@ def defines(options: Sequence[str]) -> dict[str, str | None]:
 def inactive_regions(
     path: str, text: SourceText, headers: Mapping[str, SourceText], defines: Mapping[str, str | None], resolve: Resolve
 ) -> dict[str, tuple[tuple[int, int], ...]]:
-    """Return the stretches between directives that are never compiled, for a file and its headers.
+    """Return the inactive regions between directives by path, for a file and its headers.
 
-    A header that is included several times is dead only where it is dead each time.
+    A region of a header that is included several times is inactive only if it is in every inclusion.
     """
     walk = _PreprocessorWalk(headers, MacroEnvironment(defines), resolve)
     walk.file(path, text, 0)
@@ -61,7 +64,7 @@ def inactive_regions(
 
 
 class _PreprocessorWalk:
-    """The order in which the preprocessor meets the directives of all files."""
+    """Walk over the directives of all files in the order of preprocessing."""
 
     def __init__(self, headers: Mapping[str, SourceText], environment: MacroEnvironment, resolve: Resolve) -> None:
         self._headers, self._environment, self._resolve = headers, environment, resolve
@@ -82,7 +85,7 @@ class _PreprocessorWalk:
                 continue
             states = [branch.live for branch in branches]
             if False in states:
-                continue
+                continue  # Inside an inactive region only conditionals count.
             certain = None not in states
             if kind in ("define", "undef"):
                 self._environment.change(directive, certain)
@@ -114,12 +117,13 @@ class _PreprocessorWalk:
             if branch.taken is True or not outside:
                 live = False
             elif branch.taken is None and live is True:
+                # An earlier branch may have been taken, so this one, although its own condition holds, is unknown.
                 live = None
             branch.live, branch.start = live, directive.end
             branch.taken = True if True in (branch.taken, live) else None if None in (branch.taken, live) else False
 
     def _condition(self, kind: str, body: str) -> bool | None:
-        """Evaluate what follows ``#if``, ``#ifdef`` or ``#ifndef`` (``kind`` is "", "def" or "ndef")."""
+        """Evaluate the condition of ``#if``, ``#ifdef`` or ``#ifndef`` (``kind`` is "", "def" or "ndef")."""
         if not kind:
             return self._environment.evaluate(body)
         defined = self._environment.is_defined(body.split(maxsplit=1)[0]) if body else None

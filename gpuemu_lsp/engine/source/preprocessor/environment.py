@@ -1,4 +1,8 @@
-"""The macros defined at a point of the translation, and the integer expressions of ``#if`` over them."""
+"""Macro state at a point of preprocessing, and three-valued evaluation of ``#if`` expressions (C++17 [cpp.cond]).
+
+Values that depend on headers outside of the user's files, on the architecture or on the host compiler are unknown
+(None) rather than guessed, and unknown operands propagate unless the other side of ``&&`` or ``||`` decides.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +16,7 @@ _TOKEN = re.compile(
     r"\s*(?:(?P<number>0[xX][0-9a-fA-F']+|\d[\d']*)[uUlL]*|(?P<name>[A-Za-z_]\w*)"
     r"|(?P<sign>&&|\|\||[=!<>]=|<<|>>|[-+*/%&|^~!<>()?:]))"
 )
+# NVRTC's own macros. __CUDA_ARCH__ is defined, but its value belongs to the architecture of one compilation.
 _BUILTIN: Mapping[str, str | None] = {
     "__CUDACC__": "1",
     "__CUDACC_RTC__": "1",
@@ -29,7 +34,7 @@ _RESERVED = re.compile(
     r"_|CUDART|(?:CUDA|CUB|CCCL|THRUST|NV|CUTLASS|CUTE|FLT|DBL|LDBL|M|EXIT)_|U?INT\d|U?(?:INT|LONG|LLONG|CHAR|SHRT)_M"
     r"|(?:SIZE|PTRDIFF|U?INTPTR|U?INTMAX)_M|INFINITY$|NAN$|HUGE_VAL|NULL$|CHAR_BIT$"
 )
-"""Names that the compiler, CUDA's headers or the standard library may define."""
+"""Names that the compiler, CUDA's headers or the standard library may define: unknown unless in ``_ABSENT``."""
 _PRECEDENCE = (
     ("||",),
     ("&&",),
@@ -47,13 +52,14 @@ _MAX_SHIFT = 63
 
 
 class _NotConstantError(Exception):
-    """The condition is no integer expression."""
+    """A condition that is not an integer constant expression of the supported subset."""
 
 
 class MacroEnvironment:
-    """The macros that are defined at a point of the translation, as far as that is certain.
+    """Macros that are defined at a point of preprocessing.
 
-    A value of None means: defined, but the value is not known; a name in ``doubtful`` may be defined or not.
+    ``values`` has the replacement list of each defined macro, None where it is unknown. A name in ``doubtful`` was
+    defined or undefined in a branch whose condition is unknown.
     """
 
     def __init__(self, defines: Mapping[str, str | None]) -> None:
@@ -61,7 +67,7 @@ class MacroEnvironment:
         self.doubtful: set[str] = set()
 
     def is_defined(self, name: str) -> bool | None:
-        """Say whether a macro is defined; None when nobody knows."""
+        """Return whether a macro is defined; None where that is unknown."""
         if name in self.doubtful:
             return None
         if name in self.values:
@@ -69,7 +75,7 @@ class MacroEnvironment:
         return None if _RESERVED.match(name) and not _ABSENT.fullmatch(name) else False
 
     def evaluate(self, text: str) -> bool | None:
-        """Evaluate the expression of an ``#if``; None when its value is not certain."""
+        """Return the value of an ``#if`` expression; None where it is unknown."""
         try:
             value = _ConditionParser(text, self, 0).whole()
         except _NotConstantError:
@@ -77,7 +83,7 @@ class MacroEnvironment:
         return None if value is None else value != 0
 
     def change(self, directive: Directive, certain: bool) -> None:
-        """Apply a ``#define`` or ``#undef``."""
+        """Apply a ``#define`` or ``#undef``; not ``certain`` inside a branch whose condition is unknown."""
         macro = definition(directive)
         name = macro.name if macro else directive.body.split(maxsplit=1)[0] if directive.body else ""
         if not name:
@@ -92,10 +98,10 @@ class MacroEnvironment:
 
 
 class _ConditionParser:
-    """A recursive-descent reader of one condition. Values are integers, or None when not certain."""
+    """Recursive-descent evaluator of one condition; values are integers, None where unknown."""
 
     def __init__(self, text: str, environment: MacroEnvironment, depth: int) -> None:
-        if depth > _MAX_DEPTH:
+        if depth > _MAX_DEPTH:  # `#define A B`, `#define B A`: recursion is not tracked by name
             raise _NotConstantError
         self._environment, self._depth = environment, depth
         self._tokens: list[re.Match[str]] = []
@@ -176,10 +182,11 @@ class _ConditionParser:
             defined = self._environment.is_defined(target)
             return None if defined is None else int(defined)
         if name.startswith("__has_"):
+            # Whether a header or attribute exists depends on the compiler that is asked.
             raise _NotConstantError
         defined = self._environment.is_defined(name)
         if not defined:
-            return None if defined is None else 0
+            return None if defined is None else 0  # [cpp.cond]: remaining identifiers are replaced with 0
         body = self._environment.values[name]
         return (
             None
@@ -191,7 +198,7 @@ class _ConditionParser:
 
 
 def _apply(sign: str, left: int | None, right: int | None) -> int | None:
-    """Combine two values as the preprocessor does; one certain side can settle ``&&`` and ``||``."""
+    """Apply a binary operator; one known operand can decide ``&&`` and ``||``."""
     if sign == "&&":
         return 0 if 0 in (left, right) else None if None in (left, right) else 1
     if sign == "||":
@@ -201,6 +208,7 @@ def _apply(sign: str, left: int | None, right: int | None) -> int | None:
     if sign in ("/", "%"):
         if right == 0:
             raise _NotConstantError
+        # C++ division truncates towards zero, Python's floors.
         quotient = abs(left) // abs(right) * (1 if left * right >= 0 else -1)
         return quotient if sign == "/" else left - quotient * right
     if sign in ("<<", ">>"):

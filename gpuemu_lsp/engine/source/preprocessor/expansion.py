@@ -1,4 +1,4 @@
-"""Invocations of function-like macros, written out: kernels and launches often stand in one."""
+"""Expansion of function-like macros, in which kernels and launches are often written."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ _MAX_LENGTH = 20_000
 
 @dataclass(frozen=True, slots=True)
 class MacroExpansion:
-    """``NAME(...)`` from ``start`` to ``end`` of some code, and the text it stands for."""
+    """An invocation ``NAME(...)`` from byte ``start`` to ``end``, and the text it expands to."""
 
     start: int
     end: int
     text: str
 
 
-def leading_to(contents: re.Pattern[str], macros: MacroTable) -> re.Pattern[str] | None:
-    """Return what finds the invocations of macros that contain something, or use one that does; None without any."""
+def invocation_pattern(contents: re.Pattern[str], macros: MacroTable) -> re.Pattern[str] | None:
+    """Return a pattern of invocations of macros whose expansion may contain ``contents``; None without such macros."""
     names = [
         name
         for name, found in macros.definitions.items()
@@ -36,12 +36,12 @@ def leading_to(contents: re.Pattern[str], macros: MacroTable) -> re.Pattern[str]
 def expansions(
     code: str, start: int, end: int, macros: MacroTable, invocation: re.Pattern[str] | None
 ) -> Iterator[MacroExpansion]:
-    """Write out the invocations in a stretch of code, by one level: what comes out may hold further ones.
+    """Expand the invocations in a range of code by one level; the results may contain further invocations.
 
     Parameters
     ----------
     invocation
-        From :func:`leading_to`.
+        From :func:`invocation_pattern`.
     """
     for match in invocation.finditer(code, start, end) if invocation is not None else ():
         for text in expansions_at(code, match.end(), macros.definitions[match[1]]):
@@ -49,7 +49,7 @@ def expansions(
 
 
 def expansions_at(code: str, opening: int, macros: Sequence[Macro]) -> Iterator[str]:
-    """Write out one invocation, whose parenthesis is at ``opening``, for each definition that its arguments fit."""
+    """Yield the expansion of the invocation with its parenthesis at ``opening``, once per definition of its macro."""
     inside = code[opening + 1 : closing(code, opening) - 1]
     arguments = [inside[first:last] for first, last in split_top(inside)]
     for macro in macros:
@@ -59,7 +59,7 @@ def expansions_at(code: str, opening: int, macros: Sequence[Macro]) -> Iterator[
 
 
 def substitute(macro: Macro, arguments: Sequence[str]) -> str | None:
-    """Write a macro's body out for some arguments; None when they do not fit."""
+    """Return a macro's body with its arguments substituted; None for too few arguments or an over-long result."""
     if macro.parameters is None:
         return None
     values: dict[str, str] = {}
@@ -76,6 +76,7 @@ def substitute(macro: Macro, arguments: Sequence[str]) -> str | None:
         if token == "##":
             return token
         if token.startswith("#"):
+            # The text of a stringised argument is irrelevant: strings are blanked everywhere.
             return '""' if token[1:].strip() in values else token
         return values.get(token, token)
 

@@ -1,7 +1,7 @@
-"""The lowest layer: a text as bytes with comments and literals blanked, its directives, and bracket work.
+"""Text with comments and literals blanked, its preprocessor directives, and bracket matching.
 
-Everything above works on byte offsets. To get them with plain ``str`` tools, a text is held as its UTF-8 bytes read as
-Latin-1: one character per byte, so an index is a byte offset.
+All callers work with byte offsets. A text is held as its UTF-8 bytes decoded as Latin-1, one character per byte, so
+that an index into a ``str`` (and a match of ``re``) is a byte offset.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from functools import cached_property
 from gpuemu_lsp.engine.findings import Range
 
 WORD = re.compile(r"[A-Za-z_\x80-\xff][\w\x80-\xff]*")
-"""An identifier, in the Latin-1 reading."""
+"""An identifier in a Latin-1 decoded text; bytes of UTF-8 sequences are letters."""
 
 _NOISE = re.compile(
     r"""//(?:[^\n\\]|\\\r?\n|\\.)*"""  # a comment may be continued by a backslash
     r"""|/\*.*?(?:\*/|\Z)"""
     r"""|(?:\b(?:u8|[uUL])?R)"(?P<mark>[^()\\\s]{0,16})\(.*?\)(?P=mark)\""""
-    r"""|\b\d(?:'?[\w.])*"""  # a number: its ' is no quote
+    r"""|\b\d(?:'?[\w.])*"""  # a number: a digit separator is not a quote
     r"""|"(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*'""",
     re.DOTALL,
 )
@@ -35,7 +35,10 @@ _CLOSER = {"(": ")", "[": "]", "{": "}"}
 
 @dataclass(frozen=True, slots=True)
 class Directive:
-    """A preprocessor line, continuation lines included: ``#define N 4`` has the kind "define" and the body "N 4"."""
+    """A preprocessor directive with its continuation lines.
+
+    ``#define N 4`` has the kind "define" and the body "N 4".
+    """
 
     kind: str
     body: str
@@ -44,23 +47,23 @@ class Directive:
 
 
 class SourceText:
-    """A text prepared for reading by byte offsets.
+    """A source text in four forms of equal length, addressed by byte offset.
 
     Attributes
     ----------
     raw
         The text, one character per UTF-8 byte.
     clean
-        The same with comments and the inside of literals blanked, and one letter for every byte outside of ASCII.
+        ``raw`` with comments and the contents of literals blanked, and every byte outside of ASCII one letter.
     directives
-        Its preprocessor lines, in order.
+        The preprocessor directives in order.
     code
-        ``clean`` with the directives blanked as well: what the compiler proper would see.
+        ``clean`` with the directives blanked as well: the input of the compiler after preprocessing, macros unexpanded.
     """
 
     def __init__(self, text: str) -> None:
         self.raw = text.encode("utf-8", "surrogatepass").decode("latin-1")
-        # Python takes some bytes of UTF-8 characters for white space (0x85, 0xa0); in code none of them has a meaning.
+        # str.isspace and \s accept 0x85 and 0xa0, which are bytes of UTF-8 sequences here: a letter replaces them all.
         self.clean = _NOT_ASCII.sub("\xff", _NOISE.sub(_blank_noise, self.raw))
         self.directives = tuple(
             Directive(match[1], match[2].strip(), match.start(), match.end())
@@ -69,7 +72,7 @@ class SourceText:
         self.code = blank(self.clean, ((directive.start, directive.end) for directive in self.directives))
 
     def without(self, dead: Sequence[tuple[int, int]]) -> SourceText:
-        """Return this text with some stretches out of ``code`` and ``directives``: what is never compiled."""
+        """Return this text with the inactive regions ``dead`` removed from ``code`` and ``directives``."""
         if not dead:
             return self
         other = copy(self)
@@ -86,22 +89,22 @@ class SourceText:
         return [0, *(match.end() for match in re.finditer("\n", self.raw))]
 
     def range(self, start: int, end: int) -> Range:
-        """Turn two byte offsets into a range."""
+        """Return two byte offsets as a range."""
         line, end_line = (bisect_right(self._starts, offset) - 1 for offset in (start, end))
         return Range.of(line, start - self._starts[line], end_line, end - self._starts[end_line])
 
     def original(self, start: int, end: int) -> str:
-        """Return the text between two byte offsets as it was given."""
+        """Return the original text between two byte offsets."""
         return decode(self.raw[start:end])
 
 
 def decode(raw: str) -> str:
-    """Turn Latin-1 reading back into text; half of a character becomes U+FFFD."""
+    """Decode a Latin-1 held text as UTF-8; an incomplete sequence becomes U+FFFD."""
     return raw.encode("latin-1").decode("utf-8", "replace")
 
 
 def blank(raw: str, spans: Iterable[tuple[int, int]]) -> str:
-    """Overwrite ascending spans with spaces; line ends stay."""
+    """Overwrite ascending spans with spaces; line breaks stay."""
     parts: list[str] = []
     position = 0
     for start, end in spans:
@@ -112,14 +115,14 @@ def blank(raw: str, spans: Iterable[tuple[int, int]]) -> str:
 
 
 def closing(code: str, start: int) -> int:
-    """Return the offset behind the bracket that closes the one at ``start``, or the end of the text."""
+    """Return the offset after the bracket that closes the one at ``start``, or the end of the text."""
     stack: list[str] = []
     for match in _BRACKET.finditer(code, start):
         sign = match[0]
         if sign in _CLOSER:
             stack.append(_CLOSER[sign])
         elif sign in stack:
-            # A wrong bracket in between is skipped over, as an editor's half-written line would have it.
+            # Unmatched brackets in between are skipped: a half-written line must not end the search at once.
             while stack.pop() != sign:
                 pass
             if not stack:
@@ -128,13 +131,14 @@ def closing(code: str, start: int) -> int:
 
 
 def closing_angle(code: str, start: int) -> int | None:
-    """Return the offset behind the ``>`` that closes the ``<`` at ``start``; None when it is a comparison."""
+    """Return the offset after the ``>`` that closes the ``<`` at ``start``; None where it is a comparison."""
     depth, position = 0, start
     while position < len(code):
         sign = code[position]
         if sign == "<":
             depth += 1
         elif sign == ">" and code[position - 1] != "-":
+            # `>>` closes two lists since C++11; `->` closes none.
             depth -= 1
             if depth == 0:
                 return position + 1
@@ -171,7 +175,7 @@ def opening_angle(code: str, end: int) -> int | None:
 
 
 def split_top(code: str, separator: str = ",") -> list[tuple[int, int]]:
-    """Split at separators outside of every bracket, template brackets included; the spans carry no outer spaces."""
+    """Return the spans between separators outside of all brackets, template brackets included, trimmed."""
     spans, start, position = [], 0, 0
     while position < len(code):
         sign = code[position]
@@ -189,12 +193,12 @@ def split_top(code: str, separator: str = ",") -> list[tuple[int, int]]:
 
 
 def strip(code: str, start: int, end: int) -> tuple[int, int]:
-    """Return the span without the white space at its ends."""
+    """Return the span without leading and trailing white space."""
     return _trim(code, start, end)
 
 
 def _is_template(code: str, angle: int) -> bool:
-    """Say whether ``<`` may open template arguments: it follows a name, and is no ``<<`` or ``<=``."""
+    """Return whether ``<`` may open template arguments: it follows a name and is not ``<<`` or ``<=``."""
     before = code[:angle].rstrip()[-1:]
     return (
         (before.isalnum() or before == "_") and code[angle + 1 : angle + 2] not in ("<", "=") and not before.isdigit()
@@ -214,6 +218,6 @@ def _blank_noise(match: re.Match[str]) -> str:
     if found[0].isdigit():
         return found
     if found[0] in "\"'" and len(found) > 1:
-        # The quotes stay, so that a literal is still something to a reader of the code.
+        # The quotes stay, so that a literal is still an expression: `extern "C"`, arguments.
         return found[0] + _NOT_NEWLINE.sub(" ", found[1:-1]) + found[-1]
     return _NOT_NEWLINE.sub(" ", found)

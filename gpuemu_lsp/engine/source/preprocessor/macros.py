@@ -1,6 +1,7 @@
-"""The object-like and function-like macros of a set of files, as far as reading device code needs them.
+"""Macro definitions of a set of files.
 
-Conditions are not evaluated: a name defined in several branches stands for all of its bodies at once.
+Directives are not interpreted in order: a name that is defined several times, in different branches or files, has all
+of its bodies at once. For reachability this errs towards keeping code.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ class Macro:
 
 
 class MacroTable:
-    """Every definition by name."""
+    """Macro definitions by name."""
 
     def __init__(self, texts: Iterable[SourceText]) -> None:
         self.definitions: dict[str, list[Macro]] = {}
@@ -35,20 +36,20 @@ class MacroTable:
         self.unbalanced = frozenset(
             name for name in self.definitions if any(body.count("{") != body.count("}") for body in self.bodies(name))
         )
-        """Macros that open or close a brace for somebody else, ``BEGIN_NAMESPACE``."""
+        """Macros whose body has an unmatched brace, such as ``BEGIN_NAMESPACE``."""
 
     def bodies(self, name: str) -> Iterator[str]:
-        """Yield what a name was defined as."""
+        """Yield the replacement lists of a name."""
         return (macro.body for macro in self.definitions.get(name, ()))
 
     def is_attribute(self, name: str) -> bool:
-        """Say whether a known macro only decorates what follows it (``BOUNDS(256)``), instead of being a definition."""
+        """Return whether a macro only decorates the declaration after it, as ``BOUNDS(256)`` for launch bounds does."""
         return name in self.definitions and not any(
             re.search(r"[{};]|\btemplate\b", body) for body in self.bodies(name)
         )
 
     def expand(self, words: Iterable[str]) -> frozenset[str]:
-        """Add to some words all that macros among them stand for, to any depth."""
+        """Return words with the identifiers in the bodies of macros among them, transitively."""
         found: set[str] = set()
         waiting = list(words)
         while waiting:
@@ -62,7 +63,7 @@ class MacroTable:
 
 
 def definitions(text: SourceText) -> Iterator[Macro]:
-    """Yield the macros a text defines, in order."""
+    """Yield the macros that a text defines, in order."""
     for directive in text.directives:
         macro = definition(directive)
         if macro is not None:
@@ -76,5 +77,5 @@ def definition(directive: Directive) -> Macro | None:
         return None
     body = _CONTINUATION.sub(" ", match[4])
     parameters = None if match[2] is None else tuple(part.strip() for part in match[3].split(",") if part.strip())
-    # The directive's text has its literals blanked; nothing here looks inside of one.
+    # String literals are blanked in the body: callers search it for identifiers and brackets only.
     return Macro(match[1], parameters, " ".join(body.split()))

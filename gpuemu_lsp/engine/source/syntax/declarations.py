@@ -1,4 +1,4 @@
-"""What a top-level item declares, where it runs, and which names it uses."""
+"""Declarations: the kind, names, execution space and used identifiers of a top-level item."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _ATTRIBUTES = frozenset({
     "__align__", "alignas", "decltype", "noexcept", "requires", "explicit", "throw", "if", "for", "while", "switch",
     "return", "sizeof", "defined", "__pragma", "_Pragma", "asm", "__asm__",
 })  # fmt: skip
-"""What may stand before a parenthesis in a function's head without being its name."""
+"""Words that may precede a parenthesis in a function's head without being the function's name."""
 _KEYWORDS = frozenset({
     "const", "constexpr", "static", "inline", "extern", "volatile", "unsigned", "signed", "struct", "class", "union",
     "enum", "typename", "auto", "register", "mutable", "virtual", "friend", "__restrict__", "__forceinline__",
@@ -26,7 +26,7 @@ _OPERATOR = re.compile(r"operator\s*(?:\(\s*\)|\[\s*\]|[^\s\w(]+|\s[\w:\s*&]+)\s
 
 
 class DeclarationKind(Enum):
-    """The sort of thing an item is."""
+    """Kind of declaration."""
 
     FUNCTION = "function"
     TYPE = "type"
@@ -35,17 +35,17 @@ class DeclarationKind(Enum):
     USING = "using"  # using namespace X, using X::y, namespace a = b
     INSTANTIATION = "instantiation"
     ASSERTION = "assertion"
-    INVOCATION = "invocation"  # a macro alone
+    INVOCATION = "invocation"  # a macro invocation that is the whole item
     BRACE = "brace"
 
 
 @dataclass(frozen=True, slots=True)
 class Declaration:
-    """One item, read.
+    """Declaration of one item.
 
-    ``names`` are what others may call it by. ``uses`` are all identifiers in it, with what macros among them stand for.
-    ``head_words`` are those before its body, likewise expanded: attributes and types. ``parameters`` is the offset of a
-    function's opening parenthesis.
+    ``names`` are the declared names, ``uses`` all identifiers in the item, ``head_words`` those before its body
+    (attributes and types); both include the identifiers that macros among them expand to. ``parameters`` is the byte
+    offset of a function's opening parenthesis, ``owner`` the class of a member that is defined outside of it.
     """
 
     item: Item
@@ -58,23 +58,23 @@ class Declaration:
 
     @property
     def on_device(self) -> bool:
-        """Whether it is marked for the device, by a keyword or a macro that contains one."""
+        """Whether it has a device execution or memory space specifier, directly or through a macro."""
         return bool(EXECUTION_SPACE_WORDS & self.head_words)
 
     @property
     def device_only(self) -> bool:
-        """Whether it is marked for the device and not for the host as well."""
+        """Whether it has a device specifier and not ``__host__``."""
         return self.on_device and "__host__" not in self.head_words
 
     @property
     def host_only(self) -> bool:
-        """Whether it is a function marked ``__host__`` and nothing else."""
+        """Whether ``__host__`` is its only execution space specifier."""
         return "__host__" in self.head_words and not self.on_device
 
 
 @dataclass(frozen=True, slots=True)
 class FunctionSignature:
-    """Where a function's name and parameter list stand in the code."""
+    """Byte offsets of a function's name and parameter list."""
 
     name: str
     name_start: int
@@ -85,7 +85,7 @@ class FunctionSignature:
 
 
 def read_declaration(text: SourceText, item: Item, macros: MacroTable) -> Declaration:
-    """Read one item."""
+    """Classify one item and collect its names."""
     code = text.code
     uses = macros.expand(WORD.findall(code, item.start, item.end))
     if item.kind != "code":
@@ -117,16 +117,16 @@ def read_declaration(text: SourceText, item: Item, macros: MacroTable) -> Declar
     if signature is not None and (not has_initialiser(code[start : signature.open])):
         if signature.name_start == start and item.body is None and signature.owner is None:
             return Declaration(item, DeclarationKind.INVOCATION, frozenset(), uses, head_words)
-        # Attributes stand before the body, never in it; a prototype's end is its own head.
+        # An operator is found through its operand types (see the index of reachable code), not by a name.
         names = frozenset({signature.name} if signature.name != "operator" else ())
         return Declaration(item, DeclarationKind.FUNCTION, names, uses, head_words, signature.open, signature.owner)
     return Declaration(item, DeclarationKind.VARIABLE, _variable_names(head), uses, head_words)
 
 
 def find_signature(code: str, start: int, end: int) -> FunctionSignature | None:
-    """Find ``name(...)`` in a function's head: the last such group that is no attribute.
+    """Return the last ``name(...)`` in a function's head that is not an attribute.
 
-    An ``=`` before it means a variable with an initialiser, which has no signature.
+    None for a variable with an initialiser: an ``=`` before any such group.
     """
     found: FunctionSignature | None = None
     position = start
@@ -158,12 +158,13 @@ def find_signature(code: str, start: int, end: int) -> FunctionSignature | None:
         if sign in "([":
             position = closing(code, position)
             continue
+        # After the parameter list `=` is `= default`, `= delete` or `= 0`.
         if sign == "=" and found is None:
             return None
         if sign == ":" and found is not None and code[position - 1] != ":" and code[position + 1 : position + 2] != ":":
-            break  # a constructor's initialisers
+            break  # member initialiser list
         if sign == "-" and code[position + 1 : position + 2] == ">" and found is not None:
-            break  # a trailing return type
+            break  # trailing return type
         position += 1
     return found
 
@@ -178,7 +179,7 @@ def _type_names(code: str, start: int, item: Item) -> frozenset[str]:
     if item.body is not None:
         close = closing(code, item.body)
         if re.search(r"\benum\b", head):
-            # Each enumerator is a name; so is what their values mention, which does no harm.
+            # Enumerators are names. Identifiers in their values become names too, which at most keeps more code.
             found |= set(WORD.findall(code, item.body, close))
         found |= set(WORD.findall(code, close, item.end))
     return frozenset(found)
@@ -199,7 +200,7 @@ def _typedef_names(code: str, start: int, item: Item) -> frozenset[str]:
 
 
 def _variable_names(head: str) -> frozenset[str]:
-    """Return the declared names of ``const int A = 1, B[2] = {...};``: the last word of each declarator's left side."""
+    """Return the names that ``const int A = 1, B[2] = {...};`` declares: the last word of each declarator."""
     names = set()
     for start, end in split_top(head.rstrip(";")):
         declarator = re.split(r"(?<![=!<>])=(?!=)|[\[({]", head[start:end], maxsplit=1)[0]

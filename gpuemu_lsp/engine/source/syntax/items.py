@@ -1,8 +1,10 @@
-"""Cut a text into its top-level items: functions, types, variables, and the braces of namespaces round them.
+"""Top-level items of a text: functions, types, variables, and the braces of namespaces around them.
 
-A grammar would stop at the first unknown macro or half-written line, and one lost brace would then hide a kernel. So
-only brackets and semicolons are followed here, ``#else`` branches start again from the nesting of their ``#if``, and an
-item that never closes is ended where the next line at the margin looks like a new definition.
+A grammar would fail at the first unknown macro or half-written line, and one missing brace would hide every kernel
+after it. Only brackets and semicolons are followed here, with two recoveries:
+
+* An ``#else`` branch restarts from the nesting depth of its ``#if``, since alternatives may each open the same brace.
+* An item that never closes ends where the next line at the margin looks like a definition.
 """
 
 from __future__ import annotations
@@ -36,11 +38,11 @@ _MAX_RECOVERIES = 50
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """A top-level piece of code from ``start`` to ``end`` (bytes, its ``;`` or ``}`` included).
+    """A top-level item from byte ``start`` to ``end``, its ``;`` or ``}`` included.
 
-    ``body`` is the offset of its first brace outside of parentheses, if it has one. ``scope`` are the namespaces round
-    it. ``kind`` is "code", "open" and "close" for the two ends of a namespace or linkage block, or "stray" for a brace
-    that closes nothing.
+    ``body`` is the offset of its first brace outside of parentheses. ``scope`` are the enclosing namespaces, outermost
+    first. ``kind`` is "code", "open" or "close" for the two ends of a namespace or linkage block, or "stray" for an
+    unmatched closing brace.
     """
 
     start: int
@@ -53,26 +55,26 @@ class Item:
 
 @dataclass(frozen=True, slots=True)
 class ItemList:
-    """All items in order. ``balanced`` is False when a bracket is missing somewhere."""
+    """All items in order. ``balanced`` is False where a bracket is unmatched."""
 
     items: tuple[Item, ...]
     balanced: bool
 
 
 def split_items(text: SourceText, macros: MacroTable) -> ItemList:
-    """Cut a whole file."""
+    """Return the items of a whole file."""
     cutter = _ItemSplitter(text, macros, 0, len(text.code))
     return cutter.run()
 
 
 def class_members(text: SourceText, macros: MacroTable, body: int, end: int) -> tuple[Item, ...]:
-    """Cut the inside of a class whose braces are at ``body`` and before ``end``, access specifiers left out."""
+    """Return the members of a class whose braces are at ``body`` and before ``end``, without access specifiers."""
     close = text.code.rfind("}", body, end)
     return _ItemSplitter(text, macros, body + 1, close if close > body else end).run().items
 
 
 class _ItemSplitter:
-    """One walk over the brackets of a span."""
+    """One pass over the brackets of a range of code."""
 
     def __init__(self, text: SourceText, macros: MacroTable, start: int, end: int) -> None:
         self._text, self._code, self._macros = text, text.code, macros
@@ -95,7 +97,7 @@ class _ItemSplitter:
                     self._conditional(event)
             if not self._stack:
                 break
-            # An item never closed: end it at the next definition and read on from there.
+            # The item is never closed: it ends at the next definition, and the pass continues there.
             self._balanced = False
             margin = _MARGIN.search(self._code, self._start + 1, self._end) if recoveries < _MAX_RECOVERIES else None
             if margin is None:
@@ -108,7 +110,7 @@ class _ItemSplitter:
         return ItemList(tuple(self._items), self._balanced and not self._containers)
 
     def _events(self, position: int) -> Iterator[tuple[int, str]]:
-        """Yield brackets and conditional directives in the order they stand."""
+        """Yield brackets and conditional directives in text order."""
         conditionals = [
             (directive.start, directive.kind)
             for directive in self._text.directives
@@ -119,13 +121,14 @@ class _ItemSplitter:
         return iter(sorted(conditionals + brackets))
 
     def _begin(self, position: int) -> None:
-        """Start a new item at the first code behind ``position``."""
+        """Start a new item at the first code after ``position``."""
         self._stack: list[str] = []
         self._body: int | None = None
         self._ends_at_brace = False
         self._start = strip(self._code, position, self._end)[0]
         while match := _ACCESS.match(self._code, self._start):
             self._start = match.end()
+        # BEGIN_NAMESPACE and its like are items of their own: the brace they open is not in the text.
         while (word := WORD.match(self._code, self._start)) and word[0] in self._macros.unbalanced:
             end = strip(self._code, word.end(), self._end)[0]
             if self._code[end : end + 1] == "(":
@@ -149,6 +152,7 @@ class _ItemSplitter:
                 self._branches.pop()
         elif kind in _BRANCHES:
             if self._branches:
+                # Alternatives may each open the brace that one common line closes.
                 stack, containers = self._branches[-1]
                 self._stack = list(stack)
                 del self._containers[containers:]
@@ -157,7 +161,7 @@ class _ItemSplitter:
 
     def _bracket(self, offset: int, sign: str) -> None:
         if offset < self._start:
-            return  # inside a macro's arguments that _begin went over
+            return  # inside the arguments of a macro invocation that _begin skipped
         if sign == ";":
             if "{" not in self._stack:
                 self._balanced = self._balanced and not self._stack
@@ -193,7 +197,7 @@ class _ItemSplitter:
         following = strip(self._code, offset + 1, self._end)[0]
         next_sign = self._code[following : following + 1]
         if sign == "}" and self._ends_at_brace and next_sign not in (",", "{"):
-            # A constructor's `: a{1}, b{2} {}` goes on; a superfluous `;` belongs to its function.
+            # `: a{1}, b{2} {}` is one constructor: a brace before `,` or `{` is not its body. `};` is one item.
             self._emit(following + 1 if next_sign == ";" else offset + 1)
         elif sign == ")" and self._body is None and self._is_invocation(offset, following):
             self._emit(offset + 1)
@@ -210,9 +214,9 @@ class _ItemSplitter:
             self._emit(offset + 1, "stray")
 
     def _is_invocation(self, offset: int, following: int) -> bool:
-        """Say whether ``NAME(...)`` up to ``offset`` is a whole item: a macro that defines something.
+        """Return whether ``NAME(...)`` up to ``offset`` is a complete item: a macro that expands to declarations.
 
-        A name nobody defined here counts when it has a line of its own.
+        An undefined ``NAME`` counts if the invocation ends its line, as macros of library headers usually do.
         """
         word = WORD.match(self._code, self._start)
         if word is None or _ATTRIBUTE.match(self._code, self._start):
@@ -227,7 +231,7 @@ class _ItemSplitter:
 
 
 def without_template(code: str, start: int, end: int) -> int:
-    """Return the offset behind ``template <...>`` headers and ``requires`` clauses' keyword, if there are any."""
+    """Return the offset after all ``template <...>`` headers at ``start``."""
     while match := re.compile(r"\s*template\s*(?=<)").match(code, start, end):
         close = closing_angle(code, match.end())
         if close is None or close > end:
@@ -237,12 +241,12 @@ def without_template(code: str, start: int, end: int) -> int:
 
 
 def is_type_head(head: str) -> bool:
-    """Say whether the text before a brace (template header removed) introduces a struct, class, union or enum."""
+    """Return whether a head, without template header, introduces a struct, class, union or enum."""
     return bool(_TYPE.search(head)) and "(" not in _without_attributes(head)
 
 
 def has_initialiser(head: str) -> bool:
-    """Say whether an ``=`` stands outside of brackets in a head (template header removed)."""
+    """Return whether a head, without template header, has an ``=`` outside of brackets."""
     return bool(_ASSIGNMENT.search(_flat(_OPERATOR.sub("operator", head))))
 
 
@@ -258,7 +262,7 @@ def _without_attributes(head: str) -> str:
 
 
 def _flat(head: str) -> str:
-    """Drop everything inside of parentheses."""
+    """Remove everything inside of parentheses and square brackets."""
     parts, position = [], 0
     for match in re.finditer(r"[(\[]", head):
         if match.start() >= position:

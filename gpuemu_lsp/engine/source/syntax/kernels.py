@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from gpuemu_lsp.engine.source.model import KernelDecl
-from gpuemu_lsp.engine.source.preprocessor.expansion import expansions, leading_to
+from gpuemu_lsp.engine.source.preprocessor.expansion import expansions, invocation_pattern
 from gpuemu_lsp.engine.source.preprocessor.lexer import WORD, SourceText, closing, split_top, strip
 from gpuemu_lsp.engine.source.preprocessor.macros import MacroTable
 from gpuemu_lsp.engine.source.syntax.declarations import Declaration, DeclarationKind, FunctionSignature, find_signature
@@ -16,6 +16,7 @@ from gpuemu_lsp.engine.source.syntax.parameters import parameters, template_para
 from gpuemu_lsp.engine.source.syntax.parsed_file import ParsedFile, parse_file
 
 _MAX_DEPTH = 3
+"""Levels of macros that are expanded in search of kernels."""
 _GLOBAL = re.compile(r"\b__global__\b")
 _LINKAGE = re.compile(r'\bextern\s*"\s*"')
 _BOUNDS = re.compile(r"\b__launch_bounds__\s*(?=\()")
@@ -26,7 +27,7 @@ _SHARED = re.compile(
 
 
 def kernels(file: ParsedFile, macros: MacroTable) -> tuple[KernelDecl, ...]:
-    """Return the kernels with a body in one file, in order; overloads and ``#else`` branches count each."""
+    """Return the kernel definitions of one file in order; overloads and alternatives under ``#else`` count each."""
     return tuple(_all_kernels(file, macros, _MAX_DEPTH))
 
 
@@ -35,7 +36,7 @@ def instances(file: ParsedFile) -> tuple[tuple[str, tuple[str, ...]], ...]:
     code, found = file.text.code, []
     for declaration in file.declarations:
         item = declaration.item
-        is_definition = code.startswith("template", item.start)  # and not `extern template`
+        is_definition = code.startswith("template", item.start)  # not `extern template`
         if (
             declaration.kind is DeclarationKind.INSTANTIATION
             and is_definition
@@ -67,14 +68,14 @@ def _all_kernels(file: ParsedFile, macros: MacroTable, depth: int) -> Iterator[K
         if declaration.kind is DeclarationKind.FUNCTION and "__global__" in declaration.head_words:
             yield from _kernels(file.text, declaration, macros)
         elif declaration.kind is DeclarationKind.INVOCATION and "__global__" in declaration.uses and depth:
-            yield from _made_by_macro(file, declaration, macros, depth - 1)
+            yield from _from_macro(file, declaration, macros, depth - 1)
 
 
-def _made_by_macro(file: ParsedFile, declaration: Declaration, macros: MacroTable, depth: int) -> Iterator[KernelDecl]:
-    """Read ``MAKE_KERNEL(add, float)`` as what it stands for; everything in it sits on the invocation."""
+def _from_macro(file: ParsedFile, declaration: Declaration, macros: MacroTable, depth: int) -> Iterator[KernelDecl]:
+    """Yield the kernels that ``MAKE_KERNEL(add, float)`` expands to; all their ranges are the invocation."""
     item = declaration.item
     whole = file.text.range(item.start, item.end)
-    for expansion in expansions(file.text.code, item.start, item.end, macros, leading_to(_GLOBAL, macros)):
+    for expansion in expansions(file.text.code, item.start, item.end, macros, invocation_pattern(_GLOBAL, macros)):
         inner = parse_file(file.path, SourceText(expansion.text), macros)
         for kernel in _all_kernels(inner, macros, depth):
             yield replace(
@@ -113,7 +114,7 @@ def _kernels(text: SourceText, declaration: Declaration, macros: MacroTable) -> 
 
 
 def _specialised(code: str, signature: FunctionSignature) -> str:
-    """Return the ``<float>`` of an explicit specialisation: its name alone would mean the primary template."""
+    """Return the ``<float>`` of an explicit specialisation, without which the name is the primary template's."""
     return " ".join(code[signature.name_end : signature.open].split())
 
 

@@ -1,4 +1,4 @@
-"""Parameter lists: of functions and of templates."""
+"""Parameter lists of functions and templates."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _INNER = re.compile(r"\(\s*(?P<sign>[*&]+)\s*(?:const\s+)?(?:__restrict__\s*|__r
 
 
 def parameters(text: SourceText, start: int, end: int, macros: MacroTable) -> tuple[Param, ...]:
-    """Read what stands between a function's parentheses (``start`` and ``end`` are inside of them)."""
+    """Return the parameters between the bytes ``start`` and ``end``, the parentheses excluded."""
     found = []
     for first, last in split_top(text.code[start:end]):
         code = text.code[start + first : start + last]
@@ -38,7 +38,7 @@ def parameters(text: SourceText, start: int, end: int, macros: MacroTable) -> tu
 
 
 def template_parameters(text: SourceText, start: int, end: int) -> tuple[TemplateParam, ...]:
-    """Read every ``template <...>`` header between two offsets; that of an inner template comes last."""
+    """Return the parameters of all ``template <...>`` headers between two offsets, the outermost header first."""
     found: list[TemplateParam] = []
     code = text.code
     while match := _TEMPLATE.search(code, start, end):
@@ -76,7 +76,7 @@ def _parameter(text: SourceText, code: str, start: int, end: int, macros: MacroT
     left = _split_default(code)[0]
     inner = _INNER.search(left)
     if inner and inner["sign"]:
-        # float (&x)[4] and float (*f)(float): the sign in parentheses belongs to the name.
+        # float (&x)[4] and float (*f)(float): the declarator is inside the parentheses.
         left = f"{left[: inner.start()]} {inner['sign']} {inner['name']}{_arrays(left[inner.end() :])}"
     qualified = _expand_qualifiers(left, macros)
     arrays = qualified.count("[") - 2 * qualified.count("[[")
@@ -102,7 +102,7 @@ def _arrays(code: str) -> str:
 
 
 def _expand_qualifiers(code: str, macros: MacroTable) -> str:
-    """Replace macros that stand for qualifiers alone and ``*`` alone; types stay as written."""
+    """Expand macros whose bodies are qualifiers and ``*`` only; macros of types stay as written."""
 
     def body(match: re.Match[str]) -> str:
         bodies = list(macros.bodies(match[0]))
@@ -114,7 +114,7 @@ def _expand_qualifiers(code: str, macros: MacroTable) -> str:
 
 
 def _name(plain: str) -> str:
-    """Return the declared name: the last word, unless it belongs to the type."""
+    """Return the declared name: the last word, unless it is part of the type."""
     words = list(WORD.finditer(plain))
     if not words or plain[words[-1].end() :].strip():
         return ""

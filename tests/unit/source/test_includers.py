@@ -1,4 +1,4 @@
-"""A header outside of any project does not have everything around it read, and what is read is what is there now."""
+"""Includers of a header: a bounded search, and launched names that follow changes on disk."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from gpuemu_lsp.engine.source.headers import nearby_sources
 from gpuemu_lsp.engine.source.host.includer_launches import launches_in_includers
 
 
-def test_only_so_many_folders_are_searched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_the_number_of_searched_folders_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     home = tmp_path / "home"
     for number in range(20):
         (home / f"d{number:02}").mkdir(parents=True)
@@ -31,13 +31,13 @@ def launched(header: Path) -> list[str]:
     return [launch.kernel for launch in launches_in_includers(str(header), ["k"])]
 
 
-def test_a_launch_that_is_written_or_taken_away_later_is_seen(tmp_path: Path):
+def test_added_and_removed_launches_are_seen(tmp_path: Path):
     header, user = tmp_path / "k.cuh", tmp_path / "main.cu"
     header.write_text("__global__ void k(float* x) { x[0] = 1.0f; }\n", encoding="utf-8")
     text = '#include "k.cuh"\nvoid run(float* x) { %s<<<1, 1>>>(x); }\n'
     for name, expected in (("k", ["k"]), ("j", []), ("k", ["k"])):  # all of one length
         user.write_text(text % name, encoding="utf-8")
-        os.utime(user, (1, 1))  # an old file is remembered; the time of its last change cannot be set back
+        os.utime(user, (1, 1))  # old enough to be cached; the status change time still differs
         assert launched(header) == expected
         assert launched(header) == expected
     user.unlink()
@@ -45,11 +45,11 @@ def test_a_launch_that_is_written_or_taken_away_later_is_seen(tmp_path: Path):
 
 
 @pytest.mark.parametrize("head", ["k<float><<<1, 1>>>", "k\n  <<<1, 1>>>", "cudaLaunchKernel((void*)k, "])
-def test_launches_are_known_by_what_follows_the_name(tmp_path: Path, head: str):
+def test_launched_names(tmp_path: Path, head: str):
     (tmp_path / "main.cu").write_text(f"{head}(x)", encoding="utf-8")
     assert b"k" in nearby_sources.launched_names(str(tmp_path / "main.cu"))
 
 
-def test_a_long_word_is_gone_over_once(tmp_path: Path):
+def test_a_long_word_takes_linear_time(tmp_path: Path):
     (tmp_path / "main.cu").write_text("k<<<1, 1>>>(x); // " + "a" * 900_000 + " " * 90_000, encoding="utf-8")
     assert b"k" in nearby_sources.launched_names(str(tmp_path / "main.cu"))

@@ -1,4 +1,4 @@
-"""Real NVRTC compiles the device view of files as people write them, and messages keep their places."""
+"""NVRTC compiles the device views of typical CUDA sources without errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Comments that silence a rule on a line."""
+"""Suppression comments: their lines, the rules they apply to, and the resulting hints."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ int c; // no mark: ignore[numeric/nan]
 """
 
 
-def test_a_comment_is_about_its_line_or_the_next_code():
+def test_a_comment_applies_to_its_line_or_the_next_line_of_code():
     assert ignored_lines(TEXT) == {
         0: frozenset({"memory/shared-race"}),
         4: frozenset({"numeric/nan", "numeric/inf"}),
@@ -36,16 +36,16 @@ def test_a_comment_is_about_its_line_or_the_next_code():
         "reference/error",
     ],
 )
-def test_what_was_not_checked_cannot_be_silenced(rule: str):
+def test_errors_and_incomplete_checks_cannot_be_suppressed(rule: str):
     assert not ignorable(rule)
     place = Place("/k.cu", Range.of(0, 0, 0, 1))
     finding = make(rule, "m", place)
     assert IgnoreComments(lambda _: f"x // gpuemu: ignore[{rule}]").apply(finding) is finding
 
 
-def test_a_silenced_finding_stays_as_a_hint():
+def test_a_suppressed_finding_becomes_a_hint():
     place = Place("/k.cu", Range.of(0, 0, 0, 1))
-    told = IgnoreComments(lambda _: TEXT).apply(make("memory/shared-race", "m", place))
-    assert told.severity is Severity.HINT and told.data["ignored"] is True
+    suppressed = IgnoreComments(lambda _: TEXT).apply(make("memory/shared-race", "m", place))
+    assert suppressed.severity is Severity.HINT and suppressed.data["ignored"] is True
     other = make("memory/global-race", "m", place)
     assert IgnoreComments(lambda _: TEXT).apply(other) is other

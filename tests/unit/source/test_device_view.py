@@ -1,4 +1,4 @@
-"""What the device view keeps, what it blanks, and that nothing moves."""
+"""The device view: items that stay, items that are blanked, and unchanged columns."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def test_any_text_keeps_the_length_of_each_line(text: str) -> None:
 
 
 @pytest.mark.parametrize("sample", SAMPLES, ids=lambda sample: sample.name)
-def test_what_stays_stands_where_it_was(sample: object) -> None:
+def test_no_character_moves(sample: object) -> None:
     text = sample.text  # type: ignore[attr-defined]
     view = device_views("/nowhere/kernel.cu", text).view
     original, shown = text.encode(), view.encode()
@@ -86,7 +86,7 @@ def _write(folder: Path, files: dict[str, str]) -> None:
         (folder / name).write_text(text)
 
 
-def test_headers_are_judged_together_with_the_file(tmp_path: Path) -> None:
+def test_reachability_spans_the_file_and_its_headers(tmp_path: Path) -> None:
     _write(
         tmp_path,
         {
@@ -103,7 +103,7 @@ def test_headers_are_judged_together_with_the_file(tmp_path: Path) -> None:
     assert "float g" in source.headers[str(tmp_path / "deep/more.h")]
     assert "throw" not in source.headers[str(tmp_path / "deep/more.h")]
     assert '#include "util.h"' in source.device_view
-    assert "<own.h>" in source.device_view, "a header that knows NVRTC is left to itself"
+    assert "<own.h>" in source.device_view, "a header that supports NVRTC stays as on disk"
     assert "absent" not in source.device_view
     resolved = {include.target: include.resolved for include in source.includes}
     assert resolved == {
@@ -113,7 +113,7 @@ def test_headers_are_judged_together_with_the_file(tmp_path: Path) -> None:
     }
 
 
-def test_overlay_is_newer_than_the_disk(tmp_path: Path) -> None:
+def test_overlay_replaces_the_file_on_disk(tmp_path: Path) -> None:
     _write(tmp_path, {"util.h": "int old;\n"})
     header = str(tmp_path / "util.h")
     text = '#include "util.h"\n' + _K
