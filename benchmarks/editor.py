@@ -25,8 +25,8 @@ from lsprotocol import types
 from pytest_lsp import LanguageClient, make_test_lsp_client
 
 from benchmarks.page import put
-from gpuemu_lsp.engine.project import load
 from gpuemu_lsp.engine.project.model import KernelSpec
+from tests.support.corpus import corpus_kernels
 
 ROOT = Path(__file__).parents[1]
 COMMAND = [sys.executable, "-m", "gpuemu_lsp", "--stdio"]
@@ -190,7 +190,7 @@ def quantiles(values: list[float]) -> dict[str, float]:
 
 async def run(limit: int | None) -> dict[str, Any]:
     """Drive a server over the corpus."""
-    specs = list(load(ROOT / "kernels" / "gpuemu.toml").kernels)
+    specs = corpus_kernels()
     step = max(1, len(specs) // limit) if limit else 1
     chosen = specs[::step][: limit or len(specs)]
     editor = Editor()

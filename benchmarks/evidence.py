@@ -38,12 +38,11 @@ from gpuemu_lsp.engine.fuzz.dtypes import is_float, numpy_dtype
 from gpuemu_lsp.engine.fuzz.model import Case, CaseKey
 from gpuemu_lsp.engine.fuzz.pack import unpack
 from gpuemu_lsp.engine.plan.model import TensorArg
-from gpuemu_lsp.engine.project import load
 from gpuemu_lsp.engine.project.model import DimSpec, KernelSpec
+from tests.support.corpus import CORPUS, corpus_kernels
 from tests.support.expectations import Expectations, read_expectations
 
 ROOT = Path(__file__).parent.parent
-CORPUS = ROOT / "kernels" / "gpuemu.toml"
 TYPICAL = 256
 """What a unit test takes where the dim allows it."""
 BATCH = 40
@@ -273,13 +272,12 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
     parser.add_argument("--output", type=Path)
     options = parser.parse_args()
-    project = load(CORPUS)
-    specs = [spec for spec in project.kernels if not options.names or spec.name in options.names]
+    specs = corpus_kernels(options.names)
     started = time.perf_counter()
     rows = []
     for batch in (specs[start : start + BATCH] for start in range(0, len(specs), BATCH)):
         with ProcessPoolExecutor(options.jobs, get_context("spawn")) as pool:
-            futures = [pool.submit(examine, spec, project.root, options.seeds, options.cases) for spec in batch]
+            futures = [pool.submit(examine, spec, CORPUS.as_posix(), options.seeds, options.cases) for spec in batch]
             for future in futures:
                 row = future.result()
                 rows.append(row)

@@ -28,9 +28,9 @@ from gpuemu_lsp.engine.check.prepare import prepare
 from gpuemu_lsp.engine.findings import Finding, Severity
 from gpuemu_lsp.engine.project import load
 from gpuemu_lsp.engine.project.model import KernelSpec
+from tests.support.corpus import CORPUS, corpus_kernels
 from tests.support.expectations import read_expectations
 
-CORPUS = Path(__file__).parent.parent / "kernels" / "gpuemu.toml"
 BATCH = 400
 """Mutants per set of processes: what they keep of each kernel is then let go."""
 
@@ -172,18 +172,20 @@ def main() -> None:
     parser.add_argument("--sample", type=int)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
-    parser.add_argument("--toml", type=Path, default=CORPUS)
+    parser.add_argument("--toml", type=Path, help="a gpuemu.toml in place of the corpus")
     parser.add_argument("--output", type=Path)
     options = parser.parse_args()
-    project = load(options.toml)
-    correct = [spec for spec in project.kernels if read_expectations(Path(spec.source)).clean]
+    project = load(options.toml) if options.toml else None
+    specs = project.kernels if project else corpus_kernels()
+    root = project.root if project else CORPUS.as_posix()
+    correct = [spec for spec in specs if read_expectations(Path(spec.source)).clean]
     made = [(spec, mutant) for spec in correct for mutant in mutants(Path(spec.source).read_text(encoding="utf-8"))]
     random.Random(options.seed).shuffle(made)
     chosen = made[: options.sample] if options.sample else made
     outcomes: list[Outcome] = []
     for batch in (chosen[start : start + BATCH] for start in range(0, len(chosen), BATCH)):
         with ProcessPoolExecutor(options.jobs, get_context("spawn")) as pool:
-            futures = [pool.submit(judge, spec, project.root, mutant, options.cases) for spec, mutant in batch]
+            futures = [pool.submit(judge, spec, root, mutant, options.cases) for spec, mutant in batch]
             for future in futures:
                 outcomes.append(future.result())
                 last = outcomes[-1]

@@ -33,16 +33,15 @@ from gpuemu_lsp.engine.findings import Finding
 from gpuemu_lsp.engine.fuzz import cases as draw_cases
 from gpuemu_lsp.engine.fuzz import rebuild
 from gpuemu_lsp.engine.fuzz.model import Case, CaseKey
-from gpuemu_lsp.engine.project import load
 from gpuemu_lsp.engine.project.model import KernelSpec
 from gpuemu_lsp.engine.shrink import ShrinkBudget, ShrinkResult, space_of
 from gpuemu_lsp.engine.shrink.dims import floor_of
 from gpuemu_lsp.engine.shrink.order import size_key
 from gpuemu_lsp.engine.shrink.redraw import DRAWS
+from tests.support.corpus import CORPUS, corpus_kernels
 from tests.support.expectations import Expectations, read_expectations
 
 ROOT = Path(__file__).parent.parent
-CORPUS = ROOT / "kernels" / "gpuemu.toml"
 GOLDEN = ROOT / "kernels" / "minimal.toml"
 CASES = 32
 RUNS = 200
@@ -163,20 +162,19 @@ def main() -> None:
     parser.add_argument("--prove", action="store_true", help="look for smaller failing sizes than the known minima")
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
     options = parser.parse_args()
-    project = load(CORPUS)
-    specs = [spec for spec in project.kernels if not options.names or spec.name in options.names]
+    specs = corpus_kernels(options.names)
     specs = [spec for spec in specs if read_expectations(Path(spec.source)).required]
     index, parts = map(int, options.part.split("/"))
     specs = specs[index - 1 :: parts]
     started = time.monotonic()
     if options.prove:
-        _prove(specs, project.root)
+        _prove(specs, CORPUS.as_posix())
         return
     every: list[Shrunk] = []
     seeds = range(1, 1 + options.seeds)
     for batch in (specs[start : start + BATCH] for start in range(0, len(specs), BATCH)):
         with ProcessPoolExecutor(options.jobs, get_context("spawn")) as pool:
-            futures = [pool.submit(examine, spec, project.root, seeds, options.runs) for spec in batch]
+            futures = [pool.submit(examine, spec, CORPUS.as_posix(), seeds, options.runs) for spec in batch]
             for spec, future in zip(batch, futures, strict=True):
                 rows = future.result()
                 every += rows

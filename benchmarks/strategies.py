@@ -30,12 +30,11 @@ from gpuemu_lsp.engine.check.replay import ReopenedCase
 from gpuemu_lsp.engine.findings import Severity
 from gpuemu_lsp.engine.fuzz import cases as draw_cases
 from gpuemu_lsp.engine.fuzz.strategies import DTYPE_OF, STRATEGIES
-from gpuemu_lsp.engine.project import load
 from gpuemu_lsp.engine.project.model import KernelSpec
+from tests.support.corpus import CORPUS, corpus_kernels
 from tests.support.expectations import Expectations, read_expectations
 
 ROOT = Path(__file__).parent.parent
-CORPUS = ROOT / "kernels" / "gpuemu.toml"
 BATCH = 40
 _ENDLESS_SECONDS = 1.0
 PAPER = {
@@ -159,14 +158,13 @@ def main() -> None:
     parser.add_argument("--counts", type=Path, help="file that parts add to")
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
     options = parser.parse_args()
-    project = load(CORPUS)
-    specs = [spec for spec in project.kernels if not options.names or spec.name in options.names]
+    specs = corpus_kernels(options.names)
     index, parts = map(int, options.part.split("/"))
     specs = specs[index - 1 :: parts]
     counts: list[Count] = []
     for batch in (specs[start : start + BATCH] for start in range(0, len(specs), BATCH)):
         with ProcessPoolExecutor(options.jobs, get_context("spawn")) as pool:
-            futures = [pool.submit(examine, spec, project.root, options.seed, options.cases) for spec in batch]
+            futures = [pool.submit(examine, spec, CORPUS.as_posix(), options.seed, options.cases) for spec in batch]
             for future in futures:
                 found = future.result()
                 counts += found

@@ -35,11 +35,10 @@ from gpuemu_lsp.engine.fuzz.model import Case
 from gpuemu_lsp.engine.fuzz.rng import derive_seed
 from gpuemu_lsp.engine.oracle import ComparisonResult, ReferenceOutput, judge
 from gpuemu_lsp.engine.oracle.inputs import output_tensors
-from gpuemu_lsp.engine.project import load
 from gpuemu_lsp.engine.project.model import KernelSpec, Tolerance
+from tests.support.corpus import CORPUS, corpus_kernels
 from tests.support.expectations import read_expectations
 
-CORPUS = Path(__file__).parent.parent / "kernels" / "gpuemu.toml"
 BATCH = 40
 WAYS = (
     "derived per element",
@@ -177,13 +176,12 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
     parser.add_argument("--output", type=Path)
     options = parser.parse_args()
-    project = load(CORPUS)
-    pairs = [pair for pair in twins(project.kernels) if not options.names or pair[0].name in options.names]
+    pairs = [pair for pair in twins(corpus_kernels()) if not options.names or pair[0].name in options.names]
     started = time.perf_counter()
     counts: list[Count] = []
     for batch in (pairs[start : start + BATCH] for start in range(0, len(pairs), BATCH)):
         with ProcessPoolExecutor(options.jobs, get_context("spawn")) as pool:
-            given = (project.root, options.seed, options.cases, options.strategy)
+            given = (CORPUS.as_posix(), options.seed, options.cases, options.strategy)
             for future in [pool.submit(examine, spec, bugs, *given) for spec, bugs in batch]:
                 counts += (found := future.result())
                 for one in found:

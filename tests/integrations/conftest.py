@@ -10,7 +10,8 @@ import sysconfig
 from pathlib import Path
 
 import pytest
-from support.installed_package import CORPUS, ROOT, Installed
+from support.corpus import CORPUS, corpus_entries, entry_text
+from support.installed_package import ROOT, Installed
 
 # Ours is what is to be installed; pytest-lsp breaks every test item that is no function, whoever defines it.
 _LEFT_OUT = ("gpuemu_lsp", "_gpuemu_lsp", "_editable_impl", "pytest_lsp")
@@ -37,10 +38,8 @@ def kernels(tmp_path: Path) -> Path:
     for name in ("gelu.cu", "gelu_buggy.cu", "relu.cu"):
         shutil.copy(CORPUS / "ops" / name, root / name)
     shutil.copy(CORPUS / "reference/elementwise.py", root / "reference")
-    blocks = {
-        block.split('"', 2)[1]: block for block in (CORPUS / "gpuemu.toml").read_text().split("[[kernels]]\n")[1:]
-    }
-    text = "".join("[[kernels]]\n" + blocks[name] for name in ("gelu", "gelu_buggy")).replace('"ops/', '"')
+    entries = corpus_entries()
+    text = "".join(entry_text(entries[name]) for name in ("gelu", "gelu_buggy")).replace('"ops/', '"')
     (root / "gpuemu.toml").write_text(text)
     return root
 

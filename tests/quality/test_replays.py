@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from support.corpus import CORPUS, copy_kernels
 
-CORPUS = Path(__file__).parents[2] / "kernels"
 KERNELS = ("gelu_buggy", "matmul_buggy", "gather_buggy", "fixed_width_buggy", "in_place_buggy")
 TWINS = {"matmul_buggy": "matmul_tiled"}
 
@@ -33,15 +32,7 @@ def replays(folder: Path, case: str, kernel: str) -> list[dict]:
 @pytest.fixture(scope="module")
 def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("project")
-    head, *entries = (CORPUS / "gpuemu.toml").read_text().split("[[kernels]]")
-    wanted = [entry for entry in entries if re.search(r'name = "(.*)"', entry)[1] in KERNELS]
-    assert len(wanted) == len(KERNELS)
-    (folder / "gpuemu.toml").write_text(head + "".join(f"[[kernels]]{entry}" for entry in wanted))
-    shutil.copytree(CORPUS / "reference", folder / "reference")
-    for entry in wanted:
-        source = Path(re.search(r'source = "(.*)"', entry)[1])
-        (folder / source).parent.mkdir(exist_ok=True)
-        shutil.copy(CORPUS / source, folder / source)
+    copy_kernels(KERNELS, folder)
     assert gpuemu(folder, "test", "--quick").returncode == 1
     return folder
 

@@ -6,12 +6,11 @@ A slice: ``python -m benchmarks.shrinking`` does it for all of them and 20 seeds
 from __future__ import annotations
 
 import pytest
+from support.corpus import CORPUS, corpus_kernels
 
-from benchmarks.shrinking import CORPUS, GOLDEN, RUNS, examine, smaller_failures, tomli
-from gpuemu_lsp.engine.project import load
+from benchmarks.shrinking import GOLDEN, RUNS, examine, smaller_failures, tomli
 
-PROJECT = load(CORPUS)
-SPECS = {spec.name: spec for spec in PROJECT.kernels}
+SPECS = {spec.name: spec for spec in corpus_kernels()}
 KNOWN = tomli.loads(GOLDEN.read_text())
 SLICE = (
     "gelu_buggy",
@@ -30,7 +29,7 @@ pytestmark = pytest.mark.quality
 
 @pytest.mark.parametrize("name", SLICE)
 def test_every_seed_ends_at_the_known_minimum(name: str) -> None:
-    rows = examine(SPECS[name], PROJECT.root, range(11, 14))
+    rows = examine(SPECS[name], CORPUS.as_posix(), range(11, 14))
     assert len(rows) == 3
     for row in rows:
         assert row.golden, row
@@ -40,7 +39,7 @@ def test_every_seed_ends_at_the_known_minimum(name: str) -> None:
 @pytest.mark.parametrize("name", ["attention_buggy", "argmax_buggy", "vector_rows_buggy", "scan_buggy"])
 def test_no_smaller_sizes_fail(name: str) -> None:
     for entry in KNOWN[name]:
-        assert not smaller_failures(SPECS[name], PROJECT.root, entry, most=12)
+        assert not smaller_failures(SPECS[name], CORPUS.as_posix(), entry, most=12)
 
 
 def test_every_minimum_is_of_a_kernel_and_its_sizes() -> None:

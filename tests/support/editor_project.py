@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import shutil
 import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-CORPUS = Path(__file__).resolve().parents[2] / "kernels"
+from support.corpus import copy_kernels
+
 KERNELS = ("row_softmax_buggy", "row_softmax", "gelu", "halo_buggy")
 SERVER = (sys.executable, "-m", "gpuemu_lsp", "--stdio")
 
@@ -36,13 +36,5 @@ class EditorProject:
 
 def make_project(root: Path) -> EditorProject:
     """Copy a few kernels of the corpus, their references and their part of ``gpuemu.toml`` to a new folder."""
-    config = (CORPUS / "gpuemu.toml").read_text()
-    blocks = {block.split('"', 2)[1]: block for block in config.split("[[kernels]]\n")[1:]}
-    shutil.copytree(CORPUS / "reference", root / "reference", ignore=shutil.ignore_patterns("__pycache__"))
-    for name in KERNELS:
-        source = Path(blocks[name].split('source = "', 1)[1].split('"', 1)[0])
-        (root / source).parent.mkdir(exist_ok=True)
-        shutil.copy(CORPUS / source, root / source)
-    text = "".join("[[kernels]]\n" + blocks[name] for name in KERNELS)
-    (root / "gpuemu.toml").write_text('[project]\nname = "editors"\n\n' + text)
+    copy_kernels(KERNELS, root, '[project]\nname = "editors"\n\n')
     return EditorProject(root)

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-CORPUS = ROOT / "kernels"
 
 
 @dataclass(frozen=True)

@@ -68,8 +68,7 @@ class _Collection:
     def add(self, argument: str, cwd: Path) -> None:
         path = Path(os.path.normpath(cwd / argument))
         if not os.path.lexists(path):
-            project = self._project(cwd)
-            self._want(project, [(_named(project, argument), True)])
+            self._kernel(argument, cwd)
         elif path.is_dir():
             self._folder(path)
         elif path.name == CONFIG_NAME:
@@ -92,6 +91,18 @@ class _Collection:
             self._projects[config] = load(config) if config else Project(root=str(folder), config=None)
             self._findings += self._projects[config].findings
         return self._projects[config]
+
+    def _kernel(self, name: str, folder: Path) -> None:
+        """Add the kernel of a name from the folder's configuration, or where it has none, from those below it."""
+        projects = [self._project(folder)]
+        if projects[0].config is None and folder != folder.parent:
+            below = [path.parent for path in _walk(folder) if path.name == CONFIG_NAME]
+            projects = [self._project(inner) for inner in below] or projects
+        named = [(project, spec) for project in projects for spec in project.kernels if spec.name == name]
+        if not named:
+            raise TargetError(_unknown(projects, name))
+        for project, spec in named:
+            self._want(project, [(spec, True)])
 
     def _folder(self, folder: Path) -> None:
         """Add the registered kernels and what else their files hold; where none is registered, every .cu file."""
@@ -123,23 +134,21 @@ class _Collection:
             self._wanted.setdefault((project.root, spec.name, spec.source, spec.entry), request)
 
 
-def _named(project: Project, name: str) -> KernelSpec:
-    for spec in project.kernels:
-        if spec.name == name:
-            return spec
-    names = [spec.name for spec in project.kernels]
+def _unknown(projects: Sequence[Project], name: str) -> str:
+    """Return the message for a name that is neither a file nor a kernel of these configurations."""
+    names = [spec.name for project in projects for spec in project.kernels]
     close = difflib.get_close_matches(name, names, n=1)
-    if any(op.name == name for op in project.ops):
+    if any(op.name == name for project in projects for op in project.ops):
         hint = "it is one of [[ops]], and running those is not supported yet."
     elif close:
         hint = f"did you mean '{close[0]}'?"
-    elif name in project.broken:
+    elif any(name in project.broken for project in projects):
         hint = "its entry in gpuemu.toml has errors: run --check without arguments to see them."
     elif names:
         hint = f"there are: {', '.join(names[:12])}{', ...' if len(names) > 12 else ''}"
     else:
         hint = "there is no gpuemu.toml with kernels here."
-    raise TargetError(f"'{name}' is neither a file nor a registered kernel; {hint}")
+    return f"'{name}' is neither a file nor a registered kernel; {hint}"
 
 
 def _walk(folder: Path) -> Iterator[Path]:

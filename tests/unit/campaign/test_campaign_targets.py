@@ -122,6 +122,18 @@ def test_projects_below_the_folder_count_as_themselves(folder):
     assert names(targets) == [("a", False), ("helper", False), ("nested", True)]
 
 
+def test_a_name_is_looked_up_in_the_projects_below_a_folder_without_one(folder):
+    one = ENTRY.format(name="first", source="../a.cu") + 'entry = "a"\n'
+    two = ENTRY.format(name="second", source="b.cu") + 'entry = "b"\n'
+    root = folder(**{"other/gpuemu.toml": one, "sub/gpuemu.toml": two})
+    assert names(collect(["second", "first"], CheckOptions(), root)) == [("second", True), ("first", True)]
+    assert names(collect(["second"], CheckOptions(), root / "sub")) == [("second", True)]
+    with pytest.raises(TargetError, match="did you mean 'second'"):
+        collect(["secnd"], CheckOptions(), root)
+    with pytest.raises(TargetError, match="there are: second"):
+        collect(["first"], CheckOptions(), root / "sub")
+
+
 def test_a_registered_source_may_have_any_name(folder):
     targets = collect(
         [],

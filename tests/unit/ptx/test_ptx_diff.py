@@ -7,15 +7,13 @@ import re
 from pathlib import Path
 
 import pytest
+from support.corpus import CORPUS, corpus_kernels
 from support.ptx_text import compiled
 
 from gpuemu_lsp.engine.check.model import CheckRequest
 from gpuemu_lsp.engine.check.prepare import prepare
-from gpuemu_lsp.engine.project import load
 from gpuemu_lsp.engine.ptx import parse
 from gpuemu_lsp.engine.ptx.diff import Hunk, diff_entries
-
-KERNELS = Path(__file__).parents[3] / "kernels"
 
 
 def hunks(before: str, after: str, head: str = "") -> tuple[Hunk, ...]:
@@ -100,11 +98,10 @@ TWINS = {
 
 @pytest.fixture(scope="module")
 def modules():
-    project = load(KERNELS / "gpuemu.toml")
-    specs = {Path(spec.source).stem: spec for spec in project.kernels}
+    specs = {Path(spec.source).stem: spec for spec in corpus_kernels()}
 
     def module(stem: str):
-        prepared = prepare(CheckRequest(specs[stem], root=project.root))
+        prepared = prepare(CheckRequest(specs[stem], root=CORPUS.as_posix()))
         assert prepared.artifact is not None
         return parse(prepared.artifact.ptx), prepared.artifact.entries[prepared.plans[0].entry], specs[stem].source
 
