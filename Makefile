@@ -1,43 +1,49 @@
-# Two commands do everything on a fresh machine with Python 3.11+, make and a C compiler:
-#   make check   runs gpuemu-lsp over kernels/
-#   make test    passes all tests
-# Each makes its own .venv first.
+# make help lists the targets. Python 3.11+ and a C compiler are enough; each target makes .venv first.
 
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: check test editors editors-tools lint types imports format clean
+.PHONY: help check corpus test editors editors-tools lint types imports format docs clean
+.DEFAULT_GOAL := check
 
-check: $(STAMP)
-	$(BIN)/gpuemu-lsp --check kernels
+help:  ## list the targets
+	@sed -nE 's/^([a-z-]+):.*## (.*)/  make \1|\2/p' $(MAKEFILE_LIST) | column -t -s '|'
 
-test: $(STAMP) lint types imports
+check: $(STAMP)  ## check examples/: 6 kernels, 2 of them with a planted bug
+	@$(BIN)/gpuemu-lsp --check examples --expect
+
+corpus: $(STAMP)  ## check kernels/: 249 kernels, 88 of them with a planted bug
+	@$(BIN)/gpuemu-lsp --check kernels --expect
+
+test: $(STAMP) lint types imports  ## lint, types, import contracts and all tests
 	$(BIN)/pytest -n 2 --ignore=tests/editors
 	$(BIN)/pytest tests/editors
 
-# Editors that tests/editors drives and that pip does not bring are installed first.
-editors: editors-tools
+editors: editors-tools  ## tests in real editors, which are installed first
 	$(BIN)/pytest tests/editors
 
-editors-tools: $(STAMP)
+editors-tools: $(STAMP)  ## install the editors that pip does not bring
 	tests/editors/install_emacs.sh
 	PYTHON=$(BIN)/python tests/editors/install_vscode.sh
 
-lint: $(STAMP)
+lint: $(STAMP)  ## ruff
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 
-types: $(STAMP)
+types: $(STAMP)  ## mypy, strict
 	$(BIN)/mypy
 
-imports: $(STAMP)
+imports: $(STAMP)  ## import-linter: layers and cycles
 	$(BIN)/lint-imports --no-cache
 
-format: $(STAMP)
+format: $(STAMP)  ## let ruff fix and format
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+docs: $(STAMP)  ## write the generated pages of docs/
+	$(BIN)/python -m gpuemu_lsp.cli.pages docs
 
 $(STAMP): pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -45,5 +51,5 @@ $(STAMP): pyproject.toml
 	$(BIN)/python -m pip install --quiet --editable '.[dev]'
 	touch $(STAMP)
 
-clean:
+clean:  ## remove everything that make wrote
 	rm -rf $(VENV) .editors editors/vscode/node_modules editors/vscode/dist build dist .mypy_cache .ruff_cache .pytest_cache

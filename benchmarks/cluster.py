@@ -1,6 +1,6 @@
 """What Dask costs and how it scales here: the same checks in our pool and in a local cluster, 1 and 2 workers.
 
-    python -m benchmarks.cluster [--cases N] [--repeat N] [--output docs/performance.md] [FOLDER]
+    python -m benchmarks.cluster [--cases N] [--repeat N] [--output docs/measurements/performance.md] [FOLDER]
 
 Starting the workers is not counted; each is warmed up by two checks of its own first. The four ways take turns, and
 the median of their times is told. Exits with 1 if one of them finds anything else than the others.

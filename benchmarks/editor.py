@@ -1,6 +1,6 @@
 """How long an editor waits: save to first diagnostic and to full verdict, keystroke to compile error, start to ready.
 
-    python -m benchmarks.editor [--kernels N] [--json FILE] [--output docs/performance.md]
+    python -m benchmarks.editor [--kernels N] [--json FILE] [--output docs/measurements/performance.md]
 
 A real server process is driven over stdio as an editor drives it, one kernel of ``kernels/`` at a time. Times are given
 as multiples of what NVRTC takes to compile the same kernel in the same run (the server's cache of products is empty),
@@ -211,7 +211,7 @@ async def run(limit: int | None) -> dict[str, Any]:
 
 
 def part(result: dict[str, Any]) -> str:
-    """Return the figures as a part of docs/performance.md."""
+    """Return the figures as a part of docs/measurements/performance.md."""
     rows = result["kernels"]
     nvrtc = 1e3 * statistics.median(row["nvrtc"] for row in rows)
     lines = [
@@ -243,7 +243,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--kernels", type=int, metavar="N", help="only N of them, spread over the corpus")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write every figure there")
-    parser.add_argument("--output", type=Path, metavar="FILE", help="write the part of docs/performance.md there")
+    parser.add_argument("--output", type=Path, metavar="FILE", help="write the part of docs/measurements/performance.md there")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as cache:
         os.environ["GPUEMU_CACHE_DIR"] = cache

@@ -1,4 +1,4 @@
-"""Every typed opcode that compiled kernels contain can be run; only what ``docs/conformance.md`` lists cannot."""
+"""Every typed opcode that compiled kernels contain can be run; only what ``docs/measurements/conformance.md`` lists cannot."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from gpuemu_lsp.engine.emulator.frontend.flatten import flatten
 from gpuemu_lsp.engine.emulator.ir.program import Stop
 from gpuemu_lsp.engine.ptx import parse
 
-DOCUMENT = Path(__file__).parents[3] / "docs" / "conformance.md"
+DOCUMENT = Path(__file__).parents[3] / "docs" / "measurements" / "conformance.md"
 
 
 def _is_run(line: str) -> bool:
