@@ -243,7 +243,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--kernels", type=int, metavar="N", help="only N of them, spread over the corpus")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write every figure there")
-    parser.add_argument("--output", type=Path, metavar="FILE", help="write the part of docs/measurements/performance.md there")
+    parser.add_argument("--output", type=Path, metavar="FILE", help="write its part of performance.md there")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as cache:
         os.environ["GPUEMU_CACHE_DIR"] = cache

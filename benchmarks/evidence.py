@@ -1,6 +1,6 @@
 """Does the check find planted bugs and leave correct kernels alone? The whole corpus, under many seeds.
 
-    python -m benchmarks.evidence [--seeds 20] [--cases 32] [--jobs N] [--output docs/measurements/evidence.md] [NAME ...]
+    python -m benchmarks.evidence [--seeds 20] [--cases 32] [--jobs N] [--output FILE] [NAME ...]
 
 For each kernel and seed the real check runs: three quarters of the cases are those of a save, one quarter holds
 adversarial values (zeros, denormals, huge numbers, NaN and infinity where no range keeps them out). Beside it stands

@@ -1,6 +1,6 @@
 """Check kernels of public repositories, unmodified, and print tables of names and figures.
 
-    python -m benchmarks.public_files FOLDER [--cases N] [--output docs/measurements/evidence.md]
+    python -m benchmarks.public_files FOLDER [--cases N] [--output FILE]
 
 FOLDER holds one checkout per repository (``llm.c`` and ``SGEMM_CUDA`` for the registered kernels, any others beside
 them). Three tables come out: what compiles through the device view with every line and column where it was, what the

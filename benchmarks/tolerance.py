@@ -1,6 +1,6 @@
 """How tolerances compare, derived, measured or from a table: numeric bugs found and correct kernels accused.
 
-    python -m benchmarks.tolerance [--cases N] [--seed S] [--strategy NAME] [--jobs N] [--output docs/measurements/evidence.md]
+    python -m benchmarks.tolerance [--cases N] [--seed S] [--strategy NAME] [--jobs N] [--output FILE]
         [NAME ...]
 
 Three are tried on the same runs: the budget that is derived per element when nothing is configured, the envelope that
