@@ -21,7 +21,7 @@ from benchmarks.public_files import requests_of
 from gpuemu_lsp.cli.arguments import shard
 from gpuemu_lsp.engine.check.prepare import prepare
 from gpuemu_lsp.engine.emulator.codegen.translate import runnable
-from gpuemu_lsp.engine.emulator.ir.program import Stop
+from gpuemu_lsp.engine.emulator.ir.program import Trap
 from gpuemu_lsp.engine.emulator.versions.kernels import Kernel, TranslationError
 from gpuemu_lsp.engine.ptx.errors import PtxError
 from gpuemu_lsp.engine.ptx.parser import parse
@@ -51,8 +51,8 @@ def cannot_run(kernel: Kernel) -> set[str]:
     found = set()
     for block in kernel.program.blocks:
         found |= {one.name for one in block.code if not runnable(one)}
-        if isinstance(block.end, Stop) and block.end.rule == "engine/unsupported-instruction":
-            found.add(f"{block.end.instruction.name} ({block.end.message})")
+        if isinstance(block.terminator, Trap) and block.terminator.rule == "engine/unsupported-instruction":
+            found.add(f"{block.terminator.instruction.name} ({block.terminator.message})")
     return found
 
 

@@ -16,7 +16,7 @@ from gpuemu_lsp.engine.ptx.model import Immediate, Instruction, Pair, Register, 
 llvm.initialize_native_target()
 llvm.initialize_native_asmprinter()
 
-_PORTABLE = ops.Target()
+_PORTABLE = ops.TargetFeatures()
 _HOST = (llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten())
 # What is compiled for which machine: everything this one can do, and code for older ones, whose LLVM lowering differs.
 _MACHINES = {_HOST: [(ops.host(), None), (ops.host(), 8), (ops.host(), 16)]}
@@ -92,7 +92,7 @@ def _machine_code(module: ir.Module, cpu: str, features: str):
     return engine
 
 
-def _name(target: ops.Target, shape: int | None) -> str:
+def _name(target: ops.TargetFeatures, shape: int | None) -> str:
     return f"run_{'avx512' if target.avx512 else 'portable'}_{shape}"
 
 

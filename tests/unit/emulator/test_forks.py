@@ -7,7 +7,7 @@ import pytest
 from support.emulator_launch import artifact, compile_ptx
 
 from gpuemu_lsp.engine.emulator import Emulator
-from gpuemu_lsp.engine.emulator.ir.lattice import block_shape
+from gpuemu_lsp.engine.emulator.ir.lattice import thread_block_shape
 from gpuemu_lsp.engine.emulator.versions.convergence_profile import Forks
 from gpuemu_lsp.engine.emulator.versions.kernels import Kernel, Watching
 from gpuemu_lsp.engine.execution import Buffer, Checks, Outcome, Request, Scalar
@@ -102,4 +102,4 @@ def test_low_bits_of_the_thread_number_have_a_form_per_part() -> None:
     assert not outcome.events
     t = np.arange(256)
     assert np.array_equal(outcome.buffers["y"].view(np.float32), x[t // 16 * 3] + 2 * x[t % 16 + 5])
-    assert block_shape((256, 1, 1), 16).x.zeros >= 4
+    assert thread_block_shape((256, 1, 1), 16).x.zeros >= 4

@@ -12,7 +12,7 @@ from support.emulator_launch import launch
 
 from gpuemu_lsp.engine.emulator.codegen.translate import runnable
 from gpuemu_lsp.engine.emulator.frontend.flatten import flatten
-from gpuemu_lsp.engine.emulator.ir.program import Stop
+from gpuemu_lsp.engine.emulator.ir.program import Trap
 from gpuemu_lsp.engine.ptx import parse
 
 DOCUMENT = Path(__file__).parents[3] / "docs" / "measurements" / "conformance.md"
@@ -20,7 +20,7 @@ DOCUMENT = Path(__file__).parents[3] / "docs" / "measurements" / "conformance.md
 
 def _is_run(line: str) -> bool:
     program = flatten(parse(table.kernel(line)), "k")
-    stops = [block.end for block in program.blocks if isinstance(block.end, Stop)]
+    stops = [block.terminator for block in program.blocks if isinstance(block.terminator, Trap)]
     if any(stop.rule == "engine/unsupported-instruction" for stop in stops):
         return False
     return all(runnable(instruction) for block in program.blocks for instruction in block.code)

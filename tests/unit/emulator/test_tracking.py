@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from support.emulator_launch import compile_ptx, launch
 
-from gpuemu_lsp.engine.emulator.analysis.race_candidates import track
+from gpuemu_lsp.engine.emulator.analysis.race_candidates import find_race_candidates
 from gpuemu_lsp.engine.emulator.versions.kernels import Kernel
 from gpuemu_lsp.engine.execution import Checks
 from gpuemu_lsp.engine.ptx.parser import parse
@@ -18,7 +18,7 @@ def watched(body: str, block: tuple[int, int, int] | None = None) -> Counter[str
     """Return how many instructions of each kind are watched, as ``ld.shared``; in blocks of any size unless said."""
     source = f'extern "C" __global__ void k(const int* x, int* y, int n) {{ const int t = threadIdx.x; {body} }}'
     kernel = Kernel(parse(compile_ptx(source)), "k")
-    sites = track(kernel.program, block, aliased=False).sites
+    sites = find_race_candidates(kernel.program, block, aliased=False).sites
     instructions = [kernel.sites[site][0] for site in sites]
     names = {"red": "atom"}
     return Counter(f"{names.get(one.opcode, one.opcode)}.{one.modifiers[0]}" for one in instructions if one is not None)

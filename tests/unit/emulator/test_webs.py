@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 from support.emulator_launch import compile_ptx, launch, ptx_kernel, result
 
-from gpuemu_lsp.engine.emulator.analysis.cfg import arrange
+from gpuemu_lsp.engine.emulator.analysis.cfg import build_cfg
 from gpuemu_lsp.engine.emulator.analysis.webs import split_webs
 from gpuemu_lsp.engine.emulator.frontend.flatten import flatten
-from gpuemu_lsp.engine.emulator.ir.operands import read, written
+from gpuemu_lsp.engine.emulator.ir.operands import registers_read, registers_written
 from gpuemu_lsp.engine.emulator.ir.program import Program
 from gpuemu_lsp.engine.emulator.versions.kernels import Kernel
 from gpuemu_lsp.engine.ptx.parser import parse
@@ -33,12 +33,12 @@ def ptx(body: str) -> str:
 
 
 def split(body: str) -> Program:
-    return split_webs(*arrange(flatten(parse(ptx(body)), "k")))
+    return split_webs(*build_cfg(flatten(parse(ptx(body)), "k")))
 
 
 def names(program: Program, opcode: str) -> list[tuple[tuple[str, ...], tuple[str, ...]]]:
     code = [one for block in program.blocks for one in block.code if one.opcode == opcode]
-    return [(written(one), read(one)) for one in code]
+    return [(registers_written(one), registers_read(one)) for one in code]
 
 
 def run(body: str) -> list[int]:
@@ -72,7 +72,7 @@ def test_a_loop_that_starts_at_tid_leaves_tid_alone() -> None:
     _, fast = kernel.specialised((64, 1, 1))
     assert fast is not None
     shared = [i for block in kernel.program.blocks for i in block.code if i.opcode == "st" and "shared" in i.modifiers]
-    (base, _) = read(shared[0])
+    (base, _) = registers_read(shared[0])
     assert fast.info.shapes[base].step == 4
     x = np.arange(200, dtype=np.float32)
     outcome = launch(source, 1, 64, x, np.zeros(200, np.float32), np.int32(200))

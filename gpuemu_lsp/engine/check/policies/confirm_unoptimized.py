@@ -51,9 +51,9 @@ class UnoptimizedConfirmation:
 
     def _is_ahead(self, location: Location) -> bool:
         if self._ahead is None:
-            from gpuemu_lsp.engine.emulator.analysis.hoisted_loads import loads_ahead
+            from gpuemu_lsp.engine.emulator.analysis.hoisted_loads import possibly_hoisted_loads
 
-            self._ahead = loads_ahead(self.module.functions.values())
+            self._ahead = possibly_hoisted_loads(self.module.functions.values())
         return (location.file, location.line) in self._ahead
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from gpuemu_lsp.engine.emulator.ir.lattice import WARP
+from gpuemu_lsp.engine.emulator.ir.lattice import WARP_SIZE
 
 
 class Warp:
@@ -58,7 +58,7 @@ class Warp:
 STACK_BYTES: Final = 1 << 16
 """Size of a thread's stack for recursive calls. A GPU has 1 KiB unless a program asks for more, but smaller frames."""
 
-SLOT: Final = WARP * 8
+SLOT: Final = WARP_SIZE * 8
 """Bytes kept for a register's 32 values."""
 
 
@@ -351,7 +351,7 @@ NEAR: Final = 2048
 """How far outside a window a base may point, and how far beyond a base an access may lie, to be looked at: with the
 reach of a whole warp this stays within ``SLACK``."""
 
-MOST_BYTES: Final = 32 * WARP
+MOST_BYTES: Final = 32 * WARP_SIZE
 """The most that one access of a warp to neighbouring places moves."""
 
 NOWHERE: Final = -16384

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from gpuemu_lsp.engine.emulator.analysis.thread_affine import ByThread
-from gpuemu_lsp.engine.emulator.ir.accesses import Access
+from gpuemu_lsp.engine.emulator.analysis.thread_affine import PerThreadValues
+from gpuemu_lsp.engine.emulator.ir.accesses import MemoryAccess
 
 _LIMIT = 1 << 18
 """Bytes of shared memory: more than any GPU has."""
@@ -20,11 +20,11 @@ _Places = tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]
 """Threads, and the place each of them touches."""
 
 
-def contended(group: Iterable[Access], threads: ByThread) -> frozenset[tuple[int, bool]]:
+def conflicting_accesses(group: Iterable[MemoryAccess], threads: PerThreadValues) -> frozenset[tuple[int, bool]]:
     """Return, by key, the accesses of a group to places that two threads may touch, at least one of them writing."""
     live = [access for access in group if threads.reaching(access.block, access.instruction.guard).any()]
     grain = 4 if all(access.size % 4 == 0 for access in live) else 1
-    found: list[tuple[Access, _Places]] = []
+    found: list[tuple[MemoryAccess, _Places]] = []
     left = _MOST
     for access in live:
         places = _places(access, threads, grain) if left > 0 else None
@@ -33,13 +33,13 @@ def contended(group: Iterable[Access], threads: ByThread) -> frozenset[tuple[int
         found.append((access, places))
         left -= len(places[0])
     everybody = _Users([places for _, places in found])
-    writers = _Users([places for access, places in found if access.stores])
+    writers = _Users([places for access, places in found if access.is_write])
     return frozenset(
-        access.key for access, places in found if (everybody if access.stores else writers).any_but(*places)
+        access.key for access, places in found if (everybody if access.is_write else writers).any_but(*places)
     )
 
 
-def _places(access: Access, threads: ByThread, grain: int) -> _Places | None:
+def _places(access: MemoryAccess, threads: PerThreadValues, grain: int) -> _Places | None:
     """Return what each thread that may come here touches. What lies outside is refused, and not done at all."""
     address = threads.address(access.address) if access.space == "shared" else None
     if address is None:

@@ -9,26 +9,26 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gpuemu_lsp.engine.emulator.ir.program import EXIT, Barrier, Program
+from gpuemu_lsp.engine.emulator.ir.program import EXIT, BarrierSync, Program
 from gpuemu_lsp.engine.ptx.model import Immediate
 
 
-def intervals(program: Program) -> Iterator[frozenset[int]]:
+def barrier_intervals(program: Program) -> Iterator[frozenset[int]]:
     """Give, for the entry and each barrier of all threads, the blocks that may run before the next such barrier."""
-    ends = (block.end for block in program.blocks)
-    starts = {0} | {end.target for end in ends if isinstance(end, Barrier) and is_plain(end)}
+    ends = (block.terminator for block in program.blocks)
+    starts = {0} | {end.target for end in ends if isinstance(end, BarrierSync) and is_full_barrier(end)}
     for start in sorted(starts - {EXIT}):
         seen, left = {start}, [start]
         while left:
             block = program.blocks[left.pop()]
-            if not (isinstance(block.end, Barrier) and is_plain(block.end)):
+            if not (isinstance(block.terminator, BarrierSync) and is_full_barrier(block.terminator)):
                 fresh = set(block.targets) - seen - {EXIT}
                 seen |= fresh
                 left += fresh
         yield frozenset(seen)
 
 
-def is_plain(barrier: Barrier) -> bool:
+def is_full_barrier(barrier: BarrierSync) -> bool:
     """Whether all threads of the block wait at a barrier, and at barrier 0."""
     operands = barrier.instruction.operands
     modifiers = barrier.instruction.modifiers

@@ -12,26 +12,36 @@ from dataclasses import dataclass, replace
 
 from gpuemu_lsp.engine.emulator.analysis.dominators import Edges, dominates, dominators, post_dominators, reversed_edges
 from gpuemu_lsp.engine.emulator.ir.opcodes import is_collective
-from gpuemu_lsp.engine.emulator.ir.program import EXIT, Barrier, Block, Branch, End, Invoke, Jump, Program, Switch
+from gpuemu_lsp.engine.emulator.ir.program import (
+    EXIT,
+    BarrierSync,
+    BasicBlock,
+    Branch,
+    Jump,
+    Program,
+    RecursiveCall,
+    Switch,
+    Terminator,
+)
 
 
 @dataclass(frozen=True, slots=True)
-class Graph:
+class ControlFlowGraph:
     """The control flow of an arranged program with ``n`` blocks.
 
-    ``successors`` and ``predecessors`` leave out the exit. ``post_dominator[b]`` is the immediate post-dominator, ``n``
-    for the exit. ``back_edges`` are those that do not lead to a higher number: (latch, header) of every loop; of a loop
-    with two entries, at least one edge of each way around it. ``reducible`` False means that there is such a loop.
+    ``successors`` and ``predecessors`` leave out the exit. ``reconvergence_point[b]`` is the immediate post-dominator,
+    ``n`` for the exit. ``back_edges`` are those that do not lead to a higher number: (latch, header) of every loop; of
+    a loop with two entries, at least one edge of each way around it. ``reducible`` is False for such.
     """
 
     successors: tuple[tuple[int, ...], ...]
     predecessors: tuple[tuple[int, ...], ...]
-    post_dominator: tuple[int, ...]
+    reconvergence_point: tuple[int, ...]
     back_edges: frozenset[tuple[int, int]]
     reducible: bool
 
 
-def arrange(program: Program) -> tuple[Program, Graph]:
+def build_cfg(program: Program) -> tuple[Program, ControlFlowGraph]:
     """Drop what cannot be reached, join chains, give each loop one latch, and number blocks in execution order."""
     blocks = _without_detours(list(program.blocks))
     blocks = _compact(_joined(_compact(blocks)))
@@ -42,10 +52,10 @@ def arrange(program: Program) -> tuple[Program, Graph]:
     dominator = dominators(edges)
     back = frozenset((u, v) for u, targets in enumerate(edges) for v in targets if v <= u)
     leaving = [number for number, block in enumerate(blocks) if EXIT in block.targets or not block.targets]
-    graph = Graph(
+    graph = ControlFlowGraph(
         successors=tuple(map(tuple, edges)),
         predecessors=tuple(map(tuple, reversed_edges(edges))),
-        post_dominator=tuple(post_dominators(edges, leaving)),
+        reconvergence_point=tuple(post_dominators(edges, leaving)),
         back_edges=back,
         reducible=all(dominates(dominator, header, latch) for latch, header in back),
     )
@@ -55,7 +65,7 @@ def arrange(program: Program) -> tuple[Program, Graph]:
 # ---- shaping the blocks ----------------------------------------------------------------------------------------------
 
 
-def _retarget(end: End, to: Callable[[int], int]) -> End:
+def _retarget(end: Terminator, to: Callable[[int], int]) -> Terminator:
     match end:
         case Jump(target):
             return Jump(to(target))
@@ -64,15 +74,15 @@ def _retarget(end: End, to: Callable[[int], int]) -> End:
             return Jump(taken) if taken == other else Branch(guard, taken, other)
         case Switch(index, targets):
             return Switch(index, tuple(map(to, targets)))
-        case Barrier(instruction, target):
-            return Barrier(instruction, to(target))
-        case Invoke():
+        case BarrierSync(instruction, target):
+            return BarrierSync(instruction, to(target))
+        case RecursiveCall():
             return replace(end, callee=to(end.callee), target=to(end.target))
         case _:
             return end
 
 
-def _without_detours(blocks: list[Block]) -> list[Block]:
+def _without_detours(blocks: list[BasicBlock]) -> list[BasicBlock]:
     """Send edges past empty blocks; an edge to a bare return ends the thread at once."""
 
     def final(number: int) -> int:
@@ -80,19 +90,19 @@ def _without_detours(blocks: list[Block]) -> list[Block]:
         while number != EXIT and number not in seen:
             seen.add(number)
             block = blocks[number]
-            if block.code or not isinstance(block.end, Jump):
+            if block.code or not isinstance(block.terminator, Jump):
                 break
-            number = block.end.target
+            number = block.terminator.target
         return number
 
-    def shortened(end: End) -> End:
+    def shortened(end: Terminator) -> Terminator:
         # What is resumed after a barrier must be a block, even when it only ends the thread.
-        return end if isinstance(end, Barrier | Invoke) else _retarget(end, final)
+        return end if isinstance(end, BarrierSync | RecursiveCall) else _retarget(end, final)
 
-    return [Block(block.code, shortened(block.end)) for block in blocks]
+    return [BasicBlock(block.code, shortened(block.terminator)) for block in blocks]
 
 
-def _compact(blocks: list[Block]) -> list[Block]:
+def _compact(blocks: list[BasicBlock]) -> list[BasicBlock]:
     """Keep the blocks that can be reached from block 0."""
     seen = {0}
     work = [0]
@@ -104,7 +114,7 @@ def _compact(blocks: list[Block]) -> list[Block]:
     return _renumbered(blocks, sorted(seen))
 
 
-def _joined(blocks: list[Block]) -> list[Block]:
+def _joined(blocks: list[BasicBlock]) -> list[BasicBlock]:
     """Append a block to its only predecessor where that only jumps to it and nobody must wait between them."""
     entries = [0] * len(blocks)
     entries[0] = 1
@@ -119,19 +129,19 @@ def _joined(blocks: list[Block]) -> list[Block]:
             continue
         while True:
             block = blocks[number]
-            end = block.end
+            end = block.terminator
             if not isinstance(end, Jump) or end.target in (EXIT, number, 0) or entries[end.target] != 1:
                 break
             following = blocks[end.target]
-            if isinstance(following.end, Barrier) or (following.code and is_collective(following.code[0])):
+            if isinstance(following.terminator, BarrierSync) or (following.code and is_collective(following.code[0])):
                 break
             gone.add(end.target)
-            blocks[number] = Block(block.code + following.code, following.end)
-            blocks[end.target] = Block((), Jump(EXIT))
+            blocks[number] = BasicBlock(block.code + following.code, following.terminator)
+            blocks[end.target] = BasicBlock((), Jump(EXIT))
     return blocks
 
 
-def _single_latches(blocks: list[Block]) -> list[Block]:
+def _single_latches(blocks: list[BasicBlock]) -> list[BasicBlock]:
     edges = _edges(blocks)
     dominator = dominators(edges)
     latches: dict[int, list[int]] = {}
@@ -141,23 +151,23 @@ def _single_latches(blocks: list[Block]) -> list[Block]:
                 latches.setdefault(v, []).append(u)
     blocks = list(blocks)
     for header, sources in latches.items():
-        if len(sources) == 1 and isinstance(blocks[sources[0]].end, Jump | Branch):
+        if len(sources) == 1 and isinstance(blocks[sources[0]].terminator, Jump | Branch):
             continue
         latch = len(blocks)
-        blocks.append(Block((), Jump(header)))
+        blocks.append(BasicBlock((), Jump(header)))
         for source in sources:
-            end = _retarget(blocks[source].end, lambda t, h=header, new=latch: new if t == h else t)  # type: ignore[misc]
-            blocks[source] = Block(blocks[source].code, end)
+            end = _retarget(blocks[source].terminator, lambda t, h=header, new=latch: new if t == h else t)  # type: ignore[misc]
+            blocks[source] = BasicBlock(blocks[source].code, end)
     return blocks
 
 
-def _edges(blocks: Sequence[Block]) -> Edges:
+def _edges(blocks: Sequence[BasicBlock]) -> Edges:
     return [[t for t in dict.fromkeys(block.targets) if t != EXIT] for block in blocks]
 
 
-def _renumbered(blocks: Sequence[Block], order: Sequence[int]) -> list[Block]:
+def _renumbered(blocks: Sequence[BasicBlock], order: Sequence[int]) -> list[BasicBlock]:
     number: Mapping[int, int] = {old: new for new, old in enumerate(order)} | {EXIT: EXIT}
-    return [Block(blocks[old].code, _retarget(blocks[old].end, number.__getitem__)) for old in order]
+    return [BasicBlock(blocks[old].code, _retarget(blocks[old].terminator, number.__getitem__)) for old in order]
 
 
 # ---- order -----------------------------------------------------------------------------------------------------------

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping
 
-from gpuemu_lsp.engine.emulator.analysis.race_candidates import UNKNOWN, origins, roots
-from gpuemu_lsp.engine.emulator.ir.operands import read, read_at_end, written
+from gpuemu_lsp.engine.emulator.analysis.provenance import UNKNOWN, origins, roots
+from gpuemu_lsp.engine.emulator.ir.operands import registers_read, registers_written, terminator_reads
 from gpuemu_lsp.engine.emulator.ir.program import Program
 from gpuemu_lsp.engine.ptx.model import Address, Immediate, Instruction, Register
 
@@ -19,7 +19,7 @@ _MASKED = frozenset({"mov", "and", "or", "cvt"})
 """What may be done to the rest of a word once a bit field has been masked out."""
 
 
-def only_moved(program: Program, load: Instruction) -> bool:
+def is_only_copied(program: Program, load: Instruction) -> bool:
     """Whether what ``load`` reads goes nowhere but into local memory.
 
     A pointer that was itself loaded counts as one into local memory: it is how such code hands on ``this``.
@@ -28,10 +28,10 @@ def only_moved(program: Program, load: Instruction) -> bool:
     uses: dict[str, list[Instruction]] = defaultdict(list)
     for block in program.blocks:
         for instruction in block.code:
-            for name in read(instruction):
+            for name in registers_read(instruction):
                 uses[name].append(instruction)
-    decided = {name for block in program.blocks for name in read_at_end(block)}
-    left = [(name, False) for name in written(load)]
+    decided = {name for block in program.blocks for name in terminator_reads(block)}
+    left = [(name, False) for name in registers_written(load)]
     seen = set(left)
     while left:
         name, masked = left.pop()
@@ -40,7 +40,7 @@ def only_moved(program: Program, load: Instruction) -> bool:
         for use in uses[name]:
             masks = use.opcode == "bfi" or (use.opcode == "and" and isinstance(use.operands[-1], Immediate))
             if use.guard is None and (masks or use.opcode in (_MASKED if masked else _MOVES)):
-                fresh = {(target, masked or masks) for target in written(use)} - seen
+                fresh = {(target, masked or masks) for target in registers_written(use)} - seen
                 seen |= fresh
                 left += fresh
             elif use.opcode != "st" or not _to_own_memory(use, name, program, known):

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from gpuemu_lsp.engine.emulator.analysis.value_flow import Flow
-from gpuemu_lsp.engine.emulator.ir.operands import read, written
+from gpuemu_lsp.engine.emulator.analysis.value_flow import ValueFlow
+from gpuemu_lsp.engine.emulator.ir.operands import registers_read, registers_written
 from gpuemu_lsp.engine.ptx.model import Function, Instruction, Label
 
 _ENDS = frozenset({"bra", "brx", "ret", "exit", "trap"})
@@ -17,7 +17,7 @@ _SAFE = frozenset({"shared", "local"})
 """Where an address is known to be good without a look at it: only there do compilers load ahead."""
 
 
-def loads_ahead(functions: Iterable[Function]) -> frozenset[tuple[int, int]]:
+def possibly_hoisted_loads(functions: Iterable[Function]) -> frozenset[tuple[int, int]]:
     """Return the lines, with their file, of loads of which some lanes may not need the value.
 
     Such a value goes through a select, or is not used before the next branch. There are more of these than of loads
@@ -29,20 +29,20 @@ def loads_ahead(functions: Iterable[Function]) -> frozenset[tuple[int, int]]:
 def _in_function(function: Function) -> Iterable[tuple[int, int]]:
     body = function.body or ()
     instructions = [item for item in body if isinstance(item, Instruction)]
-    flow = Flow(instructions)
-    selected = {name for item in instructions if item.opcode == "selp" for name in read(item)}
+    flow = ValueFlow(instructions)
+    selected = {name for item in instructions if item.opcode == "selp" for name in registers_read(item)}
     pending: dict[str, Instruction] = {}
     for item in body:
         if isinstance(item, Label):
             yield from _places(pending.values())
             pending = {}
         elif isinstance(item, Instruction):
-            for name in read(item):
+            for name in registers_read(item):
                 pending.pop(name, None)
             if item.opcode == "ld" and _SAFE & set(item.modifiers):
-                if flow.reached(written(item)) & selected:
+                if flow.reached(registers_written(item)) & selected:
                     yield from _places([item])
-                pending.update(dict.fromkeys(written(item), item))
+                pending.update(dict.fromkeys(registers_written(item), item))
             if item.opcode in _ENDS:
                 yield from _places(pending.values())
                 pending = {}

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from gpuemu_lsp.engine.emulator.analysis.cfg import Graph
-from gpuemu_lsp.engine.emulator.ir.operands import read, read_at_end, written
+from gpuemu_lsp.engine.emulator.analysis.cfg import ControlFlowGraph
+from gpuemu_lsp.engine.emulator.ir.operands import registers_read, registers_written, terminator_reads
 from gpuemu_lsp.engine.emulator.ir.program import Program
 
 
@@ -30,7 +30,7 @@ class Liveness:
         return result
 
 
-def liveness(program: Program, graph: Graph) -> Liveness:
+def liveness(program: Program, graph: ControlFlowGraph) -> Liveness:
     """Compute liveness backwards over the blocks.
 
     A guarded write does not end a register's life: the old value stays where the guard does not hold.
@@ -43,12 +43,12 @@ def liveness(program: Program, graph: Graph) -> Liveness:
     for block in program.blocks:
         use = kill = every = 0
         for instruction in block.code:
-            use |= _bits(read(instruction), bit) & ~kill
-            writes = _bits(written(instruction), bit)
+            use |= _bits(registers_read(instruction), bit) & ~kill
+            writes = _bits(registers_written(instruction), bit)
             every |= writes
             if instruction.guard is None:
                 kill |= writes
-        use |= _bits(read_at_end(block), bit) & ~kill
+        use |= _bits(terminator_reads(block), bit) & ~kill
         uses.append(use)
         kills.append(kill)
         defined.append(every)
@@ -65,7 +65,7 @@ def _bits(names: Sequence[str], bit: dict[str, int]) -> int:
     return result
 
 
-def _solve(graph: Graph, uses: Sequence[int], kills: Sequence[int]) -> tuple[list[int], list[int]]:
+def _solve(graph: ControlFlowGraph, uses: Sequence[int], kills: Sequence[int]) -> tuple[list[int], list[int]]:
     count = len(uses)
     live_in, live_out = list(uses), [0] * count
     work = list(range(count))

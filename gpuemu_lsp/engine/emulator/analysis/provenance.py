@@ -1,15 +1,84 @@
-"""Which parameter an address comes from: a guess at the buffer it lies in, worth a look before its shadow."""
+"""Pointer provenance: the parameters and variables that an address may be derived from."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-from gpuemu_lsp.engine.emulator.analysis.race_candidates import UNKNOWN, origins
+from gpuemu_lsp.engine.emulator.ir.opcodes import access_type, memory_space, type_bytes
+from gpuemu_lsp.engine.emulator.ir.operands import (
+    address_operand,
+    flattened,
+    registers_read,
+    registers_written,
+    split_operands,
+)
 from gpuemu_lsp.engine.emulator.ir.program import Program
+from gpuemu_lsp.engine.ptx.model import Address, Instruction, Operand, Register, Symbol
+
+UNKNOWN = "?"
+"""The root of an address that was itself loaded from memory."""
 
 
-def pointers(program: Program) -> Mapping[str, int]:
-    """Return, for each register whose value comes from one parameter only, the parameter's number."""
+def pointer_parameters(program: Program) -> Mapping[str, int]:
+    """Return, for each register derived from exactly one parameter, the number of that parameter.
+
+    The generated code tries the bounds of this parameter's buffer before it reads shadow bytes.
+    """
     number = {f"{name}+0": index for index, name in enumerate(program.params)}
     found = ((name, roots - {UNKNOWN}) for name, roots in origins(program).items())
     return {name: number[root] for name, roots in found if len(roots) == 1 for root in roots if root in number}
+
+
+def roots(address: Address | None, known: Mapping[str, frozenset[str]]) -> frozenset[str]:
+    """Return the parameters and variables an address may lie in, by the :func:`origins` of its base."""
+    if address is None:
+        return frozenset({UNKNOWN})
+    found = _roots_of(address.base, known)
+    named = found - {UNKNOWN}
+    # A pointer parameter plus an index that was loaded: the pointer says where.
+    return named or found
+
+
+def _roots_of(operand: Operand, known: Mapping[str, frozenset[str]]) -> frozenset[str]:
+    if isinstance(operand, Register):
+        return known.get(operand.name, frozenset())
+    return frozenset({operand.name}) if isinstance(operand, Symbol) else frozenset()
+
+
+def origins(program: Program) -> dict[str, frozenset[str]]:
+    """Return, for each register, the parameters and variables its value may be an address into."""
+    flows: list[tuple[tuple[str, ...], tuple[str, ...], frozenset[str]]] = []
+    for instruction in (instruction for block in program.blocks for instruction in block.code):
+        targets = registers_written(instruction)
+        if not targets:
+            continue
+        if instruction.opcode in ("ld", "ldu", "atom"):
+            flows.append((targets, (), _loaded(instruction, program)))
+            continue
+        _, sources = split_operands(instruction)
+        symbols = frozenset(operand.name for operand in flattened(sources) if isinstance(operand, Symbol))
+        flows.append((targets, registers_read(instruction), symbols))
+    found: dict[str, frozenset[str]] = {}
+    changed = True
+    while changed:
+        changed = False
+        for targets, sources_read, own in flows:
+            more = own.union(*(found.get(name, frozenset()) for name in sources_read))
+            for target in targets:
+                before = found.get(target, frozenset())
+                if not more <= before:
+                    found[target] = before | more
+                    changed = True
+    return found
+
+
+def _loaded(instruction: Instruction, program: Program) -> frozenset[str]:
+    """Return where a loaded value may point to: only 64 bits can hold an address."""
+    if type_bytes(access_type(instruction)) < 8:
+        return frozenset()
+    address = address_operand(instruction)
+    if memory_space(instruction) == "param" and address is not None and isinstance(address.base, Symbol):
+        name = address.base.name
+        # A structure passed by value may hold several pointers.
+        return frozenset({f"{name}+{address.base.offset + address.offset}"}) if name in program.params else frozenset()
+    return frozenset({UNKNOWN})

@@ -2,27 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass
 
-from gpuemu_lsp.engine.emulator.analysis.address_conflicts import contended
-from gpuemu_lsp.engine.emulator.analysis.barrier_intervals import intervals, is_plain
-from gpuemu_lsp.engine.emulator.analysis.thread_affine import ByThread
-from gpuemu_lsp.engine.emulator.analysis.value_flow import Flow
-from gpuemu_lsp.engine.emulator.ir.accesses import Access, accesses_of, on_mbarrier
-from gpuemu_lsp.engine.emulator.ir.opcodes import access_type, memory_space, type_bytes
-from gpuemu_lsp.engine.emulator.ir.operands import flat, read, split, written
-from gpuemu_lsp.engine.emulator.ir.program import Barrier, Program
-from gpuemu_lsp.engine.ptx.model import Address, Instruction, Operand, Register, Symbol
+from gpuemu_lsp.engine.emulator.analysis.address_conflicts import conflicting_accesses
+from gpuemu_lsp.engine.emulator.analysis.barrier_intervals import barrier_intervals, is_full_barrier
+from gpuemu_lsp.engine.emulator.analysis.provenance import UNKNOWN, origins, roots
+from gpuemu_lsp.engine.emulator.analysis.thread_affine import PerThreadValues
+from gpuemu_lsp.engine.emulator.analysis.value_flow import ValueFlow
+from gpuemu_lsp.engine.emulator.ir.accesses import MemoryAccess, memory_accesses, on_mbarrier
+from gpuemu_lsp.engine.emulator.ir.opcodes import access_type, type_bytes
+from gpuemu_lsp.engine.emulator.ir.program import BarrierSync, Program
+from gpuemu_lsp.engine.ptx.model import Instruction
 
 _STRONG = frozenset({"volatile", "relaxed", "acquire", "release", "acq_rel", "mmio"})
 _WHOLE_WORDS = frozenset({"cp", "mbarrier"})
-UNKNOWN = "?"
-"""The root of an address that was itself loaded from memory."""
 
 
 @dataclass(frozen=True, slots=True)
-class Tracking:
+class RaceCandidates:
     """What the race checker looks at in one program.
 
     ``sites`` are the accesses to watch, by site number (of asynchronous copies the write), ``sources`` the copies whose
@@ -33,17 +31,19 @@ class Tracking:
     """
 
     sites: frozenset[int] = frozenset()
-    sources: frozenset[int] = frozenset()
+    copy_sources: frozenset[int] = frozenset()
     strong: frozenset[int] = frozenset()
-    shift: int = 2
-    irregular: bool = False
-    trusting: bool = False
+    cell_shift: int = 2
+    needs_vector_clocks: bool = False
+    assumes_full_barriers: bool = False
 
 
-NOTHING = Tracking()
+NO_RACE_CANDIDATES = RaceCandidates()
 
 
-def track(program: Program, block: tuple[int, int, int] | None, *, aliased: bool, trusting: bool = True) -> Tracking:
+def find_race_candidates(
+    program: Program, block: tuple[int, int, int] | None, *, aliased: bool, trusting: bool = True
+) -> RaceCandidates:
     """Decide what to watch in a block of these dimensions, or of any.
 
     ``aliased`` says that several parameters may point to the same memory.
@@ -52,8 +52,8 @@ def track(program: Program, block: tuple[int, int, int] | None, *, aliased: bool
     only ever updated atomically; nor, if all threads of a block always meet at one and the same barrier (``trusting``),
     accesses to shared memory that are never on the same side of one, or by threads that keep to places of their own.
     """
-    accesses = list(accesses_of(program))
-    strong = _strong(program, {access.site: access.instruction for access in accesses if not access.source})
+    accesses = list(memory_accesses(program))
+    strong = _strong(program, {access.site: access.instruction for access in accesses if not access.is_copy_source})
     irregular = _irregular(program)
     # Where threads are ordered by more than barriers, strong accesses are what orders them.
     always = strong if irregular else frozenset()
@@ -63,37 +63,39 @@ def track(program: Program, block: tuple[int, int, int] | None, *, aliased: bool
     chosen = candidates
     if trusting and not program.recursive:
         chosen = _racing(everywhere, strong, always)
-        threads = ByThread(program, block) if block is not None else None
+        threads = PerThreadValues(program, block) if block is not None else None
         for group in _by_interval(in_shared, program):
             racing = _racing([group], strong, always)
             if threads is not None and not racing <= chosen:
                 kept = {access.key for access in group if access.site in always}
-                racing &= contended(group, threads) | kept
+                racing &= conflicting_accesses(group, threads) | kept
             chosen |= racing
-    watched = {one.site: one.instruction for one in accesses if not one.source and one.key in chosen}
-    sources = frozenset(one.site for one in accesses if one.source and one.key in chosen)
+    watched = {one.site: one.instruction for one in accesses if not one.is_copy_source and one.key in chosen}
+    sources = frozenset(one.site for one in accesses if one.is_copy_source and one.key in chosen)
     sizes = (type_bytes(access_type(i)) for i in watched.values() if i.opcode not in _WHOLE_WORDS)
     smallest = min(sizes, default=4)
     shift = {1: 0, 2: 1}.get(smallest, 2)
     sites = frozenset(watched)
-    return Tracking(sites, sources, strong & sites, shift, bool(watched) and irregular, chosen != candidates)
+    return RaceCandidates(sites, sources, strong & sites, shift, bool(watched) and irregular, chosen != candidates)
 
 
-def _racing(groups: Iterable[Sequence[Access]], strong: Set[int], always: Set[int]) -> frozenset[tuple[int, bool]]:
+def _racing(
+    groups: Iterable[Sequence[MemoryAccess]], strong: Set[int], always: Set[int]
+) -> frozenset[tuple[int, bool]]:
     """Return what can race with something of the same group: with itself, too, in another thread."""
     found: set[tuple[int, bool]] = set()
     for group in groups:
         plain = [access for access in group if access.site not in strong]
-        writes = any(access.stores for access in group)
-        plain_writes = any(access.stores for access in plain)
+        writes = any(access.is_write for access in group)
+        plain_writes = any(access.is_write for access in plain)
         for access in group:
-            others = writes if access.site not in strong else plain if access.stores else plain_writes
+            others = writes if access.site not in strong else plain if access.is_write else plain_writes
             if others or access.site in always:
                 found.add(access.key)
     return frozenset(found)
 
 
-def _by_memory(accesses: Sequence[Access], program: Program, *, aliased: bool) -> Iterator[list[Access]]:
+def _by_memory(accesses: Sequence[MemoryAccess], program: Program, *, aliased: bool) -> Iterator[list[MemoryAccess]]:
     """Give groups of accesses to global memory that may touch the same buffer or variable."""
     known = {} if aliased or program.recursive else origins(program)
     rooted = [(one, roots(one.address, known) or {UNKNOWN}) for one in accesses if one.space != "shared"]
@@ -104,11 +106,11 @@ def _by_memory(accesses: Sequence[Access], program: Program, *, aliased: bool) -
         yield [access for access, found in rooted if root in found or UNKNOWN in found]
 
 
-def _by_interval(accesses: Sequence[Access], program: Program) -> Iterator[list[Access]]:
+def _by_interval(accesses: Sequence[MemoryAccess], program: Program) -> Iterator[list[MemoryAccess]]:
     """Give groups of accesses to shared memory that may happen between the same two barriers."""
     # What is copied asynchronously arrives with a later instruction of the same kind.
     copying = {number for number, block in enumerate(program.blocks) if any(one.opcode == "cp" for one in block.code)}
-    for blocks in intervals(program):
+    for blocks in barrier_intervals(program):
         delivers = bool(copying & blocks)
         yield [
             access for access in accesses if access.block in blocks or (delivers and access.instruction.opcode == "cp")
@@ -124,13 +126,9 @@ def _instructions(program: Program) -> Iterator[tuple[int, Instruction]]:
         site += 1
 
 
-def _address(instruction: Instruction) -> Address | None:
-    return next((operand for operand in instruction.operands if isinstance(operand, Address)), None)
-
-
 def _strong(program: Program, watched: dict[int, Instruction]) -> frozenset[int]:
     """Return the accesses that never race with each other."""
-    flow = Flow([instruction for _, instruction in _instructions(program)])
+    flow = ValueFlow([instruction for _, instruction in _instructions(program)])
     atomics = [i for i in watched.values() if i.opcode in ("atom", "red")]
     volatile = [i for i in watched.values() if i.opcode == "ld" and "volatile" in i.modifiers]
     flags = [i for i in volatile if flow.decides(i, program.registers)]
@@ -153,65 +151,12 @@ def _strong(program: Program, watched: dict[int, Instruction]) -> frozenset[int]
 
 def _irregular(program: Program) -> bool:
     """Whether fences, named barriers or parts of a block order threads."""
-    if any(isinstance(block.end, Barrier) and not is_plain(block.end) for block in program.blocks):
+    if any(
+        isinstance(block.terminator, BarrierSync) and not is_full_barrier(block.terminator) for block in program.blocks
+    ):
         return True
     return any(
         instruction.opcode in ("membar", "fence", "mbarrier")
         or set(instruction.modifiers) & {"acquire", "release", "acq_rel"}
         for _, instruction in _instructions(program)
     )
-
-
-def roots(address: Address | None, known: Mapping[str, frozenset[str]]) -> frozenset[str]:
-    """Return the parameters and variables an address may lie in, by the :func:`origins` of its base."""
-    if address is None:
-        return frozenset({UNKNOWN})
-    found = _roots_of(address.base, known)
-    named = found - {UNKNOWN}
-    # A pointer parameter plus an index that was loaded: the pointer says where.
-    return named or found
-
-
-def _roots_of(operand: Operand, known: Mapping[str, frozenset[str]]) -> frozenset[str]:
-    if isinstance(operand, Register):
-        return known.get(operand.name, frozenset())
-    return frozenset({operand.name}) if isinstance(operand, Symbol) else frozenset()
-
-
-def origins(program: Program) -> dict[str, frozenset[str]]:
-    """Return, for each register, the parameters and variables its value may be an address into."""
-    flows: list[tuple[tuple[str, ...], tuple[str, ...], frozenset[str]]] = []
-    for _, instruction in _instructions(program):
-        targets = written(instruction)
-        if not targets:
-            continue
-        if instruction.opcode in ("ld", "ldu", "atom"):
-            flows.append((targets, (), _loaded(instruction, program)))
-            continue
-        _, sources = split(instruction)
-        symbols = frozenset(operand.name for operand in flat(sources) if isinstance(operand, Symbol))
-        flows.append((targets, read(instruction), symbols))
-    found: dict[str, frozenset[str]] = {}
-    changed = True
-    while changed:
-        changed = False
-        for targets, sources_read, own in flows:
-            more = own.union(*(found.get(name, frozenset()) for name in sources_read))
-            for target in targets:
-                before = found.get(target, frozenset())
-                if not more <= before:
-                    found[target] = before | more
-                    changed = True
-    return found
-
-
-def _loaded(instruction: Instruction, program: Program) -> frozenset[str]:
-    """Return where a loaded value may point to: only 64 bits can hold an address."""
-    if type_bytes(access_type(instruction)) < 8:
-        return frozenset()
-    address = _address(instruction)
-    if memory_space(instruction) == "param" and address is not None and isinstance(address.base, Symbol):
-        name = address.base.name
-        # A structure passed by value may hold several pointers.
-        return frozenset({f"{name}+{address.base.offset + address.offset}"}) if name in program.params else frozenset()
-    return frozenset({UNKNOWN})

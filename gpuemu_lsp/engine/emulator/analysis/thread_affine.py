@@ -12,8 +12,8 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from gpuemu_lsp.engine.emulator.ir.lattice import WARP
-from gpuemu_lsp.engine.emulator.ir.operands import written
+from gpuemu_lsp.engine.emulator.ir.lattice import WARP_SIZE
+from gpuemu_lsp.engine.emulator.ir.operands import registers_written
 from gpuemu_lsp.engine.emulator.ir.program import EXIT, Branch, Program
 from gpuemu_lsp.engine.ptx.model import Address, Guard, Immediate, Instruction, Operand, Register, Symbol
 
@@ -31,7 +31,7 @@ _COMPARISONS: Final[Mapping[str, Callable[[Any, Any], Any]]] = {
 _BITS: Final = {"pred": 1} | {f"{kind}{bits}": bits for kind in "bus" for bits in (16, 32, 64)}
 
 
-class ByThread:
+class PerThreadValues:
     """What the threads of one block compute, where only their indices decide."""
 
     def __init__(self, program: Program, block: tuple[int, int, int]) -> None:
@@ -42,14 +42,14 @@ class ByThread:
             "%tid.x": linear % x,
             "%tid.y": linear // x % y,
             "%tid.z": linear // (x * y),
-            "%laneid": linear % WARP,
+            "%laneid": linear % WARP_SIZE,
         }
         self._known |= {f"%ntid.{axis}": np.full_like(linear, size) for axis, size in zip("xyz", block, strict=True)}
         self._threads = linear
         self._definitions: dict[str, list[Instruction]] = defaultdict(list)
         for one in program.blocks:
             for instruction in one.code:
-                for name in written(instruction):
+                for name in registers_written(instruction):
                     self._definitions[name].append(instruction)
         self._reached: list[npt.NDArray[np.bool_]] | None = None
 
@@ -104,7 +104,7 @@ class ByThread:
         left = [0]
         while left:
             number = left.pop()
-            end, here = blocks[number].end, reached[number]
+            end, here = blocks[number].terminator, reached[number]
             ways = [(target, here) for target in blocks[number].targets]
             if isinstance(end, Branch):
                 taken, other = self._may(end.guard, True), self._may(end.guard, False)

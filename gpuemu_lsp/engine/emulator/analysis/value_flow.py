@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
-from gpuemu_lsp.engine.emulator.ir.operands import read, written
+from gpuemu_lsp.engine.emulator.ir.operands import address_operand, registers_read, registers_written
 from gpuemu_lsp.engine.ptx.model import Address, Instruction, Register
 
 _GUARDED = frozenset({"cas", "min", "max", "and", "or"})
 """Atomic operations that a plain read of the same place often saves, or prepares."""
 
 
-class Flow:
+class ValueFlow:
     """Which registers a value reaches, whatever path control takes; places on the stack count as registers.
 
     Unoptimised PTX keeps every variable in memory, so a store and a load of one address pass a value on.
@@ -23,8 +23,8 @@ class Flow:
         self._loaded: dict[str, list[str]] = defaultdict(list)
         self._copied: dict[str, set[str]] = defaultdict(set)
         for instruction in instructions:
-            targets, sources = set(written(instruction)), set(read(instruction))
-            address = _address(instruction)
+            targets, sources = set(registers_written(instruction)), set(registers_read(instruction))
+            address = address_operand(instruction)
             if address is not None and instruction.opcode in ("ld", "st"):
                 place = _place(address)
                 if instruction.opcode == "st":
@@ -52,26 +52,28 @@ class Flow:
 
     def decides(self, load: Instruction, registers: Mapping[str, str]) -> bool:
         """Whether a loaded value takes part in a comparison."""
-        return any(registers.get(name) == "pred" for name in self.reached(written(load)))
+        return any(registers.get(name) == "pred" for name in self.reached(registers_written(load)))
 
     def reads_again(self, load: Instruction, others: Sequence[Instruction]) -> bool:
         """Whether a load has the address of another one of ``others``."""
-        places = self._names(_address(load))
-        return any(other is not load and places & self._names(_address(other)) for other in others)
+        places = self._names(address_operand(load))
+        return any(other is not load and places & self._names(address_operand(other)) for other in others)
 
     def prepares(self, load: Instruction, atomics: Sequence[Instruction], registers: Mapping[str, str]) -> bool:
         """Whether a plain load reads what an atomic operation then compares with: a stale value does no harm.
 
         That is how a compare-and-swap loop begins, and how ``if (v > *m) atomicMax(m, v)`` saves work.
         """
-        places = self._names(_address(load))
+        places = self._names(address_operand(load))
         near = [
-            atomic for atomic in atomics if _GUARDED & set(atomic.modifiers) and places & self._names(_address(atomic))
+            atomic
+            for atomic in atomics
+            if _GUARDED & set(atomic.modifiers) and places & self._names(address_operand(atomic))
         ]
         if not near:
             return False
-        reached = self.reached(written(load))
-        values = {name for atomic in near for name in read(atomic)}
+        reached = self.reached(registers_written(load))
+        values = {name for atomic in near for name in registers_read(atomic)}
         return bool(reached & values) or any(registers.get(name) == "pred" for name in reached)
 
     def _names(self, address: Address | None) -> set[str]:
@@ -94,10 +96,6 @@ class Flow:
             if source:
                 name = source
         return name
-
-
-def _address(instruction: Instruction) -> Address | None:
-    return next((operand for operand in instruction.operands if isinstance(operand, Address)), None)
 
 
 def _place(address: Address) -> str:

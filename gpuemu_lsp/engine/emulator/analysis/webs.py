@@ -12,10 +12,16 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TypeAlias
 
-from gpuemu_lsp.engine.emulator.analysis.cfg import Graph
+from gpuemu_lsp.engine.emulator.analysis.cfg import ControlFlowGraph
 from gpuemu_lsp.engine.emulator.ir.opcodes import COPY, POP, PUSH
-from gpuemu_lsp.engine.emulator.ir.operands import CARRY, read, read_at_end, split, written
-from gpuemu_lsp.engine.emulator.ir.program import Barrier, Block, Branch, End, Program, Switch
+from gpuemu_lsp.engine.emulator.ir.operands import (
+    CARRY,
+    registers_read,
+    registers_written,
+    split_operands,
+    terminator_reads,
+)
+from gpuemu_lsp.engine.emulator.ir.program import BarrierSync, BasicBlock, Branch, Program, Switch, Terminator
 from gpuemu_lsp.engine.ptx.model import Address, Guard, Instruction, Negated, Operand, Pair, Register, Vector
 
 _WHOLE = frozenset({"call", PUSH, POP, COPY})
@@ -25,7 +31,7 @@ _MOVES = {f"{kind}{bits}": f"b{bits}" for kind in "bus" for bits in (32, 64)}
 """How registers whose values may rise from lane to lane are copied."""
 
 
-def split_webs(program: Program, graph: Graph) -> Program:
+def split_webs(program: Program, graph: ControlFlowGraph) -> Program:
     """Return the program with a register for each web: definitions that some use cannot tell apart share one."""
     if program.recursive:
         return program
@@ -33,10 +39,10 @@ def split_webs(program: Program, graph: Graph) -> Program:
     for block in program.blocks:
         for instruction in block.code:
             whole = instruction.opcode in _WHOLE
-            for name in written(instruction):
+            for name in registers_written(instruction):
                 counts[name] = counts.get(name, 0) + (1 << 20 if whole else 1)
             if whole:
-                counts.update(dict.fromkeys(read(instruction), 1 << 20))
+                counts.update(dict.fromkeys(registers_read(instruction), 1 << 20))
     chosen = {n for n, count in counts.items() if 1 < count < 1 << 20 and n in program.registers and n != CARRY}
     if not chosen:
         return program
@@ -60,7 +66,7 @@ _Touch: TypeAlias = tuple[tuple[str, ...], tuple[str, ...], bool]
 class _Webs:
     """Definitions, numbered, and which of them reach each use of the chosen registers."""
 
-    def __init__(self, program: Program, graph: Graph, chosen: set[str]) -> None:
+    def __init__(self, program: Program, graph: ControlFlowGraph, chosen: set[str]) -> None:
         self._program, self._graph = program, graph
         self.register: list[str] = []
         self._first: list[int] = []
@@ -73,7 +79,7 @@ class _Webs:
             self._first.append(len(self.register))
             self._touched.append([])
             for instruction in block.code:
-                writes, reads = self._chosen(written(instruction)), self._chosen(read(instruction))
+                writes, reads = self._chosen(registers_written(instruction)), self._chosen(registers_read(instruction))
                 self._touched[-1].append((writes, reads, instruction.guard is not None))
                 for name in writes:
                     self._of[name] |= 1 << len(self.register)
@@ -129,7 +135,7 @@ class _Webs:
                     definition += 1
         return result
 
-    def renamed(self, number: int) -> Block:
+    def renamed(self, number: int) -> BasicBlock:
         """Return a block with the names of webs."""
         block = self._program.blocks[number]
         uses = self._uses(number)
@@ -148,7 +154,7 @@ class _Webs:
                 definition += 1
             code.append(_instruction(instruction, targets, sources) if targets or sources else instruction)
             code += copies
-        return Block(tuple(code), _end(block.end, self._names_of(next(uses))))
+        return BasicBlock(tuple(code), _end(block.terminator, self._names_of(next(uses))))
 
     def _names_of(self, uses: dict[str, int]) -> dict[str, str]:
         result = {}
@@ -198,7 +204,7 @@ class _Webs:
                 if guarded:
                     self._unite(now & self._of[name])  # where the guard does not hold the old value stays
             yield uses
-        yield {name: now & self._of[name] for name in self._chosen(read_at_end(block))}
+        yield {name: now & self._of[name] for name in self._chosen(terminator_reads(block))}
 
     def _find(self, definition: int) -> int:
         while self._parent[definition] != definition:
@@ -219,7 +225,7 @@ class _Webs:
 
 
 def _instruction(one: Instruction, targets: dict[str, str], sources: dict[str, str]) -> Instruction:
-    destinations, rest = split(one)
+    destinations, rest = split_operands(one)
     written_to = tuple(_operand(operand, targets, sources) for operand in destinations)
     operands = (*written_to, *(_operand(operand, sources, sources) for operand in rest))
     guard = _guard(one.guard, sources) if one.guard is not None else None
@@ -248,13 +254,13 @@ def _guard(guard: Guard, names: dict[str, str]) -> Guard:
     return Guard(Register(names.get(name, name)), guard.negated)
 
 
-def _end(end: End, names: dict[str, str]) -> End:
+def _end(end: Terminator, names: dict[str, str]) -> Terminator:
     match end:
         case Branch():
             return replace(end, guard=_guard(end.guard, names))
         case Switch():
             return replace(end, index=_operand(end.index, names, names))
-        case Barrier():
+        case BarrierSync():
             return replace(end, instruction=_instruction(end.instruction, {}, names))
         case _:
             return end

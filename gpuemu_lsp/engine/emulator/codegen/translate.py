@@ -26,7 +26,7 @@ from gpuemu_lsp.engine.emulator.codegen.instructions import (
 )
 from gpuemu_lsp.engine.emulator.codegen.instructions.control_flow import Control
 from gpuemu_lsp.engine.emulator.ir import opcodes
-from gpuemu_lsp.engine.emulator.ir.operands import compared, written
+from gpuemu_lsp.engine.emulator.ir.operands import compared_predicate, registers_written
 from gpuemu_lsp.engine.emulator.ir.program import Return
 from gpuemu_lsp.engine.ptx.model import Instruction, Register
 
@@ -72,7 +72,7 @@ def translate(unit: Unit) -> ir.Module:
                 _instruction(e, control, instruction)
                 _mark_comparison(e, instruction)
             e.position += 1
-        if isinstance(block.end, Return):
+        if isinstance(block.terminator, Return):
             control.go_to([recursive_calls.return_targets(e, part) for part in range(e.parts)])
         else:
             control.emit_end(number)
@@ -100,7 +100,7 @@ def _stop_here(e: Emitter, control: Control, instruction: Instruction) -> None:
 
 def _mark_comparison(e: Emitter, instruction: Instruction) -> None:
     """Note which ways a comparison goes: many an ``if`` becomes no branch, but a select or a part of a condition."""
-    register = compared(instruction) if e.unit.covering else None
+    register = compared_predicate(instruction) if e.unit.covering else None
     if register is None:
         return
     if e.shape(register).uniform:
@@ -134,7 +134,7 @@ def _instruction(e: Emitter, control: Control, instruction: Instruction) -> None
     _plain(e, control, instruction)
     b.branch(behind)
     b.position_at_end(behind)
-    e.restore(known, written(instruction))
+    e.restore(known, registers_written(instruction))
 
 
 def _plain(e: Emitter, control: Control, instruction: Instruction) -> None:

@@ -22,12 +22,12 @@ from gpuemu_lsp.engine.emulator.abi.structs import (
     Warp,
 )
 from gpuemu_lsp.engine.emulator.devicelib import race_view
-from gpuemu_lsp.engine.emulator.ir.lattice import WARP
+from gpuemu_lsp.engine.emulator.ir.lattice import WARP_SIZE
 from gpuemu_lsp.engine.emulator.llvm import ir_tools as t
 from gpuemu_lsp.engine.emulator.llvm.ir_tools import I1, I32, I64, POINTER, VOID, Value, i32, i64
 
-_WIDE = ir.VectorType(I64, WARP)
-_BITS = ir.VectorType(I1, WARP)
+_WIDE = ir.VectorType(I64, WARP_SIZE)
+_BITS = ir.VectorType(I1, WARP_SIZE)
 
 
 def add_together(module: ir.Module, race: tuple[Value, Value], *, is_store: bool) -> Value:
@@ -65,7 +65,7 @@ def add_row_access(module: ir.Module, access: Value, race: Value, *, is_store: b
         b.ret_void()
     window = b.select(shared, t.load(b, t.load(b, ctx, Warp.BLOCK, POINTER), Block.SHARED, I64), i64(0))
     addresses = module.get_global("addresses")
-    b.call(addresses, [ctx, i32(0), i32(WARP), base, b.zext(size, I64), window, offset, bits])
+    b.call(addresses, [ctx, i32(0), i32(WARP_SIZE), base, b.zext(size, I64), window, offset, bits])
     b.call(access, [ctx, site, mask, size, i32(1), unused, flags])
     b.ret_void()
 
@@ -104,7 +104,7 @@ class _Together:
         self.b, self.size, self.refused, self.is_store = b, size, refused, is_store
         self.ctx, self.site, self.mask, _, self.shared, self.races = arguments
         self.element = ir.IntType(8 * size)
-        self.vector = ir.VectorType(self.element, WARP)
+        self.vector = ir.VectorType(self.element, WARP_SIZE)
         self.active = b.bitcast(self.mask, _BITS)
 
     def write(self, race: tuple[Value, Value]) -> None:
@@ -115,7 +115,7 @@ class _Together:
         first = b.zext(lowest, I64)
         place = t.load(b, self.ctx, b.add(i64(Warp.ADDRESS), b.shl(first, i64(3))), I64)
         base = b.sub(place, b.mul(first, i64(self.size)))
-        row = b.add(t.splat(b, base, WARP), t.iota(I64, WARP, self.size))
+        row = b.add(t.splat(b, base, WARP_SIZE), t.iota(I64, WARP_SIZE, self.size))
         neighbours = self._none(b.and_(b.icmp_unsigned("!=", addresses, row), self.active))
         together, scattered = b.append_basic_block("row"), b.append_basic_block("scattered")
         b.cbranch(neighbours, together, scattered)
@@ -127,7 +127,7 @@ class _Together:
         if self.size < 4:  # which has no gathers
             b.branch(self.refused)
             return
-        shadows = b.add(addresses, t.splat(b, i64(SHADOW_DISTANCE), WARP))
+        shadows = b.add(addresses, t.splat(b, i64(SHADOW_DISTANCE), WARP_SIZE))
         self._require_allowed(self._gather(shadows))
         self._require_order(race[1], [self.ctx, self.site, self.mask, self._cells()])
         if self.is_store:
@@ -141,7 +141,7 @@ class _Together:
         """Write the access for a row whose lane 0, active or not, is at ``start``; some lane is active."""
         b = self.b
         lowest = t.intrinsic(b, "llvm.cttz.i32", I32, [self.mask, ir.Constant(I1, 0)])
-        behind = b.sub(i32(WARP), t.intrinsic(b, "llvm.ctlz.i32", I32, [self.mask, ir.Constant(I1, 0)]))
+        behind = b.sub(i32(WARP_SIZE), t.intrinsic(b, "llvm.ctlz.i32", I32, [self.mask, ir.Constant(I1, 0)]))
         low, extent = self._window()
         base = b.add(start, b.select(self.shared, low, i64(0)))
         first = b.add(base, b.mul(b.zext(lowest, I64), i64(self.size)))
@@ -196,8 +196,8 @@ class _Together:
         low, extent = self._window()
         # A window is never smaller than an element: both are multiples of 16 bytes.
         limit = b.sub(extent, i64(self.size - 1))
-        inside = b.icmp_unsigned("<", b.sub(addresses, t.splat(b, low, WARP)), t.splat(b, limit, WARP))
-        low_bits = b.and_(addresses, t.splat(b, i64(self.size - 1), WARP))
+        inside = b.icmp_unsigned("<", b.sub(addresses, t.splat(b, low, WARP_SIZE)), t.splat(b, limit, WARP_SIZE))
+        low_bits = b.and_(addresses, t.splat(b, i64(self.size - 1), WARP_SIZE))
         return b.and_(inside, b.icmp_unsigned("==", low_bits, ir.Constant(_WIDE, None)))
 
     def _window(self) -> tuple[Value, Value]:
@@ -221,7 +221,7 @@ class _Together:
         cells = self._cells()
         shift = t.intrinsic(b, "llvm.cttz.i32", I32, [cells, ir.Constant(I1, 0)])
         # From the first lane that takes part: the place of an earlier one may lie in memory of another kind.
-        row_cells = b.mul(cells, b.sub(i32(WARP), lowest))
+        row_cells = b.mul(cells, b.sub(i32(WARP_SIZE), lowest))
         self._require_order(race, [self.ctx, self.site, self.mask, place, lowest, row_cells, shift])
 
     def _require_order(self, race: Value, arguments: list[Value]) -> None:
@@ -250,7 +250,7 @@ class _Together:
 
     def _bytes(self, byte: int) -> Value:
         pattern = int.from_bytes(bytes([byte]) * self.size, "little")
-        return t.splat(self.b, ir.Constant(self.element, pattern), WARP)
+        return t.splat(self.b, ir.Constant(self.element, pattern), WARP_SIZE)
 
     def _marks(self) -> Value:
         return self._bytes(MARK)
@@ -268,15 +268,15 @@ class _Together:
         t.intrinsic(self.b, name, VOID, [value, t.at(self.b, address, 0), i32(1), self.active])
 
     def _pointers(self, addresses: Value) -> Value:
-        return self.b.inttoptr(addresses, ir.VectorType(POINTER, WARP))
+        return self.b.inttoptr(addresses, ir.VectorType(POINTER, WARP_SIZE))
 
     def _gather(self, addresses: Value) -> Value:
-        name = f"llvm.masked.gather.{t.mangled(self.vector)}.v{WARP}p0"
+        name = f"llvm.masked.gather.{t.mangled(self.vector)}.v{WARP_SIZE}p0"
         arguments = [self._pointers(addresses), i32(1), self.active, ir.Constant(self.vector, None)]
         return t.intrinsic(self.b, name, self.vector, arguments)
 
     def _scatter(self, value: Value, addresses: Value) -> None:
-        name = f"llvm.masked.scatter.{t.mangled(self.vector)}.v{WARP}p0"
+        name = f"llvm.masked.scatter.{t.mangled(self.vector)}.v{WARP_SIZE}p0"
         t.intrinsic(self.b, name, VOID, [value, self._pointers(addresses), i32(1), self.active])
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
-from gpuemu_lsp.engine.emulator.ir.program import End
+from gpuemu_lsp.engine.emulator.ir.program import Terminator
 from gpuemu_lsp.engine.ptx.model import Function, Instruction, Module, Symbol, Variable
 
 
@@ -14,10 +14,10 @@ class OpenBlock:
     """A block under construction."""
 
     code: list[Instruction] = field(default_factory=list)
-    end: End | None = None
+    terminator: Terminator | None = None
 
 
-class Draft:
+class ProgramBuilder:
     """What has been written of a program so far; ``shared_bodies`` says where recursive functions start."""
 
     def __init__(self, module: Module) -> None:
@@ -50,10 +50,10 @@ class Draft:
         return self._recursive[name]
 
 
-class Cursor:
+class InsertionPoint:
     """The end of a block, where writing goes on. Behind what ends a block nothing is reached, and nothing written."""
 
-    def __init__(self, draft: Draft, block: int) -> None:
+    def __init__(self, draft: ProgramBuilder, block: int) -> None:
         self._draft = draft
         self._at = block
 
@@ -64,19 +64,19 @@ class Cursor:
 
     def put(self, instruction: Instruction) -> None:
         """Append an instruction to the current block."""
-        if self.block.end is None:
+        if self.block.terminator is None:
             self.block.code.append(instruction)
 
-    def close(self, end: End) -> None:
+    def close(self, end: Terminator) -> None:
         """End the current block."""
-        if self.block.end is None:
-            self.block.end = end
+        if self.block.terminator is None:
+            self.block.terminator = end
 
     def move(self, block: int) -> None:
         """Go on in another block."""
         self._at = block
 
-    def close_with(self, end: Callable[[int], End]) -> None:
+    def close_with(self, end: Callable[[int], Terminator]) -> None:
         """End the current block with ``end(next)`` and go on in ``next``, a new one."""
         following = self._draft.new_block()
         self.close(end(following))

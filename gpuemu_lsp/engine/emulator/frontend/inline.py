@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from gpuemu_lsp.engine.emulator.frontend.address_spaces import RESERVED
-from gpuemu_lsp.engine.emulator.frontend.builder import Cursor, Draft
-from gpuemu_lsp.engine.emulator.frontend.naming import Naming
+from gpuemu_lsp.engine.emulator.frontend.address_spaces import RESERVED_SHARED
+from gpuemu_lsp.engine.emulator.frontend.builder import InsertionPoint, ProgramBuilder
+from gpuemu_lsp.engine.emulator.frontend.naming import InlinedNames
 from gpuemu_lsp.engine.emulator.frontend.simplify import simplified
 from gpuemu_lsp.engine.emulator.ir.opcodes import (
     BARRIER_RESULT,
@@ -18,7 +18,17 @@ from gpuemu_lsp.engine.emulator.ir.opcodes import (
     is_barrier,
     is_collective,
 )
-from gpuemu_lsp.engine.emulator.ir.program import EXIT, Barrier, Branch, End, Invoke, Jump, Return, Stop, Switch
+from gpuemu_lsp.engine.emulator.ir.program import (
+    EXIT,
+    BarrierSync,
+    Branch,
+    Jump,
+    RecursiveCall,
+    Return,
+    Switch,
+    Terminator,
+    Trap,
+)
 from gpuemu_lsp.engine.emulator.matrix import lowering
 from gpuemu_lsp.engine.ptx.model import (
     Function,
@@ -40,8 +50,8 @@ _MAX_DEPTH = 24
 """Functions are expanded where they are called, this deep."""
 
 
-def expand(
-    draft: Draft,
+def inline_function(
+    draft: ProgramBuilder,
     function: Function,
     start: int,
     formals: Mapping[str, str],
@@ -62,8 +72,8 @@ def expand(
             draft.shared[variable.name] = variable
         elif variable.space == "local":
             draft.local[prefix + variable.name] = variable
-    naming = Naming(function, prefix, formals, site)
-    _Expansion(draft, function, Cursor(draft, start), naming, after, (*stack, function.name)).write()
+    naming = InlinedNames(function, prefix, formals, site)
+    _Expansion(draft, function, InsertionPoint(draft, start), naming, after, (*stack, function.name)).write()
 
 
 class _Expansion:
@@ -71,10 +81,10 @@ class _Expansion:
 
     def __init__(
         self,
-        draft: Draft,
+        draft: ProgramBuilder,
         function: Function,
-        cursor: Cursor,
-        naming: Naming,
+        cursor: InsertionPoint,
+        naming: InlinedNames,
         after: int | None,
         stack: tuple[str, ...],
     ) -> None:
@@ -97,7 +107,7 @@ class _Expansion:
             self._labels[name] = self._draft.new_block()
         return self._labels[name]
 
-    def _return(self) -> End:
+    def _return(self) -> Terminator:
         if self._after == _STACK:
             return Return()
         return Jump(EXIT if self._after is None else self._after)
@@ -132,10 +142,10 @@ class _Expansion:
 
     def _reserved(self, instruction: Instruction) -> Instruction:
         """Let the register that points to reserved shared memory be the address of a variable."""
-        if instruction.opcode != "mov" or instruction.operands[-1] != Register(RESERVED.name):
+        if instruction.opcode != "mov" or instruction.operands[-1] != Register(RESERVED_SHARED.name):
             return instruction
-        self._draft.shared[RESERVED.name] = RESERVED
-        return replace(instruction, operands=(instruction.operands[0], Symbol(RESERVED.name)))
+        self._draft.shared[RESERVED_SHARED.name] = RESERVED_SHARED
+        return replace(instruction, operands=(instruction.operands[0], Symbol(RESERVED_SHARED.name)))
 
     def _branch(self, instruction: Instruction) -> None:
         target = instruction.operands[0]
@@ -153,7 +163,7 @@ class _Expansion:
         elif opcode == "exit":
             self._cursor.close_with(lambda _: Jump(EXIT))
         elif opcode in ("trap", "brkpt"):
-            self._cursor.close_with(lambda _: Stop(instruction, "sync/trap", f"the kernel executed `{opcode}`"))
+            self._cursor.close_with(lambda _: Trap(instruction, "sync/trap", f"the kernel executed `{opcode}`"))
         elif opcode == "brx":
             table = instruction.operands[1]
             names = self._function.branch_targets.get(table.name, ()) if isinstance(table, Symbol) else ()
@@ -165,7 +175,7 @@ class _Expansion:
             self._cursor.close_with(Jump)
             result = instruction.operands[0] if "red" in instruction.modifiers else None
             waits = instruction if result is None else replace(instruction, operands=instruction.operands[1:])
-            self._cursor.close_with(lambda following: Barrier(waits, following))
+            self._cursor.close_with(lambda following: BarrierSync(waits, following))
             if result is not None:
                 self._cursor.put(replace(instruction, opcode=BARRIER_RESULT, operands=(result,)))
         elif opcode in lowering.OPCODES:
@@ -205,7 +215,7 @@ class _Expansion:
             call = replace(instruction, operands=operands)
             self._cursor.put(call)
             if name == "__assertfail":
-                self._cursor.close_with(lambda _: Stop(call, "sync/trap", "an assertion failed"))
+                self._cursor.close_with(lambda _: Trap(call, "sync/trap", "an assertion failed"))
             return
         if isinstance(callee, Register):
             self._indirect_call(instruction, callee, arguments_here, returns_here)
@@ -233,11 +243,11 @@ class _Expansion:
             self._cursor.close(Jump(start))
             formals = dict(zip((p.name for p in function.params), arguments, strict=False))
             formals |= dict(zip((p.name for p in function.returns), returns, strict=False))
-            expand(self._draft, function, start, formals, following, self._stack, instruction.location)
+            inline_function(self._draft, function, start, formals, following, self._stack, instruction.location)
             self._cursor.move(following)
 
     def _unsupported(self, instruction: Instruction, problem: str) -> None:
-        self._cursor.close_with(lambda _: Stop(instruction, "engine/unsupported-instruction", problem))
+        self._cursor.close_with(lambda _: Trap(instruction, "engine/unsupported-instruction", problem))
 
     def _indirect_call(
         self, instruction: Instruction, callee: Register, arguments: tuple[str, ...], returns: tuple[str, ...]
@@ -271,7 +281,7 @@ class _Expansion:
         start = draft.shared_bodies.get(function.name)
         if start is None:
             start = draft.shared_bodies[function.name] = draft.new_block()
-            expand(draft, function, start, formals, _STACK, (*self._stack, function.name))
+            inline_function(draft, function, start, formals, _STACK, (*self._stack, function.name))
 
         def copy(target: str, source: str) -> None:
             operands = (Symbol(target), Symbol(source))
@@ -281,7 +291,7 @@ class _Expansion:
         for formal, argument in zip(function.params, arguments, strict=False):
             copy(formals[formal.name], argument)
         results = tuple(formals[r.name] for r in function.returns)
-        self._cursor.close_with(lambda following: Invoke(start, following, results, instruction))
+        self._cursor.close_with(lambda following: RecursiveCall(start, following, results, instruction))
         self._cursor.put(Instruction(POP, (), (), None, instruction.location, instruction.text_line))
         for result, formal in zip(returns, function.returns, strict=False):
             copy(result, formals[formal.name])

@@ -26,7 +26,7 @@ from gpuemu_lsp.engine.ptx.model import (
 )
 
 
-class Naming:
+class InlinedNames:
     """Renames what one expansion of ``function`` names.
 
     ``formals`` maps the function's parameters to the call variables of its caller; ``site`` is where it is called.

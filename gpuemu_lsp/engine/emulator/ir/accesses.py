@@ -11,7 +11,7 @@ from gpuemu_lsp.engine.ptx.model import Address, Immediate, Instruction
 
 
 @dataclass(frozen=True, slots=True)
-class Access:
+class MemoryAccess:
     """A place an instruction touches that threads share."""
 
     site: int
@@ -19,17 +19,17 @@ class Access:
     instruction: Instruction
     space: str
     address: Address
-    stores: bool
+    is_write: bool
 
     @property
     def key(self) -> tuple[int, bool]:
         """What tells it from all others."""
-        return self.site, self.stores
+        return self.site, self.is_write
 
     @property
-    def source(self) -> bool:
+    def is_copy_source(self) -> bool:
         """Whether it is the read of an asynchronous copy."""
-        return self.instruction.opcode == "cp" and not self.stores
+        return self.instruction.opcode == "cp" and not self.is_write
 
     @property
     def size(self) -> int:
@@ -42,13 +42,13 @@ class Access:
         return type_bytes(access_type(self.instruction)) * vector_length(self.instruction)
 
 
-def accesses_of(program: Program) -> Iterator[Access]:
+def memory_accesses(program: Program) -> Iterator[MemoryAccess]:
     """Give all accesses to global and shared memory, in the order of the code."""
     site = 0
     for number, block in enumerate(program.blocks):
         for instruction in block.code:
             for space, address, stores in _places(instruction):
-                yield Access(site, number, instruction, space, address, stores)
+                yield MemoryAccess(site, number, instruction, space, address, stores)
             site += 1
         site += 1
 

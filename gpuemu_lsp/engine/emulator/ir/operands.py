@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gpuemu_lsp.engine.emulator.ir.opcodes import POP, PUSH, vector_length
-from gpuemu_lsp.engine.emulator.ir.program import Barrier, Block, Branch, Switch
+from gpuemu_lsp.engine.emulator.ir.opcodes import POP, PUSH
+from gpuemu_lsp.engine.emulator.ir.program import BarrierSync, BasicBlock, Branch, Switch
 from gpuemu_lsp.engine.ptx.model import Address, Instruction, Negated, Operand, Pair, Register, Symbol, Vector
 
 _NO_DESTINATION = frozenset(
@@ -19,7 +19,7 @@ CARRY = "%carry"
 """The condition code register (section 9.7.2), kept like any other predicate."""
 
 
-def split(instruction: Instruction) -> tuple[tuple[Operand, ...], tuple[Operand, ...]]:
+def split_operands(instruction: Instruction) -> tuple[tuple[Operand, ...], tuple[Operand, ...]]:
     """Return destination and source operands as written, pairs and vectors unopened."""
     operands = instruction.operands
     opcode = instruction.opcode
@@ -40,11 +40,11 @@ def split(instruction: Instruction) -> tuple[tuple[Operand, ...], tuple[Operand,
     return operands[:1], operands[1:]
 
 
-def flat(operands: tuple[Operand, ...]) -> Iterator[Operand]:
+def flattened(operands: tuple[Operand, ...]) -> Iterator[Operand]:
     """Open vectors and pairs."""
     for operand in operands:
         if isinstance(operand, Vector):
-            yield from flat(operand.elements)
+            yield from flattened(operand.elements)
         elif isinstance(operand, Pair):
             yield operand.first
             yield operand.second
@@ -57,20 +57,20 @@ def register_name(operand: Operand) -> str:
     return operand.name if isinstance(operand, Register) else "_"
 
 
-def written(instruction: Instruction) -> tuple[str, ...]:
+def registers_written(instruction: Instruction) -> tuple[str, ...]:
     """Return the registers an instruction writes; the sink ``_`` is left out."""
-    destinations, _ = split(instruction)
-    names = tuple(name for name in map(_written_name, flat(destinations)) if name and name != "_")
+    destinations, _ = split_operands(instruction)
+    names = tuple(name for name in map(_written_name, flattened(destinations)) if name and name != "_")
     return (*names, CARRY) if "cc" in instruction.modifiers else names
 
 
-def read(instruction: Instruction) -> tuple[str, ...]:
+def registers_read(instruction: Instruction) -> tuple[str, ...]:
     """Return the registers an instruction reads: sources, addresses, its guard."""
-    destinations, sources = split(instruction)
-    names = [name for operand in flat(sources) for name in _register_names(operand)]
+    destinations, sources = split_operands(instruction)
+    names = [name for operand in flattened(sources) for name in _register_names(operand)]
     # An address in the place of a destination (st has none, but ld's vectors may hold nothing else) is still read.
     names += [
-        name for operand in flat(destinations) if isinstance(operand, Address) for name in _register_names(operand)
+        name for operand in flattened(destinations) if isinstance(operand, Address) for name in _register_names(operand)
     ]
     if instruction.guard is not None:
         names.append(instruction.guard.register.name)
@@ -79,16 +79,21 @@ def read(instruction: Instruction) -> tuple[str, ...]:
     return tuple(names)
 
 
-def read_at_end(block: Block) -> tuple[str, ...]:
+def terminator_reads(block: BasicBlock) -> tuple[str, ...]:
     """Return the registers the end of a block reads."""
-    end = block.end
+    end = block.terminator
     if isinstance(end, Branch):
         return (end.guard.register.name,)
     if isinstance(end, Switch):
         return tuple(_register_names(end.index))
-    if isinstance(end, Barrier):
-        return read(end.instruction)
+    if isinstance(end, BarrierSync):
+        return registers_read(end.instruction)
     return ()
+
+
+def address_operand(instruction: Instruction) -> Address | None:
+    """Return the first address among an instruction's operands."""
+    return next((operand for operand in instruction.operands if isinstance(operand, Address)), None)
 
 
 def elements(operand: Operand) -> tuple[Operand, ...]:
@@ -118,12 +123,9 @@ def _register_names(operand: Operand) -> list[str]:
             return []
 
 
-__all__ = ["CARRY", "elements", "flat", "read", "read_at_end", "split", "vector_length", "written"]
-
-
-def compared(instruction: Instruction) -> Register | None:
+def compared_predicate(instruction: Instruction) -> Register | None:
     """Return the predicate an unguarded comparison writes."""
     if instruction.opcode != "setp" or instruction.guard is not None:
         return None
-    first = next(flat(instruction.operands[:1]), None)
+    first = next(flattened(instruction.operands[:1]), None)
     return first if isinstance(first, Register) and first.name != "_" else None

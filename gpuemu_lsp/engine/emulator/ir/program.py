@@ -40,7 +40,7 @@ class Switch:
 
 
 @dataclass(frozen=True, slots=True)
-class Barrier:
+class BarrierSync:
     """Arrive at a barrier of the thread block, then go on at ``target``. The block holds nothing else."""
 
     instruction: Instruction
@@ -48,7 +48,7 @@ class Barrier:
 
 
 @dataclass(frozen=True, slots=True)
-class Stop:
+class Trap:
     """End the launch: a trap, a failed assert, or an instruction that cannot be run (its rule and message)."""
 
     instruction: Instruction
@@ -64,7 +64,7 @@ class Return:
 
 
 @dataclass(frozen=True, slots=True)
-class Invoke:
+class RecursiveCall:
     """Call a function that calls itself: go to ``callee``, come back to ``target``; see :class:`Return`.
 
     What ``target`` needs is pushed before and popped after, except what the call gives: the variables ``results``.
@@ -76,36 +76,36 @@ class Invoke:
     instruction: Instruction
 
 
-End: TypeAlias = "Jump | Branch | Switch | Barrier | Stop | Return | Invoke"
+Terminator: TypeAlias = "Jump | Branch | Switch | BarrierSync | Trap | Return | RecursiveCall"
 
 
 @dataclass(frozen=True, slots=True)
-class Block:
+class BasicBlock:
     """Instructions without a branch in between, and how the block ends.
 
     A warp collective comes first in its block, so that lanes can wait for each other at the start of it.
     """
 
     code: tuple[Instruction, ...]
-    end: End
+    terminator: Terminator
 
     @property
     def targets(self) -> tuple[int, ...]:
         """The blocks control can go to (``EXIT`` among them)."""
-        end = self.end
-        if isinstance(end, Jump | Barrier):
+        end = self.terminator
+        if isinstance(end, Jump | BarrierSync):
             return (end.target,)
         if isinstance(end, Branch):
             return (end.taken, end.other)
         if isinstance(end, Switch):
             return end.targets
-        if isinstance(end, Invoke):
+        if isinstance(end, RecursiveCall):
             return (end.callee, end.target)
         return ()
 
 
 @dataclass(frozen=True, slots=True)
-class Slot:
+class VariableSlot:
     """Where a variable lies in its window: byte offset and size."""
 
     offset: int
@@ -121,13 +121,13 @@ class Program:
     """
 
     name: str
-    blocks: tuple[Block, ...]
+    blocks: tuple[BasicBlock, ...]
     registers: Mapping[str, str]
-    params: Mapping[str, Slot]
+    params: Mapping[str, VariableSlot]
     param_bytes: int
-    shared: Mapping[str, Slot]
+    shared: Mapping[str, VariableSlot]
     dynamic_shared: int
-    local: Mapping[str, Slot]
+    local: Mapping[str, VariableSlot]
     local_bytes: int
     variables: Mapping[str, Variable] = field(default_factory=dict)
     functions: tuple[str, ...] = ()

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from gpuemu_lsp.engine.emulator.abi.records import Context, lanes_of
 from gpuemu_lsp.engine.emulator.abi.structs import BarrierKind, Status, Warp
-from gpuemu_lsp.engine.emulator.ir.lattice import WARP
+from gpuemu_lsp.engine.emulator.ir.lattice import WARP_SIZE
 from gpuemu_lsp.engine.emulator.launch.report import Incident, Report
 from gpuemu_lsp.engine.emulator.launch.setup import Prepared, Resident
 from gpuemu_lsp.engine.emulator.launch.vector_clocks import Order
@@ -43,7 +43,7 @@ class Meetings:
         arriving = [one for one in waiting if one.kind == BarrierKind.ARRIVE]
         for one in arriving:
             resident.arrivals[one.name] = resident.arrivals.get(one.name, 0) + 1
-            self._order.arrive(resident, one.name, one.index * WARP + one.lane)
+            self._order.arrive(resident, one.name, one.index * WARP_SIZE + one.lane)
             _release(one)
         waiting = [one for one in waiting if one.kind != BarrierKind.ARRIVE]
         by_name: dict[int, list[_Waiting]] = defaultdict(list)
@@ -71,7 +71,7 @@ class Meetings:
             raise DistrustError
         self._check_meeting(resident, lanes, alive, expected)
         resident.arrivals.pop(name, None)
-        self._order.meet(resident, name, [one.index * WARP + one.lane for one in lanes], alive)
+        self._order.meet(resident, name, [one.index * WARP_SIZE + one.lane for one in lanes], alive)
         _reduce(lanes)
         for one in lanes:
             _release(one)
@@ -80,7 +80,7 @@ class Meetings:
     def _check_meeting(self, resident: Resident, lanes: list[_Waiting], alive: int, expected: int) -> None:
         """Report what hardware lets pass, or hangs on: threads that have left, or wait at another barrier."""
         first = lanes[0]
-        thread = first.index * WARP + first.lane
+        thread = first.index * WARP_SIZE + first.lane
         if not expected and len(lanes) < self._prepared.threads:
             gone = self._prepared.threads - alive
             message = f"{len(lanes)} threads of the block wait at this barrier after {gone} others have ended"
@@ -108,7 +108,9 @@ class Meetings:
             number = int(warp.row(Warp.PC)[lane])
             message = "a lane that the mask names never gets to this warp-wide instruction"
             site = self._prepared.kernel.site_of_block(number)
-            self._report.add(Incident("sync/missing-warp-mask", message, site, index * WARP + lane, resident.number))
+            self._report.add(
+                Incident("sync/missing-warp-mask", message, site, index * WARP_SIZE + lane, resident.number)
+            )
             warp.set(Warp.COLLECTIVE_MASK, 0)
             warp.set(Warp.FORCE, 1)
             warp.set(Warp.STATUS, Status.READY)
@@ -123,7 +125,7 @@ class Meetings:
         for (name, site), lanes in places.items():
             expected = lanes[0].count or self._prepared.threads
             message = f"{len(lanes)} threads wait at barrier {name} for {expected}; no other thread can still arrive"
-            thread = lanes[0].index * WARP + lanes[0].lane
+            thread = lanes[0].index * WARP_SIZE + lanes[0].lane
             self._report.add(Incident("sync/deadlock", message, site, thread, resident.number))
 
 

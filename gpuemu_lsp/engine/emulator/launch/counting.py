@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from gpuemu_lsp.engine.emulator.abi.records import Record
 from gpuemu_lsp.engine.emulator.abi.structs import SHADOW_DISTANCE, TRACE_LIMIT, Launch, Tally, Traced
-from gpuemu_lsp.engine.emulator.ir.lattice import WARP
+from gpuemu_lsp.engine.emulator.ir.lattice import WARP_SIZE
 from gpuemu_lsp.engine.emulator.ir.opcodes import access_type, type_bytes, vector_length
 from gpuemu_lsp.engine.emulator.ir.program import Program
 from gpuemu_lsp.engine.emulator.launch import memory_transactions
@@ -83,7 +83,7 @@ class Counting:
         heads = np.ascontiguousarray(raw[:, : Traced.ADDRESSES]).view(np.uint32)
         addresses = np.ascontiguousarray(raw[:, Traced.ADDRESSES :]).view(np.int64)
         sites = heads[:, 0].astype(np.int64)
-        active = (heads[:, 1:] >> np.arange(WARP, dtype=np.uint32) & 1).astype(np.bool_)
+        active = (heads[:, 1:] >> np.arange(WARP_SIZE, dtype=np.uint32) & 1).astype(np.bool_)
         offsets = addresses - self._arena.address
         active &= (offsets >= 0) & (offsets < self._arena.size)  # what lies elsewhere is a finding, not traffic
         spaces = self._spaces(addresses[np.arange(count), active.argmax(axis=1)])
@@ -120,7 +120,7 @@ def _sites(program: Program) -> list[tuple[int, Instruction | None]]:
     for block in program.blocks:
         first = len(result)
         result += [(first, one) for one in block.code]
-        result.append((first, getattr(block.end, "instruction", None)))
+        result.append((first, getattr(block.terminator, "instruction", None)))
     return result
 
 

@@ -12,8 +12,8 @@ import numpy as np
 import numpy.typing as npt
 
 from gpuemu_lsp.engine.emulator.abi.structs import Reach
-from gpuemu_lsp.engine.emulator.ir.operands import compared, read, written
-from gpuemu_lsp.engine.emulator.ir.program import EXIT, Barrier, Block, Branch, Program, Stop
+from gpuemu_lsp.engine.emulator.ir.operands import compared_predicate, registers_read, registers_written
+from gpuemu_lsp.engine.emulator.ir.program import EXIT, BarrierSync, BasicBlock, Branch, Program, Trap
 from gpuemu_lsp.engine.execution import Coverage, Goal
 from gpuemu_lsp.engine.ptx.model import Immediate, Instruction, Location
 
@@ -53,12 +53,12 @@ def _goals(key: _Same) -> tuple[tuple[Goal, ...], npt.NDArray[np.int64], npt.NDA
         # Whoever comes to a block runs all of it: one bit stands for its lines.
         found += [(Goal(first, 0, place, acts=place in acting), first, Reach.BLOCK) for place in places]
         for site, one in enumerate(block.code, first):
-            decided = one.guard.register if one.guard is not None else compared(one)
+            decided = one.guard.register if one.guard is not None else compared_predicate(one)
             if decided is not None:
                 numbers = conditions.numbers(decided.name)
                 found += [(Goal(site, way, one.location, against=numbers), site, way) for way in _WAYS]
-        end, last = block.end, first + len(block.code)
-        if isinstance(end, Barrier | Stop) and end.instruction.location is not None:
+        end, last = block.terminator, first + len(block.code)
+        if isinstance(end, BarrierSync | Trap) and end.instruction.location is not None:
             found.append((Goal(first, 0, end.instruction.location, acts=True), first, Reach.BLOCK))
         elif isinstance(end, Branch):
             name = end.guard.register.name
@@ -74,11 +74,11 @@ def _goals(key: _Same) -> tuple[tuple[Goal, ...], npt.NDArray[np.int64], npt.NDA
 class _Conditions:
     """Where predicates come from."""
 
-    def __init__(self, blocks: Sequence[Block]) -> None:
+    def __init__(self, blocks: Sequence[BasicBlock]) -> None:
         self._writers: dict[str, list[Instruction]] = defaultdict(list)
         for block in blocks:
             for one in block.code:
-                for name in written(one):
+                for name in registers_written(one):
                     self._writers[name].append(one)
 
     def place(self, predicate: str) -> Location | None:
@@ -97,7 +97,7 @@ class _Conditions:
             seen.add(name)
             for one in self._writers[name]:
                 if "pred" in one.modifiers:  # and, or, not, mov: of other predicates
-                    left += read(one)
+                    left += registers_read(one)
                 elif one.opcode in ("setp", "set"):
                     found |= dict.fromkeys(_literals(one))
         return tuple(found)
@@ -116,11 +116,11 @@ def _literals(compare: Instruction) -> Iterator[float]:
                 yield number
 
 
-def _ends(block: Block) -> Location | None:
+def _ends(block: BasicBlock) -> Location | None:
     return next((one.location for one in reversed(block.code) if one.location is not None), None)
 
 
-def _begins(blocks: Sequence[Block], target: int) -> Location | None:
+def _begins(blocks: Sequence[BasicBlock], target: int) -> Location | None:
     if target == EXIT:
         return None
     return next((one.location for one in blocks[target].code if one.location is not None), None)

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 from gpuemu_lsp.engine.emulator.abi.access_flags import SPACES, STORE_FLAG
 from gpuemu_lsp.engine.emulator.abi.structs import EVENT_SIZE, IN_FLIGHT, THREADS_MASK, Cell, Kind, Launch
-from gpuemu_lsp.engine.emulator.analysis.copies_only import only_moved
+from gpuemu_lsp.engine.emulator.analysis.copies_only import is_only_copied
 from gpuemu_lsp.engine.emulator.devicelib.race_view import ATOMIC, STORE
-from gpuemu_lsp.engine.emulator.frontend.address_spaces import RESERVED
+from gpuemu_lsp.engine.emulator.frontend.address_spaces import RESERVED_SHARED
 from gpuemu_lsp.engine.emulator.ir.opcodes import PUSH, memory_space
 from gpuemu_lsp.engine.emulator.launch.arena import Region
 from gpuemu_lsp.engine.emulator.launch.race_events import Party, merged, race_event
@@ -161,7 +161,7 @@ def _moved(prepared: Prepared, raw: _Raw) -> bool:
     windows = (resident.local for resident in prepared.residents)
     if not any(window.address <= raw.address < window.address + window.size for window in windows):
         return False
-    return only_moved(prepared.kernel.program, instruction)
+    return is_only_copied(prepared.kernel.program, instruction)
 
 
 def _access(prepared: Prepared, raw: _Raw) -> Event:
@@ -175,7 +175,7 @@ def _access(prepared: Prepared, raw: _Raw) -> Event:
             rule, _MASK_REASONS[raw.size], instruction.location, instruction.name, thread, block, count=raw.count
         )
     region, offset = _place(prepared, raw)
-    if raw.kind == Kind.UNINITIALISED and region is not None and region.name == RESERVED.name:
+    if raw.kind == Kind.UNINITIALISED and region is not None and region.name == RESERVED_SHARED.name:
         message = "this reads shared memory that the system sets up for cooperative groups, which is not emulated"
         rule = "engine/unsupported-instruction"
         return Event(rule, message, instruction.location, instruction.name, thread, block, count=raw.count)

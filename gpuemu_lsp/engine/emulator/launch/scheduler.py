@@ -8,7 +8,7 @@ import time
 from gpuemu_lsp.engine.emulator.abi.records import Context, lanes_of
 from gpuemu_lsp.engine.emulator.abi.structs import Launch, Resume, Status, Warp
 from gpuemu_lsp.engine.emulator.devicelib.linked import RUNTIME
-from gpuemu_lsp.engine.emulator.ir.lattice import WARP
+from gpuemu_lsp.engine.emulator.ir.lattice import WARP_SIZE
 from gpuemu_lsp.engine.emulator.ir.program import EXIT
 from gpuemu_lsp.engine.emulator.jit import compile
 from gpuemu_lsp.engine.emulator.launch.barriers import Meetings
@@ -227,7 +227,7 @@ class Scheduler:
             number = int(warp.row(Warp.PC)[lane])
         number = number if 0 <= number < len(self._prepared.kernel.program.blocks) else 0
         site = self._first_located(number)
-        self._report.add(Incident("sync/hang", message, site, index * WARP + lane, resident.number))
+        self._report.add(Incident("sync/hang", message, site, index * WARP_SIZE + lane, resident.number))
         self._report.status = "hung"
 
     def _first_located(self, number: int) -> int:

@@ -22,7 +22,7 @@ from gpuemu_lsp.engine.emulator.abi.structs import (
     Status,
     Warp,
 )
-from gpuemu_lsp.engine.emulator.ir.lattice import WARP
+from gpuemu_lsp.engine.emulator.ir.lattice import WARP_SIZE
 from gpuemu_lsp.engine.emulator.launch.arena import Arena, ArenaFullError, Region
 from gpuemu_lsp.engine.emulator.launch.arguments import (
     place_buffers,
@@ -90,7 +90,7 @@ class Prepared:
     @property
     def warp_count(self) -> int:
         """Warps to a block."""
-        return -(-self.threads // WARP)
+        return -(-self.threads // WARP_SIZE)
 
     @property
     def blocks(self) -> int:
@@ -230,14 +230,14 @@ def _resident(prepared: Prepared) -> Resident:
     count = prepared.warp_count
     frame = max(kernel.program.local_bytes, 1)
     shared = arena.take("shared memory", "shared", len(prepared.shared_shadow), guard=2 * SLACK)
-    local = arena.take("local memory", "local", frame * count * WARP)
+    local = arena.take("local memory", "local", frame * count * WARP_SIZE)
     record = Record(Block.SIZE)
     record.set64(Block.SHARED, shared.address)
     warps = Record(kernel.context_bytes * count)
     copies = Record(CopyQueue.SIZE * count) if kernel.program.copies else None
     record.set64(Block.COPIES, copies.address if copies is not None else 0)
     resident = Resident(record, warps, copies, shared, local)
-    stack = arena.take("call stack", "stack", STACK_BYTES * count * WARP) if kernel.program.recursive else None
+    stack = arena.take("call stack", "stack", STACK_BYTES * count * WARP_SIZE) if kernel.program.recursive else None
     # The arena has grown: everything handed out may be touched.
     prepared.launch.set64(Launch.ARENA_SIZE, arena.size)
     arena.data(shared.address, shared.size)[:] = POISON
@@ -245,17 +245,17 @@ def _resident(prepared: Prepared) -> Resident:
     x, y, _ = request.block
     for index in range(count):
         context = Context(warps, index * kernel.context_bytes)
-        linear = np.arange(index * WARP, (index + 1) * WARP)
+        linear = np.arange(index * WARP_SIZE, (index + 1) * WARP_SIZE)
         context.row(Warp.TID_X)[:] = linear % x
         context.row(Warp.TID_Y)[:] = linear // x % y
         context.row(Warp.TID_Z)[:] = linear // (x * y)
-        present = min(prepared.threads - index * WARP, WARP)
+        present = min(prepared.threads - index * WARP_SIZE, WARP_SIZE)
         context.set(Warp.LANES, (1 << present) - 1)
         context.set(Warp.WARP_ID, index)
         context.set(Warp.STATUS, Status.READY)
         context.set64(Warp.LAUNCH, prepared.launch.address)
         context.set64(Warp.BLOCK, record.address)
-        context.set64(Warp.LOCAL, local.address + index * WARP * frame)
+        context.set64(Warp.LOCAL, local.address + index * WARP_SIZE * frame)
         if stack is not None:
-            context.set64(Warp.STACK_BASE, stack.address + index * WARP * STACK_BYTES)
+            context.set64(Warp.STACK_BASE, stack.address + index * WARP_SIZE * STACK_BYTES)
     return resident

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from gpuemu_lsp.engine.emulator.abi.structs import Cell, Launch, RaceCall, Warp
-from gpuemu_lsp.engine.emulator.analysis.race_candidates import Tracking
-from gpuemu_lsp.engine.emulator.ir.lattice import WARP
+from gpuemu_lsp.engine.emulator.analysis.race_candidates import RaceCandidates
+from gpuemu_lsp.engine.emulator.ir.lattice import WARP_SIZE
 from gpuemu_lsp.engine.emulator.launch.race_shadow import shared_planes
 from gpuemu_lsp.engine.emulator.launch.setup import Prepared, Resident
 
@@ -60,20 +60,20 @@ class _Learnt:
 class Order:
     """What is known of one launch beyond floors; answers the race checker's calls while it runs."""
 
-    def __init__(self, prepared: Prepared, tracking: Tracking) -> None:
+    def __init__(self, prepared: Prepared, tracking: RaceCandidates) -> None:
         self._prepared = prepared
         self._tracking = tracking
         self._released: dict[int, Clocks] = {}
         self._blocks: dict[int, _Learnt] = {}
         self._arrived: dict[tuple[int, int], dict[int, int]] = {}
         self._call = _CALL(self._answer)
-        if tracking.irregular:
+        if tracking.needs_vector_clocks:
             prepared.launch.set64(Launch.RACE_CALL, ctypes.cast(self._call, ctypes.c_void_p).value or 0)
 
     @property
     def trusting(self) -> bool:
         """Whether accesses are not watched because all threads meet at one and the same barrier each time."""
-        return self._tracking.trusting
+        return self._tracking.assumes_full_barriers
 
     def close(self) -> None:
         """Note how far the launch's epochs went."""
@@ -157,7 +157,10 @@ class Order:
         if here.fenced >= here.block_floor:
             floor = here.field(Warp.WARP_FLOOR)
             if floor > here.block_floor and here.fenced >= floor:
-                _join(clocks, dict.fromkeys(range(here.thread & -WARP, (here.thread & -WARP) + WARP), floor))
+                _join(
+                    clocks,
+                    dict.fromkeys(range(here.thread & -WARP_SIZE, (here.thread & -WARP_SIZE) + WARP_SIZE), floor),
+                )
             _join(clocks, {here.thread: here.fenced})
         number = shared_planes().release()
         self._released[number] = clocks
@@ -209,12 +212,12 @@ def _join(clocks: dict[int, int], more: Clocks) -> None:
             clocks[key] = when
 
 
-def watch_races(prepared: Prepared, tracking: Tracking) -> Order:
+def watch_races(prepared: Prepared, tracking: RaceCandidates) -> Order:
     """Set up the race checker for a launch."""
     if tracking.sites:
         first = prepared.residents[0]
         planes = shared_planes()
-        planes.begin(prepared.launch, tracking.shift, min(first.shared.address, first.local.address))
-        planes.install(prepared.launch, prepared.arena, tracking.shift)
-        prepared.grown = lambda: planes.install(prepared.launch, prepared.arena, tracking.shift)
+        planes.begin(prepared.launch, tracking.cell_shift, min(first.shared.address, first.local.address))
+        planes.install(prepared.launch, prepared.arena, tracking.cell_shift)
+        prepared.grown = lambda: planes.install(prepared.launch, prepared.arena, tracking.cell_shift)
     return Order(prepared, tracking)

@@ -13,7 +13,7 @@ from dataclasses import replace
 from gpuemu_lsp.engine.emulator.ir.operands import elements
 from gpuemu_lsp.engine.emulator.matrix.permutation import FRAGMENTS, ROWS, TRANSPOSE
 from gpuemu_lsp.engine.emulator.matrix.product import product_of
-from gpuemu_lsp.engine.emulator.matrix.wmma import Fragment, Piece, fragment_of, tiles_of
+from gpuemu_lsp.engine.emulator.matrix.wmma import Fragment, FragmentElement, fragment_of, tiles_of
 from gpuemu_lsp.engine.ptx.model import Address, Guard, Immediate, Instruction, Operand, Register, Symbol, Vector
 
 OPCODES = frozenset({"mma", "wmma", "ldmatrix", "stmatrix", "movmatrix"})
@@ -179,7 +179,7 @@ class _Places:
         self._start = self._compute("mad.lo", across, self._stride, start)
         self._lines: dict[int, Register] = {0: self._start}
 
-    def address(self, piece: Piece) -> Address:
+    def address(self, piece: FragmentElement) -> Address:
         """Return where an element of the current lane lies."""
         line, place = (piece.group, piece.inner) if self._fragment.inner_contiguous else (piece.inner, piece.group)
         if line not in self._lines:
@@ -197,7 +197,7 @@ class _Places:
 
 
 def _load_register(
-    writer: _Writer, fragment: Fragment, name: Operand, pieces: tuple[Piece, ...], places: _Places, space: str
+    writer: _Writer, fragment: Fragment, name: Operand, pieces: tuple[FragmentElement, ...], places: _Places, space: str
 ) -> None:
     if fragment.inner_contiguous or len(pieces) == 1:
         writer.put(f"ld{space}.b{max(fragment.bits, 32)}", name, places.address(pieces[0]))
@@ -216,7 +216,7 @@ def _load_register(
 
 
 def _store_register(
-    writer: _Writer, fragment: Fragment, name: Operand, pieces: tuple[Piece, ...], places: _Places, space: str
+    writer: _Writer, fragment: Fragment, name: Operand, pieces: tuple[FragmentElement, ...], places: _Places, space: str
 ) -> None:
     if fragment.inner_contiguous or len(pieces) == 1:
         writer.put(f"st{space}.b{max(fragment.bits, 32)}", places.address(pieces[0]), name)

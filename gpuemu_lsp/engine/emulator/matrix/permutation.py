@@ -19,7 +19,7 @@ PERMUTATIONS = frozenset({ROWS, FRAGMENTS, TRANSPOSE})
 
 
 @dataclass(frozen=True, slots=True)
-class Half:
+class HalfRegister:
     """One 16-bit half of a source register in some lane."""
 
     register: int
@@ -27,7 +27,7 @@ class Half:
     upper: int
 
 
-def halves(opcode: str, transposed: bool, result: int, lane: int) -> tuple[Half, Half]:
+def halves(opcode: str, transposed: bool, result: int, lane: int) -> tuple[HalfRegister, HalfRegister]:
     """Return where the lower and the upper half of a result register come from, in one lane."""
     if opcode == ROWS:
         pick = _of_row if not transposed else _of_row_transposed
@@ -41,18 +41,18 @@ def halves(opcode: str, transposed: bool, result: int, lane: int) -> tuple[Half,
     return _of_fragment_transposed(result, row, column), _of_fragment_transposed(result, row, column + 1)
 
 
-def _of_row(matrix: int, lane: int, upper: int) -> Half:
-    return Half(lane % 4, 8 * matrix + lane // 4, upper)
+def _of_row(matrix: int, lane: int, upper: int) -> HalfRegister:
+    return HalfRegister(lane % 4, 8 * matrix + lane // 4, upper)
 
 
-def _of_row_transposed(matrix: int, lane: int, upper: int) -> Half:
+def _of_row_transposed(matrix: int, lane: int, upper: int) -> HalfRegister:
     row, column = 2 * (lane % 4) + upper, lane // 4
-    return Half(column // 2, 8 * matrix + row, column % 2)
+    return HalfRegister(column // 2, 8 * matrix + row, column % 2)
 
 
-def _of_fragment(matrix: int, row: int, column: int) -> Half:
-    return Half(matrix, 4 * row + column // 2, column % 2)
+def _of_fragment(matrix: int, row: int, column: int) -> HalfRegister:
+    return HalfRegister(matrix, 4 * row + column // 2, column % 2)
 
 
-def _of_fragment_transposed(matrix: int, row: int, column: int) -> Half:
+def _of_fragment_transposed(matrix: int, row: int, column: int) -> HalfRegister:
     return _of_fragment(matrix, column, row)

@@ -39,7 +39,7 @@ _ACCUMULATORS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Product:
+class MatrixProduct:
     """``D = A B + C``: sizes, element types, and for single bits the operation that takes the place of a product."""
 
     m: int
@@ -77,7 +77,7 @@ def sizes(name: str) -> tuple[int, int, int] | None:
     return (int(found[1]), int(found[2]), int(found[3])) if found else None
 
 
-def product_of(instruction: Instruction) -> Product | None:
+def product_of(instruction: Instruction) -> MatrixProduct | None:
     """Return what an ``mma`` multiplies, or None if it is none that can be run."""
     words = [word for word in instruction.modifiers if word not in ("sync", "aligned")]
     bitwise = None
@@ -98,7 +98,7 @@ def product_of(instruction: Instruction) -> Product | None:
         return None
     if (a == "b1") != (bitwise in ("xor", "and")) or (saturating and BITS[a] not in (4, 8)):
         return None
-    product = Product(*size, a, b, c, d, bitwise, saturating)
+    product = MatrixProduct(*size, a, b, c, d, bitwise, saturating)
     given = tuple(len(elements(operand)) for operand in instruction.operands)
     wanted = product.registers
     return product if given == (wanted[3], *wanted[:3]) else None

@@ -24,7 +24,7 @@ _ACCUMULATED = {"f16": 16, "f32": 32, "s32": 32, "f64": 64}
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class FragmentElement:
     """An element, relative to where its lane starts: lane / 4 steps along ``group``, lane % 4 along ``inner``."""
 
     group: int
@@ -60,20 +60,20 @@ class Fragment:
         """Registers as the instruction names them: f16 operands always have eight, some of them copies."""
         return 8 if self.repeated else self.distinct
 
-    def registers(self) -> Iterator[tuple[Piece, ...]]:
+    def registers(self) -> Iterator[tuple[FragmentElement, ...]]:
         """Yield the elements of each register."""
         order = list(self._order())
         for index in range(self.count):
             yield order[index % len(order)]
 
-    def _order(self) -> Iterator[tuple[Piece, ...]]:
+    def _order(self) -> Iterator[tuple[FragmentElement, ...]]:
         height = min(self.rows, 16)
         halves = height // 8
         if self.role == "accumulator":
             for row in range(0, self.rows, height):
                 for column in range(0, self.columns, 8):
                     for half in range(halves):
-                        pair = [Piece(row + 8 * half, column + i) for i in range(2)]
+                        pair = [FragmentElement(row + 8 * half, column + i) for i in range(2)]
                         yield from [tuple(pair)] if self.bits == 16 else [(pair[0],), (pair[1],)]
             return
         if self.role == "right":
@@ -81,7 +81,7 @@ class Fragment:
         for row in range(0, self.rows, height):
             for step in range(0, self.columns, 4 * self.run):
                 for half in range(halves):
-                    yield tuple(Piece(row + 8 * half, step + i) for i in range(self.run))
+                    yield tuple(FragmentElement(row + 8 * half, step + i) for i in range(self.run))
 
 
 def fragment_of(instruction: Instruction) -> Fragment | None:

@@ -16,14 +16,14 @@ from llvmlite import ir
 
 from gpuemu_lsp.engine.emulator.ops.emission import emit_key
 from gpuemu_lsp.engine.emulator.ops.form import Operation
-from gpuemu_lsp.engine.emulator.ops.lanes import Target, Value, host
+from gpuemu_lsp.engine.emulator.ops.lanes import TargetFeatures, Value, host
 from gpuemu_lsp.engine.emulator.ops.resolve import key_of, resolve
 from gpuemu_lsp.engine.emulator.ops.types import Signature, llvm_type, read_as, write_as
 from gpuemu_lsp.engine.ptx.model import Instruction
 
 __all__ = [
     "Signature",
-    "Target",
+    "TargetFeatures",
     "accuracy",
     "emit",
     "host",
@@ -63,7 +63,7 @@ def accuracy(instruction: Instruction) -> str | None:
 
 
 def emit(
-    builder: ir.IRBuilder, instruction: Instruction, sources: Sequence[Value], target: Target | None = None
+    builder: ir.IRBuilder, instruction: Instruction, sources: Sequence[Value], target: TargetFeatures | None = None
 ) -> list[Value]:
     """Build the code of one instruction and return one value per destination.
 

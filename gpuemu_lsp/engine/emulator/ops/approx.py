@@ -12,8 +12,8 @@ from collections.abc import Callable, Sequence
 
 from gpuemu_lsp.engine.emulator.ops import ieee
 from gpuemu_lsp.engine.emulator.ops.floating import unpacked
-from gpuemu_lsp.engine.emulator.ops.form import Form, Operation, Resolver, operation
-from gpuemu_lsp.engine.emulator.ops.lanes import Lanes, Value, element
+from gpuemu_lsp.engine.emulator.ops.form import OpcodeForm, Operation, Resolver, operation
+from gpuemu_lsp.engine.emulator.ops.lanes import LaneBuilder, Value, element
 from gpuemu_lsp.engine.emulator.ops.types import DOUBLE, FLOAT, I32, I64, PACKED
 
 # (2**x - 1) / x for |x| <= 1/2, relative error of 2**x: 2e-9.
@@ -47,7 +47,7 @@ _TANH = (-0.33333319425582886, 0.13332600891590118, -0.053853824734687805, 0.021
 _FLOATS = ("f32", "f16", "f16x2", "bf16", "bf16x2")
 
 
-def _polynomial(lanes: Lanes, x: Value, coefficients: Sequence[float]) -> Value:
+def _polynomial(lanes: LaneBuilder, x: Value, coefficients: Sequence[float]) -> Value:
     """Return the sum of ``coefficients[k] * x**k``, in f32."""
     result = lanes.number(FLOAT, coefficients[-1])
     for coefficient in reversed(coefficients[:-1]):
@@ -55,14 +55,14 @@ def _polynomial(lanes: Lanes, x: Value, coefficients: Sequence[float]) -> Value:
     return result
 
 
-def _clamped(lanes: Lanes, x: Value, low: float, high: float) -> Value:
+def _clamped(lanes: LaneBuilder, x: Value, low: float, high: float) -> Value:
     """Limit to [low, high]; a NaN stays."""
     bottom, top = lanes.number(element(x), low), lanes.number(element(x), high)
     x = lanes.select(lanes.fcmp("<", x, bottom), bottom, x)
     return lanes.select(lanes.fcmp(">", x, top), top, x)
 
 
-def _exp2(lanes: Lanes, x: Value) -> Value:
+def _exp2(lanes: LaneBuilder, x: Value) -> Value:
     """Return 2**x in f32, subnormal results included."""
     builder = lanes.builder
     x = _clamped(lanes, x, -160.0, 130.0)
@@ -85,7 +85,7 @@ def _exp2(lanes: Lanes, x: Value) -> Value:
     return mantissa
 
 
-def _log2(lanes: Lanes, x: Value) -> Value:
+def _log2(lanes: LaneBuilder, x: Value) -> Value:
     """Return log2(x) in f32, for subnormals too."""
     builder = lanes.builder
     small = lanes.fcmp("<", x, lanes.number(FLOAT, ieee.TINY[FLOAT]))
@@ -107,7 +107,7 @@ def _log2(lanes: Lanes, x: Value) -> Value:
     return lanes.select(lanes.fcmp("<", x, zero), lanes.number(FLOAT, math.nan), result)
 
 
-def _sine(lanes: Lanes, x: Value, quarter: int) -> Value:
+def _sine(lanes: LaneBuilder, x: Value, quarter: int) -> Value:
     """Return sin(x + quarter * pi/2) in f32; the angle is reduced in f64."""
     builder = lanes.builder
     wide = lanes.fpext(x, DOUBLE)
@@ -130,15 +130,15 @@ def _sine(lanes: Lanes, x: Value, quarter: int) -> Value:
     return lanes.bits(builder.xor(chosen, sign), FLOAT)
 
 
-def _sin(lanes: Lanes, x: Value) -> Value:
+def _sin(lanes: LaneBuilder, x: Value) -> Value:
     return _sine(lanes, x, 0)
 
 
-def _cos(lanes: Lanes, x: Value) -> Value:
+def _cos(lanes: LaneBuilder, x: Value) -> Value:
     return _sine(lanes, x, 1)
 
 
-def _tanh(lanes: Lanes, x: Value) -> Value:
+def _tanh(lanes: LaneBuilder, x: Value) -> Value:
     builder = lanes.builder
     magnitude = lanes.call("fabs", x)
     square = builder.fmul(x, x)
@@ -151,19 +151,19 @@ def _tanh(lanes: Lanes, x: Value) -> Value:
     return lanes.call("copysign", result, x)
 
 
-def _rcp(lanes: Lanes, x: Value) -> Value:
+def _rcp(lanes: LaneBuilder, x: Value) -> Value:
     return lanes.builder.fdiv(lanes.number(element(x), 1.0), x)
 
 
-def _rsqrt(lanes: Lanes, x: Value) -> Value:
+def _rsqrt(lanes: LaneBuilder, x: Value) -> Value:
     return _rcp(lanes, lanes.call("sqrt", x))
 
 
-def _sqrt(lanes: Lanes, x: Value) -> Value:
+def _sqrt(lanes: LaneBuilder, x: Value) -> Value:
     return lanes.call("sqrt", x)
 
 
-_FUNCTIONS: dict[str, tuple[Callable[[Lanes, Value], Value], dict[str, str]]] = {
+_FUNCTIONS: dict[str, tuple[Callable[[LaneBuilder, Value], Value], dict[str, str]]] = {
     "ex2": (
         _exp2,
         {
@@ -193,7 +193,7 @@ _FUNCTIONS: dict[str, tuple[Callable[[Lanes, Value], Value], dict[str, str]]] = 
 }
 
 
-def _function(form: Form) -> Operation | None:
+def _function(form: OpcodeForm) -> Operation | None:
     """One-operand functions with ``.approx``."""
     function, bounds = _FUNCTIONS[form.opcode]
     approximate, ftz = form.has("approx"), form.has("ftz")
@@ -206,7 +206,7 @@ def _function(form: Form) -> Operation | None:
         return None
     unit = PACKED.get(name, name)
 
-    def emit(lanes: Lanes, a: Value) -> Value:
+    def emit(lanes: LaneBuilder, a: Value) -> Value:
         if ftz:
             a = ieee.flush(lanes, a, unit)
         result = ieee.narrow(lanes, function(lanes, ieee.widen(lanes, a, unit)), unit)
@@ -222,10 +222,10 @@ def _flushes(opcode: str, name: str, ftz: bool) -> bool:
     return ftz == (opcode == "ex2" and name.startswith("bf16"))
 
 
-def _gross(function: Callable[[Lanes, Value], Value]) -> Callable[[Lanes, Value], Value]:
+def _gross(function: Callable[[LaneBuilder, Value], Value]) -> Callable[[LaneBuilder, Value], Value]:
     """Return ``rcp.approx.ftz.f64`` or ``rsqrt.approx.ftz.f64``: the lower words are ignored and come out zero."""
 
-    def emit(lanes: Lanes, a: Value) -> Value:
+    def emit(lanes: LaneBuilder, a: Value) -> Value:
         upper = lanes.integer(I64, 0xFFFFFFFF00000000)
         a = lanes.bits(lanes.builder.and_(lanes.bits(a, I64), upper), DOUBLE)
         result = lanes.bits(function(lanes, ieee.flush(lanes, a, "f64")), I64)
@@ -236,13 +236,13 @@ def _gross(function: Callable[[Lanes, Value], Value]) -> Callable[[Lanes, Value]
     return emit
 
 
-def _div(form: Form) -> Operation | None:
+def _div(form: OpcodeForm) -> Operation | None:
     kind, ftz = form.take("approx", "full"), form.has("ftz")
     name = form.type(("f32",))
     if kind is None or name is None or not form.done:
         return None
 
-    def emit(lanes: Lanes, a: Value, b: Value) -> Value:
+    def emit(lanes: LaneBuilder, a: Value, b: Value) -> Value:
         builder = lanes.builder
         if ftz:
             a, b = ieee.flush(lanes, a, name), ieee.flush(lanes, b, name)

@@ -4,46 +4,46 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from gpuemu_lsp.engine.emulator.ops.form import Form, Operation, Resolver, operation
-from gpuemu_lsp.engine.emulator.ops.lanes import Lanes, Value, element
+from gpuemu_lsp.engine.emulator.ops.form import OpcodeForm, Operation, Resolver, operation
+from gpuemu_lsp.engine.emulator.ops.lanes import LaneBuilder, Value, element
 from gpuemu_lsp.engine.emulator.ops.types import I1, I8, I32, I64
 
 _WORDS = ("u32", "s32", "u64", "s64")
 
 
-def _popc(form: Form) -> Operation | None:
+def _popc(form: OpcodeForm) -> Operation | None:
     return _count(form, "ctpop")
 
 
-def _clz(form: Form) -> Operation | None:
+def _clz(form: OpcodeForm) -> Operation | None:
     return _count(form, "ctlz")
 
 
-def _count(form: Form, intrinsic: str) -> Operation | None:
+def _count(form: OpcodeForm, intrinsic: str) -> Operation | None:
     name = form.type(("b32", "b64"))
     if name is None or not form.done:
         return None
 
-    def emit(lanes: Lanes, a: Value) -> Value:
+    def emit(lanes: LaneBuilder, a: Value) -> Value:
         count = _leading_zeros(lanes, a) if intrinsic == "ctlz" else lanes.call(intrinsic, a)
         return lanes.resize(count, I32)
 
     return operation("u32", (name,), emit)
 
 
-def _leading_zeros(lanes: Lanes, value: Value) -> Value:
+def _leading_zeros(lanes: LaneBuilder, value: Value) -> Value:
     # The flag is one scalar for any shape: zero is a defined input.
-    return lanes.call("ctlz", value, Lanes(lanes.builder, None, lanes.target).integer(I1, 0))
+    return lanes.call("ctlz", value, LaneBuilder(lanes.builder, None, lanes.target).integer(I1, 0))
 
 
-def _brev(form: Form) -> Operation | None:
+def _brev(form: OpcodeForm) -> Operation | None:
     name = form.type(("b32", "b64"))
     if name is None or not form.done:
         return None
     return operation(name, (name,), lambda lanes, a: lanes.call("bitreverse", a))
 
 
-def _bfind(form: Form) -> Operation | None:
+def _bfind(form: OpcodeForm) -> Operation | None:
     """Position of the highest 1, for signed types of the highest bit unlike the sign; -1 if there is none."""
     amount = form.has("shiftamt")
     name = form.type(_WORDS)
@@ -51,7 +51,7 @@ def _bfind(form: Form) -> Operation | None:
         return None
     width = int(name[1:])
 
-    def emit(lanes: Lanes, a: Value) -> Value:
+    def emit(lanes: LaneBuilder, a: Value) -> Value:
         builder = lanes.builder
         integer = element(a)
         if name.startswith("s"):
@@ -64,11 +64,11 @@ def _bfind(form: Form) -> Operation | None:
     return operation("u32", (name,), emit)
 
 
-def _low_byte(lanes: Lanes, value: Value) -> Value:
+def _low_byte(lanes: LaneBuilder, value: Value) -> Value:
     return lanes.builder.and_(value, lanes.integer(I32, 0xFF))
 
 
-def _ones(lanes: Lanes, length: Value, width: int) -> Value:
+def _ones(lanes: LaneBuilder, length: Value, width: int) -> Value:
     """Return ``length`` (an i32, any number) low ones in ``width`` bits."""
     integer = I32 if width == 32 else I64
     one = lanes.integer(integer, 1)
@@ -77,25 +77,25 @@ def _ones(lanes: Lanes, length: Value, width: int) -> Value:
     return lanes.select(inside, mask, lanes.integer(integer, -1))
 
 
-def _shifted(lanes: Lanes, shift: Callable[..., Value], value: Value, amount: Value) -> Value:
+def _shifted(lanes: LaneBuilder, shift: Callable[..., Value], value: Value, amount: Value) -> Value:
     """Return ``value`` shifted by an i32, zero from its width on."""
     integer = element(value)
     inside = lanes.ult(amount, lanes.integer(I32, integer.width))
     return lanes.select(inside, shift(value, lanes.resize(amount, integer)), lanes.integer(integer, 0))
 
 
-def _bfe(form: Form) -> Operation | None:
+def _bfe(form: OpcodeForm) -> Operation | None:
     name = form.type(_WORDS)
     if name is None or not form.done:
         return None
     width = int(name[1:])
 
-    def unsigned(lanes: Lanes, a: Value, start: Value, length: Value) -> Value:
+    def unsigned(lanes: LaneBuilder, a: Value, start: Value, length: Value) -> Value:
         start, length = _low_byte(lanes, start), _low_byte(lanes, length)
         field = _shifted(lanes, lanes.builder.lshr, a, start)
         return lanes.builder.and_(field, _ones(lanes, length, width))
 
-    def signed(lanes: Lanes, a: Value, start: Value, length: Value) -> Value:
+    def signed(lanes: LaneBuilder, a: Value, start: Value, length: Value) -> Value:
         builder = lanes.builder
         integer = element(a)
         last = lanes.integer(I32, width - 1)
@@ -111,13 +111,13 @@ def _bfe(form: Form) -> Operation | None:
     return operation(name, (name, "u32", "u32"), signed if name.startswith("s") else unsigned)
 
 
-def _bfi(form: Form) -> Operation | None:
+def _bfi(form: OpcodeForm) -> Operation | None:
     name = form.type(("b32", "b64"))
     if name is None or not form.done:
         return None
     width = int(name[1:])
 
-    def emit(lanes: Lanes, a: Value, b: Value, start: Value, length: Value) -> Value:
+    def emit(lanes: LaneBuilder, a: Value, b: Value, start: Value, length: Value) -> Value:
         builder = lanes.builder
         start, length = _low_byte(lanes, start), _low_byte(lanes, length)
         mask = _shifted(lanes, builder.shl, _ones(lanes, length, width), start)
@@ -127,13 +127,13 @@ def _bfi(form: Form) -> Operation | None:
     return operation(name, (name, name, "u32", "u32"), emit)
 
 
-def _bmsk(form: Form) -> Operation | None:
+def _bmsk(form: OpcodeForm) -> Operation | None:
     """``length`` ones from bit ``start`` on."""
     mode = form.take("clamp", "wrap")
     if mode is None or form.type(("b32",)) is None or not form.done:
         return None
 
-    def emit(lanes: Lanes, start: Value, length: Value) -> Value:
+    def emit(lanes: LaneBuilder, start: Value, length: Value) -> Value:
         if mode == "wrap":
             start, length = (lanes.builder.and_(value, lanes.integer(I32, 31)) for value in (start, length))
         return _shifted(lanes, lanes.builder.shl, _ones(lanes, length, 32), start)
@@ -141,13 +141,13 @@ def _bmsk(form: Form) -> Operation | None:
     return operation("b32", ("u32", "u32"), emit)
 
 
-def _szext(form: Form) -> Operation | None:
+def _szext(form: OpcodeForm) -> Operation | None:
     """Sign- or zero-extend the low ``length`` bits."""
     mode, name = form.take("clamp", "wrap"), form.type(("u32", "s32"))
     if mode is None or name is None or not form.done:
         return None
 
-    def emit(lanes: Lanes, a: Value, length: Value) -> Value:
+    def emit(lanes: LaneBuilder, a: Value, length: Value) -> Value:
         builder = lanes.builder
         if mode == "wrap":
             length = builder.and_(length, lanes.integer(I32, 31))
@@ -162,12 +162,12 @@ def _szext(form: Form) -> Operation | None:
     return operation(name, (name, "u32"), emit)
 
 
-def _fns(form: Form) -> Operation | None:
+def _fns(form: OpcodeForm) -> Operation | None:
     """Position of the n-th 1 at or above ``base`` (n > 0), at or below it (n < 0), or of ``base`` itself (n = 0)."""
     if form.type(("b32",)) is None or not form.done:
         return None
 
-    def nth(lanes: Lanes, mask: Value, rank: Value) -> Value:
+    def nth(lanes: LaneBuilder, mask: Value, rank: Value) -> Value:
         """Find the 1 with ``rank`` ones below it, by halving."""
         builder = lanes.builder
         position = lanes.integer(I32, 0)
@@ -179,7 +179,7 @@ def _fns(form: Form) -> Operation | None:
             position = lanes.select(above, builder.add(position, lanes.integer(I32, half)), position)
         return position
 
-    def emit(lanes: Lanes, mask: Value, base: Value, offset: Value) -> Value:
+    def emit(lanes: LaneBuilder, mask: Value, base: Value, offset: Value) -> Value:
         builder = lanes.builder
         zero, one, last = (lanes.integer(I32, number) for number in (0, 1, 31))
         missing = lanes.integer(I32, -1)
@@ -211,7 +211,7 @@ _PRMT_MODES = {
 }
 
 
-def _prmt(form: Form) -> Operation | None:
+def _prmt(form: OpcodeForm) -> Operation | None:
     """Choose four of the eight bytes of ``b:a``; a selector's top bit repeats the byte's sign instead."""
     word = form.type(("b32",))
     mode = form.take(*_PRMT_MODES)
@@ -219,7 +219,7 @@ def _prmt(form: Form) -> Operation | None:
         return None
     known = form.immediates[-1]
 
-    def constant(lanes: Lanes, a: Value, b: Value, selector: int) -> Value:
+    def constant(lanes: LaneBuilder, a: Value, b: Value, selector: int) -> Value:
         builder = lanes.builder
         result = lanes.integer(I32, 0)
         for index in range(4):
@@ -231,7 +231,7 @@ def _prmt(form: Form) -> Operation | None:
             result = builder.or_(result, builder.shl(lanes.resize(byte, I32), lanes.integer(I32, 8 * index)))
         return result
 
-    def variable(lanes: Lanes, a: Value, b: Value, selector: Value) -> Value:
+    def variable(lanes: LaneBuilder, a: Value, b: Value, selector: Value) -> Value:
         builder = lanes.builder
         both = builder.or_(lanes.resize(a, I64), builder.shl(lanes.resize(b, I64), lanes.integer(I64, 32)))
         result = lanes.integer(I32, 0)
@@ -244,7 +244,7 @@ def _prmt(form: Form) -> Operation | None:
             result = builder.or_(result, builder.shl(lanes.resize(byte, I32), lanes.integer(I32, 8 * index)))
         return result
 
-    def emit(lanes: Lanes, a: Value, b: Value, selector: Value) -> Value:
+    def emit(lanes: LaneBuilder, a: Value, b: Value, selector: Value) -> Value:
         if known is not None:
             return constant(lanes, a, b, known if mode is None else _PRMT_MODES[mode][known & 3])
         if mode is not None:

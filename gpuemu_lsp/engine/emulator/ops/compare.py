@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
 from gpuemu_lsp.engine.emulator.ops import ieee
-from gpuemu_lsp.engine.emulator.ops.form import Form, Operation, Resolver, operation
-from gpuemu_lsp.engine.emulator.ops.lanes import Lanes, Value, element
+from gpuemu_lsp.engine.emulator.ops.form import OpcodeForm, Operation, Resolver, operation
+from gpuemu_lsp.engine.emulator.ops.lanes import LaneBuilder, Value, element
 from gpuemu_lsp.engine.emulator.ops.logic import combine
 from gpuemu_lsp.engine.emulator.ops.types import FLOAT, HALF, I16, I32, PACKED, Signature
 
@@ -19,7 +19,7 @@ _FLOATS = ("f32", "f64", "f16", "bf16", "f16x2", "bf16x2")
 _TYPES = (*(f"{kind}{bits}" for kind in "bus" for bits in (16, 32, 64)), *_FLOATS)
 _FTZ = ("f32", "f16", "f16x2")
 
-Compare: TypeAlias = Callable[[Lanes, Value, Value], Value]
+Compare: TypeAlias = Callable[[LaneBuilder, Value, Value], Value]
 
 
 def _comparison(relation: str, name: str, ftz: bool) -> Compare | None:
@@ -38,7 +38,7 @@ def _comparison(relation: str, name: str, ftz: bool) -> Compare | None:
     return lambda lanes, a, b: lanes.builder.icmp_unsigned(symbol, a, b)
 
 
-def _compare_floats(lanes: Lanes, relation: str, name: str, ftz: bool, a: Value, b: Value) -> Value:
+def _compare_floats(lanes: LaneBuilder, relation: str, name: str, ftz: bool, a: Value, b: Value) -> Value:
     if ftz:
         a, b = ieee.flush(lanes, a, name), ieee.flush(lanes, b, name)
     if name == "bf16":
@@ -48,12 +48,12 @@ def _compare_floats(lanes: Lanes, relation: str, name: str, ftz: bool, a: Value,
     return lanes.fcmp({"num": "ord", "nan": "uno"}.get(relation, _RELATION.get(relation, "")), a, b)
 
 
-def _parse(form: Form) -> tuple[str | None, str | None, bool]:
+def _parse(form: OpcodeForm) -> tuple[str | None, str | None, bool]:
     relation = form.take(*_RELATION, *_UNORDERED, "num", "nan")
     return relation, form.take("and", "or", "xor"), form.has("ftz")
 
 
-def _setp(form: Form) -> Operation | None:
+def _setp(form: OpcodeForm) -> Operation | None:
     relation, operator, ftz = _parse(form)
     name = form.type(_TYPES)
     if relation is None or name is None or not form.done or (ftz and name not in _FTZ):
@@ -63,7 +63,7 @@ def _setp(form: Form) -> Operation | None:
     if compare is None or (name in PACKED and not pair):
         return None
 
-    def emit(lanes: Lanes, values: Sequence[Value]) -> Sequence[Value]:
+    def emit(lanes: LaneBuilder, values: Sequence[Value]) -> Sequence[Value]:
         a, b = values[0], values[1]
         if name in PACKED:
             scalar = HALF if name == "f16x2" else I16
@@ -78,7 +78,7 @@ def _setp(form: Form) -> Operation | None:
     return Operation(Signature(("pred",) * (2 if pair else 1), sources), emit)
 
 
-def _set(form: Form) -> Operation | None:
+def _set(form: OpcodeForm) -> Operation | None:
     """``set``: the predicate as 1.0 for a float destination, as all ones for an integer one."""
     relation, operator, ftz = _parse(form)
     destination = form.type(("u16", "s16", "u32", "s32", *_FLOATS))
@@ -94,7 +94,7 @@ def _set(form: Form) -> Operation | None:
     if destination in ("u16", "s16") and name not in ("f16", "bf16"):
         return None
 
-    def one(lanes: Lanes, a: Value, b: Value, *combined: Value) -> Value:
+    def one(lanes: LaneBuilder, a: Value, b: Value, *combined: Value) -> Value:
         result = compare(lanes, a, b)
         if operator:
             result = combine(lanes, operator, result, *combined)
@@ -106,7 +106,7 @@ def _set(form: Form) -> Operation | None:
             return lanes.select(result, lanes.integer(I16, 0x3F80), lanes.integer(I16, 0))
         return lanes.resize(result, I16 if packed or unpacked in ("u16", "s16") else I32, signed=True)
 
-    def emit(lanes: Lanes, a: Value, b: Value, *combined: Value) -> Value:
+    def emit(lanes: LaneBuilder, a: Value, b: Value, *combined: Value) -> Value:
         if not packed:
             return one(lanes, a, b, *combined)
         scalar = HALF if name == "f16x2" else I16
@@ -120,21 +120,21 @@ def _set(form: Form) -> Operation | None:
 _SELECTABLE = (*(f"{kind}{bits}" for kind in "bus" for bits in (16, 32, 64)), "f32", "f64")
 
 
-def _selp(form: Form) -> Operation | None:
+def _selp(form: OpcodeForm) -> Operation | None:
     name = form.type(_SELECTABLE)
     if name is None or not form.done:
         return None
     return operation(name, (name, name, "pred"), lambda lanes, a, b, c: lanes.select(c, a, b))
 
 
-def _slct(form: Form) -> Operation | None:
+def _slct(form: OpcodeForm) -> Operation | None:
     """``slct``: the first value where the third operand is at least zero; a NaN there chooses the second."""
     ftz = form.has("ftz")
     name, chooser = form.type(_SELECTABLE), form.type(("s32", "f32"))
     if name is None or chooser is None or not form.done or (ftz and chooser != "f32"):
         return None
 
-    def emit(lanes: Lanes, a: Value, b: Value, c: Value) -> Value:
+    def emit(lanes: LaneBuilder, a: Value, b: Value, c: Value) -> Value:
         if chooser == "s32":
             return lanes.select(lanes.builder.icmp_signed(">=", c, lanes.integer(element(c), 0)), a, b)
         c = ieee.flush(lanes, c, "f32") if ftz else c

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from gpuemu_lsp.engine.emulator.ops import ieee, rounding
-from gpuemu_lsp.engine.emulator.ops.form import Form, Operation, Resolver, operation
-from gpuemu_lsp.engine.emulator.ops.lanes import Lanes, Value, element
+from gpuemu_lsp.engine.emulator.ops.form import OpcodeForm, Operation, Resolver, operation
+from gpuemu_lsp.engine.emulator.ops.lanes import LaneBuilder, Value, element
 from gpuemu_lsp.engine.emulator.ops.types import DOUBLE, FLOAT, I16, I32, I64, INTEGERS, llvm_type
 
 _WHOLE = {"rni": "roundeven", "rzi": "trunc", "rmi": "floor", "rpi": "ceil"}
@@ -26,7 +26,7 @@ class _Modes:
     satfinite: bool
 
 
-def _cvt(form: Form) -> Operation | None:
+def _cvt(form: OpcodeForm) -> Operation | None:
     modes = _Modes(
         form.take(*_WHOLE),
         form.take(*rounding.MODES),
@@ -48,14 +48,14 @@ def _integer_to_integer(to: str, source: str, modes: _Modes) -> Operation | None
         return None
     signed = source.startswith("s")
 
-    def emit(lanes: Lanes, a: Value) -> Value:
+    def emit(lanes: LaneBuilder, a: Value) -> Value:
         value = clamp(lanes, a, to, signed) if modes.sat else a
         return lanes.resize(value, llvm_type(to), signed)
 
     return operation(to, (source,), emit)
 
 
-def clamp(lanes: Lanes, value: Value, to: str, signed: bool) -> Value:
+def clamp(lanes: LaneBuilder, value: Value, to: str, signed: bool) -> Value:
     """Limit an integer to the range of type ``to``, keeping its width."""
     integer = element(value)
     width = INTEGERS[to]
@@ -80,7 +80,7 @@ def _float_to_integer(to: str, source: str, modes: _Modes) -> Operation | None:
     # A NaN becomes 0, but the middle of the range when 64 bits are involved.
     nan = 1 << (INTEGERS[to] - 1) if source == "f64" or INTEGERS[to] == 64 else 0
 
-    def emit(lanes: Lanes, a: Value) -> Value:
+    def emit(lanes: LaneBuilder, a: Value) -> Value:
         if modes.ftz:
             a = ieee.flush(lanes, a, source)
         value = ieee.widen(lanes, a, source)
@@ -94,7 +94,7 @@ def _float_to_integer(to: str, source: str, modes: _Modes) -> Operation | None:
     return operation(to, (source,), emit)
 
 
-def _truncated(lanes: Lanes, value: Value, to: str) -> Value:
+def _truncated(lanes: LaneBuilder, value: Value, to: str) -> Value:
     """Convert an f32 or f64 to an integer, clamped to its range; a NaN gives 0.
 
     As ``llvm.fptosi.sat``, which x86 does one lane at a time.
@@ -122,7 +122,7 @@ def _integer_to_float(to: str, source: str, modes: _Modes) -> Operation | None:
     convert = "sitofp" if signed else "uitofp"
     mode = modes.rounding
 
-    def emit(lanes: Lanes, a: Value) -> Value:
+    def emit(lanes: LaneBuilder, a: Value) -> Value:
         if width < 32:
             a = lanes.resize(a, I32, signed)
         if to == "bf16":
@@ -140,7 +140,7 @@ def _integer_to_float(to: str, source: str, modes: _Modes) -> Operation | None:
     return operation(to, (source,), emit)
 
 
-def _to_double_odd(lanes: Lanes, value: Value, convert: str) -> Value:
+def _to_double_odd(lanes: LaneBuilder, value: Value, convert: str) -> Value:
     """Convert an integer to f64, rounded to odd."""
     builder = lanes.builder
     to_float = getattr(builder, convert)
@@ -172,7 +172,7 @@ def _float_to_float(to: str, source: str, modes: _Modes) -> Operation | None:
         return None
     mode = modes.rounding or "rn"
 
-    def emit(lanes: Lanes, a: Value) -> Value:
+    def emit(lanes: LaneBuilder, a: Value) -> Value:
         if modes.ftz and source == "f32":
             a = ieee.flush(lanes, a, source)
         value = ieee.widen(lanes, a, source)
@@ -186,7 +186,9 @@ def _float_to_float(to: str, source: str, modes: _Modes) -> Operation | None:
     return operation(to, (source,), emit)
 
 
-def rounded_to(lanes: Lanes, value: Value, to: str, mode: str, relu: bool = False, satfinite: bool = False) -> Value:
+def rounded_to(
+    lanes: LaneBuilder, value: Value, to: str, mode: str, relu: bool = False, satfinite: bool = False
+) -> Value:
     """Return an f32 or f64 as format ``to``, rounded once."""
     if relu:
         value = ieee.rectify(lanes, value)
@@ -210,7 +212,7 @@ def rounded_to(lanes: Lanes, value: Value, to: str, mode: str, relu: bool = Fals
     return lanes.bits(pattern, llvm_type(to))
 
 
-def _narrowed(lanes: Lanes, value: Value, to: str, mode: str) -> Value:
+def _narrowed(lanes: LaneBuilder, value: Value, to: str, mode: str) -> Value:
     """Round an f32 to f16 or bf16 by ``mode``; return other targets' values as they are."""
     if mode == "rn" or to not in ("f16", "bf16"):
         return ieee.narrow(lanes, value, to)

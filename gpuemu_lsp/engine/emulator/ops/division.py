@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from gpuemu_lsp.engine.emulator.ops.form import Form, Operation, Resolver, operation
-from gpuemu_lsp.engine.emulator.ops.lanes import Lanes, Value, element
+from gpuemu_lsp.engine.emulator.ops.form import OpcodeForm, Operation, Resolver, operation
+from gpuemu_lsp.engine.emulator.ops.lanes import LaneBuilder, Value, element
 from gpuemu_lsp.engine.emulator.ops.types import DOUBLE, FLOAT
 
 _TYPES = ("s16", "u16", "s32", "u32", "s64", "u64")
 
 
-def _div(form: Form) -> Operation | None:
+def _div(form: OpcodeForm) -> Operation | None:
     return _divide(form, False)
 
 
-def _rem(form: Form) -> Operation | None:
+def _rem(form: OpcodeForm) -> Operation | None:
     return _divide(form, True)
 
 
-def _divide(form: Form, remainder: bool) -> Operation | None:
+def _divide(form: OpcodeForm, remainder: bool) -> Operation | None:
     name = form.type(_TYPES)
     if name is None or not form.done:
         return None
@@ -26,7 +26,7 @@ def _divide(form: Form, remainder: bool) -> Operation | None:
     divisor = form.immediates[-1]
     known = divisor is not None and divisor % (1 << width) not in (0, (1 << width) - 1)
 
-    def emit(lanes: Lanes, a: Value, b: Value) -> Value:
+    def emit(lanes: LaneBuilder, a: Value, b: Value) -> Value:
         builder = lanes.builder
         if known:
             # LLVM turns division by a constant into a multiplication.
@@ -50,7 +50,7 @@ def _divide(form: Form, remainder: bool) -> Operation | None:
     return operation(name, (name, name), emit)
 
 
-def _quotient(lanes: Lanes, a: Value, b: Value, signed: bool, width: int) -> Value:
+def _quotient(lanes: LaneBuilder, a: Value, b: Value, signed: bool, width: int) -> Value:
     """Divide by a divisor that is neither zero nor makes the quotient overflow."""
     builder = lanes.builder
     if lanes.count is None or width == 64:

@@ -12,36 +12,38 @@ from functools import lru_cache
 from llvmlite import ir
 
 from gpuemu_lsp.engine.emulator.ops.form import Operation
-from gpuemu_lsp.engine.emulator.ops.lanes import Lanes, Target, Value, count_of, host
-from gpuemu_lsp.engine.emulator.ops.resolve import Key, resolve
+from gpuemu_lsp.engine.emulator.ops.lanes import LaneBuilder, TargetFeatures, Value, count_of, host
+from gpuemu_lsp.engine.emulator.ops.resolve import OperationKey, resolve
 from gpuemu_lsp.engine.emulator.ops.types import llvm_type
 
 _SHORT = 3
 """Up to so many instructions are written in place."""
 
 
-def emit_key(builder: ir.IRBuilder, key: Key, sources: Sequence[Value], target: Target | None) -> list[Value]:
+def emit_key(
+    builder: ir.IRBuilder, key: OperationKey, sources: Sequence[Value], target: TargetFeatures | None
+) -> list[Value]:
     """Build the code for ``key``, which must resolve."""
     operation = resolve(key)
     assert operation is not None
-    lanes = Lanes(builder, count_of(sources[0]), host() if target is None else target)
+    lanes = LaneBuilder(builder, count_of(sources[0]), host() if target is None else target)
     if not _is_long(key, lanes.count, lanes.target):
         return list(operation.emit(lanes, sources))
     return _call(lanes, key, operation, sources)
 
 
 @lru_cache(maxsize=8192)
-def _is_long(key: Key, count: int | None, target: Target) -> bool:
+def _is_long(key: OperationKey, count: int | None, target: TargetFeatures) -> bool:
     operation = resolve(key)
     assert operation is not None
     types = [llvm_type(name, count) for name in operation.signature.sources]
     function = ir.Function(ir.Module(), ir.FunctionType(ir.VoidType(), types), "scratch")
     block = function.append_basic_block()
-    operation.emit(Lanes(ir.IRBuilder(block), count, target), function.args)
+    operation.emit(LaneBuilder(ir.IRBuilder(block), count, target), function.args)
     return len(block.instructions) > _SHORT
 
 
-def _call(lanes: Lanes, key: Key, operation: Operation, sources: Sequence[Value]) -> list[Value]:
+def _call(lanes: LaneBuilder, key: OperationKey, operation: Operation, sources: Sequence[Value]) -> list[Value]:
     results = [llvm_type(name, lanes.count) for name in operation.signature.destinations]
     result = results[0] if len(results) == 1 else ir.LiteralStructType(results)
     literals = ["" if value is None else str(value) for value in key.immediates]
@@ -52,7 +54,7 @@ def _call(lanes: Lanes, key: Key, operation: Operation, sources: Sequence[Value]
     def body(function: ir.Function) -> None:
         function.attributes.add("alwaysinline")
         builder = ir.IRBuilder(function.append_basic_block())
-        values = operation.emit(Lanes(builder, lanes.count, lanes.target), function.args)
+        values = operation.emit(LaneBuilder(builder, lanes.count, lanes.target), function.args)
         if len(values) == 1:
             builder.ret(values[0])
         else:

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from gpuemu_lsp.engine.emulator.ops import ieee, rounding
-from gpuemu_lsp.engine.emulator.ops.form import Form, Operation, Resolver, operation
-from gpuemu_lsp.engine.emulator.ops.lanes import Lanes, Value, element, integer_of
+from gpuemu_lsp.engine.emulator.ops.form import OpcodeForm, Operation, Resolver, operation
+from gpuemu_lsp.engine.emulator.ops.lanes import LaneBuilder, Value, element, integer_of
 from gpuemu_lsp.engine.emulator.ops.types import DOUBLE, FLOAT, HALF, I16, I32, PACKED
 
 _WIDE = ("f32", "f64")
@@ -31,7 +31,7 @@ def unpacked(name: str, function: Callable[..., Value]) -> Callable[..., Value]:
         return function
     scalar = HALF if PACKED[name] == "f16" else I16
 
-    def emit(lanes: Lanes, *values: Value) -> Value:
+    def emit(lanes: LaneBuilder, *values: Value) -> Value:
         # The same bits as twice as many elements: one operation instead of two.
         twice = lanes.times(2)
         result = function(twice, *(twice.bits(value, scalar) for value in values))
@@ -40,12 +40,12 @@ def unpacked(name: str, function: Callable[..., Value]) -> Callable[..., Value]:
     return emit
 
 
-def _modes(form: Form) -> _Modes:
+def _modes(form: OpcodeForm) -> _Modes:
     mode = form.take(*rounding.MODES) or "rn"
     return _Modes(mode, form.has("ftz"), form.has("sat"), form.has("relu"))
 
 
-def _arithmetic(form: Form) -> Operation | None:
+def _arithmetic(form: OpcodeForm) -> Operation | None:
     """``add sub mul fma mad`` of every float type."""
     modes = _modes(form)
     name = form.type((*_WIDE, *_SHORT))
@@ -54,7 +54,7 @@ def _arithmetic(form: Form) -> Operation | None:
     llvm_name = _LLVM[form.opcode]
     unit = PACKED.get(name, name)
 
-    def emit(lanes: Lanes, *values: Value) -> Value:
+    def emit(lanes: LaneBuilder, *values: Value) -> Value:
         if modes.ftz:
             values = tuple(ieee.flush(lanes, value, unit) for value in values)
         if unit in _WIDE:
@@ -81,7 +81,7 @@ def _allowed(opcode: str, name: str, modes: _Modes) -> bool:
     return not (name.startswith("bf16") and (modes.ftz or modes.sat))
 
 
-def _clamp(lanes: Lanes, value: Value, unit: str, modes: _Modes) -> Value:
+def _clamp(lanes: LaneBuilder, value: Value, unit: str, modes: _Modes) -> Value:
     if not (modes.sat or modes.relu):
         return value
     clamp = ieee.saturate if modes.sat else ieee.rectify
@@ -90,7 +90,7 @@ def _clamp(lanes: Lanes, value: Value, unit: str, modes: _Modes) -> Value:
     return clamp(lanes, value)
 
 
-def _short_fma(lanes: Lanes, unit: str, a: Value, b: Value, c: Value) -> Value:
+def _short_fma(lanes: LaneBuilder, unit: str, a: Value, b: Value, c: Value) -> Value:
     """Return an f16 or bf16 fma with one rounding.
 
     The product is exact in f32 (f16: 22 bits between 2**-48 and 2**32) or f64 (bf16: 16 bits, twice f32's range), the
@@ -108,15 +108,15 @@ def _short_fma(lanes: Lanes, unit: str, a: Value, b: Value, c: Value) -> Value:
     return ieee.narrow(lanes, odd, unit)
 
 
-def _min(form: Form) -> Operation | None:
+def _min(form: OpcodeForm) -> Operation | None:
     return _min_or_max(form, "minimum")
 
 
-def _max(form: Form) -> Operation | None:
+def _max(form: OpcodeForm) -> Operation | None:
     return _min_or_max(form, "maximum")
 
 
-def _min_or_max(form: Form, which: str) -> Operation | None:
+def _min_or_max(form: OpcodeForm, which: str) -> Operation | None:
     """IEEE 754-2019 ``minimumNumber``, with ``.NaN`` ``minimum``; -0 is less than +0."""
     ftz, nan, signed = form.has("ftz"), form.has("NaN"), form.has("xorsign")
     if signed != form.has("abs"):
@@ -128,7 +128,7 @@ def _min_or_max(form: Form, which: str) -> Operation | None:
         return None
     unit = PACKED.get(name, name)
 
-    def emit(lanes: Lanes, a: Value, b: Value) -> Value:
+    def emit(lanes: LaneBuilder, a: Value, b: Value) -> Value:
         if ftz:
             a, b = ieee.flush(lanes, a, unit), ieee.flush(lanes, b, unit)
         sign = None
@@ -146,39 +146,39 @@ def _min_or_max(form: Form, which: str) -> Operation | None:
     return operation(name, (name, name), unpacked(name, emit))
 
 
-def _pattern(lanes: Lanes, value: Value, unit: str) -> Value:
+def _pattern(lanes: LaneBuilder, value: Value, unit: str) -> Value:
     return value if unit == "bf16" else lanes.bits(value, integer_of(element(value)))
 
 
-def _as_unit(lanes: Lanes, pattern: Value, unit: str) -> Value:
+def _as_unit(lanes: LaneBuilder, pattern: Value, unit: str) -> Value:
     return pattern if unit == "bf16" else lanes.bits(pattern, {"f16": HALF, "f32": FLOAT, "f64": DOUBLE}[unit])
 
 
-def _magnitude(lanes: Lanes, value: Value, unit: str) -> Value:
+def _magnitude(lanes: LaneBuilder, value: Value, unit: str) -> Value:
     pattern = _pattern(lanes, value, unit)
     mask = lanes.integer(element(pattern), ieee.sign_bit(unit) - 1)
     return _as_unit(lanes, lanes.builder.and_(pattern, mask), unit)
 
 
-def _signs(lanes: Lanes, unit: str, a: Value, b: Value) -> Value:
+def _signs(lanes: LaneBuilder, unit: str, a: Value, b: Value) -> Value:
     """Return the product's sign as a pattern."""
     either = lanes.builder.xor(_pattern(lanes, a, unit), _pattern(lanes, b, unit))
     return lanes.builder.and_(either, lanes.integer(element(either), ieee.sign_bit(unit)))
 
 
-def _with_sign(lanes: Lanes, value: Value, sign: Value, unit: str) -> Value:
+def _with_sign(lanes: LaneBuilder, value: Value, sign: Value, unit: str) -> Value:
     return _as_unit(lanes, lanes.builder.or_(_pattern(lanes, value, unit), sign), unit)
 
 
-def _neg(form: Form) -> Operation | None:
+def _neg(form: OpcodeForm) -> Operation | None:
     return _sign_change(form)
 
 
-def _abs(form: Form) -> Operation | None:
+def _abs(form: OpcodeForm) -> Operation | None:
     return _sign_change(form)
 
 
-def _sign_change(form: Form) -> Operation | None:
+def _sign_change(form: OpcodeForm) -> Operation | None:
     ftz = form.has("ftz")
     name = form.type((*_WIDE, *_SHORT))
     if name is None or not form.done or (ftz and name not in ("f32", "f16", "f16x2")):
@@ -186,7 +186,7 @@ def _sign_change(form: Form) -> Operation | None:
     unit = PACKED.get(name, name)
     negate = form.opcode == "neg"
 
-    def emit(lanes: Lanes, a: Value) -> Value:
+    def emit(lanes: LaneBuilder, a: Value) -> Value:
         a = ieee.flush(lanes, a, unit) if ftz else a
         if not negate:
             return _magnitude(lanes, a, unit)
@@ -196,20 +196,20 @@ def _sign_change(form: Form) -> Operation | None:
     return operation(name, (name,), unpacked(name, emit))
 
 
-def _copysign(form: Form) -> Operation | None:
+def _copysign(form: OpcodeForm) -> Operation | None:
     name = form.type(_WIDE)
     if name is None or not form.done:
         return None
     return operation(name, (name, name), lambda lanes, a, b: lanes.call("copysign", b, a))
 
 
-def _testp(form: Form) -> Operation | None:
+def _testp(form: OpcodeForm) -> Operation | None:
     question = form.take("finite", "infinite", "number", "notanumber", "normal", "subnormal")
     name = form.type(_WIDE)
     if question is None or name is None or not form.done:
         return None
 
-    def emit(lanes: Lanes, a: Value) -> Value:
+    def emit(lanes: LaneBuilder, a: Value) -> Value:
         magnitude = _magnitude(lanes, a, name)
         scalar = element(a)
         infinity, tiny = lanes.number(scalar, float("inf")), lanes.number(scalar, ieee.TINY[scalar])
@@ -226,7 +226,7 @@ def _testp(form: Form) -> Operation | None:
     return operation("pred", (name,), emit)
 
 
-def _quotient(form: Form) -> Operation | None:
+def _quotient(form: OpcodeForm) -> Operation | None:
     """``div rcp sqrt`` with a rounding mode."""
     mode = form.take(*rounding.MODES)
     ftz = form.has("ftz")
@@ -235,7 +235,7 @@ def _quotient(form: Form) -> Operation | None:
         return None
     opcode = form.opcode
 
-    def emit(lanes: Lanes, *values: Value) -> Value:
+    def emit(lanes: LaneBuilder, *values: Value) -> Value:
         if ftz:
             values = tuple(ieee.flush(lanes, value, name) for value in values)
         if opcode == "sqrt":

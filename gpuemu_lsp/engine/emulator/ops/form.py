@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from gpuemu_lsp.engine.emulator.ops.lanes import Lanes, Value
+from gpuemu_lsp.engine.emulator.ops.lanes import LaneBuilder, Value
 from gpuemu_lsp.engine.emulator.ops.types import Signature
 
-Emit: TypeAlias = Callable[[Lanes, Sequence[Value]], Sequence[Value]]
+Emit: TypeAlias = Callable[[LaneBuilder, Sequence[Value]], Sequence[Value]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +24,7 @@ class Operation:
     accuracy: str | None = None
 
 
-class Form:
+class OpcodeForm:
     """The modifiers of one opcode, taken one by one.
 
     A resolver takes every modifier it understands; what is left over makes the opcode unsupported, so that a modifier
@@ -68,7 +68,7 @@ class Form:
         return not self._rest
 
 
-Resolver: TypeAlias = Callable[[Form], "Operation | None"]
+Resolver: TypeAlias = Callable[[OpcodeForm], "Operation | None"]
 
 
 def operation(

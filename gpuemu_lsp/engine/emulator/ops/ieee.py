@@ -8,7 +8,7 @@ more than twice their precision plus two bits (Figueroa 1995, "When is double ro
 
 from __future__ import annotations
 
-from gpuemu_lsp.engine.emulator.ops.lanes import Lanes, Value, element, integer_of
+from gpuemu_lsp.engine.emulator.ops.lanes import LaneBuilder, Value, element, integer_of
 from gpuemu_lsp.engine.emulator.ops.types import DOUBLE, FLOAT, HALF, I16, I32, I64
 
 _EXPONENT = {"f16": 0x7C00, "bf16": 0x7F80, "f32": 0x7F800000, "f64": 0x7FF0000000000000}
@@ -26,12 +26,12 @@ def sign_bit(name: str) -> int:
     return 1 << (_WIDTH[name] - 1)
 
 
-def constant_bits(lanes: Lanes, name: str, pattern: int) -> Value:
+def constant_bits(lanes: LaneBuilder, name: str, pattern: int) -> Value:
     """Return the value of format ``name`` with this bit pattern."""
     return lanes.bits(lanes.integer(_INTEGER[name], pattern), _SCALAR[name])
 
 
-def flush(lanes: Lanes, value: Value, name: str) -> Value:
+def flush(lanes: LaneBuilder, value: Value, name: str) -> Value:
     """Turn subnormals into zeros of the same sign (``.ftz``)."""
     integer = _INTEGER[name]
     pattern = lanes.bits(value, integer)
@@ -41,7 +41,7 @@ def flush(lanes: Lanes, value: Value, name: str) -> Value:
     return lanes.bits(lanes.select(small, zero, pattern), _SCALAR[name])
 
 
-def saturate(lanes: Lanes, value: Value) -> Value:
+def saturate(lanes: LaneBuilder, value: Value) -> Value:
     """Clamp to [0, 1]; NaN becomes +0 (``.sat``)."""
     scalar = element(value)
     zero, one = lanes.number(scalar, 0.0), lanes.number(scalar, 1.0)
@@ -49,13 +49,13 @@ def saturate(lanes: Lanes, value: Value) -> Value:
     return lanes.select(lanes.fcmp("<", value, one), value, one)
 
 
-def rectify(lanes: Lanes, value: Value) -> Value:
+def rectify(lanes: LaneBuilder, value: Value) -> Value:
     """Clamp negative numbers to +0 and keep NaN (``.relu``)."""
     zero = lanes.number(element(value), 0.0)
     return lanes.select(lanes.builder.fcmp_unordered(">", value, zero), value, zero)
 
 
-def widen(lanes: Lanes, value: Value, name: str) -> Value:
+def widen(lanes: LaneBuilder, value: Value, name: str) -> Value:
     """Return f16 and bf16 values as f32, others as they are."""
     if name == "f16":
         return lanes.fpext(value, FLOAT)
@@ -64,7 +64,7 @@ def widen(lanes: Lanes, value: Value, name: str) -> Value:
     return value
 
 
-def narrow(lanes: Lanes, value: Value, name: str) -> Value:
+def narrow(lanes: LaneBuilder, value: Value, name: str) -> Value:
     """Round an f32 to f16 or bf16, to nearest even; leave values of other formats as they are."""
     if name == "f16":
         return lanes.fptrunc(value, HALF)
@@ -79,7 +79,7 @@ def narrow(lanes: Lanes, value: Value, name: str) -> Value:
     return lanes.select(nan, lanes.integer(I16, CANONICAL_NAN["bf16"]), upper)
 
 
-def to_odd(lanes: Lanes, rounded: Value, remainder: Value) -> Value:
+def to_odd(lanes: LaneBuilder, rounded: Value, remainder: Value) -> Value:
     """Turn a sum rounded to nearest into the sum rounded to odd.
 
     ``remainder`` is a float with the sign of (exact - rounded), 0 when exact, NaN or 0 where ``rounded`` is not finite.
@@ -100,7 +100,7 @@ def to_odd(lanes: Lanes, rounded: Value, remainder: Value) -> Value:
     return lanes.bits(lanes.select(builder.and_(inexact, even), moved, pattern), element(rounded))
 
 
-def sum_error(lanes: Lanes, left: Value, right: Value, total: Value) -> Value:
+def sum_error(lanes: LaneBuilder, left: Value, right: Value, total: Value) -> Value:
     """Return ``left + right - total`` exactly, for ``total`` their rounded sum (Knuth's TwoSum).
 
     NaN or 0 where the sum is not finite.
@@ -111,7 +111,7 @@ def sum_error(lanes: Lanes, left: Value, right: Value, total: Value) -> Value:
     return builder.fadd(left_error, builder.fsub(right, virtual))
 
 
-def double_to_float_odd(lanes: Lanes, value: Value) -> Value:
+def double_to_float_odd(lanes: LaneBuilder, value: Value) -> Value:
     """Round f64 to f32, to odd: what is then rounded to f16 or bf16 is rounded right."""
     rounded = lanes.fptrunc(value, FLOAT)
     # Where the conversion overflows, infinity is kept: rounding to a narrower format would give it as well.

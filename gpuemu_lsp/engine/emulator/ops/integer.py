@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from gpuemu_lsp.engine.emulator.ops.form import Form, Operation, Resolver, operation
-from gpuemu_lsp.engine.emulator.ops.lanes import Lanes, Value, element
+from gpuemu_lsp.engine.emulator.ops.form import OpcodeForm, Operation, Resolver, operation
+from gpuemu_lsp.engine.emulator.ops.lanes import LaneBuilder, Value, element
 from gpuemu_lsp.engine.emulator.ops.types import I8, I16, I32, I64, I128, PACKED, Signature
 
 _ARITHMETIC = ("s16", "u16", "s32", "u32", "s64", "u64")
@@ -21,7 +21,7 @@ def _width(name: str) -> int:
 def halved(function: Callable[..., Value]) -> Callable[..., Value]:
     """Return the same on both 16-bit integers in each 32-bit value."""
 
-    def emit(lanes: Lanes, *values: Value) -> Value:
+    def emit(lanes: LaneBuilder, *values: Value) -> Value:
         pairs = [lanes.halves(value, I16) for value in values]
         low, high = (function(lanes, *half) for half in zip(*pairs, strict=True))
         return lanes.joined(low, high)
@@ -29,15 +29,15 @@ def halved(function: Callable[..., Value]) -> Callable[..., Value]:
     return emit
 
 
-def _add(form: Form) -> Operation | None:
+def _add(form: OpcodeForm) -> Operation | None:
     return _add_or_sub(form, "add")
 
 
-def _sub(form: Form) -> Operation | None:
+def _sub(form: OpcodeForm) -> Operation | None:
     return _add_or_sub(form, "sub")
 
 
-def _add_or_sub(form: Form, which: str) -> Operation | None:
+def _add_or_sub(form: OpcodeForm, which: str) -> Operation | None:
     saturating, carry = form.has("sat"), form.has("cc")
     name = form.type((*_ARITHMETIC, "s16x2", "u16x2"))
     if name is None or not form.done:
@@ -52,15 +52,15 @@ def _add_or_sub(form: Form, which: str) -> Operation | None:
     return operation(name, (name, name), halved(emit) if name in PACKED else emit)
 
 
-def _addc(form: Form) -> Operation | None:
+def _addc(form: OpcodeForm) -> Operation | None:
     return _carrying(form, "add")
 
 
-def _subc(form: Form) -> Operation | None:
+def _subc(form: OpcodeForm) -> Operation | None:
     return _carrying(form, "sub")
 
 
-def _carrying(form: Form, which: str) -> Operation | None:
+def _carrying(form: OpcodeForm, which: str) -> Operation | None:
     writes = form.has("cc")
     name = form.type(("s32", "u32", "s64", "u64"))
     return _with_carry(name, which, True, writes) if name is not None and form.done else None
@@ -70,7 +70,7 @@ def _with_carry(name: str, which: str, reads: bool, writes: bool) -> Operation:
     integer = _INT[_width(name)]
     add = which == "add"
 
-    def emit(lanes: Lanes, values: Sequence[Value]) -> Sequence[Value]:
+    def emit(lanes: LaneBuilder, values: Sequence[Value]) -> Sequence[Value]:
         builder = lanes.builder
         a, b = values[0], values[1]
         step = builder.add if add else builder.sub
@@ -91,7 +91,7 @@ def _with_carry(name: str, which: str, reads: bool, writes: bool) -> Operation:
     )
 
 
-def _product(lanes: Lanes, a: Value, b: Value, part: str, signed: bool) -> Value:
+def _product(lanes: LaneBuilder, a: Value, b: Value, part: str, signed: bool) -> Value:
     """Return the low half, the high half or the whole of ``a * b``."""
     builder = lanes.builder
     if part == "lo":
@@ -104,7 +104,7 @@ def _product(lanes: Lanes, a: Value, b: Value, part: str, signed: bool) -> Value
     return lanes.resize(builder.lshr(whole, lanes.integer(wide, integer.width)), integer)
 
 
-def _mul(form: Form) -> Operation | None:
+def _mul(form: OpcodeForm) -> Operation | None:
     part = form.take("lo", "hi", "wide")
     name = form.type(_ARITHMETIC)
     if part is None or name is None or not form.done or (part == "wide" and name not in _TWICE):
@@ -114,7 +114,7 @@ def _mul(form: Form) -> Operation | None:
     return operation(result, (name, name), lambda lanes, a, b: _product(lanes, a, b, part, signed))
 
 
-def _mad(form: Form) -> Operation | None:
+def _mad(form: OpcodeForm) -> Operation | None:
     part, saturating, carry = form.take("lo", "hi", "wide"), form.has("sat"), form.has("cc")
     name = form.type(_ARITHMETIC)
     if part is None or name is None or not form.done or (part == "wide" and name not in _TWICE):
@@ -126,14 +126,14 @@ def _mad(form: Form) -> Operation | None:
     result = _TWICE[name] if part == "wide" else name
     signed = name.startswith("s")
 
-    def emit(lanes: Lanes, a: Value, b: Value, c: Value) -> Value:
+    def emit(lanes: LaneBuilder, a: Value, b: Value, c: Value) -> Value:
         product = _product(lanes, a, b, part, signed)
         return lanes.call("sadd.sat", product, c) if saturating else lanes.builder.add(product, c)
 
     return operation(result, (name, name, result), emit)
 
 
-def _madc(form: Form) -> Operation | None:
+def _madc(form: OpcodeForm) -> Operation | None:
     part, writes = form.take("lo", "hi"), form.has("cc")
     name = form.type(("s32", "u32", "s64", "u64"))
     return _mad_with_carry(name, part, True, writes) if part and name and form.done else None
@@ -145,22 +145,22 @@ def _mad_with_carry(name: str, part: str, reads: bool, writes: bool) -> Operatio
     add = _with_carry(name, "add", reads, writes)
     signed = name.startswith("s")
 
-    def emit(lanes: Lanes, values: Sequence[Value]) -> Sequence[Value]:
+    def emit(lanes: LaneBuilder, values: Sequence[Value]) -> Sequence[Value]:
         return add.emit(lanes, (_product(lanes, values[0], values[1], part, signed), *values[2:]))
 
     sources = (name, *add.signature.sources)
     return Operation(Signature(add.signature.destinations, sources, reads, writes), emit)
 
 
-def _mul24(form: Form) -> Operation | None:
+def _mul24(form: OpcodeForm) -> Operation | None:
     return _multiply24(form, 2)
 
 
-def _mad24(form: Form) -> Operation | None:
+def _mad24(form: OpcodeForm) -> Operation | None:
     return _multiply24(form, 3)
 
 
-def _multiply24(form: Form, count: int) -> Operation | None:
+def _multiply24(form: OpcodeForm, count: int) -> Operation | None:
     part, saturating = form.take("lo", "hi"), form.has("sat")
     name = form.type(("s32", "u32"))
     if part is None or name is None or not form.done:
@@ -169,7 +169,7 @@ def _multiply24(form: Form, count: int) -> Operation | None:
         return None
     signed = name == "s32"
 
-    def emit(lanes: Lanes, a: Value, b: Value, *addend: Value) -> Value:
+    def emit(lanes: LaneBuilder, a: Value, b: Value, *addend: Value) -> Value:
         builder = lanes.builder
         shift = builder.ashr if signed else builder.lshr
         eight = lanes.integer(I32, 8)
@@ -183,13 +183,13 @@ def _multiply24(form: Form, count: int) -> Operation | None:
     return operation(name, (name,) * count, emit)
 
 
-def _sad(form: Form) -> Operation | None:
+def _sad(form: OpcodeForm) -> Operation | None:
     name = form.type(_ARITHMETIC)
     if name is None or not form.done:
         return None
     less = "slt" if name.startswith("s") else "ult"
 
-    def emit(lanes: Lanes, a: Value, b: Value, c: Value) -> Value:
+    def emit(lanes: LaneBuilder, a: Value, b: Value, c: Value) -> Value:
         builder = lanes.builder
         below = builder.icmp_signed("<", a, b) if less == "slt" else lanes.ult(a, b)
         return builder.add(c, lanes.select(below, builder.sub(b, a), builder.sub(a, b)))
@@ -197,56 +197,56 @@ def _sad(form: Form) -> Operation | None:
     return operation(name, (name,) * 3, emit)
 
 
-def _min(form: Form) -> Operation | None:
+def _min(form: OpcodeForm) -> Operation | None:
     return _min_or_max(form, "min")
 
 
-def _max(form: Form) -> Operation | None:
+def _max(form: OpcodeForm) -> Operation | None:
     return _min_or_max(form, "max")
 
 
-def _min_or_max(form: Form, which: str) -> Operation | None:
+def _min_or_max(form: OpcodeForm, which: str) -> Operation | None:
     rectified = form.has("relu")
     name = form.type((*_ARITHMETIC, "s16x2", "u16x2"))
     if name is None or not form.done or (rectified and name not in ("s32", "s16x2")):
         return None
     kind = name[0]
 
-    def emit(lanes: Lanes, a: Value, b: Value) -> Value:
+    def emit(lanes: LaneBuilder, a: Value, b: Value) -> Value:
         chosen = lanes.call(f"{kind}{which}", a, b)
         return lanes.call("smax", chosen, lanes.integer(element(chosen), 0)) if rectified else chosen
 
     return operation(name, (name, name), halved(emit) if name in PACKED else emit)
 
 
-def _neg(form: Form) -> Operation | None:
+def _neg(form: OpcodeForm) -> Operation | None:
     name = form.type(("s16", "s32", "s64"))
     if name is None or not form.done:
         return None
     return operation(name, (name,), lambda lanes, a: lanes.builder.sub(lanes.integer(element(a), 0), a))
 
 
-def _abs(form: Form) -> Operation | None:
+def _abs(form: OpcodeForm) -> Operation | None:
     name = form.type(("s16", "s32", "s64"))
     if name is None or not form.done:
         return None
 
-    def emit(lanes: Lanes, a: Value) -> Value:
+    def emit(lanes: LaneBuilder, a: Value) -> Value:
         zero = lanes.integer(element(a), 0)
         return lanes.select(lanes.builder.icmp_signed("<", a, zero), lanes.builder.sub(zero, a), a)
 
     return operation(name, (name,), emit)
 
 
-def _dp4a(form: Form) -> Operation | None:
+def _dp4a(form: OpcodeForm) -> Operation | None:
     return _dot(form, 4)
 
 
-def _dp2a(form: Form) -> Operation | None:
+def _dp2a(form: OpcodeForm) -> Operation | None:
     return _dot(form, 2)
 
 
-def _dot(form: Form, terms: int) -> Operation | None:
+def _dot(form: OpcodeForm, terms: int) -> Operation | None:
     """Sum of products of the bytes of b and the bytes (dp4a) or 16-bit halves (dp2a) of a."""
     half = form.take("lo", "hi") if terms == 2 else "lo"
     left, right = form.type(("s32", "u32")), form.type(("s32", "u32"))
@@ -254,11 +254,11 @@ def _dot(form: Form, terms: int) -> Operation | None:
         return None
     result = "u32" if (left, right) == ("u32", "u32") else "s32"
 
-    def field(lanes: Lanes, value: Value, index: int, width: int, signed: bool) -> Value:
+    def field(lanes: LaneBuilder, value: Value, index: int, width: int, signed: bool) -> Value:
         moved = lanes.builder.lshr(value, lanes.integer(I32, index * width))
         return lanes.resize(lanes.resize(moved, I8 if width == 8 else I16), I32, signed)
 
-    def emit(lanes: Lanes, a: Value, b: Value, c: Value) -> Value:
+    def emit(lanes: LaneBuilder, a: Value, b: Value, c: Value) -> Value:
         for index in range(terms):
             first = field(lanes, a, index, 32 // terms, left == "s32")
             second = field(lanes, b, index + (2 if half == "hi" else 0), 8, right == "s32")

@@ -18,7 +18,7 @@ Value = Any
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class TargetFeatures:
     """What the machine the code runs on offers beyond portable LLVM IR.
 
     ``avx512`` allows the instructions that carry their own rounding mode. Everything computes the same without.
@@ -28,10 +28,10 @@ class Target:
 
 
 @lru_cache(maxsize=1)
-def host() -> Target:
+def host() -> TargetFeatures:
     """Return what this machine offers."""
     features = llvm.get_host_cpu_features()
-    return Target(avx512=all(features.get(name, False) for name in ("avx512f", "avx512dq", "avx512vl")))
+    return TargetFeatures(avx512=all(features.get(name, False) for name in ("avx512f", "avx512dq", "avx512vl")))
 
 
 class _Literal(ir.Constant):  # type: ignore[misc]
@@ -45,7 +45,7 @@ class _Literal(ir.Constant):  # type: ignore[misc]
         return str(self.constant)
 
 
-class Lanes:
+class LaneBuilder:
     """An IR builder that treats a scalar and a vector of ``count`` lanes alike.
 
     ``count`` is None for scalars. Types are given as scalars and shaped here.
@@ -53,7 +53,7 @@ class Lanes:
 
     __slots__ = ("builder", "count", "target")
 
-    def __init__(self, builder: ir.IRBuilder, count: int | None, target: Target) -> None:
+    def __init__(self, builder: ir.IRBuilder, count: int | None, target: TargetFeatures) -> None:
         self.builder = builder
         self.count = count
         self.target = target
@@ -62,9 +62,9 @@ class Lanes:
         """Return ``scalar`` in this shape."""
         return scalar if self.count is None else ir.VectorType(scalar, self.count)
 
-    def times(self, factor: int) -> Lanes:
+    def times(self, factor: int) -> LaneBuilder:
         """Return the shape of the same bits as elements ``1 / factor`` as wide."""
-        return Lanes(self.builder, (self.count or 1) * factor, self.target)
+        return LaneBuilder(self.builder, (self.count or 1) * factor, self.target)
 
     # Constants
 

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from gpuemu_lsp.engine.emulator.ops.form import Form, Operation, Resolver, operation
-from gpuemu_lsp.engine.emulator.ops.lanes import Lanes, Value, element
+from gpuemu_lsp.engine.emulator.ops.form import OpcodeForm, Operation, Resolver, operation
+from gpuemu_lsp.engine.emulator.ops.lanes import LaneBuilder, Value, element
 from gpuemu_lsp.engine.emulator.ops.types import I32, Signature
 
 _BITS = ("b16", "b32", "b64")
 
 
-def combine(lanes: Lanes, operator: str, left: Value, right: Value) -> Value:
+def combine(lanes: LaneBuilder, operator: str, left: Value, right: Value) -> Value:
     """Return ``left and|or|xor right``."""
     return getattr(lanes.builder, operator if operator == "xor" else f"{operator}_")(left, right)
 
 
-def _binary(form: Form) -> Operation | None:
+def _binary(form: OpcodeForm) -> Operation | None:
     name = form.type(("pred", *_BITS))
     if name is None or not form.done:
         return None
@@ -24,14 +24,14 @@ def _binary(form: Form) -> Operation | None:
     return operation(name, (name, name), lambda lanes, a, b: combine(lanes, operator, a, b))
 
 
-def _not(form: Form) -> Operation | None:
+def _not(form: OpcodeForm) -> Operation | None:
     name = form.type(("pred", *_BITS))
     if name is None or not form.done:
         return None
     return operation(name, (name,), lambda lanes, a: lanes.builder.xor(a, lanes.integer(element(a), -1)))
 
 
-def _cnot(form: Form) -> Operation | None:
+def _cnot(form: OpcodeForm) -> Operation | None:
     name = form.type(_BITS)
     if name is None or not form.done:
         return None
@@ -40,13 +40,13 @@ def _cnot(form: Form) -> Operation | None:
     )
 
 
-def _lop3(form: Form) -> Operation | None:
+def _lop3(form: OpcodeForm) -> Operation | None:
     operator = form.take("and", "or", "xor")
     table = form.immediates[-1 if operator is None else -2]
     if form.type(("b32",)) is None or not form.done or table is None:
         return None
 
-    def emit(lanes: Lanes, values: Sequence[Value]) -> Sequence[Value]:
+    def emit(lanes: LaneBuilder, values: Sequence[Value]) -> Sequence[Value]:
         result = _table(lanes, table & 0xFF, values[:3])
         if operator is None:
             return (result,)
@@ -58,7 +58,7 @@ def _lop3(form: Form) -> Operation | None:
     return Operation(Signature(("b32", "pred"), (*("b32",) * 4, "pred")), emit)
 
 
-def _table(lanes: Lanes, table: int, values: Sequence[Value]) -> Value:
+def _table(lanes: LaneBuilder, table: int, values: Sequence[Value]) -> Value:
     """Evaluate an 8-bit truth table of up to three values; the first chooses between the upper and lower half."""
     width = 1 << len(values)
     ones = (1 << width) - 1
@@ -82,15 +82,15 @@ def _table(lanes: Lanes, table: int, values: Sequence[Value]) -> Value:
     return builder.xor(_table(lanes, low, rest), builder.and_(value, difference))
 
 
-def _shl(form: Form) -> Operation | None:
+def _shl(form: OpcodeForm) -> Operation | None:
     return _shift(form, _BITS)
 
 
-def _shr(form: Form) -> Operation | None:
+def _shr(form: OpcodeForm) -> Operation | None:
     return _shift(form, (*_BITS, "u16", "u32", "u64", "s16", "s32", "s64"))
 
 
-def _shift(form: Form, types: Sequence[str]) -> Operation | None:
+def _shift(form: OpcodeForm, types: Sequence[str]) -> Operation | None:
     """Shifts by an unsigned 32-bit amount; amounts beyond the width count as the width."""
     name = form.type(types)
     if name is None or not form.done:
@@ -99,7 +99,7 @@ def _shift(form: Form, types: Sequence[str]) -> Operation | None:
     left, signed = form.opcode == "shl", name.startswith("s")
     known = form.immediates[-1]
 
-    def emit(lanes: Lanes, a: Value, amount: Value) -> Value:
+    def emit(lanes: LaneBuilder, a: Value, amount: Value) -> Value:
         builder = lanes.builder
         integer = element(a)
         shift = builder.shl if left else builder.ashr if signed else builder.lshr
@@ -117,13 +117,13 @@ def _shift(form: Form, types: Sequence[str]) -> Operation | None:
     return operation(name, (name, "u32"), emit)
 
 
-def _shf(form: Form) -> Operation | None:
+def _shf(form: OpcodeForm) -> Operation | None:
     """Funnel shift of the 64 bits ``b:a``; the left one yields the upper word, the right one the lower."""
     left, mode = form.take("l", "r") == "l", form.take("wrap", "clamp")
     if mode is None or form.type(("b32",)) is None or not form.done:
         return None
 
-    def emit(lanes: Lanes, a: Value, b: Value, amount: Value) -> Value:
+    def emit(lanes: LaneBuilder, a: Value, b: Value, amount: Value) -> Value:
         result = lanes.call("fshl" if left else "fshr", b, a, amount)
         if mode == "wrap":
             return result

@@ -6,14 +6,14 @@ from collections.abc import Callable, Sequence
 
 from llvmlite import ir
 
-from gpuemu_lsp.engine.emulator.ops.form import Emit, Form, Operation, Resolver, operation
-from gpuemu_lsp.engine.emulator.ops.lanes import Lanes, Value, element
+from gpuemu_lsp.engine.emulator.ops.form import Emit, OpcodeForm, Operation, Resolver, operation
+from gpuemu_lsp.engine.emulator.ops.lanes import LaneBuilder, Value, element
 from gpuemu_lsp.engine.emulator.ops.types import INTEGERS, Signature
 
 _PLAIN = ("pred", *(f"{kind}{bits}" for kind in "bus" for bits in (16, 32, 64)), "f32", "f64", "b128")
 
 
-def _mov(form: Form) -> Operation | None:
+def _mov(form: OpcodeForm) -> Operation | None:
     name = form.type(_PLAIN)
     if name is None or not form.done or len(form.shape) != 2:
         return None
@@ -35,7 +35,7 @@ def _mov(form: Form) -> Operation | None:
 def _pack(whole: ir.IntType) -> Callable[..., Value]:
     """Join elements, the first as the least significant."""
 
-    def emit(lanes: Lanes, *parts: Value) -> Value:
+    def emit(lanes: LaneBuilder, *parts: Value) -> Value:
         builder = lanes.builder
         width = element(parts[0]).width
         result = lanes.resize(parts[0], whole)
@@ -48,7 +48,7 @@ def _pack(whole: ir.IntType) -> Callable[..., Value]:
 
 
 def _unpack(count: int) -> Emit:
-    def emit(lanes: Lanes, values: Sequence[Value]) -> Sequence[Value]:
+    def emit(lanes: LaneBuilder, values: Sequence[Value]) -> Sequence[Value]:
         whole = element(values[0])
         part = ir.IntType(whole.width // count)
         return [

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from gpuemu_lsp.engine.emulator.ops import convert, ieee
-from gpuemu_lsp.engine.emulator.ops.form import Form, Operation, Resolver, operation
-from gpuemu_lsp.engine.emulator.ops.lanes import Lanes, Value
+from gpuemu_lsp.engine.emulator.ops.form import OpcodeForm, Operation, Resolver, operation
+from gpuemu_lsp.engine.emulator.ops.lanes import LaneBuilder, Value
 from gpuemu_lsp.engine.emulator.ops.types import FLOAT, HALF, I8, I16, I32, PACKED
 
 # Mantissa bits, exponent bias, largest finite number.
@@ -12,7 +12,7 @@ _BYTES = {"e4m3x2": (3, 7, 448.0), "e5m2x2": (2, 15, 57344.0)}
 _NAN_BYTE = 0x7F
 
 
-def _cvt(form: Form) -> Operation | None:
+def _cvt(form: OpcodeForm) -> Operation | None:
     if form.has("pack"):
         return _integers(form)
     mode, relu, satfinite = form.take("rn", "rz", "rna"), form.has("relu"), form.has("satfinite")
@@ -40,7 +40,7 @@ def _pair_of_halves(to: str, mode: str, relu: bool, satfinite: bool) -> Operatio
     """Two f32: the first operand becomes the upper half."""
     unit = PACKED[to]
 
-    def emit(lanes: Lanes, a: Value, b: Value) -> Value:
+    def emit(lanes: LaneBuilder, a: Value, b: Value) -> Value:
         low, high = (convert.rounded_to(lanes, value, unit, mode, relu, satfinite) for value in (b, a))
         return lanes.joined(low, high)
 
@@ -52,7 +52,7 @@ def _tf32(mode: str, relu: bool, satfinite: bool) -> Operation | None:
     if relu and mode == "rna":
         return None
 
-    def emit(lanes: Lanes, a: Value) -> Value:
+    def emit(lanes: LaneBuilder, a: Value) -> Value:
         builder = lanes.builder
         if relu:
             a = ieee.rectify(lanes, a)
@@ -76,7 +76,7 @@ def _tf32(mode: str, relu: bool, satfinite: bool) -> Operation | None:
 def _to_bytes(to: str, source: str, relu: bool) -> Operation:
     """Two numbers to two 8-bit floats, out of range to the largest; of two f32 the first becomes the upper byte."""
 
-    def emit(lanes: Lanes, *values: Value) -> Value:
+    def emit(lanes: LaneBuilder, *values: Value) -> Value:
         if source == "f16x2":
             low, high = (lanes.fpext(half, FLOAT) for half in lanes.halves(values[0], HALF))
         else:
@@ -89,7 +89,7 @@ def _to_bytes(to: str, source: str, relu: bool) -> Operation:
     return operation(to, ("f16x2",) if source == "f16x2" else ("f32", "f32"), emit)
 
 
-def _encoded(lanes: Lanes, value: Value, to: str, relu: bool) -> Value:
+def _encoded(lanes: LaneBuilder, value: Value, to: str, relu: bool) -> Value:
     """Return an f32 as an 8-bit float in an i32."""
     mantissa, bias, largest = _BYTES[to]
     builder = lanes.builder
@@ -117,7 +117,7 @@ def _encoded(lanes: Lanes, value: Value, to: str, relu: bool) -> Value:
 def _from_bytes(source: str, relu: bool) -> Operation:
     """Two 8-bit floats to two f16, exactly."""
 
-    def decoded(lanes: Lanes, byte: Value) -> Value:
+    def decoded(lanes: LaneBuilder, byte: Value) -> Value:
         builder = lanes.builder
         wide = builder.shl(byte, lanes.integer(I16, 8))
         if source == "e5m2x2":
@@ -132,7 +132,7 @@ def _from_bytes(source: str, relu: bool) -> Operation:
             half = lanes.select(nan, ieee.constant_bits(lanes, "f16", 0x7FFF), lanes.fptrunc(product, HALF))
         return ieee.rectify(lanes, half) if relu else half
 
-    def emit(lanes: Lanes, a: Value) -> Value:
+    def emit(lanes: LaneBuilder, a: Value) -> Value:
         low = lanes.builder.and_(a, lanes.integer(I16, 0xFF))
         high = lanes.builder.lshr(a, lanes.integer(I16, 8))
         return lanes.joined(decoded(lanes, low), decoded(lanes, high))
@@ -140,7 +140,7 @@ def _from_bytes(source: str, relu: bool) -> Operation:
     return operation("f16x2", (source,), emit)
 
 
-def _integers(form: Form) -> Operation | None:
+def _integers(form: OpcodeForm) -> Operation | None:
     """``cvt.pack.sat``: two s32 clamped and packed; bytes go below the lower half of a third operand."""
     saturating = form.has("sat")
     to, source, rest = form.type(("s16", "u16", "s8", "u8")), form.type(("s32",)), form.type(("b32",))
@@ -152,7 +152,7 @@ def _integers(form: Form) -> Operation | None:
         return None
     part = I8 if to in ("s8", "u8") else I16
 
-    def emit(lanes: Lanes, a: Value, b: Value, *above: Value) -> Value:
+    def emit(lanes: LaneBuilder, a: Value, b: Value, *above: Value) -> Value:
         builder = lanes.builder
         high, low = (lanes.resize(lanes.resize(convert.clamp(lanes, v, to, True), part), I32) for v in (a, b))
         packed = builder.or_(low, builder.shl(high, lanes.integer(I32, part.width)))

@@ -18,7 +18,7 @@ from gpuemu_lsp.engine.emulator.ops import (
     pack,
     simd,
 )
-from gpuemu_lsp.engine.emulator.ops.form import Form, Operation, Resolver
+from gpuemu_lsp.engine.emulator.ops.form import OpcodeForm, Operation, Resolver
 from gpuemu_lsp.engine.ptx.model import Immediate, Instruction, Operand, Pair, Vector
 
 _RESOLVERS: dict[str, tuple[Resolver, ...]] = {}
@@ -30,7 +30,7 @@ _BY_VALUE = frozenset({"div", "lop3", "prmt", "rem", "shl", "shr"})
 """Opcodes whose code depends on the value of a literal; all others take it as any other operand."""
 
 
-class Key(NamedTuple):
+class OperationKey(NamedTuple):
     """All of an instruction that its code depends on: everything but where its operands live."""
 
     opcode: str
@@ -39,20 +39,20 @@ class Key(NamedTuple):
     immediates: tuple[int | None, ...]
 
 
-def key_of(instruction: Instruction) -> Key:
+def key_of(instruction: Instruction) -> OperationKey:
     """Return an instruction's key."""
     operands = instruction.operands
     immediates: tuple[int | None, ...] = (None,) * len(operands)
     if instruction.opcode in _BY_VALUE:
         immediates = tuple(o.bits if isinstance(o, Immediate) and o.kind == "int" else None for o in operands)
-    return Key(instruction.opcode, instruction.modifiers, tuple(map(_elements, operands)), immediates)
+    return OperationKey(instruction.opcode, instruction.modifiers, tuple(map(_elements, operands)), immediates)
 
 
 @lru_cache(maxsize=8192)
-def resolve(key: Key) -> Operation | None:
+def resolve(key: OperationKey) -> Operation | None:
     """Return the operation of a typed opcode with operands of this shape, or None if there is no such."""
     for resolver in _RESOLVERS.get(key.opcode, ()):
-        found = resolver(Form(*key))
+        found = resolver(OpcodeForm(*key))
         if found is not None:
             signature = found.signature
             written = len(signature.destinations) - signature.writes_carry

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from llvmlite import ir
 
 from gpuemu_lsp.engine.emulator.ops import ieee
-from gpuemu_lsp.engine.emulator.ops.lanes import Lanes, Value, count_of, element, integer_of, mangled
+from gpuemu_lsp.engine.emulator.ops.lanes import LaneBuilder, Value, count_of, element, integer_of, mangled
 from gpuemu_lsp.engine.emulator.ops.types import DOUBLE, FLOAT, I16, I32, I64
 
 MODES = ("rn", "rz", "rm", "rp")
@@ -35,7 +35,7 @@ class _Attributes(ir.values.FunctionAttributes):  # type: ignore[misc]
     _known = ir.values.FunctionAttributes._known | {"strictfp"}
 
 
-def arithmetic(lanes: Lanes, operation: str, mode: str, *operands: Value) -> Value:
+def arithmetic(lanes: LaneBuilder, operation: str, mode: str, *operands: Value) -> Value:
     """Return ``fadd``, ``fsub``, ``fmul``, ``fdiv``, ``fma`` or ``sqrt`` of f32 or f64 values, rounded by ``mode``."""
     if mode == "rn":
         if operation in ("fma", "sqrt"):
@@ -48,7 +48,7 @@ def arithmetic(lanes: Lanes, operation: str, mode: str, *operands: Value) -> Val
     return _switched(lanes, operation, mode, operands, element(operands[0]))
 
 
-def convert(lanes: Lanes, operation: str, mode: str, value: Value, scalar: ir.Type) -> Value:
+def convert(lanes: LaneBuilder, operation: str, mode: str, value: Value, scalar: ir.Type) -> Value:
     """Return ``fptrunc``, ``sitofp`` or ``uitofp`` of ``value`` to ``scalar`` (f32 or f64), rounded by ``mode``."""
     if mode == "rn":
         return getattr(lanes.builder, operation)(value, lanes.type(scalar))
@@ -57,7 +57,7 @@ def convert(lanes: Lanes, operation: str, mode: str, value: Value, scalar: ir.Ty
     return _switched(lanes, operation, mode, (value,), scalar)
 
 
-def _from_unsigned(lanes: Lanes, mode: str, value: Value, scalar: ir.Type) -> Value:
+def _from_unsigned(lanes: LaneBuilder, mode: str, value: Value, scalar: ir.Type) -> Value:
     """Convert an unsigned integer by way of signed ones.
 
     Where the machine has no such instruction, LLVM's own way is wrong in directed modes: 0 rounded down becomes -0.
@@ -73,7 +73,7 @@ def _from_unsigned(lanes: Lanes, mode: str, value: Value, scalar: ir.Type) -> Va
     return lanes.select(large, builder.fadd(converted, converted), converted)
 
 
-def step_to(lanes: Lanes, rounded: Value, above: Value, below: Value, mode: str) -> Value:
+def step_to(lanes: LaneBuilder, rounded: Value, above: Value, below: Value, mode: str) -> Value:
     """Correct a float (or a bf16's pattern) rounded to nearest to ``mode``.
 
     ``above`` and ``below`` say where ``rounded`` lies above or below the exact value.
@@ -96,7 +96,7 @@ def step_to(lanes: Lanes, rounded: Value, above: Value, below: Value, mode: str)
     return lanes.bits(builder.add(pattern, step), element(rounded))
 
 
-def _embedded(lanes: Lanes, operation: str, mode: str, operands: Sequence[Value]) -> Value:
+def _embedded(lanes: LaneBuilder, operation: str, mode: str, operands: Sequence[Value]) -> Value:
     scalar = element(operands[0])
     rounding = ir.Constant(I32, _EMBEDDED[mode])
     if lanes.count is None:
@@ -104,7 +104,7 @@ def _embedded(lanes: Lanes, operation: str, mode: str, operands: Sequence[Value]
         return lanes.call_exact(name, scalar, (*operands, rounding))
     natural = _NATURAL[scalar]
     name = f"llvm.x86.avx512.{_EMBEDDED_NAMES[operation]}.{_SUFFIX[scalar]}.512"
-    wide = Lanes(lanes.builder, natural, lanes.target)
+    wide = LaneBuilder(lanes.builder, natural, lanes.target)
     pieces = []
     for start in range(0, lanes.count, natural):
         chosen = [start + lane if start + lane < lanes.count else start for lane in range(natural)]
@@ -125,7 +125,7 @@ def _shuffle(builder: ir.IRBuilder, left: Value, right: Value, chosen: Sequence[
     return builder.shuffle_vector(left, right, ir.Constant(ir.VectorType(I32, len(chosen)), list(chosen)))
 
 
-def _fma_through_double(lanes: Lanes, mode: str, left: Value, right: Value, addend: Value) -> Value:
+def _fma_through_double(lanes: LaneBuilder, mode: str, left: Value, right: Value, addend: Value) -> Value:
     """Return an f32 fma in a directed mode: the product is exact in f64, and so is the error of the sum."""
     builder = lanes.builder
     product = builder.fmul(lanes.fpext(left, DOUBLE), lanes.fpext(right, DOUBLE))
@@ -145,13 +145,13 @@ def _fma_through_double(lanes: Lanes, mode: str, left: Value, right: Value, adde
     return lanes.select(minus_zero, lanes.number(FLOAT, -0.0), result)
 
 
-def _switched(lanes: Lanes, operation: str, mode: str, operands: Sequence[Value], scalar: ir.Type) -> Value:
+def _switched(lanes: LaneBuilder, operation: str, mode: str, operands: Sequence[Value], scalar: ir.Type) -> Value:
     result = lanes.type(scalar)
 
     def body(function: ir.Function) -> None:
         function.attributes = _Attributes(("noinline", "nounwind", "strictfp"))
         builder = ir.IRBuilder(function.append_basic_block())
-        set_rounding = Lanes(builder, None, lanes.target)
+        set_rounding = LaneBuilder(builder, None, lanes.target)
         set_rounding.call_exact("llvm.set.rounding", ir.VoidType(), (ir.Constant(I32, _FLT_ROUNDS[mode]),))
         types = [mangled(result)]
         if operation in ("fptrunc", "sitofp", "uitofp"):

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from gpuemu_lsp.engine.emulator.ops import convert
-from gpuemu_lsp.engine.emulator.ops.form import Form, Operation, Resolver, operation
-from gpuemu_lsp.engine.emulator.ops.lanes import Lanes, Value
+from gpuemu_lsp.engine.emulator.ops.form import OpcodeForm, Operation, Resolver, operation
+from gpuemu_lsp.engine.emulator.ops.lanes import LaneBuilder, Value
 from gpuemu_lsp.engine.emulator.ops.types import I8, I16, I32
 
 _OPERATIONS = ("vadd", "vsub", "vabsdiff", "vmin", "vmax")
 
 
-def _one(lanes: Lanes, name: str, a: Value, b: Value) -> Value:
+def _one(lanes: LaneBuilder, name: str, a: Value, b: Value) -> Value:
     """Return the exact result for two short integers in 32 bits."""
     builder = lanes.builder
     if name in ("vmin", "vmax"):
@@ -23,7 +23,7 @@ def _one(lanes: Lanes, name: str, a: Value, b: Value) -> Value:
     return lanes.call("smax", difference, builder.sub(b, a))
 
 
-def _video(form: Form) -> Operation | None:
+def _video(form: OpcodeForm) -> Operation | None:
     name, count = form.opcode[:-1], int(form.opcode[-1])
     types = [form.type(("u32", "s32")) for _ in range(3)]
     saturating, adding = form.has("sat"), form.has("add")
@@ -33,11 +33,11 @@ def _video(form: Form) -> Operation | None:
     part = I8 if count == 4 else I16
     limits = f"{'s' if result == 's32' else 'u'}{part.width}"
 
-    def field(lanes: Lanes, value: Value, index: int, kind: str | None) -> Value:
+    def field(lanes: LaneBuilder, value: Value, index: int, kind: str | None) -> Value:
         moved = lanes.builder.lshr(value, lanes.integer(I32, index * part.width))
         return lanes.resize(lanes.resize(moved, part), I32, kind == "s32")
 
-    def emit(lanes: Lanes, a: Value, b: Value, c: Value) -> Value:
+    def emit(lanes: LaneBuilder, a: Value, b: Value, c: Value) -> Value:
         builder = lanes.builder
         total = c if adding else lanes.integer(I32, 0)
         for index in range(count):

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Set
 from dataclasses import fields
 
-from gpuemu_lsp.engine.emulator.analysis.divergence import Uniformity
+from gpuemu_lsp.engine.emulator.analysis.divergence import DivergenceInfo
 from gpuemu_lsp.engine.emulator.codegen.core.unit import Unit
-from gpuemu_lsp.engine.emulator.ir.program import Block, Program
+from gpuemu_lsp.engine.emulator.ir.program import BasicBlock, Program
 from gpuemu_lsp.engine.ptx.model import Instruction
 
 _FOLLOWING = frozenset({"graph", "live"})
@@ -26,7 +26,7 @@ def assumptions(unit: Unit) -> Iterator[str]:
 
 def _text(value: object) -> str:
     """Return a value as text that does not depend on the order of sets."""
-    if isinstance(value, Uniformity):
+    if isinstance(value, DivergenceInfo):
         return " ".join(f"{one.name}={_text(getattr(value, one.name))}" for one in fields(value))
     if isinstance(value, Mapping):
         return repr(sorted((str(name), repr(item)) for name, item in value.items()))
@@ -48,10 +48,10 @@ def identity(program: Program) -> Iterator[str]:
         yield from _block(block)
 
 
-def _block(block: Block) -> Iterator[str]:
+def _block(block: BasicBlock) -> Iterator[str]:
     for instruction in block.code:
         yield _instruction(instruction)
-    end = block.end
+    end = block.terminator
     texts = [type(end).__name__]
     for one in fields(end):
         value = getattr(end, one.name)

@@ -12,20 +12,20 @@ from functools import cached_property
 from typing import TypeAlias
 
 from gpuemu_lsp.engine.emulator.abi.structs import SLOT, Warp
-from gpuemu_lsp.engine.emulator.analysis.cfg import Graph, arrange
-from gpuemu_lsp.engine.emulator.analysis.divergence import Uniformity, analyse, general
+from gpuemu_lsp.engine.emulator.analysis.cfg import build_cfg
+from gpuemu_lsp.engine.emulator.analysis.divergence import DivergenceInfo, all_divergent, analyse_divergence
 from gpuemu_lsp.engine.emulator.analysis.liveness import Liveness, liveness
-from gpuemu_lsp.engine.emulator.analysis.provenance import pointers
-from gpuemu_lsp.engine.emulator.analysis.race_candidates import NOTHING, Tracking, track
-from gpuemu_lsp.engine.emulator.analysis.register_home import kept_in_memory
+from gpuemu_lsp.engine.emulator.analysis.provenance import pointer_parameters
+from gpuemu_lsp.engine.emulator.analysis.race_candidates import NO_RACE_CANDIDATES, RaceCandidates, find_race_candidates
+from gpuemu_lsp.engine.emulator.analysis.register_home import registers_kept_in_memory
 from gpuemu_lsp.engine.emulator.analysis.webs import split_webs
 from gpuemu_lsp.engine.emulator.codegen.core.unit import Unit, saved_registers
 from gpuemu_lsp.engine.emulator.codegen.translate import translate
 from gpuemu_lsp.engine.emulator.devicelib.linked import RUNTIME
 from gpuemu_lsp.engine.emulator.frontend.flatten import flatten
-from gpuemu_lsp.engine.emulator.ir.lattice import BlockShape, block_shape
-from gpuemu_lsp.engine.emulator.ir.operands import written
-from gpuemu_lsp.engine.emulator.ir.program import Program, Stop
+from gpuemu_lsp.engine.emulator.ir.lattice import ThreadBlockShape, thread_block_shape
+from gpuemu_lsp.engine.emulator.ir.operands import registers_written
+from gpuemu_lsp.engine.emulator.ir.program import Program, Trap
 from gpuemu_lsp.engine.emulator.jit import disk_cache
 from gpuemu_lsp.engine.emulator.jit.compile import (
     Compiled,
@@ -78,7 +78,7 @@ class Specialised:
     """
 
     address: int
-    info: Uniformity
+    info: DivergenceInfo
     compiled: Compiled
     plain: Specialised | None = None
 
@@ -104,21 +104,21 @@ class Noting(Enum):
 
 
 _Dims: TypeAlias = tuple[int, int, int]
-_Key: TypeAlias = tuple[BlockShape, frozenset[str], Watching, Noting, Tracking]
+_Key: TypeAlias = tuple[ThreadBlockShape, frozenset[str], Watching, Noting, RaceCandidates]
 
 
 class Kernel:
     """One kernel of a module and its translations."""
 
     def __init__(self, module: Module, entry: str, *, optimised: bool = False) -> None:
-        program, self.graph = arrange(flatten(module, entry))
+        program, self.graph = build_cfg(flatten(module, entry))
         self.program: Program = split_webs(program, self.graph)
         self.live: Liveness = liveness(self.program, self.graph)
         self.symbols = {name: index for index, name in enumerate(self.program.variables)}
         self._specialised: dict[_Key, Specialised | None] = {}
         self._general: dict[_Key, Specialised] = {}
-        self._tracking: dict[tuple[Watching, _Dims | None], Tracking] = {}
-        self._pinned: dict[BlockShape, frozenset[str]] = {}
+        self._tracking: dict[tuple[Watching, _Dims | None], RaceCandidates] = {}
+        self._pinned: dict[ThreadBlockShape, frozenset[str]] = {}
         self.optimised = optimised
         self.forks = Forks()
         self._trusting = True
@@ -136,7 +136,7 @@ class Kernel:
 
     @cached_property
     def _pointers(self) -> Mapping[str, int]:
-        return pointers(self.program)
+        return pointer_parameters(self.program)
 
     @property
     def context_bytes(self) -> int:
@@ -144,13 +144,13 @@ class Kernel:
         return -(-(Warp.SAVED + SLOT * len(self.saved)) // 64) * 64
 
     @cached_property
-    def sites(self) -> list[tuple[Instruction | None, Stop | None]]:
+    def sites(self) -> list[tuple[Instruction | None, Trap | None]]:
         """The instruction (and the stop, where a block ends with one) of each site number."""
-        result: list[tuple[Instruction | None, Stop | None]] = []
+        result: list[tuple[Instruction | None, Trap | None]] = []
         for block in self.program.blocks:
             result += [(instruction, None) for instruction in block.code]
-            end = block.end
-            result.append((getattr(end, "instruction", None), end if isinstance(end, Stop) else None))
+            end = block.terminator
+            result.append((getattr(end, "instruction", None), end if isinstance(end, Trap) else None))
         return result
 
     def site_of_block(self, number: int) -> int:
@@ -181,24 +181,28 @@ class Kernel:
             return
         known = self._specialised.items()
         stay = {
-            key: code for key, code in known if not code or not (code.plain or self.forks.together(code.info.forks))
+            key: code
+            for key, code in known
+            if not code or not (code.plain or self.forks.together(code.info.divergent_loop_branches))
         }
         self._specialised = stay
 
-    def pin(self, shape: BlockShape, site: int) -> None:
+    def pin(self, shape: ThreadBlockShape, site: int) -> None:
         """Treat what the instruction at ``site`` writes as varying from now on: an assumption about it was wrong."""
         instruction = self.sites[site][0]
-        names = written(instruction) if instruction is not None else ()
+        names = registers_written(instruction) if instruction is not None else ()
         self._pinned[shape] = self._pinned.get(shape, frozenset()) | set(names)
 
-    def tracking(self, watching: Watching, block: _Dims) -> Tracking:
+    def tracking(self, watching: Watching, block: _Dims) -> RaceCandidates:
         """Return what the race checker watches in blocks of these dimensions."""
         if watching in (Watching.NOTHING, Watching.UNCHECKED):
-            return NOTHING
+            return NO_RACE_CANDIDATES
         one = block if (watching, block) in self._tracking or len(self._tracking) < _DIMENSIONS else None
         if (watching, one) not in self._tracking:
             aliased = watching == Watching.ALIASED
-            self._tracking[watching, one] = track(self.program, one, aliased=aliased, trusting=self._trusting)
+            self._tracking[watching, one] = find_race_candidates(
+                self.program, one, aliased=aliased, trusting=self._trusting
+            )
         return self._tracking[watching, one]
 
     def distrust_barriers(self) -> None:
@@ -207,12 +211,12 @@ class Kernel:
         self._tracking.clear()
 
     def _key(self, block: _Dims, watching: Watching, noting: Noting) -> _Key:
-        shape = block_shape(block, vector_lanes())
+        shape = thread_block_shape(block, vector_lanes())
         return shape, self._pinned.get(shape, frozenset()), watching, noting, self.tracking(watching, block)
 
     def specialised(
         self, block: _Dims, watching: Watching = Watching.NOTHING, noting: Noting = Noting.NOTHING
-    ) -> tuple[BlockShape, Specialised | None]:
+    ) -> tuple[ThreadBlockShape, Specialised | None]:
         """Return the fast translation for a block's shape; None where only the general one is right."""
         with _translating():
             key = self._key(block, watching, noting)
@@ -222,20 +226,20 @@ class Kernel:
 
     def _specialise(self, key: _Key) -> Specialised | None:
         info = self._analyse(key)
-        if not info.ordered or self.program.recursive:
+        if not info.reconverges or self.program.recursive:
             return None
-        together = self.forks.together(info.forks)
+        together = self.forks.together(info.divergent_loop_branches)
         better = self._analyse(key, together) if together else info
-        if better.shapes == info.shapes or not better.ordered:
+        if better.shapes == info.shapes or not better.reconverges:
             return self._compile(key, info, info, optimised=self.optimised)
         plain = self._compile(key, info, info, optimised=False)
         code = self._compile(key, better, info, optimised=self.optimised, together=together)
         return replace(code, plain=plain)
 
-    def _analyse(self, key: _Key, together: frozenset[int] = frozenset()) -> Uniformity:
+    def _analyse(self, key: _Key, together: frozenset[int] = frozenset()) -> DivergenceInfo:
         shape, pinned, *_ = key
         frame = max(self.program.local_bytes, 1)
-        return analyse(self.program, self.graph, self.live, shape, pinned, frame, together)
+        return analyse_divergence(self.program, self.graph, self.live, shape, pinned, frame, together)
 
     def general(
         self, block: _Dims, watching: Watching = Watching.NOTHING, noting: Noting = Noting.NOTHING
@@ -245,19 +249,19 @@ class Kernel:
         if key not in self._general:
             fast = self._specialised.get(key)
             with _translating():
-                info = general(self.program)
+                info = all_divergent(self.program)
                 before = (fast.plain or fast).info if fast else info
                 self._general[key] = self._compile(key, info, before, optimised=self.optimised, whole=True)
         return self._general[key]
 
-    def _in_memory(self, info: Uniformity) -> frozenset[str]:
-        return kept_in_memory(self.program, self.graph, self.live, info)
+    def _in_memory(self, info: DivergenceInfo) -> frozenset[str]:
+        return registers_kept_in_memory(self.program, self.graph, self.live, info)
 
     def _compile(
         self,
         key: _Key,
-        info: Uniformity,
-        before: Uniformity,
+        info: DivergenceInfo,
+        before: DivergenceInfo,
         *,
         optimised: bool,
         whole: bool = False,
@@ -275,7 +279,7 @@ class Kernel:
             saved=self.saved,
             in_memory=frozenset(self.saved)
             if whole or not optimised
-            else kept_in_memory(self.program, self.graph, self.live, info),
+            else registers_kept_in_memory(self.program, self.graph, self.live, info),
             specialised=before.shapes,
             tracking=tracking,
             checked=watching != Watching.UNCHECKED,
@@ -360,4 +364,4 @@ class Library:
         return kernels[entry], module, (time.perf_counter() - started) * 1e3
 
 
-__all__ = ["Graph", "Kernel", "Library", "Specialised", "TranslationError"]
+__all__ = ["Kernel", "Library", "Specialised", "TranslationError"]

@@ -11,7 +11,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from gpuemu_lsp.engine.emulator.ir.lattice import BlockShape
+from gpuemu_lsp.engine.emulator.ir.lattice import ThreadBlockShape
 from gpuemu_lsp.engine.emulator.versions.kernels import Kernel, Noting, Watching
 from gpuemu_lsp.engine.execution import Buffer, Request
 
@@ -37,7 +37,7 @@ class Code:
     def __init__(self, kernel: Kernel, request: Request) -> None:
         self._kernel, self._request = kernel, request
         self._watching = _watching(request)
-        self.shape: BlockShape
+        self.shape: ThreadBlockShape
         self.fast: int | None
         self.plain = 0
         self._general: int | None = None

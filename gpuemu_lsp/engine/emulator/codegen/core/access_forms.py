@@ -167,7 +167,7 @@ class Single(Based):
     def agree(self, item: Operand) -> bool:
         """Return whether all lanes that use one of the addresses store the same value."""
         shape = self.e.shape(item)
-        return shape.flat and (not shape.per_part or len(self.hosts) > 1)
+        return shape.part_uniform and (not shape.per_part or len(self.hosts) > 1)
 
     def _last(self, item: Operand, part: int) -> Value:
         """Return the value of the highest active lane: of lanes that store to one place, any may win."""

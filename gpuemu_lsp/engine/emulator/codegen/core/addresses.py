@@ -9,7 +9,7 @@ from llvmlite import ir
 
 from gpuemu_lsp.engine.emulator.abi.structs import MOST_BYTES, NEAR, NOWHERE, Block, Launch, Warp
 from gpuemu_lsp.engine.emulator.codegen.core.emitter import Emitter
-from gpuemu_lsp.engine.emulator.ir.lattice import Shape
+from gpuemu_lsp.engine.emulator.ir.lattice import VectorShape
 from gpuemu_lsp.engine.emulator.ir.opcodes import access_type, memory_space, type_bytes
 from gpuemu_lsp.engine.emulator.ir.operands import elements
 from gpuemu_lsp.engine.emulator.llvm import ir_tools as t
@@ -27,7 +27,7 @@ class Access:
     type: str
     size: int
     space: str
-    shape: Shape
+    shape: VectorShape
     store: bool
 
     @property

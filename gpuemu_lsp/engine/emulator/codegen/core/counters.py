@@ -10,7 +10,7 @@ from llvmlite import ir
 
 from gpuemu_lsp.engine.emulator.abi.structs import TRACE_LIMIT, Launch, Tally, Traced, Warp
 from gpuemu_lsp.engine.emulator.codegen.core.emitter import Emitter
-from gpuemu_lsp.engine.emulator.ir.lattice import WARP
+from gpuemu_lsp.engine.emulator.ir.lattice import WARP_SIZE
 from gpuemu_lsp.engine.emulator.llvm import ir_tools as t
 from gpuemu_lsp.engine.emulator.llvm.ir_tools import I32, I64, POINTER, Value, i32, i64
 
@@ -61,7 +61,7 @@ def _trace_function(module: ir.Module) -> Value:
     record = t.at(b, t.load(b, launch, Launch.TRACE, POINTER), b.mul(number, i64(Traced.SIZE)))
     t.store(b, site, record, Traced.SITE)
     t.store(b, mask, record, Traced.MASK)
-    addresses = ir.VectorType(I64, WARP)
+    addresses = ir.VectorType(I64, WARP_SIZE)
     t.store(b, t.load(b, context, b.zext(row, I64), addresses, align=8), record, Traced.ADDRESSES, align=8)
     following = b.add(number, i64(1))
     t.store(b, following, launch, Launch.TRACED)

@@ -13,7 +13,7 @@ from llvmlite import ir
 from gpuemu_lsp.engine.emulator.abi.structs import NO_BLOCK, Launch, Resume, Status, Warp
 from gpuemu_lsp.engine.emulator.codegen.core.emitter import Emitter
 from gpuemu_lsp.engine.emulator.codegen.core.literals import unset
-from gpuemu_lsp.engine.emulator.ir.lattice import Shape
+from gpuemu_lsp.engine.emulator.ir.lattice import VectorShape
 from gpuemu_lsp.engine.emulator.llvm import ir_tools as t
 from gpuemu_lsp.engine.emulator.llvm.ir_tools import I1, I32, I64, Value, i32
 
@@ -71,7 +71,7 @@ class Switchboard:
             cases[Resume.SAVED] = self._restored(lambda name: self.unit.info.shapes[name])
             cases[Resume.IMPORT] = self._restored(lambda name: self.unit.specialised[name])
         else:
-            if self.unit.info.forks and self._dispatcher is not None:
+            if self.unit.info.divergent_loop_branches and self._dispatcher is not None:
                 cases[Resume.SAVED] = self._restored(lambda name: self.unit.info.shapes[name])
             for number in sorted(self._resumable):
                 cases[Resume.FIRST_BLOCK + number] = self._resumed(number)
@@ -131,7 +131,7 @@ class Switchboard:
         b.branch(self.heads[number])
         return block
 
-    def _restored(self, shape_of: Callable[[str], Shape]) -> ir.Block:
+    def _restored(self, shape_of: Callable[[str], VectorShape]) -> ir.Block:
         e, b = self.e, self.e.builder
         block = e.append_block("restore")
         b.position_at_end(block)
@@ -318,7 +318,7 @@ class Switchboard:
             for index in range(e.kept_parts(name)):
                 e.store_saved(name, index, e.load_home(name, index))
 
-    def _save_as(self, name: str, shape: Shape) -> None:
+    def _save_as(self, name: str, shape: VectorShape) -> None:
         """Save a register in ``shape``, in which less is known about it."""
         e, mine = self.e, self.unit.info.shapes[name]
         if shape == mine:
@@ -331,7 +331,7 @@ class Switchboard:
         for part, value in enumerate(values):
             e.store_saved(name, part, value)
 
-    def _load_saved(self, name: str, shape: Shape) -> None:
+    def _load_saved(self, name: str, shape: VectorShape) -> None:
         """Load a register that was saved in ``shape`` into its home, spreading it where that varies."""
         e, b = self.e, self.e.builder
         mine = self.unit.info.shapes[name]

@@ -18,7 +18,7 @@ from gpuemu_lsp.engine.emulator.codegen.core.journal import Journal
 from gpuemu_lsp.engine.emulator.codegen.core.literals import literal, register_type, stored, stride
 from gpuemu_lsp.engine.emulator.codegen.core.special_registers import special_base, special_vector
 from gpuemu_lsp.engine.emulator.codegen.core.unit import Unit, used_registers
-from gpuemu_lsp.engine.emulator.ir.lattice import UNIFORM, Shape
+from gpuemu_lsp.engine.emulator.ir.lattice import UNIFORM, VectorShape
 from gpuemu_lsp.engine.emulator.llvm import ir_tools as t
 from gpuemu_lsp.engine.emulator.llvm.ir_tools import I1, I32, I64, POINTER, Value, i32, i64
 from gpuemu_lsp.engine.emulator.llvm.text_builder import Builder, use_plain_names
@@ -246,7 +246,7 @@ class Emitter:
 
     # ---- registers ---------------------------------------------------------------------------------------------------
 
-    def shape(self, operand: Operand) -> Shape:
+    def shape(self, operand: Operand) -> VectorShape:
         """Return the form of an operand's value."""
         if isinstance(operand, Negated):
             operand = operand.register
@@ -344,7 +344,7 @@ class Emitter:
         value = self._read(name, part)
         return self.offset(value, shape, part)
 
-    def offset(self, value: Value, shape: Shape, part: int) -> Value:
+    def offset(self, value: Value, shape: VectorShape, part: int) -> Value:
         """Return a stepping value in the first lane of ``part``, from the warp's base."""
         if shape.per_part or not shape.step or not part:
             return value

@@ -15,7 +15,7 @@ from gpuemu_lsp.engine.emulator.abi.structs import READABLE, SHADOW_DISTANCE
 from gpuemu_lsp.engine.emulator.codegen.core.access_forms import Based, Row, Single
 from gpuemu_lsp.engine.emulator.codegen.core.addresses import Access, describe, lies_in, raw_host, readable, safe_host
 from gpuemu_lsp.engine.emulator.codegen.core.emitter import Emitter, Group
-from gpuemu_lsp.engine.emulator.ir.operands import written
+from gpuemu_lsp.engine.emulator.ir.operands import registers_written
 from gpuemu_lsp.engine.emulator.llvm import ir_tools as t
 from gpuemu_lsp.engine.emulator.llvm.ir_tools import I1, I64, Value, i64
 from gpuemu_lsp.engine.ptx.model import Instruction, Register
@@ -38,7 +38,7 @@ def find_groups(e: Emitter, code: Sequence[Instruction], supported: Callable[[In
         elif not ops.supports(instruction):
             done += open_.values()
             open_ = {}
-        changed = written(instruction)
+        changed = registers_written(instruction)
         for key in [key for key in open_ if key[0] in changed]:
             done.append(open_.pop(key))
     done += open_.values()
@@ -58,7 +58,7 @@ def _key(e: Emitter, load: Instruction) -> tuple[str, str] | None:
         return None
     if access.space in ("local", "param") or access.shape.varying:
         return None
-    return (base.name, access.space) if access.shape.flat or access.shape.step == access.total else None
+    return (base.name, access.space) if access.shape.part_uniform or access.shape.step == access.total else None
 
 
 def allowed(e: Emitter, group: Group) -> Value:
@@ -110,7 +110,7 @@ def _within(e: Emitter, loads: Sequence[Access]) -> Value | None:
 
 
 def _form(load: Access) -> type[Based]:
-    return Single if load.shape.flat else Row
+    return Single if load.shape.part_uniform else Row
 
 
 def _by_shadow(e: Emitter, loads: Sequence[Access]) -> Value:

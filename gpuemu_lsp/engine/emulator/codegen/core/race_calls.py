@@ -11,7 +11,7 @@ from gpuemu_lsp.engine.emulator.codegen.core.emitter import Emitter
 from gpuemu_lsp.engine.emulator.devicelib import race_view
 from gpuemu_lsp.engine.emulator.devicelib.linked import RUNTIME
 from gpuemu_lsp.engine.emulator.devicelib.race_lines import Row as Lines
-from gpuemu_lsp.engine.emulator.ir.lattice import WARP
+from gpuemu_lsp.engine.emulator.ir.lattice import WARP_SIZE
 from gpuemu_lsp.engine.emulator.llvm import ir_tools as t
 from gpuemu_lsp.engine.emulator.llvm.ir_tools import I1, I32, I64, Value, i32, i64
 from gpuemu_lsp.engine.ptx.model import Instruction, Operand
@@ -32,7 +32,7 @@ def race_flags(e: Emitter, instruction: Instruction) -> int:
     flags = race_view.WATCHED | (race_view.STORE if stores else 0) | (race_view.ATOMIC if atomic else 0)
     if e.site in tracking.strong:
         flags |= race_view.STRONG
-        if tracking.irregular:
+        if tracking.needs_vector_clocks:
             flags |= race_view.ACQUIRES if instruction.opcode in ("ld", "atom") else 0
             flags |= race_view.RELEASES if stores else 0
     return flags
@@ -50,7 +50,7 @@ def _on_mbarrier(instruction: Instruction) -> int:
 def copy_flags(e: Emitter) -> tuple[int, int]:
     """Return the flags of an asynchronous copy's read and of its write."""
     tracking = e.unit.tracking
-    read = race_view.WATCHED if e.site in tracking.sources else 0
+    read = race_view.WATCHED if e.site in tracking.copy_sources else 0
     return read, race_view.WATCHED | race_view.STORE if e.site in tracking.sites else 0
 
 
@@ -61,7 +61,7 @@ def needs_lanes(e: Emitter) -> bool:
 
 def in_order(e: Emitter, access: Access, form: Form) -> Value:
     """Return whether an access of this form races with nothing, noting it if so; its addresses are known to be good."""
-    cells = access.total >> e.unit.tracking.shift
+    cells = access.total >> e.unit.tracking.cell_shift
     kind = "store" if access.store else "load"
     near = f"{kind}_shared" if access.space == "shared" else kind
     if isinstance(form, Row):
@@ -81,7 +81,7 @@ def _row(e: Emitter, access: Access, form: Row, kind: str, cells: int) -> Value:
         address = b.add(b.ptrtoint(base, I64), i64(offset))
         shift = cells.bit_length() - 1
         ask = [lanes, address, i32(part * e.lanes), i32(count * cells), i32(shift)]
-        if access.space == "global" and cells == 1 and count == WARP and len(e.unit.tracking.sites) <= _INLINE:
+        if access.space == "global" and cells == 1 and count == WARP_SIZE and len(e.unit.tracking.sites) <= _INLINE:
             one = _pair_of_lines(e, access, f"race_row_{kind}", ask)
         else:
             one = _call(e, f"race_row_{kind}", ask)
@@ -93,7 +93,7 @@ def _pair_of_lines(e: Emitter, access: Access, name: str, arguments: list[Value]
     """Do here what is ordinary: a warp's neighbours come to two lines for the first time, or again."""
     b = e.builder
     lanes, address, *_ = arguments
-    shift = e.unit.tracking.shift
+    shift = e.unit.tracking.cell_shift
     now, me = t.load(b, e.context, Warp.NOW, I32), e.once("me", "context", Warp.ME, I32)
     lines, floor = (
         (e.launch(Launch.RACE_LINES, I64), e.launch(Launch.RACE_DISTANCE, I64)),
@@ -154,7 +154,7 @@ def emit_meeting(e: Emitter, mask: Operand) -> None:
 
 def emit_fence(e: Emitter) -> None:
     """Note that what the lanes did before can be released from now on."""
-    if not e.unit.tracking.irregular:
+    if not e.unit.tracking.needs_vector_clocks:
         return
     b = e.builder
     now = t.splat(b, _next_epoch(e), e.lanes)
@@ -170,14 +170,14 @@ def emit_fence(e: Emitter) -> None:
 
 def emit_release(e: Emitter) -> None:
     """Release what the lanes did before through the addresses in the scratch space."""
-    if e.unit.tracking.irregular:
+    if e.unit.tracking.needs_vector_clocks:
         emit_fence(e)
         _synchronise(e, RaceCall.RELEASE)
 
 
 def emit_acquire(e: Emitter) -> None:
     """Learn what was released through the addresses in the scratch space."""
-    if e.unit.tracking.irregular:
+    if e.unit.tracking.needs_vector_clocks:
         _synchronise(e, RaceCall.ACQUIRE)
 
 

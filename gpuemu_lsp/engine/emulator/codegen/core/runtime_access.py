@@ -79,7 +79,7 @@ def call(e: Emitter, access: Access, parts: Sequence[int]) -> list[list[Value]]:
     e.restore(known)
     if access.store:
         return []
-    if access.shape.flat and access.space != "local":
+    if access.shape.part_uniform and access.space != "local":
         return _first_lanes(e, access, lanes)
     return [[_value(e, access, index, part) for part in parts] for index in range(len(access.items))]
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from gpuemu_lsp.engine.emulator.analysis.cfg import Graph
-from gpuemu_lsp.engine.emulator.analysis.divergence import Uniformity
+from gpuemu_lsp.engine.emulator.analysis.cfg import ControlFlowGraph
+from gpuemu_lsp.engine.emulator.analysis.divergence import DivergenceInfo
 from gpuemu_lsp.engine.emulator.analysis.liveness import Liveness
-from gpuemu_lsp.engine.emulator.analysis.race_candidates import NOTHING, Tracking
-from gpuemu_lsp.engine.emulator.ir.lattice import BlockShape, Shape
-from gpuemu_lsp.engine.emulator.ir.operands import read, read_at_end, written
+from gpuemu_lsp.engine.emulator.analysis.race_candidates import NO_RACE_CANDIDATES, RaceCandidates
+from gpuemu_lsp.engine.emulator.ir.lattice import ThreadBlockShape, VectorShape
+from gpuemu_lsp.engine.emulator.ir.operands import registers_read, registers_written, terminator_reads
 from gpuemu_lsp.engine.emulator.ir.program import Program
 
 
@@ -23,19 +23,19 @@ class Unit:
     """
 
     program: Program
-    graph: Graph
+    graph: ControlFlowGraph
     live: Liveness
-    info: Uniformity
-    block: BlockShape
+    info: DivergenceInfo
+    block: ThreadBlockShape
     general: bool
     symbols: Mapping[str, int]
     saved: Mapping[str, int]
     """Byte offset, in a warp's context, of each register that outlives a block."""
     in_memory: frozenset[str]
     """Registers kept in the context all the time: they cost loads and stores, but nothing where warps are resumed."""
-    specialised: Mapping[str, Shape]
+    specialised: Mapping[str, VectorShape]
     """Shapes in which a warp is handed to other code: those of the specialised code that takes nothing for granted."""
-    tracking: Tracking = NOTHING
+    tracking: RaceCandidates = NO_RACE_CANDIDATES
     """What the race checker watches."""
     checked: bool = True
     """Whether accesses are checked; if not, the kernel is trusted."""
@@ -57,13 +57,13 @@ def saved_registers(program: Program, live: Liveness) -> tuple[str, ...]:
     homes: set[str] = set()
     for number, block in enumerate(program.blocks):
         for instruction in block.code:
-            names = (*written(instruction), *read(instruction))
+            names = (*registers_written(instruction), *registers_read(instruction))
             if instruction.guard is not None:
-                homes.update(written(instruction))
+                homes.update(registers_written(instruction))
             for name in names:
                 if where.setdefault(name, number) != number:
                     homes.add(name)
-        for name in read_at_end(block):
+        for name in terminator_reads(block):
             if where.setdefault(name, number) != number:
                 homes.add(name)
         homes.update(live.registers(live.live_in[number]))
@@ -74,7 +74,7 @@ def used_registers(program: Program) -> frozenset[str]:
     """Return the registers that anything reads."""
     names: set[str] = set()
     for block in program.blocks:
-        names.update(read_at_end(block))
+        names.update(terminator_reads(block))
         for instruction in block.code:
-            names.update(read(instruction))
+            names.update(registers_read(instruction))
     return frozenset(names)

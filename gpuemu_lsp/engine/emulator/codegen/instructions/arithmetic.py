@@ -8,8 +8,8 @@ from gpuemu_lsp.engine.emulator import ops
 from gpuemu_lsp.engine.emulator.abi.structs import Status, Warp
 from gpuemu_lsp.engine.emulator.codegen.core.emitter import Emitter
 from gpuemu_lsp.engine.emulator.codegen.core.special_registers import SPECIAL_REGISTERS
-from gpuemu_lsp.engine.emulator.ir.lattice import WARP
-from gpuemu_lsp.engine.emulator.ir.operands import CARRY, flat, register_name, split
+from gpuemu_lsp.engine.emulator.ir.lattice import WARP_SIZE
+from gpuemu_lsp.engine.emulator.ir.operands import CARRY, flattened, register_name, split_operands
 from gpuemu_lsp.engine.emulator.llvm import ir_tools as t
 from gpuemu_lsp.engine.emulator.llvm.ir_tools import I64, Value, i32
 from gpuemu_lsp.engine.ptx.model import Instruction, Negated, Operand, Register
@@ -19,7 +19,7 @@ def supported(instruction: Instruction) -> bool:
     """Return whether the instruction is elementwise and can be run."""
     if not ops.supports(instruction):
         return False
-    return all(_known(operand) for operand in flat(split(instruction)[1]))
+    return all(_known(operand) for operand in flattened(split_operands(instruction)[1]))
 
 
 def _known(operand: Operand) -> bool:
@@ -43,9 +43,9 @@ _SPECIAL_NAMES = (
 def emit_arithmetic(e: Emitter, instruction: Instruction) -> None:
     """Write one elementwise instruction that :func:`supported` accepts."""
     signature = ops.operand_types(instruction)
-    written, read = split(instruction)
-    sources = list(flat(read))
-    names = [register_name(operand) for operand in flat(written)]
+    written, read = split_operands(instruction)
+    sources = list(flattened(read))
+    names = [register_name(operand) for operand in flattened(written)]
     if signature.reads_carry:
         sources.append(Register(CARRY))
     if signature.writes_carry:
@@ -89,7 +89,7 @@ def _check_widening(e: Emitter, instruction: Instruction, sources: list[Operand]
             continue
         for part in range(parts if shape.per_part else 1):
             base = e.scalar_operand(operand, narrow, part)
-            extent = shape.step * ((e.lanes if shape.per_part else WARP) - 1)
+            extent = shape.step * ((e.lanes if shape.per_part else WARP_SIZE) - 1)
             extend = b.sext if narrow.startswith("s") else b.zext
             last = extend(b.add(base, i32(extent)), I64)
             assume(e, b.icmp_signed("==", last, b.add(extend(base, I64), t.i64(extent))))

@@ -10,13 +10,13 @@ from gpuemu_lsp.engine.emulator.abi.structs import NO_BLOCK, BarrierKind, Status
 from gpuemu_lsp.engine.emulator.codegen.core.dispatch import Switchboard
 from gpuemu_lsp.engine.emulator.codegen.core.emitter import Emitter
 from gpuemu_lsp.engine.emulator.codegen.instructions.arithmetic import predicate_parts
-from gpuemu_lsp.engine.emulator.ir.program import Barrier
+from gpuemu_lsp.engine.emulator.ir.program import BarrierSync
 from gpuemu_lsp.engine.emulator.llvm import ir_tools as t
 from gpuemu_lsp.engine.emulator.llvm.ir_tools import I32, Value, i32
 from gpuemu_lsp.engine.ptx.model import Immediate, Instruction, Negated, Operand, Register
 
 
-def emit_barrier(control: Switchboard, end: Barrier) -> None:
+def emit_barrier(control: Switchboard, end: BarrierSync) -> None:
     """End a block with a barrier: park the warp, or only its running lanes, until the others are there."""
     e, b = control.e, control.e.builder
     number = e.number
@@ -46,7 +46,7 @@ def emit_barrier(control: Switchboard, end: Barrier) -> None:
     b.branch(control.suspend(end.target, Status.BARRIER))
 
 
-def _general_barrier(control: Switchboard, end: Barrier, operands: Sequence[Operand], kind: int) -> None:
+def _general_barrier(control: Switchboard, end: BarrierSync, operands: Sequence[Operand], kind: int) -> None:
     e, b = control.e, control.e.builder
     lanes = e.mask32()
     t.store(b, b.or_(t.load(b, e.context, Warp.BAR_MASK, I32), lanes), e.context, Warp.BAR_MASK)

@@ -17,7 +17,7 @@ from gpuemu_lsp.engine.emulator.codegen.instructions.arithmetic import predicate
 from gpuemu_lsp.engine.emulator.codegen.instructions.barriers import emit_barrier
 from gpuemu_lsp.engine.emulator.devicelib.linked import RUNTIME
 from gpuemu_lsp.engine.emulator.ir.opcodes import is_collective
-from gpuemu_lsp.engine.emulator.ir.program import EXIT, Barrier, Branch, Invoke, Jump, Return, Stop, Switch
+from gpuemu_lsp.engine.emulator.ir.program import EXIT, BarrierSync, Branch, Jump, RecursiveCall, Return, Switch, Trap
 from gpuemu_lsp.engine.emulator.llvm import ir_tools as t
 from gpuemu_lsp.engine.emulator.llvm.ir_tools import I1, I32, I64, Value, i32
 
@@ -60,17 +60,20 @@ class Control(Switchboard):
     def _alone(self, number: int, target: int) -> bool:
         """Whether nobody can be waiting at or before ``target``: its only predecessor just goes on to it."""
         block = self.unit.program.blocks[target]
-        if not isinstance(self.unit.program.blocks[number].end, Jump):
+        if not isinstance(self.unit.program.blocks[number].terminator, Jump):
             return False  # lanes that left a loop in another round may wait there
         if target != number + 1 or self.unit.graph.predecessors[target] != (number,):
             return False
-        return not (self.general and (isinstance(block.end, Barrier) or (block.code and is_collective(block.code[0]))))
+        return not (
+            self.general
+            and (isinstance(block.terminator, BarrierSync) or (block.code and is_collective(block.code[0])))
+        )
 
     # ---- ends of blocks ----------------------------------------------------------------------------------------------
 
     def emit_end(self, number: int) -> None:
         """Write the end of the current block."""
-        end = self.unit.program.blocks[number].end
+        end = self.unit.program.blocks[number].terminator
         b = self.e.builder
         match end:
             case Jump(target):
@@ -79,11 +82,11 @@ class Control(Switchboard):
                 self._branch(number, end)
             case Switch():
                 self._switch(number, end)
-            case Barrier():
+            case BarrierSync():
                 emit_barrier(self, end)
-            case Stop():
+            case Trap():
                 self.stop()
-            case Invoke(callee):
+            case RecursiveCall(callee):
                 b.branch(self.wait(callee))
             case Return():
                 raise AssertionError("the place to return to is not known here")
@@ -134,7 +137,7 @@ class Control(Switchboard):
         if number in self.unit.together:
             b.branch(self.apart())
             return
-        if number in self.unit.info.forks:
+        if number in self.unit.info.divergent_loop_branches:
             table = e.launch(Launch.PARTED, I64)
             t.store(b, b.add(t.load(b, table, 4 * number, I32), i32(1)), table, 4 * number)
         self.dispatched.update((end.taken, end.other))

@@ -8,11 +8,11 @@ from gpuemu_lsp.engine.emulator.abi.structs import Warp
 from gpuemu_lsp.engine.emulator.codegen.core.emitter import Emitter
 from gpuemu_lsp.engine.emulator.codegen.core.member_mask import report_lanes
 from gpuemu_lsp.engine.emulator.codegen.instructions.matrix_product import offsets, product_function
-from gpuemu_lsp.engine.emulator.ir.lattice import WARP
+from gpuemu_lsp.engine.emulator.ir.lattice import WARP_SIZE
 from gpuemu_lsp.engine.emulator.ir.operands import elements
 from gpuemu_lsp.engine.emulator.llvm import ir_tools as t
 from gpuemu_lsp.engine.emulator.llvm.ir_tools import I1, I8, I32, I64, Value, i32
-from gpuemu_lsp.engine.emulator.matrix.permutation import PERMUTATIONS, Half, halves
+from gpuemu_lsp.engine.emulator.matrix.permutation import PERMUTATIONS, HalfRegister, halves
 from gpuemu_lsp.engine.emulator.matrix.product import product_of
 from gpuemu_lsp.engine.ptx.model import Instruction, Operand, Register
 
@@ -56,14 +56,14 @@ def _multiply(e: Emitter, instruction: Instruction) -> None:
     for start, operand in zip(starts, sources, strict=False):
         for index, register in enumerate(elements(operand)):
             for part in range(e.parts):
-                place = start + (index * WARP + part * e.lanes) * size
+                place = start + (index * WARP_SIZE + part * e.lanes) * size
                 t.store(b, e.vector_operand(register, bits, part), buffer, place, align=4)
     b.call(product_function(e.module, product), [buffer])
     row = ir.VectorType(ir.IntType(8 * size), e.lanes)
     for index, register in enumerate(elements(targets)):
         name = _name(register)
         for part in e.result_parts(name):
-            place = starts[3] + (index * WARP + part * e.lanes) * size
+            place = starts[3] + (index * WARP_SIZE + part * e.lanes) * size
             e.put(name, part, t.load(b, buffer, place, row, align=4), bits)
 
 
@@ -74,7 +74,7 @@ def _permute(e: Emitter, instruction: Instruction) -> None:
     sources = elements(source)
     for index, register in enumerate(sources):
         for part in range(e.parts):
-            place = Warp.VALUE + 4 * (index * WARP + part * e.lanes)
+            place = Warp.VALUE + 4 * (index * WARP_SIZE + part * e.lanes)
             t.store(b, e.vector_operand(register, "b32", part), e.context, place, align=4)
     transposed = "trans" in instruction.modifiers
     results: list[tuple[str, int, Value]] = []
@@ -88,7 +88,7 @@ def _permute(e: Emitter, instruction: Instruction) -> None:
         e.put(name, part, value, "b32")
 
 
-def _picked(e: Emitter, picks: list[tuple[Half, Half]], count: int) -> Value:
+def _picked(e: Emitter, picks: list[tuple[HalfRegister, HalfRegister]], count: int) -> Value:
     b = e.builder
     low, high = (_words(e, [pick[i] for pick in picks], count) for i in range(2))
     if all(a.register == c.register and a.lane == c.lane and c.upper and not a.upper for a, c in picks):
@@ -101,11 +101,13 @@ def _picked(e: Emitter, picks: list[tuple[Half, Half]], count: int) -> Value:
     return b.or_(lower, upper)
 
 
-def _words(e: Emitter, picks: list[Half], count: int) -> Value:
+def _words(e: Emitter, picks: list[HalfRegister], count: int) -> Value:
     """Gather the words that hold these halves. Lanes that no matrix belongs to get any word."""
     b = e.builder
     vector = ir.VectorType(I32, e.lanes)
-    index = ir.Constant(ir.VectorType(I64, e.lanes), [(pick.register % count) * WARP + pick.lane for pick in picks])
+    index = ir.Constant(
+        ir.VectorType(I64, e.lanes), [(pick.register % count) * WARP_SIZE + pick.lane for pick in picks]
+    )
     pointers = t.pointers(b, t.at(b, e.context, Warp.VALUE), index, I32)
     every = t.splat(b, ir.Constant(I1, 1), e.lanes)
     name = f"llvm.masked.gather.{t.mangled(vector)}.v{e.lanes}p0"

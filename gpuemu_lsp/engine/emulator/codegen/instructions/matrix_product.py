@@ -14,12 +14,12 @@ from contextlib import contextmanager
 from llvmlite import ir
 
 from gpuemu_lsp.engine.emulator import ops
-from gpuemu_lsp.engine.emulator.ir.lattice import WARP
+from gpuemu_lsp.engine.emulator.ir.lattice import WARP_SIZE
 from gpuemu_lsp.engine.emulator.llvm import ir_tools as t
 from gpuemu_lsp.engine.emulator.llvm.ir_tools import I8, I16, I32, I64, POINTER, Value, i64
-from gpuemu_lsp.engine.emulator.matrix.product import BITS, Product
+from gpuemu_lsp.engine.emulator.matrix.product import BITS, MatrixProduct
 from gpuemu_lsp.engine.emulator.ops import convert, ieee
-from gpuemu_lsp.engine.emulator.ops.lanes import Lanes
+from gpuemu_lsp.engine.emulator.ops.lanes import LaneBuilder
 from gpuemu_lsp.engine.emulator.ops.types import DOUBLE, FLOAT, HALF
 from gpuemu_lsp.engine.ptx.model import Instruction, Register
 
@@ -28,14 +28,14 @@ _CHUNK = 16
 _COLUMNS = 8
 
 
-def offsets(product: Product) -> tuple[int, int, int, int]:
+def offsets(product: MatrixProduct) -> tuple[int, int, int, int]:
     """Return where A, B, C and D begin in the buffer of registers, in bytes."""
     a, b, c, _ = product.registers
-    row = WARP * (8 if product.wide else 4)
+    row = WARP_SIZE * (8 if product.wide else 4)
     return 0, a * row, (a + b) * row, (a + b + c) * row
 
 
-def product_function(module: ir.Module, product: Product) -> Value:
+def product_function(module: ir.Module, product: MatrixProduct) -> Value:
     """Return ``(buffer)``, which multiplies registers that lie there, each as a row of 32 lanes."""
     p = product
     name = f"mma_m{p.m}n{p.n}k{p.k}_{p.d}_{p.a}_{p.b}_{p.c}_{p.bitwise}_{'sat' if p.saturating else ''}"
@@ -53,7 +53,7 @@ def product_function(module: ir.Module, product: Product) -> Value:
 class _Writer:
     """Writes the body of a product function."""
 
-    def __init__(self, b: ir.IRBuilder, product: Product, buffer: Value) -> None:
+    def __init__(self, b: ir.IRBuilder, product: MatrixProduct, buffer: Value) -> None:
         self.b, self.p, self.buffer = b, product, buffer
         integer = product.a in ("s8", "u8", "s4", "u4", "b1")
         self.element = I32 if integer else DOUBLE
@@ -119,7 +119,7 @@ class _Writer:
 
     def _numbers(self, type_: str, source: Value, count: int) -> Value:
         b = self.b
-        lanes = Lanes(b, count, ops.host())
+        lanes = LaneBuilder(b, count, ops.host())
         if type_ == "f64":
             return b.load(source, typ=ir.VectorType(DOUBLE, count), align=8)
         if type_ == "b1":
@@ -182,12 +182,12 @@ class _Writer:
         """Return where the four lanes of one line of an accumulator's tile lie in a register's row."""
         size = 8 if self.p.wide else 4
         register = tile if type_ == "f16" else 2 * tile + second
-        return offset + (register * WARP + 4 * line) * size
+        return offset + (register * WARP_SIZE + 4 * line) * size
 
     def _addend(self, offset: int, tile: int, line: int) -> Value:
         """Return a line of C: eight numbers."""
         b, type_ = self.b, self.p.c
-        lanes = Lanes(b, _COLUMNS, ops.host())
+        lanes = LaneBuilder(b, _COLUMNS, ops.host())
         if type_ == "f16":
             place = self._place(offset, tile, line, 0, type_)
             return lanes.fpext(lanes.fpext(t.load(b, self.buffer, place, lanes.type(HALF), 4), FLOAT), DOUBLE)
@@ -200,7 +200,7 @@ class _Writer:
     def _result(self, offset: int, tile: int, line: int, total: Value, addend: Value) -> None:
         """Round a line of D and store it."""
         b, type_ = self.b, self.p.d
-        lanes = Lanes(b, _COLUMNS, ops.host())
+        lanes = LaneBuilder(b, _COLUMNS, ops.host())
         if type_ == "s32":
             together = t.unary_intrinsic(b, "sadd.sat", total, addend) if self.p.saturating else b.add(total, addend)
         else:

@@ -66,7 +66,7 @@ def emit_access(e: Emitter, instruction: Instruction) -> None:
         _load_param(e, access)
     elif access.space == "local":
         _checked(e, access, Scattered(e, access))
-    elif access.shape.flat:
+    elif access.shape.part_uniform:
         _checked(e, access, Single(e, access))
     elif e.unit.quick and e.unit.checked and len(access.items) == 1 and e.position not in e.groups:
         in_row = access.shape.step == access.size and not access.shape.varying

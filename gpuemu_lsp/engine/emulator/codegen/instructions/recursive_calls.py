@@ -8,7 +8,7 @@ from gpuemu_lsp.engine.emulator.abi.structs import STACK_BYTES, Warp
 from gpuemu_lsp.engine.emulator.codegen.core.emitter import Emitter
 from gpuemu_lsp.engine.emulator.codegen.instructions.control_flow import Control
 from gpuemu_lsp.engine.emulator.ir.opcodes import POP, PUSH
-from gpuemu_lsp.engine.emulator.ir.program import Invoke
+from gpuemu_lsp.engine.emulator.ir.program import RecursiveCall
 from gpuemu_lsp.engine.emulator.llvm import ir_tools as t
 from gpuemu_lsp.engine.emulator.llvm.ir_tools import I1, I32, I64, Value, i64
 from gpuemu_lsp.engine.ptx.model import Instruction
@@ -27,7 +27,7 @@ def emit_stack(e: Emitter, control: Control, instruction: Instruction) -> None:
         _pop(e)
 
 
-def _saved(e: Emitter, invoke: Invoke) -> list[str]:
+def _saved(e: Emitter, invoke: RecursiveCall) -> list[str]:
     """Return the registers that must survive a call: those needed behind it, without its results."""
     live = e.unit.live
     names = live.registers(live.live_in[invoke.target])
@@ -52,8 +52,8 @@ def _pointers(e: Emitter, part: int, depth: Value, offset: int) -> Value:
 
 def _push(e: Emitter, control: Control) -> None:
     b = e.builder
-    invoke = e.unit.program.blocks[e.number].end
-    assert isinstance(invoke, Invoke)
+    invoke = e.unit.program.blocks[e.number].terminator
+    assert isinstance(invoke, RecursiveCall)
     names = _saved(e, invoke)
     frame = 8 * (len(names) + 1)
     depths = [_depth(e, part) for part in range(e.parts)]
@@ -78,8 +78,8 @@ def _push(e: Emitter, control: Control) -> None:
 
 def _pop(e: Emitter) -> None:
     b = e.builder
-    callers = [block.end for block in e.unit.program.blocks]
-    invoke = next(end for end in callers if isinstance(end, Invoke) and end.target == e.number)
+    callers = [block.terminator for block in e.unit.program.blocks]
+    invoke = next(end for end in callers if isinstance(end, RecursiveCall) and end.target == e.number)
     names = _saved(e, invoke)
     frame = 8 * (len(names) + 1)
     for part in range(e.parts):

@@ -7,7 +7,7 @@ from llvmlite import ir
 from gpuemu_lsp.engine.emulator.abi.structs import Warp
 from gpuemu_lsp.engine.emulator.codegen.core.emitter import Emitter
 from gpuemu_lsp.engine.emulator.codegen.core.member_mask import lane_numbers, mask_operand, report_first
-from gpuemu_lsp.engine.emulator.ir.lattice import WARP
+from gpuemu_lsp.engine.emulator.ir.lattice import WARP_SIZE
 from gpuemu_lsp.engine.emulator.ir.operands import register_name
 from gpuemu_lsp.engine.emulator.llvm import ir_tools as t
 from gpuemu_lsp.engine.emulator.llvm.ir_tools import I1, I32, I64, Value, i32
@@ -61,7 +61,7 @@ def source_lane(mode: str, lane: int, amount: int, clamp: int) -> tuple[int, boo
 def _fixed_shuffle(e: Emitter, values: list[Value], mode: str, amount: int, clamp: int) -> _Shuffled:
     """A shuffle whose pattern is known: vector shuffles with constant indices."""
     b = e.builder
-    pattern = [source_lane(mode, lane, amount, clamp) for lane in range(WARP)]
+    pattern = [source_lane(mode, lane, amount, clamp) for lane in range(WARP_SIZE)]
     index_type, flag_type = ir.VectorType(I32, e.lanes), ir.VectorType(I1, e.lanes)
     results, inside, sources = [], [], []
     for part in range(e.parts):

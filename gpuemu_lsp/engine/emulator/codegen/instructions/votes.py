@@ -9,7 +9,7 @@ from llvmlite import ir
 from gpuemu_lsp.engine.emulator.abi.structs import Warp
 from gpuemu_lsp.engine.emulator.codegen.core.emitter import Emitter
 from gpuemu_lsp.engine.emulator.codegen.core.member_mask import lane_numbers, mask_operand, members_of
-from gpuemu_lsp.engine.emulator.ir.operands import elements, flat, register_name
+from gpuemu_lsp.engine.emulator.ir.operands import elements, flattened, register_name
 from gpuemu_lsp.engine.emulator.llvm import ir_tools as t
 from gpuemu_lsp.engine.emulator.llvm.ir_tools import I1, I32, I64, Value, i32, i64
 from gpuemu_lsp.engine.ptx.model import Instruction, Operand, Pair
@@ -165,7 +165,7 @@ def emit_elect(e: Emitter, instruction: Instruction) -> None:
     b = e.builder
     candidates = b.and_(e.active32(), members_of(e, instruction))
     leader = t.intrinsic(b, "llvm.cttz.i32", I32, [candidates, ir.Constant(I1, 0)])
-    names = [register_name(operand) for operand in flat(elements(target))]
+    names = [register_name(operand) for operand in flattened(elements(target))]
     for part in range(e.parts):
         if len(names) > 1:
             is_leader = b.icmp_unsigned("==", lane_numbers(e, part), t.splat(b, leader, e.lanes))
