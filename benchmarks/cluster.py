@@ -20,11 +20,11 @@ from pathlib import Path
 import distributed
 
 from benchmarks.page import put
-from gpuemu_lsp.engine.campaign.cluster import LOCAL, Cluster
-from gpuemu_lsp.engine.campaign.jobs import FUNCTIONS, PRELOAD
-from gpuemu_lsp.engine.campaign.run import Runner, run_requests
-from gpuemu_lsp.engine.campaign.targets import collect
 from gpuemu_lsp.engine.check.model import CheckOptions, CheckRequest
+from gpuemu_lsp.engine.jobs.cluster import LOCAL, Cluster
+from gpuemu_lsp.engine.jobs.functions import FUNCTIONS, PRELOAD
+from gpuemu_lsp.engine.jobs.run import Runner, run_requests
+from gpuemu_lsp.engine.jobs.targets import collect
 from gpuemu_lsp.engine.workers import Pool
 
 WAYS = (("pool", 1), ("dask", 1), ("pool", 2), ("dask", 2))

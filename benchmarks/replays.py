@@ -18,11 +18,11 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from gpuemu_lsp.engine.campaign.jobs import FUNCTIONS, PRELOAD
-from gpuemu_lsp.engine.campaign.run import run_requests
-from gpuemu_lsp.engine.campaign.single import run_job
-from gpuemu_lsp.engine.campaign.targets import collect
 from gpuemu_lsp.engine.check.model import CheckOptions, Replay
+from gpuemu_lsp.engine.jobs.functions import FUNCTIONS, PRELOAD
+from gpuemu_lsp.engine.jobs.run import run_requests
+from gpuemu_lsp.engine.jobs.run_one import run_job
+from gpuemu_lsp.engine.jobs.targets import collect
 from gpuemu_lsp.engine.report.model import relative
 from gpuemu_lsp.engine.store import Store
 from gpuemu_lsp.engine.workers import Job, Pool

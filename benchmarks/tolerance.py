@@ -22,7 +22,6 @@ from pathlib import Path
 
 from benchmarks.page import put
 from benchmarks.strategies import share
-from gpuemu_lsp.engine.campaign.calibration import MARGIN, PERCENTILE, PROFILES, bound
 from gpuemu_lsp.engine.check.executor import choose_executor
 from gpuemu_lsp.engine.check.model import CheckOptions, CheckRequest
 from gpuemu_lsp.engine.check.plan_run import PlanRun
@@ -33,6 +32,7 @@ from gpuemu_lsp.engine.fuzz import cases as draw_cases
 from gpuemu_lsp.engine.fuzz.dtypes import is_float
 from gpuemu_lsp.engine.fuzz.model import Case
 from gpuemu_lsp.engine.fuzz.rng import derive_seed
+from gpuemu_lsp.engine.jobs.calibration import MARGIN, PERCENTILE, PROFILES, bound
 from gpuemu_lsp.engine.oracle import ComparisonResult, ReferenceOutput, judge
 from gpuemu_lsp.engine.oracle.inputs import output_tensors
 from gpuemu_lsp.engine.project.model import KernelSpec, Tolerance

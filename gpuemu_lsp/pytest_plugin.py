@@ -78,8 +78,8 @@ class ConfigFile(pytest.File):
 
     def collect(self) -> Iterator[pytest.Item]:
         """Yield the items."""
-        from gpuemu_lsp.engine.campaign.targets import collect
         from gpuemu_lsp.engine.findings import Severity
+        from gpuemu_lsp.engine.jobs.targets import collect
 
         targets = collect([str(self.path)], _options(self.config), self.path.parent)
         findings = tuple(finding for finding in targets.findings if finding.severity is Severity.ERROR)
@@ -89,7 +89,7 @@ class ConfigFile(pytest.File):
             yield KernelItem.from_parent(self, name=request.spec.name, request=request, root=targets.root)
 
 
-class _Item(pytest.Item):
+class _GpuemuItem(pytest.Item):
     """What both kinds of item share."""
 
     def __init__(self, *, root: str, **kwargs: Any) -> None:
@@ -104,7 +104,7 @@ class _Item(pytest.Item):
         return super().repr_failure(excinfo, *args, **kwargs)
 
 
-class ConfigItem(_Item):
+class ConfigItem(_GpuemuItem):
     """Fails: with what is wrong with the configuration, or because nothing is registered."""
 
     def __init__(self, *, findings: tuple[Finding, ...], **kwargs: Any) -> None:
@@ -126,7 +126,7 @@ class ConfigItem(_Item):
         return self.path, first, self.name
 
 
-class KernelItem(_Item):
+class KernelItem(_GpuemuItem):
     """One kernel: passes when it is clean, fails when it is not or was not run, whatever the reason."""
 
     def __init__(self, *, request: CheckRequest, **kwargs: Any) -> None:
@@ -135,11 +135,11 @@ class KernelItem(_Item):
 
     def runtest(self) -> None:
         """Wait for the check and judge it."""
-        from gpuemu_lsp.engine.report.exits import EXIT_CLEAN
-        from gpuemu_lsp.engine.report.text import Style, render_text
+        from gpuemu_lsp.engine.report.exit_codes import EXIT_CLEAN
+        from gpuemu_lsp.engine.report.text import TextStyle, render_text
 
         run = self.config.stash[_CHECKS].result(self)
-        text = render_text(run, Style(hints=True))
+        text = render_text(run, TextStyle(hints=True))
         if not self.request.registered and {kernel.status for kernel in run.kernels} == {"not-executed"}:
             pytest.skip(f"not run, and no {CONFIG_NAME} says how:\n{text}")
         if run.exit_code != EXIT_CLEAN:
@@ -162,7 +162,7 @@ class _Checks:
         import os
         from concurrent.futures import ThreadPoolExecutor
 
-        from gpuemu_lsp.engine.campaign.jobs import FUNCTIONS, PRELOAD
+        from gpuemu_lsp.engine.jobs.functions import FUNCTIONS, PRELOAD
         from gpuemu_lsp.engine.workers import Pool
 
         cores = os.cpu_count() or 1
@@ -172,7 +172,7 @@ class _Checks:
 
     def begin(self, items: list[KernelItem]) -> None:
         """Start checks whose results will be wanted in this order."""
-        from gpuemu_lsp.engine.campaign.run import run_requests
+        from gpuemu_lsp.engine.jobs.run import run_requests
 
         for item in items:
             if item not in self._begun:

@@ -18,7 +18,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         options = _parser().parse_args(arguments)
     except SystemExit as exit_:
         return int(exit_.code or 0)
-    from gpuemu_lsp.cli.edge import guarded
+    from gpuemu_lsp.cli.process_boundary import guarded
 
     run: Callable[[argparse.Namespace], int] = options.run
     return guarded(lambda: run(options))
@@ -63,13 +63,13 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _lint(options: argparse.Namespace) -> int:
-    from gpuemu_lsp.cli.linting import lint
+    from gpuemu_lsp.cli.commands.lint import lint
 
     return lint(options.kernel, options.ptx, options.arch, options.format)
 
 
 def _status(options: argparse.Namespace) -> int:
-    from gpuemu_lsp.cli.status import status
+    from gpuemu_lsp.cli.commands.status import status
 
     return status()
 
@@ -80,13 +80,13 @@ def _daemon(options: argparse.Namespace) -> int:
 
 
 def _doctor(options: argparse.Namespace) -> int:
-    from gpuemu_lsp.cli.doctor import doctor
+    from gpuemu_lsp.cli.commands.doctor import doctor
 
     return doctor(options.format)
 
 
 def _init(options: argparse.Namespace) -> int:
-    from gpuemu_lsp.cli.init import init
+    from gpuemu_lsp.cli.commands.init import init
 
     return init(options.target_dir, options.name)
 

@@ -20,7 +20,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         options = parser.parse_args(arguments)
     except SystemExit as exit_:  # argparse: 0 after --help and --version, 2 on bad usage
         return int(exit_.code or 0)
-    from gpuemu_lsp.cli.edge import guarded
+    from gpuemu_lsp.cli.process_boundary import guarded
 
     return guarded(lambda: _run(options))
 
@@ -32,11 +32,11 @@ def _run(options: argparse.Namespace) -> int:
         from gpuemu_lsp.server.app import serve
 
         return serve(options.tcp, options.ws)
-    from gpuemu_lsp.cli.checking import Order, check, watch
+    from gpuemu_lsp.cli.commands.check import CheckCommand, check, watch
     from gpuemu_lsp.cli.output import output_of
 
     chosen = options_of(options, options.cases)
-    order = Order(options.check or [], chosen, output_of(options), options.jobs, expect=options.expect)
+    order = CheckCommand(options.check or [], chosen, output_of(options), options.jobs, expect=options.expect)
     return watch(order) if options.watch else check(order)
 
 
@@ -78,7 +78,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _explain(name: str) -> int:
-    from gpuemu_lsp.cli.edge import print_out
+    from gpuemu_lsp.cli.process_boundary import print_out
     from gpuemu_lsp.engine.report.catalogue import explanation
     from gpuemu_lsp.engine.rules import RULES
 

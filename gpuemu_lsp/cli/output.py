@@ -10,9 +10,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from gpuemu_lsp.cli.edge import print_out as print_out
-from gpuemu_lsp.cli.edge import speaks_unicode
-from gpuemu_lsp.engine.report.exits import EXIT_USAGE
+from gpuemu_lsp.cli.process_boundary import print_out as print_out
+from gpuemu_lsp.cli.process_boundary import speaks_unicode
+from gpuemu_lsp.engine.report.exit_codes import EXIT_USAGE
 from gpuemu_lsp.engine.report.github import render_github
 from gpuemu_lsp.engine.report.gitlab import render_gitlab
 from gpuemu_lsp.engine.report.html import render_html
@@ -21,7 +21,7 @@ from gpuemu_lsp.engine.report.junit import render_junit
 from gpuemu_lsp.engine.report.markdown import render_markdown
 from gpuemu_lsp.engine.report.model import Run
 from gpuemu_lsp.engine.report.sarif import render_sarif
-from gpuemu_lsp.engine.report.text import Style, render_text
+from gpuemu_lsp.engine.report.text import TextStyle, render_text
 
 _FORMATS: dict[str, Callable[[Run], str]] = {
     "json": render_json,
@@ -36,7 +36,7 @@ _FORMATS: dict[str, Callable[[Run], str]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Output:
+class OutputOptions:
     """A format, a file or None for standard output, and what to show. Made by :func:`output_of`."""
 
     format: str = "text"
@@ -52,22 +52,22 @@ class Output:
             text = _FORMATS[self.format](run)
         return run.exit_code if write(text, self.file) else EXIT_USAGE
 
-    def style(self) -> Style:
+    def style(self) -> TextStyle:
         """Return how text may look: colours and the terminal's width only where a terminal reads it."""
         if self.file is not None:
-            return Style(colour=self.colour == "always", hints=self.hints)
+            return TextStyle(colour=self.colour == "always", hints=self.hints)
         terminal = sys.stdout.isatty()
-        return Style(
+        return TextStyle(
             colour=wants_colour(self.colour, terminal),
             hints=self.hints,
-            width=max(shutil.get_terminal_size().columns, 40) if terminal else Style().width,
+            width=max(shutil.get_terminal_size().columns, 40) if terminal else TextStyle().width,
             signs=speaks_unicode(),
         )
 
 
-def output_of(options: argparse.Namespace) -> Output:
+def output_of(options: argparse.Namespace) -> OutputOptions:
     """Translate the command line."""
-    return Output(options.format, options.output, options.hints, options.color)
+    return OutputOptions(options.format, options.output, options.hints, options.color)
 
 
 def write(text: str, file: Path | None) -> bool:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from gpuemu_lsp.engine.project import document, json_schema
 from gpuemu_lsp.engine.report.catalogue import rules_page
-from gpuemu_lsp.engine.report.exits import EXIT_CLEAN, EXIT_USAGE
+from gpuemu_lsp.engine.report.exit_codes import EXIT_CLEAN, EXIT_USAGE
 
 
 def pages() -> Mapping[str, str]:

@@ -8,17 +8,16 @@ from typing import TYPE_CHECKING, Self, TextIO
 from gpuemu_lsp.engine.check.model import CheckEvent, KernelReport, Stage
 
 if TYPE_CHECKING:
-    from rich.progress import Progress as Bar
-    from rich.progress import TaskID
+    from rich.progress import Progress, TaskID
 
 
-class Progress:
+class ProgressBar:
     """Counts finished kernels and names the running stage. Rich is only imported when somebody sees it."""
 
     def __init__(self, total: int, stream: TextIO) -> None:
         self._total = total
         self._stream = stream
-        self._bar: Bar | None = None
+        self._bar: Progress | None = None
         self._task: TaskID | None = None
 
     def __enter__(self) -> Self:

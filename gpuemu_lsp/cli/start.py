@@ -22,6 +22,6 @@ def gpuemu_lsp() -> int:
 
 
 def _end_quietly() -> None:
-    """Let the signal itself end us, as a shell expects, until :func:`~gpuemu_lsp.cli.edge.guarded` takes over."""
+    """Restore the default action of SIGINT until :func:`~gpuemu_lsp.cli.process_boundary.guarded` handles it."""
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, signal.SIG_DFL)

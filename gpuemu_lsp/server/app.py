@@ -9,7 +9,7 @@ from pathlib import Path
 from lsprotocol import types
 
 from gpuemu_lsp import __version__
-from gpuemu_lsp.engine.campaign.jobs import FUNCTIONS, PRELOAD, WARM_UP
+from gpuemu_lsp.engine.jobs.functions import FUNCTIONS, PRELOAD, WARM_UP
 from gpuemu_lsp.engine.workers import Limits, Pool
 from gpuemu_lsp.engine.workers.system import give_memory_back
 from gpuemu_lsp.server.checks.document_sync import Editing

@@ -8,9 +8,9 @@ from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
 from typing import Any
 
-from gpuemu_lsp.engine.campaign.single import Gathered
 from gpuemu_lsp.engine.findings import Json
-from gpuemu_lsp.engine.workers import Job, Pool, Ticket
+from gpuemu_lsp.engine.jobs.run_one import JobResult
+from gpuemu_lsp.engine.workers import Job, JobHandle, Pool
 from gpuemu_lsp.engine.workers.model import Cancelled, Event, Progress
 
 _log = logging.getLogger(__name__)
@@ -24,7 +24,7 @@ class Task:
     done: int = 0
     total: int = 0
     ended: asyncio.Event = field(default_factory=asyncio.Event)
-    ticket: Ticket | None = None
+    ticket: JobHandle | None = None
 
     @property
     def message(self) -> str:
@@ -48,14 +48,14 @@ class Tasks:
         self._background: set[asyncio.Task[None]] = set()
         self._closed = False
 
-    async def run(self, job: Job, title: str | None = None) -> Gathered:
+    async def run(self, job: Job, title: str | None = None) -> JobResult:
         """Run a job to its end; cancelling the coroutine ends the job."""
         if self._closed:
-            return Gathered((), Cancelled())
+            return JobResult((), Cancelled())
         loop = asyncio.get_running_loop()
         task = Task(title)
         values: list[dict[str, Json]] = []
-        result: asyncio.Future[Gathered] = loop.create_future()
+        result: asyncio.Future[JobResult] = loop.create_future()
 
         def take(event: Event) -> None:
             if isinstance(event, Progress):
@@ -63,7 +63,7 @@ class Tasks:
                     values.append(event.value)
                     _advance(task, event.value)
             elif not result.done():
-                result.set_result(Gathered(tuple(values), event))
+                result.set_result(JobResult(tuple(values), event))
 
         def receive(event: Event) -> None:
             if not loop.is_closed():

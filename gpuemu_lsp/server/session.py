@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from gpuemu_lsp.engine.campaign.targets import SUFFIXES
 from gpuemu_lsp.engine.check.model import CheckRequest
+from gpuemu_lsp.engine.jobs.targets import SUFFIXES
 from gpuemu_lsp.server.checks.requests import depends_on, requests_for
 from gpuemu_lsp.server.diagnostics.kernel_results import Verdicts
 from gpuemu_lsp.server.diagnostics.measurement_history import History

@@ -25,7 +25,7 @@ from gpuemu_lsp.engine.report.github import render_github
 from gpuemu_lsp.engine.report.html import render_html
 from gpuemu_lsp.engine.report.junit import render_junit
 from gpuemu_lsp.engine.report.markdown import render_markdown
-from gpuemu_lsp.engine.report.model import Past, Run, Setting
+from gpuemu_lsp.engine.report.model import HistoryEntry, ReportContext, Run
 from gpuemu_lsp.engine.report.sarif import render_sarif
 from gpuemu_lsp.engine.rules import RULES, make
 
@@ -76,14 +76,14 @@ def nasty(root: Path) -> Run:
         KernelReport("u", "/elsewhere/out.cu", "not-executed", False, registered=False),
     )
     past = tuple(
-        Past(1.7e9 + day * 86400, status, "sm_80", 20 + day, 0, 1e-7, "h")
+        HistoryEntry(1.7e9 + day * 86400, status, "sm_80", 20 + day, 0, 1e-7, "h")
         for day, status in enumerate(("passed", "failed", "error"))
     )
     change = KernelChange("k<T>", "float32", "sm_80", numbers=(Delta("status", "passed", "failed", "regression"),))
-    setting = Setting(
+    context = ReportContext(
         "<project>", 1.7e9, "0123456789abcdef", True, {("k<T>", "float32"): past}, Comparison("v<1>", (change,))
     )
-    return Run(root.as_posix(), kernels, findings, "NVRTC <12.9>", 1.0, frozenset({"k<T>"}), setting)
+    return Run(root.as_posix(), kernels, findings, "NVRTC <12.9>", 1.0, frozenset({"k<T>"}), context)
 
 
 def empty(root: Path) -> Run:

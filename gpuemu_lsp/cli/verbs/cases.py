@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from gpuemu_lsp.cli.arguments import Verbs, add_colour, architecture, positive
 
 if TYPE_CHECKING:
-    from gpuemu_lsp.cli.replaying import Again
+    from gpuemu_lsp.cli.commands.replay import ReplayOptions
 
 STRATEGIES = ("all", "binary-search-dims", "binary-search-values")
 
@@ -56,24 +56,24 @@ def add(verbs: Verbs) -> None:
 
 
 def _failures(options: argparse.Namespace) -> int:
-    from gpuemu_lsp.cli.failures import list_failures
+    from gpuemu_lsp.cli.commands.failures import list_failures
 
     return list_failures(options.limit, options.format)
 
 
-def _again(options: argparse.Namespace) -> Again:
-    from gpuemu_lsp.cli.replaying import Again
+def _again(options: argparse.Namespace) -> ReplayOptions:
+    from gpuemu_lsp.cli.commands.replay import ReplayOptions
 
-    return Again(options.case, options.kernel, options.executor, options.format, options.color, options.arch)
+    return ReplayOptions(options.case, options.kernel, options.executor, options.format, options.color, options.arch)
 
 
 def _reproduce(options: argparse.Namespace) -> int:
-    from gpuemu_lsp.cli.replaying import Files, reproduce
+    from gpuemu_lsp.cli.commands.replay import ExportPaths, reproduce
 
-    return reproduce(_again(options), Files(options.script, options.ptx, options.picture))
+    return reproduce(_again(options), ExportPaths(options.script, options.ptx, options.picture))
 
 
 def _minimize(options: argparse.Namespace) -> int:
-    from gpuemu_lsp.cli.replaying import minimize
+    from gpuemu_lsp.cli.commands.replay import minimize
 
     return minimize(_again(options), options.strategy, options.max_iters)

@@ -23,7 +23,7 @@ from gpuemu_lsp.cli.arguments import (
 )
 
 if TYPE_CHECKING:
-    from gpuemu_lsp.cli.checking import Order
+    from gpuemu_lsp.cli.commands.check import CheckCommand
     from gpuemu_lsp.engine.project.model import Policies
 
 QUICK_CASES, THOROUGH_CASES = 8, 100
@@ -92,13 +92,13 @@ def add(verbs: Verbs) -> None:
 
 
 def _test(options: argparse.Namespace) -> int:
-    from gpuemu_lsp.cli.checking import check
+    from gpuemu_lsp.cli.commands.check import check
 
     return check(_order(options, options.jobs))
 
 
 def _ci(options: argparse.Namespace) -> int:
-    from gpuemu_lsp.cli.reporting import Extras, report
+    from gpuemu_lsp.cli.commands.report import ReportOptions, report
 
     policies = _policies()
     jobs = options.jobs if options.parallel is None else options.parallel or policies.parallel_jobs
@@ -107,29 +107,29 @@ def _ci(options: argparse.Namespace) -> int:
         order = replace(order, options=replace(order.options, dtypes=policies.quick_dtypes))
     elif options.thorough:
         order = replace(order, options=replace(order.options, seconds=float(policies.thorough_timeout)))
-    return report(order, Extras(baseline=options.baseline))
+    return report(order, ReportOptions(baseline=options.baseline))
 
 
 def _report(options: argparse.Namespace) -> int:
-    from gpuemu_lsp.cli.reporting import Extras, report
+    from gpuemu_lsp.cli.commands.report import ReportOptions, report
 
-    extras = Extras(options.include_artifacts, fail=False, signed=options.signed, key=options.key)
+    extras = ReportOptions(options.include_artifacts, fail=False, signed=options.signed, key=options.key)
     return report(_order(options, options.jobs), extras)
 
 
 def _verify(options: argparse.Namespace) -> int:
-    from gpuemu_lsp.cli.verifying import verify
+    from gpuemu_lsp.cli.commands.verify import verify
 
     return verify(options.report, options.attestation, options.key)
 
 
-def _order(options: argparse.Namespace, jobs: int | None) -> Order:
-    from gpuemu_lsp.cli.checking import Order
+def _order(options: argparse.Namespace, jobs: int | None) -> CheckCommand:
+    from gpuemu_lsp.cli.commands.check import CheckCommand
     from gpuemu_lsp.cli.output import output_of
 
     cases = QUICK_CASES if options.quick else THOROUGH_CASES if options.thorough else options.cases or STANDARD_CASES
     chosen = replace(options_of(options, cases), coverage=options.thorough)
-    return Order(options.targets, chosen, output_of(options), jobs, options.dask, options.shard)
+    return CheckCommand(options.targets, chosen, output_of(options), jobs, options.dask, options.shard)
 
 
 def _policies() -> Policies:
@@ -144,7 +144,7 @@ def _policies() -> Policies:
 def _fuzz(options: argparse.Namespace) -> int:
     import secrets
 
-    from gpuemu_lsp.cli.checking import Order, check
+    from gpuemu_lsp.cli.commands.check import CheckCommand, check
     from gpuemu_lsp.cli.output import output_of
 
     chosen = options_of(options, options.iterations)
@@ -160,4 +160,4 @@ def _fuzz(options: argparse.Namespace) -> int:
     )
     if options.time is not None:
         chosen = replace(chosen, seconds=options.time, cases=MANY_CASES)
-    return check(Order(options.op or [], chosen, output_of(options), options.jobs, options.dask, options.shard))
+    return check(CheckCommand(options.op or [], chosen, output_of(options), options.jobs, options.dask, options.shard))

@@ -101,29 +101,29 @@ def _add_calibrate(verbs: Verbs) -> None:
 
 
 def _baseline(options: argparse.Namespace) -> int:
-    from gpuemu_lsp.cli.baselines import store_baseline
+    from gpuemu_lsp.cli.commands.baseline import store_baseline
 
     return store_baseline(options.tag, options_of(options, options.cases), options.jobs)
 
 
 def _diff(options: argparse.Namespace) -> int:
-    from gpuemu_lsp.cli.baselines import diff
+    from gpuemu_lsp.cli.commands.baseline import diff
 
     chosen = options_of(options, STANDARD_CASES)
     return diff(options.baseline, chosen, options.jobs, options.fail_on_regression, options.format, options.threshold)
 
 
 def _calibrate(options: argparse.Namespace) -> int:
-    from gpuemu_lsp.cli.calibrating import calibrate
-    from gpuemu_lsp.engine.campaign.calibration import Wanted
+    from gpuemu_lsp.cli.commands.calibrate import calibrate
+    from gpuemu_lsp.engine.jobs.calibration import CalibrationOptions
 
     chosen = options_of(options, options.cases)
-    wanted = Wanted(options.percentile, options.margin, options.profile)
+    wanted = CalibrationOptions(options.percentile, options.margin, options.profile)
     return calibrate(options.kernel or [], chosen, options.jobs, wanted, write=not options.dry_run)
 
 
 def _coverage(options: argparse.Namespace) -> int:
-    from gpuemu_lsp.cli.covering import coverage
+    from gpuemu_lsp.cli.commands.coverage import coverage
 
     chosen = options_of(options, options.cases)
     return coverage(options.targets, chosen, options.jobs, options.format, options.output, options.fail_under)

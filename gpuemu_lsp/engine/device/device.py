@@ -20,7 +20,15 @@ from typing import Any
 import numpy as np
 
 from gpuemu_lsp.engine.device.errors import LAUNCH_REFUSED, fault
-from gpuemu_lsp.engine.device.layout import GUARD_BYTES, Breach, Region, breaches, image, parameters, regions
+from gpuemu_lsp.engine.device.layout import (
+    GUARD_BYTES,
+    GuardedAllocation,
+    GuardOverwrite,
+    breaches,
+    image,
+    parameters,
+    regions,
+)
 from gpuemu_lsp.engine.execution import Bytes, Event, Outcome, Request
 
 _DEFAULT_SHARED_LIMIT = 48 * 1024
@@ -53,7 +61,7 @@ def available() -> tuple[bool, str]:
 class _Memory:
     """Device allocations of one run, by region."""
 
-    bases: list[tuple[Region, int]]
+    bases: list[tuple[GuardedAllocation, int]]
 
     def addresses(self) -> dict[str, int]:
         return {buffer.name: base + start for region, base in self.bases for buffer, start in region.members}
@@ -137,10 +145,10 @@ class Device:
         )
         self._cuda.runtime.deviceSynchronize()
 
-    def _collect(self, memory: _Memory) -> tuple[dict[str, Bytes], list[Breach]]:
+    def _collect(self, memory: _Memory) -> tuple[dict[str, Bytes], list[GuardOverwrite]]:
         """Copy everything back: the buffers' bytes, and what happened to the guards."""
         buffers: dict[str, Bytes] = {}
-        found: list[Breach] = []
+        found: list[GuardOverwrite] = []
         for region, base in memory.bases:
             after = np.empty(region.size, np.uint8)
             self._copy(after.ctypes.data, base, region.size, self._cuda.runtime.memcpyDeviceToHost)
@@ -203,7 +211,7 @@ def _captured_stdout(into: list[str]) -> Iterator[None]:
             into.append(stream.read().decode(errors="replace"))
 
 
-def _breach_event(breach: Breach) -> Event:
+def _breach_event(breach: GuardOverwrite) -> Event:
     buffer, size = breach.buffer, breach.buffer.data.size
     first = f"{-breach.offset} bytes before it" if breach.offset < 0 else f"{breach.offset - size} bytes past its end"
     message = f"{breach.count} bytes were written outside `{buffer.name}` ({size} bytes), the first one {first}"

@@ -9,7 +9,7 @@ LAUNCH_REFUSED = {1, 9, 98, 209, 218, 500, 701}
 
 
 @dataclass(frozen=True, slots=True)
-class Fault:
+class DeviceFault:
     """An error after which the context is lost: how the run ended, and the rule it breaks."""
 
     status: str
@@ -18,18 +18,18 @@ class Fault:
 
 
 _FAULTS = {
-    700: Fault("trapped", "memory/out-of-bounds", "illegal memory access"),
-    702: Fault("hung", "sync/hang", "the launch ran into the driver's time limit"),
-    710: Fault("trapped", "sync/trap", "an assertion in device code failed"),
-    714: Fault("trapped", "memory/out-of-bounds", "hardware stack error"),
-    715: Fault("trapped", "sync/trap", "illegal instruction"),
-    716: Fault("trapped", "memory/misaligned", "misaligned address"),
-    717: Fault("trapped", "memory/out-of-bounds", "an address of the wrong memory space"),
-    718: Fault("trapped", "sync/trap", "invalid program counter"),
-    719: Fault("trapped", "sync/trap", "the launch failed"),
+    700: DeviceFault("trapped", "memory/out-of-bounds", "illegal memory access"),
+    702: DeviceFault("hung", "sync/hang", "the launch ran into the driver's time limit"),
+    710: DeviceFault("trapped", "sync/trap", "an assertion in device code failed"),
+    714: DeviceFault("trapped", "memory/out-of-bounds", "hardware stack error"),
+    715: DeviceFault("trapped", "sync/trap", "illegal instruction"),
+    716: DeviceFault("trapped", "memory/misaligned", "misaligned address"),
+    717: DeviceFault("trapped", "memory/out-of-bounds", "an address of the wrong memory space"),
+    718: DeviceFault("trapped", "sync/trap", "invalid program counter"),
+    719: DeviceFault("trapped", "sync/trap", "the launch failed"),
 }
 
 
-def fault(status: int) -> Fault | None:
+def fault(status: int) -> DeviceFault | None:
     """Return what a CUDA status says about the kernel, None if the status is no fault of a kernel's."""
     return _FAULTS.get(status)

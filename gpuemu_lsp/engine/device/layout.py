@@ -21,7 +21,7 @@ ALIGNMENT = 256
 
 
 @dataclass(frozen=True, slots=True)
-class Region:
+class GuardedAllocation:
     """One allocation. ``size`` is in bytes; ``members`` are the buffers inside, each with its start from the base."""
 
     owner: Buffer
@@ -30,7 +30,7 @@ class Region:
 
 
 @dataclass(frozen=True, slots=True)
-class Breach:
+class GuardOverwrite:
     """Changed guard bytes: the first changed byte relative to the start of the buffer's data, and how many."""
 
     buffer: Buffer
@@ -38,7 +38,7 @@ class Breach:
     count: int
 
 
-def regions(arguments: Sequence[Buffer | Scalar]) -> tuple[Region, ...]:
+def regions(arguments: Sequence[Buffer | Scalar]) -> tuple[GuardedAllocation, ...]:
     """Lay out every buffer; those with ``alias_of`` share the allocation of the buffer they name.
 
     Raises
@@ -55,14 +55,14 @@ def regions(arguments: Sequence[Buffer | Scalar]) -> tuple[Region, ...]:
         home[buffer.name] = owner
         members.setdefault(owner, []).append((buffer, GUARD_BYTES + buffer.offset))
     return tuple(
-        Region(
+        GuardedAllocation(
             inside[0][0], _round_up(max(start + item.data.size for item, start in inside)) + GUARD_BYTES, tuple(inside)
         )
         for inside in members.values()
     )
 
 
-def image(region: Region) -> Bytes:
+def image(region: GuardedAllocation) -> Bytes:
     """Return the bytes an allocation starts with: guards round the data of its first buffer."""
     content = np.full(region.size, CANARY, np.uint8)
     buffer, start = region.members[0]
@@ -70,7 +70,7 @@ def image(region: Region) -> Bytes:
     return content
 
 
-def breaches(region: Region, after: Bytes) -> tuple[Breach, ...]:
+def breaches(region: GuardedAllocation, after: Bytes) -> tuple[GuardOverwrite, ...]:
     """Return what the kernel wrote outside every buffer of the allocation, before and behind its first one."""
     allowed = np.zeros(region.size, np.bool_)
     for buffer, start in region.members:
@@ -78,7 +78,7 @@ def breaches(region: Region, after: Bytes) -> tuple[Breach, ...]:
     wrong: npt.NDArray[np.intp] = np.flatnonzero(~allowed & (after != CANARY))
     buffer, start = region.members[0]
     sides = (wrong[wrong < start], wrong[wrong >= start])
-    return tuple(Breach(buffer, int(side[0]) - start, len(side)) for side in sides if len(side))
+    return tuple(GuardOverwrite(buffer, int(side[0]) - start, len(side)) for side in sides if len(side))
 
 
 def parameters(arguments: Sequence[Buffer | Scalar], addresses: Mapping[str, int]) -> tuple[bytes, ...]:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from html import escape
 
-from gpuemu_lsp.engine.report.model import Past
+from gpuemu_lsp.engine.report.model import HistoryEntry
 
 _WIDTH, _HEIGHT = 320, 120
 _LEFT, _RIGHT, _TOP, _BOTTOM = 30, 18, 8, 22
@@ -63,7 +63,7 @@ def heat_map(rows: Sequence[str], label: str) -> str:
     return _svg(columns * _CELL, len(rows) * _CELL, label, parts)
 
 
-def timeline(past: Sequence[Past], label: str) -> str:
+def timeline(past: Sequence[HistoryEntry], label: str) -> str:
     """Return registers over time, one step per check, dots where the verdict was not a pass."""
     known = [(item, item.registers) for item in past if item.registers is not None]
     if len(known) < 2:

@@ -8,9 +8,9 @@ from gpuemu_lsp.engine.baseline.findings import changed_lines, shown
 from gpuemu_lsp.engine.baseline.model import CHANGE, IMPROVEMENT, REGRESSION, SAME, Comparison, Delta, KernelChange
 from gpuemu_lsp.engine.findings import Json
 from gpuemu_lsp.engine.ptx.diff import CodeLine, Hunk
-from gpuemu_lsp.engine.report.lines import line_text
 from gpuemu_lsp.engine.report.model import relative
-from gpuemu_lsp.engine.report.text import Style
+from gpuemu_lsp.engine.report.source_lines import line_text
+from gpuemu_lsp.engine.report.text import TextStyle
 
 _RED, _GREEN, _DIM, _BOLD = "\x1b[31m", "\x1b[32m", "\x1b[2m", "\x1b[1m"
 _COLOURS = {REGRESSION: _RED, IMPROVEMENT: _GREEN, "vanished": _RED, "appeared": _GREEN}
@@ -18,7 +18,7 @@ _HUNKS, _LINES = 8, 12
 """Changes of a kernel's code that are shown, and lines of each side of one; the others are counted."""
 
 
-def render_comparison(comparison: Comparison, root: str, style: Style) -> str:
+def render_comparison(comparison: Comparison, root: str, style: TextStyle) -> str:
     """Render what changed, kernel by kernel; unchanged ones only count."""
     blocks = ["\n".join(_kernel(change, root, style)) + "\n" for change in comparison.changes if change.verdict != SAME]
     return "\n".join([*blocks, style.paint(closing(comparison), _BOLD) + "\n"])
@@ -67,7 +67,7 @@ def difference(delta: Delta) -> str:
     return f"{moved:+d}" if isinstance(moved, int) else f"{moved:+.3g}"
 
 
-def _kernel(change: KernelChange, root: str, style: Style) -> Iterator[str]:
+def _kernel(change: KernelChange, root: str, style: TextStyle) -> Iterator[str]:
     colour = _COLOURS.get(change.verdict, "")
     yield f"{style.paint(_name(change), _BOLD)}: {style.paint(change.verdict, colour) if colour else change.verdict}"
     if change.presence != "both":
@@ -90,7 +90,7 @@ def _kernel(change: KernelChange, root: str, style: Style) -> Iterator[str]:
         yield f"  ... and {len(change.code) - _HUNKS} more places in the PTX; --format json has them all"
 
 
-def _hunk(hunk: Hunk, style: Style) -> Iterator[str]:
+def _hunk(hunk: Hunk, style: TextStyle) -> Iterator[str]:
     yield style.paint(f"@@ {hunk.function} @@", _DIM)
     for sign, lines, colour in (("-", hunk.before, _RED), ("+", hunk.after, _GREEN)):
         yield from (style.paint(f"{sign} {line.text}", colour) for line in lines[:_LINES])

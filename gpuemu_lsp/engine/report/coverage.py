@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from gpuemu_lsp.engine.check.coverage import merged
 from gpuemu_lsp.engine.check.model import LineCoverage
 from gpuemu_lsp.engine.findings import Json
-from gpuemu_lsp.engine.report.lines import line_text
 from gpuemu_lsp.engine.report.model import Run, relative
+from gpuemu_lsp.engine.report.source_lines import line_text
 
 _TEXT_WIDTH = 60
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from gpuemu_lsp.engine.check.model import KernelReport
 from gpuemu_lsp.engine.findings import Finding, Severity
-from gpuemu_lsp.engine.report.exits import EXIT_CLEAN, EXIT_FINDINGS, EXIT_USAGE
+from gpuemu_lsp.engine.report.exit_codes import EXIT_CLEAN, EXIT_FINDINGS, EXIT_USAGE
 from gpuemu_lsp.engine.report.model import Run, relative
 
 _RULES = r"([a-z]+/[a-z-]+(?:\s*\|\s*[a-z]+/[a-z-]+)*)"

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from gpuemu_lsp.engine.findings import Finding, Severity
-from gpuemu_lsp.engine.report.lines import characters
 from gpuemu_lsp.engine.report.model import Run, relative
+from gpuemu_lsp.engine.report.source_lines import characters
 
 _COMMAND = {
     Severity.ERROR: "error",

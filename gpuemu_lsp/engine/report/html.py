@@ -15,9 +15,9 @@ from gpuemu_lsp.engine.check.model import KernelReport
 from gpuemu_lsp.engine.findings import Finding, Json, Severity
 from gpuemu_lsp.engine.report.charts import heat_map, histogram, timeline
 from gpuemu_lsp.engine.report.comparison import closing, comparison_rows
-from gpuemu_lsp.engine.report.lines import characters, line_text
 from gpuemu_lsp.engine.report.markdown import verdict
 from gpuemu_lsp.engine.report.model import Run, relative
+from gpuemu_lsp.engine.report.source_lines import characters, line_text
 
 _TONES = {
     "passed": "good",
@@ -37,7 +37,7 @@ _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ufdd0-\ufdef\ufffe\uffff]")
 
 def render_html(run: Run) -> str:
     """Render the page."""
-    title = f"{run.setting.project or PurePosixPath(run.root).name}: {verdict(run)}"
+    title = f"{run.context.project or PurePosixPath(run.root).name}: {verdict(run)}"
     sections = [_head(run), _kernels(run), _comparison(run), _findings(run), _histograms(run), _timelines(run)]
     body = "\n".join(section for section in sections if section)
     page = f"""<!DOCTYPE html>
@@ -70,14 +70,14 @@ def _toolchain(run: Run) -> str:
 
 def _head(run: Run) -> str:
     tone = "good" if run.exit_code == 0 else "bad" if run.summary.failed or run.summary.errors else "warn"
-    setting = run.setting
+    context = run.context
     told = [f"{run.seconds:.1f} s"]
-    if setting.created:
-        told.insert(0, datetime.fromtimestamp(setting.created, UTC).strftime("%Y-%m-%d %H:%M UTC"))
-    if setting.commit:
-        told.append(f"commit {setting.commit[:12]}" + (" with uncommitted changes" if setting.dirty else ""))
+    if context.created:
+        told.insert(0, datetime.fromtimestamp(context.created, UTC).strftime("%Y-%m-%d %H:%M UTC"))
+    if context.commit:
+        told.append(f"commit {context.commit[:12]}" + (" with uncommitted changes" if context.dirty else ""))
     return (
-        f"<header><h1>{escape(setting.project or PurePosixPath(run.root).name)}</h1>\n"
+        f"<header><h1>{escape(context.project or PurePosixPath(run.root).name)}</h1>\n"
         f'<div class="verdict {tone}">{escape(verdict(run))}</div>\n'
         f'<div class="soft">{escape(" · ".join(told))}</div></header>'
     )
@@ -112,7 +112,7 @@ def _kernel(kernel: KernelReport) -> list[str]:
 
 
 def _comparison(run: Run) -> str:
-    comparison = run.setting.comparison
+    comparison = run.context.comparison
     if comparison is None:
         return ""
     rows = [
@@ -191,7 +191,7 @@ def _histograms(run: Run) -> str:
 
 def _timelines(run: Run) -> str:
     """Draw what moved; what did not is only counted."""
-    histories = sorted(run.setting.history.items())
+    histories = sorted(run.context.history.items())
     moved = [(names, past) for names, past in histories if len({item.registers for item in past} - {None}) > 1]
     figures = [
         _figure_of(f"{kernel} ({dtype})", timeline(past, "registers over time")) for (kernel, dtype), past in moved

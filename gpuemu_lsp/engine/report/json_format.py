@@ -10,8 +10,8 @@ from dataclasses import asdict
 from gpuemu_lsp.engine.check.model import KernelReport
 from gpuemu_lsp.engine.findings import Finding, Json, Place, Position
 from gpuemu_lsp.engine.report.counters import counters_record
-from gpuemu_lsp.engine.report.lines import utf16
 from gpuemu_lsp.engine.report.model import Run, relative
+from gpuemu_lsp.engine.report.source_lines import utf16
 
 VERSION = 1
 

@@ -9,7 +9,7 @@ from xml.etree import ElementTree as Xml
 from gpuemu_lsp.engine.check.model import KernelReport
 from gpuemu_lsp.engine.findings import Finding, Severity
 from gpuemu_lsp.engine.report.model import Run, relative
-from gpuemu_lsp.engine.report.text import Style, render_finding
+from gpuemu_lsp.engine.report.text import TextStyle, render_finding
 
 _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 """Characters that XML 1.0 cannot hold, not even escaped."""
@@ -64,7 +64,7 @@ def _summary(found: Sequence[Finding]) -> str:
 
 
 def _text(found: Sequence[Finding], root: str) -> str:
-    return _clean("\n".join(render_finding(finding, root, Style()) for finding in found))
+    return _clean("\n".join(render_finding(finding, root, TextStyle()) for finding in found))
 
 
 def _clean(text: str) -> str:

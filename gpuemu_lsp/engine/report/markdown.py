@@ -24,7 +24,7 @@ def render_markdown(run: Run) -> str:
     lines = [MARK, f"## gpuemu: {verdict(run)}", ""]
     if findings:
         lines += _table(("Where", "Kernel", "What", "Replay"), [_finding(item, run) for item in findings])
-    comparison = run.setting.comparison
+    comparison = run.context.comparison
     if comparison is not None:
         lines += [f"### {escape(closing(comparison))}", ""]
         rows = [[escape(cell) for cell in row] for row in comparison_rows(comparison)]
@@ -84,8 +84,8 @@ def _kernels(run: Run) -> Iterator[str]:
 def _footer(run: Run) -> Iterator[str]:
     if run.toolchain:
         yield run.toolchain
-    if run.setting.commit:
-        yield f"commit {run.setting.commit[:12]}" + (" with changes" if run.setting.dirty else "")
+    if run.context.commit:
+        yield f"commit {run.context.commit[:12]}" + (" with changes" if run.context.dirty else "")
     yield f"{run.seconds:.1f} s"
 
 

@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 from gpuemu_lsp.engine.baseline.model import Comparison
 from gpuemu_lsp.engine.check.model import KernelReport
 from gpuemu_lsp.engine.findings import Finding, Severity
-from gpuemu_lsp.engine.report.exits import EXIT_CLEAN, EXIT_FINDINGS, EXIT_INTERNAL, EXIT_USAGE
+from gpuemu_lsp.engine.report.exit_codes import EXIT_CLEAN, EXIT_FINDINGS, EXIT_INTERNAL, EXIT_USAGE
 
 
 @dataclass(frozen=True, slots=True)
-class Summary:
+class RunSummary:
     """Counts over kernels and findings."""
 
     checked: int
@@ -24,7 +24,7 @@ class Summary:
 
 
 @dataclass(frozen=True, slots=True)
-class Past:
+class HistoryEntry:
     """One earlier check of a kernel's dtype, from the project's store. ``time`` is in seconds since the epoch."""
 
     time: float
@@ -37,7 +37,7 @@ class Past:
 
 
 @dataclass(frozen=True, slots=True)
-class Setting:
+class ReportContext:
     """What a report tells besides the run: which project and commit, when, its history and the way from a baseline.
 
     ``history`` is by kernel and dtype, oldest first; ``created`` in seconds since the epoch.
@@ -47,7 +47,7 @@ class Setting:
     created: float = 0.0
     commit: str = ""
     dirty: bool = False
-    history: Mapping[tuple[str, str], tuple[Past, ...]] = field(default_factory=dict)
+    history: Mapping[tuple[str, str], tuple[HistoryEntry, ...]] = field(default_factory=dict)
     comparison: Comparison | None = None
 
 
@@ -56,7 +56,7 @@ class Run:
     """Everything one invocation found.
 
     ``root`` is the folder that paths are shown relative to. ``stored`` names the kernels whose failing cases were kept
-    for ``gpuemu reproduce``. ``setting`` is only filled for the formats that show it.
+    for ``gpuemu reproduce``. ``context`` is only filled for the formats that show it.
     """
 
     root: str
@@ -65,13 +65,13 @@ class Run:
     toolchain: str = ""
     seconds: float = 0.0
     stored: frozenset[str] = frozenset()
-    setting: Setting = Setting()
+    context: ReportContext = ReportContext()
 
     @property
-    def summary(self) -> Summary:
+    def summary(self) -> RunSummary:
         """Count verdicts and severities."""
         statuses = [kernel.status for kernel in self.kernels]
-        return Summary(
+        return RunSummary(
             checked=sum(status in ("passed", "failed", "unreferenced") for status in statuses),
             passed=statuses.count("passed"),
             failed=sum(status in ("failed", "error") for status in statuses),

@@ -6,12 +6,12 @@ from collections.abc import Mapping
 
 from gpuemu_lsp.engine.check.model import MinimisedFailure, Replay
 from gpuemu_lsp.engine.findings import Json
+from gpuemu_lsp.engine.report.error_map import sketch_text
 from gpuemu_lsp.engine.report.json_format import finding_record
-from gpuemu_lsp.engine.report.picture import sketch_text
-from gpuemu_lsp.engine.report.text import Style, render_finding
+from gpuemu_lsp.engine.report.text import TextStyle, render_finding
 
 
-def render_replay(replay: Replay, root: str, style: Style) -> str:
+def render_replay(replay: Replay, root: str, style: TextStyle) -> str:
     """Render a replay: the verdict, what was stored, and what is wrong now."""
     head = f"{replay.kernel} ({replay.dtype}), case {replay.case}{_sizes(replay.dims, ': ')}"
     lines = [head, f"  {style.verdict(replay.verdict)}"]
@@ -20,12 +20,12 @@ def render_replay(replay: Replay, root: str, style: Style) -> str:
     return "\n".join(["\n".join(lines) + "\n", *_blocks(replay, root, style)])
 
 
-def _blocks(replay: Replay, root: str, style: Style) -> list[str]:
+def _blocks(replay: Replay, root: str, style: TextStyle) -> list[str]:
     """Render every finding, and where the wrong elements lie."""
     return [render_finding(finding, root, style) + sketch_text(finding) for finding in replay.findings]
 
 
-def render_smaller(smaller: MinimisedFailure, root: str, style: Style) -> str:
+def render_smaller(smaller: MinimisedFailure, root: str, style: TextStyle) -> str:
     """Render what the minimiser found: sizes before and after, the inputs, and what is wrong with the smallest case."""
     replay = smaller.replay
     if replay.verdict != "still fails":

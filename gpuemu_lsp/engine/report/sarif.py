@@ -9,8 +9,8 @@ from urllib.parse import quote
 from gpuemu_lsp import __version__
 from gpuemu_lsp.engine.findings import Finding, Json, Place, Severity
 from gpuemu_lsp.engine.report.json_format import finding_record
-from gpuemu_lsp.engine.report.lines import utf16
 from gpuemu_lsp.engine.report.model import Run, relative
+from gpuemu_lsp.engine.report.source_lines import utf16
 from gpuemu_lsp.engine.rules import RULES, Rule
 
 _LEVEL = {

@@ -6,16 +6,15 @@ Colours are ANSI and only there when asked for; the caller knows whether a termi
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from gpuemu_lsp.engine.check.model import KernelReport
-from gpuemu_lsp.engine.findings import Finding, Place, Severity
-from gpuemu_lsp.engine.report.cells import frame
+from gpuemu_lsp.engine.findings import Finding, Json, Place, Severity
 from gpuemu_lsp.engine.report.counters import counters_text
-from gpuemu_lsp.engine.report.lines import characters, line_text
 from gpuemu_lsp.engine.report.model import Run, relative
-from gpuemu_lsp.engine.report.table import element_table
+from gpuemu_lsp.engine.report.source_lines import characters, line_text
+from gpuemu_lsp.engine.report.terminal_text import frame
 
 _RED, _YELLOW, _BLUE, _GREEN, _BOLD, _DIM, _RESET = (f"\x1b[{code}m" for code in (31, 33, 34, 32, 1, 2, 0))
 _SEVERITY_COLOUR = {
@@ -36,10 +35,11 @@ _SEVERITIES = tuple(Severity)
 _PER_KERNEL = 12
 """Findings of one kernel that are shown; the others are counted."""
 _RELATED = 4
+_ELEMENT_ROWS = 6
 
 
 @dataclass(frozen=True, slots=True)
-class Style:
+class TextStyle:
     """How to show it: colours or not, hints or not, cells in a line, signs beyond ASCII or not."""
 
     colour: bool = False
@@ -56,7 +56,7 @@ class Style:
         return self.paint(verdict, _REPLAY_COLOUR.get(verdict, _YELLOW), _BOLD)
 
 
-def render_text(run: Run, style: Style = Style()) -> str:
+def render_text(run: Run, style: TextStyle = TextStyle()) -> str:
     """Render the whole run."""
     shown = [finding for finding in run.findings if style.hints or _told(finding)]
     names = {kernel.name for kernel in run.kernels}
@@ -75,7 +75,7 @@ def render_text(run: Run, style: Style = Style()) -> str:
     return "\n".join(parts)
 
 
-def render_finding(finding: Finding, root: str, style: Style) -> str:
+def render_finding(finding: Finding, root: str, style: TextStyle) -> str:
     """Render one finding: where, what, the line underlined, with which input, and related places."""
     colour = _SEVERITY_COLOUR[finding.severity]
     where = _where(finding.place, root)
@@ -92,7 +92,7 @@ def render_finding(finding: Finding, root: str, style: Style) -> str:
     return "\n".join(lines) + "\n"
 
 
-def render_verdict(kernel: KernelReport, width: int, style: Style) -> str:
+def render_verdict(kernel: KernelReport, width: int, style: TextStyle) -> str:
     """Render one line per kernel: verdict, cases, registers, time."""
     sign, colour = _VERDICT[kernel.status]
     parts = [f"{sign} {kernel.name:<{width}}" if style.signs else f"{kernel.name:<{width}}", f"{kernel.status:<12}"]
@@ -106,6 +106,43 @@ def render_verdict(kernel: KernelReport, width: int, style: Style) -> str:
     return style.paint("  ".join(parts).rstrip(), colour)
 
 
+def element_table(data: Mapping[str, Json]) -> list[str]:
+    """Return the lines of the table; none where ``data`` tells of no elements or of just one.
+
+    ``data["elements"]`` is a list of objects with ``index``, ``expected`` and ``actual``; ``data["count"]`` says how
+    many there are in all.
+    """
+    elements = data.get("elements")
+    if not isinstance(elements, list) or len(elements) < 2:
+        return []
+    rows = [("element", "expected", "actual")]
+    for element in elements[:_ELEMENT_ROWS]:
+        if isinstance(element, dict):
+            rows.append(
+                (
+                    _element_index(element.get("index")),
+                    _element_value(element.get("expected")),
+                    _element_value(element.get("actual")),
+                )
+            )
+    widths = [max(len(row[column]) for row in rows) for column in range(3)]
+    lines = [f"{row[0]:<{widths[0]}}  {row[1]:>{widths[1]}}  {row[2]:>{widths[2]}}".rstrip() for row in rows]
+    count = data.get("count")
+    if isinstance(count, int) and count > len(rows) - 1:
+        lines.append(f"... and {count - len(rows) + 1} more")
+    return lines
+
+
+def _element_index(value: Json) -> str:
+    return f"[{', '.join(map(str, value))}]" if isinstance(value, list) else "-"
+
+
+def _element_value(value: Json) -> str:
+    if isinstance(value, float):
+        return f"{value:.7g}"
+    return "-" if value is None else str(value)
+
+
 def _told(finding: Finding) -> bool:
     """Say whether a finding is shown unless hints are wanted; those of counters only exist where they are wanted."""
     return finding.severity is not Severity.HINT or finding.rule.startswith("perf/")
@@ -115,7 +152,7 @@ def _counters(kernel: KernelReport) -> list[str]:
     return [f"    {item.dtype}: {counters_text(item)}" for item in kernel.counters]
 
 
-def _kernel_blocks(findings: Sequence[Finding], root: str, style: Style) -> list[str]:
+def _kernel_blocks(findings: Sequence[Finding], root: str, style: TextStyle) -> list[str]:
     """Return one kernel's findings, errors first and not too many."""
     ordered = sorted(findings, key=lambda finding: _SEVERITIES.index(finding.severity))
     blocks = [render_finding(finding, root, style) for finding in ordered[:_PER_KERNEL]]
@@ -134,7 +171,7 @@ def _where(place: Place, root: str) -> str:
     return f"{relative(place.path, root)}:{start.line + 1}:{characters(place.path, start) + 1}"
 
 
-def _message(message: str, style: Style) -> list[str]:
+def _message(message: str, style: TextStyle) -> list[str]:
     lines: list[str] = []
     for line in message.split("\n"):
         # Only prose is wrapped: a line of toml to add, or of code, is copied from here.
@@ -143,7 +180,7 @@ def _message(message: str, style: Style) -> list[str]:
     return lines
 
 
-def _frame(place: Place, style: Style, colour: str) -> list[str]:
+def _frame(place: Place, style: TextStyle, colour: str) -> list[str]:
     """Return the line and its underline."""
     start, end = place.range.start, place.range.end
     text = line_text(place.path, start.line)
@@ -164,7 +201,7 @@ def _context(finding: Finding) -> str:
     return ", ".join(parts)
 
 
-def _closing(run: Run, style: Style) -> str:
+def _closing(run: Run, style: TextStyle) -> str:
     summary = run.summary
     parts = [f"{summary.checked} checked", f"{summary.passed} passed", f"{summary.failed} failed"]
     unreferenced = sum(kernel.status == "unreferenced" for kernel in run.kernels)

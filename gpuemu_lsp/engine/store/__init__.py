@@ -4,8 +4,8 @@ The store is a convenience. Every operation may raise :class:`StoreError`; a che
 without a store.
 """
 
-from gpuemu_lsp.engine.store.model import BaselineRecord, Failure, StoredFailure, StoreError, Verdict
+from gpuemu_lsp.engine.store.model import BaselineRecord, CheckVerdict, Failure, StoredFailure, StoreError
 from gpuemu_lsp.engine.store.replay import restored
 from gpuemu_lsp.engine.store.store import Store
 
-__all__ = ["BaselineRecord", "Failure", "Store", "StoreError", "StoredFailure", "Verdict", "restored"]
+__all__ = ["BaselineRecord", "CheckVerdict", "Failure", "Store", "StoreError", "StoredFailure", "restored"]

@@ -70,7 +70,7 @@ class StoredFailure:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class CheckVerdict:
     """How one check of a kernel ended. ``status`` is as in the JSON report, ``time`` is seconds since the epoch."""
 
     kernel: str

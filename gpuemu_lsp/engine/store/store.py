@@ -14,7 +14,7 @@ from typing import Self
 from gpuemu_lsp.engine.findings import Json
 from gpuemu_lsp.engine.fuzz.model import CaseKey
 from gpuemu_lsp.engine.store.database import Database
-from gpuemu_lsp.engine.store.model import BaselineRecord, Failure, StoredFailure, StoreError, Verdict
+from gpuemu_lsp.engine.store.model import BaselineRecord, CheckVerdict, Failure, StoredFailure, StoreError
 from gpuemu_lsp.engine.store.tensors import pack, unpack
 
 MAX_FAILURES = 1000
@@ -137,7 +137,7 @@ class Store:
 
     # ---- verdicts ----------------------------------------------------------------------------------------------------
 
-    def record_verdict(self, verdict: Verdict) -> None:
+    def record_verdict(self, verdict: CheckVerdict) -> None:
         """Add to the history; the time is the store's."""
         with self._database.transaction() as connection:
             connection.execute(
@@ -150,7 +150,7 @@ class Store:
             )
             connection.execute("DELETE FROM verdicts WHERE id <= (SELECT max(id) FROM verdicts) - ?", (MAX_VERDICTS,))
 
-    def verdicts(self, kernel: str, dtype: str | None = None, limit: int = 20) -> list[Verdict]:
+    def verdicts(self, kernel: str, dtype: str | None = None, limit: int = 20) -> list[CheckVerdict]:
         """Return the history of a kernel, latest first."""
         if not self._database.exists():
             return []
@@ -160,7 +160,7 @@ class Store:
                    WHERE kernel = ? AND (? IS NULL OR dtype = ?) ORDER BY id DESC LIMIT ?""",
                 (kernel, dtype, dtype, limit),
             ).fetchall()
-        return [Verdict(**{**dict(row), "data": _load(row["data"])}) for row in rows]
+        return [CheckVerdict(**{**dict(row), "data": _load(row["data"])}) for row in rows]
 
     # ---- baselines ---------------------------------------------------------------------------------------------------
 

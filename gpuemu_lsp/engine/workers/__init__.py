@@ -9,8 +9,8 @@ milliseconds each; so killing a worker is cheap, and a clean process for every r
 subreaper of everything a worker starts and ends it all when the pool goes away, however the pool went.
 """
 
+from gpuemu_lsp.engine.workers.job_handle import JobHandle
 from gpuemu_lsp.engine.workers.model import Job, Limits
 from gpuemu_lsp.engine.workers.pool import Pool
-from gpuemu_lsp.engine.workers.ticket import Ticket
 
-__all__ = ["Job", "Limits", "Pool", "Ticket"]
+__all__ = ["Job", "JobHandle", "Limits", "Pool"]

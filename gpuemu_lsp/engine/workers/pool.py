@@ -8,9 +8,9 @@ from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
 from typing import Self
 
+from gpuemu_lsp.engine.workers.job_handle import CallbackThread, JobHandle
 from gpuemu_lsp.engine.workers.model import Event, Job, Limits, Ready
-from gpuemu_lsp.engine.workers.supervisor import Settings, Supervisor
-from gpuemu_lsp.engine.workers.ticket import Delivery, Ticket
+from gpuemu_lsp.engine.workers.supervisor import PoolSettings, Supervisor
 
 _NAMESPACE = "gpuemu_lsp.engine."
 _ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
@@ -20,8 +20,8 @@ _ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "MKL_NUM_THR
 class Pool:
     """Runs jobs in up to ``size`` worker processes at a time, first come, first served.
 
-    Safe to use from any thread, and from an event loop: only :meth:`Ticket.wait`, :meth:`wait_ready` and :meth:`close`
-    block. Callbacks run in order on one thread of the pool's own; a server passes them on with
+    Safe to use from any thread, and from an event loop: only :meth:`JobHandle.wait`, :meth:`wait_ready` and
+    :meth:`close` block. Callbacks run in order on one thread of the pool's own; a server passes them on with
     ``loop.call_soon_threadsafe``.
 
     Parameters
@@ -66,9 +66,9 @@ class Pool:
         if size < 1:
             raise ValueError(f"a pool needs at least one worker, not {size}")
         self._functions = dict(functions)
-        self._delivery = Delivery()
+        self._delivery = CallbackThread()
         self._supervisor = Supervisor(
-            Settings(
+            PoolSettings(
                 functions=self._functions,
                 size=size,
                 limits=limits or Limits(),
@@ -89,7 +89,7 @@ class Pool:
         self._supervisor.warm_up()
         return self._supervisor.wait_ready(timeout)
 
-    def submit(self, job: Job, on_event: Callable[[Event], None] | None = None) -> Ticket:
+    def submit(self, job: Job, on_event: Callable[[Event], None] | None = None) -> JobHandle:
         """Queue ``job``; ``on_event`` gets its progress and, last, its ending. Does not wait.
 
         Raises
@@ -99,7 +99,7 @@ class Pool:
         """
         if job.function not in self._functions:
             raise KeyError(job.function)
-        ticket = Ticket(job, on_event, self._delivery, self._supervisor.abandon)
+        ticket = JobHandle(job, on_event, self._delivery, self._supervisor.abandon)
         self._supervisor.enqueue(ticket)
         return ticket
 

@@ -17,8 +17,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from gpuemu_lsp.engine.workers.crew import Crew
-from gpuemu_lsp.engine.workers.handles import Nursery, Worker
+from gpuemu_lsp.engine.workers.job_handle import JobHandle
 from gpuemu_lsp.engine.workers.model import (
     Cancelled,
     Ending,
@@ -26,7 +25,8 @@ from gpuemu_lsp.engine.workers.model import (
     Ready,
     WorkerDied,
 )
-from gpuemu_lsp.engine.workers.ticket import Ticket
+from gpuemu_lsp.engine.workers.processes import ForkServerProcess, WorkerProcess
+from gpuemu_lsp.engine.workers.worker_set import WorkerSet
 
 _log = logging.getLogger(__name__)
 
@@ -39,7 +39,7 @@ _CLOSE_SECONDS = 0.3
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class PoolSettings:
     """What a pool was made with."""
 
     functions: dict[str, str]
@@ -54,7 +54,7 @@ class Settings:
 class Supervisor:
     """Owns the nursery and the workers; its thread starts with the first job."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: PoolSettings) -> None:
         self._settings = settings
         self._inbox: deque[Callable[[], None]] = deque()
         self._lock = threading.Lock()
@@ -64,12 +64,12 @@ class Supervisor:
         self._ready: Ready | None = None
         # Only the thread touches what follows.
         self._selector: selectors.BaseSelector
-        self._crew: Crew
+        self._crew: WorkerSet
         self._wake_read = self._wake_write = -1
-        self._nursery: Nursery | None = None
+        self._nursery: ForkServerProcess | None = None
         self._nursery_deadline: float | None = None
         self._start_error: tuple[float, str] | None = None
-        self._waiting: deque[Ticket] = deque()
+        self._waiting: deque[JobHandle] = deque()
 
     # ---- from any thread ---------------------------------------------------------------------------------------------
 
@@ -86,12 +86,12 @@ class Supervisor:
         self._started_or_failed.wait(timeout)
         return self._ready
 
-    def enqueue(self, ticket: Ticket) -> None:
+    def enqueue(self, ticket: JobHandle) -> None:
         """Queue a job."""
         if not self._post(lambda: self._waiting.append(ticket)):
             ticket.post(Cancelled())
 
-    def abandon(self, ticket: Ticket) -> None:
+    def abandon(self, ticket: JobHandle) -> None:
         """Drop a job that has its ending already, and kill the worker that runs it."""
         self._post(lambda: self._abandon(ticket))
 
@@ -113,7 +113,7 @@ class Supervisor:
             if self._thread is None:
                 self._wake_read, self._wake_write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
                 self._selector = selectors.DefaultSelector()
-                self._crew = Crew(self, self._selector, self._settings.limits)
+                self._crew = WorkerSet(self, self._selector, self._settings.limits)
                 self._thread = threading.Thread(target=self._run, name="gpuemu-pool", daemon=True)
                 self._thread.start()
             self._wake()
@@ -173,7 +173,7 @@ class Supervisor:
         # the order of additions depend on the machine, and have to be torn down round every fork.
         environment = {"OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", **settings.environment}
         try:
-            self._nursery = Nursery(settings.python, environment, configuration)
+            self._nursery = ForkServerProcess(settings.python, environment, configuration)
         except OSError as error:
             self._start_failed(f"{settings.python}: {error.strerror}")
             return
@@ -218,7 +218,7 @@ class Supervisor:
             self._nursery_deadline = None
             self._start_failed(nursery.tail.text().strip() or "it ended without a message")
 
-    def _drop_nursery(self, nursery: Nursery) -> None:
+    def _drop_nursery(self, nursery: ForkServerProcess) -> None:
         with contextlib.suppress(KeyError):
             self._selector.unregister(nursery.tail.fd)
         self._selector.unregister(nursery.control)
@@ -237,11 +237,11 @@ class Supervisor:
 
     # ---- the queue ---------------------------------------------------------------------------------------------------
 
-    def hand_back(self, ticket: Ticket) -> None:
+    def hand_back(self, ticket: JobHandle) -> None:
         """Put a job back to the front of the queue."""
         self._waiting.appendleft(ticket)
 
-    def _abandon(self, ticket: Ticket) -> None:
+    def _abandon(self, ticket: JobHandle) -> None:
         with contextlib.suppress(ValueError):
             self._waiting.remove(ticket)
         self._crew.abandon(ticket)
@@ -263,7 +263,7 @@ class Supervisor:
                 return
             self._crew.hand_over(worker, self._waiting.popleft())
 
-    def _worker_for(self, ticket: Ticket) -> Worker | None:
+    def _worker_for(self, ticket: JobHandle) -> WorkerProcess | None:
         """Return an idle worker that ran no other user code, or a new one; None when a place must be freed first."""
         idle = [worker for worker in self._crew if worker.idle]
         for taint in dict.fromkeys((ticket.job.taint, None)):

@@ -63,7 +63,7 @@ def serve(channel: int, output: int, functions: Mapping[str, str], limits: Limit
     system.limit(resource.RLIMIT_CORE, 0)
     faulthandler.enable(2)
     faulthandler.register(TRACE_SIGNAL, file=2, all_threads=False)
-    _Worker(channel, functions).run()
+    _JobLoop(channel, functions).run()
 
 
 def _move_up(fd: int) -> int:
@@ -79,7 +79,7 @@ def _close_quietly(fd: int) -> None:
         os.close(fd)
 
 
-class _Worker:
+class _JobLoop:
     def __init__(self, channel: int, functions: Mapping[str, str]) -> None:
         self._channel = channel
         self._functions = functions
@@ -87,7 +87,7 @@ class _Worker:
         self._pid = os.getpid()
 
     def run(self) -> NoReturn:
-        surroundings = _Surroundings.take()
+        surroundings = _ProcessState.take()
         for message in self._messages():
             assert isinstance(message, dict)
             self._send({"accepted": True})
@@ -146,7 +146,7 @@ class _Worker:
 
 
 @dataclass(frozen=True, slots=True)
-class _Surroundings:
+class _ProcessState:
     """The parts of the process' state that user code commonly changes and that can be put back."""
 
     directory: int
@@ -161,10 +161,10 @@ class _Surroundings:
     recursion: int
 
     @staticmethod
-    def take() -> _Surroundings:
+    def take() -> _ProcessState:
         umask = os.umask(0o077)
         os.umask(umask)
-        return _Surroundings(
+        return _ProcessState(
             directory=_move_up(os.open(".", os.O_RDONLY | os.O_DIRECTORY)),
             umask=umask,
             environment=dict(os.environ),

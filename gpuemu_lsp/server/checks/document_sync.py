@@ -8,7 +8,7 @@ from pathlib import Path
 from gpuemu_lsp.engine.findings import Finding
 from gpuemu_lsp.engine.project import load
 from gpuemu_lsp.engine.project.load import CONFIG_NAME
-from gpuemu_lsp.engine.report.lines import forget as forget_lines
+from gpuemu_lsp.engine.report.source_lines import forget as forget_lines
 from gpuemu_lsp.server.checks.queue import Checker
 from gpuemu_lsp.server.checks.scheduler import Key
 from gpuemu_lsp.server.diagnostics.sources import Speaker

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 
-from gpuemu_lsp.engine.campaign.endings import ending_finding
-from gpuemu_lsp.engine.campaign.run import seconds_for
 from gpuemu_lsp.engine.check.model import CheckRequest, MinimisedFailure
+from gpuemu_lsp.engine.jobs.crash_findings import ending_finding
+from gpuemu_lsp.engine.jobs.run import seconds_for
 from gpuemu_lsp.engine.workers import Job
 from gpuemu_lsp.engine.workers.model import Cancelled
 from gpuemu_lsp.engine.workers.wire import from_json, to_json

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from gpuemu_lsp.engine.campaign.run import fingerprinted
 from gpuemu_lsp.engine.check.model import CheckRequest, Replay
 from gpuemu_lsp.engine.findings import Finding, Place, Related, Severity
+from gpuemu_lsp.engine.jobs.run import fingerprinted
 from gpuemu_lsp.server.checks.requests import kernel_id
 from gpuemu_lsp.server.checks.scheduler import Batch, Part
 from gpuemu_lsp.server.diagnostics.kernel_results import Verdict, Verdicts

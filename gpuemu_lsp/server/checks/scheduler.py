@@ -11,12 +11,12 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias, TypeVar
 
-from gpuemu_lsp.engine.campaign.endings import ending_finding
-from gpuemu_lsp.engine.campaign.jobs import decode
-from gpuemu_lsp.engine.campaign.run import seconds_for
 from gpuemu_lsp.engine.check.model import CheckRequest, KernelReport
 from gpuemu_lsp.engine.findings import Finding, Severity
-from gpuemu_lsp.engine.workers import Job, Pool, Ticket
+from gpuemu_lsp.engine.jobs.crash_findings import ending_finding
+from gpuemu_lsp.engine.jobs.functions import decode
+from gpuemu_lsp.engine.jobs.run import seconds_for
+from gpuemu_lsp.engine.workers import Job, JobHandle, Pool
 from gpuemu_lsp.engine.workers.model import Cancelled, Event, Progress
 from gpuemu_lsp.engine.workers.wire import to_json
 
@@ -54,7 +54,7 @@ class Batch:
     parts: list[Part]
     whole: bool = True
     deep: bool = False
-    tickets: list[Ticket] = field(default_factory=list)
+    tickets: list[JobHandle] = field(default_factory=list)
     ended: asyncio.Event = field(default_factory=asyncio.Event)
 
     @property
@@ -174,7 +174,7 @@ class Scheduler:
         """Wait until nothing waits or runs."""
         await self._idle.wait()
 
-    def _submit(self, loop: asyncio.AbstractEventLoop, batch: Batch, part: Part) -> Ticket:
+    def _submit(self, loop: asyncio.AbstractEventLoop, batch: Batch, part: Part) -> JobHandle:
         request = part.request
         job = Job(
             "check",

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ParamSpec, TypeVar
 
-from gpuemu_lsp.engine.campaign.targets import SUFFIXES, read_kernels
+from gpuemu_lsp.engine.jobs.targets import SUFFIXES, read_kernels
 from gpuemu_lsp.engine.plan.model import Plan
 from gpuemu_lsp.engine.plan.resolve import resolve
 from gpuemu_lsp.engine.project import load

@@ -8,7 +8,7 @@ from typing import Any
 from lsprotocol import types
 from pygls.exceptions import JsonRpcInternalError, JsonRpcInvalidParams
 
-from gpuemu_lsp.engine.campaign.endings import ending_finding
+from gpuemu_lsp.engine.jobs.crash_findings import ending_finding
 from gpuemu_lsp.engine.workers import Job
 from gpuemu_lsp.engine.workers.wire import to_json
 from gpuemu_lsp.server.client.params import asked, document_uri

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from gpuemu_lsp.engine.campaign.targets import collect
 from gpuemu_lsp.engine.check.model import CheckOptions, CheckRequest, KernelReport, Stage
 from gpuemu_lsp.engine.check.pipeline import check_kernel
 from gpuemu_lsp.engine.findings import Finding
+from gpuemu_lsp.engine.jobs.targets import collect
 from gpuemu_lsp.engine.store import Store
 
 CU = """\

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from gpuemu_lsp.engine.campaign.targets import collect
 from gpuemu_lsp.engine.check.model import CheckOptions, KernelReport
 from gpuemu_lsp.engine.check.pipeline import check_kernel
 from gpuemu_lsp.engine.check.watchdog import deadline
 from gpuemu_lsp.engine.findings import Finding
+from gpuemu_lsp.engine.jobs.targets import collect
 
 TILE = """\
 template <typename T, int TILE>

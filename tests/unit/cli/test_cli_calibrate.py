@@ -8,7 +8,7 @@ import pytest
 import tomli
 
 from gpuemu_lsp.cli.gpuemu import main as gpuemu
-from gpuemu_lsp.engine.campaign.calibration import percentile, rounded_up
+from gpuemu_lsp.engine.jobs.calibration import percentile, rounded_up
 
 KERNEL = """\
 template <typename T>

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 import tomli
 
-from gpuemu_lsp.cli.edge import EXIT_INTERRUPTED, guarded
 from gpuemu_lsp.cli.gpuemu import main as gpuemu
+from gpuemu_lsp.cli.process_boundary import EXIT_INTERRUPTED, guarded
 
 VERB = "gpuemu_lsp.cli.gpuemu"
 
@@ -65,7 +65,7 @@ def test_closed_streams_do_not_mix(project):
     assert (result.returncode, result.stderr) == (0, "")
 
 
-@pytest.mark.parametrize("module", ["argparse", "gpuemu_lsp.cli.edge", "gpuemu_lsp.engine.store"])
+@pytest.mark.parametrize("module", ["argparse", "gpuemu_lsp.cli.process_boundary", "gpuemu_lsp.engine.store"])
 def test_an_interrupt_while_modules_are_loaded_is_quiet(project, module):
     """A finder that interrupts stands for a person who is quick."""
     script = (

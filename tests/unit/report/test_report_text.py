@@ -8,10 +8,9 @@ import pytest
 
 from gpuemu_lsp.engine.check.model import CaseCount, KernelReport
 from gpuemu_lsp.engine.findings import Place, Range, Related
-from gpuemu_lsp.engine.report.cells import cells, cut, expand, frame
 from gpuemu_lsp.engine.report.model import Run
-from gpuemu_lsp.engine.report.table import element_table
-from gpuemu_lsp.engine.report.text import Style, render_text
+from gpuemu_lsp.engine.report.terminal_text import cells, cut, expand, frame
+from gpuemu_lsp.engine.report.text import TextStyle, element_table, render_text
 from gpuemu_lsp.engine.rules import make
 
 
@@ -147,20 +146,20 @@ def test_frame_and_related_places(source):
 
 @pytest.mark.parametrize("hints", [False, True])
 def test_hints_only_on_demand(source, hints):
-    text = render_text(run_of(source, [finding(source, "config/launch-inferred")], "k"), Style(hints=hints))
+    text = render_text(run_of(source, [finding(source, "config/launch-inferred")], "k"), TextStyle(hints=hints))
     assert ("config/launch-inferred" in text) == hints
 
 
 def test_colours_only_on_demand(source):
     run = run_of(source, [finding(source)], "k")
     assert "\x1b" not in render_text(run)
-    coloured = render_text(run, Style(colour=True))
+    coloured = render_text(run, TextStyle(colour=True))
     assert "\x1b[" in coloured
     assert re.sub(r"\x1b\[\d+m", "", coloured) == render_text(run)
 
 
 def test_ascii_terminals_get_words(source):
-    text = render_text(run_of(source, [], "k"), Style(signs=False))
+    text = render_text(run_of(source, [], "k"), TextStyle(signs=False))
     assert text.isascii()
     assert "failed" in text
 
@@ -168,7 +167,7 @@ def test_ascii_terminals_get_words(source):
 def test_a_message_wraps_but_toml_does_not(source):
     message = f"{'word ' * 30}\nx = {{ in = {['rows'] * 20} }}"
     long = make("config/ambiguous-signature", message, Place(source, Range.of(0, 0, 0, 1)), kernel="k")
-    lines = render_text(run_of(source, [long], "k"), Style(width=50)).split("\n")
+    lines = render_text(run_of(source, [long], "k"), TextStyle(width=50)).split("\n")
     assert all(len(line) <= 50 for line in lines if "word" in line)
     assert sum("x = {" in line and line.endswith("}") for line in lines) == 1
 

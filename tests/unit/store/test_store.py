@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from gpuemu_lsp.engine.fuzz.model import Case, CaseKey
-from gpuemu_lsp.engine.store import BaselineRecord, Failure, Store, StoreError, Verdict, restored
+from gpuemu_lsp.engine.store import BaselineRecord, CheckVerdict, Failure, Store, StoreError, restored
 from gpuemu_lsp.engine.store import store as store_module
 from gpuemu_lsp.engine.store.database import Database
 
@@ -187,15 +187,15 @@ def test_size_of_tensors_is_bounded_and_the_newest_stays(store, monkeypatch):
 def test_verdicts_are_a_bounded_history(store, monkeypatch):
     monkeypatch.setattr(store_module, "MAX_VERDICTS", 3)
     for passed in range(5):
-        store.record_verdict(Verdict("k", "float32", "failed", 10, passed, "h", {"max_error": 0.5}))
-    store.record_verdict(Verdict("k", "float16", "passed", 10, 10))
+        store.record_verdict(CheckVerdict("k", "float32", "failed", 10, passed, "h", {"max_error": 0.5}))
+    store.record_verdict(CheckVerdict("k", "float16", "passed", 10, 10))
     assert [(got.dtype, got.cases_passed) for got in store.verdicts("k")] == [
         ("float16", 10),
         ("float32", 4),
         ("float32", 3),
     ]
     (latest,) = store.verdicts("k", "float32", limit=1)
-    assert latest == Verdict("k", "float32", "failed", 10, 4, "h", {"max_error": 0.5}, time=1004.0)
+    assert latest == CheckVerdict("k", "float32", "failed", 10, 4, "h", {"max_error": 0.5}, time=1004.0)
     assert store.verdicts("unknown") == []
 
 

@@ -1,0 +1,123 @@
+"""``gpuemu calibrate``: measured tolerances, written to gpuemu.toml with where they come from."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from gpuemu_lsp.cli.commands.check import find_targets, open_pool, tell_errors
+from gpuemu_lsp.cli.output import print_out
+from gpuemu_lsp.engine.check.model import CheckOptions
+from gpuemu_lsp.engine.findings import Severity
+from gpuemu_lsp.engine.jobs.calibration import Calibration, CalibrationOptions, ToleranceEnvelope, evidence
+from gpuemu_lsp.engine.jobs.calibration import calibrate as measure
+from gpuemu_lsp.engine.project.edits import applied, kernel_index, remark, set_in_kernel
+from gpuemu_lsp.engine.project.load import load
+from gpuemu_lsp.engine.report.exit_codes import EXIT_CLEAN, EXIT_FINDINGS, EXIT_INTERNAL, EXIT_USAGE
+
+_MARK = "# gpuemu calibrate:"
+
+
+def calibrate(
+    names: Sequence[str], options: CheckOptions, jobs: int | None, wanted: CalibrationOptions, *, write: bool
+) -> int:
+    """Calibrate the registered kernels, all or those named."""
+    targets = find_targets(names, options)
+    if targets is None:
+        return EXIT_USAGE
+    project = next(iter(targets.projects), None)
+    requests = [item for item in targets.requests if item.registered]
+    tell_errors(targets.findings, targets.root)
+    if project is None or project.config is None or not requests:
+        print("gpuemu: no kernel is registered here, so there is no tolerance to set.", file=sys.stderr)
+        return EXIT_USAGE
+    with open_pool(jobs, options.executor) as pool:
+        found = measure(requests, targets.root, wanted, pool)
+    seeds = {item.spec.name: _seed(options, item.validation.seed) for item in requests}
+    config = Path(project.config)
+    kept, trouble = [], False
+    for envelope in found.envelopes:
+        said = evidence(envelope, wanted, seeds[envelope.kernel])
+        line = f"{envelope.kernel}: {envelope.dtype} = {_value(envelope)}  ({said})"
+        if envelope.exceeded:
+            trouble = True
+            line += "\n  not written: try a higher --percentile or --margin, or none: it is then derived per case"
+        else:
+            kept.append((envelope, said))
+        print_out(line + "\n")
+    for name, why in found.skipped.items():
+        print_out(f"{name}: no tolerance: {why}\n")
+    if any(run.exit_code == EXIT_INTERNAL for run in found.runs):
+        return EXIT_INTERNAL
+    if write and kept and not _write(config, kept):
+        return EXIT_USAGE
+    return _exit_code(found, trouble)
+
+
+def _exit_code(found: Calibration, trouble: bool) -> int:
+    statuses = {report.status for report in found.runs[0].kernels}
+    if trouble or "failed" in statuses:
+        return EXIT_FINDINGS
+    return EXIT_CLEAN if "passed" in statuses and not statuses & {"error", "not-executed"} else EXIT_USAGE
+
+
+def _write(config: Path, kept: Sequence[tuple[ToleranceEnvelope, str]]) -> bool:
+    """Change the values and nothing else of the file; False, with the reason, where that is not possible."""
+    try:
+        before = config.read_bytes().decode("utf-8")
+        text = before
+        for envelope, said in kept:
+            changed = _changed(text, envelope, said)
+            if changed is None:
+                print(
+                    f"gpuemu: {config.name}: how the tolerances of '{envelope.kernel}' are written leaves no place to "
+                    "set one; nothing was written.",
+                    file=sys.stderr,
+                )
+                return False
+            text = changed
+        if config.read_bytes().decode("utf-8") != before:
+            print(f"gpuemu: {config.name} changed meanwhile; nothing was written.", file=sys.stderr)
+            return False
+        beside = config.with_name(f".{config.name}.new")
+        beside.write_bytes(text.encode("utf-8"))
+        broken = [item for item in load(beside).findings if item.severity is Severity.ERROR]
+        if broken and not load(config).findings:
+            beside.unlink()
+            print(f"gpuemu: {config.name}: {broken[0].message} Nothing was written.", file=sys.stderr)
+            return False
+        beside.chmod(config.stat().st_mode & 0o777)
+        beside.replace(config)
+    except (OSError, UnicodeDecodeError) as error:
+        print(f"gpuemu: {config}: {error}; nothing was written.", file=sys.stderr)
+        return False
+    print_out(f"Wrote {len(kept)} tolerance{'' if len(kept) == 1 else 's'} to {config.name}.\n")
+    return True
+
+
+def _changed(text: str, envelope: ToleranceEnvelope, said: str) -> str | None:
+    index = kernel_index(text, envelope.kernel)
+    if index is None:
+        return None
+    change = set_in_kernel(text, index, "tolerances", envelope.dtype, _value(envelope))
+    if change is None:
+        return None
+    text = applied(text, change)
+    note = remark(text, index, "tolerances", envelope.dtype, f"{_MARK} {envelope.dtype}:", _comment(envelope, said))
+    return applied(text, note) if note is not None else text
+
+
+def _comment(envelope: ToleranceEnvelope, said: str) -> str:
+    return f"{_MARK} {envelope.dtype}: {said}"
+
+
+def _value(envelope: ToleranceEnvelope) -> str:
+    tolerance = envelope.tolerance
+    if tolerance.atol == tolerance.rtol:
+        return f"{tolerance.atol:g}"
+    return f"{{ atol = {tolerance.atol:g}, rtol = {tolerance.rtol:g} }}"
+
+
+def _seed(options: CheckOptions, configured: int | None) -> int:
+    return options.seed if options.seed_given or configured is None else configured

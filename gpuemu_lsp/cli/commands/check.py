@@ -1,0 +1,203 @@
+"""Checks as the commands run them: targets in, a formatted run out, once or after every change."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from gpuemu_lsp.cli import report_context
+from gpuemu_lsp.cli.output import OutputOptions
+from gpuemu_lsp.cli.progress import ProgressBar
+from gpuemu_lsp.engine.check.model import CheckOptions, CheckRequest
+from gpuemu_lsp.engine.findings import Finding, Severity
+from gpuemu_lsp.engine.jobs.cluster import LOCAL, Cluster, ClusterError
+from gpuemu_lsp.engine.jobs.functions import FUNCTIONS, PRELOAD
+from gpuemu_lsp.engine.jobs.run import Runner, run_requests
+from gpuemu_lsp.engine.jobs.targets import TargetError, Targets, collect
+from gpuemu_lsp.engine.report.exit_codes import EXIT_USAGE
+from gpuemu_lsp.engine.report.expected import verify
+from gpuemu_lsp.engine.report.model import Run
+from gpuemu_lsp.engine.report.text import TextStyle, render_finding
+from gpuemu_lsp.engine.workers import Limits, Pool
+
+_PATIENCE_MS = 200
+
+
+@dataclass(frozen=True, slots=True)
+class CheckCommand:
+    """What to check (paths or kernel names, none for the folder here), how, and where the result goes.
+
+    ``dask`` is the address of a scheduler, ``local`` for one of our own, None for this machine's pool. ``shard`` (I, N)
+    takes every N-th kernel from the I-th on. ``expect`` compares the errors with those that comments announce.
+    """
+
+    targets: Sequence[str]
+    options: CheckOptions
+    output: OutputOptions = OutputOptions()
+    jobs: int | None = None
+    dask: str | None = None
+    shard: tuple[int, int] | None = None
+    expect: bool = False
+
+
+def check(order: CheckCommand) -> int:
+    """Run once; return the exit code."""
+    try:
+        with open_runner(order) as runner:
+            return _once(order, runner)
+    except ClusterError as error:
+        print(f"gpuemu: {error}", file=sys.stderr)
+        return EXIT_USAGE
+
+
+def open_runner(order: CheckCommand) -> Pool | Cluster:
+    """Return where the order's jobs run.
+
+    Raises
+    ------
+    ClusterError
+        If a cluster is asked for and cannot be had.
+    """
+    if order.dask is None:
+        return open_pool(order.jobs, order.options.executor)
+    return Cluster(order.dask, order.jobs or os.cpu_count() or 1)
+
+
+def watch(order: CheckCommand) -> int:
+    """Run, then again after every change of a file that matters, until interrupted."""
+    with open_pool(order.jobs, order.options.executor) as pool:
+        folders: list[Path] = []
+        while True:
+            wanted = _folders(order)
+            if wanted != folders:
+                folders, changes = wanted, _changes(wanted)
+                next(changes)  # look before the run, so that no change during it is missed
+            _once(order, pool)
+            print("Watching for changes. Press Ctrl-C to stop.", file=sys.stderr, flush=True)
+            names = next(found for found in changes if found)
+            print(f"Changed: {', '.join(names[:4])}{', ...' if len(names) > 4 else ''}", file=sys.stderr, flush=True)
+
+
+def open_pool(jobs: int | None, executor: str = "auto") -> Pool:
+    """Return a pool that starts to warm up now. It forks a worker when one is needed, at most one per core.
+
+    A CUDA context reserves more address space than a memory limit allows.
+    """
+    limits = Limits(memory_bytes=None) if executor == "gpu" else Limits()
+    pool = Pool(FUNCTIONS, size=jobs or os.cpu_count() or 1, limits=limits, preload=PRELOAD)
+    pool.start()
+    return pool
+
+
+def find_targets(arguments: Sequence[str], options: CheckOptions) -> Targets | None:
+    """Resolve targets; None, with the reason on standard error, when an argument is nothing we know."""
+    try:
+        targets = collect(arguments, options, Path.cwd())
+    except TargetError as error:
+        print(f"gpuemu: {error}", file=sys.stderr)
+        return None
+    if not targets.requests and not targets.findings:
+        where = "here" if not arguments else f"in {', '.join(arguments)}"
+        print(
+            f"gpuemu: there is no .cu file and no registered kernel {where}; gpuemu init writes a first one.",
+            file=sys.stderr,
+        )
+    return targets
+
+
+def targets_of(order: CheckCommand) -> Targets | None:
+    """Resolve an order's targets. Machines elsewhere keep no failing cases: SQLite is not for shared folders."""
+    targets = find_targets(order.targets, order.options)
+    if targets is not None and order.shard is not None:
+        part, count = order.shard
+        mine = targets.requests[part - 1 :: count]
+        if targets.requests and not mine:
+            print(f"gpuemu: shard {part}/{count} is empty: there are {len(targets.requests)} kernels.", file=sys.stderr)
+        targets = replace(targets, requests=mine)
+    if targets is None or order.dask in (None, LOCAL):
+        return targets
+    requests = (replace(item, options=replace(item.options, store_root=None)) for item in targets.requests)
+    return replace(targets, requests=tuple(requests))
+
+
+def tell_errors(findings: Sequence[Finding], root: str) -> None:
+    """Say on standard error what is wrong with the configuration."""
+    for finding in findings:
+        if finding.rule.startswith("config/") and finding.severity is Severity.ERROR:
+            print(render_finding(finding, root, TextStyle()), file=sys.stderr)
+
+
+def tell_executor(run: Run) -> None:
+    """Say on standard error that a GPU was asked for and not used; a hint would not be shown."""
+    told = next((finding for finding in run.findings if finding.rule == "engine/no-gpu"), None)
+    if told is not None:
+        print(f"gpuemu: {told.message}", file=sys.stderr)
+
+
+def _once(order: CheckCommand, pool: Runner) -> int:
+    targets = targets_of(order)
+    if targets is None:
+        return EXIT_USAGE
+    requests = shared_out(targets.requests, order.jobs)
+    with ProgressBar(len(requests), sys.stderr) as progress:
+        run = run_requests(requests, targets.findings, targets.root, pool, progress.see)
+    if order.output.format in report_context.FORMATS:
+        run = replace(run, context=report_context.report_context(run, targets))
+    tell_executor(run)
+    code = order.output.write(run)
+    return verified(run, code) if order.expect else code
+
+
+def verified(run: Run, code: int) -> int:
+    """Compare a run that was written out with the comments of its sources; return the exit code."""
+    if code == EXIT_USAGE:
+        return code
+    texts = {kernel.source: Path(kernel.source).read_text("utf-8", "replace") for kernel in run.kernels}
+    verification = verify(run, texts)
+    print(verification.text(), file=sys.stderr)
+    return verification.exit_code(run)
+
+
+def shared_out(requests: Sequence[CheckRequest], jobs: int | None) -> Sequence[CheckRequest]:
+    """Give each kernel its share of the time there is for all of them."""
+    share = (jobs or os.cpu_count() or 1) / max(1, len(requests))
+    shares = (one.options.seconds and one.options.seconds * min(1.0, share) for one in requests)
+    return [
+        replace(one, options=replace(one.options, seconds=seconds))
+        for one, seconds in zip(requests, shares, strict=True)
+    ]
+
+
+def _folders(order: CheckCommand) -> list[Path]:
+    """Watch the folders of the files that matter, not the whole tree below the working directory."""
+    targets = find_targets(order.targets, order.options)
+    files = targets.watched if targets is not None else ()
+    folders = [folder for folder in {Path(path).parent for path in files} if folder.is_dir()]
+    return sorted(folders) or [Path.cwd()]
+
+
+def _changes(folders: Sequence[Path]) -> Iterator[list[str]]:
+    """Yield the names of changed files, and an empty list whenever nothing has changed for a while."""
+    import watchfiles
+
+    for changes in watchfiles.watch(
+        *folders,
+        watch_filter=_SourceFilter(),
+        recursive=False,
+        rust_timeout=_PATIENCE_MS,
+        yield_on_timeout=True,
+        raise_interrupt=True,
+    ):
+        yield sorted({Path(path).name for _, path in changes})
+
+
+class _SourceFilter:
+    """Sources, headers, references and the config; never our own outputs."""
+
+    _SUFFIXES = (".cu", ".cuh", ".h", ".hpp", ".py", "gpuemu.toml")
+
+    def __call__(self, change: object, path: str) -> bool:
+        return path.endswith(self._SUFFIXES) and "/.gpuemu/" not in path

@@ -1,0 +1,72 @@
+"""``gpuemu failures``: the stored failing cases of the project, latest first."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from datetime import datetime
+from pathlib import Path
+
+from gpuemu_lsp.cli.output import print_out
+from gpuemu_lsp.engine.findings import Json
+from gpuemu_lsp.engine.project import discover
+from gpuemu_lsp.engine.report.exit_codes import EXIT_CLEAN, EXIT_USAGE
+from gpuemu_lsp.engine.store import Store, StoredFailure, StoreError
+
+
+def list_failures(limit: int, form: str) -> int:
+    """Print at most ``limit`` failures. Having some is no error: 0 means that the list could be read."""
+    root = project_root()
+    if root is None:
+        return EXIT_USAGE
+    try:
+        with Store(root) as store:
+            failures = store.failures(limit)
+    except StoreError as error:
+        print(f"gpuemu: {error}", file=sys.stderr)
+        return EXIT_USAGE
+    if form == "json":
+        document = {"version": 1, "failures": [_record(item) for item in failures]}
+        print_out(json.dumps(document, indent=2, ensure_ascii=False) + "\n")
+    else:
+        print_out("".join(f"{line}\n" for line in failure_table(failures)) if failures else "No failing cases.\n")
+    return EXIT_CLEAN
+
+
+def project_root() -> Path | None:
+    """Return the folder of the configuration here, which is where failures are kept; None, with the reason printed."""
+    config = discover(Path.cwd())
+    if config is None:
+        print("gpuemu: there is no gpuemu.toml here or above; gpuemu init writes one.", file=sys.stderr)
+        return None
+    return config.parent
+
+
+def failure_table(failures: Sequence[StoredFailure]) -> list[str]:
+    """Return one line per failure under a heading."""
+    rows = [("ID", "KERNEL", "DTYPE", "RULE", "SIZES", "LAST SEEN")]
+    for item in failures:
+        failure = item.failure
+        sizes = ", ".join(f"{name} = {size}" for name, size in failure.dims.items())
+        seen = datetime.fromtimestamp(item.last_seen).strftime("%Y-%m-%d %H:%M")
+        rows.append((item.case, failure.kernel, failure.dtype, failure.rule, sizes, seen))
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+
+
+def _record(item: StoredFailure) -> dict[str, Json]:
+    failure = item.failure
+    return {
+        "case": item.case,
+        "kernel": failure.kernel,
+        "dtype": failure.dtype,
+        "rule": failure.rule,
+        "message": failure.message,
+        "dims": dict(failure.dims),
+        "line": failure.line,
+        "minimized_from": failure.minimised_from,
+        "found": item.found,
+        "last_seen": item.last_seen,
+        "times_seen": item.times_seen,
+    }

@@ -1,0 +1,136 @@
+"""``gpuemu init``: a gpuemu.toml that registers the kernels there are, or an example that passes at once."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import sys
+from pathlib import Path
+
+from gpuemu_lsp.cli.output import print_out
+from gpuemu_lsp.engine.check.model import CheckOptions
+from gpuemu_lsp.engine.jobs.targets import collect
+from gpuemu_lsp.engine.project.load import CONFIG_NAME
+from gpuemu_lsp.engine.project.words import toml
+from gpuemu_lsp.engine.report.exit_codes import EXIT_CLEAN, EXIT_USAGE
+
+_CONFIG = """\
+# Which kernels to check, against what. Every key: docs/config.md of gpuemu-lsp.
+
+[project]
+name = {name}
+
+[[kernels]]
+name = "gelu"
+source = "kernels/gelu.cu"
+reference = "kernels/ref_gelu.py"
+
+# What follows can be left out: it is inferred from the kernel's signature.
+[kernels.dims]
+n = {{ min = 1, max = 4096 }}
+
+[kernels.args]
+x = {{ in = ["n"] }}
+y = {{ out = ["n"] }}
+n = "n"
+
+[kernels.launch]
+grid = "ceil_div(n, 256)"
+block = 256
+
+[kernels.artifact_checks]
+max_registers = 32
+max_spills = 0
+"""
+
+_KERNEL = """\
+// gelu(x) = x / 2 * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x^3)))
+__global__ void gelu(const float* x, float* y, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) {
+        float v = x[i];
+        y[i] = 0.5f * v * (1.0f + tanhf(0.7978845608f * (v + 0.044715f * v * v * v)));
+    }
+}
+"""
+
+_REFERENCE = '''\
+import numpy as np
+
+
+def reference(inputs, **kwargs):
+    """Return what gelu.cu should compute. The inputs are fp64 and hold exactly what the kernel got."""
+    x = inputs["x"]
+    return 0.5 * x * (1.0 + np.tanh(np.sqrt(2.0 / np.pi) * (x + 0.044715 * x**3)))
+'''
+
+
+_HEADER = """\
+# Which kernels to check, against what. Every key: docs/config.md of gpuemu-lsp.
+
+[project]
+name = {name}
+
+# Without a reference a kernel runs under the memory and synchronisation checkers only. To have its numbers compared,
+# write reference(inputs, **kwargs) in NumPy, which says what is right, and name the file.
+"""
+
+
+def init(folder: Path, name: str | None) -> int:
+    """Write the files; refuse, and write none, when one of them is there already."""
+    title = name or folder.absolute().name or "my-project"
+    if (folder / CONFIG_NAME).exists() or (folder / CONFIG_NAME).is_symlink():
+        print(f"gpuemu: {folder / CONFIG_NAME} exists already; nothing was written.", file=sys.stderr)
+        return EXIT_USAGE
+    kernels = _kernels(folder)
+    if kernels:
+        files = {folder / CONFIG_NAME: _HEADER.format(name=toml(title)) + "".join(kernels)}
+    else:
+        files = {
+            folder / CONFIG_NAME: _CONFIG.format(name=toml(title)),
+            folder / "kernels" / "gelu.cu": _KERNEL,
+            folder / "kernels" / "ref_gelu.py": _REFERENCE,
+        }
+    present = [path for path in files if path.exists() or path.is_symlink()]
+    if present:
+        names = ", ".join(map(str, present))
+        print(f"gpuemu: {names} exists already; nothing was written.", file=sys.stderr)
+        return EXIT_USAGE
+    try:
+        for path, text in files.items():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with path.open("x", encoding="utf-8") as file:
+                file.write(text)
+    except OSError as error:
+        print(f"gpuemu: {error.filename}: {error.strerror or error}", file=sys.stderr)
+        return EXIT_USAGE
+    told = "".join(f"Wrote {path}\n" for path in files)
+    if kernels:
+        told += f"Registered {len(kernels)} kernel{'' if len(kernels) == 1 else 's'}, none with a reference yet.\n"
+    print_out(told + f"Try: gpuemu test{'' if folder == Path() else f' {shlex.quote(str(folder))}'}\n")
+    return EXIT_CLEAN
+
+
+def _kernels(folder: Path) -> list[str]:
+    """Return an entry for each kernel in the .cu files of a folder."""
+    if not folder.is_dir():
+        return []
+    requests = collect([str(folder)], CheckOptions(execute=False), Path.cwd()).requests
+    root = Path(os.path.normpath(Path.cwd() / folder))
+    taken: set[str] = set()
+    entries = []
+    for request in requests:
+        spec = request.spec
+        function = spec.entry or spec.name
+        plain = function.split("<")[0].split("::")[-1].strip()
+        stem = Path(spec.source).stem
+        choices = (plain, f"{stem}_{plain}", *(f"{stem}_{plain}_{number}" for number in range(2, 1000)))
+        name = next(choice for choice in choices if choice not in taken)
+        taken.add(name)
+        source = Path(spec.source).relative_to(root).as_posix()
+        lines = ["", "[[kernels]]", f"name = {toml(name)}", f"source = {toml(source)}"]
+        if function != name:
+            lines.append(f"entry = {toml(function)}")
+        lines.append(f"# reference = {toml(f'ref_{name}.py')}")
+        entries.append("\n".join(lines) + "\n")
+    return entries

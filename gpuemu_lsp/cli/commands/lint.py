@@ -1,0 +1,94 @@
+"""``gpuemu lint``: artifact reports of registered kernels."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+from gpuemu_lsp.cli.commands.check import find_targets, open_pool
+from gpuemu_lsp.cli.output import OutputOptions, print_out
+from gpuemu_lsp.engine.check.model import CheckOptions, CheckRequest
+from gpuemu_lsp.engine.findings import Finding, Json, Severity
+from gpuemu_lsp.engine.jobs.crash_findings import ending_finding
+from gpuemu_lsp.engine.jobs.model import ArtifactReport
+from gpuemu_lsp.engine.jobs.run import fingerprinted, seconds_for
+from gpuemu_lsp.engine.jobs.run_one import run_job
+from gpuemu_lsp.engine.report.exit_codes import EXIT_CLEAN, EXIT_FINDINGS, EXIT_INTERNAL, EXIT_USAGE
+from gpuemu_lsp.engine.report.json_format import finding_record
+from gpuemu_lsp.engine.report.text import TextStyle, render_finding
+from gpuemu_lsp.engine.workers import Job, Pool
+from gpuemu_lsp.engine.workers.wire import from_json, to_json
+
+_INDENT = "  "
+
+
+def lint(kernel: str | None, ptx: Path | None, arch: str | None, form: str) -> int:
+    """Inspect kernels: 0 every check passed, 1 a violation, 2 something could not be checked, or nothing was."""
+    targets = find_targets([kernel] if kernel is not None else [], CheckOptions(arch=arch))
+    if targets is None:
+        return EXIT_USAGE
+    requests = [request for request in targets.requests if request.registered]
+    config = fingerprinted(targets.findings, targets.root)
+    if ptx is not None and len(requests) != 1:
+        print("gpuemu: --ptx needs --kernel, to know whose limits and patterns hold.", file=sys.stderr)
+        return EXIT_USAGE
+    file = str(ptx.absolute()) if ptx is not None else None
+    with open_pool(None) as pool:
+        reports = [report for request in requests for report in _reports(pool, request, file)]
+    if form == "json":
+        document: dict[str, Json] = {
+            "version": 1,
+            "kernels": [_record(report, targets.root) for report in reports],
+            "findings": [finding_record(finding, targets.root) for finding in config],
+        }
+        print_out(json.dumps(document, indent=2, ensure_ascii=False) + "\n")
+    else:
+        style = OutputOptions().style()
+        blocks = [render_finding(finding, targets.root, style) for finding in config]
+        blocks += [_text(report, targets.root, style) for report in reports]
+        if not reports:
+            print("gpuemu: no kernel is registered: lint compares with the limits of gpuemu.toml.", file=sys.stderr)
+        print_out("\n".join(blocks))
+    return _exit_code(reports, config)
+
+
+def _reports(pool: Pool, request: CheckRequest, ptx: str | None) -> list[ArtifactReport]:
+    job = Job("lint", {"request": to_json(request), "ptx": ptx}, wall_seconds=seconds_for(request))
+    gathered = run_job(pool, job)
+    reports = [from_json(ArtifactReport, value) for value in gathered.named("artifact")]
+    if not gathered.done:
+        finding = ending_finding(request, gathered.ending)
+        reports.append(ArtifactReport(request.spec.name, request.options.arch or "", "INCOMPLETE", (), (finding,)))
+    return reports
+
+
+def _text(report: ArtifactReport, root: str, style: TextStyle) -> str:
+    lines = list(report.lines) or [f"Kernel: {report.kernel}", f"Result: {report.result}"]
+    text = "\n".join([lines[0], *(_INDENT + line for line in lines[1:])]) + "\n"
+    return "\n".join([text, *(render_finding(finding, root, style) for finding in report.findings)])
+
+
+def _record(report: ArtifactReport, root: str) -> dict[str, Json]:
+    return {
+        "kernel": report.kernel,
+        "arch": report.arch,
+        "result": report.result,
+        "resources": {entry: asdict(usage) for entry, usage in report.resources.items()},
+        "report": list(report.lines),
+        "findings": [finding_record(finding, root) for finding in fingerprinted(report.findings, root)],
+    }
+
+
+def _exit_code(reports: Sequence[ArtifactReport], config: Sequence[Finding]) -> int:
+    found = [finding for report in reports for finding in report.findings]
+    errors = [finding for finding in found if finding.severity is Severity.ERROR]
+    if any(finding.rule == "engine/internal-error" for finding in errors):
+        return EXIT_INTERNAL
+    if errors or any(report.result == "FAIL" for report in reports):
+        return EXIT_FINDINGS
+    results = {report.result for report in reports}
+    unsure = results & {"INCOMPLETE", "NOT COMPILED"} or any(item.severity is Severity.ERROR for item in config)
+    return EXIT_CLEAN if "PASS" in results and not unsure else EXIT_USAGE

@@ -1,0 +1,141 @@
+"""``gpuemu ci`` and ``gpuemu report``: a check, and beside it a baseline's verdict or a signature."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from gpuemu_lsp.cli.commands.check import CheckCommand, open_runner, shared_out, targets_of, tell_executor
+from gpuemu_lsp.cli.output import print_out
+from gpuemu_lsp.cli.progress import ProgressBar
+from gpuemu_lsp.cli.report_context import report_context
+from gpuemu_lsp.engine.findings import Severity
+from gpuemu_lsp.engine.jobs.cluster import ClusterError
+from gpuemu_lsp.engine.jobs.run import fingerprinted, run_requests
+from gpuemu_lsp.engine.jobs.targets import Targets
+from gpuemu_lsp.engine.report.comparison import render_comparison
+from gpuemu_lsp.engine.report.exit_codes import EXIT_CLEAN, EXIT_USAGE
+from gpuemu_lsp.engine.report.model import Run
+
+if TYPE_CHECKING:
+    from gpuemu_lsp.engine.store import BaselineRecord
+
+SUFFIX = ".intoto.json"
+"""Added to a report's name for its attestation."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReportOptions:
+    """What ``ci`` and ``report`` add to a check.
+
+    ``fail`` says whether a regression is an error; None leaves it to ``[policies].fail_on_regression``. ``key`` is the
+    private key to sign with, None for the user's own.
+    """
+
+    baseline: str | None = None
+    fail: bool | None = None
+    signed: bool = False
+    key: Path | None = None
+
+
+def report(order: CheckCommand, extras: ReportOptions) -> int:
+    """Run once; return the exit code, 2 also when the report should have been signed and is not."""
+    if extras.signed and order.output.file is None:
+        print("gpuemu: --signed needs --output: what is signed is a file.", file=sys.stderr)
+        return EXIT_USAGE
+    baseline: Sequence[BaselineRecord] | None = None
+    if extras.baseline is not None:
+        from gpuemu_lsp.cli.commands.baseline import as_measured, read_baseline
+
+        baseline = read_baseline(extras.baseline)
+        if baseline is None:
+            return EXIT_USAGE
+        order = replace(order, options=as_measured(order.options, baseline))
+    targets = targets_of(order)
+    if targets is None:
+        return EXIT_USAGE
+    before = _digests(targets) if extras.signed else {}
+    records: list[BaselineRecord] = []
+    on_record = records.append if baseline is not None else None
+    try:
+        with open_runner(order) as runner, ProgressBar(len(targets.requests), sys.stderr) as progress:
+            requests = shared_out(targets.requests, order.jobs)
+            run = run_requests(requests, targets.findings, targets.root, runner, progress.see, on_record)
+    except ClusterError as error:
+        print(f"gpuemu: {error}", file=sys.stderr)
+        return EXIT_USAGE
+    run = replace(run, context=report_context(run, targets))
+    if baseline is not None and extras.baseline is not None:
+        run = _compared(run, targets, extras, baseline, records)
+    tell_executor(run)
+    code = order.output.write(run)
+    comparison = run.context.comparison
+    if comparison is not None and order.output.format == "text" and order.output.file is None:
+        print_out("\n" + render_comparison(comparison, run.root, order.output.style()))
+    return max(code, _sign(order, extras, run, targets, before)) if extras.signed else code
+
+
+def _compared(
+    run: Run,
+    targets: Targets,
+    extras: ReportOptions,
+    baseline: Sequence[BaselineRecord],
+    records: Sequence[BaselineRecord],
+) -> Run:
+    """Add the comparison, and its regressions as findings."""
+    from gpuemu_lsp.engine.baseline.compare import compare
+    from gpuemu_lsp.engine.baseline.findings import regressions
+
+    assert extras.baseline is not None
+    specs = {item.spec.name: item.spec for item in targets.requests if item.registered}
+    policies = targets.projects[0].policies
+    fail = policies.fail_on_regression if extras.fail is None else extras.fail
+    measured = [record for record in records if record.kernel in specs]
+    comparison = compare(extras.baseline, baseline, measured, policies.warn_threshold)
+    found = regressions(comparison, specs, Severity.ERROR if fail else Severity.WARNING)
+    return replace(
+        run,
+        findings=(*run.findings, *fingerprinted(found, run.root)),
+        context=replace(run.context, comparison=comparison),
+    )
+
+
+def _digests(targets: Targets) -> dict[str, str]:
+    from gpuemu_lsp.engine.attest.statement import digests
+
+    return digests(targets.watched)
+
+
+def _sign(order: CheckCommand, extras: ReportOptions, run: Run, targets: Targets, before: dict[str, str]) -> int:
+    """Write the attestation beside the report; return the exit code of that alone."""
+    from gpuemu_lsp.engine.attest.envelope import key_id, seal
+    from gpuemu_lsp.engine.attest.keys import KeyFileError, public_path, signing_key
+    from gpuemu_lsp.engine.attest.statement import Evidence, NotSignableError, statement
+
+    file = order.output.file
+    assert file is not None
+    try:
+        if _digests(targets) != before:
+            raise NotSignableError("files changed while it ran")
+        registered = [spec.name for project in targets.projects for spec in project.kernels]
+        broken = [name for project in targets.projects for name in project.broken]
+        given = order.options.seed_given or not targets.projects or targets.projects[0].validation.seed is None
+        seed = order.options.seed if given else targets.projects[0].validation.seed
+        evidence = Evidence(run, order.options, str(seed), before, registered, broken)
+        made = statement(evidence, file.name, file.read_bytes())
+        key, key_file, new = signing_key(extras.key)
+        sealed = file.with_name(file.name + SUFFIX)
+        sealed.write_text(seal(made, key), encoding="utf-8")
+    except NotSignableError as error:
+        print(f"gpuemu: the report was not signed: {error}.", file=sys.stderr)
+        return EXIT_USAGE
+    except (KeyFileError, OSError) as error:
+        print(f"gpuemu: the report was not signed: {error}", file=sys.stderr)
+        return EXIT_USAGE
+    if new:
+        print(f"gpuemu: made the key {key_file}; others verify with {public_path(key_file)}", file=sys.stderr)
+    print(f"gpuemu: signed by {key_id(key.public_key())[:16]}: {sealed}", file=sys.stderr)
+    return EXIT_CLEAN

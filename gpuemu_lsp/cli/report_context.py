@@ -1,0 +1,75 @@
+"""What a report tells besides the run: the project, its commit, and what the store remembers."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from gpuemu_lsp.engine.findings import Json
+from gpuemu_lsp.engine.jobs.targets import Targets
+from gpuemu_lsp.engine.project.model import Project
+from gpuemu_lsp.engine.project.revision import revision
+from gpuemu_lsp.engine.report.model import HistoryEntry, ReportContext, Run
+
+FORMATS = frozenset({"html", "markdown"})
+"""The formats that show it."""
+_CHECKS = 60
+"""Checks of a kernel's dtype that are shown."""
+
+
+def report_context(run: Run, targets: Targets) -> ReportContext:
+    """Gather it; what cannot be had is left out."""
+    commit = revision(run.root)
+    project = targets.projects[0] if len(targets.projects) == 1 else None
+    return ReportContext(
+        project=titled(project) if project is not None and project.config is not None else Path(run.root).name,
+        created=time.time(),
+        commit=commit.commit if commit is not None else "",
+        dirty=commit is not None and commit.dirty,
+        history=_history(run, project.root if project is not None and project.config is not None else None),
+    )
+
+
+def titled(project: Project) -> str:
+    """Return a project's name, with its version and framework where it says them."""
+    framework = f"({project.framework})" if project.framework else None
+    return " ".join(part for part in (project.name, project.version, framework) if part)
+
+
+def _history(run: Run, root: str | None) -> dict[tuple[str, str], tuple[HistoryEntry, ...]]:
+    if root is None:
+        return {}
+    from gpuemu_lsp.engine.store import CheckVerdict, Store, StoreError
+
+    def past(verdicts: Sequence[CheckVerdict]) -> tuple[HistoryEntry, ...]:
+        return tuple(_past(item) for item in reversed(verdicts))
+
+    def _past(item: CheckVerdict) -> HistoryEntry:
+        usage = item.data.get("resources")
+        resources = usage if isinstance(usage, dict) else {}
+        spills = [_count(resources.get(name)) for name in ("spill_stores", "spill_loads")]
+        error = item.data.get("max_rel_diff")
+        return HistoryEntry(
+            time=item.time,
+            status=item.status,
+            arch=str(item.data.get("arch", "")),
+            registers=_count(resources.get("registers")),
+            spills=sum(count for count in spills if count is not None) if None not in spills else None,
+            error=float(error) if isinstance(error, int | float) else None,
+            source_hash=item.source_hash,
+        )
+
+    history: dict[tuple[str, str], tuple[HistoryEntry, ...]] = {}
+    try:
+        with Store(root) as store:
+            for kernel in run.kernels:
+                for measured in kernel.measured:
+                    history[kernel.name, measured.dtype] = past(store.verdicts(kernel.name, measured.dtype, _CHECKS))
+    except StoreError:
+        return {}
+    return history
+
+
+def _count(value: Json) -> int | None:
+    return value if isinstance(value, int) else None

@@ -1,0 +1,84 @@
+"""A job that did not end well becomes a finding: the user's code and ours are told apart by the stage it was in."""
+
+from __future__ import annotations
+
+import re
+
+from gpuemu_lsp.engine.check.model import CheckRequest
+from gpuemu_lsp.engine.findings import Finding, Json, Place, Range, Related, Severity
+from gpuemu_lsp.engine.report.source_lines import line_text
+from gpuemu_lsp.engine.rules import make
+from gpuemu_lsp.engine.workers.model import Cancelled, Ending, Failed, TimedOut, WorkerDied
+
+_FRAME = re.compile(r'File "(?P<path>[^"]+)", line (?P<line>\d+)')
+_REFERENCE = "reference"
+
+
+def ending_finding(request: CheckRequest, ending: Ending) -> Finding:
+    """Say how the check of one kernel ended, when it ended without a verdict."""
+    name = request.spec.name
+    match ending:
+        case Cancelled():
+            return _finding(request, "engine/not-executed", "The check was cancelled.")
+        case Failed(stage=stage) if stage == _REFERENCE:
+            return _reference(request, f"The reference failed: {ending.kind}: {ending.message}", ending.traceback)
+        case Failed():
+            message = f"gpuemu-lsp failed while checking '{name}': {ending.kind}: {ending.message}"
+            return _finding(request, "engine/internal-error", message, ending.stage, traceback=ending.traceback)
+        case TimedOut(stage=stage) if stage == _REFERENCE:
+            message = f"The reference did not return within the check's {ending.seconds:.0f} s."
+            return _reference(request, message, ending.traceback)
+        case TimedOut() if not request.registered:
+            message = (
+                f"'{name}' was not checked: on the sizes that were guessed it took more than {ending.seconds:.0f} s."
+            )
+            return make("engine/not-executed", message, _kernel_place(request), kernel=name, severity=Severity.HINT)
+        case TimedOut():
+            message = f"The check of '{name}' was ended after {ending.seconds:.0f} s, in stage '{ending.stage}'."
+            return _finding(request, "engine/timeout", message, ending.stage)
+        case WorkerDied(stage=stage) if stage == _REFERENCE:
+            return _reference(request, f"The reference ended its process: {ending.reason}", ending.output)
+        case WorkerDied(stage="compile") if not request.registered:
+            # NVRTC gives up its ghost on some code that lacks its headers; nobody asked for this kernel.
+            message = f"'{name}' was not checked: the compiler's process died ({ending.reason})"
+            return make("engine/not-executed", message, _kernel_place(request), kernel=name, severity=Severity.HINT)
+        case WorkerDied():
+            message = f"The process checking '{name}' died in stage '{ending.stage}': {ending.reason}"
+            return _finding(request, "engine/worker-crashed", message, ending.stage)
+        case _:
+            return _finding(request, "engine/internal-error", f"The check of '{name}' ended without a verdict.")
+
+
+def _finding(request: CheckRequest, rule: str, message: str, stage: str | None = None, **more: Json) -> Finding:
+    data: dict[str, Json] = {"stage": stage, **more} if stage is not None or more else {}
+    return make(rule, message, _kernel_place(request), kernel=request.spec.name, data=data)
+
+
+def _reference(request: CheckRequest, message: str, trace: str) -> Finding:
+    """Place trouble with the reference on the line that ran, where the trace still tells it."""
+    spec = request.spec
+    registered = spec.places.get("reference") or _kernel_place(request)
+    line = _innermost(trace, spec.reference)
+    if line is None or spec.reference is None:
+        return make("reference/error", message, registered, kernel=spec.name)
+    text = line_text(spec.reference, line)
+    indent = len(text) - len(text.lstrip())
+    place = Place(spec.reference, Range.of(line, indent, line, max(len(text.encode()), indent + 1)))
+    related = (Related(registered, "this reference"),)
+    return make("reference/error", message, place, kernel=spec.name, related=related)
+
+
+def _innermost(trace: str, path: str | None) -> int | None:
+    """Return the 0-based line of ``path`` that ran last.
+
+    faulthandler writes the innermost frame first and Python the innermost last; ours is told by its first line.
+    """
+    lines = [int(match["line"]) - 1 for match in _FRAME.finditer(trace) if match["path"] == path]
+    if not lines:
+        return None
+    return lines[-1] if trace.lstrip().startswith("Traceback") else lines[0]
+
+
+def _kernel_place(request: CheckRequest) -> Place:
+    spec = request.spec
+    return spec.places.get("name") or spec.places.get("") or Place(spec.source, Range.of(0, 0, 0, 1))

@@ -1,0 +1,206 @@
+"""The functions that run in workers, as the pool knows them: JSON in, JSON out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from gpuemu_lsp.engine.check.model import CheckEvent, CheckRequest, KernelReport, Stage
+from gpuemu_lsp.engine.findings import Finding, Json
+from gpuemu_lsp.engine.workers.wire import from_json, to_json
+
+if TYPE_CHECKING:
+    from gpuemu_lsp.engine.check.prepare import PreparedKernel
+    from gpuemu_lsp.engine.store import BaselineRecord, Failure, Store
+
+_PACKAGE = "gpuemu_lsp.engine.jobs"
+_TARGETS = {
+    "functions": ("check", "measure", "reproduce", "export", "minimize", "lint", "describe", "self_check"),
+    "stored_failures": ("failures", "failure"),
+    "disassembly": ("disassemble",),
+    "registration": ("registration",),
+    "save_comparison": ("changes", "accept"),
+}
+FUNCTIONS = {name: f"{_PACKAGE}.{module}:{name}" for module, names in _TARGETS.items() for name in names}
+"""Job name to ``module:function``, as :class:`~gpuemu_lsp.engine.workers.Pool` expects it."""
+
+PRELOAD = (
+    "numpy",
+    "ml_dtypes",
+    "llvmlite.binding",
+    "cupy",
+    "gpuemu_lsp.engine.check.pipeline",
+    "gpuemu_lsp.engine.emulator",
+    "gpuemu_lsp.engine.baseline.records",
+    "gpuemu_lsp.engine.jobs.history",
+)
+"""Modules that the fork server imports before it forks the first worker."""
+WARM_UP = ("gpuemu_lsp.engine.compile:warm_up", f"{_PACKAGE}.warm_up:warm_up")
+"""Generators that the fork server steps through while it is idle; workers forked later inherit the warm state."""
+
+
+def check(payload: Json) -> Iterator[Json]:
+    """Check one kernel; ``payload`` is a :class:`CheckRequest`."""
+    for item in _checked(from_json(CheckRequest, payload)):
+        if not isinstance(item, list):
+            yield encode(item)
+
+
+def measure(payload: Json) -> Iterator[Json]:
+    """Check one kernel, and yield last what a baseline keeps of it; ``payload`` is a :class:`CheckRequest`."""
+    for item in _checked(from_json(CheckRequest, payload)):
+        if not isinstance(item, list):
+            yield encode(item)
+            continue
+        for record in item:
+            yield {"record": to_json(record)}
+
+
+def _checked(request: CheckRequest) -> Iterator[CheckEvent | list[BaselineRecord]]:
+    """Yield the events of a check, then what was measured; a project's store keeps that as its latest."""
+    from gpuemu_lsp.engine.baseline.records import records
+    from gpuemu_lsp.engine.check.pipeline import check_kernel
+    from gpuemu_lsp.engine.jobs.history import remember
+
+    measured: list[BaselineRecord] = []
+
+    def see(prepared: PreparedKernel, report: KernelReport) -> None:
+        measured.extend(records(request, prepared, report))
+        remember(request, report, measured)
+
+    yield from check_kernel(request, see)
+    yield measured
+
+
+def reproduce(payload: Json) -> Iterator[Json]:
+    """Run the stored failures with one id of one kernel again.
+
+    ``payload`` has the ``request``, the ``case`` and, where only one is meant, its ``dtype``.
+    """
+    from gpuemu_lsp.engine.check.replay import replay
+    from gpuemu_lsp.engine.store import Store
+
+    request, case, dtype = _stored_case(payload)
+    with Store(request.root) as store:
+        for failure in _failures(store, request, case, dtype):
+            for event in replay(request, failure, case):
+                if isinstance(event, Stage):
+                    yield encode(event)
+                    continue
+                if event.verdict in ("fixed", "changed"):
+                    store.mark_fixed(failure.kernel, failure.dtype, case, optimized=failure.optimized)
+                now = event.error
+                if now is not None and event.verdict != "not executed":
+                    line = now.place.range.start.line
+                    store.record(replace(failure, rule=now.rule, message=now.message, line=line))
+                yield {"replay": to_json(event)}
+
+
+def export(payload: Json) -> Iterator[Json]:
+    """Write a stored case as files; as ``reproduce``, and the paths ``script`` and ``ptx``, None for not wanted."""
+    from gpuemu_lsp.engine.check.replay import reopen
+    from gpuemu_lsp.engine.standalone.export import export as write
+    from gpuemu_lsp.engine.store import Store
+
+    request, case, dtype = _stored_case(payload)
+    assert isinstance(payload, dict)
+    script, ptx = payload["script"], payload["ptx"]
+    with Store(request.root) as store:
+        failures = _failures(store, request, case, dtype)
+    yield encode(Stage(request.spec.name, "export"))
+    for failure in failures[:1]:
+        opened = reopen(request, failure)
+        if opened.run is None or opened.case is None:
+            return
+        try:
+            if isinstance(script, str):
+                Path(script).parent.mkdir(parents=True, exist_ok=True)
+                yield {"written": [script, str(write(opened.run, opened.case, failure, Path(script)))]}
+            if isinstance(ptx, str):
+                Path(ptx).write_text(opened.run.launch.artifact.ptx)
+                yield {"written": [ptx]}
+        except OSError as error:
+            yield {"trouble": f"{script or ptx} cannot be written: {error}"}
+
+
+def minimize(payload: Json) -> Iterator[Json]:
+    """Minimise the stored failures with one id of one kernel; as ``reproduce``, and ``strategy`` and ``max_runs``."""
+    from gpuemu_lsp.engine.jobs.minimise import minimise_case
+    from gpuemu_lsp.engine.store import Store
+
+    request, case, dtype = _stored_case(payload)
+    assert isinstance(payload, dict)
+    strategy, max_runs = payload["strategy"], payload["max_runs"]
+    assert isinstance(strategy, str) and isinstance(max_runs, int)
+    with Store(request.root) as store:
+        for failure in _failures(store, request, case, dtype):
+            for event in minimise_case(request, failure, case, strategy, max_runs, store):
+                yield encode(event) if isinstance(event, Stage) else {"smaller": to_json(event)}
+
+
+def lint(payload: Json) -> Iterator[Json]:
+    """Compile and inspect one kernel; ``payload`` has the ``request`` and ``ptx``, another file to inspect or None."""
+    from gpuemu_lsp.engine.jobs.artifacts import artifact_reports
+
+    assert isinstance(payload, dict)
+    ptx = payload["ptx"]
+    assert ptx is None or isinstance(ptx, str)
+    request = from_json(CheckRequest, payload["request"])
+    yield encode(Stage(request.spec.name, "compile"))
+    for report in artifact_reports(request, ptx):
+        yield {"artifact": to_json(report)}
+
+
+def describe(payload: Json) -> Iterator[Json]:
+    """Say what is installed: name and version of everything a verdict depends on."""
+    from gpuemu_lsp.engine.jobs.installation import installed
+
+    yield dict(installed())
+
+
+def self_check(payload: Json) -> Iterator[Json]:
+    """Yield the result of every component of the self-check."""
+    from gpuemu_lsp.engine.jobs.self_check import self_check as components
+
+    for component in components():
+        yield component.record()
+
+
+def _stored_case(payload: Json) -> tuple[CheckRequest, str, str | None]:
+    assert isinstance(payload, dict)
+    case, dtype = payload["case"], payload.get("dtype")
+    assert isinstance(case, str) and (dtype is None or isinstance(dtype, str))
+    return from_json(CheckRequest, payload["request"]), case, dtype
+
+
+def _failures(store: Store, request: CheckRequest, case: str, dtype: str | None) -> list[Failure]:
+    """Return what is stored under an id for one kernel: per dtype, how it failed the last time.
+
+    An id is a seed: the first cases of all kernels and dtypes have the same one.
+    """
+    latest: dict[str, Failure] = {}
+    for item in store.find(case):
+        if item.failure.kernel == request.spec.name and dtype in (None, item.failure.dtype):
+            latest.setdefault(item.failure.dtype, item.failure)
+    return list(latest.values())
+
+
+def encode(event: CheckEvent) -> Json:
+    """Return an event as JSON. A stage keeps its name at the top, where the pool looks for it."""
+    if isinstance(event, Stage):
+        return {"stage": event.stage, "progress": to_json(event)}
+    if isinstance(event, Finding):
+        return {"finding": to_json(event)}
+    return {"report": to_json(event)}
+
+
+def decode(value: Json) -> CheckEvent:
+    """Return the event :func:`encode` made ``value`` of."""
+    assert isinstance(value, dict)
+    if "finding" in value:
+        return from_json(Finding, value["finding"])
+    if "report" in value:
+        return from_json(KernelReport, value["report"])
+    return from_json(Stage, value["progress"])

@@ -1,0 +1,155 @@
+"""Run requests in the pool and gather what comes back. However a worker ends, its kernel gets a verdict."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Protocol
+
+from gpuemu_lsp.engine.check.model import CheckEvent, CheckRequest, KernelReport
+from gpuemu_lsp.engine.findings import Finding, Json, Severity
+from gpuemu_lsp.engine.jobs.crash_findings import ending_finding
+from gpuemu_lsp.engine.jobs.functions import decode
+from gpuemu_lsp.engine.report.model import Run, relative
+from gpuemu_lsp.engine.report.source_lines import line_text
+from gpuemu_lsp.engine.workers import Job
+from gpuemu_lsp.engine.workers.model import Done, Ending, Event, Progress
+from gpuemu_lsp.engine.workers.wire import from_json, to_json
+
+if TYPE_CHECKING:
+    from gpuemu_lsp.engine.store import BaselineRecord  # needs NumPy, which a check's main process has no use for
+
+_SECONDS_PER_KERNEL = 60.0
+
+
+class Runner(Protocol):
+    """Where jobs run: the pool of this machine, or a cluster."""
+
+    def submit(self, job: Job, on_event: Callable[[Event], None]) -> object:
+        """Queue a job; its events come from one thread at a time, the last one is its ending."""
+
+
+@dataclass(slots=True)
+class _PendingKernel:
+    """One kernel's events as they arrive."""
+
+    request: CheckRequest
+    findings: list[Finding] = field(default_factory=list)
+    report: KernelReport | None = None
+    records: list[BaselineRecord] = field(default_factory=list)
+    ended: threading.Event = field(default_factory=threading.Event)
+
+
+def run_requests(
+    requests: Sequence[CheckRequest],
+    config_findings: Sequence[Finding],
+    root: str,
+    pool: Runner,
+    on_event: Callable[[CheckEvent], None] | None = None,
+    on_record: Callable[[BaselineRecord], None] | None = None,
+) -> Run:
+    """Check every kernel and return the whole run, kernels in the order asked for.
+
+    ``on_event`` sees each finding, stage and verdict as soon as it is known, from one thread at a time; ``on_record``
+    sees at the end what a baseline would keep of each kernel.
+    """
+    started = time.perf_counter()
+    all_pending = [_PendingKernel(request) for request in requests]
+    for pending in all_pending:
+        _submit(pending, pool, on_event, "check" if on_record is None else "measure")
+    for pending in all_pending:
+        pending.ended.wait()
+    findings = [*config_findings]
+    for pending in all_pending:
+        findings += pending.findings
+        for record in pending.records:
+            assert on_record is not None
+            on_record(record)
+    kernels = tuple(pending.report for pending in all_pending if pending.report is not None)
+    finished = tuple(fingerprinted(_unique(findings), root))
+    kept = not any(finding.rule == "engine/not-stored" for finding in finished)
+    stored = frozenset(one.spec.name for one in requests if kept and one.options.store_root is not None)
+    toolchain = next((kernel.toolchain for kernel in kernels if kernel.toolchain), "")
+    return Run(root, kernels, finished, toolchain, seconds=time.perf_counter() - started, stored=stored)
+
+
+def seconds_for(request: CheckRequest) -> float:
+    """Wall-clock limit of one kernel's whole check: it grows with the cases asked for."""
+    return _SECONDS_PER_KERNEL + 2.0 * request.options.case_seconds + 2.0 * request.options.most
+
+
+def fingerprinted(findings: Sequence[Finding], root: str) -> list[Finding]:
+    """Give every finding its identity: what it says and the text of its line."""
+    return [
+        finding.with_fingerprint(
+            relative(finding.place.path, root), line_text(finding.place.path, finding.place.range.start.line)
+        )
+        for finding in findings
+    ]
+
+
+def _submit(
+    pending: _PendingKernel, pool: Runner, on_event: Callable[[CheckEvent], None] | None, function: str
+) -> None:
+    request = pending.request
+    seconds = seconds_for(request)
+
+    def receive(event: Event) -> None:
+        if isinstance(event, Progress):
+            if isinstance(event.value, dict) and "record" in event.value:
+                pending.records.append(_record(event.value["record"]))
+                return
+            decoded = decode(event.value)
+            if isinstance(decoded, Finding):
+                pending.findings.append(decoded)
+            elif isinstance(decoded, KernelReport):
+                pending.report = decoded
+            if on_event is not None:
+                on_event(decoded)
+            return
+        for extra in _conclude(pending, event):
+            if on_event is not None:
+                on_event(extra)
+        pending.ended.set()
+
+    job = Job(function, to_json(request), wall_seconds=seconds, taint=request.spec.reference)
+    pool.submit(job, receive)
+
+
+def _record(value: Json) -> BaselineRecord:
+    from gpuemu_lsp.engine.store import BaselineRecord
+
+    return from_json(BaselineRecord, value)
+
+
+def _conclude(pending: _PendingKernel, ending: Ending) -> list[CheckEvent]:
+    """A kernel whose worker did not finish still gets a finding and a verdict; what was found before stands."""
+    if isinstance(ending, Done) and pending.report is not None:
+        return []
+    finding = ending_finding(pending.request, ending)
+    pending.findings.append(finding)
+    spec = pending.request.spec
+    status = "not-executed" if finding.rule == "engine/not-executed" else "error"
+    pending.report = KernelReport(spec.name, spec.source, status, compiled=False, registered=pending.request.registered)
+    return [finding, pending.report]
+
+
+def _unique(findings: Sequence[Finding]) -> list[Finding]:
+    """Drop repeats: several kernels of one file report the same compile error. Errors come first within a file."""
+    seen: set[tuple[object, ...]] = set()
+    kept = []
+    for finding in findings:
+        shared = finding.rule.startswith(("compile/", "config/"))
+        key = (
+            finding.rule,
+            finding.place,
+            finding.message,
+            None if shared else (finding.kernel, finding.dtype, finding.arch),
+        )
+        if key not in seen:
+            seen.add(key)
+            kept.append(finding)
+    order = {severity: index for index, severity in enumerate(Severity)}
+    return sorted(kept, key=lambda item: (item.place.path, order[item.severity], item.place.range, item.rule))

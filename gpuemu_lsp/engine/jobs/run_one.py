@@ -1,0 +1,42 @@
+"""Run one job and gather what it yields, for the verbs that need no whole check."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from gpuemu_lsp.engine.findings import Json
+from gpuemu_lsp.engine.workers import Job, Pool
+from gpuemu_lsp.engine.workers.model import Done, Ending, Event, Progress
+
+
+@dataclass(frozen=True, slots=True)
+class JobResult:
+    """What a job yielded, in order, and how it ended."""
+
+    values: tuple[dict[str, Json], ...]
+    ending: Ending
+
+    @property
+    def done(self) -> bool:
+        """Whether the job ran to its end."""
+        return isinstance(self.ending, Done)
+
+    def named(self, key: str) -> Iterator[Json]:
+        """Yield the values filed under ``key``."""
+        for value in self.values:
+            if key in value:
+                yield value[key]
+
+
+def run_job(pool: Pool, job: Job) -> JobResult:
+    """Run ``job`` and wait for its end."""
+    values: list[dict[str, Json]] = []
+
+    def receive(event: Event) -> None:
+        if isinstance(event, Progress) and isinstance(event.value, dict):
+            values.append(event.value)
+
+    ending = pool.submit(job, receive).wait()
+    assert ending is not None
+    return JobResult(tuple(values), ending)

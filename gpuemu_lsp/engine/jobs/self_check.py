@@ -1,0 +1,112 @@
+"""Does a check work here? Not what is installed but what happens: compile, emulate, compare. Runs in a worker."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from gpuemu_lsp.engine.check.model import CheckOptions, CheckRequest, KernelReport
+from gpuemu_lsp.engine.check.pipeline import check_kernel
+from gpuemu_lsp.engine.compile import ToolchainError, compile_source, toolchain
+from gpuemu_lsp.engine.compile.model import CompileRequest
+from gpuemu_lsp.engine.device import available
+from gpuemu_lsp.engine.findings import Finding, Json, Severity
+from gpuemu_lsp.engine.project.model import KernelSpec
+
+_HEADERS = {
+    "cuda_fp16.h": "nvidia-cuda-runtime-cu12",
+    "cuda_bf16.h": "nvidia-cuda-runtime-cu12",
+    "cooperative_groups.h": "nvidia-cuda-runtime-cu12 nvidia-cuda-cccl-cu12",
+    "mma.h": "nvidia-cuda-nvcc-cu12",
+    "cuda/std/cstdint": "nvidia-cuda-cccl-cu12",
+}
+_KERNEL = """\
+__global__ void twice(const float* x, float* y, int n) {
+    __shared__ float kept[256];
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    kept[threadIdx.x] = i < n ? x[i] : 0.0f;
+    __syncthreads();
+    if (i < n) y[i] = 2.0f * kept[threadIdx.x];
+}
+"""
+_REFERENCE = "def reference(inputs, **kwargs):\n    return 2.0 * inputs['x']\n"
+
+
+@dataclass(frozen=True, slots=True)
+class Component:
+    """One thing that was tried. ``remedy`` is what to do when it is not there; ``needed`` says that checks need it."""
+
+    name: str
+    there: bool
+    detail: str
+    remedy: str = ""
+    needed: bool = True
+
+    def record(self) -> dict[str, Json]:
+        """Return it as JSON."""
+        return {
+            "name": self.name,
+            "there": self.there,
+            "needed": self.needed,
+            "detail": self.detail,
+            "remedy": self.remedy if not self.there else "",
+        }
+
+
+def self_check() -> Iterator[Component]:
+    """Try every part of a check, in the order a check needs them."""
+    try:
+        yield Component("compiler", True, toolchain())
+    except ToolchainError as error:
+        yield Component("compiler", False, "not usable", str(error))
+        return
+    yield from map(_header, _HEADERS)
+    yield from _run()
+    there, detail = available()
+    remedy = "not needed: the emulator runs everything; a CUDA driver and cupy-cuda12x make it available"
+    yield Component("GPU", there, detail, remedy, needed=False)
+
+
+def _header(name: str) -> Component:
+    """Compile a file that includes it."""
+    request = CompileRequest("/doctor.cu", f"#include <{name}>\n__global__ void k() {{}}\n", expressions=("k",))
+    result = compile_source(request)
+    if result.artifact is not None:
+        return Component(f"<{name}>", True, "compiles")
+    errors = [finding.message for finding in result.findings if finding.severity is Severity.ERROR]
+    said = errors[0] if errors else "does not compile"
+    return Component(f"<{name}>", False, said.partition("\n")[0], f"pip install {_HEADERS[name]}")
+
+
+def _run() -> Iterator[Component]:
+    """Check a kernel that is right and one that is not."""
+    with tempfile.TemporaryDirectory(prefix="gpuemu-doctor-") as folder:
+        (Path(folder) / "reference.py").write_text(_REFERENCE, encoding="utf-8")
+        right, report = _checked(Path(folder), _KERNEL)
+        registers = [usage.registers for usage in report.resources.values()] if report is not None else []
+        yield Component("ptxas", bool(registers), f"{registers[0]} registers" if registers else "no resources reported")
+        passed = report is not None and report.status == "passed"
+        detail = (
+            "ran a kernel and compared it" if passed else "; ".join(item.message for item in right) or "did not run"
+        )
+        yield Component("emulator", passed, detail, "please report this with the output of gpuemu status")
+        wrong, report = _checked(Path(folder), _KERNEL.replace("2.0f", "2.5f"))
+        found = any(item.rule == "numeric/tolerance-exceeded" for item in wrong)
+        yield Component(
+            "checker", found, "found a planted bug" if found else "missed a planted bug", "please report this"
+        )
+
+
+def _checked(folder: Path, text: str) -> tuple[list[Finding], KernelReport | None]:
+    (folder / "twice.cu").write_text(text, encoding="utf-8")
+    spec = KernelSpec("twice", (folder / "twice.cu").as_posix(), (folder / "reference.py").as_posix())
+    findings: list[Finding] = []
+    report = None
+    for event in check_kernel(CheckRequest(spec, CheckOptions(cases=4), root=folder.as_posix())):
+        if isinstance(event, Finding):
+            findings.append(event)
+        elif isinstance(event, KernelReport):
+            report = event
+    return [item for item in findings if item.severity is not Severity.HINT], report

@@ -1,0 +1,239 @@
+"""What the user asked for: a project, a folder, a .cu file or kernel names, as one request per kernel."""
+
+from __future__ import annotations
+
+import difflib
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TypeAlias
+
+from gpuemu_lsp.engine.check.model import CheckOptions, CheckRequest
+from gpuemu_lsp.engine.findings import Finding, Place, Range
+from gpuemu_lsp.engine.plan.resolve import unregistered
+from gpuemu_lsp.engine.project import discover, load
+from gpuemu_lsp.engine.project.files import problem
+from gpuemu_lsp.engine.project.load import CONFIG_NAME
+from gpuemu_lsp.engine.project.model import KernelSpec, Project
+from gpuemu_lsp.engine.rules import make
+from gpuemu_lsp.engine.source import include_closure, read, usual_include_dirs
+from gpuemu_lsp.engine.source.model import SourceFile
+
+SUFFIXES = frozenset({".cu", ".cuh"})
+_SKIPPED = frozenset({"node_modules", "build", "dist", "__pycache__", "site-packages"})
+
+_Found: TypeAlias = "list[tuple[KernelSpec, bool]]"
+"""Specs, and whether gpuemu.toml names them."""
+
+
+class TargetError(ValueError):
+    """An argument that is neither a path nor a kernel; the message says what there is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Targets:
+    """The requests, what is wrong with the configuration, and the files a watcher should look at."""
+
+    root: str
+    requests: tuple[CheckRequest, ...]
+    findings: tuple[Finding, ...]
+    watched: tuple[str, ...] = ()
+    projects: tuple[Project, ...] = field(default=())
+
+
+def collect(arguments: Sequence[str], options: CheckOptions, cwd: Path) -> Targets:
+    """Resolve the command line's targets.
+
+    Raises
+    ------
+    TargetError
+        If an argument is neither an existing path nor the name of a registered kernel.
+    """
+    collection = _TargetCollector(options)
+    for argument in arguments or ["."]:
+        collection.add(argument, cwd)
+    return collection.targets(cwd)
+
+
+class _TargetCollector:
+    """What the arguments so far have led to."""
+
+    def __init__(self, options: CheckOptions) -> None:
+        self._options = options
+        self._projects: dict[Path | None, Project] = {}
+        self._wanted: dict[tuple[str, str, str, str | None], CheckRequest] = {}
+        self._findings: list[Finding] = []
+
+    def add(self, argument: str, cwd: Path) -> None:
+        path = Path(os.path.normpath(cwd / argument))
+        if not os.path.lexists(path):
+            self._kernel(argument, cwd)
+        elif path.is_dir():
+            self._folder(path)
+        elif path.name == CONFIG_NAME:
+            self._folder(path.parent)
+        else:
+            project = self._project(path.parent)
+            self._want(project, _in_file(project, path, self._findings))
+
+    def targets(self, cwd: Path) -> Targets:
+        projects = tuple(self._projects.values())
+        for project in projects:
+            self._findings += [_op(op.name, op.place) for op in project.ops]
+        root = projects[0].root if len(projects) == 1 else str(cwd)
+        requests = tuple(self._wanted.values())
+        return Targets(root, requests, tuple(self._findings), _watched(projects, requests), projects)
+
+    def _project(self, folder: Path) -> Project:
+        config = discover(folder)
+        if config not in self._projects:
+            self._projects[config] = load(config) if config else Project(root=str(folder), config=None)
+            self._findings += self._projects[config].findings
+        return self._projects[config]
+
+    def _kernel(self, name: str, folder: Path) -> None:
+        """Add the kernel of a name from the folder's configuration, or where it has none, from those below it."""
+        projects = [self._project(folder)]
+        if projects[0].config is None and folder != folder.parent:
+            below = [path.parent for path in _walk(folder) if path.name == CONFIG_NAME]
+            projects = [self._project(inner) for inner in below] or projects
+        named = [(project, spec) for project in projects for spec in project.kernels if spec.name == name]
+        if not named:
+            raise TargetError(_unknown(projects, name))
+        for project, spec in named:
+            self._want(project, [(spec, True)])
+
+    def _folder(self, folder: Path) -> None:
+        """Add the registered kernels and what else their files hold; where none is registered, every .cu file."""
+        project = self._project(folder)
+        if folder == folder.parent and project.config is None:
+            raise TargetError(f"'{folder}' is the whole file system; name the folder that your kernels are in.")
+        whole = project.config is not None and Path(project.config).parent.is_relative_to(folder)
+        registered = [spec for spec in project.kernels if whole or Path(spec.source).is_relative_to(folder)]
+        if registered or whole:
+            self._want(project, [(spec, True) for spec in registered])
+            for source in dict.fromkeys(spec.source for spec in registered):
+                self._want(project, _in_file(project, Path(source), self._findings))
+            return
+        for path in _walk(folder):
+            if path.name == CONFIG_NAME:
+                if discover(path.parent) != (Path(project.config) if project.config else None):
+                    self._folder(path.parent)
+            else:
+                self._want(project, _in_file(project, path, self._findings))
+
+    def _want(self, project: Project, found: _Found) -> None:
+        for spec, registered in found:
+            chosen = replace(
+                self._options,
+                executor=project.executor if self._options.executor == "auto" else self._options.executor,
+                store_root=project.root if project.config is not None else None,
+            )
+            request = CheckRequest(spec, chosen, project.validation, registered, root=project.root)
+            self._wanted.setdefault((project.root, spec.name, spec.source, spec.entry), request)
+
+
+def _unknown(projects: Sequence[Project], name: str) -> str:
+    """Return the message for a name that is neither a file nor a kernel of these configurations."""
+    names = [spec.name for project in projects for spec in project.kernels]
+    close = difflib.get_close_matches(name, names, n=1)
+    if any(op.name == name for project in projects for op in project.ops):
+        hint = "it is one of [[ops]], and running those is not supported yet."
+    elif close:
+        hint = f"did you mean '{close[0]}'?"
+    elif any(name in project.broken for project in projects):
+        hint = "its entry in gpuemu.toml has errors: run --check without arguments to see them."
+    elif names:
+        hint = f"there are: {', '.join(names[:12])}{', ...' if len(names) > 12 else ''}"
+    else:
+        hint = "there is no gpuemu.toml with kernels here."
+    return f"'{name}' is neither a file nor a registered kernel; {hint}"
+
+
+def _walk(folder: Path) -> Iterator[Path]:
+    """Yield the .cu files below a folder, and in place of a folder with a configuration of its own, that."""
+    for name, folders, files in os.walk(folder):
+        here = Path(name)
+        if CONFIG_NAME in files and here != folder:
+            folders.clear()
+            yield here / CONFIG_NAME
+            continue
+        folders[:] = sorted(inner for inner in folders if not inner.startswith(".") and inner not in _SKIPPED)
+        yield from (here / file for file in sorted(files) if file.endswith(".cu") and not file.startswith("."))
+
+
+def _in_file(project: Project, path: Path, findings: list[Finding]) -> _Found:
+    """Return the kernels of a file, those of gpuemu.toml first."""
+    mine = [(spec, True) for spec in project.kernels if Path(spec.source) == path]
+    if path.suffix not in SUFFIXES and not mine:
+        raise TargetError(f"'{path.name}' is not a .cu file, a folder or a gpuemu.toml")
+    place = Place(path.as_posix(), Range.of(0, 0, 0, 1))
+    text, trouble = _text(path)
+    if trouble is not None:
+        if not mine:  # a registered kernel's own check says it
+            findings.append(make("engine/not-executed", f"{path.name} {trouble}.", place))
+        return mine
+    found = kernels_in(project, path.as_posix(), text)
+    if not found and not (project.broken and _mentions(project, path)):
+        message = f"{path.name} has no __global__ function, so there is nothing to check."
+        findings.append(make("engine/not-executed", message, place))
+    return found
+
+
+def kernels_in(project: Project, path: str, text: str) -> list[tuple[KernelSpec, bool]]:
+    """Return the kernels of a file whose text is ``text``, those of gpuemu.toml first, and whether they are of it."""
+    return read_kernels(project, path, text)[1]
+
+
+def read_kernels(project: Project, path: str, text: str) -> tuple[SourceFile, list[tuple[KernelSpec, bool]]]:
+    """Return what a text says, and its kernels as :func:`kernels_in` does."""
+    mine = [(spec, True) for spec in project.kernels if spec.source == path]
+    include_dirs = mine[0][0].include_dirs if mine else usual_include_dirs(path, text)
+    source = read(path, text, include_dirs)
+    if project.broken and _mentions(project, Path(path)):
+        # A broken entry may be about this file: run nothing by inference that was configured otherwise.
+        return source, mine
+    taken = {(spec.entry or spec.name).split("<")[0].strip() for spec, _ in mine}
+    if any(spec.entry is None for spec, _ in mine) and len(source.kernels) == 1:
+        return source, mine
+    names = [decl.qualified_name for decl in source.kernels]
+    others = [
+        (unregistered(source, decl, include_dirs), False)
+        for index, decl in enumerate(source.kernels)
+        if decl.name not in taken and decl.qualified_name not in taken and decl.qualified_name not in names[:index]
+    ]
+    return source, mine + others
+
+
+def _text(path: Path) -> tuple[str, str | None]:
+    """Return a file's text, or why it cannot be had."""
+    trouble = problem(str(path), want_folder=False)
+    if trouble is not None:
+        return "", trouble
+    try:
+        return path.read_bytes().decode("utf-8"), None
+    except (OSError, UnicodeDecodeError) as error:
+        return "", f"cannot be read as UTF-8 text ({error})"
+
+
+def _mentions(project: Project, path: Path) -> bool:
+    """Say whether an entry with errors may be about this file: its findings do not tell, the config's text does."""
+    if project.config is None:
+        return False
+    return path.name in Path(project.config).read_text(encoding="utf-8", errors="replace")
+
+
+def _op(name: str, place: Place) -> Finding:
+    message = f"The op '{name}' was read but not run: running [[ops]] is not supported yet."
+    return make("engine/not-executed", message, place, kernel=name)
+
+
+def _watched(projects: Iterable[Project], requests: Iterable[CheckRequest]) -> tuple[str, ...]:
+    files = {project.config for project in projects if project.config}
+    for request in requests:
+        files.add(request.spec.source)
+        files.update(include_closure(request.spec.source, request.spec.include_dirs))
+        if request.spec.reference:
+            files.add(request.spec.reference)
+    return tuple(sorted(files))
