@@ -1,4 +1,4 @@
-"""Shared by the compile tests: one place that calls the compiler, and a short way to write ranges down."""
+"""Compilation without a cache, and compact forms of findings' ranges, for the tests of ``compile``."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ KERNEL = "__global__ void k(float* x) { x[threadIdx.x] = 1; }\n"
 
 
 def compiled(text: str, folder: Path, **fields: object) -> CompileResult:
-    """Compile without a disk cache: every test sees what NVRTC says now."""
+    """Compile a text without a disk cache."""
     path = str(fields.pop("path", folder / "kernel.cu"))
     return compile_source(CompileRequest(path, text, **fields), DiskCache(Path("/nonexistent/cache")))  # type: ignore[arg-type]
 
@@ -27,6 +27,6 @@ def spans(findings: tuple[Finding, ...]) -> list[tuple[str, int, int, int]]:
 
 
 def covered(text: str, finding: Finding) -> str:
-    """Return the text under a finding's range, cut out by bytes as the engine counts."""
+    """Return the text under a finding's range, whose columns are bytes."""
     line = text.encode().split(b"\n")[finding.place.range.start.line]
     return line[finding.place.range.start.column : finding.place.range.end.column].decode()

@@ -1,7 +1,7 @@
-"""Products of NVRTC on disk, by the content of everything that went in.
+"""On-disk cache of NVRTC outputs, addressed by a hash of all inputs.
 
-An entry is one file: a JSON line with sizes and a checksum, then the raw bytes. What does not check out is ignored and
-replaced.
+An entry is one file: a JSON line with sizes and a checksum, then the log, PTX and cubin. An entry that fails validation
+is ignored and overwritten.
 """
 
 from __future__ import annotations
@@ -20,51 +20,51 @@ _WRITES_BETWEEN_SWEEPS = 64
 
 
 class DiskCache:
-    """A folder of products. Without a usable folder it stores nothing and finds nothing."""
+    """A directory of outputs; without a usable directory all lookups miss and nothing is stored."""
 
     def __init__(self, folder: Path, limit_bytes: int = _LIMIT_BYTES) -> None:
         self._files = CacheFolder(folder, limit_bytes, _WRITES_BETWEEN_SWEEPS)
 
     def load(self, key: str) -> NvrtcOutput | None:
-        """Return the product stored under ``key``, or None."""
+        """Return the output stored under ``key``; None if there is none."""
         raw = self._files.read(key)
-        product = _decode(raw) if raw is not None else None
-        if product is not None:
+        output = _decode(raw) if raw is not None else None
+        if output is not None:
             self._files.used(key)
-        return product
+        return output
 
-    def store(self, key: str, product: NvrtcOutput) -> None:
-        """Store ``product``, or do nothing where that cannot be."""
-        self._files.write(key, _encode(product))
+    def store(self, key: str, output: NvrtcOutput) -> None:
+        """Store ``output``; errors of the file system are ignored."""
+        self._files.write(key, _encode(output))
 
 
 def default_folder() -> Path:
-    """Return the folder for compiled products."""
+    """Return the user's cache directory for compilations."""
     return cache_root() / "compile"
 
 
 def key_of(parts: Sequence[str]) -> str:
-    """Return the name for what these texts determine; no two different lists share one."""
+    """Return the key of a list of texts; lists with equal concatenation but different elements have different keys."""
     digest = hashlib.blake2b(json.dumps([_VERSION, *parts]).encode(), digest_size=20)
     return digest.hexdigest()
 
 
-def _encode(product: NvrtcOutput) -> bytes:
-    ptx, log = product.ptx.encode(errors="replace"), product.log.encode(errors="replace")
-    body = log + ptx + product.cubin
+def _encode(output: NvrtcOutput) -> bytes:
+    ptx, log = output.ptx.encode(errors="replace"), output.log.encode(errors="replace")
+    body = log + ptx + output.cubin
     head = {
         "version": _VERSION,
         "log": len(log),
         "ptx": len(ptx),
-        "cubin": len(product.cubin),
-        "lowered": dict(product.lowered),
+        "cubin": len(output.cubin),
+        "lowered": dict(output.lowered),
         "checksum": _checksum(body),
     }
     return json.dumps(head).encode() + b"\n" + body
 
 
 def _decode(raw: bytes) -> NvrtcOutput | None:
-    """Read an entry strictly; None for anything that is not exactly what :func:`_encode` writes."""
+    """Decode an entry; None for anything but the exact result of :func:`_encode`."""
     line, _, body = raw.partition(b"\n")
     try:
         head = json.loads(line)

@@ -1,4 +1,4 @@
-"""Compile one request: the page that ties options, headers, NVRTC, the log and the report together."""
+"""Compilation of one request: options, headers, NVRTC with fallbacks, diagnostics, artifact."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from pathlib import Path
 
 from gpuemu_lsp.engine.compile import diagnostics, messages, ptxas
 from gpuemu_lsp.engine.compile.cache import DiskCache, default_folder, key_of
-from gpuemu_lsp.engine.compile.include_closure import IncludeClosure, closure
+from gpuemu_lsp.engine.compile.include_closure import IncludeClosure, user_includes
 from gpuemu_lsp.engine.compile.model import Artifact, CompileRequest, CompileResult
-from gpuemu_lsp.engine.compile.options import NvrtcOptions, read
+from gpuemu_lsp.engine.compile.options import NvrtcOptions, read_options
 from gpuemu_lsp.engine.compile.preamble import PRELUDE, Preamble, preamble
 from gpuemu_lsp.engine.compile.program import NvrtcOutput, build
 from gpuemu_lsp.engine.compile.scratch import line_directive, scratch
@@ -23,12 +23,12 @@ from gpuemu_lsp.engine.findings import Finding, Place, Range, Severity
 from gpuemu_lsp.engine.rules import make
 
 _LOCK = threading.Lock()
-"""The mirror and NVRTC's precompiled prefixes are one process's own: one compilation at a time."""
+"""The header mirror and the precompiled headers belong to the process, so compilations are serialised."""
 
-_NEWER = re.compile(
+_CXX20_SYNTAX = re.compile(
     r"\b(?:concept|requires|consteval|constinit|likely|unlikely)\b|[{,]\s*\.\w+\s*=|<=>|\]\s*<\s*(?:class|typename)"
 )
-"""Signs of C++20. nvcc's host compiler takes some of it (``{.a = 1}``) under older standards too."""
+"""Syntax of C++20, some of which nvcc's host compiler accepts under older standards, such as ``{.a = 1}``."""
 
 _DEVICE_RUNTIME = re.compile(r'separate compilation mode|^identifier "cuda[A-Z]\w+" is undefined')
 _SEPARATE = "--relocatable-device-code=true"
@@ -38,11 +38,11 @@ _UNREADABLE_PREFIX = "cannot open precompiled header file"
 
 @dataclass(frozen=True, slots=True)
 class _Compilation:
-    """A request with everything read that the compiler will need."""
+    """A request with its options read, its include closure, and the user's include directories."""
 
     request: CompileRequest
     options: NvrtcOptions
-    found: IncludeClosure
+    includes: IncludeClosure
     origin: Place
     folders: tuple[str, ...]
 
@@ -50,43 +50,45 @@ class _Compilation:
 def compile_source(request: CompileRequest, cache: DiskCache | None = None) -> CompileResult:
     """Compile a device view with NVRTC, to PTX and cubin in one call.
 
-    Name expressions that fit no kernel are findings of their own; the others still compile. Products are kept in
-    ``cache`` (by default one in the user's cache folder), diagnostics are always made anew.
+    A name expression that matches no kernel is a finding; the others are still compiled. Outputs are stored in
+    ``cache`` (default: the user's cache directory), diagnostics are derived from the log each time.
 
     Raises
     ------
     ToolchainError
-        If NVRTC or CUDA's headers are absent.
+        If NVRTC or CUDA's headers are not installed.
     """
     start = time.perf_counter()
-    job = _job(request)
+    compilation = _compilation(request)
     store = cache if cache is not None else _default_cache()
-    if unusable := _unusable(job):
+    if unusable := _invalid_request(compilation):
         return CompileResult(None, unusable)
     with _LOCK:
-        product, missing = _build_with_fallbacks(job, store)
-        read_messages = _with_source_lines(job, messages.parse(product.log))
-    sources = diagnostics.DiagnosticSources(request.path, job.origin, request.options_place or job.origin, job.found)
+        output, missing = _build_with_fallbacks(compilation, store)
+        read_messages = _with_source_lines(compilation, messages.parse(output.log))
+    sources = diagnostics.DiagnosticSources(
+        request.path, compilation.origin, request.options_place or compilation.origin, compilation.includes
+    )
     found = (*missing, *diagnostics.findings(read_messages, sources))
-    if not product.succeeded and not any(_says_why(item) for item in found):
-        found = (*found, make("compile/error", f"{toolchain()} failed: {_last_line(product.log)}", job.origin))
+    if not output.succeeded and not any(_explains_failure(item) for item in found):
+        found = (*found, make("compile/error", f"{toolchain()} failed: {_last_line(output.log)}", compilation.origin))
     return CompileResult(
-        artifact=_artifact(request, product) if product.succeeded else None,
-        findings=_placed(found, request),
-        log=product.log,
+        artifact=_artifact(request, output) if output.succeeded else None,
+        findings=_with_architecture(found, request),
+        log=output.log,
         milliseconds=(time.perf_counter() - start) * 1e3,
-        include_closure=tuple(job.found.included_at),
+        include_closure=tuple(compilation.includes.included_at),
     )
 
 
 def warm_up() -> Iterator[None]:
-    """Have NVRTC's first use behind us, and read what nearly every kernel begins with; yields after each step.
+    """Load NVRTC and precompile the preambles of most kernels; yields after each step.
 
-    Processes forked from this one compile their first kernel three times as fast.
+    Processes that are forked from this one inherit both and compile their first kernel three times as fast.
     """
     for header in ("", "#include <cuda_fp16.h>\n"):
-        job = _job(CompileRequest("/nothing.cu", f"{header}__global__ void nothing() {{}}\n"))
-        scratch().precompile(preamble(job.found), _options(job))
+        compilation = _compilation(CompileRequest("/nothing.cu", f"{header}__global__ void nothing() {{}}\n"))
+        scratch().precompile(preamble(compilation.includes), _options(compilation))
         yield
 
 
@@ -95,192 +97,223 @@ def _default_cache() -> DiskCache:
     return DiskCache(default_folder())
 
 
-def _job(request: CompileRequest) -> _Compilation:
+def _compilation(request: CompileRequest) -> _Compilation:
+    # Relative include options are relative to the file they are written in, gpuemu.toml.
     base = request.options_place.path if request.options_place is not None else request.path
-    options = read(request.options, str(Path(base).parent))
+    options = read_options(request.options, str(Path(base).parent))
     folders = tuple(dict.fromkeys((*request.include_dirs, *options.include_dirs)))
+    # A byte order mark is invalid after the preamble; three spaces keep the columns of its line.
     text = " " * 3 + request.text[1:] if request.text.startswith("\ufeff") else request.text
     request = replace(request, text=text)
     origin = request.origin or Place(request.path, Range.of(0, 0, 0, 0))
     own = tuple(folder for folder in folders if not _is_system(folder))
-    return _Compilation(request, options, closure(request.path, text, own, request.headers), origin, own)
+    return _Compilation(request, options, user_includes(request.path, text, own, request.headers), origin, own)
 
 
 def _is_system(folder: str) -> bool:
-    """Folders of the host's C library or of another CUDA: their headers would fight with NVRTC's."""
+    """Return whether a directory is the C library's or a CUDA toolkit's, whose headers conflict with NVRTC's."""
     return any((Path(folder) / name).is_file() for name in ("features.h", "cuda_runtime_api.h"))
 
 
-def _unusable(job: _Compilation) -> tuple[Finding, ...]:
-    """Say what makes the request itself impossible."""
-    place = job.request.options_place or job.origin
+def _invalid_request(compilation: _Compilation) -> tuple[Finding, ...]:
+    """Return findings about refused options and unknown architectures."""
+    place = compilation.request.options_place or compilation.origin
     found = [
-        make("config/bad-value", f"the compile option `{option}` would change the kind of output", place)
-        for option in job.options.refused
+        make("config/bad-value", f"unsupported compile option `{option}`: it changes the kind of output", place)
+        for option in compilation.options.refused
     ]
-    number = job.request.arch.removeprefix("sm_").rstrip("af")
-    if not job.request.arch.startswith("sm_") or not number.isdigit() or int(number) not in architectures():
+    number = compilation.request.arch.removeprefix("sm_").rstrip("af")
+    if not compilation.request.arch.startswith("sm_") or not number.isdigit() or int(number) not in architectures():
         known = ", ".join(f"sm_{item}" for item in architectures())
-        message = f"{toolchain()} does not know the architecture `{job.request.arch}`; it knows {known}"
-        found.append(make("config/bad-value", message, job.origin))
+        message = f"unsupported architecture `{compilation.request.arch}`: {toolchain()} supports {known}"
+        found.append(make("config/bad-value", message, compilation.origin))
     return tuple(found)
 
 
-def _build_with_fallbacks(job: _Compilation, store: DiskCache) -> tuple[NvrtcOutput, tuple[Finding, ...]]:
-    """Build; on failure leave out what is not the user's: bad name expressions, a prelude that gets in the way."""
-    prefix = preamble(job.found)
-    product = _build_cached(job, prefix, job.request.expressions, store)
-    if not product.succeeded and not job.options.standard_given and _NEWER.search(job.request.text):
-        newer = replace(job, options=replace(job.options, standard="c++20"))
-        if (other := _build_cached(newer, prefix, job.request.expressions, store)).succeeded:
+def _build_with_fallbacks(compilation: _Compilation, store: DiskCache) -> tuple[NvrtcOutput, tuple[Finding, ...]]:
+    """Build, and on failure repeat without causes that are not the user's; also return findings on name expressions.
+
+    A language standard or linkage that the user did not choose is taken only if it compiles without errors; otherwise
+    the errors of the chosen configuration are reported.
+    """
+    prefix = preamble(compilation.includes)
+    output = _build_cached(compilation, prefix, compilation.request.expressions, store)
+    if (
+        not output.succeeded
+        and not compilation.options.standard_given
+        and _CXX20_SYNTAX.search(compilation.request.text)
+    ):
+        newer = replace(compilation, options=replace(compilation.options, standard="c++20"))
+        if (other := _build_cached(newer, prefix, compilation.request.expressions, store)).succeeded:
             return other, ()
-    if _needs_device_runtime(product):
-        linked = replace(job, options=replace(job.options, passed=(*job.options.passed, _SEPARATE)))
-        if (other := _build_cached(linked, prefix, job.request.expressions, store)).succeeded:
+    if _needs_device_runtime(output):
+        linked = replace(
+            compilation, options=replace(compilation.options, passed=(*compilation.options.passed, _SEPARATE))
+        )
+        if (other := _build_cached(linked, prefix, compilation.request.expressions, store)).succeeded:
             return other, ()
-    if _blames_prelude(product):
-        tried = [(product, prefix)]
-        for attempt in (preamble(job.found, long_long=True), preamble(job.found, bare=True)):
-            tried.append((_build_cached(job, attempt, job.request.expressions, store), attempt))
+    if _conflicts_with_prelude(output):
+        # The prelude's conflicting names may be in its 64-bit integers only, or anywhere; the attempt with the fewest
+        # errors is reported if none succeeds.
+        tried = [(output, prefix)]
+        for attempt in (preamble(compilation.includes, long_long=True), preamble(compilation.includes, bare=True)):
+            tried.append((_build_cached(compilation, attempt, compilation.request.expressions, store), attempt))
             if tried[-1][0].succeeded:
                 break
-        product, prefix = min(tried, key=lambda item: (_blames_prelude(item[0]), _errors(item[0])))
-    bad = {} if product.succeeded else diagnostics.bad_expressions(messages.parse(product.log), job.request.expressions)
+        output, prefix = min(tried, key=lambda item: (_conflicts_with_prelude(item[0]), _errors(item[0])))
+    bad = (
+        {}
+        if output.succeeded
+        else diagnostics.bad_expressions(messages.parse(output.log), compilation.request.expressions)
+    )
     if not bad:
-        return product, ()
-    good = tuple(item for item in job.request.expressions if item not in bad)
-    product = _build_cached(job, prefix, good, store)
-    overloaded = {item: entry for item in bad if (entry := _only_kernel(product.ptx, item)) is not None}
-    product = replace(product, lowered={**product.lowered, **overloaded})
+        return output, ()
+    good = tuple(item for item in compilation.request.expressions if item not in bad)
+    output = _build_cached(compilation, prefix, good, store)
+    overloaded = {item: entry for item in bad if (entry := _only_kernel(output.ptx, item)) is not None}
+    output = replace(output, lowered={**output.lowered, **overloaded})
     missing = tuple(
-        make("compile/missing-entry", f"`{item}` is not a kernel of this file: {why}", job.origin)
+        make("compile/missing-entry", f"`{item}` is not a kernel of this file: {why}", compilation.origin)
         for item, why in bad.items()
         if item not in overloaded
     )
-    return product, missing if product.succeeded else ()  # in a file with errors, nobody can tell what is missing
+    return output, missing if output.succeeded else ()  # with errors, unresolved names are consequences
 
 
 def _only_kernel(ptx: str, name: str) -> str | None:
-    """Return the mangled name of the one kernel ``name``: CUDA has functions ``norm`` and ``max`` of its own."""
+    """Return the mangled name of the only kernel ``name``.
+
+    As a name expression, ``norm`` or ``max`` is ambiguous with CUDA's functions of the same name.
+    """
     found = set(re.findall(rf"\.entry (_Z{len(name)}{re.escape(name)}\w*)", ptx))
     return found.pop() if len(found) == 1 else None
 
 
-def _needs_device_runtime(product: NvrtcOutput) -> bool:
-    """Return whether a kernel launches kernels or calls ``cuda...`` functions: NVRTC has both, but not by itself."""
-    return not product.succeeded and any(
-        message.kind == "error" and _DEVICE_RUNTIME.search(message.text) for message in messages.parse(product.log)
+def _needs_device_runtime(output: NvrtcOutput) -> bool:
+    """Return whether device code uses the device runtime API, which needs relocatable device code."""
+    return not output.succeeded and any(
+        message.kind == "error" and _DEVICE_RUNTIME.search(message.text) for message in messages.parse(output.log)
     )
 
 
-def _errors(product: NvrtcOutput) -> int:
-    return sum(message.kind == "error" for message in messages.parse(product.log)) if not product.succeeded else 0
+def _errors(output: NvrtcOutput) -> int:
+    return sum(message.kind == "error" for message in messages.parse(output.log)) if not output.succeeded else 0
 
 
-def _blames_prelude(product: NvrtcOutput) -> bool:
-    """Return whether some error has to do with our prelude: the user's file defines what it defines."""
-    return not product.succeeded and any(
-        message.kind == "error" and (PRELUDE in message.text or any(spot.path == PRELUDE for spot in message.spots()))
-        for message in messages.parse(product.log)
+def _conflicts_with_prelude(output: NvrtcOutput) -> bool:
+    """Return whether an error involves the prelude: the user's file defines a name that it defines too."""
+    return not output.succeeded and any(
+        message.kind == "error"
+        and (PRELUDE in message.text or any(position.path == PRELUDE for position in message.positions()))
+        for message in messages.parse(output.log)
     )
 
 
-def _build_cached(job: _Compilation, prefix: Preamble, expressions: Sequence[str], store: DiskCache) -> NvrtcOutput:
+def _build_cached(
+    compilation: _Compilation, prefix: Preamble, expressions: Sequence[str], store: DiskCache
+) -> NvrtcOutput:
     key = key_of(
         (
             toolchain(),
             *cuda_include_dirs(),
             "\0".join(prefix.headers.values()),
             prefix.text,
-            job.request.arch,
-            str(job.request.optimize),
-            job.options.standard,
-            "\0".join(job.options.passed),
-            "\0".join(job.folders),
+            compilation.request.arch,
+            str(compilation.request.optimize),
+            compilation.options.standard,
+            "\0".join(compilation.options.passed),
+            "\0".join(compilation.folders),
             "\0".join(expressions),
-            *(part for item in job.found.texts.items() for part in item),
+            *(part for item in compilation.includes.texts.items() for part in item),
         )
     )
-    product = None if job.found.computed else store.load(key)
-    if product is None:
-        product = _build(job, prefix, expressions)
-        # A failure may be mended by a file that appears; a computed include is read behind our back.
-        if product.succeeded and not job.found.computed:
-            store.store(key, product)
-    return product
+    output = None if compilation.includes.computed else store.load(key)
+    if output is None:
+        output = _build(compilation, prefix, expressions)
+        # A missing header may appear later, and headers of a computed include are not part of the key.
+        if output.succeeded and not compilation.includes.computed:
+            store.store(key, output)
+    return output
 
 
-def _build(job: _Compilation, prefix: Preamble, expressions: Sequence[str]) -> NvrtcOutput:
+def _build(compilation: _Compilation, prefix: Preamble, expressions: Sequence[str]) -> NvrtcOutput:
     place = scratch()
-    headers = [path for path in job.found.texts if path != job.request.path]
+    headers = [path for path in compilation.includes.texts if path != compilation.request.path]
     for path in headers:
-        place.mirror(path, job.found.texts[path])
-    place.forget_others(headers)
-    options = _options(job)
-    folder = str(Path(job.request.path).parent)
-    name = job.request.path
+        place.mirror(path, compilation.includes.texts[path])
+    place.remove_others(headers)
+    options = _options(compilation)
+    folder = str(Path(compilation.request.path).parent)
+    name = compilation.request.path
     if headers:
-        place.stand_in(job.request.path)
-        name = place.mirrored(job.request.path)
-        beside = sorted(job.found.through - set(job.folders))
-        mirrored = [place.mirrored(item) for item in (*job.folders, *beside) if item in job.found.through]
-        behind = [folder, *job.folders] if job.found.computed else []
-        options = (*options, *(f"--include-path={item}" for item in (*mirrored, *behind)))
-    elif job.found.computed:
-        options = (*options, *(f"--include-path={item}" for item in job.folders))
-    text = prefix.text + line_directive(job.request.path) + job.request.text
+        place.make_directory(compilation.request.path)
+        name = place.mirror_path(compilation.request.path)
+        own_dirs = sorted(compilation.includes.search_dirs - set(compilation.folders))
+        mirror_path = [
+            place.mirror_path(item)
+            for item in (*compilation.folders, *own_dirs)
+            if item in compilation.includes.search_dirs
+        ]
+        # Headers of computed includes are not in the mirror; the real directories come after it.
+        behind = [folder, *compilation.folders] if compilation.includes.computed else []
+        options = (*options, *(f"--include-path={item}" for item in (*mirror_path, *behind)))
+    elif compilation.includes.computed:
+        options = (*options, *(f"--include-path={item}" for item in compilation.folders))
+    text = prefix.text + line_directive(compilation.request.path) + compilation.request.text
     precompiled = place.prefix_options(prefix, options)
-    product = build(text, name, (*options, *precompiled), expressions, prefix.headers)
-    if not product.succeeded and _UNREADABLE_PREFIX in product.log:
-        place.forget_prefixes()
-        product = build(text, name, options, expressions, prefix.headers)
-    return product
+    output = build(text, name, (*options, *precompiled), expressions, prefix.headers)
+    if not output.succeeded and _UNREADABLE_PREFIX in output.log:
+        place.reset_prefixes()
+        output = build(text, name, options, expressions, prefix.headers)
+    return output
 
 
 def _with_source_lines(
-    job: _Compilation, found: tuple[messages.CompilerMessage, ...]
+    compilation: _Compilation, found: tuple[messages.CompilerMessage, ...]
 ) -> tuple[messages.CompilerMessage, ...]:
-    """Give ptxas' complaints about inline assembly their source line: ptxas only knows lines of the PTX.
+    """Map ptxas' errors in inline assembly, which refer to PTX lines, to source lines.
 
-    A failed compilation keeps no PTX, so it is made once more for the virtual architecture, which ends before ptxas.
+    NVRTC returns no PTX after a ptxas error, so the text is compiled again for the virtual architecture, without ptxas.
     """
     if not any(message.ptx_line for message in found):
         return found
-    arch = job.request.arch.replace("sm_", "compute_")
-    prefix = preamble(job.found)
-    virtual = _build(replace(job, request=replace(job.request, arch=arch)), prefix, job.request.expressions)
-    spots = ptxas.source_lines(virtual.ptx)
+    arch = compilation.request.arch.replace("sm_", "compute_")
+    prefix = preamble(compilation.includes)
+    virtual = _build(
+        replace(compilation, request=replace(compilation.request, arch=arch)), prefix, compilation.request.expressions
+    )
+    positions = ptxas.source_lines(virtual.ptx)
     return tuple(
-        replace(message, spot=spots.get(message.ptx_line)) if message.ptx_line else message for message in found
+        replace(message, position=positions.get(message.ptx_line)) if message.ptx_line else message for message in found
     )
 
 
-def _options(job: _Compilation) -> tuple[str, ...]:
+def _options(compilation: _Compilation) -> tuple[str, ...]:
     return (
-        f"--gpu-architecture={job.request.arch}",
-        f"--std={job.options.standard}",
+        f"--gpu-architecture={compilation.request.arch}",
+        f"--std={compilation.options.standard}",
         "--device-as-default-execution-space",
         "--device-int128",
         "--ptxas-options=-v",
-        "-lineinfo" if job.request.optimize else "--device-debug",
-        *job.options.passed,
+        "-lineinfo" if compilation.request.optimize else "--device-debug",
+        *compilation.options.passed,
         *(f"--include-path={folder}" for folder in cuda_include_dirs()),
     )
 
 
-def _artifact(request: CompileRequest, product: NvrtcOutput) -> Artifact:
+def _artifact(request: CompileRequest, output: NvrtcOutput) -> Artifact:
     return Artifact(
         path=request.path,
         arch=request.arch,
-        ptx=product.ptx,
-        cubin=product.cubin,
-        entries=product.lowered,
-        resources=ptxas.resources(product.log, product.ptx),
+        ptx=output.ptx,
+        cubin=output.cubin,
+        entries=output.lowered,
+        resources=ptxas.resources(output.log, output.ptx),
         toolchain=toolchain(),
     )
 
 
-def _says_why(finding: Finding) -> bool:
+def _explains_failure(finding: Finding) -> bool:
     return finding.severity is Severity.ERROR or finding.rule == "engine/unsupported-instruction"
 
 
@@ -289,5 +322,5 @@ def _last_line(log: str) -> str:
     return lines[-1] if lines else "no message"
 
 
-def _placed(found: Sequence[Finding], request: CompileRequest) -> tuple[Finding, ...]:
+def _with_architecture(found: Sequence[Finding], request: CompileRequest) -> tuple[Finding, ...]:
     return tuple(replace(item, arch=request.arch) for item in found)

@@ -1,4 +1,4 @@
-"""From the compiler's messages to findings on exact tokens of the user's files."""
+"""Compiler messages as findings on tokens of the user's files."""
 
 from __future__ import annotations
 
@@ -32,70 +32,70 @@ _ENTRY = re.compile(r"(?:Entry function|entry function|Unresolved extern functio
 
 @dataclass(frozen=True, slots=True)
 class DiagnosticSources:
-    """What the findings of one compilation may point at: the user's texts and how each is reached."""
+    """The user's texts of one compilation, and the include that leads to each file."""
 
     main: str
     origin: Place
     options: Place
-    found: IncludeClosure
+    includes: IncludeClosure
 
     def text_of(self, path: str) -> str | None:
-        """Return the text of a user's file, None for a file that is not the user's: ours, or CUDA's.
+        """Return the text of a user's file; None for the prelude, stub headers and CUDA's headers.
 
-        A header that a computed include found is not in the closure, but the user's all the same.
+        The header of a computed include is not in the closure, but on disk.
         """
-        if path in self.found.texts or path.startswith(cuda_include_dirs()) or not PurePosixPath(path).is_absolute():
-            return self.found.texts.get(path)
+        if path in self.includes.texts or path.startswith(cuda_include_dirs()) or not PurePosixPath(path).is_absolute():
+            return self.includes.texts.get(path)
         return read_text(path)
 
-    def entrance(self, path: str) -> Place | None:
-        """Return the user's directive that leads to a file: a user's header, or one of CUDA's as far as can be told."""
-        if path in self.found.included_at:
-            return self.found.included_at[path]
-        candidates = [(_nearness(directive.target, path), place) for directive, place in self.found.foreign]
+    def include_of(self, path: str) -> Place | None:
+        """Return the user's include directive that leads to a header; for a header of CUDA the most similar target."""
+        if path in self.includes.included_at:
+            return self.includes.included_at[path]
+        candidates = [(_match_score(directive.target, path), place) for directive, place in self.includes.foreign]
         return max(candidates, key=lambda candidate: candidate[0])[1] if candidates else None
 
 
 def findings(messages: Sequence[CompilerMessage], sources: DiagnosticSources) -> tuple[Finding, ...]:
-    """Turn messages into findings, one each, without duplicates.
+    """Return one finding per message, without duplicates.
 
-    Messages about name expressions and warnings that are due to our own view of the file are left out.
+    Messages about name expressions and warnings that the device view causes are omitted.
     """
     made: dict[tuple[object, ...], Finding] = {}
     for message in messages:
         if (
-            about_expression(message)
-            or _only_says_that_others_failed(message, messages)
+            concerns_expression(message)
+            or _is_consequential(message, messages)
             or is_caused_by_view(message, _text_around(message, sources))
         ):
             continue
         item = _finding(message, sources)
-        # A header of CUDA's that does not compile is one finding on its include, not a hundred.
-        foreign = message.spot is not None and sources.text_of(message.spot.path) is None
+        # All errors inside one CUDA header are one finding, on its include.
+        foreign = message.position is not None and sources.text_of(message.position.path) is None
         made.setdefault((item.rule, item.place, None if foreign else item.message), item)
     return tuple(made.values())
 
 
-def _only_says_that_others_failed(message: CompilerMessage, messages: Sequence[CompilerMessage]) -> bool:
+def _is_consequential(message: CompilerMessage, messages: Sequence[CompilerMessage]) -> bool:
     return (
         message.text.startswith("Ptx assembly aborted") and len([item for item in messages if item.kind == "error"]) > 1
     )
 
 
 def _text_around(message: CompilerMessage, sources: DiagnosticSources) -> str | None:
-    return sources.text_of(message.spot.path) if message.spot is not None else None
+    return sources.text_of(message.position.path) if message.position is not None else None
 
 
-def about_expression(message: CompilerMessage) -> bool:
-    """Return whether the message is about a requested name expression, not about the text."""
-    return message.spot is not None and message.spot.path == _NAME_MAP
+def concerns_expression(message: CompilerMessage) -> bool:
+    """Return whether the message concerns a requested name expression rather than the text."""
+    return message.position is not None and message.position.path == _NAME_MAP
 
 
 def bad_expressions(messages: Sequence[CompilerMessage], expressions: Sequence[str]) -> Mapping[str, str]:
-    """Return the requested name expressions that the compiler could not resolve, each with the first reason."""
+    """Return the name expressions that NVRTC could not resolve, each with its first message."""
     bad: dict[str, str] = {}
     for message in messages:
-        if about_expression(message) and message.echo.startswith(_EXPRESSION):
+        if concerns_expression(message) and message.echo.startswith(_EXPRESSION):
             expression = message.echo.removeprefix(_EXPRESSION).strip()
             if expression in expressions:
                 bad.setdefault(expression, message.text)
@@ -109,69 +109,70 @@ def _finding(message: CompilerMessage, sources: DiagnosticSources) -> Finding:
     if message.number is not None:
         data["number"] = message.number
     text = message.text
-    if message.spot is not None and sources.text_of(message.spot.path) is None:
-        if message.spot.path.startswith(cuda_include_dirs()) and _through(message, sources) is None:
-            data["library"] = PurePosixPath(message.spot.path).name
-        text = f"in {PurePosixPath(message.spot.path).name}, line {message.spot.line}: {text}"
+    if message.position is not None and sources.text_of(message.position.path) is None:
+        if message.position.path.startswith(cuda_include_dirs()) and _instantiation_position(message, sources) is None:
+            data["library"] = PurePosixPath(message.position.path).name
+        text = f"in {PurePosixPath(message.position.path).name}:{message.position.line}: {text}"
     if message.tool == "ptxas":
         text = "ptxas: " + _HEX_BYTES.sub(lambda match: str(int(match[0], 16)), text)
     rule = "compile/warning" if message.kind == "warning" else "compile/error"
     if message.text.startswith(_DYNAMIC_PARALLELISM):
-        rule, text = "engine/unsupported-instruction", "kernels that launch kernels cannot be compiled by NVRTC alone"
+        rule = "engine/unsupported-instruction"
+        text = "dynamic parallelism (a kernel launch in device code) is not supported"
     if message.options:
         rule, place = "config/bad-value", sources.options
     if missing := _MISSING.match(message.text):
         rule = "compile/missing-header"
-        text = f'header "{missing["name"]}" was not found; {_hint(missing["name"])}'
+        text = f"'{missing['name']}' file not found; {_hint(missing['name'])}"
         data["header"] = missing["name"]
     return make(rule, text, place, data=data, related=tuple(item for item in related if item is not None))
 
 
 def _hint(header: str) -> str:
     if header.startswith("curand"):
-        return f"it comes with cuRAND: pip install nvidia-curand-cu{toolchain_major()}"
-    return "add its folder to `include_dirs`"
+        return f"install cuRAND: pip install nvidia-curand-cu{toolchain_major()}"
+    return "add its directory to `include_dirs`"
 
 
 def _user_place(message: CompilerMessage, sources: DiagnosticSources) -> tuple[Place, list[Related | None]]:
-    """Return the place for a finding: the spot itself in a user's file, else where the foreign file is included."""
-    spot = message.spot
-    if spot is None and message.at_end:
+    """Return the place for a finding, which is always in a user's file, and its related include."""
+    position = message.position
+    if position is None and message.at_end:
         return _last_line(sources), []
-    if spot is None:
+    if position is None:
         return _kernel_place(message, sources) or sources.origin, []
-    if sources.text_of(spot.path) is None:
-        if (through := _through(message, sources)) is not None:
-            return _place(through, sources), []
-        return sources.entrance(spot.path) or sources.origin, []
-    place = _place(spot, sources)
+    if sources.text_of(position.path) is None:
+        if (instantiation := _instantiation_position(message, sources)) is not None:
+            return _place(instantiation, sources), []
+        return sources.include_of(position.path) or sources.origin, []
+    place = _place(position, sources)
     if missing := _MISSING.match(message.text):
         place = _target_place(place, missing["name"], sources)
-    include = sources.entrance(spot.path) if spot.path != sources.main else None
+    include = sources.include_of(position.path) if position.path != sources.main else None
     return place, [Related(include, "included here")] if include is not None else []
 
 
-def _through(message: CompilerMessage, sources: DiagnosticSources) -> LogPosition | None:
-    """Return the user's line that made a library's template of CUDA's go wrong, as the instantiation chain tells.
+def _instantiation_position(message: CompilerMessage, sources: DiagnosticSources) -> LogPosition | None:
+    """Return the first user's line in the instantiation chain of an error inside a template of CUDA's headers.
 
-    Thrust is not made for NVRTC, so what goes wrong in it is nobody's mistake.
+    None for Thrust: NVRTC does not support it, so the user's instantiation is not the cause.
     """
-    if message.spot is None or "/thrust/" in message.spot.path:
+    if message.position is None or "/thrust/" in message.position.path:
         return None
-    return next((note.spot for note in message.notes if sources.text_of(note.spot.path) is not None), None)
+    return next((note.position for note in message.notes if sources.text_of(note.position.path) is not None), None)
 
 
 def _last_line(sources: DiagnosticSources) -> Place:
-    text = sources.found.texts[sources.main].rstrip()
+    text = sources.includes.texts[sources.main].rstrip()
     return Place(sources.main, token_range(text, text.count("\n"), None))
 
 
 def _kernel_place(message: CompilerMessage, sources: DiagnosticSources) -> Place | None:
-    """Return the name token of the function that ptxas names by its mangled name."""
+    """Return the name token of the function whose mangled name is in a ptxas message."""
     match = _ENTRY.search(message.text)
     if match is None:
         return None
-    for path, text in sources.found.texts.items():
+    for path, text in sources.includes.texts.items():
         for name in re.finditer(r"\b([A-Za-z_]\w*)\s*\(", text):
             if match["name"] == name[1] or f"{len(name[1])}{name[1]}" in match["name"]:
                 line = text.count("\n", 0, name.start())
@@ -181,22 +182,24 @@ def _kernel_place(message: CompilerMessage, sources: DiagnosticSources) -> Place
 
 
 def _target_place(place: Place, target: str, sources: DiagnosticSources) -> Place:
-    for directive, where in sources.found.foreign:
+    for directive, where in sources.includes.foreign:
         if directive.target == target and where.path == place.path and where.range.start.line == place.range.start.line:
             return where
     return place
 
 
 def _related(note: DiagnosticNote, sources: DiagnosticSources) -> Related | None:
-    return Related(_place(note.spot, sources), note.text) if sources.text_of(note.spot.path) is not None else None
+    return (
+        Related(_place(note.position, sources), note.text) if sources.text_of(note.position.path) is not None else None
+    )
 
 
-def _place(spot: LogPosition, sources: DiagnosticSources) -> Place:
-    return Place(spot.path, token_range(sources.text_of(spot.path) or "", spot.line - 1, spot.column))
+def _place(position: LogPosition, sources: DiagnosticSources) -> Place:
+    return Place(position.path, token_range(sources.text_of(position.path) or "", position.line - 1, position.column))
 
 
-def _nearness(target: str, path: str) -> int:
-    """Rate how likely ``#include <target>`` leads to ``path``: itself, the same library, a library at all."""
+def _match_score(target: str, path: str) -> int:
+    """Return how likely ``#include <target>`` leads to ``path``: 3 the file itself, 2 its library, 1 any library."""
     if path.endswith("/" + target):
         return 3
     if "/" in target:
@@ -205,7 +208,7 @@ def _nearness(target: str, path: str) -> int:
 
 
 def token_range(text: str, line: int, column: int | None) -> Range:
-    """Return the range of the token at a 0-based line and byte column; the whole trimmed line without a column."""
+    """Return the range of the token at a 0-based line and byte column; without a column, of the trimmed line."""
     lines = text.encode(errors="replace").split(b"\n")
     if not 0 <= line < len(lines):
         return Range.of(max(line, 0), 0, max(line, 0), 0)
@@ -213,7 +216,7 @@ def token_range(text: str, line: int, column: int | None) -> Range:
     if column is None:
         return Range.of(line, len(raw) - len(raw.lstrip()), line, len(raw))
     column = min(column, len(raw))
-    # The compiler steps through a character it does not know byte by byte.
+    # NVRTC reports each byte of an invalid UTF-8 character: the range is the whole character.
     while 0 < column < len(raw) and raw[column] >= 0x80 and raw[column - 1] >= 0x80:
         column -= 1
     token = _TOKEN.match(raw, column)

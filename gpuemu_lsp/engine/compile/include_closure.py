@@ -1,7 +1,7 @@
-"""Which of the user's headers a text pulls in, and through which line.
+"""Transitive closure of a text's includes over the user's headers, with the directive that reaches each.
 
-NVRTC neither lists the headers it read nor prints include chains, so the directives are read here. Only what stands
-literally in a directive is followed; an ``#include MACRO`` is left to NVRTC.
+NVRTC reports neither the headers it read nor include chains, so the directives are read here. A computed include
+(``#include MACRO``) is not followed.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _DIRECTIVE = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class IncludeDirective:
-    """One ``#include``. ``range`` spans the target with its quotes; ``unconditional``: outside every ``#if``."""
+    """One ``#include``; ``range`` is its target with the quotes, ``unconditional`` means outside of every ``#if``."""
 
     target: str
     quoted: bool
@@ -32,7 +32,7 @@ class IncludeDirective:
 
 @dataclass(frozen=True, slots=True)
 class DirectiveSummary:
-    """The directives of one text that matter here; ``computed`` says that some include names a macro."""
+    """Includes and defined macros of one text; ``computed`` if an include names a macro."""
 
     includes: tuple[IncludeDirective, ...]
     macros: frozenset[str]
@@ -41,11 +41,11 @@ class DirectiveSummary:
 
 @dataclass(frozen=True, slots=True)
 class IncludeClosure:
-    """Every user header that a source reaches, in the order of first inclusion.
+    """The user headers that a source includes, directly or not, in the order of first inclusion.
 
-    ``texts`` is by absolute path, the source itself first. ``included_at`` leads from a header to the directive that
-    reaches it first. ``foreign`` are the directives that lead to no user header: CUDA's, standard and missing ones.
-    ``through`` are the include folders that some header was found in, ``own_names`` the targets that led to one.
+    ``texts`` is by absolute path, the source first. ``included_at`` maps a header to the first directive that includes
+    it. ``foreign`` are the directives that resolve to no user header: CUDA's, standard and missing ones.
+    ``search_dirs`` are the include directories in which headers were found, ``user_targets`` the targets that resolved.
     """
 
     texts: Mapping[str, str]
@@ -53,18 +53,18 @@ class IncludeClosure:
     foreign: tuple[tuple[IncludeDirective, Place], ...]
     macros: frozenset[str]
     computed: bool = False
-    through: frozenset[str] = frozenset()
-    own_names: frozenset[str] = frozenset()
+    search_dirs: frozenset[str] = frozenset()
+    user_targets: frozenset[str] = frozenset()
 
 
-def outline(text: str) -> DirectiveSummary:
-    """Read the preprocessor directives of ``text``. Columns are UTF-8 bytes."""
+def scan_directives(text: str) -> DirectiveSummary:
+    """Return the includes and macros of a text; columns are UTF-8 bytes."""
     includes: list[IncludeDirective] = []
     macros: set[str] = set()
     computed, depth, first = False, 0, True
     for match in _DIRECTIVE.finditer(text):
         if match["conditional"]:
-            # An include guard is no condition: `#ifndef` as the very first directive.
+            # `#ifndef` as the first directive is an include guard, not a condition.
             depth += not (first and match["conditional"] == "ifndef")
         elif match["end"]:
             depth = max(depth - 1, 0)
@@ -80,22 +80,22 @@ def outline(text: str) -> DirectiveSummary:
     return DirectiveSummary(tuple(includes), frozenset(macros), computed)
 
 
-def closure(path: str, text: str, include_dirs: Sequence[str], views: Mapping[str, str]) -> IncludeClosure:
+def user_includes(path: str, text: str, include_dirs: Sequence[str], views: Mapping[str, str]) -> IncludeClosure:
     """Follow the includes of ``text`` through the user's headers.
 
-    ``views`` are texts to take instead of the files on disk, by absolute path. Headers that cannot be read are foreign.
+    ``views`` are texts by absolute path, used in place of the files on disk. Headers that cannot be read are foreign.
     """
     texts = {path: text}
     included_at: dict[str, Place] = {}
     foreign: list[tuple[IncludeDirective, Place]] = []
     macros: set[str] = set()
-    through: set[str] = set()
-    own_names: set[str] = set()
+    search_dirs: set[str] = set()
+    user_targets: set[str] = set()
     computed = False
     pending = [path]
     while pending:
         current = pending.pop(0)
-        found = outline(texts[current])
+        found = scan_directives(texts[current])
         macros |= found.macros
         computed = computed or found.computed
         for directive in found.includes:
@@ -104,22 +104,22 @@ def closure(path: str, text: str, include_dirs: Sequence[str], views: Mapping[st
             if header is None or content is None:
                 foreign.append((directive, place))
                 continue
-            own_names.add(directive.target)
+            user_targets.add(directive.target)
             if folder is not None:
-                through.add(folder)
+                search_dirs.add(folder)
             if header not in texts:
                 texts[header] = content
                 included_at[header] = place
                 pending.append(header)
     return IncludeClosure(
-        texts, included_at, tuple(foreign), frozenset(macros), computed, frozenset(through), frozenset(own_names)
+        texts, included_at, tuple(foreign), frozenset(macros), computed, frozenset(search_dirs), frozenset(user_targets)
     )
 
 
 def _resolve(
     directive: IncludeDirective, includer: str, include_dirs: Sequence[str], views: Mapping[str, str]
 ) -> tuple[str | None, str | None, str | None]:
-    """Return the include folder (None: the includer's own), the header's absolute path and its text."""
+    """Return the include directory (None for the includer's own), absolute path and text of a header."""
     folders: list[str | None] = [None] if directive.quoted else []
     for folder in (*folders, *include_dirs):
         header = _absolute(Path(folder or Path(includer).parent) / directive.target)
@@ -128,14 +128,14 @@ def _resolve(
             content = read_text(header)
         if content is not None:
             return folder, header, content
-    # Builds give the compiler the sources' own folders, too; what is meant there has a view.
-    beside = str(Path(includer).parent)
-    header = _absolute(Path(beside) / directive.target)
-    return (beside, header, views[header]) if header in views else (None, None, None)
+    # Package `source` also resolves angled includes in the source's own directory; such headers have a view.
+    own = str(Path(includer).parent)
+    header = _absolute(Path(own) / directive.target)
+    return (own, header, views[header]) if header in views else (None, None, None)
 
 
 def _absolute(path: Path) -> str:
-    """Fold ``..`` away without following links: the compiler and the user know the file by this name."""
+    """Remove ``..`` lexically, without resolving symbolic links, so that the path is the one the user wrote."""
     parts: list[str] = []
     for part in path.parts:
         if part == ".." and len(parts) > 1:
@@ -146,7 +146,7 @@ def _absolute(path: Path) -> str:
 
 
 def read_text(path: str) -> str | None:
-    """Return a file's text, None if it cannot be read. What is not UTF-8 becomes replacement characters."""
+    """Return a file's text, invalid UTF-8 as replacement characters; None if it cannot be read."""
     try:
         return Path(path).read_text(encoding="utf-8", errors="replace")
     except (OSError, ValueError):

@@ -1,7 +1,7 @@
-"""NVRTC's log, read into records.
+"""Parser of NVRTC's log.
 
-The compiler (EDG's front end) writes ``path(line): error: text``, indented continuation lines, the source line indented
-by two, and a caret under the token. Columns are UTF-8 bytes: NVRTC copies the line byte by byte and counts so.
+NVRTC's front end (EDG) writes ``path(line): error: text``, indented continuation lines, the source line indented by
+two, and a caret under the token. The caret's column counts UTF-8 bytes. ptxas appends messages without column.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _INSTANTIATION = re.compile(r'^\s+(?P<text>.*?)(?: at line (?P<line>\d+)(?: of "
 
 @dataclass(frozen=True, slots=True)
 class LogPosition:
-    """A place as the compiler names it: 1-based line (0 for none), 0-based byte column or None."""
+    """A position in the log: 1-based line (0 if absent), 0-based byte column or None."""
 
     path: str
     line: int
@@ -31,9 +31,9 @@ class LogPosition:
 
 @dataclass(frozen=True, slots=True)
 class DiagnosticNote:
-    """Something that explains a message: a candidate, a matching brace, an instantiation."""
+    """A note that belongs to a message: a candidate, a matching brace, a template instantiation."""
 
-    spot: LogPosition
+    position: LogPosition
     text: str
 
 
@@ -41,13 +41,13 @@ class DiagnosticNote:
 class CompilerMessage:
     """One diagnostic. ``kind`` is ``error`` or ``warning``, ``tool`` ``nvrtc`` or ``ptxas``, ``number`` like ``177-D``.
 
-    ``spot`` is None where the compiler names no place (options, ptxas, the end of the source); ``ptx_line`` is the
-    1-based line of the PTX that ptxas complains about, 0 where it names none.
+    ``position`` is None for messages about options, from ptxas, and at the end of the source (``at_end``). ``ptx_line``
+    is the 1-based PTX line in a ptxas message, 0 if absent.
     """
 
     kind: str
     text: str
-    spot: LogPosition | None
+    position: LogPosition | None
     number: str | None = None
     tool: str = "nvrtc"
     notes: tuple[DiagnosticNote, ...] = field(default=())
@@ -55,16 +55,16 @@ class CompilerMessage:
     at_end: bool = False
     options: bool = False
     echo: str = ""
-    """The source line as the compiler shows it, where it does."""
+    """The source line that the log repeats under the message."""
 
-    def spots(self) -> tuple[LogPosition, ...]:
-        """Return every place the message names, its own first."""
-        own = (self.spot,) if self.spot is not None else ()
-        return (*own, *(note.spot for note in self.notes))
+    def positions(self) -> tuple[LogPosition, ...]:
+        """Return the positions of the message and its notes."""
+        own = (self.position,) if self.position is not None else ()
+        return (*own, *(note.position for note in self.notes))
 
 
 def parse(log: str) -> tuple[CompilerMessage, ...]:
-    """Read every diagnostic of an NVRTC log, in its order. Lines that are none are left out."""
+    """Return the diagnostics of an NVRTC log in order; other lines are ignored."""
     messages: list[CompilerMessage] = []
     lines = log.split("\n")
     index = 0
@@ -89,28 +89,28 @@ def parse(log: str) -> tuple[CompilerMessage, ...]:
 
 
 def _read_message(lines: list[str], index: int, head: re.Match[str], messages: list[CompilerMessage]) -> int:
-    """Read the message whose head is at ``index``; return the index of the first line after it."""
+    """Append the message whose head is at ``index``; return the index of the first line after it."""
     body: list[str] = []
     index += 1
     while index < len(lines) and lines[index].startswith(" ") and not _PTXAS.match(lines[index]):
         body.append(lines[index])
         index += 1
     column, echo, extra, notes = _read_body(body, head["path"] or "")
-    spot = LogPosition(head["path"], int(head["line"]), column) if head["path"] else None
+    position = LogPosition(head["path"], int(head["line"]), column) if head["path"] else None
     text = " ".join((head["text"].strip(), *extra))
     kind = head["kind"] or "error"
     if kind in ("note", "remark"):
-        if messages and spot is not None:
-            # An instantiation chain behind a note is the message's; what it leaves unnamed is the message's file.
-            own = messages[-1].spot
-            chain = _read_body(body, own.path if own is not None else spot.path)[3]
-            messages[-1] = replace(messages[-1], notes=(*messages[-1].notes, DiagnosticNote(spot, text), *chain))
+        if messages and position is not None:
+            # An instantiation chain after a note belongs to the message, as do its entries without a path.
+            own = messages[-1].position
+            chain = _read_body(body, own.path if own is not None else position.path)[3]
+            messages[-1] = replace(messages[-1], notes=(*messages[-1].notes, DiagnosticNote(position, text), *chain))
         return index
     messages.append(
         CompilerMessage(
             "warning" if kind == "warning" else "error",
             text,
-            spot,
+            position,
             head["number"],
             notes=tuple(notes),
             at_end=head["end"] is not None,
@@ -121,7 +121,7 @@ def _read_message(lines: list[str], index: int, head: re.Match[str], messages: l
 
 
 def _read_body(body: list[str], path: str) -> tuple[int | None, str, list[str], list[DiagnosticNote]]:
-    """Split what follows a head into the caret's column, the line above it, more text, and the instantiation chain."""
+    """Split a message body into caret column, repeated source line, further text, and instantiation chain."""
     caret = next((at for at, line in enumerate(body) if at > 0 and line.strip() == "^"), None)
     column = len(body[caret].rstrip()) - 3 if caret is not None else None
     before = body[: caret - 1] if caret is not None else body

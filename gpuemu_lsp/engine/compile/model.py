@@ -1,4 +1,4 @@
-"""What the compile room takes and gives."""
+"""Compile requests, artifacts and results."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ class CompileRequest:
     """One source file for one architecture.
 
     ``text`` is the device view: same lines and columns as the saved file. ``expressions`` are the C++ name expressions
-    of the kernels wanted (``softmax_rows<float>``); plain ``extern "C"`` names are allowed. ``optimize`` False asks
-    for unoptimised PTX (the deep check). ``options`` are the user's own, after ours.
+    of the requested kernels (``softmax_rows<float>``); plain ``extern "C"`` names are allowed. With ``optimize``
+    False the PTX is unoptimised. ``options`` are the user's and follow the built-in ones.
 
-    ``headers`` are device views of the user's headers by absolute path: NVRTC sees them in place of the files on disk.
-    ``origin`` is where the kernel was asked for, ``options_place`` where the options stand: findings about the request
-    rather than about the text sit there (the top of the file by default).
+    ``headers`` are device views of user headers by absolute path, which NVRTC reads in place of the files on disk.
+    Findings about the request rather than the text are placed at ``origin``, where the kernel is configured, and
+    ``options_place``, the value of ``compile_options``; the default for both is the top of the file.
     """
 
     path: str
@@ -35,7 +35,10 @@ class CompileRequest:
 
 @dataclass(frozen=True, slots=True)
 class ResourceUsage:
-    """What ptxas gave one kernel on one architecture, from its own report. Counts per thread, sizes in bytes."""
+    """Resource usage of one kernel on one architecture as ptxas reports it.
+
+    Registers are per thread, spills, stack, shared and constant memory in bytes.
+    """
 
     registers: int
     spill_stores: int
@@ -48,7 +51,7 @@ class ResourceUsage:
 
 @dataclass(frozen=True, slots=True)
 class Artifact:
-    """The product of one successful compilation.
+    """The output of one successful compilation.
 
     ``entries`` maps each requested name expression to its mangled PTX name. ``resources`` is by mangled name.
     """
@@ -64,9 +67,9 @@ class Artifact:
 
 @dataclass(frozen=True, slots=True)
 class CompileResult:
-    """An artifact, or None with at least one finding that says why: an error, or what we cannot compile.
+    """An artifact, or None with at least one finding that explains the failure.
 
-    Warnings come either way. ``milliseconds`` is wall time.
+    Warnings are included in both cases. ``milliseconds`` is wall time.
     """
 
     artifact: Artifact | None
@@ -74,5 +77,5 @@ class CompileResult:
     log: str = ""
     milliseconds: float = 0.0
     include_closure: tuple[str, ...] = ()
-    """Absolute paths of every user header that was read, for re-checks and cache keys."""
+    """Absolute paths of all user headers that were read, for cache keys and for checking dependents again."""
     extra: Mapping[str, str] = field(default_factory=dict)

@@ -1,7 +1,7 @@
-"""The user's compile options, as NVRTC takes them.
+"""Translation of nvcc options to NVRTC options.
 
-``compile_options`` are usually copied from an nvcc command line. What only nvcc's driver or the host compiler knows is
-left out, what both know is passed on, and what would change the kind of output is refused.
+``compile_options`` are usually copied from an nvcc command line. Options of nvcc's driver and the host compiler are
+dropped, options that NVRTC knows are passed on, and options that change the kind of output are refused.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _VALUE_FOLLOWS = {
     "-isysroot": "", "-MF": "", "-MT": "", "-cudart": "", "--cudart": "", "-rdc": "", "--relocatable-device-code": "",
     "-O": "", "--optimize": "", "--diag-suppress": "suppress", "-diag-suppress": "suppress",
 }  # fmt: skip
-"""Options with a value of their own, after ``=`` or as the next word; an empty kind is of no use here."""
+"""Options that take a value, after ``=`` or as the next word, and their kind; an empty kind is dropped."""
 
 _IGNORED = {
     "-G", "--device-debug", "-g", "--debug", "-lineinfo", "--generate-line-info", "-c", "-dc", "--device-c", "-dw",
@@ -41,13 +41,13 @@ _IGNORED = {
 _IGNORED_STARTS = ("-O", "-W", "-fPIC", "-f", "-l", "-L", "-m", "--generate-dependencies", "-split-compile", "--split")
 _REFUSED = ("-dlto", "--dlink-time-opt", "--optix-ir", "-optix-ir", "--fdevice-syntax-only", "-fdevice-syntax-only",
             "--minimal", "-minimal", "--pch", "-pch", "--create-pch", "--use-pch", "--gen-opt-lto")  # fmt: skip
-_KEPT_F = ("-ftz", "-fmad", "-fdevice")
+_NVRTC_F_OPTIONS = ("-ftz", "-fmad", "-fdevice")
 _OLDER_THAN_17 = ("c++03", "c++11", "c++14", "gnu++11", "gnu++14")
 
 
 @dataclass(frozen=True, slots=True)
 class NvrtcOptions:
-    """``passed`` go to NVRTC as they are; ``include_dirs`` are absolute; ``refused`` would break the artifact."""
+    """``passed`` are NVRTC options, ``include_dirs`` absolute, ``refused`` options that change the kind of output."""
 
     passed: tuple[str, ...]
     include_dirs: tuple[str, ...]
@@ -56,8 +56,8 @@ class NvrtcOptions:
     refused: tuple[str, ...] = ()
 
 
-def read(words: Sequence[str], base: str) -> NvrtcOptions:
-    """Sort the user's options. Relative folders are relative to ``base``."""
+def read_options(words: Sequence[str], base: str) -> NvrtcOptions:
+    """Translate the user's options; relative paths are relative to the directory ``base``."""
     passed: list[str] = []
     folders: list[str] = []
     refused: list[str] = []
@@ -78,7 +78,7 @@ def read(words: Sequence[str], base: str) -> NvrtcOptions:
         elif kind == "ptxas":
             passed.extend(f"--ptxas-options={item}" for item in value.split(",") if item not in ("-v", "--verbose", ""))
         elif kind == "standard":
-            # Our prelude is C++17; code for an older standard compiles under it.
+            # The prelude is C++17; code for an older standard compiles under it too.
             standard = "c++17" if value in _OLDER_THAN_17 else value.replace("gnu++", "c++")
         elif kind == "refused":
             refused.append(value)
@@ -90,7 +90,7 @@ def read(words: Sequence[str], base: str) -> NvrtcOptions:
 
 
 def _kinds(words: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """Yield each option that matters as its kind and value; kind ``""`` is an option to pass on as it stands."""
+    """Yield the kind and value of each option that is not dropped; kind ``""`` is passed on unchanged."""
     queue = [part for word in words for part in (shlex.split(word) if " -" in word or " " in word else [word])]
     index = 0
     while index < len(queue):
@@ -107,7 +107,7 @@ def _kinds(words: Sequence[str]) -> Iterator[tuple[str, str]]:
             yield _VALUE_FOLLOWS[word[:2]], word[2:]
         elif name in _REFUSED:
             yield "refused", word
-        elif name in _IGNORED or (word.startswith(_IGNORED_STARTS) and not word.startswith(_KEPT_F)):
+        elif name in _IGNORED or (word.startswith(_IGNORED_STARTS) and not word.startswith(_NVRTC_F_OPTIONS)):
             continue
         else:
             yield "", word

@@ -1,9 +1,9 @@
-"""What stands before the user's first line, and the standard headers that NVRTC lacks.
+"""Text before the user's first line, and in-memory headers for those that NVRTC lacks.
 
-A program is a fixed prefix, a ``#line`` back to the user's file, and the user's text. The prefix holds our prelude and
-the CUDA headers that the text includes anyway: NVRTC keeps it as a precompiled header, which takes cooperative groups
-from half a second to a few milliseconds. Including them early changes nothing but the macros they see; a file that
-configures them by macro is left alone.
+A program is a preamble, a ``#line`` back to the user's file, and the user's text. The preamble includes the prelude and
+the CUDA headers that the text includes unconditionally. NVRTC keeps it as a precompiled header, which reduces
+cooperative groups from half a second to a few milliseconds. Including a header earlier changes only the macros it sees,
+so nothing is hoisted in a file that defines configuration macros of these headers.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ _BRIDGED = re.compile(r"\bstd::(" + "|".join(_BRIDGES) + r")\b")
 
 @dataclass(frozen=True, slots=True)
 class Preamble:
-    """The lines before the ``#line``, and the in-memory headers, by the name an ``#include`` writes.
+    """The lines before the ``#line``, and the in-memory headers by include target.
 
-    ``costly`` says that reading the prefix takes NVRTC half a second, not milliseconds.
+    A ``costly`` preamble takes NVRTC half a second, others milliseconds.
     """
 
     text: str
@@ -52,25 +52,25 @@ _SHIMS = Path(__file__).parent / "shims"
 
 @cache
 def prelude() -> str:
-    """Return the text of our prelude."""
+    """Return the text of the prelude."""
     return (_SHIMS / "prelude.h").read_text(encoding="utf-8")
 
 
 @cache
-def stand_ins() -> tuple[str, ...]:
-    """Return the names of the headers that are empty here: of the standard library, and of libraries for the host."""
+def stub_headers() -> tuple[str, ...]:
+    """Return the targets of headers that are empty stubs: standard library and host libraries."""
     return tuple((_SHIMS / "empty_headers.txt").read_text(encoding="utf-8").split())
 
 
 @cache
-def shims() -> Mapping[str, str]:
-    """Return the headers that stand in for what NVRTC lacks or rejects, by the name an ``#include`` writes.
+def in_memory_headers() -> Mapping[str, str]:
+    """Return replacements of headers that NVRTC lacks or rejects, by include target.
 
-    Standard and host-library headers are empty: for device code the prelude has all they could give, and a user's
-    header may include them for the host's sake. cuRAND's device headers need types of its host header, which is left
-    alone where it is installed.
+    Headers of the standard library and of host libraries are empty: the prelude has their device-usable part, and a
+    user's header may include them for host code. cuRAND's device headers need types of its host header ``curand.h``,
+    which is not replaced where it is installed.
     """
-    empty = [*stand_ins()]
+    empty = [*stub_headers()]
     if any((Path(folder) / _RANDOM).is_file() for folder in cuda_include_dirs()):
         empty.remove(_RANDOM)
     cub = (_SHIMS / "cub.h").read_text(encoding="utf-8")
@@ -80,10 +80,10 @@ def shims() -> Mapping[str, str]:
 
 
 def preamble(found: IncludeClosure, *, long_long: bool = False, bare: bool = False) -> Preamble:
-    """Choose the prefix for a source and its headers.
+    """Return the preamble for a source and its headers.
 
-    ``long_long`` makes ``int64_t`` a ``long long`` also where no CUDA header asks for it. ``bare`` leaves the prelude
-    out, for sources that define what it has.
+    ``long_long`` defines ``int64_t`` as ``long long`` also without a CUDA header that does. ``bare`` omits the prelude,
+    for sources that define the same names.
     """
     targets = [(directive.target, directive.unconditional) for directive, _ in found.foreign]
     bridged = {match for text in found.texts.values() for match in _BRIDGED.findall(text)}
@@ -92,6 +92,7 @@ def preamble(found: IncludeClosure, *, long_long: bool = False, bare: bool = Fal
     hoisted = {target for target, unconditional in targets if unconditional and _HOISTED.match(target)}
     hoisted = set() if configures else {target for target in hoisted if is_cuda_header(target)}
     hoisted |= {_BRIDGES[name][0] for name in bridges}
+    # host.h defines __GNUC__ and others, under which CUDA's headers would include the host's: it comes after them all.
     later = any(_LONG_LONG.match(target) and target not in hoisted for target, _ in targets)
     wide = long_long or any(_LONG_LONG.match(target) for target in (*hoisted, *(target for target, _ in targets)))
     lines = [
@@ -101,12 +102,12 @@ def preamble(found: IncludeClosure, *, long_long: bool = False, bare: bool = Fal
         *(_bridge(name) for name in bridges),
         *([] if bare or later else [f"#include <{_HOST}>"]),
     ]
-    headers = {name: text for name, text in shims().items() if name not in found.own_names}
+    headers = {name: text for name, text in in_memory_headers().items() if name not in found.user_targets}
     return Preamble("\n".join(lines) + "\n#pragma nv_hdrstop\n", headers, any(map(_COSTLY.match, hoisted)))
 
 
 def is_cuda_header(target: str) -> bool:
-    """Return whether ``#include <target>`` finds one of CUDA's own headers."""
+    """Return whether ``#include <target>`` resolves to a header of CUDA."""
     return any((Path(folder) / target).is_file() for folder in cuda_include_dirs())
 
 

@@ -1,7 +1,7 @@
-"""One NVRTC program: text and options in; log, PTX, cubin and mangled names out.
+"""One NVRTC program: log, PTX, cubin and mangled names of a text.
 
-This is the only module that calls the compiler. CuPy's own ``compile_using_nvrtc`` is not used: it caches on disk and
-hides the log.
+The only module that calls NVRTC. CuPy's ``compile_using_nvrtc`` has a disk cache of its own and discards the log of a
+successful compilation, so the low-level binding is used.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from gpuemu_lsp.engine.compile.toolchain import nvrtc
 
 @dataclass(frozen=True, slots=True)
 class NvrtcOutput:
-    """What one NVRTC call gave. ``log`` comes either way; ``ptx`` is empty when the compilation failed."""
+    """Output of one NVRTC call; ``ptx`` and ``cubin`` are empty if it failed."""
 
     succeeded: bool
     log: str
@@ -31,10 +31,10 @@ def build(
     expressions: Sequence[str] = (),
     headers: Mapping[str, str] | None = None,
 ) -> NvrtcOutput:
-    """Compile ``text``, known to the compiler as ``name``.
+    """Compile ``text`` under the file name ``name``.
 
-    ``expressions`` are C++ name expressions; each gets its mangled name in ``Product.lowered``. ``headers`` are
-    in-memory headers by the name an ``#include`` writes. For a virtual architecture (``compute_80``) there is no cubin.
+    ``expressions`` are C++ name expressions, whose mangled names are in :attr:`NvrtcOutput.lowered`. ``headers`` are
+    in-memory headers by include target. For a virtual architecture (``compute_80``) the cubin is empty.
 
     Raises
     ------
@@ -68,24 +68,24 @@ def build(
 
 
 def _clean(text: str) -> str:
-    """Replace what cannot be handed over as a C string, byte by byte, so that columns stay."""
+    """Replace characters that a C string in UTF-8 cannot contain by single bytes, so that columns stay."""
     return text.replace("\0", " ").encode(errors="replace").decode()
 
 
 def _log(binding: ModuleType, program: int) -> str:
     try:
-        return str(binding.getProgramLog(program)).replace("\0", "\n")  # ptxas ends its part with a NUL
-    except UnicodeDecodeError as error:  # NVRTC may cut a line inside a character
+        return str(binding.getProgramLog(program)).replace("\0", "\n")  # NUL ends the part of ptxas
+    except UnicodeDecodeError as error:  # NVRTC may truncate a line inside a character
         return error.object.decode(errors="replace").replace("\0", "\n")
 
 
 def _cubin(binding: ModuleType, program: int, options: Sequence[str]) -> bytes:
     if any(option.startswith("--gpu-architecture=compute_") for option in options):
         return b""
-    # CuPy drops the last byte as if it were a string's end; an ELF file needs it.
+    # CuPy drops the last byte, assuming the terminator of a string; the size of an ELF file includes it.
     return bytes(binding.getCUBIN(program)) + b"\0"
 
 
 def _text(ptx: str | bytes) -> str:
-    """CuPy before 14 returns text, later ones bytes, with or without the final NUL."""
+    """Decode PTX, which CuPy returns as text before version 14 and as bytes since, with or without a final NUL."""
     return (ptx.decode() if isinstance(ptx, bytes) else ptx).rstrip("\0")

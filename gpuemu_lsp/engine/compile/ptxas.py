@@ -1,6 +1,6 @@
-"""The resource report that ``--ptxas-options=-v`` writes into NVRTC's log.
+"""The resource report of ``--ptxas-options=-v`` in NVRTC's log.
 
-These are the true numbers of the final machine code: registers in PTX are virtual, and spills do not show there at all.
+Its numbers are those of the machine code; PTX has virtual registers and no spills.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ _CUMULATIVE_STACK = re.compile(r"(\d+) bytes cumulative stack size")
 
 
 def resources(log: str, ptx: str = "") -> Mapping[str, ResourceUsage]:
-    """Return what ptxas reported for each kernel, by mangled name.
+    """Return the resource usage of each kernel, by mangled name.
 
-    Device functions that were not inlined have reports of their own: their spills count for every kernel that can call
-    them, as ``ptx`` says, and their frames for the deepest chain of calls.
+    Device functions that are not inlined have reports of their own. By the call graph in ``ptx``, their spills are
+    added to every kernel that can call them, and their stack frames along the deepest chain of calls.
     """
     own: dict[str, tuple[int, int, int]] = {}
     used: dict[str, tuple[int, str]] = {}
@@ -51,7 +51,7 @@ def resources(log: str, ptx: str = "") -> Mapping[str, ResourceUsage]:
 
 
 def _calls(ptx: str) -> Mapping[str, frozenset[str]]:
-    """Return whom each function of the PTX calls directly."""
+    """Return the direct callees of each function of the PTX."""
     heads = list(_FUNCTION.finditer(ptx))
     ends = [*(head.start() for head in heads[1:]), len(ptx)] if heads else []
     found: dict[str, frozenset[str]] = {}
@@ -75,23 +75,23 @@ def _reached(name: str, calls: Mapping[str, frozenset[str]]) -> set[str]:
 def _depth(
     name: str, own: Mapping[str, tuple[int, int, int]], calls: Mapping[str, frozenset[str]], above: frozenset[str]
 ) -> int:
-    """Return the stack of the deepest chain of calls in bytes; a recursive call counts once."""
+    """Return the stack bytes of the deepest chain of calls; a recursive call counts once."""
     inside = above | {name}
     below = (_depth(callee, own, calls, inside) for callee in calls.get(name, frozenset()) - inside)
     return own.get(name, (0, 0, 0))[0] + max(below, default=0)
 
 
 def source_lines(ptx: str) -> Mapping[int, LogPosition]:
-    """Return, by 1-based line of ``ptx``, the source place that the last ``.loc`` before it names."""
+    """Return the source position of the last ``.loc`` before each 1-based line of ``ptx``."""
     files = {int(match[1]): match[2] for match in _FILE.finditer(ptx)}
-    spots: dict[int, LogPosition] = {}
+    positions: dict[int, LogPosition] = {}
     last: LogPosition | None = None
     for number, line in enumerate(ptx.split("\n"), start=1):
         if match := _LOC.match(line):
             last = LogPosition(files.get(int(match[1]), ""), int(match[2]), max(int(match[3]) - 1, 0))
         if last is not None:
-            spots[number] = last
-    return spots
+            positions[number] = last
+    return positions
 
 
 def _usage(

@@ -1,7 +1,7 @@
-"""The process's private folder: mirrored headers and NVRTC's precompiled prefixes.
+"""Scratch directory of a process: mirrored headers and NVRTC's precompiled headers.
 
-NVRTC reads a quoted header next to the including file before anything else, so device views of the user's headers have
-to lie in a tree of their own; each begins with a ``#line`` that names the real file.
+NVRTC searches the including file's directory first for a quoted header, so device views of user headers are written to
+a directory tree of their own. Each begins with a ``#line`` that names the real file.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ _OWNER = re.compile(re.escape(_PREFIX) + r"(\d+)-")
 
 @dataclass(slots=True)
 class ScratchFolder:
-    """A folder that only this user can enter, removed at exit.
+    """A directory with mode 0700, removed at exit.
 
-    ``written`` is what the mirror holds now. ``prefixes`` says of each precompiled prefix in which folder it lies, None
-    for one that was wanted only once so far, "" for one that could not be made.
+    ``written`` are the texts in the mirror by real path. ``prefixes`` maps the key of a preamble to the directory of
+    its precompiled header: None after a first use of a costly one, "" if precompilation failed.
     """
 
     root: Path
@@ -37,34 +37,35 @@ class ScratchFolder:
     written: dict[str, str] = field(default_factory=dict)
     prefixes: dict[str, str | None] = field(default_factory=dict)
 
-    def mirrored(self, path: str) -> str:
-        """Return where ``path`` (absolute) stands in the mirror."""
+    def mirror_path(self, path: str) -> str:
+        """Return the mirrored path of an absolute ``path``."""
         return f"{self.root}/mirror{path}"
 
     def mirror(self, path: str, text: str) -> None:
-        """Put a header's text where the compiler will find it."""
+        """Write a header's text to the mirror."""
         if self.written.get(path) == text:
             return
-        target = Path(self.mirrored(path))
+        target = Path(self.mirror_path(path))
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_text(line_directive(path) + text, encoding="utf-8", errors="replace", newline="")
         self.written[path] = text
 
-    def stand_in(self, path: str) -> None:
-        """Make the folder of ``path``: ``../inc/x.h`` is only found from a folder that exists."""
-        Path(self.mirrored(path)).parent.mkdir(parents=True, exist_ok=True)
+    def make_directory(self, path: str) -> None:
+        """Create the directory of ``path`` in the mirror: ``../inc/x.h`` is found only from an existing directory."""
+        Path(self.mirror_path(path)).parent.mkdir(parents=True, exist_ok=True)
 
-    def forget_others(self, paths: Sequence[str]) -> None:
-        """Remove mirrored headers that are not among ``paths``: a deleted header must not be found."""
+    def remove_others(self, paths: Sequence[str]) -> None:
+        """Remove all mirrored headers except ``paths``, since a header that was deleted must not be found."""
         for path in set(self.written) - set(paths):
-            Path(self.mirrored(path)).unlink(missing_ok=True)
+            Path(self.mirror_path(path)).unlink(missing_ok=True)
             del self.written[path]
 
     def prefix_options(self, prefix: Preamble, options: Sequence[str]) -> tuple[str, ...]:
-        """Return the options that use a precompiled ``prefix``, making it if need be; none where there is none.
+        """Return the options that use the precompiled ``prefix``, creating it if necessary; empty without one.
 
-        It takes a compilation of its own: NVRTC makes none from a text with a ``#line``. A costly one is only made for
-        whoever comes back, as an editor does and a single check does not. The options must be the same each time.
+        NVRTC creates none from a text with a ``#line``, so precompilation is a separate call. A costly preamble is
+        precompiled at its second use: an editor session repeats it, a single check does not. The options have to be
+        equal at creation and use.
         """
         key = _key(prefix, options)
         if key not in self.prefixes and prefix.costly:
@@ -75,14 +76,14 @@ class ScratchFolder:
         return (*_place(folder), f"--use-pch={key}.pch") if folder else ()
 
     def precompile(self, prefix: Preamble, options: Sequence[str]) -> None:
-        """Make a precompiled prefix."""
+        """Precompile a preamble."""
         key, folder = _key(prefix, options), f"{self.root}/pch"
         options = (*options, *_place(folder), f"--create-pch={key}.pch")
         made = build(prefix.text, "prefix", options, (), prefix.headers)
         self.prefixes[key] = folder if made.succeeded and Path(folder, f"{key}.pch").is_file() else ""
 
-    def forget_prefixes(self) -> None:
-        """Make every prefix anew: NVRTC could not read one (its memory for them is limited)."""
+    def reset_prefixes(self) -> None:
+        """Forget all precompiled headers after NVRTC failed to read one (its memory for them is limited)."""
         self.prefixes.clear()
 
 
@@ -90,9 +91,9 @@ _scratch: ScratchFolder | None = None
 
 
 def scratch() -> ScratchFolder:
-    """Return this process's folder; a forked child gets one of its own.
+    """Return the scratch directory of this process; a forked child gets its own.
 
-    What its parent has precompiled it can use, because its addresses are the same.
+    The child can use its parent's precompiled headers, which are bound to addresses that are equal after a fork.
     """
     global _scratch
     if _scratch is None or _scratch.owner != os.getpid():
@@ -115,7 +116,7 @@ def _place(folder: str) -> tuple[str, str]:
 
 
 def line_directive(path: str) -> str:
-    """Return the directive after which the compiler believes to be on line 1 of ``path``."""
+    """Return the directive that makes the next line the first line of ``path``."""
     escaped = path.replace("\\", "\\\\").replace('"', '\\"')
     return f'#line 1 "{escaped}"\n'
 
@@ -126,7 +127,7 @@ def _remove(root: Path, owner: int) -> None:
 
 
 def _sweep() -> None:
-    """Remove the folders of our own processes that were killed."""
+    """Remove scratch directories of this user's processes that no longer run."""
     for folder in Path(tempfile.gettempdir()).glob(_PREFIX + "*"):
         match = _OWNER.match(folder.name)
         with contextlib.suppress(OSError):

@@ -1,7 +1,7 @@
-"""Which NVRTC is installed and where CUDA's headers are.
+"""The installed NVRTC and the directories of CUDA's headers.
 
-Everything comes from the Python wheels named in the project's dependencies, so no CUDA toolkit is needed; ``CUDA_HOME``
-is only a fallback for headers that no wheel has. CuPy is the one binding: it opens ``libnvrtc`` from the wheel itself.
+Both come from Python wheels among the project's dependencies, so no CUDA toolkit is needed; ``CUDA_HOME`` is a fallback
+for headers that no wheel has. CuPy is the binding: it loads ``libnvrtc`` from the wheel.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _INSTALL_HINT = (
 
 
 class ToolchainError(RuntimeError):
-    """NVRTC, CuPy or CUDA's headers are absent or unusable; the message says what to install."""
+    """NVRTC, CuPy or CUDA's headers are missing or unusable; the message has the install command."""
 
 
 @cache
@@ -73,12 +73,12 @@ def architectures() -> tuple[int, ...]:
 
 @cache
 def cuda_include_dirs() -> tuple[str, ...]:
-    """Return the folders with CUDA's own headers (runtime, libcu++ and CUB, ``crt/mma.h``), wheels first.
+    """Return the directories of CUDA's headers (runtime, libcu++ and CUB, ``crt/mma.h``), wheels first.
 
     Raises
     ------
     ToolchainError
-        If ``cuda_fp16.h`` is in none of them: no real kernel compiles then.
+        If none of them has ``cuda_fp16.h``.
     """
     found = tuple(dict.fromkeys(str(folder) for folder in _include_candidates() if folder.is_dir()))
     if not any((Path(folder) / "cuda_fp16.h").is_file() for folder in found):
@@ -91,7 +91,7 @@ def _include_candidates() -> Iterator[Path]:
         for package in _HEADER_PACKAGES:
             include = root / package / "include"
             yield include
-            # CUDA 13 keeps libcu++ and CUB one folder deeper.
+            # libcu++ and CUB are one directory deeper since CUDA 13.
             yield include / "cccl"
     for variable in ("CUDA_HOME", "CUDA_PATH"):
         if home := os.environ.get(variable):
@@ -106,7 +106,7 @@ def _nvidia_roots() -> tuple[Path, ...]:
 
 
 def _wheel_version(prefix: str) -> str | None:
-    """Return the patch-level version of the NVRTC wheel, when it is the one that was loaded."""
+    """Return the version of the NVRTC wheel if it begins with ``prefix``, the version of the loaded library."""
     for wheel in _NVRTC_WHEELS:
         try:
             version = importlib.metadata.version(wheel)

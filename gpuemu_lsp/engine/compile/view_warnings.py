@@ -1,7 +1,7 @@
-"""Which of NVRTC's warnings come from our view of the file and not from the file.
+"""Warnings of NVRTC that the device view or the prelude causes, not the user's text.
 
-The device view has no host code, unannotated functions count as device code, and a prelude stands in front: a helper
-that only ``main`` calls looks unused, a macro of the C library looks redefined. Such warnings would be false alarms.
+The view has no host code, and functions without specifier are compiled for the device after a prelude: a helper that
+only ``main`` calls looks unused, a macro of the C library redefined. Such warnings are false positives.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import re
 from gpuemu_lsp.engine.compile.messages import CompilerMessage
 from gpuemu_lsp.engine.compile.preamble import PRELUDE
 
-_ALWAYS = {
+_ALWAYS_DROPPED = {
     "20283-D",  # precompiled headers
     "161-D", "1675-D", "3140-D",  # unknown pragmas: those of the host compiler
     "114-D",  # referenced but not defined: the definition may be host code
@@ -28,24 +28,24 @@ _NOISE = re.compile(
 
 
 def is_caused_by_view(message: CompilerMessage, text: str | None) -> bool:
-    """Return whether a warning is due to our view. ``text`` is that of the file it sits in, None for a foreign file."""
+    """Return whether a warning is due to the view; ``text`` is that of its file, None if that is not the user's."""
     if message.kind != "warning":
         return False
     if message.tool == "ptxas":
         return "Conflicting options --device-debug" in message.text
-    if text is None or message.number in _ALWAYS or PRELUDE in message.text:
+    if text is None or message.number in _ALWAYS_DROPPED or PRELUDE in message.text:
         return True
-    if message.number in _UNUSED and message.spot is not None:
+    if message.number in _UNUSED and message.position is not None:
         return bool(_UNUSED_FUNCTION.match(message.text)) or not in_function(
-            text, message.spot.line, message.spot.column or 0
+            text, message.position.line, message.position.column or 0
         )
     return False
 
 
 def in_function(text: str, line: int, column: int) -> bool:
-    """Return whether a place (1-based line, 0-based byte column) lies inside a function's body.
+    """Return whether a position (1-based line, 0-based byte column) is inside a function's body.
 
-    A body is a pair of braces after a parameter list; those of namespaces, classes and ``extern "C"`` are none.
+    A body is a pair of braces after a parameter list, unlike those of namespaces, classes and ``extern "C"``.
     """
     raw = _NOISE.sub(lambda match: re.sub(rb"[^\n]", b" ", match[0]), text.encode(errors="replace"))
     end = sum(len(item) + 1 for item in raw.split(b"\n")[: line - 1]) + column

@@ -1,4 +1,4 @@
-"""NVRTC's messages on exact tokens: real compilations, one row per kind of mistake."""
+"""NVRTC's diagnostics on tokens of the source: one compilation per kind of error and warning."""
 
 from __future__ import annotations
 
@@ -13,7 +13,10 @@ ERRORS = {
     "byte order mark": ("\ufeff__global__ void k(float* x) {\n  x[1] = scale; }\n", ["scale"]),
     "NUL in the text": ("__global__ void k(float* x) {\n\0 x[1] = scale; }\n", ["scale"]),
     "several": ("__global__ void k(float* x) {\n x[0] = one;\n x[1] = two + three;\n}", ["one", "two", "three"]),
-    "missing semicolon is told at the next token": ("__global__ void k(float* x) {\n int i = 1\n x[i] = 0;\n}", ["x"]),
+    "missing semicolon is reported at the next token": (
+        "__global__ void k(float* x) {\n int i = 1\n x[i] = 0;\n}",
+        ["x"],
+    ),
     "wrong call": ("__device__ int f(int);\n__global__ void k(float* x) { f(x, 1); }", ["x", "1"]),
     "constant assigned": ("__global__ void k(float* x) { const int z = 3; z = 4; x[z] = 1; }", ["z"]),
     "operator": ("__global__ void k(float* x, float4 a) { x[0] = a << a; }", ["<<"]),
@@ -32,7 +35,7 @@ def test_an_error_covers_its_token(text, tokens, tmp_path):
     assert {item.place.path for item in errors} == {str(tmp_path / "kernel.cu")}
 
 
-def test_a_template_error_names_the_chain_of_instantiations(tmp_path):
+def test_a_template_error_has_its_instantiation_chain(tmp_path):
     text = (
         "template <class T> struct S { static __device__ T f(T x) { return x.nope; } };\n"
         "template <class T> __global__ void k(T* x) {\n"
@@ -84,18 +87,18 @@ SILENT = {
 
 
 @pytest.mark.parametrize("text", SILENT.values(), ids=SILENT)
-def test_what_our_view_causes_is_not_shown(text, tmp_path):
+def test_warnings_caused_by_the_view_are_dropped(text, tmp_path):
     result = compiled(text + KERNEL, tmp_path)
     assert (spans(result.findings), result.artifact is not None) == ([], True)
 
 
-def test_a_template_nobody_asks_for_still_compiles_the_rest(tmp_path):
+def test_an_uninstantiated_template_does_not_affect_other_kernels(tmp_path):
     result = compiled("template <class T> __global__ void t(T* x) {}\n" + KERNEL, tmp_path)
     assert result.artifact is not None
     assert "_Z1kPf" in result.artifact.ptx
 
 
-def test_entries_that_do_not_exist_are_named_and_the_others_compile(tmp_path):
+def test_unknown_name_expressions_are_reported_and_the_others_compiled(tmp_path):
     text = "template <class T> __global__ void t(T* x) { x[0] = 1; }\n" + KERNEL
     result = compiled(text, tmp_path, expressions=("t<float>", "t<nope>", "missing", "k"))
     assert result.artifact is not None
@@ -116,7 +119,7 @@ PTXAS = {
         ("compile/error", 2, 2, 5),
         "bogus",
     ),
-    "a device function nobody defines": (
+    "an undefined device function": (
         "__device__ float other(float);\n__global__ void k(float* x) { x[0] = other(x[1]); }\n",
         ("compile/error", 0, 17, 22),
         "Unresolved extern function",
@@ -125,21 +128,21 @@ PTXAS = {
 
 
 @pytest.mark.parametrize(("text", "span", "words"), PTXAS.values(), ids=PTXAS)
-def test_ptxas_errors_sit_in_the_source(text, span, words, tmp_path):
+def test_ptxas_errors_are_located_in_the_source(text, span, words, tmp_path):
     result = compiled(text, tmp_path)
     assert result.artifact is None
     assert spans(result.findings) == [span]
     assert words in result.findings[0].message
 
 
-def test_dynamic_parallelism_is_our_limit_not_the_users_mistake(tmp_path):
+def test_dynamic_parallelism_is_an_unsupported_instruction(tmp_path):
     text = "__global__ void c(int* x) { x[0] = 2; }\n__global__ void k(int* x) {\n  c<<<1, 1>>>(x);\n}\n"
     result = compiled(text, tmp_path)
     assert result.artifact is None
     assert [(item.rule, covered(text, item)) for item in result.findings] == [("engine/unsupported-instruction", "c")]
 
 
-def test_an_unknown_architecture_lists_the_known_ones(tmp_path):
+def test_an_unknown_architecture_lists_the_supported_ones(tmp_path):
     result = compiled(KERNEL, tmp_path, arch="sm_42")
     assert [item.rule for item in result.findings] == ["config/bad-value"]
     assert "sm_80" in result.findings[0].message

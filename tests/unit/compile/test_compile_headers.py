@@ -1,11 +1,11 @@
-"""Headers: the user's own, views of them, CUDA's, the standard library's, and missing ones."""
+"""Headers: the user's, their device views, CUDA's, the standard library's, and missing ones."""
 
 from __future__ import annotations
 
 import pytest
 from support.compile_requests import KERNEL, compiled, covered, spans
 
-from gpuemu_lsp.engine.compile.include_closure import closure, outline
+from gpuemu_lsp.engine.compile.include_closure import scan_directives, user_includes
 from gpuemu_lsp.engine.compile.toolchain import cuda_include_dirs
 
 
@@ -24,7 +24,7 @@ def tree(tmp_path):
 SOURCE = '#include "common.h"\n#include "other.h"\n__global__ void k(float* x) { x[0] = twice(x[1]); }\n'
 
 
-def test_an_error_in_a_header_sits_there_with_the_include_as_related(tree):
+def test_an_error_in_a_header_is_located_there_with_the_include_as_related(tree):
     path = tree / "src" / "kernel.cu"
     result = compiled(SOURCE, tree, path=path, include_dirs=(str(tree / "inc"),))
     (error,) = result.findings
@@ -35,7 +35,7 @@ def test_an_error_in_a_header_sits_there_with_the_include_as_related(tree):
     ]
 
 
-def test_a_view_replaces_the_header_and_the_paths_stay_real(tree):
+def test_a_view_replaces_the_header_under_its_real_path(tree):
     deep = str(tree / "inc" / "sub" / "deep.h")
     view = "#pragma once\n#include <other.h>\n                            \n"
     path = tree / "src" / "kernel.cu"
@@ -55,7 +55,7 @@ def test_headers_need_not_be_on_disk(tmp_path):
     assert (error.place.path, error.place.range.start.column) == (header, 22)
 
 
-def test_a_header_that_is_gone_is_missed(tmp_path):
+def test_a_removed_header_is_missing(tmp_path):
     header = str(tmp_path / "made.h")
     text = '  #include "made.h"\n' + KERNEL
     assert compiled(text, tmp_path, headers={header: "\n"}).findings == ()
@@ -64,7 +64,7 @@ def test_a_header_that_is_gone_is_missed(tmp_path):
     assert result.findings[0].data["header"] == "made.h"
 
 
-def test_a_computed_include_is_found_too(tmp_path):
+def test_a_computed_include_is_resolved(tmp_path):
     (tmp_path / "odd.h").write_text("__device__ int f() { return nope; }\n")
     result = compiled('#define HEADER "odd.h"\n#include HEADER\n' + KERNEL, tmp_path)
     assert [(item.place.path, item.message) for item in result.findings] == [
@@ -124,8 +124,8 @@ PRELUDE_USES = {
     "math keeps single precision": "static_assert(std::is_same_v<decltype(fmax(x[0], x[1])), float>);"
     " static_assert(std::is_same_v<decltype(pow(x[0], 2.0)), double>); x[0] = std::sqrtf(x[1]);",
     "lists": "x[0] = std::max({1, 2, 3}) + std::min({n, 2});",
-    "the host's macros": "\n#if !defined(__linux__) || !defined(__GNUC__) || !defined(__NVCC__)\n#error who\n#endif\nx[0] = 1;",
-    "C++20 where nobody chose": "struct P { int a, b; }; P p = {.a = 1, .b = 2}; x[0] = p.a + p.b;",
+    "the host's macros": "\n#if !defined(__linux__) || !defined(__GNUC__) || !defined(__NVCC__)\n#error host\n#endif\nx[0] = 1;",
+    "C++20 without a configured standard": "struct P { int a, b; }; P p = {.a = 1, .b = 2}; x[0] = p.a + p.b;",
     "array and pair": "std::array<float, 3> a{1, 2, 3}; auto p = std::make_pair(1, 2.0f); x[0] = a[1] + p.second;",
     "functional": "x[0] = std::plus<float>()(x[1], 2) + std::greater<>()(1, 2);",
     "printf and assert": 'assert(x != nullptr); printf("%d\\n", 3); x[0] = 1;',
@@ -135,7 +135,7 @@ PRELUDE_USES = {
 
 
 @pytest.mark.parametrize("body", PRELUDE_USES.values(), ids=PRELUDE_USES)
-def test_the_prelude_has_what_nvcc_gives(body, tmp_path):
+def test_the_prelude_declares_what_nvcc_declares(body, tmp_path):
     result = compiled(f"__global__ void k(float* x, int n) {{ {body} }}\n", tmp_path)
     assert (result.findings, result.artifact is not None) == ((), True)
 
@@ -157,7 +157,7 @@ def test_the_prelude_leaves_nothing_in_the_ptx(tmp_path):
     ],
     ids=["cooperative groups", "cub"],
 )
-def test_costly_headers_compile_the_same_with_and_without_a_precompiled_prefix(text, tmp_path):
+def test_precompiled_headers_do_not_change_the_ptx(text, tmp_path):
     first, _, second = (compiled(text, tmp_path) for _ in range(3))
     assert (first.findings, second.findings) == ((), ())
     assert first.artifact.ptx == second.artifact.ptx
@@ -174,16 +174,18 @@ def test_cuda_headers_come_from_the_installed_wheels():
     assert all("nvidia" in folder for folder in cuda_include_dirs())
 
 
-def test_mixed_64_bit_integers_meet_as_under_nvcc(tmp_path):
-    """With CUDA's own headers ``uint64_t`` is another type than ``size_t``; for nvcc they are one."""
+def test_mixed_64_bit_integers_as_under_nvcc(tmp_path):
+    """With CUDA's headers ``uint64_t`` and ``size_t`` are distinct types; under nvcc they are one."""
     body = "uint64_t a = x[0]; size_t b = n; x[1] = min(a, b) + max(b, a) + std::min(a, b) + std::max(b, a);"
     for include in ("", "#include <cuda_pipeline.h>\n"):
         text = f"{include}__global__ void k(float* x, int64_t n) {{ {body} }}\n#ifndef FLT_MAX\n#error no prelude\n#endif\n"
         assert compiled(text, tmp_path).findings == ()
 
 
-def test_directives_are_read_with_byte_columns():
-    found = outline('#ifndef G\n#define G\n  #  include "日.h"\n#if X\n#include <a/b.h>\n#endif\n#endif\n#include M\n')
+def test_include_ranges_are_in_bytes():
+    found = scan_directives(
+        '#ifndef G\n#define G\n  #  include "日.h"\n#if X\n#include <a/b.h>\n#endif\n#endif\n#include M\n'
+    )
     assert [(item.target, item.quoted, item.unconditional) for item in found.includes] == [
         ("日.h", True, True),
         ("a/b.h", False, False),
@@ -192,14 +194,14 @@ def test_directives_are_read_with_byte_columns():
     assert (found.computed, found.macros) == (True, {"G"})
 
 
-def test_the_closure_survives_circles(tmp_path):
+def test_circular_includes(tmp_path):
     (tmp_path / "a.h").write_text('#include "b.h"\n')
     (tmp_path / "b.h").write_text('#include "a.h"\n')
     path = str(tmp_path / "kernel.cu")
-    found = closure(path, '#include "a.h"\n', (), {})
+    found = user_includes(path, '#include "a.h"\n', (), {})
     assert list(found.texts) == [path, str(tmp_path / "a.h"), str(tmp_path / "b.h")]
 
 
-def test_limits_as_the_host_compiler_predefines_them(tmp_path):
+def test_predefined_limits_of_the_host_compiler(tmp_path):
     text = "__global__ void k(float* x) { x[0] = -__FLT_MAX__; x[1] = __INT_MAX__; x[2] = __DBL_EPSILON__; }\n"
     assert compiled(text, tmp_path).findings == ()

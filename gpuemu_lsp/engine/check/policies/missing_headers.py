@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
-from gpuemu_lsp.engine.compile import stand_ins
+from gpuemu_lsp.engine.compile import stub_headers
 from gpuemu_lsp.engine.findings import Finding, Json, Place, Range
 from gpuemu_lsp.engine.rules import make
 from gpuemu_lsp.engine.source import DeviceViews, hidden_includes
@@ -47,7 +47,7 @@ class MissingHeader:
 
     def may_declare(self, name: str) -> bool:
         """Say whether a name can come from this header. Of a library's host side only names with its prefix can."""
-        return self.target not in stand_ins() or self.suggests(name)
+        return self.target not in stub_headers() or self.suggests(name)
 
     def suggests(self, name: str) -> bool:
         """Say whether a name begins like the header's: ``cudnnHandle_t`` and ``cudnn.h``."""

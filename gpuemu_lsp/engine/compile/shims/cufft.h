@@ -1,4 +1,4 @@
-// The element types of cuFFT: all that device code can use of it.
+// Element types of cuFFT, its only part that device code can use.
 #pragma once
 #include <cuComplex.h>
 typedef float cufftReal;

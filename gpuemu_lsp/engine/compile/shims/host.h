@@ -1,6 +1,6 @@
-// The host, as nvcc names it: sources choose by these macros, or refuse to compile without them.
+// Macros that nvcc and its host compiler predefine; sources select branches by them or require them.
 //
-// This comes after CUDA's own headers. Some of them take these macros for leave to include the host's headers.
+// This follows CUDA's headers, some of which include host headers where these macros are defined.
 #pragma once
 #define __NVCC__ 1
 #define __linux__ 1

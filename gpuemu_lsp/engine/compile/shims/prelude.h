@@ -1,10 +1,10 @@
-// What nvcc gives device code implicitly and NVRTC does not: nvcc includes cuda_runtime.h before every file and, through
-// it, most of the host's C and C++ libraries. Only what device code can use is here. It comes before the user's first line.
+// Declarations that nvcc makes implicitly and NVRTC does not. nvcc includes cuda_runtime.h before every file and, through
+// it, most of the host's C and C++ library; this is the device-usable part, included before the user's first line.
 //
-// Everything is a template that is instantiated only where it is used: NVRTC writes every other constant into the PTX.
+// Constants are members of templates, instantiated only where they are used: NVRTC emits all others into the PTX.
 #pragma once
 
-// CUDA's own headers take long long for int64_t and narrow types for int_fast32_t, the host's take long for both.
+// CUDA's headers define int64_t as long long and int_fast32_t as int, the host's define both as long.
 #ifdef GPUEMU_LONG_LONG
 #define GPUEMU_INT64 long long
 typedef short int_fast16_t;
@@ -149,7 +149,7 @@ typedef unsigned long ulong;
 #define EXIT_FAILURE 1
 
 #ifdef GPUEMU_LONG_LONG
-// For nvcc size_t and uint64_t are one type; here they are two, and a call with one of each must still find a function.
+// With GPUEMU_LONG_LONG size_t and uint64_t are distinct types, under nvcc one: mixed calls need overloads.
 #define GPUEMU_MIXED(name, sign, A, B)                                                             \
   __host__ __device__ constexpr B name(A a, B b) { return (B)a sign b ? (B)a : b; }                \
   __host__ __device__ constexpr B name(B a, A b) { return a sign(B) b ? a : (B)b; }
@@ -490,7 +490,7 @@ using make_signed_t = typename make_signed<T>::type;
 
 }  // namespace std
 
-// ---- <cmath>: for nvcc integers and mixed arguments become double, as the C++ standard says; NVRTC finds them ambiguous ----
+// ---- <cmath>: integer and mixed arguments are promoted to double (C++17 [cmath.syn]); NVRTC calls them ambiguous -----
 #define GPUEMU_UNARY(name)                                                                       \
   template <class T>                                                                             \
   __host__ __device__ inline std::enable_if_t<std::is_integral_v<T>, double> name(T x) {         \
@@ -719,7 +719,7 @@ struct integer_sequence {
 };
 template <size_t... values>
 using index_sequence = integer_sequence<size_t, values...>;
-// Halves joined together: the depth of instantiation is the logarithm of n.
+// Concatenation of halves: the instantiation depth is logarithmic in n.
 template <class T, class, class>
 struct _join;
 template <class T, T... a, T... b>
@@ -783,7 +783,7 @@ struct array {
   }
 };
 
-// ---- names only: enough for declarations that host code uses ---------------------------------------------------------
+// ---- declared, not defined: types in signatures of host functions ----------------------------------------------------
 template <class C>
 struct char_traits;
 template <class T>

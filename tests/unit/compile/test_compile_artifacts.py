@@ -1,4 +1,4 @@
-"""PTX, cubin, entries and resources of successful compilations; options; the cache."""
+"""PTX, cubin, entries and resources of successful compilations, compile options, and the disk cache."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from support.compile_requests import KERNEL, compiled
 from gpuemu_lsp.engine.compile import compile_source, ptxas, toolchain
 from gpuemu_lsp.engine.compile.cache import DiskCache, key_of
 from gpuemu_lsp.engine.compile.model import CompileRequest, ResourceUsage
-from gpuemu_lsp.engine.compile.options import read
+from gpuemu_lsp.engine.compile.options import read_options
 from gpuemu_lsp.engine.compile.program import NvrtcOutput
 from gpuemu_lsp.engine.findings import Place, Range
 
@@ -28,7 +28,7 @@ SPILLING = (
 )
 
 
-def test_one_call_gives_ptx_cubin_entries_and_lines(tmp_path):
+def test_ptx_cubin_entries_and_lines_of_one_compilation(tmp_path):
     text = (
         "template <class T, int N> __global__ void t(T* x) { x[N] = 1; }\n"
         'extern "C" __global__ void c(int* x) { *x = 1; }\n'
@@ -43,20 +43,20 @@ def test_one_call_gives_ptx_cubin_entries_and_lines(tmp_path):
     assert toolchain().startswith("NVRTC 1")
 
 
-def test_kernels_named_like_a_function_of_cuda_are_found(tmp_path):
+def test_kernels_with_the_name_of_a_cuda_function_are_found(tmp_path):
     text = "__global__ void norm(float* x) { x[0] = 1; }\n__global__ void max(int* x) { *x = 1; }\n"
     result = compiled(text, tmp_path, expressions=("norm", "max"))
     assert result.findings == ()
     assert result.artifact.entries == {"norm": "_Z4normPf", "max": "_Z3maxPi"}
 
 
-def test_a_function_of_cuda_is_no_kernel(tmp_path):
+def test_a_cuda_function_is_not_a_kernel(tmp_path):
     result = compiled(KERNEL, tmp_path, expressions=("norm", "k"))
     assert [finding.rule for finding in result.findings] == ["compile/missing-entry"]
     assert set(result.artifact.entries) == {"k"}
 
 
-def test_the_cubin_is_a_whole_elf_file(tmp_path):
+def test_the_cubin_is_a_complete_elf_file(tmp_path):
     cubin = compiled(KERNEL, tmp_path).artifact.cubin
     headers_at, size, count = (
         int.from_bytes(cubin[40:48], "little"),
@@ -71,7 +71,7 @@ def test_the_cubin_is_a_whole_elf_file(tmp_path):
     assert max(headers_at + size * count, segments_at + segment * segments) <= len(cubin)
 
 
-def test_resources_are_those_of_ptxas(tmp_path):
+def test_resources_are_from_the_ptxas_report(tmp_path):
     usage = compiled(SHARED, tmp_path).artifact.resources["_Z6reducePKfPf"]
     assert (usage.static_shared_bytes, usage.barriers, usage.spill_stores) == (1024, 1, 0)
     assert 4 <= usage.registers <= 32
@@ -109,7 +109,7 @@ REPORTS = {
         "ptxas info    : Used 18 registers, 4096+16 bytes smem, 356 bytes cmem[0]\n",
         ResourceUsage(18, 0, 0, 0, 4112, 356, 0),
     ),
-    "a device function between": (
+    "a device function that is not inlined": (
         "ptxas info    : Compiling entry function 'k' for 'sm_80'\n"
         "ptxas info    : Function properties for k\n"
         "ptxas         .     16 bytes stack frame, 4 bytes spill stores, 4 bytes spill loads\n"
@@ -122,11 +122,11 @@ REPORTS = {
 
 
 @pytest.mark.parametrize(("log", "usage"), REPORTS.values(), ids=REPORTS)
-def test_every_known_form_of_the_report_is_read(log, usage):
+def test_report_formats(log, usage):
     assert ptxas.resources(log, PTX) == {"k": usage}
 
 
-def test_spills_of_called_functions_count_for_those_who_call_them(tmp_path):
+def test_spills_of_called_functions_count_for_their_callers(tmp_path):
     text = (
         "__device__ int fib(int n) { return n < 2 ? n : fib(n - 1) + fib(n - 2); }\n"
         "__global__ void calls(int* x) { x[0] = fib(x[1]); }\n__global__ void leaf(int* x) { x[0] = 1; }\n"
@@ -137,7 +137,7 @@ def test_spills_of_called_functions_count_for_those_who_call_them(tmp_path):
     assert usage["_Z5callsPi"].spill_stores > 0
 
 
-def test_unoptimised_ptx_keeps_lines_and_calls(tmp_path):
+def test_unoptimised_ptx_has_lines_and_calls(tmp_path):
     text = "__device__ int twice(int x) { return 2 * x; }\n__global__ void k(int* x) {\n  x[0] = twice(x[1]);\n}\n"
     fast, slow = compiled(text, tmp_path).artifact.ptx, compiled(text, tmp_path, optimize=False).artifact.ptx
     assert "call" in slow
@@ -146,7 +146,7 @@ def test_unoptimised_ptx_keeps_lines_and_calls(tmp_path):
     assert compiled(text, tmp_path, optimize=False).findings == ()
 
 
-def test_nvcc_options_are_understood(tmp_path):
+def test_nvcc_options_are_accepted(tmp_path):
     options = (
         "-O3", "--use_fast_math", "-Xcompiler", "-fPIC", "-arch=sm_90", "-gencode", "arch=compute_80,code=sm_80",
         "--expt-relaxed-constexpr", "-std=c++14", "-DSCALE=2.0f", "-I", "/usr/include", "-lineinfo", "-Xptxas=-v",
@@ -174,13 +174,13 @@ READ = {
 
 
 @pytest.mark.parametrize(("words", "passed", "folders"), READ.values(), ids=READ)
-def test_options_are_sorted(words, passed, folders):
-    found = read(words, "/base")
+def test_options_are_translated(words, passed, folders):
+    found = read_options(words, "/base")
     assert (found.passed, found.include_dirs) == (passed, folders)
 
 
 @pytest.mark.parametrize(("option", "rule"), [("-dlto", "config/bad-value"), ("--nonsense", "config/bad-value")])
-def test_options_that_cannot_work_sit_on_their_key(option, rule, tmp_path):
+def test_invalid_options_are_located_at_their_key(option, rule, tmp_path):
     place = Place(str(tmp_path / "gpuemu.toml"), Range.of(3, 18, 3, 30))
     result = compiled(KERNEL, tmp_path, options=(option,), options_place=place)
     assert result.artifact is None
@@ -200,7 +200,7 @@ def test_include_options_are_relative_to_the_configuration(tmp_path):
 # ---- the cache ----------------------------------------------------------------------------------
 
 
-def test_a_second_compilation_comes_from_the_cache_with_the_same_findings(tmp_path):
+def test_a_cached_compilation_has_the_same_findings(tmp_path):
     cache = DiskCache(tmp_path / "cache")
     request = CompileRequest(
         str(tmp_path / "k.cu"), "__global__ void k(float* x) { int u; x[0] = 1; }\n", expressions=("k",)
@@ -236,7 +236,7 @@ def test_a_damaged_entry_is_ignored_and_replaced(damage, tmp_path):
     assert cache.load(entry.name) is not None
 
 
-def test_everything_that_matters_is_in_the_key(tmp_path):
+def test_every_input_is_part_of_the_key(tmp_path):
     cache = DiskCache(tmp_path / "cache")
     base = CompileRequest(str(tmp_path / "k.cu"), '#include "h.h"\n' + KERNEL, headers={str(tmp_path / "h.h"): "\n"})
     variants = [
@@ -255,7 +255,7 @@ def test_everything_that_matters_is_in_the_key(tmp_path):
     assert len(list((tmp_path / "cache").iterdir())) == len(variants)
 
 
-def test_failures_are_not_kept(tmp_path):
+def test_failures_are_not_cached(tmp_path):
     cache = DiskCache(tmp_path / "cache")
     assert (
         compile_source(CompileRequest(str(tmp_path / "k.cu"), "__global__ void k() { nope; }"), cache).artifact is None
@@ -263,7 +263,7 @@ def test_failures_are_not_kept(tmp_path):
     assert not (tmp_path / "cache").exists()
 
 
-def test_the_cache_stays_below_its_limit_and_keeps_the_newest(tmp_path):
+def test_the_cache_evicts_its_oldest_entries(tmp_path):
     cache = DiskCache(tmp_path, limit_bytes=40_000)
     for number in range(130):
         cache.store(key_of((str(number),)), NvrtcOutput(True, "", "x" * 1000))
@@ -272,18 +272,18 @@ def test_the_cache_stays_below_its_limit_and_keeps_the_newest(tmp_path):
     assert cache.load(key_of(("0",))) is None
 
 
-def test_an_unusable_folder_is_no_error(tmp_path):
+def test_an_unusable_directory_is_not_an_error(tmp_path):
     (tmp_path / "file").write_text("")
     cache = DiskCache(tmp_path / "file" / "cache")
     cache.store("a" * 40, NvrtcOutput(True, "", "x"))
     assert cache.load("a" * 40) is None
 
 
-def test_keys_tell_lists_apart():
+def test_keys_of_different_lists_differ():
     assert len({key_of(("a", "b")), key_of(("ab",)), key_of(("a", "b", "")), key_of(("a,b",))}) == 4
 
 
-def test_an_entry_is_plain_json_and_bytes(tmp_path):
+def test_format_of_an_entry(tmp_path):
     DiskCache(tmp_path).store("k" * 40, NvrtcOutput(True, "log", "ptx", b"\x7fELF\0", {"k": "_Z1k"}))
     head, _, body = (Path(tmp_path) / ("k" * 40)).read_bytes().partition(b"\n")
     assert json.loads(head)["lowered"] == {"k": "_Z1k"}
