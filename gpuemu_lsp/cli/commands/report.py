@@ -1,4 +1,4 @@
-"""``gpuemu ci`` and ``gpuemu report``: a check, and beside it a baseline's verdict or a signature."""
+"""``gpuemu ci`` and ``gpuemu report``: a check with a baseline comparison or a signature."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from gpuemu_lsp.cli.commands.check import CheckCommand, open_runner, shared_out,
 from gpuemu_lsp.cli.output import print_out
 from gpuemu_lsp.cli.progress import ProgressBar
 from gpuemu_lsp.cli.report_context import report_context
+from gpuemu_lsp.engine.attest import SigningUnavailableError, require_signing
 from gpuemu_lsp.engine.findings import Severity
 from gpuemu_lsp.engine.jobs.cluster import ClusterError
 from gpuemu_lsp.engine.jobs.run import fingerprinted, run_requests
@@ -24,15 +25,15 @@ if TYPE_CHECKING:
     from gpuemu_lsp.engine.store import BaselineRecord
 
 SUFFIX = ".intoto.json"
-"""Added to a report's name for its attestation."""
+"""Appended to the name of a report for its attestation."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReportOptions:
-    """What ``ci`` and ``report`` add to a check.
+    """Options of ``ci`` and ``report`` that a plain check does not have.
 
-    ``fail`` says whether a regression is an error; None leaves it to ``[policies].fail_on_regression``. ``key`` is the
-    private key to sign with, None for the user's own.
+    ``baseline`` is the tag to compare with. ``fail`` makes a regression an error; None stands for the project's
+    ``[policies].fail_on_regression``. ``key`` is the private key to sign with, None for the user's own.
     """
 
     baseline: str | None = None
@@ -41,23 +42,29 @@ class ReportOptions:
     key: Path | None = None
 
 
-def report(order: CheckCommand, extras: ReportOptions) -> int:
-    """Run once; return the exit code, 2 also when the report should have been signed and is not."""
-    if extras.signed and order.output.file is None:
-        print("gpuemu: --signed needs --output: what is signed is a file.", file=sys.stderr)
+def report(order: CheckCommand, report_options: ReportOptions) -> int:
+    """Check once and return the exit code; 2 also if the report was to be signed and is not."""
+    if report_options.signed and order.output.file is None:
+        print("gpuemu: --signed needs --output: only a file can be signed.", file=sys.stderr)
         return EXIT_USAGE
+    if report_options.signed:
+        try:
+            require_signing()
+        except SigningUnavailableError as error:
+            print(f"gpuemu: {error}", file=sys.stderr)
+            return EXIT_USAGE
     baseline: Sequence[BaselineRecord] | None = None
-    if extras.baseline is not None:
+    if report_options.baseline is not None:
         from gpuemu_lsp.cli.commands.baseline import as_measured, read_baseline
 
-        baseline = read_baseline(extras.baseline)
+        baseline = read_baseline(report_options.baseline)
         if baseline is None:
             return EXIT_USAGE
         order = replace(order, options=as_measured(order.options, baseline))
     targets = targets_of(order)
     if targets is None:
         return EXIT_USAGE
-    before = _digests(targets) if extras.signed else {}
+    before = _digests(targets) if report_options.signed else {}
     records: list[BaselineRecord] = []
     on_record = records.append if baseline is not None else None
     try:
@@ -68,33 +75,33 @@ def report(order: CheckCommand, extras: ReportOptions) -> int:
         print(f"gpuemu: {error}", file=sys.stderr)
         return EXIT_USAGE
     run = replace(run, context=report_context(run, targets))
-    if baseline is not None and extras.baseline is not None:
-        run = _compared(run, targets, extras, baseline, records)
+    if baseline is not None and report_options.baseline is not None:
+        run = _compared(run, targets, report_options, baseline, records)
     tell_executor(run)
     code = order.output.write(run)
     comparison = run.context.comparison
     if comparison is not None and order.output.format == "text" and order.output.file is None:
         print_out("\n" + render_comparison(comparison, run.root, order.output.style()))
-    return max(code, _sign(order, extras, run, targets, before)) if extras.signed else code
+    return max(code, _sign(order, report_options, run, targets, before)) if report_options.signed else code
 
 
 def _compared(
     run: Run,
     targets: Targets,
-    extras: ReportOptions,
+    report_options: ReportOptions,
     baseline: Sequence[BaselineRecord],
     records: Sequence[BaselineRecord],
 ) -> Run:
-    """Add the comparison, and its regressions as findings."""
+    """Add the comparison with the baseline, and a finding for each regression."""
     from gpuemu_lsp.engine.baseline.compare import compare
     from gpuemu_lsp.engine.baseline.findings import regressions
 
-    assert extras.baseline is not None
+    assert report_options.baseline is not None
     specs = {item.spec.name: item.spec for item in targets.requests if item.registered}
     policies = targets.projects[0].policies
-    fail = policies.fail_on_regression if extras.fail is None else extras.fail
+    fail = policies.fail_on_regression if report_options.fail is None else report_options.fail
     measured = [record for record in records if record.kernel in specs]
-    comparison = compare(extras.baseline, baseline, measured, policies.warn_threshold)
+    comparison = compare(report_options.baseline, baseline, measured, policies.warn_threshold)
     found = regressions(comparison, specs, Severity.ERROR if fail else Severity.WARNING)
     return replace(
         run,
@@ -109,8 +116,8 @@ def _digests(targets: Targets) -> dict[str, str]:
     return digests(targets.watched)
 
 
-def _sign(order: CheckCommand, extras: ReportOptions, run: Run, targets: Targets, before: dict[str, str]) -> int:
-    """Write the attestation beside the report; return the exit code of that alone."""
+def _sign(order: CheckCommand, report_options: ReportOptions, run: Run, targets: Targets, before: dict[str, str]) -> int:
+    """Write the attestation next to the report; return 0 if it was written, else 2."""
     from gpuemu_lsp.engine.attest.envelope import key_id, seal
     from gpuemu_lsp.engine.attest.keys import KeyFileError, public_path, signing_key
     from gpuemu_lsp.engine.attest.statement import Evidence, NotSignableError, statement
@@ -119,14 +126,14 @@ def _sign(order: CheckCommand, extras: ReportOptions, run: Run, targets: Targets
     assert file is not None
     try:
         if _digests(targets) != before:
-            raise NotSignableError("files changed while it ran")
+            raise NotSignableError("files changed during the check")
         registered = [spec.name for project in targets.projects for spec in project.kernels]
         broken = [name for project in targets.projects for name in project.broken]
-        given = order.options.seed_given or not targets.projects or targets.projects[0].validation.seed is None
-        seed = order.options.seed if given else targets.projects[0].validation.seed
+        configured = targets.projects[0].validation.seed if targets.projects else None
+        seed = order.options.seed if order.options.seed_given or configured is None else configured
         evidence = Evidence(run, order.options, str(seed), before, registered, broken)
         made = statement(evidence, file.name, file.read_bytes())
-        key, key_file, new = signing_key(extras.key)
+        key, key_file, new = signing_key(report_options.key)
         sealed = file.with_name(file.name + SUFFIX)
         sealed.write_text(seal(made, key), encoding="utf-8")
     except NotSignableError as error:
@@ -136,6 +143,6 @@ def _sign(order: CheckCommand, extras: ReportOptions, run: Run, targets: Targets
         print(f"gpuemu: the report was not signed: {error}", file=sys.stderr)
         return EXIT_USAGE
     if new:
-        print(f"gpuemu: made the key {key_file}; others verify with {public_path(key_file)}", file=sys.stderr)
-    print(f"gpuemu: signed by {key_id(key.public_key())[:16]}: {sealed}", file=sys.stderr)
+        print(f"gpuemu: created the key {key_file}; others verify with {public_path(key_file)}", file=sys.stderr)
+    print(f"gpuemu: signed with the key {key_id(key.public_key())[:16]}: {sealed}", file=sys.stderr)
     return EXIT_CLEAN

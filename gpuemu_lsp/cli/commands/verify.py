@@ -1,4 +1,4 @@
-"""``gpuemu verify``: is a report what was signed, by whom, and are the files still those it is about."""
+"""``gpuemu verify``: verify the signature of a report, and compare the files it names with those present."""
 
 from __future__ import annotations
 
@@ -8,15 +8,26 @@ from typing import Any
 
 from gpuemu_lsp.cli.commands.report import SUFFIX
 from gpuemu_lsp.cli.output import print_out
-from gpuemu_lsp.engine.attest.envelope import EnvelopeError, key_id, unseal
-from gpuemu_lsp.engine.attest.keys import KeyFileError, trusted_key
+from gpuemu_lsp.engine.attest import SigningUnavailableError, require_signing
 from gpuemu_lsp.engine.attest.statement import PREDICATE, STATEMENT, digests, sha256
 from gpuemu_lsp.engine.project import discover
 from gpuemu_lsp.engine.report.exit_codes import EXIT_CLEAN, EXIT_FINDINGS, EXIT_USAGE
 
 
 def verify(report: Path, attestation: Path | None, key: Path | None) -> int:
-    """Verify: 0 genuine and of these files, 1 not, 2 it cannot be verified. A genuine report may say that it failed."""
+    """Verify a report.
+
+    Return 0 if the signature is valid and all files are unchanged, 1 if not, 2 if that cannot be determined. The exit code
+    does not depend on the signed result: a genuine report of a failed check verifies with 0.
+    """
+    try:
+        require_signing()
+    except SigningUnavailableError as error:
+        print(f"gpuemu: {error}", file=sys.stderr)
+        return EXIT_USAGE
+    from gpuemu_lsp.engine.attest.envelope import EnvelopeError, key_id, unseal
+    from gpuemu_lsp.engine.attest.keys import KeyFileError, trusted_key
+
     sealed = attestation or report.with_name(report.name + SUFFIX)
     try:
         text, content = sealed.read_text(encoding="utf-8"), report.read_bytes()
@@ -29,29 +40,37 @@ def verify(report: Path, attestation: Path | None, key: Path | None) -> int:
         return EXIT_USAGE
     try:
         statement = unseal(text, trusted)
-        told = _told(statement, content)
+        details = _details(statement, content)
     except EnvelopeError as error:
         print_out(f"NOT VERIFIED: {sealed.name}: {error}.\n")
         return EXIT_FINDINGS
-    changed, absent = _files(statement)
-    lines = [f"Signed by {key_id(trusted)[:16]}", *told]
+    changed, absent = _compare_files(statement)
+    lines = [f"Signed by {key_id(trusted)[:16]}", *details]
     lines += [f"  changed since: {name}" for name in changed]
-    lines += [f"  not here to compare: {name}" for name in absent]
-    lines.append("The report is genuine" + (", but of other files than these." if changed else "."))
+    lines += [f"  not found: {name}" for name in absent]
+    lines.append("The report is genuine" + (", but files have changed since." if changed else "."))
     print_out("\n".join(lines) + "\n")
     return EXIT_FINDINGS if changed else EXIT_CLEAN
 
 
-def _told(statement: dict[str, Any], content: bytes) -> list[str]:
-    """Return what the statement says of the report, once it is known to be about it."""
+def _details(statement: dict[str, Any], content: bytes) -> list[str]:
+    """Return the lines that describe a statement.
+
+    Raises
+    ------
+    EnvelopeError
+        If it is not a test result, or is about a report other than ``content``.
+    """
+    from gpuemu_lsp.engine.attest.envelope import EnvelopeError
+
     if statement.get("_type") != STATEMENT or statement.get("predicateType") != PREDICATE:
-        raise EnvelopeError("it is signed, but no test result")
+        raise EnvelopeError("its statement is not a test result")
     subjects = {subject["digest"]["sha256"] for subject in statement["subject"]}
     if sha256(content) not in subjects:
-        raise EnvelopeError("it is about another report, or this one was changed")
+        raise EnvelopeError("it was made for another report, or the report has been modified")
     predicate = statement["predicate"]
     details = predicate["gpuemu"]
-    commit = details["commit"] or "no commit"
+    commit = details["commit"] or "none"
     return [
         f"  result:    {predicate['result']}",
         f"  kernels:   {len(predicate['passedTests'])} passed, {len(predicate['failedTests'])} failed",
@@ -61,8 +80,8 @@ def _told(statement: dict[str, Any], content: bytes) -> list[str]:
     ]
 
 
-def _files(statement: dict[str, Any]) -> tuple[list[str], list[str]]:
-    """Return which files of the statement are others now, and which are not here."""
+def _compare_files(statement: dict[str, Any]) -> tuple[list[str], list[str]]:
+    """Return the names of the statement's files that have changed, and of those that are absent."""
     config = discover(Path.cwd())
     root = config.parent if config is not None else Path.cwd()
     named = {item["name"]: item["digest"]["sha256"] for item in statement["predicate"]["configuration"]}

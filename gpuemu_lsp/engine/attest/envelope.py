@@ -18,7 +18,7 @@ PAYLOAD_TYPE = "application/vnd.in-toto+json"
 
 
 class EnvelopeError(ValueError):
-    """The file is no envelope of ours, or nobody who is trusted has signed it."""
+    """A malformed envelope, or one without a valid signature of the trusted key."""
 
 
 def seal(statement: dict[str, Json], key: Ed25519PrivateKey) -> str:
@@ -34,12 +34,14 @@ def seal(statement: dict[str, Json], key: Ed25519PrivateKey) -> str:
 
 
 def unseal(text: str, key: Ed25519PublicKey) -> dict[str, Any]:
-    """Return the statement of an envelope, after its signature was verified and not before.
+    """Verify the signature of an envelope and return its statement.
+
+    The payload is parsed only after the signature is verified: unsigned input never reaches the JSON of a statement.
 
     Raises
     ------
     EnvelopeError
-        If it is malformed, or ``key`` has not signed it.
+        If the envelope is malformed or has no valid signature of ``key``.
     """
     try:
         envelope = json.loads(text)
@@ -50,7 +52,7 @@ def unseal(text: str, key: Ed25519PublicKey) -> dict[str, Any]:
     if kind != PAYLOAD_TYPE:
         raise EnvelopeError(f"its payload is {kind!r}, not an in-toto statement")
     if not any(_verifies(key, signature, _encoding(kind, payload)) for signature in signatures):
-        raise EnvelopeError(f"the key {key_id(key)[:16]} has not signed it, or it was changed since")
+        raise EnvelopeError(f"it has no valid signature by the key {key_id(key)[:16]}")
     statement = json.loads(payload)
     if not isinstance(statement, dict):
         raise EnvelopeError("its payload is not a statement")
@@ -58,12 +60,15 @@ def unseal(text: str, key: Ed25519PublicKey) -> dict[str, Any]:
 
 
 def key_id(key: Ed25519PublicKey) -> str:
-    """Return what tells keys apart: the SHA-256 of the raw public key."""
+    """Return the key's identifier: the SHA-256 of the raw public key, in hexadecimal."""
     return hashlib.sha256(key.public_bytes(Encoding.Raw, PublicFormat.Raw)).hexdigest()
 
 
 def _encoding(kind: str, payload: bytes) -> bytes:
-    """Return DSSE's pre-authentication encoding: lengths before contents, so that no two inputs look alike."""
+    """Return the pre-authentication encoding (PAE, DSSE protocol v1).
+
+    Lengths precede contents, so that no two (type, payload) pairs have the same encoding.
+    """
     name = kind.encode()
     return b"DSSEv1 %d %s %d %s" % (len(name), name, len(payload), payload)
 

@@ -1,4 +1,4 @@
-"""Ed25519 keys in PEM files (PKCS #8 and SubjectPublicKeyInfo, RFC 8410), as openssl writes and reads them too."""
+"""Ed25519 keys in PEM files (PKCS #8 and SubjectPublicKeyInfo, RFC 8410), compatible with openssl."""
 
 from __future__ import annotations
 
@@ -18,26 +18,28 @@ from cryptography.hazmat.primitives.serialization import (
 
 
 class KeyFileError(ValueError):
-    """A key cannot be read, made or used; the message is for the user."""
+    """A key file that cannot be read, created or used; the message is shown to the user."""
 
 
 def default_key() -> Path:
-    """Return where the user's own key lies."""
+    """Return the path of the user's own private key."""
     return platformdirs.user_config_path("gpuemu-lsp") / "signing-key.pem"
 
 
 def public_path(private: Path) -> Path:
-    """Return where the public half of a key lies: beside it."""
+    """Return the path of the public key that belongs to a private key file: same folder, suffix ``.pub.pem``."""
     return private.with_suffix(".pub.pem")
 
 
 def signing_key(path: Path | None) -> tuple[Ed25519PrivateKey, Path, bool]:
-    """Return a private key, its file, and whether it was made just now: only the default key is made when absent.
+    """Return a private key, its file, and whether it was created by this call.
+
+    Only the user's own key is created when absent; a file named with ``--key`` must exist.
 
     Raises
     ------
     KeyFileError
-        If there is no such key, it is of another kind, or others may read it.
+        If the file is absent, is not an Ed25519 key, or is readable by other users.
     """
     file = path or default_key()
     if not file.exists():
@@ -56,18 +58,18 @@ def signing_key(path: Path | None) -> tuple[Ed25519PrivateKey, Path, bool]:
 
 
 def trusted_key(path: Path | None) -> Ed25519PublicKey:
-    """Return a public key to verify with; the user's own when no file is named.
+    """Return the public key to verify with, by default the user's own.
 
     Raises
     ------
     KeyFileError
-        If there is none, or it is of another kind.
+        If the file is absent or is not an Ed25519 key.
     """
     file = path or public_path(default_key())
     try:
         data = file.read_bytes()
     except OSError as error:
-        hint = "" if path is not None else "; --key names the public key of whoever signed"
+        hint = "" if path is not None else "; --key names the public key of the signer"
         raise KeyFileError(f"{file}: {error.strerror or error}{hint}") from error
     try:
         key = load_pem_public_key(data)

@@ -1,7 +1,7 @@
-"""What is signed: an in-toto Statement v1 with a test-result predicate v0.1 (in-toto attestation framework).
+"""The signed content: an in-toto Statement v1 with a test-result predicate v0.1 (in-toto attestation framework).
 
-The predicate's own fields say passed or failed and name the configuration by digest; ``gpuemu`` in it says what else
-the verdict depends on: versions, commit, seed, and how many cases of each kernel ran.
+The predicate's standard fields hold the result and the digests of the configuration. Its field ``gpuemu`` holds what
+else the result depends on: versions, commit, seed, and the number of cases of each kernel.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ PREDICATE = "https://in-toto.io/attestation/test-result/v0.1"
 
 
 class NotSignableError(ValueError):
-    """The run is no result: it is empty, or a part of the project. The message says what is missing."""
+    """A run that is not a test result, because it is empty or covers only a part of the project."""
 
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """What a statement is made of: the run, what it was asked to do, its seed, its files' digests by absolute path.
+    """Input of a statement: the run, its options and seed, and the SHA-256 of its files by absolute path.
 
-    ``registered`` names every kernel of the project, ``broken`` those whose entry has errors.
+    ``registered`` names every kernel of the project, ``broken`` those whose entry in gpuemu.toml has errors.
     """
 
     run: Run
@@ -45,7 +45,7 @@ def result_of(evidence: Evidence) -> str:
     Raises
     ------
     NotSignableError
-        If any registered kernel was not checked to its end. "Not run" is neither a pass nor a failure.
+        If a registered kernel was not checked to the end: "not run" is neither a pass nor a failure.
     """
     run = evidence.run
     by_name = {kernel.name: kernel for kernel in run.kernels if kernel.registered}
@@ -55,20 +55,20 @@ def result_of(evidence: Evidence) -> str:
         raise NotSignableError(f"gpuemu.toml has errors in {', '.join(evidence.broken)}")
     missing = [name for name in evidence.registered if name not in by_name]
     if missing:
-        raise NotSignableError(f"it leaves out {', '.join(missing)}")
-    unrun = [name for name, kernel in by_name.items() if kernel.status == "not-executed" or _cut_short(kernel)]
-    if unrun:
-        raise NotSignableError(f"{', '.join(unrun)} did not run")
+        raise NotSignableError(f"the run does not include {', '.join(missing)}")
+    not_run = [name for name, kernel in by_name.items() if kernel.status == "not-executed" or _cut_short(kernel)]
+    if not_run:
+        raise NotSignableError(f"{', '.join(not_run)} did not run")
     if any(kernel.status in ("failed", "error") for kernel in run.kernels) or run.summary.errors:
         return "FAILED"
     if run.exit_code != 0:
         raise NotSignableError("something was not checked")
-    plain = all(kernel.status == "passed" for kernel in by_name.values())
-    return "PASSED" if plain and not run.summary.warnings else "WARNED"
+    all_passed = all(kernel.status == "passed" for kernel in by_name.values())
+    return "PASSED" if all_passed and not run.summary.warnings else "WARNED"
 
 
 def statement(evidence: Evidence, report_name: str, report: bytes) -> dict[str, Json]:
-    """Return the statement about a report that was written.
+    """Return the statement about a report file.
 
     Raises
     ------
@@ -111,7 +111,7 @@ def statement(evidence: Evidence, report_name: str, report: bytes) -> dict[str, 
 
 
 def digests(paths: Sequence[str]) -> dict[str, str]:
-    """Return the SHA-256 of every file that can be read."""
+    """Return the SHA-256 of every readable file, by path."""
     found = {}
     for path in paths:
         try:
@@ -122,7 +122,7 @@ def digests(paths: Sequence[str]) -> dict[str, str]:
 
 
 def sha256(data: bytes) -> str:
-    """Return the digest in hexadecimal."""
+    """Return the SHA-256 digest in hexadecimal."""
     return hashlib.sha256(data).hexdigest()
 
 
@@ -141,5 +141,5 @@ def _kernel(kernel: KernelReport) -> Json:
 
 
 def _errors(errors: Sequence[float]) -> Json:
-    """Bind every case's error, bit for bit, without listing them."""
+    """Return a digest of the errors of all cases, bit for bit; listing them would make the statement large."""
     return sha256(",".join(value.hex() for value in errors).encode())

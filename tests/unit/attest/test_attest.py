@@ -1,4 +1,4 @@
-"""Signatures: what is bound, what is refused, and that nothing can be changed unseen."""
+"""Statements, their signatures and keys; tampering is detected."""
 
 from __future__ import annotations
 
@@ -58,31 +58,31 @@ def test_result(made, result):
     ("made", "why"),
     [
         (evidence(registered=()), "no kernel"),
-        (evidence(), "leaves out k"),
-        (evidence(GOOD, registered=("k", "other")), "leaves out other"),
+        (evidence(), "does not include k"),
+        (evidence(GOOD, registered=("k", "other")), "does not include other"),
         (evidence(replace(GOOD, status="not-executed")), "k did not run"),
         (evidence(replace(GOOD, cases=CaseCount())), "k did not run"),
         (evidence(GOOD, broken=("#2",)), "errors in #2"),
-        (evidence(replace(GOOD, registered=False)), "leaves out k"),
+        (evidence(replace(GOOD, registered=False)), "does not include k"),
     ],
 )
-def test_an_empty_or_partial_run_is_refused(made, why):
+def test_an_empty_or_partial_run_is_not_signed(made, why):
     with pytest.raises(NotSignableError, match=why):
         statement(made, "r.json", b"")
 
 
-def test_a_statement_is_signed_and_comes_back(home):
+def test_a_signed_statement_round_trips(home):
     key, file, made = signing_key(None)
     assert made and file == default_key()
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
     again, _, made = signing_key(None)
     assert not made
-    told = statement(evidence(GOOD), "r.json", b"report")
-    assert unseal(seal(told, again), trusted_key(None)) == told
+    made = statement(evidence(GOOD), "r.json", b"report")
+    assert unseal(seal(made, again), trusted_key(None)) == made
     assert key_id(key.public_key()) == key_id(trusted_key(public_path(file)))
 
 
-def test_every_change_is_seen(home):
+def test_tampering_is_detected(home):
     key, _, _ = signing_key(None)
     public = trusted_key(None)
     text = seal(statement(evidence(replace(GOOD, status="failed")), "r.json", b"report"), key)
@@ -98,13 +98,13 @@ def test_every_change_is_seen(home):
 
 def test_another_key_is_not_trusted(home, monkeypatch):
     text = seal({}, signing_key(None)[0])
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(home / "somebody else"))
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(home / "other user"))
     signing_key(None)
-    with pytest.raises(EnvelopeError, match="has not signed it"):
+    with pytest.raises(EnvelopeError, match="no valid signature"):
         unseal(text, trusted_key(None))
 
 
-def test_keys_that_cannot_be_used(home):
+def test_unusable_keys_are_rejected(home):
     with pytest.raises(KeyFileError, match="--key"):
         trusted_key(None)
     with pytest.raises(KeyFileError, match="does not exist"):
@@ -121,8 +121,8 @@ def test_keys_that_cannot_be_used(home):
         trusted_key(home / "bad.pem")
 
 
-def test_openssl_verifies_the_signature_too(home):
-    """The second opinion: the bytes DSSE says are signed, by a program that knows nothing of us."""
+def test_openssl_verifies_the_signature(home):
+    """Verify the pre-authentication encoding (DSSE v1) with an independent implementation."""
     if shutil.which("openssl") is None:
         pytest.skip("openssl is not installed")
     key, file, _ = signing_key(None)

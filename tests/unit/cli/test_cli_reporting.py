@@ -49,7 +49,7 @@ def test_a_report_tells_a_regression_and_does_not_fail(here, capsys):
 def test_a_signed_report_is_verified(here, capsys):
     code, _, errors = told(capsys, "report", "--quick", "--signed", "--format", "html", "--output", "r.html")
     assert code == 0
-    assert "made the key" in errors
+    assert "created the key" in errors
     code, text, _ = told(capsys, "verify", "r.html")
     assert code == 0
     assert "PASSED" in text and "The report is genuine." in text
