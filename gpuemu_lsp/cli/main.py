@@ -36,8 +36,8 @@ def _run(options: argparse.Namespace) -> int:
     from gpuemu_lsp.cli.output import output_of
 
     chosen = options_of(options, options.cases)
-    order = CheckCommand(options.check or [], chosen, output_of(options), options.jobs, expect=options.expect)
-    return watch(order) if options.watch else check(order)
+    command = CheckCommand(options.check or [], chosen, output_of(options), options.jobs, expect=options.expect)
+    return watch(command) if options.watch else check(command)
 
 
 def _parser() -> argparse.ArgumentParser:

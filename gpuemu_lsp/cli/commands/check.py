@@ -43,17 +43,17 @@ class CheckCommand:
     expect: bool = False
 
 
-def check(order: CheckCommand) -> int:
+def check(command: CheckCommand) -> int:
     """Run once; return the exit code."""
     try:
-        with open_runner(order) as runner:
-            return _once(order, runner)
+        with open_runner(command) as runner:
+            return _once(command, runner)
     except ClusterError as error:
         print(f"gpuemu: {error}", file=sys.stderr)
         return EXIT_USAGE
 
 
-def open_runner(order: CheckCommand) -> Pool | Cluster:
+def open_runner(command: CheckCommand) -> Pool | Cluster:
     """Return where the order's jobs run.
 
     Raises
@@ -61,21 +61,21 @@ def open_runner(order: CheckCommand) -> Pool | Cluster:
     ClusterError
         If a cluster is asked for and cannot be had.
     """
-    if order.dask is None:
-        return open_pool(order.jobs, order.options.executor)
-    return Cluster(order.dask, order.jobs or os.cpu_count() or 1)
+    if command.dask is None:
+        return open_pool(command.jobs, command.options.executor)
+    return Cluster(command.dask, command.jobs or os.cpu_count() or 1)
 
 
-def watch(order: CheckCommand) -> int:
+def watch(command: CheckCommand) -> int:
     """Run, then again after every change of a file that matters, until interrupted."""
-    with open_pool(order.jobs, order.options.executor) as pool:
+    with open_pool(command.jobs, command.options.executor) as pool:
         folders: list[Path] = []
         while True:
-            wanted = _folders(order)
+            wanted = _folders(command)
             if wanted != folders:
                 folders, changes = wanted, _changes(wanted)
                 next(changes)  # look before the run, so that no change during it is missed
-            _once(order, pool)
+            _once(command, pool)
             print("Watching for changes. Press Ctrl-C to stop.", file=sys.stderr, flush=True)
             names = next(found for found in changes if found)
             print(f"Changed: {', '.join(names[:4])}{', ...' if len(names) > 4 else ''}", file=sys.stderr, flush=True)
@@ -108,16 +108,16 @@ def find_targets(arguments: Sequence[str], options: CheckOptions) -> Targets | N
     return targets
 
 
-def targets_of(order: CheckCommand) -> Targets | None:
+def targets_of(command: CheckCommand) -> Targets | None:
     """Resolve an order's targets. Machines elsewhere keep no failing cases: SQLite is not for shared folders."""
-    targets = find_targets(order.targets, order.options)
-    if targets is not None and order.shard is not None:
-        part, count = order.shard
+    targets = find_targets(command.targets, command.options)
+    if targets is not None and command.shard is not None:
+        part, count = command.shard
         mine = targets.requests[part - 1 :: count]
         if targets.requests and not mine:
             print(f"gpuemu: shard {part}/{count} is empty: there are {len(targets.requests)} kernels.", file=sys.stderr)
         targets = replace(targets, requests=mine)
-    if targets is None or order.dask in (None, LOCAL):
+    if targets is None or command.dask in (None, LOCAL):
         return targets
     requests = (replace(item, options=replace(item.options, store_root=None)) for item in targets.requests)
     return replace(targets, requests=tuple(requests))
@@ -137,18 +137,18 @@ def tell_executor(run: Run) -> None:
         print(f"gpuemu: {told.message}", file=sys.stderr)
 
 
-def _once(order: CheckCommand, pool: Runner) -> int:
-    targets = targets_of(order)
+def _once(command: CheckCommand, pool: Runner) -> int:
+    targets = targets_of(command)
     if targets is None:
         return EXIT_USAGE
-    requests = shared_out(targets.requests, order.jobs)
+    requests = shared_out(targets.requests, command.jobs)
     with ProgressBar(len(requests), sys.stderr) as progress:
         run = run_requests(requests, targets.findings, targets.root, pool, progress.see)
-    if order.output.format in report_context.FORMATS:
+    if command.output.format in report_context.FORMATS:
         run = replace(run, context=report_context.report_context(run, targets))
     tell_executor(run)
-    code = order.output.write(run)
-    return verified(run, code) if order.expect else code
+    code = command.output.write(run)
+    return verified(run, code) if command.expect else code
 
 
 def verified(run: Run, code: int) -> int:
@@ -171,9 +171,9 @@ def shared_out(requests: Sequence[CheckRequest], jobs: int | None) -> Sequence[C
     ]
 
 
-def _folders(order: CheckCommand) -> list[Path]:
+def _folders(command: CheckCommand) -> list[Path]:
     """Watch the folders of the files that matter, not the whole tree below the working directory."""
-    targets = find_targets(order.targets, order.options)
+    targets = find_targets(command.targets, command.options)
     files = targets.watched if targets is not None else ()
     folders = [folder for folder in {Path(path).parent for path in files} if folder.is_dir()]
     return sorted(folders) or [Path.cwd()]

@@ -42,53 +42,53 @@ class ReportOptions:
     key: Path | None = None
 
 
-def report(order: CheckCommand, report_options: ReportOptions) -> int:
+def report(command: CheckCommand, options: ReportOptions) -> int:
     """Check once and return the exit code; 2 also if the report was to be signed and is not."""
-    if report_options.signed and order.output.file is None:
+    if options.signed and command.output.file is None:
         print("gpuemu: --signed needs --output: only a file can be signed.", file=sys.stderr)
         return EXIT_USAGE
-    if report_options.signed:
+    if options.signed:
         try:
             require_signing()
         except SigningUnavailableError as error:
             print(f"gpuemu: {error}", file=sys.stderr)
             return EXIT_USAGE
     baseline: Sequence[BaselineRecord] | None = None
-    if report_options.baseline is not None:
+    if options.baseline is not None:
         from gpuemu_lsp.cli.commands.baseline import as_measured, read_baseline
 
-        baseline = read_baseline(report_options.baseline)
+        baseline = read_baseline(options.baseline)
         if baseline is None:
             return EXIT_USAGE
-        order = replace(order, options=as_measured(order.options, baseline))
-    targets = targets_of(order)
+        command = replace(command, options=as_measured(command.options, baseline))
+    targets = targets_of(command)
     if targets is None:
         return EXIT_USAGE
-    before = _digests(targets) if report_options.signed else {}
+    before = _digests(targets) if options.signed else {}
     records: list[BaselineRecord] = []
     on_record = records.append if baseline is not None else None
     try:
-        with open_runner(order) as runner, ProgressBar(len(targets.requests), sys.stderr) as progress:
-            requests = shared_out(targets.requests, order.jobs)
+        with open_runner(command) as runner, ProgressBar(len(targets.requests), sys.stderr) as progress:
+            requests = shared_out(targets.requests, command.jobs)
             run = run_requests(requests, targets.findings, targets.root, runner, progress.see, on_record)
     except ClusterError as error:
         print(f"gpuemu: {error}", file=sys.stderr)
         return EXIT_USAGE
     run = replace(run, context=report_context(run, targets))
-    if baseline is not None and report_options.baseline is not None:
-        run = _compared(run, targets, report_options, baseline, records)
+    if baseline is not None and options.baseline is not None:
+        run = _compared(run, targets, options, baseline, records)
     tell_executor(run)
-    code = order.output.write(run)
+    code = command.output.write(run)
     comparison = run.context.comparison
-    if comparison is not None and order.output.format == "text" and order.output.file is None:
-        print_out("\n" + render_comparison(comparison, run.root, order.output.style()))
-    return max(code, _sign(order, report_options, run, targets, before)) if report_options.signed else code
+    if comparison is not None and command.output.format == "text" and command.output.file is None:
+        print_out("\n" + render_comparison(comparison, run.root, command.output.style()))
+    return max(code, _sign(command, options, run, targets, before)) if options.signed else code
 
 
 def _compared(
     run: Run,
     targets: Targets,
-    report_options: ReportOptions,
+    options: ReportOptions,
     baseline: Sequence[BaselineRecord],
     records: Sequence[BaselineRecord],
 ) -> Run:
@@ -96,12 +96,12 @@ def _compared(
     from gpuemu_lsp.engine.baseline.compare import compare
     from gpuemu_lsp.engine.baseline.findings import regressions
 
-    assert report_options.baseline is not None
+    assert options.baseline is not None
     specs = {item.spec.name: item.spec for item in targets.requests if item.registered}
     policies = targets.projects[0].policies
-    fail = policies.fail_on_regression if report_options.fail is None else report_options.fail
+    fail = policies.fail_on_regression if options.fail is None else options.fail
     measured = [record for record in records if record.kernel in specs]
-    comparison = compare(report_options.baseline, baseline, measured, policies.warn_threshold)
+    comparison = compare(options.baseline, baseline, measured, policies.warn_threshold)
     found = regressions(comparison, specs, Severity.ERROR if fail else Severity.WARNING)
     return replace(
         run,
@@ -116,13 +116,13 @@ def _digests(targets: Targets) -> dict[str, str]:
     return digests(targets.watched)
 
 
-def _sign(order: CheckCommand, report_options: ReportOptions, run: Run, targets: Targets, before: dict[str, str]) -> int:
+def _sign(command: CheckCommand, options: ReportOptions, run: Run, targets: Targets, before: dict[str, str]) -> int:
     """Write the attestation next to the report; return 0 if it was written, else 2."""
     from gpuemu_lsp.engine.attest.envelope import key_id, seal
     from gpuemu_lsp.engine.attest.keys import KeyFileError, public_path, signing_key
     from gpuemu_lsp.engine.attest.statement import Evidence, NotSignableError, statement
 
-    file = order.output.file
+    file = command.output.file
     assert file is not None
     try:
         if _digests(targets) != before:
@@ -130,10 +130,10 @@ def _sign(order: CheckCommand, report_options: ReportOptions, run: Run, targets:
         registered = [spec.name for project in targets.projects for spec in project.kernels]
         broken = [name for project in targets.projects for name in project.broken]
         configured = targets.projects[0].validation.seed if targets.projects else None
-        seed = order.options.seed if order.options.seed_given or configured is None else configured
-        evidence = Evidence(run, order.options, str(seed), before, registered, broken)
+        seed = command.options.seed if command.options.seed_given or configured is None else configured
+        evidence = Evidence(run, command.options, str(seed), before, registered, broken)
         made = statement(evidence, file.name, file.read_bytes())
-        key, key_file, new = signing_key(report_options.key)
+        key, key_file, new = signing_key(options.key)
         sealed = file.with_name(file.name + SUFFIX)
         sealed.write_text(seal(made, key), encoding="utf-8")
     except NotSignableError as error:

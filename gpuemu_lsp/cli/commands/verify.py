@@ -17,8 +17,8 @@ from gpuemu_lsp.engine.report.exit_codes import EXIT_CLEAN, EXIT_FINDINGS, EXIT_
 def verify(report: Path, attestation: Path | None, key: Path | None) -> int:
     """Verify a report.
 
-    Return 0 if the signature is valid and all files are unchanged, 1 if not, 2 if that cannot be determined. The exit code
-    does not depend on the signed result: a genuine report of a failed check verifies with 0.
+    Return 0 if the signature is valid and all files are unchanged, 1 if not, 2 if that cannot be determined.
+    The exit code does not depend on the signed result: a genuine report of a failed check verifies with 0.
     """
     try:
         require_signing()

@@ -94,7 +94,7 @@ def add(verbs: Verbs) -> None:
 def _test(options: argparse.Namespace) -> int:
     from gpuemu_lsp.cli.commands.check import check
 
-    return check(_order(options, options.jobs))
+    return check(_command(options, options.jobs))
 
 
 def _ci(options: argparse.Namespace) -> int:
@@ -102,19 +102,19 @@ def _ci(options: argparse.Namespace) -> int:
 
     policies = _policies()
     jobs = options.jobs if options.parallel is None else options.parallel or policies.parallel_jobs
-    order = _order(options, jobs)
+    command = _command(options, jobs)
     if options.quick:
-        order = replace(order, options=replace(order.options, dtypes=policies.quick_dtypes))
+        command = replace(command, options=replace(command.options, dtypes=policies.quick_dtypes))
     elif options.thorough:
-        order = replace(order, options=replace(order.options, seconds=float(policies.thorough_timeout)))
-    return report(order, ReportOptions(baseline=options.baseline))
+        command = replace(command, options=replace(command.options, seconds=float(policies.thorough_timeout)))
+    return report(command, ReportOptions(baseline=options.baseline))
 
 
 def _report(options: argparse.Namespace) -> int:
     from gpuemu_lsp.cli.commands.report import ReportOptions, report
 
-    extras = ReportOptions(options.include_artifacts, fail=False, signed=options.signed, key=options.key)
-    return report(_order(options, options.jobs), extras)
+    report_options = ReportOptions(options.include_artifacts, fail=False, signed=options.signed, key=options.key)
+    return report(_command(options, options.jobs), report_options)
 
 
 def _verify(options: argparse.Namespace) -> int:
@@ -123,7 +123,7 @@ def _verify(options: argparse.Namespace) -> int:
     return verify(options.report, options.attestation, options.key)
 
 
-def _order(options: argparse.Namespace, jobs: int | None) -> CheckCommand:
+def _command(options: argparse.Namespace, jobs: int | None) -> CheckCommand:
     from gpuemu_lsp.cli.commands.check import CheckCommand
     from gpuemu_lsp.cli.output import output_of
 

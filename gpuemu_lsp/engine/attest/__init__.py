@@ -1,8 +1,8 @@
 """Signed reports: in-toto test-result statements in DSSE envelopes, signed with Ed25519.
 
-A statement binds, by SHA-256, a report to the files it was made from, and records versions, commit, seed and results. The
-signature needs the package cryptography, which is the extra ``sign``: :func:`require_signing` is called before the modules
-that import it (``envelope`` and ``keys``) are loaded.
+A statement binds, by SHA-256, a report to the files it was made from, and records versions, commit, seed and
+results. The package cryptography is the optional extra ``sign``; callers check :func:`require_signing` before they
+import the modules that use it, ``envelope`` and ``keys``.
 """
 
 from __future__ import annotations

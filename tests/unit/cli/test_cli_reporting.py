@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 
 import pytest
 from support.passing_project import KERNEL, REFERENCE, told
@@ -109,6 +111,33 @@ def test_verify_without_an_attestation_or_key(here, capsys):
     code, _, errors = told(capsys, "verify", "r.json")
     assert code == 2
     assert "--key" in errors
+
+
+@pytest.mark.parametrize("arguments", [["report", "--signed", "--output", "r.json"], ["verify", "r.json"]])
+def test_signing_without_cryptography_names_the_extra(here, arguments):
+    (here.root / "r.json").write_text("{}")
+    (here.root / "r.json.intoto.json").write_text("{}")
+    script = (
+        "import sys; sys.modules['cryptography'] = None\n"
+        "from gpuemu_lsp.cli.gpuemu import main; sys.exit(main(sys.argv[1:]))"
+    )
+    command = [sys.executable, "-c", script, *arguments]
+    result = subprocess.run(command, cwd=here.root, capture_output=True, text=True, timeout=60, check=False)
+    assert (result.returncode, result.stdout) == (2, "")
+    assert "pip install 'gpuemu-lsp[sign]'" in result.stderr
+    assert "Traceback" not in result.stderr
+    assert (here.root / "r.json").read_text() == "{}"
+
+
+def test_an_unsigned_report_needs_no_cryptography(here):
+    script = (
+        "import sys; sys.modules['cryptography'] = None\n"
+        "from gpuemu_lsp.cli.gpuemu import main; sys.exit(main(sys.argv[1:]))"
+    )
+    command = [sys.executable, "-c", script, "report", "--cases", "1", "--output", "r.json", "--format", "json"]
+    result = subprocess.run(command, cwd=here.root, capture_output=True, text=True, timeout=60, check=False)
+    assert result.returncode == 0, result.stderr
+    assert len(json.loads((here.root / "r.json").read_text())["kernels"]) == 1
 
 
 @pytest.mark.parametrize("verb", [["test"], ["ci"], ["report"], ["lint"], ["fuzz"], ["baseline", "v1"]])
