@@ -1,4 +1,4 @@
-"""Lanes that take no part may hold any address: nothing is looked at there."""
+"""Address registers of inactive lanes may hold any value: neither their memory nor their shadow is accessed."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ FAR = """extern "C" __global__ void k(const int* x, int* y, int rows, int far) {
 }
 """
 READS = {
-    "alone": (1, "row[0]"),
-    "a group": (1, "row[0] + row[16 * rows] - row[16 * rows]"),
-    "every second one": (2, "row[0]"),
+    "one load": (1, "row[0]"),
+    "load group": (1, "row[0] + row[16 * rows] - row[16 * rows]"),
+    "strided": (2, "row[0]"),
 }
 
 
 @pytest.mark.parametrize("read", READS)
 @pytest.mark.parametrize("place", ["x", "&tile[0][0]"])
 @pytest.mark.parametrize("rows", [1, 2, 3, 4])
-def test_rows_of_absent_lanes_may_be_anywhere(place: str, rows: int, read: str) -> None:
+def test_inactive_lanes_may_hold_any_address(place: str, rows: int, read: str) -> None:
     step, text = READS[read]
     fill = "for (int r = ty; r < 16; r += rows) tile[r][tx] = x[r * 16 + tx];"
     source = FAR.replace("PLACE", place).replace("FILL", fill).replace("READ", text).replace("STEP", str(step))

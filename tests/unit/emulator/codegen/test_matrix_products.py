@@ -57,7 +57,7 @@ CASES = [
 
 
 def _matrix(rng: np.random.Generator, type_: str, rows: int, columns: int) -> np.ndarray:
-    """Values that a type can hold, as Python numbers, wide apart for floats."""
+    """Random values of a type as Python numbers; floats of widely different magnitude."""
     if type_ == "b1":
         return rng.integers(0, 2, (rows, columns))
     if type_ in _FLOATS:
@@ -224,14 +224,14 @@ def _chained(left: np.ndarray, right: np.ndarray, addend: np.ndarray) -> np.ndar
     return total
 
 
-def test_a_warp_that_lacks_lanes_is_reported() -> None:
+def test_an_incomplete_warp_is_reported() -> None:
     ptx = kernel("mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32", (4, 2, 1, 4), False, True, True)
     outcome = launch(ptx, 1, 48, np.zeros(7 * 32 * 4 + 64, np.uint8), out(np.zeros(4 * 32 * 4 + 64, np.uint8)))
     assert rules(outcome) == ["sync/missing-warp-mask"]
     assert "all 32 lanes" in outcome.events[0].message
 
 
-def test_infinities_and_nans_go_through() -> None:
+def test_infinities_and_nans_propagate() -> None:
     ptx = kernel("mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32", (4, 2, 1, 4), False, True, True)
     left, right = np.ones((16, 8)), np.ones((8, 8))
     left[0, 0], left[1, 1], right[1, 1] = np.inf, np.inf, 0.0
@@ -258,7 +258,7 @@ def test_infinities_and_nans_go_through() -> None:
         "m16n8k16.row.col.satfinite.f32.f16.f16.f32",
     ],
 )
-def test_what_is_no_product_is_unsupported_never_wrong(form: str) -> None:
+def test_an_undefined_form_is_unsupported(form: str) -> None:
     ptx = kernel(f"mma.sync.aligned.{form}", (4, 4, 2, 4), False, True, True)
     outcome = launch(ptx, 1, 32, np.zeros(10 * 32 * 4, np.uint8), out(np.zeros(4 * 32 * 4, np.uint8)))
     assert outcome.status == "unsupported" and rules(outcome) == ["engine/unsupported-instruction"]

@@ -1,4 +1,4 @@
-"""Loads that are allowed all at once: what is wrong with one of them is still found, and told of it alone."""
+"""Load groups: several loads share one check, and a fault of one load is reported for that load alone."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ CHECKS = [Checks(races=False, sync=False), Checks()]
 
 @pytest.mark.parametrize("checks", CHECKS, ids=["memory", "races"])
 @pytest.mark.parametrize("hole", [None, 0, 37, 63])
-def test_one_round_reads_what_nobody_wrote(hole: int | None, checks: Checks) -> None:
+def test_one_iteration_reads_uninitialised_memory(hole: int | None, checks: Checks) -> None:
     source = """extern "C" __global__ void k(const float* x, float* y, int hole) {
       __shared__ float one[64], rows[16][64];
       int t = threadIdx.x;
@@ -28,7 +28,7 @@ def test_one_round_reads_what_nobody_wrote(hole: int | None, checks: Checks) -> 
     x = np.arange(64, dtype=np.float32)
     outcome = launch(source, 1, 64, x, np.zeros(64, np.float32), np.int32(-1 if hole is None else hole), checks=checks)
     lanes = [event.count for event in outcome.events]
-    # 37 and 63 are read by all lanes, by one load each; row 0 is missing for hole 0.
+    # Elements 37 and 63 are read by all lanes, by one load each; hole 0 leaves row 0 unwritten.
     assert lanes == {None: [], 0: [64], 37: [64], 63: [64]}[hole]
     assert rules(outcome) == (["memory/uninitialized-read"] if lanes else [])
     if hole is None:
@@ -37,7 +37,7 @@ def test_one_round_reads_what_nobody_wrote(hole: int | None, checks: Checks) -> 
 
 
 @pytest.mark.parametrize("checks", CHECKS, ids=["memory", "races"])
-def test_a_store_in_between_and_a_base_that_moves(checks: Checks) -> None:
+def test_a_store_or_a_changed_base_ends_a_group(checks: Checks) -> None:
     source = """extern "C" __global__ void k(int* x, int* y) {
       int t = threadIdx.x;
       int* p = x + t;
@@ -60,7 +60,7 @@ def test_a_store_in_between_and_a_base_that_moves(checks: Checks) -> None:
     ]
 
 
-def test_the_end_of_a_buffer_inside_an_unrolled_loop() -> None:
+def test_an_unrolled_loop_that_crosses_the_end_of_a_buffer() -> None:
     source = """extern "C" __global__ void k(const float* x, float* y) {
       float sum = 0;
       for (int r = 0; r < 8; r++) sum += x[r * 64 + threadIdx.x];

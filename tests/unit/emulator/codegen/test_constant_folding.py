@@ -1,4 +1,4 @@
-"""The emulator against NVRTC: the compiler folds an expression of literals, the emulator runs it on loaded values."""
+"""Differential test against NVRTC: the compiler folds an expression of literals, the emulator executes it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _FLOATS = [
 _INTEGERS = [0, 1, -1, 2, -7, 31, 32, 255, 65535, 123456789, 2**31 - 1, -(2**31)]
 _DOUBLES = [0.0, -0.0, 1.0, -1.5, 5e-324, 2.2250738585072014e-308, 1e300, -3.3e-200, 0.1, 123456789.987654321]
 
-# What NVRTC folds. Left out: minima, where it takes +0 for the smaller of two zeros and the manual -0.
+# Expressions that NVRTC folds. Minima are left out: of two zeros it takes +0 for the smaller one, the manual -0.
 _EXPRESSIONS = {
     "float": [
         "a + b", "a - b", "a * b", "fabsf(a)", "-a", "sqrtf(fabsf(a))",
@@ -64,7 +64,7 @@ def _folded(expression: str, type_: str, pairs: list[tuple[float, float]]) -> st
 
 
 @pytest.mark.parametrize(("type_", "expression"), [(t, e) for t, found in _EXPRESSIONS.items() for e in found])
-def test_what_runs_is_what_the_compiler_folds(type_: str, expression: str) -> None:
+def test_execution_agrees_with_constant_folding(type_: str, expression: str) -> None:
     values, dtype = _VALUES[type_]
     pairs = [(a, b) for a in values for b in values]
     source = _folded(expression, type_, pairs)

@@ -1,4 +1,4 @@
-"""Machine code on disk: what is found, and what is refused."""
+"""Disk cache of machine code: hits, misses, and entries that are rejected."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def _run(ptx: str) -> list[int]:
     return values
 
 
-def test_what_was_stored_is_found(tmp_path: Path) -> None:
+def test_a_stored_entry_is_found(tmp_path: Path) -> None:
     cache = ObjectCache(tmp_path / "new")
     assert cache.load(KEY) is None
     cache.store(KEY, b"code")
@@ -80,7 +80,7 @@ def test_an_entry_under_another_name_is_ignored(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(not hasattr(os, "geteuid"), reason="files have no owner here")
-def test_what_others_can_write_is_not_run(tmp_path: Path) -> None:
+def test_code_that_other_users_can_write_is_rejected(tmp_path: Path) -> None:
     cache = ObjectCache(tmp_path)
     cache.store(KEY, b"code")
     (tmp_path / KEY.hex()).chmod(0o622)
@@ -90,21 +90,21 @@ def test_what_others_can_write_is_not_run(tmp_path: Path) -> None:
     assert cache.load(KEY) is None
 
 
-def test_the_folder_stays_small(tmp_path: Path) -> None:
+def test_the_folder_is_kept_below_its_limit(tmp_path: Path) -> None:
     cache = ObjectCache(tmp_path, limit_bytes=4000)
     for number in range(70):
         cache.store(key_of([str(number)]), bytes(500))
     assert sum(path.stat().st_size for path in tmp_path.iterdir()) < 4000 + 32 * 700
 
 
-def test_no_folder_is_no_error(tmp_path: Path) -> None:
+def test_an_unusable_folder_is_ignored(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     cache = ObjectCache(tmp_path / "file" / "folder")
     cache.store(KEY, b"code")
     assert cache.load(KEY) is None
 
 
-def test_code_is_stored_and_used_again(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_code_is_stored_and_loaded(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ptx = compile_ptx(SOURCE)
     expected = [3 * i for i in range(32)]
     assert _run(ptx) == expected
@@ -115,7 +115,7 @@ def test_code_is_stored_and_used_again(folder: Path, monkeypatch: pytest.MonkeyP
 
     monkeypatch.setattr(kernels, "translate", never)
     assert _run(ptx) == expected
-    assert _run(compile_ptx("\n\n// moved\n" + SOURCE)) == expected  # other lines, same code
+    assert _run(compile_ptx("\n\n// moved\n" + SOURCE)) == expected  # other line numbers, same code
 
 
 def test_a_damaged_object_is_translated_again(folder: Path) -> None:
@@ -128,13 +128,13 @@ def test_a_damaged_object_is_translated_again(folder: Path) -> None:
     assert file.read_bytes() == whole
 
 
-def test_other_constants_are_other_code(folder: Path) -> None:
+def test_code_depends_on_constants(folder: Path) -> None:
     _run(compile_ptx(SOURCE))
     assert _run(compile_ptx(SOURCE.replace("3 *", "5 *"))) == [5 * i for i in range(32)]
     assert len(list(folder.iterdir())) == 2
 
 
-def test_faults_are_told_by_loaded_code(folder: Path) -> None:
+def test_loaded_code_reports_faults(folder: Path) -> None:
     source = 'extern "C" __global__ void k(int* y) { y[threadIdx.x + 8] = 1; }'
     for _ in range(2):
         kernels.forget_code()

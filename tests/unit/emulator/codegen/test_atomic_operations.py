@@ -1,4 +1,4 @@
-"""``atom`` and ``red`` of every type and operation against Python, lane after lane."""
+"""``atom`` and ``red`` of every type and operation, compared with Python in lane order."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ _FORMS = [(code, *rest) for code in ("atom", "red") for rest in _OPERATIONS if (
 
 @pytest.mark.parametrize("space", ["global", "shared"])
 @pytest.mark.parametrize(("opcode", "operation", "type_"), _FORMS)
-def test_each_lane_sees_what_the_one_before_left(opcode: str, operation: str, type_: str, space: str) -> None:
+def test_lanes_execute_one_after_the_other(opcode: str, operation: str, type_: str, space: str) -> None:
     op = operation.split(".")[0]
     per = 2 if type_.endswith("x2") else 1
     kind = _TYPES[type_]
@@ -137,7 +137,7 @@ def test_compare_and_swap(type_: str, space: str) -> None:
     kind = _TYPES[type_]
     compare = np.array([3, *range(1, 32)], dtype=kind)
     swap = np.arange(1, 65, dtype=kind)
-    given = np.concatenate([compare, swap])  # lane t swaps in the value 32 places behind its own
+    given = np.concatenate([compare, swap])  # lane t swaps in the value 32 elements after its comparand
     cell = np.array([3], dtype=kind)
     outcome = launch(
         _program(f"cas.{type_}", type_, True, space, cas=True), 1, _LANES, given, cell, np.zeros(_LANES, kind)
@@ -181,7 +181,7 @@ def test_vectors_are_atomic_element_by_element(opcode: str, operation: str, type
         assert np.array_equal(result(outcome, 2, kind).reshape(given.shape), olds)
 
 
-def test_a_result_may_take_the_place_of_an_addend() -> None:
+def test_a_result_register_may_also_be_an_addend() -> None:
     ptx = (
         _program("add.v2.f32", "f32", True, "global", vector=2)
         .replace("{%o0, %o1}", "{%v1, %v0}")

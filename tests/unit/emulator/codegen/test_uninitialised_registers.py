@@ -1,4 +1,4 @@
-"""Registers that are read before anything was written to them: local variables without an initial value."""
+"""Uninitialised registers: local variables that are read before they are assigned."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ ROWS = """extern "C" __global__ void k(const float* x, float* y, int rows, int c
 
 
 def rows_of(body: str, block: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return the inputs and what a kernel with one thread per row makes of them."""
+    """Return the inputs and the results of a kernel with one thread per row."""
     rows = 2 * block - 1
     x = np.linspace(-9.0, 9.0, rows * COLUMNS, dtype=np.float32)
     outcome = launch(ROWS.format(body=body), 2, block, x, np.zeros(rows, np.float32), np.int32(rows), np.int32(COLUMNS))
@@ -24,18 +24,18 @@ def rows_of(body: str, block: int) -> tuple[np.ndarray, np.ndarray]:
 
 @pytest.mark.parametrize("block", [32, 40])
 @pytest.mark.parametrize("start", ["float s;", "float s; int used = 0; if (cols < 0) { s = x[r]; used = 1; }"])
-def test_a_sum_that_starts_nowhere_is_no_sum(start: str, block: int) -> None:
+def test_an_uninitialised_accumulator_spoils_the_sum(start: str, block: int) -> None:
     x, y = rows_of(f"{start} for (int c = 0; c < cols; ++c) s += x[r * cols + c]; y[r] = s;", block)
     assert np.abs(y - x.sum(1)).min() > 1e6
 
 
 @pytest.mark.parametrize(("function", "sign"), [("fmaxf", 1), ("fminf", -1)])
-def test_a_maximum_or_a_minimum_does_not_hide_what_it_starts_from(function: str, sign: int) -> None:
+def test_neither_maximum_nor_minimum_hides_an_uninitialised_accumulator(function: str, sign: int) -> None:
     _, y = rows_of(f"float s; for (int c = 0; c < cols; ++c) s = {function}(s, x[r * cols + c]); y[r] = s;", 32)
     assert (sign * y).max() > 1e6
 
 
-def test_an_index_that_is_only_sometimes_set_differs_between_lanes() -> None:
+def test_an_index_assigned_in_some_lanes_only() -> None:
     x, y = rows_of("int a; for (int c = 0; c < cols; ++c) if (x[r * cols + c] > 0.f) a = c; y[r] = a;", 32)
     positive = (x > 0).any(1)
     assert positive.any() and not positive.all()
@@ -43,7 +43,7 @@ def test_an_index_that_is_only_sometimes_set_differs_between_lanes() -> None:
     assert (np.abs(y[~positive]) > 1e6).all()
 
 
-def test_what_is_set_wherever_it_is_read_is_what_was_set() -> None:
+def test_a_register_assigned_wherever_it_is_read() -> None:
     x, y = rows_of("float v; if (x[r] > 0.f) v = x[r]; __syncwarp(); y[r] = x[r] > 0.f ? v : 1.f;", 32)
     flat = x.reshape(-1)[: len(y)]
     assert (y == np.where(flat > 0, flat, np.float32(1))).all()

@@ -1,4 +1,4 @@
-"""Loads by lanes that are a few bytes apart: what lies between them is nobody's business."""
+"""Strided loads: the bytes between the lanes' elements are loaded with them, and neither checked nor reported."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ SOURCE = """extern "C" __global__ void k(const T* x, T* y, int from) {
 @pytest.mark.parametrize("checks", [Checks(races=False), Checks(), None], ids=["memory", "races", "unchecked"])
 @pytest.mark.parametrize("block", [(64, 1, 1), (16, 4, 1)], ids=str)
 @pytest.mark.parametrize(("kind", "step"), [("unsigned char", 2), ("unsigned char", 8), ("short", 2), ("int", 2)])
-def test_every_lane_gets_its_own(kind: str, step: int, block: tuple[int, ...], checks: Checks | None) -> None:
+def test_every_lane_loads_its_element(kind: str, step: int, block: tuple[int, ...], checks: Checks | None) -> None:
     source = SOURCE.replace("T*", f"{kind}*").replace("S *", f"{step} *")
     checks = checks or Checks(bounds=False, uninitialized=False, races=False, sync=False, contained=False)
-    for count in (64, 2048):  # a small buffer and one that is compared with its bounds
+    for count in (64, 2048):  # a small buffer, and one large enough for the bounds check without shadow
         x = (np.arange((count - 1) * step + 1) * 7 % 101).astype(TYPES[kind])
         last = (count - 64) * step
         outcome = launch(source, 1, block, x, np.zeros(64, TYPES[kind]), np.int32(last), checks=checks)
@@ -33,7 +33,7 @@ def test_every_lane_gets_its_own(kind: str, step: int, block: tuple[int, ...], c
             assert np.array_equal(outcome.buffers["a1"].view(TYPES[kind])[:-1], x[last + 1 :: step])
 
 
-def test_what_lies_between_need_not_be_written() -> None:
+def test_bytes_between_elements_may_be_uninitialised() -> None:
     source = """extern "C" __global__ void k(int* x, int* y, int hole) {
       int t = threadIdx.x;
       if (t != hole) x[2 * t] = t;
@@ -46,7 +46,7 @@ def test_what_lies_between_need_not_be_written() -> None:
         assert [event.count for event in outcome.events] == [1] * len(outcome.events)
 
 
-def test_lanes_that_race_are_told_apart() -> None:
+def test_a_race_names_the_lanes_that_conflict() -> None:
     source = """extern "C" __global__ void k(int* x, int* y, int lane) {
       int t = threadIdx.x;
       if (t == lane) x[2 * t + 2] = t;

@@ -1,4 +1,4 @@
-"""Loads from buffers of which every byte may be read: still out of bounds beside them, and misaligned within."""
+"""Loads from fully initialised buffers, checked against the buffer's bounds instead of its shadow."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ROW = """extern "C" __global__ void k(const T* x, T* y, int from) {
 
 @pytest.mark.parametrize("kind", [np.uint8, np.int16, np.float32, np.float64])
 @pytest.mark.parametrize(("start", "wrong"), [(0, 0), (1344, 0), (1345, 1), (1400, 56), (-1, 1), (-40, 40)])
-def test_rows_at_the_ends(kind: type, start: int, wrong: int) -> None:
+def test_contiguous_loads_at_the_ends(kind: type, start: int, wrong: int) -> None:
     names = {np.uint8: "unsigned char", np.int16: "short", np.float32: "float", np.float64: "double"}
     x = (np.arange(1472) % 100).astype(kind)
     source = ROW.replace("T*", f"{names[kind]}*")
@@ -31,7 +31,7 @@ def test_rows_at_the_ends(kind: type, start: int, wrong: int) -> None:
     assert np.array_equal(outcome.buffers["a1"].view(kind), expected)
 
 
-def test_scattered_lanes_and_a_single_place() -> None:
+def test_a_gather_and_a_broadcast() -> None:
     source = """extern "C" __global__ void k(const int* x, int* y, const int* at, int one) {
       int t = threadIdx.x;
       y[t] = x[at[t]] + x[one];
@@ -44,7 +44,7 @@ def test_scattered_lanes_and_a_single_place() -> None:
     assert [event.count for event in outcome.events] == [64, 1] or [e.count for e in outcome.events] == [1, 64]
 
 
-def test_a_misaligned_load_inside() -> None:
+def test_a_misaligned_load_in_bounds() -> None:
     source = """extern "C" __global__ void k(const char* x, float* y, int by) {
       y[threadIdx.x] = ((const float*)(x + by))[threadIdx.x];
     }"""
@@ -55,7 +55,7 @@ def test_a_misaligned_load_inside() -> None:
     ]
 
 
-def test_buffers_that_are_not_whole_are_still_looked_at() -> None:
+def test_partly_initialised_buffers_are_checked_by_shadow() -> None:
     source = """extern "C" __global__ void k(float* x, float* y) {
       int t = threadIdx.x;
       if (t < 300) x[t] = t;
@@ -68,7 +68,7 @@ def test_buffers_that_are_not_whole_are_still_looked_at() -> None:
     assert outcome.events[0].count == 212
 
 
-def test_an_alias_is_what_it_is_an_alias_of() -> None:
+def test_an_alias_of_an_uninitialised_buffer_is_checked_by_shadow() -> None:
     source = """extern "C" __global__ void k(float* y, const float* x) {
       y[threadIdx.x + 512] = x[threadIdx.x];
     }"""
@@ -79,7 +79,7 @@ def test_an_alias_is_what_it_is_an_alias_of() -> None:
 
 
 @pytest.mark.parametrize(("start", "step", "wrong"), [(0, 5, 0), (85, 5, 1), (315, -5, 0), (310, -5, 1), (400, 0, 64)])
-def test_lanes_that_are_a_step_apart(start: int, step: int, wrong: int) -> None:
+def test_affine_addresses_with_a_stride(start: int, step: int, wrong: int) -> None:
     source = """extern "C" __global__ void k(const int* x, int* y, int start) {
       y[threadIdx.x] = x[start + STEP * (int)threadIdx.x];
     }""".replace("STEP", str(step))

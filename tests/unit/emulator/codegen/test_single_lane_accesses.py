@@ -1,4 +1,4 @@
-"""Accesses by one lane of a warp: the race checker sees them whichever lane it is."""
+"""Races between accesses of single lanes, for every position of the lane in its warp."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ import pytest
 from support.emulator_launch import Checks, launch, rules
 
 LANES = (0, 1, 5, 31, 32, 40, 63)
-# Both threads take the same place, near the start of shared memory: a row of the warp would begin in front of it.
+# Both threads access one address near the start of shared memory: the address of lane 0, computed back from that of
+# the active lane, would lie below the window.
 KERNEL = """extern "C" __global__ void k(const float* x, float* y, int writer, int reader, int barrier) {
     __shared__ float tile[64];
     const int t = threadIdx.x;
@@ -22,7 +23,7 @@ KERNEL = """extern "C" __global__ void k(const float* x, float* y, int writer, i
 
 
 @pytest.mark.parametrize("barrier", [False, True], ids=["race", "barrier"])
-def test_one_lane_writes_and_one_reads(barrier: bool) -> None:
+def test_one_lane_writes_and_another_reads(barrier: bool) -> None:
     x, y = np.ones(1, np.float32), np.zeros(64, np.float32)
     checks = Checks(uninitialized=False, races=True)
     for writer in LANES:

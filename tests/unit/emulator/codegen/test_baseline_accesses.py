@@ -1,4 +1,4 @@
-"""Rows that the runtime loads and stores, in code made quickly: the same as by code that does it itself."""
+"""Contiguous accesses in baseline code, which the device library executes: same results as optimised code."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ extern "C" __global__ void k(const KIND* x, KIND* y, const KIND* part, KIND* few
   KIND* tile = (KIND*)bytes;
   int t = threadIdx.y * blockDim.x + threadIdx.x, i = blockIdx.x * blockDim.x * blockDim.y + t;
   if (t >= from) tile[t] = x[i];           // lanes from the middle of a warp on
-  else if (t < from - 3) tile[t] = 7;      // three places that nobody writes
+  else if (t < from - 3) tile[t] = 7;      // three elements stay uninitialised
   __syncthreads();
-  KIND sum = tile[t] + tile[threadIdx.x];  // a row for each part of a warp, in narrow blocks
+  KIND sum = tile[t] + tile[threadIdx.x];  // one row for each subvector in narrow blocks
   if (i < n) y[i] = sum;
-  y[i] += part[i];                         // not all of it is there
-  few[i] = sum;                            // too short, by some lanes
+  y[i] += part[i];                         // shorter than y
+  few[i] = sum;                            // too short for the last lanes
   KIND* off = (KIND*)((char*)y + (from == 9));
   if (t > 40) off[t] = 1;                  // not aligned, for one ``from``
   if (blockIdx.x == 1 && t < 5) y[t] = 3;  // which races with block 0
   asm volatile("{ .reg .pred p; setp.lt.s32 p, %0, %1; @p st.global.u8 [%2], %0; }"
-               :: "r"(t), "r"(from - 8), "l"((char*)few + t));  // under a guard that may let nobody through
+               :: "r"(t), "r"(from - 8), "l"((char*)few + t));  // a guard that may be false in all lanes
 }
 """
 
@@ -49,34 +49,34 @@ def run(source: str, size: int, shape: tuple[int, int], start: int, checks: Chec
     return Emulator(optimised=optimised).run(request)
 
 
-def told(event: Event) -> tuple[object, ...]:
-    """Return what is told of an event, but for where the arena happened to lie."""
+def reported(event: Event) -> tuple[object, ...]:
+    """Return an event without the addresses, which depend on where the arena was allocated."""
     return event.rule, event.instruction, event.buffer, event.offset, event.size, event.count, event.block, event.thread
 
 
 @pytest.mark.parametrize("checks", CHECKS)
 @pytest.mark.parametrize("shape", [(64, 1), (16, 5), (8, 5)], ids=str)
 @pytest.mark.parametrize("kind", KINDS)
-def test_both_kinds_of_code_agree(kind: str, shape: tuple[int, int], checks: str) -> None:
+def test_both_tiers_agree(kind: str, shape: tuple[int, int], checks: str) -> None:
     source, size = SOURCE.replace("KIND", kind), KINDS[kind]
     for start in (9, 21):
-        quick, best = (run(source, size, shape, start, CHECKS[checks], optimised=one) for one in (False, True))
-        assert {told(event) for event in quick.events} == {told(event) for event in best.events}
-        assert quick.status == best.status
-        found = {event.rule for event in quick.events}
+        baseline, optimised = (run(source, size, shape, start, CHECKS[checks], optimised=one) for one in (False, True))
+        assert {reported(event) for event in baseline.events} == {reported(event) for event in optimised.events}
+        assert baseline.status == optimised.status
+        found = {event.rule for event in baseline.events}
         assert found >= {"memory/out-of-bounds", "memory/uninitialized-read"}
         assert ("memory/global-race" in found) == (checks == "races")
         assert ("memory/misaligned" in found) == (start == 9 and size > 1 and shape[0] * shape[1] > 40)
-        for name, content in quick.buffers.items():
-            assert np.array_equal(content, best.buffers[name]), name
+        for name, content in baseline.buffers.items():
+            assert np.array_equal(content, optimised.buffers[name]), name
 
 
-def test_lanes_that_take_no_part_hold_the_same() -> None:
+def test_inactive_lanes_hold_the_same_in_both_tiers() -> None:
     source = """extern "C" __global__ void k(const int* x, int* y, int n) {
       int t = threadIdx.x;
       if (t < n) {
         int v = x[t];
-        y[t] = v + __shfl_down_sync(0xffffffff, v, 1);  // the last one asks a lane that is not there
+        y[t] = v + __shfl_down_sync(0xffffffff, v, 1);  // lane 20 reads a lane that is inactive
       }
     }"""
     x, y = np.arange(100, 164, dtype=np.int32), np.zeros(64, np.int32)
@@ -86,6 +86,6 @@ def test_lanes_that_take_no_part_hold_the_same() -> None:
         Scalar("n", np.int32(21).tobytes()),
     )
     request = Request(artifact(compile_ptx(source)), "k", (1, 1, 1), (64, 1, 1), 0, arguments, CHECKS["races"])
-    quick, best = (Emulator(optimised=one).run(request) for one in (False, True))
-    assert {event.rule for event in quick.events} == {event.rule for event in best.events} != set()
-    assert np.array_equal(quick.buffers["y"], best.buffers["y"])
+    baseline, optimised = (Emulator(optimised=one).run(request) for one in (False, True))
+    assert {event.rule for event in baseline.events} == {event.rule for event in optimised.events} != set()
+    assert np.array_equal(baseline.buffers["y"], optimised.buffers["y"])

@@ -1,4 +1,4 @@
-"""``mbarrier`` objects: phases, parities, transactions, and what waits for them."""
+"""``mbarrier`` objects: phases, parities, transactions, waits."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def y(count: int) -> dict:
     return out(np.zeros(count, np.int32))
 
 
-def test_one_thread_sees_phases_go_by() -> None:
+def test_phases_of_a_single_thread() -> None:
     body = """__shared__ u64 b; init(&b, 3);
     u64 s = arrive(&b); y[0] = pending(s); y[1] = test(&b, s); y[2] = parity(&b, 0); y[3] = parity(&b, 1);
     s = arrive(&b, 1); y[4] = pending(s); y[5] = test(&b, s);
@@ -45,13 +45,13 @@ def test_one_thread_sees_phases_go_by() -> None:
     assert list(result(outcome, 1, np.int32)) == [3, 0, 0, 1, 2, 0, 1, 1, 1, 0, 3, 0, 1]
 
 
-def test_who_drops_out_is_not_expected_again() -> None:
+def test_arrive_drop_lowers_the_expected_count() -> None:
     body = """__shared__ u64 b; init(&b, 2);
     drop(&b); u64 s = arrive(&b); y[0] = test(&b, s); s = arrive(&b); y[1] = pending(s); y[2] = test(&b, s);"""
     assert list(result(run(body, X, y(3), np.int32(0), block=1), 1, np.int32)) == [1, 1, 1]
 
 
-def test_transactions_hold_a_phase_back() -> None:
+def test_pending_transactions_delay_the_phase() -> None:
     ptx = ptx_kernel(
         "q",
         """\
@@ -93,7 +93,7 @@ def test_warps_wait_for_each_other() -> None:
     assert np.array_equal(result(outcome, 1, np.int32), expected)
 
 
-def test_a_wait_that_nobody_ends_is_a_hang() -> None:
+def test_a_wait_for_a_missing_arrival_hangs() -> None:
     body = """__shared__ u64 b; int t = threadIdx.x;
     if (t == 0) init(&b, 65);
     __syncthreads();
@@ -121,7 +121,7 @@ def test_copies_arrive_at_a_barrier(noinc: str) -> None:
 
 
 @pytest.mark.parametrize("body", ["arrive(&b);", "init(&b, 1); inval(&b); arrive(&b);"])
-def test_an_object_that_is_none_is_found(body: str) -> None:
+def test_an_uninitialised_object_is_found(body: str) -> None:
     outcome = run(f"__shared__ u64 b; {body} y[0] = 1;", X, y(1), np.int32(0), block=1)
     assert rules(outcome) == ["memory/uninitialized-read"]
 

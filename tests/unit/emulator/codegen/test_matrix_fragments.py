@@ -1,4 +1,4 @@
-"""``wmma`` as a whole (load, multiply, store) in every shape, type and layout, and ``ldmatrix`` and its relatives."""
+"""``wmma`` load, multiply and store in every shape, type and layout; ``ldmatrix``, ``stmatrix``, ``movmatrix``."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ def test_wmma_multiplies_matrices_in_memory(type_: str, shape: str, d: str, layo
     expected = a.astype(np.float64) @ b.astype(np.float64) + c.astype(np.float64)
     assert np.array_equal(found.astype(np.float64), expected)
     written = outcome.written["a3"].reshape(target.shape[0], -1)
-    assert written.sum() == m * n * target.itemsize  # nothing beside the tile
+    assert written.sum() == m * n * target.itemsize  # only the tile
 
 
 @pytest.mark.parametrize("type_", ["s4", "u4", "b1"])
@@ -142,7 +142,7 @@ def test_wmma_of_less_than_a_byte(type_: str) -> None:
 
 
 def test_elements_of_a_fragment_can_be_scaled_alike() -> None:
-    """What mma.h promises: the same operation on every element, whichever it is, is one on the matrix."""
+    """An elementwise operation on fragments is one on the matrix, as mma.h guarantees."""
     rng = np.random.default_rng(3)
     a, b = (rng.integers(-4, 5, (16, 16)).astype(np.float16) for _ in range(2))
     c = np.ones((16, 16), np.float32)
@@ -166,7 +166,7 @@ def test_accumulators_may_be_renamed() -> None:
     assert np.array_equal(result(outcome, 3, np.float32).reshape(16, 16), a.astype(float) @ b.astype(float) + c)
 
 
-def test_a_tile_that_leaves_its_buffer_is_found() -> None:
+def test_a_tile_that_exceeds_its_buffer_is_found() -> None:
     ptx = _program("f16", "m16n16k16", "f32", ("row", "row", "row"), (16, 16, 16), ".global")
     a, c = np.zeros((15, 16), np.float16), np.zeros((16, 16), np.float32)
     outcome = launch(ptx, 1, 32, a, np.zeros((16, 16), np.float16), c, out(c), np.int32(16))
@@ -209,7 +209,7 @@ def test_ldmatrix(count: int, transposed: str, row_bytes: int) -> None:
             assert list(found[matrix, lane]) == list(expected)
 
 
-def test_ldmatrix_wants_rows_of_sixteen_aligned_bytes() -> None:
+def test_ldmatrix_requires_rows_aligned_to_16_bytes() -> None:
     source = _MOVE % {"name": "ldmatrix.sync.aligned.m8n8.x4.shared.b16", "results": "%0, %1, %2, %3"}
     outcome = launch(source, 1, 32, np.zeros(2048, np.uint16), out(np.zeros((4, 32), np.uint32)), np.int32(24))
     assert rules(outcome) == ["memory/misaligned"]
@@ -222,7 +222,7 @@ def test_ldmatrix_ignores_the_addresses_of_lanes_beyond_its_rows() -> None:
     assert not outcome.events
 
 
-def test_ldmatrix_of_what_nobody_wrote_is_found() -> None:
+def test_ldmatrix_of_uninitialised_memory_is_found() -> None:
     source = _MOVE % {"name": "ldmatrix.sync.aligned.m8n8.x4.shared.b16", "results": "%0, %1, %2, %3"}
     source = source.replace("i < 32 * row_bytes / 2", "i < 31 * row_bytes / 2")
     outcome = launch(source, 1, 32, np.zeros(2048, np.uint16), out(np.zeros((4, 32), np.uint32)), np.int32(16))
@@ -232,7 +232,7 @@ def test_ldmatrix_of_what_nobody_wrote_is_found() -> None:
 
 @pytest.mark.parametrize("transposed", ["", ".trans"])
 @pytest.mark.parametrize("count", [1, 2, 4])
-def test_stmatrix_is_the_opposite_of_ldmatrix(count: int, transposed: str) -> None:
+def test_stmatrix_is_the_inverse_of_ldmatrix(count: int, transposed: str) -> None:
     names = ", ".join(f"%r{i}" for i in range(count))
     ptx = ptx_kernel(
         "p q",

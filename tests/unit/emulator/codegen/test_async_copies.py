@@ -1,4 +1,4 @@
-"""``cp.async``: what arrives, when it may be read, what is checked on the way."""
+"""``cp.async``: delivery, visibility, and the checks of both addresses."""
 
 from __future__ import annotations
 
@@ -50,14 +50,14 @@ def test_a_read_before_the_wait_is_found(wait: str) -> None:
 
 
 @pytest.mark.parametrize("wait", ["commit(); wait<0>();", "commit(); commit(); wait<1>();", "wait_all();"])
-def test_enough_waiting_is_silent(wait: str) -> None:
+def test_a_sufficient_wait_is_clean(wait: str) -> None:
     body = f"__shared__ float s[32]; int t = threadIdx.x; copy4(s + t, x + t); {wait} y[t] = s[t];"
     outcome = run(body, X[:32], y(32), np.int32(0))
     assert not outcome.events
     assert np.array_equal(result(outcome, 1, np.float32), X[:32])
 
 
-def test_what_another_thread_copied_needs_its_wait_not_ours() -> None:
+def test_a_copy_becomes_visible_by_the_wait_of_its_own_thread() -> None:
     body = """__shared__ float s[64]; int t = threadIdx.x;
     if (t < 32) copy4(s + t, x + t); else s[t] = 0;
     if (t >= 32) wait_all();
@@ -69,8 +69,8 @@ def test_what_another_thread_copied_needs_its_wait_not_ours() -> None:
     assert not run(body.replace("if (t >= 32)", ""), X[:64], y(64), np.int32(0), block=64).events
 
 
-def test_groups_of_lanes_that_commit_differently() -> None:
-    """Each thread has groups of its own: here odd lanes have one more behind the copy that is waited for."""
+def test_lanes_with_different_numbers_of_groups() -> None:
+    """Groups are per thread: here odd lanes have committed one more after the copy that is waited for."""
     body = """__shared__ float s[64]; int t = threadIdx.x;
     copy4(s + t, x + t); commit();
     if (t % 2) { copy4(s + 32 + t, x + 32 + t); commit(); }
@@ -85,7 +85,7 @@ def test_groups_of_lanes_that_commit_differently() -> None:
 
 
 @pytest.mark.parametrize("count", [0, 1, 3, 4, 7, 8, 15, 16, 20])
-def test_what_the_source_does_not_give_is_zero(count: int) -> None:
+def test_bytes_beyond_src_size_are_zero(count: int) -> None:
     body = """__shared__ __align__(16) float s[128]; int t = threadIdx.x;
     copy16(s + 4 * t, x + 4 * t, t % 2 ? n : 16); wait_all();
     for (int i = 0; i < 4; ++i) y[4 * t + i] = s[4 * t + i];"""
@@ -96,7 +96,7 @@ def test_what_the_source_does_not_give_is_zero(count: int) -> None:
     assert np.array_equal(result(outcome, 1, np.uint8).reshape(32, 16), expected)
 
 
-def test_a_source_of_which_nothing_is_taken_may_lie_anywhere() -> None:
+def test_an_empty_source_may_have_any_address() -> None:
     body = """__shared__ __align__(16) float s[128]; int t = threadIdx.x; bool in = 4 * t < n;
     copy16(s + 4 * t, x + 4 * t, in ? 16 : 0); wait_all();
     for (int i = 0; i < 4; ++i) y[4 * t + i] = s[4 * t + i];"""
@@ -135,7 +135,7 @@ def test_both_addresses_are_checked(statement: str, rule: str, buffer: str | Non
     assert outcome.events[0].instruction.startswith("cp.async")
 
 
-def test_a_source_nobody_wrote_is_found() -> None:
+def test_an_uninitialised_source_is_found() -> None:
     body = "__shared__ float s[32]; int t = threadIdx.x; copy4(s + t, y + t); wait_all(); y[t] = s[t];"
     assert rules(run(body, X[:32], y(32), np.int32(0))) == ["memory/uninitialized-read"]
 
@@ -151,7 +151,7 @@ def test_more_copies_than_the_queue_holds() -> None:
     assert np.array_equal(result(outcome, 1, np.float32), 2 * X.reshape(64, 32).sum(axis=0))
 
 
-def test_what_one_block_never_waited_for_does_not_reach_the_next() -> None:
+def test_copies_without_a_wait_do_not_reach_the_next_block() -> None:
     body = """__shared__ float s[32]; int t = threadIdx.x;
     if (blockIdx.x == 0) { copy4(s + t, x + t); commit(); }
     else { s[t] = -1; wait_all(); y[t] = s[t]; }"""

@@ -1,4 +1,4 @@
-"""Accesses at addresses that vary for all the analysis knows, done together: neighbours, scattered lanes, faults."""
+"""Accesses at varying addresses: contiguous in fact, scattered, and faulty."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from gpuemu_lsp.engine.execution import Checks
 
 TYPES = {"unsigned char": np.uint8, "short": np.int16, "int": np.int32, "double": np.float64}
 
-# Lanes leave the loop in different rounds, so that nothing about i is known.
+# Lanes leave the loop in different iterations (temporal divergence), so that i is varying.
 STRIDED = """extern "C" __global__ void k(const T* x, T* y, const int* from, int n) {
   for (int i = from[threadIdx.x]; i < n; i += 40) { y[i] = x[i] + 1; if (x[i] == 7) break; }
 }"""
@@ -18,11 +18,11 @@ STRIDED = """extern "C" __global__ void k(const T* x, T* y, const int* from, int
 
 @pytest.mark.parametrize("checks", [Checks(), Checks(races=False, sync=False)], ids=["races", "no races"])
 @pytest.mark.parametrize("kind", TYPES)
-@pytest.mark.parametrize("order", ["neighbours", "one apart", "backwards", "holes"])
-def test_every_lane_gets_its_own(order: str, kind: str, checks: Checks) -> None:
+@pytest.mark.parametrize("order", ["contiguous", "swapped pairs", "descending", "holes"])
+def test_every_lane_accesses_its_element(order: str, kind: str, checks: Checks) -> None:
     lanes = np.arange(40, dtype=np.int32)
     holes = lanes + 200 * (lanes % 3 == 1)
-    starts = {"neighbours": lanes, "one apart": lanes ^ 1, "backwards": lanes[::-1], "holes": holes}[order]
+    starts = {"contiguous": lanes, "swapped pairs": lanes ^ 1, "descending": lanes[::-1], "holes": holes}[order]
     x = (np.arange(130) % 13).astype(TYPES[kind])
     x[5] = 7
     expected = np.zeros_like(x)
@@ -38,7 +38,7 @@ def test_every_lane_gets_its_own(order: str, kind: str, checks: Checks) -> None:
     assert outcome.written["a1"].reshape(130, -1).all(1).tolist() == (expected != 0).tolist()
 
 
-@pytest.mark.parametrize("order", [1, -1], ids=["neighbours", "backwards"])
+@pytest.mark.parametrize("order", [1, -1], ids=["contiguous", "descending"])
 def test_a_few_lanes_beyond_the_end(order: int) -> None:
     lanes = np.arange(40, dtype=np.int32)[::order]
     x = np.ones(126, np.int32)
@@ -48,7 +48,7 @@ def test_a_few_lanes_beyond_the_end(order: int) -> None:
     assert outcome.buffers["a1"].view(np.int32)[:126].tolist() == [2] * 126
 
 
-def test_one_lane_reads_what_nobody_wrote() -> None:
+def test_one_lane_reads_uninitialised_memory() -> None:
     source = """extern "C" __global__ void k(int* x, int* y, const int* from) {
       int i = from[threadIdx.x];
       if (i != 9) x[i] = 1;
@@ -62,7 +62,7 @@ def test_one_lane_reads_what_nobody_wrote() -> None:
     assert outcome.events[0].count == 1
 
 
-def test_a_race_of_two_lanes_among_neighbours() -> None:
+def test_two_lanes_that_store_to_one_element_race() -> None:
     source = """extern "C" __global__ void k(int* y, const int* from) {
       int i = from[threadIdx.x];
       y[i] = threadIdx.x;
