@@ -51,7 +51,9 @@ def test_unsupported_instructions_are_listed(name: str) -> None:
     for line in table.lines(getattr(table, name)):
         excused = any(_matches(line, pattern) for pattern in listed)
         if _is_supported(line) == excused:
-            unlisted.append(f"{line}: {'listed as unsupported, but supported' if excused else 'unsupported, but not listed'}")
+            unlisted.append(
+                f"{line}: {'listed as unsupported, but supported' if excused else 'unsupported, but not listed'}"
+            )
     assert not unlisted, "\n".join(unlisted)
 
 
