@@ -33,7 +33,7 @@ from gpuemu_lsp.engine.fuzz.dtypes import is_float
 from gpuemu_lsp.engine.fuzz.model import Case
 from gpuemu_lsp.engine.fuzz.rng import derive_seed
 from gpuemu_lsp.engine.jobs.calibration import MARGIN, PERCENTILE, PROFILES, bound
-from gpuemu_lsp.engine.oracle import ComparisonResult, ReferenceOutput, judge
+from gpuemu_lsp.engine.oracle import ComparisonResult, JudgingPolicy, ReferenceEvaluation, ReferenceOutput, judge
 from gpuemu_lsp.engine.oracle.inputs import output_tensors
 from gpuemu_lsp.engine.project.model import KernelSpec, Tolerance
 from tests.support.corpus import CORPUS, corpus_kernels
@@ -115,8 +115,9 @@ def _judged(
     run: PlanRun, case: Case, expected: ReferenceOutput, outcome: Outcome, tolerances: Mapping[str, Tolerance]
 ) -> ComparisonResult:
     numerics = replace(run.numerics, approximate=outcome.approximate)
-    request = run.request
-    return judge(run.reference, run.plan, case, outcome, expected, numerics, tolerances, request.validation)
+    assert run.reference is not None
+    evaluation = ReferenceEvaluation(run.reference, run.plan, case, expected, numerics)
+    return judge(run.plan, case, outcome, evaluation, JudgingPolicy(tolerances, run.request.validation))
 
 
 def twins(specs: Sequence[KernelSpec]) -> Iterator[tuple[KernelSpec, list[KernelSpec]]]:

@@ -11,7 +11,7 @@ from gpuemu_lsp.engine.findings import Place, Range
 from gpuemu_lsp.engine.fuzz import cases, pack_arguments, rebuild
 from gpuemu_lsp.engine.fuzz.dtypes import numpy_dtype
 from gpuemu_lsp.engine.fuzz.model import CaseKey
-from gpuemu_lsp.engine.oracle import Numerics, call, judge, load
+from gpuemu_lsp.engine.oracle import JudgingPolicy, Numerics, ReferenceEvaluation, call, judge, load
 from gpuemu_lsp.engine.plan.model import Plan, ScalarArg, TensorArg
 from gpuemu_lsp.engine.project.expressions import parse
 from gpuemu_lsp.engine.project.model import DimSpec
@@ -71,7 +71,8 @@ def verdict(ref, drawn, case, kernel, numerics=F32, **options):
     with np.errstate(all="ignore"):
         outputs = kernel({name: value.copy() for name, value in case.tensors.items()})
     ran = outcome(drawn, case, outputs)
-    return judge(ref, drawn, case, ran, call(ref, drawn, case), numerics, **options)
+    evaluation = ReferenceEvaluation(ref, drawn, case, call(ref, drawn, case), numerics)
+    return judge(drawn, case, ran, evaluation, JudgingPolicy(**options))
 
 
 def drawn_cases(drawn, count=8, seed=42, strategy="quick"):

@@ -26,9 +26,11 @@ from gpuemu_lsp.engine.fuzz import pack_arguments
 from gpuemu_lsp.engine.fuzz.model import Case, LaunchHints, PlanError
 from gpuemu_lsp.engine.oracle import (
     ComparisonResult,
+    JudgingPolicy,
     Mismatch,
     Numerics,
     Reference,
+    ReferenceEvaluation,
     ReferenceFailure,
     ReferenceOutput,
     call,
@@ -220,17 +222,11 @@ class PlanRun:
             return  # nobody said what its outputs are, nor how large
         numerics = replace(self.numerics, approximate=outcome.approximate)
         spec = self.request.spec
-        verdict = judge(
-            self.reference,
-            self.plan,
-            case,
-            outcome,
-            expected,
-            numerics,
-            spec.tolerances,
-            self.request.validation,
-            spec.invariants,
-        )
+        evaluation = None
+        if self.reference is not None and expected is not None:
+            evaluation = ReferenceEvaluation(self.reference, self.plan, case, expected, numerics)
+        policy = JudgingPolicy(spec.tolerances, self.request.validation, spec.invariants)
+        verdict = judge(self.plan, case, outcome, evaluation, policy)
         if expected is not None:
             self.expectations.see(expected)
         self.figures.judged(verdict)

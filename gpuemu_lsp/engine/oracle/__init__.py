@@ -1,19 +1,23 @@
-"""Is the result right? The fp64 reference, the error budget and the element-wise comparison.
+"""Test oracle: the user's fp64 reference, the error budget and the element-wise comparison.
 
-``load`` and ``call`` run the user's reference, ``judge`` turns a finished run into a verdict.
+:func:`load` and :func:`call` run the reference. :func:`judge` compares a completed launch with it. The derivation of
+tolerances is explained in :mod:`~gpuemu_lsp.engine.oracle.budget`.
 """
 
 from gpuemu_lsp.engine.oracle.arithmetic import Numerics
+from gpuemu_lsp.engine.oracle.compare import JudgingPolicy
 from gpuemu_lsp.engine.oracle.judge import judge
 from gpuemu_lsp.engine.oracle.mismatch import ComparisonResult, Mismatch
 from gpuemu_lsp.engine.oracle.outputs import ReferenceFailure, ReferenceOutput
-from gpuemu_lsp.engine.oracle.reference import Reference, call, load
+from gpuemu_lsp.engine.oracle.reference import Reference, ReferenceEvaluation, call, load
 
 __all__ = [
     "ComparisonResult",
+    "JudgingPolicy",
     "Mismatch",
     "Numerics",
     "Reference",
+    "ReferenceEvaluation",
     "ReferenceFailure",
     "ReferenceOutput",
     "call",

@@ -1,4 +1,4 @@
-"""How a kernel computes, as far as rounding is concerned: its formats, its approximate instructions, its range."""
+"""Arithmetic of a kernel as far as rounding is concerned: formats, approximate instructions, range, spacing."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ Doubles: TypeAlias = npt.NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class Numerics:
-    """How the kernel computes.
+    """Properties of a kernel's computation, read from its PTX.
 
-    ``precisions`` are the float formats of its arithmetic (``f32``, ``f16``, ..., ``mma`` for sums on tensor cores), as
-    its PTX shows; empty for one that only moves data. ``approximate`` names executed instructions with a documented
-    error. ``linear`` says it only adds, multiplies and moves.
+    ``precisions`` are the float formats of its arithmetic instructions (``f32``, ``f16``, ..., ``mma`` for sums on
+    tensor cores); empty for a kernel that only moves data. ``approximate`` names executed instructions with a
+    documented maximum error. ``linear`` is True for a kernel that only adds, multiplies and moves values.
     """
 
     precisions: frozenset[str] = frozenset()
@@ -44,14 +44,18 @@ _FORMAT_OF = {
 }
 
 _SINGLE = FORMATS["float32"]
-_OF_TENSOR_CORES = {
+_TENSOR_CORE_FORMATS = {
+    # tf32 keeps f32's exponent and 10 explicit mantissa bits (PTX ISA, "Alternate floating-point data formats").
     "tf32": FloatFormat(11, _SINGLE.largest, _SINGLE.tiny, 2.0**-136),
-    # Sums in f32: hardware aligns the addends of a step to the largest of them and drops what is then too low.
+    # PTX leaves the rounding of mma accumulation to the implementation. Measured hardware aligns the addends of one
+    # step to the largest of them and truncates the rest, which costs about three of f32's 24 digits (Fasi, Higham,
+    # Mikaitis, Pranesh, "Numerical behavior of NVIDIA tensor cores", 2021).
     "mma": FloatFormat(21, _SINGLE.largest, _SINGLE.tiny, _SINGLE.smallest),
 }
 
-_APPROXIMATE = {
-    # PTX ISA, floating-point instructions: maximum errors. Only what is worse than a few ulp of fp32 matters here.
+# Maximum errors from the PTX ISA, "Floating point instructions", by prefix of the instruction's name. Instructions
+# within a few ulp of f32 (rcp.approx, sqrt.approx, ...) are left out: the general factors of the budget cover them.
+_APPROXIMATION_ERRORS = {
     "tanh.approx.f16": 2.0**-10.9,
     "tanh.approx.bf16": 2.0**-8,
     "tanh.approx": 2.0**-10.9,
@@ -66,9 +70,11 @@ _APPROXIMATE = {
 
 @dataclass(frozen=True, slots=True)
 class KernelArithmetic:
-    """Unit roundoff of the operations and of functions, and the format whose range applies.
+    """Rounding model of a kernel on one case.
 
-    ``narrowest`` is the largest number of the smallest range in use.
+    ``unit`` is the unit roundoff of its operations, ``function_unit`` that of functions such as ``exp``; both are
+    relative errors. ``form`` has the precision of the narrowest format and the range that applies. ``narrowest`` is
+    the largest number of the smallest range in use.
     """
 
     unit: float
@@ -78,15 +84,18 @@ class KernelArithmetic:
 
     @staticmethod
     def of(numerics: Numerics, plan: Plan, case: Case) -> KernelArithmetic:
-        """Read it off what the PTX shows, for one case: the range depends on its values."""
+        """Derive the model from the PTX's formats and from the magnitudes of the case's inputs."""
         names = {_FORMAT_OF.get(name, name) for name in numerics.precisions}
-        known = FORMATS | _OF_TENSOR_CORES
+        known = FORMATS | _TENSOR_CORE_FORMATS
         forms = [known[name] for name in names if name in known]
         if not forms:
             forms = [FORMATS["float64" if plan.dtype == "float64" else "float32"]]
+        # The narrowest format decides the precision even if only one instruction uses it: which results pass through
+        # that instruction is not known here.
         digits = min(form.digits for form in forms)
-        # A half-precision sum that overflows on ordinary values is what a user wants to hear of: fp32's range applies,
-        # unless the values are so large that their squares leave the smaller one.
+        # Range is treated the other way round. An fp16 sum that overflows on ordinary values is a bug to report, so
+        # fp32's range applies, unless the inputs are so large that their squares leave fp16: any kernel may overflow
+        # on those.
         narrow = min(forms, key=lambda form: form.largest)
         wide = FORMATS["float64" if narrow.digits == 53 else "float32"]
         range_of = narrow if narrow.largest > wide.largest or squares_exceed(case, narrow) else wide
@@ -94,20 +103,20 @@ class KernelArithmetic:
         errors = [
             error
             for executed in numerics.approximate
-            for prefix, error in _APPROXIMATE.items()
+            for prefix, error in _APPROXIMATION_ERRORS.items()
             if executed.startswith(prefix)
         ]
         return KernelArithmetic(form.roundoff, max((form.roundoff, *errors)), form, narrow.largest)
 
 
 def squares_exceed(case: Case, form: FloatFormat) -> bool:
-    """Whether inputs are so large that their squares leave a format's range: any kernel may overflow then."""
+    """Return whether squares of the inputs overflow ``form``, with two binary digits to spare for a sum of them."""
     largest = largest_input(case)
     return largest is not None and largest > float(np.sqrt(form.largest)) / 4
 
 
 def largest_input(case: Case) -> float | None:
-    """Return the largest finite magnitude of the float inputs, or None without any."""
+    """Return the largest finite magnitude of the float inputs, None without float inputs."""
     found = None
     for values in case.tensors.values():
         if values.dtype.kind in "biu" or not values.size:
@@ -118,10 +127,14 @@ def largest_input(case: Case) -> float | None:
     return found
 
 
-def spacing(values: Doubles, form: FloatFormat) -> Doubles:
-    """Return the distance between neighbours of ``form`` at each value's magnitude; subnormals have the smallest one.
+# ---- units in the last place -----------------------------------------------------------------------------------------
 
-    Infinite and NaN values get the spacing of the largest finite number.
+
+def spacing(values: Doubles, form: FloatFormat) -> Doubles:
+    """Return the distance between neighbouring numbers of ``form`` at each value's magnitude (one ulp).
+
+    Subnormal values have the spacing of the smallest normal number; infinite and NaN values that of the largest
+    finite one.
     """
     with np.errstate(invalid="ignore"):
         magnitude = np.minimum(np.nan_to_num(np.abs(values), nan=form.largest, posinf=form.largest), form.largest)
@@ -131,7 +144,11 @@ def spacing(values: Doubles, form: FloatFormat) -> Doubles:
 
 
 def overflow_threshold(form: FloatFormat) -> float:
-    """Return the magnitude from which rounding to nearest gives infinity (NaN where the format has none)."""
+    """Return the magnitude from which rounding to nearest gives infinity (NaN in formats without infinity).
+
+    It lies half an ulp above the largest finite number (IEEE 754-2019, section 4.3.1).
+    """
     exponent = int(np.frexp(form.largest)[1])
     half = float(np.ldexp(1.0, exponent - form.digits - 1))
+    # float64 cannot represent its own threshold: adding half an ulp rounds back to the largest number.
     return form.largest + half if form.largest + half != form.largest else form.largest

@@ -1,10 +1,98 @@
-"""How much of an error rounding explains, per element, when nobody configured a tolerance.
+"""Error budget: the error per output element that rounding explains.
 
-The reference is evaluated a few more times: with inputs off by a few unit roundoffs of the kernel's arithmetic, and
-with every NumPy operation rounding likewise (:mod:`gpuemu_lsp.engine.oracle.trace`). How far the outputs move is what
-a correct kernel may be off; where they become infinite, change sign of infinity or jump, nothing can be said about
-that element. To this come two units in the last place of the output, and a floor for cancellation inside the kernel
-that the reference's own formula does not have.
+It is the tolerance of every output for which gpuemu.toml sets none. This page derives it.
+
+
+The problem
+-----------
+A kernel computes ``y`` in fp32, fp16 or less; the user's reference computes the same function in fp64. Both are right,
+and they differ. ``allclose`` with one ``rtol`` and ``atol`` for all elements cannot separate this difference from a
+bug. The forward error of an element is about its condition number times the unit roundoff ``u`` (Higham, section 1.6),
+and condition numbers within one tensor differ by orders of magnitude: of ``gelu(x)``, elements near zero are well
+conditioned, those for ``x = -4`` lose most digits to ``1 + tanh(...)``. A tolerance that passes the second hides
+wrong constants in the first. So the budget is a number per element, and it is measured on the reference itself, on the
+inputs of the case.
+
+
+Model
+-----
+Each operation of the kernel obeys the standard model (Higham, section 2.2)
+
+    fl(a op b) = (a op b) (1 + d),    |d| <= u
+
+with ``u`` the unit roundoff of the narrowest format in the kernel's PTX (:class:`KernelArithmetic`). Mathematical
+functions have a larger bound: four times that, or the PTX ISA's maximum error for an approximate instruction that was
+executed. fp64 rounding of the reference is neglected; a reference that computes in less is reported.
+
+The order of operations in the kernel is unknown, and so is which of several equivalent formulas it evaluates. The model
+therefore bounds no particular program. It asks how far the reference's own outputs move when its inputs and operations
+carry errors of that size (Parker's Monte Carlo Arithmetic), and adds terms for what the reference's formula does not
+show.
+
+
+Sources of error and their terms
+--------------------------------
+``moved``, rounding of inputs and intermediate results
+    The largest distance from the exact output over all perturbed evaluations (:mod:`.perturb`). Perturbations have a
+    relative size of ``SPREAD * u``, between half of it and all of it, of random sign. Inputs are perturbed at random
+    and all in one direction; operations in four draws. Sums of ``n`` terms get ``u (1 + sqrt(n) / 4)`` times the sum
+    of their magnitudes: independent errors grow with the square root (Higham and Mary, 2019), the worst case ``n u``
+    does not occur. Errors that do not average out, of equal terms and of terms that are absorbed, are added apart
+    (:mod:`.rounding`). ``SPREAD`` is 8 because so few draws underestimate the largest error, and because kernels round
+    more often than the reference's operations count. The row's mean of ``moved`` is added to each element, as an
+    element may happen to be insensitive to the errors that were drawn.
+
+``OUTPUT_ULPS * ulp(y)``, rounding of the output
+    Two units in the last place of the output's format, which may be narrower than the arithmetic.
+
+``FLOOR * u * scale``, cancellation in another formula
+    ``x * sigmoid(x)`` written as ``0.5 x (1 + tanh(x / 2))`` has an error of a unit roundoff of ``x`` where the result
+    is nearly zero, and no perturbation of the first formula shows it. ``scale`` is the largest output of the element's
+    row, but not more than the largest input of a traced run.
+
+``one``, cancellation of constants
+    Formulas are full of numbers of the order of one (``1 - p``, ``log(1 + x)``), whose rounding is absolute. The term
+    is limited to about a thousandth of the largest output, so that it cannot hide an output of small magnitude.
+
+``4 * tiny``, underflow
+    ``.ftz`` instructions flush subnormals, in inputs, in results, and on the way.
+
+With ``g = 1`` for a traced run and ``1 + sqrt(n) / 4`` otherwise, since an untraced run does not show a long sum,
+
+    allowed = OUTPUT_ULPS * ulp(y) + FLOOR * u * g * scale + one + 4 * tiny + g * (moved + row_mean(moved))
+
+
+Elements that are not compared
+------------------------------
+No budget is finite where a perturbation turns a number into infinity or NaN, where inputs are so large that any kernel
+may overflow, or where the output moves by a quarter of the largest one (``sin(1e8 * x)``). Such elements are
+*undecided*. A check in which all elements of all cases are undecided reports that nothing was verified.
+
+
+Where the budget is zero
+------------------------
+* Kernels that only copy and compare values (:mod:`.copies_only`).
+* Linear kernels on small integers: if every partial sum, bounded by the reference of the absolute values, fits the
+  significand, no order of summation rounds. The fuzzer draws such cases on purpose, since on them a tensor-core GEMM
+  must be exact to the last bit.
+* Integer outputs, except where a perturbation changes the reference's integer: then either neighbour is right, and an
+  index that jumps is undecided.
+
+
+Limits
+------
+The budget is an estimate, not a proof: interval arithmetic would give guaranteed bounds, which for sums and products of
+practical length are too wide to detect anything. It can be too small for a kernel whose algorithm is less stable than
+the reference's; the one-pass variance is covered (:func:`~.trace.magnitude_of`), others are not. It hides every bug
+smaller than about eight unit roundoffs of the row's largest element. Values that leave NumPy are not perturbed,
+in-place operators contribute no error of their own, and references slower than a second are evaluated less often.
+
+
+References
+----------
+N. J. Higham, Accuracy and Stability of Numerical Algorithms, 2nd edition, SIAM 2002. D. S. Parker, Monte Carlo
+Arithmetic, UCLA CSD-970002, 1997. N. J. Higham and T. Mary, A New Approach to Probabilistic Rounding Error Analysis,
+SIAM J. Sci. Comput. 41(5), 2019. C. Denis, P. de Oliveira Castro, E. Petit, Verificarlo, ARITH 2016.
 """
 
 from __future__ import annotations
@@ -18,13 +106,18 @@ import numpy.typing as npt
 
 from gpuemu_lsp.engine.fuzz.dtypes import FORMATS, is_float
 from gpuemu_lsp.engine.fuzz.model import Array, Case
-from gpuemu_lsp.engine.oracle.arithmetic import KernelArithmetic, Numerics, largest_input, spacing, squares_exceed
+from gpuemu_lsp.engine.oracle.arithmetic import KernelArithmetic, largest_input, spacing, squares_exceed
 from gpuemu_lsp.engine.oracle.copies_only import exact_copy_bound
 from gpuemu_lsp.engine.oracle.inputs import output_tensors
-from gpuemu_lsp.engine.oracle.outputs import ReferenceOutput
-from gpuemu_lsp.engine.oracle.perturb import evaluate, finite_run, perturbed_input_runs, rounded_operation_runs, spread
-from gpuemu_lsp.engine.oracle.reference import Reference, exact_inputs
-from gpuemu_lsp.engine.plan.model import Plan, TensorArg
+from gpuemu_lsp.engine.oracle.perturb import (
+    evaluate,
+    finite_run,
+    perturbed_input_runs,
+    rounded_operation_runs,
+    spread,
+)
+from gpuemu_lsp.engine.oracle.reference import ReferenceEvaluation, exact_inputs
+from gpuemu_lsp.engine.plan.model import TensorArg
 from gpuemu_lsp.engine.project.model import Tolerance
 
 Doubles: TypeAlias = npt.NDArray[np.float64]
@@ -32,21 +125,23 @@ Mask: TypeAlias = npt.NDArray[np.bool_]
 
 OUTPUT_ULPS = 2.0
 FLOOR = 8.0
-"""The floor, in unit roundoffs of the largest magnitudes around."""
+"""Unit roundoffs of the row's largest magnitude that are always allowed."""
 _NEAR_OVERFLOW = 32.0
-"""Partial results may be this much larger than the result."""
+"""Partial results may exceed the result by this factor, and overflow though the result does not."""
 _SMALL_TENSOR = 16
+"""Fewer elements than this say little about the magnitudes inside the kernel."""
 _EXACT_DIGITS = 21
-"""Small integers are exact in fp32, and in sums on tensor cores."""
+"""Significand of sums on tensor cores; fp32 has more. Narrower formats cannot hold sums of small integers."""
 _HOPELESS = 0.25
-"""Where rounding moves an element by this share of the largest, as in ``sin(1e8 * x)``, nothing is left to compare."""
+"""An element that rounding moves by this share of the largest output is not compared."""
 
 
 @dataclass(frozen=True, slots=True)
 class ErrorBudget:
-    """The absolute error allowed per element of an output, and the elements about which nothing can be said.
+    """Allowed absolute error per element of one output, and the elements that cannot be compared.
 
-    ``may_overflow`` marks elements so close to the end of the kernel's range that infinity or NaN is excused there.
+    All arrays have the output's shape. ``may_overflow`` marks elements so close to the end of the kernel's range that
+    infinity and NaN are accepted.
     """
 
     allowed: Doubles
@@ -54,30 +149,23 @@ class ErrorBudget:
     may_overflow: Mask | None = None
 
 
-def error_budgets(
-    reference: Reference,
-    plan: Plan,
-    case: Case,
-    expected: ReferenceOutput,
-    numerics: Numerics,
-    tolerances: Mapping[str, Tolerance],
-) -> dict[str, ErrorBudget]:
-    """Return what is allowed for every output: as configured for its dtype, else derived."""
-    outputs = output_tensors(plan)
+def error_budgets(evaluation: ReferenceEvaluation, tolerances: Mapping[str, Tolerance]) -> dict[str, ErrorBudget]:
+    """Return the budget of every output by parameter name: as configured for its dtype, otherwise derived."""
+    outputs = output_tensors(evaluation.plan)
     found = {
-        arg.param: configured_budget(expected.arrays[arg.param], arg, tolerances)
-        or exact_budget(plan, case, expected, numerics, arg)
+        arg.param: configured_budget(evaluation.expected.arrays[arg.param], arg, tolerances)
+        or exact_budget(evaluation, arg)
         for arg in outputs
     }
     missing = [arg for arg in outputs if found[arg.param] is None]
-    derived = _derived(reference, plan, case, expected, numerics, missing) if missing else {}
+    derived = _derived(evaluation, missing) if missing else {}
     return {name: value if value is not None else derived[name] for name, value in found.items()}
 
 
 def configured_budget(expected: Array, arg: TensorArg, tolerances: Mapping[str, Tolerance]) -> ErrorBudget | None:
-    """Return ``atol + rtol * |expected|``, or None where gpuemu.toml has no tolerance for the output's dtype.
+    """Return ``atol + rtol * |expected|``, None where gpuemu.toml has no tolerance for the output's dtype.
 
-    The correctly rounded result always passes: no kernel can come closer.
+    It is at least half an ulp: the correctly rounded result passes any tolerance.
     """
     tolerance = tolerances.get(arg.dtype)
     if tolerance is None:
@@ -89,11 +177,15 @@ def configured_budget(expected: Array, arg: TensorArg, tolerances: Mapping[str, 
     return ErrorBudget(allowed, np.zeros(wide.shape, dtype=np.bool_))
 
 
-def quick_budgets(plan: Plan, case: Case, expected: ReferenceOutput, numerics: Numerics) -> dict[str, ErrorBudget]:
-    """Return the part of the derived budget that costs no further evaluation: what passes it passes."""
-    arithmetic = KernelArithmetic.of(numerics, plan, case)
+def quick_budgets(evaluation: ReferenceEvaluation) -> dict[str, ErrorBudget]:
+    """Return the part of the derived budgets that needs no further evaluation of the reference.
+
+    It is a lower bound of the budget, except for exact cases, whose budget is zero.
+    """
+    plan, case, expected = evaluation.plan, evaluation.case, evaluation.expected
+    arithmetic = KernelArithmetic.of(evaluation.numerics, plan, case)
     return {
-        arg.param: exact_budget(plan, case, expected, numerics, arg)
+        arg.param: exact_budget(evaluation, arg)
         or ErrorBudget(
             _floor(expected.arrays[arg.param], arg, case, arithmetic, traced=True),
             np.zeros(expected.arrays[arg.param].shape, dtype=np.bool_),
@@ -102,58 +194,49 @@ def quick_budgets(plan: Plan, case: Case, expected: ReferenceOutput, numerics: N
     }
 
 
-def exact_budget(
-    plan: Plan, case: Case, expected: ReferenceOutput, numerics: Numerics, arg: TensorArg
-) -> ErrorBudget | None:
-    """Return what is allowed for an output of a kernel that only moves values; None for any other."""
-    allowed = exact_copy_bound(plan, case, expected.arrays, numerics, arg)
+def exact_budget(evaluation: ReferenceEvaluation, arg: TensorArg) -> ErrorBudget | None:
+    """Return the budget of an output of a kernel that only copies values, None for any other kernel."""
+    plan, case, expected = evaluation.plan, evaluation.case, evaluation.expected
+    allowed = exact_copy_bound(plan, case, expected.arrays, evaluation.numerics, arg)
     return None if allowed is None else ErrorBudget(allowed, np.zeros(allowed.shape, dtype=np.bool_))
 
 
 # ---- the derived budget ----------------------------------------------------------------------------------------------
 
 
-def _derived(
-    reference: Reference,
-    plan: Plan,
-    case: Case,
-    expected: ReferenceOutput,
-    numerics: Numerics,
-    outputs: list[TensorArg],
-) -> dict[str, ErrorBudget]:
-    arithmetic = KernelArithmetic.of(numerics, plan, case)
-    rounded = rounded_operation_runs(reference, plan, case, expected, arithmetic)
-    disturbed = perturbed_input_runs(reference, plan, case, expected, arithmetic)
+def _derived(evaluation: ReferenceEvaluation, outputs: list[TensorArg]) -> dict[str, ErrorBudget]:
+    plan, case, expected = evaluation.plan, evaluation.case, evaluation.expected
+    arithmetic = KernelArithmetic.of(evaluation.numerics, plan, case)
+    rounded = rounded_operation_runs(evaluation, arithmetic)
+    perturbed = perturbed_input_runs(evaluation, arithmetic)
     is_traced = bool(rounded) and all(run.traced for run in rounded)
-    tamed = None if case.finite else finite_run(reference, plan, case)
+    finite = None if case.finite else finite_run(evaluation)
     overflowing = squares_exceed(case, arithmetic.form)
     result = {}
     for arg in outputs:
         exact = expected.arrays[arg.param]
-        moved, undecided = spread(exact, [run.arrays[arg.param] for run in disturbed])
+        moved, undecided = spread(exact, [run.arrays[arg.param] for run in perturbed])
         rounding, unsteady = spread(exact, [run.arrays[arg.param] for run in rounded])
         moved, undecided = moved + rounding, undecided | unsteady
-        if tamed is not None and exact.dtype.kind == "f":
-            undecided |= np.isnan(exact) & ~np.isnan(tamed.arrays[arg.param])
-        if not is_float(arg.dtype) and not case.finite:
-            undecided[...] = True  # which integer a NaN becomes, or which of equal infinities is the largest, is open
+        if finite is not None and exact.dtype.kind == "f":
+            undecided |= np.isnan(exact) & ~np.isnan(finite.arrays[arg.param])
         if not is_float(arg.dtype):
-            fractional = np.zeros(exact.shape) if exact.dtype.kind != "f" else (exact != np.rint(exact)) * 1.0
-            # A jump is the next integer up or down, or another index altogether: then either may be right.
-            largest = float(np.max(np.abs(exact.astype(np.float64)), initial=0.0))
-            jumping = moved > max(1.0, 1e-3 * largest)
-            result[arg.param] = ErrorBudget(2 * moved + fractional, undecided | jumping)
+            result[arg.param] = _integer_budget(exact, moved, undecided, case)
             continue
-        if _is_exact(reference, plan, case, expected, numerics, arithmetic, arg):
+        if _is_exact(evaluation, arithmetic, arg):
+            # Integers beyond the output's significand are rounded once, when they are stored.
             half = spacing(exact.astype(np.float64), FORMATS[arg.dtype]) / 2
             representable = np.abs(exact) <= 2.0 ** FORMATS[arg.dtype].digits
             result[arg.param] = ErrorBudget(np.where(representable, 0.0, half), undecided & False)
             continue
         with np.errstate(invalid="ignore"):
             near_overflow = np.abs(exact) >= arithmetic.narrowest / _NEAR_OVERFLOW
+        # A reference that overflows fp64 on finite inputs has computed infinities that a kernel with another formula
+        # avoids, as softmax without the subtraction of the maximum does.
         failing = ~np.isfinite(exact) if expected.overflowed and case.finite else False
         growth = 1.0 if is_traced else _growth(case)
         floor = _floor(exact, arg, case, arithmetic, is_traced)
+        # The mean of the row: random errors may leave one element unmoved that others of its kind show to be sensitive.
         allowed = floor + growth * (moved + _row_mean(moved))
         largest = float(np.max(np.abs(exact), initial=0.0, where=np.isfinite(exact)))
         hopeless = (moved >= _HOPELESS * largest) & (largest > 0) & (exact.size > _SMALL_TENSOR)
@@ -161,20 +244,32 @@ def _derived(
     return result
 
 
-def _floor(exact: Array, arg: TensorArg, case: Case, arithmetic: KernelArithmetic, traced: bool) -> Doubles:
-    """Return the rounding of the output and of magnitudes that may cancel on the way to it.
+def _integer_budget(exact: Array, moved: Doubles, undecided: Mask, case: Case) -> ErrorBudget:
+    """Return the budget of an integer output from the distance its perturbed values moved."""
+    if not case.finite:
+        # The integer that a NaN converts to, and which of equal infinities is the largest, are unspecified.
+        undecided[...] = True
+    # A reference that returns fractions for an integer output leaves the direction of rounding open.
+    fractional = np.zeros(exact.shape) if exact.dtype.kind != "f" else (exact != np.rint(exact)) * 1.0
+    # A rounded value moves to a neighbouring integer, which the budget allows; an index moves anywhere, and then no
+    # distance is meaningful.
+    largest = float(np.max(np.abs(exact.astype(np.float64)), initial=0.0))
+    jumping = moved > max(1.0, 1e-3 * largest)
+    return ErrorBudget(2 * moved + fractional, undecided | jumping)
 
-    A kernel may use another formula than the reference: ``0.5 x (1 + tanh ..)`` for ``x * sigmoid(..)`` errs by a unit
-    roundoff of ``x`` where the result is nearly zero. So the scale is the row's largest output, but no more than the
-    largest input where the run was traced, and numbers of the order of one, which formulas are full of.
-    """
+
+def _floor(exact: Array, arg: TensorArg, case: Case, arithmetic: KernelArithmetic, traced: bool) -> Doubles:
+    """Return the terms of the budget that do not depend on perturbed evaluations; zero for integer outputs."""
     if not is_float(arg.dtype):
         return np.zeros(exact.shape)
     wide = np.nan_to_num(exact.astype(np.float64), nan=0.0, posinf=0.0, neginf=0.0)
+    # The factor FLOOR covers ordinary functions, but not the error of an approximate instruction.
     unit = arithmetic.function_unit if arithmetic.function_unit > 8 * arithmetic.unit else arithmetic.unit
     rows = _row_max(np.abs(wide), 1 if traced else _SMALL_TENSOR)
     given = largest_input(case)
     if traced and given is not None:
+        # Outputs larger than every input come from sums and products, whose errors the traced runs measure. A small
+        # output, such as one loss value, says nothing about the magnitudes it was computed from: the inputs do.
         rows = np.minimum(rows, given) if wide.size > _SMALL_TENSOR else np.full(wide.shape, given)
     largest = float(np.max(np.abs(wide), initial=(given or 0.0) if wide.size <= _SMALL_TENSOR else 0.0))
     one = min(max(FLOOR / 2, 2 * min(given or 0.0, 16.0)) * unit, max(1e-3, 32 * unit) * largest)
@@ -184,41 +279,38 @@ def _floor(exact: Array, arg: TensorArg, case: Case, arithmetic: KernelArithmeti
 
 
 def _growth(case: Case) -> float:
-    """How much larger errors may be where a long sum would not have been seen."""
+    """Return the factor by which a sum over the longest dim may enlarge errors that an untraced run does not show."""
     return 1.0 + float(np.sqrt(max(case.dims.values(), default=1))) / 4
 
 
-def _is_exact(
-    reference: Reference,
-    plan: Plan,
-    case: Case,
-    expected: ReferenceOutput,
-    numerics: Numerics,
-    arithmetic: KernelArithmetic,
-    arg: TensorArg,
-) -> bool:
-    """Whether every intermediate result of this case is a small integer, so that no order of summation rounds.
+def _is_exact(evaluation: ReferenceEvaluation, arithmetic: KernelArithmetic, arg: TensorArg) -> bool:
+    """Return whether every intermediate result of this case is a small integer, so that no order of summation rounds.
 
-    The reference of the absolute values bounds the partial sums. Few elements may be whole by chance.
+    The reference evaluated on absolute values bounds all partial sums.
     """
-    exact = expected.arrays[arg.param]
-    if not (case.exact and numerics.linear) or arithmetic.form.digits < _EXACT_DIGITS or exact.size < _SMALL_TENSOR:
+    plan, case = evaluation.plan, evaluation.case
+    exact = evaluation.expected.arrays[arg.param]
+    # A few elements may be integers by chance, of a kernel that also computes fractions.
+    if exact.size < _SMALL_TENSOR or arithmetic.form.digits < _EXACT_DIGITS:
+        return False
+    if not (case.exact and evaluation.numerics.linear):
         return False
     if not bool(np.all(np.isfinite(exact))) or not bool(np.all(exact == np.rint(exact))):
         return False
     if any(float(value) != int(value) for value in case.scalars.values()):
         return False
     absolute = {name: np.abs(value) for name, value in exact_inputs(plan, case).items() if value.dtype.kind != "b"}
-    outcome = evaluate(reference, plan, case, {**exact_inputs(plan, case), **absolute}, None)
+    outcome = evaluate(evaluation, {**exact_inputs(plan, case), **absolute})
+    # Two digits to spare: negative scalars and constants of the kernel are not made positive.
     limit = 2.0 ** (arithmetic.form.digits - 2)
     bounds = [exact] if outcome is None else [exact, outcome.arrays[arg.param]]
     return outcome is not None and all(float(np.max(np.abs(bound), initial=0.0)) <= limit for bound in bounds)
 
 
 def _row_max(values: Doubles, least: int = 1) -> Doubles:
-    """Return the largest element of each row; a row is as many of the last axes as make ``least`` elements.
+    """Return the largest element of each row; a row is as many of the last axes as have ``least`` elements.
 
-    The real and imaginary part of one number are a row of two, and tell little of what they were made from.
+    The two parts of one complex number, for instance, are too short a row to show the magnitudes they come from.
     """
     if not values.ndim or not values.size:
         return values

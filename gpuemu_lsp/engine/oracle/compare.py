@@ -1,8 +1,9 @@
-"""Element by element: what came out of the kernel against what the reference says, within what is allowed."""
+"""Element-wise comparison of a launch's outputs with the reference, within an error budget per element."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import TypeAlias
 
 import numpy as np
@@ -16,19 +17,56 @@ from gpuemu_lsp.engine.fuzz.pack import unpack
 from gpuemu_lsp.engine.oracle.arithmetic import overflow_threshold, spacing
 from gpuemu_lsp.engine.oracle.budget import ErrorBudget
 from gpuemu_lsp.engine.oracle.inputs import output_tensors
-from gpuemu_lsp.engine.oracle.mismatch import ComparisonResult, Mismatch, describe, largest_at, number
+from gpuemu_lsp.engine.oracle.mismatch import (
+    ComparisonResult,
+    Deviation,
+    Mismatch,
+    WrongElements,
+    describe,
+    largest_at,
+    number,
+)
 from gpuemu_lsp.engine.oracle.outputs import ReferenceOutput
 from gpuemu_lsp.engine.oracle.reference_free import (
     broken_invariants,
     modified_inputs,
-    short,
-    unwritten_in,
+    short_buffer,
+    unwritten_elements,
     unwritten_mismatch,
 )
 from gpuemu_lsp.engine.plan.model import Plan, TensorArg
-from gpuemu_lsp.engine.project.model import Invariants, Validation
+from gpuemu_lsp.engine.project.model import Invariants, Tolerance, Validation
 
 Mask: TypeAlias = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True)
+class JudgingPolicy:
+    """Tolerances, by dtype, and the checks that gpuemu.toml configures for one kernel."""
+
+    tolerances: Mapping[str, Tolerance] = field(default_factory=dict)
+    validation: Validation = Validation()
+    invariants: Invariants = Invariants()
+
+
+_DEFAULT_POLICY = JudgingPolicy()
+
+
+@dataclass(frozen=True, slots=True)
+class _OutputElements:
+    """One output as the kernel and the reference computed it; ``judged`` marks the elements the kernel wrote."""
+
+    arg: TensorArg
+    case: Case
+    actual: Array
+    expected: Array
+    budget: ErrorBudget
+    judged: Mask
+
+    @property
+    def decided(self) -> Mask:
+        """The elements that are compared: those the kernel wrote and rounding does not leave open."""
+        return self.judged & ~self.budget.undecided
 
 
 def compare(
@@ -36,12 +74,13 @@ def compare(
     case: Case,
     outcome: Outcome,
     expected: ReferenceOutput | None,
-    error_budgets: Mapping[str, ErrorBudget],
-    validation: Validation | None = None,
-    invariants: Invariants | None = None,
+    budgets: Mapping[str, ErrorBudget],
+    policy: JudgingPolicy = _DEFAULT_POLICY,
 ) -> ComparisonResult:
-    """Judge a completed run. Without ``expected`` only what needs no reference is checked."""
-    validation, invariants = validation or Validation(), invariants or Invariants()
+    """Compare the outputs of a completed launch; without ``expected`` run only the checks that need no reference.
+
+    ``budgets`` has the error budget of each output by parameter name.
+    """
     found: list[Mismatch] = list(modified_inputs(plan, case, outcome))
     worst, decided, elements = 0.0, 0, 0
     max_diff, relative = 0.0, 0.0
@@ -52,210 +91,192 @@ def compare(
             data = outcome.buffers.get(case.extra.get(f"alias:{arg.param}", ""))
         actual = None if data is None else unpack(arg, case, data)
         if actual is None:
-            found.append(short(arg, case, 0 if data is None else int(data.size)))
+            found.append(short_buffer(arg, case, 0 if data is None else int(data.size)))
             continue
-        unwritten = unwritten_in(arg, case, outcome, actual)
+        unwritten = unwritten_elements(arg, case, outcome, actual)
         if unwritten is not None:
             found.append(unwritten_mismatch(arg, case, unwritten))
+        # Unwritten elements hold poison: their values would be reported a second time as wrong numbers.
         judged = np.ones(actual.shape, dtype=np.bool_) if unwritten is None else ~unwritten
-        found += broken_invariants(plan, case, arg, actual, invariants, judged)
+        found += broken_invariants(plan, case, arg, actual, policy.invariants, judged)
         if expected is None:
             continue
-        values = expected.arrays[arg.param]
+        output = _OutputElements(arg, case, actual, expected.arrays[arg.param], budgets[arg.param], judged)
         elements += int(judged.size)
-        decided += int(np.count_nonzero(judged & ~error_budgets[arg.param].undecided))
-        if is_float(arg.dtype):
-            mismatches, ratio = _floats(arg, case, actual, values, error_budgets[arg.param], judged, validation)
-        else:
-            mismatches, ratio = _integers(arg, case, actual, values, error_budgets[arg.param], judged)
+        decided += int(np.count_nonzero(output.decided))
+        mismatches, ratio = _floats(output, policy.validation) if is_float(arg.dtype) else _integers(output)
         found += mismatches
         worst = max(worst, ratio)
-        distances = _distance(arg.dtype, actual, values, judged & ~error_budgets[arg.param].undecided)
-        max_diff, relative = max(max_diff, distances[0]), max(relative, distances[1])
+        errors = _errors(output)
+        max_diff, relative = max(max_diff, errors.absolute), max(relative, errors.relative)
         if is_float(arg.dtype):
-            needed[arg.dtype] = max(needed.get(arg.dtype, 0.0), distances[2])
+            needed[arg.dtype] = max(needed.get(arg.dtype, 0.0), errors.tolerance)
+    # A severity set here is a warning; mismatches with the rule's own severity come first.
     found.sort(key=lambda mismatch: (mismatch.severity is not None, -mismatch.ratio))
     return ComparisonResult(tuple(found), worst, decided, elements, max_diff, relative, needed)
 
 
-def _distance(dtype: str, actual: Array, expected: Array, decided: Mask) -> tuple[float, float, float]:
-    """Return the largest absolute error of a finite element, that over the largest magnitude, and the least tolerance.
+@dataclass(frozen=True, slots=True)
+class _Errors:
+    """Largest absolute error of one output, the same over its magnitude, and the smallest tolerance that allows it."""
 
-    The tolerance is as in ``ComparisonResult.needed``. Relative errors are meaningless near the end of the format's
-    range: GPUs flush such numbers to zero, and their spacing is as large as they are.
-    """
-    out, ref = actual.astype(np.float64), expected.astype(np.float64)
+    absolute: float = 0.0
+    relative: float = 0.0
+    tolerance: float = 0.0
+
+
+def _errors(output: _OutputElements) -> _Errors:
+    """Measure the errors of finite elements; the tolerance is as in ``ComparisonResult.needed``."""
+    out, ref = output.actual.astype(np.float64), output.expected.astype(np.float64)
     with np.errstate(invalid="ignore", over="ignore"):
         error = np.abs(out - ref)
-    counted = decided & np.isfinite(error)
+    counted = output.decided & np.isfinite(error)
     largest = float(np.max(error, where=counted, initial=0.0))
     if largest == 0.0:
-        return 0.0, 0.0, 0.0
+        return _Errors()
     scale = max(float(np.max(np.abs(values), where=counted, initial=0.0)) for values in (out, ref))
-    if is_float(dtype):
-        form = FORMATS[dtype]
-        flushed = form.tiny < FORMATS["float16"].tiny  # GPUs never flush half precision
+    if is_float(output.arg.dtype):
+        # Relative errors are meaningless at the lower end of the range: the spacing of subnormals is as large as they
+        # are, and `-ftz=true` flushes them to zero. It applies to fp32 only; formats with fp32's exponent range are
+        # computed in fp32.
+        form = FORMATS[output.arg.dtype]
+        flushed = form.tiny < FORMATS["float16"].tiny
         scale = max(scale, form.tiny / form.roundoff if flushed else form.tiny)
     with np.errstate(invalid="ignore"):
-        least = float(np.max(error / (1.0 + np.abs(ref)), where=counted, initial=0.0))
-    return largest, largest / scale, least
+        tolerance = float(np.max(error / (1.0 + np.abs(ref)), where=counted, initial=0.0))
+    return _Errors(largest, largest / scale, tolerance)
 
 
 # ---- floats ----------------------------------------------------------------------------------------------------------
 
 
-def _floats(
-    arg: TensorArg,
-    case: Case,
-    actual: Array,
-    expected: Array,
-    allowance: ErrorBudget,
-    judged: Mask,
-    validation: Validation,
-) -> tuple[list[Mismatch], float]:
-    form = FORMATS[arg.dtype]
-    out, ref = actual.astype(np.float64), expected.astype(np.float64)
-    decided = judged & ~allowance.undecided
+def _floats(output: _OutputElements, validation: Validation) -> tuple[list[Mismatch], float]:
+    """Return the mismatches of a float output and its largest error as a fraction of the budget."""
+    form, budget = FORMATS[output.arg.dtype], output.budget
+    out, ref = output.actual.astype(np.float64), output.expected.astype(np.float64)
+    decided = output.decided
     with np.errstate(invalid="ignore", over="ignore"):
         error = np.abs(out - ref)
+        # The fp64 reference does not overflow where the output's format does. Within the budget of the threshold both
+        # infinity and the largest finite number are right; beyond it only infinity is.
         limit = overflow_threshold(form)
-        over = np.abs(ref) + allowance.allowed >= limit
-        must_be_over = np.abs(ref) - allowance.allowed >= limit
+        over = np.abs(ref) + budget.allowed >= limit
+        must_be_over = np.abs(ref) - budget.allowed >= limit
         same_sign = np.signbit(out) == np.signbit(ref)
+        # PTX converts to e4m3 and e5m2 with .satfinite: overflow saturates (PTX ISA, "cvt").
         saturated = same_sign & (np.abs(out) == form.largest) & (not form.has_inf or form.digits <= 4)
         overflowed = (np.isinf(out) & same_sign) if form.has_inf else np.isnan(out)
-        # A result beyond the format is infinite (or, in eight bits, saturated); near the border both are right.
         fine = (over & (overflowed | saturated)) | (np.isinf(ref) & saturated)
-        if allowance.may_overflow is not None:
-            fine |= allowance.may_overflow & np.isfinite(ref) & ~np.isfinite(out)
-        if not case.finite:
-            fine |= _lost_with_its_other_part(ref)
+        if budget.may_overflow is not None:
+            fine |= budget.may_overflow & np.isfinite(ref) & ~np.isfinite(out)
+        if not output.case.finite:
+            fine |= _complex_part_lost(ref)
+        # Each element is reported under one rule at most: NaN first, then infinity, then the error.
         nan_wrong = decided & ~fine & (np.isnan(out) != np.isnan(ref))
         clash = np.isinf(out) & np.isinf(ref) & ~same_sign
         one_sided = (np.isinf(out) != np.isinf(ref)) | (must_be_over & np.isfinite(out))
         inf_wrong = decided & ~fine & ~nan_wrong & (clash | (one_sided & ~np.isnan(out)))
         finite = np.isfinite(out) & np.isfinite(ref) & ~inf_wrong & ~fine
-        too_far = decided & finite & (error > allowance.allowed)
-        ratio = np.where(decided & finite, error / np.maximum(allowance.allowed, 1e-300), 0.0)
+        too_far = decided & finite & (error > budget.allowed)
+        # A budget of zero (exact outputs) must give an infinite ratio and not 0/0.
+        ratio = np.where(decided & finite, error / np.maximum(budget.allowed, 1e-300), 0.0)
     found = []
     if too_far.any():
-        found.append(_tolerance(arg, case, out, ref, allowance, too_far, ratio))
+        found.append(_tolerance_exceeded(output, too_far, ratio))
     if validation.check_nan and nan_wrong.any():
-        found += _nans(arg, case, out, ref, nan_wrong)
+        found += _nan_mismatches(output, nan_wrong)
     if validation.check_inf and inf_wrong.any():
-        found.append(_special("numeric/inf", arg, case, out, ref, inf_wrong, None))
+        found.append(_special_value("numeric/inf", output, inf_wrong))
     return found, float(np.max(ratio, initial=0.0))
 
 
-def _lost_with_its_other_part(ref: Array) -> Mask:
-    """Mark parts of complex numbers whose other part is NaN or infinite.
+def _complex_part_lost(ref: Array) -> Mask:
+    """Mark parts of complex numbers whose other part is NaN or infinite in the reference.
 
-    What a product makes of them depends on how it is written (C11, Annex G.5.1): infinity times zero is NaN, unless the
-    zero is known to be one.
+    The value of a part then depends on how the product is written: infinity times zero is NaN unless the compiler
+    knows that the factor is zero (C11, Annex G.5.1).
     """
     lost = ~np.isfinite(ref)
+    # Complex arrays reach the kernel as pairs of reals: the last axis has the real and the imaginary part.
     return lost[..., ::-1] if ref.ndim >= 2 and ref.shape[-1] == 2 else np.zeros(ref.shape, dtype=np.bool_)
 
 
-def _nans(arg: TensorArg, case: Case, out: Array, ref: Array, wrong: Mask) -> list[Mismatch]:
-    """Tell a NaN the kernel made from one it swallowed.
+def _nan_mismatches(output: _OutputElements, wrong: Mask) -> list[Mismatch]:
+    """Separate NaNs that the kernel produced from NaNs of the reference that it dropped.
 
-    ``max.f32`` and ``x > 0 ? x : 0`` give the other operand for a NaN, as fmaxf is documented to: with NaN among the
-    inputs that is worth a warning, not an error.
+    ``max.f32`` and ``x > 0 ? x : 0`` return the other operand for a NaN, as ``fmaxf`` is documented to. With NaN among
+    the inputs a dropped NaN is therefore a warning and not an error.
     """
     found = []
-    made = wrong & np.isnan(out)
-    swallowed = wrong & ~np.isnan(out)
-    if made.any():
-        found.append(_special("numeric/nan", arg, case, out, ref, made, None))
-    if swallowed.any():
-        severity = None if case.finite else Severity.WARNING
-        found.append(_special("numeric/nan", arg, case, out, ref, swallowed, severity))
+    produced = wrong & np.isnan(output.actual.astype(np.float64))
+    dropped = wrong & ~produced
+    if produced.any():
+        found.append(_special_value("numeric/nan", output, produced))
+    if dropped.any():
+        severity = None if output.case.finite else Severity.WARNING
+        found.append(_special_value("numeric/nan", output, dropped, severity))
     return found
 
 
-def _tolerance(
-    arg: TensorArg, case: Case, out: Array, ref: Array, allowance: ErrorBudget, wrong: Mask, ratio: Array
-) -> Mismatch:
+def _tolerance_exceeded(output: _OutputElements, wrong: Mask, ratio: Array) -> Mismatch:
+    # The worst element is the one furthest outside its own budget, which need not have the largest error.
     index = largest_at(np.where(wrong, ratio, -1.0))
-    error, allowed = float(abs(out[index] - ref[index])), float(allowance.allowed[index])
-    magnitude = abs(float(ref[index]))
+    out, ref = float(output.actual[index]), float(output.expected[index])
+    error, allowed = abs(out - ref), float(output.budget.allowed[index])
+    magnitude = abs(ref)
     if magnitude > 0:
         how = f"error {error / magnitude:.2g} relative, allowed {allowed / magnitude:.2g}"
     else:
         how = f"error {error:.2g}, allowed {allowed:.2g}"
-    ulps = error / float(spacing(np.asarray(ref[index], dtype=np.float64), FORMATS[arg.dtype]))
+    ulp = float(spacing(np.asarray(ref, dtype=np.float64), FORMATS[output.arg.dtype]))
     return describe(
         "numeric/tolerance-exceeded",
-        arg,
-        case,
-        wrong,
-        index,
-        f"{number(out[index])}, expected {number(ref[index])} ({how})",
-        expected=float(ref[index]),
-        actual=float(out[index]),
-        error=error,
-        allowed=allowed,
-        ratio=float(ratio[index]),
-        ulps=ulps,
+        WrongElements(output.arg, output.case, wrong, index),
+        f"{number(out)}, expected {number(ref)} ({how})",
+        Deviation(ref, out, error, allowed, float(ratio[index]), error / ulp),
     )
 
 
-def _special(
-    rule: str, arg: TensorArg, case: Case, out: Array, ref: Array, wrong: Mask, severity: Severity | None
-) -> Mismatch:
+def _special_value(rule: str, output: _OutputElements, wrong: Mask, severity: Severity | None = None) -> Mismatch:
     index = largest_at(wrong)
-    text = f"{number(out[index])}, expected {number(ref[index])}"
+    out, ref = float(output.actual[index]), float(output.expected[index])
+    text = f"{number(out)}, expected {number(ref)}"
     if severity is not None:
         text += " (a NaN of the input was dropped, as max.f32 and comparisons do)"
-    return describe(
-        rule,
-        arg,
-        case,
-        wrong,
-        index,
-        text,
-        expected=float(ref[index]),
-        actual=float(out[index]),
-        severity=severity,
-    )
+    elements = WrongElements(output.arg, output.case, wrong, index)
+    return describe(rule, elements, text, Deviation(ref, out), severity)
 
 
 # ---- integers --------------------------------------------------------------------------------------------------------
 
 
-def _integers(
-    arg: TensorArg, case: Case, actual: Array, expected: Array, allowance: ErrorBudget, judged: Mask
-) -> tuple[list[Mismatch], float]:
-    """Compare exactly, except where rounding of float inputs changes the reference's own answer.
-
-    An integer reference that exceeds the output's dtype wraps, as C does.
-    """
+def _integers(output: _OutputElements) -> tuple[list[Mismatch], float]:
+    """Compare integers exactly, except where rounding of float inputs changes the reference's own result."""
+    actual, expected, arg = output.actual, output.expected, output.arg
     if expected.dtype.kind != "f":
-        stored = (expected != 0).astype(np.uint8) if arg.dtype == "bool" else expected.astype(actual.dtype)
-        different = actual != stored
-        distance = np.abs(actual.astype(np.float64) - stored.astype(np.float64))
-        reference = stored
+        # An integer result that exceeds the output's dtype wraps, as the conversion in C does.
+        reference = (expected != 0).astype(np.uint8) if arg.dtype == "bool" else expected.astype(actual.dtype)
+        different = actual != reference
+        distance = np.abs(actual.astype(np.float64) - reference.astype(np.float64))
     else:
+        reference = expected
         distance = np.abs(actual.astype(np.float64) - expected)
         different = ~(distance == 0)
-        reference = expected
-    wrong = judged & ~allowance.undecided & different & ~(distance <= allowance.allowed)
+    # Not `distance > allowed`: where the reference is NaN the distance is NaN too, and the element is wrong.
+    wrong = output.decided & different & ~(distance <= output.budget.allowed)
     if not wrong.any():
         return [], 0.0
     index = largest_at(np.where(wrong, np.nan_to_num(distance, nan=np.inf), -1.0))
     value = reference[index]
-    message = f"{number(actual[index])}, expected {number(value)}"
     mismatch = describe(
         "numeric/tolerance-exceeded",
-        arg,
-        case,
-        wrong,
-        index,
-        message,
-        expected=float(value) if reference.dtype.kind == "f" else int(value),
-        actual=int(actual[index]),
-        error=float(distance[index]),
-        allowed=float(allowance.allowed[index]),
+        WrongElements(arg, output.case, wrong, index),
+        f"{number(actual[index])}, expected {number(value)}",
+        Deviation(
+            expected=float(value) if reference.dtype.kind == "f" else int(value),
+            actual=int(actual[index]),
+            error=float(distance[index]),
+            allowed=float(output.budget.allowed[index]),
+        ),
     )
     return [mismatch], float("inf")

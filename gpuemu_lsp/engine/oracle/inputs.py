@@ -1,4 +1,4 @@
-"""What a reference is given: every value the kernel got, widened, under the names its author may have used."""
+"""Arguments of a reference: the kernel's exact input values, widened, under every name its author may use."""
 
 from __future__ import annotations
 
@@ -18,10 +18,11 @@ _NUMBERED = re.compile(r"input_(\d+)$")
 
 
 class ReferenceInputs(dict[str, Any]):
-    """The ``inputs`` of a reference: by ``as`` or parameter name, in any case; the only tensor also by any other name.
+    """The ``inputs`` mapping of a reference.
 
-    A key that is none of these is an error that lists the names there are: guessing would compare with another
-    function.
+    Values are found by their ``as`` or parameter name, upper and lower case alike, and tensors also as ``input_0``,
+    ``input_1``, ...; a kernel's only tensor is found under any name. Any other key raises KeyError with the known
+    names: a guess could compare the kernel with another function.
     """
 
     def __init__(self, values: Mapping[str, Any], aliases: Mapping[str, str], tensors: tuple[str, ...]) -> None:
@@ -34,14 +35,17 @@ class ReferenceInputs(dict[str, Any]):
         if found is None and isinstance(key, str) and len(self._tensors) == 1:
             found = self._tensors[0]
         if found is None:
-            raise KeyError(f"{key!r} is none of this kernel's inputs: {', '.join(self)}")
+            raise KeyError(f"{key!r} is not an input of this kernel; its inputs are {', '.join(self)}")
         return dict.__getitem__(self, found)
 
     def __contains__(self, key: object) -> bool:
         return dict.__contains__(self, key) or (isinstance(key, str) and self._find(key) is not None)
 
     def get(self, key: str, default: Any = None) -> Any:
-        """Return the value by any of its names, else ``default``; position never counts here."""
+        """Return the value by any of its names, else ``default``.
+
+        Unlike indexing, a kernel's only tensor is not returned for an unknown name: ``get`` asks whether one exists.
+        """
         found = key if dict.__contains__(self, key) or not isinstance(key, str) else self._find(key)
         return default if found is None else dict.__getitem__(self, found)
 
@@ -49,6 +53,7 @@ class ReferenceInputs(dict[str, Any]):
         alias = self._aliases.get(key)
         if alias is not None:
             return alias
+        # Two parameters `a` and `A`: neither is meant by the other's name.
         same: set[str] = {name for name in (*self, *self._aliases) if name.lower() == key.lower()}
         if len(same) == 1:
             name = same.pop()
@@ -60,20 +65,20 @@ class ReferenceInputs(dict[str, Any]):
 
 
 def input_tensors(plan: Plan) -> tuple[TensorArg, ...]:
-    """Return the tensors that go in, in C order."""
+    """Return the tensors a kernel reads, ``in`` and ``inout``, in parameter order."""
     return tuple(arg for arg in plan.args if isinstance(arg, TensorArg) and arg.direction != "out")
 
 
 def output_tensors(plan: Plan) -> tuple[TensorArg, ...]:
-    """Return the tensors that come out, in C order: ``out`` and ``inout``."""
+    """Return the tensors a kernel writes, ``out`` and ``inout``, in parameter order."""
     return tuple(arg for arg in plan.args if isinstance(arg, TensorArg) and arg.direction != "in")
 
 
 def widened(values: Array, dtype: str) -> Array:
-    """Return a copy as the reference sees it.
+    """Return a copy of ``values`` in the dtype that the reference computes in.
 
-    Floats become fp64, exactly. Integers below 32 bits become int64, as C promotes them before it computes; wider
-    ones and bools keep their dtype.
+    Floats become fp64, exactly. Integers below 32 bits become int64, because C promotes them to ``int`` before it
+    computes and NumPy would wrap; wider integers and bools keep their dtype.
     """
     if is_float(dtype):
         return values.astype(np.float64)
@@ -83,9 +88,9 @@ def widened(values: Array, dtype: str) -> Array:
 
 
 def build(plan: Plan, case: Case, tensors: Mapping[str, Array], wrap: Wrap = float) -> ReferenceInputs:
-    """Build the mapping for one call; ``tensors`` are widened arrays by parameter name.
+    """Build the mapping for one call from widened arrays by parameter name.
 
-    ``wrap`` makes what the reference sees of a float scalar.
+    ``wrap`` converts float scalars; a traced run passes :func:`~gpuemu_lsp.engine.oracle.trace.traced_scalar`.
     """
     values: dict[str, Any] = {}
     aliases: dict[str, str] = {}
@@ -93,6 +98,7 @@ def build(plan: Plan, case: Case, tensors: Mapping[str, Array], wrap: Wrap = flo
     for arg in plan.args:
         if isinstance(arg, ScalarArg):
             values[arg.key] = scalar_value(arg, case, wrap)
+        # A pure output has no value yet. Passing one would let a reference return its own argument.
         elif arg.direction == "out":
             continue
         else:
@@ -103,19 +109,24 @@ def build(plan: Plan, case: Case, tensors: Mapping[str, Array], wrap: Wrap = flo
 
 
 def keywords(plan: Plan, case: Case, accepted: Iterable[str], everything: bool, wrap: Wrap = float) -> dict[str, Any]:
-    """Return the keyword arguments of a call: scalars and dims the function names, or all scalars for ``**kwargs``."""
+    """Return the keyword arguments of a call.
+
+    They are the scalars and dims named in ``accepted``, and with ``everything`` (``**kwargs``) all scalars.
+    """
     wanted = set(accepted)
     own = [(arg, scalar_value(arg, case, wrap)) for arg in plan.args if isinstance(arg, ScalarArg)]
     scalars = {arg.key: value for arg, value in own}
     by_param = {arg.param: value for arg, value in own}
     chosen = dict(scalars) if everything else {}
+    # Later sources win: a scalar renamed with `as` over its parameter name, and both over a dim of the same name.
     for source in (case.dims, by_param, scalars):
         chosen.update({name: value for name, value in source.items() if name in wanted})
     return chosen
 
 
 def scalar_value(arg: ScalarArg, case: Case, wrap: Wrap = float) -> Any:
-    """Return the exact value the kernel gets as a Python number, a float as ``wrap`` makes it."""
+    """Return the exact value passed to the kernel as a Python number; floats are converted by ``wrap``."""
+    # Fuzzed scalars are already rounded to the parameter's dtype, so float() is exact.
     value = case.scalars[arg.param]
     if arg.dtype == "bool":
         return bool(value)

@@ -1,4 +1,4 @@
-"""From a finished run to a verdict: compare, and measure the budget only where the cheap part of it is not enough."""
+"""Judgement of a completed launch, cheapest comparison first."""
 
 from __future__ import annotations
 
@@ -7,78 +7,82 @@ from dataclasses import replace
 
 from gpuemu_lsp.engine.execution import Outcome
 from gpuemu_lsp.engine.fuzz.model import Case
-from gpuemu_lsp.engine.oracle.arithmetic import Numerics
 from gpuemu_lsp.engine.oracle.budget import configured_budget, error_budgets, quick_budgets
-from gpuemu_lsp.engine.oracle.compare import compare
+from gpuemu_lsp.engine.oracle.compare import JudgingPolicy, compare
 from gpuemu_lsp.engine.oracle.inputs import output_tensors
 from gpuemu_lsp.engine.oracle.mismatch import ComparisonResult, Mismatch
-from gpuemu_lsp.engine.oracle.outputs import ReferenceOutput
-from gpuemu_lsp.engine.oracle.reference import Reference
+from gpuemu_lsp.engine.oracle.reference import ReferenceEvaluation
 from gpuemu_lsp.engine.plan.model import Plan
-from gpuemu_lsp.engine.project.model import Invariants, Tolerance, Validation
+from gpuemu_lsp.engine.project.model import Tolerance
+
+_DEFAULT_POLICY = JudgingPolicy()
 
 
 def judge(
-    reference: Reference | None,
     plan: Plan,
     case: Case,
     outcome: Outcome,
-    expected: ReferenceOutput | None,
-    numerics: Numerics,
-    tolerances: Mapping[str, Tolerance] | None = None,
-    validation: Validation | None = None,
-    invariants: Invariants | None = None,
+    evaluation: ReferenceEvaluation | None,
+    policy: JudgingPolicy = _DEFAULT_POLICY,
 ) -> ComparisonResult:
-    """Judge one completed run.
+    """Judge one completed launch.
 
-    Without a reference only the checks that need none are made (unwritten outputs, changed inputs, invariants). The
-    derived budget costs a few evaluations of the reference; most correct runs pass without them.
+    Parameters
+    ----------
+    plan, case, outcome
+        The launch; ``outcome.status`` must be ``completed``.
+    evaluation
+        The reference on this case. With None only the checks that need no reference run: unwritten outputs, modified
+        inputs, invariants.
+    policy
+        Tolerances and checks from gpuemu.toml. Outputs without a tolerance get a derived error budget.
     """
-    tolerances = tolerances or {}
-    if reference is None or expected is None:
-        return compare(plan, case, outcome, None, {}, validation, invariants)
-    small = quick_budgets(plan, case, expected, numerics)
-    exactly = case.exact and numerics.linear
+    if evaluation is None:
+        return compare(plan, case, outcome, None, {}, policy)
+    expected, tolerances = evaluation.expected, policy.tolerances
+    # The full budget takes about a dozen evaluations of the reference. Its floor takes none and is a lower bound of
+    # it, so outputs within the floor pass without them. That is the case for most correct launches.
+    floors = quick_budgets(evaluation)
     for arg in output_tensors(plan):
-        given = configured_budget(expected.arrays[arg.param], arg, tolerances)
-        small[arg.param] = given if given is not None else small[arg.param]
-    quick = compare(plan, case, outcome, expected, small, validation, invariants)
-    if not exactly and not any(_is_numeric(mismatch.rule) for mismatch in quick.mismatches):
+        configured = configured_budget(expected.arrays[arg.param], arg, tolerances)
+        floors[arg.param] = configured if configured is not None else floors[arg.param]
+    quick = compare(plan, case, outcome, expected, floors, policy)
+    # An exact case (small integers, linear kernel) has a full budget of zero, which is below the floor.
+    may_be_exact = case.exact and evaluation.numerics.linear
+    if not may_be_exact and not any(_is_numeric(mismatch.rule) for mismatch in quick.mismatches):
         return quick
-    full = error_budgets(reference, plan, case, expected, numerics, tolerances)
-    verdict = compare(plan, case, outcome, expected, full, validation, invariants)
-    if not any(_set_by_hand(mismatch, plan, tolerances) for mismatch in verdict.mismatches):
-        return verdict
-    derived = error_budgets(reference, plan, case, expected, numerics, {})
-    unavoidable = compare(plan, case, outcome, expected, derived, validation, invariants)
-    return _excused(verdict, unavoidable, plan, tolerances)
+    result = compare(plan, case, outcome, expected, error_budgets(evaluation, tolerances), policy)
+    if not any(_has_configured_tolerance(mismatch, plan, tolerances) for mismatch in result.mismatches):
+        return result
+    derived = compare(plan, case, outcome, expected, error_budgets(evaluation, {}), policy)
+    return _with_notes(result, derived, plan, tolerances)
 
 
-def _set_by_hand(mismatch: Mismatch, plan: Plan, tolerances: Mapping[str, Tolerance]) -> bool:
-    """Whether an error counts because of a tolerance that gpuemu.toml sets."""
+def _has_configured_tolerance(mismatch: Mismatch, plan: Plan, tolerances: Mapping[str, Tolerance]) -> bool:
+    """Return whether an error exceeds a tolerance that gpuemu.toml sets."""
     dtypes = {arg.param: arg.dtype for arg in output_tensors(plan)}
     return mismatch.rule == "numeric/tolerance-exceeded" and dtypes.get(mismatch.param) in tolerances
 
 
-def _excused(
-    verdict: ComparisonResult, unavoidable: ComparisonResult, plan: Plan, tolerances: Mapping[str, Tolerance]
+def _with_notes(
+    result: ComparisonResult, derived: ComparisonResult, plan: Plan, tolerances: Mapping[str, Tolerance]
 ) -> ComparisonResult:
-    """Return the verdict with a word on each error that rounding alone explains; it counts all the same."""
-    wrong = {mismatch.param for mismatch in unavoidable.mismatches if _is_numeric(mismatch.rule)}
-    told = (
+    """Add a note to each error that the derived budget allows. It remains an error: the user's tolerance applies."""
+    wrong = {mismatch.param for mismatch in derived.mismatches if _is_numeric(mismatch.rule)}
+    noted = (
         replace(mismatch, message=f"{mismatch.message}. {_TOO_TIGHT}")
-        if mismatch.param not in wrong and _set_by_hand(mismatch, plan, tolerances)
+        if mismatch.param not in wrong and _has_configured_tolerance(mismatch, plan, tolerances)
         else mismatch
-        for mismatch in verdict.mismatches
+        for mismatch in result.mismatches
     )
-    return replace(verdict, mismatches=tuple(told))
+    return replace(result, mismatches=tuple(noted))
 
 
 _TOO_TIGHT = (
-    "The tolerance in gpuemu.toml is below what the rounding of this arithmetic explains: a correct kernel may fail it"
+    "The tolerance in gpuemu.toml is tighter than the error that rounding explains: a correct kernel may fail it"
 )
 
 
 def _is_numeric(rule: str) -> bool:
-    """Whether a larger allowance could change the judgement."""
+    """Return whether a larger error budget could remove a mismatch of this rule."""
     return rule in ("numeric/tolerance-exceeded", "numeric/nan", "numeric/inf")

@@ -1,4 +1,4 @@
-"""A mismatch, and the words that tell it."""
+"""Mismatches between a kernel's outputs and what is expected, and their messages."""
 
 from __future__ import annotations
 
@@ -18,16 +18,18 @@ from gpuemu_lsp.engine.plan.model import TensorArg
 Mask: TypeAlias = npt.NDArray[np.bool_]
 
 _LISTED = 8
+"""Wrong elements that a mismatch lists by index."""
 
 
 @dataclass(frozen=True, slots=True)
 class Mismatch:
-    """One way in which one output (or input) is wrong.
+    """One rule that one output (or input) breaks, with the elements that break it.
 
-    ``index`` is the worst element and ``first`` the first one; ``expected``, ``actual``, ``error`` and ``allowed`` are
-    that of the worst. ``ratio`` is error over allowed, ``ulps`` the error in units of the output's last place.
-    ``offset`` is where the worst element lies in its buffer, in bytes, ``size`` how long it is: a
-    :class:`~gpuemu_lsp.engine.execution.Watch`. ``wrong`` marks all wrong elements. ``severity`` None means the rule's.
+    ``index`` is the worst element and ``first`` the first one in C order; ``expected``, ``actual``, ``error`` and
+    ``allowed`` belong to the worst. ``ratio`` is error over allowed error, ``ulps`` the error in units in the last
+    place of the output's format. ``offset`` is the worst element's position in its buffer in bytes and ``size`` its
+    length, as a :class:`~gpuemu_lsp.engine.execution.Watch` takes them. ``wrong`` marks all wrong elements.
+    ``severity`` None means that of the rule.
     """
 
     rule: str
@@ -52,14 +54,16 @@ class Mismatch:
 
 @dataclass(frozen=True, slots=True)
 class ComparisonResult:
-    """The mismatches, worst first, and the largest error as a fraction of what was allowed.
+    """Mismatches of one launch, worst first, and the errors of its outputs.
 
-    ``max_diff`` is the largest absolute error, ``relative`` the largest error over the largest magnitude of its output
-    (normwise, Higham, section 1.2), both of finite elements: they depend on no tolerance, so two versions of a kernel
-    can be compared by them.
-    ``decided`` of ``elements`` output elements were compared with the reference; about the others nothing can be said.
-    A check in which no case decided anything has not judged the kernel.
-    ``needed`` has, by the dtype of float outputs, the least ``t`` for which ``|out - ref| <= t + t * |ref|`` holds.
+    ``worst`` is the largest error as a fraction of the allowed error. ``decided`` of ``elements`` output elements were
+    compared with the reference; rounding explains any value of the others. A check in which no case decided any
+    element has not verified the kernel.
+
+    ``max_diff`` is the largest absolute error and ``relative`` the largest error over the largest magnitude of its
+    output (normwise, Higham, section 1.2), both of finite elements. Neither depends on a tolerance, so that two
+    versions of a kernel can be compared by them. ``needed`` has, by dtype of float outputs, the smallest ``t`` for
+    which ``|out - ref| <= t + t * |ref|`` holds.
     """
 
     mismatches: tuple[Mismatch, ...] = ()
@@ -71,30 +75,48 @@ class ComparisonResult:
     needed: Mapping[str, float] = field(default_factory=dict)
 
 
+@dataclass(frozen=True, slots=True)
+class WrongElements:
+    """Elements of one tensor that break a rule: ``wrong`` marks them, ``worst`` is the index of the worst."""
+
+    arg: TensorArg
+    case: Case
+    wrong: Mask
+    worst: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Deviation:
+    """Value of the worst element and its error; fields as in :class:`Mismatch`."""
+
+    expected: float | int | None = None
+    actual: float | int | None = None
+    error: float | None = None
+    allowed: float | None = None
+    ratio: float = float("inf")
+    ulps: float | None = None
+
+
 def describe(
     rule: str,
-    arg: TensorArg,
-    case: Case,
-    wrong: Mask,
-    index: tuple[int, ...],
+    elements: WrongElements,
     text: str,
-    expected: float | int | None = None,
-    actual: float | int | None = None,
-    error: float | None = None,
-    allowed: float | None = None,
-    ratio: float = float("inf"),
-    ulps: float | None = None,
+    deviation: Deviation | None = None,
     severity: Severity | None = None,
 ) -> Mismatch:
-    """Build a mismatch of the elements marked in ``wrong``; ``text`` goes on after the name of the worst one."""
+    """Build a mismatch; ``text`` continues the message after the name of the worst element."""
+    arg, case, wrong, index = elements.arg, elements.case, elements.wrong, elements.worst
+    deviation = deviation or Deviation()
     count, total = int(np.count_nonzero(wrong)), int(wrong.size)
-    places = [tuple(int(i) for i in place) for place in np.argwhere(wrong)[:_LISTED]]
+    listed = [tuple(int(i) for i in place) for place in np.argwhere(wrong)[:_LISTED]]
+    # "y[3] was never written", but "y[3] = 4.5, expected 3".
     joint = " " if text.startswith(("was ", "breaks")) else " = "
     message = f"{_element(arg.param, index)}{joint}{text}"
+    # The worst element is the most convincing one, the first the one to look for in a debugger.
     if count > 1:
         message += f"; {count} of {total} elements"
-        if places[0] != index:
-            message += f", first at {_element(arg.param, places[0])}"
+        if listed[0] != index:
+            message += f", first at {_element(arg.param, listed[0])}"
     return Mismatch(
         rule=rule,
         param=arg.param,
@@ -102,23 +124,23 @@ def describe(
         count=count,
         total=total,
         index=index,
-        first=places[0],
-        expected=expected,
-        actual=actual,
-        error=error,
-        allowed=allowed,
-        ratio=ratio,
-        ulps=ulps,
+        first=listed[0],
+        expected=deviation.expected,
+        actual=deviation.actual,
+        error=deviation.error,
+        allowed=deviation.allowed,
+        ratio=deviation.ratio,
+        ulps=deviation.ulps,
         offset=byte_offset(arg, case, index),
         size=int(numpy_dtype(arg.dtype).itemsize),
         severity=severity,
-        elements=tuple(places),
+        elements=tuple(listed),
         wrong=wrong,
     )
 
 
 def with_dims(message: str, case: Case) -> str:
-    """Return the message with the sizes that show it."""
+    """Return the message followed by the sizes of the case."""
     if not case.dims:
         return message
     return f"{message}; {', '.join(f'{name} = {size}' for name, size in case.dims.items())}"
@@ -129,15 +151,17 @@ def _element(name: str, index: tuple[int, ...]) -> str:
 
 
 def number(value: object) -> str:
-    """Return a number for a message."""
+    """Return a number as messages show it: seven significant digits, integers in full."""
     real = float(value)  # type: ignore[arg-type]
     if np.isnan(real):
         return "NaN"
     if np.isinf(real):
         return "Inf" if real > 0 else "-Inf"
+    # Seven digits distinguish neighbouring fp32 values of ordinary size; integers of 15 digits are exact in fp64.
     return f"{real:.7g}" if real != int(real) or abs(real) >= 1e15 else str(int(real))
 
 
 def largest_at(values: npt.NDArray[np.generic]) -> tuple[int, ...]:
-    """Return the index of the largest value, the first of equals."""
+    """Return the index of the largest value, the first of equal ones."""
+    # Plain ints: NumPy integers have no JSON form.
     return tuple(int(i) for i in np.unravel_index(int(np.argmax(values)), values.shape))

@@ -1,4 +1,4 @@
-"""What a reference gave back, as the outputs that are declared."""
+"""Conversion of the value a reference returned to the outputs that the plan declares."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from gpuemu_lsp.engine.plan.model import Plan, TensorArg
 
 
 class ReferenceFailure(Exception):  # noqa: N818 - "ReferenceError" is a builtin and means something else
-    """The reference cannot be used. ``rule`` says how; ``line`` is 1-based in ``path`` where the user can mend it."""
+    """The reference cannot be used. ``rule`` is that of the finding; ``line`` is 1-based in ``path`` or None."""
 
     def __init__(self, rule: str, message: str, path: str, line: int | None = None) -> None:
         super().__init__(message)
@@ -29,11 +29,12 @@ class ReferenceFailure(Exception):  # noqa: N818 - "ReferenceError" is a builtin
 
 @dataclass(frozen=True, slots=True)
 class ReferenceOutput:
-    """What a reference says is right.
+    """Expected outputs of one case.
 
-    ``arrays`` by parameter name: fp64 for float outputs, int64, uint64 or bool as the reference made them for the
-    others. ``low_precision`` names outputs that came back narrower than fp64. ``traced`` says that every output
-    carries the rounding of a traced run (see :mod:`gpuemu_lsp.engine.oracle.trace`).
+    ``arrays`` has them by parameter name: fp64 for float outputs, int64 or uint64 for the others (fp64 where the
+    reference returned floats for an integer output). ``seconds`` is the time of the call. ``low_precision`` names
+    outputs that the reference returned in less than fp64. ``traced`` is True if every output carries the rounding
+    errors of a traced run (:mod:`gpuemu_lsp.engine.oracle.trace`).
     """
 
     arrays: Mapping[str, Array]
@@ -41,18 +42,20 @@ class ReferenceOutput:
     low_precision: tuple[str, ...] = ()
     traced: bool = field(default=False, compare=False)
     overflowed: bool = False
-    """Something exceeded fp64 on the way, so an infinity or NaN may be the reference's own failing."""
+    """Whether an intermediate result exceeded fp64, so that an infinity or NaN may be due to the reference alone."""
 
 
 def read_outputs(
     path: str, plan: Plan, case: Case, given: Mapping[str, Array], result: Any, seconds: float
 ) -> ReferenceOutput:
-    """Read what a reference at ``path`` returned as the declared outputs.
+    """Convert ``result``, returned by the reference at ``path``, to the declared outputs.
+
+    ``given`` are the arrays that were passed to the reference, ``seconds`` the time of the call.
 
     Raises
     ------
     ReferenceFailure
-        If it does not fit them.
+        If it does not fit the declared outputs.
     """
     wanted = output_tensors(plan)
     parts = _split(path, wanted, given, result)
@@ -60,17 +63,19 @@ def read_outputs(
     low: list[str] = []
     is_traced = True
     for arg, part in zip(wanted, parts, strict=True):
+        # Recognised by the type, before conversion makes it a plain array.
         is_traced = is_traced and isinstance(part, np.ndarray) and type(part) is not np.ndarray
         array = _as_array(path, arg, part)
         if array.dtype.kind == "f" and array.dtype.itemsize < 8:
             low.append(arg.param)
-        arrays[arg.param] = _shaped(path, arg, _settled(array, arg), shape_of(case, arg.param))
+        arrays[arg.param] = _with_shape(path, arg, _widened(array, arg), shape_of(case, arg.param))
     return ReferenceOutput(arrays, seconds, tuple(low), is_traced)
 
 
 def _split(path: str, wanted: tuple[TensorArg, ...], given: Mapping[str, Array], result: Any) -> tuple[Any, ...]:
-    """Match what was returned with the outputs: by name, by order, or by what was changed in place."""
+    """Match the returned values with the outputs: by name, by order, or the inputs modified in place."""
     names = ", ".join(arg.param for arg in wanted)
+    # Only `inout` parameters: a reference that returns nothing and has a pure output has forgotten its `return`.
     if result is None and wanted and all(arg.direction == "inout" for arg in wanted):
         return tuple(given[arg.param] for arg in wanted)
     if isinstance(result, Mapping):
@@ -79,6 +84,7 @@ def _split(path: str, wanted: tuple[TensorArg, ...], given: Mapping[str, Array],
             have = ", ".join(map(str, result)) or "nothing"
             raise _unusable(path, f"it returned a dict with {have}; missing: {', '.join(missing)}")
         return tuple(result[arg.key] if arg.key in result else result[arg.param] for arg in wanted)
+    # A list is not unpacked for a single output: it may be the output itself, as nested lists.
     if len(wanted) == 1:
         alone = isinstance(result, tuple) and len(result) == 1
         return (result[0],) if alone else (result,)
@@ -94,8 +100,10 @@ def _as_array(path: str, arg: TensorArg, part: Any) -> Array:
         raise _unusable(path, "it returned None; return the expected output as an array")
     try:
         array: Array = plain(np.asarray(part))
+    # Ragged lists, and objects whose __array__ raises.
     except Exception as error:
         raise _unusable(path, f"{arg.param}: a {type(part).__name__} does not become an array: {error}") from error
+    # ml_dtypes registers bfloat16 and fp8 e4m3 with NumPy's kind "V". Their values are exact in fp32.
     if array.dtype.kind == "V" and array.dtype.itemsize <= 2:
         narrow: Array = array.astype(np.float32)
         return narrow
@@ -104,7 +112,9 @@ def _as_array(path: str, arg: TensorArg, part: Any) -> Array:
     return array
 
 
-def _settled(array: Array, arg: TensorArg) -> Array:
+def _widened(array: Array, arg: TensorArg) -> Array:
+    # A float result of an integer output keeps its fraction, which the budget needs: rounding it here would decide
+    # between two integers that may both be right.
     if is_float(arg.dtype) or array.dtype.kind == "f":
         kind: type[np.generic] = np.float64
     else:
@@ -112,8 +122,8 @@ def _settled(array: Array, arg: TensorArg) -> Array:
     return array.astype(kind)
 
 
-def _shaped(path: str, arg: TensorArg, array: Array, shape: tuple[int, ...]) -> Array:
-    """Accept the declared shape; also its elements in one row, which is what they are to C."""
+def _with_shape(path: str, arg: TensorArg, array: Array, shape: tuple[int, ...]) -> Array:
+    """Return the array in its declared shape; a flat array of the same size is accepted, as C sees no shapes."""
     if array.shape == shape:
         return array
     if array.size == int(np.prod(shape)) and (array.ndim <= 1 or len(shape) <= 1 or array.size == 1):

@@ -1,4 +1,4 @@
-"""The reference again, a little off: with disturbed inputs, and with every operation rounding."""
+"""Perturbed evaluations of the reference: other inputs within rounding, and rounding of every operation."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from gpuemu_lsp.engine.fuzz.rng import derive_seed
 from gpuemu_lsp.engine.oracle.arithmetic import KernelArithmetic
 from gpuemu_lsp.engine.oracle.inputs import input_tensors, output_tensors
 from gpuemu_lsp.engine.oracle.outputs import ReferenceFailure, ReferenceOutput
-from gpuemu_lsp.engine.oracle.reference import Reference, call_with, exact_inputs
+from gpuemu_lsp.engine.oracle.reference import ReferenceEvaluation, call_with, exact_inputs
 from gpuemu_lsp.engine.oracle.rounding import MonteCarloArithmetic
 from gpuemu_lsp.engine.plan.model import Plan
 
@@ -24,68 +24,81 @@ Doubles: TypeAlias = npt.NDArray[np.float64]
 Mask: TypeAlias = npt.NDArray[np.bool_]
 
 SPREAD = 8.0
-"""Disturbances are this many unit roundoffs: a correct kernel rounds several times on the way to each result."""
+"""Size of a perturbation in unit roundoffs. A correct kernel rounds several times on the way to each result, and a few
+random draws must show what the worst of them does."""
 _SLOW_SECONDS = 1.0
-"""References slower than this are evaluated less often. Everything else that bounds the work counts it: on a busy
-machine a case must be allowed the same as on a quiet one."""
+"""References slower than this are evaluated less often. All other limits count operations, so that a case gets the
+same budget on a busy machine as on an idle one."""
 _TRACED_SECONDS = 5.0
 _TRACED_FACTOR = 50.0
+"""A traced run may take this many times as long as a plain one, and five seconds."""
 
 
-def rounded_operation_runs(
-    reference: Reference, plan: Plan, case: Case, expected: ReferenceOutput, arithmetic: KernelArithmetic
-) -> list[ReferenceOutput]:
-    """Evaluate with the rounding of every operation, drawn a few times; not where that would take long.
+def rounded_operation_runs(evaluation: ReferenceEvaluation, arithmetic: KernelArithmetic) -> list[ReferenceOutput]:
+    """Evaluate the reference with rounding errors in every operation, in four draws; none for a slow reference.
 
-    One draw is not enough: where two errors decide a result (the two largest scores of a softmax) they may cancel.
+    One draw is not enough: where two errors decide a result, as those of the two largest scores of a softmax do, they
+    may cancel in it.
     """
+    plan, case, expected = evaluation.plan, evaluation.case, evaluation.expected
     if expected.seconds > _SLOW_SECONDS:
         return []
     noises = [_noise(case, arithmetic, sign, draw) for draw, sign in ((0, 1.0), (0, -1.0), (1, 1.0), (2, 1.0))]
     runs = []
     for noise in noises:
         noise.ends = time.monotonic() + _TRACED_SECONDS + _TRACED_FACTOR * expected.seconds
-        runs.append(evaluate(reference, plan, case, exact_inputs(plan, case), noise))
+        runs.append(evaluate(evaluation, exact_inputs(plan, case), noise))
+        # A reference that cannot be traced once cannot be traced again.
         if runs[-1] is None:
             break
     return [run for run in runs if run is not None]
 
 
-def perturbed_input_runs(
-    reference: Reference, plan: Plan, case: Case, expected: ReferenceOutput, arithmetic: KernelArithmetic
-) -> list[ReferenceOutput]:
-    """Evaluate with inputs that are off: each element at random, and all of a tensor's upwards; both also reversed.
+def perturbed_input_runs(evaluation: ReferenceEvaluation, arithmetic: KernelArithmetic) -> list[ReferenceOutput]:
+    """Evaluate the reference with perturbed inputs: random errors per element, and all errors in one direction.
 
-    Random errors of a long sum cancel; the directed ones show what its terms amount to.
+    Random errors of a long sum cancel; errors in one direction show the sum of the terms' sensitivities. Each is also
+    evaluated with the opposite sign.
     """
+    plan, case = evaluation.plan, evaluation.case
     runs = []
-    for directed in (False,) if expected.seconds > _SLOW_SECONDS else (False, True):
+    for directed in (False,) if evaluation.expected.seconds > _SLOW_SECONDS else (False, True):
         for sign in (1.0, -1.0):
-            tensors = _disturbed_inputs(plan, case, _noise(case, arithmetic, sign), directed)
-            runs.append(evaluate(reference, plan, case, tensors, None))
+            tensors = _perturbed_inputs(plan, case, _noise(case, arithmetic, sign), directed)
+            runs.append(evaluate(evaluation, tensors))
             if not directed:
-                runs.append(evaluate(reference, plan, case, _without_ties_at_zero(plan, case, tensors, sign), None))
+                runs.append(evaluate(evaluation, _without_zero_ties(plan, case, tensors, sign)))
+    # The following return None, and cost nothing, for most kernels.
     for sign in (1.0, -1.0):
-        runs.append(evaluate(reference, plan, case, _ramped_inputs(plan, case, sign * SPREAD * arithmetic.unit), None))
-    runs.append(evaluate(reference, plan, case, _flushed_inputs(plan, case), None))
+        runs.append(evaluate(evaluation, _ramped_inputs(plan, case, sign * SPREAD * arithmetic.unit)))
+    runs.append(evaluate(evaluation, _flushed_inputs(plan, case)))
     return [run for run in runs if run is not None]
 
 
-def _noise(case: Case, arithmetic: KernelArithmetic, sign: float, draw: int = 0) -> MonteCarloArithmetic:
-    seed = derive_seed(case.key.seed, f"budget_{draw}")
-    return MonteCarloArithmetic(
-        SPREAD * arithmetic.unit, SPREAD * arithmetic.function_unit, arithmetic.form, seed, sign
-    )
+def finite_run(evaluation: ReferenceEvaluation) -> ReferenceOutput | None:
+    """Evaluate the reference with finite numbers in place of infinities; None if the inputs contain none.
+
+    A NaN that then disappears is due to the formula, as ``inf - inf``: another correct formula need not produce it.
+    """
+    plan, case = evaluation.plan, evaluation.case
+    tensors = exact_inputs(plan, case)
+    floats = [arg.param for arg in input_tensors(plan) if is_float(arg.dtype) and np.isinf(tensors[arg.param]).any()]
+    for name in floats:
+        values = tensors[name]
+        tensors[name] = np.where(np.isinf(values), np.sign(values), values)
+    return evaluate(evaluation, tensors) if floats else None
 
 
 def evaluate(
-    reference: Reference, plan: Plan, case: Case, tensors: dict[str, Array] | None, noise: MonteCarloArithmetic | None
+    evaluation: ReferenceEvaluation, tensors: dict[str, Array] | None, noise: MonteCarloArithmetic | None = None
 ) -> ReferenceOutput | None:
-    """Evaluate, traced or plainly; None where the reference cannot take it, or where there is nothing to evaluate."""
+    """Evaluate the reference on ``tensors``, traced with ``noise``; None without tensors or if the reference fails."""
     if tensors is None:
         return None
+    # A reference may reject perturbed values, such as an index or a probability outside its range. That says nothing
+    # about the kernel.
     try:
-        result = call_with(reference, plan, case, tensors, noise)
+        result = call_with(evaluation.reference, evaluation.plan, evaluation.case, tensors, noise)
     except ReferenceFailure:
         return None
     if noise is None:
@@ -93,7 +106,14 @@ def evaluate(
     return replace(result, traced=result.traced and noise.leaks == 0 and noise.operations > 0)
 
 
-def _disturbed_inputs(plan: Plan, case: Case, noise: MonteCarloArithmetic, directed: bool) -> dict[str, Array]:
+def _noise(case: Case, arithmetic: KernelArithmetic, sign: float, draw: int = 0) -> MonteCarloArithmetic:
+    # Seeded by the case: the budget of a case is the same in every run and on every machine.
+    seed = derive_seed(case.key.seed, f"budget_{draw}")
+    unit, function_unit = SPREAD * arithmetic.unit, SPREAD * arithmetic.function_unit
+    return MonteCarloArithmetic(unit, function_unit, arithmetic.form, seed, sign)
+
+
+def _perturbed_inputs(plan: Plan, case: Case, noise: MonteCarloArithmetic, directed: bool) -> dict[str, Array]:
     tensors = exact_inputs(plan, case)
     direction = 1.0
     for arg in input_tensors(plan):
@@ -103,31 +123,34 @@ def _disturbed_inputs(plan: Plan, case: Case, noise: MonteCarloArithmetic, direc
         errors = direction if directed else noise.errors(values.shape)
         with np.errstate(invalid="ignore", over="ignore"):
             tensors[arg.param] = values + np.abs(values) * errors * (noise.sign * noise.unit)
+        # Two factors of a product that move in the same direction add their effects, of a quotient cancel them: the
+        # direction changes at random from tensor to tensor.
         direction = -direction if noise.errors((1,))[0] > 0 else direction
     return tensors
 
 
-def _without_ties_at_zero(
-    plan: Plan, case: Case, disturbed: Mapping[str, Array], sign: float
-) -> dict[str, Array] | None:
-    """Return the inputs with zeros told apart, for outputs that are indices: which of equal values is meant is open.
+def _without_zero_ties(plan: Plan, case: Case, perturbed: Mapping[str, Array], sign: float) -> dict[str, Array] | None:
+    """Return the inputs with distinct values in place of zeros; None where ties between zeros cannot matter.
 
-    Other equal values are told apart by the disturbances, which are relative. None where it cannot matter.
+    An integer output may be the index of one of several equal values, and any of them is right. The perturbations are
+    relative and separate all equal values but zeros.
     """
     zeros = [arg.param for arg in input_tensors(plan) if is_float(arg.dtype) and (case.tensors[arg.param] == 0).any()]
     if not zeros or all(is_float(arg.dtype) for arg in output_tensors(plan)):
         return None
-    tensors = {name: value.copy() for name, value in disturbed.items()}
+    tensors = {name: value.copy() for name, value in perturbed.items()}
     for name in zeros:
         order = np.random.default_rng(case.key.seed).standard_normal(tensors[name].shape)
+        # 1e-30 is negligible against any perturbation, yet representable in fp32 and far from its subnormals.
         tensors[name] = np.where(tensors[name] == 0, sign * 1e-30 * order, tensors[name])
     return tensors
 
 
 def _ramped_inputs(plan: Plan, case: Case, reach: float) -> dict[str, Array] | None:
-    """Return the inputs with later elements a little larger than earlier ones, or smaller; None for float outputs only.
+    """Return the inputs with a relative increase that grows with the index up to ``reach``; None for float outputs.
 
-    Random errors may leave the same one of many equal values on top every time; these bring up the first and the last.
+    Random errors may put the same one of many equal values first in every draw. Increasing and decreasing ramps put
+    the last and the first one there.
     """
     if all(is_float(arg.dtype) for arg in output_tensors(plan)):
         return None
@@ -146,6 +169,7 @@ def _flushed_inputs(plan: Plan, case: Case) -> dict[str, Array] | None:
     tensors = exact_inputs(plan, case)
     found = False
     for arg in input_tensors(plan):
+        # There is no `.ftz` for f64. Narrow formats are included as they are computed in fp32.
         if is_float(arg.dtype) and arg.dtype != "float64":
             values = tensors[arg.param]
             tiny = (np.abs(values) < FORMATS["float32"].tiny) & (values != 0)
@@ -155,29 +179,21 @@ def _flushed_inputs(plan: Plan, case: Case) -> dict[str, Array] | None:
     return tensors if found else None
 
 
-def finite_run(reference: Reference, plan: Plan, case: Case) -> ReferenceOutput | None:
-    """Evaluate with finite numbers for the infinities; None where the inputs hold none.
-
-    A NaN that is gone then was made by the reference's formula, as ``inf - inf``: another formula need not have it.
-    """
-    tensors = exact_inputs(plan, case)
-    floats = [arg.param for arg in input_tensors(plan) if is_float(arg.dtype) and np.isinf(tensors[arg.param]).any()]
-    for name in floats:
-        values = tensors[name]
-        tensors[name] = np.where(np.isinf(values), np.sign(values), values)
-    return evaluate(reference, plan, case, tensors, None) if floats else None
-
-
 def spread(exact: Array, runs: list[Array]) -> tuple[Doubles, Mask]:
-    """Return how far the runs lie from the exact result, and where finite and non-finite results meet."""
+    """Return the largest distance of the runs from the exact result, and a mask of undecided elements.
+
+    An element is undecided if a run makes it finite or not, or changes the sign of its infinity: no distance measures
+    that.
+    """
     wide = exact.astype(np.float64)
     finite = np.isfinite(wide)
     spread = np.zeros(wide.shape)
     undecided = np.zeros(wide.shape, dtype=np.bool_)
     for run in runs:
         other = run.astype(np.float64)
+        # NaN in both is agreement; NaN == NaN is not, so the comparison leaves NaN out.
         both = finite & np.isfinite(other)
         undecided |= (finite != np.isfinite(other)) | (~finite & ~np.isnan(wide) & (wide != other))
-        apart = np.subtract(other, wide, out=np.zeros_like(wide), where=both)
-        np.maximum(spread, np.abs(apart), out=spread)
+        distance = np.subtract(other, wide, out=np.zeros_like(wide), where=both)
+        np.maximum(spread, np.abs(distance), out=spread)
     return spread, undecided

@@ -1,6 +1,7 @@
-"""Load and call the user's NumPy reference. Only ever in a worker: the code is the user's and may do anything.
+"""Loading and calling the user's NumPy reference.
 
-The file is executed afresh each time it is loaded, helper modules of its folder included; what it prints goes nowhere.
+This runs in worker processes only, because it executes the user's code. Each load executes the file again, including
+the helper modules of its folder; its output is discarded.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ import numpy as np
 
 from gpuemu_lsp.engine.fuzz.model import Array, Case
 from gpuemu_lsp.engine.oracle import inputs as reference_inputs
+from gpuemu_lsp.engine.oracle.arithmetic import Numerics
 from gpuemu_lsp.engine.oracle.inputs import input_tensors, widened
 from gpuemu_lsp.engine.oracle.outputs import ReferenceFailure, ReferenceOutput, read_outputs
 from gpuemu_lsp.engine.oracle.rounding import MonteCarloArithmetic
@@ -36,9 +38,10 @@ _MODULE = "gpuemu_reference"
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """A loaded reference. ``accepted`` are its named parameters after the first; ``everything`` means ``**kwargs``.
+    """A loaded reference function.
 
-    ``folder`` is where the script and its neighbours really are.
+    ``accepted`` are its named parameters after the first; ``everything`` is True if it takes ``**kwargs``. ``folder``
+    is the script's folder with symbolic links resolved, from which it may import.
     """
 
     path: str
@@ -48,8 +51,19 @@ class Reference:
     everything: bool
 
 
+@dataclass(frozen=True, slots=True)
+class ReferenceEvaluation:
+    """A reference evaluated on one case, and the kernel arithmetic that its error budget is derived for."""
+
+    reference: Reference
+    plan: Plan
+    case: Case
+    expected: ReferenceOutput
+    numerics: Numerics
+
+
 def load(path: str, function: str = "reference") -> Reference:
-    """Execute the reference script and find its function.
+    """Execute the reference script and return its function.
 
     Raises
     ------
@@ -59,10 +73,11 @@ def load(path: str, function: str = "reference") -> Reference:
     loader = _FreshLoader(path)
     spec = importlib.util.spec_from_loader(_MODULE, loader, origin=path)
     assert spec is not None
+    # Not through `import`: the module must not enter sys.modules, where two references would replace each other.
     module = importlib.util.module_from_spec(spec)
     module.__file__ = path
     folder = str(Path(path).resolve().parent)
-    with _users_world(folder), _failures(path, "the reference script failed"):
+    with _script_environment(folder), _reference_failures(path, "the reference script failed"):
         loader.exec_module(module)
     found = getattr(module, function, None)
     if not callable(found):
@@ -83,7 +98,7 @@ def call(reference: Reference, plan: Plan, case: Case) -> ReferenceOutput:
 
 
 def exact_inputs(plan: Plan, case: Case) -> dict[str, Array]:
-    """Return a case's input tensors by parameter name, widened."""
+    """Return the input tensors of a case by parameter name, widened as the reference takes them."""
     return {arg.param: widened(case.tensors[arg.param], arg.dtype) for arg in input_tensors(plan)}
 
 
@@ -94,9 +109,10 @@ def call_with(
     tensors: Mapping[str, Array],
     arithmetic: MonteCarloArithmetic | None = None,
 ) -> ReferenceOutput:
-    """Call the reference with other values of the same shapes, in fp64 or, traced, with the rounding of an arithmetic.
+    """Call the reference with other values of the same shapes.
 
-    The arrays are handed over as they are: the caller gives copies.
+    With ``arithmetic`` the call is traced: every operation rounds as in that arithmetic. The reference may modify
+    ``tensors`` in place, so the caller passes copies.
 
     Raises
     ------
@@ -109,9 +125,10 @@ def call_with(
     extra = reference_inputs.keywords(plan, case, reference.accepted, reference.everything, wrap)
     overflows: list[str] = []
     start = time.perf_counter()
-    with _users_world(reference.folder), traced_globals(reference.function, arithmetic):
+    with _script_environment(reference.folder), traced_globals(reference.function, arithmetic):
         with (
-            _failures(reference.path, "the reference failed"),
+            _reference_failures(reference.path, "the reference failed"),
+            # A callback and not a warning: an overflow must neither stop the reference nor depend on warning filters.
             np.errstate(over="call", call=lambda kind, _: overflows.append(kind)),
         ):
             result = reference.function(mapping, **extra)
@@ -121,18 +138,18 @@ def call_with(
 
 
 def same_outputs(left: ReferenceOutput, right: ReferenceOutput) -> bool:
-    """Say whether two calls gave the same, NaN equal to NaN."""
+    """Return whether two calls returned the same values; NaN equals NaN."""
     return all(
         np.array_equal(value, right.arrays[name], equal_nan=value.dtype.kind == "f")
         for name, value in left.arrays.items()
     )
 
 
-# ---- the user's world ------------------------------------------------------------------------------------------------
+# ---- environment of the user's script --------------------------------------------------------------------------------
 
 
 class _FreshLoader(importlib.abc.SourceLoader):
-    """Reads the script's text every time: a bytecode cache would go by a clock that is too coarse for saves."""
+    """Loader without a bytecode cache: its key, the file's time stamp, is too coarse for consecutive saves."""
 
     def __init__(self, path: str) -> None:
         self._path = path
@@ -148,12 +165,14 @@ class _FreshLoader(importlib.abc.SourceLoader):
 
 
 @contextlib.contextmanager
-def _users_world(folder: str) -> Iterator[None]:
-    """Let the script import its neighbours, see no warnings of ours, print nowhere, and leave no module behind."""
+def _script_environment(folder: str) -> Iterator[None]:
+    """Let the script import from its folder; discard its output and warnings; unload its modules afterwards."""
     before = list(sys.modules)
+    # No __pycache__ may appear in the user's folder.
     bytecode, sys.dont_write_bytecode = sys.dont_write_bytecode, True
     sys.path.insert(0, folder)
-    sink = io.TextIOWrapper(io.BytesIO(), encoding="utf-8", errors="replace")  # with a buffer, as real streams have
+    # Not io.StringIO: scripts may use sys.stdout.buffer, which only a TextIOWrapper has.
+    sink = io.TextIOWrapper(io.BytesIO(), encoding="utf-8", errors="replace")
     try:
         with (
             contextlib.redirect_stdout(sink),
@@ -168,46 +187,49 @@ def _users_world(folder: str) -> Iterator[None]:
         if folder in sys.path:
             sys.path.remove(folder)
         for name in _imported_since(before):
-            if _is_neighbour(getattr(sys.modules[name], "__file__", None), folder):
+            if _is_own_module(getattr(sys.modules[name], "__file__", None), folder):
                 del sys.modules[name]
 
 
 def _imported_since(before: list[str]) -> set[str]:
-    """Return the modules that are new. They come last: mostly there are none, and a case asks a dozen times."""
+    """Return the modules that were imported since.
+
+    ``sys.modules`` keeps the order of insertion, so an unchanged length and last entry mean that there are none. A
+    case evaluates the reference about a dozen times, which makes the set difference worth avoiding.
+    """
     if len(sys.modules) == len(before) and next(reversed(sys.modules)) == before[-1]:
         return set()
     return set(sys.modules) - set(before)
 
 
-def _is_neighbour(file: str | None, folder: str) -> bool:
-    """Whether a module is the user's own, beside the script.
-
-    An environment inside the project is not: it stays loaded.
-    """
+def _is_own_module(file: str | None, folder: str) -> bool:
+    """Return whether a module belongs to the script's folder; installed packages below it stay loaded."""
     if not file or not Path(file).is_relative_to(folder):
         return False
     return not {"site-packages", "dist-packages"} & set(Path(file).parts)
 
 
 @contextlib.contextmanager
-def _failures(path: str, what: str) -> Iterator[None]:
-    """Turn anything the user's code raises, exits and interrupts included, into a ReferenceFailure."""
+def _reference_failures(path: str, what: str) -> Iterator[None]:
+    """Convert everything the user's code raises, SystemExit and KeyboardInterrupt included, to ReferenceFailure."""
     try:
         yield
     except BaseException as error:
+        # A SyntaxError of the script has no frame in it: its own line is used.
         line = error.lineno if isinstance(error, SyntaxError) and error.filename == path else _line(error, path)
         reason = f"{type(error).__name__}: {_text(error)}" if _text(error) else type(error).__name__
         raise ReferenceFailure("reference/error", f"{what}: {reason}", path, line) from error
 
 
 def _text(error: BaseException) -> str:
+    # str() of a KeyError is the repr of its argument, with quotes round the message.
     if isinstance(error, KeyError) and error.args and isinstance(error.args[0], str):
         return error.args[0]
     return str(error)
 
 
 def _line(error: BaseException, path: str) -> int | None:
-    """Return the innermost line of the script itself that was being executed."""
+    """Return the innermost line of the script itself in the traceback."""
     lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == path]
     return lines[-1] if lines else None
 
@@ -215,11 +237,13 @@ def _line(error: BaseException, path: str) -> int | None:
 def _no_function(module: ModuleType, function: str, path: str) -> str:
     own = [name for name, value in vars(module).items() if inspect.isfunction(value) and value.__module__ == _MODULE]
     public = [name for name in own if not name.startswith("_")]
+    # The usual mistake is a function of another name: the message shows the setting that selects it.
     hint = f'; to use another function write reference = "{Path(path).name}:{public[0]}"' if public else ""
     return f"{Path(path).name} has no function '{function}'{hint}"
 
 
 def _parameters(function: Callable[..., Any]) -> tuple[tuple[str, ...], bool]:
+    # Callables written in C may have no signature; they are called with the inputs alone.
     try:
         parameters = list(inspect.signature(function).parameters.values())
     except (TypeError, ValueError):

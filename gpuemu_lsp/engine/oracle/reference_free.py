@@ -1,4 +1,4 @@
-"""What can be judged without a reference: elements nobody wrote, inputs that were changed, broken invariants."""
+"""Checks that need no reference: unwritten outputs, modified inputs, broken invariants."""
 
 from __future__ import annotations
 
@@ -10,22 +10,21 @@ import numpy.typing as npt
 from gpuemu_lsp.engine.execution import Outcome
 from gpuemu_lsp.engine.fuzz.model import Array, Case
 from gpuemu_lsp.engine.fuzz.pack import element_written, pack_arguments, poison, shape_of, unpack
-from gpuemu_lsp.engine.oracle.mismatch import Mismatch, describe, largest_at, number, with_dims
+from gpuemu_lsp.engine.oracle.mismatch import Mismatch, WrongElements, describe, largest_at, number, with_dims
 from gpuemu_lsp.engine.plan.model import Plan, TensorArg
 from gpuemu_lsp.engine.project.model import Invariants
 
 Mask: TypeAlias = npt.NDArray[np.bool_]
 
 
-def unwritten_in(arg: TensorArg, case: Case, outcome: Outcome, actual: Array) -> Mask | None:
-    """Return which elements of a pure output nobody wrote, or None for none.
-
-    Where the executor cannot tell, an element that still holds every bit of the poison was not written.
-    """
+def unwritten_elements(arg: TensorArg, case: Case, outcome: Outcome, actual: Array) -> Mask | None:
+    """Return the elements of a pure output that the kernel did not write, None if it wrote all of them."""
     if arg.direction != "out" or f"alias:{arg.param}" in case.extra:
         return None
     written = element_written(arg, case, outcome.written)
     if written is None:
+        # A GPU does not record stores. Outputs start as a poison pattern that is unlikely as a result; an element
+        # with every bit of it counts as unwritten.
         raw = np.ascontiguousarray(actual).view(np.uint8).reshape(actual.size, -1)
         unwritten = (raw == poison(arg.dtype)).all(axis=1).reshape(actual.shape)
     else:
@@ -34,13 +33,13 @@ def unwritten_in(arg: TensorArg, case: Case, outcome: Outcome, actual: Array) ->
 
 
 def unwritten_mismatch(arg: TensorArg, case: Case, unwritten: Mask) -> Mismatch:
-    """Tell them."""
-    index = largest_at(unwritten)
-    return describe("numeric/unwritten-output", arg, case, unwritten, index, "was never written")
+    """Build the mismatch of an output with unwritten elements."""
+    elements = WrongElements(arg, case, unwritten, largest_at(unwritten))
+    return describe("numeric/unwritten-output", elements, "was never written")
 
 
 def modified_inputs(plan: Plan, case: Case, outcome: Outcome) -> list[Mismatch]:
-    """Inputs must come back as they went in, bit for bit, unless an output was given the same memory."""
+    """Return a mismatch for each input whose bytes changed, unless an output shares its memory."""
     shared = {target for key, target in case.extra.items() if key.startswith("alias:")}
     packed = {argument.name: argument for argument in pack_arguments(plan, case)}
     found = []
@@ -49,11 +48,13 @@ def modified_inputs(plan: Plan, case: Case, outcome: Outcome) -> list[Mismatch]:
             continue
         after = outcome.buffers.get(arg.param)
         before = packed[arg.param].data
+        # Bytes are compared first: element-wise comparison would miss writes to the gaps of a strided layout and
+        # would see NaN as changed.
         if after is None or not isinstance(before, np.ndarray) or np.array_equal(after, before):
             continue
         now = unpack(arg, case, after)
         if now is None:
-            found.append(short(arg, case, int(after.size)))
+            found.append(short_buffer(arg, case, int(after.size)))
             continue
         stored = np.ascontiguousarray(case.tensors[arg.param])
         changed = (
@@ -62,32 +63,33 @@ def modified_inputs(plan: Plan, case: Case, outcome: Outcome) -> list[Mismatch]:
         ).any(axis=1)
         wrong = changed.reshape(now.shape)
         if not wrong.any():
-            message = f"the gaps between the rows of {arg.param} were written to"
+            message = f"the padding between rows of {arg.param} was written, but {arg.param} is an input"
             found.append(Mismatch("numeric/input-modified", arg.param, with_dims(message, case), 1, now.size))
             continue
         index = largest_at(wrong)
         text = f"was changed from {number(stored[index])} to {number(now[index])}, but {arg.param} is an input"
-        found.append(describe("numeric/input-modified", arg, case, wrong, index, text))
+        found.append(describe("numeric/input-modified", WrongElements(arg, case, wrong, index), text))
     return found
 
 
 def broken_invariants(
     plan: Plan, case: Case, arg: TensorArg, actual: Array, invariants: Invariants, judged: Mask
 ) -> list[Mismatch]:
-    """Return what breaks the invariants that gpuemu.toml demands of an output."""
+    """Return a mismatch for each invariant of gpuemu.toml that an output breaks; ``judged`` limits the elements."""
     wide = actual.astype(np.float64)
+    # NaN < 0 is False: a NaN breaks no_nan only.
     checks = (
         (invariants.no_nan, np.isnan(wide), "no_nan"),
         (invariants.no_inf, np.isinf(wide), "no_inf"),
         (invariants.non_negative, wide < 0, "non_negative"),
     )
     found = []
-    for wanted, broken, name in checks:
+    for required, broken, name in checks:
         wrong = broken & judged
-        if wanted and wrong.any():
+        if required and wrong.any():
             index = largest_at(wrong)
             text = f"{number(actual[index])} breaks the invariant {name}"
-            found.append(describe("numeric/invariant", arg, case, wrong, index, text))
+            found.append(describe("numeric/invariant", WrongElements(arg, case, wrong, index), text))
     first = next((a for a in plan.args if isinstance(a, TensorArg) and a.direction != "out"), None)
     if invariants.shape_preserved and first is not None and actual.shape != shape_of(case, first.param):
         shapes = f"{arg.param} has shape {list(actual.shape)}, {first.param} has {list(shape_of(case, first.param))}"
@@ -96,8 +98,8 @@ def broken_invariants(
     return found
 
 
-def short(arg: TensorArg, case: Case, size: int) -> Mismatch:
-    """Tell that a buffer came back too small."""
+def short_buffer(arg: TensorArg, case: Case, size: int) -> Mismatch:
+    """Build the mismatch of a buffer that the executor returned with too few bytes for its shape."""
     shape = shape_of(case, arg.param)
-    message = with_dims(f"{arg.param} came back with {size} bytes, too few for shape {list(shape)}", case)
+    message = with_dims(f"{arg.param} was returned with {size} bytes, too few for shape {list(shape)}", case)
     return Mismatch("numeric/shape-mismatch", arg.param, message, 1, 1)

@@ -1,8 +1,9 @@
-"""Rounding to imitate: which operations round, by how much, and how the errors of a sum grow."""
+"""Simulated rounding of NumPy operations: which operations round, by how much, and how errors of sums grow."""
 
 from __future__ import annotations
 
 import time
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
@@ -19,44 +20,55 @@ _EXACT = frozenset(
         *("floor", "ceil", "trunc", "rint", "fmod", "remainder", "floor_divide"),
     )
 )
-"""Operations whose result is one of their operands, or always representable."""
+"""Ufuncs whose result is one of their operands, or always representable."""
 
 _ROUNDED_ONCE = frozenset(["add", "subtract", "multiply", "divide", "true_divide", "sqrt", "square", "reciprocal"])
-"""IEEE operations: half a unit in the last place. Everything else counts as a function with a few."""
+"""IEEE 754 operations, rounded to half an ulp. Every other ufunc counts as a mathematical function."""
 
 _FUNCTION_ERROR = 4.0
-"""Errors of exp, tanh, pow and their like in unit roundoffs: CUDA documents 1 to 2 ulp for nearly all of them."""
+"""Error of exp, tanh, pow and similar in unit roundoffs. The CUDA programming guide documents 1 to 2 ulp (2 to 4 unit
+roundoffs) for nearly all fp32 functions."""
 
 _MAX_OPERATIONS = 30_000
 _MAX_ELEMENTS = 1 << 28
-"""What one traced run may do: some seconds."""
+"""Limits of one traced run, a few seconds of work."""
 _POOL = 1 << 20
-_ALIKE = 1e-4
-"""Terms this close, relatively, count as equal: disturbed ones no longer are."""
+"""Random errors drawn once per process; operations take consecutive slices of them from a random start."""
+_EQUAL_TERMS = 1e-4
+"""Relative difference up to which neighbouring terms count as equal: traced terms have differing errors."""
 
 
 class TraceLimitError(BaseException):
-    """A traced run takes too long: a loop that ends on convergence need not end with errors in it.
+    """A traced run exceeds its limits: a loop that ends on convergence need not end with errors in its values.
 
-    Not an Exception, so that the reference's own handlers do not swallow it.
+    Not an Exception, so that exception handlers of the reference do not catch it.
     """
 
 
 class MonteCarloArithmetic:
-    """The rounding to imitate.
+    """Rounding errors to inject into one traced run.
 
     Parameters
     ----------
     unit
-        Size of one rounding error, relative (a multiple of the unit roundoff of the kernel's arithmetic).
+        Relative size of one rounding error, a multiple of the unit roundoff of the kernel's arithmetic.
     function_unit
         The same for functions such as ``exp``.
     form
-        The format whose range applies: beyond its largest value is infinity, below its smallest is zero.
+        Format whose range applies: magnitudes above its largest number become infinite, those below its smallest zero.
     seed
-        Chooses the errors.
+        Seed of the errors.
     sign
-        -1.0 turns every error of a seed round: of the two runs one pushes each element either way.
+        -1.0 negates every error of the seed. The two runs of a seed move each element once in either direction.
+
+    Attributes
+    ----------
+    operations
+        Number of perturbed operations.
+    leaks
+        Number of traced values that were read as Python numbers, and so escaped the trace.
+    ends
+        Deadline on the clock of :func:`time.monotonic`.
     """
 
     def __init__(self, unit: float, function_unit: float, form: FloatFormat, seed: int, sign: float = 1.0) -> None:
@@ -68,11 +80,10 @@ class MonteCarloArithmetic:
         self._elements = 0
         self.leaks = 0
         self.ends = float("inf")
-        """When to give up at the latest, on the clock of :func:`time.monotonic`."""
         self._random = np.random.default_rng(seed)
 
     def errors(self, shape: tuple[int, ...]) -> npt.NDArray[np.float64]:
-        """Return errors between half and one, of either sign; ``sign`` is for the caller to apply."""
+        """Return random errors of magnitude 0.5 to 1 and random sign; the caller multiplies by ``sign``."""
         size = int(np.prod(shape, dtype=np.int64))
         start = int(self._random.integers(_POOL))
         pool = _pool()
@@ -81,9 +92,14 @@ class MonteCarloArithmetic:
         return np.resize(pool, size + start)[start:].reshape(shape)
 
     def perturb(self, values: Array, scale: Any) -> None:
-        """Add errors of the absolute size ``scale`` in place, then apply the format's range.
+        """Add errors of absolute size ``scale`` in place, then apply the format's range.
 
-        Complex numbers are disturbed in both parts.
+        Real and imaginary parts of complex numbers are perturbed separately.
+
+        Raises
+        ------
+        TraceLimitError
+            If the run exceeds its limits.
         """
         if values.dtype.kind == "c":
             self.perturb(values.real, scale)
@@ -91,92 +107,104 @@ class MonteCarloArithmetic:
             return
         self.operations += 1
         self._elements += values.size
+        # Operations and elements are counted so that the limit is the same on every machine; the deadline is only for
+        # operations that are slow in themselves.
         spent = self.operations > _MAX_OPERATIONS or self._elements > _MAX_ELEMENTS
         if spent or time.monotonic() > self.ends:
             raise TraceLimitError("the traced run does not end")
         errors = np.asarray(self.errors(values.shape) * scale)
+        # The scale of an infinite or NaN result is not finite; such a result has no rounding error.
         errors[~np.isfinite(errors)] = 0.0
         values += self.sign * errors
         self.clip(values)
 
     def clip(self, values: Array) -> None:
-        """Overflow and underflow in place."""
+        """Apply overflow to infinity and underflow to zero in place."""
         magnitude = np.abs(values)
         values[magnitude > self.form.largest] *= np.inf
         values[magnitude < self.form.smallest] = 0.0
 
 
-def rounded(
-    arithmetic: MonteCarloArithmetic,
-    name: str,
-    method: str,
-    operands: tuple[Any, ...],
-    magnitude: Array | None,
-    options: dict[str, Any],
-    array: Array,
-) -> Array:
-    """Disturb the result of one ufunc call, in place where it is an array of its own."""
-    if array.dtype == object:
-        return _rounded_objects(arithmetic, array)
-    if array.dtype.kind not in "fc" or (name in _EXACT and not _is_modulus(name, operands)):
-        return array
-    if not array.flags.writeable or array.base is not None:
-        array = np.array(array)
+@dataclass(frozen=True, slots=True)
+class UfuncCall:
+    """One call of a NumPy ufunc: its name, method (``__call__``, ``reduce``, ...), plain operands and options.
+
+    ``magnitude`` is the size of the values that cancelled to give the first operand, None if unknown; see
+    :func:`~gpuemu_lsp.engine.oracle.trace.magnitude_of`.
+    """
+
+    name: str
+    method: str
+    operands: tuple[Any, ...]
+    options: dict[str, Any]
+    magnitude: Array | None = None
+
+
+def rounded(arithmetic: MonteCarloArithmetic, call: UfuncCall, result: Array) -> Array:
+    """Return the result of a ufunc call with rounding errors; ``result`` is modified if it owns its data."""
+    name = call.name
+    if result.dtype == object:
+        return _rounded_objects(arithmetic, result)
+    if result.dtype.kind not in "fc" or (name in _EXACT and not _is_modulus(call)):
+        return result
+    # A view may share its data with an operand, which must keep its value.
+    if not result.flags.writeable or result.base is not None:
+        result = np.array(result)
     if name in ("matmul", "vecdot", "matvec", "vecmat"):
-        left, right = (np.abs(np.asarray(value)) for value in operands[:2])
-        scale = np.asarray(getattr(np, name)(left, right, **{k: v for k, v in options.items() if k != "out"}))
-        arithmetic.perturb(array, arithmetic.unit * growth(left.shape[-1] if left.ndim else 1) * scale)
-    elif method in ("reduce", "accumulate", "reduceat"):
-        operands = (operands[0] if magnitude is None else magnitude, *operands[1:])
-        _disturb_reduction(arithmetic, name, method, operands, options, array)
+        # |fl(AB) - AB| <= gamma_n |A||B| (Higham, section 3.5): the scale is the product of the magnitudes, which is
+        # much larger than the result where terms cancel.
+        left, right = (np.abs(np.asarray(value)) for value in call.operands[:2])
+        scale = np.asarray(getattr(np, name)(left, right, **{k: v for k, v in call.options.items() if k != "out"}))
+        arithmetic.perturb(result, arithmetic.unit * growth(left.shape[-1] if left.ndim else 1) * scale)
+    elif call.method in ("reduce", "accumulate", "reduceat"):
+        _perturb_reduction(arithmetic, call, result)
     elif name in _ROUNDED_ONCE:
-        arithmetic.perturb(array, arithmetic.unit * np.abs(array))
+        arithmetic.perturb(result, arithmetic.unit * np.abs(result))
     else:
-        arithmetic.perturb(array, arithmetic.function_unit * np.abs(array))
-    return array
+        arithmetic.perturb(result, arithmetic.function_unit * np.abs(result))
+    return result
 
 
-def _is_modulus(name: str, operands: tuple[Any, ...]) -> bool:
-    """``abs`` of a complex number is a square root."""
-    return name == "absolute" and np.iscomplexobj(operands[0])
+def _is_modulus(call: UfuncCall) -> bool:
+    """Return whether the call is ``abs`` of a complex number, which takes a square root."""
+    return call.name == "absolute" and np.iscomplexobj(call.operands[0])
 
 
-def _disturb_reduction(
-    arithmetic: MonteCarloArithmetic,
-    name: str,
-    method: str,
-    operands: tuple[Any, ...],
-    options: dict[str, Any],
-    array: Array,
-) -> None:
-    source = np.asarray(operands[0])
-    terms = max(source.shape, default=1) if method == "accumulate" else source.size / max(1, array.size)
-    if name != "add":
-        arithmetic.perturb(array, arithmetic.unit * growth(terms) * np.abs(array))
+def _perturb_reduction(arithmetic: MonteCarloArithmetic, call: UfuncCall, result: Array) -> None:
+    """Perturb the result of a reduction; a sum by a multiple of the sum of its terms' magnitudes."""
+    first = call.operands[0] if call.magnitude is None else call.magnitude
+    source, others = np.asarray(first), call.operands[1:]
+    terms = max(source.shape, default=1) if call.method == "accumulate" else source.size / max(1, result.size)
+    if call.name != "add":
+        arithmetic.perturb(result, arithmetic.unit * growth(terms) * np.abs(result))
         return
-    others = {key: value for key, value in options.items() if key not in ("out", "initial")}
-    scale = np.asarray(getattr(np.add, method)(np.abs(source), *operands[1:], **others))
+    # `out` would overwrite the result; `initial` is one more exact term, and its sign is unknown.
+    options = {key: value for key, value in call.options.items() if key not in ("out", "initial")}
+    scale = np.asarray(getattr(np.add, call.method)(np.abs(source), *others, **options))
     errors = arithmetic.unit * growth(terms) * scale
-    axis = options.get("axis", operands[1] if len(operands) > 1 else 0)
-    if method == "reduce" and isinstance(axis, int) and source.ndim and source.shape[axis] > 1:
+    axis = call.options.get("axis", others[0] if others else 0)
+    if call.method == "reduce" and isinstance(axis, int) and source.ndim and source.shape[axis] > 1:
         errors = errors + _systematic(arithmetic, np.abs(source), axis, scale)
-    arithmetic.perturb(array, errors)
+    arithmetic.perturb(result, errors)
 
 
 def _systematic(arithmetic: MonteCarloArithmetic, terms: Array, axis: int, total: Array) -> Array:
-    """Return the errors of a sequential sum along ``axis`` that do not cancel.
+    """Return the errors of a sequential sum along ``axis`` that do not average out.
 
-    Equal terms round the same way each time, and terms below the running sum's last place are lost, each of them.
+    Equal terms round in the same direction each time, so their errors add up linearly; terms below the last place of
+    the running sum are absorbed, all of them. The square-root growth of independent errors covers neither.
     """
-    alike = np.count_nonzero(np.abs(np.diff(terms, axis=axis)) <= _ALIKE * _without_last(terms, axis), axis=axis)
+    alike = np.count_nonzero(np.abs(np.diff(terms, axis=axis)) <= _EQUAL_TERMS * _without_last(terms, axis), axis=axis)
     sums = total.reshape(np.shape(alike))
-    lost = np.sum(terms, axis=axis, where=terms < arithmetic.unit / 4 * np.expand_dims(sums, axis))
-    errors: Array = np.asarray(arithmetic.unit / 8 * alike * sums + 2 * lost)
+    absorbed = np.sum(terms, axis=axis, where=terms < arithmetic.unit / 4 * np.expand_dims(sums, axis))
+    # `unit` is SPREAD = 8 unit roundoffs: one of them per equal term. Absorbed terms count twice, as the running sum
+    # that absorbs them is smaller than the total for half of the way.
+    errors: Array = np.asarray(arithmetic.unit / 8 * alike * sums + 2 * absorbed)
     return errors.reshape(total.shape)
 
 
 def _rounded_objects(arithmetic: MonteCarloArithmetic, array: Array) -> Array:
-    """Disturb what ``np.vectorize(math.erf)`` and its like produce on their way."""
+    """Perturb the object arrays that ``np.vectorize(math.erf)`` and similar produce internally."""
     try:
         values = array.astype(np.float64)
     except (TypeError, ValueError):
@@ -186,22 +214,26 @@ def _rounded_objects(arithmetic: MonteCarloArithmetic, array: Array) -> Array:
 
 
 def growth(terms: float) -> float:
-    """How the rounding errors of a sum of ``terms`` numbers grow, in unit roundoffs of the sum of magnitudes.
+    """Return the error of a sum of ``terms`` numbers, in unit roundoffs of the sum of their magnitudes.
 
-    The errors of a sequential sum are independent, so they add up like a random walk; a tree does better.
+    Independent errors of a sequential sum grow like a random walk, with the square root of the number of terms
+    (Higham and Mary, "A new approach to probabilistic rounding error analysis", 2019). A tree has smaller errors.
     """
+    # A quarter of the square root, as `unit` has the factor 8 for small numbers of draws already.
     return 1.0 + float(np.sqrt(max(terms, 0.0))) / 4
 
 
 @lru_cache(maxsize=1)
 def _pool() -> npt.NDArray[np.float64]:
     random = np.random.default_rng(20260611)
+    # Half as long again as the range of starts, so that most slices need no wrap-around.
     size = _POOL + (_POOL >> 1)
+    # Magnitudes below one half are left out: an error near zero would test nothing.
     errors: npt.NDArray[np.float64] = random.uniform(0.5, 1.0, size) * random.choice((-1.0, 1.0), size)
     return errors
 
 
 def _without_last(values: Array, axis: int) -> Array:
-    """Return all but the last entry along an axis: what :func:`numpy.diff` subtracts."""
+    """Return all but the last entry along an axis, aligned with the result of :func:`numpy.diff`."""
     rest: Array = np.moveaxis(np.moveaxis(values, axis, 0)[:-1], 0, axis)
     return rest

@@ -1,14 +1,16 @@
-"""Run a reference as if its every operation were rounded: Monte Carlo arithmetic on NumPy arrays.
+"""Traced evaluation of a reference: Monte Carlo arithmetic on NumPy arrays.
 
-A correct kernel differs from the fp64 reference because each of its operations rounds. How much that may change a
-result depends on the formula: ``1 + tanh(x)`` near -1 loses everything, a sum of a thousand terms loses a little per
-term. So the budget is measured on the reference itself. Its arrays are replaced by :class:`TracedArray` ones whose
-operations disturb their results by random errors of the size that rounding in the kernel's arithmetic has, and that
-overflow where it would. How far the outputs move says what rounding explains. (Parker, Monte Carlo Arithmetic, 1997;
-Verrou and CADNA do it to binaries.)
+A correct kernel differs from the fp64 reference because each of its operations rounds. How much that changes a result
+depends on the formula: ``1 + tanh(x)`` near -1 loses all digits, a sum of a thousand terms loses a little per term.
+The effect is therefore measured on the reference itself. Its arrays are replaced by :class:`TracedArray`, whose
+operations add random errors of the size that rounding in the kernel's arithmetic has, and overflow where that
+arithmetic overflows. The change of the outputs estimates the error of a correct kernel.
 
-Values that leave NumPy arrays (``float(x[i])``, C extensions) are simply not disturbed; ``Arithmetic.leaks`` counts
-those that can be seen to leave, and the caller is then more generous.
+The method is D. S. Parker's Monte Carlo Arithmetic (UCLA technical report CSD-970002, 1997); Verificarlo, Verrou and
+CADNA apply it to compiled programs.
+
+Values that leave NumPy arrays (``float(x[i])``, C extensions) are not perturbed. ``MonteCarloArithmetic.leaks`` counts
+the conversions that can be observed, and the error budget is then larger.
 """
 
 from __future__ import annotations
@@ -21,22 +23,24 @@ from typing import Any
 import numpy as np
 
 from gpuemu_lsp.engine.fuzz.model import Array
-from gpuemu_lsp.engine.oracle.rounding import MonteCarloArithmetic, growth, rounded
+from gpuemu_lsp.engine.oracle.rounding import MonteCarloArithmetic, UfuncCall, growth, rounded
 
 _PRODUCTS = frozenset(["dot", "vdot", "inner", "outer", "tensordot", "einsum", "convolve", "correlate", "matmul"])
 _SUMS = frozenset(["nansum", "nanmean", "trapezoid", "trapz", "norm"])
 
 
 class TracedArray(np.ndarray[Any, Any]):
-    """An array whose operations round."""
+    """An array whose operations round in the given arithmetic."""
 
     arithmetic: MonteCarloArithmetic | None
     magnitude: Array | None
-    """The size of what was subtracted to make this array, where that is known; see :func:`_magnitude`."""
+    """Sum of the magnitudes that were subtracted to give this array, None if unknown; see :func:`magnitude_of`."""
     counted: bool
-    """Whether leaving NumPy as a Python number is a leak; a scalar argument's own value may be read freely."""
+    """Whether conversion to a Python number counts as a leak. Scalar arguments are exact until they are used."""
 
     def __array_finalize__(self, origin: Any) -> None:
+        # Called for every view and copy. The arithmetic is inherited; the magnitude belongs to one result only, and a
+        # slice or reshape of it would need a different array.
         self.arithmetic = getattr(origin, "arithmetic", None)
         self.magnitude = None
         self.counted = True
@@ -51,14 +55,14 @@ class TracedArray(np.ndarray[Any, Any]):
         result = getattr(ufunc, method)(*operands, **options)
         if arithmetic is None or result is None or result is NotImplemented:
             return result
+        call = UfuncCall(ufunc.__name__, method, operands, options, getattr(inputs[0], "magnitude", None))
+        magnitude = magnitude_of(ufunc.__name__, method, inputs)
         results = result if isinstance(result, tuple) else (result,)
         wrapped = []
         for position, value in enumerate(results):
-            array = np.asarray(value)
-            magnitude = _magnitude(ufunc.__name__, method, inputs)
-            array = rounded(
-                arithmetic, ufunc.__name__, method, operands, getattr(inputs[0], "magnitude", None), options, array
-            )
+            array = rounded(arithmetic, call, np.asarray(value))
+            # An array passed as `out=`, as by `x += y`, already has the exact result and is returned as it is: the
+            # perturbed copy is lost, so an in-place operation contributes no error of its own.
             given = out[position] if out is not None and position < len(out) else None
             wrapped.append(given if given is not None else traced(array, arithmetic))
             if isinstance(wrapped[-1], TracedArray):
@@ -66,6 +70,8 @@ class TracedArray(np.ndarray[Any, Any]):
         return tuple(wrapped) if isinstance(result, tuple) else wrapped[0]
 
     def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        # Functions built from ufuncs round through __array_ufunc__. Only those that compute in C without ufuncs need
+        # an error here; matmul is a ufunc.
         result = super().__array_function__(function, types, args, kwargs)
         name = getattr(function, "__name__", "")
         arithmetic = self.arithmetic
@@ -79,6 +85,8 @@ class TracedArray(np.ndarray[Any, Any]):
         elif array.dtype.kind in "fc":
             magnitudes = [abs(plain(value)) for value in _arrays(args)]
             terms = _terms(magnitudes, array)
+            # Products: the same contraction of magnitudes (Higham, section 3.5). Other sums have no such formula; their
+            # largest output stands for the magnitudes.
             if name in _PRODUCTS:
                 bare = [abs(plain(v)) if isinstance(v, np.ndarray) else v for v in args]
                 scale = np.abs(plain(function(*bare, **{k: plain(v) for k, v in kwargs.items()})))
@@ -89,26 +97,27 @@ class TracedArray(np.ndarray[Any, Any]):
 
     def __getitem__(self, index: Any) -> Any:
         item = super().__getitem__(index)
+        # Indexing a single element gives a NumPy scalar, whose operations would no longer be traced.
         if isinstance(item, np.floating):
             return traced(np.asarray(item), self.arithmetic)
         return item
 
     def cumsum(self, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
-        """Sum with rounding: the method of a plain array would bypass it."""
+        """Sum with rounding; ``ndarray.cumsum`` does not call the ufunc."""
         source = self.ravel() if axis is None else self
         return np.add.accumulate(source, axis=axis or 0, dtype=dtype, out=out)
 
     def dot(self, *args: Any, **kwargs: Any) -> Any:
-        """Multiply with rounding."""
+        """Multiply with rounding; ``ndarray.dot`` does not call the array function."""
         return np.dot(self, *args, **kwargs)
 
     def item(self, *args: Any) -> Any:
-        """Leave the array, which is counted."""
+        """Convert to a Python number, counted as a leak."""
         self._leak()
         return super().item(*args)
 
     def tolist(self) -> Any:
-        """Leave the array, which is counted."""
+        """Convert to Python numbers, counted as a leak."""
         self._leak()
         return super().tolist()
 
@@ -122,7 +131,7 @@ class TracedArray(np.ndarray[Any, Any]):
 
 
 def traced(values: Any, arithmetic: MonteCarloArithmetic | None) -> Any:
-    """Return a view whose operations round; anything but an array stays what it is."""
+    """Return a view of an array whose operations round; return any other value unchanged."""
     if arithmetic is None or not isinstance(values, np.ndarray):
         return values
     view = values.view(TracedArray)
@@ -131,14 +140,15 @@ def traced(values: Any, arithmetic: MonteCarloArithmetic | None) -> Any:
 
 
 def traced_scalar(arithmetic: MonteCarloArithmetic, value: float) -> Any:
-    """Return a scalar argument whose operations round: ``1 - beta ** t`` is computed in the kernel's arithmetic too."""
+    """Return a scalar argument whose operations round: the kernel also computes ``1 - beta ** t`` in its arithmetic."""
+    # `range(n)` or `if eps > 0` read the argument itself, which is exact. Results computed from it count as usual.
     scalar = traced(np.asarray(value), arithmetic)
     scalar.counted = False
     return scalar
 
 
 def plain(value: Any) -> Any:
-    """Return the ordinary array behind a traced one; sequences too. Anything else stays what it is."""
+    """Return the plain array of a traced one, also inside a list or tuple; return any other value unchanged."""
     if isinstance(value, TracedArray):
         return value.view(np.ndarray)
     if isinstance(value, list | tuple) and any(isinstance(part, TracedArray) for part in value):
@@ -148,10 +158,12 @@ def plain(value: Any) -> Any:
 
 @contextlib.contextmanager
 def traced_globals(function: Callable[..., Any], arithmetic: MonteCarloArithmetic | None) -> Iterator[None]:
-    """Let ``np`` mean a NumPy whose new arrays are traced, in the function's own module, for a while.
+    """Replace NumPy in the globals of the function's module by one whose new arrays are traced, for the duration.
 
-    ``np.asarray(x)`` would otherwise strip the tracing, and ``np.arange(n)`` never have it.
+    Without that ``np.asarray(x)`` would return a plain array, and ``np.arange(n)`` would never be traced.
     """
+    # The module's own global and not `sys.modules["numpy"]`: libraries that the reference calls compute their exact
+    # constants and tables with plain NumPy.
     namespace = getattr(function, "__globals__", None)
     if arithmetic is None or namespace is None:
         yield
@@ -165,7 +177,7 @@ def traced_globals(function: Callable[..., Any], arithmetic: MonteCarloArithmeti
 
 
 class _TracedNumpy(ModuleType):
-    """NumPy, but every array its functions make is traced."""
+    """NumPy module whose functions return traced arrays."""
 
     def __init__(self, arithmetic: MonteCarloArithmetic) -> None:
         super().__init__("numpy")
@@ -173,6 +185,7 @@ class _TracedNumpy(ModuleType):
 
     def __getattr__(self, name: str) -> Any:
         found = getattr(np, name)
+        # Types are needed for isinstance, ufuncs trace themselves, and np.linalg works on what it is passed.
         if isinstance(found, type | np.ufunc | ModuleType) or not callable(found):
             return found
         if name in ("asarray", "array", "ascontiguousarray", "require"):
@@ -185,7 +198,7 @@ class _TracedNumpy(ModuleType):
 
 
 def _keeping_subclass(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Wrap an array constructor: lists of traced scalars are read as plain numbers, which is no leak."""
+    """Wrap an array constructor so that it reads lists of traced scalars without counting leaks."""
 
     def made(*args: Any, **kwargs: Any) -> Any:
         return function(*(plain(value) for value in args), **kwargs)
@@ -193,14 +206,16 @@ def _keeping_subclass(function: Callable[..., Any]) -> Callable[..., Any]:
     return made
 
 
-def _magnitude(name: str, method: str, inputs: tuple[Any, ...]) -> Array | None:
-    """Return how large the parts of a result were that cancelled in a subtraction, as far as a sum of squares needs it.
+def magnitude_of(name: str, method: str, inputs: tuple[Any, ...]) -> Array | None:
+    """Return the magnitude of the values that cancelled in a ufunc call, None if unknown.
 
-    The variance may be computed as ``E[(x - m)**2]`` or as ``E[x**2] - m**2``, a distance by expanding its square. Both
-    are right, and the second errs by roundoffs of ``x**2``: that much a sum of squared differences is disturbed.
+    It serves sums of squared differences. A variance may be computed as ``E[(x - m)**2]`` or as ``E[x**2] - m**2``, a
+    distance by expanding its square. Both are correct, and the second has an error of unit roundoffs of ``x**2``, so
+    the sum is perturbed by that much. The magnitude follows the difference through squaring and changes of sign.
     """
     if method != "__call__":
         return None
+    # Subtraction of a scalar is left out: `x - 1` has no second formula with a larger error.
     if name == "subtract" and all(isinstance(value, np.ndarray) and value.ndim for value in inputs):
         sizes = np.abs(plain(inputs[0])) + np.abs(plain(inputs[1]))
         return np.asarray(sizes) if sizes.dtype.kind == "f" else None
@@ -214,6 +229,8 @@ def _magnitude(name: str, method: str, inputs: tuple[Any, ...]) -> Array | None:
 
 
 def _terms(magnitudes: list[Array], array: Array) -> float:
+    """Estimate the number of terms summed per element of a product or sum."""
+    # A contraction over n of an (m, n) and an (n, p) array to (m, p): sqrt(mn * np / mp) = n.
     if len(magnitudes) >= 2:
         product = float(magnitudes[0].size) * float(magnitudes[1].size)
         return max(1.0, float(np.sqrt(product / max(1, array.size))))
@@ -221,10 +238,12 @@ def _terms(magnitudes: list[Array], array: Array) -> float:
 
 
 def _spectrum(name: str, array: Array, args: Any, kwargs: Any) -> tuple[float, Array]:
-    """Return a Fourier transform's length and, by Parseval's theorem, the norm of what each element is a sum of.
+    """Return the length of a Fourier transform and the norm of its result, per transform.
 
-    Every output errs by roundoffs of that, also where it is nearly zero (Higham, Accuracy and Stability, 24.1).
+    The error bound of the FFT is normwise (Higham, section 24.1): every output has an error relative to the norm,
+    also where the output itself is nearly zero.
     """
+    # fft2 and fftn transform all axes they are given at once.
     if name.endswith(("2", "n")):
         return float(array.size), np.sqrt(np.mean(np.abs(array) ** 2))
     axis = kwargs.get("axis", args[2] if len(args) > 2 else -1)

@@ -19,6 +19,7 @@ from gpuemu_lsp.engine.fuzz.model import Array, Case
 from gpuemu_lsp.engine.fuzz.pack import shape_of
 from gpuemu_lsp.engine.oracle.budget import error_budgets
 from gpuemu_lsp.engine.oracle.inputs import output_tensors
+from gpuemu_lsp.engine.oracle.reference import ReferenceEvaluation
 from gpuemu_lsp.engine.plan.model import TensorArg
 from gpuemu_lsp.engine.store import Failure
 
@@ -74,7 +75,8 @@ def _expected(run: PlanRun, case: Case) -> dict[str, Array]:
     expected = run.expect(case)
     if run.reference is None or expected is None:
         return {}
-    limits = error_budgets(run.reference, run.plan, case, expected, run.numerics, run.request.spec.tolerances)
+    evaluation = ReferenceEvaluation(run.reference, run.plan, case, expected, run.numerics)
+    limits = error_budgets(evaluation, run.request.spec.tolerances)
     arrays: dict[str, Array] = {}
     for arg in output_tensors(run.plan):
         limit = limits[arg.param]

@@ -11,7 +11,7 @@ from support.oracle_cases import case_of, outcome, plan, rows, tensor
 from gpuemu_lsp.engine.findings import Severity
 from gpuemu_lsp.engine.fuzz.dtypes import FORMATS, numpy_dtype
 from gpuemu_lsp.engine.oracle.budget import ErrorBudget, configured_budget
-from gpuemu_lsp.engine.oracle.compare import compare
+from gpuemu_lsp.engine.oracle.compare import JudgingPolicy, compare
 from gpuemu_lsp.engine.oracle.outputs import ReferenceOutput
 from gpuemu_lsp.engine.project.model import Invariants, Tolerance, Validation
 
@@ -28,7 +28,7 @@ def judged(actual, expected, dtype="float32", tolerance=0.0, finite=True, **opti
     right = np.asarray(expected)
     allowed = configured_budget(right, drawn.args[1], {dtype: Tolerance(tolerance, tolerance)})
     ran = outcome(drawn, case, {"y": np.asarray(actual, dtype=numpy_dtype(dtype))})
-    return compare(drawn, case, ran, ReferenceOutput({"y": right}), {"y": allowed}, **options)
+    return compare(drawn, case, ran, ReferenceOutput({"y": right}), {"y": allowed}, JudgingPolicy(**options))
 
 
 def rules(verdict):
@@ -199,7 +199,9 @@ def test_short_outputs_never_pass():
 def test_invariants(invariants, actual, broken):
     drawn = vector()
     case = case_of(drawn, "uniform", {"n": 2})
-    found = compare(drawn, case, outcome(drawn, case, {"y": np.array(actual)}), None, {}, invariants=invariants)
+    found = compare(
+        drawn, case, outcome(drawn, case, {"y": np.array(actual)}), None, {}, JudgingPolicy(invariants=invariants)
+    )
     assert [m.rule for m in found.mismatches] == ["numeric/invariant"] * broken
 
 

@@ -168,7 +168,7 @@ def test_a_tolerance_tighter_than_rounding_is_obeyed_and_said_so(tmp_path, kerne
     told = [one for run in judged for one in run.mismatches]
     assert {one.rule for one in told} == {"numeric/tolerance-exceeded"}
     assert all(one.severity is None and one.error > one.allowed for one in told)
-    said = ["below what the rounding" in one.message for one in told]
+    said = ["tighter than the error that rounding explains" in one.message for one in told]
     assert all(said) if too_tight else not all(said)
     assert not any("gpuemu.toml" in one.message for run in planted_softmax(loaded, drawn) for one in run.mismatches)
 
