@@ -1,4 +1,4 @@
-"""Compile a .cu text as the pipeline does, and lint it."""
+"""Compilation and artifact checks of a .cu text, as in the check pipeline."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An inspection as findings."""
+"""Findings of an inspection."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ def lint(artifact: Artifact, entry: str, spec: KernelSpec, source: SourceFile) -
     artifact
         The compiled file.
     entry
-        The kernel's mangled name in it.
+        Mangled name of the kernel.
     spec
-        Its configuration; without ``artifact_checks`` there is nothing to find.
+        Configuration of the kernel; without ``artifact_checks`` there are no findings.
     source
-        The .cu file it stands in.
+        The .cu file of the kernel.
 
     Returns
     -------
     tuple of Finding
-        Limits and missing patterns on the kernel's name, forbidden patterns on their own lines; each with its value in
-        gpuemu.toml as related place. What could not be checked is a finding too. Of several instances of a kernel in
-        one artifact, each has its own limits; a required pattern must be in one of them, and a forbidden one is
-        reported once per line, with the first instance that has it.
+        Exceeded limits and missing patterns on the kernel's name, forbidden patterns on their own lines; each related
+        to its value in gpuemu.toml. Checks that could not be made are findings too. Limits apply to each instance of a
+        kernel. A required pattern must be in one instance; a forbidden one is reported once per line, for the first
+        instance that has it.
     """
     if spec.artifact_checks is None:
         return ()
@@ -48,14 +48,14 @@ def _findings(inspection: Inspection, spec: KernelSpec, arch: str) -> Iterator[F
     for pattern in inspection.patterns:
         if not pattern.decided and pattern.first:
             message = (
-                f"'{pattern.pattern}' was not looked for in '{spec.name}': it names a machine instruction "
-                "(SASS); write the PTX instruction instead"
+                f"pattern '{pattern.pattern}' of '{spec.name}' was not checked: it is a SASS instruction; "
+                "use the PTX instruction instead"
             )
             yield _made("engine/not-executed", message, inspection, spec, arch, pattern)
         elif pattern.decided and pattern.required and pattern.first and not pattern.ok:
             message = (
-                f"'{spec.name}' has no '{pattern.pattern}' on {arch}: no instruction, called or inlined function "
-                "or intrinsic matches"
+                f"required pattern '{pattern.pattern}' not found in '{spec.name}' on {arch}: no instruction, called or "
+                "inlined function, or intrinsic matches"
             )
             yield _made("artifact/required-pattern", message, inspection, spec, arch, pattern)
         elif not pattern.required:
@@ -66,8 +66,8 @@ def _findings(inspection: Inspection, spec: KernelSpec, arch: str) -> Iterator[F
 
 
 def _over(check: LimitCheck, inspection: Inspection, spec: KernelSpec, arch: str) -> Finding:
-    detail = f" ({', '.join(f'{value} of {name}' for name, value in check.parts.items())})" if check.parts else ""
-    message = f"'{inspection.name}' uses {check.value} {check.unit} on {arch}{detail}; {check.limit} allowed"
+    detail = f" ({', '.join(f'{value} in {name}' for name, value in check.parts.items())})" if check.parts else ""
+    message = f"'{inspection.name}' uses {check.value} {check.unit} on {arch}{detail}; the limit is {check.limit}"
     return make(
         check.rule,
         message,
@@ -75,22 +75,22 @@ def _over(check: LimitCheck, inspection: Inspection, spec: KernelSpec, arch: str
         kernel=spec.name,
         arch=arch,
         data={"value": check.value, "limit": check.limit, "instance": inspection.name, **check.parts},
-        related=_related(spec, f"artifact_checks.{check.key}", "the limit"),
+        related=_related(spec, f"artifact_checks.{check.key}", "limit set here"),
     )
 
 
 def _forbidden(pattern: PatternCheck, inspection: Inspection, spec: KernelSpec, arch: str) -> Iterator[Finding]:
-    for hit in pattern.hits:
-        if hit.place in pattern.known:
+    for match in pattern.matches:
+        if match.place in pattern.known:
             continue
-        message = f"'{pattern.pattern}' is forbidden in '{spec.name}': {hit.what}"
-        if hit.place is None:
+        message = f"forbidden pattern '{pattern.pattern}' in '{spec.name}': {match.what}"
+        if match.place is None:
             yield _made("artifact/forbidden-pattern", f"{message} on {arch}", inspection, spec, arch, pattern)
         else:
             yield make(
                 "artifact/forbidden-pattern",
                 message,
-                hit.place,
+                match.place,
                 kernel=spec.name,
                 arch=arch,
                 data={"pattern": pattern.pattern, "instance": inspection.name},
@@ -114,11 +114,13 @@ def _made(
 
 def _pattern_related(spec: KernelSpec, pattern: PatternCheck) -> tuple[Related, ...]:
     key = "required_patterns" if pattern.required else "forbidden_patterns"
-    return _related(spec, f"artifact_checks.{key}.{pattern.index}", "asked for here")
+    return _related(
+        spec, f"artifact_checks.{key}.{pattern.index}", "required here" if pattern.required else "forbidden here"
+    )
 
 
 def _related(spec: KernelSpec, key: str, message: str) -> tuple[Related, ...]:
-    """Point at a value in gpuemu.toml, or at the nearest table or list that is written there."""
+    """Return the place of a value in gpuemu.toml, or of the nearest enclosing table or list."""
     while key:
         place = spec.places.get(key)
         if place is not None:

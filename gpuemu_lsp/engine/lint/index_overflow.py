@@ -1,9 +1,14 @@
-"""One thread's integer arithmetic, carried out for given sizes, to see indices leave 32 bits before they are widened.
+"""Abstract execution of one thread's integer arithmetic to find 32-bit index overflow.
 
-No memory, no floating point: what depends on them is unknown, and a branch that does ends the look. So whatever is
-found is what the thread really does. Wrapping as such is no mistake: only an index that has lost its upper bits, is
-widened and then used as an address is one. Bit operations, shifts to the right and remainders start anew: hashes and
-random numbers are meant to wrap.
+A 32-bit index such as ``blockIdx.x * blockDim.x + threadIdx.x`` overflows only for tensors of about 2**31 elements,
+which no test allocates. Integer arithmetic, however, needs no memory: it can be executed for one thread, given launch
+dimensions and scalar arguments. Every 32-bit register carries its bits and the value it would have in unbounded
+arithmetic; a finding is an address that was computed from a value whose upper bits were lost *before* it was widened to
+64 bits.
+
+Loads and floating-point values are unknown, and a branch on an unknown predicate ends the execution, so every reported
+overflow happens on the path that the thread really takes. Wrapping alone is not an error: hashes and random numbers
+rely on it. Bitwise operations, right shifts, divisions and remainders therefore restart from the wrapped value.
 """
 
 from __future__ import annotations
@@ -28,7 +33,7 @@ from gpuemu_lsp.engine.ptx.traversal import flat_operands
 
 _MOST_STEPS = 4000
 _NARROW = 32
-_ELSEWHERE = frozenset({"shared", "local", "param", "const"})
+_OTHER_SPACES = frozenset({"shared", "local", "param", "const"})
 _COMPARISONS: Mapping[str, Callable[[int, int], bool]] = {
     "eq": operator.eq, "ne": operator.ne, "lt": operator.lt, "le": operator.le, "gt": operator.gt, "ge": operator.ge,
     "lo": operator.lt, "ls": operator.le, "hi": operator.gt, "hs": operator.ge,
@@ -39,27 +44,27 @@ _BITWISE: Mapping[str, Callable[[int, int], int]] = {"and": operator.and_, "or":
 
 @dataclass(frozen=True, slots=True)
 class IndexOverflow:
-    """An index that does not fit: what it should be, the instruction that lost its upper bits, and the access."""
+    """An index beyond 32 bits: its exact value, the instruction that overflowed, and the access that uses it."""
 
     index: int
-    culprit: Instruction
+    origin: Instruction
     access: Instruction
 
 
 @dataclass(frozen=True, slots=True)
 class _TrackedInteger:
-    """What a register holds, and what it would hold if 32 bits were enough for everything.
+    """Bits of a register, and their value in unbounded arithmetic.
 
-    ``culprit`` is the instruction whose result first left the range of an ``int``. In 64 bits it says that the value
-    was made of one that had lost its upper bits; ``ideal`` then is what that one should have been.
+    ``origin`` is the first instruction whose 32-bit result left the range of ``int``. In a 64-bit register it marks a
+    value that was computed from one with lost upper bits, and ``exact`` is the value of that one without the overflow.
     """
 
     bits: int
-    ideal: int
-    culprit: Instruction | None = None
+    exact: int
+    origin: Instruction | None = None
 
 
-def _plain(value: int, width: int, signed: bool) -> _TrackedInteger:
+def _fresh(value: int, width: int, signed: bool) -> _TrackedInteger:
     bits = value & (1 << width) - 1
     return _TrackedInteger(bits, _read(bits, width, signed))
 
@@ -69,14 +74,18 @@ def _read(bits: int, width: int, signed: bool) -> int:
 
 
 def _widened(value: _TrackedInteger, signed: bool) -> _TrackedInteger:
-    """Return a 32-bit value in 64 bits."""
+    """Return a 32-bit value extended to 64 bits; here upper bits are lost for good."""
     real = _read(value.bits & (1 << _NARROW) - 1, _NARROW, signed)
-    lost = value.culprit is not None and real != value.ideal and value.ideal >= 1 << (_NARROW - signed)
-    return _TrackedInteger(real & (1 << 64) - 1, value.ideal if lost else real, value.culprit if lost else None)
+    # A negative exact index, or one that the register still holds, has not lost anything.
+    lost = value.origin is not None and real != value.exact and value.exact >= 1 << (_NARROW - signed)
+    return _TrackedInteger(real & (1 << 64) - 1, value.exact if lost else real, value.origin if lost else None)
 
 
 class IntegerInterpreter:
-    """One thread of a kernel. ``params`` has what is known of the parameters, ``specials`` of ``%tid.x`` and others."""
+    """Interpreter of one thread.
+
+    ``params`` are the known integer parameters by name, ``specials`` the known special registers such as ``%tid.x``.
+    """
 
     def __init__(self, function: Function, params: Mapping[str, int], specials: Mapping[str, int]) -> None:
         self._body = function.body or ()
@@ -87,52 +96,53 @@ class IntegerInterpreter:
         }
 
     def run(self) -> IndexOverflow | None:
-        """Follow the thread while it is known where it goes; return the first address made of a lost index."""
+        """Execute until a branch is unknown or 4000 instructions; return the first access at an overflowed index."""
         at = 0
         for _ in range(_MOST_STEPS):
             if at >= len(self._body):
                 return None
-            one = self._body[at]
+            instruction = self._body[at]
             at += 1
-            if isinstance(one, Label):
+            if isinstance(instruction, Label):
                 continue
-            acts = self._acts(one)
-            if one.opcode in ("bra", "ret", "exit", "trap", "brx", "brkpt"):
-                if acts is None or (acts and one.opcode != "bra"):
+            acts = self._acts(instruction)
+            if instruction.opcode in ("bra", "ret", "exit", "trap", "brx", "brkpt"):
+                if acts is None or (acts and instruction.opcode != "bra"):
                     return None
-                target = one.operands[0] if one.operands else None
+                target = instruction.operands[0] if instruction.operands else None
                 if acts and isinstance(target, Symbol):
                     at = self._labels.get(target.name, len(self._body))
                 continue
             if acts is False:
                 continue
-            found = self._overflow(one) if acts else None
+            found = self._overflow(instruction) if acts else None
             if found is not None:
                 return found
-            self._write(one, self._result(one) if acts else None)
+            self._write(instruction, self._result(instruction) if acts else None)
         return None
 
-    def _acts(self, one: Instruction) -> bool | None:
-        """Return whether an instruction's guard lets it act; None if that is not known."""
-        if one.guard is None:
+    def _acts(self, instruction: Instruction) -> bool | None:
+        """Return whether an instruction's guard is true; None if unknown."""
+        if instruction.guard is None:
             return True
-        value = self._known.get(one.guard.register.name)
-        return None if value is None else bool(value.bits) != one.guard.negated
+        value = self._known.get(instruction.guard.register.name)
+        return None if value is None else bool(value.bits) != instruction.guard.negated
 
-    def _overflow(self, one: Instruction) -> IndexOverflow | None:
-        if _ELSEWHERE & set(one.modifiers):
+    def _overflow(self, instruction: Instruction) -> IndexOverflow | None:
+        # Only addresses of global memory and generic addresses come from 64-bit indices.
+        if _OTHER_SPACES & set(instruction.modifiers):
             return None
-        for operand in one.operands:
+        for operand in instruction.operands:
             if isinstance(operand, Address) and isinstance(operand.base, Register):
                 value = self._known.get(operand.base.name)
-                if value is not None and value.culprit is not None:
-                    return IndexOverflow(value.ideal, value.culprit, one)
+                if value is not None and value.origin is not None:
+                    return IndexOverflow(value.exact, value.origin, instruction)
         return None
 
-    def _write(self, one: Instruction, value: _TrackedInteger | None) -> None:
-        if not one.operands or isinstance(one.operands[0], Address):
+    def _write(self, instruction: Instruction, value: _TrackedInteger | None) -> None:
+        if not instruction.operands or isinstance(instruction.operands[0], Address):
             return
-        target = one.operands[0]
+        target = instruction.operands[0]
         for register in flat_operands((target,)):
             if isinstance(register, Register):
                 self._known.pop(register.name, None)
@@ -153,48 +163,55 @@ class IntegerInterpreter:
             return None if value is None else _TrackedInteger(value.bits ^ 1, value.bits ^ 1)
         return self._known.get(operand.name) if isinstance(operand, Register) else None
 
-    def _result(self, one: Instruction) -> _TrackedInteger | None:
-        """Return what an instruction writes to its first operand, None where that is not known."""
-        opcode, type_ = one.opcode, one.modifiers[-1] if one.modifiers else ""
+    def _result(self, instruction: Instruction) -> _TrackedInteger | None:
+        """Return the value of an instruction's first destination; None if unknown."""
+        opcode, type_ = instruction.opcode, instruction.modifiers[-1] if instruction.modifiers else ""
         if opcode == "ld":
-            return self._parameter(one, type_)
-        given = [self._value(operand) for operand in one.operands[1:]]
-        if opcode == "selp" and given[-1] is not None:
-            return given[0] if given[-1].bits else given[1]
+            return self._parameter(instruction, type_)
+        sources = [self._value(operand) for operand in instruction.operands[1:]]
+        if opcode == "selp" and sources[-1] is not None:
+            return sources[0] if sources[-1].bits else sources[1]
         if type_ == "pred":
-            return _logic(opcode, given)
-        known = [value for value in given if value is not None]
-        if len(known) != len(given) or not type_[1:].isdigit() or type_[0] not in "sub":
+            return _logic(opcode, sources)
+        known = [value for value in sources if value is not None]
+        if len(known) != len(sources) or not type_[1:].isdigit() or type_[0] not in "sub":
             return None
         width, signed = int(type_[1:]), type_[0] == "s"
         if opcode in ("mov", "cvta"):
             return known[0]
-        if width not in (_NARROW, 64) or {"cc", "sat", "hi"} & set(one.modifiers):
+        if width not in (_NARROW, 64) or {"cc", "sat", "hi"} & set(instruction.modifiers):
             return None
         if opcode == "setp":
-            return _compared(one, known, width, signed)
+            return _compared(instruction, known, width, signed)
         if opcode == "cvt":
-            return _converted(one, known[0])
+            return _converted(instruction, known[0])
         if opcode == "mad":
             *factors, addend = known
-            product = _product(one, factors, width, signed)
-            wide = 64 if "wide" in one.modifiers else width
-            return None if product is None else _linear("add", one, [product, addend], wide)
+            product = _product(instruction, factors, width, signed)
+            wide = 64 if "wide" in instruction.modifiers else width
+            return None if product is None else _linear("add", instruction, [product, addend], wide)
         if opcode == "mul":
-            return _product(one, known, width, signed)
+            return _product(instruction, known, width, signed)
         if opcode == "neg":
-            return _linear("sub", one, [_TrackedInteger(0, 0), *known], width)
+            return _linear("sub", instruction, [_TrackedInteger(0, 0), *known], width)
         if opcode == "shl":
             return _linear(
-                "mul", one, [known[0], _TrackedInteger(1 << min(known[1].bits, 64), 1 << min(known[1].bits, 64))], width
+                "mul",
+                instruction,
+                [known[0], _TrackedInteger(1 << min(known[1].bits, 64), 1 << min(known[1].bits, 64))],
+                width,
             )
         if opcode in ("add", "sub"):
-            return _linear(opcode, one, known, width)
-        return _anew(opcode, known, width, signed)
+            return _linear(opcode, instruction, known, width)
+        return _restarted(opcode, known, width, signed)
 
-    def _parameter(self, one: Instruction, type_: str) -> _TrackedInteger | None:
-        address = one.operands[1]
-        if "param" not in one.modifiers or not isinstance(address, Address) or not isinstance(address.base, Symbol):
+    def _parameter(self, instruction: Instruction, type_: str) -> _TrackedInteger | None:
+        address = instruction.operands[1]
+        if (
+            "param" not in instruction.modifiers
+            or not isinstance(address, Address)
+            or not isinstance(address.base, Symbol)
+        ):
             return None
         number = self._params.get(address.base.name)
         if number is None or address.offset or address.base.offset or type_[1:] not in ("32", "64"):
@@ -202,54 +219,62 @@ class IntegerInterpreter:
         return _TrackedInteger(number & (1 << int(type_[1:])) - 1, number)
 
 
-def _linear(name: str, one: Instruction, given: list[_TrackedInteger], width: int) -> _TrackedInteger:
-    """Add, subtract or multiply, in the register and without end."""
-    a, b = given
+def _linear(name: str, instruction: Instruction, sources: list[_TrackedInteger], width: int) -> _TrackedInteger:
+    """Add, subtract or multiply, both in the register's width and exactly."""
+    a, b = sources
     apply = _LINEAR[name]
     bits = apply(a.bits, b.bits) & (1 << width) - 1
-    culprit = a.culprit or b.culprit
+    origin = a.origin or b.origin
     if width == _NARROW:
-        ideal = apply(a.ideal, b.ideal)
-        inside = -(1 << 31) <= ideal < 1 << 31
-        return _TrackedInteger(bits, ideal, culprit or (None if inside else one))
-    if culprit is None:
+        exact = apply(a.exact, b.exact)
+        inside = -(1 << 31) <= exact < 1 << 31
+        return _TrackedInteger(bits, exact, origin or (None if inside else instruction))
+    if origin is None:
         return _TrackedInteger(bits, bits)
-    return _TrackedInteger(bits, a.ideal if a.culprit is not None else b.ideal, culprit)
+    return _TrackedInteger(bits, a.exact if a.origin is not None else b.exact, origin)
 
 
-def _product(one: Instruction, factors: list[_TrackedInteger], width: int, signed: bool) -> _TrackedInteger | None:
-    if "wide" in one.modifiers:
-        return _linear("mul", one, [_widened(factor, signed) for factor in factors], 64) if width == _NARROW else None
-    return _linear("mul", one, factors, width) if "lo" in one.modifiers else None
+def _product(
+    instruction: Instruction, factors: list[_TrackedInteger], width: int, signed: bool
+) -> _TrackedInteger | None:
+    if "wide" in instruction.modifiers:
+        return (
+            _linear("mul", instruction, [_widened(factor, signed) for factor in factors], 64)
+            if width == _NARROW
+            else None
+        )
+    return _linear("mul", instruction, factors, width) if "lo" in instruction.modifiers else None
 
 
-def _converted(one: Instruction, value: _TrackedInteger) -> _TrackedInteger | None:
-    """Return an integer in another width; modifiers are the target's type and the source's."""
-    target, source = one.modifiers[-2], one.modifiers[-1]
+def _converted(instruction: Instruction, value: _TrackedInteger) -> _TrackedInteger | None:
+    """Convert an integer to another width; the last two modifiers are destination and source type."""
+    target, source = instruction.modifiers[-2], instruction.modifiers[-1]
     if target[0] not in "su":
         return None
     if (target[1:], source[1:]) == ("64", "32"):
         return _widened(value, source[0] == "s")
     if (target[1:], source[1:]) == ("32", "64"):
-        return _plain(value.bits, _NARROW, True)
+        return _fresh(value.bits, _NARROW, True)
     return value if target[1:] == source[1:] else None
 
 
-def _compared(one: Instruction, given: list[_TrackedInteger], width: int, signed: bool) -> _TrackedInteger | None:
-    compare = _COMPARISONS.get(one.modifiers[0])
-    if compare is None or len(given) != 2:
+def _compared(
+    instruction: Instruction, sources: list[_TrackedInteger], width: int, signed: bool
+) -> _TrackedInteger | None:
+    compare = _COMPARISONS.get(instruction.modifiers[0])
+    if compare is None or len(sources) != 2:
         return None
-    a, b = (_read(value.bits & (1 << width) - 1, width, signed) for value in given)
+    a, b = (_read(value.bits & (1 << width) - 1, width, signed) for value in sources)
     truth = int(compare(a, b))
     return _TrackedInteger(truth, truth)
 
 
-def _logic(opcode: str, given: list[_TrackedInteger | None]) -> _TrackedInteger | None:
-    """Combine predicates; one that is known can be enough."""
-    known = [value.bits for value in given if value is not None]
+def _logic(opcode: str, sources: list[_TrackedInteger | None]) -> _TrackedInteger | None:
+    """Combine predicates; one known operand can decide."""
+    known = [value.bits for value in sources if value is not None]
     if opcode in ("and", "or") and int(opcode == "or") in known:
         return _TrackedInteger(int(opcode == "or"), int(opcode == "or"))
-    if len(known) != len(given):
+    if len(known) != len(sources):
         return None
     if opcode in _BITWISE:
         result = _BITWISE[opcode](*known)
@@ -260,18 +285,18 @@ def _logic(opcode: str, given: list[_TrackedInteger | None]) -> _TrackedInteger 
     return _TrackedInteger(result, result)
 
 
-def _anew(opcode: str, given: list[_TrackedInteger], width: int, signed: bool) -> _TrackedInteger | None:
-    """Return the result of an operation on bits or of a division: whatever was lost before, this is what is meant."""
-    a, *rest = (_read(value.bits & (1 << width) - 1, width, signed) for value in given)
+def _restarted(opcode: str, sources: list[_TrackedInteger], width: int, signed: bool) -> _TrackedInteger | None:
+    """Return the result of an operation that restarts tracking (``min`` and ``max`` return an operand, tracked)."""
+    a, *rest = (_read(value.bits & (1 << width) - 1, width, signed) for value in sources)
     if opcode in _BITWISE:
-        return _plain(_BITWISE[opcode](a, rest[0]), width, True)
+        return _fresh(_BITWISE[opcode](a, rest[0]), width, True)
     if opcode == "not":
-        return _plain(~a, width, True)
+        return _fresh(~a, width, True)
     if opcode == "shr":
-        return _plain(a >> min(given[1].bits, width), width, signed)
+        return _fresh(a >> min(sources[1].bits, width), width, signed)
     if opcode in ("min", "max"):
-        return given[0] if (a <= rest[0]) == (opcode == "min") else given[1]
+        return sources[0] if (a <= rest[0]) == (opcode == "min") else sources[1]
     if opcode in ("div", "rem") and rest[0]:
         quotient = abs(a) // abs(rest[0]) * (1 if (a < 0) == (rest[0] < 0) else -1)
-        return _plain(quotient if opcode == "div" else a - quotient * rest[0], width, signed)
+        return _fresh(quotient if opcode == "div" else a - quotient * rest[0], width, signed)
     return None

@@ -1,4 +1,4 @@
-"""What was measured of one compiled kernel, before anyone words it."""
+"""Measurements of one compiled kernel, common to findings and report."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from gpuemu_lsp.engine.lint.pattern_search import PatternMatch
 
 @dataclass(frozen=True, slots=True)
 class LimitCheck:
-    """A resource, its measured value and its limit (None when nobody set one). ``parts`` explain a sum."""
+    """A resource with its measured value and limit (None if not configured); ``parts`` are its summands."""
 
     rule: str
     key: str
@@ -22,23 +22,23 @@ class LimitCheck:
 
     @property
     def ok(self) -> bool:
-        """Whether the value keeps the limit."""
+        """Whether the value does not exceed the limit."""
         return self.limit is None or self.value <= self.limit
 
 
 @dataclass(frozen=True, slots=True)
 class PatternCheck:
-    """A pattern, and where one instance of a kernel meets it. ``index`` is its place in its list in gpuemu.toml.
+    """A pattern and its matches in one instance of a kernel; ``index`` is its position in the list in gpuemu.toml.
 
-    An artifact holds all instances of a kernel, often one per dtype. ``elsewhere`` are the others that meet the pattern
-    too; ``known`` the places where those before this one do, ``first`` says that there are none before. ``decided`` is
-    False when its absence cannot be seen in PTX.
+    An artifact has all instances of a kernel, often one per dtype. ``elsewhere`` are the other instances with matches,
+    ``known`` the places of matches in instances before this one, ``first`` is True for the first instance. ``decided``
+    is False where PTX cannot show the absence of the pattern.
     """
 
     pattern: str
     required: bool
     index: int
-    hits: tuple[PatternMatch, ...]
+    matches: tuple[PatternMatch, ...]
     elsewhere: tuple[str, ...]
     known: frozenset[Place | None]
     first: bool
@@ -46,16 +46,16 @@ class PatternCheck:
 
     @property
     def ok(self) -> bool:
-        """Whether a required pattern is in some instance of the kernel, or a forbidden one is not in this one."""
-        return bool(self.hits or self.elsewhere) if self.required else not self.hits
+        """Whether a required pattern is in any instance of the kernel, or a forbidden one not in this instance."""
+        return bool(self.matches or self.elsewhere) if self.required else not self.matches
 
 
 @dataclass(frozen=True, slots=True)
 class Inspection:
-    """What was measured of one kernel.
+    """All measurements of one kernel.
 
-    ``name`` is the expression it was compiled for, ``place`` its name in the source. ``unchecked`` are the reasons why
-    a part of the configured checks could not be made.
+    ``name`` is its name expression, ``place`` its name token in the source. ``unchecked`` are the reasons for which a
+    part of the configured checks could not be made.
     """
 
     kernel: str

@@ -1,4 +1,4 @@
-"""When a pattern names an instruction: an opcode with any part of its modifiers, in their order."""
+"""Matching of instruction patterns: an opcode with a subsequence of its modifiers."""
 
 from __future__ import annotations
 
@@ -25,11 +25,12 @@ _MACHINE_OPCODES = frozenset(_SASS.split())
 
 
 def matches(pattern: str, instruction: Instruction) -> bool:
-    """Whether an instruction is what a pattern means.
+    """Return whether a pattern matches an instruction.
 
-    ``fma.rn.f32`` is also ``fma.rn.ftz.f32`` and ``ld.global`` also ``ld.global.nc.v4.f32``: the opcode is the first
-    word of the pattern and the others follow in order. A pattern that begins with a modifier (``.f64``, ``approx``,
-    ``global.nc``) has to stand in one piece. ``%name`` is a register such as ``%clock64``; ``*`` stands for anything.
+    ``fma.rn.f32`` matches ``fma.rn.ftz.f32``, and ``ld.global`` matches ``ld.global.nc.v4.f32``: the first word is the
+    opcode, the others have to occur in order. A pattern that begins with a modifier (``.f64``, ``approx``,
+    ``global.nc``) matches contiguous parts only. ``%name`` matches a register operand such as ``%clock64``; ``*``
+    matches any text.
     """
     if pattern.startswith("%"):
         return any(isinstance(operand, Register) and operand.name == pattern for operand in instruction.operands)
@@ -48,7 +49,7 @@ def matches(pattern: str, instruction: Instruction) -> bool:
 
 
 def is_machine_opcode(pattern: str) -> bool:
-    """Whether a pattern names a SASS instruction, which PTX does not show."""
+    """Return whether a pattern is a SASS instruction, which PTX does not have."""
     return pattern.split(".")[0] in _MACHINE_OPCODES
 
 

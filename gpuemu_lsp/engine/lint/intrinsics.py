@@ -1,7 +1,7 @@
-"""Intrinsics that leave an unmistakable trace in PTX: there the artifact decides, not the source.
+"""Intrinsics that PTX identifies exactly, so that the artifact decides rather than the source.
 
-A ``printf`` in a branch that was compiled away, or an ``assert`` under ``NDEBUG``, is not in the kernel. Only
-intrinsics that always become one of the instructions here, and nothing else does, are listed.
+A ``printf`` in a branch that is compiled away, or an ``assert`` under ``NDEBUG``, is not in the kernel. Listed are
+intrinsics that always compile to one of the given instructions or calls, if nothing else does.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class IntrinsicTrace:
-    """Instruction patterns and called functions, any of which shows the intrinsic."""
+    """Instruction patterns and called functions, each of which identifies the intrinsic."""
 
     instructions: tuple[str, ...] = ()
     calls: tuple[str, ...] = ()
@@ -41,4 +41,4 @@ INTRINSIC_TRACES = {
     "__match_any_sync": IntrinsicTrace(("match.any.sync",)),
     "__match_all_sync": IntrinsicTrace(("match.all.sync",)),
 }
-"""By the name in the source."""
+"""Traces by name of the intrinsic in the source."""

@@ -1,4 +1,4 @@
-"""What one kernel consists of in PTX, as far as patterns ask: instructions, calls, and functions inlined into it."""
+"""Instructions, calls and inlined functions of one kernel, from its PTX."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from gpuemu_lsp.engine.ptx.traversal import instructions_of, reachable
 
 @dataclass(frozen=True, slots=True)
 class KernelPtx:
-    """The kernel's instructions with those of every function it may call. ``files`` are the ``.file`` names."""
+    """The instructions of a kernel and of every function it may call; ``files`` are the ``.file`` names by index."""
 
     files: dict[int, str]
     instructions: tuple[Instruction, ...]
@@ -26,8 +26,8 @@ class KernelPtx:
                 yield instruction.operands[1].name, instruction
 
 
-def trace(module: Module, entry: str) -> KernelPtx:
-    """Collect what a kernel consists of.
+def collect_kernel_ptx(module: Module, entry: str) -> KernelPtx:
+    """Collect the instructions of a kernel and the call sites of functions inlined into them.
 
     Raises
     ------
@@ -38,6 +38,7 @@ def trace(module: Module, entry: str) -> KernelPtx:
     inlined: dict[tuple[str, int, int, int], Location] = {}
     seen: set[int] = set()
     for instruction in instructions:
+        # Instructions share Location objects, so each inlining chain is walked once.
         location = instruction.location
         while location is not None and id(location) not in seen:
             seen.add(id(location))
@@ -49,7 +50,7 @@ def trace(module: Module, entry: str) -> KernelPtx:
 
 
 def is_named(pattern: str, symbol: str) -> bool:
-    """Whether a symbol is the function a pattern names: mangled, plain, or with some of its namespaces."""
+    """Return whether a pattern names a symbol: mangled, unqualified, or with its innermost namespaces."""
     if pattern == symbol:
         return True
     wanted, found = pattern.split("::"), demangled_name(symbol).split("::")

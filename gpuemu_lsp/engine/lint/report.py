@@ -1,4 +1,4 @@
-"""An inspection as the lines of an artifact report."""
+"""Artifact report of an inspection, as lines of text."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from gpuemu_lsp.engine.source.model import SourceFile
 
 
 def report_lines(artifact: Artifact, entry: str, spec: KernelSpec, source: SourceFile) -> tuple[str, ...]:
-    """Return a kernel's artifact report, line by line: every value beside its limit, every pattern, and the result."""
+    """Return the lines of a kernel's artifact report: values with their limits, patterns, and the result."""
     return tuple(_lines(inspect(artifact, entry, spec, source)))
 
 
@@ -36,11 +36,11 @@ def _pattern(check: PatternCheck) -> str:
     if not check.decided:
         return f"{title} NOT CHECKED (not a PTX instruction)"
     if check.required:
-        where = f" (in {', '.join(check.elsewhere)})" if check.elsewhere and not check.hits else ""
+        where = f" (in {', '.join(check.elsewhere)})" if check.elsewhere and not check.matches else ""
         return f"{title} {'FOUND' if check.ok else 'NOT FOUND'}{where}"
-    if not check.hits:
+    if not check.matches:
         return f"{title} NOT FOUND (good)"
-    lines = sorted({hit.place.range.start.line + 1 for hit in check.hits if hit.place is not None})
+    lines = sorted({match.place.range.start.line + 1 for match in check.matches if match.place is not None})
     where = f" (line {', '.join(map(str, lines))})" if lines else ""
     return f"{title} FOUND{where}"
 

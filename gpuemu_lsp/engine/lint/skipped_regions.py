@@ -1,4 +1,8 @@
-"""Which lines the preprocessor certainly drops: ``#if 0``, and ``#ifdef`` of a name that nothing defines."""
+"""Regions that the preprocessor certainly skips: ``#if 0``, and ``#ifdef`` of a name that nothing defines.
+
+Simpler than ``source.preprocessor.conditions``, which follows definitions in order: here a name that is defined in any
+file or option is unknown, so that one pass over a single text is enough.
+"""
 
 from __future__ import annotations
 
@@ -15,14 +19,14 @@ _COMPILERS_OWN = re.compile(r"__(?:CUDA|NV|cplusplus|LINE|FILE|SIZEOF|CHAR|GNUC|
 
 @dataclass(slots=True)
 class _OpenConditional:
-    """One ``#if`` that is open: since where its present branch is dropped, and whether an earlier branch was taken."""
+    """An open ``#if``: start of the current branch if it is skipped, and whether an earlier branch was taken."""
 
     dropped_from: int | None
-    taken: bool | None  # None when nobody knows
+    taken: bool | None  # None: unknown
 
 
 def skipped_regions(text: SourceText, defined: AbstractSet[str]) -> Iterator[tuple[int, int]]:
-    """Yield the byte spans, ascending and apart, of branches that cannot be compiled."""
+    """Yield the byte spans of skipped branches, ascending and disjoint."""
     stack: list[_OpenConditional] = []
     spans: list[tuple[int, int]] = []
     for directive in text.directives:
@@ -65,5 +69,5 @@ def _value(kind: str, body: str, defined: AbstractSet[str]) -> bool | None:
 
 
 def _is_defined(name: str, defined: AbstractSet[str]) -> bool | None:
-    """A name defined somewhere may still be undefined here: only one that nobody defines is certain."""
+    """Return False for a name without any definition, otherwise None: it may still be undefined at this point."""
     return None if name in defined or _COMPILERS_OWN.match(name) else False

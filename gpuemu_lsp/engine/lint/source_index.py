@@ -1,7 +1,7 @@
-"""The source text a kernel is made of: its body, and the functions, types and macros it mentions, to any depth.
+"""Source text of a kernel: its definition and the functions, types and macros it mentions, transitively.
 
-Comments, strings and branches that the preprocessor certainly drops are not part of it. Names are followed without
-regard to scope or overloads, so this may show more than is compiled: PTX has the last word where it can tell.
+Comments, strings and regions that the preprocessor certainly skips are excluded. Names are followed without scope or
+overload resolution, so the text is a superset of what is compiled; PTX decides where it can.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _FOLLOWED = frozenset({DeclarationKind.FUNCTION, DeclarationKind.TYPE, Declarati
 
 @dataclass(frozen=True, slots=True)
 class SourceMatch:
-    """A place in a user's file where a pattern stands; ``is_call`` when an argument list follows."""
+    """Bytes of a user's file that match a pattern; ``is_call`` if an argument list follows."""
 
     path: str
     start: int
@@ -34,16 +34,16 @@ class SourceMatch:
 
 
 class SourceIndex:
-    """The user's files, the main one first, ready to be searched.
+    """Searchable text of the user's files, the main one first.
 
     Parameters
     ----------
     source
         The main file.
     include_dirs
-        Further folders with user headers.
+        Further directories with user headers.
     defined
-        Names that compile options define.
+        Macros that compile options define.
     """
 
     def __init__(self, source: SourceFile, include_dirs: Sequence[str], defined: frozenset[str]) -> None:
@@ -67,11 +67,11 @@ class SourceIndex:
         return {path: blank(text.clean, skipped_regions(text, known)) for path, text in self.texts.items()}
 
     def place(self, path: str, start: int, end: int) -> Place:
-        """Turn byte offsets of a file into a place."""
+        """Return byte offsets of a file as a place."""
         return Place(path, self.texts[path].range(start, end))
 
     def line(self, path: str, line: int) -> tuple[int, int]:
-        """Return the byte offsets of a 0-based line's code, without comments and outer spaces."""
+        """Return the byte offsets of the code on a 0-based line, without comments and surrounding spaces."""
         clean = self.texts[path].clean
         start = 0
         for _ in range(line):
@@ -83,7 +83,7 @@ class SourceIndex:
         return start + len(raw) - len(raw.lstrip()), start + len(raw.rstrip())
 
     def find_near(self, path: str, line: int, word: str) -> tuple[int, int] | None:
-        """Return where a word, or else a macro that stands for it, is on a line or in the statement begun there."""
+        """Return the offsets of a word, or of a macro that expands to it, on a line or in the statement begun there."""
         clean = self._active[path]
         start, end = self.line(path, line)
         semicolon = clean.find(";", start)
@@ -96,9 +96,9 @@ class SourceIndex:
         return match.span() if match else None
 
     def tokens(self, kernel: KernelDecl | str, pattern: str) -> tuple[SourceMatch, ...]:
-        """Find a pattern in the code of a kernel; inside a macro it stands wherever the macro is used.
+        """Return the matches of a pattern in a kernel's source text; a match in a macro is at each use of the macro.
 
-        A function's definition is no mention of it. ``kernel`` is a plain name for one that stands in a header.
+        A function's own definition is not a match. ``kernel`` is a plain name for a kernel in a header.
         """
         expression = _expression(pattern)
         users = self._macros_with(expression)
@@ -117,7 +117,7 @@ class SourceIndex:
         return tuple(found.values())
 
     def kernel_place(self, name: str) -> Place | None:
-        """Return where a kernel is named that a header defines, None if there is no such kernel."""
+        """Return the name token of a kernel that a header defines; None if there is none."""
         for file, declaration in self._roots(name):
             start, end = declaration.item.start, declaration.item.body or declaration.item.end
             match = re.compile(rf"\b{re.escape(name)}\b").search(file.text.code, start, end)
@@ -126,7 +126,7 @@ class SourceIndex:
         return None
 
     def is_function(self, name: str) -> bool:
-        """Whether the user's files define a function or macro of that name."""
+        """Return whether the user's files define a function or macro of that name."""
         return name in self.macros.definitions or any(
             name in declaration.names
             for _, declaration in self._declarations()
@@ -156,7 +156,7 @@ class SourceIndex:
 
     @cached_property
     def _index(self) -> dict[str, list[tuple[ParsedFile, Declaration]]]:
-        """What device code may mention, by name."""
+        """Declarations that device code may refer to, by name."""
         index: dict[str, list[tuple[ParsedFile, Declaration]]] = {}
         for file, declaration in self._declarations():
             if declaration.kind in _FOLLOWED and not _is_kernel(declaration) and not declaration.host_only:
@@ -183,12 +183,12 @@ def _is_kernel(declaration: Declaration) -> bool:
 
 
 def whole_file(path: str) -> Place:
-    """Return the top of a file, for what has no better place."""
+    """Return the first character of a file, for findings without a better place."""
     return Place(path, Range.of(0, 0, 0, 1))
 
 
 def _expression(pattern: str) -> re.Pattern[str]:
-    """Turn a piece of C++ into an expression that does not care about spaces; ``obj.f`` is no mention of ``f``."""
+    """Return a regular expression for a piece of C++ in any spacing; ``obj.f`` does not match ``f``."""
     pieces = [re.escape(piece).replace(r"\*", r"\w*") for piece in re.findall(r"[\w*]+|[^\s\w*]", pattern)]
     first, last = pattern[:1], pattern[-1:]
     before = r"(?<![\w.])(?<!->)" if first.isalnum() or first == "_" else ""

@@ -1,4 +1,4 @@
-"""Limits are compared with what ptxas reports; a report shows every value."""
+"""Resource limits against ptxas' report, and the artifact report."""
 
 from __future__ import annotations
 
@@ -41,17 +41,18 @@ def test_spills_are_stores_and_loads_in_bytes() -> None:
 
 
 @pytest.mark.parametrize("slack", [0, -1])
-def test_a_limit_allows_what_it_names(slack: int) -> None:
+def test_a_limit_is_inclusive(slack: int) -> None:
     registers = usage(LIGHT, "fused_gelu<float>").registers
     found = findings(LIGHT, ArtifactChecks(max_registers=registers + slack), "fused_gelu<float>")
     assert [finding.rule for finding in found] == ["artifact/registers"] * (slack < 0)
     for finding in found:
         assert shown(LIGHT, finding.place) == "fused_gelu"
         assert (finding.data["value"], finding.data["limit"]) == (registers, registers - 1)
-        assert "fused_gelu<float>" in finding.message
+        message = f"'fused_gelu<float>' uses {registers} registers per thread on sm_80; the limit is {registers - 1}"
+        assert finding.message == message
 
 
-def test_nothing_configured_finds_nothing() -> None:
+def test_no_findings_without_configuration() -> None:
     assert findings(HEAVY, None) == ()
 
 
@@ -69,7 +70,7 @@ def test_a_finding_points_at_the_limit_in_the_configuration() -> None:
     ]
 
 
-def test_overloads_are_told_apart() -> None:
+def test_findings_are_on_the_right_overload() -> None:
     text = "__global__ void k(float* x) { x[0] = 1; }\n\n__global__ void k(double* x) { x[0] = 1; }\n"
     artifact, source = built(text, "(void (*)(double*))k")
     (entry,) = artifact.entries.values()
@@ -77,7 +78,7 @@ def test_overloads_are_told_apart() -> None:
     assert finding.place.range.start.line == 2
 
 
-def test_what_cannot_be_checked_is_said() -> None:
+def test_checks_that_cannot_be_made_are_reported() -> None:
     artifact, source = built(LIGHT, "fused_gelu<float>")
     entry = artifact.entries["fused_gelu<float>"]
     spec = spec_of(ArtifactChecks(required_patterns=("fma",)))
@@ -93,7 +94,7 @@ def replace_checks(spec):
     return replace(spec, artifact_checks=ArtifactChecks())
 
 
-def test_the_report_of_a_kernel_that_passes() -> None:
+def test_report_of_a_passing_kernel() -> None:
     real = usage(LIGHT, "fused_gelu<float>")
     checks = ArtifactChecks(32, 0, 0, ("gelu_forward", "fma.rn.f32"), ("__syncthreads",))
     assert report(LIGHT, checks, "fused_gelu<float>") == (
@@ -122,7 +123,7 @@ def test_the_report_of_a_kernel_that_passes() -> None:
         (None, "Registers: {registers} (no limit)", "NO CHECKS CONFIGURED"),
     ],
 )
-def test_the_report_shows_what_is_wrong(checks: ArtifactChecks | None, line: str, result: str) -> None:
+def test_report_of_failed_checks(checks: ArtifactChecks | None, line: str, result: str) -> None:
     lines = report(LIGHT, checks, "fused_gelu<float>")
     assert line.format(registers=usage(LIGHT, "fused_gelu<float>").registers) in lines
     assert lines[-1] == f"Result: {result}"

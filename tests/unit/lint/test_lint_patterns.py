@@ -1,4 +1,4 @@
-"""A pattern is met where a reader of the kernel would say so, and nowhere else."""
+"""Required and forbidden patterns: instructions, functions, intrinsics, macros and source text."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ template <typename T, bool LOGGING> __global__ void fused(const T* x, T* y, int 
 #if 0
   long q = 1; __threadfence();
 #endif
-#ifdef NOBODY_DEFINES_THIS
+#ifdef UNDEFINED_MACRO
   short r = 1;
 #else
   unsigned u = n;
@@ -56,8 +56,8 @@ template <typename T, bool LOGGING> __global__ void fused(const T* x, T* y, int 
 int main() { printf("host"); return 0; }
 """
 
-# pattern -> the lines (1-based) where a forbidden one is reported, and what is marked on the first of them
-MET = {
+# pattern -> 1-based lines where it is reported if forbidden, and the text under the first range
+FOUND = {
     "fma.rn.f32": ([7], None),
     "fma": ([7], None),
     "shfl.sync": ([9], None),
@@ -87,7 +87,7 @@ MET = {
     "%tid.x": ([17], None),
 }
 
-NOT_MET = [
+NOT_FOUND = [
     "printf", "atomicAdd", "__ldg", "long", "short", "__threadfence", "div.full", "fused", "main",
     "__syncwarp", "__shfl_xor_sync", "ex2.approx.f64", "f64", "st.local", "mma.sync", "HALF", "rel", "gelu", "exp",
     "other::relu", "fma.rn.f64", "vote", "bar.sync.foo", "double", "s", "msg", "%clock64",
@@ -99,9 +99,9 @@ def lint(pattern: str, required: bool, expression: str = "fused<float, false>", 
     return findings(text, ArtifactChecks(**LOOSE, **patterns), expression)
 
 
-@pytest.mark.parametrize("pattern", MET)
-def test_what_is_there(pattern: str) -> None:
-    lines, text = MET[pattern]
+@pytest.mark.parametrize("pattern", FOUND)
+def test_patterns_in_the_kernel(pattern: str) -> None:
+    lines, text = FOUND[pattern]
     assert lint(pattern, required=True) == ()
     found = lint(pattern, required=False)
     assert {finding.rule for finding in found} == {"artifact/forbidden-pattern"}
@@ -110,8 +110,8 @@ def test_what_is_there(pattern: str) -> None:
         assert shown(KERNEL, found[0].place) == text
 
 
-@pytest.mark.parametrize("pattern", NOT_MET)
-def test_what_is_not_there(pattern: str) -> None:
+@pytest.mark.parametrize("pattern", NOT_FOUND)
+def test_patterns_not_in_the_kernel(pattern: str) -> None:
     assert lint(pattern, required=False) == ()
     (finding,) = lint(pattern, required=True)
     assert finding.rule == "artifact/required-pattern"
@@ -120,7 +120,7 @@ def test_what_is_not_there(pattern: str) -> None:
 
 @pytest.mark.parametrize("pattern", ["unused", "__expf"])
 @pytest.mark.parametrize("required", [True, False])
-def test_a_call_that_left_no_code_gives_no_finding(pattern: str, required: bool) -> None:
+def test_a_call_without_instructions_gives_no_finding(pattern: str, required: bool) -> None:
     assert lint(pattern, required) == ()
 
 
@@ -130,7 +130,7 @@ def test_every_line_is_reported_once(pattern: str) -> None:
     assert len({place.range.start.line for place in places}) == len(places)
 
 
-def test_each_instance_is_judged_by_its_own_code() -> None:
+def test_forbidden_patterns_apply_to_each_instance() -> None:
     assert lint("printf", required=False, expression="fused<float, false>") == ()
     (finding,) = lint("printf", required=False, expression="fused<float, true>")
     assert shown(KERNEL, finding.place) == "LOG"
@@ -147,13 +147,13 @@ TWO_TYPES = (
     [
         ("fma.rn.f32", True, (0, 0)),  # the other instance has it
         ("mul.f16", True, (0, 0)),
-        ("fma.rn.f64", True, (1, 0)),  # said once
+        ("fma.rn.f64", True, (1, 0)),  # reported once
         ("mul.f16", False, (0, 1)),
         ("fma.rn.f32", False, (1, 0)),
-        ("__syncthreads", False, (1, 0)),  # the same line, said once
+        ("__syncthreads", False, (1, 0)),  # the same line, reported once
     ],
 )
-def test_instances_of_one_kernel_share_what_they_need(pattern: str, required: bool, counts: tuple[int, int]) -> None:
+def test_instances_share_required_patterns(pattern: str, required: bool, counts: tuple[int, int]) -> None:
     source = read("/kernels/two.cu", TWO_TYPES)
     request = CompileRequest("/kernels/two.cu", source.device_view, expressions=("k<float>", "k<__half>"))
     artifact = compile_source(request).artifact
@@ -164,7 +164,7 @@ def test_instances_of_one_kernel_share_what_they_need(pattern: str, required: bo
     assert tuple(map(len, found)) == counts
 
 
-def test_another_kernel_of_the_artifact_does_not_help() -> None:
+def test_other_kernels_of_the_artifact_do_not_count() -> None:
     text = "__global__ void a(float* x) { x[0] = x[1] / x[2]; }\n__global__ void b(float* x) { x[0] = x[1]; }\n"
     source = read("/kernels/two.cu", text)
     artifact = compile_source(CompileRequest("/kernels/two.cu", source.device_view, expressions=("a", "b"))).artifact
@@ -179,7 +179,7 @@ PREDICATED = (
 )
 
 
-def test_predicated_instructions_count() -> None:
+def test_predicated_instructions_match() -> None:
     (finding,) = lint("st.global", required=False, expression="k", text=PREDICATED)
     assert finding.place.range.start.line == 1
     assert "predicated" in finding.message
@@ -197,7 +197,7 @@ def test_predicated_instructions_count() -> None:
         ((), "__threadfence", False),
     ],
 )
-def test_compile_options_decide(options: tuple[str, ...], pattern: str, present: bool) -> None:
+def test_compile_options_affect_patterns(options: tuple[str, ...], pattern: str, present: bool) -> None:
     text = (
         "#include <assert.h>\n__global__ void k(float* x) {\n  assert(x[0] > 0);\n  x[1] = x[2] * x[3] + x[4] / x[5];\n"
         "#ifdef TRACE\n  __threadfence();\n#endif\n}\n"
@@ -232,7 +232,7 @@ def test_a_kernel_in_a_header(tmp_path: Path) -> None:
     assert [shown(header, finding.place) for finding in (missing, barrier, load)] == ["fused", "__syncthreads", "__ldg"]
 
 
-def test_cooperative_groups_bring_their_own_barrier() -> None:
+def test_barrier_of_cooperative_groups() -> None:
     text = (
         "#include <cooperative_groups.h>\n__global__ void k(float* x) {\n  auto b = cooperative_groups::this_thread_block();\n"
         "  x[1] = x[0];\n  b.sync();\n  x[2] = x[1];\n}\n"
@@ -242,14 +242,14 @@ def test_cooperative_groups_bring_their_own_barrier() -> None:
     assert lint("cooperative_groups::thread_block::sync", required=True, expression="k", text=text) == ()
 
 
-def test_a_machine_instruction_cannot_be_looked_for() -> None:
+def test_sass_instructions_are_not_checked() -> None:
     (finding,) = lint("HMMA", required=True)
     assert finding.rule == "engine/not-executed"
     (finding,) = lint("FFMA", required=False)
     assert finding.rule == "engine/not-executed"
 
 
-def test_text_outside_ascii_keeps_its_columns() -> None:
+def test_columns_of_text_outside_ascii() -> None:
     text = "__global__ void k(float* x) {\n  /* größer */ __syncthreads(); x[0] = x[1];\n}\n"
     (finding,) = lint("__syncthreads", required=False, expression="k", text=text)
     assert shown(text, finding.place) == "__syncthreads"

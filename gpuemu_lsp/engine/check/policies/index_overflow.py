@@ -135,7 +135,7 @@ def _finding(
         "index": overflow.index,
         "thread": list(thread),
         "block": list(block),
-        "instruction": overflow.culprit.name,
+        "instruction": overflow.origin.name,
     }
     found = findings.finding("memory/index-overflow", message, place, data=data, related=related)
     return replace(found, dims=dict(dims))

@@ -1,4 +1,4 @@
-"""Branches that the preprocessor certainly drops are no code; all others are."""
+"""Regions that the preprocessor certainly skips; all others count as code."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from gpuemu_lsp.engine.source.preprocessor.lexer import SourceText
         ("#if 0\nb\n#elif 1\nc\n#else\nd\n#endif", "c"),
         ("#if X > 2\nb\n#else\nc\n#endif", "b c"),
         ("#if X > 2\nb\n#elif 1\nc\n#else\nd\n#endif", "b c"),
-        ("#ifdef NOBODY\nb\n#else\nc\n#endif", "c"),
-        ("#ifndef NOBODY\nb\n#else\nc\n#endif", "b"),
-        ("#if defined(NOBODY)\nb\n#endif\nc", "c"),
-        ("#if !defined NOBODY\nb\n#else\nc\n#endif", "b"),
+        ("#ifdef UNDEFINED\nb\n#else\nc\n#endif", "c"),
+        ("#ifndef UNDEFINED\nb\n#else\nc\n#endif", "b"),
+        ("#if defined(UNDEFINED)\nb\n#endif\nc", "c"),
+        ("#if !defined UNDEFINED\nb\n#else\nc\n#endif", "b"),
         ("#ifdef KNOWN\nb\n#else\nc\n#endif", "b c"),
         ("#ifdef __CUDA_ARCH__\nb\n#else\nc\n#endif", "b c"),
         ("#if 0\nb\n#if 1\nc\n#endif\nd\n#endif\ne", "e"),
@@ -30,7 +30,7 @@ from gpuemu_lsp.engine.source.preprocessor.lexer import SourceText
         ("#else\nb\n#endif\n#endif", "b"),
     ],
 )
-def test_dropped_branches(text: str, kept: str) -> None:
+def test_skipped_branches(text: str, kept: str) -> None:
     prepared = SourceText(text)
     spans = list(skipped_regions(prepared, {"KNOWN"}))
     assert spans == sorted(spans)
