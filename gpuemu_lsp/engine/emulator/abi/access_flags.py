@@ -1,13 +1,28 @@
-"""What the runtime must know of an access, as the bits of one number.
+"""Properties of an access as bits of the number that generated code passes to the device library.
 
-Flags from ``RACE_SHIFT`` on are those of the race checker, 0 for an access that cannot race.
+Bits from :data:`RACE_SHIFT` on are the :class:`RaceFlag` bits, 0 for an access that cannot race.
 """
 
 from __future__ import annotations
 
-STORE_FLAG = 1
-QUIET_FLAG = 2
-SPACE_SHIFT = 4
-RACE_SHIFT = 8
-SPACES = {"generic": 0, "global": 0, "const": 0, "param": 0, "shared": 1, "local": 2}
-"""How an address is bounded: by the arena, by the block's shared memory, by the thread's local memory."""
+from typing import Final
+
+STORE_FLAG: Final = 1
+QUIET_FLAG: Final = 2
+IN_FLIGHT_FLAG: Final = 2
+"""In an event record, in place of ``QUIET_FLAG``: an asynchronous copy to the address has not been delivered."""
+SPACE_SHIFT: Final = 4
+RACE_SHIFT: Final = 8
+SPACES: Final = {"generic": 0, "global": 0, "const": 0, "param": 0, "shared": 1, "local": 2}
+"""Bounds of an address: those of the arena, of the block's shared memory, of the thread's local memory."""
+
+
+class RaceFlag:
+    """Kind of an access to the race detector."""
+
+    STORE: Final = 1
+    STRONG: Final = 2
+    ACQUIRE: Final = 4
+    RELEASE: Final = 8
+    ATOMIC: Final = 16
+    WATCHED: Final = 32

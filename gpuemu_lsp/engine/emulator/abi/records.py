@@ -1,82 +1,73 @@
-"""Reading and writing the records of :mod:`.structs` from Python."""
+"""Records of :mod:`.structs` in the memory of this process, read and written from Python."""
 
 from __future__ import annotations
 
 import numpy as np
 import numpy.typing as npt
 
+from gpuemu_lsp.engine.emulator.abi.fields import Field, Scalar
 
-class Record:
-    """A zeroed piece of memory with typed fields at byte offsets, aligned for vectors."""
+
+class RecordView:
+    """A record at ``start`` bytes into a piece of memory; fields are read and written with their declared types."""
+
+    def __init__(self, memory: npt.NDArray[np.uint8], start: int) -> None:
+        self._i32, self._i64 = memory.view(np.int32), memory.view(np.int64)
+        self._start = start
+
+    def get(self, field: Field) -> int:
+        """Return the value of a field, of an array its first element."""
+        offset = self._start + field
+        if field.scalar.size == 8:
+            return int(self._i64[offset >> 3])
+        value = int(self._i32[offset >> 2])
+        return value & 0xFFFFFFFF if field.scalar is Scalar.U32 else value
+
+    def set(self, field: Field, value: int) -> None:
+        """Write a field; higher bits of ``value`` are dropped."""
+        offset = self._start + field
+        if field.scalar.size == 8:
+            self._i64[offset >> 3] = _signed(value, 64)
+        else:
+            self._i32[offset >> 2] = _signed(value, 32)
+
+    def row(self, field: Field) -> npt.NDArray[np.int32]:
+        """Return a view of an array of 32-bit elements."""
+        first = (self._start + field) >> 2
+        return self._i32[first : first + field.count]
+
+
+def _signed(value: int, bits: int) -> int:
+    """Return the low ``bits`` of a value as a signed number, which is what NumPy accepts."""
+    value &= (1 << bits) - 1
+    return value - (1 << bits) if value >> (bits - 1) else value
+
+
+class Record(RecordView):
+    """A zeroed piece of memory, aligned for vectors: one record, or a table of them."""
 
     def __init__(self, size: int) -> None:
-        self._raw = np.zeros(size + 64, dtype=np.uint8)
-        skip = -self._raw.ctypes.data % 64
-        self.bytes: npt.NDArray[np.uint8] = self._raw[skip : skip + size]
-        self.address = int(self.bytes.ctypes.data)
-        self._i32 = self.bytes[: size & ~3].view(np.int32)
-        self._i64 = self.bytes[: size & ~7].view(np.int64)
+        # Rounded up so that the views of 4 and of 8 bytes cover all of it.
+        rounded = -(-size // 8) * 8
+        raw = np.zeros(rounded + 64, dtype=np.uint8)
+        skip = -raw.ctypes.data % 64
+        memory = raw[skip : skip + rounded]
+        super().__init__(memory, 0)
+        self._memory = memory
+        self.bytes: npt.NDArray[np.uint8] = memory[:size]
+        self.address = int(memory.ctypes.data)
 
-    def i32(self, offset: int) -> int:
-        """Read a signed 32-bit field."""
-        return int(self._i32[offset >> 2])
+    def at(self, start: int) -> RecordView:
+        """Return the record at a byte offset, a multiple of 8."""
+        return RecordView(self._memory, start)
 
-    def u32(self, offset: int) -> int:
-        """Read an unsigned 32-bit field."""
-        return int(self._i32[offset >> 2]) & 0xFFFFFFFF
+    def table32(self, count: int) -> npt.NDArray[np.int32]:
+        """Return a view of the first ``count`` 32-bit integers."""
+        return self._i32[:count]
 
-    def i64(self, offset: int) -> int:
-        """Read a signed 64-bit field."""
-        return int(self._i64[offset >> 3])
-
-    def set32(self, offset: int, value: int) -> None:
-        """Write a 32-bit field."""
-        value &= 0xFFFFFFFF
-        self._i32[offset >> 2] = value - (1 << 32) if value >> 31 else value
-
-    def set64(self, offset: int, value: int) -> None:
-        """Write a 64-bit field."""
-        value &= 0xFFFFFFFFFFFFFFFF
-        self._i64[offset >> 3] = value - (1 << 64) if value >> 63 else value
-
-    def row32(self, offset: int, count: int = 32) -> npt.NDArray[np.int32]:
-        """Return a view of ``count`` 32-bit fields."""
-        return self._i32[offset >> 2 : (offset >> 2) + count]
-
-    def row64(self, offset: int, count: int = 32) -> npt.NDArray[np.int64]:
-        """Return a view of ``count`` 64-bit fields."""
-        return self._i64[offset >> 3 : (offset >> 3) + count]
-
-
-class Context:
-    """The fields of one warp's context, which is a part of a record."""
-
-    def __init__(self, record: Record, start: int) -> None:
-        self._record, self._start = record, start
-
-    def get(self, offset: int) -> int:
-        """Read a signed 32-bit field."""
-        return self._record.i32(self._start + offset)
-
-    def mask(self, offset: int) -> int:
-        """Read an unsigned 32-bit field."""
-        return self._record.u32(self._start + offset)
-
-    def set(self, offset: int, value: int) -> None:
-        """Write a 32-bit field."""
-        self._record.set32(self._start + offset, value)
-
-    def get64(self, offset: int) -> int:
-        """Read a signed 64-bit field."""
-        return self._record.i64(self._start + offset)
-
-    def set64(self, offset: int, value: int) -> None:
-        """Write a 64-bit field."""
-        self._record.set64(self._start + offset, value)
-
-    def row(self, offset: int) -> npt.NDArray[np.int32]:
-        """Return a view of 32-bit fields, one for each lane."""
-        return self._record.row32(self._start + offset)
+    def table64(self, count: int) -> npt.NDArray[np.int64]:
+        """Return a view of the first ``count`` 64-bit integers."""
+        return self._i64[:count]
 
 
 def lanes_of(mask: int) -> list[int]:

@@ -4,19 +4,13 @@ from __future__ import annotations
 
 from llvmlite import ir
 
-from gpuemu_lsp.engine.emulator.abi.structs import (
-    POISON,
-    SHADOW_DISTANCE,
-    BarrierKind,
-    Block,
-    Cell,
-    Launch,
-    Resume,
-    Status,
-    Warp,
-)
+from gpuemu_lsp.engine.emulator.abi.field_access import load_field, load_pointer, store_field, store_lanes
+from gpuemu_lsp.engine.emulator.abi.memory import POISON, SHADOW_OFFSET
+from gpuemu_lsp.engine.emulator.abi.race_records import Epoch
+from gpuemu_lsp.engine.emulator.abi.states import BarrierKind, Resume, Status
+from gpuemu_lsp.engine.emulator.abi.structs import BlockRecord, LaunchRecord, Warp
 from gpuemu_lsp.engine.emulator.llvm import ir_tools as t
-from gpuemu_lsp.engine.emulator.llvm.ir_tools import I1, I8, I32, I64, POINTER, Value, i32, i64, load, store
+from gpuemu_lsp.engine.emulator.llvm.ir_tools import I1, I8, I32, I64, POINTER, Value, i32, i64
 
 
 def add_conductor(module: ir.Module) -> Value:
@@ -30,9 +24,9 @@ def add_conductor(module: ir.Module) -> Value:
     release = _add_release(module, highest)
     function, b = t.new_function(module, "conduct", I32, [POINTER])
     launch = function.args[0]
-    warps = load(b, launch, Launch.WARPS, POINTER)
-    step = load(b, launch, Launch.WARP_SIZE, I64)
-    count = load(b, launch, Launch.WARP_COUNT, I32)
+    warps = load_pointer(b, launch, LaunchRecord.WARPS)
+    step = load_field(b, launch, LaunchRecord.WARP_STRIDE)
+    count = load_field(b, launch, LaunchRecord.WARP_COUNT)
 
     next_block, running, sweep, each = (b.append_basic_block(n) for n in ("block", "running", "sweep", "warp"))
     run, after, swept, ask = (b.append_basic_block(n) for n in ("run", "after", "swept", "ask"))
@@ -40,12 +34,12 @@ def add_conductor(module: ir.Module) -> Value:
     b.branch(next_block)
 
     b.position_at_end(next_block)
-    number = load(b, launch, Launch.NEXT_BLOCK, I64)
-    b.cbranch(b.icmp_unsigned(">=", number, load(b, launch, Launch.BLOCK_END, I64)), over, running)
+    number = load_field(b, launch, LaunchRecord.NEXT_BLOCK)
+    b.cbranch(b.icmp_unsigned(">=", number, load_field(b, launch, LaunchRecord.BLOCK_END)), over, running)
     b.position_at_end(over)
     b.ret(i32(0))
     b.position_at_end(running)
-    under_way = load(b, launch, Launch.IN_BLOCK, I32)
+    under_way = load_field(b, launch, LaunchRecord.IN_BLOCK)
     b.cbranch(b.icmp_unsigned("!=", under_way, i32(0)), sweep, start)
     b.position_at_end(start)
     b.call(begin, [launch])
@@ -59,28 +53,30 @@ def add_conductor(module: ir.Module) -> Value:
     for phi in (index, ended, ready):
         phi.add_incoming(i32(0), sweep)
     warp = t.at(b, warps, b.mul(b.zext(index, I64), step))
-    status = load(b, warp, Warp.STATUS, I32)
+    status = load_field(b, warp, Warp.STATUS)
     b.cbranch(b.icmp_unsigned("==", status, i32(Status.READY)), run, after)
     b.position_at_end(run)
-    result = t.call_pointer(b, I32, load(b, warp, Warp.FUNCTION, POINTER), [warp])
-    store(b, result, warp, Warp.STATUS)
+    result = t.call_pointer(b, I32, load_pointer(b, warp, Warp.FUNCTION), [warp])
+    store_field(b, result, warp, Warp.STATUS)
     odd, even = b.append_basic_block("odd"), b.append_basic_block("even")
     apart, other = b.append_basic_block("apart"), b.append_basic_block("other")
     b.cbranch(b.icmp_unsigned(">", result, i32(Status.BARRIER)), odd, even)
     b.position_at_end(odd)
-    b.cbranch(b.icmp_unsigned("==", result, i32(Status.APART)), apart, other)
+    b.cbranch(b.icmp_unsigned("==", result, i32(Status.MISSPECULATED)), apart, other)
     b.position_at_end(apart)
-    store(b, b.add(load(b, launch, Launch.APART, I32), i32(1)), launch, Launch.APART)
-    store(b, load(b, launch, Launch.PLAIN, I64), warp, Warp.FUNCTION)
+    store_field(
+        b, b.add(load_field(b, launch, LaunchRecord.MISSPECULATIONS), i32(1)), launch, LaunchRecord.MISSPECULATIONS
+    )
+    store_field(b, load_field(b, launch, LaunchRecord.FALLBACK), warp, Warp.FUNCTION)
     b.branch(run)  # before any other warp: the order of what happens is that of the plain code
     b.position_at_end(other)
-    yields = b.sub(load(b, launch, Launch.YIELDS, I32), i32(1))
-    store(b, yields, launch, Launch.YIELDS)
+    yields = b.sub(load_field(b, launch, LaunchRecord.YIELDS_LEFT), i32(1))
+    store_field(b, yields, launch, LaunchRecord.YIELDS_LEFT)
     again = b.and_(b.icmp_unsigned("==", result, i32(Status.YIELD)), b.icmp_signed(">", yields, i32(0)))
     resume = b.append_basic_block("resume")
     b.cbranch(again, resume, ask)
     b.position_at_end(resume)
-    store(b, i32(Status.READY), warp, Warp.STATUS)
+    store_field(b, i32(Status.READY), warp, Warp.STATUS)
     b.branch(after)
     b.position_at_end(even)
     b.branch(after)
@@ -107,15 +103,15 @@ def add_conductor(module: ir.Module) -> Value:
     b.cbranch(b.call(release, [launch]), opened, ask)
     b.position_at_end(opened)
     # A loop that waits in every round uses up no yields: Python looks at the clock now and then.
-    meetings = b.sub(load(b, launch, Launch.MEETINGS, I32), i32(1))
-    store(b, meetings, launch, Launch.MEETINGS)
+    meetings = b.sub(load_field(b, launch, LaunchRecord.BARRIERS_LEFT), i32(1))
+    store_field(b, meetings, launch, LaunchRecord.BARRIERS_LEFT)
     b.cbranch(b.icmp_signed(">", meetings, i32(0)), sweep, ask)
     b.position_at_end(finished)
     with b.if_then(_watched(b, launch)):
-        high = _later(b, load(b, launch, Launch.RACE_HIGH, I32), b.call(highest, [launch]))
-        store(b, high, launch, Launch.RACE_HIGH)
-    store(b, i32(0), launch, Launch.IN_BLOCK)
-    store(b, b.add(load(b, launch, Launch.NEXT_BLOCK, I64), i64(1)), launch, Launch.NEXT_BLOCK)
+        high = _later(b, load_field(b, launch, LaunchRecord.RACE_HIGHEST_EPOCH), b.call(highest, [launch]))
+        store_field(b, high, launch, LaunchRecord.RACE_HIGHEST_EPOCH)
+    store_field(b, i32(0), launch, LaunchRecord.IN_BLOCK)
+    store_field(b, b.add(load_field(b, launch, LaunchRecord.NEXT_BLOCK), i64(1)), launch, LaunchRecord.NEXT_BLOCK)
     b.branch(next_block)
     b.position_at_end(ask)
     b.ret(i32(1))
@@ -124,61 +120,63 @@ def add_conductor(module: ir.Module) -> Value:
 
 def _watched(b: ir.IRBuilder, launch: Value) -> Value:
     """Return whether the race checker looks at the launch: nobody else needs epochs."""
-    return b.icmp_unsigned("!=", load(b, launch, Launch.RACE_PLANES, I64), i64(0))
+    return b.icmp_unsigned("!=", load_field(b, launch, LaunchRecord.RACE_PLANES), i64(0))
 
 
 def _add_begin(module: ir.Module, highest: Value) -> Value:
     """Add ``begin(launch)``: set up the next block, with fresh shared and local memory."""
     function, b = t.new_function(module, "begin", t.VOID, [POINTER])
     launch = function.args[0]
-    block = load(b, launch, Launch.BLOCK, POINTER)
+    block = load_pointer(b, launch, LaunchRecord.BLOCK)
     steps = b.alloca(I64)
-    b.store(load(b, launch, Launch.STEPS, I64), steps)
-    number = load(b, launch, Launch.NEXT_BLOCK, I64)
-    grid_x = b.zext(load(b, launch, Launch.GRID_X, I32), I64)
-    grid_y = b.zext(load(b, launch, Launch.GRID_Y, I32), I64)
+    b.store(load_field(b, launch, LaunchRecord.STEPS), steps)
+    number = load_field(b, launch, LaunchRecord.NEXT_BLOCK)
+    grid_x = b.zext(load_field(b, launch, LaunchRecord.GRID_X), I64)
+    grid_y = b.zext(load_field(b, launch, LaunchRecord.GRID_Y), I64)
     rest = b.udiv(number, grid_x)
-    for offset, value in (
-        (Block.X, b.urem(number, grid_x)),
-        (Block.Y, b.urem(rest, grid_y)),
-        (Block.Z, b.udiv(rest, grid_y)),
+    for field, value in (
+        (BlockRecord.X, b.urem(number, grid_x)),
+        (BlockRecord.Y, b.urem(rest, grid_y)),
+        (BlockRecord.Z, b.udiv(rest, grid_y)),
     ):
-        store(b, b.trunc(value, I32), block, offset)
-    store(b, number, block, Block.LINEAR)
-    fresh = b.trunc(load(b, launch, Launch.SHADOW_FRESH, I32), I8)
-    shared = load(b, block, Block.SHARED, I64)
-    shared_size = load(b, launch, Launch.SHARED_LIMIT, I64)
+        store_field(b, b.trunc(value, I32), block, field)
+    store_field(b, number, block, BlockRecord.LINEAR)
+    fresh = b.trunc(load_field(b, launch, LaunchRecord.FRESH_SHADOW), I8)
+    shared = load_field(b, block, BlockRecord.SHARED)
+    shared_size = load_field(b, launch, LaunchRecord.SHARED_RESET_SIZE)
     with b.if_then(b.icmp_unsigned("!=", shared_size, i64(0))):
         _fill(b, shared, ir.Constant(I8, POISON), shared_size)
-        _copy(b, b.add(shared, i64(SHADOW_DISTANCE)), load(b, launch, Launch.SHARED_SHADOW, I64), shared_size)
-    local, local_size = load(b, launch, Launch.LOCAL, I64), load(b, launch, Launch.LOCAL_SIZE, I64)
+        _copy(b, b.add(shared, i64(SHADOW_OFFSET)), load_field(b, launch, LaunchRecord.SHARED_SHADOW), shared_size)
+    local, local_size = load_field(b, launch, LaunchRecord.LOCAL), load_field(b, launch, LaunchRecord.LOCAL_SIZE)
     with b.if_then(b.icmp_unsigned("!=", local_size, i64(0))):
-        _fill(b, b.add(local, i64(SHADOW_DISTANCE)), fresh, local_size)
-    code = load(b, launch, Launch.FUNCTION, I64)
+        _fill(b, b.add(local, i64(SHADOW_OFFSET)), fresh, local_size)
+    code = load_field(b, launch, LaunchRecord.FUNCTION)
     with b.if_then(_watched(b, launch)):
-        now = b.add(_later(b, b.call(highest, [launch]), load(b, launch, Launch.RACE_FLOOR, I32)), i32(Cell.TICK))
+        now = b.add(
+            _later(b, b.call(highest, [launch]), load_field(b, launch, LaunchRecord.RACE_LAUNCH_EPOCH)), i32(Epoch.TICK)
+        )
         first = b.shl(b.trunc(number, I32), i32(10))
         with _each_warp(b, launch) as warp:
             _set_epoch(b, warp, now)
-            store(b, now, warp, Warp.BEGAN)
-            store(b, ir.Constant(ir.VectorType(I32, 32), None), warp, Warp.LEARNT, align=4)
-            store(b, b.add(first, b.shl(load(b, warp, Warp.WARP_ID, I32), i32(5))), warp, Warp.ME)
+            store_field(b, now, warp, Warp.START_EPOCH)
+            store_lanes(b, ir.Constant(ir.VectorType(I32, 32), None), warp, Warp.ACQUIRED)
+            store_field(b, b.add(first, b.shl(load_field(b, warp, Warp.WARP_ID), i32(5))), warp, Warp.FIRST_THREAD)
     with _each_warp(b, launch) as warp:
-        store(b, i32(Resume.START), warp, Warp.RESUME)
-        store(b, i32(Status.READY), warp, Warp.STATUS)
-        store(b, code, warp, Warp.FUNCTION)
+        store_field(b, i32(Resume.START), warp, Warp.RESUME)
+        store_field(b, i32(Status.READY), warp, Warp.STATUS)
+        store_field(b, code, warp, Warp.FUNCTION)
         for field, value in (
-            (Warp.BAR_MASK, 0),
+            (Warp.BARRIER_MASK, 0),
             (Warp.COLLECTIVE_MASK, 0),
-            (Warp.PREFER, -1),
-            (Warp.FORCE, 0),
+            (Warp.PREFERRED_LANE, -1),
+            (Warp.FORCE_COLLECTIVE, 0),
             (Warp.COPY_COUNT, 0),
         ):
-            store(b, i32(value), warp, field)
-        b.store(b.add(b.load(steps), load(b, warp, Warp.STEPS, I64)), steps)
-        store(b, i64(0), warp, Warp.STEPS)
-    store(b, b.load(steps), launch, Launch.STEPS)
-    store(b, i32(1), launch, Launch.IN_BLOCK)
+            store_field(b, i32(value), warp, field)
+        b.store(b.add(b.load(steps), load_field(b, warp, Warp.STEPS)), steps)
+        store_field(b, i64(0), warp, Warp.STEPS)
+    store_field(b, b.load(steps), launch, LaunchRecord.STEPS)
+    store_field(b, i32(1), launch, LaunchRecord.IN_BLOCK)
     b.ret_void()
     return function
 
@@ -190,28 +188,28 @@ def _add_release(module: ir.Module, highest: Value) -> Value:
     total, same = b.alloca(I32), b.alloca(I1)
     b.store(i32(0), total)
     b.store(ir.Constant(I1, 1), same)
-    first = load(b, launch, Launch.WARPS, POINTER)
-    name, site = load(b, first, Warp.BAR_ID, I32), load(b, first, Warp.BAR_SITE, I32)
+    first = load_pointer(b, launch, LaunchRecord.WARPS)
+    name, site = load_field(b, first, Warp.BARRIER_ID), load_field(b, first, Warp.BARRIER_SITE)
     with _each_warp(b, launch) as warp:
-        plain = b.icmp_unsigned("==", load(b, warp, Warp.STATUS, I32), i32(Status.BARRIER))
+        plain = b.icmp_unsigned("==", load_field(b, warp, Warp.STATUS), i32(Status.BARRIER))
         for field, wanted in (
-            (Warp.BAR_ID, name),
-            (Warp.BAR_SITE, site),
-            (Warp.BAR_COUNT, i32(0)),
-            (Warp.BAR_KIND, i32(BarrierKind.SYNC)),
+            (Warp.BARRIER_ID, name),
+            (Warp.BARRIER_SITE, site),
+            (Warp.BARRIER_COUNT, i32(0)),
+            (Warp.BARRIER_KIND, i32(BarrierKind.SYNC)),
         ):
-            plain = b.and_(plain, b.icmp_unsigned("==", load(b, warp, field, I32), wanted))
+            plain = b.and_(plain, b.icmp_unsigned("==", load_field(b, warp, field), wanted))
         b.store(b.and_(b.load(same), plain), same)
-        lanes = t.unary_intrinsic(b, "ctpop", load(b, warp, Warp.BAR_MASK, I32))
+        lanes = t.unary_intrinsic(b, "ctpop", load_field(b, warp, Warp.BARRIER_MASK))
         b.store(b.add(b.load(total), lanes), total)
-    everybody = b.icmp_unsigned("==", b.load(total), load(b, launch, Launch.THREADS, I32))
+    everybody = b.icmp_unsigned("==", b.load(total), load_field(b, launch, LaunchRecord.BLOCK_THREADS))
     opens = b.and_(b.load(same), everybody)
     with b.if_then(opens):
         with _each_warp(b, launch) as warp:
-            store(b, i32(Status.READY), warp, Warp.STATUS)
-            store(b, i32(0), warp, Warp.BAR_MASK)
+            store_field(b, i32(Status.READY), warp, Warp.STATUS)
+            store_field(b, i32(0), warp, Warp.BARRIER_MASK)
         with b.if_then(_watched(b, launch)):
-            now = b.add(b.call(highest, [launch]), i32(Cell.TICK))
+            now = b.add(b.call(highest, [launch]), i32(Epoch.TICK))
             with _each_warp(b, launch) as warp:
                 _set_epoch(b, warp, now)
     b.ret(opens)
@@ -223,7 +221,7 @@ def highest_epoch(b: ir.IRBuilder, launch: Value) -> Value:
     slot = b.alloca(I32)
     b.store(i32(0), slot)
     with _each_warp(b, launch) as warp:
-        b.store(_later(b, b.load(slot), load(b, warp, Warp.NOW, I32)), slot)
+        b.store(_later(b, b.load(slot), load_field(b, warp, Warp.EPOCH)), slot)
     return b.load(slot)
 
 
@@ -233,8 +231,8 @@ def _later(b: ir.IRBuilder, one: Value, other: Value) -> Value:
 
 def _set_epoch(b: ir.IRBuilder, warp: Value, now: Value) -> None:
     """Begin an epoch in which all that the block's threads did is behind them."""
-    for field in (Warp.NOW, Warp.WARP_FLOOR, Warp.BLOCK_FLOOR):
-        store(b, now, warp, field)
+    for field in (Warp.EPOCH, Warp.WARP_BARRIER_EPOCH, Warp.BLOCK_BARRIER_EPOCH):
+        store_field(b, now, warp, field)
 
 
 class _each_warp:  # noqa: N801 - used as a context manager function
@@ -245,9 +243,9 @@ class _each_warp:  # noqa: N801 - used as a context manager function
 
     def __enter__(self) -> Value:
         b = self._b
-        self._warps = load(b, self._launch, Launch.WARPS, POINTER)
-        self._step = load(b, self._launch, Launch.WARP_SIZE, I64)
-        self._count = load(b, self._launch, Launch.WARP_COUNT, I32)
+        self._warps = load_pointer(b, self._launch, LaunchRecord.WARPS)
+        self._step = load_field(b, self._launch, LaunchRecord.WARP_STRIDE)
+        self._count = load_field(b, self._launch, LaunchRecord.WARP_COUNT)
         before = b.block
         self._loop = b.append_basic_block("each")
         b.branch(self._loop)

@@ -8,18 +8,18 @@ from __future__ import annotations
 
 from llvmlite import ir
 
-from gpuemu_lsp.engine.emulator.abi.access_flags import QUIET_FLAG, RACE_SHIFT, SPACE_SHIFT, SPACES, STORE_FLAG
-from gpuemu_lsp.engine.emulator.abi.structs import (
-    EVENT_SIZE,
-    IN_FLIGHT,
-    SHADOW_DISTANCE,
-    SLOT,
-    Block,
-    Kind,
-    Launch,
-    Shadow,
-    Warp,
+from gpuemu_lsp.engine.emulator.abi.access_flags import (
+    IN_FLIGHT_FLAG,
+    QUIET_FLAG,
+    RACE_SHIFT,
+    SPACE_SHIFT,
+    SPACES,
+    STORE_FLAG,
 )
+from gpuemu_lsp.engine.emulator.abi.field_access import load_field, load_pointer, store_field
+from gpuemu_lsp.engine.emulator.abi.memory import SHADOW_OFFSET, Shadow
+from gpuemu_lsp.engine.emulator.abi.states import EVENT_KINDS, EventKind
+from gpuemu_lsp.engine.emulator.abi.structs import REGISTER_BYTES, BlockRecord, EventRecord, LaunchRecord, Warp
 from gpuemu_lsp.engine.emulator.devicelib import race_detector, row_access
 from gpuemu_lsp.engine.emulator.devicelib.async_copy import add_copies
 from gpuemu_lsp.engine.emulator.devicelib.block_scheduler import add_conductor
@@ -49,31 +49,32 @@ def add_event(module: ir.Module) -> Value:
     """Add ``event(ctx, site, kind, lane, address, size, access)``: count it; keep the first of each site and kind."""
     function, b = new_function(module, "event", VOID, [POINTER, I32, I32, I32, I64, I32, I32])
     ctx, site, kind, lane, address, size, access = function.args
-    launch = load(b, ctx, Warp.LAUNCH, POINTER)
-    counts = load(b, launch, Launch.COUNTS, POINTER)
-    index = b.add(b.mul(b.zext(site, I64), i64(Kind.COUNT)), b.zext(kind, I64))
+    launch = load_pointer(b, ctx, Warp.LAUNCH)
+    counts = load_pointer(b, launch, LaunchRecord.COUNTS)
+    index = b.add(b.mul(b.zext(site, I64), i64(EVENT_KINDS)), b.zext(kind, I64))
     counter = b.gep(counts, [index], source_etype=I64)
     seen = b.load(counter, typ=I64)
     b.store(b.add(seen, i64(1)), counter)
-    number = load(b, launch, Launch.EVENT_COUNT, I64)
+    number = load_field(b, launch, LaunchRecord.EVENT_COUNT)
     fresh = b.and_(
-        b.icmp_unsigned("==", seen, i64(0)), b.icmp_unsigned("<", number, load(b, launch, Launch.EVENT_LIMIT, I64))
+        b.icmp_unsigned("==", seen, i64(0)),
+        b.icmp_unsigned("<", number, load_field(b, launch, LaunchRecord.EVENT_LIMIT)),
     )
     with b.if_then(fresh):
-        store(b, b.add(number, i64(1)), launch, Launch.EVENT_COUNT)
-        record = at(b, load(b, launch, Launch.EVENTS, POINTER), b.mul(number, i64(EVENT_SIZE)))
-        block = load(b, ctx, Warp.BLOCK, POINTER)
-        for offset, value in (
-            (0, site),
-            (4, kind),
-            (8, lane),
-            (12, size),
-            (16, address),
-            (24, load(b, block, Block.LINEAR, I64)),
-            (32, load(b, ctx, Warp.WARP_ID, I32)),
-            (36, access),
+        store_field(b, b.add(number, i64(1)), launch, LaunchRecord.EVENT_COUNT)
+        record = at(b, load_pointer(b, launch, LaunchRecord.EVENTS), b.mul(number, i64(EventRecord.SIZE)))
+        block = load_pointer(b, ctx, Warp.BLOCK)
+        for field, value in (
+            (EventRecord.SITE, site),
+            (EventRecord.KIND, kind),
+            (EventRecord.LANE, lane),
+            (EventRecord.BYTES, size),
+            (EventRecord.ADDRESS, address),
+            (EventRecord.BLOCK, load_field(b, block, BlockRecord.LINEAR)),
+            (EventRecord.WARP, load_field(b, ctx, Warp.WARP_ID)),
+            (EventRecord.FLAGS, access),
         ):
-            store(b, value, record, offset)
+            store_field(b, value, record, field)
     b.ret_void()
     return function
 
@@ -82,7 +83,7 @@ def add_check(module: ir.Module, event: Value) -> Value:
     """Add ``check(ctx, site, lane, address, size, alignment, flags) -> i1``: whether one lane's access may happen."""
     function, b = new_function(module, "check", I1, [POINTER, I32, I32, I64, I32, I32, I32])
     ctx, site, lane, address, size, alignment, flags = function.args
-    launch = load(b, ctx, Warp.LAUNCH, POINTER)
+    launch = load_pointer(b, ctx, Warp.LAUNCH)
     access = b.and_(flags, i32(STORE_FLAG))
     is_store = b.icmp_unsigned("!=", access, i32(0))
 
@@ -92,54 +93,54 @@ def add_check(module: ir.Module, event: Value) -> Value:
             b.ret(ir.Constant(I1, 0))
             b.position_at_end(b.append_basic_block("dead"))
 
-    refuse(b.icmp_unsigned("<", address, i64(_NULL_PAGE)), Kind.NULL)
+    refuse(b.icmp_unsigned("<", address, i64(_NULL_PAGE)), EventKind.NULL)
     low_bits = b.and_(address, b.zext(b.sub(alignment, i32(1)), I64))
-    refuse(b.icmp_unsigned("!=", low_bits, i64(0)), Kind.MISALIGNED)
+    refuse(b.icmp_unsigned("!=", low_bits, i64(0)), EventKind.MISALIGNED)
     size64 = b.zext(size, I64)
     space = b.and_(b.lshr(flags, i32(SPACE_SHIFT)), i32(3))
     shared = b.icmp_unsigned("==", space, i32(SPACES["shared"]))
     local = b.icmp_unsigned("==", space, i32(SPACES["local"]))
-    frame = load(b, launch, Launch.LOCAL_FRAME, I64)
+    frame = load_field(b, launch, LaunchRecord.LOCAL_FRAME)
     low = b.select(
         shared,
-        load(b, load(b, ctx, Warp.BLOCK, POINTER), Block.SHARED, I64),
+        load_field(b, load_pointer(b, ctx, Warp.BLOCK), BlockRecord.SHARED),
         b.select(
             local,
-            b.add(load(b, ctx, Warp.LOCAL, I64), b.mul(b.zext(lane, I64), frame)),
-            load(b, launch, Launch.ARENA, I64),
+            b.add(load_field(b, ctx, Warp.LOCAL), b.mul(b.zext(lane, I64), frame)),
+            load_field(b, launch, LaunchRecord.ARENA),
         ),
     )
     extent = b.select(
         shared,
-        load(b, launch, Launch.SHARED_SIZE, I64),
-        b.select(local, frame, load(b, launch, Launch.ARENA_SIZE, I64)),
+        load_field(b, launch, LaunchRecord.SHARED_SIZE),
+        b.select(local, frame, load_field(b, launch, LaunchRecord.ARENA_SIZE)),
     )
     offset = b.sub(address, low)
     fits = b.icmp_unsigned("<=", b.add(offset, size64), extent)
     inside = b.and_(b.icmp_unsigned("<", offset, extent), fits)
-    refuse(b.not_(inside), Kind.OUT_OF_BOUNDS)
+    refuse(b.not_(inside), EventKind.OUT_OF_BOUNDS)
     every, some = _shadow_bits(b, address, size64)
 
     def has(bits: Value, bit: int) -> Value:
         return b.icmp_unsigned("!=", b.and_(bits, ir.Constant(I8, bit)), ir.Constant(I8, 0))
 
-    refuse(b.not_(has(every, Shadow.ADDRESSABLE)), Kind.OUT_OF_BOUNDS)
-    refuse(b.and_(is_store, has(some, Shadow.READ_ONLY)), Kind.READ_ONLY)
+    refuse(b.not_(has(every, Shadow.ADDRESSABLE)), EventKind.OUT_OF_BOUNDS)
+    refuse(b.and_(is_store, has(some, Shadow.READ_ONLY)), EventKind.READ_ONLY)
     silent = b.or_(is_store, b.icmp_unsigned("!=", b.and_(flags, i32(QUIET_FLAG)), i32(0)))
     with b.if_then(b.and_(b.not_(silent), b.not_(has(some, Shadow.INITIALISED)))):
-        late = b.select(has(some, Shadow.IN_FLIGHT), i32(IN_FLIGHT), i32(0))
-        b.call(event, [ctx, site, i32(Kind.UNINITIALISED), lane, address, size, b.or_(access, late)])
+        late = b.select(has(some, Shadow.IN_FLIGHT), i32(IN_FLIGHT_FLAG), i32(0))
+        b.call(event, [ctx, site, i32(EventKind.UNINITIALISED), lane, address, size, b.or_(access, late)])
     with b.if_then(b.and_(is_store, has(some, Shadow.WATCHED))):
         overlaps = b.and_(
-            b.icmp_unsigned("<", address, load(b, launch, Launch.WATCH_HIGH, I64)),
-            b.icmp_unsigned(">", b.add(address, size64), load(b, launch, Launch.WATCH_LOW, I64)),
+            b.icmp_unsigned("<", address, load_field(b, launch, LaunchRecord.WATCH_HIGH)),
+            b.icmp_unsigned(">", b.add(address, size64), load_field(b, launch, LaunchRecord.WATCH_LOW)),
         )
         with b.if_then(overlaps):
-            store(b, b.zext(site, I64), launch, Launch.WATCH_SITE)
-            thread = b.add(b.mul(load(b, ctx, Warp.WARP_ID, I32), i32(32)), lane)
-            store(b, b.zext(thread, I64), launch, Launch.WATCH_THREAD)
-            block = load(b, ctx, Warp.BLOCK, POINTER)
-            store(b, load(b, block, Block.LINEAR, I64), launch, Launch.WATCH_BLOCK)
+            store_field(b, b.zext(site, I64), launch, LaunchRecord.WATCH_SITE)
+            thread = b.add(b.mul(load_field(b, ctx, Warp.WARP_ID), i32(32)), lane)
+            store_field(b, b.zext(thread, I64), launch, LaunchRecord.WATCH_THREAD)
+            block = load_pointer(b, ctx, Warp.BLOCK)
+            store_field(b, load_field(b, block, BlockRecord.LINEAR), launch, LaunchRecord.WATCH_BLOCK)
     b.ret(ir.Constant(I1, 1))
     return function
 
@@ -151,7 +152,7 @@ def _shadow_bits(b: ir.IRBuilder, address: Value, size: Value) -> tuple[Value, V
     b.branch(loop)
     b.position_at_end(loop)
     index, every, some = b.phi(I64), b.phi(I8), b.phi(I8)
-    byte = load(b, b.add(address, i64(SHADOW_DISTANCE)), index, I8)
+    byte = load(b, b.add(address, i64(SHADOW_OFFSET)), index, I8)
     every_now, some_now = b.and_(every, byte), b.or_(some, byte)
     following = b.add(index, i64(1))
     for phi, first, then in (
@@ -168,7 +169,7 @@ def _shadow_bits(b: ir.IRBuilder, address: Value, size: Value) -> tuple[Value, V
 
 def mark_written(b: ir.IRBuilder, address: Value, size: Value | int) -> None:
     """Set the initialised and written bits of the ``size`` bytes at ``address``; the other bits stay."""
-    shadow = b.add(address, i64(SHADOW_DISTANCE))
+    shadow = b.add(address, i64(SHADOW_OFFSET))
     size = i64(size) if isinstance(size, int) else size
     before = b.block
     loop, end = b.append_basic_block("mark"), b.append_basic_block("mark.end")
@@ -205,7 +206,7 @@ def add_access(module: ir.Module, check: Value, race: Value, together: Value, *,
             b.ret_void()
     with for_lanes(b, mask) as lane:
         lane64 = b.zext(lane, I64)
-        start = load(b, ctx, b.add(i64(Warp.ADDRESS), b.mul(lane64, i64(8))), I64)
+        start = load(b, ctx, b.add(i64(Warp.ADDRESSES), b.mul(lane64, i64(8))), I64)
         before = b.block
         loop, end = b.append_basic_block("element"), b.append_basic_block("element.end")
         b.branch(loop)
@@ -219,7 +220,7 @@ def add_access(module: ir.Module, check: Value, race: Value, together: Value, *,
         quiet = b.mul(b.and_(b.lshr(unused, index), i32(1)), i32(QUIET_FLAG))
         allowed = b.call(check, [ctx, site, lane, address, size, alignment, b.or_(flags, quiet)])
         scratch = b.add(
-            b.add(i64(Warp.VALUE), b.mul(index64, i64(SLOT))),
+            b.add(i64(Warp.VALUES), b.mul(index64, i64(REGISTER_BYTES))),
             b.mul(lane64, size64),
         )
         with b.if_then(b.and_(allowed, b.icmp_unsigned("!=", races, i32(0)))):
@@ -271,7 +272,7 @@ def add_addresses(module: ir.Module) -> Value:
     address = b.and_(b.add(base, b.mul(b.zext(index, I64), step)), bits)
     address = b.add(b.add(address, window), offset)
     lane = b.zext(b.add(first, index), I64)
-    store(b, address, ctx, b.add(i64(Warp.ADDRESS), b.shl(lane, i64(3))))
+    store(b, address, ctx, b.add(i64(Warp.ADDRESSES), b.shl(lane, i64(3))))
     following = b.add(index, i32(1))
     index.add_incoming(following, loop)
     b.cbranch(b.icmp_unsigned("<", following, count), loop, end)

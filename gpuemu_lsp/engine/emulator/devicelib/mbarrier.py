@@ -11,7 +11,9 @@ from typing import Final
 
 from llvmlite import ir
 
-from gpuemu_lsp.engine.emulator.abi.structs import SLOT, Launch, Shadow, Warp
+from gpuemu_lsp.engine.emulator.abi.field_access import load_field, load_pointer
+from gpuemu_lsp.engine.emulator.abi.memory import Shadow
+from gpuemu_lsp.engine.emulator.abi.structs import REGISTER_BYTES, LaunchRecord, Warp
 from gpuemu_lsp.engine.emulator.devicelib.shadow import shade
 from gpuemu_lsp.engine.emulator.llvm import ir_tools as t
 from gpuemu_lsp.engine.emulator.llvm.ir_tools import I1, I32, I64, POINTER, VOID, Value, i32, i64, load, store
@@ -53,10 +55,10 @@ def add_mbarrier(module: ir.Module, check: Value, race_lane: Value, race_shift: 
     with t.for_lanes(b, lanes) as lane:
         wide = b.zext(lane, I64)
         place = b.mul(wide, i64(8))
-        address = load(b, ctx, b.add(place, i64(Warp.ADDRESS)), I64)
-        operand = load(b, ctx, b.add(place, i64(Warp.VALUE)), I64)
-        transactions = load(b, ctx, b.add(place, i64(Warp.VALUE + SLOT)), I64)
-        result = b.add(place, i64(Warp.VALUE + 2 * SLOT))
+        address = load(b, ctx, b.add(place, i64(Warp.ADDRESSES)), I64)
+        operand = load(b, ctx, b.add(place, i64(Warp.VALUES)), I64)
+        transactions = load(b, ctx, b.add(place, i64(Warp.VALUES + REGISTER_BYTES)), I64)
+        result = b.add(place, i64(Warp.VALUES + 2 * REGISTER_BYTES))
         store(b, i64(0), ctx, result)
 
         def may(access: int, b: ir.IRBuilder = b, lane: Value = lane, address: Value = address) -> Value:
@@ -83,7 +85,7 @@ def add_mbarrier(module: ir.Module, check: Value, race_lane: Value, race_shift: 
                 store(b, b.or_(count, b.shl(count, i64(_EXPECTED))), address, 0)
                 shade(b, address, i32(8), 255, Shadow.INITIALISED | Shadow.WRITTEN)
             with b.if_then(asked("inval")):
-                fresh = b.trunc(load(b, load(b, ctx, Warp.LAUNCH, POINTER), Launch.SHADOW_FRESH, I32), t.I8)
+                fresh = b.trunc(load_field(b, load_pointer(b, ctx, Warp.LAUNCH), LaunchRecord.FRESH_SHADOW), t.I8)
                 shade(b, address, i32(8), b.or_(fresh, ir.Constant(t.I8, 255 & ~Shadow.INITIALISED)), 0)
             with b.if_then(asked("arrive", "arrive_drop", "expect_tx", "complete_tx")):
                 store(b, old, ctx, result)

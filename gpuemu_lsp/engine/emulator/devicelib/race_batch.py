@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from llvmlite import ir
 
-from gpuemu_lsp.engine.emulator.abi.structs import Cell, Warp
+from gpuemu_lsp.engine.emulator.abi.field_access import load_pointer
+from gpuemu_lsp.engine.emulator.abi.race_records import Epoch, ShadowPlane
+from gpuemu_lsp.engine.emulator.abi.structs import Warp
 from gpuemu_lsp.engine.emulator.devicelib.race_lines import settle_cell
 from gpuemu_lsp.engine.emulator.devicelib.race_view import (
     ROW,
@@ -29,7 +31,7 @@ def add_row(module: ir.Module, *, is_store: bool, shared: bool) -> Value:
     name = _name("race_row", is_store=is_store, shared=shared) + ("" if shared else "_by_cell")
     function, b = t.new_function(module, name, I1, [POINTER, I32, I32, I64, I32, I32, I32])
     ctx, site, mask, address, first, cells, shift = function.args
-    launch = t.load(b, ctx, Warp.LAUNCH, POINTER)
+    launch = load_pointer(b, ctx, Warp.LAUNCH)
     view = view_of(b, ctx, address, shared=shared, inside=first_place(b, launch, mask, address, first, shift))
     if not shared:
         return_if(b, view.foreign, 1)
@@ -59,15 +61,15 @@ def add_row(module: ir.Module, *, is_store: bool, shared: bool) -> Value:
         t.intrinsic(b, call, VOID, [value, view.plane(plane, byte), i32(4), active])
 
     narrow = ir.IntType(ROW)
-    written, read = fetch(Cell.WRITTEN), fetch(Cell.READ)
+    written, read = fetch(ShadowPlane.WRITE_EPOCH), fetch(ShadowPlane.READ_EPOCH)
 
     def some(bits: Value) -> Value:
         return b.icmp_unsigned("!=", b.bitcast(b.and_(bits, active), narrow), ir.Constant(narrow, 0))
 
     def write(when: Value) -> None:
-        planes = (Cell.WRITER, me), (Cell.WRITTEN, c(view.now)), (Cell.WRITE_SITE, c(site))
+        planes = (ShadowPlane.WRITER, me), (ShadowPlane.WRITE_EPOCH, c(view.now)), (ShadowPlane.WRITE_SITE, c(site))
         if not is_store:
-            planes = (Cell.READER, me), (Cell.READ, when), (Cell.READ_SITE, c(site))
+            planes = (ShadowPlane.READER, me), (ShadowPlane.READ_EPOCH, when), (ShadowPlane.READ_SITE, c(site))
         for plane, value in planes:
             note(plane, value)
 
@@ -82,17 +84,20 @@ def add_row(module: ir.Module, *, is_store: bool, shared: bool) -> Value:
         write(b.select(again, read, c(view.now)))
         b.branch(latch)
         b.position_at_end(closer)
-    bad, _ = view.unordered(fetch(Cell.WRITER), written, me)
-    last = fetch(Cell.READER)
+    bad, _ = view.unordered(fetch(ShadowPlane.WRITER), written, me)
+    last = fetch(ShadowPlane.READER)
     behind, x = view.unordered(last, read, me)
     # Whether lanes that met have met them all is seen lane by lane.
     return_if(b, some(b.or_(bad, behind if is_store else view.perhaps_met(read, x, behind))), 0)
     if not is_store:
         mine = b.shl(c(i32(1)), lane)
-        lanes = b.or_(view.lanes(last, read, fetch(Cell.READERS)), mine)
-        note(Cell.READERS, b.select(behind, lanes, mine))
+        lanes = b.or_(view.lanes(last, read, fetch(ShadowPlane.READER_LANES)), mine)
+        note(ShadowPlane.READER_LANES, b.select(behind, lanes, mine))
         others = b.and_(b.and_(behind, active), b.icmp_unsigned("!=", last, me))
-        for plane, value in ((Cell.OTHER_READER, last), (Cell.OTHER_SITE, fetch(Cell.READ_SITE))):
+        for plane, value in (
+            (ShadowPlane.OTHER_READER, last),
+            (ShadowPlane.OTHER_READ_SITE, fetch(ShadowPlane.READ_SITE)),
+        ):
             place = view.plane(plane, byte)
             t.intrinsic(b, f"llvm.masked.store.{t.mangled(vector)}.p0", VOID, [value, place, i32(4), others])
     write(view.merged(read, x, behind, c(i32(0))))
@@ -127,8 +132,8 @@ def add_one(module: ir.Module, settle: Value, *, is_store: bool, shared: bool) -
         _one_cell(b, view, site, me, index, lanes, several, is_store=is_store, shared=shared)
         if not is_store:  # the one that is named may write later: another of these readers is the other party then
             with b.if_then(b.icmp_unsigned("!=", several, i32(0))):
-                b.store(b.add(view.me, last), view.plane(Cell.OTHER_READER, index))
-                b.store(site, view.plane(Cell.OTHER_SITE, index))
+                b.store(b.add(view.me, last), view.plane(ShadowPlane.OTHER_READER, index))
+                b.store(site, view.plane(ShadowPlane.OTHER_READ_SITE, index))
     b.ret(ir.Constant(I1, 1))
     return function
 
@@ -154,17 +159,17 @@ def _one_cell(
     def among(when: Value) -> Value:
         if several is None:
             return when
-        alone = b.icmp_unsigned("==", b.and_(when, i32(Cell.SPREAD)), i32(0))
+        alone = b.icmp_unsigned("==", b.and_(when, i32(Epoch.SPREAD)), i32(0))
         return b.or_(when, b.and_(several, b.zext(alone, I32)))
 
     def write(when: Value) -> None:
-        planes = (Cell.WRITER, me), (Cell.WRITTEN, view.now), (Cell.WRITE_SITE, site)
+        planes = (ShadowPlane.WRITER, me), (ShadowPlane.WRITE_EPOCH, view.now), (ShadowPlane.WRITE_SITE, site)
         if not is_store:
-            planes = (Cell.READER, me), (Cell.READ, when), (Cell.READ_SITE, site)
+            planes = (ShadowPlane.READER, me), (ShadowPlane.READ_EPOCH, when), (ShadowPlane.READ_SITE, site)
         for plane, value in planes:
             b.store(value, view.plane(plane, index))
 
-    written, read = fetch(Cell.WRITTEN), fetch(Cell.READ)
+    written, read = fetch(ShadowPlane.WRITE_EPOCH), fetch(ShadowPlane.READ_EPOCH)
     latch = b.append_basic_block("noted")
     if shared:
         again = b.icmp_unsigned("==", read, view.read_by_block)
@@ -174,21 +179,21 @@ def _one_cell(
         b.cbranch(fresh, usual, closer)
         b.position_at_end(usual)
         if several is not None:
-            b.store(lanes, view.plane(Cell.READERS, index))
+            b.store(lanes, view.plane(ShadowPlane.READER_LANES, index))
         write(b.select(again, read, view.now if several is None else b.or_(view.now, several)))
         b.branch(latch)
         b.position_at_end(closer)
-    bad, _ = view.unordered(fetch(Cell.WRITER), among(written), me)
+    bad, _ = view.unordered(fetch(ShadowPlane.WRITER), among(written), me)
     when = among(read)
-    behind, x = view.unordered(fetch(Cell.READER), when, me)
+    behind, x = view.unordered(fetch(ShadowPlane.READER), when, me)
     return_if(b, b.or_(bad, behind if is_store else view.perhaps_met(when, x, behind)), 0)
     if not is_store:
-        both = b.or_(view.lanes(fetch(Cell.READER), read, fetch(Cell.READERS)), lanes)
-        b.store(b.select(behind, both, lanes), view.plane(Cell.READERS, index))
+        both = b.or_(view.lanes(fetch(ShadowPlane.READER), read, fetch(ShadowPlane.READER_LANES)), lanes)
+        b.store(b.select(behind, both, lanes), view.plane(ShadowPlane.READER_LANES, index))
         note_other(view, index, behind, me)
     noted = view.merged(when, x, behind, i32(0))
     if several is not None and not is_store:
-        alone = b.icmp_unsigned("==", b.and_(noted, i32(Cell.SPREAD)), i32(0))
+        alone = b.icmp_unsigned("==", b.and_(noted, i32(Epoch.SPREAD)), i32(0))
         noted = b.or_(noted, b.and_(several, b.zext(alone, I32)))
     write(noted)
     b.branch(latch)
@@ -205,7 +210,7 @@ def add_lanes(module: ir.Module, settle: Value, *, is_store: bool) -> Value:
     ctx, site, mask, cells = function.args
     count = b.zext(cells, I64)
     with t.for_lanes(b, mask) as lane:
-        place = b.add(i64(Warp.ADDRESS), b.shl(b.zext(lane, I64), i64(3)))
+        place = b.add(i64(Warp.ADDRESSES), b.shl(b.zext(lane, I64), i64(3)))
         address = t.load(b, ctx, place, I64)
         view = view_of(b, ctx, address)
         with b.if_then(b.not_(view.foreign)):

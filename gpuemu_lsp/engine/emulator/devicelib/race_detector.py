@@ -4,24 +4,14 @@ from __future__ import annotations
 
 from llvmlite import ir
 
-from gpuemu_lsp.engine.emulator.abi.structs import (
-    EVENT_SIZE,
-    THREADS_MASK,
-    Block,
-    Cell,
-    Kind,
-    Launch,
-    RaceCall,
-    Warp,
-)
+from gpuemu_lsp.engine.emulator.abi.access_flags import RaceFlag
+from gpuemu_lsp.engine.emulator.abi.field_access import load_field, load_pointer, store_field
+from gpuemu_lsp.engine.emulator.abi.race_records import THREAD_IN_BLOCK, Epoch, RaceCall, ShadowPlane
+from gpuemu_lsp.engine.emulator.abi.states import EVENT_KINDS, EventKind
+from gpuemu_lsp.engine.emulator.abi.structs import BlockRecord, EventRecord, LaunchRecord, Warp
 from gpuemu_lsp.engine.emulator.devicelib.race_batch import add_lanes, add_one, add_row
 from gpuemu_lsp.engine.emulator.devicelib.race_lines import add_row_of_lines, add_settle, settle_cell
 from gpuemu_lsp.engine.emulator.devicelib.race_view import (
-    ACQUIRES,
-    ATOMIC,
-    RELEASES,
-    STORE,
-    STRONG,
     View,
     each_cell,
     note_other,
@@ -48,12 +38,12 @@ def add_lane(module: ir.Module, settle: Value) -> Value:
     def flagged(bit: int) -> Value:
         return b.icmp_unsigned("!=", b.and_(flags, i32(bit)), i32(0))
 
-    is_store = flagged(STORE)
-    strong = b.select(flagged(STRONG), i32(Cell.STRONG), i32(0))
-    with b.if_then(flagged(ACQUIRES)):
+    is_store = flagged(RaceFlag.STORE)
+    strong = b.select(flagged(RaceFlag.STRONG), i32(Epoch.STRONG), i32(0))
+    with b.if_then(flagged(RaceFlag.ACQUIRE)):
         _acquire(b, view, ctx, lane, address)
-    launch = t.load(b, ctx, Warp.LAUNCH, POINTER)
-    cells = b.lshr(b.zext(size, I64), t.load(b, launch, Launch.RACE_SHIFT, I64))
+    launch = load_pointer(b, ctx, Warp.LAUNCH)
+    cells = b.lshr(b.zext(size, I64), load_field(b, launch, LaunchRecord.RACE_CELL_SHIFT))
     settle_cell(b, settle, ctx, address, b.trunc(cells, I32))
     with each_cell(b, cells) as index:
 
@@ -67,10 +57,10 @@ def add_lane(module: ir.Module, settle: Value) -> Value:
             where = fetch(planes[2])
             if not wrote:
                 # The last of several readers may be the writer itself: another one is the other party.
-                several = b.icmp_unsigned("!=", b.and_(when, i32(Cell.SPREAD)), i32(0))
+                several = b.icmp_unsigned("!=", b.and_(when, i32(Epoch.SPREAD)), i32(0))
                 mine = b.and_(several, b.icmp_unsigned("==", who, me))
-                who = b.select(mine, fetch(Cell.OTHER_READER), who)
-                where = b.select(mine, fetch(Cell.OTHER_SITE), where)
+                who = b.select(mine, fetch(ShadowPlane.OTHER_READER), who)
+                where = b.select(mine, fetch(ShadowPlane.OTHER_READ_SITE), where)
             weak = b.icmp_unsigned("==", b.and_(when, strong), i32(0))
             with b.if_then(b.and_(late, weak)):
                 other = [where, who, when, i32(wrote), lanes]
@@ -88,7 +78,7 @@ def add_lane(module: ir.Module, settle: Value) -> Value:
         def note(planes: tuple[int, int, int, int], when: Value, x: Value, late: Value, both: Value) -> None:
             """Note the access beside or instead of the last one; a plain one that may yet race is not forgotten."""
             own = b.and_(b.icmp_unsigned("==", x, i32(0)), b.icmp_unsigned(">=", when, view.block_floor))
-            plain = b.icmp_unsigned("==", b.and_(when, i32(Cell.STRONG)), i32(0))
+            plain = b.icmp_unsigned("==", b.and_(when, i32(Epoch.STRONG)), i32(0))
             kept = b.and_(plain, b.icmp_unsigned("!=", strong, i32(0)))
             mine = b.and_(own, kept)
             # Its epoch stays as it was: what was ordered before it since is behind the plain access, too.
@@ -106,23 +96,23 @@ def add_lane(module: ir.Module, settle: Value) -> Value:
             ):
                 b.store(what, view.plane(plane, index))
 
-        writes = Cell.WRITER, Cell.WRITTEN, Cell.WRITE_SITE, Cell.WRITERS
-        reads = Cell.READER, Cell.READ, Cell.READ_SITE, Cell.READERS
+        writes = ShadowPlane.WRITER, ShadowPlane.WRITE_EPOCH, ShadowPlane.WRITE_SITE, ShadowPlane.WRITER_LANES
+        reads = ShadowPlane.READER, ShadowPlane.READ_EPOCH, ShadowPlane.READ_SITE, ShadowPlane.READER_LANES
         written, x, late = check(writes, 1)
         with b.if_else(is_store) as (then, otherwise):
             with then:
                 check(reads, 0)
                 note(writes, written, x, late, b.icmp_unsigned("!=", b.and_(written, strong), i32(0)))
             with otherwise:
-                who, when = fetch(Cell.READER), fetch(Cell.READ)
+                who, when = fetch(ShadowPlane.READER), fetch(ShadowPlane.READ_EPOCH)
                 late, x = view.unordered(who, when, me)
-                late = b.and_(late, b.not_(met(when, x, view.lanes(who, when, fetch(Cell.READERS)))))
+                late = b.and_(late, b.not_(met(when, x, view.lanes(who, when, fetch(ShadowPlane.READER_LANES)))))
                 note_other(view, index, late, me)
                 note(reads, when, x, late, ir.Constant(I1, 1))
     # Nothing is released by a thread that had no fence.
-    fenced = t.load(b, ctx, b.add(i64(Warp.FENCED), b.shl(b.zext(lane, I64), i64(2))), I32)
-    useful = b.icmp_unsigned(">", fenced, t.load(b, ctx, Warp.BEGAN, I32))
-    with b.if_then(b.and_(flagged(RELEASES), useful)):
+    fenced = t.load(b, ctx, b.add(i64(Warp.FENCE_EPOCH), b.shl(b.zext(lane, I64), i64(2))), I32)
+    useful = b.icmp_unsigned(">", fenced, load_field(b, ctx, Warp.START_EPOCH))
+    with b.if_then(b.and_(flagged(RaceFlag.RELEASE), useful)):
         _call_python(b, ctx, RaceCall.RELEASE, lane, address, i32(0), i32(0))
     b.ret_void()
     return function
@@ -130,8 +120,8 @@ def add_lane(module: ir.Module, settle: Value) -> Value:
 
 def _acquire(b: ir.IRBuilder, view: View, ctx: Value, lane: Value, address: Value) -> None:
     """Learn what was released through this place, if anything was."""
-    released = b.load(view.plane(Cell.RELEASED), typ=I32)
-    place = b.add(i64(Warp.LEARNT), b.shl(b.zext(lane, I64), i64(2)))
+    released = b.load(view.plane(ShadowPlane.RELEASE), typ=I32)
+    place = b.add(i64(Warp.ACQUIRED), b.shl(b.zext(lane, I64), i64(2)))
     news = b.icmp_unsigned("!=", released, t.load(b, ctx, place, I32))
     with b.if_then(b.and_(news, b.icmp_unsigned("!=", released, i32(0)))):
         t.store(b, released, ctx, place)
@@ -139,7 +129,7 @@ def _acquire(b: ir.IRBuilder, view: View, ctx: Value, lane: Value, address: Valu
 
 
 def _call_python(b: ir.IRBuilder, ctx: Value, what: int, lane: Value, address: Value, who: Value, when: Value) -> Value:
-    pointer = t.load(b, t.load(b, ctx, Warp.LAUNCH, POINTER), Launch.RACE_CALL, POINTER)
+    pointer = load_pointer(b, load_pointer(b, ctx, Warp.LAUNCH), LaunchRecord.RACE_CALLBACK)
     return t.call_pointer(b, I32, pointer, [ctx, i32(what), lane, address, who, when])
 
 
@@ -148,21 +138,21 @@ def _add_conflict(module: ir.Module) -> Value:
     parameters = [POINTER, I32, I32, I64, I32, I32, I64, I32, I32, I32, I32, I32]
     function, b = t.new_function(module, "race_conflict", VOID, parameters)
     ctx, _, lane, address, size, flags, value, other_site, who, when, wrote, lanes = function.args
-    launch = t.load(b, ctx, Warp.LAUNCH, POINTER)
-    number = t.load(b, ctx, Warp.ME, I32)
-    block = t.load(b, ctx, Warp.BLOCK, POINTER)
-    place = b.sub(address, t.load(b, block, Block.SHARED, I64))
-    shared = b.icmp_unsigned("<", place, t.load(b, launch, Launch.SHARED_SIZE, I64))
-    full = b.select(shared, b.or_(who, b.and_(number, i32(~THREADS_MASK))), who)
+    launch = load_pointer(b, ctx, Warp.LAUNCH)
+    number = load_field(b, ctx, Warp.FIRST_THREAD)
+    block = load_pointer(b, ctx, Warp.BLOCK)
+    place = b.sub(address, load_field(b, block, BlockRecord.SHARED))
+    shared = b.icmp_unsigned("<", place, load_field(b, launch, LaunchRecord.SHARED_SIZE))
+    full = b.select(shared, b.or_(who, b.and_(number, i32(~THREAD_IN_BLOCK))), who)
     # Lanes of one warp may have met with a partial mask: what is not known of any of them is behind us then.
     near = b.icmp_unsigned("<", b.xor(full, number), i32(32))
-    one_warp = b.icmp_unsigned("<=", b.and_(when, i32(Cell.SPREAD)), i32(1))
+    one_warp = b.icmp_unsigned("<=", b.and_(when, i32(Epoch.SPREAD)), i32(1))
     with b.if_then(b.and_(near, one_warp)):
         return_if(b, b.icmp_unsigned("==", unmet(b, ctx, lane, when, lanes), i32(0)), None)
-    plain = b.icmp_unsigned("==", b.and_(flags, i32(STORE | ATOMIC)), i32(STORE))
+    plain = b.icmp_unsigned("==", b.and_(flags, i32(RaceFlag.STORE | RaceFlag.ATOMIC)), i32(RaceFlag.STORE))
     with b.if_then(plain):
         return_if(b, _same(b, t.at(b, address, 0), t.at(b, ctx, value), b.zext(size, I64)), None)
-    python = t.load(b, launch, Launch.RACE_CALL, I64)
+    python = load_field(b, launch, LaunchRecord.RACE_CALLBACK)
     with b.if_then(b.icmp_unsigned("!=", python, i64(0))):
         answer = _call_python(b, ctx, RaceCall.ORDERED, lane, address, full, when)
         return_if(b, b.icmp_unsigned("!=", answer, i32(0)), None)
@@ -171,33 +161,41 @@ def _add_conflict(module: ir.Module) -> Value:
     return function
 
 
+_OTHER_ACCESS = (
+    EventRecord.OTHER_SITE,
+    EventRecord.OTHER_THREAD,
+    EventRecord.OTHER_EPOCH,
+    EventRecord.OTHER_WROTE,
+)
+
+
 def _note_event(
     b: ir.IRBuilder, launch: Value, ctx: Value, access: tuple[Value, ...], other: tuple[Value, ...]
 ) -> None:
     """Count a race; keep the first of each site."""
     site, lane, address, size, flags = access
-    index = b.add(b.mul(b.zext(site, I64), i64(Kind.COUNT)), i64(Kind.RACE))
-    counter = b.gep(t.load(b, launch, Launch.COUNTS, POINTER), [index], source_etype=I64)
+    index = b.add(b.mul(b.zext(site, I64), i64(EVENT_KINDS)), i64(EventKind.RACE))
+    counter = b.gep(load_pointer(b, launch, LaunchRecord.COUNTS), [index], source_etype=I64)
     seen = b.load(counter, typ=I64)
     b.store(b.add(seen, i64(1)), counter)
-    number = t.load(b, launch, Launch.EVENT_COUNT, I64)
-    room = b.icmp_unsigned("<", number, t.load(b, launch, Launch.EVENT_LIMIT, I64))
+    number = load_field(b, launch, LaunchRecord.EVENT_COUNT)
+    room = b.icmp_unsigned("<", number, load_field(b, launch, LaunchRecord.EVENT_LIMIT))
     with b.if_then(b.and_(b.icmp_unsigned("==", seen, i64(0)), room)):
-        t.store(b, b.add(number, i64(1)), launch, Launch.EVENT_COUNT)
-        record = t.at(b, t.load(b, launch, Launch.EVENTS, POINTER), b.mul(number, i64(EVENT_SIZE)))
-        block = t.load(b, ctx, Warp.BLOCK, POINTER)
+        store_field(b, b.add(number, i64(1)), launch, LaunchRecord.EVENT_COUNT)
+        record = t.at(b, load_pointer(b, launch, LaunchRecord.EVENTS), b.mul(number, i64(EventRecord.SIZE)))
+        block = load_pointer(b, ctx, Warp.BLOCK)
         fields = (
-            (0, site),
-            (4, i32(Kind.RACE)),
-            (8, lane),
-            (12, size),
-            (16, address),
-            (24, t.load(b, block, Block.LINEAR, I64)),
-            (32, t.load(b, ctx, Warp.WARP_ID, I32)),
-            (36, flags),
+            (EventRecord.SITE, site),
+            (EventRecord.KIND, i32(EventKind.RACE)),
+            (EventRecord.LANE, lane),
+            (EventRecord.BYTES, size),
+            (EventRecord.ADDRESS, address),
+            (EventRecord.BLOCK, load_field(b, block, BlockRecord.LINEAR)),
+            (EventRecord.WARP, load_field(b, ctx, Warp.WARP_ID)),
+            (EventRecord.FLAGS, flags),
         )
-        for offset, what in (*fields, *zip((40, 44, 48, 52), other, strict=True)):
-            t.store(b, what, record, offset)
+        for field, value in (*fields, *zip(_OTHER_ACCESS, other, strict=True)):
+            store_field(b, value, record, field)
 
 
 def _same(b: ir.IRBuilder, one: Value, other: Value, size: Value) -> Value:
@@ -230,23 +228,23 @@ def add_meet(module: ir.Module) -> Value:
     slot, known = b.alloca(I32), b.alloca(vector)
     b.store(active, slot)
     with t.for_lanes(b, active) as lane:
-        place = b.add(i64(Warp.VALUE), b.shl(b.zext(lane, I64), i64(2)))
+        place = b.add(i64(Warp.VALUES), b.shl(b.zext(lane, I64), i64(2)))
         own = b.shl(i32(1), lane)
         members = b.or_(b.and_(t.load(b, ctx, place, I32), active), own)
         fresh = b.icmp_unsigned("!=", b.and_(b.load(slot), own), i32(0))
         with b.if_then(fresh):
             b.store(b.and_(b.load(slot), b.not_(members)), slot)
-            now = b.add(t.load(b, ctx, Warp.NOW, I32), i32(Cell.TICK))
-            t.store(b, now, ctx, Warp.NOW)
+            now = b.add(load_field(b, ctx, Warp.EPOCH), i32(Epoch.TICK))
+            store_field(b, now, ctx, Warp.EPOCH)
             with b.if_else(b.icmp_unsigned("==", members, alive)) as (everybody, some):
                 with everybody:
-                    t.store(b, now, ctx, Warp.WARP_FLOOR)
+                    store_field(b, now, ctx, Warp.WARP_BARRIER_EPOCH)
                 with some:
-                    t.store(b, now, ctx, Warp.PARTLY)
+                    store_field(b, now, ctx, Warp.PARTIAL_SYNC_EPOCH)
                     b.store(zero, known)
 
                     def row(one: Value) -> Value:
-                        return b.add(i64(Warp.KNOWN), b.shl(b.zext(one, I64), i64(7)))
+                        return b.add(i64(Warp.LANE_CLOCKS), b.shl(b.zext(one, I64), i64(7)))
 
                     with t.for_lanes(b, members) as one:
                         more = t.load(b, ctx, row(one), vector, align=4)
@@ -264,7 +262,7 @@ def add_synchronise(module: ir.Module) -> None:
     function, b = t.new_function(module, "race_synchronise", VOID, [POINTER, I32, I32])
     ctx, lanes, what = function.args
     with t.for_lanes(b, lanes) as lane:
-        place = b.add(i64(Warp.ADDRESS), b.shl(b.zext(lane, I64), i64(3)))
+        place = b.add(i64(Warp.ADDRESSES), b.shl(b.zext(lane, I64), i64(3)))
         address = t.load(b, ctx, place, I64)
         with b.if_else(b.icmp_unsigned("==", what, i32(RaceCall.ACQUIRE))) as (acquire, release):
             with acquire:

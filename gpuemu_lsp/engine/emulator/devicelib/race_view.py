@@ -11,9 +11,11 @@ from dataclasses import dataclass
 
 from llvmlite import ir
 
-from gpuemu_lsp.engine.emulator.abi.structs import THREADS_MASK, Block, Cell, Launch, Warp
+from gpuemu_lsp.engine.emulator.abi.field_access import load_field, load_pointer
+from gpuemu_lsp.engine.emulator.abi.race_records import THREAD_IN_BLOCK, Epoch, ShadowPlane
+from gpuemu_lsp.engine.emulator.abi.structs import BlockRecord, LaunchRecord, Warp
 from gpuemu_lsp.engine.emulator.llvm import ir_tools as t
-from gpuemu_lsp.engine.emulator.llvm.ir_tools import I1, I32, I64, POINTER, Value, i32, i64
+from gpuemu_lsp.engine.emulator.llvm.ir_tools import I1, I32, I64, Value, i32, i64
 
 STORE = 1
 STRONG = 2
@@ -60,7 +62,7 @@ class View:
         def c(value: Value) -> Value:
             return t.splat(b, value, ROW) if isinstance(who.type, ir.VectorType) else value
 
-        spread = b.and_(when, c(i32(Cell.SPREAD)))
+        spread = b.and_(when, c(i32(Epoch.SPREAD)))
         power = b.add(spread, b.shl(spread, c(i32(2))))  # one bit per level: 0, 1, 32, 1024
         x = b.or_(b.xor(who, me), b.lshr(b.shl(c(i32(1)), power), c(i32(5))))
         far = b.select(b.icmp_unsigned("<", x, c(i32(1024))), c(self.block_floor), c(self.launch_floor))
@@ -88,7 +90,7 @@ class View:
         def c(value: Value) -> Value:
             return t.splat(b, value, ROW) if isinstance(who.type, ir.VectorType) else value
 
-        alone = b.icmp_unsigned("==", b.and_(when, c(i32(Cell.SPREAD))), c(i32(0)))
+        alone = b.icmp_unsigned("==", b.and_(when, c(i32(Epoch.SPREAD))), c(i32(0)))
         return b.select(alone, b.shl(c(i32(1)), b.and_(who, c(i32(31)))), noted)
 
     def merged(self, when: Value, x: Value, concurrent: Value, strong: Value) -> Value:
@@ -100,7 +102,7 @@ class View:
 
         wide = [b.zext(b.icmp_unsigned(">=", x, c(i32(limit))), when.type) for limit in (1, 32, 1024)]
         level = b.add(b.add(wide[0], wide[1]), wide[2])
-        clock = b.and_(when, c(i32(-Cell.TICK)))
+        clock = b.and_(when, c(i32(-Epoch.TICK)))
         later = b.select(b.icmp_unsigned(">", clock, c(self.now)), clock, c(self.now))
         both = b.and_(when, strong)
         return b.select(concurrent, b.or_(b.or_(later, level), both), b.or_(c(self.now), strong))
@@ -113,7 +115,7 @@ def first_place(b: ir.IRBuilder, launch: Value, mask: Value, address: Value, fir
     """
     lane = t.intrinsic(b, "llvm.cttz.i32", I32, [b.lshr(mask, first), ir.Constant(I1, 0)])
     cells = b.shl(b.zext(b.and_(lane, i32(31)), I64), b.zext(shift, I64))
-    return b.add(address, b.shl(cells, t.load(b, launch, Launch.RACE_SHIFT, I64)))
+    return b.add(address, b.shl(cells, load_field(b, launch, LaunchRecord.RACE_CELL_SHIFT)))
 
 
 def view_of(b: ir.IRBuilder, ctx: Value, address: Value, *, shared: bool = False, inside: Value | None = None) -> View:
@@ -121,37 +123,37 @@ def view_of(b: ir.IRBuilder, ctx: Value, address: Value, *, shared: bool = False
 
     ``inside`` is a place that tells which memory is meant, where ``address`` itself may lie before it.
     """
-    launch, block = t.load(b, ctx, Warp.LAUNCH, POINTER), t.load(b, ctx, Warp.BLOCK, POINTER)
-    offset = b.sub(address, t.load(b, launch, Launch.ARENA, I64))
-    index = b.shl(b.ashr(offset, t.load(b, launch, Launch.RACE_SHIFT, I64)), i64(2))
-    cell = b.add(t.load(b, launch, Launch.RACE_PLANES, I64), index)
-    number = t.load(b, ctx, Warp.ME, I32)
-    me, foreign = b.and_(number, i32(THREADS_MASK)), ir.Constant(I1, 0)
+    launch, block = load_pointer(b, ctx, Warp.LAUNCH), load_pointer(b, ctx, Warp.BLOCK)
+    offset = b.sub(address, load_field(b, launch, LaunchRecord.ARENA))
+    index = b.shl(b.ashr(offset, load_field(b, launch, LaunchRecord.RACE_CELL_SHIFT)), i64(2))
+    cell = b.add(load_field(b, launch, LaunchRecord.RACE_PLANES), index)
+    number = load_field(b, ctx, Warp.FIRST_THREAD)
+    me, foreign = b.and_(number, i32(THREAD_IN_BLOCK)), ir.Constant(I1, 0)
     if not shared:
         told = address if inside is None else inside
-        place = b.sub(told, t.load(b, block, Block.SHARED, I64))
-        near = b.icmp_unsigned("<", place, t.load(b, launch, Launch.SHARED_SIZE, I64))
-        private = b.icmp_unsigned(">=", told, t.load(b, launch, Launch.RACE_PRIVATE, I64))
+        place = b.sub(told, load_field(b, block, BlockRecord.SHARED))
+        near = b.icmp_unsigned("<", place, load_field(b, launch, LaunchRecord.SHARED_SIZE))
+        private = b.icmp_unsigned(">=", told, load_field(b, launch, LaunchRecord.RACE_PRIVATE_START))
         me = b.select(near, me, number)
         foreign = b.and_(private, b.not_(near))
     return View(
         b,
         cell,
-        t.load(b, launch, Launch.RACE_DISTANCE, I64),
+        load_field(b, launch, LaunchRecord.RACE_PLANE_STRIDE),
         me,
         foreign,
-        t.load(b, ctx, Warp.NOW, I32),
-        t.load(b, ctx, Warp.WARP_FLOOR, I32),
-        t.load(b, ctx, Warp.BLOCK_FLOOR, I32),
-        t.load(b, launch, Launch.RACE_FLOOR, I32),
-        t.load(b, ctx, Warp.PARTLY, I32),
+        load_field(b, ctx, Warp.EPOCH),
+        load_field(b, ctx, Warp.WARP_BARRIER_EPOCH),
+        load_field(b, ctx, Warp.BLOCK_BARRIER_EPOCH),
+        load_field(b, launch, LaunchRecord.RACE_LAUNCH_EPOCH),
+        load_field(b, ctx, Warp.PARTIAL_SYNC_EPOCH),
     )
 
 
 def unmet(b: ir.IRBuilder, ctx: Value, lane: Value, when: Value, lanes: Value) -> Value:
     """Return which of ``lanes`` a lane of the same warp has not met since ``when``, as far as it knows."""
     vector = ir.VectorType(I32, 32)
-    known = t.load(b, ctx, b.add(i64(Warp.KNOWN), b.shl(b.zext(lane, I64), i64(7))), vector, align=4)
+    known = t.load(b, ctx, b.add(i64(Warp.LANE_CLOCKS), b.shl(b.zext(lane, I64), i64(7))), vector, align=4)
     unknown = b.bitcast(b.icmp_unsigned(">=", t.splat(b, when, 32), known), I32)
     return b.and_(b.and_(lanes, b.not_(b.shl(i32(1), lane))), unknown)
 
@@ -169,10 +171,12 @@ def return_if(b: ir.IRBuilder, condition: Value, result: int | None) -> None:
 def note_other(view: View, index: Value, late: Value, me: Value) -> None:
     """Keep the last reader beside the one that takes its place, where nothing orders the two."""
     b = view.b
-    who = b.load(view.plane(Cell.READER, index), typ=I32)
+    who = b.load(view.plane(ShadowPlane.READER, index), typ=I32)
     with b.if_then(b.and_(late, b.icmp_unsigned("!=", who, me))):
-        b.store(who, view.plane(Cell.OTHER_READER, index))
-        b.store(b.load(view.plane(Cell.READ_SITE, index), typ=I32), view.plane(Cell.OTHER_SITE, index))
+        b.store(who, view.plane(ShadowPlane.OTHER_READER, index))
+        b.store(
+            b.load(view.plane(ShadowPlane.READ_SITE, index), typ=I32), view.plane(ShadowPlane.OTHER_READ_SITE, index)
+        )
 
 
 class each_cell:  # noqa: N801 - used as a context manager function

@@ -10,18 +10,10 @@ from collections.abc import Callable
 
 from llvmlite import ir
 
-from gpuemu_lsp.engine.emulator.abi.access_flags import RACE_SHIFT, SPACE_SHIFT, SPACES
-from gpuemu_lsp.engine.emulator.abi.structs import (
-    MARK,
-    READABLE,
-    SHADOW_DISTANCE,
-    STORE_MASK,
-    Block,
-    Launch,
-    Shadow,
-    Warp,
-)
-from gpuemu_lsp.engine.emulator.devicelib import race_view
+from gpuemu_lsp.engine.emulator.abi.access_flags import RACE_SHIFT, SPACE_SHIFT, SPACES, RaceFlag
+from gpuemu_lsp.engine.emulator.abi.field_access import load_field, load_lanes, load_pointer
+from gpuemu_lsp.engine.emulator.abi.memory import READABLE, SHADOW_OFFSET, STORE_MASK, STORED, Shadow
+from gpuemu_lsp.engine.emulator.abi.structs import BlockRecord, LaunchRecord, Warp
 from gpuemu_lsp.engine.emulator.ir.lattice import WARP_SIZE
 from gpuemu_lsp.engine.emulator.llvm import ir_tools as t
 from gpuemu_lsp.engine.emulator.llvm.ir_tools import I1, I32, I64, POINTER, VOID, Value, i32, i64
@@ -63,7 +55,7 @@ def add_row_access(module: ir.Module, access: Value, race: Value, *, is_store: b
     arguments = [ctx, site, mask, size, shared, races, b.add(base, offset), buffer]
     with b.if_then(plain), b.if_then(b.call(in_row, arguments)):
         b.ret_void()
-    window = b.select(shared, t.load(b, t.load(b, ctx, Warp.BLOCK, POINTER), Block.SHARED, I64), i64(0))
+    window = b.select(shared, load_field(b, load_pointer(b, ctx, Warp.BLOCK), BlockRecord.SHARED), i64(0))
     addresses = module.get_global("addresses")
     b.call(addresses, [ctx, i32(0), i32(WARP_SIZE), base, b.zext(size, I64), window, offset, bits])
     b.call(access, [ctx, site, mask, size, i32(1), unused, flags])
@@ -109,11 +101,11 @@ class _Together:
 
     def write(self, race: tuple[Value, Value]) -> None:
         b = self.b
-        addresses = t.load(b, self.ctx, Warp.ADDRESS, _WIDE, align=8)
+        addresses = load_lanes(b, self.ctx, Warp.ADDRESSES, WARP_SIZE)
         self._require(self._none(b.and_(b.not_(self._inside(addresses)), self.active)))
         lowest = t.intrinsic(b, "llvm.cttz.i32", I32, [b.or_(self.mask, i32(1 << 31)), ir.Constant(I1, 1)])
         first = b.zext(lowest, I64)
-        place = t.load(b, self.ctx, b.add(i64(Warp.ADDRESS), b.shl(first, i64(3))), I64)
+        place = t.load(b, self.ctx, b.add(i64(Warp.ADDRESSES), b.shl(first, i64(3))), I64)
         base = b.sub(place, b.mul(first, i64(self.size)))
         row = b.add(t.splat(b, base, WARP_SIZE), t.iota(I64, WARP_SIZE, self.size))
         neighbours = self._none(b.and_(b.icmp_unsigned("!=", addresses, row), self.active))
@@ -127,14 +119,14 @@ class _Together:
         if self.size < 4:  # which has no gathers
             b.branch(self.refused)
             return
-        shadows = b.add(addresses, t.splat(b, i64(SHADOW_DISTANCE), WARP_SIZE))
+        shadows = b.add(addresses, t.splat(b, i64(SHADOW_OFFSET), WARP_SIZE))
         self._require_allowed(self._gather(shadows))
         self._require_order(race[1], [self.ctx, self.site, self.mask, self._cells()])
         if self.is_store:
             self._scatter(self._values(), addresses)
             self._scatter(self._marks(), shadows)
         else:
-            t.store(b, self._gather(addresses), self.ctx, Warp.VALUE, align=8)
+            t.store(b, self._gather(addresses), self.ctx, Warp.VALUES, align=8)
         b.ret(ir.Constant(I1, 1))
 
     def write_row(self, start: Value, buffer: Value, race: Value) -> None:
@@ -157,7 +149,7 @@ class _Together:
         self._require_readable(base, first, length, buffer)
         self._require_row_order(first, lowest, race)
         # All lanes are loaded, as by code that loads rows itself: both must give the same where a lane takes no part.
-        t.store(b, t.load(b, base, 0, self.vector, align=1), self.ctx, Warp.VALUE, align=8)
+        t.store(b, t.load(b, base, 0, self.vector, align=1), self.ctx, Warp.VALUES, align=8)
         b.ret(ir.Constant(I1, 1))
 
     def _require_readable(self, base: Value, first: Value, length: Value, buffer: Value) -> None:
@@ -166,26 +158,26 @@ class _Together:
         table, look, whole = (b.append_basic_block(name) for name in ("table", "look", "whole"))
         b.cbranch(b.icmp_signed("<", buffer, i32(0)), look, table)
         b.position_at_end(table)
-        launch = t.load(b, self.ctx, Warp.LAUNCH, POINTER)
-        entry = t.at(b, t.load(b, launch, Launch.READABLE, POINTER), b.mul(b.zext(buffer, I64), i64(16)))
+        launch = load_pointer(b, self.ctx, Warp.LAUNCH)
+        entry = t.at(b, load_pointer(b, launch, LaunchRecord.READABLE_BUFFERS), b.mul(b.zext(buffer, I64), i64(16)))
         room = b.sub(t.load(b, entry, 8, I64), length)
         b.cbranch(b.icmp_unsigned("<=", b.sub(first, t.load(b, entry, 0, I64)), room), whole, look)
         b.position_at_end(look)
-        self._require_allowed(self._fetch(b.add(base, i64(SHADOW_DISTANCE))))
+        self._require_allowed(self._fetch(b.add(base, i64(SHADOW_OFFSET))))
         b.branch(whole)
         b.position_at_end(whole)
 
     def _row(self, base: Value, place: Value, lowest: Value, race: Value) -> None:
         """Do the access for a row from ``base`` on, of which the ``lowest`` active lane is at ``place``; return 1."""
         b = self.b
-        shadow = b.add(base, i64(SHADOW_DISTANCE))
+        shadow = b.add(base, i64(SHADOW_OFFSET))
         self._require_allowed(self._fetch(shadow))
         self._require_row_order(place, lowest, race)
         if self.is_store:
             self._put(self._values(), base)
             self._put(self._marks(), shadow)
         else:
-            t.store(b, self._fetch(base), self.ctx, Warp.VALUE, align=8)
+            t.store(b, self._fetch(base), self.ctx, Warp.VALUES, align=8)
         b.ret(ir.Constant(I1, 1))
 
     # ---- checks ------------------------------------------------------------------------------------------------------
@@ -203,10 +195,10 @@ class _Together:
     def _window(self) -> tuple[Value, Value]:
         """Return the lowest address and the size of what the access may touch."""
         b = self.b
-        launch, block = t.load(b, self.ctx, Warp.LAUNCH, POINTER), t.load(b, self.ctx, Warp.BLOCK, POINTER)
-        low = b.select(self.shared, t.load(b, block, Block.SHARED, I64), t.load(b, launch, Launch.ARENA, I64))
+        launch, block = load_pointer(b, self.ctx, Warp.LAUNCH), load_pointer(b, self.ctx, Warp.BLOCK)
+        low = b.select(self.shared, load_field(b, block, BlockRecord.SHARED), load_field(b, launch, LaunchRecord.ARENA))
         return low, b.select(
-            self.shared, t.load(b, launch, Launch.SHARED_SIZE, I64), t.load(b, launch, Launch.ARENA_SIZE, I64)
+            self.shared, load_field(b, launch, LaunchRecord.SHARED_SIZE), load_field(b, launch, LaunchRecord.ARENA_SIZE)
         )
 
     def _require_allowed(self, shadow: Value) -> None:
@@ -235,8 +227,8 @@ class _Together:
     def _cells(self) -> Value:
         """Return the number of the race checker's cells that an element takes."""
         b = self.b
-        launch = t.load(b, self.ctx, Warp.LAUNCH, POINTER)
-        return b.trunc(b.lshr(i64(self.size), t.load(b, launch, Launch.RACE_SHIFT, I64)), I32)
+        launch = load_pointer(b, self.ctx, Warp.LAUNCH)
+        return b.trunc(b.lshr(i64(self.size), load_field(b, launch, LaunchRecord.RACE_CELL_SHIFT)), I32)
 
     def _none(self, bits: Value) -> Value:
         return self.b.icmp_unsigned("==", self.b.bitcast(bits, I32), i32(0))
@@ -253,10 +245,10 @@ class _Together:
         return t.splat(self.b, ir.Constant(self.element, pattern), WARP_SIZE)
 
     def _marks(self) -> Value:
-        return self._bytes(MARK)
+        return self._bytes(STORED)
 
     def _values(self) -> Value:
-        return t.load(self.b, self.ctx, Warp.VALUE, self.vector, align=8)
+        return t.load(self.b, self.ctx, Warp.VALUES, self.vector, align=8)
 
     def _fetch(self, address: Value) -> Value:
         name = f"llvm.masked.load.{t.mangled(self.vector)}.p0"
@@ -280,5 +272,5 @@ class _Together:
         t.intrinsic(self.b, name, VOID, [value, self._pointers(addresses), i32(1), self.active])
 
 
-PLAIN = race_view.WATCHED | race_view.STORE
+PLAIN = RaceFlag.WATCHED | RaceFlag.STORE
 """Flags of accesses that may be done together: others order threads."""

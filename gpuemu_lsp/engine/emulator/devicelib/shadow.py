@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from llvmlite import ir
 
-from gpuemu_lsp.engine.emulator.abi.structs import SHADOW_DISTANCE
+from gpuemu_lsp.engine.emulator.abi.memory import SHADOW_OFFSET
 from gpuemu_lsp.engine.emulator.llvm.ir_tools import I8, I64, Value, i64, load, store
 
 
 def shade(b: ir.IRBuilder, address: Value, size: Value, keep: int | Value, add: int) -> None:
     """Change the shadow of ``size`` bytes (an i32, not 0): keep some bits, add others."""
-    shadow = b.add(address, i64(SHADOW_DISTANCE))
+    shadow = b.add(address, i64(SHADOW_OFFSET))
     kept = ir.Constant(I8, keep) if isinstance(keep, int) else keep
     before = b.block
     loop, end = b.append_basic_block("shade"), b.append_basic_block("shaded")

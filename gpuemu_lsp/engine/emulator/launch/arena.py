@@ -9,7 +9,7 @@ from functools import cache
 import numpy as np
 import numpy.typing as npt
 
-from gpuemu_lsp.engine.emulator.abi.structs import SHADOW_DISTANCE, SLACK, Shadow
+from gpuemu_lsp.engine.emulator.abi.memory import REDZONE, SHADOW_OFFSET, Shadow
 
 Bytes = npt.NDArray[np.uint8]
 
@@ -41,12 +41,12 @@ class Arena:
 
     def __init__(self) -> None:
         flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | getattr(mmap, "MAP_NORESERVE", 0)
-        self._map = mmap.mmap(-1, 2 * SHADOW_DISTANCE, flags=flags)
+        self._map = mmap.mmap(-1, 2 * SHADOW_OFFSET, flags=flags)
         everything = np.frombuffer(self._map, dtype=np.uint8)
-        self._data, self._shadow = everything[:SHADOW_DISTANCE], everything[SHADOW_DISTANCE:]
+        self._data, self._shadow = everything[:SHADOW_OFFSET], everything[SHADOW_OFFSET:]
         self.address = int(everything.ctypes.data) + _MARGIN
         self._used = 0
-        self._end = SHADOW_DISTANCE - 2 * _MARGIN
+        self._end = SHADOW_OFFSET - 2 * _MARGIN
         self.regions: list[Region] = []
 
     @property
@@ -67,7 +67,7 @@ class Arena:
         size: int,
         *,
         alignment: int = 256,
-        guard: int = SLACK,
+        guard: int = REDZONE,
         offset: int = 0,
         element: int = 1,
     ) -> Region:
@@ -78,7 +78,7 @@ class Arena:
         ArenaFullError
             If there is no room.
         """
-        guard = max(guard, SLACK)
+        guard = max(guard, REDZONE)
         start = -(-(self.address + self._used + guard) // alignment) * alignment + offset
         used = start + size + guard - self.address
         if used > self._end:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from gpuemu_lsp.engine.emulator.abi.memory import MAX_ACCESS_BYTES
 from gpuemu_lsp.engine.emulator.abi.records import Record
-from gpuemu_lsp.engine.emulator.abi.structs import MOST_BYTES, Launch
+from gpuemu_lsp.engine.emulator.abi.structs import LaunchRecord
 from gpuemu_lsp.engine.emulator.launch.arena import Arena, Region
 from gpuemu_lsp.engine.emulator.versions.kernels import Kernel
 from gpuemu_lsp.engine.execution import Buffer, Request
@@ -58,17 +59,17 @@ def place_parameters(request: Request, kernel: Kernel, arena: Arena, buffers: di
 def readable_buffers(request: Request, buffers: dict[str, Region]) -> Record:
     """Return, for each argument, where its buffer lies and its size, if all of it may be read from the start on."""
     table = Record(16 * max(len(request.arguments), 1))
+    rows = table.table64(2 * len(request.arguments)).reshape(-1, 2)
     whole: dict[str, bool] = {}
     for index, argument in enumerate(request.arguments):
-        address, size = _FAR, MOST_BYTES
+        address, size = _FAR, MAX_ACCESS_BYTES
         if isinstance(argument, Buffer):
             initialised = argument.initialized or not request.checks.uninitialized
             whole[argument.name] = whole.get(argument.alias_of or "", initialised)
             region = buffers[argument.name]
-            if whole[argument.name] and region.size >= MOST_BYTES and region.address % 32 == 0:
+            if whole[argument.name] and region.size >= MAX_ACCESS_BYTES and region.address % 32 == 0:
                 address, size = region.address, region.size
-        table.set64(16 * index, address)
-        table.set64(16 * index + 8, size)
+        rows[index] = address, size
     return table
 
 
@@ -84,11 +85,11 @@ def place_variables(kernel: Kernel, arena: Arena, symbols: Record, launch: Recor
             content[: len(variable.init)] = np.frombuffer(variable.init, dtype=np.uint8)
         arena.fill(region, content, read_only=variable.space == "const")
         regions[variable.name] = region
-        symbols.set64(8 * kernel.symbols[variable.name], region.address)
+        symbols.table64(len(kernel.symbols))[kernel.symbols[variable.name]] = region.address
     constants = [regions[v.name] for v in variables if v.space == "const"]
     if constants:
-        launch.set64(Launch.CONST_LOW, constants[0].address)
-        launch.set64(Launch.CONST_SIZE, constants[-1].address + constants[-1].size - constants[0].address)
+        launch.set(LaunchRecord.CONST_LOW, constants[0].address)
+        launch.set(LaunchRecord.CONST_SIZE, constants[-1].address + constants[-1].size - constants[0].address)
     for variable in variables:
         for offset, name, addend in variable.relocations:
             target = regions.get(name)

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections import defaultdict
 from dataclasses import dataclass
 
-from gpuemu_lsp.engine.emulator.abi.records import Context, lanes_of
-from gpuemu_lsp.engine.emulator.abi.structs import BarrierKind, Status, Warp
+from gpuemu_lsp.engine.emulator.abi.records import RecordView, lanes_of
+from gpuemu_lsp.engine.emulator.abi.states import BarrierKind, Status
+from gpuemu_lsp.engine.emulator.abi.structs import Warp
 from gpuemu_lsp.engine.emulator.ir.lattice import WARP_SIZE
 from gpuemu_lsp.engine.emulator.launch.report import Incident, Report
 from gpuemu_lsp.engine.emulator.launch.setup import Prepared, Resident
@@ -21,7 +22,7 @@ class DistrustError(Exception):
 class _Waiting:
     """A lane at a barrier; ``index`` is its warp's."""
 
-    warp: Context
+    warp: RecordView
     index: int
     lane: int
     name: int
@@ -37,7 +38,7 @@ class Meetings:
     def __init__(self, prepared: Prepared, order: Order, report: Report) -> None:
         self._prepared, self._order, self._report = prepared, order, report
 
-    def resolve(self, resident: Resident, warps: list[Context]) -> None:
+    def resolve(self, resident: Resident, warps: list[RecordView]) -> None:
         """Open a barrier that is complete, or let an incomplete collective run, or give up."""
         waiting = [lane for index, warp in enumerate(warps) for lane in _waiting(index, warp)]
         arriving = [one for one in waiting if one.kind == BarrierKind.ARRIVE]
@@ -97,11 +98,11 @@ class Meetings:
         location = instruction.location if instruction is not None else None
         return (location.file, location.line) if location is not None else site
 
-    def _force_collective(self, resident: Resident, warps: list[Context]) -> bool:
+    def _force_collective(self, resident: Resident, warps: list[RecordView]) -> bool:
         """Let lanes run a collective although lanes it names will not come."""
         opened = False
         for index, warp in enumerate(warps):
-            mask = warp.mask(Warp.COLLECTIVE_MASK)
+            mask = warp.get(Warp.COLLECTIVE_MASK)
             if warp.get(Warp.STATUS) != Status.BLOCKED or not mask:
                 continue
             lane = lanes_of(mask)[0]
@@ -112,7 +113,7 @@ class Meetings:
                 Incident("sync/missing-warp-mask", message, site, index * WARP_SIZE + lane, resident.number)
             )
             warp.set(Warp.COLLECTIVE_MASK, 0)
-            warp.set(Warp.FORCE, 1)
+            warp.set(Warp.FORCE_COLLECTIVE, 1)
             warp.set(Warp.STATUS, Status.READY)
             opened = True
         return opened
@@ -129,22 +130,22 @@ class Meetings:
             self._report.add(Incident("sync/deadlock", message, site, thread, resident.number))
 
 
-def _alive(warps: list[Context]) -> int:
+def _alive(warps: list[RecordView]) -> int:
     """Return how many threads of a block have not ended."""
-    living = (warp.mask(Warp.ALIVE) for warp in warps if warp.get(Warp.STATUS) != Status.DONE)
+    living = (warp.get(Warp.LIVE_MASK) for warp in warps if warp.get(Warp.STATUS) != Status.DONE)
     return sum(mask.bit_count() for mask in living)
 
 
-def _waiting(index: int, warp: Context) -> list[_Waiting]:
+def _waiting(index: int, warp: RecordView) -> list[_Waiting]:
     """Return the lanes of a warp that wait at a barrier."""
     status = warp.get(Warp.STATUS)
     if status not in (Status.BARRIER, Status.BLOCKED):
         return []
-    mask = warp.mask(Warp.BAR_MASK)
-    names, counts = warp.row(Warp.BAR_ID), warp.row(Warp.BAR_COUNT)
-    kinds, sites = warp.row(Warp.BAR_KIND), warp.row(Warp.BAR_SITE)
+    mask = warp.get(Warp.BARRIER_MASK)
+    names, counts = warp.row(Warp.BARRIER_ID), warp.row(Warp.BARRIER_COUNT)
+    kinds, sites = warp.row(Warp.BARRIER_KIND), warp.row(Warp.BARRIER_SITE)
     together = status == Status.BARRIER
-    predicates = warp.mask(Warp.BAR_RESULT)
+    predicates = warp.get(Warp.BARRIER_RESULT)
     result = []
     for lane in lanes_of(mask):
         place = 0 if together else lane
@@ -160,7 +161,7 @@ def _waiting(index: int, warp: Context) -> list[_Waiting]:
 
 def _release(one: _Waiting) -> None:
     warp = one.warp
-    warp.set(Warp.BAR_MASK, warp.mask(Warp.BAR_MASK) & ~(1 << one.lane))
+    warp.set(Warp.BARRIER_MASK, warp.get(Warp.BARRIER_MASK) & ~(1 << one.lane))
     # A warp that waits as a whole is released as a whole: all its lanes wait at one barrier.
     warp.set(Warp.STATUS, Status.READY)
 
@@ -175,7 +176,7 @@ def _reduce(lanes: list[_Waiting]) -> None:
         BarrierKind.RED_POPC: agreeing,
         BarrierKind.RED_AND: int(agreeing == len(lanes)),
         BarrierKind.RED_OR: int(agreeing > 0),
-    }[kind]
+    }[BarrierKind(kind)]
     for one in lanes:
         together = one.warp.get(Warp.STATUS) == Status.BARRIER
-        one.warp.row(Warp.BAR_COUNT)[0 if together else one.lane] = result
+        one.warp.row(Warp.BARRIER_COUNT)[0 if together else one.lane] = result

@@ -7,8 +7,9 @@ import ctypes
 import numpy as np
 import numpy.typing as npt
 
+from gpuemu_lsp.engine.emulator.abi.memory import SHADOW_OFFSET
 from gpuemu_lsp.engine.emulator.abi.records import Record
-from gpuemu_lsp.engine.emulator.abi.structs import SHADOW_DISTANCE, TRACE_LIMIT, Launch, Tally, Traced
+from gpuemu_lsp.engine.emulator.abi.structs import TRACE_LIMIT, LaunchRecord, SiteCounters, TracedAccess
 from gpuemu_lsp.engine.emulator.ir.lattice import WARP_SIZE
 from gpuemu_lsp.engine.emulator.ir.opcodes import access_type, type_bytes, vector_length
 from gpuemu_lsp.engine.emulator.ir.program import Program
@@ -38,20 +39,20 @@ class Counting:
         self._arena, self._launch = arena, launch
         self._sites = _sites(program)
         count = max(len(self._sites), 1)
-        self._tally = Record(count * Tally.SIZE)
-        self._trace = Record(TRACE_LIMIT * Traced.SIZE)
+        self._tally = Record(count * SiteCounters.SIZE)
+        self._trace = Record(TRACE_LIMIT * TracedAccess.SIZE)
         self._sizes = np.array([_size(one) if one is not None else 0 for _, one in self._sites], dtype=np.int64)
         self._traffic = np.zeros((len(_SPACES), 4, count), dtype=np.int64)
-        self._touched = np.zeros(SHADOW_DISTANCE // memory_transactions.SECTOR, dtype=np.bool_)
+        self._touched = np.zeros(SHADOW_OFFSET // memory_transactions.SECTOR, dtype=np.bool_)
         self._call = _CALL(self._take)
-        launch.set64(Launch.TALLY, self._tally.address)
-        launch.set64(Launch.TRACE, self._trace.address)
-        launch.set64(Launch.TRACE_CALL, ctypes.cast(self._call, ctypes.c_void_p).value or 0)
+        launch.set(LaunchRecord.SITE_COUNTERS, self._tally.address)
+        launch.set(LaunchRecord.TRACE, self._trace.address)
+        launch.set(LaunchRecord.TRACE_CALLBACK, ctypes.cast(self._call, ctypes.c_void_p).value or 0)
 
     def counters(self) -> Counters:
         """Return what was counted, once the launch has ended."""
         self._take()
-        tally = self._tally.bytes.view(np.int64).reshape(-1, Tally.SIZE // 8)
+        tally = self._tally.bytes.view(np.int64).reshape(-1, SiteCounters.SIZE // 8)
         activity: list[Activity] = []
         operations = 0
         for site, (first, instruction) in enumerate(self._sites):
@@ -77,11 +78,11 @@ class Counting:
 
     def _take(self) -> None:
         """Look at all accesses noted, and forget them."""
-        count = self._launch.i64(Launch.TRACED)
-        self._launch.set64(Launch.TRACED, 0)
-        raw = self._trace.bytes[: count * Traced.SIZE].reshape(count, Traced.SIZE)
-        heads = np.ascontiguousarray(raw[:, : Traced.ADDRESSES]).view(np.uint32)
-        addresses = np.ascontiguousarray(raw[:, Traced.ADDRESSES :]).view(np.int64)
+        count = self._launch.get(LaunchRecord.TRACE_COUNT)
+        self._launch.set(LaunchRecord.TRACE_COUNT, 0)
+        raw = self._trace.bytes[: count * TracedAccess.SIZE].reshape(count, TracedAccess.SIZE)
+        heads = np.ascontiguousarray(raw[:, : TracedAccess.ADDRESSES]).view(np.uint32)
+        addresses = np.ascontiguousarray(raw[:, TracedAccess.ADDRESSES :]).view(np.int64)
         sites = heads[:, 0].astype(np.int64)
         active = (heads[:, 1:] >> np.arange(WARP_SIZE, dtype=np.uint32) & 1).astype(np.bool_)
         offsets = addresses - self._arena.address

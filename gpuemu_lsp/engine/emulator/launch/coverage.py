@@ -11,13 +11,13 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 
-from gpuemu_lsp.engine.emulator.abi.structs import Reach
+from gpuemu_lsp.engine.emulator.abi.states import CoverageBits
 from gpuemu_lsp.engine.emulator.ir.operands import compared_predicate, registers_read, registers_written
 from gpuemu_lsp.engine.emulator.ir.program import EXIT, BarrierSync, BasicBlock, Branch, Program, Trap
 from gpuemu_lsp.engine.execution import Coverage, Goal
 from gpuemu_lsp.engine.ptx.model import Immediate, Instruction, Location
 
-_WAYS = (Reach.TAKEN, Reach.OTHER)
+_WAYS = (CoverageBits.TAKEN, CoverageBits.NOT_TAKEN)
 _ACTING = frozenset({"st", "atom", "red", "call", "cp", "mbarrier"})
 
 
@@ -51,7 +51,7 @@ def _goals(key: _Same) -> tuple[tuple[Goal, ...], npt.NDArray[np.int64], npt.NDA
         places = dict.fromkeys(one.location for one in block.code if one.location is not None)
         acting = {one.location for one in block.code if one.opcode in _ACTING}
         # Whoever comes to a block runs all of it: one bit stands for its lines.
-        found += [(Goal(first, 0, place, acts=place in acting), first, Reach.BLOCK) for place in places]
+        found += [(Goal(first, 0, place, acts=place in acting), first, CoverageBits.REACHED) for place in places]
         for site, one in enumerate(block.code, first):
             decided = one.guard.register if one.guard is not None else compared_predicate(one)
             if decided is not None:
@@ -59,7 +59,7 @@ def _goals(key: _Same) -> tuple[tuple[Goal, ...], npt.NDArray[np.int64], npt.NDA
                 found += [(Goal(site, way, one.location, against=numbers), site, way) for way in _WAYS]
         end, last = block.terminator, first + len(block.code)
         if isinstance(end, BarrierSync | Trap) and end.instruction.location is not None:
-            found.append((Goal(first, 0, end.instruction.location, acts=True), first, Reach.BLOCK))
+            found.append((Goal(first, 0, end.instruction.location, acts=True), first, CoverageBits.REACHED))
         elif isinstance(end, Branch):
             name = end.guard.register.name
             at, numbers = conditions.place(name) or _ends(block), conditions.numbers(name)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
-from gpuemu_lsp.engine.emulator.abi.access_flags import SPACES, STORE_FLAG
-from gpuemu_lsp.engine.emulator.abi.structs import EVENT_SIZE, IN_FLIGHT, THREADS_MASK, Cell, Kind, Launch
+from gpuemu_lsp.engine.emulator.abi.access_flags import IN_FLIGHT_FLAG, SPACES, STORE_FLAG, RaceFlag
+from gpuemu_lsp.engine.emulator.abi.race_records import THREAD_IN_BLOCK, Epoch
+from gpuemu_lsp.engine.emulator.abi.states import EVENT_KINDS, EventKind
+from gpuemu_lsp.engine.emulator.abi.structs import EventRecord, LaunchRecord
 from gpuemu_lsp.engine.emulator.analysis.copies_only import is_only_copied
-from gpuemu_lsp.engine.emulator.devicelib.race_view import ATOMIC, STORE
 from gpuemu_lsp.engine.emulator.frontend.address_spaces import RESERVED_SHARED
 from gpuemu_lsp.engine.emulator.ir.opcodes import PUSH, memory_space
 from gpuemu_lsp.engine.emulator.launch.arena import Region
@@ -16,13 +18,13 @@ from gpuemu_lsp.engine.emulator.launch.report import Incident, Report
 from gpuemu_lsp.engine.emulator.launch.setup import Prepared
 from gpuemu_lsp.engine.execution import LOCAL_MEMORY, Dim3, Event, Writer
 
-_RULES = {
-    Kind.OUT_OF_BOUNDS: "memory/out-of-bounds",
-    Kind.MISALIGNED: "memory/misaligned",
-    Kind.NULL: "memory/null-pointer",
-    Kind.UNINITIALISED: "memory/uninitialized-read",
-    Kind.READ_ONLY: "memory/out-of-bounds",
-    Kind.WARP_MASK: "sync/missing-warp-mask",
+_RULES: Mapping[int, str] = {
+    EventKind.OUT_OF_BOUNDS: "memory/out-of-bounds",
+    EventKind.MISALIGNED: "memory/misaligned",
+    EventKind.NULL: "memory/null-pointer",
+    EventKind.UNINITIALISED: "memory/uninitialized-read",
+    EventKind.READ_ONLY: "memory/out-of-bounds",
+    EventKind.WARP_MASK: "sync/missing-warp-mask",
 }
 
 _MASK_REASONS = {
@@ -55,7 +57,7 @@ class _Raw:
 
     @property
     def in_flight(self) -> bool:
-        return bool(self.flags & IN_FLIGHT)
+        return bool(self.flags & IN_FLIGHT_FLAG)
 
     @property
     def store(self) -> bool:
@@ -67,9 +69,9 @@ def collect(prepared: Prepared, report: Report) -> tuple[Event, ...]:
     checks = prepared.request.checks
     events = []
     for raw in _records(prepared):
-        if raw.kind == Kind.UNINITIALISED and _moved(prepared, raw):
+        if raw.kind == EventKind.UNINITIALISED and _moved(prepared, raw):
             continue
-        make = _stop if raw.kind == Kind.STOP else _race if raw.kind == Kind.RACE else _access
+        make = _stop if raw.kind == EventKind.STOP else _race if raw.kind == EventKind.RACE else _access
         events.append(make(prepared, raw))
     for key, incident in report.incidents.items():
         events.append(_from_incident(prepared, incident, report.counts[key]))
@@ -86,11 +88,11 @@ def collect(prepared: Prepared, report: Report) -> tuple[Event, ...]:
 def writer(prepared: Prepared) -> Writer | None:
     """Return who last wrote the watched place."""
     launch = prepared.launch
-    site = launch.i64(Launch.WATCH_SITE)
+    site = launch.get(LaunchRecord.WATCH_SITE)
     if site < 0:
         return None
     instruction = prepared.kernel.sites[site][0]
-    thread, block = launch.i64(Launch.WATCH_THREAD), launch.i64(Launch.WATCH_BLOCK)
+    thread, block = launch.get(LaunchRecord.WATCH_THREAD), launch.get(LaunchRecord.WATCH_BLOCK)
     return Writer(
         instruction.location if instruction else None,
         instruction.name if instruction else "",
@@ -100,28 +102,25 @@ def writer(prepared: Prepared) -> Writer | None:
 
 
 def _records(prepared: Prepared) -> list[_Raw]:
-    count = prepared.launch.i64(Launch.EVENT_COUNT)
     raws = []
-    for index in range(count):
-        i32 = prepared.events.row32(index * EVENT_SIZE, EVENT_SIZE // 4)
-        i64 = prepared.events.row64(index * EVENT_SIZE, 6)
-        site, kind = int(i32[0]), int(i32[1])
-        seen = prepared.counts.i64(8 * (site * Kind.COUNT + kind))
+    for index in range(prepared.launch.get(LaunchRecord.EVENT_COUNT)):
+        record = prepared.events.at(index * EventRecord.SIZE)
+        site, kind = record.get(EventRecord.SITE), record.get(EventRecord.KIND)
         raws.append(
             _Raw(
                 site=site,
                 kind=kind,
-                lane=int(i32[2]),
-                size=int(i32[3]),
-                address=int(i64[2]),
-                block=int(i64[3]),
-                warp=int(i32[8]),
-                flags=int(i32[9]),
-                count=seen,
-                other_site=int(i32[10]),
-                other=int(i32[11]) & 0xFFFFFFFF,
-                other_epoch=int(i32[12]) & 0xFFFFFFFF,
-                other_wrote=bool(i32[13]),
+                lane=record.get(EventRecord.LANE),
+                size=record.get(EventRecord.BYTES),
+                address=record.get(EventRecord.ADDRESS),
+                block=record.get(EventRecord.BLOCK),
+                warp=record.get(EventRecord.WARP),
+                flags=record.get(EventRecord.FLAGS),
+                count=int(prepared.counts.table64((site + 1) * EVENT_KINDS)[site * EVENT_KINDS + kind]),
+                other_site=record.get(EventRecord.OTHER_SITE),
+                other=record.get(EventRecord.OTHER_THREAD),
+                other_epoch=record.get(EventRecord.OTHER_EPOCH),
+                other_wrote=bool(record.get(EventRecord.OTHER_WROTE)),
             )
         )
     return raws
@@ -170,12 +169,12 @@ def _access(prepared: Prepared, raw: _Raw) -> Event:
     thread = _coordinates(raw.warp * 32 + raw.lane, prepared.request.block)
     block = _coordinates(raw.block, prepared.request.grid)
     rule = _RULES[raw.kind]
-    if raw.kind == Kind.WARP_MASK:
+    if raw.kind == EventKind.WARP_MASK:
         return Event(
             rule, _MASK_REASONS[raw.size], instruction.location, instruction.name, thread, block, count=raw.count
         )
     region, offset = _place(prepared, raw)
-    if raw.kind == Kind.UNINITIALISED and region is not None and region.name == RESERVED_SHARED.name:
+    if raw.kind == EventKind.UNINITIALISED and region is not None and region.name == RESERVED_SHARED.name:
         message = "this reads shared memory that the system sets up for cooperative groups, which is not emulated"
         rule = "engine/unsupported-instruction"
         return Event(rule, message, instruction.location, instruction.name, thread, block, count=raw.count)
@@ -202,11 +201,15 @@ def _race(prepared: Prepared, raw: _Raw) -> Event:
     def party(site: int, number: int, wrote: bool, atomic: bool, spread: int) -> Party:
         instruction = prepared.kernel.sites[site][0]
         assert instruction is not None
-        thread = _coordinates(number & THREADS_MASK, request.block)
+        thread = _coordinates(number & THREAD_IN_BLOCK, request.block)
         return Party(instruction, number, wrote, atomic, thread, _coordinates(number >> 10, request.grid), spread)
 
     one = party(
-        raw.site, raw.block << 10 | raw.warp * 32 + raw.lane, bool(raw.flags & STORE), bool(raw.flags & ATOMIC), 0
+        raw.site,
+        raw.block << 10 | raw.warp * 32 + raw.lane,
+        bool(raw.flags & RaceFlag.STORE),
+        bool(raw.flags & RaceFlag.ATOMIC),
+        0,
     )
     atomic = prepared.kernel.sites[raw.other_site][0]
     other = party(
@@ -214,7 +217,7 @@ def _race(prepared: Prepared, raw: _Raw) -> Event:
         raw.other,
         raw.other_wrote,
         atomic is not None and atomic.opcode in ("atom", "red"),
-        raw.other_epoch & Cell.SPREAD,
+        raw.other_epoch & Epoch.SPREAD,
     )
     region, offset = _place(prepared, raw)
     space = "shared" if region is not None and region.kind == "shared" else "global"
@@ -235,7 +238,7 @@ def _place(prepared: Prepared, raw: _Raw) -> tuple[Region | None, int | None]:
         thread = Region(LOCAL_MEMORY, "local", local.address + lane * frame, frame)
         return thread, raw.address - thread.address
     regions = [r for r in prepared.arena.regions if r.kind != "param"]
-    if raw.kind == Kind.NULL or not regions:
+    if raw.kind == EventKind.NULL or not regions:
         return None, None
     inside = [r for r in regions if r.address <= raw.address < r.address + r.size]
     if inside:
@@ -270,16 +273,16 @@ def _shared_place(prepared: Prepared, address: int) -> tuple[Region, int]:
 def _message(raw: _Raw, region: Region | None, offset: int | None, space: str) -> str:
     what = "write" if raw.store else "read"
     size = f"{raw.size} byte{'s' if raw.size != 1 else ''}"
-    if raw.kind == Kind.NULL:
+    if raw.kind == EventKind.NULL:
         return f"{what} of {size} through a null pointer"
-    if raw.kind == Kind.MISALIGNED:
+    if raw.kind == EventKind.MISALIGNED:
         return f"misaligned {what}: the address is no multiple of the access's size"
     where = f"`{_plain(region.name)}`" if region is not None else "any buffer"
-    if raw.kind == Kind.UNINITIALISED and raw.in_flight:
+    if raw.kind == EventKind.UNINITIALISED and raw.in_flight:
         return f"read of {size} at byte {offset} of {where} before the asynchronous copy to them has been waited for"
-    if raw.kind == Kind.UNINITIALISED:
+    if raw.kind == EventKind.UNINITIALISED:
         return f"read of {size} that nobody has written, at byte {offset} of {where}"
-    if raw.kind == Kind.READ_ONLY:
+    if raw.kind == EventKind.READ_ONLY:
         return f"write to {where}, which is constant memory"
     if region is None or offset is None:
         return f"{what} of {size} outside every buffer"

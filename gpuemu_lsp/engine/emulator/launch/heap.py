@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gpuemu_lsp.engine.emulator.abi.structs import Shadow
+from gpuemu_lsp.engine.emulator.abi.memory import Shadow
 from gpuemu_lsp.engine.emulator.launch.arena import Arena, Region
 
 HEAP_BYTES = 8 << 20

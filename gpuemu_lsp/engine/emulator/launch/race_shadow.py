@@ -8,8 +8,9 @@ from functools import cache
 
 import numpy as np
 
+from gpuemu_lsp.engine.emulator.abi.race_records import Epoch, ShadowPlane
 from gpuemu_lsp.engine.emulator.abi.records import Record
-from gpuemu_lsp.engine.emulator.abi.structs import Cell, Launch
+from gpuemu_lsp.engine.emulator.abi.structs import LaunchRecord
 from gpuemu_lsp.engine.emulator.launch.arena import Arena
 
 _MARGIN = 1 << 20
@@ -28,7 +29,7 @@ class Planes:
         self._map: mmap.mmap | None = None
         self._distance = 0
         self._address = 0
-        self._epoch = Cell.TICK
+        self._epoch = Epoch.TICK
         self._releases = 0
 
     def release(self) -> int:
@@ -45,32 +46,32 @@ class Planes:
             # the arena, must not count against what a worker may allocate.
             flags = mmap.MAP_SHARED | mmap.MAP_ANONYMOUS | getattr(mmap, "MAP_NORESERVE", 0)
             # Before a launch has begun there is nothing to keep: the old cells are gone before the new ones come.
-            old = self._map if launch.i64(Launch.RACE_PLANES) else None
+            old = self._map if launch.get(LaunchRecord.RACE_PLANES) else None
             self._map = None
-            self._map = mmap.mmap(-1, distance * Cell.PLANES, flags=flags)
+            self._map = mmap.mmap(-1, distance * len(ShadowPlane), flags=flags)
             view = np.frombuffer(self._map, dtype=np.uint8)
             self._address = int(view.ctypes.data)
             if old is not None:
                 before = np.frombuffer(old, dtype=np.uint8)
-                for plane in range(Cell.PLANES):
+                for plane in range(len(ShadowPlane)):
                     kept = before[plane * self._distance : (plane + 1) * self._distance]
                     view[plane * distance : plane * distance + self._distance] = kept
             self._distance = distance
-        launch.set64(Launch.RACE_PLANES, self._address + _MARGIN)
-        launch.set64(Launch.RACE_DISTANCE, self._distance)
-        launch.set64(Launch.RACE_LINES, self._address + _MARGIN + Cell.LINES_WRITTEN * self._distance)
+        launch.set(LaunchRecord.RACE_PLANES, self._address + _MARGIN)
+        launch.set(LaunchRecord.RACE_PLANE_STRIDE, self._distance)
+        launch.set(LaunchRecord.RACE_LINES, self._address + _MARGIN + ShadowPlane.LINE_WRITES * self._distance)
 
     def begin(self, launch: Record, shift: int, private: int) -> None:
         """Start a launch's epochs behind those of the launches before it."""
-        launch.set64(Launch.RACE_SHIFT, shift)
-        launch.set64(Launch.RACE_PRIVATE, private)
+        launch.set(LaunchRecord.RACE_CELL_SHIFT, shift)
+        launch.set(LaunchRecord.RACE_PRIVATE_START, private)
         if self._epoch > _LAST_EPOCH:
-            self._distance, self._epoch = 0, Cell.TICK
-        launch.set32(Launch.RACE_FLOOR, self._epoch)
+            self._distance, self._epoch = 0, Epoch.TICK
+        launch.set(LaunchRecord.RACE_LAUNCH_EPOCH, self._epoch)
 
     def end(self, highest: int) -> None:
         """Note the last epoch of a launch."""
-        self._epoch = max(self._epoch, (highest // Cell.TICK + 1) * Cell.TICK)
+        self._epoch = max(self._epoch, (highest // Epoch.TICK + 1) * Epoch.TICK)
 
 
 @cache

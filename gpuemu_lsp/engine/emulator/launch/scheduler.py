@@ -5,8 +5,9 @@ from __future__ import annotations
 import ctypes
 import time
 
-from gpuemu_lsp.engine.emulator.abi.records import Context, lanes_of
-from gpuemu_lsp.engine.emulator.abi.structs import Launch, Resume, Status, Warp
+from gpuemu_lsp.engine.emulator.abi.records import RecordView, lanes_of
+from gpuemu_lsp.engine.emulator.abi.states import Resume, Status
+from gpuemu_lsp.engine.emulator.abi.structs import LaunchRecord, Warp
 from gpuemu_lsp.engine.emulator.devicelib.linked import RUNTIME
 from gpuemu_lsp.engine.emulator.ir.lattice import WARP_SIZE
 from gpuemu_lsp.engine.emulator.ir.program import EXIT
@@ -46,8 +47,8 @@ class Scheduler:
         self._conduct = compile.function(RUNTIME.address("conduct"), ctypes.c_void_p)
         self._deadline = self._began + prepared.request.max_seconds
         self._meetings = Meetings(prepared, order, self._report)
-        prepared.launch.set64(Launch.FUNCTION, code.fast or code.general())
-        prepared.launch.set64(Launch.PLAIN, code.plain)
+        prepared.launch.set(LaunchRecord.FUNCTION, code.fast or code.general())
+        prepared.launch.set(LaunchRecord.FALLBACK, code.plain)
 
     def run(self) -> Report:
         """Run all blocks.
@@ -83,13 +84,13 @@ class Scheduler:
         """Run blocks one after another until all have ended or one is stuck; return the next block's number."""
         launch = self._prepared.launch
         self._prepared.focus(resident)
-        launch.set64(Launch.NEXT_BLOCK, upcoming)
+        launch.set(LaunchRecord.NEXT_BLOCK, upcoming)
         end = self._prepared.blocks if self._code.best else min(upcoming + self._stretch, self._prepared.blocks)
-        launch.set64(Launch.BLOCK_END, end)
-        launch.set32(Launch.IN_BLOCK, 0)
+        launch.set(LaunchRecord.BLOCK_END, end)
+        launch.set(LaunchRecord.IN_BLOCK, 0)
         seen = -1
         while not self._ended and self._conduct(launch.address):
-            number = launch.i64(Launch.NEXT_BLOCK)
+            number = launch.get(LaunchRecord.NEXT_BLOCK)
             if number != seen:
                 seen, resident.asked = number, 0
                 resident.arrivals.clear()
@@ -98,7 +99,7 @@ class Scheduler:
             if spinning and resident.asked > _PATIENCE and self._prepared.blocks > number + 1:
                 resident.under_way = True
                 return number + 1
-        return launch.i64(Launch.NEXT_BLOCK)
+        return launch.get(LaunchRecord.NEXT_BLOCK)
 
     def _run_together(self, upcoming: int) -> int:
         """Give each resident block a turn; start one more when none ended."""
@@ -114,14 +115,14 @@ class Scheduler:
                 resident.number, resident.under_way, resident.asked = upcoming, True, 0
                 resident.arrivals.clear()
                 upcoming += 1
-                launch.set32(Launch.IN_BLOCK, 0)
+                launch.set(LaunchRecord.IN_BLOCK, 0)
             else:
-                launch.set32(Launch.IN_BLOCK, 1)
+                launch.set(LaunchRecord.IN_BLOCK, 1)
             prepared.focus(resident)
-            launch.set64(Launch.NEXT_BLOCK, resident.number)
-            launch.set64(Launch.BLOCK_END, resident.number + 1)
-            launch.set32(Launch.YIELDS, 1)  # a block that waits for another one is not to wait for long
-            launch.set32(Launch.MEETINGS, 1)
+            launch.set(LaunchRecord.NEXT_BLOCK, resident.number)
+            launch.set(LaunchRecord.BLOCK_END, resident.number + 1)
+            launch.set(LaunchRecord.YIELDS_LEFT, 1)  # a block that waits for another one is not to wait for long
+            launch.set(LaunchRecord.BARRIERS_LEFT, 1)
             while not self._ended:
                 if not self._conduct(launch.address):
                     resident.under_way, progress = False, True
@@ -141,8 +142,8 @@ class Scheduler:
     def seen(self, blocks: int) -> Seen:
         """Return what has been seen of lanes that part, in so many blocks."""
         prepared = self._prepared
-        parted = prepared.parted.row32(0, len(prepared.kernel.program.blocks))
-        return Seen(parted.tolist(), blocks * prepared.warp_count, prepared.launch.i32(Launch.APART))
+        parted = prepared.parted.table32(len(prepared.kernel.program.blocks))
+        return Seen(parted.tolist(), blocks * prepared.warp_count, prepared.launch.get(LaunchRecord.MISSPECULATIONS))
 
     def _consider(self, milliseconds: float, seen: Seen | None = None) -> None:
         """Go on in optimised code if that pays for so much time."""
@@ -150,20 +151,21 @@ class Scheduler:
         if not better:
             return
         launch = self._prepared.launch
-        launch.set64(Launch.PLAIN, self._code.plain)
-        launch.set64(Launch.FUNCTION, better.get(launch.i64(Launch.FUNCTION), launch.i64(Launch.FUNCTION)))
+        launch.set(LaunchRecord.FALLBACK, self._code.plain)
+        first = launch.get(LaunchRecord.FUNCTION)
+        launch.set(LaunchRecord.FUNCTION, better.get(first, first))
         for resident in self._prepared.residents:
             for warp in self._warps(resident):
-                now = warp.get64(Warp.FUNCTION)
-                warp.set64(Warp.FUNCTION, better.get(now, now))
+                now = warp.get(Warp.FUNCTION)
+                warp.set(Warp.FUNCTION, better.get(now, now))
 
     def _steps(self) -> int:
-        total = self._prepared.launch.i64(Launch.STEPS)
+        total = self._prepared.launch.get(LaunchRecord.STEPS)
         for resident in self._prepared.residents:
-            total += sum(warp.get64(Warp.STEPS) for warp in self._warps(resident))
+            total += sum(warp.get(Warp.STEPS) for warp in self._warps(resident))
         return total
 
-    def _warps(self, resident: Resident) -> list[Context]:
+    def _warps(self, resident: Resident) -> list[RecordView]:
         return [self._prepared.warp(resident, index) for index in range(self._prepared.warp_count)]
 
     # ---- one block that needs attention ------------------------------------------------------------------------------
@@ -171,18 +173,18 @@ class Scheduler:
     def _attend(self, resident: Resident) -> bool:
         """Decide what the warps of a block do next; return whether some only used up their time."""
         launch = self._prepared.launch
-        yielded = launch.i32(Launch.MEETINGS) <= 0
-        launch.set32(Launch.YIELDS, YIELDS)
-        launch.set32(Launch.MEETINGS, MEETINGS)
+        yielded = launch.get(LaunchRecord.BARRIERS_LEFT) <= 0
+        launch.set(LaunchRecord.YIELDS_LEFT, YIELDS)
+        launch.set(LaunchRecord.BARRIERS_LEFT, MEETINGS)
         warps = self._warps(resident)
         for warp in warps:
             status = warp.get(Warp.STATUS)
             if status == Status.STOP:
                 self._report.status = "stopped"
                 return False
-            if status == Status.ASSUME:
-                raise AssumptionError(warp.get(Warp.EVENT_SITE))
-            if status == Status.PART:
+            if status == Status.ASSUMPTION_FAILED:
+                raise AssumptionError(warp.get(Warp.STOP_SITE))
+            if status == Status.DIVERGED:
                 self._hand_over(warp)
             elif status == Status.YIELD:
                 yielded = True
@@ -197,18 +199,18 @@ class Scheduler:
             self._meetings.resolve(resident, warps)
         return False
 
-    def _hand_over(self, warp: Context) -> None:
+    def _hand_over(self, warp: RecordView) -> None:
         """Let the general translation run a warp whose lanes must be independent."""
-        warp.set64(Warp.FUNCTION, self._code.general())
-        warp.set(Warp.BAR_MASK, 0)
+        warp.set(Warp.FUNCTION, self._code.general())
+        warp.set(Warp.BARRIER_MASK, 0)
         warp.set(Warp.COLLECTIVE_MASK, 0)
         warp.set(Warp.STATUS, Status.READY)
 
-    def _over_budget(self, resident: Resident, warps: list[Context]) -> bool:
+    def _over_budget(self, resident: Resident, warps: list[RecordView]) -> bool:
         """End a launch that has used up its steps or its time: in a loop, whether that waits or not."""
         living = [(index, warp) for index, warp in enumerate(warps) if warp.get(Warp.STATUS) != Status.DONE]
         for index, warp in living:
-            if warp.get64(Warp.STEPS) > self._prepared.request.max_steps:
+            if warp.get(Warp.STEPS) > self._prepared.request.max_steps:
                 self._hang(resident, index, warp, "the step budget ran out in this loop")
                 return True
         if living and time.monotonic() - self._code.seconds > self._deadline:
@@ -217,12 +219,12 @@ class Scheduler:
             return True
         return False
 
-    def _hang(self, resident: Resident, index: int, warp: Context, message: str) -> None:
+    def _hang(self, resident: Resident, index: int, warp: RecordView, message: str) -> None:
         resume = warp.get(Warp.RESUME)
         if resume >= Resume.FIRST_BLOCK:
-            number, lane = resume - Resume.FIRST_BLOCK, lanes_of(warp.mask(Warp.MASK) or 1)[0]
+            number, lane = resume - Resume.FIRST_BLOCK, lanes_of(warp.get(Warp.ACTIVE_MASK) or 1)[0]
         else:
-            runnable = warp.mask(Warp.ALIVE) & ~warp.mask(Warp.BAR_MASK)
+            runnable = warp.get(Warp.LIVE_MASK) & ~warp.get(Warp.BARRIER_MASK)
             lane = lanes_of(runnable or 1)[0]
             number = int(warp.row(Warp.PC)[lane])
         number = number if 0 <= number < len(self._prepared.kernel.program.blocks) else 0

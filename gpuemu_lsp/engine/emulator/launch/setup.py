@@ -8,20 +8,10 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from gpuemu_lsp.engine.emulator.abi.records import Context, Record
-from gpuemu_lsp.engine.emulator.abi.structs import (
-    EVENT_SIZE,
-    POISON,
-    SLACK,
-    STACK_BYTES,
-    Block,
-    CopyQueue,
-    Kind,
-    Launch,
-    Shadow,
-    Status,
-    Warp,
-)
+from gpuemu_lsp.engine.emulator.abi.memory import POISON, REDZONE, Shadow
+from gpuemu_lsp.engine.emulator.abi.records import Record, RecordView
+from gpuemu_lsp.engine.emulator.abi.states import EVENT_KINDS, Status
+from gpuemu_lsp.engine.emulator.abi.structs import STACK_BYTES, BlockRecord, CopyQueue, EventRecord, LaunchRecord, Warp
 from gpuemu_lsp.engine.emulator.ir.lattice import WARP_SIZE
 from gpuemu_lsp.engine.emulator.launch.arena import Arena, ArenaFullError, Region
 from gpuemu_lsp.engine.emulator.launch.arguments import (
@@ -98,9 +88,9 @@ class Prepared:
         x, y, z = self.request.grid
         return x * y * z
 
-    def warp(self, resident: Resident, index: int) -> Context:
+    def warp(self, resident: Resident, index: int) -> RecordView:
         """Return the context of one warp."""
-        return Context(resident.warps, index * self.kernel.context_bytes)
+        return resident.warps.at(index * self.kernel.context_bytes)
 
     def add_resident(self) -> Resident:
         """Make room for one more block under way."""
@@ -112,9 +102,9 @@ class Prepared:
     def focus(self, resident: Resident) -> None:
         """Make the inner scheduler work on this block."""
         launch = self.launch
-        launch.set64(Launch.WARPS, resident.warps.address)
-        launch.set64(Launch.BLOCK, resident.record.address)
-        launch.set64(Launch.LOCAL, resident.local.address)
+        launch.set(LaunchRecord.WARPS, resident.warps.address)
+        launch.set(LaunchRecord.BLOCK, resident.record.address)
+        launch.set(LaunchRecord.LOCAL, resident.local.address)
 
 
 def prepare(request: Request, kernel: Kernel, arena: Arena, callback: int) -> Prepared:
@@ -130,13 +120,13 @@ def prepare(request: Request, kernel: Kernel, arena: Arena, callback: int) -> Pr
     arena.reset()
     program = kernel.program
     symbols = Record(max(8 * len(kernel.symbols), 8))
-    launch = Record(Launch.SIZE)
+    launch = Record(LaunchRecord.SIZE)
     variables = place_variables(kernel, arena, symbols, launch)
     buffers = place_buffers(request, arena)
     params = place_parameters(request, kernel, arena, buffers)
     readable = readable_buffers(request, buffers)
-    events = Record(EVENT_LIMIT * EVENT_SIZE)
-    counts = Record(max(len(kernel.sites), 1) * Kind.COUNT * 8)
+    events = Record(EVENT_LIMIT * EventRecord.SIZE)
+    counts = Record(max(len(kernel.sites), 1) * EVENT_KINDS * 8)
     reached = Record(max(len(kernel.sites), 1))
     parted = Record(4 * len(program.blocks))
     fresh = Shadow.ADDRESSABLE | (0 if request.checks.uninitialized else Shadow.INITIALISED)
@@ -150,7 +140,7 @@ def prepare(request: Request, kernel: Kernel, arena: Arena, callback: int) -> Pr
     if program.grid_workspace:
         workspace = arena.take("grid workspace", "variable", GRID_WORKSPACE_BYTES)
         arena.fill(workspace, np.zeros(GRID_WORKSPACE_BYTES, dtype=np.uint8))
-        launch.set64(Launch.GRID_WORKSPACE, workspace.address)
+        launch.set(LaunchRecord.GRID_WORKSPACE, workspace.address)
     _watch(request, arena, launch, buffers)
     first = prepared.add_resident()
     prepared.focus(first)
@@ -161,44 +151,41 @@ def _describe(prepared: Prepared, params: Region, fresh: int, callback: int) -> 
     """Fill the launch's record."""
     request, launch, shadow = prepared.request, prepared.launch, prepared.shared_shadow
     x, y, z = request.block
-    for offset, value in (
-        (Launch.GRID_X, request.grid[0]),
-        (Launch.GRID_Y, request.grid[1]),
-        (Launch.GRID_Z, request.grid[2]),
-        (Launch.NTID_X, x),
-        (Launch.NTID_Y, y),
-        (Launch.NTID_Z, z),
-        (Launch.DYNAMIC_SHARED, request.shared_bytes),
-        (Launch.TOTAL_SHARED, prepared.kernel.program.dynamic_shared + request.shared_bytes),
-        (Launch.QUANTUM, QUANTUM),
-        (Launch.YIELDS, YIELDS),
-        (Launch.MEETINGS, MEETINGS),
-        (Launch.WARP_COUNT, prepared.warp_count),
-        (Launch.THREADS, prepared.threads),
-        (Launch.SHADOW_FRESH, fresh),
+    for target, value in (
+        (LaunchRecord.GRID_X, request.grid[0]),
+        (LaunchRecord.GRID_Y, request.grid[1]),
+        (LaunchRecord.GRID_Z, request.grid[2]),
+        (LaunchRecord.NTID_X, x),
+        (LaunchRecord.NTID_Y, y),
+        (LaunchRecord.NTID_Z, z),
+        (LaunchRecord.DYNAMIC_SHARED, request.shared_bytes),
+        (LaunchRecord.TOTAL_SHARED, prepared.kernel.program.dynamic_shared + request.shared_bytes),
+        (LaunchRecord.QUANTUM, QUANTUM),
+        (LaunchRecord.YIELDS_LEFT, YIELDS),
+        (LaunchRecord.BARRIERS_LEFT, MEETINGS),
+        (LaunchRecord.WARP_COUNT, prepared.warp_count),
+        (LaunchRecord.BLOCK_THREADS, prepared.threads),
+        (LaunchRecord.FRESH_SHADOW, fresh),
+        (LaunchRecord.PARAMS, params.address),
+        (LaunchRecord.PARAMS_SIZE, params.size),
+        (LaunchRecord.SHARED_SIZE, len(shadow)),
+        (LaunchRecord.SHARED_RESET_SIZE, len(shadow) if shadow.any() else 0),
+        (LaunchRecord.SHARED_SHADOW, shadow.ctypes.data),
+        (LaunchRecord.SYMBOLS, prepared.symbols.address),
+        (LaunchRecord.EVENTS, prepared.events.address),
+        (LaunchRecord.EVENT_LIMIT, EVENT_LIMIT),
+        (LaunchRecord.COUNTS, prepared.counts.address),
+        (LaunchRecord.COVERAGE, prepared.reached.address),
+        (LaunchRecord.DIVERGENCE_COUNTS, prepared.parted.address),
+        (LaunchRecord.READABLE_BUFFERS, prepared.readable.address),
+        (LaunchRecord.LOCAL_FRAME, max(prepared.kernel.program.local_bytes, 1)),
+        (LaunchRecord.CALLBACK, callback),
+        (LaunchRecord.WARP_STRIDE, prepared.kernel.context_bytes),
+        (LaunchRecord.BLOCK_END, prepared.blocks),
+        (LaunchRecord.WATCH_SITE, -1),
+        (LaunchRecord.ARENA, prepared.arena.address),
     ):
-        launch.set32(offset, value)
-    for offset, value in (
-        (Launch.PARAMS, params.address),
-        (Launch.PARAMS_SIZE, params.size),
-        (Launch.SHARED_SIZE, len(shadow)),
-        (Launch.SHARED_LIMIT, len(shadow) if shadow.any() else 0),
-        (Launch.SHARED_SHADOW, shadow.ctypes.data),
-        (Launch.SYMBOLS, prepared.symbols.address),
-        (Launch.EVENTS, prepared.events.address),
-        (Launch.EVENT_LIMIT, EVENT_LIMIT),
-        (Launch.COUNTS, prepared.counts.address),
-        (Launch.COVERAGE, prepared.reached.address),
-        (Launch.PARTED, prepared.parted.address),
-        (Launch.READABLE, prepared.readable.address),
-        (Launch.LOCAL_FRAME, max(prepared.kernel.program.local_bytes, 1)),
-        (Launch.CALLBACK, callback),
-        (Launch.WARP_SIZE, prepared.kernel.context_bytes),
-        (Launch.BLOCK_END, prepared.blocks),
-        (Launch.WATCH_SITE, -1),
-        (Launch.ARENA, prepared.arena.address),
-    ):
-        launch.set64(offset, value)
+        launch.set(target, value)
 
 
 def _shared_shadow(request: Request, kernel: Kernel, fresh: int) -> npt.NDArray[np.uint8]:
@@ -220,8 +207,8 @@ def _watch(request: Request, arena: Arena, launch: Record, buffers: dict[str, Re
     if watch is None or region is None:
         return
     low = region.address + watch.offset
-    launch.set64(Launch.WATCH_LOW, low)
-    launch.set64(Launch.WATCH_HIGH, low + watch.size)
+    launch.set(LaunchRecord.WATCH_LOW, low)
+    launch.set(LaunchRecord.WATCH_HIGH, low + watch.size)
     arena.shadow(low, watch.size)[:] |= Shadow.WATCHED
 
 
@@ -229,33 +216,33 @@ def _resident(prepared: Prepared) -> Resident:
     kernel, request, arena = prepared.kernel, prepared.request, prepared.arena
     count = prepared.warp_count
     frame = max(kernel.program.local_bytes, 1)
-    shared = arena.take("shared memory", "shared", len(prepared.shared_shadow), guard=2 * SLACK)
+    shared = arena.take("shared memory", "shared", len(prepared.shared_shadow), guard=2 * REDZONE)
     local = arena.take("local memory", "local", frame * count * WARP_SIZE)
-    record = Record(Block.SIZE)
-    record.set64(Block.SHARED, shared.address)
+    record = Record(BlockRecord.SIZE)
+    record.set(BlockRecord.SHARED, shared.address)
     warps = Record(kernel.context_bytes * count)
     copies = Record(CopyQueue.SIZE * count) if kernel.program.copies else None
-    record.set64(Block.COPIES, copies.address if copies is not None else 0)
+    record.set(BlockRecord.COPIES, copies.address if copies is not None else 0)
     resident = Resident(record, warps, copies, shared, local)
     stack = arena.take("call stack", "stack", STACK_BYTES * count * WARP_SIZE) if kernel.program.recursive else None
     # The arena has grown: everything handed out may be touched.
-    prepared.launch.set64(Launch.ARENA_SIZE, arena.size)
+    prepared.launch.set(LaunchRecord.ARENA_SIZE, arena.size)
     arena.data(shared.address, shared.size)[:] = POISON
-    prepared.launch.set64(Launch.LOCAL_SIZE, local.size if kernel.program.local_bytes else 0)
+    prepared.launch.set(LaunchRecord.LOCAL_SIZE, local.size if kernel.program.local_bytes else 0)
     x, y, _ = request.block
     for index in range(count):
-        context = Context(warps, index * kernel.context_bytes)
+        context = warps.at(index * kernel.context_bytes)
         linear = np.arange(index * WARP_SIZE, (index + 1) * WARP_SIZE)
         context.row(Warp.TID_X)[:] = linear % x
         context.row(Warp.TID_Y)[:] = linear // x % y
         context.row(Warp.TID_Z)[:] = linear // (x * y)
         present = min(prepared.threads - index * WARP_SIZE, WARP_SIZE)
-        context.set(Warp.LANES, (1 << present) - 1)
+        context.set(Warp.THREAD_MASK, (1 << present) - 1)
         context.set(Warp.WARP_ID, index)
         context.set(Warp.STATUS, Status.READY)
-        context.set64(Warp.LAUNCH, prepared.launch.address)
-        context.set64(Warp.BLOCK, record.address)
-        context.set64(Warp.LOCAL, local.address + index * WARP_SIZE * frame)
+        context.set(Warp.LAUNCH, prepared.launch.address)
+        context.set(Warp.BLOCK, record.address)
+        context.set(Warp.LOCAL, local.address + index * WARP_SIZE * frame)
         if stack is not None:
-            context.set64(Warp.STACK_BASE, stack.address + index * WARP_SIZE * STACK_BYTES)
+            context.set(Warp.STACK_BASE, stack.address + index * WARP_SIZE * STACK_BYTES)
     return resident

@@ -11,7 +11,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from gpuemu_lsp.engine.emulator.abi.structs import Cell, Launch, RaceCall, Warp
+from gpuemu_lsp.engine.emulator.abi.race_records import Epoch, RaceCall, ShadowPlane
+from gpuemu_lsp.engine.emulator.abi.structs import LaunchRecord, Warp
 from gpuemu_lsp.engine.emulator.analysis.race_candidates import RaceCandidates
 from gpuemu_lsp.engine.emulator.ir.lattice import WARP_SIZE
 from gpuemu_lsp.engine.emulator.launch.race_shadow import shared_planes
@@ -42,11 +43,11 @@ class _Here:
 
     @property
     def block_floor(self) -> int:
-        return self.field(Warp.BLOCK_FLOOR)
+        return self.field(Warp.BLOCK_BARRIER_EPOCH)
 
     @property
     def fenced(self) -> int:
-        return self.field(Warp.FENCED + 4 * self.lane)
+        return self.field(Warp.FENCE_EPOCH.element(self.lane))
 
 
 @dataclass(slots=True)
@@ -68,7 +69,7 @@ class Order:
         self._arrived: dict[tuple[int, int], dict[int, int]] = {}
         self._call = _CALL(self._answer)
         if tracking.needs_vector_clocks:
-            prepared.launch.set64(Launch.RACE_CALL, ctypes.cast(self._call, ctypes.c_void_p).value or 0)
+            prepared.launch.set(LaunchRecord.RACE_CALLBACK, ctypes.cast(self._call, ctypes.c_void_p).value or 0)
 
     @property
     def trusting(self) -> bool:
@@ -79,16 +80,16 @@ class Order:
         """Note how far the launch's epochs went."""
         if not self._tracking.sites:
             return
-        highest = self._prepared.launch.i32(Launch.RACE_HIGH)
+        highest = self._prepared.launch.get(LaunchRecord.RACE_HIGHEST_EPOCH)
         for resident in self._prepared.residents:
             for index in range(self._prepared.warp_count):
-                highest = max(highest, self._prepared.warp(resident, index).get(Warp.NOW))
+                highest = max(highest, self._prepared.warp(resident, index).get(Warp.EPOCH))
         shared_planes().end(highest)
 
     # ---- what translated code asks -----------------------------------------------------------------------------------
 
     def _answer(self, context: int, what: int, lane: int, address: int, who: int, when: int) -> int:
-        first = ctypes.c_uint32.from_address(context + Warp.ME).value
+        first = ctypes.c_uint32.from_address(context + Warp.FIRST_THREAD).value
         here = _Here(first + lane, lane, context)
         if what == RaceCall.ORDERED:
             return int(self._ordered(here, who, when))
@@ -102,8 +103,8 @@ class Order:
 
     def _ordered(self, here: _Here, who: int, when: int) -> bool:
         """Return whether an access noted in a cell is known to be behind a thread; in doubt it is."""
-        spread = when & Cell.SPREAD
-        if spread == Cell.SPREAD:
+        spread = when & Epoch.SPREAD
+        if spread == Epoch.SPREAD:
             return True  # which blocks these were is not kept
         doubt = False
         for clocks in self._lessons(here):
@@ -121,7 +122,7 @@ class Order:
             return
         self._spread(learnt, here.block_floor)
         yield learnt.all
-        warp_floor = here.field(Warp.WARP_FLOOR)
+        warp_floor = here.field(Warp.WARP_BARRIER_EPOCH)
         for thread, (when, clocks) in learnt.by_thread.items():
             if thread == here.thread or (thread >> 5 == here.thread >> 5 and when < warp_floor):
                 yield clocks
@@ -140,13 +141,14 @@ class Order:
             both = dict(clocks)
             _join(both, known)
             merged = both
-        learnt.by_thread[here.thread] = (here.field(Warp.NOW), merged)
+        learnt.by_thread[here.thread] = (here.field(Warp.EPOCH), merged)
 
     def _release(self, here: _Here, address: int) -> None:
         """Let whoever comes to this place learn what the thread knew at its last fence."""
         launch = self._prepared.launch
-        offset = (address - launch.i64(Launch.ARENA)) >> launch.i64(Launch.RACE_SHIFT)
-        cell = launch.i64(Launch.RACE_PLANES) + 4 * offset + Cell.RELEASED * launch.i64(Launch.RACE_DISTANCE)
+        offset = (address - launch.get(LaunchRecord.ARENA)) >> launch.get(LaunchRecord.RACE_CELL_SHIFT)
+        plane = ShadowPlane.RELEASE * launch.get(LaunchRecord.RACE_PLANE_STRIDE)
+        cell = launch.get(LaunchRecord.RACE_PLANES) + plane + 4 * offset
         mark = ctypes.c_uint32.from_address(cell)
         clocks: dict[int, int] = dict(self._released.get(mark.value, {}))
         for known in self._lessons(here):
@@ -155,7 +157,7 @@ class Order:
         # then one thread's flag, is a common idiom.
         _join(clocks, {~here.block: here.block_floor})
         if here.fenced >= here.block_floor:
-            floor = here.field(Warp.WARP_FLOOR)
+            floor = here.field(Warp.WARP_BARRIER_EPOCH)
             if floor > here.block_floor and here.fenced >= floor:
                 _join(
                     clocks,
@@ -184,7 +186,7 @@ class Order:
         clocks = self._arrived.pop((resident.number, name), {})
         if len(threads) == alive:
             for context in contexts:
-                for offset in (Warp.NOW, Warp.WARP_FLOOR, Warp.BLOCK_FLOOR):
+                for offset in (Warp.EPOCH, Warp.WARP_BARRIER_EPOCH, Warp.BLOCK_BARRIER_EPOCH):
                     context.set(offset, now)
             return
         learnt = self._blocks.setdefault(resident.number, _Learnt())
@@ -200,9 +202,9 @@ class Order:
         """Begin a new epoch in all warps of a block."""
         prepared = self._prepared
         contexts = [prepared.warp(resident, index) for index in range(prepared.warp_count)]
-        now = max(context.get(Warp.NOW) for context in contexts) + Cell.TICK
+        now = max(context.get(Warp.EPOCH) for context in contexts) + Epoch.TICK
         for context in contexts:
-            context.set(Warp.NOW, now)
+            context.set(Warp.EPOCH, now)
         return now
 
 

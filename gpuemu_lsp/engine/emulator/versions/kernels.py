@@ -11,7 +11,7 @@ from enum import Enum
 from functools import cached_property
 from typing import TypeAlias
 
-from gpuemu_lsp.engine.emulator.abi.structs import SLOT, Warp
+from gpuemu_lsp.engine.emulator.abi.structs import REGISTER_BYTES, Warp
 from gpuemu_lsp.engine.emulator.analysis.cfg import build_cfg
 from gpuemu_lsp.engine.emulator.analysis.divergence import DivergenceInfo, all_divergent, analyse_divergence
 from gpuemu_lsp.engine.emulator.analysis.liveness import Liveness, liveness
@@ -127,7 +127,8 @@ class Kernel:
     @cached_property
     def saved(self) -> dict[str, int]:
         """Byte offset of each saved register in a warp's context."""
-        return {name: Warp.SAVED + index * SLOT for index, name in enumerate(saved_registers(self.program, self.live))}
+        names = saved_registers(self.program, self.live)
+        return {name: Warp.SAVED_REGISTERS + index * REGISTER_BYTES for index, name in enumerate(names)}
 
     @cached_property
     def _identity(self) -> tuple[str, ...]:
@@ -141,7 +142,7 @@ class Kernel:
     @property
     def context_bytes(self) -> int:
         """Size of a warp's context."""
-        return -(-(Warp.SAVED + SLOT * len(self.saved)) // 64) * 64
+        return -(-(Warp.SAVED_REGISTERS + REGISTER_BYTES * len(self.saved)) // 64) * 64
 
     @cached_property
     def sites(self) -> list[tuple[Instruction | None, Trap | None]]:

@@ -10,7 +10,8 @@ from collections.abc import Sequence
 
 from llvmlite import ir
 
-from gpuemu_lsp.engine.emulator.abi.structs import MARK, READABLE, SHADOW_DISTANCE, STORE_MASK, Shadow, Warp
+from gpuemu_lsp.engine.emulator.abi.memory import READABLE, SHADOW_OFFSET, STORE_MASK, STORED, Shadow
+from gpuemu_lsp.engine.emulator.abi.structs import Warp
 from gpuemu_lsp.engine.emulator.codegen.core.addresses import Access, lane_bits, lies_in, raw_host, readable, safe_host
 from gpuemu_lsp.engine.emulator.codegen.core.emitter import Emitter
 from gpuemu_lsp.engine.emulator.codegen.core.interleave import columns, rows
@@ -132,7 +133,7 @@ class Single(Based):
         type_ = ir.IntType(self.access.total * 8)
         result = None
         for part, (host, offset) in enumerate(self.safe):
-            bad = self.refused(t.load(b, host, offset + SHADOW_DISTANCE, type_, align=1))
+            bad = self.refused(t.load(b, host, offset + SHADOW_OFFSET, type_, align=1))
             if self.access.store and (len(self.hosts) > 1 or self.e.guard_given):
                 # Where no lane is active nothing must be stored: such a part, rare, goes the slow way.
                 bad = b.or_(bad, b.icmp_unsigned("==", self.lanes(part), i32(0)))
@@ -160,8 +161,8 @@ class Single(Based):
                 else:
                     columns[index].append(t.load(b, host, place, self.integer(), align=1))
             if access.store and self.mark():
-                mark = ir.Constant(ir.IntType(access.total * 8), self.pattern(MARK, access.total))
-                t.store(b, mark, host, offset + SHADOW_DISTANCE, align=1)
+                mark = ir.Constant(ir.IntType(access.total * 8), self.pattern(STORED, access.total))
+                t.store(b, mark, host, offset + SHADOW_OFFSET, align=1)
         return [] if access.store else columns
 
     def agree(self, item: Operand) -> bool:
@@ -177,9 +178,9 @@ class Single(Based):
             return e.scalar_operand(item, bits, part)
         for other in [part] if len(self.hosts) > 1 else self.parts:
             value = e.vector_operand(item, bits, other)
-            t.store(b, value, e.context, Warp.VALUE + other * e.lanes * self.access.size, align=1)
+            t.store(b, value, e.context, Warp.VALUES + other * e.lanes * self.access.size, align=1)
         highest = b.sub(i32(31), t.intrinsic(b, "llvm.ctlz.i32", I32, [self.lanes(part), ir.Constant(I1, 0)]))
-        offset = b.add(b.mul(b.zext(highest, I64), i64(self.access.size)), i64(Warp.VALUE))
+        offset = b.add(b.mul(b.zext(highest, I64), i64(self.access.size)), i64(Warp.VALUES))
         return t.load(b, e.context, offset, self.integer(), align=1)
 
 
@@ -215,7 +216,7 @@ class Row(Based):
         for part in self.parts:
             base, offset = self.in_part(safe, part)
             shadow = t.load(
-                b, base, offset + SHADOW_DISTANCE, ir.VectorType(ir.IntType(self.access.total * 8), e.lanes), 1
+                b, base, offset + SHADOW_OFFSET, ir.VectorType(ir.IntType(self.access.total * 8), e.lanes), 1
             )
             bad = self.refused(shadow)
             mask = e.active(part)
@@ -256,10 +257,10 @@ class Row(Based):
         mask = None if self.whole else e.active(part)
         width = e.lanes * access.size
         byte = ir.VectorType(self.integer(), e.lanes)
-        mark = t.splat(b, ir.Constant(self.integer(), self.pattern(MARK, access.size)), e.lanes)
+        mark = t.splat(b, ir.Constant(self.integer(), self.pattern(STORED, access.size)), e.lanes)
         for i, value in enumerate(rows(e, values)):
             place = t.at(b, base, offset + i * width)
-            shadow = t.at(b, base, offset + i * width + SHADOW_DISTANCE)
+            shadow = t.at(b, base, offset + i * width + SHADOW_OFFSET)
             for what, where in ((value, place), (mark, shadow)) if self.mark() else ((value, place),):
                 if mask is None:
                     b.store(what, where, align=1)

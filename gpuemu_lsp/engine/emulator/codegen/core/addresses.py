@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from llvmlite import ir
 
-from gpuemu_lsp.engine.emulator.abi.structs import MOST_BYTES, NEAR, NOWHERE, Block, Launch, Warp
+from gpuemu_lsp.engine.emulator.abi.memory import MAX_ACCESS_BYTES, MAX_DISPLACEMENT, UNMAPPED
+from gpuemu_lsp.engine.emulator.abi.structs import BlockRecord, LaunchRecord, Warp
 from gpuemu_lsp.engine.emulator.codegen.core.emitter import Emitter
 from gpuemu_lsp.engine.emulator.ir.lattice import VectorShape
 from gpuemu_lsp.engine.emulator.ir.opcodes import access_type, memory_space, type_bytes
@@ -98,12 +99,12 @@ def host_vector(e: Emitter, address: Address, space: str, part: int) -> Value:
 
 def shared_window(e: Emitter) -> Value:
     """Return the address of the block's shared memory."""
-    return e.once("shared", "block", Block.SHARED, I64)
+    return e.once("shared", "block", BlockRecord.SHARED)
 
 
 def local_frames(e: Emitter, part: int) -> Value:
     """Return the address of each lane's local memory."""
-    base = e.once("local", "context", Warp.LOCAL, I64)
+    base = e.once("local", "context", Warp.LOCAL)
     frame = max(e.unit.program.local_bytes, 1)
     return e.spread(e.builder.add(base, i64(part * e.lanes * frame)), frame)
 
@@ -111,8 +112,8 @@ def local_frames(e: Emitter, part: int) -> Value:
 def bounds(e: Emitter, space: str) -> tuple[Value, Value]:
     """Return (lowest address, size) of what an access may touch."""
     if space == "shared":
-        return shared_window(e), e.launch(Launch.SHARED_SIZE, I64)
-    return e.launch(Launch.ARENA, I64), e.launch(Launch.ARENA_SIZE, I64)
+        return shared_window(e), e.launch(LaunchRecord.SHARED_SIZE)
+    return e.launch(LaunchRecord.ARENA), e.launch(LaunchRecord.ARENA_SIZE)
 
 
 def inside(e: Emitter, offset: Value, space: str, total: int, vector: bool) -> Value:
@@ -123,12 +124,14 @@ def inside(e: Emitter, offset: Value, space: str, total: int, vector: bool) -> V
     b = e.builder
     bits = total.bit_length() - 1
     size = bounds(e, space)[1]
-    limit = e.prepared(f"limit/{space}/{bits}", lambda pre: pre.lshr(pre.add(size, i64(2 * NEAR)), i64(bits)))
+    limit = e.prepared(
+        f"limit/{space}/{bits}", lambda pre: pre.lshr(pre.add(size, i64(2 * MAX_DISPLACEMENT)), i64(bits))
+    )
 
     def make(value: Value) -> Value:
         return t.splat(b, value, e.lanes) if vector else value
 
-    near = b.add(offset, make(i64(NEAR)))
+    near = b.add(offset, make(i64(MAX_DISPLACEMENT)))
     if bits:
         near = t.unary_intrinsic(b, "fshr", near, near, make(i64(bits)))
     return b.icmp_unsigned("<", near, make(limit))
@@ -156,7 +159,7 @@ def safe_host(e: Emitter, access: Access, part: int) -> tuple[Value, int]:
     Accesses near each other on one base share the check; their shadow then decides.
     """
     base, space = access.address.base, access.space
-    far = access.address.offset & -NEAR
+    far = access.address.offset & -MAX_DISPLACEMENT
     far += (access.address.offset - far) % access.total  # what is left over must not hide a misalignment
     rest = access.address.offset - far
 
@@ -166,7 +169,7 @@ def safe_host(e: Emitter, access: Access, part: int) -> tuple[Value, int]:
         window = address_scalar(e, Address(base, far), part, first_lane=False)
         offset = window if space == "shared" else b.sub(window, low)
         host = b.add(window, low) if space == "shared" else window
-        nowhere = e.prepared("nowhere", lambda pre: pre.add(e.launch(Launch.ARENA, I64), i64(NOWHERE)))
+        nowhere = e.prepared("nowhere", lambda pre: pre.add(e.launch(LaunchRecord.ARENA), i64(UNMAPPED)))
         return b.inttoptr(b.select(inside(e, offset, space, access.total, vector=False), host, nowhere), POINTER)
 
     name = base.name if isinstance(base, Register) else ""
@@ -191,7 +194,7 @@ def readable(e: Emitter, access: Access) -> tuple[Value, Value] | None:
     number = whole_buffer(e, access)
     if number < 0:
         return None
-    table = e.launch(Launch.READABLE, POINTER)
+    table = e.launch_pointer(LaunchRecord.READABLE_BUFFERS)
     return t.load(e.builder, table, 16 * number, I64), t.load(e.builder, table, 16 * number + 8, I64)
 
 
@@ -210,7 +213,7 @@ def lies_in(e: Emitter, address: Value, buffer: tuple[Value, Value], element: in
         amount = t.splat(b, i64(bits), e.lanes) if vector else i64(bits)
         offset = t.unary_intrinsic(b, "fshr", offset, offset, amount)
     inside = b.icmp_unsigned("<=", offset, room)
-    return b.and_(inside, b.icmp_unsigned(">=", buffer[1], i64(extent))) if extent > MOST_BYTES else inside
+    return b.and_(inside, b.icmp_unsigned(">=", buffer[1], i64(extent))) if extent > MAX_ACCESS_BYTES else inside
 
 
 def lane_bits(e: Emitter, parts: Sequence[int]) -> int:

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from llvmlite import ir
 
-from gpuemu_lsp.engine.emulator.abi.structs import TRACE_LIMIT, Launch, Tally, Traced, Warp
+from gpuemu_lsp.engine.emulator.abi.field_access import load_field, load_pointer, store_field, store_lanes
+from gpuemu_lsp.engine.emulator.abi.structs import TRACE_LIMIT, LaunchRecord, SiteCounters, TracedAccess, Warp
 from gpuemu_lsp.engine.emulator.codegen.core.emitter import Emitter
 from gpuemu_lsp.engine.emulator.ir.lattice import WARP_SIZE
 from gpuemu_lsp.engine.emulator.llvm import ir_tools as t
@@ -18,16 +19,16 @@ from gpuemu_lsp.engine.emulator.llvm.ir_tools import I32, I64, POINTER, Value, i
 def count_block(e: Emitter) -> None:
     """Count that the running lanes come to the current block."""
     if e.unit.counting:
-        _add(e, Tally.BLOCKS)
+        _add(e, SiteCounters.BLOCK_WARPS)
 
 
 def count_guarded(e: Emitter) -> None:
     """Count the lanes that the current instruction acts for, as its guard allows."""
     if e.unit.counting:
-        _add(e, Tally.GUARDED)
+        _add(e, SiteCounters.GUARDED_WARPS)
 
 
-def count_access(e: Emitter, row: int = Warp.ADDRESS) -> None:
+def count_access(e: Emitter, row: int = Warp.ADDRESSES) -> None:
     """Note the addresses that lie in a row of the scratch space: the current instruction goes there."""
     if e.unit.counting:
         arguments = [e.context, i32(e.site), e.active32(), i32(row)]
@@ -38,8 +39,8 @@ def _add(e: Emitter, place: int) -> None:
     b = e.builder
     lanes = e.active32()
     some = b.icmp_unsigned("!=", lanes, i32(0))
-    table = e.launch(Launch.TALLY, I64)
-    start = e.site * Tally.SIZE + place
+    table = e.launch(LaunchRecord.SITE_COUNTERS)
+    start = e.site * SiteCounters.SIZE + place
     number = b.zext(t.intrinsic(b, "llvm.ctpop.i32", I32, [lanes]), I64)
     for offset, amount in ((start, b.zext(some, I64)), (start + 8, number)):
         t.store(b, b.add(t.load(b, table, offset, I64), amount), table, offset)
@@ -56,16 +57,16 @@ def _trace_function(module: ir.Module) -> Value:
     context, site, mask, row = function.args
     with b.if_then(b.icmp_unsigned("==", mask, i32(0))):
         b.ret_void()
-    launch = t.load(b, context, Warp.LAUNCH, POINTER)
-    number = t.load(b, launch, Launch.TRACED, I64)
-    record = t.at(b, t.load(b, launch, Launch.TRACE, POINTER), b.mul(number, i64(Traced.SIZE)))
-    t.store(b, site, record, Traced.SITE)
-    t.store(b, mask, record, Traced.MASK)
+    launch = load_pointer(b, context, Warp.LAUNCH)
+    number = load_field(b, launch, LaunchRecord.TRACE_COUNT)
+    record = t.at(b, load_pointer(b, launch, LaunchRecord.TRACE), b.mul(number, i64(TracedAccess.SIZE)))
+    store_field(b, site, record, TracedAccess.SITE)
+    store_field(b, mask, record, TracedAccess.ACTIVE_MASK)
     addresses = ir.VectorType(I64, WARP_SIZE)
-    t.store(b, t.load(b, context, b.zext(row, I64), addresses, align=8), record, Traced.ADDRESSES, align=8)
+    store_lanes(b, t.load(b, context, b.zext(row, I64), addresses, align=8), record, TracedAccess.ADDRESSES)
     following = b.add(number, i64(1))
-    t.store(b, following, launch, Launch.TRACED)
+    store_field(b, following, launch, LaunchRecord.TRACE_COUNT)
     with b.if_then(b.icmp_unsigned("==", following, i64(TRACE_LIMIT))):
-        t.call_pointer(b, t.VOID, t.load(b, launch, Launch.TRACE_CALL, POINTER), [])
+        t.call_pointer(b, t.VOID, load_pointer(b, launch, LaunchRecord.TRACE_CALLBACK), [])
     b.ret_void()
     return function

@@ -10,7 +10,9 @@ from collections.abc import Callable, Sequence
 
 from llvmlite import ir
 
-from gpuemu_lsp.engine.emulator.abi.structs import NO_BLOCK, Launch, Resume, Status, Warp
+from gpuemu_lsp.engine.emulator.abi.field_access import load_field, load_lanes, store_field, store_lanes
+from gpuemu_lsp.engine.emulator.abi.states import EXITED_PC, Resume, Status
+from gpuemu_lsp.engine.emulator.abi.structs import LaunchRecord, Warp
 from gpuemu_lsp.engine.emulator.codegen.core.emitter import Emitter
 from gpuemu_lsp.engine.emulator.codegen.core.literals import unset
 from gpuemu_lsp.engine.emulator.ir.lattice import VectorShape
@@ -66,7 +68,7 @@ class Switchboard:
 
     def _write_start(self) -> None:
         e, b = self.e, self.e.builder
-        cases = {Resume.START: self._start()}
+        cases: dict[int, Value] = {Resume.START: self._start()}
         if self.general:
             cases[Resume.SAVED] = self._restored(lambda name: self.unit.info.shapes[name])
             cases[Resume.IMPORT] = self._restored(lambda name: self.unit.specialised[name])
@@ -76,7 +78,7 @@ class Switchboard:
             for number in sorted(self._resumable):
                 cases[Resume.FIRST_BLOCK + number] = self._resumed(number)
         pre = e.preamble
-        resume = t.load(pre, e.context, Warp.RESUME, I32)
+        resume = load_field(pre, e.context, Warp.RESUME)
         pre.store(self._quantum(), self.budget_slot)
         pre.store(i32(_TURNS), self.turns_slot)
         nowhere = e.append_block("nowhere")
@@ -93,14 +95,14 @@ class Switchboard:
         e, b = self.e, self.e.builder
         block = e.append_block("start")
         b.position_at_end(block)
-        lanes = t.load(b, e.context, Warp.LANES, I32)
+        lanes = load_field(b, e.context, Warp.THREAD_MASK)
         self._set_lanes(lanes)
         if self.general or not self.unit.block.full_warps:
             self.end_all_but(lanes)
         if self.unit.program.recursive:
             for part in range(e.parts):
                 empty = ir.Constant(ir.VectorType(I64, e.lanes), None)
-                t.store(b, empty, e.context, Warp.STACK + 8 * part * e.lanes, align=8)
+                store_lanes(b, empty, e.context, Warp.STACK_DEPTH.element(part * e.lanes))
         self._poison_unset()
         b.branch(self.dispatch_block() if self.general else self.heads[0])
         return block
@@ -118,14 +120,14 @@ class Switchboard:
             return
         for part in range(self.e.parts):
             running = self.e.unpack(lanes, part)
-            pc = self.e.builder.select(running, self.counter(0), self.counter(NO_BLOCK))
+            pc = self.e.builder.select(running, self.counter(0), self.counter(EXITED_PC))
             self.store_counters(part, pc)
 
     def _resumed(self, number: int) -> ir.Block:
         e, b = self.e, self.e.builder
         block = e.append_block(f"resume{number}")
         b.position_at_end(block)
-        self._set_lanes(t.load(b, e.context, Warp.MASK, I32))
+        self._set_lanes(load_field(b, e.context, Warp.ACTIVE_MASK))
         for name in self.unit.live.registers(self.unit.live.live_in[number]):
             self._load_saved(name, self.unit.info.shapes[name])
         b.branch(self.heads[number])
@@ -144,7 +146,7 @@ class Switchboard:
         b = self.e.builder
         b.store(lanes, self.e.mask_slot)
         b.store(lanes, self.e.alive_slot)
-        b.store(i32(NO_BLOCK), self.wait_slot)
+        b.store(i32(EXITED_PC), self.wait_slot)
 
     def leave(self, status: int) -> None:
         """Return to the scheduler."""
@@ -155,13 +157,13 @@ class Switchboard:
 
     def _quantum(self) -> Value:
         """Return how many backward jumps are allowed before anybody else gets a turn."""
-        return i32(_TURN) if self.general else self.e.launch(Launch.QUANTUM, I32)
+        return i32(_TURN) if self.general else self.e.launch(LaunchRecord.QUANTUM)
 
     def _count_steps(self) -> None:
         e, b = self.e, self.e.builder
         used = b.sub(self._quantum(), b.load(self.budget_slot, typ=I32))
-        steps = t.load(b, e.context, Warp.STEPS, I64)
-        t.store(b, b.add(steps, b.zext(used, I64)), e.context, Warp.STEPS)
+        steps = load_field(b, e.context, Warp.STEPS)
+        store_field(b, b.add(steps, b.zext(used, I64)), e.context, Warp.STEPS)
         b.store(self._quantum(), self.budget_slot)
 
     # ---- stubs -------------------------------------------------------------------------------------------------------
@@ -191,7 +193,7 @@ class Switchboard:
         """Return the stub where the running lanes end while others live on."""
 
         def body() -> None:
-            self.move_lanes(NO_BLOCK)
+            self.move_lanes(EXITED_PC)
             self.e.builder.branch(self.dispatch_block())
 
         return self._stub("end", 0, body)
@@ -223,18 +225,18 @@ class Switchboard:
             lanes = b.load(self.e.mask_slot, typ=I32)
             for part in range(self.e.parts):
                 running = self.e.unpack(lanes, part)
-                self.store_counters(part, b.select(running, self.counter(number), self.counter(NO_BLOCK)))
+                self.store_counters(part, b.select(running, self.counter(number), self.counter(EXITED_PC)))
             b.branch(self._stub("hand over", 0, self._hand_over))
 
         return self._stub("parting", number, body)
 
     def apart(self) -> ir.Block:
         """Return the stub that hands the warp to the plain code: lanes have parted where they were to stay together."""
-        return self._stub("apart", 0, lambda: self._hand_over(Resume.SAVED, Status.APART))
+        return self._stub("apart", 0, lambda: self._hand_over(Resume.SAVED, Status.MISSPECULATED))
 
-    def _hand_over(self, resume: int = Resume.IMPORT, status: int = Status.PART) -> None:
+    def _hand_over(self, resume: int = Resume.IMPORT, status: int = Status.DIVERGED) -> None:
         e, b = self.e, self.e.builder
-        t.store(b, i32(resume), e.context, Warp.RESUME)
+        store_field(b, i32(resume), e.context, Warp.RESUME)
         for name in e.homes():
             self._save_as(name, self.unit.specialised[name])
         self.leave(status)
@@ -245,9 +247,9 @@ class Switchboard:
         def body() -> None:
             e, b = self.e, self.e.builder
             lanes = b.load(e.mask_slot, typ=I32)
-            t.store(b, lanes, e.context, Warp.MASK)
-            t.store(b, lanes, e.context, Warp.ALIVE)
-            t.store(b, i32(Resume.FIRST_BLOCK + number), e.context, Warp.RESUME)
+            store_field(b, lanes, e.context, Warp.ACTIVE_MASK)
+            store_field(b, lanes, e.context, Warp.LIVE_MASK)
+            store_field(b, i32(Resume.FIRST_BLOCK + number), e.context, Warp.RESUME)
             for name in self.unit.live.registers(self.unit.live.live_in[number]):
                 self._save(name)
             self.leave(status)
@@ -271,7 +273,7 @@ class Switchboard:
 
         def body() -> None:
             b = self.e.builder
-            alone = b.icmp_unsigned("==", b.load(self.wait_slot, typ=I32), i32(NO_BLOCK))
+            alone = b.icmp_unsigned("==", b.load(self.wait_slot, typ=I32), i32(EXITED_PC))
             b.cbranch(alone, together, apart)
 
         return self._stub("yield", number, body)
@@ -280,16 +282,16 @@ class Switchboard:
         """Give lanes of another group their turn: whom this group waits for may be among them."""
         e, b = self.e, self.e.builder
         self._count_steps()
-        waiting = b.or_(t.load(b, e.context, Warp.BAR_MASK, I32), t.load(b, e.context, Warp.COLLECTIVE_MASK, I32))
+        waiting = b.or_(load_field(b, e.context, Warp.BARRIER_MASK), load_field(b, e.context, Warp.COLLECTIVE_MASK))
         group = b.load(e.mask_slot, typ=I32)
         others = b.and_(b.load(e.alive_slot, typ=I32), b.not_(b.or_(waiting, group)))
-        last = t.load(b, e.context, Warp.PREFER, I32)
+        last = load_field(b, e.context, Warp.PREFERRED_LANE)
         later = b.and_(
             others, b.shl(i32(-2), b.and_(b.select(b.icmp_signed("<", last, i32(0)), i32(31), last), i32(31)))
         )
         chosen = b.select(b.icmp_unsigned("!=", later, i32(0)), later, others)
         lane = t.intrinsic(b, "llvm.cttz.i32", I32, [chosen, ir.Constant(I1, 0)])
-        t.store(b, b.select(b.icmp_unsigned("!=", others, i32(0)), lane, i32(-1)), e.context, Warp.PREFER)
+        store_field(b, b.select(b.icmp_unsigned("!=", others, i32(0)), lane, i32(-1)), e.context, Warp.PREFERRED_LANE)
         turns = b.sub(b.load(self.turns_slot, typ=I32), i32(1))
         b.store(turns, self.turns_slot)
         on, out = e.append_block(), e.append_block()
@@ -305,7 +307,7 @@ class Switchboard:
 
     def _save_all(self, status: int) -> None:
         e, b = self.e, self.e.builder
-        t.store(b, i32(Resume.SAVED), e.context, Warp.RESUME)
+        store_field(b, i32(Resume.SAVED), e.context, Warp.RESUME)
         for name in e.homes():
             self._save(name)
         self.leave(status)
@@ -361,12 +363,12 @@ class Switchboard:
     def load_counters(self, part: int) -> Value:
         """Load the program counters of the lanes of ``part``."""
         e = self.e
-        return t.load(e.builder, e.context, Warp.PC + 4 * part * e.lanes, ir.VectorType(I32, e.lanes), align=4)
+        return load_lanes(e.builder, e.context, Warp.PC.element(part * e.lanes), e.lanes)
 
     def store_counters(self, part: int, value: Value) -> None:
         """Store the program counters of the lanes of ``part``."""
         e = self.e
-        t.store(e.builder, value, e.context, Warp.PC + 4 * part * e.lanes, align=4)
+        store_lanes(e.builder, value, e.context, Warp.PC.element(part * e.lanes))
 
     def move_lanes(self, number: int | Value) -> None:
         """Set the program counter of the running lanes."""
@@ -388,7 +390,7 @@ class Switchboard:
         assert self._dispatcher is not None
         b.position_at_end(self._dispatcher)
         counters = [self.load_counters(part) for part in range(e.parts)]
-        alive = e.bits([b.icmp_unsigned("!=", pc, self.counter(NO_BLOCK)) for pc in counters])
+        alive = e.bits([b.icmp_unsigned("!=", pc, self.counter(EXITED_PC)) for pc in counters])
         b.store(alive, e.alive_slot)
         if self.general:
             lowest, candidates = self._choose_general(counters, alive)
@@ -396,7 +398,9 @@ class Switchboard:
             lowest, candidates = self._lowest(counters), counters
         chosen = [b.icmp_unsigned("==", pc, t.splat(b, lowest, e.lanes)) for pc in candidates]
         b.store(e.bits(chosen), e.mask_slot)
-        rest = [b.select(is_chosen, self.counter(NO_BLOCK), pc) for is_chosen, pc in zip(chosen, counters, strict=True)]
+        rest = [
+            b.select(is_chosen, self.counter(EXITED_PC), pc) for is_chosen, pc in zip(chosen, counters, strict=True)
+        ]
         b.store(self._lowest(rest), self.wait_slot)
         switch = b.switch(lowest, self.done())
         for number in sorted(self.dispatched):
@@ -417,9 +421,9 @@ class Switchboard:
     def _choose_general(self, counters: list[Value], alive: Value) -> tuple[Value, list[Value]]:
         """Choose among lanes that wait for nothing; lanes waiting in the chosen block for others join in."""
         e, b = self.e, self.e.builder
-        t.store(b, alive, e.context, Warp.ALIVE)
-        at_barrier = t.load(b, e.context, Warp.BAR_MASK, I32)
-        waiting = b.or_(at_barrier, t.load(b, e.context, Warp.COLLECTIVE_MASK, I32))
+        store_field(b, alive, e.context, Warp.LIVE_MASK)
+        at_barrier = load_field(b, e.context, Warp.BARRIER_MASK)
+        waiting = b.or_(at_barrier, load_field(b, e.context, Warp.COLLECTIVE_MASK))
         runnable = b.and_(alive, b.not_(waiting))
         some, none = e.append_block(), e.append_block("blocked")
         b.cbranch(b.icmp_unsigned("!=", runnable, i32(0)), some, none)
@@ -431,14 +435,14 @@ class Switchboard:
         b.position_at_end(blocked)
         b.branch(self._saving(Status.BLOCKED))
         b.position_at_end(some)
-        free = [b.select(e.unpack(runnable, p), pc, self.counter(NO_BLOCK)) for p, pc in enumerate(counters)]
-        prefer = t.load(b, e.context, Warp.PREFER, I32)
+        free = [b.select(e.unpack(runnable, p), pc, self.counter(EXITED_PC)) for p, pc in enumerate(counters)]
+        prefer = load_field(b, e.context, Warp.PREFERRED_LANE)
         bit = b.shl(i32(1), b.and_(prefer, i32(31)))
         honoured = b.and_(b.icmp_signed(">=", prefer, i32(0)), b.icmp_unsigned("!=", b.and_(bit, runnable), i32(0)))
         offset = b.zext(b.shl(b.and_(prefer, i32(31)), i32(2)), I64)
         wanted = t.load(b, e.context, b.add(offset, t.i64(Warp.PC)), I32)
         lowest = b.select(honoured, wanted, self._lowest(free))
-        here = [b.select(e.unpack(at_barrier, p), self.counter(NO_BLOCK), pc) for p, pc in enumerate(counters)]
+        here = [b.select(e.unpack(at_barrier, p), self.counter(EXITED_PC), pc) for p, pc in enumerate(counters)]
         return lowest, here
 
     def _lowest(self, counters: Sequence[Value]) -> Value:

@@ -13,7 +13,9 @@ from dataclasses import dataclass
 from llvmlite import ir
 
 from gpuemu_lsp.engine.emulator import ops
-from gpuemu_lsp.engine.emulator.abi.structs import Launch, Warp
+from gpuemu_lsp.engine.emulator.abi.field_access import load_field, load_lanes, load_pointer
+from gpuemu_lsp.engine.emulator.abi.fields import Field
+from gpuemu_lsp.engine.emulator.abi.structs import LaunchRecord, Warp
 from gpuemu_lsp.engine.emulator.codegen.core.journal import Journal
 from gpuemu_lsp.engine.emulator.codegen.core.literals import literal, register_type, stored, stride
 from gpuemu_lsp.engine.emulator.codegen.core.special_registers import special_base, special_vector
@@ -117,23 +119,33 @@ class Emitter:
 
     # ---- things read once --------------------------------------------------------------------------------------------
 
-    def once(self, key: str, base: str, offset: int, type_: ir.Type) -> Value:
+    def once(self, key: str, base: str, field: Field, *, lanes: int = 1, pointer: bool = False) -> Value:
         """Return a field of a record, loaded at the start of the function. ``base`` is context, launch or block."""
         value = self._once.get(key)
         if value is None:
             if base == "context":
-                pointer = self.context
+                record = self.context
             else:
-                field = Warp.LAUNCH if base == "launch" else Warp.BLOCK
-                pointer = self._once.get(base)
-                if pointer is None:
-                    pointer = self._once[base] = t.load(self.preamble, self.context, field, POINTER)
-            value = self._once[key] = t.load(self.preamble, pointer, offset, type_)
+                record = self._once.get(base)
+                if record is None:
+                    link = Warp.LAUNCH if base == "launch" else Warp.BLOCK
+                    record = self._once[base] = load_pointer(self.preamble, self.context, link)
+            if pointer:
+                value = load_pointer(self.preamble, record, field)
+            elif lanes > 1:
+                value = load_lanes(self.preamble, record, field, lanes)
+            else:
+                value = load_field(self.preamble, record, field)
+            self._once[key] = value
         return value
 
-    def launch(self, offset: int, type_: ir.Type) -> Value:
+    def launch(self, field: Field) -> Value:
         """Return a field of the launch record."""
-        return self.once(f"launch+{offset}", "launch", offset, type_)
+        return self.once(f"launch+{field}", "launch", field)
+
+    def launch_pointer(self, field: Field) -> Value:
+        """Return an address in the launch record as a pointer."""
+        return self.once(f"launch+{field} as pointer", "launch", field, pointer=True)
 
     # ---- masks -------------------------------------------------------------------------------------------------------
 
@@ -414,11 +426,11 @@ class Emitter:
                 return i64(slot.offset + symbol.offset)
         slot = program.params.get(symbol.name)
         if slot is not None:
-            return self.builder.add(self.launch(Launch.PARAMS, I64), i64(slot.offset + symbol.offset))
+            return self.builder.add(self.launch(LaunchRecord.PARAMS), i64(slot.offset + symbol.offset))
         index = self.unit.symbols.get(symbol.name)
         if index is None:
             return i64(program.function_address(symbol.name) or 0)
-        table = self.launch(Launch.SYMBOLS, POINTER)
+        table = self.launch_pointer(LaunchRecord.SYMBOLS)
         return self.builder.add(t.load(self.builder, table, index * 8, I64), i64(symbol.offset))
 
     # ---- results -----------------------------------------------------------------------------------------------------

@@ -7,7 +7,7 @@ import struct
 from llvmlite import ir
 
 from gpuemu_lsp.engine.emulator import ops
-from gpuemu_lsp.engine.emulator.abi.structs import POISON
+from gpuemu_lsp.engine.emulator.abi.memory import POISON
 from gpuemu_lsp.engine.emulator.llvm.ir_tools import I1, I8, Value
 from gpuemu_lsp.engine.ptx.model import Immediate
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from llvmlite import ir
 
 from gpuemu_lsp.engine.emulator import ops
-from gpuemu_lsp.engine.emulator.abi.structs import READABLE, SHADOW_DISTANCE
+from gpuemu_lsp.engine.emulator.abi.memory import READABLE, SHADOW_OFFSET
 from gpuemu_lsp.engine.emulator.codegen.core.access_forms import Based, Row, Single
 from gpuemu_lsp.engine.emulator.codegen.core.addresses import Access, describe, lies_in, raw_host, readable, safe_host
 from gpuemu_lsp.engine.emulator.codegen.core.emitter import Emitter, Group
@@ -127,7 +127,7 @@ def _rows(e: Emitter, loads: Sequence[Access]) -> Value:
         seen = None
         for form, hosts in zip(forms, safe, strict=True):
             base, offset = form.in_part(hosts, part)
-            shadow = t.load(b, base, offset + SHADOW_DISTANCE, type_, 1)
+            shadow = t.load(b, base, offset + SHADOW_OFFSET, type_, 1)
             seen = shadow if seen is None else b.and_(seen, shadow)
         bad = forms[0].refused(seen)
         mask = e.active(part)
@@ -177,11 +177,11 @@ def _refused(e: Emitter, base: Value, start: int, size: int) -> Value:
     word = ir.IntType(min(size, 8) * 8)
     wanted = ir.Constant(word, int.from_bytes(bytes([READABLE]) * (word.width // 8), "little"))
     if size <= 8:
-        seen = t.load(b, base, start + SHADOW_DISTANCE, word, 1)
+        seen = t.load(b, base, start + SHADOW_OFFSET, word, 1)
         return b.icmp_unsigned("!=", b.and_(seen, wanted), wanted)
     count = size // 8
     many = t.splat(b, wanted, count)
-    seen = t.load(b, base, start + SHADOW_DISTANCE, ir.VectorType(word, count), 1)
+    seen = t.load(b, base, start + SHADOW_OFFSET, ir.VectorType(word, count), 1)
     bits = b.bitcast(b.icmp_unsigned("!=", b.and_(seen, many), many), ir.IntType(count))
     return b.icmp_unsigned("!=", bits, ir.Constant(bits.type, 0))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from llvmlite import ir
 
-from gpuemu_lsp.engine.emulator.abi.structs import Kind
+from gpuemu_lsp.engine.emulator.abi.states import EventKind
 from gpuemu_lsp.engine.emulator.codegen.core.emitter import Emitter
 from gpuemu_lsp.engine.emulator.devicelib.linked import RUNTIME
 from gpuemu_lsp.engine.emulator.llvm import ir_tools as t
@@ -72,7 +72,7 @@ def report_lanes(e: Emitter, condition: Value, lanes: Value, reason: int) -> Non
     some, none = e.unlikely(condition, "mask")
     b.position_at_end(some)
     lane = t.intrinsic(b, "llvm.cttz.i32", I32, [lanes, ir.Constant(I1, 1)])
-    arguments = [e.context, i32(e.site), i32(Kind.WARP_MASK), lane, i64(0), i32(reason), i32(0)]
+    arguments = [e.context, i32(e.site), i32(EventKind.WARP_MASK), lane, i64(0), i32(reason), i32(0)]
     t.call_address(b, RUNTIME.address("event"), t.VOID, arguments)
     b.branch(none)
     b.position_at_end(none)

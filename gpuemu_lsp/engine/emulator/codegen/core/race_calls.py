@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from llvmlite import ir
 
-from gpuemu_lsp.engine.emulator.abi.structs import Cell, Launch, Line, RaceCall, Warp
+from gpuemu_lsp.engine.emulator.abi.access_flags import RaceFlag
+from gpuemu_lsp.engine.emulator.abi.field_access import load_field, store_field, store_lanes
+from gpuemu_lsp.engine.emulator.abi.race_records import Epoch, RaceCall, ShadowLine
+from gpuemu_lsp.engine.emulator.abi.structs import LaunchRecord, Warp
 from gpuemu_lsp.engine.emulator.codegen.core.access_forms import Form, Row, Single
 from gpuemu_lsp.engine.emulator.codegen.core.addresses import Access
 from gpuemu_lsp.engine.emulator.codegen.core.emitter import Emitter
-from gpuemu_lsp.engine.emulator.devicelib import race_view
 from gpuemu_lsp.engine.emulator.devicelib.linked import RUNTIME
 from gpuemu_lsp.engine.emulator.devicelib.race_lines import Row as Lines
 from gpuemu_lsp.engine.emulator.ir.lattice import WARP_SIZE
 from gpuemu_lsp.engine.emulator.llvm import ir_tools as t
-from gpuemu_lsp.engine.emulator.llvm.ir_tools import I1, I32, I64, Value, i32, i64
+from gpuemu_lsp.engine.emulator.llvm.ir_tools import I1, I64, Value, i32, i64
 from gpuemu_lsp.engine.ptx.model import Instruction, Operand
 
 _INLINE = 48
@@ -26,32 +28,32 @@ def race_flags(e: Emitter, instruction: Instruction) -> int:
     if e.site not in tracking.sites:
         return 0
     if "mbarrier" in (instruction.opcode, *instruction.modifiers[:2]):
-        return race_view.WATCHED | _on_mbarrier(instruction)
+        return RaceFlag.WATCHED | _on_mbarrier(instruction)
     atomic = instruction.opcode in ("atom", "red")
     stores = atomic or instruction.opcode == "st"
-    flags = race_view.WATCHED | (race_view.STORE if stores else 0) | (race_view.ATOMIC if atomic else 0)
+    flags = RaceFlag.WATCHED | (RaceFlag.STORE if stores else 0) | (RaceFlag.ATOMIC if atomic else 0)
     if e.site in tracking.strong:
-        flags |= race_view.STRONG
+        flags |= RaceFlag.STRONG
         if tracking.needs_vector_clocks:
-            flags |= race_view.ACQUIRES if instruction.opcode in ("ld", "atom") else 0
-            flags |= race_view.RELEASES if stores else 0
+            flags |= RaceFlag.ACQUIRE if instruction.opcode in ("ld", "atom") else 0
+            flags |= RaceFlag.RELEASE if stores else 0
     return flags
 
 
 def _on_mbarrier(instruction: Instruction) -> int:
     """Return what an operation does to the object itself; the order that it makes is told apart."""
     if instruction.modifiers[0] in ("init", "inval"):
-        return race_view.STORE
+        return RaceFlag.STORE
     if instruction.modifiers[0] in ("test_wait", "try_wait"):
-        return race_view.STRONG
-    return race_view.STORE | race_view.ATOMIC | race_view.STRONG
+        return RaceFlag.STRONG
+    return RaceFlag.STORE | RaceFlag.ATOMIC | RaceFlag.STRONG
 
 
 def copy_flags(e: Emitter) -> tuple[int, int]:
     """Return the flags of an asynchronous copy's read and of its write."""
     tracking = e.unit.tracking
-    read = race_view.WATCHED if e.site in tracking.copy_sources else 0
-    return read, race_view.WATCHED | race_view.STORE if e.site in tracking.sites else 0
+    read = RaceFlag.WATCHED if e.site in tracking.copy_sources else 0
+    return read, RaceFlag.WATCHED | RaceFlag.STORE if e.site in tracking.sites else 0
 
 
 def needs_lanes(e: Emitter) -> bool:
@@ -94,16 +96,16 @@ def _pair_of_lines(e: Emitter, access: Access, name: str, arguments: list[Value]
     b = e.builder
     lanes, address, *_ = arguments
     shift = e.unit.tracking.cell_shift
-    now, me = t.load(b, e.context, Warp.NOW, I32), e.once("me", "context", Warp.ME, I32)
+    now, me = load_field(b, e.context, Warp.EPOCH), e.once("me", "context", Warp.FIRST_THREAD)
     lines, floor = (
-        (e.launch(Launch.RACE_LINES, I64), e.launch(Launch.RACE_DISTANCE, I64)),
-        e.launch(Launch.RACE_FLOOR, I32),
+        (e.launch(LaunchRecord.RACE_LINES), e.launch(LaunchRecord.RACE_PLANE_STRIDE)),
+        e.launch(LaunchRecord.RACE_LAUNCH_EPOCH),
     )
-    offset = b.sub(address, e.launch(Launch.ARENA, I64))
+    offset = b.sub(address, e.launch(LaunchRecord.ARENA))
     row = Lines(b, lines, i32(e.site), me, i32(0), now, floor, is_store=access.store)
-    fine, new = row.pair(b.ashr(offset, i64(shift + Line.SHIFT)), i32(0))
-    whole = b.icmp_unsigned("==", b.and_(offset, i64((Line.CELLS << shift) - 1)), i64(0))
-    here = b.icmp_unsigned("<", address, e.launch(Launch.RACE_PRIVATE, I64))
+    fine, new = row.pair(b.ashr(offset, i64(shift + ShadowLine.SHIFT)), i32(0))
+    whole = b.icmp_unsigned("==", b.and_(offset, i64((ShadowLine.CELLS << shift) - 1)), i64(0))
+    here = b.icmp_unsigned("<", address, e.launch(LaunchRecord.RACE_PRIVATE_START))
     fine = b.and_(b.and_(fine, b.icmp_unsigned("==", lanes, i32(-1))), b.and_(whole, here))
     quick, closer, noted = e.append_block("quick"), e.append_block("closer"), e.append_block("noted")
     b.cbranch(fine, quick, closer).set_weights([20, 1])
@@ -145,10 +147,10 @@ def emit_meeting(e: Emitter, mask: Operand) -> None:
         return
     b = e.builder
     if not e.divergent and e.constant(mask) in (-1, 0xFFFFFFFF) and not e.guard_given:
-        t.store(b, _next_epoch(e), e.context, Warp.WARP_FLOOR)
+        store_field(b, _next_epoch(e), e.context, Warp.WARP_BARRIER_EPOCH)
         return
     for part in range(e.parts):
-        t.store(b, e.vector_operand(mask, "b32", part), e.context, Warp.VALUE + 4 * part * e.lanes, align=4)
+        t.store(b, e.vector_operand(mask, "b32", part), e.context, Warp.VALUES + 4 * part * e.lanes, align=4)
     t.call_address(b, RUNTIME.address("race_meet"), t.VOID, [e.context, e.active32(), e.alive32()])
 
 
@@ -159,13 +161,13 @@ def emit_fence(e: Emitter) -> None:
     b = e.builder
     now = t.splat(b, _next_epoch(e), e.lanes)
     for part in range(e.parts):
-        place = Warp.FENCED + 4 * part * e.lanes
+        field = Warp.FENCE_EPOCH.element(part * e.lanes)
         active = e.active(part)
         if active is None:
-            t.store(b, now, e.context, place, align=4)
+            store_lanes(b, now, e.context, field)
         else:
             name = f"llvm.masked.store.{t.mangled(now.type)}.p0"
-            t.intrinsic(b, name, t.VOID, [now, t.at(b, e.context, place), i32(4), active])
+            t.intrinsic(b, name, t.VOID, [now, t.at(b, e.context, field), i32(4), active])
 
 
 def emit_release(e: Emitter) -> None:
@@ -188,6 +190,6 @@ def _synchronise(e: Emitter, what: int) -> None:
 
 def _next_epoch(e: Emitter) -> Value:
     b = e.builder
-    now = b.add(t.load(b, e.context, Warp.NOW, I32), i32(Cell.TICK))
-    t.store(b, now, e.context, Warp.NOW)
+    now = b.add(load_field(b, e.context, Warp.EPOCH), i32(Epoch.TICK))
+    store_field(b, now, e.context, Warp.EPOCH)
     return now

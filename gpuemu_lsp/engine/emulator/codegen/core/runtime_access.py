@@ -10,7 +10,8 @@ from collections.abc import Sequence
 from llvmlite import ir
 
 from gpuemu_lsp.engine.emulator.abi.access_flags import RACE_SHIFT, SPACE_SHIFT, SPACES, STORE_FLAG
-from gpuemu_lsp.engine.emulator.abi.structs import SLOT, Warp
+from gpuemu_lsp.engine.emulator.abi.field_access import store_lanes
+from gpuemu_lsp.engine.emulator.abi.structs import REGISTER_BYTES, Warp
 from gpuemu_lsp.engine.emulator.codegen.core.addresses import (
     Access,
     address_scalar,
@@ -104,10 +105,10 @@ def _first_lanes(e: Emitter, access: Access, lanes: Value) -> list[list[Value]]:
     for part in range(e.parts if access.shape.per_part else 1):
         mine = b.and_(lanes, i32(lane_bits(e, [part]))) if access.shape.per_part else lanes
         lane = b.zext(t.intrinsic(b, "llvm.cttz.i32", I32, [mine, ir.Constant(I1, 0)]), I64)
-        place = b.add(b.mul(b.and_(lane, i64(31)), i64(access.size)), i64(Warp.VALUE))
+        place = b.add(b.mul(b.and_(lane, i64(31)), i64(access.size)), i64(Warp.VALUES))
         for index, column in enumerate(columns):
             integer = ir.IntType(access.size * 8)
-            column.append(t.load(b, e.context, b.add(place, i64(index * SLOT)), integer, align=1))
+            column.append(t.load(b, e.context, b.add(place, i64(index * REGISTER_BYTES)), integer, align=1))
     return columns
 
 
@@ -117,7 +118,7 @@ def put_addresses(e: Emitter, access: Access, parts: Sequence[int]) -> None:
     if access.shape.varying or access.space == "local":
         for part in parts:
             host = host_vector(e, access.address, access.space, part)
-            t.store(b, host, e.context, Warp.ADDRESS + part * e.lanes * 8, align=8)
+            store_lanes(b, host, e.context, Warp.ADDRESSES.element(part * e.lanes))
         return
     window = shared_window(e) if access.space == "shared" else i64(0)
     # A 32-bit address wraps before the constant offset is added to it.
@@ -136,14 +137,14 @@ def _put_values(e: Emitter, access: Access, parts: Sequence[int]) -> None:
     for index, item in enumerate(access.items if access.store else ()):
         for part in parts:
             value = e.vector_operand(item, f"b{access.size * 8}", part)
-            place = Warp.VALUE + index * SLOT + part * e.lanes * access.size
+            place = Warp.VALUES + index * REGISTER_BYTES + part * e.lanes * access.size
             t.store(e.builder, value, e.context, place, align=1)
 
 
 def _value(e: Emitter, access: Access, index: int, part: int) -> Value:
     """Return what the runtime has loaded for one element of the lanes of a part."""
     row = ir.VectorType(ir.IntType(access.size * 8), e.lanes)
-    place = Warp.VALUE + index * SLOT + part * e.lanes * access.size
+    place = Warp.VALUES + index * REGISTER_BYTES + part * e.lanes * access.size
     return t.load(e.builder, e.context, place, row, align=1)
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from llvmlite import ir
 
-from gpuemu_lsp.engine.emulator.abi.structs import MARK, NEAR, SHADOW_DISTANCE, Warp
+from gpuemu_lsp.engine.emulator.abi.memory import MAX_DISPLACEMENT, SHADOW_OFFSET, STORED
+from gpuemu_lsp.engine.emulator.abi.structs import Warp
 from gpuemu_lsp.engine.emulator.codegen.core.access_forms import Form
 from gpuemu_lsp.engine.emulator.codegen.core.addresses import (
     Access,
@@ -45,7 +46,7 @@ class Scattered(Form):
         """
         e, b, access = self.e, self.e.builder, self.access
         low = i64(0) if space == "shared" else bounds(e, space)[0]
-        shift = access.address.offset + NEAR
+        shift = access.address.offset + MAX_DISPLACEMENT
 
         def origin(pre: ir.IRBuilder) -> Value:
             return t.splat(pre, pre.sub(i64(shift), low), e.lanes)
@@ -54,18 +55,18 @@ class Scattered(Form):
         size = bounds(e, space)[1]
 
         def limit(pre: ir.IRBuilder) -> Value:
-            return t.splat(pre, pre.lshr(pre.add(size, i64(2 * NEAR)), i64(bits)), e.lanes)
+            return t.splat(pre, pre.lshr(pre.add(size, i64(2 * MAX_DISPLACEMENT)), i64(bits)), e.lanes)
 
         plain = address_vector(e, Address(access.address.base, 0), part)
         near = b.add(plain, e.prepared(f"origin/{space}/{shift}", origin))
-        self.base = e.prepared(f"base/{space}", lambda pre: pre.sub(bounds(e, space)[0], i64(NEAR)))
+        self.base = e.prepared(f"base/{space}", lambda pre: pre.sub(bounds(e, space)[0], i64(MAX_DISPLACEMENT)))
         turned = t.unary_intrinsic(b, "fshr", near, near, t.splat(b, i64(bits), e.lanes)) if bits else near
         return b.icmp_unsigned("<", turned, e.prepared(f"limits/{space}/{bits}", limit)), near
 
     def _local(self, part: int) -> tuple[Value, Value]:
         """Return whether lanes are in their frame and aligned, and offsets from the frame of lane 0."""
         e, b = self.e, self.e.builder
-        self.base = e.once("local", "context", Warp.LOCAL, I64)
+        self.base = e.once("local", "context", Warp.LOCAL)
         window = address_vector(e, self.access.address, part)
         frame = max(e.unit.program.local_bytes, 1)
         starts = [frame * (part * e.lanes + lane) for lane in range(e.lanes)]
@@ -142,7 +143,7 @@ class Scattered(Form):
             mask = e.active(part)
             for offset, type_ in self._elements():
                 # A lane that cannot be reached is not gathered: its shadow is zero, and that is refused.
-                bad = self.refused(self._gather(part, SHADOW_DISTANCE + offset, type_))
+                bad = self.refused(self._gather(part, SHADOW_OFFSET + offset, type_))
                 refused.append(bad if mask is None else b.and_(bad, mask))
         return b.not_(e.any(refused))
 
@@ -179,14 +180,14 @@ class Scattered(Form):
         mask = e.active(part)
         if mask is None:
             mask = t.splat(b, ir.Constant(I1, 1), e.lanes)
-        mark = t.splat(b, ir.Constant(self.integer(), self.pattern(MARK, access.size)), e.lanes)
+        mark = t.splat(b, ir.Constant(self.integer(), self.pattern(STORED, access.size)), e.lanes)
         for index, item in enumerate(access.items):
             value = e.vector_operand(item, f"b{access.size * 8}", part)
             name = f"llvm.masked.scatter.{t.mangled(value.type)}.v{e.lanes}p0"
             offset = index * access.size
             t.intrinsic(b, name, t.VOID, [value, self._pointers(part, offset), i32(1), mask])
             if self.mark():
-                t.intrinsic(b, name, t.VOID, [mark, self._pointers(part, offset + SHADOW_DISTANCE), i32(1), mask])
+                t.intrinsic(b, name, t.VOID, [mark, self._pointers(part, offset + SHADOW_OFFSET), i32(1), mask])
 
 
 def _local_inside(e: Emitter, window: Value, total: int) -> Value:

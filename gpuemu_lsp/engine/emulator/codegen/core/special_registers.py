@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING
 
 from llvmlite import ir
 
-from gpuemu_lsp.engine.emulator.abi.structs import Block, Launch, Warp
+from gpuemu_lsp.engine.emulator.abi.field_access import load_pointer
+from gpuemu_lsp.engine.emulator.abi.structs import BlockRecord, LaunchRecord, Warp
 from gpuemu_lsp.engine.emulator.llvm import ir_tools as t
-from gpuemu_lsp.engine.emulator.llvm.ir_tools import I32, I64, POINTER, Value, i32, i64
+from gpuemu_lsp.engine.emulator.llvm.ir_tools import I32, I64, Value, i32, i64
 from gpuemu_lsp.engine.ptx.model import Register
 
 if TYPE_CHECKING:
@@ -18,23 +19,26 @@ if TYPE_CHECKING:
 _THREAD_FIELDS = {"%tid.x": Warp.TID_X, "%tid.y": Warp.TID_Y, "%tid.z": Warp.TID_Z}
 
 _FIELDS = {
-    "%ctaid.x": ("block", Block.X),
-    "%ctaid.y": ("block", Block.Y),
-    "%ctaid.z": ("block", Block.Z),
-    "%ntid.x": ("launch", Launch.NTID_X),
-    "%ntid.y": ("launch", Launch.NTID_Y),
-    "%ntid.z": ("launch", Launch.NTID_Z),
-    "%nctaid.x": ("launch", Launch.GRID_X),
-    "%nctaid.y": ("launch", Launch.GRID_Y),
-    "%nctaid.z": ("launch", Launch.GRID_Z),
+    "%ctaid.x": ("block", BlockRecord.X),
+    "%ctaid.y": ("block", BlockRecord.Y),
+    "%ctaid.z": ("block", BlockRecord.Z),
+    "%ntid.x": ("launch", LaunchRecord.NTID_X),
+    "%ntid.y": ("launch", LaunchRecord.NTID_Y),
+    "%ntid.z": ("launch", LaunchRecord.NTID_Z),
+    "%nctaid.x": ("launch", LaunchRecord.GRID_X),
+    "%nctaid.y": ("launch", LaunchRecord.GRID_Y),
+    "%nctaid.z": ("launch", LaunchRecord.GRID_Z),
     "%warpid": ("context", Warp.WARP_ID),
-    "%nwarpid": ("launch", Launch.WARP_COUNT),
-    "%dynamic_smem_size": ("launch", Launch.DYNAMIC_SHARED),
-    "%total_smem_size": ("launch", Launch.TOTAL_SHARED),
-    **{f"%clusterid.{axis}": ("block", place) for axis, place in zip("xyz", (Block.X, Block.Y, Block.Z), strict=True)},
-    "%nclusterid.x": ("launch", Launch.GRID_X),
-    "%nclusterid.y": ("launch", Launch.GRID_Y),
-    "%nclusterid.z": ("launch", Launch.GRID_Z),
+    "%nwarpid": ("launch", LaunchRecord.WARP_COUNT),
+    "%dynamic_smem_size": ("launch", LaunchRecord.DYNAMIC_SHARED),
+    "%total_smem_size": ("launch", LaunchRecord.TOTAL_SHARED),
+    **{
+        f"%clusterid.{axis}": ("block", place)
+        for axis, place in zip("xyz", (BlockRecord.X, BlockRecord.Y, BlockRecord.Z), strict=True)
+    },
+    "%nclusterid.x": ("launch", LaunchRecord.GRID_X),
+    "%nclusterid.y": ("launch", LaunchRecord.GRID_Y),
+    "%nclusterid.z": ("launch", LaunchRecord.GRID_Z),
 }
 
 # A block that was launched without clusters is a cluster of its own (PTX ISA sections 10.12 to 10.18).
@@ -71,22 +75,21 @@ def special_base(e: Emitter, name: str, part: int) -> Value:
     """Return the base of a special register that does not vary."""
     b = e.builder
     if name in _THREAD_FIELDS:
-        offset = _THREAD_FIELDS[name]
         shape = e.shape(Register(name))
         lane = part * e.lanes if shape.per_part else 0
-        return e.once(f"{name}+{lane}", "context", offset + 4 * lane, I32)
+        return e.once(f"{name}+{lane}", "context", _THREAD_FIELDS[name].element(lane))
     if name == "%laneid":
         return i32(0)
     if name in _FIELDS:
-        record, offset = _FIELDS[name]
-        return e.once(name, record, offset, I32)
+        record, field = _FIELDS[name]
+        return e.once(name, record, field)
     if name.startswith(("%clock", "%globaltimer")):
         now = _tick(e)
         return b.lshr(now, i64(32)) if name.endswith("_hi") else now
     if name == "%is_explicit_cluster":
         return ir.Constant(t.I1, 0)
     if name in ("%envreg1", "%envreg2"):
-        workspace = e.launch(Launch.GRID_WORKSPACE, I64)
+        workspace = e.launch(LaunchRecord.GRID_WORKSPACE)
         return b.trunc(b.lshr(workspace, i64(32)) if name == "%envreg1" else workspace, I32)
     if name == "%gridid":
         return i64(1)
@@ -98,8 +101,7 @@ def special_base(e: Emitter, name: str, part: int) -> Value:
 def special_vector(e: Emitter, name: str, part: int) -> Value:
     """Return a special register as a vector of one part."""
     if name in _THREAD_FIELDS and e.shape(Register(name)).varying:
-        offset = _THREAD_FIELDS[name] + 4 * part * e.lanes
-        return e.once(f"{name}/{part}", "context", offset, ir.VectorType(I32, e.lanes))
+        return e.once(f"{name}/{part}", "context", _THREAD_FIELDS[name].element(part * e.lanes), lanes=e.lanes)
     if name.startswith("%lanemask_"):
         lanes = range(part * e.lanes, (part + 1) * e.lanes)
         return ir.Constant(ir.VectorType(I32, e.lanes), [_LANE_MASKS[name[-2:]](lane) for lane in lanes])
@@ -110,7 +112,7 @@ def special_vector(e: Emitter, name: str, part: int) -> Value:
 def _tick(e: Emitter) -> Value:
     """Advance the launch's clock: time is only required to go on."""
     b = e.builder
-    pointer = t.at(b, t.load(b, e.context, Warp.LAUNCH, POINTER), Launch.CLOCK)
+    pointer = t.at(b, load_pointer(b, e.context, Warp.LAUNCH), LaunchRecord.CLOCK)
     now = b.add(b.load(pointer, typ=I64), i64(16))
     b.store(now, pointer)
     return now

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from llvmlite import ir
 
-from gpuemu_lsp.engine.emulator.abi.structs import SHADOW_DISTANCE
+from gpuemu_lsp.engine.emulator.abi.memory import SHADOW_OFFSET
 from gpuemu_lsp.engine.emulator.codegen.core.access_forms import Based
 from gpuemu_lsp.engine.emulator.codegen.core.addresses import Access
 from gpuemu_lsp.engine.emulator.codegen.core.emitter import Emitter
@@ -36,7 +36,7 @@ class Strided(Based):
         refused = []
         safe = self.safe
         for part in self.parts:
-            bad = self.refused(self._load(safe, part, SHADOW_DISTANCE))
+            bad = self.refused(self._load(safe, part, SHADOW_OFFSET))
             mask = e.active(part)
             refused.append(bad if mask is None else b.and_(bad, mask))
         return b.and_(b.not_(e.any(refused)), self.within_reach(safe))

@@ -5,7 +5,9 @@ from __future__ import annotations
 from llvmlite import ir
 
 from gpuemu_lsp.engine.emulator import ops
-from gpuemu_lsp.engine.emulator.abi.structs import Status, Warp
+from gpuemu_lsp.engine.emulator.abi.field_access import store_field
+from gpuemu_lsp.engine.emulator.abi.states import Status
+from gpuemu_lsp.engine.emulator.abi.structs import Warp
 from gpuemu_lsp.engine.emulator.codegen.core.emitter import Emitter
 from gpuemu_lsp.engine.emulator.codegen.core.special_registers import SPECIAL_REGISTERS
 from gpuemu_lsp.engine.emulator.ir.lattice import WARP_SIZE
@@ -100,8 +102,8 @@ def assume(e: Emitter, condition: Value) -> None:
     b = e.builder
     wrong, right = e.unlikely(b.not_(condition), "assume")
     b.position_at_end(wrong)
-    t.store(b, i32(e.site), e.context, Warp.EVENT_SITE)
-    b.ret(i32(Status.ASSUME))
+    store_field(b, i32(e.site), e.context, Warp.STOP_SITE)
+    b.ret(i32(Status.ASSUMPTION_FAILED))
     b.position_at_end(right)
 
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 from llvmlite import ir
 
 from gpuemu_lsp.engine.emulator.abi.access_flags import RACE_SHIFT, SPACE_SHIFT, SPACES, STORE_FLAG
-from gpuemu_lsp.engine.emulator.abi.structs import SLOT, Warp
+from gpuemu_lsp.engine.emulator.abi.field_access import store_lanes
+from gpuemu_lsp.engine.emulator.abi.structs import Warp
 from gpuemu_lsp.engine.emulator.codegen.core.addresses import host_vector
 from gpuemu_lsp.engine.emulator.codegen.core.counters import count_access
 from gpuemu_lsp.engine.emulator.codegen.core.emitter import Emitter
 from gpuemu_lsp.engine.emulator.codegen.core.race_calls import copy_flags
 from gpuemu_lsp.engine.emulator.devicelib.linked import RUNTIME
+from gpuemu_lsp.engine.emulator.ir.lattice import WARP_SIZE
 from gpuemu_lsp.engine.emulator.llvm import ir_tools as t
 from gpuemu_lsp.engine.emulator.llvm.ir_tools import I64, Value, i32, i64
 from gpuemu_lsp.engine.ptx.model import Address, Immediate, Instruction, Negated, Operand, Register
@@ -69,12 +71,12 @@ def _begin(e: Emitter, instruction: Instruction) -> None:
         rest = rest[:-1]
     for part in range(e.parts):
         for row, value in (
-            (Warp.ADDRESS, host_vector(e, target, "shared", part)),
-            (Warp.VALUE, host_vector(e, source, "global", part)),
-            (Warp.VALUE + SLOT, _taken(e, rest, size.bits, part)),
+            (Warp.ADDRESSES, host_vector(e, target, "shared", part)),
+            (Warp.VALUES, host_vector(e, source, "global", part)),
+            (Warp.VALUES.element(WARP_SIZE), _taken(e, rest, size.bits, part)),
         ):
-            t.store(b, value, e.context, row + 8 * part * e.lanes, align=8)
-    for row in (Warp.ADDRESS, Warp.VALUE):
+            store_lanes(b, value, e.context, row.element(part * e.lanes))
+    for row in (Warp.ADDRESSES, Warp.VALUES):
         count_access(e, row)
     shared = SPACES["shared"] << SPACE_SHIFT | STORE_FLAG
     source_races, target_races = copy_flags(e)

@@ -6,17 +6,9 @@ from llvmlite import ir
 
 from gpuemu_lsp.engine.emulator import ops
 from gpuemu_lsp.engine.emulator.abi.access_flags import RACE_SHIFT, SPACE_SHIFT, SPACES, STORE_FLAG
-from gpuemu_lsp.engine.emulator.abi.structs import (
-    MARK,
-    READABLE,
-    SHADOW_DISTANCE,
-    SLOT,
-    STORE_MASK,
-    Block,
-    Launch,
-    Shadow,
-    Warp,
-)
+from gpuemu_lsp.engine.emulator.abi.field_access import load_field, load_pointer, store_lanes
+from gpuemu_lsp.engine.emulator.abi.memory import READABLE, SHADOW_OFFSET, STORE_MASK, STORED, Shadow
+from gpuemu_lsp.engine.emulator.abi.structs import REGISTER_BYTES, BlockRecord, LaunchRecord, Warp
 from gpuemu_lsp.engine.emulator.codegen.core.addresses import host_vector
 from gpuemu_lsp.engine.emulator.codegen.core.counters import count_access
 from gpuemu_lsp.engine.emulator.codegen.core.emitter import Emitter
@@ -61,10 +53,10 @@ def emit_atomic(e: Emitter, instruction: Instruction) -> None:
     size = type_bytes(type_)
     space = memory_space(instruction)
     for part in range(e.parts):
-        t.store(b, host_vector(e, address, space, part), e.context, Warp.ADDRESS + part * e.lanes * 8, align=8)
+        store_lanes(b, host_vector(e, address, space, part), e.context, Warp.ADDRESSES.element(part * e.lanes))
         for row, operand in enumerate(values):
             value = e.vector_operand(operand, f"b{size * 8}", part)
-            t.store(b, value, e.context, Warp.VALUE + row * SLOT + part * e.lanes * size, align=1)
+            t.store(b, value, e.context, Warp.VALUES + row * REGISTER_BYTES + part * e.lanes * size, align=1)
     count_access(e)
     function = _function(e.module, _operation(instruction), type_, checked=e.unit.checked)
     if {"release", "acq_rel"} & set(instruction.modifiers):
@@ -74,7 +66,7 @@ def emit_atomic(e: Emitter, instruction: Instruction) -> None:
     name = target.name if isinstance(target, Register) else "_"
     row_type = ir.VectorType(ir.IntType(size * 8), e.lanes)
     for part in e.result_parts(name):
-        old = t.load(b, e.context, Warp.VALUE + 2 * SLOT + part * e.lanes * size, row_type, align=1)
+        old = t.load(b, e.context, Warp.VALUES + 2 * REGISTER_BYTES + part * e.lanes * size, row_type, align=1)
         e.put(name, part, old, f"b{size * 8}" if type_[0] not in "s" else type_)
 
 
@@ -98,8 +90,8 @@ def _function(module: ir.Module, operation: str, type_: str, *, checked: bool) -
     low, limit = _window(b, context, flags, size)
     with t.for_lanes(b, mask) as lane:
         lane64 = b.zext(lane, I64)
-        address = t.load(b, context, b.add(i64(Warp.ADDRESS), b.shl(lane64, i64(3))), I64)
-        place = b.add(i64(Warp.VALUE), b.mul(lane64, i64(size)))
+        address = t.load(b, context, b.add(i64(Warp.ADDRESSES), b.shl(lane64, i64(3))), I64)
+        place = b.add(i64(Warp.VALUES), b.mul(lane64, i64(size)))
         act, end = b.append_basic_block("act"), b.append_basic_block("acted")
         mark, ask, refused = (b.append_basic_block(one) for one in ("mark", "ask", "refused"))
 
@@ -121,7 +113,7 @@ def _function(module: ir.Module, operation: str, type_: str, *, checked: bool) -
             b.position_at_end(ask)
             b.branch(refused)
         b.position_at_end(refused)
-        t.store(b, ir.Constant(integer, 0), context, b.add(place, i64(2 * SLOT)), align=1)
+        t.store(b, ir.Constant(integer, 0), context, b.add(place, i64(2 * REGISTER_BYTES)), align=1)
         b.branch(end)
         b.position_at_end(mark)
         mark_written(b, address, size)
@@ -132,9 +124,9 @@ def _function(module: ir.Module, operation: str, type_: str, *, checked: bool) -
             t.call_address(b, RUNTIME.address("race_lane"), t.VOID, arguments)
         old = t.load(b, address, 0, integer, align=1)
         first = t.load(b, context, place, integer, align=1)
-        second = t.load(b, context, b.add(place, i64(SLOT)), integer, align=1) if operation == "cas" else None
+        second = t.load(b, context, b.add(place, i64(REGISTER_BYTES)), integer, align=1) if operation == "cas" else None
         t.store(b, _combined(b, operation, type_, old, first, second), address, 0, align=1)
-        t.store(b, old, context, b.add(place, i64(2 * SLOT)), align=1)
+        t.store(b, old, context, b.add(place, i64(2 * REGISTER_BYTES)), align=1)
         b.branch(end)
         b.position_at_end(end)
     b.ret_void()
@@ -144,9 +136,11 @@ def _function(module: ir.Module, operation: str, type_: str, *, checked: bool) -
 def _window(b: ir.IRBuilder, context: Value, flags: Value, size: int) -> tuple[Value, Value]:
     """Return the lowest address an operation may act on, and how many follow."""
     shared = b.icmp_unsigned("==", b.and_(b.lshr(flags, i32(SPACE_SHIFT)), i32(3)), i32(SPACES["shared"]))
-    launch, block = t.load(b, context, Warp.LAUNCH, POINTER), t.load(b, context, Warp.BLOCK, POINTER)
-    low = b.select(shared, t.load(b, block, Block.SHARED, I64), t.load(b, launch, Launch.ARENA, I64))
-    extent = b.select(shared, t.load(b, launch, Launch.SHARED_SIZE, I64), t.load(b, launch, Launch.ARENA_SIZE, I64))
+    launch, block = load_pointer(b, context, Warp.LAUNCH), load_pointer(b, context, Warp.BLOCK)
+    low = b.select(shared, load_field(b, block, BlockRecord.SHARED), load_field(b, launch, LaunchRecord.ARENA))
+    extent = b.select(
+        shared, load_field(b, launch, LaunchRecord.SHARED_SIZE), load_field(b, launch, LaunchRecord.ARENA_SIZE)
+    )
     # A window is never smaller than an operand: both are multiples of 16 bytes.
     return low, b.sub(extent, i64(size - 1))
 
@@ -171,10 +165,10 @@ def _look(
     look = b.append_basic_block("look")
     b.cbranch(b.and_(inside, aligned), look, ask)
     b.position_at_end(look)
-    shadow = t.load(b, b.add(address, i64(SHADOW_DISTANCE)), 0, integer, align=1)
-    seen = b.and_(shadow, _bytes(integer, STORE_MASK | MARK))
+    shadow = t.load(b, b.add(address, i64(SHADOW_OFFSET)), 0, integer, align=1)
+    seen = b.and_(shadow, _bytes(integer, STORE_MASK | STORED))
     again = b.append_basic_block("again")
-    b.cbranch(b.icmp_unsigned("==", seen, _bytes(integer, MARK)), fine, again)
+    b.cbranch(b.icmp_unsigned("==", seen, _bytes(integer, STORED)), fine, again)
     b.position_at_end(again)
     wanted = Shadow.ADDRESSABLE if operation == "exch" else READABLE
     seen = b.and_(shadow, _bytes(integer, STORE_MASK | wanted))

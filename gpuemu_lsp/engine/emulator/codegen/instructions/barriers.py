@@ -6,7 +6,9 @@ from collections.abc import Sequence
 
 from llvmlite import ir
 
-from gpuemu_lsp.engine.emulator.abi.structs import NO_BLOCK, BarrierKind, Status, Warp
+from gpuemu_lsp.engine.emulator.abi.field_access import load_field, load_lanes, store_field, store_lanes
+from gpuemu_lsp.engine.emulator.abi.states import EXITED_PC, BarrierKind, Status
+from gpuemu_lsp.engine.emulator.abi.structs import Warp
 from gpuemu_lsp.engine.emulator.codegen.core.dispatch import Switchboard
 from gpuemu_lsp.engine.emulator.codegen.core.emitter import Emitter
 from gpuemu_lsp.engine.emulator.codegen.instructions.arithmetic import predicate_parts
@@ -29,27 +31,27 @@ def emit_barrier(control: Switchboard, end: BarrierSync) -> None:
         return
     if number in control.unit.info.divergent:
         together = e.append_block()
-        alone = b.icmp_unsigned("==", b.load(control.wait_slot, typ=I32), i32(NO_BLOCK))
+        alone = b.icmp_unsigned("==", b.load(control.wait_slot, typ=I32), i32(EXITED_PC))
         b.cbranch(alone, together, control.part(number))
         b.position_at_end(together)
     name, count = (e.scalar_operand(operand, "b32", 0) for operand in operands[:2])
-    t.store(b, e.mask32(), e.context, Warp.BAR_MASK)
+    store_field(b, e.mask32(), e.context, Warp.BARRIER_MASK)
     predicate = e.bits(_predicates(e, operands[2])) if len(operands) > 2 else i32(0)
-    t.store(b, predicate, e.context, Warp.BAR_RESULT)
+    store_field(b, predicate, e.context, Warp.BARRIER_RESULT)
     for field, value in (
-        (Warp.BAR_ID, name),
-        (Warp.BAR_COUNT, count),
-        (Warp.BAR_KIND, i32(kind)),
-        (Warp.BAR_SITE, i32(e.site)),
+        (Warp.BARRIER_ID, name),
+        (Warp.BARRIER_COUNT, count),
+        (Warp.BARRIER_KIND, i32(kind)),
+        (Warp.BARRIER_SITE, i32(e.site)),
     ):
-        t.store(b, value, e.context, field)
+        store_field(b, value, e.context, field)
     b.branch(control.suspend(end.target, Status.BARRIER))
 
 
 def _general_barrier(control: Switchboard, end: BarrierSync, operands: Sequence[Operand], kind: int) -> None:
     e, b = control.e, control.e.builder
     lanes = e.mask32()
-    t.store(b, b.or_(t.load(b, e.context, Warp.BAR_MASK, I32), lanes), e.context, Warp.BAR_MASK)
+    store_field(b, b.or_(load_field(b, e.context, Warp.BARRIER_MASK), lanes), e.context, Warp.BARRIER_MASK)
     predicates = _predicates(e, operands[2]) if len(operands) > 2 else None
     for part in range(e.parts):
         running = e.unpack(lanes, part)
@@ -58,14 +60,14 @@ def _general_barrier(control: Switchboard, end: BarrierSync, operands: Sequence[
             wide = b.zext(predicates[part], ir.VectorType(I32, e.lanes))
             kinds = b.or_(kinds, b.shl(wide, control.counter(8)))
         for field, value in (
-            (Warp.BAR_ID, e.vector_operand(operands[0], "b32", part)),
-            (Warp.BAR_COUNT, e.vector_operand(operands[1], "b32", part)),
-            (Warp.BAR_KIND, kinds),
-            (Warp.BAR_SITE, control.counter(e.site)),
+            (Warp.BARRIER_ID, e.vector_operand(operands[0], "b32", part)),
+            (Warp.BARRIER_COUNT, e.vector_operand(operands[1], "b32", part)),
+            (Warp.BARRIER_KIND, kinds),
+            (Warp.BARRIER_SITE, control.counter(e.site)),
         ):
-            place = field + 4 * part * e.lanes
-            old = t.load(b, e.context, place, ir.VectorType(I32, e.lanes), align=4)
-            t.store(b, b.select(running, value, old), e.context, place, align=4)
+            lanes_of_part = field.element(part * e.lanes)
+            old = load_lanes(b, e.context, lanes_of_part, e.lanes)
+            store_lanes(b, b.select(running, value, old), e.context, lanes_of_part)
     control.move_lanes(end.target)
     b.branch(control.dispatch_block())
 
@@ -79,11 +81,10 @@ def emit_barrier_result(control: Switchboard, instruction: Instruction) -> None:
     shape = control.unit.info.shapes[name.name]
     for part in e.result_parts(name.name):
         if shape.varying and control.general:
-            place = Warp.BAR_COUNT + 4 * part * e.lanes
-            value = t.load(b, e.context, place, ir.VectorType(I32, e.lanes), align=4)
+            value = load_lanes(b, e.context, Warp.BARRIER_COUNT.element(part * e.lanes), e.lanes)
             zero = control.counter(0)
         else:
-            value = t.load(b, e.context, Warp.BAR_COUNT, I32)
+            value = load_field(b, e.context, Warp.BARRIER_COUNT)
             zero = i32(0)
         e.put(name.name, part, value if type_ == "b32" else b.icmp_unsigned("!=", value, zero), type_)
 

@@ -10,7 +10,9 @@ from collections.abc import Sequence
 
 from llvmlite import ir
 
-from gpuemu_lsp.engine.emulator.abi.structs import NO_BLOCK, Kind, Launch, Status, Warp
+from gpuemu_lsp.engine.emulator.abi.field_access import load_field, store_field
+from gpuemu_lsp.engine.emulator.abi.states import EXITED_PC, EventKind, Status
+from gpuemu_lsp.engine.emulator.abi.structs import LaunchRecord, Warp
 from gpuemu_lsp.engine.emulator.codegen.core.coverage import mark_lanes, mark_uniform
 from gpuemu_lsp.engine.emulator.codegen.core.dispatch import Switchboard
 from gpuemu_lsp.engine.emulator.codegen.instructions.arithmetic import predicate_parts, predicate_scalar
@@ -19,7 +21,7 @@ from gpuemu_lsp.engine.emulator.devicelib.linked import RUNTIME
 from gpuemu_lsp.engine.emulator.ir.opcodes import is_collective
 from gpuemu_lsp.engine.emulator.ir.program import EXIT, BarrierSync, Branch, Jump, RecursiveCall, Return, Switch, Trap
 from gpuemu_lsp.engine.emulator.llvm import ir_tools as t
-from gpuemu_lsp.engine.emulator.llvm.ir_tools import I1, I32, I64, Value, i32
+from gpuemu_lsp.engine.emulator.llvm.ir_tools import I1, I32, Value, i32
 
 
 class Control(Switchboard):
@@ -100,10 +102,10 @@ class Control(Switchboard):
     def stop(self) -> None:
         """End the launch at the current instruction."""
         e, b = self.e, self.e.builder
-        t.store(b, i32(e.site), e.context, Warp.EVENT_SITE)
+        store_field(b, i32(e.site), e.context, Warp.STOP_SITE)
         lanes = e.active32()
         first = t.intrinsic(b, "llvm.cttz.i32", I32, [lanes, ir.Constant(I1, 0)])
-        arguments = [e.context, i32(e.site), i32(Kind.STOP), b.and_(first, i32(31)), t.i64(0), i32(0), i32(0)]
+        arguments = [e.context, i32(e.site), i32(EventKind.STOP), b.and_(first, i32(31)), t.i64(0), i32(0), i32(0)]
         t.call_address(b, RUNTIME.address("event"), t.VOID, arguments)
         self.leave(Status.STOP)
 
@@ -138,7 +140,7 @@ class Control(Switchboard):
             b.branch(self.apart())
             return
         if number in self.unit.info.divergent_loop_branches:
-            table = e.launch(Launch.PARTED, I64)
+            table = e.launch(LaunchRecord.DIVERGENCE_COUNTS)
             t.store(b, b.add(t.load(b, table, 4 * number, I32), i32(1)), table, 4 * number)
         self.dispatched.update((end.taken, end.other))
         b.branch(self.dispatch_block())
@@ -150,7 +152,7 @@ class Control(Switchboard):
             running = e.unpack(e.mask32(), part)
             value = b.select(running, value, self.load_counters(part))
         elif number in self.unit.info.partial:
-            value = b.select(e.unpack(e.mask32(), part), value, self.counter(NO_BLOCK))
+            value = b.select(e.unpack(e.mask32(), part), value, self.counter(EXITED_PC))
         self.store_counters(part, value)
 
     def _leave_some(self, number: int, end: Branch, taken: Value, lanes: Value) -> None:
@@ -167,7 +169,7 @@ class Control(Switchboard):
             b.store(b.and_(b.load(e.alive_slot, typ=I32), b.not_(leaving)), e.alive_slot)
             for part in range(e.parts):
                 left = e.unpack(leaving, part)
-                self.store_counters(part, b.select(left, self.counter(NO_BLOCK), self.load_counters(part)))
+                self.store_counters(part, b.select(left, self.counter(EXITED_PC), self.load_counters(part)))
         else:
             b.store(staying, e.alive_slot)
             self.end_all_but(staying)
@@ -210,18 +212,18 @@ class Control(Switchboard):
             b.position_at_end(go_on)
             return
         wait = e.append_block("gather")
-        forced = t.load(b, e.context, Warp.FORCE, I32)
+        forced = load_field(b, e.context, Warp.FORCE_COLLECTIVE)
         b.cbranch(b.and_(incomplete, b.icmp_unsigned("==", forced, i32(0))), wait, go_on)
         b.position_at_end(wait)
-        old = t.load(b, e.context, Warp.COLLECTIVE_MASK, I32)
-        t.store(b, b.or_(old, lanes), e.context, Warp.COLLECTIVE_MASK)
-        t.store(b, i32(e.site), e.context, Warp.EVENT_SITE)
+        old = load_field(b, e.context, Warp.COLLECTIVE_MASK)
+        store_field(b, b.or_(old, lanes), e.context, Warp.COLLECTIVE_MASK)
+        store_field(b, i32(e.site), e.context, Warp.STOP_SITE)
         b.branch(self.dispatch_block())
         b.position_at_end(go_on)
-        old = t.load(b, e.context, Warp.COLLECTIVE_MASK, I32)
-        t.store(b, b.and_(old, b.not_(lanes)), e.context, Warp.COLLECTIVE_MASK)
-        t.store(b, i32(0), e.context, Warp.FORCE)
+        old = load_field(b, e.context, Warp.COLLECTIVE_MASK)
+        store_field(b, b.and_(old, b.not_(lanes)), e.context, Warp.COLLECTIVE_MASK)
+        store_field(b, i32(0), e.context, Warp.FORCE_COLLECTIVE)
 
 
 def _number(target: int) -> int:
-    return NO_BLOCK if target == EXIT else target
+    return EXITED_PC if target == EXIT else target

@@ -6,8 +6,10 @@ from typing import Final
 
 from llvmlite import ir
 
-from gpuemu_lsp.engine.emulator.abi.structs import SLOT, Launch, Warp
+from gpuemu_lsp.engine.emulator.abi.field_access import load_lanes, load_pointer, store_lanes
+from gpuemu_lsp.engine.emulator.abi.structs import LaunchRecord, Warp
 from gpuemu_lsp.engine.emulator.codegen.core.emitter import Emitter
+from gpuemu_lsp.engine.emulator.ir.lattice import WARP_SIZE
 from gpuemu_lsp.engine.emulator.llvm import ir_tools as t
 from gpuemu_lsp.engine.emulator.llvm.ir_tools import I64, i32
 from gpuemu_lsp.engine.ptx.model import Instruction, Register, Symbol, Vector
@@ -15,7 +17,7 @@ from gpuemu_lsp.engine.ptx.model import Instruction, Register, Symbol, Vector
 FUNCTIONS: Final = {"vprintf": 0, "__assertfail": 1, "malloc": 2, "free": 3}
 """The number by which the callback knows each function."""
 
-ROWS: Final = (Warp.ADDRESS, *(Warp.VALUE + row * SLOT for row in range(4)))
+ROWS: Final = (Warp.ADDRESSES, *(Warp.VALUES.element(row * WARP_SIZE) for row in range(4)))
 """Where argument rows of 32 i64 lie; the result comes back in the first."""
 
 
@@ -35,15 +37,15 @@ def emit_call(e: Emitter, instruction: Instruction) -> None:
                 type_ = registers[name]
                 value = e.vector_operand(Register(name), type_, part)
                 value = b.zext(value, vector) if type_ != "b64" else value
-            t.store(b, value, e.context, row + 8 * part * e.lanes, align=8)
-    callback = t.load(b, t.load(b, e.context, Warp.LAUNCH, t.POINTER), Launch.CALLBACK, t.POINTER)
+            store_lanes(b, value, e.context, row.element(part * e.lanes))
+    callback = load_pointer(b, load_pointer(b, e.context, Warp.LAUNCH), LaunchRecord.CALLBACK)
     t.call_pointer(b, t.VOID, callback, [e.context, i32(e.site), e.active32(), i32(FUNCTIONS[callee.name])])
     for result in returns.elements:
         assert isinstance(result, Symbol)
         name = f"{result.name}+0"
         if name in registers:
             for part in e.result_parts(name):
-                value = t.load(b, e.context, ROWS[0] + 8 * part * e.lanes, ir.VectorType(I64, e.lanes), align=8)
+                value = load_lanes(b, e.context, ROWS[0].element(part * e.lanes), e.lanes)
                 if registers[name] != "b64":
                     value = b.trunc(value, ir.VectorType(e.register_type(name), e.lanes))
                 e.put(name, part, value, registers[name])

@@ -74,7 +74,7 @@ def _permute(e: Emitter, instruction: Instruction) -> None:
     sources = elements(source)
     for index, register in enumerate(sources):
         for part in range(e.parts):
-            place = Warp.VALUE + 4 * (index * WARP_SIZE + part * e.lanes)
+            place = Warp.VALUES + 4 * (index * WARP_SIZE + part * e.lanes)
             t.store(b, e.vector_operand(register, "b32", part), e.context, place, align=4)
     transposed = "trans" in instruction.modifiers
     results: list[tuple[str, int, Value]] = []
@@ -108,7 +108,7 @@ def _words(e: Emitter, picks: list[HalfRegister], count: int) -> Value:
     index = ir.Constant(
         ir.VectorType(I64, e.lanes), [(pick.register % count) * WARP_SIZE + pick.lane for pick in picks]
     )
-    pointers = t.pointers(b, t.at(b, e.context, Warp.VALUE), index, I32)
+    pointers = t.pointers(b, t.at(b, e.context, Warp.VALUES), index, I32)
     every = t.splat(b, ir.Constant(I1, 1), e.lanes)
     name = f"llvm.masked.gather.{t.mangled(vector)}.v{e.lanes}p0"
     return t.intrinsic(b, name, vector, [pointers, i32(4), every, ir.Constant(vector, None)])

@@ -5,12 +5,14 @@ from __future__ import annotations
 from llvmlite import ir
 
 from gpuemu_lsp.engine.emulator.abi.access_flags import RACE_SHIFT, SPACE_SHIFT, SPACES
-from gpuemu_lsp.engine.emulator.abi.structs import SLOT, Warp
+from gpuemu_lsp.engine.emulator.abi.field_access import load_lanes, store_lanes
+from gpuemu_lsp.engine.emulator.abi.structs import Warp
 from gpuemu_lsp.engine.emulator.codegen.core.addresses import host_vector
 from gpuemu_lsp.engine.emulator.codegen.core.emitter import Emitter
 from gpuemu_lsp.engine.emulator.codegen.core.race_calls import emit_acquire, emit_release, race_flags
 from gpuemu_lsp.engine.emulator.devicelib.linked import RUNTIME
 from gpuemu_lsp.engine.emulator.devicelib.mbarrier import OPERATIONS
+from gpuemu_lsp.engine.emulator.ir.lattice import WARP_SIZE
 from gpuemu_lsp.engine.emulator.ir.opcodes import memory_space
 from gpuemu_lsp.engine.emulator.llvm import ir_tools as t
 from gpuemu_lsp.engine.emulator.llvm.ir_tools import I64, Value, i32, i64
@@ -75,11 +77,11 @@ def _call(
     space = memory_space(instruction)
     for part in range(e.parts):
         for row, value in (
-            (Warp.ADDRESS, host_vector(e, address, space, part)),
-            (Warp.VALUE, _wide(e, operand, part, kind == "test")),
-            (Warp.VALUE + SLOT, _wide(e, transactions, part, False)),
+            (Warp.ADDRESSES, host_vector(e, address, space, part)),
+            (Warp.VALUES, _wide(e, operand, part, kind == "test")),
+            (Warp.VALUES.element(WARP_SIZE), _wide(e, transactions, part, False)),
         ):
-            t.store(b, value, e.context, row + 8 * part * e.lanes, align=8)
+            store_lanes(b, value, e.context, row.element(part * e.lanes))
     flags = i32(SPACES[space] << SPACE_SHIFT | race_flags(e, instruction) << RACE_SHIFT)
     arguments = [e.context, i32(e.site), e.active32(), i32(OPERATIONS[kind]), flags]
     # To arrive is to release, and to see a phase end is to acquire.
@@ -101,9 +103,8 @@ def _wide(e: Emitter, operand: Operand, part: int, is_state: bool) -> Value:
 def _result(e: Emitter, target: Operand, is_predicate: bool) -> None:
     b = e.builder
     name = target.name if isinstance(target, Register) else "_"
-    row = ir.VectorType(I64, e.lanes)
     for part in e.result_parts(name):
-        value = t.load(b, e.context, Warp.VALUE + 2 * SLOT + 8 * part * e.lanes, row, align=8)
+        value = load_lanes(b, e.context, Warp.VALUES.element(2 * WARP_SIZE + part * e.lanes), e.lanes)
         if is_predicate:
             value = b.icmp_unsigned("!=", value, t.splat(b, i64(0), e.lanes))
         e.put(name, part, value, "pred" if is_predicate else "b64")

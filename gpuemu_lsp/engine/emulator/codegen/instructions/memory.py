@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from llvmlite import ir
 
-from gpuemu_lsp.engine.emulator.abi.structs import Launch
+from gpuemu_lsp.engine.emulator.abi.structs import LaunchRecord
 from gpuemu_lsp.engine.emulator.codegen.core import load_groups, runtime_access, strided
 from gpuemu_lsp.engine.emulator.codegen.core.access_forms import Form, Row, Single
 from gpuemu_lsp.engine.emulator.codegen.core.addresses import (
@@ -22,7 +22,7 @@ from gpuemu_lsp.engine.emulator.codegen.core.emitter import Emitter
 from gpuemu_lsp.engine.emulator.codegen.core.race_calls import emit_fence, in_order, needs_lanes, race_flags
 from gpuemu_lsp.engine.emulator.codegen.core.scattered import Scattered
 from gpuemu_lsp.engine.emulator.llvm import ir_tools as t
-from gpuemu_lsp.engine.emulator.llvm.ir_tools import POINTER, Value
+from gpuemu_lsp.engine.emulator.llvm.ir_tools import Value
 from gpuemu_lsp.engine.ptx.model import Address, Instruction, Operand, Symbol
 
 KNOWN_MODIFIERS = frozenset(
@@ -93,7 +93,7 @@ def _load_param(e: Emitter, access: Access) -> None:
     base = access.address.base
     assert isinstance(base, Symbol)
     offset = e.unit.program.params[base.name].offset + base.offset + access.address.offset
-    params = e.launch(Launch.PARAMS, POINTER)
+    params = e.launch_pointer(LaunchRecord.PARAMS)
     for index, item in enumerate(access.items):
         place = offset + index * access.size
         bits = ir.IntType(access.size * 8)

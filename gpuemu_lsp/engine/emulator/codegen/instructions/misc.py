@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from llvmlite import ir
 
-from gpuemu_lsp.engine.emulator.abi.structs import Launch, Warp
+from gpuemu_lsp.engine.emulator.abi.structs import LaunchRecord, Warp
 from gpuemu_lsp.engine.emulator.codegen.core.addresses import local_frames, shared_window
 from gpuemu_lsp.engine.emulator.codegen.core.emitter import Emitter
 from gpuemu_lsp.engine.emulator.codegen.core.race_calls import emit_fence
@@ -89,7 +89,7 @@ def _convert_address(e: Emitter, instruction: Instruction) -> None:
             if vector:
                 return combine(address, local_frames(e, part))
             frame = e.unit.program.local_bytes
-            base = e.once("local", "context", Warp.LOCAL, I64)
+            base = e.once("local", "context", Warp.LOCAL)
             if shape.per_part and part:
                 base = b.add(base, i64(part * e.lanes * max(frame, 1)))
             return combine(address, base)
@@ -114,18 +114,18 @@ def _is_space(e: Emitter, instruction: Instruction) -> None:
         shape = e.unit.info.shapes[target.name]
         parts = e.parts if shape.per_part else 1
         address = e.vector_operand(source, "b64", part) if vector else e.scalar_operand_for(source, "b64", part, parts)
-        in_shared = within(address, shared_window(e), e.launch(Launch.SHARED_SIZE, I64), vector)
-        local_low, local_size = e.launch(Launch.LOCAL, I64), e.launch(Launch.LOCAL_SIZE, I64)
+        in_shared = within(address, shared_window(e), e.launch(LaunchRecord.SHARED_SIZE), vector)
+        local_low, local_size = e.launch(LaunchRecord.LOCAL), e.launch(LaunchRecord.LOCAL_SIZE)
         in_local = within(address, local_low, local_size, vector)
         if space == "shared":
             return in_shared
         if space == "local":
             return in_local
-        constants = within(address, e.launch(Launch.CONST_LOW, I64), e.launch(Launch.CONST_SIZE, I64), vector)
+        constants = within(address, e.launch(LaunchRecord.CONST_LOW), e.launch(LaunchRecord.CONST_SIZE), vector)
         if space == "const":
             return constants
         if space == "param":
-            return within(address, e.launch(Launch.PARAMS, I64), e.launch(Launch.PARAMS_SIZE, I64), vector)
+            return within(address, e.launch(LaunchRecord.PARAMS), e.launch(LaunchRecord.PARAMS_SIZE), vector)
         return b.not_(b.or_(b.or_(in_shared, in_local), constants))
 
     _each_part(e, target.name, value, "pred")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from llvmlite import ir
 
+from gpuemu_lsp.engine.emulator.abi.field_access import load_lanes, store_lanes
 from gpuemu_lsp.engine.emulator.abi.structs import STACK_BYTES, Warp
 from gpuemu_lsp.engine.emulator.codegen.core.emitter import Emitter
 from gpuemu_lsp.engine.emulator.codegen.instructions.control_flow import Control
@@ -35,17 +36,16 @@ def _saved(e: Emitter, invoke: RecursiveCall) -> list[str]:
 
 
 def _depth(e: Emitter, part: int) -> Value:
-    row = ir.VectorType(I64, e.lanes)
-    return t.load(e.builder, e.context, Warp.STACK + 8 * part * e.lanes, row, align=8)
+    return load_lanes(e.builder, e.context, Warp.STACK_DEPTH.element(part * e.lanes), e.lanes)
 
 
 def _set_depth(e: Emitter, part: int, value: Value) -> None:
-    t.store(e.builder, value, e.context, Warp.STACK + 8 * part * e.lanes, align=8)
+    store_lanes(e.builder, value, e.context, Warp.STACK_DEPTH.element(part * e.lanes))
 
 
 def _pointers(e: Emitter, part: int, depth: Value, offset: int) -> Value:
     b = e.builder
-    base = e.once("stack", "context", Warp.STACK_BASE, I64)
+    base = e.once("stack", "context", Warp.STACK_BASE)
     index = b.add(depth, t.iota(I64, e.lanes, STACK_BYTES))
     return t.pointers(b, t.at(b, base, part * e.lanes * STACK_BYTES + offset), index)
 

@@ -86,7 +86,7 @@ def _indexed_shuffle(e: Emitter, values: list[Value], mode: str, lane: Operand, 
     """A shuffle whose pattern is only known when it runs: through memory, with a gather."""
     b = e.builder
     for part, value in enumerate(values):
-        t.store(b, value, e.context, Warp.VALUE + part * e.lanes * 4, align=4)
+        t.store(b, value, e.context, Warp.VALUES + part * e.lanes * 4, align=4)
     vector = ir.VectorType(I32, e.lanes)
     results, insides, sources = [], [], []
 
@@ -113,7 +113,7 @@ def _indexed_shuffle(e: Emitter, values: list[Value], mode: str, lane: Operand, 
         inside = b.icmp_signed(test, source, highest)
         source = b.and_(b.select(inside, source, me), constant(31))
         index = b.zext(source, ir.VectorType(I64, e.lanes))
-        pointers = t.pointers(b, t.at(b, e.context, Warp.VALUE), index, I32)
+        pointers = t.pointers(b, t.at(b, e.context, Warp.VALUES), index, I32)
         name = f"llvm.masked.gather.{t.mangled(vector)}.v{e.lanes}p0"
         every = t.splat(b, ir.Constant(I1, 1), e.lanes)
         results.append(t.intrinsic(b, name, vector, [pointers, i32(4), every, ir.Constant(vector, None)]))

@@ -85,19 +85,19 @@ def emit_match(e: Emitter, instruction: Instruction) -> None:
     size = int(type_[1:]) // 8
     values = [e.vector_operand(source, type_, part) for part in range(e.parts)]
     for part, value in enumerate(values):
-        t.store(b, value, e.context, Warp.VALUE + part * e.lanes * size, align=1)
+        t.store(b, value, e.context, Warp.VALUES + part * e.lanes * size, align=1)
     lanes = e.active32()
     named = [e.vector_operand(members, "b32", part) for part in range(e.parts)]
     # The set of equal lanes, lane by lane, goes to a second scratch row.
     with t.for_lanes(b, lanes) as lane:
         offset = b.zext(b.mul(lane, i32(size)), I64)
-        mine = t.load(b, e.context, b.add(offset, i64(Warp.VALUE)), ir.IntType(size * 8), align=1)
+        mine = t.load(b, e.context, b.add(offset, i64(Warp.VALUES)), ir.IntType(size * 8), align=1)
         same = e.bits([b.icmp_unsigned("==", value, t.splat(b, mine, e.lanes)) for value in values])
-        t.store(b, b.and_(same, lanes), e.context, b.add(b.zext(b.shl(lane, i32(2)), I64), i64(Warp.VALUE + 256)))
+        t.store(b, b.and_(same, lanes), e.context, b.add(b.zext(b.shl(lane, i32(2)), I64), i64(Warp.VALUES + 256)))
     everyone = "all" in instruction.modifiers
     first = target.first if isinstance(target, Pair) else target
     for part in range(e.parts):
-        place = Warp.VALUE + 256 + 4 * part * e.lanes
+        place = Warp.VALUES + 256 + 4 * part * e.lanes
         same = t.load(b, e.context, place, ir.VectorType(I32, e.lanes), align=4)
         same = b.and_(same, named[part])
         if everyone:
@@ -142,13 +142,13 @@ def emit_redux(e: Emitter, instruction: Instruction) -> None:
             e.put(name, part, value, type_)
         return
     for part in range(e.parts):
-        t.store(b, e.vector_operand(operand, "b32", part), e.context, Warp.VALUE + 4 * part * e.lanes, align=4)
+        t.store(b, e.vector_operand(operand, "b32", part), e.context, Warp.VALUES + 4 * part * e.lanes, align=4)
     with t.for_lanes(b, e.active32()) as lane:
         offset = b.zext(b.shl(lane, i32(2)), I64)
-        members = t.load(b, e.context, b.add(offset, i64(Warp.VALUE)), I32)
-        t.store(b, reduced(members), e.context, b.add(offset, i64(Warp.VALUE + 256)))
+        members = t.load(b, e.context, b.add(offset, i64(Warp.VALUES)), I32)
+        t.store(b, reduced(members), e.context, b.add(offset, i64(Warp.VALUES + 256)))
     for part in range(e.parts):
-        value = t.load(b, e.context, Warp.VALUE + 256 + 4 * part * e.lanes, ir.VectorType(I32, e.lanes), align=4)
+        value = t.load(b, e.context, Warp.VALUES + 256 + 4 * part * e.lanes, ir.VectorType(I32, e.lanes), align=4)
         e.put(name, part, value, type_)
 
 
