@@ -7,8 +7,8 @@ from functools import cache
 from gpuemu_lsp.engine.emulator.devicelib import async_copy, mbarrier, race_detector
 from gpuemu_lsp.engine.emulator.devicelib.checked_access import build_runtime
 from gpuemu_lsp.engine.emulator.jit import disk_cache
-from gpuemu_lsp.engine.emulator.jit.compile import Compiled, compile_object, define, load_object, target_description
-from gpuemu_lsp.engine.emulator.llvm.ir_tools import Linked
+from gpuemu_lsp.engine.emulator.jit.compile import LoadedCode, compile_object, define, load_object, target_description
+from gpuemu_lsp.engine.emulator.llvm.ir_tools import ExternalFunction
 
 _NAMES = (
     *("event", "check", "load", "store", "load_row", "store_row", "addresses", "conduct"),
@@ -17,7 +17,7 @@ _NAMES = (
 
 
 @cache
-def _runtime() -> Compiled:
+def _runtime() -> LoadedCode:
     key = disk_cache.key_of(("runtime", target_description()))
     disk = disk_cache.shared_cache()
     code = disk.load(key)
@@ -35,7 +35,7 @@ class _Runtime:
 
     def address(self, name: str) -> int:
         """Return the address of a runtime function."""
-        address = Linked(_runtime().addresses[name])
+        address = ExternalFunction(_runtime().addresses[name])
         address.name = f"gpuemu_{name}"
         return address
 

@@ -1,1 +1,1 @@
-"""LLVM IR to machine code in this process, and the cache of machine code on disk."""
+"""Just-in-time compilation: LLVM IR to object code, loading it into this process, and caching it on disk."""

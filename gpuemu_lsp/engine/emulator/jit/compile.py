@@ -1,4 +1,8 @@
-"""LLVM IR to machine code in this process."""
+"""LLVM IR to object code, and object code into this process.
+
+Compilation and loading are separate steps because object files are cached (:mod:`.disk_cache`): a kernel that any
+process of this user has compiled before is only loaded.
+"""
 
 from __future__ import annotations
 
@@ -14,8 +18,8 @@ from gpuemu_lsp.engine.emulator import ops
 
 
 @dataclass(frozen=True, slots=True)
-class Compiled:
-    """Machine code kept alive: the address of each function asked for."""
+class LoadedCode:
+    """Machine code in this process: the execution engine that owns it, and the address of each requested function."""
 
     engine: Any
     addresses: dict[str, int]
@@ -40,7 +44,7 @@ def _target_machine(level: int) -> Any:
     _initialise()
     features = binding.get_host_cpu_features()
     if vector_lanes() == 16:
-        # Without this LLVM prefers 256-bit vectors on CPUs where 512-bit ones once cost clock speed.
+        # LLVM prefers 256-bit vectors on CPUs whose clock drops under 512-bit ones, and would split every subvector.
         features["prefer-256-bit"] = False
     return binding.Target.from_default_triple().create_target_machine(
         opt=level, cpu=binding.get_host_cpu_name(), features=features.flatten(), jit=True
@@ -48,12 +52,14 @@ def _target_machine(level: int) -> Any:
 
 
 def compile_object(module: ir.Module, level: int = 2) -> bytes:
-    """Return a module as an object file, optimised as ``level`` says: 0 is quick to make, and runs half as fast.
+    """Compile a module to an object file.
+
+    Level 0 compiles in a fraction of the time of level 1, and its code takes about twice as long to run.
 
     Raises
     ------
     RuntimeError
-        If LLVM refuses the module, which is a bug of the translator.
+        If LLVM rejects the module, which is a bug of the translator.
     """
     machine = _target_machine(level)
     parsed = binding.parse_assembly(str(module))
@@ -64,24 +70,28 @@ def compile_object(module: ir.Module, level: int = 2) -> bytes:
     return code
 
 
-def load_object(code: bytes, names: tuple[str, ...]) -> Compiled:
-    """Load an object file of ours; functions it lacks must have been given to :func:`define`.
-
-    Only the machine code stays: LLVM's own form of it, which is gone here, is many times larger.
-    """
+def load_object(code: bytes, names: tuple[str, ...]) -> LoadedCode:
+    """Load an object file; external functions it calls must have been passed to :func:`define`."""
+    # An empty module as the engine's own: the module that was compiled is many times larger than its machine code, and
+    # nothing needs it any more.
     engine = binding.create_mcjit_compiler(binding.parse_assembly(""), _target_machine(1))
     engine.add_object_file(binding.ObjectFileRef.from_data(code))
     engine.finalize_object()
-    return Compiled(engine, {name: engine.get_function_address(name) for name in names})
+    return LoadedCode(engine, {name: engine.get_function_address(name) for name in names})
 
 
 def define(name: str, address: int) -> None:
-    """Give loaded code a function of this process by name."""
+    """Make a function of this process callable by name from code that is loaded later."""
     binding.add_symbol(name, address)
 
 
 def _optimise(module: Any, machine: Any, level: int) -> None:
-    """Run the few passes that pay here: NVRTC has optimised already, and translation time is part of every check."""
+    """Run a short pass pipeline.
+
+    NVRTC has optimised the PTX already; what is left is what translation itself introduces: stack slots for registers
+    (SROA), single-predecessor blocks (SimplifyCFG), and masks and addresses computed more than once (GVN). The standard
+    pipelines cost more time than they save, and compilation is part of every check.
+    """
     builder = binding.create_pass_builder(machine, binding.create_pipeline_tuning_options(speed_level=level))
     passes = binding.create_new_function_pass_manager()
     passes.add_sroa_pass()
@@ -95,12 +105,12 @@ def _optimise(module: Any, machine: Any, level: int) -> None:
 
 
 def function(address: int, *arguments: Any, result: Any = ctypes.c_int) -> Any:
-    """Return a callable for the machine code at ``address``; the GIL is released while it runs."""
+    """Return a Python callable for the machine code at ``address``; it releases the GIL while it runs."""
     return ctypes.CFUNCTYPE(result, *arguments)(address)
 
 
 @cache
 def target_description() -> str:
-    """Return what makes the code and what it is made for, as a part of cache keys."""
+    """Return the compiler's versions and the host CPU, which decide machine code, as a part of cache keys."""
     features = binding.get_host_cpu_features().flatten()
     return f"{llvmlite.__version__}/{binding.llvm_version_info}/{binding.get_host_cpu_name()}/{features}/{ops.host()}"

@@ -1,8 +1,8 @@
-"""Machine code on disk, by the content of everything that decides it.
+"""Disk cache of machine code, addressed by a digest of all inputs of the compilation.
 
-An entry is one file: a magic word, the key, the length and a BLAKE2 digest of what follows, then an object file. It is
-code that will run in this process: an entry is used only if the file and its folder belong to this user, nobody else
-may write them, and every field checks out. Anything else is ignored and replaced.
+An entry is one file: a magic number, the key, the length and a BLAKE2 digest of the content, then an object file. The
+content will be executed: an entry is used only if file and folder belong to the current user, no other user may write
+them, and every field is valid. Anything else is ignored and replaced.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _WRITES_BETWEEN_SWEEPS = 32
 
 
 class ObjectCache:
-    """A folder of object files. Without a usable folder it stores nothing and finds nothing."""
+    """A folder of object files. If the folder cannot be used, every lookup misses and stores are ignored."""
 
     def __init__(self, folder: Path, limit_bytes: int = _LIMIT_BYTES) -> None:
         self._files = CacheFolder(folder, limit_bytes, _WRITES_BETWEEN_SWEEPS)
@@ -36,13 +36,13 @@ class ObjectCache:
         return code
 
     def store(self, key: bytes, code: bytes) -> None:
-        """Store an object file, or do nothing where that cannot be."""
+        """Store an object file; ignored if the folder cannot be written."""
         self._files.write(key.hex(), _MAGIC + _HEAD.pack(key, _digest(code), len(code)) + code)
 
 
 @cache
 def shared_cache() -> ObjectCache:
-    """Return the cache of this user."""
+    """Return the cache of the current user."""
     return ObjectCache(cache_root() / "machine-code")
 
 
@@ -62,16 +62,17 @@ def _code_digest() -> bytes:
     return digest.digest()
 
 
-_OURS = _code_digest()
+_TRANSLATOR_DIGEST = _code_digest()
 # Computed at import, not per key: when the package is upgraded under a running server, code that the old modules
 # translate must not be stored under the key of the new ones.
 
 
 def key_of(parts: Iterable[str]) -> bytes:
-    """Return the key for what these texts and the translator determine; no two different lists share one."""
-    digest = hashlib.blake2b(_OURS, digest_size=32)
+    """Return the key of code that is determined by ``parts`` and the translator's sources."""
+    digest = hashlib.blake2b(_TRANSLATOR_DIGEST, digest_size=32)
     for part in parts:
         raw = part.encode()
+        # Lengths keep ["ab", "c"] and ["a", "bc"] apart.
         digest.update(struct.pack("<Q", len(raw)) + raw)
     return digest.digest()
 
@@ -81,7 +82,7 @@ def _digest(code: bytes) -> bytes:
 
 
 def _decode(key: bytes, raw: bytes) -> bytes | None:
-    """Read an entry strictly; None for anything that is not exactly what :meth:`ObjectCache.store` writes."""
+    """Return the object file of an entry; None unless :meth:`ObjectCache.store` wrote it for ``key``."""
     start = len(_MAGIC) + _HEAD.size
     if len(raw) < start or not raw.startswith(_MAGIC):
         return None

@@ -1,1 +1,1 @@
-"""Helpers for writing LLVM IR with llvmlite."""
+"""LLVM IR with llvmlite: byte-offset loads and stores, intrinsics, lane loops, and a builder that writes text."""

@@ -1,8 +1,11 @@
-"""Small helpers round llvmlite's builder: typed access at byte offsets, loops over lanes, intrinsics."""
+"""Helpers around llvmlite's builder: constants, access at byte offsets, intrinsics, calls, loops over lanes.
+
+Imported as ``t`` everywhere. llvmlite has no type stubs, hence :data:`Value` is ``Any``.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
 from typing import Any, TypeAlias
@@ -10,7 +13,7 @@ from typing import Any, TypeAlias
 from llvmlite import ir
 
 Value: TypeAlias = Any
-"""An llvmlite value; llvmlite has no types."""
+"""An llvmlite value: a constant, an instruction, or :class:`~.text_builder.InstructionText`."""
 
 I1, I8, I16, I32, I64 = (ir.IntType(bits) for bits in (1, 8, 16, 32, 64))
 POINTER = ir.PointerType()
@@ -18,7 +21,7 @@ VOID = ir.VoidType()
 
 
 class _Splat(ir.Constant):  # type: ignore[misc]
-    """A constant vector in LLVM's short form."""
+    """A constant vector in LLVM's short form ``splat (i32 5)``, which LLVM parses faster than a list."""
 
     def __init__(self, type_: ir.Type, text: str) -> None:
         self.type = type_
@@ -51,23 +54,25 @@ def at(builder: ir.IRBuilder, base: Value, offset: int | Value) -> Value:
     return builder.gep(base, [offset], source_etype=I8)
 
 
-def room(builder: ir.IRBuilder, type_: ir.Type) -> Value:
-    """Reserve stack space for a ``type_``, aligned for vectors; return it as a plain pointer."""
+def aligned_alloca(builder: ir.IRBuilder, type_: ir.Type) -> Value:
+    """Allocate a ``type_`` on the stack, aligned to 64 bytes for any vector; return an opaque pointer."""
     space = builder.alloca(type_)
     space.align = 64
-    space.type = POINTER  # llvmlite gives it a typed one
+    # llvmlite gives allocas a typed pointer; all other pointers of generated code are opaque.
+    space.type = POINTER
     return space
 
 
 def pointers(builder: ir.IRBuilder, base: Value, index: Value, element: ir.Type = I8) -> Value:
-    """Return a vector of pointers to the elements of ``base`` that ``index``, a vector of i64, names."""
+    """Return the vector of pointers ``&base[index]`` for a vector of i64 indices."""
     vector = builder.gep(base, [index], source_etype=element)
-    vector.type = ir.VectorType(POINTER, index.type.count)  # llvmlite only knows of scalar pointers here
+    # llvmlite gives every getelementptr a scalar result type; with a vector index LLVM returns a vector of pointers.
+    vector.type = ir.VectorType(POINTER, index.type.count)
     return vector
 
 
 def load(builder: ir.IRBuilder, base: Value, offset: int | Value, type_: ir.Type, align: int | None = None) -> Value:
-    """Load a ``type_`` at ``base + offset`` bytes."""
+    """Load a ``type_`` at ``base + offset`` bytes; ``align`` in bytes, by default the natural alignment."""
     return builder.load(at(builder, base, offset), typ=type_, align=align)
 
 
@@ -77,7 +82,7 @@ def store(builder: ir.IRBuilder, value: Value, base: Value, offset: int | Value,
 
 
 def intrinsic(builder: ir.IRBuilder, name: str, result: ir.Type, arguments: Sequence[Value]) -> Value:
-    """Call the function ``name``, declared on first use."""
+    """Call the function ``name``, an intrinsic or an external one, and declare it in the module on first use."""
     module = builder.module
     function = module.globals.get(name)
     if function is None:
@@ -86,7 +91,7 @@ def intrinsic(builder: ir.IRBuilder, name: str, result: ir.Type, arguments: Sequ
 
 
 def mangled(type_: ir.Type) -> str:
-    """Return a type's name as LLVM's intrinsics spell it."""
+    """Return a type as it appears in the names of overloaded intrinsics, such as ``v16i32``."""
     if isinstance(type_, ir.VectorType):
         return f"v{type_.count}{mangled(type_.element)}"
     if isinstance(type_, ir.IntType):
@@ -100,17 +105,18 @@ def unary_intrinsic(builder: ir.IRBuilder, name: str, value: Value, *more: Value
 
 
 def splat(builder: ir.IRBuilder, value: Value, count: int) -> Value:
-    """Return a vector with ``value`` in all lanes."""
+    """Return a vector of ``count`` elements that all hold ``value``."""
     type_ = ir.VectorType(value.type, count)
     if isinstance(value, ir.Constant):
         return _Splat(type_, f"splat ({value.type} {value.get_reference()})")
-    nothing = _Splat(type_, "poison")
-    one = builder.insert_element(nothing, value, i32(0))
-    return builder.shuffle_vector(one, nothing, _first_lane(count))
+    # insertelement and a shuffle by zeros is the pattern that LLVM's backends select as one broadcast.
+    undefined = _Splat(type_, "poison")
+    one = builder.insert_element(undefined, value, i32(0))
+    return builder.shuffle_vector(one, undefined, _zeros(count))
 
 
 @cache
-def _first_lane(count: int) -> Value:
+def _zeros(count: int) -> Value:
     return ir.Constant(ir.VectorType(I32, count), [0] * count)
 
 
@@ -121,25 +127,25 @@ def iota(type_: ir.Type, count: int, step: int = 1) -> Value:
     return ir.Constant(ir.VectorType(type_, count), [(i * step) & limit for i in range(count)])
 
 
-class Linked(int):
-    """The address of a function of this process, called by ``name``: code that does so can be loaded in another one."""
+class ExternalFunction(int):
+    """The address of a function of this process that generated code calls by ``name``.
+
+    A call by name becomes a relocation, so that the object file can be cached and loaded into another process, where
+    the function lies elsewhere.
+    """
 
     name: str
 
 
-def call_address(
-    builder: ir.IRBuilder, address: int, result: ir.Type, arguments: Sequence[Value], *, cold: bool = False
-) -> Value:
+def call_address(builder: ir.IRBuilder, address: int, result: ir.Type, arguments: Sequence[Value]) -> Value:
     """Call the machine code at ``address``."""
-    if isinstance(address, Linked):
+    if isinstance(address, ExternalFunction):
         return intrinsic(builder, address.name, result, arguments)
-    type_ = ir.FunctionType(result, [a.type for a in arguments])
-    pointer = i64(address).inttoptr(POINTER)
-    return _call_pointer(builder, type_, pointer, arguments, cold)
+    return call_pointer(builder, result, i64(address).inttoptr(POINTER), arguments)
 
 
 class _Callee(ir.Value):  # type: ignore[misc]
-    """A function pointer that llvmlite can call: it wants a function's type on it."""
+    """A function pointer with its function type: llvmlite's ``call`` requires one, although pointers are opaque."""
 
     def __init__(self, type_: ir.FunctionType, pointer: Value) -> None:
         self.function_type = type_
@@ -150,21 +156,15 @@ class _Callee(ir.Value):  # type: ignore[misc]
         return str(self.pointer.get_reference())
 
 
-def _call_pointer(
-    builder: ir.IRBuilder, type_: ir.FunctionType, pointer: Value, arguments: Sequence[Value], cold: bool
-) -> Value:
-    del cold
-    return builder.call(_Callee(type_, pointer), arguments)
-
-
 def call_pointer(builder: ir.IRBuilder, result: ir.Type, pointer: Value, arguments: Sequence[Value]) -> Value:
     """Call through a pointer value."""
-    return _call_pointer(builder, ir.FunctionType(result, [a.type for a in arguments]), pointer, arguments, False)
+    type_ = ir.FunctionType(result, [a.type for a in arguments])
+    return builder.call(_Callee(type_, pointer), arguments)
 
 
 @contextmanager
 def for_lanes(builder: ir.IRBuilder, mask: Value) -> Iterator[Value]:
-    """Build a loop over the set bits of ``mask``, lowest first; yields the lane number as an i32."""
+    """Emit a loop over the set bits of ``mask``, lowest first; yields the lane number as an i32."""
     before = builder.block
     header = builder.append_basic_block("lanes")
     body = builder.append_basic_block("lane")
@@ -177,6 +177,7 @@ def for_lanes(builder: ir.IRBuilder, mask: Value) -> Iterator[Value]:
     builder.position_at_end(body)
     lane = builder.call(_cttz(builder), [left, ir.Constant(I1, 1)])
     yield lane
+    # The caller may have added blocks to the body: the back edge leaves from wherever it ended.
     rest = builder.and_(left, builder.sub(left, i32(1)))
     left.add_incoming(rest, builder.block)
     builder.branch(header)
@@ -192,9 +193,6 @@ def _cttz(builder: ir.IRBuilder) -> Value:
 def new_function(
     module: ir.Module, name: str, result: ir.Type, parameters: Sequence[ir.Type]
 ) -> tuple[Value, ir.IRBuilder]:
-    """Add a function with an entry block; return it and a builder placed there."""
+    """Add a function with an entry block; return it and a builder positioned there."""
     function = ir.Function(module, ir.FunctionType(result, parameters), name)
     return function, ir.IRBuilder(function.append_basic_block("entry"))
-
-
-Body: TypeAlias = Callable[[ir.IRBuilder], None]

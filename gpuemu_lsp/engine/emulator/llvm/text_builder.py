@@ -1,8 +1,8 @@
-"""An IR builder that writes each instruction as text at once.
+"""An IR builder that formats each instruction as text when it is built.
 
-llvmlite's own builder keeps an object per instruction, names it in a scope that looks for clashes, and formats it
-later: half of the time from PTX to LLVM's parser. This one is the same to its users, and knows the instructions that
-are many; the rest (phis, branches, allocas) stay llvmlite's.
+llvmlite's own builder keeps an object per instruction, deduplicates its name in a scope, and formats it when the module
+is printed; that took half of the time between PTX and LLVM's parser. :class:`Builder` has the same interface and
+replaces the frequent instructions; phis, branches, switches and allocas, which are completed later, stay llvmlite's.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from llvmlite import ir
 from gpuemu_lsp.engine.emulator.llvm.ir_tools import I1, Value
 
 
-class Line:
-    """An instruction as text; where it has a value, ``type`` and how to refer to it."""
+class InstructionText:
+    """An instruction as text, with the type of its result and the name that refers to it."""
 
     __slots__ = ("_reference", "_text", "type")
 
@@ -26,15 +26,15 @@ class Line:
         self._text = text
 
     def get_reference(self) -> str:
-        """Return how other instructions name the value."""
+        """Return the name by which other instructions use the result."""
         return self._reference
 
     def __str__(self) -> str:
         return self._text
 
 
-class _Scope(ir._utils.NameScope):  # type: ignore[misc]
-    """Names told apart by number, without a look at those given before."""
+class _NumberedScope(ir._utils.NameScope):  # type: ignore[misc]
+    """Names made unique by a running number, without llvmlite's search for clashes."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -45,17 +45,18 @@ class _Scope(ir._utils.NameScope):  # type: ignore[misc]
         return f"{name}.{self.count}" if name else f"v{self.count}"
 
 
-def use_plain_names(function: ir.Function) -> None:
-    """Let the values and blocks of a function, made from now on, be numbered instead of checked for clashes."""
-    function.scope = _Scope()
+def use_numbered_names(function: ir.Function) -> None:
+    """Number the values and blocks added to ``function`` from now on instead of checking their names for clashes."""
+    function.scope = _NumberedScope()
 
 
 def _text(type_: ir.Type) -> str:
-    """Return a type as LLVM writes it; llvmlite forgets what it has formatted."""
-    known: str | None = type_.__dict__.get("known_text")
-    if known is None:
-        known = type_.known_text = str(type_)
-    return known
+    """Return a type as LLVM writes it."""
+    # Cached on the type object: llvmlite formats a type again at every use, and there are few types.
+    cached: str | None = type_.__dict__.get("cached_text")
+    if cached is None:
+        cached = type_.cached_text = str(type_)
+    return cached
 
 
 def _binary(opcode: str) -> Callable[..., Value]:
@@ -93,22 +94,23 @@ def _comparison(opcode: str, conditions: dict[str, str]) -> Callable[..., Value]
 
 
 class Builder(ir.IRBuilder):  # type: ignore[misc]
-    """See the module."""
+    """An ``IRBuilder`` whose frequent instructions are text; see the module."""
 
-    def put(self, type_: ir.Type, text: str) -> Line:
-        """Insert an instruction that has a value."""
+    def put(self, type_: ir.Type, text: str) -> InstructionText:
+        """Insert an instruction with a result."""
         block = self._block
         scope = block.scope
         scope.count += 1
         reference = f'%"v{scope.count}"'
-        line = Line(type_, reference, f"{reference} = {text}")
+        line = InstructionText(type_, reference, f"{reference} = {text}")
+        # The position llvmlite's own builder keeps: its instructions and these can be mixed in one block.
         block.instructions.insert(self._anchor, line)
         self._anchor += 1
         return line
 
-    def run(self, text: str) -> Line:
-        """Insert an instruction that has none."""
-        line = Line(ir.VoidType(), "", text)
+    def run(self, text: str) -> InstructionText:
+        """Insert an instruction without a result."""
+        line = InstructionText(ir.VoidType(), "", text)
         self._block.instructions.insert(self._anchor, line)
         self._anchor += 1
         return line
@@ -155,20 +157,20 @@ class Builder(ir.IRBuilder):  # type: ignore[misc]
         name: str = "",
         source_etype: ir.Type | None = None,
     ) -> Value:
-        """Return a pointer moved by elements."""
+        """Return ``&ptr[indices]`` for elements of type ``source_etype``."""
         words = "getelementptr inbounds" if inbounds else "getelementptr"
         steps = ", ".join(f"{_text(index.type)} {index.get_reference()}" for index in indices)
         text = f"{words} {_text(source_etype)}, {_text(ptr.type)} {ptr.get_reference()}, {steps}"
         return self.put(ptr.type, text)
 
     def insert_element(self, vector: Value, value: Value, idx: Value, name: str = "") -> Value:
-        """Return a vector with one lane replaced."""
+        """Return ``vector`` with one element replaced."""
         text = f"insertelement {_text(vector.type)} {vector.get_reference()}"
         text += f", {_text(value.type)} {value.get_reference()}, {_text(idx.type)} {idx.get_reference()}"
         return self.put(vector.type, text)
 
     def shuffle_vector(self, vector1: Value, vector2: Value, mask: Value, name: str = "") -> Value:
-        """Return lanes of two vectors in the order of ``mask``."""
+        """Return the elements of two concatenated vectors that ``mask`` selects."""
         type_ = _text(vector1.type)
         text = f"shufflevector {type_} {vector1.get_reference()}, {type_} {vector2.get_reference()}"
         result = ir.VectorType(vector1.type.element, mask.type.count)

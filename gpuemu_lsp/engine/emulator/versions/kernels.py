@@ -28,7 +28,7 @@ from gpuemu_lsp.engine.emulator.ir.operands import registers_written
 from gpuemu_lsp.engine.emulator.ir.program import Program, Trap
 from gpuemu_lsp.engine.emulator.jit import disk_cache
 from gpuemu_lsp.engine.emulator.jit.compile import (
-    Compiled,
+    LoadedCode,
     compile_object,
     load_object,
     target_description,
@@ -79,7 +79,7 @@ class Specialised:
 
     address: int
     info: DivergenceInfo
-    compiled: Compiled
+    compiled: LoadedCode
     plain: Specialised | None = None
 
 
@@ -295,7 +295,7 @@ class Kernel:
 
 
 _KEPT_CODE = 64
-_code: dict[bytes, Compiled] = {}
+_code: dict[bytes, LoadedCode] = {}
 
 
 def forget_code() -> None:
@@ -303,7 +303,7 @@ def forget_code() -> None:
     _code.clear()
 
 
-def _loaded(parts: tuple[str, ...], unit: Unit, *, optimised: bool) -> Compiled:
+def _loaded(parts: tuple[str, ...], unit: Unit, *, optimised: bool) -> LoadedCode:
     """Return the code of a unit: of this process, from disk, or translated; better code than asked for will do."""
     level = _BEST_LEVEL if optimised else _FIRST_LEVEL
     keys = [disk_cache.key_of((f"level {one}", *parts)) for one in range(_BEST_LEVEL, level - 1, -1)]

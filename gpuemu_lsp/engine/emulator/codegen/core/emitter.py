@@ -23,7 +23,7 @@ from gpuemu_lsp.engine.emulator.codegen.core.unit import Unit, used_registers
 from gpuemu_lsp.engine.emulator.ir.lattice import UNIFORM, VectorShape
 from gpuemu_lsp.engine.emulator.llvm import ir_tools as t
 from gpuemu_lsp.engine.emulator.llvm.ir_tools import I1, I32, I64, POINTER, Value, i32, i64
-from gpuemu_lsp.engine.emulator.llvm.text_builder import Builder, use_plain_names
+from gpuemu_lsp.engine.emulator.llvm.text_builder import Builder, use_numbered_names
 from gpuemu_lsp.engine.ptx.model import Immediate, Instruction, Negated, Operand, Register, Symbol
 
 
@@ -52,7 +52,7 @@ class Emitter:
         self.parts = unit.block.parts
         self.function = ir.Function(module, ir.FunctionType(I32, [POINTER]), name)
         self.context = self.function.args[0]
-        use_plain_names(self.function)
+        use_numbered_names(self.function)
         self.entry = self.function.append_basic_block("entry")
         self.preamble = Builder(self.entry)
         self.builder = Builder(self.entry)

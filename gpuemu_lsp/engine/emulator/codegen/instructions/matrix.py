@@ -48,7 +48,7 @@ def _multiply(e: Emitter, instruction: Instruction) -> None:
     product = product_of(instruction)
     assert product is not None
     b = e.builder
-    buffer = e.prepared("fragments", lambda pre: t.room(pre, ir.ArrayType(I8, _BUFFER_BYTES)))
+    buffer = e.prepared("fragments", lambda pre: t.aligned_alloca(pre, ir.ArrayType(I8, _BUFFER_BYTES)))
     bits = "b64" if product.wide else "b32"
     size = 8 if product.wide else 4
     starts = offsets(product)

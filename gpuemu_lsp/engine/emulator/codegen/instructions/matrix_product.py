@@ -87,7 +87,7 @@ class _Writer:
     # ---- pieces ------------------------------------------------------------------------------------------------------
 
     def _room(self, count: int) -> Value:
-        return t.room(self.b, ir.ArrayType(self.element, count))
+        return t.aligned_alloca(self.b, ir.ArrayType(self.element, count))
 
     @contextmanager
     def _loop(self, count: int, step: int = 1) -> Iterator[Value]:
