@@ -1,6 +1,7 @@
-"""What a buffer's length may be: products of sizes, constants of the file, and the number of blocks.
+"""Candidate lengths of a buffer for the probe: products of sizes, constants of the file, and the number of blocks.
 
-And the sizes to tell them apart on: multiples of every tile the launch divides by, so that no tail is involved.
+They are distinguished by running the kernel on "regular" sizes: distinct multiples of every tile that the launch
+divides by, so that no partial tile is involved.
 """
 
 from __future__ import annotations
@@ -24,19 +25,20 @@ from gpuemu_lsp.engine.project.expressions import (
 )
 
 _MAX_ELEMENTS = 1_000_000
-_MOST_CONSTANTS = 8
+_MAX_CONSTANTS = 8
 _FACTORS = (1, 2, 3, 4)
-_LARGEST_TILE = 2048
-_MOST_WORK = 300_000
-"""The product of all sizes: often the threads of a launch, or what a matmul multiplies."""
+_MAX_TILE = 2048
+_MAX_WORK = 300_000
+"""Limit of the product of all sizes, which is often the number of threads or of multiplications."""
 
 
 @dataclass(frozen=True, slots=True)
-class Candidate:
-    """A shape as one flat length.
+class LengthCandidate:
+    """A candidate for a buffer's length in elements.
 
-    ``shape`` is what is tried and ``allocated`` what the author must have allocated: one element less where ``beyond``.
-    ``factors`` counts the sizes in the product, ``length`` is its value on the sizes it was ranked for.
+    ``shape`` is the length to try and ``allocated`` the length that host code must have allocated: one element less
+    where ``beyond``. ``factors`` is the number of sizes in the product, ``length`` its value on the sizes it was ranked
+    for.
     """
 
     length: int
@@ -47,20 +49,20 @@ class Candidate:
 
 
 def regular_sizes(plan: Plan) -> tuple[dict[str, int], dict[str, int]]:
-    """Return two assignments of distinct sizes, multiples of the launch's tiles, in opposite order."""
+    """Return two assignments of distinct multiples of the launch's tiles to the dims, in opposite orders."""
     base = 64
-    while base > 2 and math.prod(_assignments(plan, base)[0].values()) > _MOST_WORK:
+    while base > 2 and math.prod(_assignments(plan, base)[0].values()) > _MAX_WORK:
         base //= 2
-    # Two blocks at least, or what there is one of per block would look like one element.
-    while base < _LARGEST_TILE and one_block(plan, _assignments(plan, base)[0]):
-        if math.prod(_assignments(plan, 2 * base)[0].values()) > _MOST_WORK:
+    # With a single block, one element per block could not be distinguished from one element.
+    while base < _MAX_TILE and one_block(plan, _assignments(plan, base)[0]):
+        if math.prod(_assignments(plan, 2 * base)[0].values()) > _MAX_WORK:
             break
         base *= 2
     return _assignments(plan, base)
 
 
 def one_block(plan: Plan, sizes: Mapping[str, int]) -> bool:
-    """Say whether a grid that depends on the sizes comes to a single block."""
+    """Whether the grid depends on the sizes and has a single block for these."""
     open_grid = [expression for expression in plan.grid if names(expression)]
     try:
         return bool(open_grid) and math.prod(evaluate(expression, sizes) for expression in open_grid) == 1
@@ -75,7 +77,7 @@ def _assignments(plan: Plan, base: int) -> tuple[dict[str, int], dict[str, int]]
     first: dict[str, int] = {}
     second: dict[str, int] = {}
     for index, (dim, step) in enumerate(zip(dims, steps, strict=True)):
-        # Two blocks at least, or the number of blocks would look like the constant 1.
+        # With a single block, the number of blocks could not be distinguished from the constant 1.
         least = 2 if step == tiles.get(dim.name) else 1
         for sizes, times in ((first, index + least), (second, len(dims) - 1 - index + least + (len(dims) == 1))):
             while times * step in sizes.values():
@@ -84,9 +86,9 @@ def _assignments(plan: Plan, base: int) -> tuple[dict[str, int], dict[str, int]]
     return first, second
 
 
-def candidates_for(plan: Plan, sizes: Mapping[str, int], constants: Sequence[int]) -> list[Candidate]:
-    """Return every shape considered, smallest on ``sizes`` first, simpler ones before others of the same length."""
-    ranked: list[tuple[int, int, str, Candidate]] = []
+def candidates_for(plan: Plan, sizes: Mapping[str, int], constants: Sequence[int]) -> list[LengthCandidate]:
+    """Return the candidates by their length on ``sizes``; simpler ones come first among those of the same length."""
+    ranked: list[tuple[int, int, str, LengthCandidate]] = []
     for text, (complexity, factors) in _texts([dim.name for dim in plan.dims], plan, constants).items():
         expression = parse(text)
         try:
@@ -95,16 +97,16 @@ def candidates_for(plan: Plan, sizes: Mapping[str, int], constants: Sequence[int
             continue
         if not 1 <= length <= _MAX_ELEMENTS:
             continue
-        ranked.append((length, complexity, text, Candidate(length, expression, expression, factors)))
+        ranked.append((length, complexity, text, LengthCandidate(length, expression, expression, factors)))
         if factors:
-            more = Candidate(length + 1, parse(f"{text} + 1"), expression, factors, beyond=True)
+            more = LengthCandidate(length + 1, parse(f"{text} + 1"), expression, factors, beyond=True)
             ranked.append((length + 1, 1000 + complexity, text, more))
     ranked.sort(key=lambda item: item[:3])
     return [candidate for _, _, _, candidate in ranked]
 
 
 def _texts(dims: Sequence[str], plan: Plan, constants: Sequence[int]) -> dict[str, tuple[int, int]]:
-    """Map each shape's text to its complexity and the number of sizes in it."""
+    """Map each candidate's text to its complexity and the number of sizes in it."""
     found: dict[str, tuple[int, int]] = {"1": (1, 0)}
     for count in range(1, len(dims) + 1):
         for chosen in itertools.combinations(dims, count):
@@ -122,7 +124,7 @@ def _texts(dims: Sequence[str], plan: Plan, constants: Sequence[int]) -> dict[st
     if len(plan.grid) > 1:
         found.setdefault(" * ".join(f"({expression})" for expression in plan.grid), (42, 0))
     fixed = [value for expression in plan.grid if (value := constant(expression)) is not None]
-    for value in sorted({*fixed, *constants})[:_MOST_CONSTANTS]:
+    for value in sorted({*fixed, *constants})[:_MAX_CONSTANTS]:
         if 2 <= value <= _MAX_ELEMENTS:
             found.setdefault(str(value), (45, 0))
             for name in dims:
@@ -131,7 +133,7 @@ def _texts(dims: Sequence[str], plan: Plan, constants: Sequence[int]) -> dict[st
 
 
 def grid_tiles(grid: Sequence[Expression]) -> dict[str, int]:
-    """Return what each size is divided by in the grid; rounding up or down makes no difference here."""
+    """Return the number that the grid divides each size by, rounding up or down."""
     tiles: dict[str, int] = {}
     for expression in grid:
         for node in walk(expression):
@@ -143,8 +145,8 @@ def grid_tiles(grid: Sequence[Expression]) -> dict[str, int]:
                 continue
             tile = constant(Expression(right, ""))
             sizes = names(Expression(left, ""))
-            if tile is None or not 1 < tile <= _LARGEST_TILE or len(sizes) > 1:
-                continue  # a product of several sizes is a multiple anyway
+            if tile is None or not 1 < tile <= _MAX_TILE or len(sizes) > 1:
+                continue  # regular sizes make a product of several a multiple anyway
             for name in sizes:
                 tiles[name] = math.lcm(tiles.get(name, 1), tile)
-    return {name: tile for name, tile in tiles.items() if tile <= _LARGEST_TILE}
+    return {name: tile for name, tile in tiles.items() if tile <= _MAX_TILE}

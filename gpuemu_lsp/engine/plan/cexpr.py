@@ -1,13 +1,14 @@
-"""C integer expressions of host code, as expressions over dims.
+"""C integer expressions of host code, translated to expressions over dims.
 
-Launches say ``(n + 255) / 256`` or ``CEIL_DIV(M, 32)``. Only plain integer arithmetic is understood; anything else
-gives None, and the caller asks the user instead of guessing.
+Typical of a launch are ``(n + 255) / 256`` and ``CEIL_DIV(M, 32)``. Only integer arithmetic is supported; the
+translation of anything else is None.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from gpuemu_lsp.engine.plan.types import dtype_size, element_type
 from gpuemu_lsp.engine.project.expressions import constant, parse
@@ -39,57 +40,59 @@ _INTEGER_TYPES = frozenset(
 _MAX_DEPTH = 40
 
 
-class _UnreadableError(Exception):
-    """The text is not plain integer arithmetic."""
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """The meaning of C names in an expression.
+
+    ``sizes`` maps a name to the dim or number that it stands for, ``definitions`` to C text (constants and locals) that
+    is substituted where ``sizes`` has no such name.
+    """
+
+    sizes: Mapping[str, str] = field(default_factory=dict)
+    definitions: Mapping[str, str] = field(default_factory=dict)
 
 
-def translate(text: str, names: Mapping[str, str], definitions: Mapping[str, str]) -> str | None:
-    """Rewrite a C expression in the grammar of gpuemu.toml.
+class _UnsupportedError(Exception):
+    """The text is not integer arithmetic."""
 
-    Parameters
-    ----------
-    text
-        The C expression.
-    names
-        C name -> dim (or number) it stands for.
-    definitions
-        C name -> C text, for constants and locals; substituted where ``names`` has nothing.
+
+def translate(text: str, scope: Scope) -> str | None:
+    """Translate a C expression to the grammar of gpuemu.toml (:mod:`gpuemu_lsp.engine.project.expressions`).
 
     Returns
     -------
     str | None
-        The expression, fully parenthesised, or None when it cannot be read.
+        The expression, fully parenthesised, or None when it is not integer arithmetic over names of ``scope``.
     """
     try:
-        return _Reader(names, definitions, 0).read(text)
-    except _UnreadableError:
+        return _Translator(scope, 0).expression(text)
+    except _UnsupportedError:
         return None
 
 
-class _Reader:
-    """A recursive-descent reader for one expression; substitutions open a nested one."""
+class _Translator:
+    """A recursive-descent parser for one expression; a substituted name is parsed by a nested one."""
 
-    def __init__(self, names: Mapping[str, str], definitions: Mapping[str, str], depth: int) -> None:
+    def __init__(self, scope: Scope, depth: int) -> None:
         if depth > _MAX_DEPTH:
-            raise _UnreadableError
-        self._names = names
-        self._definitions = definitions
+            raise _UnsupportedError
+        self._scope = scope
         self._depth = depth
         self._tokens: list[str] = []
         self._at = 0
 
-    def read(self, text: str) -> str:
+    def expression(self, text: str) -> str:
         position = 0
         stripped = text.strip()
         while position < len(stripped):
             match = _TOKEN.match(stripped, position)
             if match is None:
-                raise _UnreadableError
+                raise _UnsupportedError
             self._tokens.append(match.group(1) or match.group(2) or match.group(3))
             position = match.end()
         result = self._sum()
         if self._at != len(self._tokens):
-            raise _UnreadableError
+            raise _UnsupportedError
         return result
 
     def _peek(self) -> str:
@@ -98,18 +101,18 @@ class _Reader:
     def _take(self, expected: str | None = None) -> str:
         token = self._peek()
         if not token or (expected is not None and token != expected):
-            raise _UnreadableError
+            raise _UnsupportedError
         self._at += 1
         return token
 
     def _sum(self) -> str:
-        """Read shifts, which bind loosest here: ``1 << 5 + 1`` is 64 in C."""
+        """Parse shifts, which have the lowest precedence here: ``1 << 5 + 1`` is 64 in C."""
         left = self._additive()
         while self._peek() in ("<<", ">>"):
             operator = self._take()
             right = constant(parse(self._additive()))
             if right is None or not 0 <= right <= 40:
-                raise _UnreadableError
+                raise _UnsupportedError
             left = f"({left} {'*' if operator == '<<' else '//'} {1 << right})"
         return left
 
@@ -154,7 +157,7 @@ class _Reader:
         if token[0].isdigit():
             return str(int(token, 0) if token.lower().startswith("0x") else int(token))
         if not (token[0].isalpha() or token[0] == "_"):
-            raise _UnreadableError
+            raise _UnsupportedError
         if token == "static_cast" and self._peek() == "<":
             while self._take() != ">":
                 pass
@@ -166,11 +169,11 @@ class _Reader:
             return self._sizeof()
         if self._peek() == "(":
             return self._call(token)
-        if token in self._names:
-            return self._names[token]
-        if token in self._definitions:
-            return _Reader(self._names, self._definitions, self._depth + 1).read(self._definitions[token])
-        raise _UnreadableError
+        if token in self._scope.sizes:
+            return self._scope.sizes[token]
+        if token in self._scope.definitions:
+            return _Translator(self._scope, self._depth + 1).expression(self._scope.definitions[token])
+        raise _UnsupportedError
 
     def _sizeof(self) -> str:
         self._take("(")
@@ -178,9 +181,9 @@ class _Reader:
         while self._peek() != ")":
             words.append(self._take())
         self._take(")")
-        known = element_type(" ".join(words), dict(self._definitions))
+        known = element_type(" ".join(words), self._scope.definitions)
         if known is None:
-            raise _UnreadableError
+            raise _UnsupportedError
         return str(dtype_size(known.dtype) * known.lanes)
 
     def _call(self, name: str) -> str:
@@ -199,16 +202,16 @@ class _Reader:
             return f"ceil_div({arguments[0]}, {arguments[1]})"
         if base in ("ceil", "ceilf") and len(arguments) == 1:
             return self._ceil(start)
-        raise _UnreadableError
+        raise _UnsupportedError
 
     def _ceil(self, start: int) -> str:
-        # ceil(n / 256.0f) and ceil((float)n / b): the division inside is a real one.
+        # ceil(n / 256.0f) and ceil((float)n / b): the division in it is of floating-point numbers.
         end, self._at = self._at, start
         self._take("(")
         left = self._unary()
         self._take("/")
         right = self._unary()
         if self._peek() != ")":
-            raise _UnreadableError
+            raise _UnsupportedError
         self._at = end
         return f"ceil_div({left}, {right})"

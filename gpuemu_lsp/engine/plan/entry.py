@@ -1,4 +1,4 @@
-"""Which kernel of a file is meant, and which instances of it to compile."""
+"""Selection of a file's kernel, and of the template instances to compile."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from gpuemu_lsp.engine.findings import Finding, Place, Range
-from gpuemu_lsp.engine.plan.cexpr import translate
+from gpuemu_lsp.engine.plan.cexpr import Scope, translate
+from gpuemu_lsp.engine.plan.context import KernelContext
 from gpuemu_lsp.engine.plan.types import C_TYPE_OF, element_type
 from gpuemu_lsp.engine.project.expressions import constant, parse
 from gpuemu_lsp.engine.project.model import KernelSpec
@@ -19,11 +20,11 @@ _MAX_DEPTH = 5
 
 
 @dataclass(frozen=True, slots=True)
-class Instance:
-    """One concrete kernel: its name expression, the dtype it is for, and what its template parameters stand for.
+class KernelInstance:
+    """A kernel, or one instance of a kernel template: its name expression and template arguments.
 
-    ``dtype`` is None where no template parameter decides it: the pointer types then do. ``guessed`` says that nothing
-    names the types its template parameters stand for.
+    ``dtype`` is None where no template parameter determines it; the pointer types then do. ``guessed``: the template
+    arguments are neither configured nor used by a launch.
     """
 
     expression: str
@@ -33,7 +34,7 @@ class Instance:
 
 
 def choose_kernel(spec: KernelSpec, source: SourceFile) -> tuple[KernelDecl | None, tuple[Finding, ...]]:
-    """Find the ``__global__`` function meant: ``entry``, else the only one, else the one called like ``name``."""
+    """Return the ``__global__`` function that ``entry`` names, else the one named ``name``, else the only one."""
     wanted = _base_name(spec.entry) if spec.entry else None
     place = spec.places.get("entry") or spec.places.get("source") or spec.places.get("") or start_of(source)
     if not source.kernels:
@@ -50,31 +51,29 @@ def choose_kernel(spec: KernelSpec, source: SourceFile) -> tuple[KernelDecl | No
         return candidates[0], ()
     names = ", ".join(decl.name for decl in source.kernels)
     message = (
-        f"{_short(source.path)} has several kernels ({names}) and none is called '{spec.name}'. "
-        f'Say which one: entry = "{source.kernels[0].name}"'
+        f"{_short(source.path)} has several kernels ({names}) and none is named '{spec.name}'. "
+        f'Select one: entry = "{source.kernels[0].name}"'
     )
     return None, (make("config/ambiguous-signature", message, place, kernel=spec.name),)
 
 
-def instances(
-    spec: KernelSpec, decl: KernelDecl, source: SourceFile
-) -> tuple[tuple[Instance, ...], tuple[Finding, ...]]:
-    """List the instances to compile: one per dtype of ``{T}``, or the single one there is."""
-    if not decl.template:
-        return (Instance(decl.qualified_name, None),), ()
-    place = Place(source.path, decl.name_range)
+def instances(context: KernelContext) -> tuple[tuple[KernelInstance, ...], tuple[Finding, ...]]:
+    """Return the instances to compile: one per dtype of ``{T}``, or the only one."""
+    spec, declaration, source = context.spec, context.declaration, context.source
+    if not declaration.template:
+        return (KernelInstance(declaration.qualified_name, None),), ()
     if spec.entry and "<" in spec.entry:
-        return _from_entry(spec, decl)
+        return _from_entry(spec, declaration)
     launched = [
         tuple(_concrete(text, {**source.constants, **launch.locals}) for text in launch.template_args)
         for launch in source.launches
-        if launch.kernel == decl.name and launch.template_args
+        if launch.kernel == declaration.name and launch.template_args
     ]
-    return _from_template(spec, decl, launched, place)
+    return _from_template(context, launched)
 
 
 def start_of(source: SourceFile) -> Place:
-    """Return the first character of a file, for findings with no better place."""
+    """Return the first character of a file, for findings without a more specific place."""
     return Place(source.path, Range.of(0, 0, 0, 1))
 
 
@@ -105,7 +104,7 @@ def _no_such_kernel(spec: KernelSpec, source: SourceFile, wanted: str, place: Pl
     return make("compile/missing-entry", message, place, kernel=spec.name)
 
 
-def _from_entry(spec: KernelSpec, decl: KernelDecl) -> tuple[tuple[Instance, ...], tuple[Finding, ...]]:
+def _from_entry(spec: KernelSpec, decl: KernelDecl) -> tuple[tuple[KernelInstance, ...], tuple[Finding, ...]]:
     assert spec.entry is not None
     dtypes: tuple[str | None, ...] = (None,)
     if "{T}" in spec.entry:
@@ -117,14 +116,15 @@ def _from_entry(spec: KernelSpec, decl: KernelDecl) -> tuple[tuple[Instance, ...
         arguments = split_arguments(inner.rsplit(">", 1)[0])
         bindings = _bind(decl, arguments)
         expression = f"{_qualify(base.strip(), decl)}<{', '.join(arguments)}>"
-        found.append(Instance(expression, dtype or _dtype_of_types(decl, bindings), bindings))
+        found.append(KernelInstance(expression, dtype or _dtype_of_types(decl, bindings), bindings))
     return tuple(found), ()
 
 
 def _from_template(
-    spec: KernelSpec, decl: KernelDecl, launched: list[tuple[str, ...]], place: Place
-) -> tuple[tuple[Instance, ...], tuple[Finding, ...]]:
-    """Fill a template's parameters from dtypes, launches in the file and defaults, in that order."""
+    context: KernelContext, launched: list[tuple[str, ...]]
+) -> tuple[tuple[KernelInstance, ...], tuple[Finding, ...]]:
+    """Choose template arguments from dtypes, launches in the file and defaults, in that order."""
+    spec, decl = context.spec, context.declaration
     type_params = [param.name for param in decl.template if param.kind in _TYPE_KINDS]
     choices: list[tuple[str, ...]] = []
     for arguments in launched:
@@ -138,7 +138,7 @@ def _from_template(
             filled = _fill(decl, model, {type_params[0]: C_TYPE_OF[dtype]})
             if filled is not None and all(map(_is_concrete, filled)):
                 expression = f"{decl.qualified_name}<{', '.join(filled)}>"
-                by_dtype.append(Instance(expression, dtype, _bind(decl, filled), guessed=not spec.dtypes))
+                by_dtype.append(KernelInstance(expression, dtype, _bind(decl, filled), guessed=not spec.dtypes))
         if by_dtype:
             return tuple(by_dtype), ()
     if choices:
@@ -146,19 +146,19 @@ def _from_template(
         for filled in choices[:4]:
             bindings = _bind(decl, filled)
             expression = f"{decl.qualified_name}<{', '.join(filled)}>"
-            found.append(Instance(expression, _dtype_of_types(decl, bindings), bindings))
+            found.append(KernelInstance(expression, _dtype_of_types(decl, bindings), bindings))
         return tuple(found), ()
     filled = _fill(decl, (), dict.fromkeys(type_params, "float"))
     if filled is not None:
         bindings = _bind(decl, filled)
         expression = f"{decl.qualified_name}<{', '.join(filled)}>"
-        return (Instance(expression, _dtype_of_types(decl, bindings), bindings, guessed=bool(type_params)),), ()
+        return (KernelInstance(expression, _dtype_of_types(decl, bindings), bindings, guessed=bool(type_params)),), ()
     wanted = ", ".join("{T}" if param.kind in _TYPE_KINDS else param.name for param in decl.template)
     message = (
-        f"'{decl.name}' is a template and nothing in the file says which instance is meant. "
-        f'Name one in gpuemu.toml: entry = "{decl.name}<{wanted}>"'
+        f"'{decl.name}' is a template, and no launch in the file has template arguments for it. "
+        f'Select an instance in gpuemu.toml: entry = "{decl.name}<{wanted}>"'
     )
-    return (), (make("config/ambiguous-signature", message, place, kernel=spec.name),)
+    return (), (make("config/ambiguous-signature", message, context.place, kernel=spec.name),)
 
 
 def _fill(decl: KernelDecl, given: tuple[str, ...], types: Mapping[str, str]) -> tuple[str, ...] | None:
@@ -176,9 +176,9 @@ def _fill(decl: KernelDecl, given: tuple[str, ...], types: Mapping[str, str]) ->
 
 
 def _concrete(text: str, definitions: Mapping[str, str]) -> str:
-    """Replace a name of the launch's surroundings by its number or type; anything else stays as written.
+    """Replace a name of the launching function by its number or type; return anything else as written.
 
-    A type is what the callers of a launching template name.
+    The type is the one that callers of a launching function template give.
     """
     for _ in range(_MAX_DEPTH):
         if _is_concrete(text) or text not in definitions:
@@ -186,13 +186,13 @@ def _concrete(text: str, definitions: Mapping[str, str]) -> str:
         text = definitions[text]
     if _is_concrete(text):
         return text
-    translated = translate(text, {}, definitions)
+    translated = translate(text, Scope(definitions=definitions))
     number = constant(parse(translated)) if translated is not None else None
     return text if number is None else str(number)
 
 
 def _is_concrete(text: str) -> bool:
-    """Say whether a template argument stands on its own, outside the host function it was written in."""
+    """Whether a template argument has the same meaning outside the host function it is written in."""
     return element_type(text) is not None or text.lstrip("-").isdigit() or text in ("true", "false")
 
 

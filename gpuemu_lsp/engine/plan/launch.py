@@ -1,4 +1,4 @@
-"""Grid, block and shared memory: from the toml, from a launch in the file, or for a flat kernel by convention."""
+"""Launch configuration: from gpuemu.toml, from a launch in host code, or one thread per element."""
 
 from __future__ import annotations
 
@@ -7,9 +7,16 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from gpuemu_lsp.engine.plan.arguments import Roles
-from gpuemu_lsp.engine.plan.asked import asks_block, asks_block_size, asks_thread, looks_at_y_or_z, written_block
-from gpuemu_lsp.engine.plan.cexpr import translate
+from gpuemu_lsp.engine.plan.arguments import ArgumentRoles
+from gpuemu_lsp.engine.plan.cexpr import Scope, translate
+from gpuemu_lsp.engine.plan.context import KernelContext
+from gpuemu_lsp.engine.plan.kernel_intrinsics_used import (
+    literal_block_size,
+    may_use_block_index,
+    may_use_block_size,
+    may_use_thread_index,
+    uses_y_or_z,
+)
 from gpuemu_lsp.engine.plan.model import ScalarArg
 from gpuemu_lsp.engine.project.expressions import (
     Binary,
@@ -22,22 +29,28 @@ from gpuemu_lsp.engine.project.expressions import (
     parse,
     walk,
 )
-from gpuemu_lsp.engine.project.model import DimSpec, KernelSpec
-from gpuemu_lsp.engine.source.model import KernelDecl, LaunchSite, SourceFile
+from gpuemu_lsp.engine.project.model import DimSpec
+from gpuemu_lsp.engine.source.model import LaunchSite
 
 _DEFAULT_BLOCK = 256
 _NAME = re.compile(r"^[A-Za-z_]\w*$")
 _IDENTIFIER = re.compile(r"(?<![\w.:>])[A-Za-z_]\w*(?![\w(:.<]|\s*\()")
 _WORD = re.compile(r"[A-Za-z_]\w*")
 _MEMBER = re.compile(r"\b([A-Za-z_]\w*)\.([xyz])\b")
-_OPAQUE = re.compile(r"[A-Za-z_]\w*\s*(?:\(|\.|->)")
-_DEPTH = 12
-_WORDS = frozenset({"int", "unsigned", "long", "short", "size_t", "float", "double", "dim3", "sizeof", "const", "auto"})
+_CALL_OR_MEMBER = re.compile(r"[A-Za-z_]\w*\s*(?:\(|\.|->)")
+_MAX_DEPTH = 12
+_MAX_HOST_SIZES = 2
+_KEYWORDS = frozenset(
+    {"int", "unsigned", "long", "short", "size_t", "float", "double", "dim3", "sizeof", "const", "auto"}
+)
 
 
 @dataclass(frozen=True, slots=True)
-class Geometry:
-    """The launch as expressions over dims. ``notes`` say what was assumed; ``problem`` why there is none."""
+class ResolvedLaunch:
+    """Grid, block and shared memory in bytes, as expressions over dims.
+
+    ``notes`` are the assumptions made; ``problem`` is the reason where no launch was found.
+    """
 
     grid: tuple[Expression, ...] = ()
     block: tuple[Expression, ...] = ()
@@ -47,23 +60,22 @@ class Geometry:
     from_source: bool = False
     assumed_block: bool = False
     fixed_block: bool = False
-    extra: tuple[DimSpec, ...] = ()
-    """Sizes only the launch knows: ``rows`` blocks for a kernel that is never told how many rows there are."""
+    host_sizes: tuple[DimSpec, ...] = ()
+    """Sizes that only the launch has: ``rows`` blocks for a kernel without a parameter for the number of rows."""
 
 
-def settle_launch(
-    spec: KernelSpec, decl: KernelDecl, source: SourceFile, bindings: Mapping[str, str], roles: Roles
-) -> Geometry:
-    """Find the launch of one instance."""
-    configured = spec.launch
+def resolve_launch(context: KernelContext, roles: ArgumentRoles) -> ResolvedLaunch:
+    """Return the launch of one instance."""
+    configured = context.spec.launch
     if configured is not None and configured.grid is not None and configured.block is not None:
-        return Geometry(configured.grid, configured.block, configured.shared or parse(0))
-    found = _from_source(decl, source, bindings, roles) or _flat(decl, source, roles)
+        return ResolvedLaunch(configured.grid, configured.block, configured.shared or parse(0))
+    found = _from_source(context, roles) or _thread_per_element(context, roles)
     if found is None:
-        return Geometry(problem="the launch cannot be told: no <<<grid, block>>> in the file can be read as sizes")
+        problem = "the launch is unknown: no <<<grid, block>>> in the file is integer arithmetic over its sizes"
+        return ResolvedLaunch(problem=problem)
     if configured is None:
         return found
-    return Geometry(
+    return ResolvedLaunch(
         configured.grid or found.grid,
         configured.block or found.block,
         configured.shared or found.shared,
@@ -74,9 +86,9 @@ def settle_launch(
 
 
 def divisible(dims: tuple[DimSpec, ...], grid: tuple[Expression, ...]) -> tuple[DimSpec, ...]:
-    """Restrict sizes to what the author's own grid allows: ``n / 256`` blocks, rounded down, mean multiples of 256.
+    """Restrict sizes to those the host code supports: a grid of ``n / 256`` blocks needs multiples of 256.
 
-    Only for launches read from the file; what the toml says is taken at its word.
+    For launches in host code only; a grid in gpuemu.toml is deliberate.
     """
     steps: dict[str, int] = {}
     for expression in grid:
@@ -91,7 +103,7 @@ def divisible(dims: tuple[DimSpec, ...], grid: tuple[Expression, ...]) -> tuple[
 
 
 def _factors(node: Node) -> list[str]:
-    """Return the names of a plain product; empty when it is anything else, such as ``n + 255``."""
+    """Return the names in a product; empty for anything else, such as ``n + 255``."""
     if isinstance(node, Name):
         return [node.name]
     if isinstance(node, Number):
@@ -101,151 +113,160 @@ def _factors(node: Node) -> list[str]:
     return []
 
 
-def _where(launch: LaunchSite) -> str:
-    return f"{launch.path.rsplit('/', 1)[-1]} " if launch.path is not None else ""
-
-
-def _from_source(decl: KernelDecl, source: SourceFile, bindings: Mapping[str, str], roles: Roles) -> Geometry | None:
-    """Translate the first launch in the file that reads as arithmetic over this kernel's sizes."""
-    wanted = tuple(bindings.values())
-    launches = [launch for launch in source.launches if launch.kernel == decl.name]
-    launches.sort(key=lambda launch: launch.template_args != wanted)
+def _from_source(context: KernelContext, roles: ArgumentRoles) -> ResolvedLaunch | None:
+    """Translate the first launch in host code that is integer arithmetic over this kernel's sizes."""
+    arguments = tuple(context.bindings.values())
+    launches = [launch for launch in context.source.launches if launch.kernel == context.declaration.name]
+    launches.sort(key=lambda launch: launch.template_args != arguments)
     for launch in launches:
-        geometry = _translate_launch(launch, decl, source, bindings, roles)
-        if geometry is not None:
-            return geometry
+        if launch.grid and launch.block and len(launch.arguments) == len(roles.args):
+            found = _LaunchTranslation(launch, context, roles).result()
+            if found is not None:
+                return found
     return None
 
 
-def _translate_launch(
-    launch: LaunchSite, decl: KernelDecl, source: SourceFile, bindings: Mapping[str, str], roles: Roles
-) -> Geometry | None:
-    if not launch.grid or not launch.block or len(launch.arguments) != len(roles.args):
-        return None
-    names: dict[str, str] = {}
-    for text, arg in zip(launch.arguments, roles.args, strict=True):
-        if isinstance(arg, ScalarArg) and isinstance(arg.value, Expression) and _NAME.match(text):
-            names[text] = f"({arg.value})"
-    launch = _with_sizes_named(launch, roles, names)
-    definitions = {**source.constants, **launch.locals, **bindings}
-    notes = []
-    block = [translate(text, names, definitions) for text in launch.block]
-    assumed = block == [None]
-    if (
-        assumed
-        and not looks_at_y_or_z(decl, source)
-        and _NAME.match(launch.block[0])
-        and launch.block[0] not in definitions
-        and (decl.name not in source.dynamic_shared or _depends(launch.shared or "", launch.block[0], definitions))
-    ):
-        # A parameter of the host function: any sensible size is a launch its author allows for.
-        names[launch.block[0]] = str(_DEFAULT_BLOCK)
-        block = [str(_DEFAULT_BLOCK)]
-        notes.append(f"{launch.block[0]} = {_DEFAULT_BLOCK}")
-    if None in block:
-        return None
-    _bind_members(launch, [text for text in block if text is not None], names, definitions)
-    grid = [translate(text, names, definitions) for text in launch.grid]
-    extra = _open_names(launch, names, definitions, roles) if None in grid and roles.inferred else []
-    if extra:
-        grid = [translate(text, {**names, **{name: name for name in extra}}, definitions) for text in launch.grid]
-        notes.append(f"{', '.join(extra)}: any")
-    shared = translate(launch.shared, names, definitions) if launch.shared else "0"
-    if None in grid or shared is None:
-        return None
-    try:
-        return Geometry(
-            tuple(parse(text) for text in grid if text is not None),
-            tuple(parse(text) for text in block if text is not None),
-            parse(shared),
-            (*notes, f"launch of {_where(launch)}line {launch.range.start.line + 1}"),
-            from_source=True,
-            assumed_block=assumed,
-            fixed_block=assumed and not asks_block_size(decl, source),
-            extra=tuple(DimSpec(name) for name in extra),
-        )
-    except ExpressionError:
-        return None
+class _LaunchTranslation:
+    """Translation of one launch in host code to expressions over dims.
+
+    ``_sizes`` maps names of the host function to dims: those passed to the kernel's size parameters, and those found
+    to be sizes on the way.
+    """
+
+    def __init__(self, launch: LaunchSite, context: KernelContext, roles: ArgumentRoles) -> None:
+        self._context = context
+        self._roles = roles
+        self._sizes = {
+            text: f"({arg.value})"
+            for text, arg in zip(launch.arguments, roles.args, strict=True)
+            if isinstance(arg, ScalarArg) and isinstance(arg.value, Expression) and _NAME.match(text)
+        }
+        self._launch = self._with_named_sizes(launch)
+        self._definitions = {**context.source.constants, **self._launch.locals, **context.bindings}
+
+    def result(self) -> ResolvedLaunch | None:
+        launch, notes = self._launch, []
+        block = [self._translate(text) for text in launch.block]
+        assumed = block == [None] and self._is_open_block(launch.block[0])
+        if assumed:
+            self._sizes[launch.block[0]] = str(_DEFAULT_BLOCK)
+            block = [str(_DEFAULT_BLOCK)]
+            notes.append(f"{launch.block[0]} = {_DEFAULT_BLOCK}")
+        if None in block:
+            return None
+        self._bind_block_members([text for text in block if text is not None])
+        grid = [self._translate(text) for text in launch.grid]
+        host_sizes = self._host_sizes() if None in grid and self._roles.inferred else []
+        if host_sizes:
+            scope = Scope({**self._sizes, **{name: name for name in host_sizes}}, self._definitions)
+            grid = [translate(text, scope) for text in launch.grid]
+            notes.append(f"{', '.join(host_sizes)}: any")
+        shared = self._translate(launch.shared) if launch.shared else "0"
+        if None in grid or shared is None:
+            return None
+        file = f"{launch.path.rsplit('/', 1)[-1]} " if launch.path is not None else ""
+        try:
+            return ResolvedLaunch(
+                tuple(parse(text) for text in grid if text is not None),
+                tuple(parse(text) for text in block if text is not None),
+                parse(shared),
+                (*notes, f"launch of {file}line {launch.range.start.line + 1}"),
+                from_source=True,
+                assumed_block=assumed,
+                fixed_block=assumed and not may_use_block_size(self._context),
+                host_sizes=tuple(DimSpec(name) for name in host_sizes),
+            )
+        except ExpressionError:
+            return None
+
+    def _translate(self, text: str) -> str | None:
+        return translate(text, Scope(self._sizes, self._definitions))
+
+    def _with_named_sizes(self, launch: LaunchSite) -> LaunchSite:
+        """Replace ``x.numel()`` by a size's name where the host also passes it to the kernel as that size."""
+        for text, arg in zip(launch.arguments, self._roles.args, strict=True):
+            given = text.strip()
+            is_size = isinstance(arg, ScalarArg) and isinstance(arg.value, Expression)
+            if not isinstance(arg, ScalarArg) or not is_size or not _CALL_OR_MEMBER.search(given):
+                continue
+            pattern = re.compile(rf"(?<![\w.]){re.escape(given)}(?!\w)")
+            name = f"_size_{arg.param}"
+            self._sizes[name] = f"({arg.value})"
+            launch = replace(
+                launch,
+                grid=tuple(pattern.sub(name, part) for part in launch.grid),
+                shared=pattern.sub(name, launch.shared) if launch.shared else launch.shared,
+                locals={local: pattern.sub(name, value) for local, value in launch.locals.items()},
+            )
+        return launch
+
+    def _is_open_block(self, text: str) -> bool:
+        """Whether the block size is a parameter of the host function, so that callers may pass any sensible size."""
+        if uses_y_or_z(self._context) or not _NAME.match(text) or text in self._definitions:
+            return False
+        # Dynamic shared memory of a fixed size fits one block size only.
+        has_shared = self._context.declaration.name in self._context.source.dynamic_shared
+        return not has_shared or _depends(self._launch.shared or "", text, self._definitions)
+
+    def _bind_block_members(self, block: list[str]) -> None:
+        """Define ``block.x`` for the grid's expressions: a member of a ``dim3`` there is one of the block."""
+        texts = [*self._launch.grid, self._launch.shared or ""]
+        for text in (*texts, *(self._definitions.get(text, "") for text in texts)):
+            for base, axis in _MEMBER.findall(text):
+                member = f"{base}.{axis}"
+                if member not in self._sizes and member not in self._definitions and "grid" not in base.lower():
+                    index = "xyz".index(axis)
+                    self._sizes[member] = block[index] if index < len(block) else "1"
+
+    def _host_sizes(self) -> list[str]:
+        """Return the sizes in the grid that are not passed to the kernel; each becomes a dim."""
+        found: list[str] = []
+        for text in self._launch.grid:
+            self._collect_host_sizes(text, found, _MAX_DEPTH)
+        taken = {dim.name for dim in self._roles.dims} | {arg.param for arg in self._roles.args}
+        return found if len(found) <= _MAX_HOST_SIZES and not taken & set(found) else []
+
+    def _collect_host_sizes(self, text: str, found: list[str], depth: int) -> None:
+        if depth == 0 or self._translate(text) is not None:
+            return
+        for name in _IDENTIFIER.findall(text):
+            if name in self._sizes or name in found or self._translate(name) is not None:
+                continue
+            before = len(found)
+            if name in self._definitions:
+                self._collect_host_sizes(self._definitions[name], found, depth - 1)
+            if len(found) == before and name not in _KEYWORDS:
+                found.append(name)
 
 
-def _with_sizes_named(launch: LaunchSite, roles: Roles, names: dict[str, str]) -> LaunchSite:
-    """Put the size's name where the host computes with ``x.numel()`` and passes the same to the kernel."""
-    for text, arg in zip(launch.arguments, roles.args, strict=True):
-        given = text.strip()
-        if not isinstance(arg, ScalarArg) or not isinstance(arg.value, Expression) or not _OPAQUE.search(given):
-            continue
-        pattern = re.compile(rf"(?<![\w.]){re.escape(given)}(?!\w)")
-        stands = f"_size_{arg.param}"
-        names[stands] = f"({arg.value})"
-        launch = replace(
-            launch,
-            grid=tuple(pattern.sub(stands, part) for part in launch.grid),
-            shared=pattern.sub(stands, launch.shared) if launch.shared else launch.shared,
-            locals={name: pattern.sub(stands, value) for name, value in launch.locals.items()},
-        )
-    return launch
+def _thread_per_element(context: KernelContext, roles: ArgumentRoles) -> ResolvedLaunch | None:
+    """Return a launch with one thread per element, for a kernel with one size, one axis and no dynamic shared memory.
 
-
-def _bind_members(launch: LaunchSite, block: list[str], names: dict[str, str], definitions: Mapping[str, str]) -> None:
-    """Say what ``block.x`` is in a grid: its own ``dim3`` cannot be meant, so it is the block's."""
-    texts = [*launch.grid, launch.shared or ""]
-    for text in (*texts, *(definitions.get(text, "") for text in texts)):
-        for base, axis in _MEMBER.findall(text):
-            member = f"{base}.{axis}"
-            if member not in names and member not in definitions and "grid" not in base.lower():
-                index = "xyz".index(axis)
-                names[member] = block[index] if index < len(block) else "1"
-
-
-def _open_names(
-    launch: LaunchSite, names: Mapping[str, str], definitions: Mapping[str, str], roles: Roles
-) -> list[str]:
-    """Return the host's own sizes in the grid, which the kernel never sees: each becomes a size to choose."""
-    found: list[str] = []
-    for text in launch.grid:
-        _collect_open(text, names, definitions, found, _DEPTH)
-    taken = {dim.name for dim in roles.dims} | {arg.param for arg in roles.args}
-    return found if len(found) <= 2 and not taken & set(found) else []
-
-
-def _collect_open(
-    text: str, names: Mapping[str, str], definitions: Mapping[str, str], found: list[str], depth: int
-) -> None:
-    if depth == 0 or translate(text, names, definitions) is not None:
-        return
-    for name in _IDENTIFIER.findall(text):
-        if name in names or name in found or translate(name, names, definitions) is not None:
-            continue
-        before = len(found)
-        if name in definitions:
-            _collect_open(definitions[name], names, definitions, found, depth - 1)
-        if len(found) == before and name not in _WORDS:
-            found.append(name)
-
-
-def _flat(decl: KernelDecl, source: SourceFile, roles: Roles) -> Geometry | None:
-    """One thread per element, for a kernel with one size that never looks at y, z or shared memory of its own."""
-    if not roles.flat or decl.name in source.dynamic_shared or looks_at_y_or_z(decl, source):
+    The grid has one block where the kernel never reads its block index, and one thread per block where it never reads
+    its thread index.
+    """
+    declaration = context.declaration
+    if not roles.flat or declaration.name in context.source.dynamic_shared or uses_y_or_z(context):
         return None
     size = next(
         str(arg.value) for arg in roles.args if isinstance(arg, ScalarArg) and isinstance(arg.value, Expression)
     )
-    asks = asks_block_size(decl, source)
-    written = None if asks else written_block(decl, source) if asks_thread(decl, source) else 1
-    block = written or min(_DEFAULT_BLOCK, decl.max_threads or _DEFAULT_BLOCK)
-    blocks = "1" if not asks_block(decl, source) else f"ceil_div({size}, {block})" if block > 1 else size
-    return Geometry(
+    any_block = may_use_block_size(context)
+    literal = None if any_block else literal_block_size(context) if may_use_thread_index(context) else 1
+    block = literal or min(_DEFAULT_BLOCK, declaration.max_threads or _DEFAULT_BLOCK)
+    blocks = "1" if not may_use_block_index(context) else f"ceil_div({size}, {block})" if block > 1 else size
+    return ResolvedLaunch(
         (parse(blocks),),
         (parse(block),),
         parse(0),
         (f"grid = {blocks}", f"block = {block}"),
         assumed_block=True,
-        fixed_block=not asks and written is None and decl.max_threads is None,
+        fixed_block=not any_block and literal is None and declaration.max_threads is None,
     )
 
 
-def _depends(text: str, name: str, definitions: Mapping[str, str], depth: int = _DEPTH) -> bool:
-    """Say whether an expression is computed from a name: shared memory that grows with the block fits any block."""
+def _depends(text: str, name: str, definitions: Mapping[str, str], depth: int = _MAX_DEPTH) -> bool:
+    """Whether the value of an expression depends on a name, directly or through definitions."""
     words = set(_WORD.findall(text))
     return name in words or (
         depth > 0

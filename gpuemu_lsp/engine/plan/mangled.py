@@ -1,7 +1,7 @@
-"""The true parameter types of a kernel, from its mangled name: what the compiler made of typedefs and macros.
+"""Demangler for kernel signatures: parameter types with typedefs and macros resolved by the compiler.
 
-Only the part of the Itanium C++ ABI (section 5.1) that kernel signatures use is read: builtin types, pointers,
-qualifiers, named types, template arguments and substitutions. Anything else gives None.
+Supported is the part of the Itanium C++ ABI (section 5.1) that kernel signatures use: builtin types, pointers,
+qualifiers, named types, template arguments and substitutions.
 """
 
 from __future__ import annotations
@@ -28,24 +28,26 @@ _BUILTIN = {
 
 
 def parameter_types(name: str) -> tuple[str, ...] | None:
-    """Return the parameter types of a mangled function as C text (``const float*``), or None.
+    """Return the parameter types of a mangled function as C text (``const float*``).
 
-    An unmangled name (``extern "C"``) gives None too: it does not tell.
+    None for an unmangled name (``extern "C"``), which does not encode them, and for an unsupported one.
     """
     if not name.startswith("_Z"):
         return None
     try:
-        return _Reader(name[2:]).function()
-    except (_UnreadableError, IndexError):
+        return _Demangler(name[2:]).function()
+    except (_UnsupportedError, IndexError):
         return None
 
 
-class _UnreadableError(Exception):
-    """A part of the ABI this reader does not know."""
+class _UnsupportedError(Exception):
+    """A part of the ABI that this module does not implement."""
 
 
 @dataclass(slots=True)
-class _Reader:
+class _Demangler:
+    """The rest of a mangled name, and the substitutions and template arguments seen so far."""
+
     text: str
     at: int = 0
     substitutions: list[str] = field(default_factory=list)
@@ -61,7 +63,7 @@ class _Reader:
         return () if found == ["void"] else tuple(found)
 
     def _name(self) -> bool:
-        """Read the function's own name; say whether it is a template instance."""
+        """Parse the function's own name; return whether it is a template instance."""
         if self.text[self.at] != "N":
             name = self._source_name()
             return self._template(name)
@@ -99,7 +101,7 @@ class _Reader:
         while self.text[self.at].isdigit():
             self.at += 1
         if start == self.at:
-            raise _UnreadableError
+            raise _UnsupportedError
         length = int(self.text[start : self.at])
         name = self.text[self.at : self.at + length]
         self.at += length
@@ -136,7 +138,7 @@ class _Reader:
             return self._nested()
         if sign.isdigit():
             return self._instance(self._remember(self._source_name()))
-        raise _UnreadableError
+        raise _UnsupportedError
 
     def _nested(self) -> str:
         self.at += 1
@@ -165,7 +167,7 @@ class _Reader:
         return self.substitutions[self._index()]
 
     def _index(self) -> int:
-        """Read the number of ``S_``, ``S0_``, ``T_``, ``T0_``, ...: base 36, one less than the index."""
+        """Parse the number of ``S_``, ``S0_``, ``T_``, ``T0_``, ...: base 36, one less than the index."""
         end = self.text.index("_", self.at)
         digits = self.text[self.at + 1 : end]
         self.at = end + 1

@@ -1,4 +1,4 @@
-"""A plan: everything needed to build cases for one kernel and dtype and to launch it."""
+"""Records of a plan: arguments, sizes and launch of one kernel and dtype."""
 
 from __future__ import annotations
 
@@ -14,8 +14,9 @@ from gpuemu_lsp.engine.project.model import DimSpec
 class TensorArg:
     """A pointer parameter.
 
-    ``dtype`` is a NumPy or ml_dtypes name (``float16``, ``bfloat16``, ``int32``, ...). ``key`` is what the reference
-    sees. ``range`` holds bounds as expressions or floats: half-open for integers, closed for floats.
+    ``dtype`` is a NumPy or ml_dtypes name (``float16``, ``bfloat16``, ``int32``, ...). ``key`` is its name in the
+    reference's inputs. ``range`` holds bounds as expressions or floats: half-open for integers, closed for floats.
+    ``align`` is the smallest alignment in bytes to try.
     """
 
     param: str
@@ -28,7 +29,7 @@ class TensorArg:
     strided: bool = False
     may_alias: str | None = None
     lanes: int = 1
-    """Elements in one C element: 4 for ``float4*``, whose shape counts floats all the same."""
+    """Values in one C element: 4 for ``float4*``. The shape counts values, not C elements."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,8 +50,8 @@ class Plan:
     """One kernel instance for one dtype.
 
     ``entry`` is the C++ name expression to compile (``softmax_rows<float>``). ``args`` follow the C signature. ``dims``
-    are the symbolic sizes the fuzzer chooses. ``inferred`` says that nothing was configured; ``notes`` say what was
-    assumed, for the ``config/launch-inferred`` hint.
+    are the symbolic sizes that the fuzzer chooses. ``inferred``: the arguments are not configured in gpuemu.toml;
+    ``notes`` are the assumptions, for the ``config/launch-inferred`` hint.
     """
 
     kernel: str
@@ -65,18 +66,19 @@ class Plan:
     inferred: bool = False
     notes: tuple[str, ...] = ()
     assumed_block: bool = False
-    """Nothing says how many threads a block has: what only fits some block sizes is no mistake."""
+    """The block size is a guess, so a fault that depends on the block size is not reported."""
     fixed_block: bool = False
-    """Nor does the code ask: it is written for one number of threads, and they may be too many."""
-    unsure: frozenset[str] = frozenset()
-    """Tensors of an inferred plan of which the regular launches do not tell how long they are."""
+    """``assumed_block``, and the kernel does not read ``blockDim``: it is written for one unknown block size."""
+    uncertain_lengths: frozenset[str] = frozenset()
+    """Tensors of an inferred plan whose length the probe could not determine."""
 
 
 @dataclass(frozen=True, slots=True)
 class PlanResult:
-    """One plan per dtype, or none with findings that say what is missing. ``entries`` compile even without a plan.
+    """The plans of a kernel, one per dtype, or none and findings that say what is missing.
 
-    ``guessed`` says that nothing names the types some entry's template parameters stand for.
+    ``entries`` are the name expressions to compile, also those without a plan. ``guessed``: the template arguments of
+    some entry are neither configured nor used by a launch.
     """
 
     plans: tuple[Plan, ...]

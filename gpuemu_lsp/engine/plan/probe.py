@@ -1,12 +1,14 @@
-"""Learn buffer sizes by running the kernel: for signatures that do not say them.
+"""Inference of buffer lengths by running the kernel, for signatures with several sizes.
 
-A kernel with the sizes M, N and K and no gpuemu.toml could read a[M*K] or a[K*N]. On sizes that are multiples of every
-tile in its launch no tail is involved, so the smallest product of sizes that the kernel stays inside of is what its
-author had in mind. Ragged sizes are then checked against that. Where no product fits, or two regular size assignments
-disagree, nothing is concluded and nothing is reported: a guess would be a false alarm.
+From the signature alone, a kernel with the sizes M, N and K could read a[M * K] or a[K * N]. On sizes that are
+multiples of every tile of the launch, no partial tile is involved, so the smallest product of sizes that contains all
+accesses is the length that its author intended. Other sizes are then checked against it. Where no product fits, or two
+assignments of regular sizes disagree, the probe fails and the kernel is not run: a wrong guess would be a false
+positive.
 
-One overrun is told all the same. Nobody allocates rows * cols + 1 elements, so a kernel that touches exactly one more
-than a product (``i <= n``) gets the product, and its checks then show the access.
+One out-of-bounds access is found nevertheless. Host code does not allocate rows * cols + 1 elements, so for a kernel
+that accesses exactly one element more than a product (``i <= n``), the product is taken, and the checks report the
+access.
 """
 
 from __future__ import annotations
@@ -15,25 +17,25 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from gpuemu_lsp.engine.execution import Event, Outcome
-from gpuemu_lsp.engine.plan.candidates import Candidate, candidates_for, one_block, regular_sizes
+from gpuemu_lsp.engine.plan.candidates import LengthCandidate, candidates_for, one_block, regular_sizes
 from gpuemu_lsp.engine.plan.model import Plan, TensorArg
 from gpuemu_lsp.engine.plan.types import FLOATS, INTEGERS, dtype_size
 from gpuemu_lsp.engine.project.expressions import Expression, evaluate, parse
 
-_ROUNDS = 48
-_STEPS = 20_000_000
-"""For all runs of one probe, in basic blocks of one warp, so that a busy machine comes to the same answer."""
-_MOST_SIZES = 6
-_READINGS = 3
-"""How often tensors that fit loosely get another shape of the same length."""
+_MAX_ENLARGEMENTS = 48
+_MAX_STEPS = 20_000_000
+"""Limit for all runs of one probe, in basic blocks executed by a warp; unlike a time limit it is deterministic."""
+_MAX_SIZES = 6
+_MAX_RETRIES = 3
+"""How often tensors that are too long get another candidate of the same length."""
 
 RunWithShapes = Callable[[Plan, Mapping[str, int]], Outcome]
-"""Runs a plan on given dims with harmless values and returns what happened."""
+"""Runs a plan for given dims and returns its outcome."""
 
 
 @dataclass(frozen=True, slots=True)
-class Probed:
-    """The plan with its shapes and directions learned, or the reason why not."""
+class ProbeResult:
+    """The plan with its shapes and directions inferred, or the reason why they could not be."""
 
     plan: Plan | None
     reason: str = ""
@@ -41,18 +43,18 @@ class Probed:
 
 @dataclass(slots=True)
 class _Search:
-    """Which candidate each tensor stands at, by index, and how many steps the runs have taken."""
+    """State of the search: the index of each tensor's current candidate, and the steps used so far."""
 
     runner: RunWithShapes
-    candidates: Sequence[Candidate]
+    candidates: Sequence[LengthCandidate]
     chosen: dict[str, int]
     steps: int = 0
     counters: set[str] = field(default_factory=set)
-    """Tensors left by an atomic: the element behind the data may be a flag or a counter."""
+    """Tensors that an atomic accesses out of bounds: the element after the data may be a flag or a counter."""
 
     @property
-    def spent(self) -> bool:
-        return self.steps > _STEPS
+    def exhausted(self) -> bool:
+        return self.steps > _MAX_STEPS
 
     def run(self, plan: Plan, sizes: Mapping[str, int]) -> Outcome:
         outcome = self.runner(plan, sizes)
@@ -64,19 +66,19 @@ class _Search:
     def plan(self, plan: Plan) -> Plan:
         return _with_shapes(plan, {param: self.candidates[index].shape for param, index in self.chosen.items()})
 
-    def candidate(self, param: str) -> Candidate:
+    def candidate(self, param: str) -> LengthCandidate:
         return self.candidates[self.chosen[param]]
 
     def enlarge(self, param: str, elements: int) -> bool:
-        """Move to the next candidate that holds ``elements``; False if there is none."""
+        """Advance to the next candidate of at least ``elements``; return False if there is none."""
         index = self.chosen[param] + 1
         while index < len(self.candidates) and self.candidates[index].length < elements:
             index += 1
         self.chosen[param] = index
         return index < len(self.candidates)
 
-    def tie(self, param: str) -> bool:
-        """Move to another candidate of the same length on the first sizes; False if there is none."""
+    def next_tie(self, param: str) -> bool:
+        """Advance to the next candidate of the same length on the first sizes; return False if there is none."""
         index = self.chosen[param] + 1
         if index == len(self.candidates) or self.candidates[index].length != self.candidate(param).length:
             return False
@@ -84,86 +86,92 @@ class _Search:
         return True
 
 
-def probe(plan: Plan, run: RunWithShapes, constants: Sequence[int] = ()) -> Probed:
-    """Learn the shapes and directions of an inferred plan.
+def probe(plan: Plan, run: RunWithShapes, constants: Sequence[int] = ()) -> ProbeResult:
+    """Infer the shapes and directions of a plan's tensors.
 
-    ``constants`` are integer constants of the file: ``NUM_BINS`` may be a length.
+    ``constants`` are integer constants of the file, since ``NUM_BINS`` may be a length.
     """
     names = [dim.name for dim in plan.dims]
-    if not 1 <= len(names) <= _MOST_SIZES:
-        return Probed(None, f"{len(names)} size parameters are too many to tell the shapes apart")
+    if not 1 <= len(names) <= _MAX_SIZES:
+        return ProbeResult(None, f"{len(names)} size parameters are too many to infer the shapes of its buffers")
     first, second = regular_sizes(plan)
     outcome: Outcome | None = None
     tensors = [arg for arg in plan.args if isinstance(arg, TensorArg)]
     search = _Search(run, candidates_for(plan, first, constants), {arg.param: 0 for arg in tensors})
     problem = _fit(plan, first, search)
     if problem is not None:
-        return Probed(None, problem)
-    loose: set[str] = set()
-    for _ in range(_READINGS):
+        return ProbeResult(None, problem)
+    too_long: set[str] = set()
+    for _ in range(_MAX_RETRIES):
         outcome = _confirm(plan, second, search)
         if outcome is None:
-            return Probed(None, "no product of its sizes explains which elements it touches")
-        learned = search.plan(plan)
-        loose = _loose(learned, first, search.run) | _loose(learned, second, search.run)
-        moved = [search.tie(param) for param in sorted(loose)]
-        if search.spent or not any(moved):
+            return ProbeResult(None, "no product of its sizes matches the elements that it accesses")
+        inferred = search.plan(plan)
+        too_long = _too_long(inferred, first, search.run) | _too_long(inferred, second, search.run)
+        moved = [search.next_tie(param) for param in sorted(too_long)]
+        if search.exhausted or not any(moved):
             break
     beyond = {arg.param for arg in tensors if search.candidate(arg.param).beyond}
-    certain = beyond and _certain(tensors, search, beyond)
-    if beyond and (not certain or beyond & (loose | search.counters)):
-        return Probed(None, "what it touches is one element more than a product of its sizes")
+    overrun = beyond and _is_overrun(tensors, search, beyond)
+    if beyond and (not overrun or beyond & (too_long | search.counters)):
+        return ProbeResult(None, "it accesses one element more than a product of its sizes")
     product = any(search.candidate(param).factors > 1 for param in beyond)
-    if loose and not product:
-        return Probed(None, f"no product of its sizes is exactly what it touches of '{sorted(loose)[0]}'")
-    steered = _loose(_with_zero_indices(learned), second, search.run) - loose if _has_integers(plan) else set()
-    if steered:
-        return Probed(None, f"how far it reaches into '{sorted(steered)[0]}' depends on the values of its inputs")
+    if too_long and not product:
+        return ProbeResult(None, f"no product of its sizes is the length of '{sorted(too_long)[0]}'")
+    data_dependent: set[str] = set()
+    if _has_integers(plan):
+        data_dependent = _too_long(_with_zero_indices(inferred), second, search.run) - too_long
+    if data_dependent:
+        return ProbeResult(
+            None, f"the elements of '{sorted(data_dependent)[0]}' that it accesses depend on the values of its inputs"
+        )
     exact = {arg.param: search.candidate(arg.param).allocated for arg in tensors}
     assert outcome is not None
-    unsure = _unsure(learned, first, search.run) & _unsure(learned, second, search.run)
-    return Probed(replace(_directions(_with_shapes(plan, exact), outcome), unsure=unsure))
+    uncertain = _uncertain(inferred, first, search.run) & _uncertain(inferred, second, search.run)
+    return ProbeResult(replace(_directions(_with_shapes(plan, exact), outcome), uncertain_lengths=uncertain))
 
 
 def _fit(plan: Plan, sizes: Mapping[str, int], search: _Search) -> str | None:
-    """Start every tensor at the smallest shape and enlarge those the kernel leaves; returns why that failed."""
+    """Enlarge each tensor until no access is out of bounds; return the reason if that fails."""
     widths = {arg.param: dtype_size(arg.dtype) for arg in plan.args if isinstance(arg, TensorArg)}
-    for _ in range(_ROUNDS):
-        if search.spent:
+    for _ in range(_MAX_ENLARGEMENTS):
+        if search.exhausted:
             break
         outcome = search.run(search.plan(plan), sizes)
         if outcome.status not in ("completed", "trapped"):
-            return f"it did not run to its end on regular sizes ({outcome.status})"
+            return f"it did not complete on regular sizes ({outcome.status})"
         wanted = _needed(outcome, widths)
         if wanted is None:
-            return "it leaves its buffers in a way no size explains"
+            return "its accesses are out of bounds for every length"
         if not wanted:
             return None if outcome.status == "completed" else "it trapped on regular sizes"
         for param, elements in wanted.items():
             if not search.enlarge(param, elements):
-                return f"no product of its sizes explains how far it reaches into '{param}'"
-    return "its buffers' sizes could not be told within the probe's budget"
+                return f"no product of its sizes contains the elements that it accesses in '{param}'"
+    return "the lengths of its buffers were not found within the budget of the probe"
 
 
 def _confirm(plan: Plan, sizes: Mapping[str, int], search: _Search) -> Outcome | None:
-    """Run on other sizes; where two shapes were equal on the first ones, these tell which it is."""
+    """Run on other sizes, which distinguish candidates that had the same length on the first ones."""
     for _ in range(8):
         outcome = search.run(search.plan(plan), sizes)
         left = {event.buffer for event in _faults(outcome)}
         if not left:
             return outcome if outcome.status == "completed" else None
-        if search.spent or not all(param in search.chosen and search.tie(param) for param in left if param is not None):
+        if search.exhausted or not all(
+            param in search.chosen and search.next_tie(param) for param in left if param is not None
+        ):
             return None
         if None in left:
             return None
     return None
 
 
-def _certain(tensors: Sequence[TensorArg], search: _Search, beyond: set[str]) -> bool:
-    """Say whether one element too many can only be a mistake.
+def _is_overrun(tensors: Sequence[TensorArg], search: _Search, beyond: set[str]) -> bool:
+    """Whether accesses to one element more than the product can only be a bug.
 
-    Past a product of several sizes it always is. Past a single size it may be meant (row pointers, faces between
-    cells): then every tensor of that size must be overrun, and all of them hold floats.
+    For a product of several sizes they always are. For a single size they may be intended (row pointers of a sparse
+    matrix, boundaries between cells): they are a bug if all tensors of that size are overrun and hold floats.
     """
     for arg in tensors:
         mine = search.candidate(arg.param)
@@ -177,10 +185,11 @@ def _certain(tensors: Sequence[TensorArg], search: _Search, beyond: set[str]) ->
     return True
 
 
-def _loose(plan: Plan, sizes: Mapping[str, int], run: RunWithShapes) -> set[str]:
-    """Return the tensors whose last element is never touched: their shape only happens to be large enough.
+def _too_long(plan: Plan, sizes: Mapping[str, int], run: RunWithShapes) -> set[str]:
+    """Return the tensors whose last element is never accessed: they are longer than the kernel needs.
 
-    Sizes that depend on each other (C = heads * width) drawn independently end here, instead of in a false alarm.
+    Sizes that depend on each other (C = heads * width) and are drawn independently are rejected here; they would cause
+    false positives.
     """
     tensors = [arg for arg in plan.args if isinstance(arg, TensorArg)]
     shorter = {arg.param: parse(f"max(1, {arg.shape[0]} - 1)") for arg in tensors}
@@ -190,10 +199,10 @@ def _loose(plan: Plan, sizes: Mapping[str, int], run: RunWithShapes) -> set[str]
     return {name for name, length in lengths.items() if length > 1 and name not in touched}
 
 
-def _unsure(plan: Plan, sizes: Mapping[str, int], run: RunWithShapes) -> frozenset[str]:
-    """Return the tensors of one element that may be longer: nothing touches them, or there is but one block.
+def _uncertain(plan: Plan, sizes: Mapping[str, int], run: RunWithShapes) -> frozenset[str]:
+    """Return the tensors of one element that may be longer: it is never accessed, or there is only one block.
 
-    A single byte in place of the element shows every access to it.
+    With a single byte in place of the element, every access to it is out of bounds and so reported.
     """
     tensors = [arg for arg in plan.args if isinstance(arg, TensorArg) and dtype_size(arg.dtype) > 1]
     single = {arg.param for arg in tensors if evaluate(arg.shape[0], sizes) == 1}
@@ -211,7 +220,7 @@ def _has_integers(plan: Plan) -> bool:
 
 
 def _with_zero_indices(plan: Plan) -> Plan:
-    """Let every integer input be zero: a table that is then read less far is as long as its indices say."""
+    """Return the plan with zeros as integer inputs: accesses that then change have indices read from memory."""
     zero = (parse(0), parse(1))
     args = tuple(
         replace(arg, range=zero) if isinstance(arg, TensorArg) and arg.dtype in INTEGERS else arg for arg in plan.args
@@ -220,7 +229,7 @@ def _with_zero_indices(plan: Plan) -> Plan:
 
 
 def _needed(outcome: Outcome, sizes: Mapping[str, int]) -> dict[str, int] | None:
-    """Elements each tensor needs at least, from the faults seen; None when a fault has no buffer or lies before one."""
+    """Return the elements that each tensor needs, from the faults; None if a fault is in no tensor or before one."""
     needed: dict[str, int] = {}
     for event in _faults(outcome):
         if event.buffer is None or event.buffer not in sizes or event.offset is None or event.offset < 0:
@@ -240,7 +249,7 @@ def _with_shapes(plan: Plan, shapes: Mapping[str, Expression]) -> Plan:
 
 
 def _directions(plan: Plan, outcome: Outcome) -> Plan:
-    """A pointer to non-const that is only read is an input; one read before it is written goes in and out."""
+    """Infer directions: a tensor that is only read is an input, one read before it is written is ``inout``."""
     read_first = {event.buffer for event in outcome.events if event.rule == "memory/uninitialized-read"}
     args = []
     for arg in plan.args:

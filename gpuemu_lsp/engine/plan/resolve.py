@@ -1,4 +1,4 @@
-"""Config, signature and launches together: one Plan per dtype, or findings that say what to add."""
+"""Resolution of a kernel: one plan per dtype, or findings that say what to add to gpuemu.toml."""
 
 from __future__ import annotations
 
@@ -7,11 +7,12 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from gpuemu_lsp.engine.findings import Finding, Place, Severity
-from gpuemu_lsp.engine.plan.arguments import Roles, settle
+from gpuemu_lsp.engine.plan.arguments import ArgumentRoles, assign_roles
 from gpuemu_lsp.engine.plan.candidates import grid_tiles
-from gpuemu_lsp.engine.plan.divisors import body_divisors, halved
-from gpuemu_lsp.engine.plan.entry import Instance, choose_kernel, instances
-from gpuemu_lsp.engine.plan.launch import Geometry, divisible, settle_launch
+from gpuemu_lsp.engine.plan.context import KernelContext
+from gpuemu_lsp.engine.plan.divisors import power_of_two_sizes, size_divisors
+from gpuemu_lsp.engine.plan.entry import KernelInstance, choose_kernel, instances
+from gpuemu_lsp.engine.plan.launch import ResolvedLaunch, divisible, resolve_launch
 from gpuemu_lsp.engine.plan.mangled import parameter_types
 from gpuemu_lsp.engine.plan.model import Plan, PlanResult, ScalarArg, TensorArg
 from gpuemu_lsp.engine.plan.types import INTEGERS, element_type
@@ -20,44 +21,45 @@ from gpuemu_lsp.engine.project.model import DimSpec, KernelSpec
 from gpuemu_lsp.engine.rules import make
 from gpuemu_lsp.engine.source.model import KernelDecl, SourceFile
 
-_POWERS = tuple(1 << power for power in range(1, 11))
-"""Sizes of what a loop halves down to one."""
+_POWERS_OF_TWO = tuple(1 << power for power in range(1, 11))
 
 
 def resolve(spec: KernelSpec, source: SourceFile, entries: Mapping[str, str] | None = None) -> PlanResult:
-    """Resolve a registered kernel, or one found in a file (then ``spec`` is bare: see :func:`unregistered`).
+    """Resolve a registered kernel, or one found in a file (then ``spec`` is from :func:`unregistered`).
 
-    ``entries`` maps name expressions to mangled names, once the file was compiled: they tell what typedefs and macros
-    in the signature really are.
+    ``entries`` maps name expressions to mangled names once the file has been compiled; they have the types behind
+    typedefs and macros in the signature.
     """
-    decl, findings = choose_kernel(spec, source)
-    if decl is None:
+    declaration, findings = choose_kernel(spec, source)
+    if declaration is None:
         return PlanResult((), (), findings)
-    wanted, findings = instances(spec, decl, source)
+    context = KernelContext(spec, declaration, source)
+    chosen, findings = instances(context)
     if "name" not in spec.places:
-        findings = tuple(map(_unasked, findings))
+        findings = tuple(map(_as_hint, findings))
     plans: list[Plan] = []
     collected: list[Finding] = list(findings)
-    for instance in wanted:
-        plan, found = _plan(spec, decl, source, instance, (entries or {}).get(instance.expression, ""))
+    for instance in chosen:
+        types = _compiled_types(context, (entries or {}).get(instance.expression, ""))
+        plan, found = _plan(replace(context, bindings=instance.bindings, compiled_types=types), instance)
         collected.extend(finding for finding in found if finding not in collected)
         if plan is not None:
             plans.append(plan)
-    if spec.dtypes and plans and not decl.template:
-        collected.extend(_fixed_type(spec, plans))
-    guessed = any(instance.guessed for instance in wanted)
-    return PlanResult(tuple(plans), tuple(instance.expression for instance in wanted), tuple(collected), guessed)
+    if spec.dtypes and plans and not declaration.template:
+        collected.extend(_unsupported_dtypes(context, plans))
+    guessed = any(instance.guessed for instance in chosen)
+    return PlanResult(tuple(plans), tuple(instance.expression for instance in chosen), tuple(collected), guessed)
 
 
-def _unasked(finding: Finding) -> Finding:
-    """A template nobody instantiates is no mistake in a file that nobody registered."""
+def _as_hint(finding: Finding) -> Finding:
+    """Return the finding as a hint: in an unregistered file, an uninstantiated template is not an error."""
     if finding.rule != "config/ambiguous-signature":
         return finding
     return make("engine/not-executed", finding.message, finding.place, kernel=finding.kernel, severity=Severity.HINT)
 
 
 def unregistered(source: SourceFile, decl: KernelDecl, include_dirs: tuple[str, ...] = ()) -> KernelSpec:
-    """Return the bare spec of a kernel no gpuemu.toml mentions."""
+    """Return the spec of a kernel that gpuemu.toml does not register."""
     return KernelSpec(
         name=decl.name,
         source=source.path,
@@ -68,121 +70,122 @@ def unregistered(source: SourceFile, decl: KernelDecl, include_dirs: tuple[str, 
     )
 
 
-def _plan(
-    spec: KernelSpec, decl: KernelDecl, source: SourceFile, instance: Instance, mangled: str
-) -> tuple[Plan | None, tuple[Finding, ...]]:
-    place = Place(source.path, decl.name_range)
-    roles = settle(spec, decl, {**source.constants, **instance.bindings, **_true_types(decl, mangled)})
+def _plan(context: KernelContext, instance: KernelInstance) -> tuple[Plan | None, tuple[Finding, ...]]:
+    roles = assign_roles(context)
     if roles.problem is not None:
-        return None, (*roles.findings, _ambiguous(spec, decl, roles.problem, place))
+        return None, (*roles.findings, _unresolved(context, roles.problem))
     if any(finding.severity is Severity.ERROR for finding in roles.findings):
         return None, roles.findings
-    geometry = settle_launch(spec, decl, source, instance.bindings, roles)
-    if geometry.problem is not None:
-        return None, (*roles.findings, _ambiguous(spec, decl, geometry.problem, place))
-    roles = replace(roles, dims=(*roles.dims, *geometry.extra))
-    strangers = _unknown(spec, roles, geometry)
-    if strangers:
-        return None, (*roles.findings, *strangers)
+    launch = resolve_launch(context, roles)
+    if launch.problem is not None:
+        return None, (*roles.findings, _unresolved(context, launch.problem))
+    roles = replace(roles, dims=(*roles.dims, *launch.host_sizes))
+    unknown = _unknown_dims(context, roles, launch)
+    if unknown:
+        return None, (*roles.findings, *unknown)
     plan = Plan(
-        kernel=spec.name,
+        kernel=context.spec.name,
         entry=instance.expression,
         dtype=instance.dtype or _dtype(roles),
         args=roles.args,
-        dims=_dims(decl, source, instance, roles, geometry) if roles.inferred else roles.dims,
-        grid=geometry.grid,
-        block=geometry.block,
-        shared=geometry.shared or parse(0),
-        place=place,
+        dims=_supported_dims(context, roles, launch) if roles.inferred else roles.dims,
+        grid=launch.grid,
+        block=launch.block,
+        shared=launch.shared or parse(0),
+        place=context.place,
         inferred=roles.inferred,
-        notes=_notes(roles, geometry),
-        assumed_block=geometry.assumed_block,
-        fixed_block=geometry.fixed_block,
+        notes=_notes(roles, launch),
+        assumed_block=launch.assumed_block,
+        fixed_block=launch.fixed_block,
     )
     return plan, roles.findings
 
 
-def _dims(
-    decl: KernelDecl, source: SourceFile, instance: Instance, roles: Roles, geometry: Geometry
-) -> tuple[DimSpec, ...]:
-    """Return the inferred sizes as far as the author's own rounding allows them."""
-    dims = divisible(roles.dims, geometry.grid) if geometry.from_source else roles.dims
+def _supported_dims(context: KernelContext, roles: ArgumentRoles, launch: ResolvedLaunch) -> tuple[DimSpec, ...]:
+    """Return the inferred sizes, restricted to those that the host code and the kernel's body support."""
+    dims = divisible(roles.dims, launch.grid) if launch.from_source else roles.dims
     sizes = [arg.param for arg in roles.args if isinstance(arg, ScalarArg)]
-    definitions = {**source.constants, **instance.bindings}
-    steps = body_divisors(decl, source, sizes, definitions, tuple(map(str, geometry.block)), grid_tiles(geometry.grid))
-    trees = halved(decl, source, sizes)
+    divisors = size_divisors(context, sizes, tuple(map(str, launch.block)), grid_tiles(launch.grid))
+    powers = power_of_two_sizes(context, sizes)
     return tuple(
-        replace(dim, minimum=_POWERS[0], maximum=_POWERS[-1], choices=_POWERS)
-        if dim.name in trees
-        else replace(dim, multiple_of=math.lcm(dim.multiple_of, steps.get(dim.name, 1)))
+        replace(dim, minimum=_POWERS_OF_TWO[0], maximum=_POWERS_OF_TWO[-1], choices=_POWERS_OF_TWO)
+        if dim.name in powers
+        else replace(dim, multiple_of=math.lcm(dim.multiple_of, divisors.get(dim.name, 1)))
         for dim in dims
     )
 
 
-def _true_types(decl: KernelDecl, mangled: str) -> dict[str, str]:
-    """Map the types of a signature, as written, to what the compiler made of them."""
+def _compiled_types(context: KernelContext, mangled: str) -> dict[str, str]:
+    """Map the parameter types as written to those in the mangled name."""
+    params = context.declaration.params
     types = parameter_types(mangled)
-    if types is None or len(types) != len(decl.params):
+    if types is None or len(types) != len(params):
         return {}
-    return {param.type: text.rstrip("*&") for param, text in zip(decl.params, types, strict=True)}
+    return {param.type: text.rstrip("*&") for param, text in zip(params, types, strict=True)}
 
 
-def _unknown(spec: KernelSpec, roles: Roles, geometry: Geometry) -> list[Finding]:
-    """Names in the launch that are no dims: the project room cannot know them where the arguments are inferred."""
+def _unknown_dims(context: KernelContext, roles: ArgumentRoles, launch: ResolvedLaunch) -> list[Finding]:
+    """Return a finding for each name in the launch that is not a dim.
+
+    Names in ``[kernels.launch]`` are checked here and not when gpuemu.toml is loaded, because inferred arguments
+    define dims too.
+    """
     known = [dim.name for dim in roles.dims]
+    shared = (launch.shared,) if launch.shared is not None else ()
+    kernel = context.spec.name
     findings = []
-    shared = (geometry.shared,) if geometry.shared is not None else ()
-    for key, expressions in (("grid", geometry.grid), ("block", geometry.block), ("shared", shared)):
+    for key, expressions in (("grid", launch.grid), ("block", launch.block), ("shared", shared)):
         for name in sorted(set().union(*(names(expression) for expression in expressions)) - set(known)):
-            message = f"'{name}' is no size of '{spec.name}'; there are: {', '.join(known) or 'none'}."
-            place = spec.places.get(f"launch.{key}") or spec.places[""]
-            findings.append(make("config/bad-value", message, place, kernel=spec.name))
+            message = f"Unknown dimension '{name}' in the launch of '{kernel}'; known: {', '.join(known) or 'none'}."
+            place = context.config_place(f"launch.{key}")
+            findings.append(make("config/bad-value", message, place, kernel=kernel))
     return findings
 
 
-def _dtype(roles: Roles) -> str:
+def _dtype(roles: ArgumentRoles) -> str:
     tensors = [arg for arg in roles.args if isinstance(arg, TensorArg)]
     outputs = [arg for arg in tensors if arg.direction != "in"]
     floats = [arg for arg in (*outputs, *tensors) if "float" in arg.dtype]
     return (floats or outputs or tensors)[0].dtype
 
 
-def _notes(roles: Roles, geometry: Geometry) -> tuple[str, ...]:
+def _notes(roles: ArgumentRoles, launch: ResolvedLaunch) -> tuple[str, ...]:
     if not roles.inferred:
         return ()
     tensors = [arg for arg in roles.args if isinstance(arg, TensorArg)]
     shapes = [f"{arg.param}: {arg.direction} [{', '.join(map(str, arg.shape)) or '?'}]" for arg in tensors]
-    return (*shapes, *geometry.notes)
+    return (*shapes, *launch.notes)
 
 
-def _fixed_type(spec: KernelSpec, plans: list[Plan]) -> list[Finding]:
-    """An explicit dtype the kernel's signature cannot take would otherwise look checked."""
+def _unsupported_dtypes(context: KernelContext, plans: list[Plan]) -> list[Finding]:
+    """Return a finding for each configured dtype that the signature does not have; no plan would check it."""
+    spec = context.spec
     assert spec.dtypes is not None
-    have = {plan.dtype for plan in plans}
+    supported = {plan.dtype for plan in plans}
     return [
         make(
             "config/bad-value",
-            f"'{spec.name}' is not a template: its pointers are {', '.join(sorted(have))}, "
+            f"'{spec.name}' is not a template: its pointers are {', '.join(sorted(supported))}, "
             f"so it cannot be checked as {dtype}.",
-            spec.places.get("dtypes") or spec.places[""],
+            context.config_place("dtypes"),
             kernel=spec.name,
         )
         for dtype in spec.dtypes
-        if dtype not in have
+        if dtype not in supported
     ]
 
 
-def _ambiguous(spec: KernelSpec, decl: KernelDecl, problem: str, place: Place) -> Finding:
-    registered = spec.reference is not None or spec.args is not None
-    if not registered:
-        message = f"'{decl.name}' was compiled but not run: {problem}. Register it in gpuemu.toml to have it checked."
-        return make("engine/not-executed", message, place, kernel=spec.name, severity=Severity.HINT)
-    message = f"'{decl.name}' was not run: {problem.rstrip('.')}.\n{template(decl)}"
-    return make("config/ambiguous-signature", message, place, kernel=spec.name)
+def _unresolved(context: KernelContext, problem: str) -> Finding:
+    spec, name = context.spec, context.declaration.name
+    if spec.reference is None and spec.args is None:
+        message = f"'{name}' was compiled but not run: {problem}. Register it in gpuemu.toml to have it checked."
+        return make("engine/not-executed", message, context.place, kernel=spec.name, severity=Severity.HINT)
+    message = f"'{name}' was not run: {problem.rstrip('.')}.\n{template(context.declaration)}"
+    return make("config/ambiguous-signature", message, context.place, kernel=spec.name)
 
 
 def template(decl: KernelDecl) -> str:
-    """Return the toml to add for a kernel, as far as its signature tells; the user corrects the shapes."""
+    """Return the TOML to add for a kernel. The shapes are a guess from the signature, for the user to correct."""
     scalars = {param.name: element_type(param.type) for param in decl.params if not param.pointer}
     sizes = [name for name, known in scalars.items() if known is not None and known.dtype in INTEGERS]
     lines = ["Add to gpuemu.toml:", "[kernels.dims]"]

@@ -1,7 +1,8 @@
-"""C types and dtypes: which NumPy (or ml_dtypes) name a C element type stands for, and back."""
+"""Mapping between C element types and dtypes (names of NumPy and ml_dtypes)."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 _DTYPE_OF = {
@@ -91,7 +92,7 @@ C_TYPE_OF = {
     "uint64": "unsigned long long",
     "bool": "bool",
 }
-"""The C++ type that ``{T}`` becomes for a dtype."""
+"""C++ type that replaces ``{T}``, by dtype."""
 
 INTEGERS = frozenset({"int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"})
 FLOATS = frozenset({"float16", "bfloat16", "float32", "float64", "float8_e4m3fn", "float8_e5m2"})
@@ -100,14 +101,14 @@ _SIZES = {"bool": 1, "bfloat16": 2, "float8_e4m3fn": 1, "float8_e5m2": 1}
 
 @dataclass(frozen=True, slots=True)
 class ElementType:
-    """A dtype and how many of them one C element holds (``float4`` -> float32 x 4)."""
+    """A dtype, and the number of values in one C element: ``float4`` has four lanes of float32."""
 
     dtype: str
     lanes: int = 1
 
 
-def element_type(text: str, aliases: dict[str, str] | None = None) -> ElementType | None:
-    """Say what a C element type is, or None for a struct, ``void`` or an unknown name.
+def element_type(text: str, aliases: Mapping[str, str] | None = None) -> ElementType | None:
+    """Return the element type of a C type, or None for a struct, ``void`` or an unknown name.
 
     ``aliases`` maps names of the file (template parameters, typedefs) to C types; they are followed, at most ten deep.
     """
@@ -128,5 +129,5 @@ def element_type(text: str, aliases: dict[str, str] | None = None) -> ElementTyp
 
 
 def dtype_size(dtype: str) -> int:
-    """Bytes per element."""
+    """Return the size of an element in bytes."""
     return _SIZES.get(dtype) or int(dtype.removeprefix("u").removeprefix("int").removeprefix("float")) // 8

@@ -132,7 +132,7 @@ def test_a_header_that_nothing_includes_says_what_is_missing(project):
     root = project({"src/kernels/scale.cuh": TILE})
     report, findings = check(root / "src/kernels/scale.cuh")
     assert report.status == "not-executed"
-    assert any("template and nothing in the file says which instance" in finding.message for finding in findings)
+    assert any("is a template, and no launch in the file" in finding.message for finding in findings)
 
 
 def test_a_header_two_folders_up_is_found_in_the_projects_usual_folder(project):

@@ -1,4 +1,4 @@
-"""Sources as they are on disk, for the plan room."""
+"""Fixtures: sources on disk, and plans of unregistered kernels."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Reader = Callable[[str], SourceFile]
 
 @pytest.fixture
 def reader(tmp_path: Path) -> Reader:
-    """Read a text as the file ``k.cu``."""
+    """Return a function that reads a text as the file ``k.cu``."""
 
     def read_text(text: str) -> SourceFile:
         path = tmp_path / "k.cu"
@@ -29,7 +29,7 @@ def reader(tmp_path: Path) -> Reader:
 
 @pytest.fixture
 def bare(reader: Reader) -> Callable[[str], PlanResult]:
-    """Resolve the last kernel of a text that no gpuemu.toml mentions."""
+    """Return a function that resolves the last kernel of a text, without gpuemu.toml."""
 
     def resolved(text: str) -> PlanResult:
         source = reader(text)

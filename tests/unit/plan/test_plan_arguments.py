@@ -58,15 +58,15 @@ def test_roles_from_a_signature(bare: Callable[[str], PlanResult], signature: st
 @pytest.mark.parametrize(
     ("signature", "why"),
     [
-        ("float** a, int n", "cannot be filled"),
-        ("Params p", "cannot be filled"),
-        ("int n", "takes no pointer"),
+        ("float** a, int n", "no values can be generated"),
+        ("Params p", "no values can be generated"),
+        ("int n", "no pointer parameter"),
         ("float* a", "no integer parameter"),
         ("float* a, float4 s, int n", "by value"),
     ],
 )
-def test_signatures_that_do_not_tell(bare: Callable[[str], PlanResult], signature: str, why: str) -> None:
-    """A hint that says why; never a finding against a file nobody registered."""
+def test_signatures_that_cannot_be_inferred(bare: Callable[[str], PlanResult], signature: str, why: str) -> None:
+    """An unregistered kernel has a hint with the reason, and no error."""
     result = bare(f"struct Params {{ int a; }};\n__global__ void k({signature}) {{}}")
     assert not result.plans
     (finding,) = result.findings

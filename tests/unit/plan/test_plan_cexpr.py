@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from gpuemu_lsp.engine.plan.cexpr import translate
+from gpuemu_lsp.engine.plan.cexpr import Scope, translate
 from gpuemu_lsp.engine.project.expressions import evaluate, parse
 
-_NAMES = {"n": "n", "rows": "m"}
+_SIZES = {"n": "n", "rows": "m"}
 _DEFINITIONS = {
     "BLOCK": "256",
     "TILE": "(1 << 5)",
@@ -53,7 +53,7 @@ _DEFINITIONS = {
     ],
 )
 def test_values(text: str, value: int | None) -> None:
-    """An expression means in our grammar what it means in C; what cannot be read is None."""
-    translated = translate(text, _NAMES, _DEFINITIONS)
+    """The translation has the value that the expression has in C, or is None."""
+    translated = translate(text, Scope(_SIZES, _DEFINITIONS))
     found = None if translated is None else evaluate(parse(translated), {"n": 1000, "m": 10})
     assert found == value

@@ -1,4 +1,4 @@
-"""Which kernel is meant, and which of its instances."""
+"""Selection of the kernel and of its instances."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 
 from gpuemu_lsp.engine.findings import Place, Range
+from gpuemu_lsp.engine.plan.context import KernelContext
 from gpuemu_lsp.engine.plan.entry import choose_kernel, instances, split_arguments
 from gpuemu_lsp.engine.project.model import KernelSpec
 from gpuemu_lsp.engine.source.model import SourceFile
@@ -29,14 +30,14 @@ _TWO = "__global__ void relu(float* x) {}\nnamespace a { __global__ void gelu(fl
         ("relu", "rellu", "compile/missing-entry"),
     ],
 )
-def test_which_kernel(reader: Callable[[str], SourceFile], name: str, entry: str | None, found: str) -> None:
+def test_choice_of_the_kernel(reader: Callable[[str], SourceFile], name: str, entry: str | None, found: str) -> None:
     """``entry``, else the name, else the only one; otherwise a finding."""
     decl, findings = choose_kernel(replace(_SPEC, name=name, entry=entry), reader(_TWO))
     assert (decl.qualified_name if decl else findings[0].rule) == found
 
 
 def test_a_misspelt_entry_is_corrected(reader: Callable[[str], SourceFile]) -> None:
-    """The message names the kernel that was probably meant."""
+    """The message suggests the closest name."""
     _, findings = choose_kernel(replace(_SPEC, entry="rellu"), reader(_TWO))
     assert "Did you mean 'relu'?" in findings[0].message
 
@@ -67,7 +68,7 @@ def test_a_misspelt_entry_is_corrected(reader: Callable[[str], SourceFile]) -> N
         ("template <int B>", "", None, None, []),
     ],
 )
-def test_which_instances(
+def test_choice_of_instances(
     reader: Callable[[str], SourceFile],
     template: str,
     host: str,
@@ -75,9 +76,9 @@ def test_which_instances(
     dtypes: tuple[str, ...] | None,
     wanted: list[str],
 ) -> None:
-    """From ``entry``, from dtypes, from launches, from defaults; none at all is a finding that says what to write."""
+    """From ``entry``, dtypes, launches, defaults; without any, a finding shows the key to add."""
     source = reader(f"{template} __global__ void k(float* x) {{}}\n{host}\n")
-    found, findings = instances(replace(_SPEC, entry=entry, dtypes=dtypes), source.kernels[0], source)
+    found, findings = instances(KernelContext(replace(_SPEC, entry=entry, dtypes=dtypes), source.kernels[0], source))
     assert [instance.expression for instance in found] == wanted
     if not wanted:
         assert 'entry = "k<B>"' in findings[0].message

@@ -49,7 +49,7 @@ def allowed_for(finding: Finding, event: Event, plan: Plan, case: Case) -> Findi
         return stopped(finding)
     tensors = {arg.param: arg for arg in plan.args if isinstance(arg, TensorArg)}
     known = tensors.get(event.buffer or "")
-    if event.buffer in plan.unsure:
+    if event.buffer in plan.uncertain_lengths:
         return stopped(finding)
     own = event.buffer == LOCAL_MEMORY
     if known is None and not own and plan.assumed_block and event.rule in _SIZED:

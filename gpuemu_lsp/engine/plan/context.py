@@ -1,0 +1,52 @@
+"""The inputs that all stages of resolving a kernel share."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from gpuemu_lsp.engine.findings import Place
+from gpuemu_lsp.engine.project.model import KernelSpec
+from gpuemu_lsp.engine.source.model import KernelDecl, SourceFile
+
+
+@dataclass(frozen=True, slots=True)
+class KernelContext:
+    """One kernel, or one instance of a kernel template.
+
+    ``bindings`` maps template parameters to arguments. ``compiled_types`` maps parameter types as written to those that
+    the compiler resolved them to; both are empty until they are known.
+    """
+
+    spec: KernelSpec
+    declaration: KernelDecl
+    source: SourceFile
+    bindings: Mapping[str, str] = field(default_factory=dict)
+    compiled_types: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def definitions(self) -> dict[str, str]:
+        """C text by name: constants of the file and template arguments."""
+        return {**self.source.constants, **self.bindings}
+
+    @property
+    def type_aliases(self) -> dict[str, str]:
+        """The names that may stand for a type in the signature, by name."""
+        return {**self.definitions, **self.compiled_types}
+
+    @property
+    def place(self) -> Place:
+        """The kernel's name in the source."""
+        return Place(self.source.path, self.declaration.name_range)
+
+    @property
+    def text(self) -> str:
+        """The lines of the kernel's definition."""
+        span = self.declaration.range
+        return "\n".join(self.source.text.split("\n")[span.start.line : span.end.line + 1])
+
+    def config_place(self, key: str) -> Place:
+        """Return where a dotted key of the entry is written, or the table that lacks it."""
+        while key and key not in self.spec.places:
+            key = key.rpartition(".")[0]
+        return self.spec.places[key]
