@@ -1,4 +1,4 @@
-"""Real PTX for the tests of this room: NVRTC compiles small kernels, once per session each."""
+"""PTX of small kernels, compiled by NVRTC once per session, and parsed single statements."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def only(text: str, declarations: str = "") -> Instruction:
 
 
 def loose_ends(module: Module) -> set[str]:
-    """Return every name that is used and declared nowhere: a parser that loses or misreads something leaves one."""
+    """Return all names that are used but not declared, as a parser that drops or misreads a declaration leaves them."""
     found: set[str] = set()
     globals_ = {variable.name for variable in module.variables} | set(module.functions)
     for function in module.functions.values():

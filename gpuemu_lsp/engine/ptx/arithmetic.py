@@ -1,4 +1,8 @@
-"""In which precision a kernel computes, and whether it is exact on small integers."""
+"""Precision analysis: the floating-point formats in which a kernel rounds, and exactness on small integers.
+
+Both parametrise the oracle: formats give unit roundoffs for the error budget, and a kernel that is exact on integers
+can be compared bit for bit on integer inputs.
+"""
 
 from __future__ import annotations
 
@@ -25,12 +29,12 @@ _KNOWN_EXTERNAL = frozenset({"vprintf", "__assertfail"})
 
 
 def arithmetic_precisions(module: Module, entry: str) -> frozenset[str]:
-    """Return the floating-point formats in which a kernel rounds on its way to a result.
+    """Return the floating-point formats in which a kernel rounds intermediate results.
 
-    That is the type of each operation that rounds (atomics included), and the target of each narrowing conversion whose
-    result is used again rather than only stored to global memory. The products of matrix instructions are exact, so
-    that only their accumulators count; ``mma`` stands for sums in f32 on tensor cores, which may drop low bits of their
-    addends (PTX ISA section 9.7.14.5.14 leaves the rounding open). Registers of tf32 lose bits where they are read.
+    These are the type of each rounding operation, atomics included, and the target of each narrowing conversion whose
+    result is used again, not only stored to global memory. Products in matrix instructions are exact, so only
+    accumulators count; ``mma`` stands for f32 sums on tensor cores, which may truncate their addends (PTX ISA section
+    9.7.14.5.14 leaves the rounding unspecified). Registers of tf32 lose bits where they are read.
 
     Returns
     -------
@@ -47,12 +51,12 @@ def arithmetic_precisions(module: Module, entry: str) -> frozenset[str]:
 
 
 def linear_only(module: Module, entry: str) -> bool:
-    """Whether a kernel is exact on small integers, in whatever order it adds.
+    """Return whether a kernel is exact on small integers, in any order of additions.
 
-    It then only moves, gathers, compares, adds and multiplies floating-point values, and every constant it computes
-    with has a handful of significant bits. Scalar arguments are not seen here: the caller must choose integers for
-    them too.
+    Such a kernel only moves, gathers, compares, adds and multiplies floating-point values, and its constants have few
+    significant bits. Scalar arguments are unknown here: the caller has to choose integers for them too.
     """
+    # Constant tables are data with arbitrary values; strings (.b8 with natural alignment) are not.
     tables = {v.name for v in module.variables if v.init is not None and not (v.type == "b8" and v.alignment <= 1)}
     return all(_is_linear(function, tables) for function in reachable(module, entry))
 
@@ -85,11 +89,11 @@ def _is_linear(function: Function, tables: set[str]) -> bool:
 
 
 def _rounded_on_the_way(function: Function) -> set[str]:
-    """Targets of narrowing conversions that the function goes on computing with."""
+    """Return the targets of narrowing conversions whose results the function computes with."""
     narrowed: dict[str, set[str]] = {}
     body = list(instructions_of(function))
     changed = True
-    while changed:  # a few rounds: values travel through a handful of moves
+    while changed:  # fixed point: a value passes through few moves, so few iterations
         changed = False
         for instruction in body:
             for source, target in _flow(instruction, narrowed):
@@ -126,7 +130,7 @@ def _is_integer_conversion(instruction: Instruction) -> bool:
 
 
 def _is_final_store(instruction: Instruction) -> bool:
-    """A store to global memory, or through a generic pointer, which is nearly always one to global memory."""
+    """Return whether an instruction stores to global memory or through a generic address, which is assumed global."""
     return instruction.opcode == "st" and not {"shared", "local", "param"} & {
         m.partition("::")[0] for m in instruction.modifiers
     }
@@ -143,14 +147,14 @@ def _precisions(instruction: Instruction) -> set[str]:
         ("mma_async",),
         ("sp",),
     ):
-        return set()  # loads and stores of fragments
+        return set()  # load and store of fragments
     if instruction.opcode in _MATRIX:
         return _accumulated(instruction)
     return {_PRECISION[word] for word in instruction.modifiers if word in _PRECISION}
 
 
 def _accumulated(instruction: Instruction) -> set[str]:
-    """Return the formats in which a matrix instruction rounds: its types are those of D, A, B and C, or of D and C."""
+    """Return the formats in which a matrix instruction rounds; its types are those of D, A, B and C, or of D and C."""
     types = [word for word in instruction.modifiers if word in _PRECISION or word in _INTEGERS]
     found = {"mma" if word == "f32" else word for word in (*types[:1], *types[-1:]) if word in _PRECISION}
     return found | ({"tf32"} if "tf32" in types else set())
@@ -166,7 +170,7 @@ def _registers(operands: tuple[Operand, ...]) -> set[str]:
 
 
 def _decoded(bits: int, modifiers: tuple[str, ...]) -> Iterator[float]:
-    """Read an integer constant as the float type of the operation it feeds; packed types give two."""
+    """Yield an integer immediate as the float type of the operation that uses it; packed types give two values."""
     for word in modifiers:
         if word in ("f16", "f16x2"):
             for half in range(1 + word.endswith("x2")):
@@ -179,7 +183,7 @@ def _decoded(bits: int, modifiers: tuple[str, ...]) -> Iterator[float]:
 
 
 def _is_plain(value: float) -> bool:
-    """Few significant bits; or an infinity, a NaN, the largest float: starts of a minimum or a masked value."""
+    """Return whether a constant has few significant bits, or is a mask: infinity, NaN or a huge initial value."""
     if value != value or abs(value) >= 1e30:
         return True
     return abs(value) <= 256 and (value * 16).is_integer()

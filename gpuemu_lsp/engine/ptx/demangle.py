@@ -1,7 +1,7 @@
-"""From a mangled symbol to the name a programmer wrote (Itanium C++ ABI, section 5.1).
+"""Demangling of symbols to qualified names (Itanium C++ ABI, section 5.1).
 
-Only the name is wanted, not its template arguments and parameters: ``_ZN2nn4geluIfEET_S1_`` is ``nn::gelu``. So types
-are skipped rather than understood.
+Template arguments and parameters are not part of the result: ``_ZN2nn4geluIfEET_S1_`` is ``nn::gelu``. Types are
+therefore skipped rather than decoded, and substitutions need no table.
 """
 
 from __future__ import annotations
@@ -11,16 +11,13 @@ from functools import lru_cache
 
 _DEEPEST = 64
 _HIDDEN = re.compile(r"_INTERNAL_\w*|_GLOBAL__N\w*|__v?\d+|CUB_\d\w*|THRUST_\d\w*")
-"""Namespaces nobody writes: unnamed ones, and the versions that libraries put inline."""
+"""Namespaces that sources do not spell: unnamed ones, and inline version namespaces of libraries."""
 _STANDARD = {"t": "std", "a": "allocator", "b": "basic_string", "s": "string", "i": "istream", "o": "ostream"}
 
 
 @lru_cache(maxsize=4096)
 def demangled_name(symbol: str) -> str:
-    """Return the qualified name behind a symbol, as a programmer writes it.
-
-    A symbol that is not mangled, or that this reader does not understand, is returned as it is.
-    """
+    """Return the qualified name of a symbol; a symbol that is not mangled or not supported is returned unchanged."""
     if not symbol.startswith("_Z"):
         return symbol
     parts = _ManglingReader(symbol).parts(2)
@@ -34,7 +31,7 @@ class _ManglingReader:
 
     def parts(self, at: int) -> list[str]:
         """Return the components of the name that begins at ``at``."""
-        if self._at(at) == "Z":  # something local to a function: its name follows the function's encoding
+        if self._at(at) == "Z":  # local entity: its name follows the encoding of the function
             return self.parts(self._skip_list(at + 1, 0))
         nested = self._at(at) == "N"
         found: list[str] = []
@@ -83,7 +80,7 @@ class _ManglingReader:
         return self._text[at : at + length], at + length
 
     def _skip_list(self, at: int, depth: int) -> int:
-        """Return the index behind the ``E`` that ends a list of types, names or template arguments."""
+        """Return the index after the ``E`` that ends a list of types, names or template arguments."""
         while at < len(self._text) and depth < _DEEPEST:
             if self._at(at) == "E":
                 return at + 1

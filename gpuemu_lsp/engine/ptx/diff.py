@@ -1,8 +1,8 @@
-"""What changed between two versions of a PTX function, told per instruction and by source line.
+"""Structural diff of two versions of a PTX function, per instruction and by source line.
 
-Instructions are aligned by their shape: opcode, types, constants and symbols, with registers and labels left anonymous,
-so that a compiler's renumbering changes nothing. Then the registers of aligned instructions are matched to each other
-in order; where that match is broken, the instruction reads another value than before and counts as changed too.
+Instructions are aligned by shape: opcode, types, constants and symbols, with registers and labels anonymous, so that
+renumbering is not a change. Then a bijection between the registers of both versions is built from aligned instructions
+in order; an instruction that contradicts it reads another value than before and counts as changed too.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from gpuemu_lsp.engine.ptx.normal_form import CanonicalNames, strings_of
 from gpuemu_lsp.engine.ptx.traversal import flat_operands, reachable
 
 _EXHAUSTIVE = 2000
-"""Items up to which every one may anchor the alignment; beyond it, common ones may not (difflib's autojunk)."""
+"""Number of items up to which difflib's ``autojunk`` heuristic is off; it ignores frequent items as anchors."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,23 +32,23 @@ class CodeLine:
 
 @dataclass(frozen=True, slots=True)
 class Hunk:
-    """A run of code that was replaced; either side may be empty. ``function`` holds it."""
+    """A replaced run of code in ``function``; either side may be empty."""
 
     function: str
     before: tuple[CodeLine, ...]
     after: tuple[CodeLine, ...]
 
     def lines(self, path: str) -> frozenset[int]:
-        """Return the 0-based lines of ``path``, as it is now, that this is about."""
+        """Return the 0-based lines of the new version of ``path``."""
         return _lines(self.after, path)
 
     def old_lines(self, path: str) -> frozenset[int]:
-        """Return the 0-based lines of ``path``, as it was, that this is about."""
+        """Return the 0-based lines of the old version of ``path``."""
         return _lines(self.before, path)
 
 
 def diff_entries(before: Module, entry: str, after: Module, other: str | None = None) -> tuple[Hunk, ...]:
-    """Compare a kernel and every function it may call with the kernel ``other`` (by default of the same name)."""
+    """Compare a kernel and all functions it may call with those of the kernel ``other``, by default of equal name."""
     old = {function.name: function for function in reachable(before, entry)}
     new = {function.name: function for function in reachable(after, other or entry)}
     if other is not None and other != entry:
@@ -61,7 +61,7 @@ def diff_entries(before: Module, entry: str, after: Module, other: str | None = 
 
 @dataclass(frozen=True, slots=True)
 class _DiffItem:
-    """A line of code as it is aligned: ``shape`` without names, ``names`` in the order they appear in it."""
+    """A line of code: ``shape`` without names, and its ``names`` in order of appearance."""
 
     shape: str
     names: tuple[str, ...]
@@ -69,26 +69,26 @@ class _DiffItem:
 
 
 class _AnonymousNames(CanonicalNames):
-    """Names nobody: every register is its type and every label an L; what was met is remembered."""
+    """Prints registers as their type and labels as L, and collects their names in ``seen``."""
 
     def __init__(self, function: Function, strings: Mapping[str, str]) -> None:
         super().__init__(function, strings)
-        self.met: list[str] = []
+        self.seen: list[str] = []
 
     def register(self, register: Register) -> str:
         declared = self.declared.get(register.name)
         if declared is None:
             return register.name
-        self.met.append(register.name)
+        self.seen.append(register.name)
         return f"%{declared}"
 
     def label(self, name: str) -> str:
-        self.met.append(name)
+        self.seen.append(name)
         return "L"
 
 
 class _DiffSide:
-    """One version of a function; None where it has no such function."""
+    """One version of a function, None if it does not exist there, as diff items."""
 
     def __init__(self, module: Module, function: Function | None) -> None:
         self.module = module
@@ -102,8 +102,8 @@ class _DiffSide:
             if isinstance(item, Label) and not shapes.is_target(item.name):
                 continue
             shape = f"{shapes.label(item.name)}:" if isinstance(item, Label) else shapes.instruction(item)
-            self.items.append(_DiffItem(shape, tuple(shapes.met), item))
-            shapes.met.clear()
+            self.items.append(_DiffItem(shape, tuple(shapes.seen), item))
+            shapes.seen.clear()
 
     def line(self, item: _DiffItem, names: CanonicalNames | None) -> CodeLine:
         if isinstance(item.content, str) or names is None:
@@ -115,7 +115,7 @@ class _DiffSide:
     def _places(self, location: Location | None) -> Iterator[tuple[str, int]]:
         while location is not None:
             path = self.module.files.get(location.file)
-            if path is not None and location.line > 0:  # line 0: code of no line
+            if path is not None and location.line > 0:  # line 0: no source line
                 yield path, location.line - 1
             location = location.inlined_at
 
@@ -129,7 +129,7 @@ def _functions(old: _DiffSide, new: _DiffSide, name: str) -> Iterator[Hunk]:
             continue
         for left, right in zip(first, second, strict=True):
             if matched.agree(left.names, right.names):
-                blocks.append(([], []))  # ends a run of changes
+                blocks.append(([], []))  # unchanged: ends the current hunk
             else:
                 blocks.append(([left], [right]))
     before, after = _namings(old, new, matched)
@@ -148,7 +148,8 @@ def _functions(old: _DiffSide, new: _DiffSide, name: str) -> Iterator[Hunk]:
 
 
 def _aligned(old: list[_DiffItem], new: list[_DiffItem]) -> Iterator[tuple[list[_DiffItem], list[_DiffItem], bool]]:
-    """Yield pairs of runs and whether their shapes are equal, from top to bottom."""
+    """Yield pairs of runs in order, and whether their shapes are equal."""
+    # Most edits are local: without the common prefix and suffix the quadratic matcher has little left.
     start = 0
     while start < min(len(old), len(new)) and old[start].shape == new[start].shape:
         start += 1
@@ -169,14 +170,14 @@ def _aligned(old: list[_DiffItem], new: list[_DiffItem]) -> Iterator[tuple[list[
 
 
 class _NameMatching:
-    """Which name of the new version is which of the old one: one to one, settled where they first meet."""
+    """Bijection between names of both versions, fixed where a name first occurs."""
 
     def __init__(self) -> None:
         self.new_of: dict[str, str] = {}
         self.old_of: dict[str, str] = {}
 
     def agree(self, old: tuple[str, ...], new: tuple[str, ...]) -> bool:
-        """Match what is not matched yet; say whether every name is the one it should be."""
+        """Add pairs of unmatched names; return whether all pairs agree with the bijection."""
         good = True
         for left, right in zip(old, new, strict=True):
             if left not in self.new_of and right not in self.old_of:
@@ -186,7 +187,7 @@ class _NameMatching:
 
 
 class _AlignedNames(CanonicalNames):
-    """Names of the new version as the old one calls the same things; what is new gets names of its own."""
+    """Prints the new version with the old version's names; unmatched names are ``%newN`` and ``NewN``."""
 
     def __init__(
         self, side: Function, strings: Mapping[str, str], before: CanonicalNames, old_of: Mapping[str, str]
@@ -219,13 +220,13 @@ def _namings(
         ]
         return alone[0], alone[1]
     before = CanonicalNames(old.function, strings_of(old.module))
-    for item in old.items:  # numbers in order of appearance, not of mention in the diff
+    for item in old.items:  # numbers names in order of appearance in the function
         old.line(item, before)
     return before, _AlignedNames(new.function, strings_of(new.module), before, matched.old_of)
 
 
 def _declarations(module: Module, function: Function) -> list[str]:
-    """Return what matters besides the instructions: launch bounds, arrays, tables of constants."""
+    """Return compared declarations: launch bounds, arrays, constant tables."""
     lines = [f".{name} {', '.join(map(str, values))}" for name, values in sorted(function.directives.items())]
     lines += (_declaration(variable) for variable in function.variables if variable.space in ("shared", "local"))
     mentioned = {operand for item in function.body or () if isinstance(item, Instruction) for operand in _symbols(item)}
@@ -239,7 +240,7 @@ def _declarations(module: Module, function: Function) -> list[str]:
 
 
 def _declaration(variable: Variable) -> str:
-    """Return space, type, name and size, and the values a constant starts with."""
+    """Return a variable's state space, type, name, size and initial image."""
     name = "__local_depot" if variable.name.startswith("__local_depot") else variable.name
     image = "" if not variable.init else f" = {variable.init.hex(' ', 4)}"
     return f".{variable.space} .{variable.type} {name}[{variable.size}]{image}"
@@ -250,6 +251,6 @@ def _symbols(instruction: Instruction) -> Iterator[str]:
 
 
 def _lines(lines: tuple[CodeLine, ...], path: str) -> frozenset[int]:
-    """Return for each line of code its innermost line in ``path``."""
+    """Return the innermost lines in ``path`` of lines of code."""
     found = (next((line for file, line in code.places if file == path), None) for code in lines)
     return frozenset(line for line in found if line is not None)

@@ -1,10 +1,10 @@
-"""The one error of this room."""
+"""Errors of the PTX parser."""
 
 from __future__ import annotations
 
 
 class PtxError(ValueError):
-    """PTX that cannot be read. ``line`` is the 0-based line of the text, ``reason`` the message without it."""
+    """PTX that cannot be parsed. ``line`` is 0-based; ``reason`` is the message without it."""
 
     def __init__(self, reason: str, line: int = 0) -> None:
         super().__init__(f"PTX line {line + 1}: {reason}")
@@ -13,10 +13,10 @@ class PtxError(ValueError):
 
 
 class UnlocatedSyntaxError(ValueError):
-    """What is wrong with a piece of text whose line the caller knows. Never leaves this room: it becomes a PtxError."""
+    """A syntax error whose line only the caller knows; the parser converts it to a :class:`PtxError`."""
 
 
 def shown(text: str) -> str:
-    """Shorten a piece of PTX for a message."""
+    """Return a piece of PTX in quotes, shortened for a message."""
     flat = " ".join(text.split())
     return f"'{flat[:60]}...'" if len(flat) > 60 else f"'{flat}'"

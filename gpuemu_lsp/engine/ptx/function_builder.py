@@ -1,4 +1,4 @@
-"""A function while it is read: scopes, registers, variables, labels, instructions."""
+"""Builder of a function body: scopes, registers, variables, labels, instructions."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _MOST_REGISTERS = 1 << 20
 
 @dataclass(slots=True)
 class _Scope:
-    """One ``{ }``: its names, operands already read, and where its items begin."""
+    """One ``{ }``: its names, its cache of parsed operands, and the index of its first item."""
 
     first_item: int
     names: dict[str, Operand] = field(default_factory=dict)
@@ -38,9 +38,9 @@ class _Scope:
 
 
 class FunctionBuilder:
-    """Collects what stands between the braces of a function.
+    """Collects the statements of a function body.
 
-    Names of inner scopes (inline assembly, call sequences) get a number behind ``@``, which no PTX name has.
+    Names of inner scopes (inline assembly, call sequences) get a suffix ``@N``, which no PTX identifier contains.
     Methods raise SyntaxProblem.
     """
 
@@ -54,7 +54,7 @@ class FunctionBuilder:
 
     @property
     def depth(self) -> int:
-        """How many inner scopes are open."""
+        """Number of open inner scopes."""
         return len(self._scopes) - 1
 
     def open(self) -> None:
@@ -68,7 +68,7 @@ class FunctionBuilder:
             self._rename_labels(scope)
 
     def find(self, name: str) -> Operand | None:
-        """Return what a name stands for here, None if nothing in this function declares it."""
+        """Return the operand that a name denotes in the current scope; None if the function does not declare it."""
         for scope in reversed(self._scopes):
             found = scope.names.get(name)
             if found is not None:
@@ -76,7 +76,7 @@ class FunctionBuilder:
         return None
 
     def declare_registers(self, text: str) -> None:
-        """Take ``.reg .b32 %r<5>, x``."""
+        """Add the registers of ``.reg .b32 %r<5>, x``."""
         match = _REGISTERS.fullmatch(text)
         if match is None or match[2] not in SIZES:
             raise UnlocatedSyntaxError(f"expected .reg .TYPE NAME, found {shown(text)}")
@@ -89,7 +89,7 @@ class FunctionBuilder:
         self._scopes[-1].operands.clear()
 
     def declare_variable(self, text: str) -> None:
-        """Take a variable declared inside the function: local, demoted shared, or a parameter of a call."""
+        """Add a variable: local, shared of the kernel, or ``.param`` of a call sequence."""
         declared = variable(text)
         unique = self._unique(declared.name)
         self._scopes[-1].names[declared.name] = Symbol(unique)
@@ -97,13 +97,13 @@ class FunctionBuilder:
         self.variables.append(declared if unique == declared.name else replace(declared, name=unique))
 
     def label(self, name: str, line: int) -> None:
-        """Take a branch target."""
+        """Add a label."""
         if self.depth:
             self._scopes[-1].labels.add(name)
         self.items.append(Label(name, line))
 
     def instruction(self, match: re.Match[str], location: Location | None, line: int) -> None:
-        """Take an instruction as the statement pattern found it."""
+        """Add an instruction from a match of the statement pattern."""
         name = match["opcode"]
         parts = self._opcodes.get(name)
         if parts is None:
@@ -163,7 +163,7 @@ class FunctionBuilder:
         return f"{name}@{self._inner}"
 
     def _rename_labels(self, scope: _Scope) -> None:
-        """Labels belong to their block (PTX ISA section 4.4.2): inline assembly repeats its own."""
+        """Make the labels of a closed scope unique (PTX ISA section 4.4.2): inlined assembly repeats its own."""
         renamed = {name: self._unique_label(name) for name in scope.labels}
         for index in range(scope.first_item, len(self.items)):
             item = self.items[index]
@@ -189,7 +189,7 @@ def _register_names(item: str) -> list[str]:
         return [item]
     match = _NUMBERED.fullmatch(item)
     if match is None:
-        raise UnlocatedSyntaxError(f"expected a register's name, found {shown(item)}")
+        raise UnlocatedSyntaxError(f"expected a register name, found {shown(item)}")
     count = int(match[2])
     if count > _MOST_REGISTERS:
         raise UnlocatedSyntaxError(f"too many registers: {shown(item)}")

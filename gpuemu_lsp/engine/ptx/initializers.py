@@ -1,4 +1,4 @@
-"""Initial values of variables: the bytes, and the addresses among them (PTX ISA section 5.4.4)."""
+"""Initial values of variables: byte image and relocations (PTX ISA section 5.4.4)."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _MASKED = re.compile(r"(0[xX][fF]{2}(?:00){0,7})\s*\((.*)\)", re.ASCII | re.S)
 
 
 def item_count(value: str) -> int:
-    """Return how many elements the outermost brace list has: the size of ``x[] = {...}``."""
+    """Return the number of elements in the outermost brace list, the extent of ``x[] = {...}``."""
     value = value.strip()
     return sum(1 for part in split(_list(value)) if part.strip()) if value.startswith("{") else 1
 
@@ -31,23 +31,23 @@ def item_count(value: str) -> int:
 def initial_image(
     value: str, kind: str, width: int, extents: tuple[int, ...], size: int
 ) -> tuple[bytes, tuple[Relocation, ...]]:
-    """Read the initial value of a variable.
+    """Return the image of a variable's initial value.
 
     Parameters
     ----------
     value
         The text after ``=``.
     kind, width
-        Type of one element and its bytes.
+        Type of one element, and its size in bytes.
     extents
         Array extents, outermost first; empty for a scalar.
     size
-        Bytes of the whole variable.
+        Size of the variable in bytes.
 
     Returns
     -------
     tuple
-        The little-endian image, padded with zeros to ``size``, and ``(byte offset, symbol, addend)`` of each address.
+        The little-endian image, zero-padded to ``size``, and ``(byte offset, symbol, addend)`` of each relocation.
 
     Raises
     ------
@@ -55,13 +55,13 @@ def initial_image(
         If a value does not fit or cannot be read.
     """
     if size > _LARGEST:
-        raise UnlocatedSyntaxError(f"an initialised variable of {size} bytes")
+        raise UnlocatedSyntaxError(f"an initialised variable of {size} bytes exceeds the limit of {_LARGEST} bytes")
     image = bytearray(size)
     relocations: list[Relocation] = []
     masked: dict[int, tuple[int, str, int]] = {}
     for offset, item in _items(value.strip(), extents, width, 0):
         if offset + width > size:
-            raise UnlocatedSyntaxError("there are more initial values than elements")
+            raise UnlocatedSyntaxError("more initial values than elements")
         number = literal(item)
         if number is not None:
             image[offset : offset + width] = _encoded(number, kind, width)
@@ -75,12 +75,12 @@ def initial_image(
 
 
 def _items(value: str, extents: tuple[int, ...], width: int, start: int) -> Iterator[tuple[int, str]]:
-    """Yield (byte offset, text) of each scalar; a nested list starts at its own row."""
+    """Yield (byte offset, text) of each scalar; a nested list starts at its row."""
     if not value.startswith("{"):
         yield start, value
         return
     if not extents:
-        raise UnlocatedSyntaxError("the braces of an initial value are nested deeper than its array")
+        raise UnlocatedSyntaxError("braces of an initial value are nested deeper than its array")
     row = width  # bytes of one element of this list
     for extent in extents[1:]:
         row *= extent
@@ -119,15 +119,17 @@ def _symbol(text: str) -> tuple[str, int]:
 
 
 def _assembled(masked: dict[int, tuple[int, str, int]], width: int) -> Iterator[Relocation]:
-    """Join ``0xFF(x), 0xFF00(x), ...``, the bytes of one address each, into that address."""
+    """Join the masked bytes ``0xFF(x), 0xFF00(x), ...`` of an address into one relocation."""
     if not masked:
         return
     if width != 1:
-        raise UnlocatedSyntaxError("bytes of an address need elements of one byte")
+        raise UnlocatedSyntaxError("masked addresses need elements of one byte")
     for offset, (byte, symbol, addend) in masked.items():
         start = offset - byte
         whole = all(masked.get(start + index) == (index, symbol, addend) for index in range(_POINTER_BYTES))
         if not whole:
-            raise UnlocatedSyntaxError(f"only a part of the address of '{symbol}' is stored")
+            raise UnlocatedSyntaxError(
+                f"incomplete address of '{symbol}': expected its {_POINTER_BYTES} bytes in order"
+            )
         if byte == 0:
             yield start, symbol, addend

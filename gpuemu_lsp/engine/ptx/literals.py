@@ -9,7 +9,7 @@ from functools import lru_cache
 from gpuemu_lsp.engine.ptx.errors import UnlocatedSyntaxError, shown
 from gpuemu_lsp.engine.ptx.model import Immediate
 
-# Lengths are bounded: the longest real literal has 64 binary digits, and int() refuses endless ones.
+# Lengths are bounded: a valid literal has at most 64 binary digits, and int() is quadratic in the length.
 _INTEGER = re.compile(r"([-+~]?)\s*(0[xX][0-9a-fA-F]{1,32}|0[bB][01]{1,128}|0[0-7]{0,40}|[1-9][0-9]{0,40})U?", re.ASCII)
 _BITS = re.compile(r"([-+]?)\s*0(?:[fF]([0-9a-fA-F]{8})|[dD]([0-9a-fA-F]{16}))")
 _DECIMAL = re.compile(
@@ -20,9 +20,9 @@ _WARP_SIZE = "WARP_SZ"
 
 @lru_cache(maxsize=4096)
 def literal(text: str) -> Immediate | None:
-    """Read a constant, or return None where ``text`` is none.
+    """Return the value of a literal; None if ``text`` is not a literal.
 
-    Decimal floats are doubles, as the manual says; who consumes one converts it to the instruction's type.
+    Decimal floating-point literals are f64 (section 4.5.2); their users convert them to the instruction's type.
     """
     if match := _INTEGER.fullmatch(text):
         return Immediate(_signed(match[1], _magnitude(match[2])), "int")
@@ -36,12 +36,12 @@ def literal(text: str) -> Immediate | None:
 
 
 def integer(text: str) -> int:
-    """Read an integer constant.
+    """Return the value of an integer literal.
 
     Raises
     ------
     SyntaxProblem
-        If it is none.
+        If ``text`` is not an integer literal.
     """
     value = literal(text.strip())
     if value is None or value.kind != "int":
@@ -50,7 +50,7 @@ def integer(text: str) -> int:
 
 
 def float_value(immediate: Immediate) -> float:
-    """Return the number that a constant stands for."""
+    """Return the numeric value of an immediate."""
     if immediate.kind == "int":
         return float(immediate.bits)
     code, width = ("<f", 4) if immediate.kind == "f32" else ("<d", 8)

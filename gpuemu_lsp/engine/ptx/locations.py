@@ -1,7 +1,7 @@
-"""Source places: ``.loc`` with its inlining chain, ``.file``, and the function names in ``.debug_str``.
+"""Source locations: ``.loc`` with its inlining chain, ``.file``, and function names in ``.debug_str``.
 
-PTX ISA section 11.5. A ``.loc ... inlined_at`` names the call site by file, line and column only; that site's own chain
-is the one of the latest ``.loc`` for the same place, which the manual requires to come first.
+PTX ISA section 11.5. ``.loc ... inlined_at`` identifies the call site by file, line and column only; the chain of that
+site is the one of the latest ``.loc`` for it, which has to precede.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _DEEPEST = 64
 
 
 class LocationReader:
-    """The places of one PTX text, read from top to bottom."""
+    """State of ``.loc`` and ``.file`` directives while a text is read in order."""
 
     def __init__(self, text: str) -> None:
         self.files: dict[int, str] = {}
@@ -35,13 +35,13 @@ class LocationReader:
         self._made: dict[str, Location] = {}
 
     def start_function(self) -> None:
-        """Forget the places of the function before."""
+        """Forget the locations of the previous function."""
         self.current = None
         self._latest.clear()
         self._made.clear()
 
     def file(self, text: str) -> None:
-        """Take a ``.file`` directive.
+        """Read a ``.file`` directive.
 
         Raises
         ------
@@ -54,7 +54,7 @@ class LocationReader:
         self.files[int(match[1])] = _unescaped(match[2])
 
     def loc(self, text: str) -> None:
-        """Take a ``.loc`` directive: the place of the instructions that follow.
+        """Read a ``.loc`` directive, the location of the following instructions.
 
         Raises
         ------
@@ -66,13 +66,13 @@ class LocationReader:
             raise UnlocatedSyntaxError(f"expected .loc FILE LINE COLUMN, found {shown(text)}")
         file, line, column, label, plus, *site = match.groups()
         outer = self._call_site(site[0], site[1], site[2]) if label else None
-        if not int(line):  # the compiler merged code of several lines: the call is known, or else what came before
+        if not int(line):  # code merged from several lines: the call site if known, else the previous location
             self.current = outer or self.current
             if self.current is not None:
                 self._latest[(file, line, column)] = self.current
             return
         location = self._made.get(text)
-        # Recursion inlined into itself has its own place as call site; it must not grow with every mention.
+        # Recursion that is inlined into itself has its own location as call site; the chain must not grow each time.
         if location is None or (location.inlined_at is not outer and location is not outer):
             name = self._name(label, plus) if label else None
             location = self._made[text] = Location(int(file), int(line), int(column), name, outer)
@@ -103,7 +103,7 @@ def _depth(location: Location) -> int:
 
 
 def _debug_strings(text: str) -> tuple[bytes, Mapping[str, int]]:
-    """Return the bytes of the ``.debug_str`` section and where its labels stand; the section's own name is offset 0."""
+    """Return the bytes of the ``.debug_str`` section and the offsets of its labels; its own name is offset 0."""
     data = bytearray()
     labels = {".debug_str": 0}
     section = _STRINGS.search(text) if ".debug_str" in text else None

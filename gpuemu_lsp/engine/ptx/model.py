@@ -76,10 +76,10 @@ class Guard:
 
 @dataclass(frozen=True, slots=True)
 class Location:
-    """A source place from ``.loc`` (section 11.5.2): 1-based line and column as PTX writes them; file by index.
+    """A source location from ``.loc`` (section 11.5.2): 1-based line and column, file by index.
 
-    ``inlined_at`` is the call site this code was inlined into (and so on outwards). ``function`` is the mangled name of
-    the inlined function that holds the place; None at the outer end of the chain, where it is the PTX function itself.
+    ``inlined_at`` is the call site into which the code was inlined, and so on outwards. ``function`` is the mangled
+    name of the inlined function; None at the outermost location, which is in the PTX function itself.
     """
 
     file: int
@@ -93,7 +93,7 @@ class Location:
 class Instruction:
     """One instruction.
 
-    ``opcode`` is the base (``ld``), ``modifiers`` what follows between dots (``("global", "v4", "f32")``),
+    ``opcode`` is the base (``ld``), ``modifiers`` are the parts after it (``("global", "v4", "f32")``),
     ``operands`` in source order. For ``call``, operands are ``(Vector(returns), callee, Vector(arguments))`` with empty
     vectors where absent, and for an indirect call the prototype symbol as a fourth. ``text_line`` is the 0-based line
     in the PTX text.
@@ -108,7 +108,7 @@ class Instruction:
 
     @property
     def name(self) -> str:
-        """The typed opcode, for messages: ``ld.global.v4.f32``."""
+        """The opcode with its modifiers: ``ld.global.v4.f32``."""
         return ".".join((self.opcode, *self.modifiers))
 
 
@@ -145,7 +145,7 @@ class Function:
     """An ``.entry`` (kernel) or ``.func``.
 
     ``registers`` maps every declared register to its type (``%r1`` -> ``b32``); registers of inner ``{ }`` scopes get a
-    unique name. ``variables`` are the shared and local ones declared inside. ``directives`` keeps ``maxntid``,
+    unique name. ``variables`` are the shared and local variables declared inside. ``directives`` has ``maxntid``,
     ``reqntid``, ``minnctapersm`` and their numbers. ``body`` is None for a declaration.
     """
 
@@ -167,7 +167,7 @@ class Function:
 
 @dataclass(frozen=True, slots=True)
 class Module:
-    """A whole PTX file. An ``.alias`` is one more name in ``functions`` for the same function."""
+    """A PTX module. An ``.alias`` is a second key in ``functions`` for the same function."""
 
     version: str
     target: str

@@ -1,8 +1,8 @@
-"""A normal form for diffs: the same code gives the same text, whatever its registers and labels are called.
+"""Normal form of PTX for comparison: equal code has equal text, independent of register and label names.
 
-Registers and labels are numbered in order of appearance; source places, pragmas and declarations are dropped; constants
-are kept, because an edited constant is exactly what a diff must show. Strings appear as text: their names are numbered
-across the whole module, so an unrelated ``printf`` would otherwise change every kernel.
+Registers and labels are numbered in order of appearance; locations, pragmas and declarations are dropped; constants
+stay, since an edited constant is a change. Strings appear by content: their names are numbered across the module, so an
+unrelated ``printf`` would otherwise change every kernel.
 """
 
 from __future__ import annotations
@@ -58,12 +58,12 @@ def normalise_function(module: Module, function: Function) -> str:
 
 
 def strings_of(module: Module) -> dict[str, str]:
-    """Return the text of every variable that looks like a C string, quoted, by name."""
+    """Return the quoted contents of variables that are C strings, by name."""
     return {variable.name: shown for variable in module.variables if (shown := _string(variable)) is not None}
 
 
 class CanonicalNames:
-    """The new names of one function, given out at first sight."""
+    """Prints a function with canonical names, numbered in order of first use."""
 
     def __init__(self, function: Function, strings: Mapping[str, str]) -> None:
         self.declared = function.registers
@@ -77,22 +77,22 @@ class CanonicalNames:
         self._numbers: dict[str, str] = {}
 
     def is_target(self, name: str) -> bool:
-        """Whether anything jumps to a label; debuggers have labels of their own."""
+        """Return whether a label is a branch target; debug information has labels too."""
         return name in self._targets
 
     def label(self, name: str) -> str:
-        """Return the new name of a label."""
+        """Return the canonical name of a label."""
         return self._numbers.setdefault(name, f"L{len(self._numbers)}")
 
     def instruction(self, instruction: Instruction) -> str:
-        """Return an instruction with its new names."""
+        """Return an instruction with canonical names."""
         guard = ""
         if instruction.guard is not None:
             guard = f"@{'!' * instruction.guard.negated}{self.register(instruction.guard.register)} "
         return f"{guard}{instruction.name} {', '.join(map(self._operand, instruction.operands))}".rstrip()
 
     def register(self, register: Register) -> str:
-        """Return the new name of a register; special ones keep theirs."""
+        """Return the canonical name of a register; special registers keep their name."""
         if register.name not in self.declared:
             return register.name
         return self._registers.setdefault(register.name, f"%{len(self._registers)}")
@@ -130,7 +130,7 @@ class CanonicalNames:
 
 
 def _constant(immediate: Immediate) -> str:
-    """Return a number that differs whenever the bits differ."""
+    """Return the value of an immediate; texts of different bits differ."""
     if immediate.kind == "int":
         return str(immediate.bits)
     value = float_value(immediate)
@@ -146,7 +146,7 @@ def _shortest(value: float) -> str:
 
 
 def _string(variable: Variable) -> str | None:
-    """Return the text of a constant that looks like a C string, quoted."""
+    """Return the quoted content of a variable that is a C string, else None."""
     if variable.type != "b8" or variable.alignment > 1 or variable.init is None or not variable.init.endswith(b"\0"):
         return None
     return repr(variable.init[:-1].decode("utf-8", "replace"))

@@ -1,4 +1,4 @@
-"""Operands of one instruction: registers, constants, symbols, addresses, vectors (PTX ISA section 6)."""
+"""Parser of operands: registers, immediates, symbols, addresses, vectors (PTX ISA section 6)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from gpuemu_lsp.engine.ptx.literals import integer, literal
 from gpuemu_lsp.engine.ptx.model import Address, Immediate, Negated, Operand, Pair, Register, Symbol, Vector
 
 Lookup: TypeAlias = Callable[[str], "Operand | None"]
-"""What a declared name stands for: a register, a vector of registers, a variable; None if undeclared."""
+"""Function from a name to its register, vector of registers or variable; None if undeclared."""
 
 _NAME = r"[A-Za-z_$%][\w$]*"
 _IDENTIFIER = re.compile(_NAME, re.ASCII)
@@ -24,7 +24,7 @@ _DEEPEST = 4
 
 
 def split(text: str) -> list[str]:
-    """Split at the commas outside brackets; pieces keep their spaces.
+    """Split at commas outside of brackets; pieces keep their spaces.
 
     Raises
     ------
@@ -39,7 +39,7 @@ def split(text: str) -> list[str]:
             stack.append(_CLOSING[_OPENING.index(sign)])
         elif sign in _CLOSING:
             if not stack or stack.pop() != sign:
-                raise UnlocatedSyntaxError(f"'{sign}' without its opening bracket in {shown(text)}")
+                raise UnlocatedSyntaxError(f"unmatched '{sign}' in {shown(text)}")
         elif sign == "," and not stack:
             pieces.append(text[start:index])
             start = index + 1
@@ -50,12 +50,12 @@ def split(text: str) -> list[str]:
 
 
 def operand(text: str, lookup: Lookup, depth: int = 0) -> Operand:
-    """Read one operand.
+    """Parse one operand.
 
     Raises
     ------
     SyntaxProblem
-        If it is none; the message says what was expected.
+        If the text is not an operand.
     """
     text = text.strip()
     first = text[:1]
@@ -70,7 +70,7 @@ def operand(text: str, lookup: Lookup, depth: int = 0) -> Operand:
     number = literal(text)
     if number is not None:
         return number
-    raise UnlocatedSyntaxError(f"expected an operand, found {shown(text)}" if text else "an operand is missing")
+    raise UnlocatedSyntaxError(f"expected an operand, found {shown(text)}" if text else "expected an operand")
 
 
 def _named(text: str, lookup: Lookup) -> Operand:
@@ -83,7 +83,7 @@ def _named(text: str, lookup: Lookup) -> Operand:
         base = _name(match[1], lookup)
         if isinstance(base, Symbol):
             return Symbol(base.name, base.offset + _offset(match[2], match[3]))
-        raise UnlocatedSyntaxError(f"a sum with a register needs brackets: {shown(text)}")
+        raise UnlocatedSyntaxError(f"expected brackets around a sum with a register: {shown(text)}")
     if match := _COMPONENT.fullmatch(text):
         found = lookup(match[1])
         index = "xyzw".find(match[2]) if match[2] in "xyzw" else "rgba".find(match[2])

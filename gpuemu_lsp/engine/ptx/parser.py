@@ -1,4 +1,4 @@
-"""PTX text to a :class:`Module`, in one pass from top to bottom."""
+"""PTX parser: one pass over the statements of a text to a :class:`Module`."""
 
 from __future__ import annotations
 
@@ -26,24 +26,24 @@ _ALIAS = re.compile(r"\.alias\s+([\w$%]+)\s*,\s*([\w$%]+)\s*", re.ASCII)
 _GROUPS = re.compile(r"\(([^()]*)\)")
 
 
-@lru_cache(maxsize=8)  # lint, plans and emulator ask for the same text, one after the other
+@lru_cache(maxsize=8)  # lint, plan and emulator parse the same text in turn
 def parse(text: str) -> Module:
-    """Read a PTX file. The module is shared between callers: it must not be changed.
+    """Parse a PTX text. Callers share the module and must not modify it.
 
     Parameters
     ----------
     text
-        PTX as NVRTC, nvcc or Triton write it.
+        PTX as written by NVRTC, nvcc, clang or Triton.
 
     Returns
     -------
     Module
-        Its variables and functions.
+        The variables and functions.
 
     Raises
     ------
     PtxError
-        If it cannot be read; the error says what was expected and on which line.
+        If it cannot be parsed; the error has the line and what was expected.
     """
     reader = _ModuleParser(text)
     line = 0
@@ -57,7 +57,7 @@ def parse(text: str) -> Module:
 
 @dataclass(slots=True)
 class _FunctionHead:
-    """What stands before the braces of a function."""
+    """Head of a function, before its braces."""
 
     name: str
     is_entry: bool
@@ -69,7 +69,7 @@ class _FunctionHead:
 
 @dataclass(slots=True)
 class _Tables:
-    """Labelled tables of one function."""
+    """Branch target tables and call prototypes of one function, by label."""
 
     branches: dict[str, tuple[str, ...]] = field(default_factory=dict)
     prototypes: dict[str, tuple[tuple[Variable, ...], tuple[Variable, ...]]] = field(default_factory=dict)
@@ -120,7 +120,7 @@ class _ModuleParser:
         if self._head is not None:
             raise UnlocatedSyntaxError(f"expected '}}' at the end of '{self._head.name}'")
         if ".version" not in self._header:
-            raise PtxError("expected .version: this is no PTX")
+            raise PtxError("expected .version: not a PTX file")
         for alias, name in self._aliases.items():
             if name in self._functions:
                 self._functions[alias] = self._functions[name]
@@ -140,7 +140,7 @@ class _ModuleParser:
             raise UnlocatedSyntaxError("expected '}' before the next function")
         match = _HEAD.fullmatch(text)
         if match is None:
-            raise UnlocatedSyntaxError(f"expected a function's name and parameters, found {shown(text)}")
+            raise UnlocatedSyntaxError(f"expected a function name and parameters, found {shown(text)}")
         directives = {
             found[1]: tuple(map(int, _NUMBER.findall(found[2]))) for found in _DIRECTIVE.finditer(match["directives"])
         }
@@ -159,7 +159,7 @@ class _ModuleParser:
 
     def _close(self, line: int) -> None:
         if self._body is None:
-            raise UnlocatedSyntaxError("'}' without its '{'")
+            raise UnlocatedSyntaxError("unmatched '}'")
         if self._body.depth:
             self._body.close()
         else:
@@ -171,7 +171,7 @@ class _ModuleParser:
         if head is None:
             return
         if body is None and head.name in self._functions:
-            return  # declared again, or after its definition
+            return  # a repeated declaration, or one after the definition
         self._functions[head.name] = Function(
             name=head.name,
             is_entry=head.is_entry,
@@ -228,5 +228,5 @@ def _parameters(text: str | None) -> tuple[Variable, ...]:
     names = [one.name for one in found if one.name != "_"]
     for name in names:
         if names.count(name) > 1:
-            raise UnlocatedSyntaxError(f"two parameters are named '{name}'")
+            raise UnlocatedSyntaxError(f"redefinition of parameter '{name}'")
     return found

@@ -1,4 +1,4 @@
-"""Cut PTX text into statements: the only place that knows comments, strings and where a statement ends."""
+"""Statements of a PTX text; comments and strings are handled here only."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from gpuemu_lsp.engine.ptx.errors import PtxError, shown
 
 _COMMENT_OR_STRING = re.compile(r'"(?:[^"\\\n]|\\.)*"|//[^\n]*|/\*.*?(?:\*/|\Z)', re.S)
 
-# The order is that of frequency, with what would be mistaken for something else first.
+# Alternatives in order of frequency, except where one would also match a prefix of another.
 STATEMENT = re.compile(
     r"""\s*(?:
       (?P<instruction>
@@ -37,7 +37,7 @@ def statements(text: str) -> Iterator[tuple[str, re.Match[str], int]]:
     Raises
     ------
     PtxError
-        At text that begins no statement, or that does not end.
+        At text that begins no statement, or at an unterminated statement.
     """
     text = _COMMENT_OR_STRING.sub(_blanked, text)
     position = line = 0
@@ -58,6 +58,6 @@ def statements(text: str) -> Iterator[tuple[str, re.Match[str], int]]:
 
 
 def _blanked(match: re.Match[str]) -> str:
-    """Keep strings; of a comment keep the line breaks, and one space so that words stay apart."""
+    """Keep strings; replace a comment by a space and its line breaks."""
     found = match.group()
     return found if found[0] == '"' else " " + "\n" * found.count("\n")

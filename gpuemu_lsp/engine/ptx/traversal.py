@@ -1,4 +1,4 @@
-"""Static facts about a kernel that other rooms ask for: its instructions, and the functions it may call."""
+"""Traversal of a parsed module: instructions, operands, and the call graph."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from gpuemu_lsp.engine.ptx.model import (
 
 
 def instructions_of(function: Function) -> Iterator[Instruction]:
-    """Yield the instructions of a function, predicated ones included."""
+    """Yield the instructions of a function."""
     return (item for item in function.body or () if isinstance(item, Instruction))
 
 
@@ -28,7 +28,7 @@ def histogram(function: Function) -> Counter[str]:
 
 
 def callees(module: Module, function: Function) -> frozenset[str]:
-    """Return the names a function may call. An indirect call may reach every function whose address is taken."""
+    """Return the possible callees of a function; for an indirect call, all functions whose address is taken."""
     names: set[str] = set()
     for instruction in instructions_of(function):
         if instruction.opcode == "call" and len(instruction.operands) > 1:
@@ -38,7 +38,7 @@ def callees(module: Module, function: Function) -> frozenset[str]:
 
 
 def reachable(module: Module, entry: str) -> tuple[Function, ...]:
-    """Return the kernel and every function of the module it may call, the kernel first.
+    """Return the kernel and all functions of the module it may call, the kernel first.
 
     Raises
     ------
@@ -67,7 +67,7 @@ def _address_taken(module: Module) -> set[str]:
 
 
 def flat_operands(operands: tuple[Operand, ...]) -> Iterator[Operand]:
-    """Yield the single registers, constants and symbols of operands, those inside vectors, pairs and addresses too."""
+    """Yield registers, immediates and symbols of operands, including those in vectors, pairs and addresses."""
     for operand in operands:
         if isinstance(operand, Vector):
             yield from flat_operands(operand.elements)

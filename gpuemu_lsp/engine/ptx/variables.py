@@ -1,4 +1,4 @@
-"""Declarations of variables and parameters (PTX ISA section 5)."""
+"""Parser of variable and parameter declarations (PTX ISA section 5)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _INTEGERS = {f"{kind}{bits}": bits // 8 for kind in "bus" for bits in (8, 16, 32
 _FLOATS = {"f16": 2, "bf16": 2, "f16x2": 4, "bf16x2": 4, "tf32": 4, "f32": 4, "f64": 8}
 _NARROW = {"e4m3": 1, "e5m2": 1, "e4m3x2": 2, "e5m2x2": 2, "ue8m0": 1}
 SIZES = {**_INTEGERS, **_FLOATS, **_NARROW, "b128": 16, "pred": 1}
-"""Bytes of each fundamental type (PTX ISA section 5.2). A predicate has no size of its own; it counts as one byte."""
+"""Size in bytes of each fundamental type (PTX ISA section 5.2); a predicate, which has no size, counts as one."""
 
 _OPAQUE = frozenset({"texref", "samplerref", "surfref"})
 _SPACES = frozenset({"global", "const", "shared", "local", "param", "tex"})
@@ -30,7 +30,7 @@ _BRACKETS = re.compile(r"\[\s*([^\[\]]*?)\s*\]")
 
 @dataclass(slots=True)
 class _DeclarationWords:
-    """The directives before a name, as far as they matter."""
+    """Directives before a variable's name."""
 
     space: str
     type: str = ""
@@ -40,19 +40,19 @@ class _DeclarationWords:
 
 
 def variable(text: str, space: str = "") -> Variable:
-    """Read ``.visible .global .align 4 .b8 name[16] = {1, 2}`` (without its semicolon).
+    """Parse ``.visible .global .align 4 .b8 name[16] = {1, 2}``, without the semicolon.
 
     Parameters
     ----------
     text
         The declaration.
     space
-        The state space where the text names none, or names ``.reg`` (a parameter of a device function).
+        The state space if the text has none, or has ``.reg`` (a parameter of a device function).
 
     Raises
     ------
     SyntaxProblem
-        If it is none; the message says what was expected.
+        If the text is not a declaration.
     """
     head, equals, value = text.partition("=")
     words, position = _words(head, space)
@@ -71,7 +71,7 @@ def variable(text: str, space: str = "") -> Variable:
         raise UnlocatedSyntaxError(f"expected a name in {shown(text)}")
     extents = tuple(integer(extent) if extent else 0 for extent in _BRACKETS.findall(named[2]))
     if any(extent < 0 for extent in extents):
-        raise UnlocatedSyntaxError(f"an array has a negative size: {shown(head)}")
+        raise UnlocatedSyntaxError(f"negative array size in {shown(head)}")
     if extents and extents[0] == 0 and equals:
         extents = (item_count(value), *extents[1:])
     size = element
@@ -122,4 +122,4 @@ def _take(words: _DeclarationWords, word: str, head: str) -> None:
     elif word in _LINKAGE:
         words.extern = words.extern or word == "extern"
     else:
-        raise UnlocatedSyntaxError(f"'.{word}' is not understood in {shown(head)}")
+        raise UnlocatedSyntaxError(f"unknown directive '.{word}' in {shown(head)}")

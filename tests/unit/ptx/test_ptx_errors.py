@@ -1,4 +1,4 @@
-"""Whatever the text, the parser returns a module or raises PtxError with a line of the text."""
+"""Damaged PTX: the parser returns a module or raises PtxError with a line of the text."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def check(text: str) -> None:
 
 @settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.lists(st.tuples(st.floats(0, 1), st.integers(0, 120), st.sampled_from(["", *PIECES])), max_size=4))
-def test_cut_and_mutated_text(edits: list[tuple[float, int, str]]) -> None:
+def test_truncated_and_mutated_text(edits: list[tuple[float, int, str]]) -> None:
     text = compiled(CODE, "k<float>")
     for where, length, piece in edits:
         start = int(where * len(text))
@@ -57,7 +57,7 @@ def test_cut_and_mutated_text(edits: list[tuple[float, int, str]]) -> None:
     check(text)
 
 
-def test_every_cut() -> None:
+def test_every_truncation() -> None:
     text = compiled(CODE, "k<float>")
     generator = random.Random(7)
     for _ in range(200):
@@ -83,9 +83,9 @@ def test_any_text(noise: str) -> None:
         (
             f"{HEADER}.entry k(.param .u64 x, .param .u32 y, .param .u64 x) {{ ret; }}",
             3,
-            "two parameters are named 'x'",
+            "redefinition of parameter 'x'",
         ),
-        (f"{HEADER}.entry k() {{\n\n add.s32 %r1, , 2; }}", 5, "operand is missing"),
+        (f"{HEADER}.entry k() {{\n\n add.s32 %r1, , 2; }}", 5, "expected an operand"),
         (f"{HEADER}.entry k() {{\n add.s32 %r1, %r2, 2x; }}", 4, "'2x'"),
         (f"{HEADER}.entry k() {{\n ld.global.b32 %r1, [%r2; }}", 4, "']'"),
         (f"{HEADER}.entry k() {{\n mov.b64 %r1, {{%r2, %r3; }}", 4, "'}'"),
@@ -94,11 +94,11 @@ def test_any_text(noise: str) -> None:
         (f"{HEADER}add.s32 %r1, %r2, 1;", 3, "outside a function"),
         (f"{HEADER}.global .b32 x[2] = {{1, 2, 3}};", 3, "more initial values"),
         (f"{HEADER}.global .b99 x;", 3, ".b99"),
-        (f"{HEADER}}}", 3, "without its '{'"),
+        (f"{HEADER}}}", 3, "unmatched '}'"),
         (f"{HEADER}.global .f32 x = 1e300;", 3, "cannot hold"),
     ],
 )
-def test_errors_say_what_was_expected_and_where(text: str, line: int, expected: str) -> None:
+def test_error_messages_and_lines(text: str, line: int, expected: str) -> None:
     with pytest.raises(PtxError) as caught:
         parse(text)
     assert expected in caught.value.reason

@@ -1,4 +1,4 @@
-"""The parser on what NVRTC really writes."""
+"""The parser on output of NVRTC."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ KERNELS = {
 
 @pytest.mark.parametrize("name", KERNELS)
 @pytest.mark.parametrize("optimize", [True, False])
-def test_nothing_is_lost(name: str, optimize: bool) -> None:
+def test_every_instruction_and_name_is_parsed(name: str, optimize: bool) -> None:
     code, expression = KERNELS[name]
     text = compiled(code, expression, optimize=optimize)
     module = parse(text)
@@ -145,7 +145,7 @@ def entry(name: str):
     return entry_of(module_of(*KERNELS[name]))
 
 
-def test_dynamic_shared_memory_has_no_size() -> None:
+def test_dynamic_shared_memory_has_size_zero() -> None:
     (smem,) = [v for v in module_of(*KERNELS["extern_shared"]).variables if v.space == "shared"]
     assert (smem.size, smem.extern, smem.is_array, smem.alignment >= 4) == (0, True, True, True)
 
@@ -155,7 +155,7 @@ def test_shared_variables_inside_the_kernel_belong_to_it() -> None:
     assert (tile.size, tile.is_array, tile.extern) == (16 * 17 * 4, True, False)
 
 
-def test_strings_keep_what_looks_like_syntax() -> None:
+def test_strings_with_syntax_characters() -> None:
     strings = [v.init for v in module_of(*KERNELS["printf"]).variables if v.init is not None]
     assert b'%d; {%f} // "\n\0' in strings
 
@@ -196,7 +196,7 @@ def test_parameters_by_value() -> None:
     assert [p.size for p in callee.returns] == [4]
 
 
-def test_a_call_passes_the_parameters_of_its_own_sequence() -> None:
+def test_call_parameters_belong_to_their_sequence() -> None:
     function = entry("device_function")
     (call,) = [i for i in instructions_of(function) if i.opcode == "call"]
     returns, callee, arguments = call.operands
@@ -207,7 +207,7 @@ def test_a_call_passes_the_parameters_of_its_own_sequence() -> None:
     assert stored == {item.name for item in arguments.elements}
 
 
-def test_an_indirect_call_names_its_prototype() -> None:
+def test_an_indirect_call_has_its_prototype() -> None:
     function = entry("function_pointers")
     (call,) = [i for i in instructions_of(function) if i.opcode == "call"]
     assert isinstance(call.operands[1], Register)
@@ -218,7 +218,7 @@ def test_an_indirect_call_names_its_prototype() -> None:
     assert {"_Z2f1f", "_Z2f2f"} <= names
 
 
-def test_inner_scopes_have_names_of_their_own() -> None:
+def test_names_of_inner_scopes_are_unique() -> None:
     function = entry("inline_asm")
     labels = [item.name for item in function.body or () if not hasattr(item, "opcode")]
     assert len(labels) == len(set(labels))
@@ -246,7 +246,7 @@ def test_texture_coordinates_are_a_vector_with_the_texture() -> None:
     assert isinstance(texture, Register) and len(coordinates.elements) == 2
 
 
-def test_source_places_follow_inlining() -> None:
+def test_locations_have_inlining_chains() -> None:
     code = (
         "__device__ __forceinline__ float inner(float x) { return x * 3.0f; }\n"
         "__device__ __forceinline__ float outer(float x) {\n  return inner(x) + 1.0f;\n}\n"
@@ -263,7 +263,7 @@ def test_source_places_follow_inlining() -> None:
     assert chain in ([outer, kernel], [("/kernels/t.cu", 1, "_Z5innerf"), outer, kernel])
 
 
-def test_code_merged_from_two_lines_keeps_the_place_of_what_came_before() -> None:
+def test_merged_code_keeps_the_previous_location() -> None:
     code = (
         "__device__ void top(int* at, int v) {\n  if (v >= 0) atomicMax(at, v);\n  else atomicMax(at, v);\n}\n"
         "__global__ void k(int* at, const int* x) {\n  int v = x[threadIdx.x];\n"
@@ -276,7 +276,7 @@ def test_code_merged_from_two_lines_keeps_the_place_of_what_came_before() -> Non
     assert all(i.location.line for i in instructions_of(entry_of(module)) if i.location)
 
 
-def test_two_call_sites_of_one_function_have_their_own_chains() -> None:
+def test_chains_of_two_call_sites_of_one_function() -> None:
     code = (
         "__device__ __forceinline__ float f(float x) {\n  return x * x;\n}\n"
         "__global__ void k(float* x) {\n  x[0] = f(x[1]);\n  x[2] = f(x[3]);\n}\n"

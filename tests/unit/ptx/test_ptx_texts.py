@@ -1,4 +1,4 @@
-"""The parser on single statements and on PTX of other compilers than NVRTC."""
+"""The parser on single statements and on output of compilers other than NVRTC."""
 
 from __future__ import annotations
 
@@ -96,13 +96,13 @@ def test_guards(text: str, guard: Guard | None) -> None:
     assert only(text).guard == guard
 
 
-def test_several_statements_share_a_line_and_one_may_take_several() -> None:
+def test_several_statements_on_a_line_and_one_on_several() -> None:
     text = "{ .reg .b32 t; add.s32 t,%r1,1; mov.b32 %r2,t; } L: @%p1 bra L; add.s32\n %r3,\n %r4,\n 5;\nret;"
     lines = [(i.name, i.text_line - 7) for i in instructions_of(body(text))]
     assert lines == [("add.s32", 0), ("mov.b32", 0), ("bra", 0), ("add.s32", 0), ("ret", 4)]
 
 
-def test_comments_are_no_code_and_count_as_lines() -> None:
+def test_comments_are_skipped_and_counted_as_lines() -> None:
     text = "// bra X; {\n/* } ret;\n */ add.s32 %r1, /* , */ %r2, 3; // }\nret;"
     assert [(i.name, i.text_line - 7) for i in instructions_of(body(text))] == [("add.s32", 2), ("ret", 3)]
 
@@ -120,7 +120,7 @@ def test_pragmas_do_not_swallow_labels() -> None:
     assert [item.name for item in function.body or ()] == ["bra", "LOOP", "ret"]
 
 
-def test_branch_tables_and_prototypes_are_no_labels() -> None:
+def test_branch_tables_and_prototypes_are_not_labels() -> None:
     function = body(
         "ts: .branchtargets A, B;\nA: brx.idx %r1, ts;\nB: ret;\nproto : .callprototype (.param .b32 _) _ (.param .b64 _, .param .align 8 .b8 _[16]);"
     )

@@ -1,4 +1,4 @@
-"""What a kernel computes in, whether it is exact on integers, its normal form, and names behind symbols."""
+"""Precision analysis, exactness on integers, opcode histogram, normal form, and demangling."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _MMA = (
         (HALF + "__global__ void k(__half* x) { x[0] = __hadd(x[1], x[2]); }", "f16", True),
         (HALF + "__global__ void k(__half* x) { x[0] = __hmul(x[1], __float2half(0.3f)); }", "f16", False),
         (HALF + "__global__ void k(__nv_bfloat16* x) { x[0] = __hfma(x[1], x[2], x[3]); }", "bf16", True),
-        # Storing a narrower result is the output's rounding, computing on with it is the kernel's.
+        # A narrowing conversion before the final store rounds the output; before further arithmetic it is a precision.
         (HALF + "__global__ void k(const float* x, __half* y) { y[0] = __float2half(x[0] + x[1]); }", "f32", True),
         (HALF + "__global__ void k(const float* x, __half2* y) { y[0] = __floats2half2_rn(x[0] + x[1], x[2]); }", "f32", True),
         (HALF + "__global__ void k(float* x) { x[0] = __half2float(__float2half(x[1])) + x[2]; }", "f16 f32", True),
@@ -71,7 +71,7 @@ def test_arithmetic(code: str, precisions: str, linear: bool) -> None:
     assert linear_only(module, name) is linear
 
 
-def test_the_histogram_counts_predicated_instructions() -> None:
+def test_histogram_includes_predicated_instructions() -> None:
     text = ".version 8.0\n.target sm_80\n.entry k() { .reg .pred %p; .reg .b32 %r; @%p add.s32 %r, %r, 1; add.s32 %r, %r, 2; ret; }"
     assert histogram(parse(text).functions["k"]) == {"add.s32": 2, "ret": 1}
 
@@ -87,7 +87,7 @@ def test_the_histogram_counts_predicated_instructions() -> None:
         ('if (x[0] > 1) printf("a");', 'if (x[0] > 1) printf("b");', False),
     ],
 )
-def test_the_normal_form_changes_with_the_code_only(before: str, after: str, same: bool) -> None:
+def test_normal_form_changes_only_with_the_code(before: str, after: str, same: bool) -> None:
     first, second = (parse(compiled(f"__global__ void k(float* x) {{ {code} }}", "k")) for code in (before, after))
     assert (normalise(first) == normalise(second)) is same
 
@@ -126,11 +126,11 @@ def test_a_string_elsewhere_does_not_change_a_kernel() -> None:
         ("_ZN", "_ZN"),
     ],
 )  # fmt: skip
-def test_names_behind_symbols(symbol: str, name: str) -> None:
+def test_demangled_names(symbol: str, name: str) -> None:
     assert demangled_name(symbol) == name
 
 
-def test_names_of_real_symbols() -> None:
+def test_demangled_names_of_compiled_symbols() -> None:
     code = (
         "namespace nn { template <typename T, int N> struct Op { __device__ __noinline__ T apply(T x) const { return x / N; } }; }\n"
         "template <typename F> __device__ __noinline__ float call(F f, float x) { return f(x) / 3; }\n"
@@ -141,7 +141,7 @@ def test_names_of_real_symbols() -> None:
     assert {"nn::Op::apply", "call", "k"} <= names
 
 
-def test_no_symbol_is_too_strange() -> None:
+def test_malformed_symbols() -> None:
     generator = random.Random(3)
     for _ in range(5000):
         length = generator.randrange(40)
