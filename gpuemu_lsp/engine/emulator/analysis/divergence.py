@@ -97,7 +97,7 @@ def analyse_divergence(
 def _forks(program: Program, graph: ControlFlowGraph, number: int, region: Set[int]) -> bool:
     """Whether a branch that may part lanes decides about a loop, and all lanes go on behind it."""
     end = program.blocks[number].terminator
-    if not isinstance(end, Branch) or EXIT in (end.taken, end.other):
+    if not isinstance(end, Branch) or EXIT in (end.taken, end.not_taken):
         return False
     return any(latch in region and header in region for latch, header in graph.back_edges)
 

@@ -108,7 +108,7 @@ class PerThreadValues:
             ways = [(target, here) for target in blocks[number].targets]
             if isinstance(end, Branch):
                 taken, other = self._may(end.guard, True), self._may(end.guard, False)
-                ways = [(end.taken, here & taken), (end.other, here & other)]
+                ways = [(end.taken, here & taken), (end.not_taken, here & other)]
             for target, threads in ways:
                 if target != EXIT and (threads & ~reached[target]).any():
                     reached[target] = reached[target] | threads

@@ -1,4 +1,4 @@
-"""What the instructions of a program touch of the memory that threads share."""
+"""Accesses of a program to global and shared memory, the memory that threads share."""
 
 from __future__ import annotations
 
@@ -12,7 +12,10 @@ from gpuemu_lsp.engine.ptx.model import Address, Immediate, Instruction
 
 @dataclass(frozen=True, slots=True)
 class MemoryAccess:
-    """A place an instruction touches that threads share."""
+    """One access of an instruction: its site, basic block, state space and address, and whether it writes.
+
+    An asynchronous copy is two accesses of one site: it reads global memory and writes shared memory.
+    """
 
     site: int
     block: int
@@ -23,7 +26,7 @@ class MemoryAccess:
 
     @property
     def key(self) -> tuple[int, bool]:
-        """What tells it from all others."""
+        """The site, and whether it is the write: unique among the accesses of a program."""
         return self.site, self.is_write
 
     @property
@@ -33,9 +36,10 @@ class MemoryAccess:
 
     @property
     def size(self) -> int:
-        """How many bytes each thread touches."""
+        """Bytes that each thread accesses."""
         operands = self.instruction.operands
         if on_mbarrier(self.instruction):
+            # An mbarrier object is an opaque 64-bit word (PTX ISA section 9.7.13.15).
             return 8
         if self.instruction.opcode == "cp":
             return operands[2].bits if isinstance(operands[2], Immediate) else 16
@@ -43,22 +47,25 @@ class MemoryAccess:
 
 
 def memory_accesses(program: Program) -> Iterator[MemoryAccess]:
-    """Give all accesses to global and shared memory, in the order of the code."""
+    """Yield all accesses to global and shared memory, in program order."""
     site = 0
     for number, block in enumerate(program.blocks):
         for instruction in block.code:
-            for space, address, stores in _places(instruction):
-                yield MemoryAccess(site, number, instruction, space, address, stores)
+            for space, address, is_write in _accesses(instruction):
+                yield MemoryAccess(site, number, instruction, space, address, is_write)
             site += 1
+        # The terminator has a site of its own.
         site += 1
 
 
-def _places(instruction: Instruction) -> list[tuple[str, Address, bool]]:
-    """Return, for each place an instruction touches: its space, its address, and whether it is written."""
+def _accesses(instruction: Instruction) -> list[tuple[str, Address, bool]]:
+    """Return the state space, the address and whether it is a write, of each access of an instruction."""
     addresses = [operand for operand in instruction.operands if isinstance(operand, Address)]
     if instruction.opcode == "cp" and len(addresses) >= 2:
         return [("shared", addresses[0], True), ("global", addresses[1], False)]
     if on_mbarrier(instruction):
+        # Every operation counts as a write, even test_wait: any plain access to an mbarrier object that is in use is
+        # undefined (PTX ISA section 9.7.13.15), a read as well.
         return [("shared", address, True) for address in addresses[:1]]
     space = memory_space(instruction)
     if instruction.opcode not in ("ld", "st", "atom", "red", "ldu") or space not in ("global", "shared", "generic"):
@@ -68,4 +75,5 @@ def _places(instruction: Instruction) -> list[tuple[str, Address, bool]]:
 
 def on_mbarrier(instruction: Instruction) -> bool:
     """Whether an instruction works on an ``mbarrier`` object."""
+    # ``mbarrier.arrive`` and its like, and ``cp.async.mbarrier.arrive``.
     return "mbarrier" in (instruction.opcode, *instruction.modifiers[:2])

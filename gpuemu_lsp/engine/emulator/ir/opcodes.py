@@ -1,4 +1,4 @@
-"""Which opcodes need more than arithmetic: they wait for other lanes or threads, leave the block, or touch memory."""
+"""Classification of opcodes by what they need besides arithmetic: barriers, warp collectives, memory, calls."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ _SIZES = {"pred": 1, "f16x2": 4, "bf16x2": 4, "b128": 16}
 VECTOR_LENGTHS = {"v2": 2, "v4": 4, "v8": 8}
 
 BARRIER_RESULT = "%barrier_result"
-"""Not PTX: takes what ``bar.red`` reduced, once the barrier is behind the thread."""
+"""Pseudo-instruction: the result of ``bar.red``, which exists only once the barrier has completed."""
 
 PUSH, POP, COPY = "%push", "%pop", "%copy"
-"""Not PTX: save what a recursive call would overwrite, take it back, and hand a parameter over."""
+"""Pseudo-instructions of a recursive call: save live registers, restore them, and copy a parameter."""
 
 BUILTIN_CALLS = frozenset({"vprintf", "__assertfail", "malloc", "free"})
-"""Device runtime functions that have no PTX body; the emulator provides them."""
+"""Functions of the device runtime, which have no PTX body: the emulator implements them."""
 
 
 def type_bytes(name: str) -> int:
@@ -29,7 +29,7 @@ def is_barrier(instruction: Instruction) -> bool:
 
 
 def is_collective(instruction: Instruction) -> bool:
-    """Whether the lanes its mask names must run the instruction together (``.sync``, sections 9.7.9 and 9.7.13)."""
+    """Whether the lanes of its member mask must execute the instruction converged (``.sync``, sections 9.7.9, 9.7.13)."""
     opcode, modifiers = instruction.opcode, instruction.modifiers
     if opcode in ("shfl", "vote", "match", "redux", "elect", "mma", "wmma", "ldmatrix", "stmatrix", "movmatrix"):
         return "sync" in modifiers
@@ -37,7 +37,7 @@ def is_collective(instruction: Instruction) -> bool:
 
 
 def memory_space(instruction: Instruction) -> str:
-    """Return the state space an access names; ``generic`` when it names none (section 5.1)."""
+    """Return the state space of an access; ``generic`` for a generic address (section 5.1)."""
     for modifier in instruction.modifiers:
         if modifier in ("global", "shared", "local", "const", "param"):
             return modifier
@@ -54,5 +54,5 @@ def access_type(instruction: Instruction) -> str:
 
 
 def vector_length(instruction: Instruction) -> int:
-    """Return how many elements one thread moves: 1, 2, 4 or 8."""
+    """Return the number of elements each thread accesses: 1, 2, 4 or 8."""
     return next((VECTOR_LENGTHS[m] for m in instruction.modifiers if m in VECTOR_LENGTHS), 1)

@@ -1,4 +1,4 @@
-"""Which registers an instruction writes and reads, in operand order."""
+"""Definitions and uses: the registers that an instruction or a terminator writes and reads, in operand order."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ _NO_DESTINATION = frozenset(
 _MBARRIER_RESULTS = frozenset({"arrive", "test_wait", "try_wait", "pending_count", "arrive_drop"})
 
 CARRY = "%carry"
-"""The condition code register (section 9.7.2), kept like any other predicate."""
+"""The carry flag of the condition code register (section 9.7.2), represented as a predicate register."""
 
 
 def split_operands(instruction: Instruction) -> tuple[tuple[Operand, ...], tuple[Operand, ...]]:
-    """Return destination and source operands as written, pairs and vectors unopened."""
+    """Return destination and source operands; vectors ``{a, b}`` and pairs ``p|q`` stay single operands."""
     operands = instruction.operands
     opcode = instruction.opcode
     if opcode in (PUSH, POP):
@@ -41,7 +41,7 @@ def split_operands(instruction: Instruction) -> tuple[tuple[Operand, ...], tuple
 
 
 def flattened(operands: tuple[Operand, ...]) -> Iterator[Operand]:
-    """Open vectors and pairs."""
+    """Yield operands with vectors and pairs replaced by their elements."""
     for operand in operands:
         if isinstance(operand, Vector):
             yield from flattened(operand.elements)
@@ -53,22 +53,22 @@ def flattened(operands: tuple[Operand, ...]) -> Iterator[Operand]:
 
 
 def register_name(operand: Operand) -> str:
-    """Return the register a result goes to; ``_`` where the instruction drops it."""
+    """Return the name of a destination register; ``_``, the bit bucket, if the result is discarded."""
     return operand.name if isinstance(operand, Register) else "_"
 
 
 def registers_written(instruction: Instruction) -> tuple[str, ...]:
-    """Return the registers an instruction writes; the sink ``_`` is left out."""
+    """Return the registers an instruction writes (its definitions), without the bit bucket ``_``."""
     destinations, _ = split_operands(instruction)
     names = tuple(name for name in map(_written_name, flattened(destinations)) if name and name != "_")
     return (*names, CARRY) if "cc" in instruction.modifiers else names
 
 
 def registers_read(instruction: Instruction) -> tuple[str, ...]:
-    """Return the registers an instruction reads: sources, addresses, its guard."""
+    """Return the registers an instruction reads (its uses): sources, base addresses and the guard."""
     destinations, sources = split_operands(instruction)
     names = [name for operand in flattened(sources) for name in _register_names(operand)]
-    # An address in the place of a destination (st has none, but ld's vectors may hold nothing else) is still read.
+    # The base register of an address is always a use, also for an opcode whose first operand is the address.
     names += [
         name for operand in flattened(destinations) if isinstance(operand, Address) for name in _register_names(operand)
     ]
@@ -80,7 +80,7 @@ def registers_read(instruction: Instruction) -> tuple[str, ...]:
 
 
 def terminator_reads(block: BasicBlock) -> tuple[str, ...]:
-    """Return the registers the end of a block reads."""
+    """Return the registers that a block's terminator reads."""
     end = block.terminator
     if isinstance(end, Branch):
         return (end.guard.register.name,)
@@ -104,7 +104,8 @@ def elements(operand: Operand) -> tuple[Operand, ...]:
 def _written_name(operand: Operand) -> str | None:
     if isinstance(operand, Register):
         return operand.name
-    if isinstance(operand, Symbol):  # a builtin's return value
+    # The return value of a runtime function: call parameters are registers named by variable and offset.
+    if isinstance(operand, Symbol):
         return f"{operand.name}+0"
     return None
 
@@ -124,7 +125,7 @@ def _register_names(operand: Operand) -> list[str]:
 
 
 def compared_predicate(instruction: Instruction) -> Register | None:
-    """Return the predicate an unguarded comparison writes."""
+    """Return the predicate that an unguarded ``setp`` writes, None for other instructions."""
     if instruction.opcode != "setp" or instruction.guard is not None:
         return None
     first = next(flattened(instruction.operands[:1]), None)

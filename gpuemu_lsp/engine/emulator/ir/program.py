@@ -1,4 +1,4 @@
-"""One kernel as the emulator runs it: a flat graph of basic blocks, device functions expanded where they are called."""
+"""A kernel in the emulator's IR: a flat graph of basic blocks, with device functions inlined where they are called."""
 
 from __future__ import annotations
 
@@ -8,32 +8,32 @@ from typing import TypeAlias
 
 from gpuemu_lsp.engine.ptx.model import Guard, Instruction, Operand, Register, Symbol, Variable
 
-FUNCTIONS = 0x7FFF_0000_0000_0000
-"""Addresses from here on stand for functions."""
+_FUNCTION_ADDRESSES = 0x7FFF_0000_0000_0000
+"""Base of the addresses that stand for functions: not canonical in x86-64, so no buffer can lie there."""
 
 EXIT = -1
-"""The target of an edge that ends the thread."""
+"""The successor of a block that ends the thread."""
 
 
 @dataclass(frozen=True, slots=True)
 class Jump:
-    """Go on at ``target``."""
+    """Unconditional branch to ``target``."""
 
     target: int
 
 
 @dataclass(frozen=True, slots=True)
 class Branch:
-    """Go to ``taken`` where the guard holds, else to ``other``."""
+    """Conditional branch: to ``taken`` where the guard holds, else to ``not_taken``."""
 
     guard: Guard
     taken: int
-    other: int
+    not_taken: int
 
 
 @dataclass(frozen=True, slots=True)
 class Switch:
-    """``brx.idx``: go to ``targets[index]`` (section 9.7.12.2)."""
+    """``brx.idx``: branch to ``targets[index]`` (PTX ISA section 9.7.12.2)."""
 
     index: Operand
     targets: tuple[int, ...]
@@ -41,7 +41,10 @@ class Switch:
 
 @dataclass(frozen=True, slots=True)
 class BarrierSync:
-    """Arrive at a barrier of the thread block, then go on at ``target``. The block holds nothing else."""
+    """Barrier of the thread block, after which the thread continues at ``target``.
+
+    The block has no other instruction, so that a warp that waits can be suspended and resumed between blocks.
+    """
 
     instruction: Instruction
     target: int
@@ -49,7 +52,7 @@ class BarrierSync:
 
 @dataclass(frozen=True, slots=True)
 class Trap:
-    """End the launch: a trap, a failed assert, or an instruction that cannot be run (its rule and message)."""
+    """Abort of the launch: ``trap``, a failed assert, or an instruction that cannot be run; its rule and message."""
 
     instruction: Instruction
     rule: str
@@ -58,16 +61,17 @@ class Trap:
 
 @dataclass(frozen=True, slots=True)
 class Return:
-    """Return from a function that is called by itself: the target lies on the thread's stack."""
+    """Return from a recursive function: the return address is on the thread's call stack."""
 
     results: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class RecursiveCall:
-    """Call a function that calls itself: go to ``callee``, come back to ``target``; see :class:`Return`.
+    """Call of a recursive function, which is not inlined: ``callee`` is its entry, ``target`` the return address.
 
-    What ``target`` needs is pushed before and popped after, except what the call gives: the variables ``results``.
+    The registers live in ``target`` are pushed before the call and popped after it, except the variables ``results``,
+    which the callee sets. See :class:`Return`.
     """
 
     callee: int
@@ -81,9 +85,9 @@ Terminator: TypeAlias = "Jump | Branch | Switch | BarrierSync | Trap | Return | 
 
 @dataclass(frozen=True, slots=True)
 class BasicBlock:
-    """Instructions without a branch in between, and how the block ends.
+    """Straight-line instructions and the terminator that follows them.
 
-    A warp collective comes first in its block, so that lanes can wait for each other at the start of it.
+    A warp collective (``.sync``) is always the first instruction, so that lanes can wait for each other at block entry.
     """
 
     code: tuple[Instruction, ...]
@@ -91,22 +95,23 @@ class BasicBlock:
 
     @property
     def targets(self) -> tuple[int, ...]:
-        """The blocks control can go to (``EXIT`` among them)."""
+        """The successors, ``EXIT`` included."""
         end = self.terminator
         if isinstance(end, Jump | BarrierSync):
             return (end.target,)
         if isinstance(end, Branch):
-            return (end.taken, end.other)
+            return (end.taken, end.not_taken)
         if isinstance(end, Switch):
             return end.targets
         if isinstance(end, RecursiveCall):
+            # The edge to the return address stands for all the Returns of the callee, which have no successors.
             return (end.callee, end.target)
         return ()
 
 
 @dataclass(frozen=True, slots=True)
 class VariableSlot:
-    """Where a variable lies in its window: byte offset and size."""
+    """Placement of a variable in its state space window: offset and size in bytes."""
 
     offset: int
     size: int
@@ -114,10 +119,11 @@ class VariableSlot:
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """A kernel, flattened. Block 0 is the entry; a block's number is its place in the order of execution.
+    """A kernel as one control-flow graph. Block 0 is the entry; :mod:`.analysis.cfg` numbers blocks in execution order.
 
-    ``registers`` maps register names to PTX types. ``params``, ``shared`` and ``local`` say where variables lie in
-    their windows; ``dynamic_shared`` is the offset of the dynamic part, ``shared_alignment`` its alignment.
+    ``registers`` maps register names to PTX types. ``params``, ``shared`` and ``local`` give the placement of variables
+    in their windows; ``dynamic_shared`` is the offset of dynamic shared memory. ``functions`` are all functions of the
+    module, for calls through pointers; ``max_threads`` is ``.reqntid`` or ``.maxntid``, empty without such a directive.
     """
 
     name: str
@@ -135,19 +141,19 @@ class Program:
     max_threads: tuple[int, ...] = ()
 
     @property
-    def copies(self) -> bool:
-        """Whether the kernel copies asynchronously."""
+    def has_async_copies(self) -> bool:
+        """Whether the kernel contains ``cp.async``."""
         return any(instruction.opcode == "cp" for block in self.blocks for instruction in block.code)
 
     @property
-    def allocates(self) -> bool:
-        """Whether the kernel calls ``malloc``."""
+    def calls_malloc(self) -> bool:
+        """Whether the kernel calls the device ``malloc``."""
         calls = (i for block in self.blocks for i in block.code if i.opcode == "call")
         return any(isinstance(i.operands[1], Symbol) and i.operands[1].name == "malloc" for i in calls)
 
     @property
-    def grid_workspace(self) -> bool:
-        """Whether the kernel looks for the workspace of a cooperative launch."""
+    def reads_grid_workspace(self) -> bool:
+        """Whether the kernel reads the address of a cooperative launch's workspace (``%envreg2``)."""
         return any(
             isinstance(operand, Register) and operand.name == "%envreg2"
             for block in self.blocks
@@ -156,5 +162,5 @@ class Program:
         )
 
     def function_address(self, name: str) -> int | None:
-        """Return the number that stands for the address of a function; nothing can be read there."""
-        return FUNCTIONS + 16 * self.functions.index(name) if name in self.functions else None
+        """Return the address that stands for function ``name`` (it cannot be read), None if there is no such."""
+        return _FUNCTION_ADDRESSES + 16 * self.functions.index(name) if name in self.functions else None

@@ -63,7 +63,7 @@ def _goals(key: _Same) -> tuple[tuple[Goal, ...], npt.NDArray[np.int64], npt.NDA
         elif isinstance(end, Branch):
             name = end.guard.register.name
             at, numbers = conditions.place(name) or _ends(block), conditions.numbers(name)
-            for way, target in zip(_WAYS, (end.taken, end.other), strict=True):
+            for way, target in zip(_WAYS, (end.taken, end.not_taken), strict=True):
                 found.append((Goal(last, way, at, _begins(blocks, target), against=numbers), last, way))
         first = last + 1
     goals = tuple(goal for goal, _, _ in found)

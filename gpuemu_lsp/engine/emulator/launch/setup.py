@@ -135,9 +135,9 @@ def prepare(request: Request, kernel: Kernel, arena: Arena, callback: int) -> Pr
         request, kernel, arena, launch, events, counts, reached, parted, readable, symbols, shadow, buffers, variables
     )
     _describe(prepared, params, fresh, callback)
-    if program.allocates:
+    if program.calls_malloc:
         prepared.heap = Heap(arena, arena.take("device heap", "variable", HEAP_BYTES), fresh)
-    if program.grid_workspace:
+    if program.reads_grid_workspace:
         workspace = arena.take("grid workspace", "variable", GRID_WORKSPACE_BYTES)
         arena.fill(workspace, np.zeros(GRID_WORKSPACE_BYTES, dtype=np.uint8))
         launch.set(LaunchRecord.GRID_WORKSPACE, workspace.address)
@@ -221,7 +221,7 @@ def _resident(prepared: Prepared) -> Resident:
     record = Record(BlockRecord.SIZE)
     record.set(BlockRecord.SHARED, shared.address)
     warps = Record(kernel.context_bytes * count)
-    copies = Record(CopyQueue.SIZE * count) if kernel.program.copies else None
+    copies = Record(CopyQueue.SIZE * count) if kernel.program.has_async_copies else None
     record.set(BlockRecord.COPIES, copies.address if copies is not None else 0)
     resident = Resident(record, warps, copies, shared, local)
     stack = arena.take("call stack", "stack", STACK_BYTES * count * WARP_SIZE) if kernel.program.recursive else None

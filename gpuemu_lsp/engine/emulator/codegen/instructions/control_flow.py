@@ -115,13 +115,13 @@ class Control(Switchboard):
         if e.shape(guard.register).uniform:
             condition = predicate_scalar(e, guard.register, guard.negated)
             mark_uniform(e, condition)
-            b.cbranch(condition, self.edge(number, end.taken), self.edge(number, end.other))
+            b.cbranch(condition, self.edge(number, end.taken), self.edge(number, end.not_taken))
             return
         parts = predicate_parts(e, guard.register, guard.negated)
         mark_lanes(e, parts)
         lanes = e.mask32()
         taken = b.and_(e.bits(parts), lanes)
-        if EXIT in (end.taken, end.other):
+        if EXIT in (end.taken, end.not_taken):
             self._leave_some(number, end, taken, lanes)
             return
         every, mixed, split = e.append_block(), e.append_block(), e.append_block()
@@ -132,17 +132,17 @@ class Control(Switchboard):
         none = e.append_block()
         b.cbranch(b.icmp_unsigned("==", taken, i32(0)), none, split)
         b.position_at_end(none)
-        b.branch(self.edge(number, end.other))
+        b.branch(self.edge(number, end.not_taken))
         b.position_at_end(split)
         for part, condition in enumerate(parts):
-            self._set_pc(number, part, b.select(condition, self.counter(end.taken), self.counter(end.other)))
+            self._set_pc(number, part, b.select(condition, self.counter(end.taken), self.counter(end.not_taken)))
         if number in self.unit.together:
             b.branch(self.apart())
             return
         if number in self.unit.info.divergent_loop_branches:
             table = e.launch(LaunchRecord.DIVERGENCE_COUNTS)
             t.store(b, b.add(t.load(b, table, 4 * number, I32), i32(1)), table, 4 * number)
-        self.dispatched.update((end.taken, end.other))
+        self.dispatched.update((end.taken, end.not_taken))
         b.branch(self.dispatch_block())
 
     def _set_pc(self, number: int, part: int, value: Value) -> None:
@@ -158,7 +158,7 @@ class Control(Switchboard):
     def _leave_some(self, number: int, end: Branch, taken: Value, lanes: Value) -> None:
         """Branch where one side ends the thread: the other lanes simply go on."""
         e, b = self.e, self.e.builder
-        target = end.other if end.taken == EXIT else end.taken
+        target = end.not_taken if end.taken == EXIT else end.taken
         leaving = taken if end.taken == EXIT else b.and_(lanes, b.not_(taken))
         staying = b.and_(lanes, b.not_(leaving))
         go_on, gone = e.append_block(), self.edge(number, EXIT)
