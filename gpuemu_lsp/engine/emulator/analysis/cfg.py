@@ -1,8 +1,32 @@
-"""Control flow: blocks in an order that lets diverged lanes meet again, and the loops among them.
+r"""Control-flow graph: basic blocks numbered so that divergent lanes reconverge at immediate post-dominators.
 
-The order is what divergence handling rests on: of several groups of lanes the one in the lowest block runs first. Where
-every loop is contiguous, has one latch, and everything between a branch and its immediate post-dominator is
-numbered below the latter, that rule alone makes lanes meet at post-dominators.
+The reconvergence point of a branch is its immediate post-dominator: the first block that every path from the branch to
+the exit passes through. Hardware keeps these points on a reconvergence stack (Fung, Sham, Yuan and Aamodt, "Dynamic
+warp formation and scheduling for efficient GPU control flow", MICRO 2007). Generated code has no stack. Each lane has a
+program counter, and the dispatcher runs the lanes with the lowest block number until they reach a block where others
+wait, as in Diamos et al., "SIMD re-convergence at thread frontiers", MICRO 2011. Reconvergence then depends on the
+numbering alone, and :func:`build_cfg` chooses one in which
+
+- every block on a path from a branch to its reconvergence point has a lower number than that point;
+- the blocks of a loop are contiguous, so that lanes that have left it wait until the others have left it, too;
+- a loop has one latch, so that lanes that reach its end on different paths reconverge before the next iteration.
+
+::
+
+    if (t < 8) a(); else b();                while (i < n[t]) { if (p) c(); i++; }
+    d();                                     d();
+
+        0  branch                                +--> 0  header     The lanes that leave the loop
+       / \                                       |   / \            wait at 4, the reconvergence
+      1   2    Block 1 runs while lanes wait     |  |   1  p?       point of 0, until the last lane
+       \ /     at 2; then 2 runs while lanes     |  |  / \          has left: all blocks in which
+        3      wait at 3, the reconvergence      |  | 2   |         the others still run have lower
+               point of 0.                       |  |  \ /          numbers.
+                                                 +--|-- 3  latch
+                                                    4
+
+Irreducible control flow (a loop with two entries) may have no such numbering. ``reducible`` is then False, and
+:mod:`.divergence` decides whether lanes can diverge at all.
 """
 
 from __future__ import annotations
@@ -27,11 +51,12 @@ from gpuemu_lsp.engine.emulator.ir.program import (
 
 @dataclass(frozen=True, slots=True)
 class ControlFlowGraph:
-    """The control flow of an arranged program with ``n`` blocks.
+    """Control-flow graph of a program with ``n`` numbered blocks.
 
-    ``successors`` and ``predecessors`` leave out the exit. ``reconvergence_point[b]`` is the immediate post-dominator,
-    ``n`` for the exit. ``back_edges`` are those that do not lead to a higher number: (latch, header) of every loop; of
-    a loop with two entries, at least one edge of each way around it. ``reducible`` is False for such.
+    ``successors`` and ``predecessors`` omit the exit. ``reconvergence_point[b]`` is the immediate post-dominator of
+    block b, where lanes that diverge at its end reconverge; ``n`` if that is the exit. ``back_edges`` are the edges
+    that do not lead to a higher number: (latch, header) of each natural loop, and in irreducible control flow at least
+    one edge of every cycle. ``reducible`` is True if every back edge leads to a block that dominates its source.
     """
 
     successors: tuple[tuple[int, ...], ...]
@@ -42,27 +67,31 @@ class ControlFlowGraph:
 
 
 def build_cfg(program: Program) -> tuple[Program, ControlFlowGraph]:
-    """Drop what cannot be reached, join chains, give each loop one latch, and number blocks in execution order."""
-    blocks = _without_detours(list(program.blocks))
-    blocks = _compact(_joined(_compact(blocks)))
-    latched = _single_latches(blocks)
-    order = _order(_edges(latched))
+    """Simplify the control flow of a program, give each loop one latch, and number blocks in execution order.
+
+    Returns the program with its blocks in that order, and their graph. The entry stays block 0.
+    """
+    blocks = _thread_jumps(list(program.blocks))
+    blocks = _remove_unreachable(_merge_chains(_remove_unreachable(blocks)))
+    latched = _with_single_latches(blocks)
+    order = _reconvergence_order(_edges(latched))
     blocks = _renumbered(latched, order)
     edges = _edges(blocks)
     dominator = dominators(edges)
     back = frozenset((u, v) for u, targets in enumerate(edges) for v in targets if v <= u)
-    leaving = [number for number, block in enumerate(blocks) if EXIT in block.targets or not block.targets]
+    # Blocks without a successor (a trap, a return) lead to the exit like an explicit EXIT edge.
+    exiting = [number for number, block in enumerate(blocks) if EXIT in block.targets or not block.targets]
     graph = ControlFlowGraph(
         successors=tuple(map(tuple, edges)),
         predecessors=tuple(map(tuple, reversed_edges(edges))),
-        reconvergence_point=tuple(post_dominators(edges, leaving)),
+        reconvergence_point=tuple(post_dominators(edges, exiting)),
         back_edges=back,
         reducible=all(dominates(dominator, header, latch) for latch, header in back),
     )
     return replace(program, blocks=tuple(blocks)), graph
 
 
-# ---- shaping the blocks ----------------------------------------------------------------------------------------------
+# ---- simplification --------------------------------------------------------------------------------------------------
 
 
 def _retarget(end: Terminator, to: Callable[[int], int]) -> Terminator:
@@ -71,6 +100,7 @@ def _retarget(end: Terminator, to: Callable[[int], int]) -> Terminator:
             return Jump(to(target))
         case Branch(guard, taken, other):
             taken, other = to(taken), to(other)
+            # A branch to one target cannot diverge.
             return Jump(taken) if taken == other else Branch(guard, taken, other)
         case Switch(index, targets):
             return Switch(index, tuple(map(to, targets)))
@@ -82,8 +112,8 @@ def _retarget(end: Terminator, to: Callable[[int], int]) -> Terminator:
             return end
 
 
-def _without_detours(blocks: list[BasicBlock]) -> list[BasicBlock]:
-    """Send edges past empty blocks; an edge to a bare return ends the thread at once."""
+def _thread_jumps(blocks: list[BasicBlock]) -> list[BasicBlock]:
+    """Redirect edges past empty blocks (jump threading); an edge to an empty block that exits becomes an exit."""
 
     def final(number: int) -> int:
         seen: set[int] = set()
@@ -96,14 +126,14 @@ def _without_detours(blocks: list[BasicBlock]) -> list[BasicBlock]:
         return number
 
     def shortened(end: Terminator) -> Terminator:
-        # What is resumed after a barrier must be a block, even when it only ends the thread.
+        # A suspended warp is resumed at a block number, so the successor of a barrier or a call must stay a block.
         return end if isinstance(end, BarrierSync | RecursiveCall) else _retarget(end, final)
 
     return [BasicBlock(block.code, shortened(block.terminator)) for block in blocks]
 
 
-def _compact(blocks: list[BasicBlock]) -> list[BasicBlock]:
-    """Keep the blocks that can be reached from block 0."""
+def _remove_unreachable(blocks: list[BasicBlock]) -> list[BasicBlock]:
+    """Return the blocks that are reachable from block 0."""
     seen = {0}
     work = [0]
     while work:
@@ -114,8 +144,8 @@ def _compact(blocks: list[BasicBlock]) -> list[BasicBlock]:
     return _renumbered(blocks, sorted(seen))
 
 
-def _joined(blocks: list[BasicBlock]) -> list[BasicBlock]:
-    """Append a block to its only predecessor where that only jumps to it and nobody must wait between them."""
+def _merge_chains(blocks: list[BasicBlock]) -> list[BasicBlock]:
+    """Append blocks to their only predecessor where it ends in a jump."""
     entries = [0] * len(blocks)
     entries[0] = 1
     for block in blocks:
@@ -133,6 +163,7 @@ def _joined(blocks: list[BasicBlock]) -> list[BasicBlock]:
             if not isinstance(end, Jump) or end.target in (EXIT, number, 0) or entries[end.target] != 1:
                 break
             following = blocks[end.target]
+            # Barriers keep a block of their own and collectives stay first in theirs: lanes wait at block entry.
             if isinstance(following.terminator, BarrierSync) or (following.code and is_collective(following.code[0])):
                 break
             gone.add(end.target)
@@ -141,7 +172,8 @@ def _joined(blocks: list[BasicBlock]) -> list[BasicBlock]:
     return blocks
 
 
-def _single_latches(blocks: list[BasicBlock]) -> list[BasicBlock]:
+def _with_single_latches(blocks: list[BasicBlock]) -> list[BasicBlock]:
+    """Add a latch to each natural loop with several back edges, or with a back edge that is not a plain branch."""
     edges = _edges(blocks)
     dominator = dominators(edges)
     latches: dict[int, list[int]] = {}
@@ -170,29 +202,34 @@ def _renumbered(blocks: Sequence[BasicBlock], order: Sequence[int]) -> list[Basi
     return [BasicBlock(blocks[old].code, _retarget(blocks[old].terminator, number.__getitem__)) for old in order]
 
 
-# ---- order -----------------------------------------------------------------------------------------------------------
+# ---- numbering -------------------------------------------------------------------------------------------------------
 
 
-def _order(edges: Edges) -> list[int]:
-    """Return the blocks in topological order with every natural loop contiguous."""
+def _reconvergence_order(edges: Edges) -> list[int]:
+    """Return the blocks in topological order with every natural loop contiguous.
+
+    Each loop level is sorted on its own, with the loops inside it collapsed into single nodes; a collapsed loop is then
+    replaced by the order of its own blocks.
+    """
     dominator = dominators(edges)
     members: dict[int, set[int]] = {}
     predecessors = reversed_edges(edges)
     for u, targets in enumerate(edges):
         for v in targets:
             if dominates(dominator, v, u):
-                members.setdefault(v, {v}).update(_reaching(predecessors, u, v))
+                members.setdefault(v, {v}).update(_natural_loop(predecessors, u, v))
     parent: dict[int, int | None] = {}
     for header, body in members.items():
-        around = [h for h, other in members.items() if h != header and header in other and body <= other]
-        parent[header] = min(around, key=lambda h: len(members[h]), default=None)
+        enclosing = [h for h, other in members.items() if h != header and header in other and body <= other]
+        parent[header] = min(enclosing, key=lambda h: len(members[h]), default=None)
     innermost: list[int | None] = [None] * len(edges)
+    # Larger loops first, so that the innermost loop is written last.
     for header in sorted(members, key=lambda h: -len(members[h])):
         for block in members[header]:
             innermost[block] = header
 
-    def place(block: int, loop: int | None) -> int | None:
-        """Return what stands for ``block`` inside ``loop``: itself, or the header of the child loop around it."""
+    def node_of(block: int, loop: int | None) -> int | None:
+        """Return the node of ``block`` in the graph of ``loop``: itself, or the header of its collapsed loop."""
         inner = innermost[block]
         if inner == loop:
             return block
@@ -201,7 +238,7 @@ def _order(edges: Edges) -> list[int]:
         return inner
 
     result: list[int] = []
-    # An explicit stack of pending nodes: (block, loop it is to be expanded in).
+    # Entries: a node, the loop it belongs to, and whether it is a collapsed loop that is still to be expanded.
     work: list[tuple[int, int | None, bool]] = [(0, None, True)]
     while work:
         node, loop, collapsed = work.pop()
@@ -209,13 +246,14 @@ def _order(edges: Edges) -> list[int]:
             result.append(node)
             continue
         inside = members[loop] if loop is not None else None
-        for child in reversed(_topological(edges, node, loop, inside, place)):
+        for child in reversed(_topological(edges, node, loop, inside, node_of)):
             is_loop = child in members and child != loop
             work.append((child, child if is_loop else loop, is_loop))
     return result
 
 
-def _reaching(predecessors: Edges, latch: int, header: int) -> set[int]:
+def _natural_loop(predecessors: Edges, latch: int, header: int) -> set[int]:
+    """Return the blocks of a natural loop: those that reach the latch without passing through the header."""
     seen, work = {header}, [latch]
     while work:
         block = work.pop()
@@ -226,24 +264,34 @@ def _reaching(predecessors: Edges, latch: int, header: int) -> set[int]:
 
 
 def _topological(
-    edges: Edges, start: int, loop: int | None, inside: set[int] | None, place: Callable[[int, int | None], int | None]
+    edges: Edges,
+    start: int,
+    loop: int | None,
+    inside: set[int] | None,
+    node_of: Callable[[int, int | None], int | None],
 ) -> list[int]:
-    """Order the nodes of one loop level, child loops as single nodes; short sides of a branch come first."""
+    """Return one loop level in reverse postorder; of the sides of a branch the one with the shorter way comes first.
+
+    The side with lower numbers runs while the lanes of the other side wait. A register that it defines becomes varying
+    if the waiting lanes still need it, and a short side defines few.
+    """
     nodes: dict[int, list[int]] = {}
     for block in range(len(edges)) if inside is None else sorted(inside):
-        node = place(block, loop)
+        node = node_of(block, loop)
         if node is None:
             continue
         targets = nodes.setdefault(node, [])
         for target in edges[block]:
             if inside is not None and target not in inside:
                 continue
-            other = place(target, loop)
+            other = node_of(target, loop)
+            # Edges to the header of this loop are its back edges.
             if other is not None and other not in (node, loop) and other not in targets:
                 targets.append(other)
-    first = place(start, loop)
+    first = node_of(start, loop)
     assert first is not None
-    weight = _weights(nodes, first)
+    weight = _longest_paths(nodes, first)
+    # The longest way is visited first and so finished first: reverse postorder puts it last.
     seen = {first}
     postorder: list[int] = []
     stack = [(first, iter(sorted(nodes[first], key=lambda n: -weight[n])))]
@@ -260,8 +308,8 @@ def _topological(
     return postorder[::-1]
 
 
-def _weights(nodes: Mapping[int, list[int]], first: int) -> dict[int, int]:
-    """Return a rough size of what follows each node: the longest way to the end."""
+def _longest_paths(nodes: Mapping[int, list[int]], first: int) -> dict[int, int]:
+    """Return for each node the length of the longest path from it, in nodes; an estimate in irreducible graphs."""
     weight: dict[int, int] = {}
     stack: list[tuple[int, bool]] = [(first, False)]
     while stack:

@@ -29,7 +29,7 @@ def is_barrier(instruction: Instruction) -> bool:
 
 
 def is_collective(instruction: Instruction) -> bool:
-    """Whether the lanes of its member mask must execute the instruction converged (``.sync``, sections 9.7.9, 9.7.13)."""
+    """Whether the lanes of its member mask must execute the instruction converged (``.sync``: 9.7.9, 9.7.13)."""
     opcode, modifiers = instruction.opcode, instruction.modifiers
     if opcode in ("shfl", "vote", "match", "redux", "elect", "mma", "wmma", "ldmatrix", "stmatrix", "movmatrix"):
         return "sync" in modifiers
