@@ -1,12 +1,26 @@
-"""What an integer instruction does to the step between lanes, and to the low bits known to be zero.
+"""Transfer functions of integer instructions on affine values: strides between lanes, and low bits known to be zero.
 
-A rule gives None where it has nothing to say: uniform in, uniform out.
+An affine value is ``base + i * step`` for lane i. Sums, differences and products by a constant of affine values are
+affine (Sampaio et al., "Divergence analysis", TOPLAS 35(4), 2013). NVRTC expresses index arithmetic also by shifts,
+masks and ``or``. These are not linear, but where the lanes of a warp differ in the low bits of a base only, and those
+bits are zero in the base, adding ``i * step`` causes no carry: each lane's bits can then be computed separately.
+
+::
+
+    tid = 32 w + i            base 32 w: five zero bits; step 1      lanes differ in the low five bits
+    tid & 31  ->  i           affine, step 1                         the mask keeps all bits in which lanes differ
+    tid >> 5  ->  w           uniform                                the shift drops all of them
+    tid < 64                  uniform                                64 is a multiple of 32: no warp is split
+
+A rule returns None if it has nothing to say. The caller then makes the result uniform if all operands are, else
+varying.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from gpuemu_lsp.engine.emulator.ir.lattice import VARYING, WARP_SIZE, LatticeValue, VectorShape, join
 from gpuemu_lsp.engine.emulator.ir.operands import registers_written
@@ -14,8 +28,8 @@ from gpuemu_lsp.engine.ptx.model import Immediate, Instruction, Operand, Registe
 
 
 @dataclass(frozen=True, slots=True)
-class Context:
-    """What rules know beside their operands: registers that hold one integer, and the lanes of a native vector."""
+class AffineContext:
+    """Facts that rules share: registers that hold one integer, and the number of lanes per native vector."""
 
     constants: Mapping[str, int]
     lanes: int
@@ -27,179 +41,195 @@ class Context:
         return self.constants.get(operand.name) if isinstance(operand, Register) else None
 
     def extent(self, shape: VectorShape) -> int:
-        """Return how far the last lane lies above the base."""
+        """Return the distance from the base to the value of the last lane."""
         return shape.step * ((self.lanes if shape.per_part else WARP_SIZE) - 1)
 
 
 def trailing_zeros(value: int) -> int:
-    """Return how many low bits of a number are zero; 63 for 0, of which all are."""
+    """Return the number of trailing zero bits; 63 for 0, all bits of which are zero."""
     return 63 if value == 0 else (value & -value).bit_length() - 1
 
 
-def _both(facts: Sequence[LatticeValue]) -> bool:
-    return any(fact.shape.per_part for fact in facts)
+def _any_per_part(values: Sequence[LatticeValue]) -> bool:
+    return any(value.shape.per_part for value in values)
 
 
-def _copy(context: Context, instruction: Instruction, facts: list[LatticeValue]) -> LatticeValue | None:
-    return facts[0] if len(facts) == 1 and len(registers_written(instruction)) == 1 else None
+def _copy(context: AffineContext, instruction: Instruction, values: list[LatticeValue]) -> LatticeValue | None:
+    # A mov that packs or unpacks a vector is not a copy.
+    return values[0] if len(values) == 1 and len(registers_written(instruction)) == 1 else None
 
 
-def _add(context: Context, instruction: Instruction, facts: list[LatticeValue]) -> LatticeValue | None:
-    if not _plain_integer(instruction):
+def _add(context: AffineContext, instruction: Instruction, values: list[LatticeValue]) -> LatticeValue | None:
+    if not _wraps(instruction):
         return None
     sign = -1 if instruction.opcode == "sub" else 1
-    step = facts[0].shape.step + sign * facts[1].shape.step
-    return LatticeValue(VectorShape(_both(facts), step), min(facts[0].zeros, facts[1].zeros))
+    step = values[0].shape.step + sign * values[1].shape.step
+    return LatticeValue(VectorShape(_any_per_part(values), step), min(values[0].zeros, values[1].zeros))
 
 
-def _scaled(context: Context, operands: Sequence[Operand], facts: Sequence[LatticeValue]) -> LatticeValue | None:
-    """Return the fact about a product: a step survives only a constant factor."""
-    a, b = facts[:2]
+def _product(context: AffineContext, operands: Sequence[Operand], values: Sequence[LatticeValue]) -> LatticeValue:
+    """Return the value of a product."""
+    a, b = values[:2]
     zeros = min(a.zeros + b.zeros, 63)
     if a.shape.part_uniform and b.shape.part_uniform:
-        return LatticeValue(VectorShape(_both(facts[:2])), zeros)
+        return LatticeValue(VectorShape(_any_per_part(values[:2])), zeros)
     for this, other, operand in ((a, b, operands[1]), (b, a, operands[0])):
         factor = context.constant(operand)
+        # A uniform factor that is not a constant gives a stride that is not known before the kernel runs.
         if other.shape.part_uniform and factor is not None:
-            return LatticeValue(VectorShape(_both(facts[:2]), this.shape.step * _signed(factor)), zeros)
+            return LatticeValue(VectorShape(_any_per_part(values[:2]), this.shape.step * _as_signed(factor)), zeros)
     return LatticeValue(VARYING)
 
 
-def _signed(value: int) -> int:
-    """Read a literal such as 0xfffffffc as the small negative number it stands for in 32 bits."""
+def _as_signed(value: int) -> int:
+    """Return a literal such as 0xfffffffc as the small negative number that it stands for in 32 bits."""
     return value - (1 << 32) if (1 << 31) <= value < (1 << 32) else value
 
 
-def _multiply(context: Context, instruction: Instruction, facts: list[LatticeValue]) -> LatticeValue | None:
-    if not _plain_integer(instruction) or "hi" in instruction.modifiers:
+def _multiply(context: AffineContext, instruction: Instruction, values: list[LatticeValue]) -> LatticeValue | None:
+    # The high half of a product is not linear in its factors.
+    if not _wraps(instruction) or "hi" in instruction.modifiers:
         return None
-    product = _scaled(context, instruction.operands[1:3], facts)
-    if "wide" in instruction.modifiers and product is not None:
-        # The product of 32-bit bases is widened: its low bits are those of the factors as before.
+    product = _product(context, instruction.operands[1:3], values)
+    if "wide" in instruction.modifiers:
+        # Conservative: zero bits above the 32-bit factors are not counted.
         product = LatticeValue(product.shape, min(product.zeros, 31))
-    if instruction.opcode == "mul" or product is None or product.shape.varying:
+    if instruction.opcode == "mul" or product.shape.varying:
         return product
-    addend = facts[2]
+    addend = values[2]
     shape = VectorShape(product.shape.per_part or addend.shape.per_part, product.shape.step + addend.shape.step)
     return LatticeValue(shape, min(product.zeros, addend.zeros))
 
 
-def _shift_left(context: Context, instruction: Instruction, facts: list[LatticeValue]) -> LatticeValue | None:
+def _shift_left(context: AffineContext, instruction: Instruction, values: list[LatticeValue]) -> LatticeValue | None:
     amount = context.constant(instruction.operands[2])
+    # A stride shifted further is not below the largest one kept.
     if amount is None or not 0 <= amount < 24:
         return None
-    shape = facts[0].shape
-    return LatticeValue(VectorShape(shape.per_part, shape.step << amount), min(facts[0].zeros + amount, 63))
+    shape = values[0].shape
+    return LatticeValue(VectorShape(shape.per_part, shape.step << amount), min(values[0].zeros + amount, 63))
 
 
-def _shift_right(context: Context, instruction: Instruction, facts: list[LatticeValue]) -> LatticeValue | None:
+def _shift_right(context: AffineContext, instruction: Instruction, values: list[LatticeValue]) -> LatticeValue | None:
     amount = context.constant(instruction.operands[2])
-    if amount is None or facts[0].shape.part_uniform:
+    if amount is None or values[0].shape.part_uniform:
         return None
-    for fact in (facts[0], _parted_base(context, facts[0])):
-        bits = _spread(context, fact)
+    # The lanes of a part differ in fewer bits than those of a warp: what is not uniform may still be so per part.
+    for value in (values[0], _with_base_per_part(context, values[0])):
+        bits = _differing_bits(context, value)
         if bits is not None and amount >= bits:
-            return LatticeValue(VectorShape(fact.shape.per_part), max(fact.zeros - amount, 0))
+            return LatticeValue(VectorShape(value.shape.per_part), max(value.zeros - amount, 0))
     return None
 
 
-def _parted_base(context: Context, fact: LatticeValue) -> LatticeValue:
-    """Return a stepping value as one with a base per part: fewer lanes share a base, and differ in fewer bits."""
-    shape = fact.shape
+def _with_base_per_part(context: AffineContext, value: LatticeValue) -> LatticeValue:
+    """Return an affine value with one base for each part instead of one for the warp."""
+    shape = value.shape
     if shape.per_part:
-        return fact
-    apart = trailing_zeros(shape.step * context.lanes)
-    return LatticeValue(VectorShape(True, shape.step), min(fact.zeros, apart))
+        return value
+    # The bases lie step * lanes apart, which limits the zero bits they have in common.
+    distance = trailing_zeros(shape.step * context.lanes)
+    return LatticeValue(VectorShape(True, shape.step), min(value.zeros, distance))
 
 
-def _spread(context: Context, fact: LatticeValue) -> int | None:
-    """Return the number of low bits in which lanes differ, if adding the lane's step never carries out of them."""
-    if fact.shape.step < 0:
+def _differing_bits(context: AffineContext, value: LatticeValue) -> int | None:
+    """Return the number of low bits in which lanes differ; None if adding ``i * step`` may carry beyond them."""
+    if value.shape.step < 0:
         return None
-    bits = context.extent(fact.shape).bit_length()
-    return bits if fact.zeros >= bits else None
+    bits = context.extent(value.shape).bit_length()
+    return bits if value.zeros >= bits else None
 
 
-def _and(context: Context, instruction: Instruction, facts: list[LatticeValue]) -> LatticeValue | None:
+def _and(context: AffineContext, instruction: Instruction, values: list[LatticeValue]) -> LatticeValue | None:
     for this, other in ((0, 1), (1, 0)):
         mask = context.constant(instruction.operands[1 + other])
-        if facts[this].shape.part_uniform or mask is None:
+        if values[this].shape.part_uniform or mask is None:
             continue
-        for fact in (facts[this], _parted_base(context, facts[this])):
-            bits = _spread(context, fact)
+        for value in (values[this], _with_base_per_part(context, values[this])):
+            bits = _differing_bits(context, value)
             low = (1 << bits) - 1 if bits is not None else 0
+            # A mask that keeps some of the bits in which lanes differ, but not all, leaves no stride.
             if bits is not None and mask & low == low:
-                return fact
+                return value
             if bits is not None and mask & low == 0:
-                return LatticeValue(VectorShape(fact.shape.per_part), fact.zeros)
+                return LatticeValue(VectorShape(value.shape.per_part), value.zeros)
         return None
     return None
 
 
-def _or(context: Context, instruction: Instruction, facts: list[LatticeValue]) -> LatticeValue | None:
-    """Treat ``or`` as an addition where the bits cannot overlap, which is how NVRTC writes many sums."""
+def _or(context: AffineContext, instruction: Instruction, values: list[LatticeValue]) -> LatticeValue | None:
+    """Treat ``or`` as an addition where no bit is set on both sides, which is how NVRTC writes many sums."""
     for this, other in ((0, 1), (1, 0)):
-        fact, value = facts[this], context.constant(instruction.operands[1 + other])
-        if fact.shape.part_uniform or value is None or value < 0:
+        value, constant = values[this], context.constant(instruction.operands[1 + other])
+        if value.shape.part_uniform or constant is None or constant < 0:
             continue
-        room = min(fact.zeros, trailing_zeros(fact.shape.step))
-        if value < (1 << room):
-            return LatticeValue(fact.shape, trailing_zeros(value))
+        # Bits below both the base and the stride are zero in every lane.
+        free = min(value.zeros, trailing_zeros(value.shape.step))
+        if constant < (1 << free):
+            return LatticeValue(value.shape, trailing_zeros(constant))
     return None
 
 
-def _convert(context: Context, instruction: Instruction, facts: list[LatticeValue]) -> LatticeValue | None:
+def _convert(context: AffineContext, instruction: Instruction, values: list[LatticeValue]) -> LatticeValue | None:
     types = instruction.modifiers
     if len(types) != 2 or types[0][0] not in "sub" or types[1][0] not in "sub":
         return None
     to, source = int(types[0][1:]), int(types[1][1:])
+    # A conversion to or from 8 or 16 bits truncates each lane on its own.
     if to < 32 or source < 32:
         return None
-    return facts[0]
+    # 32 to 64 bits is linear only if no lane wraps: the generated code checks, and the register is pinned otherwise.
+    return values[0]
 
 
-def _select(context: Context, instruction: Instruction, facts: list[LatticeValue]) -> LatticeValue | None:
-    if not facts[2].shape.uniform:
+def _select(context: AffineContext, instruction: Instruction, values: list[LatticeValue]) -> LatticeValue | None:
+    # A varying condition mixes two sequences of lanes.
+    if not values[2].shape.uniform:
         return None
-    return join(facts[0], facts[1])
+    return join(values[0], values[1])
 
 
-_BELOW = {"lt": True, "lo": True, "ge": True, "hs": True, "le": False, "ls": False, "gt": False, "hi": False}
-"""Comparisons that split the integers just below their second operand (True) or just above it."""
-_TURNED = {"lt": "gt", "lo": "hi", "ge": "le", "hs": "ls", "le": "ge", "ls": "hs", "gt": "lt", "hi": "lo"}
+_SPLITS_BELOW = {"lt": True, "lo": True, "ge": True, "hs": True, "le": False, "ls": False, "gt": False, "hi": False}
+"""Comparisons whose outcome changes just below their second operand (True) or just above it (False)."""
+_SWAPPED = {"lt": "gt", "lo": "hi", "ge": "le", "hs": "ls", "le": "ge", "ls": "hs", "gt": "lt", "hi": "lo"}
+"""The comparison with operands exchanged."""
 
 
-def _compare(context: Context, instruction: Instruction, facts: list[LatticeValue]) -> LatticeValue | None:
-    """Find comparisons all lanes agree in: where values split, between two runs of lanes, no run is split.
+def _compare(context: AffineContext, instruction: Instruction, values: list[LatticeValue]) -> LatticeValue | None:
+    """Find comparisons that are uniform because the threshold does not fall between two lanes of a warp or part.
 
-    ``tid < 64`` holds for whole warps or not at all; the base says which.
+    ``tid < 64`` holds for all lanes of a warp or for none, since 64 is a multiple of 32; the base decides.
     """
-    if len(instruction.modifiers) != 2 or len(facts) != 2 or not _plain_integer(instruction):
+    if len(instruction.modifiers) != 2 or len(values) != 2 or not _wraps(instruction):
         return None
     comparison = instruction.modifiers[0]
-    for this, other, turned in ((0, 1, False), (1, 0, True)):
-        way = _TURNED.get(comparison) if turned else comparison
-        if way not in _BELOW or facts[this].shape.part_uniform or not facts[other].shape.part_uniform:
+    for this, other, swapped in ((0, 1, False), (1, 0, True)):
+        relation = _SWAPPED.get(comparison) if swapped else comparison
+        if relation not in _SPLITS_BELOW:
             continue
-        bits = _spread(context, facts[this])
+        if values[this].shape.part_uniform or not values[other].shape.part_uniform:
+            continue
+        below = _SPLITS_BELOW[relation]
+        bits = _differing_bits(context, values[this])
         constant = context.constant(instruction.operands[1 + other])
-        border = facts[other].zeros if constant is None or _BELOW[way] else trailing_zeros(constant + 1)
-        known = constant is not None or _BELOW[way]
-        if bits is not None and known and border >= bits:
-            return LatticeValue(VectorShape(_both(facts)))
+        # ``x <= c`` changes at c + 1, whose zero bits are known only if c is a constant.
+        aligned = values[other].zeros if constant is None or below else trailing_zeros(constant + 1)
+        if bits is not None and (constant is not None or below) and aligned >= bits:
+            return LatticeValue(VectorShape(_any_per_part(values)))
     return None
 
 
-def _plain_integer(instruction: Instruction) -> bool:
+def _wraps(instruction: Instruction) -> bool:
+    """Whether it is integer arithmetic modulo 2^32 or 2^64, without saturation and carry: only that is linear."""
     kind = instruction.modifiers[-1]
     if kind[0] not in "sub" or kind[1:] not in ("32", "64"):
         return False
     return not {"sat", "cc"} & set(instruction.modifiers)
 
 
-_Rule = Callable[[Context, Instruction, list[LatticeValue]], "LatticeValue | None"]
+_AffineRule: TypeAlias = Callable[[AffineContext, Instruction, list[LatticeValue]], "LatticeValue | None"]
 
-RULES: dict[str, _Rule] = {
+AFFINE_RULES: dict[str, _AffineRule] = {
     "mov": _copy,
     "cvta": _copy,
     "add": _add,
@@ -214,4 +244,4 @@ RULES: dict[str, _Rule] = {
     "selp": _select,
     "setp": _compare,
 }
-"""Rules by opcode."""
+"""Transfer functions by opcode."""

@@ -1,11 +1,11 @@
 r"""Control-flow graph: basic blocks numbered so that divergent lanes reconverge at immediate post-dominators.
 
 The reconvergence point of a branch is its immediate post-dominator: the first block that every path from the branch to
-the exit passes through. Hardware keeps these points on a reconvergence stack (Fung, Sham, Yuan and Aamodt, "Dynamic
-warp formation and scheduling for efficient GPU control flow", MICRO 2007). Generated code has no stack. Each lane has a
-program counter, and the dispatcher runs the lanes with the lowest block number until they reach a block where others
-wait, as in Diamos et al., "SIMD re-convergence at thread frontiers", MICRO 2011. Reconvergence then depends on the
-numbering alone, and :func:`build_cfg` chooses one in which
+the exit passes through. GPUs before Volta kept these points on a reconvergence stack (Fung, Sham, Yuan and Aamodt,
+"Dynamic warp formation and scheduling for efficient GPU control flow", MICRO 2007). Generated code has no stack. Each
+lane has a program counter, and the dispatcher runs the lanes with the lowest block number until they reach a block
+where others wait, as in Diamos et al., "SIMD re-convergence at thread frontiers", MICRO 2011. Reconvergence then
+depends on the numbering alone, and :func:`build_cfg` chooses one in which
 
 - every block on a path from a branch to its reconvergence point has a lower number than that point;
 - the blocks of a loop are contiguous, so that lanes that have left it wait until the others have left it, too;
@@ -25,8 +25,8 @@ numbering alone, and :func:`build_cfg` chooses one in which
                                                  +--|-- 3  latch
                                                     4
 
-Irreducible control flow (a loop with two entries) may have no such numbering. ``reducible`` is then False, and
-:mod:`.divergence` decides whether lanes can diverge at all.
+Irreducible control flow (a loop with two entries) has no such numbering in general. ``reducible`` is then False, and
+the kernel runs in its scalar-PC version only.
 """
 
 from __future__ import annotations

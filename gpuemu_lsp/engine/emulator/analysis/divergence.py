@@ -1,39 +1,101 @@
-"""Which registers are the same for all lanes, which rise by a constant step, and where lanes may have parted.
+"""Divergence analysis: uniform, affine and varying registers; blocks that may execute divergently.
 
-A sparse dataflow over registers, started from "unknown", alternates with an analysis of control: a branch whose
-predicate differs between lanes makes registers varying that lanes on its different sides, or lanes leaving a loop in
-different rounds, could see different values of.
+SIMT execution on vectors
+    A warp is 32 lanes that execute the same block of LLVM vector code under an active mask. Each lane has a program
+    counter; the lanes with the lowest block number run, and the others wait until the running lanes reach their block
+    (:mod:`.cfg` explains how the numbering makes lanes reconverge). As long as a warp is converged nothing of this is
+    needed: a uniform branch is a scalar compare and jump, no mask is applied, and a uniform or affine register is a
+    scalar. This analysis finds out where that is so. The approach is whole-function vectorisation (Karrenberg and Hack,
+    CGO 2011); the words are those of LLVM's "Convergence and Uniformity".
+
+Data divergence
+    Registers are classified in the lattice uniform < affine < varying (:mod:`..ir.lattice`) by the transfer functions
+    of :mod:`.shape_propagation`: ``%tid.x`` is affine, an atomic or a shuffle is varying, a load from a uniform address
+    is uniform, and sums and multiples of affine values by a constant stay affine (:mod:`.affine_rules`).
+
+Control divergence (sync divergence)
+    If a branch depends on a value that is not uniform, its lanes may take different successors. Analyses on SSA then
+    mark the phi nodes where the sides join. The IR here is not SSA, and the criterion is one of storage: a uniform
+    register has one scalar for the whole warp. While lanes run block D, other lanes wait at a block T. If D writes a
+    register that is live into T, one scalar cannot hold the values of both groups, and the register becomes varying.
+    Because the lowest block runs first, only pairs D < T matter.
+
+Temporal divergence
+    A value can be uniform in every iteration of a loop and still differ between lanes behind it, when they leave in
+    different iterations. The lanes that have left wait at the reconvergence point T while the others write the register
+    in the loop, so the same rule covers it. For instance::
+
+        block                               branch in 1: the condition is varying
+          0   k = 0                           sides             {2, 1} and {} (straight to 3)
+          1   while (k < n[t])   --> 3        reconvergence     3 = ipdom(1)
+          2       k = k + 1      --> 1        defined in {1,2}  k
+          3   y[t] = k                        live into 3       k   =>  k is varying, 1 and 2 are divergent
+
+        lane      0  1  2  3      n = 2, 0, 1, 2
+        block 1   x  x  x  x      lane 1 leaves and waits at 3
+        block 2   x  .  x  x
+        block 1   x  .  x  x      lane 2 leaves
+        block 2   x  .  .  x
+        block 1   x  .  .  x      lanes 0 and 3 leave: no lane is left below 3
+        block 3   x  x  x  x      reconverged; k = 2, 0, 1, 2
+
+Fixed point
+    The propagation starts optimistically with no value known and only ever raises values. When it is stable, branches
+    that turned out to be divergent force registers to varying as above, which may make further branches divergent. Both
+    steps are monotone on a finite lattice, so that the alternation ends.
+
+Divergent and partial blocks
+    A block is *divergent* if it may run while live lanes wait elsewhere: its edges must compare their target with the
+    lowest waiting block. It is *partial* if it may run without all 32 lanes: memory accesses need the active mask.
+    Behind ``if (i >= n) return;`` blocks are partial but not divergent, since lanes that have exited wait for nothing.
+
+Independent thread scheduling
+    Since Volta every lane makes forward progress on its own (CUDA C++ Programming Guide, "Independent Thread
+    Scheduling"): a lane may spin on a lock that is held by a lane of the same warp, which waits for it at the
+    reconvergence point. An order of blocks alone would never leave that loop. Likewise ``bar.sync`` and collectives
+    with ``.sync`` may be reached by some lanes of a warp while others are elsewhere. The analysis need not exclude
+    this, because code that relies on it checks, and hands the warp over to the *scalar-PC version*, whose assumptions
+    are :func:`all_divergent`. There, lanes at different program counters take turns, and lanes can wait one by one.
+
+    ===========================================================  =====================================================
+    situation                                                    code that relies on this analysis
+    ===========================================================  =====================================================
+    irreducible control flow, recursion                          does not exist (``reconverges`` is False)
+    a barrier or collective that lanes reach divergently         hands over at that instruction
+    a loop that runs long while other lanes wait                 hands over when its budget of iterations is used up
+    a convergent block reached without all live lanes            hands over before the block
+    a branch speculated uniform that diverges                    continues in the fallback version of the same analysis
+    an affine 32-bit value that wraps where it is widened        restarts the launch with the register pinned varying
+    ===========================================================  =====================================================
+
+    A barrier in divergent code is thus run as the hardware runs it, lane by lane, and reported by the barrier resolver.
+
+Further reading: Coutinho, Sampaio, Pereira and Meira, "Divergence analysis and optimizations", PACT 2011, and Sampaio
+et al., "Divergence analysis", TOPLAS 35(4), 2013, for affine values; Rosemann, Moll and Hack, "An abstract
+interpretation for SPMD divergence on reducible control flow graphs", POPL 2021, for sync and temporal divergence in
+SSA.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 
-from gpuemu_lsp.engine.emulator.analysis.affine_rules import RULES, Context, trailing_zeros
 from gpuemu_lsp.engine.emulator.analysis.cfg import ControlFlowGraph
 from gpuemu_lsp.engine.emulator.analysis.liveness import Liveness
-from gpuemu_lsp.engine.emulator.ir.lattice import UNIFORM, VARYING, LatticeValue, ThreadBlockShape, VectorShape, join
-from gpuemu_lsp.engine.emulator.ir.opcodes import memory_space
-from gpuemu_lsp.engine.emulator.ir.operands import CARRY, flattened, registers_written, split_operands
+from gpuemu_lsp.engine.emulator.analysis.shape_propagation import ShapePropagation, integer_constants
+from gpuemu_lsp.engine.emulator.ir.lattice import VARYING, ThreadBlockShape, VectorShape
 from gpuemu_lsp.engine.emulator.ir.program import EXIT, Branch, Program, Switch
-from gpuemu_lsp.engine.emulator.matrix.permutation import PERMUTATIONS
-from gpuemu_lsp.engine.ptx.model import Address, Immediate, Instruction, Negated, Operand, Register, Symbol
-
-_MAX_STEP = 1 << 24
-"""Steps beyond this are not worth keeping, and could overflow when multiplied by a lane number."""
-
-_ALWAYS_VARYING = frozenset({"shfl", "atom", "match", "elect", "call", "mma", "mbarrier"}) | PERMUTATIONS
 
 
 @dataclass(frozen=True, slots=True)
 class DivergenceInfo:
-    """The result.
+    """Result of the analysis: shapes of registers, and sets of blocks.
 
-    ``divergent`` are the blocks that may run while living lanes of the warp wait elsewhere; ``partial`` those that may
-    run without all 32 lanes. ``constants`` are registers known to hold one integer. ``ordered`` False means that
-    lanes cannot be made to meet by block order: only the general translation is right. ``forks`` are the blocks at
-    whose end lanes may part over a loop: to run it or not, or to leave it in different rounds.
+    ``divergent``: blocks that may run while live lanes of the warp wait elsewhere. ``partial``: blocks that may run
+    without all 32 lanes. ``constants``: registers known to hold one integer. ``reconverges`` False means that block
+    order does not make lanes reconverge, and only the scalar-PC version is correct. ``divergent_loop_branches``: blocks
+    whose divergent branch decides whether lanes enter a loop or leave it, so that all lanes continue behind it.
     """
 
     shapes: Mapping[str, VectorShape]
@@ -45,10 +107,10 @@ class DivergenceInfo:
 
 
 def all_divergent(program: Program) -> DivergenceInfo:
-    """Return the analysis that assumes nothing: every register varies, lanes may have parted everywhere."""
+    """Return the assumptions of the scalar-PC version: every register varies, every block may run divergently."""
     everywhere = frozenset(range(len(program.blocks)))
     shapes = dict.fromkeys(program.registers, VARYING)
-    return DivergenceInfo(shapes, everywhere, everywhere, _constants(program), reconverges=True)
+    return DivergenceInfo(shapes, everywhere, everywhere, integer_constants(program), reconverges=True)
 
 
 def analyse_divergence(
@@ -58,247 +120,121 @@ def analyse_divergence(
     block: ThreadBlockShape,
     pinned: Set[str],
     frame_bytes: int,
-    together: Set[int] = frozenset(),
+    speculated_uniform: Set[int] = frozenset(),
 ) -> DivergenceInfo:
-    """Classify every register and block. ``pinned`` registers are varying whatever the code says.
+    """Classify every register and every block.
 
-    ``frame_bytes`` is the size of a thread's local memory: the step of a local variable's generic address. At the ends
-    of the blocks ``together``, forks, lanes are taken to stay together, whatever they are told.
+    Parameters
+    ----------
+    block
+        Shapes of ``%tid`` in the thread blocks that the code is for.
+    pinned
+        Registers that are varying whatever the transfer functions say.
+    frame_bytes
+        Size of a thread's local memory: the stride between lanes of a local variable's generic address.
+    speculated_uniform
+        Blocks whose branch is taken to be uniform although its condition may vary. The generated code must check.
     """
-    flow = _Dataflow(program, block, pinned, frame_bytes)
-    flow.begin_with(live.registers(live.live_in[0]))
+    propagation = ShapePropagation(program, block, pinned, frame_bytes)
+    # A register that is read before it is written holds the same "uninitialised" value in all lanes.
+    propagation.initialise(live.registers(live.live_in[0]))
     divergent: set[int] = set()
+    # With a ragged block size any block may run in the last warp, which is not full.
     partial: set[int] = set() if block.full_warps else set(range(len(program.blocks)))
-    ordered = graph.reducible
-    seen: set[int] = set(together)
-    forks: set[int] = set()
+    reconverges = graph.reducible
+    # A speculated branch is treated as if it had been visited already: it forces nothing to varying.
+    visited: set[int] = set(speculated_uniform)
+    loop_branches: set[int] = set()
     while True:
-        flow.solve()
-        fresh = [b for b in range(len(program.blocks)) if b not in seen and flow.parts_lanes(program, b)]
-        if not fresh:
+        propagation.solve()
+        found = [b for b in range(len(program.blocks)) if b not in visited and _diverges(program, b, propagation)]
+        if not found:
             break
-        seen.update(fresh)
+        visited.update(found)
         forced = 0
-        for number in fresh:
-            sides, meeting = _sides(program, graph, number)
+        for number in found:
+            sides, reconvergence = _divergent_sides(program, graph, number)
             region = set().union(*sides)
             partial |= region
-            if _forks(program, graph, number, region):
-                forks.add(number)
-            if meeting < len(program.blocks) and any(b >= meeting for b in region):
-                ordered = False
-            forced |= _parted(sides, meeting, live, divergent)
-        flow.force(live.registers(forced))
+            if _decides_loop(program, graph, number, region):
+                loop_branches.add(number)
+            # Lanes in such a block would run after the lanes that already wait at the reconvergence point.
+            if reconvergence < len(program.blocks) and any(b >= reconvergence for b in region):
+                reconverges = False
+            forced |= _propagate_divergence(sides, reconvergence, live, divergent)
+        propagation.force_varying(live.registers(forced))
     return DivergenceInfo(
-        flow.shapes(), frozenset(divergent), frozenset(partial), flow.constants, ordered, frozenset(forks)
+        propagation.shapes(),
+        frozenset(divergent),
+        frozenset(partial),
+        propagation.constants,
+        reconverges,
+        frozenset(loop_branches),
     )
 
 
-def _forks(program: Program, graph: ControlFlowGraph, number: int, region: Set[int]) -> bool:
-    """Whether a branch that may part lanes decides about a loop, and all lanes go on behind it."""
+def _diverges(program: Program, number: int, propagation: ShapePropagation) -> bool:
+    """Whether lanes may leave a block to different successors."""
     end = program.blocks[number].terminator
+    if isinstance(end, Branch):
+        return not propagation.shape(end.guard.register).uniform
+    if isinstance(end, Switch):
+        return not propagation.shape(end.index).uniform
+    return False
+
+
+def _decides_loop(program: Program, graph: ControlFlowGraph, number: int, region: Set[int]) -> bool:
+    """Whether a divergent branch controls a loop whose lanes all continue behind it.
+
+    Such branches are worth speculating: a loop over ``i = tid; i < n; i += blockDim`` diverges in at most one warp.
+    """
+    end = program.blocks[number].terminator
+    # A side that exits needs no speculation: the remaining lanes stay converged.
     if not isinstance(end, Branch) or EXIT in (end.taken, end.not_taken):
         return False
     return any(latch in region and header in region for latch, header in graph.back_edges)
 
 
-def _sides(program: Program, graph: ControlFlowGraph, number: int) -> tuple[list[set[int]], int]:
-    """Return, per target of a branch, the blocks reached before lanes meet again; and where they meet."""
-    meeting = graph.reconvergence_point[number]
+def _divergent_sides(program: Program, graph: ControlFlowGraph, number: int) -> tuple[list[set[int]], int]:
+    """Return, for each target of a branch, the blocks reachable before reconvergence; and the reconvergence point."""
+    reconvergence = graph.reconvergence_point[number]
     sides = []
     for target in dict.fromkeys(program.blocks[number].targets):
         seen: set[int] = set()
-        work = [] if target in (EXIT, meeting) else [target]
+        work = [] if target in (EXIT, reconvergence) else [target]
         while work:
             block = work.pop()
             if block not in seen:
                 seen.add(block)
-                work.extend(t for t in graph.successors[block] if t != meeting)
+                work.extend(t for t in graph.successors[block] if t != reconvergence)
         sides.append(seen)
-    return sides, meeting
+    return sides, reconvergence
 
 
-def _parted(sides: Sequence[set[int]], meeting: int, live: Liveness, divergent: set[int]) -> int:
-    """Mark blocks that run while lanes of another side wait; return the registers that must differ between lanes.
+def _propagate_divergence(sides: Sequence[set[int]], reconvergence: int, live: Liveness, divergent: set[int]) -> int:
+    """Add the blocks that run while lanes of another side wait to ``divergent``; return the registers that must vary.
 
-    Lanes wait at block T while others run block D below it. If D writes a register that T's lanes still need, one
-    scalar cannot hold both values.
+    The registers are bits of ``live``: those defined in a block D and live into a block T > D where lanes wait.
     """
     forced = 0
     count = len(live.live_in)
-    for i, mine in enumerate(sides):
+    for i, side in enumerate(sides):
         waiting: set[int] = set()
         for j, other in enumerate(sides):
             if j != i:
                 waiting |= other
-        if meeting < count:
-            waiting.add(meeting)
-        if not mine or not waiting:
+        # At the exit nothing is live, and no lane waits for another to end.
+        if reconvergence < count:
+            waiting.add(reconvergence)
+        if not side or not waiting:
             continue
         order = sorted(waiting)
         needed = 0
-        for block in sorted(mine, reverse=True):
+        # Downwards, so that each waiting block is added once for all the blocks below it.
+        for block in sorted(side, reverse=True):
             while order and order[-1] > block:
                 needed |= live.live_in[order.pop()]
             forced |= live.defined[block] & needed
         highest = max(waiting)
-        divergent.update(b for b in mine if b < highest)
+        divergent.update(b for b in side if b < highest)
     return forced
-
-
-def _constants(program: Program) -> dict[str, int]:
-    """Return the registers that one ``mov`` sets to an integer, and nothing else writes."""
-    values: dict[str, int | None] = {}
-    for block in program.blocks:
-        for instruction in block.code:
-            for name in registers_written(instruction):
-                source = instruction.operands[1] if instruction.opcode == "mov" and name not in values else None
-                literal = isinstance(source, Immediate) and source.kind == "int" and instruction.guard is None
-                values[name] = source.bits if literal and isinstance(source, Immediate) else None
-    return {name: value for name, value in values.items() if value is not None}
-
-
-@dataclass(slots=True)
-class _Definition:
-    register: str
-    instruction: Instruction
-    affine: bool
-
-
-class _Dataflow:
-    """Facts about registers, raised until nothing changes."""
-
-    def __init__(self, program: Program, block: ThreadBlockShape, pinned: Iterable[str], frame_bytes: int) -> None:
-        self.constants = _constants(program)
-        self._context = Context(self.constants, block.lanes)
-        self._frame = frame_bytes
-        self._specials = block.specials()
-        self._registers = program.registers
-        self._facts: dict[str, LatticeValue] = dict.fromkeys(pinned, LatticeValue(VARYING))
-        self._definitions: list[_Definition] = []
-        self._users: dict[str, list[int]] = {}
-        for one in program.blocks:
-            for instruction in one.code:
-                self._define(instruction)
-        self._work = list(range(len(self._definitions)))[::-1]
-
-    def _define(self, instruction: Instruction) -> None:
-        sources = {name for name in map(_name, flattened(split_operands(instruction)[1])) if name}
-        if instruction.guard is not None:
-            sources.add(instruction.guard.register.name)
-        for name in registers_written(instruction):
-            index = len(self._definitions)
-            affine = self._registers.get(name, "")[-2:] in ("32", "64") and self._registers[name][0] != "f"
-            self._definitions.append(_Definition(name, instruction, affine))
-            for source in sources:
-                self._users.setdefault(source, []).append(index)
-
-    def begin_with(self, registers: Iterable[str]) -> None:
-        """Let registers hold something before anything is written to them: the same for all lanes."""
-        for name in registers:
-            self._raise(name, LatticeValue(UNIFORM))
-
-    def force(self, registers: Iterable[str]) -> None:
-        for name in registers:
-            self._raise(name, LatticeValue(VARYING))
-
-    def parts_lanes(self, program: Program, number: int) -> bool:
-        """Whether lanes may leave a block in different directions."""
-        end = program.blocks[number].terminator
-        if isinstance(end, Branch):
-            return not self._fact(end.guard.register).shape.uniform
-        if isinstance(end, Switch):
-            return not self._fact(end.index).shape.uniform
-        return False
-
-    def shapes(self) -> dict[str, VectorShape]:
-        return {name: (self._facts.get(name) or LatticeValue(UNIFORM)).shape for name in self._registers}
-
-    def solve(self) -> None:
-        while self._work:
-            definition = self._definitions[self._work.pop()]
-            old = self._facts.get(definition.register)
-            if old is not None and old.shape.varying:
-                continue
-            fact = self._evaluate(definition)
-            if fact is not None:
-                self._raise(definition.register, fact)
-
-    def _raise(self, name: str, fact: LatticeValue) -> None:
-        old = self._facts.get(name)
-        new = join(old, fact)
-        if new != old:
-            self._facts[name] = new
-            self._work.extend(self._users.get(name, ()))
-
-    def _fact(self, operand: Operand) -> LatticeValue:
-        return self._known(operand) or LatticeValue(UNIFORM)
-
-    def _known(self, operand: Operand) -> LatticeValue | None:
-        """Return the fact about an operand, None while it is not known."""
-        if isinstance(operand, Address):
-            return self._known(operand.base)
-        if isinstance(operand, Negated):
-            return self._known(operand.register)
-        if isinstance(operand, Immediate):
-            return LatticeValue(UNIFORM, trailing_zeros(operand.bits))
-        if isinstance(operand, Register):
-            if operand.name in self._registers:
-                return self._facts.get(operand.name)
-            return self._specials.get(operand.name, LatticeValue(UNIFORM))
-        return LatticeValue(UNIFORM, 7 if isinstance(operand, Symbol) and operand.offset % 128 == 0 else 0)
-
-    def _evaluate(self, definition: _Definition) -> LatticeValue | None:
-        instruction = definition.instruction
-        if instruction.opcode in _ALWAYS_VARYING:
-            return LatticeValue(VARYING)
-        guard = instruction.guard
-        if guard is not None and not (self._known(guard.register) or LatticeValue(UNIFORM)).shape.uniform:
-            return LatticeValue(VARYING)
-        known = [self._known(source) for source in flattened(split_operands(instruction)[1])]
-        if "cc" in instruction.modifiers or instruction.opcode in ("addc", "subc", "madc"):
-            known.append(self._facts.get(CARRY, LatticeValue(UNIFORM)))
-        facts: list[LatticeValue] = []
-        for one in known:
-            if one is None:
-                return None
-            facts.append(one)
-        if instruction.opcode == "ld":
-            return self._load(instruction, facts[0].shape)
-        if any(fact.shape.varying for fact in facts):
-            return LatticeValue(VARYING)
-        if instruction.opcode == "cvta" and "local" in instruction.modifiers:
-            shape = facts[0].shape
-            frame = -self._frame if "to" in instruction.modifiers else self._frame
-            return (
-                LatticeValue(VectorShape(shape.per_part, shape.step + frame))
-                if definition.affine
-                else LatticeValue(VARYING)
-            )
-        per_part = any(fact.shape.per_part for fact in facts)
-        rule = RULES.get(instruction.opcode)
-        result = rule(self._context, instruction, facts) if rule is not None else None
-        if result is None:
-            result = (
-                LatticeValue(VectorShape(per_part))
-                if all(fact.shape.part_uniform for fact in facts)
-                else LatticeValue(VARYING)
-            )
-        step = result.shape.step
-        if step and (not definition.affine or abs(step) > _MAX_STEP):
-            return LatticeValue(VARYING)
-        return result
-
-    def _load(self, instruction: Instruction, address: VectorShape) -> LatticeValue:
-        space = memory_space(instruction)
-        if space == "local" or not address.part_uniform:
-            return LatticeValue(VARYING)
-        return LatticeValue(VectorShape(address.per_part))
-
-
-def _name(operand: Operand) -> str | None:
-    match operand:
-        case Register(name) | Address(Register(name), _) | Negated(Register(name)):
-            return name
-        case _:
-            return None
