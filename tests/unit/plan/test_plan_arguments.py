@@ -1,4 +1,4 @@
-"""Every parameter's role: from gpuemu.toml, else from the signature."""
+"""Roles of the parameters: from gpuemu.toml, else from the signature."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def _resolve(folder: Path, code: str, toml: str) -> PlanResult:
     ],
 )
 def test_roles_from_a_signature(bare: Callable[[str], PlanResult], signature: str, roles: list[str]) -> None:
-    """``const T*`` in, ``T*`` out; one integer is the size of all, with several the probe finds the shapes."""
+    """``const T*`` is an input, ``T*`` an output; one integer is the size of all, several need the probe."""
     host = "void f() { k<<<1, 32>>>(" + ", ".join(f"v{i}" for i in range(signature.count(",") + 1)) + "); }"
     (plan,) = bare(f"__global__ void k({signature}) {{}}\n{host}").plans
     found = []
@@ -75,7 +75,7 @@ def test_signatures_that_cannot_be_inferred(bare: Callable[[str], PlanResult], s
 
 
 def test_configured_arguments(tmp_path: Path) -> None:
-    """What the toml says stands: directions, names for the reference, ranges, values; a dim names its parameter."""
+    """Directions, reference names, ranges and values of gpuemu.toml; a dim is the value of its parameter."""
     code = "__global__ void k(const int* idx, const float* x, float* y, float eps, int n) {}"
     toml = f"""[kernels.dims]
 n = {{ min = 1, max = 9 }}
@@ -96,7 +96,7 @@ eps = 1e-5
 
 
 @pytest.mark.parametrize(
-    ("args", "rule", "says"),
+    ("args", "rule", "message"),
     [
         ('x = { in = ["n"] }\nz = { out = ["n"] }\ny = { out = ["n"] }', "config/unknown-key", "It has: x, y, n"),
         ('x = { out = ["n"] }\ny = { out = ["n"] }', "config/bad-value", "const"),
@@ -107,14 +107,14 @@ eps = 1e-5
         ('x = { in = ["n"] }', "config/ambiguous-signature", "also takes y"),
     ],
 )
-def test_mistakes_in_the_arguments(tmp_path: Path, args: str, rule: str, says: str) -> None:
-    """Each is one finding that says what to write."""
+def test_mistakes_in_the_arguments(tmp_path: Path, args: str, rule: str, message: str) -> None:
+    """Each is one finding with the correction."""
     code = "__global__ void k(const float* x, float* y, int n) {}"
     toml = f"[kernels.dims]\nn = {{ min = 1, max = 9 }}\n[kernels.args]\n{args}\n{_LAUNCH}"
     result = _resolve(tmp_path, code, toml)
     assert not result.plans
     assert rule in [finding.rule for finding in result.findings]
-    assert says in " ".join(finding.message for finding in result.findings)
+    assert message in " ".join(finding.message for finding in result.findings)
 
 
 @pytest.mark.parametrize(
@@ -126,7 +126,7 @@ def test_mistakes_in_the_arguments(tmp_path: Path, args: str, rule: str, says: s
         "float* y, float s, int n",
     ],
 )
-def test_what_an_ambiguous_signature_says_to_add_can_be_pasted(tmp_path: Path, signature: str) -> None:
+def test_the_entry_in_the_message_can_be_pasted(tmp_path: Path, signature: str) -> None:
     """The message is complete and valid: pasted as it is, the kernel has a plan."""
     code = f"__global__ void k({signature}) {{}}"
     result = _resolve(tmp_path, code, "")

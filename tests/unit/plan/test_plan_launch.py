@@ -1,4 +1,4 @@
-"""Launches read from a file."""
+"""Launch configurations from host code, and those assumed without any."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ _ANY = "#define B 64\n" + _LOOP
         ),
     ],
 )
-def test_who_never_asks_for_a_number_is_written_for_one(
+def test_a_kernel_that_never_reads_an_index_has_a_fixed_launch(
     bare: Callable[[str], PlanResult], code: str, grid: int, block: int, fixed: bool
 ) -> None:
     (plan,) = bare(code).plans
@@ -101,7 +101,7 @@ def test_who_never_asks_for_a_number_is_written_for_one(
     assert (plan.assumed_block, plan.fixed_block) == (True, fixed)
 
 
-def test_macros_of_a_header_may_ask_for_anything(tmp_path: Path, bare: Callable[[str], PlanResult]) -> None:
+def test_macros_of_a_header_may_read_any_index(tmp_path: Path, bare: Callable[[str], PlanResult]) -> None:
     (tmp_path / "loop.h").write_text(
         "#define FOR(i, n) for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < n; ++i)\n"
     )
@@ -119,7 +119,7 @@ def test_macros_of_a_header_may_ask_for_anything(tmp_path: Path, bare: Callable[
         ("int d = blockDim.x / 2; d > 0; d >>= 1", False),
     ],
 )
-def test_what_a_loop_halves_down_to_one_is_a_power_of_two(
+def test_a_size_that_a_loop_halves_is_a_power_of_two(
     bare: Callable[[str], PlanResult], loop: str, is_tree: bool
 ) -> None:
     code = f"__global__ void k(float* x, int n) {{ for ({loop}) if (threadIdx.x < d) x[threadIdx.x] += x[threadIdx.x + d]; }}"
@@ -129,8 +129,8 @@ def test_what_a_loop_halves_down_to_one_is_a_power_of_two(
     assert all(size & (size - 1) == 0 for size in sizes)
 
 
-def test_a_size_only_the_launch_knows_becomes_a_dim(bare: Callable[[str], PlanResult]) -> None:
-    """One block per row, and the kernel is never told how many rows there are."""
+def test_a_size_in_the_launch_alone_becomes_a_dim(bare: Callable[[str], PlanResult]) -> None:
+    """One block per row, and no parameter for the number of rows."""
     code = "__global__ void k(float* x, int cols) { x[blockIdx.x * cols] = 0; }\n"
     (plan,) = bare(code + "void f(float* x, int rows, int cols) { k<<<rows, 64>>>(x, cols); }").plans
     assert [dim.name for dim in plan.dims] == ["cols", "rows"]
@@ -150,7 +150,7 @@ def test_a_size_only_the_launch_knows_becomes_a_dim(bare: Callable[[str], PlanRe
     ],
 )
 def test_rounding_down_means_multiples(bare: Callable[[str], PlanResult], body: str, host: str, step: int) -> None:
-    """A size that the author divides without a rest is only ever a multiple."""
+    """A size whose remainder is dropped is restricted to multiples."""
     code = f"__global__ void k(float* x, int n) {{ {body} x[threadIdx.x] = 0; }}\nvoid f(float* x, int n) {{ {host} }}"
     (plan,) = bare(code).plans
     assert plan.dims[0].multiple_of == step
@@ -164,8 +164,8 @@ def test_rounding_down_means_multiples(bare: Callable[[str], PlanResult], body: 
         "",
     ],
 )
-def test_a_launch_that_cannot_be_read_is_said(bare: Callable[[str], PlanResult], host: str) -> None:
-    """With two sizes there is no convention to fall back on: a hint, and nothing runs."""
+def test_an_unsupported_launch_is_reported(bare: Callable[[str], PlanResult], host: str) -> None:
+    """With two sizes no launch can be assumed: a hint, and the kernel is not run."""
     result = bare(_FLAT_2D + host)
     assert not result.plans
     assert [(finding.rule, finding.severity) for finding in result.findings] == [("engine/not-executed", "hint")]

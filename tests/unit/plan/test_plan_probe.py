@@ -1,4 +1,4 @@
-"""What running a kernel tells about its buffers: the real compiler and the real emulator."""
+"""Buffer lengths inferred by running kernels, with the compiler and the emulator."""
 
 from __future__ import annotations
 
@@ -110,10 +110,10 @@ def _check(source: SourceFile) -> tuple[list[Finding], KernelReport]:
         (_DYNAMIC, ["x: in [rows * cols]", "y: out [rows]"]),
     ],
 )
-def test_correct_kernels_are_understood_and_clean(
+def test_correct_kernels_have_inferred_shapes_and_no_findings(
     reader: Callable[[str], SourceFile], code: str, shapes: list[str]
 ) -> None:
-    """The shapes and directions learned, and nothing but the hint that shows them."""
+    """The only finding is the hint with the inferred shapes and directions."""
     findings, report = _check(reader(code))
     assert [finding.rule for finding in findings] == ["config/launch-inferred"], findings
     assert report.status == "unreferenced"
@@ -142,8 +142,8 @@ def test_correct_kernels_are_understood_and_clean(
         (_PARTIAL.replace("__syncthreads();", "if (i >= n) return; __syncthreads();", 1), "sync/barrier-divergence"),
     ],
 )
-def test_bugs_show_on_inferred_sizes(reader: Callable[[str], SourceFile], code: str, rule: str) -> None:
-    """A missing guard, one element too many, shared memory nobody wrote, an early return before a barrier."""
+def test_bugs_are_found_on_inferred_sizes(reader: Callable[[str], SourceFile], code: str, rule: str) -> None:
+    """A missing guard, one element too many, uninitialised shared memory, an early return before a barrier."""
     findings, report = _check(reader(code))
     assert rule in [finding.rule for finding in findings if finding.severity == "error"]
     assert report.status == "failed"
@@ -162,8 +162,8 @@ def test_bugs_show_on_inferred_sizes(reader: Callable[[str], SourceFile], code: 
         _ROWS.replace("{\n  for", "{\n  if (cols % 32) __trap();\n  for"),
     ],
 )
-def test_what_a_guess_may_have_caused_is_no_error(reader: Callable[[str], SourceFile], code: str) -> None:
-    """Unknown index values, staggered arrays, assertions, arrays of fixed size, endless loops on odd sizes."""
+def test_a_fault_that_a_guess_may_cause_is_not_an_error(reader: Callable[[str], SourceFile], code: str) -> None:
+    """Unknown index values, offset arrays, assertions, arrays of fixed size, infinite loops on odd sizes."""
     findings, report = _check(reader(code))
     assert not [finding for finding in findings if finding.severity in ("error", "warning")], findings
     assert report.status != "failed"
@@ -232,19 +232,19 @@ void f(float* x, int n) { u32 t = MIN(700, n); u32 blocks = (n + t - 1) / t; k<<
         _DYNAMIC.replace("  float v", "  if (threadIdx.x >= cols) return;\n  float v"),
     ],
 )
-def test_what_only_other_launches_would_do_is_no_error(reader: Callable[[str], SourceFile], code: str) -> None:
-    """Loops that begin behind regular sizes, arrays made for another block, whole tiles, one element per block."""
+def test_a_fault_of_an_unlikely_launch_is_not_an_error(reader: Callable[[str], SourceFile], code: str) -> None:
+    """Loops that start beyond regular sizes, arrays for another block size, whole tiles, one element per block."""
     findings, _ = _check(reader(code))
     assert not [finding for finding in findings if finding.severity in ("error", "warning")], findings
 
 
-def test_what_regular_sizes_never_reach_is_not_called_clean(reader: Callable[[str], SourceFile]) -> None:
-    """Nobody can tell how long such a buffer is."""
+def test_a_buffer_that_is_not_accessed_is_not_reported_clean(reader: Callable[[str], SourceFile]) -> None:
+    """Its length cannot be inferred."""
     assert _check(reader(_LATE))[1].status == "not-executed"
 
 
-def test_one_element_per_block_is_understood(reader: Callable[[str], SourceFile]) -> None:
-    """Also where the block is as large as the size: the grid must come to more than one block."""
+def test_one_element_per_block_is_inferred(reader: Callable[[str], SourceFile]) -> None:
+    """Even if the block size grows with the size: the probe needs more than one block."""
     assert _check(reader(_PER_BLOCK))[1].status == "unreferenced"
 
 
@@ -259,14 +259,14 @@ def test_one_element_per_block_is_understood(reader: Callable[[str], SourceFile]
         ),
     ],
 )
-def test_bugs_beside_such_guesses_are_found(reader: Callable[[str], SourceFile], code: str, rule: str) -> None:
-    """What no launch makes right stays an error."""
+def test_bugs_are_found_with_such_guesses(reader: Callable[[str], SourceFile], code: str, rule: str) -> None:
+    """A fault under every launch is an error."""
     findings, _ = _check(reader(code))
     assert rule in [finding.rule for finding in findings if finding.severity == "error"], findings
 
 
 def test_regular_sizes_are_multiples_and_differ(bare: Callable[[str], PlanResult]) -> None:
-    """No tail is involved on them, two sizes are never equal, and the two assignments differ."""
+    """They have no partial tile, are distinct, and the two assignments differ."""
     (plan,) = bare(_MATMUL).plans
     first, second = regular_sizes(plan)
     for sizes in (first, second):
@@ -277,8 +277,8 @@ def test_regular_sizes_are_multiples_and_differ(bare: Callable[[str], PlanResult
     assert lengths == sorted(lengths) and 100 in lengths
 
 
-def test_a_flag_behind_the_data_is_no_overrun(reader: Callable[[str], SourceFile]) -> None:
-    """Scratch memory of rows * cols and one element more, in which the blocks count themselves."""
+def test_a_counter_after_the_data_is_not_out_of_bounds(reader: Callable[[str], SourceFile]) -> None:
+    """Scratch memory of rows * cols elements and one more, which blocks increment atomically."""
     code = """__global__ void k(const float* x, float* scratch, int rows, int cols) {
   for (int i = threadIdx.x; i < cols; i += blockDim.x) scratch[blockIdx.x * cols + i] = x[blockIdx.x * cols + i];
   if (threadIdx.x == 0) atomicAdd((int*)(scratch + rows * cols), 1);

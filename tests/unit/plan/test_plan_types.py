@@ -1,4 +1,4 @@
-"""C types and dtypes."""
+"""Element types of C and their dtypes."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from gpuemu_lsp.engine.plan.types import C_TYPE_OF, dtype_size, element_type
     ],
 )
 def test_element_types(text: str, dtype: str, lanes: int) -> None:
-    """What a pointer of this type holds."""
+    """Dtype and vector width of a C type."""
     known = element_type(text)
     assert known is not None
     assert (known.dtype, known.lanes) == (dtype, lanes)
@@ -33,12 +33,12 @@ def test_element_types(text: str, dtype: str, lanes: int) -> None:
 
 @pytest.mark.parametrize("text", ["void", "Params", "cudaTextureObject_t", "half3", "float5", ""])
 def test_unknown_types(text: str) -> None:
-    """A type nobody can fill is None, never a guess."""
+    """A type without a dtype is None."""
     assert element_type(text) is None
 
 
-def test_aliases_are_followed_and_circles_end() -> None:
-    """A typedef of a typedef leads to the type; one of itself leads nowhere."""
+def test_aliases_are_followed_and_cycles_end() -> None:
+    """A typedef of a typedef is resolved, one of itself is unknown."""
     known = element_type("scalar_t", {"scalar_t": "floatX", "floatX": "const __nv_bfloat16"})
     assert known is not None and known.dtype == "bfloat16"
     assert element_type("a", {"a": "b", "b": "a"}) is None
@@ -46,7 +46,7 @@ def test_aliases_are_followed_and_circles_end() -> None:
 
 @pytest.mark.parametrize("dtype", sorted(C_TYPE_OF))
 def test_every_dtype_has_a_c_type_of_its_own(dtype: str) -> None:
-    """``{T}`` becomes a type that means the same dtype again."""
+    """The replacement of ``{T}`` has the dtype itself."""
     known = element_type(C_TYPE_OF[dtype])
     assert known is not None and known.dtype == dtype
     assert dtype_size(dtype) in (1, 2, 4, 8)
