@@ -13,7 +13,7 @@ from gpuemu_lsp.engine.fuzz import rebuild
 from gpuemu_lsp.engine.fuzz.cases import bounds_of
 from gpuemu_lsp.engine.fuzz.model import Array, Case, CaseKey, LaunchHints, PlanError
 from gpuemu_lsp.engine.fuzz.rng import Rng, derive_seed
-from gpuemu_lsp.engine.fuzz.sizes import allows
+from gpuemu_lsp.engine.fuzz.size_classes import allows
 from gpuemu_lsp.engine.plan.model import Plan
 from gpuemu_lsp.engine.store import Failure
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 
 from gpuemu_lsp.engine.fuzz import rebuild
 from gpuemu_lsp.engine.fuzz.model import Case, LaunchHints, PlanError
-from gpuemu_lsp.engine.fuzz.sizes import allows
+from gpuemu_lsp.engine.fuzz.size_classes import allows
 from gpuemu_lsp.engine.plan.model import Plan
 from gpuemu_lsp.engine.project.model import DimSpec
 from gpuemu_lsp.engine.store import Failure, restored

@@ -1,7 +1,26 @@
-"""Seeds to cases: the generator, sizes, values and strategies. The seed alone rebuilds a case, bit for bit.
+"""Test cases: sizes, memory layouts and values, all drawn from 64-bit seeds.
 
-``cases`` yields them, ``rebuild`` makes one again from its key, ``pack_arguments`` turns one into what an executor
-takes.
+A case is made in four stages. :mod:`.strategies` chooses a recipe: a size class, a value distribution and a layout.
+:mod:`.size_classes` draws the dims, near the tile and block sizes of the launch. :mod:`.geometry` evaluates the plan
+for them: shapes, strides, grid, block and shared memory; sizes that no device can launch are drawn again.
+:mod:`.values` draws the inputs. :mod:`.pack` then turns the case into the argument bytes of an executor.
+
+Seeds are derived by label (BLAKE2b-64 of the parent's seed and the label, :func:`.rng.derive_seed`)::
+
+    master seed -- "iter_<i>" --> seed of case i, which is the case id that users see
+    case seed   -- "shape"    --> dims ("attempt_<k>": after k draws that could not be launched)
+                -- "layout"   --> strides, offsets and aliases, one label per tensor
+                -- "data" -- "input_<k>" --> values of the k-th input
+
+A derived seed depends on the parent's seed and the label only, never on how many numbers were drawn before. So the
+values of an input do not depend on the number of other inputs or on attempts at sizes, and a case can be drawn alone.
+
+Guarantee: ``rebuild(plan, case.key)`` returns the case bit for bit, on every machine and in later versions. The
+generator is integer arithmetic modulo 2**64; floats are made from 53 bits by exact operations and rounded to nearest
+once, into their dtype. The key contains the seed, the recipe and the dims drawn, so that a constant added to the source
+(which changes the size classes) does not change stored cases. The stream and the ``uniform`` distribution are those of
+the original ``gpuemu``; ``tests/unit/fuzz/test_rng.py`` has its vectors. A change of an existing distribution or label
+breaks every stored failure: add a new one instead.
 """
 
 from gpuemu_lsp.engine.fuzz.cases import cases, rebuild

@@ -1,4 +1,4 @@
-"""Cases of a plan: from a master seed to sizes, values and a launch. A key rebuilds its case bit for bit."""
+"""Generation of the cases of a plan from a master seed, and of a single case from its key."""
 
 from __future__ import annotations
 
@@ -7,24 +7,24 @@ from collections.abc import Iterator, Mapping
 
 import numpy as np
 
-from gpuemu_lsp.engine.fuzz import sizes as size_classes
+from gpuemu_lsp.engine.fuzz import size_classes
 from gpuemu_lsp.engine.fuzz.dtypes import is_float, numpy_dtype
-from gpuemu_lsp.engine.fuzz.geometry import Geometry, ImpossibleError, settle
+from gpuemu_lsp.engine.fuzz.geometry import CaseGeometry, ImpossibleError, evaluate_plan
 from gpuemu_lsp.engine.fuzz.integers import SMALL_INTEGERS
 from gpuemu_lsp.engine.fuzz.model import Array, Case, CaseKey, LaunchHints, PlanError
 from gpuemu_lsp.engine.fuzz.rng import Rng, derive_seed
-from gpuemu_lsp.engine.fuzz.sizes import Sizes
+from gpuemu_lsp.engine.fuzz.size_classes import DimSizes
 from gpuemu_lsp.engine.fuzz.strategies import QUICK, Recipe, recipe
 from gpuemu_lsp.engine.fuzz.values import draw
 from gpuemu_lsp.engine.plan.model import Plan, ScalarArg, TensorArg
 from gpuemu_lsp.engine.project.expressions import Expression, ExpressionError, evaluate
 
 MAX_ELEMENTS = 400_000
-"""All tensors of a case together stay below, where the bounds of the dims leave room."""
+"""Limit of the elements of all tensors of a case, unless the minimum sizes exceed it."""
 MAX_WORK = 2_000_000
-"""The product of all dims (what a matmul multiplies) and the number of threads stay below, likewise."""
+"""Limit of the product of all dims (the multiplications of a matmul) and of the number of threads, likewise."""
 HARD_ELEMENTS = 64_000_000
-"""No case is built beyond this, whatever the toml says."""
+"""Limit of the elements of a case in any configuration."""
 
 _FALLBACKS = ("regular", "medium", "default", "large", "small", "default", "warp", "boundary")
 
@@ -32,23 +32,23 @@ _FALLBACKS = ("regular", "medium", "default", "large", "small", "default", "warp
 def cases(
     plan: Plan, master_seed: int, count: int, hints: LaunchHints | None = None, strategy: str = QUICK
 ) -> Iterator[Case]:
-    """Yield up to ``count`` cases, the most telling ones first.
+    """Yield up to ``count`` cases, in the order of the strategy.
 
-    Case ``i`` has the seed ``derive(master_seed, "iter_<i>")``. One whose launch is impossible for every size tried is
-    left out, so fewer may come.
+    Case ``i`` has the seed ``derive(master_seed, "iter_<i>")``. A case for which no launchable sizes were found is left
+    out.
 
     Raises
     ------
     PlanError
-        If not a single case can be launched.
+        If no case can be launched.
     ValueError
         If ``strategy`` is unknown.
     """
     hints = hints or LaunchHints()
-    dims = size_classes.describe(plan, hints)
+    dims = size_classes.dim_sizes(plan, hints)
     included = [(dim.spec.name, value) for dim in dims for value in dim.spec.include]
     narrow = any(isinstance(arg, TensorArg) and arg.dtype == "float16" for arg in plan.args)
-    built, trouble = 0, "no sizes to try"
+    built, reason = 0, "no sizes to try"
     for index in range(count):
         seed = derive_seed(master_seed, f"iter_{index}")
         how = recipe(strategy, index, hints.linear, narrow)
@@ -56,16 +56,18 @@ def cases(
         try:
             geometry, chosen = _choose(plan, dims, seed, how, wanted)
         except ImpossibleError as error:
-            trouble = str(error)
+            reason = str(error)
             continue
         built += 1
         yield _case(plan, CaseKey(seed, how.name, chosen), chosen, geometry, how)
     if count > 0 and built == 0:
-        raise PlanError(f"no sizes within the dims of '{plan.kernel}' can be launched: {trouble}")
+        raise PlanError(f"no sizes within the dims of '{plan.kernel}' can be launched: {reason}")
 
 
 def rebuild(plan: Plan, key: CaseKey, hints: LaunchHints | None = None) -> Case:
-    """Build the case of a key again, bit for bit; with other ``dims`` in the key, the same seed at those sizes.
+    """Return the case of a key, bit for bit equal to the one generated.
+
+    With other ``dims`` in the key, the case has the same seed and recipe at those sizes.
 
     Raises
     ------
@@ -73,20 +75,20 @@ def rebuild(plan: Plan, key: CaseKey, hints: LaunchHints | None = None) -> Case:
         If the sizes of the key cannot be launched.
     """
     how = recipe(key.strategy, 0)
-    dims = size_classes.describe(plan, hints or LaunchHints())
+    dims = size_classes.dim_sizes(plan, hints or LaunchHints())
     try:
         if key.dims is None:
             geometry, chosen = _choose(plan, dims, key.seed, how, {})
         else:
             chosen = {name: int(value) for name, value in key.dims.items()}
-            geometry = _settle(plan, chosen, key.seed, how)
+            geometry = _evaluate(plan, chosen, key.seed, how)
         return _case(plan, CaseKey(key.seed, key.strategy, chosen), chosen, geometry, how)
     except ImpossibleError as error:
         raise PlanError(f"the case cannot be launched: {error}") from error
 
 
 def bounds_of(plan: Plan, dims: Mapping[str, int]) -> Mapping[str, tuple[float, float] | None]:
-    """Return, for every input, the range its values must be from at these sizes; None where any will do.
+    """Return the range of each input's values at these sizes, None for an input without one.
 
     Raises
     ------
@@ -94,20 +96,18 @@ def bounds_of(plan: Plan, dims: Mapping[str, int]) -> Mapping[str, tuple[float, 
         If the sizes cannot be launched.
     """
     try:
-        env = settle(plan, dims, None).env
+        env = evaluate_plan(plan, dims, None).env
         given = [arg for arg in plan.args if isinstance(arg, TensorArg) and arg.direction != "out"]
         return {arg.param: _bounds(arg, plan, env) for arg in given}
     except ImpossibleError as error:
         raise PlanError(f"the case cannot be launched: {error}") from error
 
 
-# ---- sizes -----------------------------------------------------------------------------------------------------------
-
 _INCLUDE_SLOTS = (3, 5, 7, 2, 6, 4)
 
 
 def _included(pairs: list[tuple[str, int]], index: int) -> Mapping[str, int]:
-    """Return the ``include`` value case ``index`` must take: one at a time, spread over the first cases."""
+    """Return the ``include`` value that case ``index`` must have: one at a time, spread over the first cases."""
     if not pairs:
         return {}
     if index < 8:
@@ -118,14 +118,14 @@ def _included(pairs: list[tuple[str, int]], index: int) -> Mapping[str, int]:
 
 
 def _choose(
-    plan: Plan, dims: tuple[Sizes, ...], seed: int, how: Recipe, wanted: Mapping[str, int]
-) -> tuple[Geometry, dict[str, int]]:
-    """Draw sizes until they can be launched and paid for.
+    plan: Plan, dims: tuple[DimSizes, ...], seed: int, how: Recipe, wanted: Mapping[str, int]
+) -> tuple[CaseGeometry, dict[str, int]]:
+    """Draw sizes until they can be launched within the limits.
 
     Raises
     ------
     ImpossibleError
-        If nothing that was tried can be launched; with the first reason.
+        If no sizes drawn can be launched; with the reason for the first.
     """
     shape_rng = Rng(seed).derive("shape")
     lead = _lead(dims, how)
@@ -143,8 +143,11 @@ def _choose(
     raise first or ImpossibleError("no sizes to try")
 
 
-def _lead(dims: tuple[Sizes, ...], how: Recipe) -> int:
-    """Return the index of the dim that leads: the last one first (columns, depth), but a single row before a column."""
+def _lead(dims: tuple[DimSizes, ...], how: Recipe) -> int:
+    """Return the index of the leading dim.
+
+    It is the last one first (columns, depth), but for the class ``ones`` the first one (a single row).
+    """
     free = [index for index, dim in enumerate(dims) if dim.free]
     if not free:
         return 0
@@ -152,30 +155,30 @@ def _lead(dims: tuple[Sizes, ...], how: Recipe) -> int:
 
 
 def _shrunk_to_fit(
-    plan: Plan, dims: tuple[Sizes, ...], chosen: dict[str, int], keep: set[str], seed: int, how: Recipe
-) -> tuple[Geometry, dict[str, int]]:
-    """Halve the largest dims until the case is possible and affordable; those in ``keep`` last."""
-    trouble: ImpossibleError | None = None
+    plan: Plan, dims: tuple[DimSizes, ...], chosen: dict[str, int], keep: set[str], seed: int, how: Recipe
+) -> tuple[CaseGeometry, dict[str, int]]:
+    """Halve the largest dims until the case can be launched within the limits; those in ``keep`` last."""
+    reason: ImpossibleError | None = None
     while True:
         try:
-            geometry: Geometry | None = _settle(plan, chosen, seed, how)
+            geometry: CaseGeometry | None = _evaluate(plan, chosen, seed, how)
         except ImpossibleError as error:
-            geometry, trouble = None, trouble or error
-        if geometry is not None and _affordable(geometry, chosen):
+            geometry, reason = None, reason or error
+        if geometry is not None and _within_limits(geometry, chosen):
             return geometry, chosen
         smaller = _smaller(dims, chosen, keep)
         if smaller is None:
             if geometry is None:
-                raise trouble or ImpossibleError("the case cannot be launched")
+                raise reason or ImpossibleError("the case cannot be launched")
             if geometry.elements > HARD_ELEMENTS:
                 raise ImpossibleError(f"even the smallest case has {geometry.elements} elements")
             return geometry, chosen
         chosen = smaller
 
 
-def _settle(plan: Plan, chosen: Mapping[str, int], seed: int, how: Recipe) -> Geometry:
-    """Evaluate the plan, scalars and ranges included: sizes for which one of them has no value are no good either."""
-    geometry = settle(plan, chosen, Rng(seed).derive("layout"), how.odd, how.tight)
+def _evaluate(plan: Plan, chosen: Mapping[str, int], seed: int, how: Recipe) -> CaseGeometry:
+    """Evaluate the plan with its scalars and ranges, which may have no value for some sizes."""
+    geometry = evaluate_plan(plan, chosen, Rng(seed).derive("layout"), how.varied, how.tight)
     for arg in plan.args:
         if isinstance(arg, ScalarArg):
             _scalar(arg, geometry.env)
@@ -184,13 +187,13 @@ def _settle(plan: Plan, chosen: Mapping[str, int], seed: int, how: Recipe) -> Ge
     return geometry
 
 
-def _affordable(geometry: Geometry, chosen: Mapping[str, int]) -> bool:
+def _within_limits(geometry: CaseGeometry, chosen: Mapping[str, int]) -> bool:
     work = max(math.prod(chosen.values()), geometry.threads)
     return geometry.elements <= MAX_ELEMENTS and work <= MAX_WORK
 
 
-def _smaller(dims: tuple[Sizes, ...], chosen: dict[str, int], keep: set[str]) -> dict[str, int] | None:
-    """Return the sizes with one dim about halved, or None when all are as small as they may be."""
+def _smaller(dims: tuple[DimSizes, ...], chosen: dict[str, int], keep: set[str]) -> dict[str, int] | None:
+    """Return the sizes with one dim about halved, or None if all have their minimum."""
     for candidates in ([dim for dim in dims if dim.spec.name not in keep], list(dims)):
         for dim in sorted(candidates, key=lambda dim: chosen[dim.spec.name], reverse=True):
             less = dim.smaller(chosen[dim.spec.name])
@@ -199,10 +202,7 @@ def _smaller(dims: tuple[Sizes, ...], chosen: dict[str, int], keep: set[str]) ->
     return None
 
 
-# ---- values ----------------------------------------------------------------------------------------------------------
-
-
-def _case(plan: Plan, key: CaseKey, dims: Mapping[str, int], geometry: Geometry, how: Recipe) -> Case:
+def _case(plan: Plan, key: CaseKey, dims: Mapping[str, int], geometry: CaseGeometry, how: Recipe) -> Case:
     data = Rng(key.seed).derive("data")
     tensors: dict[str, Array] = {}
     outputs: dict[str, tuple[int, ...]] = {}
@@ -217,7 +217,8 @@ def _case(plan: Plan, key: CaseKey, dims: Mapping[str, int], geometry: Geometry,
             bounds = _bounds(arg, plan, geometry.env)
             tensors[arg.param] = draw(how.values, stream, arg.dtype, geometry.shapes[arg.param], bounds)
     for name in tensors:
-        tensors[name] = tensors.get(geometry.layout.get(f"alias:{name}", name), tensors[name])  # the same memory
+        # Aliases have one buffer, so their values are the same.
+        tensors[name] = tensors.get(geometry.layout.get(f"alias:{name}", name), tensors[name])
     return Case(
         key=key,
         dtype=plan.dtype,
@@ -239,7 +240,7 @@ def _bounds(arg: TensorArg, plan: Plan, env: Mapping[str, int]) -> tuple[float, 
     if arg.range is not None:
         return _bound(arg.range[0], env), _bound(arg.range[1], env)
     if plan.inferred and not is_float(arg.dtype) and arg.dtype != "bool":
-        # Nobody said what these integers are. They may be indices: keep them valid for any buffer.
+        # The integers of an unregistered kernel may be indices: keep them valid for every buffer.
         return 0, max(1, min((env[dim.name] for dim in plan.dims), default=1))
     return None
 
@@ -254,7 +255,7 @@ def _check_bounds(arg: TensorArg, bounds: tuple[float, float] | None) -> None:
         return
     info = np.iinfo(arg.dtype)
     if max(low, int(info.min)) >= min(high, int(info.max) + 1):
-        raise ImpossibleError(f"the range [{low}, {high}) of {arg.param} holds no {arg.dtype}")
+        raise ImpossibleError(f"the range [{low}, {high}) of {arg.param} contains no {arg.dtype}")
 
 
 def _bound(bound: Expression | float, env: Mapping[str, int]) -> float:

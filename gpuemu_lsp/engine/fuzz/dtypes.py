@@ -1,4 +1,4 @@
-"""dtype names as NumPy dtypes, and the few numbers about them that drawing and judging values need."""
+"""NumPy dtypes by name, and the parameters of the floating-point formats."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ FORMATS = {
     "float8_e4m3fn": FloatFormat(4, 448.0, 2.0**-6, 2.0**-9, has_inf=False),
     "float8_e5m2": FloatFormat(3, 57344.0, 2.0**-14, 2.0**-16),
 }
-"""The float dtypes a tensor may have."""
+"""Floating-point formats by dtype name."""
 
 
 @lru_cache(maxsize=64)
@@ -50,5 +50,5 @@ def numpy_dtype(name: str) -> np.dtype[Any]:
 
 
 def is_float(name: str) -> bool:
-    """Say whether a dtype name is a floating-point type."""
+    """Whether a dtype name is a floating-point type."""
     return name in FORMATS

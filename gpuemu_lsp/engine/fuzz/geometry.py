@@ -1,4 +1,4 @@
-"""From sizes to a launch: shapes, strides, grid, block and shared memory, or why they are impossible."""
+"""Evaluation of a plan for concrete sizes: shapes, strides, grid, block and shared memory."""
 
 from __future__ import annotations
 
@@ -16,20 +16,22 @@ MAX_THREADS = 1024
 MAX_BLOCK: Dim3 = (1024, 1024, 64)
 MAX_GRID: Dim3 = (2**31 - 1, 65535, 65535)
 MAX_SHARED = 227 * 1024
-"""Dynamic shared memory a block can opt in to on sm_90 (CUDA Programming Guide, technical specifications)."""
+"""Bytes of dynamic shared memory that a block can opt in to on sm_90 (CUDA C++ Programming Guide, technical
+specifications)."""
 
 _PITCHES = (1, 3, 8, 16)
 
 
 class ImpossibleError(ValueError):
-    """These sizes can never be launched; the message says what is in the way."""
+    """No device can launch these sizes; the message is the reason."""
 
 
 @dataclass(frozen=True, slots=True)
-class Geometry:
-    """Everything about a case but its values.
+class CaseGeometry:
+    """A case without its values.
 
-    ``env`` is what expressions see: dims, ``x.size``, ``x.stride(0)``, ...
+    ``env`` is the environment of expressions: dims, ``x.size``, ``x.stride(0)``, ... ``layout`` is the case's
+    ``extra``.
     """
 
     shapes: Mapping[str, tuple[int, ...]]
@@ -50,34 +52,40 @@ class Geometry:
         return math.prod(self.grid) * math.prod(self.block)
 
 
-def settle(
+def evaluate_plan(
     plan: Plan,
     dims: Mapping[str, int],
     layouts: Rng | None,
-    odd: frozenset[str] | None = None,
+    varied: frozenset[str] | None = None,
     tight: bool = False,
-) -> Geometry:
-    """Evaluate a plan for concrete sizes. ``layouts`` draws strides, offsets and aliases; None keeps everything plain.
+) -> CaseGeometry:
+    """Evaluate a plan for concrete sizes.
 
-    ``odd`` names the tensors that are drawn for, None for all. ``tight`` keeps what is drawn, with the smallest gaps
-    and offsets.
+    Parameters
+    ----------
+    layouts
+        Generator for strides, offsets and aliases; None makes every tensor contiguous and aligned.
+    varied
+        The tensors whose layout is drawn; None for all.
+    tight
+        Use the smallest gap and offset in place of those drawn.
 
     Raises
     ------
     ImpossibleError
-        If an expression has no value, a shape is empty or negative, or the launch exceeds what any GPU takes.
+        If an expression has no value, a shape is empty or negative, or the launch exceeds the limits of every GPU.
     """
     env = dict(dims)
     shapes: dict[str, tuple[int, ...]] = {}
     layout: dict[str, str] = {}
     pending = [arg for arg in plan.args if isinstance(arg, TensorArg)]
-    drawn = {arg.param: layouts for arg in pending if odd is None or arg.param in odd}
+    drawn = {arg.param: layouts for arg in pending if varied is None or arg.param in varied}
     while pending:
-        later = [arg for arg in pending if not _settle_tensor(arg, env, shapes, layout, drawn.get(arg.param), tight)]
+        later = [arg for arg in pending if not _add_tensor(arg, env, shapes, layout, drawn.get(arg.param), tight)]
         if len(later) == len(pending):
-            raise ImpossibleError(_trouble(later[0], env))
+            raise ImpossibleError(_reason(later[0], env))
         pending = later
-    _settle_aliases(plan, shapes, layout, drawn)
+    _add_aliases(plan, shapes, layout, drawn)
     grid = _extent("grid", plan.grid, env, MAX_GRID)
     block = _extent("block", plan.block, env, MAX_BLOCK)
     if math.prod(block) > MAX_THREADS:
@@ -85,11 +93,11 @@ def settle(
     shared = _value(plan.shared, env, "shared")
     if not 0 <= shared <= MAX_SHARED:
         raise ImpossibleError(f"shared = {shared} bytes is outside 0 to {MAX_SHARED}")
-    return Geometry(shapes, env, layout, grid, block, shared)
+    return CaseGeometry(shapes, env, layout, grid, block, shared)
 
 
 def strides(layout: Mapping[str, str], param: str, shape: tuple[int, ...]) -> tuple[int, ...]:
-    """Return a tensor's strides in elements, as ``layout`` (a case's ``extra``) says or contiguous."""
+    """Return a tensor's strides in elements: those of ``layout`` (a case's ``extra``), else contiguous ones."""
     text = layout.get(f"stride:{param}")
     if text:
         return tuple(int(part) for part in text.split(","))
@@ -106,7 +114,7 @@ def contiguous(shape: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(reversed(result))
 
 
-def _settle_tensor(
+def _add_tensor(
     arg: TensorArg,
     env: dict[str, int],
     shapes: dict[str, tuple[int, ...]],
@@ -114,7 +122,7 @@ def _settle_tensor(
     layouts: Rng | None,
     tight: bool,
 ) -> bool:
-    """Evaluate one tensor's shape; False where it needs another tensor's first."""
+    """Add one tensor's shape and layout; return False if its shape depends on a tensor that is not added yet."""
     try:
         shape = tuple(evaluate(extent, env) for extent in arg.shape)
     except ExpressionError:
@@ -137,16 +145,16 @@ def _settle_tensor(
 
 
 def _padded(shape: tuple[int, ...], pitch: int) -> tuple[int, ...]:
-    """Rows ``pitch`` elements longer than needed; a vector takes every ``1 + pitch``-th element."""
+    """Return strides of rows that are ``pitch`` elements longer, or of a vector with a stride of ``1 + pitch``."""
     if len(shape) <= 1:
         return (1 + pitch,) * len(shape)
     return tuple(step for step in contiguous((*shape[:-1], shape[-1] + pitch)))
 
 
-def _settle_aliases(
+def _add_aliases(
     plan: Plan, shapes: Mapping[str, tuple[int, ...]], layout: dict[str, str], drawn: Mapping[str, Rng | None]
 ) -> None:
-    """Let a tensor share another one's memory in half of the cases, where the toml allows it and they are alike."""
+    """Make a tensor share another one's memory in half of the cases, if ``may_alias`` and their shapes allow it."""
     by_param = {arg.param: arg for arg in plan.args if isinstance(arg, TensorArg)}
     for arg in by_param.values():
         layouts = drawn.get(arg.param)
@@ -154,7 +162,7 @@ def _settle_aliases(
         if layouts is None or other is None or other.dtype != arg.dtype or shapes[other.param] != shapes[arg.param]:
             continue
         if "out" not in (arg.direction, other.direction) and arg.range != other.range:
-            continue  # what they share could not be right for both
+            continue  # no values could be in both ranges
         plain = not any(f"{kind}:{name}" in layout for kind in ("stride", "alias") for name in (arg.param, other.param))
         if plain and layouts.derive(arg.param).derive("alias").bool(0.5):
             layout[f"alias:{arg.param}"] = other.param
@@ -176,7 +184,7 @@ def _value(expression: Expression, env: Mapping[str, int], what: str) -> int:
         raise ImpossibleError(f"{what} = {expression}: {error.message}") from error
 
 
-def _trouble(arg: TensorArg, env: Mapping[str, int]) -> str:
+def _reason(arg: TensorArg, env: Mapping[str, int]) -> str:
     for extent in arg.shape:
         try:
             evaluate(extent, env)

@@ -1,4 +1,4 @@
-"""Integers and truth values of the distributions that :mod:`gpuemu_lsp.engine.fuzz.values` names."""
+"""Integer and boolean equivalents of the distributions in :mod:`gpuemu_lsp.engine.fuzz.values`."""
 
 from __future__ import annotations
 
@@ -14,37 +14,37 @@ Integers: TypeAlias = npt.NDArray[np.int64]
 Bounds: TypeAlias = tuple[float, float]
 
 SMALL_INTEGERS = "small-integers"
-"""Sums and products of these are exact in any order."""
+"""Name of the distribution whose sums and products are exact in any order."""
 
 
 def bools(name: str, rng: Rng, count: int) -> Array:
-    """Draw truth values."""
+    """Draw booleans."""
     if name == "constant":
         return np.full(count, rng.bool(0.5))
     return rng.f64_array(count) < 0.5
 
 
 def bounded_integers(name: str, rng: Rng, dtype: str, count: int, bounds: Bounds | None) -> Array:
-    """Draw integers of the half-open range, or where there is none as the distribution would have them.
+    """Draw integers of a half-open range, or without one from the distribution's own range.
 
     Raises
     ------
     ValueError
-        If the range holds none.
+        If the range has no value of the dtype.
     """
     if bounds is None:
         return _integers(name, rng, dtype, count)
     info = np.iinfo(dtype)
     low, high = max(int(bounds[0]), int(info.min)), min(int(bounds[1]), int(info.max) + 1)
     if low >= high:
-        raise ValueError(f"the range [{bounds[0]:g}, {bounds[1]:g}) holds no {dtype}")
+        raise ValueError(f"the range [{bounds[0]:g}, {bounds[1]:g}) contains no {dtype}")
     return _within(name, rng, count, low, high).astype(dtype)
 
 
 def _within(name: str, rng: Rng, count: int, low: int, high: int) -> npt.NDArray[Any]:
-    """Integers of [low, high): both ends are always tried, as off-by-one bounds are what ranges are about.
+    """Draw integers of [low, high). Both ends always occur, because index bugs are off by one.
 
-    Among large values there are no others; permuted ones are all different where the range has so many.
+    Large values are only the ends; permuted ones are distinct if the range has enough values.
     """
     span = high - low
     if name == "permuted" and span < 2**62:
@@ -54,7 +54,7 @@ def _within(name: str, rng: Rng, count: int, low: int, high: int) -> npt.NDArray
     if span < 2**64:
         offsets %= np.uint64(span)
     if name == "constant":
-        # Either end is where a missing check of an index shows.
+        # A missing bounds check fails for an index at either end.
         offsets[:] = np.uint64(rng.choice((0, span - 1, rng.u64() % span)))
     elif name in ("sorted", "rising"):
         offsets.sort()
@@ -77,7 +77,7 @@ def _integers(name: str, rng: Rng, dtype: str, count: int) -> Array:
         return ends[(rng.u64_array(count) % np.uint64(len(ends))).astype(np.intp)]
     if name in ("uniform", "large") and not signed:
         return rng.u64_array(count).astype(dtype)
-    low, high = _INTEGER_REACH.get(name, (-100, 100))
+    low, high = _INTEGER_RANGES.get(name, (-100, 100))
     if not signed:
         low, high = max(low, 0), max(high, 2)
     values = _within(name, rng, count, low, high) if name != "uniform" else _original_integers(rng, count)
@@ -89,14 +89,14 @@ def _original_integers(rng: Rng, count: int) -> Integers:
 
 
 def permutation(rng: Rng, count: int) -> Integers:
-    """Return the first ``count`` integers in some order."""
+    """Return a permutation of the first ``count`` integers."""
     return np.argsort(rng.u64_array(count), kind="stable").astype(np.int64)
 
 
 _ENDS = frozenset({"large", "extreme", "adversarial"})
-"""Distributions of which integers with a range take either end."""
+"""Distributions for which integers with a range are one of its ends."""
 
-_INTEGER_REACH = {
+_INTEGER_RANGES = {
     "positive": (1, 100),
     "negative": (-100, 0),
     SMALL_INTEGERS: (-4, 5),

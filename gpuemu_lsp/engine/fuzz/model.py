@@ -1,4 +1,4 @@
-"""A case: one concrete input for one plan."""
+"""Records of a case: one concrete input of a plan."""
 
 from __future__ import annotations
 
@@ -13,15 +13,16 @@ Array: TypeAlias = npt.NDArray[Any]
 
 
 class PlanError(ValueError):
-    """No case can be built for a plan: what its toml asks for can never be launched. The message is for the user."""
+    """No case of a plan can be launched. The message is for the user."""
 
 
 @dataclass(frozen=True, slots=True)
 class LaunchHints:
-    """What the source tells about sizes beyond the plan.
+    """Properties of the source that influence which cases are drawn.
 
     ``constants`` are integer constants of the file and of the instance's template arguments (tile sizes, unroll
-    factors). ``linear`` says that the kernel only adds, multiplies and moves: some cases are then small integers.
+    factors). ``linear``: the kernel only adds, multiplies and moves values, so some cases are small integers, for which
+    its results are exact.
     """
 
     constants: tuple[int, ...] = ()
@@ -30,12 +31,12 @@ class LaunchHints:
 
 @dataclass(frozen=True, slots=True)
 class CaseKey:
-    """What rebuilds a case from its plan: nothing else is stored for a failure that was not minimised.
+    """The identity of a case, sufficient to rebuild it from its plan.
 
-    ``seed`` is the case's own 64-bit seed (derived from the master seed). ``strategy`` is a name of the strategies
-    module, or the recipe such a name led to (``ragged/negative``: a class of sizes and a class of values). ``dims``
-    override the drawn sizes, None to draw; the keys of generated cases carry them, so that new hints in an edited
-    source change nothing.
+    Nothing else is stored for a failure that was not minimised. ``seed`` is the case's own 64-bit seed (derived from
+    the master seed). ``strategy`` is a strategy's name, or the name of a recipe: ``ragged/negative`` is a size class
+    and a value distribution. ``dims`` replace the drawn sizes; None draws them. The keys of generated cases have them,
+    so that changed hints of an edited source do not change a stored case.
     """
 
     seed: int
@@ -44,7 +45,7 @@ class CaseKey:
 
     @property
     def id(self) -> str:
-        """The case id users see: the seed as a decimal string."""
+        """The case id that users see: the seed as a decimal string."""
         return str(self.seed)
 
 
@@ -53,9 +54,9 @@ class Case:
     """Concrete sizes and values.
 
     ``tensors`` has every ``in`` and ``inout`` argument by parameter name, in its storage dtype; ``scalars`` every
-    by-value argument as a NumPy scalar of its exact type; ``outputs`` the shapes of ``out`` arguments. ``exact`` says
-    the values are small integers, so that sums are exact in any order. ``values`` names the value distribution.
-    ``finite`` says that no input holds NaN or Inf. ``extra`` says how tensors lie in memory where that is not plain:
+    by-value argument as a NumPy scalar of its exact type; ``outputs`` the shapes of ``out`` arguments. ``exact``: the
+    values are small integers, so that sums are exact in any order. ``values`` is the value distribution's name.
+    ``finite``: no input has NaN or Inf. ``extra`` is the memory layout of tensors that are not contiguous and aligned:
     ``stride:x`` -> ``"66,1"`` (elements), ``offset:x`` -> bytes from the aligned base, ``alias:y`` -> the buffer it
     shares.
     """

@@ -1,4 +1,4 @@
-"""A case as the raw argument bytes an executor takes, and the bytes that come back as arrays."""
+"""Conversion of a case to the argument bytes of an executor, and of output bytes to arrays."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from gpuemu_lsp.engine.fuzz.model import Array, Case
 from gpuemu_lsp.engine.plan.model import Plan, ScalarArg, TensorArg
 
 _FLOAT_POISON = 0xFF
-"""NaN in every float format we know, e4m3fn included."""
+"""NaN in every supported float format, e4m3fn included."""
 _INTEGER_POISON = 0xA5
-"""A value no kernel computes by accident; for bool it is not even a valid one."""
+"""An improbable integer result; not a valid bool."""
 
 
 def pack_arguments(plan: Plan, case: Case) -> tuple[Argument, ...]:
     """Return the launch's arguments in C order.
 
-    Outputs are poisoned and marked as not written; so are the gaps of strided tensors poisoned. An output that shares
-    an input's memory holds the input's values.
+    Outputs and the gaps of strided tensors are poisoned, and outputs are marked as uninitialised. An output that
+    aliases an input has the input's values.
     """
     return tuple(_scalar(arg, case) if isinstance(arg, ScalarArg) else _buffer(arg, case) for arg in plan.args)
 
@@ -34,11 +34,11 @@ def shape_of(case: Case, param: str) -> tuple[int, ...]:
 
 
 def unpack(arg: TensorArg, case: Case, data: Bytes) -> Array | None:
-    """Return a tensor's elements from its buffer's bytes, or None where there are too few of them."""
+    """Return a tensor's elements from its buffer's bytes, or None if the buffer is too short."""
     shape = shape_of(case, arg.param)
     dtype = numpy_dtype(arg.dtype)
     if dtype == np.bool_:
-        # Any byte but 0 would read as True: keep the bytes apart, so that a poisoned one is seen as what it is.
+        # As bool every nonzero byte would be True; as uint8 a poisoned one is still distinct.
         dtype = np.dtype(np.uint8)
     steps = strides(case.extra, arg.param, shape)
     if data.size < _span(shape, steps) * dtype.itemsize:
@@ -47,18 +47,18 @@ def unpack(arg: TensorArg, case: Case, data: Bytes) -> Array | None:
 
 
 def byte_offset(arg: TensorArg, case: Case, index: tuple[int, ...]) -> int:
-    """Return where an element lies in its buffer."""
+    """Return the offset of an element in its buffer, in bytes."""
     steps = strides(case.extra, arg.param, shape_of(case, arg.param))
     return sum(i * step for i, step in zip(index, steps, strict=True)) * numpy_dtype(arg.dtype).itemsize
 
 
 def poison(dtype: str) -> int:
-    """Return the byte that fills an output of a dtype before the run."""
+    """Return the byte that fills outputs of a dtype before the run."""
     return _FLOAT_POISON if is_float(dtype) else _INTEGER_POISON
 
 
 def element_written(arg: TensorArg, case: Case, mask: Mapping[str, object] | None) -> np.ndarray | None:
-    """Return which elements were stored to (all of their bytes), or None where the executor cannot know."""
+    """Return a mask of the elements of which every byte was written, or None if the executor does not record writes."""
     written = None if mask is None else mask.get(arg.param)
     if not isinstance(written, np.ndarray):
         return None
@@ -97,10 +97,10 @@ def _buffer(arg: TensorArg, case: Case) -> Buffer:
 
 
 def _view(data: Array, dtype: np.dtype[Any], shape: tuple[int, ...], steps: tuple[int, ...]) -> Array:
-    """Return the elements in ``data``'s memory; ``steps`` in elements. ``as_strided`` does not know the fp8 types."""
+    """Return a view of the elements; ``steps`` in elements. ``as_strided`` does not support the fp8 types."""
     return np.ndarray(shape, dtype, data.data, strides=tuple(step * dtype.itemsize for step in steps))
 
 
 def _span(shape: tuple[int, ...], steps: tuple[int, ...]) -> int:
-    """Elements from the first to one past the last one."""
+    """Return the number of elements from the first to one past the last."""
     return 1 + sum((extent - 1) * step for extent, step in zip(shape, steps, strict=True))

@@ -1,8 +1,8 @@
-"""The generator and the derivation of seeds, compatible bit for bit with the original ``gpuemu``.
+"""Random number generator and derivation of seeds, compatible bit for bit with the original ``gpuemu``.
 
-All arithmetic is modulo 2**64. The step is a variant of xorshift128+ (shifts 23, 17, 26; the ``y`` term enters twice):
-it is linear over GF(2), which :mod:`gpuemu_lsp.engine.fuzz.jump` uses to draw large arrays in parallel lanes. The
-stream is the same.
+All arithmetic is modulo 2**64. The generator is a variant of xorshift128+ (shifts 23, 17, 26; the ``y`` term enters
+twice; Vigna, "Further scramblings of Marsaglia's xorshift generators"). Its step is linear over GF(2), so large arrays
+are drawn in parallel by jumping ahead (:mod:`gpuemu_lsp.engine.fuzz.jump_ahead`), with the same stream.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from gpuemu_lsp.engine.fuzz import jump
+from gpuemu_lsp.engine.fuzz import jump_ahead
 
 _MASK = (1 << 64) - 1
 _T = TypeVar("_T")
@@ -30,13 +30,13 @@ def mix(value: int) -> int:
 
 
 def derive_seed(seed: int, text: str) -> int:
-    """Return the seed that belongs to ``text`` below ``seed``: BLAKE2b-64 of the seed's 8 bytes and the UTF-8 text."""
+    """Return the seed derived for a label: BLAKE2b-64 of the seed's 8 bytes and the UTF-8 text."""
     digest = hashlib.blake2b((seed & _MASK).to_bytes(8, "little") + text.encode(), digest_size=8).digest()
     return int.from_bytes(digest, "little")
 
 
 class Rng:
-    """A stream of random numbers. ``derive`` depends on the seed alone, never on how much was drawn."""
+    """A stream of random numbers. ``derive`` depends on the seed alone, not on how many numbers were drawn."""
 
     __slots__ = ("_s0", "_s1", "seed")
 
@@ -48,7 +48,7 @@ class Rng:
             self._s0 = 1
 
     def derive(self, text: str) -> Rng:
-        """Return the independent generator that belongs to ``text``."""
+        """Return an independent generator for a label."""
         return Rng(derive_seed(self.seed, text))
 
     def u64(self) -> int:
@@ -94,9 +94,9 @@ class Rng:
 
     def u64_array(self, count: int) -> npt.NDArray[np.uint64]:
         """Draw ``count`` times 64 bits: the same numbers as ``count`` calls of :meth:`u64`."""
-        if count < jump.WORTH_IT:
+        if count < jump_ahead.MIN_COUNT:
             return np.array([self.u64() for _ in range(count)], dtype=np.uint64)
-        values, self._s0, self._s1 = jump.draw(self._s0, self._s1, count)
+        values, self._s0, self._s1 = jump_ahead.draw(self._s0, self._s1, count)
         return values
 
     def f64_array(self, count: int) -> npt.NDArray[np.float64]:

@@ -1,8 +1,8 @@
-"""Which cases a check runs: a strategy gives each case a class of sizes and a class of values.
+"""Strategies: the size class and value distribution of each case.
 
-``quick`` is what a save runs. Its first eight cases are the most telling ones, so that a small budget finds nearly
-every bug that shapes and values can show; eight more are each made for a kind of bug that those miss, and the ones
-after them walk through all combinations. The other names are the original's.
+``quick`` is the default. Its first eight cases find nearly every bug that depends on shapes and values, so that a small
+budget is enough on save; each of the next eight targets a kind of bug that those miss, and later ones iterate over all
+combinations. The other names are those of the original.
 """
 
 from __future__ import annotations
@@ -10,23 +10,23 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from gpuemu_lsp.engine.fuzz.integers import SMALL_INTEGERS
-from gpuemu_lsp.engine.fuzz.sizes import KINDS
+from gpuemu_lsp.engine.fuzz.size_classes import SIZE_CLASSES
 from gpuemu_lsp.engine.fuzz.values import DISTRIBUTIONS
 
 QUICK = "quick"
 
 PLAIN, TIGHT = "plain", "tight"
-"""Layouts that are plainer than those drawn."""
+"""Layouts simpler than those drawn: contiguous and aligned, or with the smallest gaps and offsets."""
 
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """How one case is drawn.
+    """The size class, value distribution and layout of one case.
 
-    ``lead`` counts the earlier cases of the same class of sizes: the dim that leads rotates. ``layout`` is empty where
-    strides, offsets and shared memory are drawn as far as the arguments allow them, :data:`PLAIN` for none of it, or
-    :data:`TIGHT` for the smallest gaps and offsets: of all tensors, or of some (``tight:x,y``) while the others are
-    plain.
+    ``lead`` is the number of earlier cases of the same size class; it rotates the leading dim. ``layout`` is empty for
+    strides, offsets and aliases that are drawn as far as the arguments allow them, :data:`PLAIN` for contiguous and
+    aligned tensors, or :data:`TIGHT` for the smallest gaps and offsets: of all tensors, or of some (``tight:x,y``)
+    while the others are plain.
     """
 
     sizes: str
@@ -36,18 +36,18 @@ class Recipe:
 
     @property
     def name(self) -> str:
-        """The text a case key holds."""
+        """The recipe as a case key has it."""
         return f"{self.sizes}/{self.values}" + (f"/{self.layout}" if self.layout else "")
 
     @property
-    def odd(self) -> frozenset[str] | None:
-        """The tensors that need not lie in memory plainly; None for all of them."""
+    def varied(self) -> frozenset[str] | None:
+        """The tensors whose layout is drawn; None for all."""
         kind, _, names = self.layout.partition(":")
         return frozenset() if kind == PLAIN else frozenset(names.split(",")) if names else None
 
     @property
     def tight(self) -> bool:
-        """Whether gaps and offsets are the smallest there are."""
+        """Whether gaps and offsets are the smallest possible."""
         return self.layout.partition(":")[0] == TIGHT
 
 
@@ -61,24 +61,25 @@ _FIRST = (
     ("regular", "large"),
     ("full", "small"),
 )
-"""The first eight; the fifth is drawn from small integers where that is exact."""
+"""The first eight cases of ``quick``; the fifth has small integers if the kernel is linear."""
 
 _NEXT = (
-    ("even", "ties"),  # an odd pair is left by whoever takes four; equal values far apart
+    ("even", "ties"),  # a vectorised loop over four elements leaves two; equal values far apart
     ("large", "one-hot"),
     ("ragged", "negative"),
-    ("quads", "constant"),  # fours, but no whole warps of them; every index the same
+    ("quads", "constant"),  # whole vectors of four, but not whole warps of them; all indices equal
     ("below", "moderate"),
     ("boundary", "sorted"),
     ("medium", "magnitudes"),
-    ("warp", "rising"),  # whatever is running moves until the end
+    ("warp", "rising"),  # a running maximum changes until the last element
 )
-"""The second eight."""
+"""The next eight."""
 
 _WIDE_SLOT = 3
-"""Of kernels over half-precision data, this one has values whose sums of squares exceed that range."""
+"""For half-precision data, this case has values whose sums of squares overflow."""
 
 _EXACT_SLOT = 4
+"""For linear kernels, this case has small integers."""
 
 _SIZES = (
     *("ragged", "medium", "warp", "large", "default", "boundary", "below", "small", "ones", "regular", "full"),
@@ -108,24 +109,24 @@ _ADVERSARIAL = (
     ("full", "small"),
     ("medium", "large"),
 )
-"""Values of the original's kind in turn with others: where NaN or infinity reaches every element, nothing is judged."""
+"""The original's adversarial values, alternating with others: no element can be verified where all are NaN."""
 
 STRATEGIES = (QUICK, *_NAMED, "adversarial")
-"""Every strategy by name."""
+"""Names of the strategies."""
 
 DTYPE_OF = {"single_dtype_f32": "float32", "single_dtype_f16": "float16"}
-"""Strategies that speak of one dtype only; which dtypes are checked is the caller's business."""
+"""Strategies for one dtype only; the caller restricts the check to it."""
 
 
 def recipe(strategy: str, index: int, linear: bool = False, narrow: bool = False) -> Recipe:
-    """Return how case number ``index`` of a strategy is drawn; a recipe's own name gives that recipe.
+    """Return the recipe of case number ``index`` of a strategy; a recipe's own name returns that recipe.
 
-    ``linear`` says that the kernel only adds, multiplies and moves, ``narrow`` that its data are half precision.
+    ``linear``: the kernel only adds, multiplies and moves values. ``narrow``: its data are half precision.
 
     Raises
     ------
     ValueError
-        If ``strategy`` is neither a strategy nor ``<class of sizes>/<distribution>``, ``/<layout>`` after it or not.
+        If ``strategy`` is neither a strategy nor ``<size class>/<distribution>[/<layout>]``.
     """
     if strategy == QUICK:
         return _quick(index, linear, narrow)
@@ -135,8 +136,8 @@ def recipe(strategy: str, index: int, linear: bool = False, narrow: bool = False
     if strategy in _NAMED:
         return Recipe(*_NAMED[strategy], lead=index)
     sizes, values, layout = (*strategy.split("/", 2), "", "")[:3]
-    if sizes not in KINDS or values not in DISTRIBUTIONS or layout.partition(":")[0] not in ("", PLAIN, TIGHT):
-        raise ValueError(f"'{strategy}' is no strategy; there are {', '.join(STRATEGIES)}")
+    if sizes not in SIZE_CLASSES or values not in DISTRIBUTIONS or layout.partition(":")[0] not in ("", PLAIN, TIGHT):
+        raise ValueError(f"unknown strategy '{strategy}'; known: {', '.join(STRATEGIES)}")
     return Recipe(sizes, values, lead=index, layout=layout)
 
 

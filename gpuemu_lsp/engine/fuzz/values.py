@@ -1,9 +1,8 @@
-"""Value distributions: a name, a generator, a dtype, a shape and maybe bounds give an array.
+"""Value distributions of floating-point inputs.
 
-``uniform`` is the original's stream, draw by draw. The others exist because bugs hide from it: a padding lane that
-leaks a zero into a maximum shows only where all values are negative, an epsilon in the wrong place only near zero, a
-softmax without its maximum only where values are large. Floats are drawn in fp64 and rounded to nearest into their
-dtype.
+``uniform`` is the original's stream. The others find bugs that it does not: zero padding in a maximum affects the
+result only if all values are negative, an epsilon in the wrong place only near zero, a softmax without subtraction of
+the maximum only for large values. Floats are drawn in fp64 and rounded to nearest into their dtype.
 """
 
 from __future__ import annotations
@@ -24,10 +23,10 @@ Integers: TypeAlias = npt.NDArray[np.int64]
 Shape: TypeAlias = tuple[int, ...]
 
 NON_FINITE = frozenset({"nan-injected", "adversarial"})
-"""Distributions that hold NaN and Inf (only where no range is set, which keeps them out)."""
+"""Distributions with NaN and Inf, unless the argument has a range."""
 
 _PATTERNS = frozenset({"ties", "constant", "one-hot", "sorted", "rising", "permuted"})
-"""Distributions that are about order and equality; a range moves and scales them as a whole."""
+"""Distributions defined by order and equality of values; a range shifts and scales them as a whole."""
 
 
 def draw(name: str, rng: Rng, dtype: str, shape: Shape, bounds: Bounds | None = None) -> Array:
@@ -45,7 +44,7 @@ def draw(name: str, rng: Rng, dtype: str, shape: Shape, bounds: Bounds | None = 
     Raises
     ------
     ValueError
-        If ``bounds`` hold no value.
+        If no value is within ``bounds``.
     """
     count = int(np.prod(shape, dtype=np.int64))
     if dtype == "bool":
@@ -57,9 +56,6 @@ def draw(name: str, rng: Rng, dtype: str, shape: Shape, bounds: Bounds | None = 
     return flat.reshape(shape)
 
 
-# ---- floats ----------------------------------------------------------------------------------------------------------
-
-
 def _uniform(rng: Rng, shape: Shape, form: FloatFormat) -> Doubles:
     return (2 * rng.f64_array(_size(shape)) - 1) * 10
 
@@ -69,7 +65,7 @@ def _positive(rng: Rng, shape: Shape, form: FloatFormat) -> Doubles:
 
 
 def _negative(rng: Rng, shape: Shape, form: FloatFormat) -> Doubles:
-    """Away from zero, so that a leaked zero stands out as the largest value; every other row so far that exp() is 0."""
+    """Negative values, so that a zero of the padding is the maximum; every second row is so low that exp() is 0."""
     columns = max(1, shape[-1]) if shape else 1
     values = (-1 - rng.f64_array(_size(shape)) * 9).reshape(-1, columns)
     values[int(rng.u64() % 2) :: 2] -= 200
@@ -77,7 +73,7 @@ def _negative(rng: Rng, shape: Shape, form: FloatFormat) -> Doubles:
 
 
 def _small_integers(rng: Rng, shape: Shape, form: FloatFormat) -> Doubles:
-    # Half precision has 2048 exact integers and bfloat16 256: three values leave room for sums.
+    # fp16 represents integers up to 2048 exactly and bfloat16 up to 256: sums of three values stay below.
     reach = 4 if form.digits >= 24 else 1
     return (rng.u64_array(_size(shape)) % np.uint64(2 * reach + 1)).astype(np.float64) - reach
 
@@ -87,20 +83,20 @@ def _small(rng: Rng, shape: Shape, form: FloatFormat) -> Doubles:
 
 
 def _large(rng: Rng, shape: Shape, form: FloatFormat) -> Doubles:
-    # Enough to overflow exp() in fp32, but not in the reference's fp64; squares and their sums stay finite.
+    # exp() overflows in fp32, but not in the fp64 of the reference; sums of squares stay finite.
     reach = 300.0 if form.largest > 1e6 else 100.0
     return (2 * rng.f64_array(_size(shape)) - 1) * reach
 
 
 def _moderate(rng: Rng, shape: Shape, form: FloatFormat) -> Doubles:
-    # Sums of a few dozen squares exceed half precision, while single products do not.
+    # Sums of a few dozen squares overflow fp16, single products do not.
     return (2 * rng.f64_array(_size(shape)) - 1) * 60.0
 
 
 def _mixed_rows(rng: Rng, shape: Shape, form: FloatFormat) -> Doubles:
-    """Give rows different kinds (zeros, one spike, tiny, ordinary, wide): each shows what an average hides.
+    """Rows of different magnitudes (zeros, one spike, tiny, medium, wide), which a uniform distribution averages out.
 
-    In one dimension every element has its own, so that those of several inputs meet in all combinations.
+    A vector has one magnitude per element, so that all combinations of several inputs' magnitudes occur.
     """
     columns = shape[-1] if len(shape) > 1 else 1
     rows = max(1, _size(shape) // max(1, columns))
@@ -130,19 +126,19 @@ def _one_hot(rng: Rng, shape: Shape, form: FloatFormat) -> Doubles:
 
 
 def _sorted(rng: Rng, shape: Shape, form: FloatFormat) -> Doubles:
-    # Row by row: sorted across rows, each row would be nearly constant, which is another subject.
+    # Row by row: if sorted across rows, each row would be nearly constant.
     columns = max(1, shape[-1]) if shape else 1
     values = np.sort(_uniform(rng, shape, form).reshape(-1, columns), axis=-1)
     return (values if rng.bool(0.5) else values[:, ::-1]).reshape(-1)
 
 
 def _rising(rng: Rng, shape: Shape, form: FloatFormat) -> Doubles:
-    """Give later elements larger values, across rows too: whatever is running moves until the end."""
+    """Values that increase from the first to the last element: a running maximum changes until the end."""
     return np.sort(_positive(rng, shape, form))
 
 
 def _permuted(rng: Rng, shape: Shape, form: FloatFormat) -> Doubles:
-    """Give every element another one of evenly spaced values, in any order."""
+    """A permutation of evenly spaced values."""
     count = _size(shape)
     return 20 * (permutation(rng, count) + 0.5) / max(1, count) - 10
 
@@ -217,7 +213,7 @@ _FLOATS: dict[str, Callable[[Rng, Shape, FloatFormat], Doubles]] = {
 }
 
 DISTRIBUTIONS = tuple(_FLOATS)
-"""Every distribution by name. Integers know each of them too, as what comes closest."""
+"""Names of the distributions. Integers have the closest equivalent of each (:mod:`.integers`)."""
 
 
 def _bounded_floats(name: str, rng: Rng, dtype: str, shape: Shape, bounds: Bounds | None) -> Array:
@@ -231,7 +227,7 @@ def _bounded_floats(name: str, rng: Rng, dtype: str, shape: Shape, bounds: Bound
     if name != "uniform":
         wanted = _FLOATS[name](rng, shape, form)
         if name in _PATTERNS and wanted.size and (wanted.min() < low or wanted.max() > high):
-            # What they are about is how values compare, which moving and scaling keeps.
+            # Shifting and scaling preserves how values compare.
             reach = float(np.ptp(wanted))
             wanted = low + (wanted - wanted.min()) * ((high - low) / max(reach, 1.0)) if reach else spread[:1]
         with np.errstate(invalid="ignore"):
@@ -241,7 +237,7 @@ def _bounded_floats(name: str, rng: Rng, dtype: str, shape: Shape, bounds: Bound
 
 
 def _pull_inside(stored: Array, low: float, high: float) -> Array:
-    """Step back by one value where rounding into a narrow dtype crossed a bound."""
+    """Replace values that rounding moved out of the bounds by the next representable ones inside."""
     wide = stored.astype(np.float64)
     for outside, towards in ((wide > high, low), (wide < low, high)):
         if outside.any():

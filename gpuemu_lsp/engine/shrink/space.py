@@ -10,7 +10,7 @@ from gpuemu_lsp.engine.fuzz.cases import rebuild
 from gpuemu_lsp.engine.fuzz.geometry import strides
 from gpuemu_lsp.engine.fuzz.model import Case, CaseKey, LaunchHints, PlanError
 from gpuemu_lsp.engine.fuzz.rng import derive_seed
-from gpuemu_lsp.engine.fuzz.sizes import allows
+from gpuemu_lsp.engine.fuzz.size_classes import allows
 from gpuemu_lsp.engine.fuzz.strategies import PLAIN, TIGHT, Recipe, recipe
 from gpuemu_lsp.engine.plan.model import Plan, TensorArg
 from gpuemu_lsp.engine.project.expressions import Expression, evaluate

@@ -1,4 +1,4 @@
-"""Which cases come out of a plan, and that a key brings each one back."""
+"""Generated cases: sizes, layouts, values, and rebuilding them from their keys."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_a_key_rebuilds_its_case_bit_for_bit(drawn, strategy):
 
 
 @EVERY
-def test_every_case_can_be_launched_and_paid_for(drawn):
+def test_every_case_is_launchable_and_within_the_limits(drawn):
     for case in cases(drawn, 7, 40):
         assert 0 < math.prod(case.block) <= 1024
         assert all(extent > 0 for extent in (*case.grid, *case.block))
@@ -66,7 +66,7 @@ def _drawn(drawn, count=8, hints=None):
     return list(cases(drawn, 42, count, hints))
 
 
-def test_eight_cases_of_a_flat_kernel_meet_every_edge():
+def test_eight_cases_of_an_elementwise_kernel_have_every_boundary():
     sizes = {case.dims["n"] for case in _drawn(FLAT)}
     assert min(sizes) == 1
     assert any(size % 256 == 1 for size in sizes), "one more than a block"
@@ -76,15 +76,15 @@ def test_eight_cases_of_a_flat_kernel_meet_every_edge():
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_sixteen_cases_leave_a_pair_and_a_four_behind(seed):
+def test_sixteen_cases_have_remainders_of_two_and_of_four(seed):
     sizes = [case.dims["n"] for case in cases(FLAT, seed, 16) if case.dims["n"] > 32]
     assert any(size % 4 == 2 for size in sizes)
     assert any(size % 4 == 0 and size % 32 for size in sizes)
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_a_regular_case_ends_where_tiles_do(seed):
-    """Bounds that are no multiples of a tile do not turn whole tiles into a tail."""
+def test_a_regular_case_has_whole_tiles(seed):
+    """Also where the maximum is not a multiple of the tile."""
     image = [tensor("x", "in", ["h", "w"]), tensor("y", "out", ["h", "w"])]
     dims = [DimSpec("h", 1, 20), DimSpec("w", 1, 300)]
     drawn = plan(image, dims, ["ceil_div(w, 128)", "ceil_div(h, 8)"], ["128", "8"])
@@ -93,7 +93,7 @@ def test_a_regular_case_ends_where_tiles_do(seed):
     assert case.dims["w"] % 128 == 0
 
 
-def test_a_fixed_grid_gets_more_than_it_has_threads():
+def test_a_fixed_grid_has_a_case_with_more_elements_than_threads():
     assert any(case.dims["n"] > 32 * 256 for case in _drawn(FIXED_GRID))
 
 
@@ -103,7 +103,7 @@ def test_included_values_are_always_tried():
     assert set(range(1000, 1010)) <= {case.dims["n"] for case in _drawn(many, 16)}
 
 
-def test_sizes_of_a_matmul_differ_so_that_swapped_indices_show():
+def test_sizes_of_a_matmul_are_distinct():
     assert any(len(set(case.dims.values())) == 3 and min(case.dims.values()) > 16 for case in _drawn(MATMUL))
 
 
@@ -120,7 +120,7 @@ def test_tiles_come_from_the_launch_the_template_and_the_source(drawn, hints, ti
     assert any(case.dims[last] % tile == 1 for case in _drawn(drawn, 40, hints) if case.dims[last] > 1)
 
 
-def test_first_cases_have_values_that_show_what_uniform_ones_hide():
+def test_first_cases_have_other_values_than_uniform_ones():
     values = {case.values for case in _drawn(ROWS)}
     assert {"uniform", "negative", "large", "small", "mixed-rows"} <= values
 
@@ -130,7 +130,7 @@ def test_quick_cases_are_finite():
 
 
 @pytest.mark.parametrize("linear", [True, False])
-def test_linear_kernels_get_an_exact_case(linear):
+def test_linear_kernels_have_an_exact_case(linear):
     drawn = _drawn(MATMUL, 8, LaunchHints(linear=linear))
     assert any(case.exact for case in drawn) == linear
 
@@ -146,7 +146,7 @@ def test_vectors_keep_their_multiple():
 
 
 @pytest.mark.parametrize(
-    ("drawn", "says"),
+    ("drawn", "message"),
     [
         (plan([tensor("x", "in", ["n"])], [DimSpec("n", 2000, 3000)], ["1"], ["n"]), "block.x"),
         (plan([tensor("x", "in", ["n"])], [DimSpec("n")], ["1"], ["32"], shared="1000000"), "shared"),
@@ -156,13 +156,13 @@ def test_vectors_keep_their_multiple():
         (plan([tensor("x", "in", ["n"]), scalar("s", "n * 4000000000")], [DimSpec("n")], ["1"], ["1"]), "int32"),
     ],
 )
-def test_what_can_never_be_launched_is_an_error_of_the_plan(drawn, says):
+def test_a_plan_that_cannot_be_launched_is_an_error(drawn, message):
     with pytest.raises(PlanError) as failure:
         list(cases(drawn, 1, 4))
-    assert says in str(failure.value)
+    assert message in str(failure.value)
 
 
-def test_dims_of_a_key_win():
+def test_dims_of_a_key_replace_drawn_ones():
     case = next(iter(cases(ROWS, 3, 1)))
     smaller = rebuild(ROWS, CaseKey(case.key.seed, case.key.strategy, {"rows": 2, "cols": 5}))
     assert smaller.tensors["x"].shape == (2, 5)
@@ -183,7 +183,7 @@ def test_an_unknown_strategy_is_refused():
         recipe("quik", 0)
 
 
-def test_unnamed_integers_of_an_inferred_plan_are_valid_indices():
+def test_integers_of_an_inferred_plan_are_valid_indices():
     guessed = plan(
         [tensor("i", "in", ["n"], "int32"), tensor("y", "out", ["n"])], [DimSpec("n")], ["1"], ["32"], inferred=True
     )
@@ -192,7 +192,7 @@ def test_unnamed_integers_of_an_inferred_plan_are_valid_indices():
         assert case.tensors["i"].max() < case.dims["n"]
 
 
-def test_layouts_only_where_an_argument_asks():
+def test_layouts_are_drawn_for_arguments_that_allow_them():
     free = plan(
         [
             tensor("x", "in", ["r", "c"], strided=True),
@@ -216,7 +216,7 @@ def test_layouts_only_where_an_argument_asks():
 
 
 def test_inputs_that_share_memory_have_the_same_values():
-    """The kernel sees one buffer: a reference that saw two would accuse it."""
+    """The kernel has one buffer; with two, the reference would cause a false positive."""
     shared = plan(
         [
             tensor("x", "in", ["n"]),
@@ -240,8 +240,8 @@ def test_inputs_that_share_memory_have_the_same_values():
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
-def test_every_strategy_moves_every_dim_and_every_input(strategy):
-    """Whatever a dim is called, and whichever input it is."""
+def test_every_strategy_varies_every_dim_and_every_input(strategy):
+    """Independently of their names and positions."""
     several = plan(
         [
             tensor("a", "in", ["first", "second"]),

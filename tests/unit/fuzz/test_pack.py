@@ -1,4 +1,4 @@
-"""Arguments as bytes and back: layouts, poison, masks."""
+"""Packing and unpacking of arguments: layouts, poison, masks of written elements."""
 
 from __future__ import annotations
 
@@ -57,12 +57,12 @@ def test_poison_is_nan_in_every_float_format(dtype):
     assert np.isnan(float(value))
 
 
-def test_short_buffers_are_refused():
+def test_short_buffers_are_rejected():
     case = next(iter(cases(STRIDED, 21, 1)))
     assert unpack(STRIDED.args[1], case, np.zeros(3, dtype=np.uint8)) is None
 
 
-def test_an_element_is_written_when_all_its_bytes_are():
+def test_an_element_is_written_if_all_its_bytes_are():
     case = next(iter(cases(STRIDED, 21, 1)))
     arg = STRIDED.args[1]
     size = {a.name: a for a in pack_arguments(STRIDED, case)}["y"].data.size

@@ -1,4 +1,4 @@
-"""The generator's vectors, as the original's own code produces them."""
+"""Test vectors of the generator, produced by the original."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_floats_normals_and_shuffle():
     assert items == [1, 4, 3, 9, 0, 7, 6, 5, 2, 8]
 
 
-def test_full_case_of_the_original():
+def test_a_case_equals_that_of_the_original():
     rng = Rng(derive_seed(42, "iter_0"))
     assert rng.seed == 8039093521837583556
     assert rng.derive("dtype").choice([0, 1]) == 1
@@ -86,7 +86,7 @@ def test_full_case_of_the_original():
 
 @pytest.mark.parametrize("count", [0, 1, 2, 15, 16, 17, 511, 512, 513, 1000, 4096, 65535, 65536, 65537, 131_089])
 @pytest.mark.parametrize("seed", [0, 42, 2**64 - 1])
-def test_bulk_drawing_is_the_same_stream(seed, count):
+def test_arrays_are_the_sequential_stream(seed, count):
     one, bulk = Rng(seed), Rng(seed)
     expected = np.array([one.u64() for _ in range(count)], dtype=np.uint64)
     assert np.array_equal(bulk.u64_array(count), expected)

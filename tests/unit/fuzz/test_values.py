@@ -1,4 +1,4 @@
-"""Distributions: their bounds hold for every dtype, and each shows what it is for."""
+"""Value distributions: bounds for every dtype, and the property of each distribution."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ DTYPES = (*FORMATS, "int8", "uint8", "int16", "uint16", "int32", "uint32", "int6
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("name", DISTRIBUTIONS)
-def test_every_distribution_knows_every_dtype(name, dtype):
+def test_every_distribution_supports_every_dtype(name, dtype):
     values = draw(name, Rng(1), dtype, (5, 9))
     assert values.shape == (5, 9)
     assert values.dtype == numpy_dtype(dtype)
@@ -50,32 +50,32 @@ def test_float_ranges_are_closed_and_finite(name, dtype, low, width, seed):
 def test_integer_ranges_are_half_open(name, dtype, low, width, seed):
     info = np.iinfo(dtype)
     if low > info.max or low + width <= info.min:
-        with pytest.raises(ValueError, match="holds no"):
+        with pytest.raises(ValueError, match="contains no"):
             draw(name, Rng(seed), dtype, (37,), (low, low + width))
         return
     values = draw(name, Rng(seed), dtype, (37,), (low, low + width)).ravel().tolist()
     assert all(max(low, info.min) <= value < low + width for value in values)
 
 
-def test_both_ends_of_an_index_range_are_tried():
+def test_an_index_range_has_both_ends():
     values = draw("uniform", Rng(4), "int32", (50,), (0, 1000))
     assert values.min() == 0
     assert values.max() == 999
 
 
-def test_indices_are_permuted_and_lie_at_their_bounds():
+def test_permuted_and_large_indices():
     assert sorted(draw("permuted", Rng(4), "int32", (50,), (10, 60)).tolist()) == list(range(10, 60))
     assert set(draw("permuted", Rng(4), "uint8", (50,), (0, 7)).tolist()) == set(range(7))
     for name in ("large", "extreme"):
         assert set(draw(name, Rng(4), "int64", (50,), (0, 1000)).tolist()) == {0, 999}
 
 
-def test_equal_indices_also_lie_at_either_end():
+def test_constant_indices_are_sometimes_an_end():
     drawn = {int(draw("constant", Rng(seed), "int32", (5,), (-1, 9))[0]) for seed in range(40)}
     assert {-1, 8} <= drawn and len(drawn) > 2
 
 
-def test_a_range_keeps_how_values_compare():
+def test_a_range_preserves_the_order_of_values():
     names = ("ties", "constant", "one-hot", "sorted", "rising", "permuted")
     held = {name: draw(name, Rng(8), "float64", (6, 40), (100.0, 101.0)) for name in names}
     assert all(values.min() >= 100.0 and values.max() <= 101.0 for values in held.values())
@@ -87,7 +87,7 @@ def test_a_range_keeps_how_values_compare():
     assert len(np.unique(held["permuted"])) == 240
 
 
-def test_what_each_distribution_promises():
+def test_properties_of_the_distributions():
     shape = (20, 30)
     take = {name: draw(name, Rng(8), "float32", shape).astype(np.float64) for name in DISTRIBUTIONS}
     assert take["positive"].min() > 0
@@ -107,21 +107,21 @@ def test_what_each_distribution_promises():
     assert np.isfinite(take["extreme"]).all()
 
 
-def test_low_precision_floats_are_rounded_to_nearest():
+def test_narrow_floats_are_rounded_to_nearest():
     exact = (2 * np.array([Rng(3).derive("x").f64() for _ in range(1)]) - 1) * 10
     assert draw("uniform", Rng(3).derive("x"), "float16", (1,))[0] == np.float16(exact[0])
     five = draw("uniform", Rng(3), "bfloat16", (100,), (5.0, 5.0))
     assert (five.astype(np.float64) == 5.0).all()
 
 
-def test_in_one_dimension_zeros_of_one_input_meet_large_values_of_another():
+def test_vectors_combine_zeros_of_one_input_with_large_values_of_another():
     first, second = (draw("mixed-rows", Rng(seed), "float32", (200,)) for seed in (1, 2))
     assert ((first == 0) & (np.abs(second) > 1)).any()
     assert ((first == 0) & (second == 0)).any()
     assert ((np.abs(first) > 1) & (second == 0)).any()
 
 
-def test_negative_rows_are_near_and_far_in_turn():
+def test_negative_rows_alternate_in_magnitude():
     rows = draw("negative", Rng(8), "float32", (20, 30))
     assert (rows < 0).all()
     assert sorted({bool(far) for far in (rows < -200).all(-1)}) == [False, True]

@@ -13,9 +13,9 @@ from gpuemu_lsp.engine.check.finding_placer import FindingFactory
 from gpuemu_lsp.engine.execution import Dim3, Request
 from gpuemu_lsp.engine.findings import Finding, Json
 from gpuemu_lsp.engine.fuzz.dtypes import is_float, numpy_dtype
-from gpuemu_lsp.engine.fuzz.geometry import Geometry, ImpossibleError, settle
+from gpuemu_lsp.engine.fuzz.geometry import CaseGeometry, ImpossibleError, evaluate_plan
 from gpuemu_lsp.engine.fuzz.model import LaunchHints
-from gpuemu_lsp.engine.fuzz.sizes import Sizes, describe
+from gpuemu_lsp.engine.fuzz.size_classes import DimSizes, dim_sizes
 from gpuemu_lsp.engine.lint.index_overflow import IndexOverflow, IntegerInterpreter
 from gpuemu_lsp.engine.plan.model import Plan, ScalarArg, TensorArg
 from gpuemu_lsp.engine.project.expressions import Expression, ExpressionError, evaluate
@@ -33,7 +33,7 @@ def overflows(plan: Plan, hints: LaunchHints, launch: Request, findings: Finding
     """Yield a warning where an index overflows at declared sizes. Sizes that nobody declared are taken as small."""
     if plan.inferred:
         return
-    found = largest(plan, describe(plan, hints))
+    found = largest(plan, dim_sizes(plan, hints))
     if found is None:
         return
     dims, geometry = found
@@ -47,7 +47,7 @@ def overflows(plan: Plan, hints: LaunchHints, launch: Request, findings: Finding
             return
 
 
-def largest(plan: Plan, sizes: tuple[Sizes, ...]) -> tuple[Mapping[str, int], Geometry] | None:
+def largest(plan: Plan, sizes: tuple[DimSizes, ...]) -> tuple[Mapping[str, int], CaseGeometry] | None:
     """Return the largest declared sizes that fit a GPU, where a tensor then has more elements than an ``int`` counts.
 
     Sizes whose end is not declared are at their least.
@@ -55,7 +55,7 @@ def largest(plan: Plan, sizes: tuple[Sizes, ...]) -> tuple[Mapping[str, int], Ge
     dims = {one.spec.name: one.nearest(one.high if _declared(one) else one.low) for one in sizes}
     while True:
         try:
-            geometry = settle(plan, dims, None)
+            geometry = evaluate_plan(plan, dims, None)
             if max((math.prod(shape) for shape in geometry.shapes.values()), default=0) < _REACH:
                 return None
             if _bytes(plan, geometry) <= _GPU_BYTES and _fits(plan, geometry):
@@ -70,16 +70,16 @@ def largest(plan: Plan, sizes: tuple[Sizes, ...]) -> tuple[Mapping[str, int], Ge
         dims = {**dims, name: smaller[name]}
 
 
-def _declared(size: Sizes) -> bool:
+def _declared(size: DimSizes) -> bool:
     return size.spec.maximum is not None or bool(size.spec.choices)
 
 
-def _bytes(plan: Plan, geometry: Geometry) -> int:
+def _bytes(plan: Plan, geometry: CaseGeometry) -> int:
     tensors = (arg for arg in plan.args if isinstance(arg, TensorArg))
     return sum(math.prod(geometry.shapes[arg.param]) * numpy_dtype(arg.dtype).itemsize for arg in tensors)
 
 
-def _fits(plan: Plan, geometry: Geometry) -> bool:
+def _fits(plan: Plan, geometry: CaseGeometry) -> bool:
     """Say whether every size that is handed over fits the type of its parameter."""
     return all(_scalar(arg, geometry) is not None for arg in plan.args if _is_integer(arg))
 
@@ -88,7 +88,7 @@ def _is_integer(arg: object) -> bool:
     return isinstance(arg, ScalarArg) and arg.dtype != "bool" and not is_float(arg.dtype)
 
 
-def _scalar(arg: object, geometry: Geometry) -> int | None:
+def _scalar(arg: object, geometry: CaseGeometry) -> int | None:
     if not isinstance(arg, ScalarArg) or not _is_integer(arg):
         return None
     value = evaluate(arg.value, geometry.env) if isinstance(arg.value, Expression) else int(arg.value)
@@ -97,7 +97,7 @@ def _scalar(arg: object, geometry: Geometry) -> int | None:
     return value if low <= value < high else None
 
 
-def _threads(geometry: Geometry) -> Iterator[tuple[Dim3, Dim3]]:
+def _threads(geometry: CaseGeometry) -> Iterator[tuple[Dim3, Dim3]]:
     """Yield threads worth following: first and last ones of the last block and of one that is full."""
     grid, block = geometry.grid, geometry.block
     zero, last = (0, 0, 0), (block[0] - 1, block[1] - 1, block[2] - 1)
@@ -107,7 +107,7 @@ def _threads(geometry: Geometry) -> Iterator[tuple[Dim3, Dim3]]:
         yield there, last
 
 
-def _follow(plan: Plan, function: Function, geometry: Geometry, block: Dim3, thread: Dim3) -> IndexOverflow | None:
+def _follow(plan: Plan, function: Function, geometry: CaseGeometry, block: Dim3, thread: Dim3) -> IndexOverflow | None:
     params: dict[str, int] = {}
     for number, (param, arg) in enumerate(zip(function.params, plan.args, strict=True), 1):
         value = number * _APART if isinstance(arg, TensorArg) else _scalar(arg, geometry)

@@ -1,8 +1,8 @@
-"""Draw a long stretch of the generator's stream in parallel lanes.
+"""Jump-ahead: a long part of the generator's stream, drawn in parallel lanes.
 
-The state (128 bits) steps by a linear map over GF(2), so the state after 2**k steps is a fixed 128x128 bit matrix times
-the state now. Lane ``j`` starts ``j * steps`` ahead and all lanes step together as NumPy vectors; the result is the
-sequential stream, bit for bit, many times as fast.
+One step of the state (128 bits) is a linear map over GF(2), so the state after 2**k steps is a constant 128x128 bit
+matrix times the current state. Lane ``j`` starts ``j * steps`` ahead, and all lanes step together as NumPy vectors. The
+result is the sequential stream, bit for bit.
 """
 
 from __future__ import annotations
@@ -15,20 +15,20 @@ import numpy.typing as npt
 
 Words: TypeAlias = npt.NDArray[np.uint64]
 
-WORTH_IT = 512
-"""Below this many numbers a plain loop is as fast."""
+MIN_COUNT = 512
+"""Fewer numbers are drawn as fast one by one."""
 
 _BYTES = 16
 _LOG_STEPS = 4
-_MOST_DOUBLINGS = 12
-"""A doubling of the lanes costs as much as a few steps do, as long as there are not too many of either."""
+_MAX_DOUBLINGS = 12
+"""Doubling the lanes costs about as much as a few steps of all lanes; more doublings than this cost more."""
 _FIRST_OF_BYTE = np.arange(0, 256 * _BYTES, 256, dtype=np.intp).reshape(_BYTES, 1)
 _23, _17, _26 = np.uint64(23), np.uint64(17), np.uint64(26)
 
 
 def draw(s0: int, s1: int, count: int) -> tuple[Words, int, int]:
     """Return the next ``count`` outputs from the state (s0, s1), and the state after them."""
-    doublings = min(_MOST_DOUBLINGS, max(0, (-(-count >> _LOG_STEPS) - 1).bit_length()))
+    doublings = min(_MAX_DOUBLINGS, max(0, (-(-count >> _LOG_STEPS) - 1).bit_length()))
     lanes = 1 << doublings
     log_steps = max(0, (-(-count // lanes) - 1).bit_length())
     x = np.array([s0], dtype=np.uint64)
@@ -37,7 +37,7 @@ def draw(s0: int, s1: int, count: int) -> tuple[Words, int, int]:
         ahead = _apply(_tables(log_steps + doubling), x, y)
         x, y = np.concatenate((x, ahead[0])), np.concatenate((y, ahead[1]))
     steps = 1 << log_steps
-    lane, within = divmod(count, steps)  # where the stream goes on; behind the last lane's last step if all are used
+    lane, within = divmod(count, steps)  # the end of the stream, unless all steps of all lanes are used
     ends = []
     out = np.empty((steps, lanes), dtype=np.uint64)
     for step in range(steps):
@@ -50,7 +50,7 @@ def draw(s0: int, s1: int, count: int) -> tuple[Words, int, int]:
 
 
 def _step(x: Words, y: Words) -> tuple[Words, Words]:
-    """One step of the state; the output is (new x ^ new y) + new x, because the new y is ``mixed ^ y``."""
+    """Return the next state. The output is ``(x ^ y) + x`` of it, because the new y is ``mixed ^ y``."""
     mixed = x ^ (x << _23)
     mixed ^= mixed >> _17
     mixed ^= y ^ (y >> _26)
@@ -58,7 +58,7 @@ def _step(x: Words, y: Words) -> tuple[Words, Words]:
 
 
 def _apply(tables: Words, x: Words, y: Words) -> tuple[Words, Words]:
-    """Multiply states by a matrix given as ``tables[word, byte position and value]``."""
+    """Multiply states by a bit matrix, given as ``tables[word, 256 * byte position + byte value]``."""
     states = np.stack((x, y)).astype("<u8", copy=False).view(np.uint8)
     index = states.reshape(2, -1, 8).transpose(0, 2, 1).reshape(_BYTES, -1) + _FIRST_OF_BYTE
     return np.bitwise_xor.reduce(tables[0].take(index)), np.bitwise_xor.reduce(tables[1].take(index))
@@ -66,7 +66,7 @@ def _apply(tables: Words, x: Words, y: Words) -> tuple[Words, Words]:
 
 @lru_cache(maxsize=64)
 def _tables(log_steps: int) -> Words:
-    """Return the lookup tables (2, 16 * 256) of the map ``2**log_steps`` steps ahead."""
+    """Return the lookup tables, of shape (2, 16 * 256), of the map that jumps ``2**log_steps`` steps ahead."""
     x, y = _basis()
     images = _step(x, y) if log_steps == 0 else _squared(log_steps - 1, x, y)
     columns = np.stack(images).reshape(2, _BYTES, 8)

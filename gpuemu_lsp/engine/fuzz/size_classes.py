@@ -1,8 +1,8 @@
-"""Which sizes are worth trying: classes of sizes round what a launch is made of.
+"""Size classes: candidate sizes near the block and tile sizes of a launch.
 
-A kernel is wrong at its edges: one element more than a block, one column less than a tile, a single row, a size that
-is no power of two. What "a block" and "a tile" are is read off the launch: the numbers in grid and block expressions,
-the template arguments and the constants of the file.
+Kernels fail at boundaries: one element more than a block, one column less than a tile, a single row, a size that is not
+a power of two. Block and tile sizes are the numbers in grid and block expressions, template arguments and constants of
+the file.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from gpuemu_lsp.engine.project.expressions import Expression, Number, constant, 
 from gpuemu_lsp.engine.project.model import DimSpec
 
 DEFAULT_MAXIMUM = 1024
-"""Upper end of a dim without bounds; without a minimum it starts at 1."""
+"""Maximum of a dim that has none; its minimum is 1 by default."""
 
-KINDS = (
+SIZE_CLASSES = (
     "small",
     "ones",
     "ragged",
@@ -36,10 +36,10 @@ KINDS = (
     "boundary",
     "default",
 )
-"""Every class of sizes by name."""
+"""Names of the size classes."""
 
 _MEDIUM_ALONE = (777, 1000, 610, 321)
-_MOST_LAUNCHED = 200_000
+_MAX_FIXED_THREADS = 200_000
 _REGULAR = (128, 256, 512)
 _FIXED = {
     "small": (3, 5, 7, 2),
@@ -51,11 +51,11 @@ _FIXED = {
 
 
 @dataclass(frozen=True, slots=True)
-class Sizes:
-    """One dim with its ends and the tile sizes that matter for it, most telling first.
+class DimSizes:
+    """One dim with its bounds and the tile sizes relevant for it, the most specific first.
 
-    ``launched`` are the threads of a launch of fixed extent: only more elements than that need its loop. ``alone``
-    says that no other dim varies, so that this one may be larger.
+    ``launched`` are the threads of a launch of fixed extent: only sizes above them execute its grid-stride loop twice.
+    ``alone``: no other dim varies, so this one may be larger.
     """
 
     spec: DimSpec
@@ -67,11 +67,11 @@ class Sizes:
 
     @property
     def free(self) -> bool:
-        """Whether there is anything to choose."""
+        """Whether the dim has more than one size."""
         return self.low < self.high
 
     def nearest(self, wanted: int) -> int:
-        """Return the allowed value closest to ``wanted``, the next larger one where a step is demanded."""
+        """Return the allowed value closest to ``wanted``; with ``multiple_of``, the next larger one."""
         if self.spec.choices:
             return min(self.spec.choices, key=lambda value: (abs(value - wanted), value))
         inside = min(max(wanted, self.low), self.high)
@@ -82,7 +82,7 @@ class Sizes:
         return up if up <= self.high else max(self.high // step * step, self.low)
 
     def smaller(self, value: int) -> int:
-        """Return an allowed value of about half the size, or the value itself where there is none below it."""
+        """Return an allowed value of about half the size, or the value itself if it is the smallest."""
         if self.spec.choices:
             return max((choice for choice in self.spec.choices if choice < value), default=value)
         half = self.nearest(value // 2 | 1) if value > 2 else self.nearest(1)
@@ -90,59 +90,59 @@ class Sizes:
             half = self.nearest(max(self.low, value - max(1, self.spec.multiple_of)))
         return min(half, value)
 
-    def candidates(self, kind: str) -> tuple[int, ...]:
-        """Return the values a class stands for, allowed ones only, without repetitions."""
-        raw = self._raw(kind)
+    def candidates(self, name: str) -> tuple[int, ...]:
+        """Return the allowed values of a size class, without repetitions."""
+        raw = self._raw(name)
         return tuple(dict.fromkeys(self.nearest(value) for value in raw))
 
-    def _raw(self, kind: str) -> tuple[int, ...]:
+    def _raw(self, name: str) -> tuple[int, ...]:
         tiles = self.tiles or (32,)
         main = tiles[0]
-        if kind == "ragged":
+        if name == "ragged":
             return (main + 1, 2 * main + 1, main + 3, *(tile + 1 for tile in tiles[1:3]))
-        if kind == "below":
+        if name == "below":
             return (main - 1, 2 * main - 1, *(tile - 1 for tile in tiles[1:2]))
-        if kind == "even":  # a pair is left by who takes four at a time
+        if name == "even":  # a vectorised loop over four elements leaves two
             return (main + 2, 2 * main + 2, main - 2, *(tile + 2 for tile in tiles[1:3]), 66)
-        if kind == "quads":  # fours are left by who takes a warp of them
+        if name == "quads":  # a loop over 32 vectors of four leaves some vectors
             return (main + 4, 2 * main + 4, main - 4, *(tile + 4 for tile in tiles[1:3]), 36)
-        if kind == "regular":
+        if name == "regular":
             whole = tuple(value for value in (main, 2 * main, 4 * main) if self.low <= value <= self.high)
             return (whole or _REGULAR) if self.free else (self.low,)
-        if kind == "ones":
+        if name == "ones":
             return (self.low,)
-        if kind == "full":  # all dims at once: a product of two sizes may leave a narrow type
+        if name == "full":  # all dims at once: a product of two sizes may overflow a narrow type
             return (self.high,)
-        if kind == "large":
+        if name == "large":
             beyond = tuple(extent + main + 1 for extent in self.launched)
             top = (self.high,) if self.spec.maximum is not None and self.high < 4 * DEFAULT_MAXIMUM else ()
             return beyond or (*top, *(value for value in _FIXED["large"] if value <= self.high or not top))
-        if kind == "default":
+        if name == "default":
             every = (*_FIXED["boundary"], *_FIXED["warp"], *self._raw("ragged"), *self._raw("below"), main)
             return (*every, *_REGULAR, *_FIXED["medium"], *self.spec.include, self.low, self.high)
-        return _MEDIUM_ALONE if kind == "medium" and self.alone else _FIXED[kind]
+        return _MEDIUM_ALONE if name == "medium" and self.alone else _FIXED[name]
 
 
-def describe(plan: Plan, hints: LaunchHints) -> tuple[Sizes, ...]:
-    """Return every dim of a plan with what matters for it."""
+def dim_sizes(plan: Plan, hints: LaunchHints) -> tuple[DimSizes, ...]:
+    """Return the dims of a plan with their bounds and tile sizes."""
     general = _general_tiles(plan, hints)
     launched = _fixed_extent(plan)
     found = tuple(_sizes(dim, plan, general, launched) for dim in plan.dims)
     return tuple(replace(dim, alone=True) for dim in found) if sum(dim.free for dim in found) == 1 else found
 
 
-def draw(sizes: tuple[Sizes, ...], kind: str, rng: Rng, lead: int) -> dict[str, int]:
-    """Draw one value per dim, different ones where possible: equal sizes hide swapped indices.
+def draw(sizes: tuple[DimSizes, ...], name: str, rng: Rng, lead: int) -> dict[str, int]:
+    """Draw one value per dim from a size class, distinct ones where possible: equal sizes hide swapped indices.
 
-    ``lead`` is the index of the dim that stands in the light: in the classes ``large`` and ``ones`` only that one
-    takes the extreme value, as all of them together would be unaffordable, or trivial.
+    ``lead`` is the index of the leading dim. In the classes ``large`` and ``ones`` only that one has the extreme value,
+    because all of them together would be too large, or trivial.
     """
     drawn: dict[str, int] = {}
     for index, dim in enumerate(sizes):
-        own = kind
-        if index != lead and kind == "large":
+        own = name
+        if index != lead and name == "large":
             own = "small"
-        elif index != lead and kind == "ones":
+        elif index != lead and name == "ones":
             own = "warp"
         every = dim.candidates(own)
         fresh = [value for value in every if value not in drawn.values()]
@@ -150,7 +150,7 @@ def draw(sizes: tuple[Sizes, ...], kind: str, rng: Rng, lead: int) -> dict[str, 
     return drawn
 
 
-def _sizes(dim: DimSpec, plan: Plan, general: tuple[int, ...], launched: tuple[int, ...]) -> Sizes:
+def _sizes(dim: DimSpec, plan: Plan, general: tuple[int, ...], launched: tuple[int, ...]) -> DimSizes:
     low = dim.minimum if dim.minimum is not None else min((1, *dim.include, *dim.choices))
     beyond = (2 * extent for extent in launched)
     high = dim.maximum if dim.maximum is not None else max((DEFAULT_MAXIMUM, low, *dim.include, *beyond))
@@ -159,21 +159,21 @@ def _sizes(dim: DimSpec, plan: Plan, general: tuple[int, ...], launched: tuple[i
         if dim.name in names(expression):
             own += _numbers(expression)
     tiles = tuple(dict.fromkeys((*sorted(own, reverse=True), *general)))
-    return Sizes(dim, low, high, tiles, tuple(extent for extent in launched if extent < high))
+    return DimSizes(dim, low, high, tiles, tuple(extent for extent in launched if extent < high))
 
 
 def _fixed_extent(plan: Plan) -> tuple[int, ...]:
-    """Return the threads of a grid that does not depend on any size, where a case can exceed them."""
+    """Return the threads of a launch that does not depend on any size, if a case can have more elements."""
     grid, block = [constant(value) for value in plan.grid], [constant(value) for value in plan.block]
     if None in grid or None in block:
         return ()
     blocks = math.prod(value for value in grid if value)
     threads = blocks * math.prod(value for value in block if value)
-    return (threads,) if blocks > 1 and threads <= _MOST_LAUNCHED else ()
+    return (threads,) if blocks > 1 and threads <= _MAX_FIXED_THREADS else ()
 
 
 def _general_tiles(plan: Plan, hints: LaunchHints) -> tuple[int, ...]:
-    """Block sizes and other numbers of the launch that belong to no dim in particular, the block's x size first."""
+    """Return the block sizes and other constants that are not specific to a dim, the block's x size first."""
     block = [value for value in map(constant, plan.block) if value is not None]
     found = [*block, *(value for expression in plan.block for value in _numbers(expression))]
     found += [int(text) for text in re.findall(r"\b\d+\b", _template_arguments(plan.entry))]
@@ -191,18 +191,18 @@ def _numbers(expression: Expression) -> list[int]:
 
 
 def _is_tile(value: int) -> bool:
-    """One less than a power of two is the rounding-up half of ``(n + 255) / 256``; sizes beyond 2048 are no tiles."""
+    """Whether a constant may be a tile size: at most 2048, and not the 255 of ``(n + 255) / 256``."""
     return 2 <= value <= 2048 and value & (value + 1) != 0
 
 
-def override(sizes: tuple[Sizes, ...], dims: dict[str, int], values: Mapping[str, int]) -> dict[str, int]:
-    """Return ``dims`` with some of them set, as far as each dim allows the value."""
+def override(sizes: tuple[DimSizes, ...], dims: dict[str, int], values: Mapping[str, int]) -> dict[str, int]:
+    """Return ``dims`` with some of them set to the allowed value closest to the one given."""
     known = {dim.spec.name: dim for dim in sizes}
     return {**dims, **{name: known[name].nearest(value) for name, value in values.items() if name in known}}
 
 
 def allows(spec: DimSpec, size: int) -> bool:
-    """Say whether gpuemu.toml lets a dim have this size."""
+    """Whether gpuemu.toml allows a dim to have this size."""
     if size in spec.include:
         return True
     if spec.choices:
