@@ -11,7 +11,7 @@ from lsprotocol import types
 from gpuemu_lsp import __version__
 from gpuemu_lsp.engine.jobs.functions import FUNCTIONS, PRELOAD, WARM_UP
 from gpuemu_lsp.engine.workers import Limits, Pool
-from gpuemu_lsp.engine.workers.system import give_memory_back
+from gpuemu_lsp.engine.workers.system import return_freed_memory
 from gpuemu_lsp.server.checks.document_sync import Editing
 from gpuemu_lsp.server.checks.minimiser import Minimiser
 from gpuemu_lsp.server.checks.queue import Checker
@@ -147,7 +147,7 @@ def serve(tcp: tuple[str, int] | None = None, ws: tuple[str, int] | None = None)
         files of this user compiled and scripts run.
     """
     configure("warning", None)
-    give_memory_back()
+    return_freed_memory()
     with Pool(FUNCTIONS, size=_workers(), limits=Limits(), preload=PRELOAD, warm_up=WARM_UP) as pool:
         pool.start()
         server = create_server(pool)

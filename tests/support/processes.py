@@ -1,4 +1,4 @@
-"""What is alive below a process, read from /proc."""
+"""Live descendants of a process, read from /proc."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ def descendants(pid: int) -> set[int]:
 
 
 def workers(server: int) -> set[int]:
-    """The children of the server's children: the nursery forks the workers."""
-    nurseries = children(server)
-    return {pid for pid in descendants(server) if _parent(pid) in nurseries}
+    """The workers of a language server: children of its fork server."""
+    fork_servers = children(server)
+    return {pid for pid in descendants(server) if _parent(pid) in fork_servers}
 
 
 def children(pid: int) -> set[int]:
@@ -29,7 +29,7 @@ def children(pid: int) -> set[int]:
 
 
 def busy(server: int) -> set[int]:
-    """The workers that run or want to: those that wait for a job sleep."""
+    """The workers that are running; idle ones sleep."""
     return {pid for pid in workers(server) if _state(pid) == "R"}
 
 

@@ -1,4 +1,4 @@
-"""Functions for workers to run, and what is left of them afterwards."""
+"""Job functions for tests of the pool, and checks for leaked descriptors and processes."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ FUNCTIONS = {
     "script": "gpuemu_lsp.engine.workers.selftest:script",
     "absent": "gpuemu_lsp.engine.workers.no_such_module:run",
 }
-GONE = 2.0  # seconds in which a killed process must be gone
+GONE = 2.0  # seconds within which a killed process must end
 
 
 def open_fds():
-    """Count our open descriptors once their number has settled: other pools may still be tidying up."""
+    """Count open descriptors once their number is stable: other pools may still be closing."""
     counts = [-1]
     while len(counts) < 11 or len(set(counts[-10:])) > 1:
         counts.append(len(list(Path("/proc/self/fd").iterdir())))
@@ -25,7 +25,7 @@ def open_fds():
 
 
 def wait_gone(*pids):
-    """Wait until these processes have ended, and return those that do not."""
+    """Wait for these processes to end; return those that do not."""
     deadline = time.monotonic() + GONE
     while (left := alive(set(pids))) and time.monotonic() < deadline:
         time.sleep(0.01)

@@ -1,7 +1,8 @@
-"""The nursery process: imports the heavy modules once, then forks workers on request and ends them without fail.
+"""Fork server: preloads heavy modules, forks workers on request, and kills and reaps them.
 
-It never runs a job, so it is always listening: when the pool goes away, by ``close`` or by ``kill -9``, its control
-socket ends and the nursery kills every worker and everything they started.
+It never runs a job, so it always reacts: when the pool goes away, by ``close`` or by ``SIGKILL``, its control socket
+ends and it kills every worker with everything that the workers started. See the package's docstring for why forking
+after the imports is safe.
 """
 
 from __future__ import annotations
@@ -24,54 +25,54 @@ from gpuemu_lsp.engine.workers import system, worker
 from gpuemu_lsp.engine.workers.model import Limits
 
 _IDLE_MILLISECONDS = 50
-"""Nobody wants a worker for so long: then there is time for the next step of a warm-up."""
-_LAST = object()
+"""Time without a request after which the next warm-up step runs."""
+_EXHAUSTED = object()
 MAX_CONTROL = 1 << 16
-"""Longest control message in bytes; each is one packet."""
+"""Largest control message in bytes; each is one packet."""
 
 
 def main(control_fd: int) -> None:
-    """Serve the pool at the other end of ``control_fd`` until it goes away."""
+    """Serve the pool at the other end of ``control_fd`` until it closes."""
     control = socket.socket(fileno=control_fd)
     configuration = json.loads(control.recv(MAX_CONTROL))
-    system.adopt_orphans()
-    os.environ["TMPDIR"] = configuration["scratch"]  # killed workers cannot clean up after themselves
+    system.become_subreaper()
+    os.environ["TMPDIR"] = configuration["scratch"]  # killed workers cannot remove their temporary files
     try:
         started = time.monotonic()
         missing = _preload(configuration["preload"])
-        _settle()
-        nursery = _ForkServer(control, configuration["functions"], Limits(**configuration["limits"]))
-        nursery.tell({"ready": (time.monotonic() - started) * 1000, "missing": missing})
-        nursery.run(_steps(configuration["warm_up"]))
+        _freeze_heap()
+        server = _ForkServer(control, configuration["functions"], Limits(**configuration["limits"]))
+        server.send({"ready": (time.monotonic() - started) * 1000, "missing": missing})
+        server.run(_steps(configuration["warm_up"]))
     finally:
         system.kill_children()
         shutil.rmtree(configuration["scratch"], ignore_errors=True)
 
 
-def _settle() -> None:
-    """See to it that the collector does not touch, and so copy, every page in every worker."""
+def _freeze_heap() -> None:
+    """Exclude all objects from garbage collection: a collection in a worker would copy every page it touches."""
     gc.collect()
     gc.freeze()
 
 
 def _preload(modules: Iterable[str]) -> dict[str, str]:
-    """Import ``modules``. One that is not there is the business of the job that needs it."""
+    """Import ``modules`` and return the reasons for those that fail; the job that needs one reports it."""
     missing = {}
     for name in modules:
         try:
             importlib.import_module(name)
-        except Exception as error:  # an edge: a broken installation may raise anything
+        except Exception as error:  # a broken installation may raise anything
             missing[name] = f"{type(error).__name__}: {error}"
     return missing
 
 
 def _steps(functions: Iterable[str]) -> Iterator[object]:
-    """Call generator functions (``module:function``) one after the other; one that fails has nothing to give."""
+    """Chain the generator functions named (``module:function``). One that raises is skipped: jobs report the cause."""
     for name in functions:
         module, _, function = name.partition(":")
         try:
             yield from getattr(importlib.import_module(module), function)()
-        except Exception:  # an edge: a broken installation may raise anything, and the jobs will say so
+        except Exception:  # a broken installation may raise anything
             traceback.print_exc()
 
 
@@ -83,13 +84,13 @@ class _ForkServer:
         self._workers: dict[int, int] = {}  # pid -> serial
         self._wake_read, self._wake_write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
 
-    def tell(self, message: dict[str, Any]) -> None:
+    def send(self, message: dict[str, Any]) -> None:
         self._control.send(json.dumps(message).encode())
 
     def run(self, warm_up: Iterator[object]) -> None:
-        """Obey the pool until it is gone; where it wants nothing, take the steps of ``warm_up``."""
+        """Handle the pool's messages until it closes; run a step of ``warm_up`` when there are none."""
         cold = True
-        signal.signal(signal.SIGCHLD, lambda *_: None)  # a handler, so that the wake-up descriptor is written
+        signal.signal(signal.SIGCHLD, lambda *_: None)  # without a handler the wake-up descriptor is not written
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
         signal.set_wakeup_fd(self._wake_write, warn_on_full_buffer=False)
         poll = select.poll()
@@ -98,17 +99,17 @@ class _ForkServer:
         while True:
             ready = {fd for fd, _ in poll.poll(_IDLE_MILLISECONDS if cold else None)}
             if not ready:
-                cold = next(warm_up, _LAST) is not _LAST
+                cold = next(warm_up, _EXHAUSTED) is not _EXHAUSTED
                 if not cold:
-                    _settle()
+                    _freeze_heap()
             if self._wake_read in ready:
                 os.read(self._wake_read, 4096)
                 self._reap()
-            if self._control.fileno() in ready and not self._obey():
+            if self._control.fileno() in ready and not self._handle_message():
                 return
 
-    def _obey(self) -> bool:
-        """Carry out one message of the pool; False when the pool is gone."""
+    def _handle_message(self) -> bool:
+        """Carry out one message of the pool; return False when the pool is gone."""
         try:
             data, fds, _, _ = socket.recv_fds(self._control, MAX_CONTROL, 2)
         except ConnectionError:
@@ -127,14 +128,14 @@ class _ForkServer:
     def _signal(self, serial: int, number: int) -> None:
         for pid, owner in self._workers.items():
             if owner == serial:
-                os.kill(pid, number)  # not yet reaped, so the pid is still its own
+                os.kill(pid, number)  # safe: the pid cannot be reused before this process reaps it
 
     def _fork(self, serial: int, channel: int, output: int) -> None:
         parent = os.getpid()
         try:
             pid = os.fork()
         except OSError as error:
-            self.tell({"refused": serial, "why": str(error)})
+            self.send({"fork_failed": serial, "reason": str(error)})
             return
         if pid == 0:
             signal.set_wakeup_fd(-1)
@@ -145,14 +146,15 @@ class _ForkServer:
             os.close(self._wake_write)
             try:
                 worker.serve(channel, output, self._functions, self._limits, parent)
-            except BaseException:  # an edge: whatever went wrong, a worker never returns into the nursery
+            except BaseException:  # a worker must never return into the fork server's loop
                 traceback.print_exc()
             finally:
                 os._exit(1)
+        # A worker forked later must not inherit these: the pool would then never see the end of the streams.
         os.close(channel)
         os.close(output)
         self._workers[pid] = serial
-        self.tell({"forked": serial, "pid": pid})
+        self.send({"forked": serial, "pid": pid})
 
     def _reap(self) -> None:
         exited = []
@@ -166,6 +168,6 @@ class _ForkServer:
             if pid in self._workers:
                 exited.append((self._workers.pop(pid), status))
         if exited:
-            system.kill_children(spare=self._workers)  # what the dead workers left behind is ours now
+            system.kill_children(spare=self._workers)  # processes of the dead workers' jobs are now our children
         for serial, status in exited:
-            self.tell({"exited": serial, "status": status})
+            self.send({"exited": serial, "status": status})

@@ -10,13 +10,13 @@ from typing import cast
 from gpuemu_lsp.engine.findings import Json
 
 MAX_FRAME = 256 << 20
-"""Longest message in bytes. A longer length is garbage on the stream, not a message."""
+"""Largest message in bytes. A larger length means a corrupt stream."""
 
 _HEADER = struct.Struct("<I")
 
 
 class FrameError(Exception):
-    """The stream does not hold frames."""
+    """Bytes that are not a sequence of frames."""
 
 
 def encode(message: Json) -> bytes:
@@ -25,7 +25,7 @@ def encode(message: Json) -> bytes:
     Raises
     ------
     TypeError, ValueError
-        If the message is not JSON, or too long.
+        If the message is not JSON or exceeds :data:`MAX_FRAME`.
     """
     body = json.dumps(message, separators=(",", ":")).encode("ascii")
     if len(body) > MAX_FRAME:
@@ -34,24 +34,24 @@ def encode(message: Json) -> bytes:
 
 
 class FrameReader:
-    """Collects bytes as they come and gives back whole messages."""
+    """Incremental decoder of a byte stream."""
 
     def __init__(self) -> None:
         self._buffer = bytearray()
 
     def feed(self, data: bytes) -> Iterator[Json]:
-        """Take ``data`` in and yield every message that is now complete.
+        """Append ``data`` and yield every message that is now complete.
 
         Raises
         ------
         FrameError
-            If the bytes are no frames.
+            If the bytes are not frames.
         """
         self._buffer += data
         while len(self._buffer) >= _HEADER.size:
             (length,) = _HEADER.unpack_from(self._buffer)
             if length > MAX_FRAME:
-                raise FrameError(f"a frame claims {length} bytes")
+                raise FrameError(f"a frame of {length} bytes exceeds the limit of {MAX_FRAME}")
             end = _HEADER.size + length
             if len(self._buffer) < end:
                 return

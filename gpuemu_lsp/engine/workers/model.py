@@ -1,4 +1,4 @@
-"""What goes into the pool and what comes out: jobs, limits, and the events a job ends in."""
+"""Jobs, limits and events: the input and output of the pool."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ GIB = 1 << 30
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What a worker may use. Sizes in bytes, times in seconds; None means no limit.
+    """Resource limits of a worker. Sizes in bytes, times in seconds; None means no limit.
 
     ``memory_bytes`` limits private writable memory (RLIMIT_DATA), so that an allocation beyond it is a ``MemoryError``
     in the worker instead of an OOM kill on the machine. Reserved address space does not count: a CUDA context reserves
-    far more than it uses. A worker is replaced after ``jobs_per_worker`` jobs or when a job left it larger than
-    ``resident_bytes``.
+    far more than it uses. A worker is replaced after ``jobs_per_worker`` jobs, or when its resident set exceeds
+    ``resident_bytes`` after a job.
     """
 
     wall_seconds: float | None = 60.0
@@ -32,9 +32,9 @@ class Limits:
 class Job:
     """One call of a function of the pool's table.
 
-    ``taint`` names the user code the job runs, None when it runs none. User code may leave anything behind in its
-    process (a changed NumPy setting, a patched function), so a worker that has run one taint is only reused for the
-    same one; every other job gets a clean process.
+    ``taint`` identifies the user code that the job runs (a reference's path), None for none. User code may change its
+    process for good (a NumPy setting, a patched function), so a worker that has run code of one taint is reused for
+    that taint only; every other job gets a clean process.
     """
 
     function: str
@@ -45,7 +45,7 @@ class Job:
 
 @dataclass(frozen=True, slots=True)
 class Ready:
-    """The pool can fork workers. ``missing`` maps modules that could not be preloaded to the reason."""
+    """The fork server has started. ``missing`` maps modules that could not be preloaded to the reason."""
 
     milliseconds: float
     missing: dict[str, str]
@@ -53,14 +53,14 @@ class Ready:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """A value the job yielded, streamed as soon as it was yielded."""
+    """A value that the job yielded, sent as soon as it was yielded."""
 
     value: Json
 
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """The job ran to its end. ``output`` is the tail of what it printed, by whatever means."""
+    """The job ran to its end. ``output`` is the tail of standard output and error, including that of C code."""
 
     output: str = ""
     milliseconds: float = 0.0
@@ -68,7 +68,7 @@ class Done:
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """The job raised. ``kind`` is the exception's class name (``MemoryError``, ``SystemExit``, ...)."""
+    """The job raised an exception. ``kind`` is the exception's class name (``MemoryError``, ``SystemExit``, ...)."""
 
     kind: str
     message: str
@@ -81,7 +81,7 @@ class Failed:
 class TimedOut:
     """The job was killed after ``seconds``; ``stage`` is the last stage it announced.
 
-    ``traceback`` says where its Python code was, innermost first, as far as the process could still tell.
+    ``traceback`` is its Python stack, innermost frame first; empty if the process could not write it.
     """
 
     seconds: float
@@ -92,9 +92,9 @@ class TimedOut:
 
 @dataclass(frozen=True, slots=True)
 class WorkerDied:
-    """The process ended under the job.
+    """The worker process ended during the job.
 
-    ``reason`` is a sentence for the user. ``signal`` or ``exit_code`` says how it ended, where that is known.
+    ``reason`` is a sentence for the user; ``signal`` or ``exit_code`` is set where known.
     """
 
     reason: str
@@ -106,7 +106,7 @@ class WorkerDied:
 
 @dataclass(frozen=True, slots=True)
 class Cancelled:
-    """The caller gave the job up, or the pool was closed."""
+    """The caller cancelled the job, or the pool was closed."""
 
 
 Ending: TypeAlias = "Done | Failed | TimedOut | WorkerDied | Cancelled"

@@ -1,4 +1,4 @@
-"""The pool as its callers see it: submit a job, get its events, wait or cancel."""
+"""Public interface of the worker pool: submit a job, receive its events, wait or cancel."""
 
 from __future__ import annotations
 
@@ -14,33 +14,33 @@ from gpuemu_lsp.engine.workers.supervisor import PoolSettings, Supervisor
 
 _NAMESPACE = "gpuemu_lsp.engine."
 _ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
-"""Workers run side by side: a reference's BLAS must not take every core for itself."""
+"""Workers run in parallel: BLAS in one of them must not occupy every core."""
 
 
 class Pool:
-    """Runs jobs in up to ``size`` worker processes at a time, first come, first served.
+    """Pool of up to ``size`` worker processes, which run jobs first come, first served.
 
     Safe to use from any thread, and from an event loop: only :meth:`JobHandle.wait`, :meth:`wait_ready` and
-    :meth:`close` block. Callbacks run in order on one thread of the pool's own; a server passes them on with
-    ``loop.call_soon_threadsafe``.
+    :meth:`close` block. Callbacks run in order on a thread of the pool; a server with an event loop passes
+    them on with ``loop.call_soon_threadsafe``.
 
     Parameters
     ----------
     functions : Mapping[str, str]
-        The jobs there are: name to ``module:function`` below ``gpuemu_lsp.engine``. A function takes the payload and
-        is a generator of JSON values. Two keys of a yielded object mean something to the pool: ``stage`` (a name,
-        reported when the job ends badly) and ``retire`` (true: replace this worker after the job).
+        Job name to ``module:function`` below ``gpuemu_lsp.engine``. A function takes the payload and is a generator of
+        JSON values. Two keys of a yielded object have a meaning for the pool: ``stage`` (a name, reported if the job
+        fails) and ``retire`` (true: replace this worker after the job).
     size : int
-        How many workers may live at a time.
+        Largest number of workers at a time.
     limits : Limits
-        What each of them may use.
+        Resource limits of each worker.
     preload : Sequence[str]
-        Modules to import once, before any worker is forked.
+        Modules that the fork server imports before it forks a worker.
     warm_up : Sequence[str]
-        Generator functions, ``module:function``, to run in the process that forks the workers, a step at a time while
-        nobody wants one. They must leave no thread behind.
+        Generator functions, ``module:function``, that the fork server runs one step at a time while it is idle. They
+        must leave no thread behind.
     python : str
-        The interpreter.
+        The interpreter of the fork server and its workers.
     environment : Mapping[str, str] or None
         Added to the environment of the workers.
     """
@@ -66,7 +66,7 @@ class Pool:
         if size < 1:
             raise ValueError(f"a pool needs at least one worker, not {size}")
         self._functions = dict(functions)
-        self._delivery = CallbackThread()
+        self._callbacks = CallbackThread()
         self._supervisor = Supervisor(
             PoolSettings(
                 functions=self._functions,
@@ -81,16 +81,16 @@ class Pool:
         atexit.register(self.close)
 
     def start(self) -> None:
-        """Begin to import the heavy modules now, rather than at the first job. Does not wait."""
+        """Start the fork server now instead of at the first job. Does not wait."""
         self._supervisor.warm_up()
 
     def wait_ready(self, timeout: float | None = None) -> Ready | None:
-        """Start, and wait until workers can be forked; None when they cannot, or not within ``timeout`` seconds."""
+        """Start the fork server and wait for it; return None if it fails or takes longer than ``timeout`` seconds."""
         self._supervisor.warm_up()
         return self._supervisor.wait_ready(timeout)
 
     def submit(self, job: Job, on_event: Callable[[Event], None] | None = None) -> JobHandle:
-        """Queue ``job``; ``on_event`` gets its progress and, last, its ending. Does not wait.
+        """Queue ``job``; ``on_event`` is called with its progress and, last, its ending. Does not wait.
 
         Raises
         ------
@@ -99,21 +99,21 @@ class Pool:
         """
         if job.function not in self._functions:
             raise KeyError(job.function)
-        ticket = JobHandle(job, on_event, self._delivery, self._supervisor.abandon)
-        self._supervisor.enqueue(ticket)
-        return ticket
+        handle = JobHandle(job, on_event, self._callbacks, self._supervisor.cancel)
+        self._supervisor.enqueue(handle)
+        return handle
 
     def resize(self, size: int) -> None:
-        """Let up to ``size`` workers live from now on; those beyond it end with their jobs' turn, not at once."""
+        """Allow up to ``size`` workers from now on; surplus workers are not killed, but not replaced when they end."""
         if size < 1:
             raise ValueError(f"a pool needs at least one worker, not {size}")
         self._supervisor.resize(size)
 
     def close(self) -> None:
-        """End every job as cancelled and every process, in well under a second. May be called again."""
+        """End every job as cancelled, and every process, in less than a second. May be called again."""
         atexit.unregister(self.close)
         self._supervisor.close()
-        self._delivery.close(timeout=0.2)
+        self._callbacks.close(timeout=0.2)
 
     def __enter__(self) -> Self:
         return self

@@ -1,4 +1,4 @@
-"""The pool's side of its child processes: descriptors, buffers, and what is known of each."""
+"""The pool's end of its child processes: descriptors, buffers and state of each."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ from gpuemu_lsp.engine.workers.fork_server import main
 main(int(control))
 """
 _IMPORT_ROOT = Path(__file__).parents[3]
-"""The folder that holds our package: an interpreter of the user's does not have it on its path."""
+"""The folder that contains our package; the user's interpreter may not have it on its path."""
 
 _CHUNK = 1 << 16
 _MAX_DRAIN = 256
-"""Chunks taken at a time, so that one flooding process cannot keep the supervisor for itself."""
+"""Chunks read at a time, so that a process that floods its pipe cannot starve the others."""
 
 
 class OutputTail:
-    """The last ``limit`` bytes of what a process printed, read from a pipe without blocking."""
+    """The last ``limit`` bytes that a process printed, read from a pipe without blocking."""
 
     def __init__(self, fd: int, limit: int) -> None:
         os.set_blocking(fd, False)
@@ -44,7 +44,7 @@ class OutputTail:
         self._cut = False
 
     def drain(self) -> bool:
-        """Take in what is there; False once the pipe has ended."""
+        """Read what is available; return False at the end of the pipe."""
         for _ in range(_MAX_DRAIN):
             try:
                 data = os.read(self.fd, _CHUNK)
@@ -59,12 +59,12 @@ class OutputTail:
         return True
 
     def text(self) -> str:
-        """Return the tail as text; a note says when the beginning is missing."""
+        """Return the tail as text, marked with ``[...]`` if the beginning is missing."""
         text = self._data.decode("utf-8", errors="replace")
         return f"[...]\n{text}" if self._cut else text
 
     def clear(self) -> None:
-        """Forget everything, before the next job."""
+        """Discard the output of the last job."""
         self._data.clear()
         self._cut = False
 
@@ -75,7 +75,7 @@ class OutputTail:
 
 @dataclass(slots=True, eq=False)
 class WorkerProcess:
-    """One worker process: alive, or told to die and not yet gone."""
+    """One worker process, alive or killed and not yet reaped."""
 
     serial: int
     channel: socket.socket
@@ -85,34 +85,34 @@ class WorkerProcess:
     pid: int | None = None
     taint: str | None = None
     jobs: int = 0
-    ticket: JobHandle | None = None
+    handle: JobHandle | None = None
     stage: str | None = None
     started: float = 0.0
     deadline: float | None = None
     retire: bool = False
     killed_at: float | None = None
     accepted: bool = False
-    """Whether it has begun with its job."""
-    silent: bool = False
-    """Whether its channel has ended: it is about to die, or cannot speak any more."""
-    verdict: str | None = None
-    """Why we killed it, where that is not the job's own time limit."""
-    spoken: str | None = None
-    """What the job had printed when its time was up; the tail holds its stack since then."""
+    """Whether it has begun its job."""
+    channel_closed: bool = False
+    """Whether its channel has ended: the process is about to die or can no longer report."""
+    kill_reason: str | None = None
+    """The reason for killing it, if that is not the job's time limit."""
+    output_at_timeout: str | None = None
+    """The job's output when its time limit passed; since then the tail receives the stack trace."""
 
     @property
     def idle(self) -> bool:
         """Whether it can be given a job."""
-        return self.ticket is None and self.killed_at is None and not self.silent
+        return self.handle is None and self.killed_at is None and not self.channel_closed
 
-    def assign(self, ticket: JobHandle, now: float, seconds: float | None) -> None:
-        """Hand ``ticket`` to this worker; the bytes leave with :meth:`flush`."""
-        job = ticket.job
-        ticket.attempts += 1
-        self.ticket = ticket
+    def assign(self, handle: JobHandle, now: float, seconds: float | None) -> None:
+        """Make ``handle`` this worker's job; :meth:`flush` sends it."""
+        job = handle.job
+        handle.attempts += 1
+        self.handle = handle
         self.taint = job.taint if job.taint is not None else self.taint
         self.jobs += 1
-        self.stage = self.spoken = None
+        self.stage = self.output_at_timeout = None
         self.accepted = False
         self.started = now
         self.deadline = None if seconds is None else now + seconds
@@ -120,14 +120,14 @@ class WorkerProcess:
         self.outgoing += encode({"function": job.function, "payload": job.payload})
 
     def flush(self) -> None:
-        """Send as much as the socket takes."""
+        """Send as much as the socket accepts without blocking."""
         with contextlib.suppress(BlockingIOError, BrokenPipeError, ConnectionResetError):
             while self.outgoing:
                 sent = self.channel.send(self.outgoing[:_CHUNK])
                 del self.outgoing[:sent]
 
     def receive(self) -> tuple[bytes, bool]:
-        """Return what the worker sent, at most a few chunks, and whether the stream has ended."""
+        """Return what the worker sent, at most ``_MAX_DRAIN`` chunks, and whether the stream has ended."""
         data = bytearray()
         for _ in range(_MAX_DRAIN):
             try:
@@ -148,7 +148,7 @@ class WorkerProcess:
 
 
 class ForkServerProcess:
-    """The nursery process, seen from the pool. Must be created on a thread that outlives it."""
+    """The fork server: its process, control socket and output."""
 
     def __init__(self, python: str, environment: dict[str, str], configuration: dict[str, Any]) -> None:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -170,15 +170,15 @@ class ForkServerProcess:
         assert self.process.stdout is not None
         self.tail = OutputTail(self.process.stdout.fileno(), _CHUNK)
         self.control.setblocking(True)
-        self.tell({**configuration, "scratch": self._scratch.name})
+        self.send({**configuration, "scratch": self._scratch.name})
 
-    def tell(self, message: dict[str, Any], fds: tuple[int, ...] = ()) -> None:
-        """Send one packet; a nursery that is gone is noticed where its packets are read."""
+    def send(self, message: dict[str, Any], fds: tuple[int, ...] = ()) -> None:
+        """Send one control packet; that the fork server is gone is noticed in :meth:`receive`."""
         with contextlib.suppress(BrokenPipeError, ConnectionResetError):
             socket.send_fds(self.control, [json.dumps(message).encode()], fds)
 
-    def hear(self) -> list[dict[str, Any]] | None:
-        """Return the packets that wait, or None when the nursery is gone."""
+    def receive(self) -> list[dict[str, Any]] | None:
+        """Return the packets available, or None when the fork server is gone."""
         packets: list[dict[str, Any]] = []
         while True:
             try:
@@ -192,7 +192,7 @@ class ForkServerProcess:
             packets.append(json.loads(data))
 
     def close(self, seconds: float) -> None:
-        """Let it end its workers and itself; kill it if that takes longer than ``seconds``."""
+        """Let it end its workers and itself; kill it after ``seconds``."""
         self.control.close()
         try:
             self.process.wait(seconds)
@@ -201,10 +201,10 @@ class ForkServerProcess:
             self.process.wait()
         assert self.process.stdout is not None
         self.process.stdout.close()
-        self._scratch.cleanup()  # it did this itself, unless it was killed
+        self._scratch.cleanup()  # the fork server does this itself unless it is killed
 
 
 def stage_of(event: Json) -> str | None:
-    """Return the stage an event announces, if it does."""
+    """Return the stage that an event announces, None for any other event."""
     stage = event.get("stage") if isinstance(event, dict) else None
     return stage if isinstance(stage, str) else None

@@ -1,4 +1,4 @@
-"""Jobs that need nothing of the engine: to see that workers work, in ``gpuemu status`` and in tests."""
+"""Jobs that use nothing of the engine, for tests of the pool."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def echo(payload: Json) -> Iterator[Json]:
 def script(payload: Json) -> Iterator[Json]:
     """Run a Python file and yield what its function ``job(argument)`` yields.
 
-    ``payload`` has ``path`` and ``argument``.
+    ``payload`` has the keys ``path`` and ``argument``.
     """
     assert isinstance(payload, dict)
     namespace = runpy.run_path(str(payload["path"]))

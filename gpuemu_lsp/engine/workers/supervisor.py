@@ -1,6 +1,6 @@
-"""The thread that owns all processes of a pool: starts, feeds, times, kills and replaces them.
+"""The supervisor thread, which owns all processes of a pool: starts, feeds, times, kills and replaces them.
 
-Every decision is taken on this one thread. Other threads only append to the inbox and wake it.
+Every decision is taken on this thread. Other threads only append to the inbox and wake it.
 """
 
 from __future__ import annotations
@@ -31,16 +31,16 @@ from gpuemu_lsp.engine.workers.worker_set import WorkerSet
 _log = logging.getLogger(__name__)
 
 _START_SECONDS = 60.0
-"""How long the nursery may import."""
+"""Time limit of the fork server's imports."""
 _RETRY_SECONDS = 5.0
-"""After a failed start, jobs fail at once for this long instead of trying again."""
+"""Time after a failed start during which jobs fail at once instead of starting the fork server again."""
 _CLOSE_SECONDS = 0.3
-"""How long the nursery may take to end everything before it is killed itself."""
+"""Time in which the fork server must end all its children before it is killed itself."""
 
 
 @dataclass(frozen=True, slots=True)
 class PoolSettings:
-    """What a pool was made with."""
+    """The parameters of a pool."""
 
     functions: dict[str, str]
     size: int
@@ -52,7 +52,7 @@ class PoolSettings:
 
 
 class Supervisor:
-    """Owns the nursery and the workers; its thread starts with the first job."""
+    """Owner of the fork server and the workers; its thread starts with the first job."""
 
     def __init__(self, settings: PoolSettings) -> None:
         self._settings = settings
@@ -62,41 +62,41 @@ class Supervisor:
         self._closed = False
         self._started_or_failed = threading.Event()
         self._ready: Ready | None = None
-        # Only the thread touches what follows.
+        # The attributes below belong to the supervisor thread.
         self._selector: selectors.BaseSelector
-        self._crew: WorkerSet
+        self._workers: WorkerSet
         self._wake_read = self._wake_write = -1
-        self._nursery: ForkServerProcess | None = None
-        self._nursery_deadline: float | None = None
+        self._fork_server: ForkServerProcess | None = None
+        self._start_deadline: float | None = None
         self._start_error: tuple[float, str] | None = None
-        self._waiting: deque[JobHandle] = deque()
+        self._queue: deque[JobHandle] = deque()
 
     # ---- from any thread ---------------------------------------------------------------------------------------------
 
     def resize(self, size: int) -> None:
-        """Let up to ``size`` workers live from now on."""
+        """Allow up to ``size`` workers from now on."""
         self._settings = replace(self._settings, size=size)
 
     def warm_up(self) -> None:
-        """Start the nursery if it does not run."""
-        self._post(self._ensure_nursery)
+        """Start the fork server if it does not run."""
+        self._post(self._ensure_fork_server)
 
     def wait_ready(self, timeout: float | None) -> Ready | None:
-        """Wait for the nursery's first start to succeed or fail."""
+        """Wait until the first start of the fork server has succeeded or failed."""
         self._started_or_failed.wait(timeout)
         return self._ready
 
-    def enqueue(self, ticket: JobHandle) -> None:
+    def enqueue(self, handle: JobHandle) -> None:
         """Queue a job."""
-        if not self._post(lambda: self._waiting.append(ticket)):
-            ticket.post(Cancelled())
+        if not self._post(lambda: self._queue.append(handle)):
+            handle.post(Cancelled())
 
-    def abandon(self, ticket: JobHandle) -> None:
-        """Drop a job that has its ending already, and kill the worker that runs it."""
-        self._post(lambda: self._abandon(ticket))
+    def cancel(self, handle: JobHandle) -> None:
+        """Remove a job that has its ending already from the queue, or kill the worker that runs it."""
+        self._post(lambda: self._cancel(handle))
 
     def close(self) -> None:
-        """End the thread, which ends everything else."""
+        """End the thread, which ends all jobs and processes."""
         with self._lock:
             self._closed = True
             thread = self._thread
@@ -113,14 +113,14 @@ class Supervisor:
             if self._thread is None:
                 self._wake_read, self._wake_write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
                 self._selector = selectors.DefaultSelector()
-                self._crew = WorkerSet(self, self._selector, self._settings.limits)
+                self._workers = WorkerSet(self, self._selector, self._settings.limits)
                 self._thread = threading.Thread(target=self._run, name="gpuemu-pool", daemon=True)
                 self._thread.start()
             self._wake()
         return True
 
     def _wake(self) -> None:
-        with contextlib.suppress(BlockingIOError, OSError):  # full: it will wake anyway; closed: it has ended
+        with contextlib.suppress(BlockingIOError, OSError):  # a full pipe wakes it anyway; a closed one: it has ended
             os.write(self._wake_write, b".")
 
     # ---- the thread --------------------------------------------------------------------------------------------------
@@ -129,13 +129,13 @@ class Supervisor:
         self._selector.register(self._wake_read, selectors.EVENT_READ, self._on_wake)
         try:
             while not self._closed:
-                for key, _ in self._selector.select(self._patience()):
+                for key, _ in self._selector.select(self._timeout()):
                     key.data()
                 while self._inbox:
                     self._inbox.popleft()()
                 self._check_deadlines(time.monotonic())
                 self._assign()
-        except Exception as error:  # an edge: no caller may wait for ever because of a mistake of ours
+        except Exception as error:  # no caller may wait for ever because of an internal error
             _log.exception("the worker pool failed")
             self._shut_down(WorkerDied(f"the worker pool failed: {type(error).__name__}: {error}"))
         else:
@@ -144,23 +144,23 @@ class Supervisor:
     def _on_wake(self) -> None:
         os.read(self._wake_read, 4096)
 
-    def _patience(self) -> float | None:
-        """Seconds until the next deadline, None when there is none."""
-        moments = [*self._crew.deadlines()]
-        if self._nursery_deadline is not None:
-            moments.append(self._nursery_deadline)
+    def _timeout(self) -> float | None:
+        """Return the seconds until the next deadline, None if there is none."""
+        moments = [*self._workers.deadlines()]
+        if self._start_deadline is not None:
+            moments.append(self._start_deadline)
         return max(0.0, min(moments) - time.monotonic()) if moments else None
 
     def _check_deadlines(self, now: float) -> None:
-        self._crew.check_deadlines(now)
-        if self._nursery_deadline is not None and now >= self._nursery_deadline:
-            assert self._nursery is not None
-            self._nursery.process.kill()
+        self._workers.check_deadlines(now)
+        if self._start_deadline is not None and now >= self._start_deadline:
+            assert self._fork_server is not None
+            self._fork_server.process.kill()
 
-    # ---- the nursery -------------------------------------------------------------------------------------------------
+    # ---- the fork server ---------------------------------------------------------------------------------------------
 
-    def _ensure_nursery(self) -> None:
-        if self._nursery is not None:
+    def _ensure_fork_server(self) -> None:
+        if self._fork_server is not None:
             return
         settings = self._settings
         configuration = {
@@ -169,27 +169,27 @@ class Supervisor:
             "warm_up": settings.warm_up,
             "limits": dataclasses.asdict(settings.limits),
         }
-        # Worker processes are the parallelism; BLAS threads on top of them would only fight for the same cores, make
-        # the order of additions depend on the machine, and have to be torn down round every fork.
+        # Worker processes are the parallelism. BLAS threads in addition would compete for the same cores, make the
+        # order of additions depend on the machine, and have to be stopped and restarted around every fork.
         environment = {"OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", **settings.environment}
         try:
-            self._nursery = ForkServerProcess(settings.python, environment, configuration)
+            self._fork_server = ForkServerProcess(settings.python, environment, configuration)
         except OSError as error:
             self._start_failed(f"{settings.python}: {error.strerror}")
             return
-        self._nursery_deadline = time.monotonic() + _START_SECONDS
-        self._selector.register(self._nursery.control, selectors.EVENT_READ, self._on_nursery)
-        self._selector.register(self._nursery.tail.fd, selectors.EVENT_READ, self._on_nursery_output)
+        self._start_deadline = time.monotonic() + _START_SECONDS
+        self._selector.register(self._fork_server.control, selectors.EVENT_READ, self._on_control)
+        self._selector.register(self._fork_server.tail.fd, selectors.EVENT_READ, self._on_fork_server_output)
 
-    def _on_nursery_output(self) -> None:
-        if self._nursery is not None and not self._nursery.tail.drain():
-            self._selector.unregister(self._nursery.tail.fd)
+    def _on_fork_server_output(self) -> None:
+        if self._fork_server is not None and not self._fork_server.tail.drain():
+            self._selector.unregister(self._fork_server.tail.fd)
 
-    def _on_nursery(self) -> None:
-        assert self._nursery is not None
-        packets = self._nursery.hear()
+    def _on_control(self) -> None:
+        assert self._fork_server is not None
+        packets = self._fork_server.receive()
         if packets is None:
-            self._nursery_gone()
+            self._on_fork_server_exit()
             return
         for packet in packets:
             self._on_packet(packet)
@@ -197,99 +197,103 @@ class Supervisor:
     def _on_packet(self, packet: dict[str, Any]) -> None:
         if "ready" in packet:
             self._ready = Ready(packet["ready"], packet["missing"])
-            self._nursery_deadline = None
+            self._start_deadline = None
             self._start_error = None
             self._started_or_failed.set()
         elif "forked" in packet:
-            self._crew.forked(packet["forked"], packet["pid"])
-        elif "refused" in packet:
-            self._crew.refused(packet["refused"], packet["why"])
+            self._workers.on_forked(packet["forked"], packet["pid"])
+        elif "fork_failed" in packet:
+            self._workers.on_fork_failed(packet["fork_failed"], packet["reason"])
         elif "exited" in packet:
-            self._crew.exited(packet["exited"], packet["status"])
+            self._workers.on_exit(packet["exited"], packet["status"])
 
-    def _nursery_gone(self) -> None:
-        nursery = self._nursery
-        assert nursery is not None
-        nursery.tail.drain()
-        self._drop_nursery(nursery)
-        self._settings = replace(self._settings, warm_up=())  # it may have died of that
-        self._crew.orphaned()
-        if self._nursery_deadline is not None:
-            self._nursery_deadline = None
-            self._start_failed(nursery.tail.text().strip() or "it ended without a message")
+    def _on_fork_server_exit(self) -> None:
+        server = self._fork_server
+        assert server is not None
+        server.tail.drain()
+        self._drop_fork_server(server)
+        self._settings = replace(self._settings, warm_up=())  # a warm-up step may have crashed it
+        self._workers.on_fork_server_exit()
+        if self._start_deadline is not None:
+            self._start_deadline = None
+            self._start_failed(server.tail.text().strip() or "it ended without a message")
 
-    def _drop_nursery(self, nursery: ForkServerProcess) -> None:
+    def _drop_fork_server(self, server: ForkServerProcess) -> None:
         with contextlib.suppress(KeyError):
-            self._selector.unregister(nursery.tail.fd)
-        self._selector.unregister(nursery.control)
-        nursery.close(_CLOSE_SECONDS)
-        self._nursery = None
+            self._selector.unregister(server.tail.fd)
+        self._selector.unregister(server.control)
+        server.close(_CLOSE_SECONDS)
+        self._fork_server = None
 
-    def _start_failed(self, why: str) -> None:
-        self._start_error = (time.monotonic(), why)
+    def _start_failed(self, reason: str) -> None:
+        self._start_error = (time.monotonic(), reason)
         self._started_or_failed.set()
-        self._fail_waiting(why)
+        self._fail_queue(reason)
 
-    def tell_nursery(self, message: dict[str, Any], fds: tuple[int, ...] = ()) -> None:
-        """Send a packet to the nursery, if there is one."""
-        if self._nursery is not None:
-            self._nursery.tell(message, fds)
+    def send_control(self, message: dict[str, Any], fds: tuple[int, ...] = ()) -> None:
+        """Send a packet to the fork server, if it runs."""
+        if self._fork_server is not None:
+            self._fork_server.send(message, fds)
 
     # ---- the queue ---------------------------------------------------------------------------------------------------
 
-    def hand_back(self, ticket: JobHandle) -> None:
-        """Put a job back to the front of the queue."""
-        self._waiting.appendleft(ticket)
+    def requeue(self, handle: JobHandle) -> None:
+        """Return a job to the front of the queue."""
+        self._queue.appendleft(handle)
 
-    def _abandon(self, ticket: JobHandle) -> None:
+    def _cancel(self, handle: JobHandle) -> None:
         with contextlib.suppress(ValueError):
-            self._waiting.remove(ticket)
-        self._crew.abandon(ticket)
+            self._queue.remove(handle)
+        self._workers.cancel(handle)
 
     def _assign(self) -> None:
-        """Give waiting jobs to workers, first come, first served."""
-        if not self._waiting:
+        """Assign queued jobs to workers, first come, first served."""
+        if not self._queue:
             return
-        if self._nursery is None:
+        if self._fork_server is None:
             if self._start_error is not None and time.monotonic() - self._start_error[0] < _RETRY_SECONDS:
-                self._fail_waiting(self._start_error[1])
+                self._fail_queue(self._start_error[1])
                 return
-            self._ensure_nursery()
-        if self._nursery is None or self._nursery_deadline is not None:
+            self._ensure_fork_server()
+        if self._fork_server is None or self._start_deadline is not None:
             return
-        while self._waiting:
-            worker = self._worker_for(self._waiting[0])
+        while self._queue:
+            worker = self._worker_for(self._queue[0])
             if worker is None:
                 return
-            self._crew.hand_over(worker, self._waiting.popleft())
+            self._workers.assign(worker, self._queue.popleft())
 
-    def _worker_for(self, ticket: JobHandle) -> WorkerProcess | None:
-        """Return an idle worker that ran no other user code, or a new one; None when a place must be freed first."""
-        idle = [worker for worker in self._crew if worker.idle]
-        for taint in dict.fromkeys((ticket.job.taint, None)):
+    def _worker_for(self, handle: JobHandle) -> WorkerProcess | None:
+        """Return an idle worker that has run no other user code, or a new one; None if the pool is full.
+
+        If only workers with other user code are idle, one is killed, and a new one can be forked after its exit.
+        """
+        idle = [worker for worker in self._workers if worker.idle]
+        for taint in dict.fromkeys((handle.job.taint, None)):
             for worker in idle:
                 if worker.taint == taint:
                     return worker
-        if len(self._crew) < self._settings.size:
-            return self._crew.fork()
-        if idle and all(worker.killed_at is None for worker in self._crew):
-            self._crew.kill(idle[0])
+        if len(self._workers) < self._settings.size:
+            return self._workers.fork()
+        if idle and all(worker.killed_at is None for worker in self._workers):
+            self._workers.kill(idle[0])
         return None
 
-    def _fail_waiting(self, why: str) -> None:
-        while self._waiting:
-            self._waiting.popleft().post(WorkerDied(f"workers cannot be started: {why.splitlines()[-1]}", output=why))
+    def _fail_queue(self, reason: str) -> None:
+        ending = WorkerDied(f"workers cannot be started: {reason.splitlines()[-1]}", output=reason)
+        while self._queue:
+            self._queue.popleft().post(ending)
 
     def _shut_down(self, ending: Ending) -> None:
         with self._lock:
             self._closed = True
         while self._inbox:
             self._inbox.popleft()()
-        while self._waiting:
-            self._waiting.popleft().post(ending)
-        self._crew.dismiss(ending)
-        if self._nursery is not None:
-            self._drop_nursery(self._nursery)
+        while self._queue:
+            self._queue.popleft().post(ending)
+        self._workers.drop_all(ending)
+        if self._fork_server is not None:
+            self._drop_fork_server(self._fork_server)
         self._selector.close()
         self._started_or_failed.set()
         with self._lock:

@@ -1,4 +1,4 @@
-"""What we ask of Linux beyond the standard library: process trees that cannot outlive us, and resource limits."""
+"""Linux system calls for process trees, resource limits and memory, beyond the standard library."""
 
 from __future__ import annotations
 
@@ -25,27 +25,30 @@ def _prctl(option: int, argument: int) -> None:
 
 
 def die_with_parent(parent: int) -> None:
-    """Have the kernel kill this process when its parent dies. ``parent`` is the pid it was forked from."""
+    """Have the kernel kill this process when its parent dies (``PR_SET_PDEATHSIG``).
+
+    ``parent`` is the pid that this process was forked from.
+    """
     _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() != parent:  # it died before the line above
+    if os.getppid() != parent:  # the parent died before the call above
         os._exit(1)
 
 
-def adopt_orphans() -> None:
+def become_subreaper() -> None:
     """Become the parent of every descendant whose own parent ends, whatever its session or group (prctl(2))."""
     _prctl(_PR_SET_CHILD_SUBREAPER, 1)
 
 
 def flush_c_streams() -> None:
-    """Write out what C code has printed but not flushed."""
+    """Flush all stdio streams of C code."""
     _libc.fflush(None)
 
 
-def give_memory_back() -> None:
-    """Have the allocator return what is freed: one heap for all threads, large blocks mapped on their own.
+def return_freed_memory() -> None:
+    """Configure glibc to return freed memory: one arena for all threads, large blocks mapped individually.
 
-    For a process that lives for days and shares texts and messages between threads. By default glibc keeps a heap per
-    thread, and each stays as large as it once was.
+    For a process that runs for days and passes texts and messages between threads. By default glibc has an arena per
+    thread, and each keeps its peak size (mallopt(3)).
     """
     with contextlib.suppress(AttributeError):  # another libc
         for parameter, value in ((_M_ARENA_MAX, 1), (_M_MMAP_THRESHOLD, 1 << 16), (_M_TRIM_THRESHOLD, 1 << 17)):
@@ -53,7 +56,7 @@ def give_memory_back() -> None:
 
 
 def limit(kind: int, value: int | None) -> None:
-    """Lower one soft and hard resource limit; never raise it above what we were given."""
+    """Lower the soft and hard value of one resource limit; never raise it above the current hard value."""
     if value is None:
         return
     _, hard = resource.getrlimit(kind)
@@ -63,7 +66,7 @@ def limit(kind: int, value: int | None) -> None:
 
 
 def prefer_as_oom_victim() -> None:
-    """Ask the OOM killer to take this process before the editor, and before the process that watches over it."""
+    """Raise this process' OOM score, so that the OOM killer takes it before the editor and the fork server."""
     with contextlib.suppress(OSError):
         Path("/proc/self/oom_score_adj").write_text("500", encoding="ascii")
 
@@ -75,21 +78,22 @@ def resident_bytes() -> int:
 
 
 def children() -> list[int]:
-    """Return the pids of this process' direct children, zombies included (proc(5), stat: field 4 is the parent)."""
+    """Return the pids of the direct children of this process, zombies included (proc(5), stat: field 4)."""
     me = str(os.getpid())
     found = []
     for entry in os.scandir("/proc"):
         if entry.name.isdigit():
             with contextlib.suppress(OSError):
                 stat = Path(entry.path, "stat").read_bytes()
-                # The command, in parentheses, may itself hold spaces and parentheses: fields count from the last one.
+                # The command, in parentheses, may contain spaces and parentheses: count fields from the last
+                # parenthesis.
                 if stat[stat.rindex(b")") + 2 :].split()[1].decode() == me:
                     found.append(int(entry.name))
     return found
 
 
 def has_children() -> bool:
-    """Say whether any child is left, without reaping it."""
+    """Return whether there is any child, without reaping it."""
     try:
         os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
     except ChildProcessError:
@@ -98,14 +102,14 @@ def has_children() -> bool:
 
 
 def kill_children(spare: Collection[int] = (), seconds: float = 1.0) -> bool:
-    """Kill and reap all children but those in ``spare``, and, as they become ours, their descendants.
+    """Kill and reap all children except ``spare``, and their descendants as these become children of this process.
 
-    Needs :func:`adopt_orphans`. Gives up after ``seconds``: a process in uninterruptible sleep cannot be waited for.
+    Needs :func:`become_subreaper`. Stops after ``seconds``: a process in uninterruptible sleep cannot be waited for.
 
     Returns
     -------
     bool
-        Whether there was any.
+        Whether there was any child to kill.
     """
     deadline = time.monotonic() + seconds
     found = False

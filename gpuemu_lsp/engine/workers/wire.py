@@ -1,14 +1,14 @@
-"""Frozen records to JSON and back, so that stages can run on either side of a process boundary.
+"""Serialisation of frozen dataclasses to JSON, for records that cross a process boundary.
 
-:func:`to_json` needs no types: every record carries its class name. :func:`from_json` is told the type it should find
-and is strict: an unknown or missing field, or a value of another type, is an error that names the place. What JSON
-lacks is written as an object with one key that starts with ``$``:
+:func:`to_json` needs no type information: every record carries its class name. :func:`from_json` gets the expected
+type and is strict: an unknown or missing field, or a value of another type, is an error that names its path. Values
+without a JSON form are objects with one key that starts with ``$``:
 
 =====================  ==========================================================
 ``{"$float": "nan"}``   a float that is not finite
-``{"$bytes": "..."}``   bytes, in base 64
-``{"$expression": t}``  an expression of gpuemu.toml, by its text
-``{"$map": [[k, v]]}``  a mapping with a key that is no string, or is one of these
+``{"$bytes": "..."}``   bytes, in base64
+``{"$expression": t}``  an expression of gpuemu.toml, as text
+``{"$map": [[k, v]]}``  a mapping with a key that is not a string or starts with ``$``
 =====================  ==========================================================
 """
 
@@ -34,11 +34,11 @@ _TYPE = "$type"
 
 
 class WireError(ValueError):
-    """JSON that is not the record it should be, or a value that has no JSON form."""
+    """JSON that is not the expected record, or a value without a JSON form."""
 
 
 class _AnyJson:
-    """Stands for the recursive alias ``Json`` in resolved annotations."""
+    """Placeholder for the recursive alias ``Json`` in resolved annotations."""
 
 
 def to_json(value: object) -> Json:
@@ -48,12 +48,12 @@ def to_json(value: object) -> Json:
     ----------
     value : object
         A dataclass instance, an enum with a string value, a mapping, sequence, set, number, string, bytes, None or
-        a NumPy scalar, nested at will.
+        a NumPy scalar, arbitrarily nested.
 
     Raises
     ------
     WireError
-        If it holds anything else.
+        If it contains anything else.
     """
     if value is None or isinstance(value, (bool, str)):
         return str(value.value) if isinstance(value, Enum) else value
@@ -83,25 +83,25 @@ def to_json(value: object) -> Json:
 
 
 def from_json(kind: type[T], data: Json) -> T:
-    """Return the value of type ``kind`` that :func:`to_json` made ``data`` of.
+    """Return the value of type ``kind`` that :func:`to_json` encoded as ``data``.
 
     Parameters
     ----------
     kind : type
-        A dataclass, or any annotation that may stand in one: unions, ``tuple[X, ...]``, ``Mapping[str, X]``, ...
+        A dataclass, or any annotation that a field may have: unions, ``tuple[X, ...]``, ``Mapping[str, X]``, ...
     data : Json
-        What :func:`to_json` returned, possibly after a trip through text.
+        The result of :func:`to_json`, possibly encoded as text and decoded again.
 
     Raises
     ------
     WireError
-        If ``data`` is anything else.
+        If ``data`` is not a ``kind``.
     """
     return typing.cast("T", _decode(kind, data, "$"))
 
 
 def _decode(kind: Any, data: Json, where: str) -> Any:
-    """Decode ``data`` as ``kind``. ``where`` is the path of keys down to it, for messages."""
+    """Decode ``data`` as ``kind``. ``where`` is the path of keys to it, for messages."""
     if kind is _AnyJson or kind is Any:
         return _plain(data, where)
     if dataclasses.is_dataclass(kind) and isinstance(kind, type):
@@ -173,7 +173,7 @@ def _record(kind: Any, data: Json, where: str) -> Any:
 
 
 def _union(kinds: tuple[Any, ...], data: Json, where: str) -> Any:
-    """Decode one of several types. Records are told apart by their class name; the rest by trying, narrowest first."""
+    """Decode one of several types: records by their class name, other values by trying, narrowest type first."""
     if data is not None and len(rest := [kind for kind in kinds if kind is not type(None)]) == 1:
         return _decode(rest[0], data, where)
     ranked = sorted(kinds, key=lambda kind: _NARROW_FIRST.index(kind) if kind in _NARROW_FIRST else -1)
@@ -182,13 +182,13 @@ def _union(kinds: tuple[Any, ...], data: Json, where: str) -> Any:
             return _decode(kind, data, where)
         except WireError as error:
             if isinstance(data, dict) and data.get(_TYPE) == getattr(kind, "__name__", None):
-                raise error  # the right record, with a mistake inside: say which
+                raise error  # the right record with an error inside: report that one
     names = " | ".join(getattr(kind, "__name__", str(kind)) for kind in kinds)
     raise WireError(f"{where}: expected {names}, found {_shorten(data)}")
 
 
 _NARROW_FIRST = (type(None), bool, int, float, str)
-"""In this order: True is not taken for 1, nor 1 for 1.0."""
+"""The order of trying: True must not decode as 1, nor 1 as 1.0."""
 
 
 def _container(origin: Any, arguments: tuple[Any, ...], data: Json, where: str) -> Any:
@@ -226,7 +226,7 @@ def _mapping(arguments: tuple[Any, ...], data: Json, where: str) -> dict[Any, An
 
 
 def _plain(data: Json, where: str) -> Json:
-    """Decode a field of type ``Json``: only the values that JSON lacks need anything done."""
+    """Decode a field of type ``Json``: only values without a JSON form are converted."""
     if isinstance(data, list):
         return [_plain(item, where) for item in data]
     if not isinstance(data, dict):
@@ -240,7 +240,7 @@ def _plain(data: Json, where: str) -> Json:
 
 @functools.cache
 def _hints(kind: Any) -> dict[str, Any]:
-    """Return the resolved annotations of a dataclass. ``Json`` refers to itself, which typing cannot resolve."""
+    """Return the resolved annotations of a dataclass. ``Json`` is recursive, which typing cannot resolve."""
     resolved = typing.get_type_hints(kind, localns={"Json": _AnyJson})
     return {field.name: resolved[field.name] for field in dataclasses.fields(kind)}
 

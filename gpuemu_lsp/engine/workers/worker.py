@@ -1,8 +1,8 @@
-"""The worker process: takes jobs from its channel, runs them, streams what they yield.
+"""The worker process: receives jobs on its channel, runs them, and streams the values they yield.
 
-User code runs in here and may do anything: print, fork, exit, close descriptors. So the channel is a private descriptor
-with a high number that forked children do not keep, standard output is a pipe nobody parses, and whatever a job left
-behind is put back or makes the worker ask for its own replacement.
+User code runs here and may do anything: print, fork, exit, close descriptors. Therefore the channel is a descriptor
+with a high number that forked children close, standard output is a pipe that is never parsed, and changes of process
+state by a job are reverted or make the worker request its own replacement.
 """
 
 from __future__ import annotations
@@ -30,28 +30,28 @@ from gpuemu_lsp.engine.workers.model import Limits
 EXIT_CHANNEL_LOST = 71
 """Exit code of a worker whose job closed the channel."""
 TRACE_SIGNAL = signal.SIGUSR2
-"""Makes a worker write its Python stack to standard error, even from within C code."""
+"""Makes a worker write its Python stack to standard error, even while it runs C code (faulthandler)."""
 
 _TRACEBACK_LIMIT = 40
 
 
 def serve(channel: int, output: int, functions: Mapping[str, str], limits: Limits, parent: int) -> NoReturn:
-    """Run jobs from ``channel`` until it ends; never returns. Called in the freshly forked process.
+    """Run jobs from ``channel`` until it ends; never returns. Called in the newly forked process.
 
     Parameters
     ----------
     channel, output : int
-        Descriptors: the framed stream to the pool, and where standard output and error go.
+        Descriptors: the framed stream to the pool, and the pipe for standard output and error.
     functions : Mapping[str, str]
-        The table of jobs: name to ``module:function``.
+        Job name to ``module:function``.
     limits : Limits
-        What this process may use.
+        Resource limits of this process.
     parent : int
         Pid of the process that forked this one.
     """
     os.setsid()
     system.die_with_parent(parent)
-    system.adopt_orphans()
+    system.become_subreaper()
     system.prefer_as_oom_victim()
     for number in (1, 2):
         os.dup2(output, number)
@@ -67,7 +67,7 @@ def serve(channel: int, output: int, functions: Mapping[str, str], limits: Limit
 
 
 def _move_up(fd: int) -> int:
-    """Return a duplicate of ``fd`` out of the way of code that closes every low descriptor, and close ``fd``."""
+    """Move ``fd`` to a high number, where code that closes all low descriptors does not reach it."""
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     high = fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, max(3, min(soft, 1024) - 32))
     os.close(fd)
@@ -87,15 +87,15 @@ class _JobLoop:
         self._pid = os.getpid()
 
     def run(self) -> NoReturn:
-        surroundings = _ProcessState.take()
+        state = _ProcessState.take()
         for message in self._messages():
             assert isinstance(message, dict)
             self._send({"accepted": True})
             ending = self._run(str(message["function"]), message["payload"])
-            surroundings.flush()
+            state.flush()
             left_threads = threading.active_count() > 1
             left_children = system.has_children() and system.kill_children()
-            restored = surroundings.restore()
+            restored = state.restore()
             ending["retire"] = left_threads or left_children or not restored
             ending["resident"] = system.resident_bytes()
             self._send(ending)
@@ -116,7 +116,7 @@ class _JobLoop:
             for event in self._resolve(name)(payload):
                 self._leave_if_forked()
                 self._send({"event": event})
-        except BaseException as error:  # the edge: user code may raise anything, SystemExit and KeyboardInterrupt too
+        except BaseException as error:  # user code may raise SystemExit and KeyboardInterrupt too
             self._leave_if_forked()
             return {
                 "failed": type(error).__name__,
@@ -132,7 +132,7 @@ class _JobLoop:
         return found
 
     def _leave_if_forked(self) -> None:
-        """End a child that user code forked and that came back into our loop: it must not speak for us."""
+        """Exit if this is a child that user code forked and that returned into the loop: it must not send messages."""
         if os.getpid() != self._pid:
             os._exit(0)
 
@@ -147,7 +147,7 @@ class _JobLoop:
 
 @dataclass(frozen=True, slots=True)
 class _ProcessState:
-    """The parts of the process' state that user code commonly changes and that can be put back."""
+    """The parts of a process' state that user code commonly changes and that can be restored."""
 
     directory: int
     umask: int
@@ -178,14 +178,14 @@ class _ProcessState:
         )
 
     def flush(self) -> None:
-        """Send what Python and C have buffered to where standard output goes now."""
+        """Write buffered output of Python and C to the current standard output and error."""
         for stream in self.streams[1:]:
-            with contextlib.suppress(OSError, ValueError):  # closed, by its number or as an object
+            with contextlib.suppress(OSError, ValueError):  # closed, as a descriptor or as an object
                 stream.flush()
         system.flush_c_streams()
 
     def restore(self) -> bool:
-        """Put everything back; False if something could not be."""
+        """Restore the state; return False if a closed stream cannot be reopened."""
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.pthread_sigmask(signal.SIG_SETMASK, ())
         for number, handler in self.handlers.items():

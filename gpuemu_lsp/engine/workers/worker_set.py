@@ -1,4 +1,4 @@
-"""The workers of a pool: feeds them, listens to them, times them, and says how each job ended.
+"""The workers of a pool: dispatch of jobs, events, deadlines, and the ending of each job.
 
 Everything here runs on the supervisor's thread.
 """
@@ -26,28 +26,28 @@ from gpuemu_lsp.engine.workers.worker import __file__ as _WORKER_FILE  # noqa: N
 _log = logging.getLogger(__name__)
 
 _KILL_SECONDS = 2.0
-"""A killed worker that is not gone by then (uninterruptible sleep) gives its place in the pool to another."""
+"""Time after which a killed worker that has not exited (uninterruptible sleep) no longer counts towards the size."""
 _ATTEMPTS = 3
-"""How often a job is handed to a worker that dies before it begins."""
+"""Workers that may die before they begin a job until the job itself fails."""
 _TRACE_SECONDS = 0.1
-"""How long a worker whose time is up may take to write where it is."""
+"""Time in which a worker whose job has timed out may write its stack."""
 
 
 class PoolHost(Protocol):
-    """What the crew needs of the supervisor."""
+    """The supervisor, as seen from the worker set."""
 
-    def tell_nursery(self, message: dict[str, Any], fds: tuple[int, ...] = ()) -> None:
-        """Send a packet to the nursery."""
+    def send_control(self, message: dict[str, Any], fds: tuple[int, ...] = ()) -> None:
+        """Send a packet to the fork server."""
 
-    def hand_back(self, ticket: JobHandle) -> None:
-        """Put a job back to the front of the queue."""
+    def requeue(self, handle: JobHandle) -> None:
+        """Return a job to the front of the queue."""
 
 
 class WorkerSet:
-    """The live workers, and those told to die and not yet gone."""
+    """The live workers, and those killed and not yet reaped."""
 
-    def __init__(self, office: PoolHost, selector: selectors.BaseSelector, limits: Limits) -> None:
-        self._office = office
+    def __init__(self, host: PoolHost, selector: selectors.BaseSelector, limits: Limits) -> None:
+        self._host = host
         self._selector = selector
         self._limits = limits
         self._workers: dict[int, WorkerProcess] = {}
@@ -59,14 +59,14 @@ class WorkerSet:
     def __len__(self) -> int:
         return len(self._workers)
 
-    # ---- giving work -------------------------------------------------------------------------------------------------
+    # ---- dispatch ----------------------------------------------------------------------------------------------------
 
     def fork(self) -> WorkerProcess:
-        """Have the nursery fork a worker. It can be given a job at once: the bytes wait in its socket."""
+        """Request a worker. It can be assigned a job at once: the bytes wait in its socket."""
         self._serial += 1
         ours, theirs = socket.socketpair()
         read, write = os.pipe2(os.O_CLOEXEC)
-        self._office.tell_nursery({"fork": self._serial}, (theirs.fileno(), write))
+        self._host.send_control({"fork": self._serial}, (theirs.fileno(), write))
         theirs.close()
         os.close(write)
         ours.setblocking(False)
@@ -76,11 +76,11 @@ class WorkerSet:
         self._selector.register(read, selectors.EVENT_READ, lambda: self._on_output(worker))
         return worker
 
-    def hand_over(self, worker: WorkerProcess, ticket: JobHandle) -> None:
+    def assign(self, worker: WorkerProcess, handle: JobHandle) -> None:
         """Give an idle worker a job."""
-        limit = ticket.job.wall_seconds
+        limit = handle.job.wall_seconds
         try:
-            worker.assign(ticket, time.monotonic(), self._limits.wall_seconds if limit is None else limit)
+            worker.assign(handle, time.monotonic(), self._limits.wall_seconds if limit is None else limit)
         except (TypeError, ValueError) as error:  # a payload that is not JSON
             _end(worker, Failed(type(error).__name__, str(error), ""))
             return
@@ -93,27 +93,28 @@ class WorkerSet:
         if key.events != events:
             self._selector.modify(worker.channel, events, key.data)
 
-    # ---- listening ---------------------------------------------------------------------------------------------------
+    # ---- messages ----------------------------------------------------------------------------------------------------
 
     def _on_output(self, worker: WorkerProcess) -> None:
         if worker.serial in self._workers and not worker.tail.drain():
             self._selector.unregister(worker.tail.fd)
 
     def _on_channel(self, worker: WorkerProcess) -> None:
-        if worker.serial not in self._workers or worker.silent:
+        if worker.serial not in self._workers or worker.channel_closed:
             return
         if worker.outgoing:
             self._flush(worker)
         if self._read(worker):
-            # It has died, as the nursery will report, or the job closed the channel: then it dies when it next speaks.
-            self._stop_listening(worker)
-            if worker.ticket is None:
+            # Either the worker has died, which the fork server will report, or its job closed the channel; then it
+            # exits at its next attempt to send.
+            self._close_channel(worker)
+            if worker.handle is None:
                 self.kill(worker)
-            elif worker.verdict is not None:
-                self._office.tell_nursery({"kill": worker.serial})
+            elif worker.kill_reason is not None:
+                self._host.send_control({"kill": worker.serial})
 
     def _read(self, worker: WorkerProcess) -> bool:
-        """Take in the worker's messages; True when there will be no more."""
+        """Handle the worker's messages; return True at the end of the stream."""
         data, ended = worker.receive()
         try:
             for message in worker.reader.feed(data):
@@ -121,26 +122,26 @@ class WorkerSet:
                     raise FrameError("a message is not an object")
                 self._on_message(worker, message)
         except FrameError as error:
-            worker.verdict = f"what it sent makes no sense: {error}"
+            worker.kill_reason = f"malformed message from worker: {error}"
             return True
         return ended
 
     def _on_message(self, worker: WorkerProcess, message: dict[str, Json]) -> None:
-        if worker.spoken is not None:
-            return  # its time is up; the signal that asked for its stack may have woken it
+        if worker.output_at_timeout is not None:
+            return  # it has timed out; the signal that requested its stack may have interrupted a sleep
         if "accepted" in message:
             worker.accepted = True
         elif "event" in message:
             event = message["event"]
             worker.stage = stage_of(event) or worker.stage
             worker.retire |= isinstance(event, dict) and event.get("retire") is True
-            if worker.ticket is not None:
-                worker.ticket.post(Progress(event))
+            if worker.handle is not None:
+                worker.handle.post(Progress(event))
         else:
             self._on_last_message(worker, message)
 
     def _on_last_message(self, worker: WorkerProcess, message: dict[str, Json]) -> None:
-        worker.tail.drain()  # all of it is in the pipe: the worker flushed before it sent this
+        worker.tail.drain()  # complete: the worker flushes its streams before it sends this message
         output = worker.tail.text()
         if "failed" in message:
             kind, text, trace = (str(message.get(key)) for key in ("failed", "message", "traceback"))
@@ -152,15 +153,15 @@ class WorkerSet:
         if worker.retire or message.get("retire") is True or too_big or worker.jobs >= self._limits.jobs_per_worker:
             self.kill(worker)
 
-    def _stop_listening(self, worker: WorkerProcess) -> None:
-        if not worker.silent:
-            worker.silent = True
+    def _close_channel(self, worker: WorkerProcess) -> None:
+        if not worker.channel_closed:
+            worker.channel_closed = True
             self._selector.unregister(worker.channel)
 
-    # ---- time --------------------------------------------------------------------------------------------------------
+    # ---- deadlines ---------------------------------------------------------------------------------------------------
 
     def deadlines(self) -> Iterator[float]:
-        """Yield the moments at which :meth:`check_deadlines` has something to do."""
+        """Yield the times at which :meth:`check_deadlines` has something to do."""
         for worker in self._workers.values():
             if worker.killed_at is not None:
                 yield worker.killed_at + _KILL_SECONDS
@@ -168,121 +169,121 @@ class WorkerSet:
                 yield worker.deadline
 
     def check_deadlines(self, now: float) -> None:
-        """End what has run too long, and stop waiting for what does not die."""
+        """End jobs whose time limit has passed, and forget killed workers that do not exit."""
         for worker in self:
             if worker.killed_at is not None:
                 if now >= worker.killed_at + _KILL_SECONDS:
-                    _log.warning("worker %s does not die; its place is given to another", worker.pid)
+                    _log.warning("worker %s does not exit after SIGKILL; it is replaced", worker.pid)
                     self._forget(worker)
             elif worker.deadline is not None and now >= worker.deadline:
                 self._time_out(worker, now)
 
     def _time_out(self, worker: WorkerProcess, now: float) -> None:
-        """End a job whose time is up: first have its process write its stack, then kill it."""
+        """Request the stack of a worker whose time limit has passed; at the second call, end its job and kill it."""
         worker.tail.drain()
-        if worker.spoken is None:
-            worker.spoken = worker.tail.text()
+        if worker.output_at_timeout is None:
+            worker.output_at_timeout = worker.tail.text()
             worker.tail.clear()
             worker.deadline = now + _TRACE_SECONDS
-            self._office.tell_nursery({"trace": worker.serial})
+            self._host.send_control({"trace": worker.serial})
         else:
-            _end(worker, _overrun(worker, now))
+            _end(worker, _timed_out(worker, now))
             self.kill(worker)
 
-    # ---- ending ------------------------------------------------------------------------------------------------------
+    # ---- endings -----------------------------------------------------------------------------------------------------
 
     def kill(self, worker: WorkerProcess) -> None:
-        """Have a worker killed whose job has its ending; its place is free when the nursery reports the exit."""
+        """Kill a worker without a job; it counts towards the size until the fork server reports its exit."""
         worker.killed_at = time.monotonic()
-        self._stop_listening(worker)
-        self._office.tell_nursery({"kill": worker.serial})
+        self._close_channel(worker)
+        self._host.send_control({"kill": worker.serial})
 
-    def abandon(self, ticket: JobHandle) -> None:
-        """Kill the worker that runs a cancelled job, if one does."""
+    def cancel(self, handle: JobHandle) -> None:
+        """Kill the worker that runs a cancelled job, if any."""
         for worker in self:
-            if worker.ticket is ticket:
+            if worker.handle is handle:
                 _end(worker, Cancelled())
                 self.kill(worker)
 
-    def forked(self, serial: int, pid: int) -> None:
-        """Note the pid of a new worker."""
+    def on_forked(self, serial: int, pid: int) -> None:
+        """Record the pid of a new worker."""
         if worker := self._workers.get(serial):
             worker.pid = pid
 
-    def refused(self, serial: int, why: str) -> None:
-        """Take note that the nursery could not fork."""
+    def on_fork_failed(self, serial: int, reason: str) -> None:
+        """Fail the job of a worker that could not be forked."""
         if worker := self._workers.get(serial):
-            _end(worker, WorkerDied(f"no process could be started: {why}"))
+            _end(worker, WorkerDied(f"no process could be started: {reason}"))
             self._forget(worker)
 
-    def exited(self, serial: int, status: int) -> None:
-        """Take note of a death. What the worker had sent before counts; then its job, if any, ends with it."""
+    def on_exit(self, serial: int, status: int) -> None:
+        """Handle the exit of a worker: first the messages it sent before, then its job, if it still has one."""
         worker = self._workers.get(serial)
         if worker is None:
             return
         if worker.killed_at is None:
-            while worker.verdict is None and not self._read(worker):
+            while worker.kill_reason is None and not self._read(worker):
                 pass
         worker.tail.drain()
-        if worker.spoken is not None:
-            _end(worker, _overrun(worker, time.monotonic()))
-        elif not self._hand_back(worker):
-            _end(worker, _death(worker, os.waitstatus_to_exitcode(status)))
+        if worker.output_at_timeout is not None:
+            _end(worker, _timed_out(worker, time.monotonic()))
+        elif not self._requeue(worker):
+            _end(worker, _died(worker, os.waitstatus_to_exitcode(status)))
         self._forget(worker)
 
-    def orphaned(self) -> None:
-        """Take note that the nursery has died, and all workers with it; which of them was to blame cannot be told."""
+    def on_fork_server_exit(self) -> None:
+        """Handle the death of the fork server, and of all workers with it. The cause is unknown."""
         for worker in self:
             if worker.pid is not None:
                 with contextlib.suppress(ProcessLookupError, PermissionError):
-                    os.killpg(worker.pid, signal.SIGKILL)  # what the worker started has no one else to end it
-            if not self._hand_back(worker):
-                reason = "the process that watches over the workers was killed"
+                    os.killpg(worker.pid, signal.SIGKILL)  # the workers' own children have no subreaper left
+            if not self._requeue(worker):
+                reason = "the worker pool's fork server was killed"
                 _end(worker, WorkerDied(reason, worker.stage, output=worker.tail.text()))
             self._forget(worker)
 
-    def dismiss(self, ending: Ending) -> None:
-        """End every job in the same way and let go of every worker. The processes are the nursery's business."""
+    def drop_all(self, ending: Ending) -> None:
+        """End every job with ``ending`` and forget every worker; the fork server kills the processes."""
         for worker in self:
             _end(worker, ending)
             self._forget(worker)
 
-    def _hand_back(self, worker: WorkerProcess) -> bool:
-        """Return a job that its dead worker had not begun to the queue: it is not to blame."""
-        ticket = worker.ticket
-        if ticket is None or worker.accepted or worker.verdict is not None or ticket.attempts >= _ATTEMPTS:
+    def _requeue(self, worker: WorkerProcess) -> bool:
+        """Requeue a job that its dead worker had not begun; return False if the job ends instead."""
+        handle = worker.handle
+        if handle is None or worker.accepted or worker.kill_reason is not None or handle.attempts >= _ATTEMPTS:
             return False
-        worker.ticket = None
-        self._office.hand_back(ticket)
+        worker.handle = None
+        self._host.requeue(handle)
         return True
 
     def _forget(self, worker: WorkerProcess) -> None:
-        self._stop_listening(worker)
-        with contextlib.suppress(KeyError):  # its pipe may have ended before
+        self._close_channel(worker)
+        with contextlib.suppress(KeyError):  # unregistered already if its output pipe has ended
             self._selector.unregister(worker.tail.fd)
         worker.close()
         del self._workers[worker.serial]
 
 
 def _end(worker: WorkerProcess, ending: Ending) -> None:
-    if worker.ticket is not None:
-        worker.ticket.post(ending)
-    worker.ticket = None
+    if worker.handle is not None:
+        worker.handle.post(ending)
+    worker.handle = None
     worker.deadline = None
 
 
-def _overrun(worker: WorkerProcess, now: float) -> TimedOut:
-    """Describe a job whose time was up. The stack ends where the worker calls the job."""
+def _timed_out(worker: WorkerProcess, now: float) -> TimedOut:
+    """Return the ending of a job whose time limit has passed. The stack is cut where the worker calls the job."""
     frames = worker.tail.text().splitlines(keepends=True)
     end = next((index for index, line in enumerate(frames) if _WORKER_FILE in line), len(frames))
-    return TimedOut(now - worker.started, worker.stage, worker.spoken or "", "".join(frames[:end]))
+    return TimedOut(now - worker.started, worker.stage, worker.output_at_timeout or "", "".join(frames[:end]))
 
 
-def _death(worker: WorkerProcess, code: int) -> WorkerDied:
-    """Say how a process ended, from its exit code (negative: a signal) and from what it did before."""
+def _died(worker: WorkerProcess, code: int) -> WorkerDied:
+    """Return the ending of a job whose process exited with ``code``; negative codes are signals."""
     output = worker.tail.text()
-    if worker.verdict is not None:
-        return WorkerDied(worker.verdict, worker.stage, output=output)
+    if worker.kill_reason is not None:
+        return WorkerDied(worker.kill_reason, worker.stage, output=output)
     if code == EXIT_CHANNEL_LOST:
         return WorkerDied("it closed the channel it reports on", worker.stage, exit_code=code, output=output)
     if code >= 0:

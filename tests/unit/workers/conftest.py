@@ -1,4 +1,4 @@
-"""A pool of workers, and a short way to run statements in one."""
+"""Fixtures: a pool of workers, and a function that runs statements in one."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def pool():
 
 @pytest.fixture
 def run(pool, tmp_path):
-    """Run ``body`` (statements of a generator ``job(argument)``) in a worker; give the ending and what it yielded."""
+    """Run ``body``, statements of a generator ``job(argument)``, in a worker; return its ending and values."""
     count = 0
 
     def run(body, argument=None, before="", **job):

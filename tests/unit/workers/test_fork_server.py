@@ -1,4 +1,4 @@
-"""Workers are forked from one process that has imported and warmed up what they need."""
+"""The fork server: preload, warm-up, failures of its start, and its death."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def test_missing_preload_is_named_and_harmless():
 
 
 @pytest.mark.parametrize("python", ["/no/such/python", "/bin/false"])
-def test_interpreter_that_cannot_start_fails_each_job_once_and_clearly(python):
+def test_interpreter_that_cannot_start_fails_each_job(python):
     before = set(descendants(os.getpid()))
     with Pool(FUNCTIONS, python=python) as pool:
         assert pool.wait_ready(20) is None
@@ -57,15 +57,15 @@ def test_compilers_work_in_forked_workers_side_by_side(tmp_path):
     path.write_text(COMPILE)
     with Pool(FUNCTIONS, size=2, preload=["numpy", "llvmlite.binding", "cupy"]) as pool:
         events = [[] for _ in range(6)]
-        tickets = [
+        handles = [
             pool.submit(Job("script", {"path": str(path), "argument": i}, taint=str(i % 3)), events[i].append)
             for i in range(6)
         ]
-        assert [type(ticket.wait(60)) for ticket in tickets] == [Done] * 6
+        assert [type(handle.wait(60)) for handle in handles] == [Done] * 6
     assert [[event.value for event in seen[:-1]] for seen in events] == [[True, i] for i in range(6)]
 
 
-def test_mistake_of_ours_ends_every_job(monkeypatch, caplog):
+def test_an_internal_error_ends_every_job(monkeypatch, caplog):
     with Pool(FUNCTIONS) as pool:
         assert pool.wait_ready(20)
         monkeypatch.setattr(type(pool._supervisor), "_assign", lambda self: 1 / 0)
@@ -74,14 +74,14 @@ def test_mistake_of_ours_ends_every_job(monkeypatch, caplog):
     assert all(isinstance(ending, (WorkerDied, Cancelled)) for ending in endings)
 
 
-def test_nursery_has_one_thread_when_it_forks():
-    """A fork copies one thread; locks that others hold would stay locked for ever."""
+def test_fork_server_is_single_threaded_when_it_forks():
+    """A fork copies one thread only: a lock held by another would stay locked in the child for ever."""
     before = set(descendants(os.getpid()))
     with Pool(FUNCTIONS, preload=["numpy", "ml_dtypes", "llvmlite.binding", "cupy"]) as pool:
         ready = pool.wait_ready(60)
         assert ready is not None and not ready.missing
-        (nursery,) = set(descendants(os.getpid())) - before
-        assert len(list(Path(f"/proc/{nursery}/task").iterdir())) == 1
+        (server,) = set(descendants(os.getpid())) - before
+        assert len(list(Path(f"/proc/{server}/task").iterdir())) == 1
 
 
 WARMED = """
@@ -102,7 +102,7 @@ def job(number):
 """
 
 
-def test_workers_inherit_what_was_warmed_up_before_they_were_forked(tmp_path, monkeypatch):
+def test_workers_inherit_the_warm_state(tmp_path, monkeypatch):
     scratch = tmp_path / "tmp"
     scratch.mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(scratch))
@@ -122,16 +122,16 @@ def test_workers_inherit_what_was_warmed_up_before_they_were_forked(tmp_path, mo
                 break
             time.sleep(0.2)
         assert (ready, made) == (2, 0)
-        # Who removes what lies there costs others nothing but time.
+        # Removed precompiled headers cost time, not results.
         precompiled = list(scratch.rglob("*.pch"))
-        assert len(precompiled) >= 2  # two, and what a worker made before there were any
+        assert len(precompiled) >= 2  # those of the warm-up, and of workers forked before it
         for file in precompiled:
             file.unlink()
         assert isinstance(pool.submit(job, events.append).wait(60), Done)
         assert events[-2].value[2] is True
 
 
-def test_killed_nursery_fails_its_jobs_and_is_replaced(tmp_path, monkeypatch):
+def test_killed_fork_server_fails_its_jobs_and_is_replaced(tmp_path, monkeypatch):
     scratch = tmp_path / "tmp"
     scratch.mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(scratch))
@@ -142,7 +142,7 @@ def test_killed_nursery_fails_its_jobs_and_is_replaced(tmp_path, monkeypatch):
     with Pool(FUNCTIONS) as pool:
         events = []
         ending = pool.submit(Job("script", {"path": str(path)}), events.append).wait(20)
-        assert isinstance(ending, WorkerDied) and "watches over" in ending.reason
+        assert isinstance(ending, WorkerDied) and "fork server was killed" in ending.reason
         assert not wait_gone(events[0].value)
         assert isinstance(pool.submit(Job("echo")).wait(20), Done)
     assert not list(scratch.iterdir())

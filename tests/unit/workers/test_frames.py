@@ -1,4 +1,4 @@
-"""Frames come out as they went in, however the stream is cut, and garbage is noticed."""
+"""Frames: round trip under any chunking of the stream, and detection of corrupt streams."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ JSON = st.recursive(
 
 
 @given(st.lists(JSON, max_size=4), st.lists(st.integers(0, 200), max_size=8))
-def test_any_cut_of_the_stream_gives_the_same_messages(messages, cuts):
+def test_any_chunking_of_the_stream_gives_the_same_messages(messages, cuts):
     stream = b"".join(map(encode, messages))
     reader, got = FrameReader(), []
     edges = [0, *sorted(cut for cut in cuts if cut <= len(stream)), len(stream)]
@@ -40,19 +40,19 @@ def test_infinities_and_nan_pass():
     "data",
     [b"\xff" * 8, struct.pack("<I", MAX_FRAME + 1), struct.pack("<I", 3) + b"{x}", struct.pack("<I", 1) + b"\xff"],
 )
-def test_garbage_is_an_error(data):
+def test_a_corrupt_stream_is_an_error(data):
     with pytest.raises(FrameError):
         list(FrameReader().feed(data))
 
 
-def test_messages_before_garbage_are_not_lost():
+def test_messages_before_the_corruption_are_not_lost():
     reader = FrameReader().feed(encode(1) + encode("two") + b"\xff" * 4)
     assert [next(reader), next(reader)] == [1, "two"]
     with pytest.raises(FrameError):
         next(reader)
 
 
-def test_what_is_no_json_cannot_be_sent():
+def test_values_that_are_not_json_are_rejected():
     with pytest.raises(TypeError):
         encode({1, 2})
     assert json.loads(encode("ü\udcff")[4:]) == "ü\udcff"

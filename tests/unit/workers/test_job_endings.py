@@ -1,4 +1,4 @@
-"""Jobs fail, die, hang and print in real processes, and the next job never notices."""
+"""Jobs that raise, crash, hang and print, in real processes; the next job is unaffected."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_what_a_job_raises_is_reported(run, body, kind, message):
     assert isinstance(run("yield 1")[0], Done)
 
 
-def test_memory_is_limited_in_sum_and_reservations_are_free(tmp_path):
+def test_memory_limit_counts_the_sum_but_not_reservations(tmp_path):
     path = tmp_path / "memory.py"
     path.write_text(
         "import mmap\n"
@@ -59,12 +59,12 @@ def test_function_whose_module_is_absent_fails_with_its_reason(pool):
     assert isinstance(ending, Failed) and "no_such_module" in ending.message
 
 
-def test_value_that_is_no_json_fails_its_job(run):
+def test_value_that_is_not_json_fails_its_job(run):
     ending, _ = run("yield {1, 2}")
     assert isinstance(ending, Failed) and ending.message == "Object of type set is not JSON serializable"
 
 
-def test_payload_that_is_no_json_fails_its_own_job(pool):
+def test_payload_that_is_not_json_fails_its_own_job(pool):
     ending = pool.submit(Job("echo", {1, 2})).wait(20)
     assert isinstance(ending, Failed) and ending.kind == "TypeError"
 
@@ -84,7 +84,7 @@ def test_payload_that_is_no_json_fails_its_own_job(pool):
         ("import os; os.closerange(0, 4096); yield 1", None, 71, "channel"),
     ],
 )
-def test_death_of_a_worker_is_told_and_blames_one_job(run, body, signal, exit_code, says):
+def test_death_of_a_worker_is_reported_for_one_job(run, body, signal, exit_code, says):
     ending, _ = run(body)
     assert isinstance(ending, WorkerDied)
     assert (ending.signal, ending.exit_code) == (signal, exit_code)
@@ -98,13 +98,13 @@ def test_crash_shows_the_python_stack(run):
     assert "Segmentation fault" in ending.output and "script1.py" in ending.output
 
 
-def test_what_was_yielded_before_a_crash_stands(run):
+def test_values_yielded_before_a_crash_are_kept(run):
     ending, values = run("for i in range(1000): yield i\nimport os; os._exit(1)")
     assert isinstance(ending, WorkerDied) and values == list(range(1000))
 
 
-def test_job_is_not_blamed_for_a_worker_that_died_before_it(run):
-    """Workers that die while idle, or just as a job is handed to them, are replaced without a word."""
+def test_job_does_not_fail_when_its_worker_died_before_it(run):
+    """Workers that die while idle, or before they accept a job, are replaced silently."""
     _, (pid,) = run("import os; yield os.getpid()")
     for wait in (0.0, 0.0, 0.05):
         os.kill(pid, 9)
@@ -113,7 +113,7 @@ def test_job_is_not_blamed_for_a_worker_that_died_before_it(run):
         assert isinstance(ending, Done)
 
 
-def test_garbage_on_the_channel_kills_the_worker_only(run):
+def test_malformed_messages_kill_the_worker_only(run):
     find = (
         "import os, stat\n"
         "for fd in range(3, 4096):\n"
@@ -123,7 +123,7 @@ def test_garbage_on_the_channel_kills_the_worker_only(run):
         "while True: pass"
     )
     ending, _ = run(find)
-    assert isinstance(ending, WorkerDied) and "makes no sense" in ending.reason
+    assert isinstance(ending, WorkerDied) and "malformed message from worker" in ending.reason
     assert isinstance(run("yield 1")[0], Done)
 
 
@@ -143,7 +143,7 @@ SPINS = {
 
 
 @pytest.mark.parametrize("body", SPINS.values(), ids=SPINS.keys())
-def test_time_limit_kills_whatever_it_does(run, body):
+def test_time_limit_kills_any_job(run, body):
     ending, values = run(f"import os; yield os.getpid()\nprint('before', flush=True)\n{body}", wall_seconds=0.3)
     assert isinstance(ending, TimedOut)
     assert ending.stage == "script" and 0.3 <= ending.seconds < 5 and ending.output == "before\n"
@@ -152,7 +152,7 @@ def test_time_limit_kills_whatever_it_does(run, body):
 
 
 @pytest.mark.parametrize("body", ["def spin():\n    while True: pass\nspin()", SPINS["c"], SPINS["regex"]])
-def test_time_limit_says_where_the_code_was(run, body):
+def test_time_out_has_the_python_stack(run, body):
     ending, _ = run(f"print('before', flush=True)\n{body}", wall_seconds=0.3)
     assert isinstance(ending, TimedOut) and ending.output == "before\n"
     assert "script1.py" in ending.traceback and "in job" in ending.traceback
@@ -179,7 +179,7 @@ def test_native_llvm_loop_is_killed(run):
 # ---- output ----------------------------------------------------------------------------------------------------------
 
 
-def test_everything_printed_is_captured_and_nothing_corrupts_the_stream(run):
+def test_all_output_is_captured_and_does_not_corrupt_the_stream(run):
     body = (
         "import ctypes, os, sys, subprocess\n"
         "print('print')\n"

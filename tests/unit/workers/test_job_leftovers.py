@@ -1,4 +1,4 @@
-"""What a job changes, starts or keeps does not outlive it."""
+"""Process state, child processes and threads of a job do not outlive it."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from gpuemu_lsp.engine.workers.model import Done, Progress, TimedOut, WorkerDied
         ("sys.setrecursionlimit(60)", "sys.getrecursionlimit()"),
     ],
 )
-def test_state_is_put_back_for_the_same_worker(run, change, look):
+def test_state_is_restored_in_the_same_worker(run, change, look):
     imports = "import locale, os, signal, sys, time\n"
     _, before = run(f"{imports}yield [os.getpid(), {look}]")
     ending, _ = run(f"{imports}{change}\nyield 1")
@@ -43,7 +43,7 @@ def test_other_user_code_gets_another_process(run):
     patch = "import os, numpy\nnumpy.add = None\nyield os.getpid()"
     (first,) = run(patch, taint="a.py")[1]
     look = "import os, numpy\nyield [os.getpid(), numpy.add is None]"
-    assert run(look, taint="a.py")[1] == [[first, True]]  # its own mess
+    assert run(look, taint="a.py")[1] == [[first, True]]  # its own changes
     for taint in ("b.py", None):
         ((pid, patched),) = run(look, taint=taint)[1]
         assert pid != first and not patched
@@ -52,12 +52,12 @@ def test_other_user_code_gets_another_process(run):
 @pytest.mark.parametrize(
     "fork",
     [
-        "os.fork()",  # the child runs on into our loop
+        "os.fork()",  # the child returns into the worker's loop
         "if os.fork() == 0: raise ValueError",
         "if os.fork() == 0: sys.exit(1)",
     ],
 )
-def test_forked_child_never_speaks_for_the_worker(run, fork):
+def test_forked_child_sends_no_messages(run, fork):
     ending, values = run(f"import os, sys\n{fork}\nyield 'once'")
     assert isinstance(ending, Done) and values == ["once"]
     assert isinstance(run("yield 1")[0], Done)
@@ -88,7 +88,7 @@ def test_no_process_of_a_job_survives_it(run, spawn, how):
     assert len(pids) == 1 and not wait_gone(*pids)
 
 
-def test_thread_that_stays_retires_its_worker(run):
+def test_thread_left_running_retires_its_worker(run):
     start = "threading.Thread(target=time.sleep, args=(1000,), daemon=True).start()"
     ending, (pid,) = run(f"import os, threading, time\nyield os.getpid()\n{start}")
     assert isinstance(ending, Done) and not wait_gone(pid)

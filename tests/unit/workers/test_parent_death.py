@@ -1,4 +1,4 @@
-"""However the parent goes, nothing of ours is left: not the nursery, not the workers, not what they started."""
+"""No process outlives the pool, however its process ends: fork server, workers and their children."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ import sys, threading, time
 from gpuemu_lsp.engine.workers import Job, Pool
 from gpuemu_lsp.engine.workers.model import Progress
 
-told = threading.Semaphore(0)
+received = threading.Semaphore(0)
 pool = Pool({"script": "gpuemu_lsp.engine.workers.selftest:script"}, size=2)
-def tell(event):
+def on_event(event):
     if isinstance(event, Progress):
         print(*event.value, flush=True)
-        told.release()
+        received.release()
 for _ in range(2):
-    pool.submit(Job("script", {"path": sys.argv[1], "argument": sys.argv[2]}), tell)
+    pool.submit(Job("script", {"path": sys.argv[1], "argument": sys.argv[2]}), on_event)
 {leave}
 """
 
@@ -43,7 +43,7 @@ def job(how):
         ctypes.CDLL(None).pause()
     elif how == "stopped":
         os.kill(os.getpid(), 19)
-    elif how == "chatty":
+    elif how == "flooding":
         while True: yield ["x" * 100000]
     time.sleep(1000)
 """
@@ -58,7 +58,7 @@ LEAVE = {
 
 @pytest.mark.parametrize(
     ("how", "leave"),
-    [(how, "killed") for how in ("python", "c", "sleep", "stopped", "chatty")]
+    [(how, "killed") for how in ("python", "c", "sleep", "stopped", "flooding")]
     + [("python", leave) for leave in LEAVE if leave != "killed"],
 )
 def test_nothing_survives_the_parent(tmp_path, how, leave):
@@ -79,12 +79,12 @@ def test_nothing_survives_the_parent(tmp_path, how, leave):
     lines = []
     while len(lines) < 2:
         line = parent.stdout.readline()
-        assert line, "the parent went before its jobs ran"
+        assert line, "the parent ended before its jobs ran"
         words = line.split()
         if len(words) == 4:
             lines.append(words)
     pids = {int(word) for words in lines for word in words[:3]}
-    assert len(pids) == 5 and alive(pids) == pids  # two workers, two children of theirs, one nursery
+    assert len(pids) == 5 and alive(pids) == pids  # two workers, a child of each, the fork server
     if leave == "killed":
         os.kill(parent.pid, signal.SIGKILL)
     parent.stdin.close()
@@ -103,7 +103,7 @@ def test_nothing_survives_the_parent(tmp_path, how, leave):
 def test_interrupt_from_the_terminal_does_not_reach_the_workers(tmp_path):
     script = tmp_path / "script.py"
     script.write_text("import os\ndef job(argument):\n    yield [os.getpgrp(), os.getsid(0)]\n")
-    program = PARENT.replace("{leave}", "told.acquire(timeout=25); told.acquire(timeout=25)")
+    program = PARENT.replace("{leave}", "received.acquire(timeout=25); received.acquire(timeout=25)")
     run = subprocess.run(
         [sys.executable, "-c", program, str(script), ""],
         capture_output=True,

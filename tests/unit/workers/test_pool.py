@@ -1,4 +1,4 @@
-"""Jobs run and stream side by side, are cancelled, and leave nothing when the pool closes."""
+"""The pool: order of events, parallel jobs, cancellation, thread safety, and closing."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from gpuemu_lsp.engine.workers import Job, Pool
 from gpuemu_lsp.engine.workers.model import Cancelled, Done, Failed, Progress, TimedOut, WorkerDied
 
 
-def test_events_come_in_order_and_while_the_job_runs(pool, tmp_path):
+def test_events_arrive_in_order_and_during_the_job(pool, tmp_path):
     gate = tmp_path / "gate"
     path = tmp_path / "s.py"
     path.write_text(
@@ -33,27 +33,27 @@ def test_events_come_in_order_and_while_the_job_runs(pool, tmp_path):
         if len(seen) == 3:
             third.set()
 
-    ticket = pool.submit(Job("script", {"path": str(path), "argument": str(gate)}), on_event)
-    assert third.wait(10) and not ticket.ended
+    handle = pool.submit(Job("script", {"path": str(path), "argument": str(gate)}), on_event)
+    assert third.wait(10) and not handle.ended
     gate.touch()
-    assert isinstance(ticket.wait(10), Done)
+    assert isinstance(handle.wait(10), Done)
     assert [event.value for event in seen[:-1]] == [0, 1, 2, "after"]
 
 
 @pytest.mark.parametrize("payload", [None, [1, 2.5, "ü\udcff\0", {"a": None}], 2**64 - 1, "x" * 3_000_000])
-def test_payloads_of_any_kind_and_size_come_back(pool, payload):
+def test_payloads_round_trip(pool, payload):
     events = []
     assert isinstance(pool.submit(Job("echo", payload), events.append).wait(20), Done)
     assert events[0].value == payload
 
 
-def test_warm_workers_are_used_again(run):
+def test_idle_workers_are_reused(run):
     ending, (first,) = run("import os; yield os.getpid()")
     assert isinstance(ending, Done)
     assert run("import os; yield os.getpid()")[1] == [first]
 
 
-def test_two_jobs_run_at_a_time_and_no_more(pool, tmp_path):
+def test_at_most_size_jobs_run_in_parallel(pool, tmp_path):
     path = tmp_path / "s.py"
     path.write_text(
         "import os, time\n"
@@ -63,8 +63,8 @@ def test_two_jobs_run_at_a_time_and_no_more(pool, tmp_path):
         "    yield time.monotonic()\n"
     )
     spans = [[] for _ in range(5)]
-    tickets = [pool.submit(Job("script", {"path": str(path)}), spans[i].append) for i in range(5)]
-    assert all(isinstance(ticket.wait(20), Done) for ticket in tickets)
+    handles = [pool.submit(Job("script", {"path": str(path)}), spans[i].append) for i in range(5)]
+    assert all(isinstance(handle.wait(20), Done) for handle in handles)
     edges = sorted((span[k].value, 1 - 2 * k) for span in spans for k in (0, 1))
     busy = [sum(step for _, step in edges[: i + 1]) for i in range(len(edges))]
     assert max(busy) == 2
@@ -90,44 +90,44 @@ def test_unknown_function_and_foreign_module_are_refused(pool):
 # ---- cancelling, closing, counting -----------------------------------------------------------------------------------
 
 
-def test_cancel_of_a_running_job_is_immediate_and_frees_the_place(pool, run, tmp_path):
+def test_cancelling_a_running_job_is_immediate_and_frees_its_worker(pool, run, tmp_path):
     path = tmp_path / "spin.py"
     path.write_text("import os\ndef job(argument):\n    yield os.getpid()\n    while True: pass\n")
     seen, started = [], threading.Event()
-    ticket = pool.submit(Job("script", {"path": str(path)}), lambda event: (seen.append(event), started.set()))
+    handle = pool.submit(Job("script", {"path": str(path)}), lambda event: (seen.append(event), started.set()))
     assert started.wait(10)
-    ticket.cancel()
-    assert ticket.ended
-    assert isinstance(ticket.wait(1), Cancelled) and seen[-1] == Cancelled()
+    handle.cancel()
+    assert handle.ended
+    assert isinstance(handle.wait(1), Cancelled) and seen[-1] == Cancelled()
     assert not wait_gone(seen[0].value)
-    ticket.cancel()
+    handle.cancel()
     assert [type(event) for event in seen] == [Progress, Cancelled]
 
 
-def test_two_hundred_submits_and_cancels_leave_nothing(tmp_path):
-    strangers = set(descendants(os.getpid()))  # of other tests in this process
+def test_many_submits_and_cancels_leak_nothing(tmp_path):
+    others = set(descendants(os.getpid()))  # of other tests in this process
     path = tmp_path / "spin.py"
     path.write_text("def job(argument):\n    while True: yield 1\n")
     with Pool(FUNCTIONS, size=2) as pool:
         assert isinstance(pool.submit(Job("echo")).wait(20), Done)
         fds = open_fds()
-        tickets = []
+        handles = []
         for _ in range(200):
-            tickets.append(pool.submit(Job("script", {"path": str(path)})))
-            tickets[-1].cancel()
+            handles.append(pool.submit(Job("script", {"path": str(path)})))
+            handles[-1].cancel()
         last = pool.submit(Job("echo", "last"))
-        assert all(ticket.wait(10) == Cancelled() for ticket in tickets)
+        assert all(handle.wait(10) == Cancelled() for handle in handles)
         assert isinstance(last.wait(20), Done)
         deadline = time.monotonic() + 10
         while (
-            len(set(descendants(os.getpid())) - strangers) > 1 + 2 and time.monotonic() < deadline
+            len(set(descendants(os.getpid())) - others) > 1 + 2 and time.monotonic() < deadline
         ):  # some are being reaped
             time.sleep(0.01)
-        assert len(set(descendants(os.getpid())) - strangers) <= 1 + 2  # nursery, two workers
-        assert open_fds() <= fds + 4  # two workers at most, where one may have been
+        assert len(set(descendants(os.getpid())) - others) <= 1 + 2  # fork server, two workers
+        assert open_fds() <= fds + 4  # two workers at most, where there may have been one
 
 
-def test_killed_workers_leave_no_descriptors_and_no_zombies(run):
+def test_killed_workers_leak_no_descriptors_and_no_zombies(run):
     run("yield 1")
     fds = open_fds()
     for _ in range(10):
@@ -143,10 +143,10 @@ def test_pool_is_safe_to_use_from_many_threads(pool):
     def work(number):
         for i in range(20):
             events = []
-            ticket = pool.submit(Job("echo", [number, i]), events.append)
+            handle = pool.submit(Job("echo", [number, i]), events.append)
             if i % 3 == 0:
-                ticket.cancel()
-            results.append((ticket.wait(30), [event.value for event in events[:-1]], [number, i]))
+                handle.cancel()
+            results.append((handle.wait(30), [event.value for event in events[:-1]], [number, i]))
 
     threads = [threading.Thread(target=work, args=(number,)) for number in range(8)]
     for thread in threads:
@@ -158,7 +158,7 @@ def test_pool_is_safe_to_use_from_many_threads(pool):
         assert (isinstance(ending, Done) and values == [sent]) or ending == Cancelled()
 
 
-def test_job_whose_events_got_lost_does_not_end_as_done(pool, caplog):
+def test_job_whose_callback_fails_does_not_end_as_done(pool, caplog):
     endings = []
 
     def broken(event):
@@ -172,22 +172,22 @@ def test_job_whose_events_got_lost_does_not_end_as_done(pool, caplog):
     assert "callback" in caplog.text
 
 
-def test_wait_in_a_callback_is_refused(pool):
+def test_wait_in_a_callback_is_an_error(pool):
     errors = []
 
     def wait(event):
         try:
-            ticket.wait()
+            handle.wait()
         except RuntimeError as error:
             errors.append(error)
 
     ready = threading.Event()
-    ticket = pool.submit(Job("echo"), lambda event: (ready.wait(10), wait(event)))
+    handle = pool.submit(Job("echo"), lambda event: (ready.wait(10), wait(event)))
     ready.set()
-    assert isinstance(ticket.wait(20), Done) and errors
+    assert isinstance(handle.wait(20), Done) and errors
 
 
-def test_slow_callback_does_not_stop_the_clock(pool, tmp_path):
+def test_slow_callback_does_not_delay_the_time_limit(pool, tmp_path):
     path = tmp_path / "spin.py"
     path.write_text("import os\ndef job(argument):\n    yield os.getpid()\n    while True: pass\n")
     gate, pid = threading.Event(), []
@@ -197,13 +197,13 @@ def test_slow_callback_does_not_stop_the_clock(pool, tmp_path):
             pid.append(event.value)
             gate.wait(20)
 
-    ticket = pool.submit(Job("script", {"path": str(path)}, wall_seconds=0.3), slow)
+    handle = pool.submit(Job("script", {"path": str(path)}, wall_seconds=0.3), slow)
     while not pid:
         time.sleep(0.01)
     assert not wait_gone(*pid)
-    assert ticket.ended and ticket.wait(0) is None
+    assert handle.ended and handle.wait(0) is None
     gate.set()
-    assert isinstance(ticket.wait(10), TimedOut)
+    assert isinstance(handle.wait(10), TimedOut)
 
 
 def test_close_ends_running_and_waiting_jobs_and_every_process(tmp_path):
@@ -224,18 +224,18 @@ def test_close_ends_running_and_waiting_jobs_and_every_process(tmp_path):
             pids.extend(event.value)
             started.release()
 
-    tickets = [pool.submit(Job("script", {"path": str(path)}), note) for _ in range(5)]
+    handles = [pool.submit(Job("script", {"path": str(path)}), note) for _ in range(5)]
     assert all(started.acquire(timeout=10) for _ in range(2))
     pids += set(descendants(os.getpid())) - others
     pool.close()
-    assert [ticket.wait(1) for ticket in tickets] == [Cancelled()] * 5
+    assert [handle.wait(1) for handle in handles] == [Cancelled()] * 5
     assert len(pids) >= 7 and not wait_gone(*pids)
     pool.close()
     assert pool.submit(Job("echo")).wait(1) == Cancelled()
     assert open_fds() == before
 
 
-def test_closing_a_pool_that_never_started_is_nothing():
+def test_closing_a_pool_that_never_started():
     pool = Pool(FUNCTIONS)
     pool.close()
     pool.close()

@@ -1,4 +1,4 @@
-"""Records survive the trip through JSON text, and damaged JSON does not become a record."""
+"""Serialisation of records: round trip through JSON text, and rejection of malformed JSON."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ class Odd:
 def test_round_trip(value):
     again = from_json(type(value), json.loads(json.dumps(to_json(value))))
     assert again == value
-    assert repr(again) == repr(value) or isinstance(value, Odd)  # repr tells True from 1; a set has no order
+    assert repr(again) == repr(value) or isinstance(value, Odd)  # repr distinguishes True from 1; a set has no order
 
 
 def test_nan_survives():
@@ -128,7 +128,7 @@ def test_numpy_scalars_become_plain_numbers(scalar, plain):
 @pytest.mark.parametrize(
     "value", [object(), {1j: 2}, np.zeros(3), Finding], ids=["object", "complex", "array", "class"]
 )
-def test_what_has_no_json_form_is_refused(value):
+def test_values_without_a_json_form_are_rejected(value):
     with pytest.raises(WireError):
         to_json(value)
 
@@ -154,12 +154,12 @@ def _damaged(**changes):
         (None, "expected CaseKey"),
     ],
 )
-def test_damage_is_named(data, says):
+def test_malformed_fields_are_named(data, says):
     with pytest.raises(WireError, match=says):
         from_json(CaseKey, data)
 
 
-def test_damage_inside_a_union_names_the_inner_place():
+def test_malformed_field_inside_a_union_is_named():
     data = to_json(SPEC)
     data["args"]["x"]["direction"] = 7
     with pytest.raises(WireError, match=r"\$\.args\.x\.direction: expected str, found 7"):
