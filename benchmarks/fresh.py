@@ -7,20 +7,20 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from gpuemu_lsp.engine.emulator.devicelib.linked import RUNTIME
+from gpuemu_lsp.engine.emulator.devicelib.library import DEVICE_LIBRARY
 from gpuemu_lsp.engine.emulator.jit.disk_cache import shared_cache
-from gpuemu_lsp.engine.emulator.versions.kernels import forget_code
+from gpuemu_lsp.engine.emulator.versions.compiled_kernel import clear_code_cache
 
 
 @contextmanager
 def nothing_cached() -> Iterator[None]:
     """Let translations inside find no machine code, in memory or on disk; the user's own cache is left alone."""
-    RUNTIME.link()
+    DEVICE_LIBRARY.link()
     before = os.environ.get("GPUEMU_CACHE_DIR")
     with tempfile.TemporaryDirectory() as folder:
         os.environ["GPUEMU_CACHE_DIR"] = folder
         shared_cache.cache_clear()
-        forget_code()
+        clear_code_cache()
         try:
             yield
         finally:

@@ -22,14 +22,14 @@ from gpuemu_lsp.cli.arguments import shard
 from gpuemu_lsp.engine.check.prepare import prepare
 from gpuemu_lsp.engine.emulator.codegen.translate import runnable
 from gpuemu_lsp.engine.emulator.ir.program import Trap
-from gpuemu_lsp.engine.emulator.versions.kernels import Kernel, TranslationError
+from gpuemu_lsp.engine.emulator.versions.compiled_kernel import CompiledKernel, TranslationError
 from gpuemu_lsp.engine.ptx.errors import PtxError
 from gpuemu_lsp.engine.ptx.parser import parse
 
 _BLOCK = (256, 1, 1)
 
 
-def kernels_of(ptx: str, seen: set[str]) -> Iterator[tuple[str, Kernel | None, str]]:
+def kernels_of(ptx: str, seen: set[str]) -> Iterator[tuple[str, CompiledKernel | None, str]]:
     """Yield each new kernel of a module by name, translated; None and the reason where that fails."""
     module = parse(ptx)
     for name, function in module.functions.items():
@@ -37,7 +37,7 @@ def kernels_of(ptx: str, seen: set[str]) -> Iterator[tuple[str, Kernel | None, s
             continue
         seen.add(name)
         try:
-            kernel = Kernel(module, name)
+            kernel = CompiledKernel(module, name)
             kernel.specialised(_BLOCK)
             kernel.general(_BLOCK)
         except (TranslationError, RecursionError) as error:
@@ -46,7 +46,7 @@ def kernels_of(ptx: str, seen: set[str]) -> Iterator[tuple[str, Kernel | None, s
             yield name, kernel, ""
 
 
-def cannot_run(kernel: Kernel) -> set[str]:
+def cannot_run(kernel: CompiledKernel) -> set[str]:
     """Return the opcodes of a kernel's instructions that cannot be run."""
     found = set()
     for block in kernel.program.blocks:

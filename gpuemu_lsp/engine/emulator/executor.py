@@ -11,16 +11,16 @@ from gpuemu_lsp.engine.emulator import ops
 from gpuemu_lsp.engine.emulator.abi.memory import Shadow
 from gpuemu_lsp.engine.emulator.launch import events as events_module
 from gpuemu_lsp.engine.emulator.launch.arena import ArenaFullError, shared_arena
-from gpuemu_lsp.engine.emulator.launch.barriers import DistrustError
-from gpuemu_lsp.engine.emulator.launch.callbacks import Host
-from gpuemu_lsp.engine.emulator.launch.counting import Counting
+from gpuemu_lsp.engine.emulator.launch.barriers import BarrierAssumptionError
+from gpuemu_lsp.engine.emulator.launch.callbacks import DeviceRuntime
+from gpuemu_lsp.engine.emulator.launch.counting import CounterCollector
 from gpuemu_lsp.engine.emulator.launch.coverage import coverage_of
-from gpuemu_lsp.engine.emulator.launch.report import Report
+from gpuemu_lsp.engine.emulator.launch.report import LaunchReport
 from gpuemu_lsp.engine.emulator.launch.scheduler import AssumptionError, Scheduler
-from gpuemu_lsp.engine.emulator.launch.setup import Prepared, prepare
-from gpuemu_lsp.engine.emulator.launch.vector_clocks import watch_races
-from gpuemu_lsp.engine.emulator.versions.kernels import Kernel, Library, TranslationError
-from gpuemu_lsp.engine.emulator.versions.tiering import Code
+from gpuemu_lsp.engine.emulator.launch.setup import PreparedLaunch, prepare
+from gpuemu_lsp.engine.emulator.launch.vector_clocks import attach_race_detector
+from gpuemu_lsp.engine.emulator.versions.compiled_kernel import CompiledKernel, KernelCache, TranslationError
+from gpuemu_lsp.engine.emulator.versions.tiering import LaunchCode
 from gpuemu_lsp.engine.execution import Buffer, Bytes, Event, Outcome, Request
 from gpuemu_lsp.engine.ptx.errors import PtxError
 
@@ -37,7 +37,7 @@ class Emulator:
     name = "emulator"
 
     def __init__(self, *, optimised: bool = False) -> None:
-        self._library = Library(optimised=optimised)
+        self._library = KernelCache(optimised=optimised)
 
     def run(self, request: Request) -> Outcome:
         """Run one launch. What the kernel does wrong is in the outcome's events, never an exception."""
@@ -69,20 +69,20 @@ class _Again(Exception):  # noqa: N818 - not an error: the launch starts anew wi
         self.milliseconds = milliseconds
 
 
-def _run_once(kernel: Kernel, request: Request, milliseconds: float) -> Outcome:
+def _run_once(kernel: CompiledKernel, request: Request, milliseconds: float) -> Outcome:
     started = time.perf_counter()
-    code = Code(kernel, request)
+    code = LaunchCode(kernel, request)
     if code.fast is None:
         code.general()
     code.seconds = 0.0
     translated = time.perf_counter()
     milliseconds += (translated - started) * 1e3
     arena = shared_arena()
-    host = Host(arena)
+    host = DeviceRuntime(arena)
     prepared = prepare(request, kernel, arena, host.address)
     host.heap = prepared.heap
-    counting = Counting(kernel.program, arena, prepared.launch) if request.counting else None
-    order = watch_races(prepared, kernel.tracking(code.watching, request.block))
+    counting = CounterCollector(kernel.program, arena, prepared.launch) if request.counting else None
+    order = attach_race_detector(prepared, kernel.tracking(code.watching, request.block))
     scheduler = Scheduler(prepared, order, code)
     ready = time.perf_counter()
     try:
@@ -90,7 +90,7 @@ def _run_once(kernel: Kernel, request: Request, milliseconds: float) -> Outcome:
     except AssumptionError as error:
         kernel.pin(code.shape, error.site)
         raise _Again(milliseconds) from None
-    except DistrustError:
+    except BarrierAssumptionError:
         kernel.distrust_barriers()
         raise _Again(milliseconds) from None
     finally:
@@ -108,7 +108,7 @@ def _run_once(kernel: Kernel, request: Request, milliseconds: float) -> Outcome:
     )
 
 
-def _outcome(prepared: Prepared, report: Report, host: Host) -> Outcome:
+def _outcome(prepared: PreparedLaunch, report: LaunchReport, host: DeviceRuntime) -> Outcome:
     events = events_module.collect(prepared, report)
     if host.assertion is not None:
         events = tuple(
@@ -138,7 +138,7 @@ def _outcome(prepared: Prepared, report: Report, host: Host) -> Outcome:
     )
 
 
-def _status(report: Report, events: tuple[Event, ...]) -> str:
+def _status(report: LaunchReport, events: tuple[Event, ...]) -> str:
     rules = {event.rule for event in events}
     if "engine/unsupported-instruction" in rules:
         return "unsupported"
@@ -149,7 +149,7 @@ def _status(report: Report, events: tuple[Event, ...]) -> str:
     return "completed"
 
 
-def _approximate(kernel: Kernel) -> tuple[str, ...]:
+def _approximate(kernel: CompiledKernel) -> tuple[str, ...]:
     """Return the opcodes of the kernel whose result the manual only bounds."""
     names = {
         instruction.name

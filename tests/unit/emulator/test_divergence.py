@@ -9,15 +9,15 @@ import pytest
 from support.emulator_launch import compile_ptx, launch, ptx_kernel
 from support.random_programs import INPUTS, OUTPUTS, RandomProgram
 
-from gpuemu_lsp.engine.emulator.versions.kernels import Kernel
+from gpuemu_lsp.engine.emulator.versions.compiled_kernel import CompiledKernel
 
 
 @pytest.mark.parametrize("general", [False, True], ids=["fast", "general"])
 @pytest.mark.parametrize("seed", [*range(6), 17])
 def test_random_program(seed: int, general: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     if general:
-        shape_of = Kernel.specialised
-        monkeypatch.setattr(Kernel, "specialised", lambda self, block, *_: (shape_of(self, block)[0], None))
+        shape_of = CompiledKernel.specialised
+        monkeypatch.setattr(CompiledKernel, "specialised", lambda self, block, *_: (shape_of(self, block)[0], None))
     program = RandomProgram(seed)
     rng = random.Random(seed)
     data = [rng.randrange(1 << 32) for _ in range(INPUTS)]

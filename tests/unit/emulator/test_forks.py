@@ -8,8 +8,8 @@ from support.emulator_launch import artifact, compile_ptx
 
 from gpuemu_lsp.engine.emulator import Emulator
 from gpuemu_lsp.engine.emulator.ir.lattice import thread_block_shape
-from gpuemu_lsp.engine.emulator.versions.convergence_profile import Forks
-from gpuemu_lsp.engine.emulator.versions.kernels import Kernel, Watching
+from gpuemu_lsp.engine.emulator.versions.compiled_kernel import CheckerMode, CompiledKernel
+from gpuemu_lsp.engine.emulator.versions.convergence_profile import ConvergenceProfile
 from gpuemu_lsp.engine.execution import Buffer, Checks, Outcome, Request, Scalar
 
 # NVRTC unrolls both loops; the second one depends on what the first one's lanes did.
@@ -39,12 +39,12 @@ def run(emulator: Emulator, first: int, later: int, missing: int = 0) -> Outcome
     return emulator.run(Request(artifact(ptx), "k", (GRID, 1, 1), (64, 1, 1), 0, arguments, Checks(races=False)))
 
 
-def kernel_of(emulator: Emulator) -> Kernel:
+def kernel_of(emulator: Emulator) -> CompiledKernel:
     return emulator._library.kernel(compile_ptx(ROWS), "k")[0]
 
 
 def takes_over(emulator: Emulator) -> bool:
-    code = kernel_of(emulator).specialised((64, 1, 1), Watching.NOTHING)[1]
+    code = kernel_of(emulator).specialised((64, 1, 1), CheckerMode.MEMORY)[1]
     return code is not None and code.plain is not None
 
 
@@ -78,7 +78,7 @@ def test_faults_are_found_by_both() -> None:
 
 
 def test_rarely_parting_counts_as_together() -> None:
-    forks = Forks()
+    forks = ConvergenceProfile()
     assert not forks.together(frozenset({1, 2}))
     forks.note([0, 5, 1, 0], 8)
     forks.decide([0, 0, 1, 0], 4)

@@ -36,7 +36,7 @@ GUARDS: dict[str, Callable[[int, int], bool]] = {
     "t == m - 1": lambda t, m: t == m - 1,
     "t % 32 == 0": lambda t, m: t % 32 == 0,
 }
-MEETINGS = {
+BARRIERS_PER_CALL = {
     "": "",
     "warp": "__syncwarp();",
     "half": "if (t % 32 < 16) __syncwarp(0xffff);",
@@ -90,7 +90,7 @@ def source(steps: list[Step]) -> str:
     ]
     for number, step in enumerate(steps, 1):
         act = ACTS[step.act].format(f"{step.memory}[{step.index}]", 1000 * number)
-        lines.append(f"  if ({step.guard}) {act} {MEETINGS[step.meeting]}")
+        lines.append(f"  if ({step.guard}) {act} {BARRIERS_PER_CALL[step.meeting]}")
     return "\n".join([*lines, "  y[t] = sum;", "}"])
 
 

@@ -7,7 +7,7 @@ import pytest
 from support.emulator_launch import artifact, compile_ptx
 
 from gpuemu_lsp.engine.emulator import Emulator
-from gpuemu_lsp.engine.emulator.versions import kernels
+from gpuemu_lsp.engine.emulator.versions import compiled_kernel
 from gpuemu_lsp.engine.execution import Buffer, Outcome, Request
 
 SUMS = """extern "C" __global__ void k(const float* x, float* y) {
@@ -51,16 +51,16 @@ def run(emulator: Emulator, source: str, grid: int, x: np.ndarray, size: int, *o
 @pytest.mark.parametrize("source", [SUMS, SPIN], ids=["blocks", "a long loop"])
 def test_a_launch_changes_over_on_its_way(source: str, monkeypatch: pytest.MonkeyPatch) -> None:
     levels: list[bool] = []
-    loaded = kernels._loaded
+    loaded = compiled_kernel._loaded
     monkeypatch.setattr(
-        kernels, "_loaded", lambda *a, optimised: levels.append(optimised) or loaded(*a, optimised=optimised)
+        compiled_kernel, "_loaded", lambda *a, optimised: levels.append(optimised) or loaded(*a, optimised=optimised)
     )
     grid = 64 if source is SUMS else 1
     x = np.random.default_rng(0).integers(0, 100, 64 * grid, dtype=np.int32)
     x = x.astype(np.float32) if source is SUMS else x
     expected = run(Emulator(optimised=True), source, grid, x, 4 * x.size)
     assert levels == [True]
-    monkeypatch.setattr(kernels.Kernel, "cost_ms", 0.0)
+    monkeypatch.setattr(compiled_kernel.CompiledKernel, "cost_ms", 0.0)
     found = run(Emulator(), source, grid, x, 4 * x.size)
     assert levels == [True, False, True]
     assert expected.status == found.status == "completed"

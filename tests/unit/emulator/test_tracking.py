@@ -9,7 +9,7 @@ import pytest
 from support.emulator_launch import compile_ptx, launch
 
 from gpuemu_lsp.engine.emulator.analysis.race_candidates import find_race_candidates
-from gpuemu_lsp.engine.emulator.versions.kernels import Kernel
+from gpuemu_lsp.engine.emulator.versions.compiled_kernel import CompiledKernel
 from gpuemu_lsp.engine.execution import Checks
 from gpuemu_lsp.engine.ptx.parser import parse
 
@@ -17,7 +17,7 @@ from gpuemu_lsp.engine.ptx.parser import parse
 def watched(body: str, block: tuple[int, int, int] | None = None) -> Counter[str]:
     """Return how many instructions of each kind are watched, as ``ld.shared``; in blocks of any size unless said."""
     source = f'extern "C" __global__ void k(const int* x, int* y, int n) {{ const int t = threadIdx.x; {body} }}'
-    kernel = Kernel(parse(compile_ptx(source)), "k")
+    kernel = CompiledKernel(parse(compile_ptx(source)), "k")
     sites = find_race_candidates(kernel.program, block, aliased=False).sites
     instructions = [kernel.sites[site][0] for site in sites]
     names = {"red": "atom"}

@@ -10,7 +10,7 @@ from gpuemu_lsp.engine.emulator.analysis.webs import split_webs
 from gpuemu_lsp.engine.emulator.frontend.flatten import flatten
 from gpuemu_lsp.engine.emulator.ir.operands import registers_read, registers_written
 from gpuemu_lsp.engine.emulator.ir.program import Program
-from gpuemu_lsp.engine.emulator.versions.kernels import Kernel
+from gpuemu_lsp.engine.emulator.versions.compiled_kernel import CompiledKernel
 from gpuemu_lsp.engine.ptx.parser import parse
 
 
@@ -68,7 +68,7 @@ def test_a_loop_that_starts_at_tid_leaves_tid_alone() -> None:
       float v = t < 32 ? s[t + 32] : 0;
       for (int i = t; i < n; i += 64) y[i] = x[i] + v;
     }"""
-    kernel = Kernel(parse(compile_ptx(source)), "k")
+    kernel = CompiledKernel(parse(compile_ptx(source)), "k")
     _, fast = kernel.specialised((64, 1, 1))
     assert fast is not None
     shared = [i for block in kernel.program.blocks for i in block.code if i.opcode == "st" and "shared" in i.modifiers]

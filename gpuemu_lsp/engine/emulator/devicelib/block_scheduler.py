@@ -22,7 +22,7 @@ def add_conductor(module: ir.Module) -> Value:
     at.ret(highest_epoch(at, highest.args[0]))
     begin = _add_begin(module, highest)
     release = _add_release(module, highest)
-    function, b = t.new_function(module, "conduct", I32, [POINTER])
+    function, b = t.new_function(module, "run_blocks", I32, [POINTER])
     launch = function.args[0]
     warps = load_pointer(b, launch, LaunchRecord.WARPS)
     step = load_field(b, launch, LaunchRecord.WARP_STRIDE)
@@ -125,7 +125,7 @@ def _watched(b: ir.IRBuilder, launch: Value) -> Value:
 
 def _add_begin(module: ir.Module, highest: Value) -> Value:
     """Add ``begin(launch)``: set up the next block, with fresh shared and local memory."""
-    function, b = t.new_function(module, "begin", t.VOID, [POINTER])
+    function, b = t.new_function(module, "start_block", t.VOID, [POINTER])
     launch = function.args[0]
     block = load_pointer(b, launch, LaunchRecord.BLOCK)
     steps = b.alloca(I64)
@@ -183,7 +183,7 @@ def _add_begin(module: ir.Module, highest: Value) -> Value:
 
 def _add_release(module: ir.Module, highest: Value) -> Value:
     """Add ``release(launch) -> i1``: open the barrier if all threads of the block wait at the same plain one."""
-    function, b = t.new_function(module, "release", I1, [POINTER])
+    function, b = t.new_function(module, "release_barrier", I1, [POINTER])
     launch = function.args[0]
     total, same = b.alloca(I32), b.alloca(I1)
     b.store(i32(0), total)

@@ -47,7 +47,7 @@ _NULL_PAGE = 1 << 16
 
 def add_event(module: ir.Module) -> Value:
     """Add ``event(ctx, site, kind, lane, address, size, access)``: count it; keep the first of each site and kind."""
-    function, b = new_function(module, "event", VOID, [POINTER, I32, I32, I32, I64, I32, I32])
+    function, b = new_function(module, "record_event", VOID, [POINTER, I32, I32, I32, I64, I32, I32])
     ctx, site, kind, lane, address, size, access = function.args
     launch = load_pointer(b, ctx, Warp.LAUNCH)
     counts = load_pointer(b, launch, LaunchRecord.COUNTS)
@@ -81,7 +81,7 @@ def add_event(module: ir.Module) -> Value:
 
 def add_check(module: ir.Module, event: Value) -> Value:
     """Add ``check(ctx, site, lane, address, size, alignment, flags) -> i1``: whether one lane's access may happen."""
-    function, b = new_function(module, "check", I1, [POINTER, I32, I32, I64, I32, I32, I32])
+    function, b = new_function(module, "check_access", I1, [POINTER, I32, I32, I64, I32, I32, I32])
     ctx, site, lane, address, size, alignment, flags = function.args
     launch = load_pointer(b, ctx, Warp.LAUNCH)
     access = b.and_(flags, i32(STORE_FLAG))
@@ -249,7 +249,7 @@ def add_access(module: ir.Module, check: Value, race: Value, together: Value, *,
 
 def _access(module: ir.Module, check: Value, race: Value, *, is_store: bool) -> Value:
     kind = "store" if is_store else "load"
-    races = module.get_global(f"race_row_{kind}"), module.get_global(f"race_lanes_{kind}")
+    races = module.get_global(f"race_row_{kind}"), module.get_global(f"race_scattered_{kind}")
     together = row_access.add_together(module, races, is_store=is_store)
     access = add_access(module, check, race, together, is_store=is_store)
     row_access.add_row_access(module, access, races[0], is_store=is_store)
@@ -261,7 +261,7 @@ def add_addresses(module: ir.Module) -> Value:
 
     Lane ``first + i`` gets ``((base + i * step) & bits) + window + offset``.
     """
-    function, b = new_function(module, "addresses", VOID, [POINTER, I32, I32, I64, I64, I64, I64, I64])
+    function, b = new_function(module, "affine_addresses", VOID, [POINTER, I32, I32, I64, I64, I64, I64, I64])
     ctx, first, count, base, step, window, offset, bits = function.args
     before = b.block
     loop, end = b.append_basic_block("lane"), b.append_basic_block("end")

@@ -7,8 +7,7 @@ from llvmlite import ir
 from gpuemu_lsp.engine.emulator.abi.field_access import load_pointer
 from gpuemu_lsp.engine.emulator.abi.race_records import Epoch, ShadowPlane
 from gpuemu_lsp.engine.emulator.abi.structs import Warp
-from gpuemu_lsp.engine.emulator.devicelib.race_lines import settle_cell
-from gpuemu_lsp.engine.emulator.devicelib.race_view import (
+from gpuemu_lsp.engine.emulator.devicelib.race_epochs import (
     ROW,
     View,
     each_cell,
@@ -17,6 +16,7 @@ from gpuemu_lsp.engine.emulator.devicelib.race_view import (
     return_if,
     view_of,
 )
+from gpuemu_lsp.engine.emulator.devicelib.race_lines import settle_cell
 from gpuemu_lsp.engine.emulator.llvm import ir_tools as t
 from gpuemu_lsp.engine.emulator.llvm.ir_tools import I1, I32, I64, POINTER, VOID, Value, i32, i64
 
@@ -112,11 +112,11 @@ def add_row(module: ir.Module, *, is_store: bool, shared: bool) -> Value:
 
 
 def add_one(module: ir.Module, settle: Value, *, is_store: bool, shared: bool) -> Value:
-    """Add ``race_one_load`` or ``race_one_store``: ``(ctx, site, lanes, address, cells) -> i1``.
+    """Add ``race_broadcast_load`` or ``race_broadcast_store``: ``(ctx, site, lanes, address, cells) -> i1``.
 
     All ``lanes`` access one place; stores only with one value. Otherwise as :func:`add_row`.
     """
-    name = _name("race_one", is_store=is_store, shared=shared)
+    name = _name("race_broadcast", is_store=is_store, shared=shared)
     function, b = t.new_function(module, name, I1, [POINTER, I32, I32, I64, I32])
     ctx, site, lanes, address, cells = function.args
     view = view_of(b, ctx, address, shared=shared)
@@ -201,11 +201,11 @@ def _one_cell(
 
 
 def add_lanes(module: ir.Module, settle: Value, *, is_store: bool) -> Value:
-    """Add ``race_lanes_load`` or ``race_lanes_store``: ``(ctx, site, mask, cells) -> i1``.
+    """Add ``race_scattered_load`` or ``race_scattered_store``: ``(ctx, site, mask, cells) -> i1``.
 
     Each lane has an address of its own, in the context's scratch space. Otherwise as :func:`add_row`.
     """
-    name = "race_lanes_store" if is_store else "race_lanes_load"
+    name = "race_scattered_store" if is_store else "race_scattered_load"
     function, b = t.new_function(module, name, I1, [POINTER, I32, I32, I32])
     ctx, site, mask, cells = function.args
     count = b.zext(cells, I64)

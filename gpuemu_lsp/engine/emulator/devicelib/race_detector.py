@@ -10,8 +10,7 @@ from gpuemu_lsp.engine.emulator.abi.race_records import THREAD_IN_BLOCK, Epoch, 
 from gpuemu_lsp.engine.emulator.abi.states import EVENT_KINDS, EventKind
 from gpuemu_lsp.engine.emulator.abi.structs import BlockRecord, EventRecord, LaunchRecord, Warp
 from gpuemu_lsp.engine.emulator.devicelib.race_batch import add_lanes, add_one, add_row
-from gpuemu_lsp.engine.emulator.devicelib.race_lines import add_row_of_lines, add_settle, settle_cell
-from gpuemu_lsp.engine.emulator.devicelib.race_view import (
+from gpuemu_lsp.engine.emulator.devicelib.race_epochs import (
     View,
     each_cell,
     note_other,
@@ -19,6 +18,7 @@ from gpuemu_lsp.engine.emulator.devicelib.race_view import (
     unmet,
     view_of,
 )
+from gpuemu_lsp.engine.emulator.devicelib.race_lines import add_row_of_lines, add_settle, settle_cell
 from gpuemu_lsp.engine.emulator.llvm import ir_tools as t
 from gpuemu_lsp.engine.emulator.llvm.ir_tools import I1, I8, I32, I64, POINTER, VOID, Value, i32, i64
 
@@ -221,7 +221,7 @@ def add_meet(module: ir.Module) -> Value:
 
     When all living lanes meet the warp's floor rises; else only what the members know of each other.
     """
-    function, b = t.new_function(module, "race_meet", VOID, [POINTER, I32, I32])
+    function, b = t.new_function(module, "race_sync_warp", VOID, [POINTER, I32, I32])
     ctx, active, alive = function.args
     vector = ir.VectorType(I32, 32)
     zero = ir.Constant(vector, None)
@@ -259,7 +259,7 @@ def add_meet(module: ir.Module) -> Value:
 
 def add_synchronise(module: ir.Module) -> None:
     """Add ``race_synchronise(ctx, lanes, what)``: acquire or release through the addresses in the scratch space."""
-    function, b = t.new_function(module, "race_synchronise", VOID, [POINTER, I32, I32])
+    function, b = t.new_function(module, "race_acquire_release", VOID, [POINTER, I32, I32])
     ctx, lanes, what = function.args
     with t.for_lanes(b, lanes) as lane:
         place = b.add(i64(Warp.ADDRESSES), b.shl(b.zext(lane, I64), i64(3)))
@@ -287,7 +287,8 @@ def add_races(module: ir.Module) -> Value:
 
 
 NAMES = (
-    "race_row_load", "race_row_store", "race_one_load", "race_one_store", "race_lanes_load", "race_lanes_store",
-    "race_row_load_shared", "race_row_store_shared", "race_one_load_shared", "race_one_store_shared",
-    "race_meet", "race_lane", "race_synchronise",
+    "race_row_load", "race_row_store", "race_row_load_shared", "race_row_store_shared",
+    "race_broadcast_load", "race_broadcast_store", "race_broadcast_load_shared", "race_broadcast_store_shared",
+    "race_scattered_load", "race_scattered_store",
+    "race_sync_warp", "race_lane", "race_acquire_release",
 )  # fmt: skip

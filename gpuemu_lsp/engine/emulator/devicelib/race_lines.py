@@ -12,7 +12,7 @@ from llvmlite import ir
 from gpuemu_lsp.engine.emulator.abi.field_access import load_field, load_pointer, store_field
 from gpuemu_lsp.engine.emulator.abi.race_records import ShadowLine, ShadowPlane
 from gpuemu_lsp.engine.emulator.abi.structs import LaunchRecord, Warp
-from gpuemu_lsp.engine.emulator.devicelib.race_view import first_place
+from gpuemu_lsp.engine.emulator.devicelib.race_epochs import first_place
 from gpuemu_lsp.engine.emulator.llvm import ir_tools as t
 from gpuemu_lsp.engine.emulator.llvm.ir_tools import I1, I32, I64, POINTER, VOID, Value, i32, i64
 
@@ -24,7 +24,7 @@ _PAIR = ir.VectorType(I32, 8)
 
 def add_settle(module: ir.Module) -> Value:
     """Add ``race_settle(ctx, address, cells)``: from now on look at the lines of these cells cell by cell."""
-    function, b = t.new_function(module, "race_settle", VOID, [POINTER, I64, I32])
+    function, b = t.new_function(module, "race_expand_lines", VOID, [POINTER, I64, I32])
     ctx, address, cells = function.args
     launch = load_pointer(b, ctx, Warp.LAUNCH)
     floor = load_field(b, launch, LaunchRecord.RACE_LAUNCH_EPOCH)
@@ -101,7 +101,7 @@ def add_row_of_lines(module: ir.Module, by_cell: Value, settle: Value, *, is_sto
         b.ret(b.call(by_cell, function.args))
         b.position_at_end(b.append_basic_block("dead"))
     cell = cell_number(b, launch, address)
-    row = Row(
+    row = ShadowLineRun(
         b,
         (load_field(b, launch, LaunchRecord.RACE_LINES), load_field(b, launch, LaunchRecord.RACE_PLANE_STRIDE)),
         site,
@@ -152,7 +152,7 @@ def add_row_of_lines(module: ir.Module, by_cell: Value, settle: Value, *, is_sto
     return function
 
 
-class Row:
+class ShadowLineRun:
     """Checks and notes an access of neighbouring threads, line after line.
 
     ``first`` is the thread of its first cell, ``lines`` where the records of writes lie, and how far on those of reads.

@@ -56,7 +56,7 @@ def add_row_access(module: ir.Module, access: Value, race: Value, *, is_store: b
     with b.if_then(plain), b.if_then(b.call(in_row, arguments)):
         b.ret_void()
     window = b.select(shared, load_field(b, load_pointer(b, ctx, Warp.BLOCK), BlockRecord.SHARED), i64(0))
-    addresses = module.get_global("addresses")
+    addresses = module.get_global("affine_addresses")
     b.call(addresses, [ctx, i32(0), i32(WARP_SIZE), base, b.zext(size, I64), window, offset, bits])
     b.call(access, [ctx, site, mask, size, i32(1), unused, flags])
     b.ret_void()

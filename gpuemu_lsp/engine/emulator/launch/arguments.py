@@ -8,7 +8,7 @@ from gpuemu_lsp.engine.emulator.abi.memory import MAX_ACCESS_BYTES
 from gpuemu_lsp.engine.emulator.abi.records import Record
 from gpuemu_lsp.engine.emulator.abi.structs import LaunchRecord
 from gpuemu_lsp.engine.emulator.launch.arena import Arena, Region
-from gpuemu_lsp.engine.emulator.versions.kernels import Kernel
+from gpuemu_lsp.engine.emulator.versions.compiled_kernel import CompiledKernel
 from gpuemu_lsp.engine.execution import Buffer, Request
 
 _MAX_GUARD = 1 << 20
@@ -37,7 +37,7 @@ def place_buffers(request: Request, arena: Arena) -> dict[str, Region]:
     return regions
 
 
-def place_parameters(request: Request, kernel: Kernel, arena: Arena, buffers: dict[str, Region]) -> Region:
+def place_parameters(request: Request, kernel: CompiledKernel, arena: Arena, buffers: dict[str, Region]) -> Region:
     """Write the parameter block; every argument goes where its parameter lies."""
     slots = list(kernel.program.params.values())
     if len(slots) != len(request.arguments):
@@ -73,7 +73,7 @@ def readable_buffers(request: Request, buffers: dict[str, Region]) -> Record:
     return table
 
 
-def place_variables(kernel: Kernel, arena: Arena, symbols: Record, launch: Record) -> dict[str, Region]:
+def place_variables(kernel: CompiledKernel, arena: Arena, symbols: Record, launch: Record) -> dict[str, Region]:
     """Place module variables: constants first, so that they form one window."""
     regions: dict[str, Region] = {}
     variables = sorted(kernel.program.variables.values(), key=lambda v: v.space != "const")

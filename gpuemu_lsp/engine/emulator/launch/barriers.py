@@ -9,12 +9,12 @@ from gpuemu_lsp.engine.emulator.abi.records import RecordView, lanes_of
 from gpuemu_lsp.engine.emulator.abi.states import BarrierKind, Status
 from gpuemu_lsp.engine.emulator.abi.structs import Warp
 from gpuemu_lsp.engine.emulator.ir.lattice import WARP_SIZE
-from gpuemu_lsp.engine.emulator.launch.report import Incident, Report
-from gpuemu_lsp.engine.emulator.launch.setup import Prepared, Resident
-from gpuemu_lsp.engine.emulator.launch.vector_clocks import Order
+from gpuemu_lsp.engine.emulator.launch.report import Incident, LaunchReport
+from gpuemu_lsp.engine.emulator.launch.setup import PreparedLaunch, ResidentBlock
+from gpuemu_lsp.engine.emulator.launch.vector_clocks import VectorClocks
 
 
-class DistrustError(Exception):
+class BarrierAssumptionError(Exception):
     """Threads met at different barriers of the program, and the race checker counted on their not doing so."""
 
 
@@ -32,13 +32,13 @@ class _Waiting:
     site: int
 
 
-class Meetings:
+class BarrierResolver:
     """Lets the threads of a block meet; what is odd about that goes into ``report``."""
 
-    def __init__(self, prepared: Prepared, order: Order, report: Report) -> None:
+    def __init__(self, prepared: PreparedLaunch, order: VectorClocks, report: LaunchReport) -> None:
         self._prepared, self._order, self._report = prepared, order, report
 
-    def resolve(self, resident: Resident, warps: list[RecordView]) -> None:
+    def resolve(self, resident: ResidentBlock, warps: list[RecordView]) -> None:
         """Open a barrier that is complete, or let an incomplete collective run, or give up."""
         waiting = [lane for index, warp in enumerate(warps) for lane in _waiting(index, warp)]
         arriving = [one for one in waiting if one.kind == BarrierKind.ARRIVE]
@@ -59,7 +59,7 @@ class Meetings:
         if not opened:
             self._stuck(resident, waiting)
 
-    def _try_open(self, resident: Resident, name: int, lanes: list[_Waiting], alive: int) -> bool:
+    def _try_open(self, resident: ResidentBlock, name: int, lanes: list[_Waiting], alive: int) -> bool:
         counts = {one.count for one in lanes}
         arrived = len(lanes) + resident.arrivals.get(name, 0)
         expected = max(counts)
@@ -69,7 +69,7 @@ class Meetings:
         elif len(lanes) < alive:
             return False
         if self._order.trusting and len({one.site for one in lanes}) > 1:
-            raise DistrustError
+            raise BarrierAssumptionError
         self._check_meeting(resident, lanes, alive, expected)
         resident.arrivals.pop(name, None)
         self._order.meet(resident, name, [one.index * WARP_SIZE + one.lane for one in lanes], alive)
@@ -78,7 +78,7 @@ class Meetings:
             _release(one)
         return True
 
-    def _check_meeting(self, resident: Resident, lanes: list[_Waiting], alive: int, expected: int) -> None:
+    def _check_meeting(self, resident: ResidentBlock, lanes: list[_Waiting], alive: int, expected: int) -> None:
         """Report what hardware lets pass, or hangs on: threads that have left, or wait at another barrier."""
         first = lanes[0]
         thread = first.index * WARP_SIZE + first.lane
@@ -98,7 +98,7 @@ class Meetings:
         location = instruction.location if instruction is not None else None
         return (location.file, location.line) if location is not None else site
 
-    def _force_collective(self, resident: Resident, warps: list[RecordView]) -> bool:
+    def _force_collective(self, resident: ResidentBlock, warps: list[RecordView]) -> bool:
         """Let lanes run a collective although lanes it names will not come."""
         opened = False
         for index, warp in enumerate(warps):
@@ -118,7 +118,7 @@ class Meetings:
             opened = True
         return opened
 
-    def _stuck(self, resident: Resident, waiting: list[_Waiting]) -> None:
+    def _stuck(self, resident: ResidentBlock, waiting: list[_Waiting]) -> None:
         self._report.status = "hung"
         places: dict[tuple[int, int], list[_Waiting]] = defaultdict(list)
         for one in waiting:

@@ -19,7 +19,7 @@ _MAX_PRINTED = 1 << 20
 CALLBACK = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int, ctypes.c_uint32, ctypes.c_int)
 
 
-class Host:
+class DeviceRuntime:
     """Answers calls from device code; ``printed`` collects what was printed."""
 
     def __init__(self, arena: Arena) -> None:

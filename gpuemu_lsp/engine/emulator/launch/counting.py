@@ -32,7 +32,7 @@ _NUMBERS = {"f16": 1, "bf16": 1, "f32": 1, "f64": 1, "f16x2": 2, "bf16x2": 2, "f
 _CALL = ctypes.CFUNCTYPE(None)
 
 
-class Counting:
+class CounterCollector:
     """What one launch has done so far. Its tables are what counting code writes to."""
 
     def __init__(self, program: Program, arena: Arena, launch: Record) -> None:

@@ -13,9 +13,9 @@ from gpuemu_lsp.engine.emulator.analysis.copies_only import is_only_copied
 from gpuemu_lsp.engine.emulator.frontend.address_spaces import RESERVED_SHARED
 from gpuemu_lsp.engine.emulator.ir.opcodes import PUSH, memory_space
 from gpuemu_lsp.engine.emulator.launch.arena import Region
-from gpuemu_lsp.engine.emulator.launch.race_events import Party, merged, race_event
-from gpuemu_lsp.engine.emulator.launch.report import Incident, Report
-from gpuemu_lsp.engine.emulator.launch.setup import Prepared
+from gpuemu_lsp.engine.emulator.launch.race_events import RaceAccess, merged, race_event
+from gpuemu_lsp.engine.emulator.launch.report import Incident, LaunchReport
+from gpuemu_lsp.engine.emulator.launch.setup import PreparedLaunch
 from gpuemu_lsp.engine.execution import LOCAL_MEMORY, Dim3, Event, Writer
 
 _RULES: Mapping[int, str] = {
@@ -64,7 +64,7 @@ class _Raw:
         return bool(self.flags & STORE_FLAG)
 
 
-def collect(prepared: Prepared, report: Report) -> tuple[Event, ...]:
+def collect(prepared: PreparedLaunch, report: LaunchReport) -> tuple[Event, ...]:
     """Return the launch's events, the most telling first: faults, then synchronisation, then the rest."""
     checks = prepared.request.checks
     events = []
@@ -85,7 +85,7 @@ def collect(prepared: Prepared, report: Report) -> tuple[Event, ...]:
     return tuple(wanted[: prepared.request.max_events])
 
 
-def writer(prepared: Prepared) -> Writer | None:
+def writer(prepared: PreparedLaunch) -> Writer | None:
     """Return who last wrote the watched place."""
     launch = prepared.launch
     site = launch.get(LaunchRecord.WATCH_SITE)
@@ -101,7 +101,7 @@ def writer(prepared: Prepared) -> Writer | None:
     )
 
 
-def _records(prepared: Prepared) -> list[_Raw]:
+def _records(prepared: PreparedLaunch) -> list[_Raw]:
     raws = []
     for index in range(prepared.launch.get(LaunchRecord.EVENT_COUNT)):
         record = prepared.events.at(index * EventRecord.SIZE)
@@ -131,7 +131,7 @@ def _coordinates(linear: int, dims: Dim3) -> Dim3:
     return linear % x, linear // x % y, linear // (x * y)
 
 
-def _stop(prepared: Prepared, raw: _Raw) -> Event:
+def _stop(prepared: PreparedLaunch, raw: _Raw) -> Event:
     instruction, stop = prepared.kernel.sites[raw.site]
     rule, message = "engine/unsupported-instruction", "this instruction cannot be run"
     name = instruction.name if instruction is not None else ""
@@ -152,7 +152,7 @@ def _stop(prepared: Prepared, raw: _Raw) -> Event:
     )
 
 
-def _moved(prepared: Prepared, raw: _Raw) -> bool:
+def _moved(prepared: PreparedLaunch, raw: _Raw) -> bool:
     """Whether a thread only copied an object of its own that is not wholly set."""
     instruction = prepared.kernel.sites[raw.site][0]
     if instruction is None or instruction.opcode != "ld" or memory_space(instruction) not in ("local", "generic"):
@@ -163,7 +163,7 @@ def _moved(prepared: Prepared, raw: _Raw) -> bool:
     return is_only_copied(prepared.kernel.program, instruction)
 
 
-def _access(prepared: Prepared, raw: _Raw) -> Event:
+def _access(prepared: PreparedLaunch, raw: _Raw) -> Event:
     instruction = prepared.kernel.sites[raw.site][0]
     assert instruction is not None
     thread = _coordinates(raw.warp * 32 + raw.lane, prepared.request.block)
@@ -195,14 +195,14 @@ def _access(prepared: Prepared, raw: _Raw) -> Event:
     )
 
 
-def _race(prepared: Prepared, raw: _Raw) -> Event:
+def _race(prepared: PreparedLaunch, raw: _Raw) -> Event:
     request = prepared.request
 
-    def party(site: int, number: int, wrote: bool, atomic: bool, spread: int) -> Party:
+    def party(site: int, number: int, wrote: bool, atomic: bool, spread: int) -> RaceAccess:
         instruction = prepared.kernel.sites[site][0]
         assert instruction is not None
         thread = _coordinates(number & THREAD_IN_BLOCK, request.block)
-        return Party(instruction, number, wrote, atomic, thread, _coordinates(number >> 10, request.grid), spread)
+        return RaceAccess(instruction, number, wrote, atomic, thread, _coordinates(number >> 10, request.grid), spread)
 
     one = party(
         raw.site,
@@ -224,7 +224,7 @@ def _race(prepared: Prepared, raw: _Raw) -> Event:
     return race_event(space, one, other, _plain(region.name) if region else None, offset, raw.size, raw.count)
 
 
-def _place(prepared: Prepared, raw: _Raw) -> tuple[Region | None, int | None]:
+def _place(prepared: PreparedLaunch, raw: _Raw) -> tuple[Region | None, int | None]:
     """Return the region an access is about and its offset there: the one it hits, else the nearest."""
     instruction = prepared.kernel.sites[raw.site][0]
     assert instruction is not None
@@ -251,7 +251,7 @@ def _place(prepared: Prepared, raw: _Raw) -> tuple[Region | None, int | None]:
     return nearest, raw.address - nearest.address
 
 
-def _shared_place(prepared: Prepared, address: int) -> tuple[Region, int]:
+def _shared_place(prepared: PreparedLaunch, address: int) -> tuple[Region, int]:
     """Return the shared variable an address lies in or is nearest to."""
     program, request = prepared.kernel.program, prepared.request
     windows = [resident.shared for resident in prepared.residents]
@@ -318,7 +318,7 @@ def _plain(name: str) -> str:
     return best
 
 
-def _from_incident(prepared: Prepared, incident: Incident, count: int) -> Event:
+def _from_incident(prepared: PreparedLaunch, incident: Incident, count: int) -> Event:
     instruction = prepared.kernel.sites[incident.site][0]
     return Event(
         incident.rule,

@@ -10,7 +10,7 @@ from gpuemu_lsp.engine.ptx.model import Instruction, Location
 
 
 @dataclass(frozen=True, slots=True)
-class Party:
+class RaceAccess:
     """One of the two: who did what with which instruction. ``spread`` is that of :class:`.layout.Cell`."""
 
     instruction: Instruction
@@ -33,7 +33,7 @@ class Party:
 
 
 def race_event(
-    space: str, one: Party, other: Party, buffer: str | None, offset: int | None, size: int, count: int
+    space: str, one: RaceAccess, other: RaceAccess, buffer: str | None, offset: int | None, size: int, count: int
 ) -> Event:
     """Return the event of a race between two parties."""
     # The read shows the wrong value: it is where the user looks.
@@ -65,11 +65,11 @@ def race_event(
     )
 
 
-def _same_warp(one: Party, other: Party) -> bool:
+def _same_warp(one: RaceAccess, other: RaceAccess) -> bool:
     return one.number >> 5 == other.number >> 5 and max(one.spread, other.spread) < 2
 
 
-def _who(party: Party, beside: Party | None = None) -> str:
+def _who(party: RaceAccess, beside: RaceAccess | None = None) -> str:
     if beside is not None and _unnamed(party, beside):
         return "another thread of the " + ("warp", "block", "grid")[party.spread - 1]
     text = f"thread {_dims(party.thread)}"
@@ -78,7 +78,7 @@ def _who(party: Party, beside: Party | None = None) -> str:
     return text
 
 
-def _unnamed(party: Party, beside: Party) -> bool:
+def _unnamed(party: RaceAccess, beside: RaceAccess) -> bool:
     """Whether only the latest of several threads is kept, and that is the other party itself."""
     return bool(party.spread) and party.number == beside.number
 

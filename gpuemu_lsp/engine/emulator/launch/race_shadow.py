@@ -19,7 +19,7 @@ _MARGIN = 1 << 20
 _LAST_EPOCH = 1 << 30
 
 
-class Planes:
+class ShadowPlanes:
     """Cells for as much of the arena as launches have used so far.
 
     Epochs only grow, so that cells of earlier launches need no reset. The mapping is reserved, not committed.
@@ -75,9 +75,9 @@ class Planes:
 
 
 @cache
-def shared_planes() -> Planes:
+def shared_planes() -> ShadowPlanes:
     """Return this process's planes: one launch runs at a time."""
-    return Planes()
+    return ShadowPlanes()
 
 
 # The memory would be one and the same in both processes, and each would take the other's accesses for its own.

@@ -18,7 +18,7 @@ class Incident:
 
 
 @dataclass(slots=True)
-class Report:
+class LaunchReport:
     """How a launch ended: ``completed``, ``hung`` or ``stopped``."""
 
     status: str = "completed"

@@ -8,15 +8,15 @@ import time
 from gpuemu_lsp.engine.emulator.abi.records import RecordView, lanes_of
 from gpuemu_lsp.engine.emulator.abi.states import Resume, Status
 from gpuemu_lsp.engine.emulator.abi.structs import LaunchRecord, Warp
-from gpuemu_lsp.engine.emulator.devicelib.linked import RUNTIME
+from gpuemu_lsp.engine.emulator.devicelib.library import DEVICE_LIBRARY
 from gpuemu_lsp.engine.emulator.ir.lattice import WARP_SIZE
 from gpuemu_lsp.engine.emulator.ir.program import EXIT
 from gpuemu_lsp.engine.emulator.jit import compile
-from gpuemu_lsp.engine.emulator.launch.barriers import Meetings
-from gpuemu_lsp.engine.emulator.launch.report import Incident, Report
-from gpuemu_lsp.engine.emulator.launch.setup import MEETINGS, YIELDS, Prepared, Resident
-from gpuemu_lsp.engine.emulator.launch.vector_clocks import Order
-from gpuemu_lsp.engine.emulator.versions.tiering import Code, Seen
+from gpuemu_lsp.engine.emulator.launch.barriers import BarrierResolver
+from gpuemu_lsp.engine.emulator.launch.report import Incident, LaunchReport
+from gpuemu_lsp.engine.emulator.launch.setup import BARRIERS_PER_CALL, YIELDS_PER_CALL, PreparedLaunch, ResidentBlock
+from gpuemu_lsp.engine.emulator.launch.vector_clocks import VectorClocks
+from gpuemu_lsp.engine.emulator.versions.tiering import LaunchCode, LaunchProfile
 
 _PATIENCE = 6
 """How often a block may use up its yields before other blocks are started beside it."""
@@ -38,19 +38,19 @@ class AssumptionError(Exception):
 class Scheduler:
     """Runs one prepared launch."""
 
-    def __init__(self, prepared: Prepared, order: Order, code: Code) -> None:
+    def __init__(self, prepared: PreparedLaunch, order: VectorClocks, code: LaunchCode) -> None:
         self._prepared = prepared
         self._code = code
         self._stretch = _FIRST_BLOCKS
         self._began = time.monotonic()
-        self._report = Report()
-        self._conduct = compile.function(RUNTIME.address("conduct"), ctypes.c_void_p)
+        self._report = LaunchReport()
+        self._conduct = compile.function(DEVICE_LIBRARY.address("run_blocks"), ctypes.c_void_p)
         self._deadline = self._began + prepared.request.max_seconds
-        self._meetings = Meetings(prepared, order, self._report)
+        self._meetings = BarrierResolver(prepared, order, self._report)
         prepared.launch.set(LaunchRecord.FUNCTION, code.fast or code.general())
         prepared.launch.set(LaunchRecord.FALLBACK, code.plain)
 
-    def run(self) -> Report:
+    def run(self) -> LaunchReport:
         """Run all blocks.
 
         Raises
@@ -80,7 +80,7 @@ class Scheduler:
 
     # ---- which block runs --------------------------------------------------------------------------------------------
 
-    def _run_alone(self, resident: Resident, upcoming: int) -> int:
+    def _run_alone(self, resident: ResidentBlock, upcoming: int) -> int:
         """Run blocks one after another until all have ended or one is stuck; return the next block's number."""
         launch = self._prepared.launch
         self._prepared.focus(resident)
@@ -139,13 +139,15 @@ class Scheduler:
         """Return the milliseconds the launch has run, translations not counted."""
         return (time.monotonic() - self._began - self._code.seconds) * 1e3
 
-    def seen(self, blocks: int) -> Seen:
+    def seen(self, blocks: int) -> LaunchProfile:
         """Return what has been seen of lanes that part, in so many blocks."""
         prepared = self._prepared
         parted = prepared.parted.table32(len(prepared.kernel.program.blocks))
-        return Seen(parted.tolist(), blocks * prepared.warp_count, prepared.launch.get(LaunchRecord.MISSPECULATIONS))
+        return LaunchProfile(
+            parted.tolist(), blocks * prepared.warp_count, prepared.launch.get(LaunchRecord.MISSPECULATIONS)
+        )
 
-    def _consider(self, milliseconds: float, seen: Seen | None = None) -> None:
+    def _consider(self, milliseconds: float, seen: LaunchProfile | None = None) -> None:
         """Go on in optimised code if that pays for so much time."""
         better = self._code.improve(milliseconds, seen)
         if not better:
@@ -165,17 +167,17 @@ class Scheduler:
             total += sum(warp.get(Warp.STEPS) for warp in self._warps(resident))
         return total
 
-    def _warps(self, resident: Resident) -> list[RecordView]:
+    def _warps(self, resident: ResidentBlock) -> list[RecordView]:
         return [self._prepared.warp(resident, index) for index in range(self._prepared.warp_count)]
 
     # ---- one block that needs attention ------------------------------------------------------------------------------
 
-    def _attend(self, resident: Resident) -> bool:
+    def _attend(self, resident: ResidentBlock) -> bool:
         """Decide what the warps of a block do next; return whether some only used up their time."""
         launch = self._prepared.launch
         yielded = launch.get(LaunchRecord.BARRIERS_LEFT) <= 0
-        launch.set(LaunchRecord.YIELDS_LEFT, YIELDS)
-        launch.set(LaunchRecord.BARRIERS_LEFT, MEETINGS)
+        launch.set(LaunchRecord.YIELDS_LEFT, YIELDS_PER_CALL)
+        launch.set(LaunchRecord.BARRIERS_LEFT, BARRIERS_PER_CALL)
         warps = self._warps(resident)
         for warp in warps:
             status = warp.get(Warp.STATUS)
@@ -206,7 +208,7 @@ class Scheduler:
         warp.set(Warp.COLLECTIVE_MASK, 0)
         warp.set(Warp.STATUS, Status.READY)
 
-    def _over_budget(self, resident: Resident, warps: list[RecordView]) -> bool:
+    def _over_budget(self, resident: ResidentBlock, warps: list[RecordView]) -> bool:
         """End a launch that has used up its steps or its time: in a loop, whether that waits or not."""
         living = [(index, warp) for index, warp in enumerate(warps) if warp.get(Warp.STATUS) != Status.DONE]
         for index, warp in living:
@@ -219,7 +221,7 @@ class Scheduler:
             return True
         return False
 
-    def _hang(self, resident: Resident, index: int, warp: RecordView, message: str) -> None:
+    def _hang(self, resident: ResidentBlock, index: int, warp: RecordView, message: str) -> None:
         resume = warp.get(Warp.RESUME)
         if resume >= Resume.FIRST_BLOCK:
             number, lane = resume - Resume.FIRST_BLOCK, lanes_of(warp.get(Warp.ACTIVE_MASK) or 1)[0]

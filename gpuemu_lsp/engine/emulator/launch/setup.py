@@ -21,13 +21,13 @@ from gpuemu_lsp.engine.emulator.launch.arguments import (
     readable_buffers,
 )
 from gpuemu_lsp.engine.emulator.launch.heap import HEAP_BYTES, Heap
-from gpuemu_lsp.engine.emulator.versions.kernels import Kernel
+from gpuemu_lsp.engine.emulator.versions.compiled_kernel import CompiledKernel
 from gpuemu_lsp.engine.execution import Request
 
 EVENT_LIMIT = 256
 QUANTUM = 1 << 12
-YIELDS = 64
-MEETINGS = 1 << 13
+YIELDS_PER_CALL = 64
+BARRIERS_PER_CALL = 1 << 13
 _MOST_SHARED = 227 * 1024
 """Bytes of shared memory per block, on sm_90 and later (CUDA Programming Guide, technical specifications)."""
 GRID_WORKSPACE_BYTES = 64
@@ -35,7 +35,7 @@ GRID_WORKSPACE_BYTES = 64
 
 
 @dataclass(slots=True)
-class Resident:
+class ResidentBlock:
     """A block that is under way: its record, its warps' contexts, its memory."""
 
     record: Record
@@ -50,11 +50,11 @@ class Resident:
 
 
 @dataclass(slots=True)
-class Prepared:
+class PreparedLaunch:
     """A launch ready to run."""
 
     request: Request
-    kernel: Kernel
+    kernel: CompiledKernel
     arena: Arena
     launch: Record
     events: Record
@@ -67,7 +67,7 @@ class Prepared:
     buffers: dict[str, Region]
     module_variables: dict[str, Region]
     heap: Heap | None = None
-    residents: list[Resident] = field(default_factory=list)
+    residents: list[ResidentBlock] = field(default_factory=list)
     grown: Callable[[], None] = lambda: None
     """Called when the launch has taken more memory."""
 
@@ -88,18 +88,18 @@ class Prepared:
         x, y, z = self.request.grid
         return x * y * z
 
-    def warp(self, resident: Resident, index: int) -> RecordView:
+    def warp(self, resident: ResidentBlock, index: int) -> RecordView:
         """Return the context of one warp."""
         return resident.warps.at(index * self.kernel.context_bytes)
 
-    def add_resident(self) -> Resident:
+    def add_resident(self) -> ResidentBlock:
         """Make room for one more block under way."""
         resident = _resident(self)
         self.residents.append(resident)
         self.grown()
         return resident
 
-    def focus(self, resident: Resident) -> None:
+    def focus(self, resident: ResidentBlock) -> None:
         """Make the inner scheduler work on this block."""
         launch = self.launch
         launch.set(LaunchRecord.WARPS, resident.warps.address)
@@ -107,7 +107,7 @@ class Prepared:
         launch.set(LaunchRecord.LOCAL, resident.local.address)
 
 
-def prepare(request: Request, kernel: Kernel, arena: Arena, callback: int) -> Prepared:
+def prepare(request: Request, kernel: CompiledKernel, arena: Arena, callback: int) -> PreparedLaunch:
     """Lay out a launch in a fresh arena.
 
     Raises
@@ -131,7 +131,7 @@ def prepare(request: Request, kernel: Kernel, arena: Arena, callback: int) -> Pr
     parted = Record(4 * len(program.blocks))
     fresh = Shadow.ADDRESSABLE | (0 if request.checks.uninitialized else Shadow.INITIALISED)
     shadow = _shared_shadow(request, kernel, fresh)
-    prepared = Prepared(
+    prepared = PreparedLaunch(
         request, kernel, arena, launch, events, counts, reached, parted, readable, symbols, shadow, buffers, variables
     )
     _describe(prepared, params, fresh, callback)
@@ -147,7 +147,7 @@ def prepare(request: Request, kernel: Kernel, arena: Arena, callback: int) -> Pr
     return prepared
 
 
-def _describe(prepared: Prepared, params: Region, fresh: int, callback: int) -> None:
+def _describe(prepared: PreparedLaunch, params: Region, fresh: int, callback: int) -> None:
     """Fill the launch's record."""
     request, launch, shadow = prepared.request, prepared.launch, prepared.shared_shadow
     x, y, z = request.block
@@ -161,8 +161,8 @@ def _describe(prepared: Prepared, params: Region, fresh: int, callback: int) -> 
         (LaunchRecord.DYNAMIC_SHARED, request.shared_bytes),
         (LaunchRecord.TOTAL_SHARED, prepared.kernel.program.dynamic_shared + request.shared_bytes),
         (LaunchRecord.QUANTUM, QUANTUM),
-        (LaunchRecord.YIELDS_LEFT, YIELDS),
-        (LaunchRecord.BARRIERS_LEFT, MEETINGS),
+        (LaunchRecord.YIELDS_LEFT, YIELDS_PER_CALL),
+        (LaunchRecord.BARRIERS_LEFT, BARRIERS_PER_CALL),
         (LaunchRecord.WARP_COUNT, prepared.warp_count),
         (LaunchRecord.BLOCK_THREADS, prepared.threads),
         (LaunchRecord.FRESH_SHADOW, fresh),
@@ -188,7 +188,7 @@ def _describe(prepared: Prepared, params: Region, fresh: int, callback: int) -> 
         launch.set(target, value)
 
 
-def _shared_shadow(request: Request, kernel: Kernel, fresh: int) -> npt.NDArray[np.uint8]:
+def _shared_shadow(request: Request, kernel: CompiledKernel, fresh: int) -> npt.NDArray[np.uint8]:
     """Return the shadow of fresh shared memory: variables addressable, the gaps between them not."""
     program = kernel.program
     size = program.dynamic_shared + request.shared_bytes
@@ -212,7 +212,7 @@ def _watch(request: Request, arena: Arena, launch: Record, buffers: dict[str, Re
     arena.shadow(low, watch.size)[:] |= Shadow.WATCHED
 
 
-def _resident(prepared: Prepared) -> Resident:
+def _resident(prepared: PreparedLaunch) -> ResidentBlock:
     kernel, request, arena = prepared.kernel, prepared.request, prepared.arena
     count = prepared.warp_count
     frame = max(kernel.program.local_bytes, 1)
@@ -223,7 +223,7 @@ def _resident(prepared: Prepared) -> Resident:
     warps = Record(kernel.context_bytes * count)
     copies = Record(CopyQueue.SIZE * count) if kernel.program.has_async_copies else None
     record.set(BlockRecord.COPIES, copies.address if copies is not None else 0)
-    resident = Resident(record, warps, copies, shared, local)
+    resident = ResidentBlock(record, warps, copies, shared, local)
     stack = arena.take("call stack", "stack", STACK_BYTES * count * WARP_SIZE) if kernel.program.recursive else None
     # The arena has grown: everything handed out may be touched.
     prepared.launch.set(LaunchRecord.ARENA_SIZE, arena.size)

@@ -16,7 +16,7 @@ from gpuemu_lsp.engine.emulator.abi.structs import LaunchRecord, Warp
 from gpuemu_lsp.engine.emulator.analysis.race_candidates import RaceCandidates
 from gpuemu_lsp.engine.emulator.ir.lattice import WARP_SIZE
 from gpuemu_lsp.engine.emulator.launch.race_shadow import shared_planes
-from gpuemu_lsp.engine.emulator.launch.setup import Prepared, Resident
+from gpuemu_lsp.engine.emulator.launch.setup import PreparedLaunch, ResidentBlock
 
 Clocks: TypeAlias = Mapping[int, int]
 """For a thread's number, or the complement of a block's, the first epoch that is not known."""
@@ -58,10 +58,10 @@ class _Learnt:
     by_thread: dict[int, tuple[int, Clocks]] = field(default_factory=dict)
 
 
-class Order:
+class VectorClocks:
     """What is known of one launch beyond floors; answers the race checker's calls while it runs."""
 
-    def __init__(self, prepared: Prepared, tracking: RaceCandidates) -> None:
+    def __init__(self, prepared: PreparedLaunch, tracking: RaceCandidates) -> None:
         self._prepared = prepared
         self._tracking = tracking
         self._released: dict[int, Clocks] = {}
@@ -170,7 +170,7 @@ class Order:
 
     # ---- barriers of a part of the block -----------------------------------------------------------------------------
 
-    def arrive(self, resident: Resident, name: int, thread: int) -> None:
+    def arrive(self, resident: ResidentBlock, name: int, thread: int) -> None:
         """Note that a thread, by its number in its block, has come to a barrier without waiting there."""
         clocks = self._arrived.setdefault((resident.number, name), {})
         number = (resident.number << 10) + thread
@@ -178,7 +178,7 @@ class Order:
         _join(clocks, learnt.by_thread.get(number, (0, {}))[1])
         _join(clocks, {number: self._next(resident)})
 
-    def meet(self, resident: Resident, name: int, threads: list[int], alive: int) -> None:
+    def meet(self, resident: ResidentBlock, name: int, threads: list[int], alive: int) -> None:
         """Note that threads of a block have met at a barrier; ``alive`` threads there are."""
         prepared = self._prepared
         contexts = [prepared.warp(resident, index) for index in range(prepared.warp_count)]
@@ -198,7 +198,7 @@ class Order:
         for thread in threads:
             learnt.by_thread[(resident.number << 10) + thread] = (now, clocks)
 
-    def _next(self, resident: Resident) -> int:
+    def _next(self, resident: ResidentBlock) -> int:
         """Begin a new epoch in all warps of a block."""
         prepared = self._prepared
         contexts = [prepared.warp(resident, index) for index in range(prepared.warp_count)]
@@ -214,7 +214,7 @@ def _join(clocks: dict[int, int], more: Clocks) -> None:
             clocks[key] = when
 
 
-def watch_races(prepared: Prepared, tracking: RaceCandidates) -> Order:
+def attach_race_detector(prepared: PreparedLaunch, tracking: RaceCandidates) -> VectorClocks:
     """Set up the race checker for a launch."""
     if tracking.sites:
         first = prepared.residents[0]
@@ -222,4 +222,4 @@ def watch_races(prepared: Prepared, tracking: RaceCandidates) -> Order:
         planes.begin(prepared.launch, tracking.cell_shift, min(first.shared.address, first.local.address))
         planes.install(prepared.launch, prepared.arena, tracking.cell_shift)
         prepared.grown = lambda: planes.install(prepared.launch, prepared.arena, tracking.cell_shift)
-    return Order(prepared, tracking)
+    return VectorClocks(prepared, tracking)

@@ -14,7 +14,7 @@ _RARE = 4
 """Lanes are taken to stay together at a fork where at most one warp in so many has parted."""
 
 
-class Forks:
+class ConvergenceProfile:
     """What was seen at the forks of a kernel, and what is taken for granted because of it."""
 
     def __init__(self) -> None:

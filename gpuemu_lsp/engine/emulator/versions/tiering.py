@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from gpuemu_lsp.engine.emulator.ir.lattice import ThreadBlockShape
-from gpuemu_lsp.engine.emulator.versions.kernels import Kernel, Noting, Watching
+from gpuemu_lsp.engine.emulator.versions.compiled_kernel import CheckerMode, CompiledKernel, Instrumentation
 from gpuemu_lsp.engine.execution import Buffer, Request
 
 _PAYS = 2.0
@@ -20,7 +20,7 @@ _PAYS = 2.0
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class LaunchProfile:
     """What a launch has seen: how often lanes parted at the end of each block, in how many warps.
 
     ``apart`` counts the warps whose lanes parted where they were taken to stay together.
@@ -31,10 +31,10 @@ class Seen:
     apart: int
 
 
-class Code:
+class LaunchCode:
     """The translations that one launch runs, by address."""
 
-    def __init__(self, kernel: Kernel, request: Request) -> None:
+    def __init__(self, kernel: CompiledKernel, request: Request) -> None:
         self._kernel, self._request = kernel, request
         self._watching = _watching(request)
         self.shape: ThreadBlockShape
@@ -46,7 +46,7 @@ class Code:
         self._find()
 
     @property
-    def watching(self) -> Watching:
+    def watching(self) -> CheckerMode:
         """What the race checker is to look at."""
         return self._watching
 
@@ -63,7 +63,7 @@ class Code:
             self.seconds += time.perf_counter() - started
         return self._general
 
-    def improve(self, milliseconds: float, seen: Seen | None) -> dict[int, int]:
+    def improve(self, milliseconds: float, seen: LaunchProfile | None) -> dict[int, int]:
         """Optimise if that pays for so much time spent or to come; return, for each address in use, the new one.
 
         ``seen`` is None while warps are under way: they can only go on in code that takes nothing for granted.
@@ -87,7 +87,7 @@ class Code:
             self.general()
         return {old: new for old, new in zip(before, (self.fast, self._general), strict=True) if old and new}
 
-    def spent(self, milliseconds: float, seen: Seen) -> None:
+    def spent(self, milliseconds: float, seen: LaunchProfile) -> None:
         """Count the time of a launch that has ended, and what it has seen."""
         kernel = self._kernel
         if self.plain and kernel.forks.often(seen.apart, seen.warps):
@@ -107,16 +107,16 @@ class Code:
         self.plain = found.plain.address if found is not None and found.plain is not None else 0
 
 
-def _noting(request: Request) -> Noting:
+def _noting(request: Request) -> Instrumentation:
     if request.counting:
-        return Noting.COUNTS
-    return Noting.REACHED if request.coverage else Noting.NOTHING
+        return Instrumentation.COUNTERS
+    return Instrumentation.COVERAGE if request.coverage else Instrumentation.NONE
 
 
-def _watching(request: Request) -> Watching:
+def _watching(request: Request) -> CheckerMode:
     if not request.checks.contained:
-        return Watching.UNCHECKED
+        return CheckerMode.UNCHECKED
     if not request.checks.races:
-        return Watching.NOTHING
+        return CheckerMode.MEMORY
     aliased = any(isinstance(argument, Buffer) and argument.alias_of for argument in request.arguments)
-    return Watching.ALIASED if aliased else Watching.APART
+    return CheckerMode.RACES_ALIASED if aliased else CheckerMode.RACES

@@ -6,7 +6,7 @@ from llvmlite import ir
 
 from gpuemu_lsp.engine.emulator.abi.states import EventKind
 from gpuemu_lsp.engine.emulator.codegen.core.emitter import Emitter
-from gpuemu_lsp.engine.emulator.devicelib.linked import RUNTIME
+from gpuemu_lsp.engine.emulator.devicelib.library import DEVICE_LIBRARY
 from gpuemu_lsp.engine.emulator.llvm import ir_tools as t
 from gpuemu_lsp.engine.emulator.llvm.ir_tools import I1, I32, Value, i32, i64
 from gpuemu_lsp.engine.ptx.model import Instruction, Operand
@@ -73,7 +73,7 @@ def report_lanes(e: Emitter, condition: Value, lanes: Value, reason: int) -> Non
     b.position_at_end(some)
     lane = t.intrinsic(b, "llvm.cttz.i32", I32, [lanes, ir.Constant(I1, 1)])
     arguments = [e.context, i32(e.site), i32(EventKind.WARP_MASK), lane, i64(0), i32(reason), i32(0)]
-    t.call_address(b, RUNTIME.address("event"), t.VOID, arguments)
+    t.call_address(b, DEVICE_LIBRARY.address("record_event"), t.VOID, arguments)
     b.branch(none)
     b.position_at_end(none)
     e.restore(known)

@@ -11,8 +11,8 @@ from gpuemu_lsp.engine.emulator.abi.structs import LaunchRecord, Warp
 from gpuemu_lsp.engine.emulator.codegen.core.access_forms import Form, Row, Single
 from gpuemu_lsp.engine.emulator.codegen.core.addresses import Access
 from gpuemu_lsp.engine.emulator.codegen.core.emitter import Emitter
-from gpuemu_lsp.engine.emulator.devicelib.linked import RUNTIME
-from gpuemu_lsp.engine.emulator.devicelib.race_lines import Row as Lines
+from gpuemu_lsp.engine.emulator.devicelib.library import DEVICE_LIBRARY
+from gpuemu_lsp.engine.emulator.devicelib.race_lines import ShadowLineRun
 from gpuemu_lsp.engine.emulator.ir.lattice import WARP_SIZE
 from gpuemu_lsp.engine.emulator.llvm import ir_tools as t
 from gpuemu_lsp.engine.emulator.llvm.ir_tools import I1, I64, Value, i32, i64
@@ -70,7 +70,7 @@ def in_order(e: Emitter, access: Access, form: Form) -> Value:
         return _row(e, access, form, near, cells)
     if isinstance(form, Single):
         return _single(e, access, form, near, cells)
-    return _call(e, f"race_lanes_{kind}", [e.active32(), i32(cells)])
+    return _call(e, f"race_scattered_{kind}", [e.active32(), i32(cells)])
 
 
 def _row(e: Emitter, access: Access, form: Row, kind: str, cells: int) -> Value:
@@ -102,7 +102,7 @@ def _pair_of_lines(e: Emitter, access: Access, name: str, arguments: list[Value]
         e.launch(LaunchRecord.RACE_LAUNCH_EPOCH),
     )
     offset = b.sub(address, e.launch(LaunchRecord.ARENA))
-    row = Lines(b, lines, i32(e.site), me, i32(0), now, floor, is_store=access.store)
+    row = ShadowLineRun(b, lines, i32(e.site), me, i32(0), now, floor, is_store=access.store)
     fine, new = row.pair(b.ashr(offset, i64(shift + ShadowLine.SHIFT)), i32(0))
     whole = b.icmp_unsigned("==", b.and_(offset, i64((ShadowLine.CELLS << shift) - 1)), i64(0))
     here = b.icmp_unsigned("<", address, e.launch(LaunchRecord.RACE_PRIVATE_START))
@@ -128,7 +128,7 @@ def _single(e: Emitter, access: Access, form: Single, kind: str, cells: int) -> 
     for part, (base, offset) in enumerate(form.hosts):
         lanes = form.lanes(part)
         address = b.add(b.ptrtoint(base, I64), i64(offset))
-        one = _call(e, f"race_one_{kind}", [lanes, address, i32(cells)])
+        one = _call(e, f"race_broadcast_{kind}", [lanes, address, i32(cells)])
         if access.store and not all(form.agree(item) for item in access.items):
             # Several lanes with values of their own: whether these differ is seen lane by lane.
             others = b.and_(lanes, b.sub(lanes, i32(1)))
@@ -138,7 +138,7 @@ def _single(e: Emitter, access: Access, form: Single, kind: str, cells: int) -> 
 
 
 def _call(e: Emitter, name: str, arguments: list[Value]) -> Value:
-    return t.call_address(e.builder, RUNTIME.address(name), I1, [e.context, i32(e.site), *arguments])
+    return t.call_address(e.builder, DEVICE_LIBRARY.address(name), I1, [e.context, i32(e.site), *arguments])
 
 
 def emit_meeting(e: Emitter, mask: Operand) -> None:
@@ -151,7 +151,7 @@ def emit_meeting(e: Emitter, mask: Operand) -> None:
         return
     for part in range(e.parts):
         t.store(b, e.vector_operand(mask, "b32", part), e.context, Warp.VALUES + 4 * part * e.lanes, align=4)
-    t.call_address(b, RUNTIME.address("race_meet"), t.VOID, [e.context, e.active32(), e.alive32()])
+    t.call_address(b, DEVICE_LIBRARY.address("race_sync_warp"), t.VOID, [e.context, e.active32(), e.alive32()])
 
 
 def emit_fence(e: Emitter) -> None:
@@ -185,7 +185,7 @@ def emit_acquire(e: Emitter) -> None:
 
 def _synchronise(e: Emitter, what: int) -> None:
     arguments = [e.context, e.active32(), i32(what)]
-    t.call_address(e.builder, RUNTIME.address("race_synchronise"), t.VOID, arguments)
+    t.call_address(e.builder, DEVICE_LIBRARY.address("race_acquire_release"), t.VOID, arguments)
 
 
 def _next_epoch(e: Emitter) -> Value:

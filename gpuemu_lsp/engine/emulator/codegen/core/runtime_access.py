@@ -23,7 +23,7 @@ from gpuemu_lsp.engine.emulator.codegen.core.addresses import (
 )
 from gpuemu_lsp.engine.emulator.codegen.core.emitter import Emitter
 from gpuemu_lsp.engine.emulator.codegen.core.race_calls import race_flags
-from gpuemu_lsp.engine.emulator.devicelib.linked import RUNTIME
+from gpuemu_lsp.engine.emulator.devicelib.library import DEVICE_LIBRARY
 from gpuemu_lsp.engine.emulator.llvm import ir_tools as t
 from gpuemu_lsp.engine.emulator.llvm.ir_tools import I1, I32, I64, Value, i32, i64
 from gpuemu_lsp.engine.ptx.model import Address, Operand, Register
@@ -52,7 +52,9 @@ def row(e: Emitter, access: Access) -> None:
             start = e.builder.sub(start, i64(parts[0] * e.lanes * access.size))
         arguments = [e.context, i32(e.site), mine, i32(access.size), i32(_unused(e, access)), i32(_flags(e, access))]
         arguments += [start, i64(access.address.offset), i64(_address_bits(e, access)), i32(buffer)]
-        t.call_address(e.builder, RUNTIME.address("store_row" if access.store else "load_row"), t.VOID, arguments)
+        t.call_address(
+            e.builder, DEVICE_LIBRARY.address("store_row" if access.store else "load_row"), t.VOID, arguments
+        )
         if not access.store:
             loaded += [(part, _value(e, access, 0, part)) for part in parts]
     e.restore(known)
@@ -76,7 +78,7 @@ def call(e: Emitter, access: Access, parts: Sequence[int]) -> list[list[Value]]:
         i32(_unused(e, access)),
         i32(_flags(e, access)),
     ]
-    t.call_address(b, RUNTIME.address("store" if access.store else "load"), t.VOID, arguments)
+    t.call_address(b, DEVICE_LIBRARY.address("store" if access.store else "load"), t.VOID, arguments)
     e.restore(known)
     if access.store:
         return []
@@ -129,7 +131,7 @@ def put_addresses(e: Emitter, access: Access, parts: Sequence[int]) -> None:
         count = e.lanes if access.shape.per_part else e.lanes * e.parts
         arguments = [e.context, i32(part * e.lanes), i32(count), start, i64(access.shape.step), window]
         arguments += [i64(access.address.offset), i64(_address_bits(e, access))]
-        t.call_address(b, RUNTIME.address("addresses"), t.VOID, arguments)
+        t.call_address(b, DEVICE_LIBRARY.address("affine_addresses"), t.VOID, arguments)
 
 
 def _put_values(e: Emitter, access: Access, parts: Sequence[int]) -> None:

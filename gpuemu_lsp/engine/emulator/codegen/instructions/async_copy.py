@@ -11,7 +11,7 @@ from gpuemu_lsp.engine.emulator.codegen.core.addresses import host_vector
 from gpuemu_lsp.engine.emulator.codegen.core.counters import count_access
 from gpuemu_lsp.engine.emulator.codegen.core.emitter import Emitter
 from gpuemu_lsp.engine.emulator.codegen.core.race_calls import copy_flags
-from gpuemu_lsp.engine.emulator.devicelib.linked import RUNTIME
+from gpuemu_lsp.engine.emulator.devicelib.library import DEVICE_LIBRARY
 from gpuemu_lsp.engine.emulator.ir.lattice import WARP_SIZE
 from gpuemu_lsp.engine.emulator.llvm import ir_tools as t
 from gpuemu_lsp.engine.emulator.llvm.ir_tools import I64, Value, i32, i64
@@ -60,7 +60,7 @@ def emit_copy(e: Emitter, instruction: Instruction) -> None:
 
 
 def _call(e: Emitter, name: str, *more: Value) -> None:
-    t.call_address(e.builder, RUNTIME.address(name), t.VOID, [e.context, e.active32(), *more])
+    t.call_address(e.builder, DEVICE_LIBRARY.address(name), t.VOID, [e.context, e.active32(), *more])
 
 
 def _begin(e: Emitter, instruction: Instruction) -> None:
@@ -85,7 +85,7 @@ def _begin(e: Emitter, instruction: Instruction) -> None:
         i32(shared | target_races << RACE_SHIFT),
     ]
     arguments = [e.context, i32(e.site), e.active32(), i32(size.bits), *flags]
-    t.call_address(b, RUNTIME.address("copy_begin"), t.VOID, arguments)
+    t.call_address(b, DEVICE_LIBRARY.address("copy_begin"), t.VOID, arguments)
 
 
 def _taken(e: Emitter, rest: list[Operand], size: int, part: int) -> Value:

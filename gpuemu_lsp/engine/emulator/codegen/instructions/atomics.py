@@ -14,7 +14,7 @@ from gpuemu_lsp.engine.emulator.codegen.core.counters import count_access
 from gpuemu_lsp.engine.emulator.codegen.core.emitter import Emitter
 from gpuemu_lsp.engine.emulator.codegen.core.race_calls import emit_fence, race_flags
 from gpuemu_lsp.engine.emulator.devicelib.checked_access import mark_written
-from gpuemu_lsp.engine.emulator.devicelib.linked import RUNTIME
+from gpuemu_lsp.engine.emulator.devicelib.library import DEVICE_LIBRARY
 from gpuemu_lsp.engine.emulator.ir.opcodes import access_type, memory_space, type_bytes
 from gpuemu_lsp.engine.emulator.llvm import ir_tools as t
 from gpuemu_lsp.engine.emulator.llvm.ir_tools import I1, I32, I64, POINTER, Value, i32, i64
@@ -97,7 +97,7 @@ def _function(module: ir.Module, operation: str, type_: str, *, checked: bool) -
 
         def may(access: int, b: ir.IRBuilder = b, lane: Value = lane, address: Value = address) -> Value:
             arguments = [context, site, lane, address, i32(size), i32(size), b.or_(flags, i32(access))]
-            return t.call_address(b, RUNTIME.address("check"), I1, arguments)
+            return t.call_address(b, DEVICE_LIBRARY.address("check_access"), I1, arguments)
 
         if checked:
             _look(b, operation, address, (low, limit), integer, (act, mark, ask))
@@ -121,7 +121,7 @@ def _function(module: ir.Module, operation: str, type_: str, *, checked: bool) -
         b.position_at_end(act)
         with b.if_then(b.icmp_unsigned("!=", races, i32(0))):
             arguments = [context, site, lane, address, i32(size), races, i64(0)]
-            t.call_address(b, RUNTIME.address("race_lane"), t.VOID, arguments)
+            t.call_address(b, DEVICE_LIBRARY.address("race_lane"), t.VOID, arguments)
         old = t.load(b, address, 0, integer, align=1)
         first = t.load(b, context, place, integer, align=1)
         second = t.load(b, context, b.add(place, i64(REGISTER_BYTES)), integer, align=1) if operation == "cas" else None

@@ -17,7 +17,7 @@ from gpuemu_lsp.engine.emulator.codegen.core.coverage import mark_lanes, mark_un
 from gpuemu_lsp.engine.emulator.codegen.core.dispatch import Switchboard
 from gpuemu_lsp.engine.emulator.codegen.instructions.arithmetic import predicate_parts, predicate_scalar
 from gpuemu_lsp.engine.emulator.codegen.instructions.barriers import emit_barrier
-from gpuemu_lsp.engine.emulator.devicelib.linked import RUNTIME
+from gpuemu_lsp.engine.emulator.devicelib.library import DEVICE_LIBRARY
 from gpuemu_lsp.engine.emulator.ir.opcodes import is_collective
 from gpuemu_lsp.engine.emulator.ir.program import EXIT, BarrierSync, Branch, Jump, RecursiveCall, Return, Switch, Trap
 from gpuemu_lsp.engine.emulator.llvm import ir_tools as t
@@ -106,7 +106,7 @@ class Control(Switchboard):
         lanes = e.active32()
         first = t.intrinsic(b, "llvm.cttz.i32", I32, [lanes, ir.Constant(I1, 0)])
         arguments = [e.context, i32(e.site), i32(EventKind.STOP), b.and_(first, i32(31)), t.i64(0), i32(0), i32(0)]
-        t.call_address(b, RUNTIME.address("event"), t.VOID, arguments)
+        t.call_address(b, DEVICE_LIBRARY.address("record_event"), t.VOID, arguments)
         self.leave(Status.STOP)
 
     def _branch(self, number: int, end: Branch) -> None:

@@ -10,7 +10,7 @@ from gpuemu_lsp.engine.emulator.abi.structs import Warp
 from gpuemu_lsp.engine.emulator.codegen.core.addresses import host_vector
 from gpuemu_lsp.engine.emulator.codegen.core.emitter import Emitter
 from gpuemu_lsp.engine.emulator.codegen.core.race_calls import emit_acquire, emit_release, race_flags
-from gpuemu_lsp.engine.emulator.devicelib.linked import RUNTIME
+from gpuemu_lsp.engine.emulator.devicelib.library import DEVICE_LIBRARY
 from gpuemu_lsp.engine.emulator.devicelib.mbarrier import OPERATIONS
 from gpuemu_lsp.engine.emulator.ir.lattice import WARP_SIZE
 from gpuemu_lsp.engine.emulator.ir.opcodes import memory_space
@@ -87,7 +87,7 @@ def _call(
     # To arrive is to release, and to see a phase end is to acquire.
     if kind not in ("test", "parity"):
         emit_release(e)
-    t.call_address(b, RUNTIME.address("mbarrier"), t.VOID, arguments)
+    t.call_address(b, DEVICE_LIBRARY.address("mbarrier"), t.VOID, arguments)
     if kind in ("test", "parity"):
         emit_acquire(e)
 
@@ -124,7 +124,7 @@ def _arrive_on_copies(e: Emitter, instruction: Instruction) -> None:
     The copies are delivered here, which is as early as it may be seen; the arrival that was added and the one that is
     made then cancel out.
     """
-    t.call_address(e.builder, RUNTIME.address("copy_wait"), t.VOID, [e.context, e.active32(), i32(-1)])
+    t.call_address(e.builder, DEVICE_LIBRARY.address("copy_wait"), t.VOID, [e.context, e.active32(), i32(-1)])
     if "noinc" in instruction.modifiers:
         address = instruction.operands[0]
         assert isinstance(address, Address)

@@ -11,7 +11,7 @@ from gpuemu_lsp.engine.emulator.jit.compile import LoadedCode, compile_object, d
 from gpuemu_lsp.engine.emulator.llvm.ir_tools import ExternalFunction
 
 _NAMES = (
-    *("event", "check", "load", "store", "load_row", "store_row", "addresses", "conduct"),
+    *("record_event", "check_access", "load", "store", "load_row", "store_row", "affine_addresses", "run_blocks"),
     *(*async_copy.NAMES, *mbarrier.NAMES, *race_detector.NAMES),
 )
 
@@ -44,4 +44,4 @@ class _Runtime:
         _runtime()
 
 
-RUNTIME = _Runtime()
+DEVICE_LIBRARY = _Runtime()

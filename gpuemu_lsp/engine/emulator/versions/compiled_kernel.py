@@ -21,7 +21,7 @@ from gpuemu_lsp.engine.emulator.analysis.register_home import registers_kept_in_
 from gpuemu_lsp.engine.emulator.analysis.webs import split_webs
 from gpuemu_lsp.engine.emulator.codegen.core.unit import Unit, saved_registers
 from gpuemu_lsp.engine.emulator.codegen.translate import translate
-from gpuemu_lsp.engine.emulator.devicelib.linked import RUNTIME
+from gpuemu_lsp.engine.emulator.devicelib.library import DEVICE_LIBRARY
 from gpuemu_lsp.engine.emulator.frontend.flatten import flatten
 from gpuemu_lsp.engine.emulator.ir.lattice import ThreadBlockShape, thread_block_shape
 from gpuemu_lsp.engine.emulator.ir.operands import registers_written
@@ -34,7 +34,7 @@ from gpuemu_lsp.engine.emulator.jit.compile import (
     target_description,
     vector_lanes,
 )
-from gpuemu_lsp.engine.emulator.versions.convergence_profile import Forks
+from gpuemu_lsp.engine.emulator.versions.convergence_profile import ConvergenceProfile
 from gpuemu_lsp.engine.emulator.versions.identity import assumptions, identity
 from gpuemu_lsp.engine.ptx.model import Instruction, Module
 from gpuemu_lsp.engine.ptx.parser import parse
@@ -71,7 +71,7 @@ def _translating() -> Iterator[None]:
 
 
 @dataclass(slots=True)
-class Specialised:
+class CompiledVersion:
     """One translation: the code, and the analysis it rests on.
 
     ``plain`` is the code that takes over where lanes part that were taken to stay together, None if none were.
@@ -80,34 +80,31 @@ class Specialised:
     address: int
     info: DivergenceInfo
     compiled: LoadedCode
-    plain: Specialised | None = None
+    plain: CompiledVersion | None = None
 
 
-class Watching(Enum):
-    """What code looks at: nothing at all, bounds and initialisation, or races too.
-
-    Of the last there are two: parameters may or may not point to the same memory.
-    """
+class CheckerMode(Enum):
+    """Checks compiled into a version."""
 
     UNCHECKED = -1
-    NOTHING = 0
-    APART = 1
-    ALIASED = 2
+    MEMORY = 0  # bounds, alignment, initialisation
+    RACES = 1  # also races; pointer parameters do not alias
+    RACES_ALIASED = 2  # also races; pointer parameters may alias
 
 
-class Noting(Enum):
-    """What code notes besides: nothing, what it reaches, or what it does, in numbers."""
+class Instrumentation(Enum):
+    """Instrumentation compiled into a version."""
 
-    NOTHING = 0
-    REACHED = 1
-    COUNTS = 2
+    NONE = 0
+    COVERAGE = 1
+    COUNTERS = 2
 
 
 _Dims: TypeAlias = tuple[int, int, int]
-_Key: TypeAlias = tuple[ThreadBlockShape, frozenset[str], Watching, Noting, RaceCandidates]
+_Key: TypeAlias = tuple[ThreadBlockShape, frozenset[str], CheckerMode, Instrumentation, RaceCandidates]
 
 
-class Kernel:
+class CompiledKernel:
     """One kernel of a module and its translations."""
 
     def __init__(self, module: Module, entry: str, *, optimised: bool = False) -> None:
@@ -115,12 +112,12 @@ class Kernel:
         self.program: Program = split_webs(program, self.graph)
         self.live: Liveness = liveness(self.program, self.graph)
         self.symbols = {name: index for index, name in enumerate(self.program.variables)}
-        self._specialised: dict[_Key, Specialised | None] = {}
-        self._general: dict[_Key, Specialised] = {}
-        self._tracking: dict[tuple[Watching, _Dims | None], RaceCandidates] = {}
+        self._specialised: dict[_Key, CompiledVersion | None] = {}
+        self._general: dict[_Key, CompiledVersion] = {}
+        self._tracking: dict[tuple[CheckerMode, _Dims | None], RaceCandidates] = {}
         self._pinned: dict[ThreadBlockShape, frozenset[str]] = {}
         self.optimised = optimised
-        self.forks = Forks()
+        self.forks = ConvergenceProfile()
         self._trusting = True
         self._spent_ms = 0.0
 
@@ -194,13 +191,13 @@ class Kernel:
         names = registers_written(instruction) if instruction is not None else ()
         self._pinned[shape] = self._pinned.get(shape, frozenset()) | set(names)
 
-    def tracking(self, watching: Watching, block: _Dims) -> RaceCandidates:
+    def tracking(self, watching: CheckerMode, block: _Dims) -> RaceCandidates:
         """Return what the race checker watches in blocks of these dimensions."""
-        if watching in (Watching.NOTHING, Watching.UNCHECKED):
+        if watching in (CheckerMode.MEMORY, CheckerMode.UNCHECKED):
             return NO_RACE_CANDIDATES
         one = block if (watching, block) in self._tracking or len(self._tracking) < _DIMENSIONS else None
         if (watching, one) not in self._tracking:
-            aliased = watching == Watching.ALIASED
+            aliased = watching == CheckerMode.RACES_ALIASED
             self._tracking[watching, one] = find_race_candidates(
                 self.program, one, aliased=aliased, trusting=self._trusting
             )
@@ -211,13 +208,13 @@ class Kernel:
         self._trusting = False
         self._tracking.clear()
 
-    def _key(self, block: _Dims, watching: Watching, noting: Noting) -> _Key:
+    def _key(self, block: _Dims, watching: CheckerMode, noting: Instrumentation) -> _Key:
         shape = thread_block_shape(block, vector_lanes())
         return shape, self._pinned.get(shape, frozenset()), watching, noting, self.tracking(watching, block)
 
     def specialised(
-        self, block: _Dims, watching: Watching = Watching.NOTHING, noting: Noting = Noting.NOTHING
-    ) -> tuple[ThreadBlockShape, Specialised | None]:
+        self, block: _Dims, watching: CheckerMode = CheckerMode.MEMORY, noting: Instrumentation = Instrumentation.NONE
+    ) -> tuple[ThreadBlockShape, CompiledVersion | None]:
         """Return the fast translation for a block's shape; None where only the general one is right."""
         with _translating():
             key = self._key(block, watching, noting)
@@ -225,7 +222,7 @@ class Kernel:
                 self._specialised[key] = self._specialise(key)
         return key[0], self._specialised[key]
 
-    def _specialise(self, key: _Key) -> Specialised | None:
+    def _specialise(self, key: _Key) -> CompiledVersion | None:
         info = self._analyse(key)
         if not info.reconverges or self.program.recursive:
             return None
@@ -243,8 +240,8 @@ class Kernel:
         return analyse_divergence(self.program, self.graph, self.live, shape, pinned, frame, together)
 
     def general(
-        self, block: _Dims, watching: Watching = Watching.NOTHING, noting: Noting = Noting.NOTHING
-    ) -> Specialised:
+        self, block: _Dims, watching: CheckerMode = CheckerMode.MEMORY, noting: Instrumentation = Instrumentation.NONE
+    ) -> CompiledVersion:
         """Return the translation in which lanes are independent; it can take over from the specialised one."""
         key = self._key(block, watching, noting)
         if key not in self._general:
@@ -267,7 +264,7 @@ class Kernel:
         optimised: bool,
         whole: bool = False,
         together: frozenset[int] = frozenset(),
-    ) -> Specialised:
+    ) -> CompiledVersion:
         shape, _, watching, noting, tracking = key
         unit = Unit(
             program=self.program,
@@ -283,22 +280,22 @@ class Kernel:
             else registers_kept_in_memory(self.program, self.graph, self.live, info),
             specialised=before.shapes,
             tracking=tracking,
-            checked=watching != Watching.UNCHECKED,
-            covering=noting == Noting.REACHED,
-            counting=noting == Noting.COUNTS,
+            checked=watching != CheckerMode.UNCHECKED,
+            covering=noting == Instrumentation.COVERAGE,
+            counting=noting == Instrumentation.COUNTERS,
             pointers=self._pointers,
             quick=not optimised,
             together=together,
         )
         compiled = _loaded((*self._identity, *assumptions(unit)), unit, optimised=optimised)
-        return Specialised(compiled.addresses["warp"], info, compiled)
+        return CompiledVersion(compiled.addresses["warp"], info, compiled)
 
 
 _KEPT_CODE = 64
 _code: dict[bytes, LoadedCode] = {}
 
 
-def forget_code() -> None:
+def clear_code_cache() -> None:
     """Forget all machine code of this process that no kernel holds; benchmarks start afresh with it."""
     _code.clear()
 
@@ -310,7 +307,7 @@ def _loaded(parts: tuple[str, ...], unit: Unit, *, optimised: bool) -> LoadedCod
     key = next((key for key in keys if key in _code), keys[-1])
     compiled = _code.pop(key, None)
     if compiled is None:
-        RUNTIME.link()
+        DEVICE_LIBRARY.link()
         disk = disk_cache.shared_cache()
         code = None
         for key in keys:
@@ -328,14 +325,14 @@ def _loaded(parts: tuple[str, ...], unit: Unit, *, optimised: bool) -> LoadedCod
 
 
 @dataclass(slots=True)
-class Library:
+class KernelCache:
     """Modules by the text they were parsed from; the oldest go first."""
 
     optimised: bool = False
     """Whether code is optimised at once."""
-    _modules: dict[str, tuple[Module, dict[str, Kernel]]] = field(default_factory=dict)
+    _modules: dict[str, tuple[Module, dict[str, CompiledKernel]]] = field(default_factory=dict)
 
-    def kernel(self, ptx: str, entry: str) -> tuple[Kernel, Module, float]:
+    def kernel(self, ptx: str, entry: str) -> tuple[CompiledKernel, Module, float]:
         """Return a kernel, its module, and the milliseconds it took to get it.
 
         Raises
@@ -361,8 +358,8 @@ class Library:
             if function is None or not function.is_entry or function.body is None:
                 raise KeyError(entry)
             with _translating():
-                kernels[entry] = Kernel(module, entry, optimised=self.optimised)
+                kernels[entry] = CompiledKernel(module, entry, optimised=self.optimised)
         return kernels[entry], module, (time.perf_counter() - started) * 1e3
 
 
-__all__ = ["Kernel", "Library", "Specialised", "TranslationError"]
+__all__ = ["CompiledKernel", "CompiledVersion", "KernelCache", "TranslationError"]
