@@ -1,77 +1,71 @@
-"""What is open and what is known: the state that one client's handlers share. On the event loop's thread only."""
+"""State of the session with one client, shared by its handlers. Accessed on the event loop's thread only."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
 
-from gpuemu_lsp.engine.check.model import CheckRequest
 from gpuemu_lsp.engine.jobs.targets import SUFFIXES
-from gpuemu_lsp.server.checks.requests import depends_on, requests_for
-from gpuemu_lsp.server.diagnostics.kernel_results import Verdicts
-from gpuemu_lsp.server.diagnostics.measurement_history import History
-from gpuemu_lsp.server.diagnostics.publisher import Publisher
-from gpuemu_lsp.server.diagnostics.sources import Diagnostics
+from gpuemu_lsp.server.diagnostics.kernel_results import KernelResults
+from gpuemu_lsp.server.diagnostics.measurement_history import MeasurementHistory
+from gpuemu_lsp.server.diagnostics.publisher import DiagnosticPublisher
+from gpuemu_lsp.server.diagnostics.sources import DiagnosticStore
 from gpuemu_lsp.server.documents.document import Document
-from gpuemu_lsp.server.documents.parsed_files import Reading, Readings, disk_text, is_source
-from gpuemu_lsp.server.jobs import Tasks
+from gpuemu_lsp.server.documents.parsed_files import ParsedFile, ParsedFiles, is_source, text_on_disk
+from gpuemu_lsp.server.jobs import JobRunner
+from gpuemu_lsp.server.settings import Settings
 from gpuemu_lsp.server.workspace.projects import Projects
-from gpuemu_lsp.server.workspace.settings import Settings
-
-HEADERS = (".cuh", ".h", ".hpp", ".inl")
+from gpuemu_lsp.server.workspace.watched_folders import WatchTargets
 
 
 class Session:
-    """Documents, settings, folders, configurations, readings, verdicts and diagnostics."""
+    """Documents, settings, workspace folders, projects, parsed files, results and diagnostics.
 
-    def __init__(self, publisher: Publisher, diagnostics: Diagnostics, tasks: Tasks) -> None:
+    ``revision`` counts edits of all documents. Results carry the revision of the text they were computed from, so that
+    their ranges can be moved to the current text.
+    """
+
+    def __init__(
+        self,
+        documents: dict[str, Document],
+        diagnostics: DiagnosticStore,
+        publisher: DiagnosticPublisher,
+        jobs: JobRunner,
+        history: MeasurementHistory,
+    ) -> None:
         self.settings = Settings()
         self.folders: list[str] = []
-        self.tasks = tasks
-        self.publisher = publisher
+        self.documents = documents
         self.diagnostics = diagnostics
+        self.publisher = publisher
+        self.jobs = jobs
+        self.history = history
         self.projects = Projects()
-        self.readings = Readings(self.projects)
-        self.verdicts = Verdicts()
-        self.history = History(tasks)
-        self.documents: dict[str, Document] = publisher.documents
+        self.parsed_files = ParsedFiles(self.projects)
+        self.results = KernelResults()
         self.revision = 0
 
     def advance(self) -> int:
-        """Return the revision that a change makes: every edit of any document has its own."""
+        """Increment the revision for an edit, and return it."""
         self.revision += 1
         return self.revision
 
     def uri_of(self, path: str) -> str:
-        """Return a file's URI as the client spells it, where it has said so."""
+        """Return a file's URI, in the client's own spelling while the file is open."""
         return self.publisher.uri_of(path)
 
     def text(self, path: str) -> str | None:
-        """Return a file's text as the editor has it, else as it is on disk; None where there is none."""
+        """Return a file's text in the editor, else on disk; None where there is neither."""
         document = self.documents.get(path)
-        return document.text if document is not None else disk_text(path)
+        return document.text if document is not None else text_on_disk(path)
 
-    async def reading(self, path: str, fresh: bool = False) -> Reading | None:
-        """Return what a file's text says, as the editor has it, else as it is on disk; None where there is none."""
+    async def parse(self, path: str, fresh: bool = False) -> ParsedFile | None:
+        """Parse a file's text in the editor, else on disk; None where there is neither."""
         document = self.documents.get(path)
-        return await self.readings.of(path, document.text if document is not None else None, fresh)
-
-    async def requests(self, path: str) -> tuple[CheckRequest, ...]:
-        """Return a request for every kernel of a file as it is now."""
-        reading = await self.reading(path)
-        return () if reading is None else self.requests_of(reading)
-
-    def requests_of(self, reading: Reading, execute: bool = True, deep: bool = False) -> tuple[CheckRequest, ...]:
-        """Return a request for every kernel of a reading, with what the client's settings say."""
-        unsaved = {
-            path: document.text
-            for path, document in self.documents.items()
-            if path != reading.path and path.endswith(HEADERS) and document.edited_since(document.saved)
-        }
-        return requests_for(reading, self.settings, execute, deep, unsaved)
+        return await self.parsed_files.parse(path, document.text if document is not None else None, fresh)
 
     def is_kernel_file(self, path: str) -> bool:
-        """Say whether a file is CUDA, by its name or because gpuemu.toml names it."""
+        """Return whether a file is CUDA, by its suffix or because gpuemu.toml names it as a source."""
         if Path(path).suffix in SUFFIXES:
             return True
         project = self.projects.of(path)
@@ -82,15 +76,25 @@ class Session:
         registered = [spec.source for project in self.projects.known() for spec in project.kernels]
         return list(dict.fromkeys([*registered, *(path for path in self.documents if self.is_kernel_file(path))]))
 
-    def sources(self) -> set[str]:
-        """Return the files that are shown as checked: those open, and those with findings."""
-        return {path for path in self.documents if self.is_kernel_file(path)} | self.diagnostics.sources()
+    def checked_files(self) -> set[str]:
+        """Return the CUDA files that are open or have results."""
+        return {path for path in self.documents if self.is_kernel_file(path)} | self.diagnostics.checked_files()
 
     def dependents(self, paths: Sequence[str]) -> set[str]:
-        """Return the files shown as checked whose verdicts may change when some files do."""
+        """Return the checked files whose results depend on one of these files."""
         found = set()
-        for source in self.sources():
-            reading = self.readings.last(source)
-            if reading is not None and any(depends_on(reading, path) for path in paths):
+        for source in self.checked_files():
+            parsed = self.parsed_files.last(source)
+            if parsed is not None and any(parsed.depends_on(path) for path in paths):
                 found.add(source)
         return found
+
+    def watch_targets(self) -> WatchTargets:
+        """Return what to watch: folders, configurations, sources, references, open documents, and headers."""
+        files = {*self.files(), *self.documents}
+        sources: set[tuple[str, tuple[str, ...]]] = set()
+        for project in self.projects.known():
+            files |= {project.config} if project.config is not None else set()
+            files |= {spec.reference for spec in project.kernels if spec.reference is not None}
+            sources |= {(spec.source, spec.include_dirs) for spec in project.kernels}
+        return WatchTargets(frozenset(self.folders), frozenset(files), frozenset(sources))

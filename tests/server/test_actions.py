@@ -111,7 +111,7 @@ async def test_fuzzing_runs_the_cases_the_settings_say(editor: Editor):
     at = types.HoverParams(where, types.Position(0, GOOD.index("scale") + 1))
     hover = await editor.client.text_document_hover_async(at)
     assert "40 of 40 cases" in hover.contents.value
-    assert "the cases reached 4 of 4 lines and 2 of 2 ways out of branches" in hover.contents.value
+    assert "the cases reached 4 of 4 lines and 2 of 2 branch outcomes" in hover.contents.value
 
 
 async def test_fuzzing_sees_what_the_optimiser_hides(editor: Editor):

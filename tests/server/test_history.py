@@ -23,11 +23,11 @@ async def test_registers_and_verdict_since_the_save_before(editor: Editor):
     await editor.start()
     editor.open("scale.cu")
     await editor.idle()
-    assert "save before" not in await editor.hover("scale.cu", 0, NAME) + await _lens(editor)
+    assert "previous save" not in await editor.hover("scale.cu", 0, NAME) + await _lens(editor)
     editor.save("scale.cu", LARGER)
     await editor.idle()
     for text in (await editor.hover("scale.cu", 0, NAME), await _lens(editor)):
-        changes = text.partition("since the save before: ")[2]
+        changes = text.partition("since the previous save: ")[2]
         assert "passed → failed" in changes and "registers (sm_80)" in changes
         before, after = changes.partition(" registers")[0].rpartition(", ")[2].split(" → ")
         assert int(before) < int(after)
@@ -42,7 +42,7 @@ async def test_what_was_measured_becomes_the_baseline(editor: Editor):
     editor.open("scale.cu")
     await editor.idle()
     actions = await editor.actions("scale.cu", editor.found("scale.cu")[0])
-    todo = actions["Accept what scale measures as baseline"].command
+    todo = actions["Accept the measurements of scale as baseline"].command
     assert await editor.command(todo.command, *todo.arguments) == {"accepted": ["scale"]}
     assert "since the baseline" not in await editor.hover("scale.cu", 0, NAME)
     editor.save("scale.cu", WRONG)
@@ -50,6 +50,6 @@ async def test_what_was_measured_becomes_the_baseline(editor: Editor):
     editor.save("scale.cu", WRONG + "\n")
     await editor.idle()
     text = await editor.hover("scale.cu", 0, NAME)
-    assert "since the baseline accepted: passed → failed" in text and "save before: passed" not in text
-    with pytest.raises(JsonRpcException, match="does not start with an @"):
+    assert "since the baseline accepted: passed → failed" in text and "previous save: passed" not in text
+    with pytest.raises(JsonRpcException, match="must not start with '@'"):
         await editor.command("gpuemu.acceptBaseline", editor.uri("scale.cu"), "scale", "@saved")

@@ -21,8 +21,8 @@ from support.processes import alive, busy, children, descendants, resident_mb, w
 from support.server_kernels import GOOD, OUT_OF_BOUNDS, PASSED, REFERENCE, SPIN, STORE_LINE, TOML, WRONG, write
 
 from gpuemu_lsp.cli.main import main
+from gpuemu_lsp.server.client.params import plain
 from gpuemu_lsp.server.workspace.projects import Projects
-from gpuemu_lsp.server.workspace.settings import plain
 
 
 async def _open(editor: Editor, source: str = GOOD, **options) -> None:

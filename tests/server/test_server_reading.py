@@ -24,7 +24,7 @@ async def test_hover_tells_resources_occupancy_and_what_changed(editor: Editor):
     editor.save("scale.cu", GOOD)
     await editor.idle()
     text = await editor.hover("scale.cu", 0, NAME)
-    assert PASSED.search(text) and "since the save before: failed → passed" in text
+    assert PASSED.search(text) and "since the previous save: failed → passed" in text
     assert re.search(r"\| sm_80 \| \d+ \| 0 B .*100 % at 128 threads", text)
 
 
@@ -202,7 +202,7 @@ async def test_what_is_kept_does_not_grow_with_edits(editor: Editor):
         editor.open("scale.cu")
     editor.save("scale.cu", GOOD)
     assert await kept() == before
-    assert before.endswith(" 1 messages in hand")  # the command itself
+    assert before.endswith(" 1 messages in progress")  # the command itself
 
 
 @pytest.mark.parametrize("option", ["--tcp", "--ws"])

@@ -14,7 +14,7 @@ from pygls.uris import to_fs_path
 from pygls.workspace import TextDocument
 from pytest_lsp import LanguageClient
 
-from gpuemu_lsp.server.workspace.settings import plain
+from gpuemu_lsp.server.client.params import plain
 
 COMMAND = [sys.executable, "-m", "gpuemu_lsp", "--stdio"]
 PATIENCE = 30.0

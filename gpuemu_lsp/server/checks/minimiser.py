@@ -1,8 +1,8 @@
-"""A stored case made smaller in the background; the smaller one takes its place among the diagnostics."""
+"""Minimisation of a stored failing case in the background; the smaller case replaces the finding."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 
 from gpuemu_lsp.engine.check.model import CheckRequest, MinimisedFailure
 from gpuemu_lsp.engine.jobs.crash_findings import ending_finding
@@ -10,50 +10,54 @@ from gpuemu_lsp.engine.jobs.run import seconds_for
 from gpuemu_lsp.engine.workers import Job
 from gpuemu_lsp.engine.workers.model import Cancelled
 from gpuemu_lsp.engine.workers.wire import from_json, to_json
-from gpuemu_lsp.server.checks.queue import Checker
+from gpuemu_lsp.server.checks.requests import requests_of_file
+from gpuemu_lsp.server.checks.result_filer import ResultFiler
+from gpuemu_lsp.server.checks.stored_failures import StoredFailures
 from gpuemu_lsp.server.session import Session
 
 MAX_RUNS = 300
 _EXTRA_SECONDS = 90.0
+"""Time for the minimisation, in addition to that of the check it starts from."""
 
 
-class Minimiser:
-    """Runs the minimiser for one case at a time per file; ``told`` gets a sentence for the user, ``done`` the root."""
+class CaseMinimiser:
+    """Minimises cases, one at a time for each file and case; ``show_message`` receives the outcome for the user."""
 
     def __init__(
-        self, session: Session, checker: Checker, told: Callable[[str], None], done: Callable[[str], Awaitable[None]]
+        self, session: Session, filer: ResultFiler, failures: StoredFailures, show_message: Callable[[str], None]
     ) -> None:
         self._session = session
-        self._checker = checker
-        self._told = told
-        self._done = done
+        self._filer = filer
+        self._failures = failures
+        self._show_message = show_message
         self._busy: set[tuple[str, str]] = set()
 
     async def start(self, path: str, case: str, kernel: str | None = None, dtype: str | None = None) -> int:
-        """Begin, unless the same is under way; return how many kernels of the file may have the case."""
+        """Start, unless the case is being minimised already; return the number of kernels that may have the case."""
         requests = [
             request
-            for request in await self._session.requests(path)
+            for request in await requests_of_file(self._session, path)
             if kernel in (None, request.spec.name) and request.options.store_root is not None
         ]
         if not requests or (path, case) in self._busy:
             return 0
         self._busy.add((path, case))
-        self._session.tasks.background(self._run(path, case, dtype, requests))
+        self._session.jobs.background(self._run(path, case, dtype, requests))
         return len(requests)
 
     async def _run(self, path: str, case: str, dtype: str | None, requests: list[CheckRequest]) -> None:
         try:
             found = False
             for request in requests:
-                found |= await self._one(request, case, dtype)
+                found |= await self._minimise(request, case, dtype)
             if not found:
-                self._told(f"There is no stored case {case} of this file.")
-            await self._done(requests[0].root)
+                self._show_message(f"No case {case} is stored for this file.")
+            await self._failures.refresh(requests[0].root)
         finally:
             self._busy.discard((path, case))
 
-    async def _one(self, request: CheckRequest, case: str, dtype: str | None) -> bool:
+    async def _minimise(self, request: CheckRequest, case: str, dtype: str | None) -> bool:
+        """Minimise a case of one kernel; return whether it has the case, or the job failed."""
         payload = {
             "request": to_json(request),
             "case": case,
@@ -63,26 +67,26 @@ class Minimiser:
         }
         seconds = seconds_for(request) + _EXTRA_SECONDS
         job = Job("minimize", payload, wall_seconds=seconds, taint=request.spec.reference)
-        gathered = await self._session.tasks.run(job, f"Minimising a case of {request.spec.name}")
-        if isinstance(gathered.ending, Cancelled):
+        result = await self._session.jobs.run(job, f"Minimizing a case of {request.spec.name}")
+        if isinstance(result.ending, Cancelled):
             return True
-        for value in gathered.named("smaller"):
-            result = from_json(MinimisedFailure, value)
-            if result.replay.verdict in ("still fails", "changed"):
-                self._checker.smaller(request, result.replay)
-            self._told(_sentence(request, result))
-        if not gathered.done:
-            self._told(ending_finding(request, gathered.ending).message)
-        return bool(next(gathered.named("smaller"), None)) or not gathered.done
+        for value in result.named("smaller"):
+            minimised = from_json(MinimisedFailure, value)
+            if minimised.replay.verdict in ("still fails", "changed"):
+                self._filer.replace_case(request, minimised.replay)
+            self._show_message(_message(request, minimised))
+        if not result.done:
+            self._show_message(ending_finding(request, result.ending).message)
+        return bool(next(result.named("smaller"), None)) or not result.done
 
 
-def _sentence(request: CheckRequest, result: MinimisedFailure) -> str:
+def _message(request: CheckRequest, result: MinimisedFailure) -> str:
     name = request.spec.name
     if result.replay.verdict == "fixed":
-        return f"Case {result.original} of {name} does not fail any more."
+        return f"Case {result.original} of {name} no longer fails."
     if result.replay.verdict == "not executed":
         return f"Case {result.original} of {name} could not be run."
     sizes = ", ".join(f"{key} = {size}" for key, size in result.replay.dims.items())
     if result.case is None:
-        return f"Nothing smaller than case {result.original} of {name} fails ({sizes})."
-    return f"Case {result.original} of {name} is now {result.case}: {sizes}, found in {result.runs} runs."
+        return f"No case smaller than {result.original} of {name} fails ({sizes})."
+    return f"Case {result.original} of {name} was minimized to case {result.case} ({sizes}) in {result.runs} runs."

@@ -1,92 +1,93 @@
-"""What a file's check consists of, when it would say the same as the last one, and what it depends on."""
+"""Check requests of a file, and the digest that decides whether it must be checked again."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from gpuemu_lsp.engine.check.model import CheckOptions, CheckRequest
-from gpuemu_lsp.engine.project.model import KernelSpec
 from gpuemu_lsp.engine.workers.wire import to_json
-from gpuemu_lsp.server.documents.parsed_files import Reading
-from gpuemu_lsp.server.workspace.settings import Settings
+from gpuemu_lsp.server.documents.parsed_files import ParsedFile
+from gpuemu_lsp.server.session import Session
+
+HEADER_SUFFIXES = (".cuh", ".h", ".hpp", ".inl")
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
-    """How a file is to be checked. ``force``: also where nothing has changed; ``kernels`` None: all of them."""
+class CheckRunOptions:
+    """Options of one check of a file.
+
+    ``force`` checks it although its content has not changed; ``kernels`` None is all of them.
+    """
 
     force: bool = False
     deep: bool = False
     kernels: frozenset[str] | None = None
 
-    def joined(self, other: Order | None) -> Order:
-        """Return an order that does what either of two asks for."""
+    def merge(self, other: CheckRunOptions | None) -> CheckRunOptions:
+        """Return options that cover both requests."""
         if other is None:
             return self
         both = self.kernels is not None and other.kernels is not None
         kernels = (self.kernels or frozenset()) | (other.kernels or frozenset()) if both else None
-        return Order(self.force or other.force, self.deep or other.deep, kernels)
+        return CheckRunOptions(self.force or other.force, self.deep or other.deep, kernels)
 
 
-def requests_for(
-    reading: Reading,
-    settings: Settings,
-    execute: bool = True,
-    deep: bool = False,
-    unsaved: Mapping[str, str] | None = None,
+async def requests_of_file(session: Session, path: str) -> tuple[CheckRequest, ...]:
+    """Return a request for every kernel of a file in its current text."""
+    parsed = await session.parse(path)
+    return () if parsed is None else requests_of(session, parsed)
+
+
+def requests_of(
+    session: Session, parsed: ParsedFile, execute: bool = True, deep: bool = False
 ) -> tuple[CheckRequest, ...]:
-    """Return one request per kernel of a file, as ``--check`` would, but for the editor's texts.
+    """Return a request for every kernel of a parsed file, the same as of ``--check`` but for unsaved texts.
 
-    ``unsaved`` has the texts of open documents that are not on disk; those the file includes count.
+    The text of the file itself, and of open headers that it includes, comes from the editor.
     """
-    project = reading.project
+    project, settings = parsed.project, session.settings
     if project is None:
         return ()
     execute = execute and settings.trusted
-    executor = project.executor if settings.executor == "auto" else settings.executor
     options = CheckOptions(
         cases=settings.deep_cases if deep else settings.cases,
-        executor=executor,
+        executor=project.executor if settings.executor == "auto" else settings.executor,
         execute=execute,
         store_root=project.root if execute and project.config is not None else None,
         coverage=deep,
         unoptimized=deep,
         counters=settings.counters,
     )
-    overlay = {path: text for path, text in (unsaved or {}).items() if path in reading.headers}
+    overlay = _unsaved_headers(session, parsed)
     return tuple(
         CheckRequest(
             entry.spec,
             options,
             project.validation,
             entry.registered,
-            text=reading.text,
+            text=parsed.text,
             root=project.root,
             overlay=overlay,
         )
-        for entry in reading.entries
+        for entry in parsed.entries
     )
 
 
-def kernel_id(spec: KernelSpec) -> str:
-    """Return what tells the kernels of a file apart: two namespaces may have functions of one name."""
-    return spec.name if spec.entry is None else f"{spec.name} = {spec.entry}"
+def content_digest(parsed: ParsedFile, requests: Sequence[CheckRequest]) -> str:
+    """Return a digest of everything the check of a file reads: an equal digest means equal findings.
 
-
-def content(reading: Reading, requests: Sequence[CheckRequest]) -> str:
-    """Return a digest of everything the check of a file reads; the same digest would give the same verdict.
-
-    A reference may import its neighbours, so every script of its folder counts, by time and size. Looks at the disk.
+    A reference may import its neighbours, so every Python file of its folder counts, by modification time and size.
+    Accesses the disk.
     """
     digest = hashlib.blake2b(digest_size=16)
     for request in requests:
         stripped = replace(request, spec=replace(request.spec, places={}))
         digest.update(json.dumps(to_json(stripped), sort_keys=True).encode("utf-8", "surrogatepass"))
-    for path in reading.headers:
+    for path in parsed.headers:
         digest.update(_stamp(Path(path)))
     references = {request.spec.reference for request in requests if request.spec.reference is not None}
     for folder in sorted({Path(reference).parent for reference in references}):
@@ -95,13 +96,16 @@ def content(reading: Reading, requests: Sequence[CheckRequest]) -> str:
     return digest.hexdigest()
 
 
-def depends_on(reading: Reading, path: str) -> bool:
-    """Say whether a file's verdicts may change when another does: its header, a reference or a script beside one."""
-    if path.endswith(".py"):
-        folder = Path(path).parent
-        references = (entry.spec.reference for entry in reading.entries)
-        return any(reference is not None and Path(reference).parent == folder for reference in references)
-    return reading.includes(path)
+def _unsaved_headers(session: Session, parsed: ParsedFile) -> dict[str, str]:
+    """Return the texts of open headers of a file that differ from those on disk."""
+    return {
+        path: document.text
+        for path, document in session.documents.items()
+        if path != parsed.path
+        and path.endswith(HEADER_SUFFIXES)
+        and document.edited_since(document.saved)
+        and path in parsed.headers
+    }
 
 
 def _stamp(path: Path) -> bytes:

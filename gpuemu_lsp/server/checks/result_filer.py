@@ -1,4 +1,4 @@
-"""What a batch says becomes sayings and verdicts; each method returns the files whose diagnostics may have changed."""
+"""Files the results of batches under their diagnostic sources, and publishes the diagnostics that change."""
 
 from __future__ import annotations
 
@@ -8,97 +8,121 @@ from dataclasses import replace
 from gpuemu_lsp.engine.check.model import CheckRequest, Replay
 from gpuemu_lsp.engine.findings import Finding, Place, Related, Severity
 from gpuemu_lsp.engine.jobs.run import fingerprinted
-from gpuemu_lsp.server.checks.requests import kernel_id
-from gpuemu_lsp.server.checks.scheduler import Batch, Part
-from gpuemu_lsp.server.diagnostics.kernel_results import Verdict, Verdicts
-from gpuemu_lsp.server.diagnostics.sources import Diagnostics, Speaker, split
-from gpuemu_lsp.server.documents.parsed_files import Readings
+from gpuemu_lsp.server.diagnostics.kernel_results import KernelResult
+from gpuemu_lsp.server.diagnostics.sources import DiagnosticSource, Layer, split_by_layer
+from gpuemu_lsp.server.documents.parsed_files import kernel_id
+from gpuemu_lsp.server.events import BatchEnded, KernelCompiled, KernelFinished, RunErrorFound, ServerEvent
+from gpuemu_lsp.server.session import Session
+from gpuemu_lsp.server.work import Batch, KernelCheck
 
-_PASSING = frozenset({"engine/worker-crashed", "engine/timeout", "engine/internal-error"})
-"""Another try of the same content may end otherwise."""
+_TRANSIENT_RULES = frozenset({"engine/worker-crashed", "engine/timeout", "engine/internal-error"})
+"""Another check of the same content may end differently."""
 
 
-class Outcome:
-    """Files results under the layers they belong to."""
+class ResultFiler:
+    """Writes results into the session. Methods that file return the paths whose diagnostics may have changed."""
 
-    def __init__(self, diagnostics: Diagnostics, verdicts: Verdicts, readings: Readings) -> None:
-        self._diagnostics = diagnostics
-        self._verdicts = verdicts
-        self._readings = readings
+    def __init__(self, session: Session) -> None:
+        self._session = session
 
-    def compiled(self, batch: Batch, part: Part) -> set[str]:
-        """Say what compilation and lint found, while the kernel still runs."""
-        return self._say_compiled(batch, part, split(part.findings)[0])
+    def on_event(self, event: ServerEvent) -> None:
+        """File the result of an event and publish."""
+        match event:
+            case KernelCompiled(batch, check):
+                paths = self._file_compilation(batch, check, split_by_layer(check.findings)[0])
+            case RunErrorFound(batch, check):
+                paths = self._file_first_error(batch, check)
+            case KernelFinished(batch, check):
+                paths = self._file_result(batch, check)
+            case BatchEnded(batch, completed=True):
+                paths = self._drop_removed_kernels(batch)
+            case _:
+                return
+        self._session.publisher.publish(paths)
 
-    def found(self, batch: Batch, part: Part) -> set[str]:
-        """Say the first error of a run at once. Errors of the last run stay, all of them, until there is a verdict."""
-        speaker = Speaker("run", batch.key.path, kernel_id(part.request.spec))
-        ran = split(part.findings)[1]
-        if batch.key.kind != "check" or not _has_error(ran) or _has_error(self._diagnostics.said(speaker)):
+    def replace_case(self, request: CheckRequest, replay: Replay) -> None:
+        """Replace the finding a case was minimised from by that of the smaller case, and publish it.
+
+        Does nothing if the text of the file has changed since.
+        """
+        session, error = self._session, replay.error
+        if error is None or session.text(request.spec.source) != request.text:
+            return
+        (minimised,) = fingerprinted([error], request.root)
+        source = DiagnosticSource("run", request.spec.source, kernel_id(request.spec))
+        identity = (minimised.rule, minimised.dtype, minimised.place)
+        others = [
+            item
+            for item in session.diagnostics.findings_from(source)
+            if (item.rule, item.dtype, item.place) != identity
+        ]
+        session.publisher.publish(session.diagnostics.replace(source, [*others, minimised], session.revision))
+
+    def _file_compilation(self, batch: Batch, check: KernelCheck, findings: Iterable[Finding]) -> set[str]:
+        """File findings of compilation and lint; those of the last run stay."""
+        return self._replace("compile", batch, check, findings)
+
+    def _file_first_error(self, batch: Batch, check: KernelCheck) -> set[str]:
+        """File the first error of a run before the run ends.
+
+        Errors of the previous run stay until the kernel has finished: else the file would look better than it is.
+        """
+        found = split_by_layer(check.findings)[1]
+        previous = self._session.diagnostics.findings_from(_source("run", batch, check))
+        if batch.key.kind != "check" or not _has_error(found) or _has_error(previous):
             return set()
-        return self._diagnostics.say(speaker, self._identified(part, ran), batch.revision)
+        return self._replace("run", batch, check, found)
 
-    def verdict(self, batch: Batch, part: Part) -> set[str]:
-        """Say all that was found of a kernel."""
-        report = part.report
+    def _file_result(self, batch: Batch, check: KernelCheck) -> set[str]:
+        """File all findings of a kernel, and its result for hovers and lenses."""
+        report = check.report
         assert report is not None
         executed = batch.key.kind == "check"
-        self._verdicts.put(Verdict(part.request, report, tuple(part.findings), batch.revision), executed)
+        result = KernelResult(check.request, report, tuple(check.findings), batch.revision)
+        self._session.results.put(result, executed)
         if not executed:
-            # That typing does not run kernels needs no saying.
-            found = [item for item in part.findings if item.rule != "engine/not-executed" or not report.compiled]
-            return self._say_compiled(batch, part, found)
-        typed, ran = split(part.findings)
-        speaker = Speaker("run", batch.key.path, kernel_id(part.request.spec))
-        paths = self._diagnostics.say(speaker, self._identified(part, ran), batch.revision)
-        return paths | self._say_compiled(batch, part, typed)
+            # A compilation while typing never runs the kernel: that is not worth a diagnostic.
+            found = [item for item in check.findings if item.rule != "engine/not-executed" or not report.compiled]
+            return self._file_compilation(batch, check, found)
+        static, ran = split_by_layer(check.findings)
+        return self._replace("run", batch, check, ran) | self._file_compilation(batch, check, static)
 
-    def ended(self, batch: Batch) -> set[str]:
-        """Forget the kernels that the file no longer has."""
+    def _drop_removed_kernels(self, batch: Batch) -> set[str]:
+        """Drop the results of kernels that the file no longer contains."""
         if not batch.whole:
             return set()
-        here = frozenset(kernel_id(part.request.spec) for part in batch.parts)
-        paths = self._diagnostics.drop("compile", batch.key.path, here)
+        current = frozenset(kernel_id(check.request.spec) for check in batch.checks)
+        paths = self._session.diagnostics.drop("compile", batch.key.path, current)
         if batch.key.kind == "check":
-            paths |= self._diagnostics.drop("run", batch.key.path, here)
-            self._verdicts.forget(batch.key.path, here)
+            paths |= self._session.diagnostics.drop("run", batch.key.path, current)
+            self._session.results.drop(batch.key.path, current)
         return paths
 
-    def smaller(self, request: CheckRequest, replay: Replay, revision: int) -> set[str]:
-        """Put a minimised case in the place of the one it was made of."""
-        error = replay.error
-        if error is None:
-            return set()
-        (shown,) = fingerprinted([error], request.root)
-        speaker = Speaker("run", request.spec.source, kernel_id(request.spec))
-        said = self._diagnostics.said(speaker)
-        kept = [item for item in said if (item.rule, item.dtype, item.place) != (shown.rule, shown.dtype, shown.place)]
-        return self._diagnostics.say(speaker, [*kept, shown], revision)
+    def _replace(self, layer: Layer, batch: Batch, check: KernelCheck, findings: Iterable[Finding]) -> set[str]:
+        identified = [self._on_kernel(check, finding) for finding in fingerprinted(list(findings), check.request.root)]
+        return self._session.diagnostics.replace(_source(layer, batch, check), identified, batch.revision)
 
-    def _say_compiled(self, batch: Batch, part: Part, findings: Iterable[Finding]) -> set[str]:
-        speaker = Speaker("compile", batch.key.path, kernel_id(part.request.spec))
-        return self._diagnostics.say(speaker, self._identified(part, findings), batch.revision)
-
-    def _identified(self, part: Part, findings: Iterable[Finding]) -> list[Finding]:
-        return [self._in_sight(part, finding) for finding in fingerprinted(list(findings), part.request.root)]
-
-    def _in_sight(self, part: Part, finding: Finding) -> Finding:
-        """Show on the kernel itself that it did not run: whoever edits it may never open gpuemu.toml."""
-        request, place = part.request, finding.place
+    def _on_kernel(self, check: KernelCheck, finding: Finding) -> Finding:
+        """Move a finding that a kernel did not run from gpuemu.toml to the kernel, where its author sees it."""
+        request, place = check.request, finding.place
         if not finding.rule.startswith("engine/") or place.path == request.spec.source:
             return finding
-        reading = self._readings.last(request.spec.source)
-        decl = reading.decl_of(request.spec) if reading is not None and reading.text == request.text else None
+        parsed = self._session.parsed_files.last(request.spec.source)
+        decl = parsed.decl_of(request.spec) if parsed is not None and parsed.text == request.text else None
         if decl is None:
             return finding
         related = (*finding.related, Related(place, "registered here"))
         return replace(finding, place=Place(request.spec.source, decl.name_range), related=related)
 
 
+def is_repeatable(batch: Batch) -> bool:
+    """Return whether another check of the same content would have the same result, and can be left out."""
+    return not any(finding.rule in _TRANSIENT_RULES for check in batch.checks for finding in check.findings)
+
+
+def _source(layer: Layer, batch: Batch, check: KernelCheck) -> DiagnosticSource:
+    return DiagnosticSource(layer, batch.key.path, kernel_id(check.request.spec))
+
+
 def _has_error(findings: Iterable[Finding]) -> bool:
     return any(finding.severity is Severity.ERROR for finding in findings)
-
-
-def repeatable(batch: Batch) -> bool:
-    """Say whether the same content would end the same way, so that it need not be checked again."""
-    return not any(finding.rule in _PASSING for part in batch.parts for finding in part.findings)

@@ -1,6 +1,17 @@
-"""Runs checks in the pool: newest wins, older ones are killed and whatever they still say is dropped.
+"""Scheduler of checks in the worker pool: debounces requests, and lets a newer batch supersede an older one.
 
-Everything here happens on the event loop's thread; the pool's events are passed on to it.
+Life of a batch, by its key (kind of work and file):
+
+1. ``debounce`` makes it *pending*. Each further call cancels the pending one and starts the delay again, so that a
+   burst of edits or saves is one batch. After the delay ``prepare`` reads what is to be checked; it may await the
+   parser thread, and a newer call still cancels it.
+2. ``start`` makes it *running*: every kernel is submitted to the pool as one job.
+3. It ends when every kernel has finished, or earlier: a newer ``start`` of the same key supersedes it, and ``cancel``
+   cancels it. Either cancels the jobs of all its kernels, upon which the pool kills the workers that run them. So a
+   newer save kills the check of the older one, even if that kernel never terminates.
+
+Newest wins also for results: the pool delivers events from another thread, so an event of a superseded batch may still
+be queued on the event loop. ``_receive`` drops it, because the batch is no longer the running one of its key.
 """
 
 from __future__ import annotations
@@ -8,8 +19,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from dataclasses import dataclass, field
-from typing import Literal, TypeAlias, TypeVar
+from typing import TypeVar
 
 from gpuemu_lsp.engine.check.model import CheckRequest, KernelReport
 from gpuemu_lsp.engine.findings import Finding, Severity
@@ -19,145 +29,100 @@ from gpuemu_lsp.engine.jobs.run import seconds_for
 from gpuemu_lsp.engine.workers import Job, JobHandle, Pool
 from gpuemu_lsp.engine.workers.model import Cancelled, Event, Progress
 from gpuemu_lsp.engine.workers.wire import to_json
+from gpuemu_lsp.server.events import (
+    BatchEnded,
+    BatchStarted,
+    EventBus,
+    KernelCompiled,
+    KernelFinished,
+    KernelStarted,
+    RunErrorFound,
+)
+from gpuemu_lsp.server.work import Batch, BatchKey, KernelCheck
 
-Kind: TypeAlias = Literal["config", "compile", "check"]
 _T = TypeVar("_T")
 _log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class Key:
-    """What a batch is for; at most one batch of a key is alive."""
+class BatchScheduler:
+    """Debounces, starts, supersedes and cancels batches. On the event loop's thread only."""
 
-    kind: Kind
-    path: str
-
-
-@dataclass(slots=True)
-class Part:
-    """One kernel of a batch. ``begun``: a worker has it. ``compiled``: what was found so far has been told already."""
-
-    request: CheckRequest
-    findings: list[Finding] = field(default_factory=list)
-    report: KernelReport | None = None
-    begun: bool = False
-    compiled: bool = False
-    ended: bool = False
-
-
-@dataclass(slots=True, eq=False)
-class Batch:
-    """The kernels of one file as of one revision of the session. ``whole`` says that they are all it has."""
-
-    key: Key
-    revision: int
-    parts: list[Part]
-    whole: bool = True
-    deep: bool = False
-    tickets: list[JobHandle] = field(default_factory=list)
-    ended: asyncio.Event = field(default_factory=asyncio.Event)
-
-    @property
-    def done(self) -> int:
-        """How many kernels have their verdict."""
-        return sum(part.ended for part in self.parts)
-
-
-@dataclass(frozen=True, slots=True)
-class Listener:
-    """Whom the scheduler tells of batches and their parts.
-
-    A batch or part of it began, a part is compiled, an error of its run was found, it has its verdict, the batch ended.
-    """
-
-    begun: Callable[[Batch], None]
-    started: Callable[[Batch, Part], None]
-    compiled: Callable[[Batch, Part], None]
-    found: Callable[[Batch, Part], None]
-    verdict: Callable[[Batch, Part], None]
-    ended: Callable[[Batch, bool], None]
-    """The flag says that it ended by itself, not because it was cancelled."""
-
-
-class Scheduler:
-    """Debounces, starts, replaces and cancels batches."""
-
-    def __init__(self, pool: Pool, listener: Listener) -> None:
+    def __init__(self, pool: Pool, events: EventBus) -> None:
         self._pool = pool
-        self._listener = listener
-        self._waiting: dict[Key, asyncio.Task[None]] = {}
-        self._running: dict[Key, Batch] = {}
+        self._events = events
+        self._pending: dict[BatchKey, asyncio.Task[None]] = {}
+        self._running: dict[BatchKey, Batch] = {}
         self._idle = asyncio.Event()
         self._idle.set()
         self._closed = False
 
-    def after(
-        self, seconds: float, key: Key, prepare: Callable[[], Awaitable[_T]], begin: Callable[[_T], None]
+    def debounce(
+        self, seconds: float, key: BatchKey, prepare: Callable[[], Awaitable[_T]], begin: Callable[[_T], None]
     ) -> None:
-        """When nothing more was asked for ``key`` for a while, ``prepare``, and ``begin`` with what that returned.
+        """Call ``begin(await prepare())`` after a delay without another call for ``key``.
 
-        What is asked for ``key`` meanwhile takes the place of both.
+        A newer call cancels this one while it waits or prepares; once ``begin`` is called, it no longer does.
         """
-        self.forget(key)
+        self.cancel_pending(key)
 
         async def run() -> None:
             try:
                 await asyncio.sleep(seconds)
                 prepared = await prepare()
-                del self._waiting[key]  # from here on nothing waits: it begins
+                del self._pending[key]  # before begin(), which may debounce the same key again
                 begin(prepared)
             except Exception:
                 _log.exception("%s of %s could not begin", key.kind, key.path)
             finally:
-                if self._waiting.get(key) is asyncio.current_task():
-                    del self._waiting[key]
-                self._settle()
+                if self._pending.get(key) is asyncio.current_task():
+                    del self._pending[key]
+                self._update_idle()
 
         if not self._closed:
-            self._waiting[key] = asyncio.get_running_loop().create_task(run())
+            self._pending[key] = asyncio.get_running_loop().create_task(run())
             self._idle.clear()
 
-    def forget(self, key: Key) -> None:
-        """Call off what waits for its time."""
-        waiting = self._waiting.pop(key, None)
-        if waiting is not None:
-            waiting.cancel()
-            self._settle()
+    def cancel_pending(self, key: BatchKey) -> None:
+        """Cancel the pending batch of a key; a running one continues."""
+        pending = self._pending.pop(key, None)
+        if pending is not None:
+            pending.cancel()
+            self._update_idle()
 
     def start(
-        self, key: Key, requests: Sequence[CheckRequest], revision: int, whole: bool = True, deep: bool = False
+        self, key: BatchKey, requests: Sequence[CheckRequest], revision: int, whole: bool = True, deep: bool = False
     ) -> None:
-        """Begin a batch now; the older one of the same key is dropped."""
-        self._replace(key)
+        """Start a batch now; it supersedes the running one of the same key."""
+        self._supersede(key)
         if self._closed:
             return
-        batch = Batch(key, revision, [Part(request) for request in requests], whole, deep)
+        batch = Batch(key, revision, [KernelCheck(request) for request in requests], whole, deep)
         self._running[key] = batch
         self._idle.clear()
-        self._listener.begun(batch)
+        self._events.publish(BatchStarted(batch))
         loop = asyncio.get_running_loop()
-        for part in batch.parts:
-            batch.tickets.append(self._submit(loop, batch, part))
-        if not batch.parts:
-            self._finish(batch, by_itself=True)
+        for check in batch.checks:
+            batch.handles.append(self._submit(loop, batch, check))
+        if not batch.checks:
+            self._end(batch, completed=True)
 
-    def running(self, key: Key) -> Batch | None:
-        """Return the batch of a key that is alive."""
+    def running(self, key: BatchKey) -> Batch | None:
+        """Return the running batch of a key."""
         return self._running.get(key)
 
-    def confirm(self, key: Key, revision: int) -> None:
-        """Note that a running batch is about the text of a newer revision too."""
+    def revalidate(self, key: BatchKey, revision: int) -> None:
+        """Record that the running batch of a key checks the text of a newer revision as well."""
         if key in self._running:
             self._running[key].revision = revision
 
-    def cancel(self, keys: Iterable[Key] | None = None) -> int:
-        """Give up what waits or runs (everything by default); return how many batches that were."""
-        chosen = {*self._waiting, *self._running} if keys is None else set(keys)
+    def cancel(self, keys: Iterable[BatchKey] | None = None) -> int:
+        """Cancel pending and running batches, by default all; return their number."""
+        chosen = {*self._pending, *self._running} if keys is None else set(keys)
         count = 0
         for key in chosen:
-            count += key in self._waiting or key in self._running
-            self.forget(key)
-            self._replace(key)
+            count += key in self._pending or key in self._running
+            self.cancel_pending(key)
+            self._supersede(key)
         return count
 
     def close(self) -> None:
@@ -167,15 +132,15 @@ class Scheduler:
 
     @property
     def busy(self) -> bool:
-        """Whether anything waits or runs."""
-        return bool(self._waiting or self._running)
+        """Whether any batch is pending or running."""
+        return bool(self._pending or self._running)
 
     async def wait_idle(self) -> None:
-        """Wait until nothing waits or runs."""
+        """Wait until no batch is pending or running."""
         await self._idle.wait()
 
-    def _submit(self, loop: asyncio.AbstractEventLoop, batch: Batch, part: Part) -> JobHandle:
-        request = part.request
+    def _submit(self, loop: asyncio.AbstractEventLoop, batch: Batch, check: KernelCheck) -> JobHandle:
+        request = check.request
         job = Job(
             "check",
             to_json(request),
@@ -184,52 +149,55 @@ class Scheduler:
         )
 
         def receive(event: Event) -> None:
+            # Called on a thread of the pool.
             if not loop.is_closed():
-                loop.call_soon_threadsafe(self._receive, batch, part, event)
+                loop.call_soon_threadsafe(self._receive, batch, check, event)
 
         return self._pool.submit(job, receive)
 
-    def _receive(self, batch: Batch, part: Part, event: Event) -> None:
-        if self._running.get(batch.key) is not batch or part.ended:
-            return  # an older generation: a newer save has taken its place
-        if not part.begun:
-            part.begun = True
-            self._listener.started(batch, part)
+    def _receive(self, batch: Batch, check: KernelCheck, event: Event) -> None:
+        if self._running.get(batch.key) is not batch or check.finished:
+            return  # superseded or cancelled: drop the late event
+        if not check.started:
+            check.started = True
+            self._events.publish(KernelStarted(batch, check))
         if isinstance(event, Progress):
             decoded = decode(event.value)
             if isinstance(decoded, Finding):
-                part.findings.append(decoded)
-                if part.compiled and decoded.severity is Severity.ERROR:
-                    self._listener.found(batch, part)
+                check.findings.append(decoded)
+                if check.compiled and decoded.severity is Severity.ERROR:
+                    self._events.publish(RunErrorFound(batch, check))
             elif isinstance(decoded, KernelReport):
-                part.report = decoded
-            elif decoded.stage != "compile" and not part.compiled:
-                part.compiled = True
-                self._listener.compiled(batch, part)
+                check.report = decoded
+            elif decoded.stage != "compile" and not check.compiled:
+                check.compiled = True
+                self._events.publish(KernelCompiled(batch, check))
             return
-        if part.report is None:
-            spec = part.request.spec
-            part.findings.append(ending_finding(part.request, event))
+        if check.report is None:
+            spec = check.request.spec
+            check.findings.append(ending_finding(check.request, event))
             status = "not-executed" if isinstance(event, Cancelled) else "error"
-            part.report = KernelReport(spec.name, spec.source, status, False, registered=part.request.registered)
-        part.ended = True
-        self._listener.verdict(batch, part)
-        if batch.done == len(batch.parts):
-            self._finish(batch, by_itself=True)
+            check.report = KernelReport(spec.name, spec.source, status, False, registered=check.request.registered)
+        check.finished = True
+        self._events.publish(KernelFinished(batch, check))
+        if batch.finished == len(batch.checks):
+            self._end(batch, completed=True)
 
-    def _replace(self, key: Key) -> None:
+    def _supersede(self, key: BatchKey) -> None:
+        """End the running batch of a key and kill the workers that run its kernels."""
         batch = self._running.get(key)
         if batch is not None:
-            self._finish(batch, by_itself=False)
-            for ticket in batch.tickets:
-                ticket.cancel()
+            # End it first: events that the cancellations cause are then dropped.
+            self._end(batch, completed=False)
+            for handle in batch.handles:
+                handle.cancel()
 
-    def _finish(self, batch: Batch, by_itself: bool) -> None:
+    def _end(self, batch: Batch, completed: bool) -> None:
         del self._running[batch.key]
         batch.ended.set()
-        self._listener.ended(batch, by_itself)
-        self._settle()
+        self._events.publish(BatchEnded(batch, completed))
+        self._update_idle()
 
-    def _settle(self) -> None:
+    def _update_idle(self) -> None:
         if not self.busy:
             self._idle.set()

@@ -1,4 +1,4 @@
-"""The stored failing cases of the projects, as last read; the store itself is only opened in workers."""
+"""Stored failing cases of the projects, as last read; only workers open the store."""
 
 from __future__ import annotations
 
@@ -8,43 +8,49 @@ from typing import Any
 from gpuemu_lsp.engine.findings import Json
 from gpuemu_lsp.engine.project.model import Project
 from gpuemu_lsp.engine.workers import Job
-from gpuemu_lsp.server.jobs import Tasks
+from gpuemu_lsp.server.events import BatchEnded, EventBus, ServerEvent, StoredFailuresChanged
+from gpuemu_lsp.server.jobs import JobRunner
 
 _SECONDS = 20.0
 
 
-class Failures:
-    """A list per project root; ``changed`` is called with a root whose list is another."""
+class StoredFailures:
+    """The list of failures of every project root; publishes :class:`StoredFailuresChanged`."""
 
-    def __init__(self, tasks: Tasks, changed: Callable[[str], None]) -> None:
-        self._tasks = tasks
-        self._changed = changed
-        self._known: dict[str, tuple[dict[str, Json], ...]] = {}
+    def __init__(self, jobs: JobRunner, events: EventBus) -> None:
+        self._jobs = jobs
+        self._events = events
+        self._failures: dict[str, tuple[dict[str, Json], ...]] = {}
 
     def of(self, root: str) -> tuple[dict[str, Json], ...]:
-        """Return what was last read for a project."""
-        return self._known.get(root, ())
+        """Return the failures of a project, as last read."""
+        return self._failures.get(root, ())
+
+    def on_event(self, event: ServerEvent) -> None:
+        """Read the list again after a completed check."""
+        match event:
+            case BatchEnded(batch, completed=True) if batch.key.kind == "check" and batch.store_root is not None:
+                self._jobs.background(self.refresh(batch.store_root))
 
     async def refresh(self, root: str) -> None:
         """Read a project's list again."""
-        gathered = await self._tasks.run(Job("failures", {"root": root}, wall_seconds=_SECONDS))
-        if not gathered.done:
+        result = await self._jobs.run(Job("failures", {"root": root}, wall_seconds=_SECONDS))
+        if not result.done:
             return
-        found = tuple(item for item in gathered.named("failure") if isinstance(item, dict))
-        # A case that merely failed once more is no news.
-        news = [_lasting(item) for item in found] != [_lasting(item) for item in self.of(root)]
-        self._known[root] = found
-        if news:
-            self._changed(root)
+        found = tuple(item for item in result.named("failure") if isinstance(item, dict))
+        changed = [_without_counts(item) for item in found] != [_without_counts(item) for item in self.of(root)]
+        self._failures[root] = found
+        if changed:
+            self._events.publish(StoredFailuresChanged(root))
 
     async def details(self, root: str, case: str) -> tuple[dict[str, Json], ...]:
-        """Return all that is stored of a case, once per kernel and dtype."""
-        gathered = await self._tasks.run(Job("failure", {"root": root, "case": case}, wall_seconds=_SECONDS))
-        return gathered.values if gathered.done else ()
+        """Return everything stored of a case, one object for each kernel and dtype."""
+        result = await self._jobs.run(Job("failure", {"root": root, "case": case}, wall_seconds=_SECONDS))
+        return result.values if result.done else ()
 
 
-def shown(project: Project, item: dict[str, Json], uri_of: Callable[[str], str]) -> dict[str, Any]:
-    """Return a stored failure as clients see it (``Failure`` of docs/protocol.md)."""
+def failure_to_client(project: Project, item: dict[str, Json], uri_of: Callable[[str], str]) -> dict[str, Any]:
+    """Return a stored failure as ``Failure`` of docs/protocol.md."""
     source = next((spec.source for spec in project.kernels if spec.name == item["kernel"]), None)
     line = item["line"] if isinstance(item["line"], int) and source is not None else 0
     place = source or project.config or project.root
@@ -61,5 +67,6 @@ def shown(project: Project, item: dict[str, Json], uri_of: Callable[[str], str])
     }
 
 
-def _lasting(item: dict[str, Json]) -> dict[str, Json]:
+def _without_counts(item: dict[str, Json]) -> dict[str, Json]:
+    """Leave out when and how often a case failed: failing once more does not change the list for clients."""
     return {key: value for key, value in item.items() if key not in ("lastSeen", "timesSeen")}

@@ -1,4 +1,4 @@
-"""The parameters of requests that are not LSP's own: plain JSON that nothing has looked at yet."""
+"""Parameters of custom requests: unvalidated JSON, which pygls passes as objects."""
 
 from __future__ import annotations
 
@@ -6,16 +6,25 @@ from typing import Any
 
 from pygls.exceptions import JsonRpcInvalidParams
 
-from gpuemu_lsp.server.workspace.settings import plain
+
+def plain(value: Any) -> Any:
+    """Return JSON that pygls has turned into an object as plain dictionaries and lists."""
+    if hasattr(value, "_asdict"):
+        return {key: plain(item) for key, item in value._asdict().items()}
+    if isinstance(value, dict):
+        return {key: plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(item) for item in value]
+    return value
 
 
-def asked(params: Any) -> dict[str, Any]:
-    """Return a request's parameters; a request may have none.
+def params_object(params: Any) -> dict[str, Any]:
+    """Return the parameters of a request, an empty object where it has none.
 
     Raises
     ------
     JsonRpcInvalidParams
-        If they are no object.
+        If the parameters are not an object.
     """
     given = plain(params)
     if given is None:
@@ -26,7 +35,7 @@ def asked(params: Any) -> dict[str, Any]:
 
 
 def document_uri(given: dict[str, Any]) -> str | None:
-    """Return ``textDocument.uri``, None where there is none."""
+    """Return ``textDocument.uri``, None where it is missing or not a string."""
     document = given.get("textDocument")
     uri = document.get("uri") if isinstance(document, dict) else None
     return uri if isinstance(uri, str) else None

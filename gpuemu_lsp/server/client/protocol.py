@@ -1,9 +1,9 @@
-"""pygls as this server needs it: an answer to every request, a shutdown that cannot fail, no error that pops up."""
+"""pygls, adapted: every request is answered, shutdown cannot fail, handler errors are only logged."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Generator
+from collections.abc import Generator
 from typing import Any
 
 from lsprotocol import types
@@ -13,22 +13,23 @@ from pygls.protocol import LanguageServerProtocol
 from pygls.protocol.language_server import lsp_method
 
 SCHEME = "gpuemu"
-"""Of the URIs of virtual documents."""
+"""URI scheme of virtual documents."""
 
 _log = logging.getLogger(__name__)
 
 
-class Protocol(LanguageServerProtocol):
-    """What pygls 2.1.1 leaves out.
+class GpuemuProtocol(LanguageServerProtocol):
+    """Corrections to pygls 2.1.1.
 
-    Requests that cannot be read or come at a wrong time are answered (pygls drops them, and the client waits for ever);
-    at shutdown its table of open requests is not walked while their endings remove themselves from it.
+    Requests that cannot be decoded, or arrive before ``initialize`` or after ``shutdown``, are answered with an error;
+    pygls drops them, and the client waits for ever. Shutdown iterates over a copy of the table of open requests,
+    because their done callbacks remove entries from it.
     """
 
     _initialized = False
 
     def structure_message(self, data: dict[str, Any]) -> Any:
-        """Read a message; absent parameters are none (JSON-RPC 2.0, 4.2)."""
+        """Decode a message; ``params`` may be omitted (JSON-RPC 2.0, section 4.2)."""
         if "jsonrpc" not in data or "method" not in data:
             return super().structure_message(data)
         data.setdefault("params", {} if data["method"] == types.INITIALIZED else None)
@@ -36,12 +37,12 @@ class Protocol(LanguageServerProtocol):
             return super().structure_message(data)
         except JsonRpcException:
             if data.get("id") is not None:
-                message = f"The parameters of {data['method']} cannot be read."
+                message = f"The parameters of {data['method']} cannot be decoded."
                 self._refuse(data["id"], types.ErrorCodes.InvalidParams, message)
             raise
 
     def handle_message(self, message: Any) -> None:
-        """Handle a message that comes at its time; a request that does not is told so."""
+        """Handle a message; answer a request outside the session's lifetime with an error."""
         method, identity = getattr(message, "method", None), getattr(message, "id", None)
         if method is None or method == types.EXIT:
             super().handle_message(message)
@@ -54,9 +55,9 @@ class Protocol(LanguageServerProtocol):
             super().handle_message(message)
 
     def _execute_handler(self, msg_id: Any, *args: Any, **kwargs: Any) -> None:
-        """Run a handler; whatever it was asked by, its future goes with its end.
+        """Run a handler and discard its future when it is done.
 
-        pygls forgets those of requests only: each edit and save of a session would leave one behind.
+        pygls does so for requests only; each notification of a session would leave a future behind.
         """
         super()._execute_handler(msg_id, *args, **kwargs)
         future = self._request_futures.get(msg_id)
@@ -65,7 +66,7 @@ class Protocol(LanguageServerProtocol):
 
     @property
     def open_handlers(self) -> int:
-        """How many requests and notifications, in either direction, have not come to their end."""
+        """Number of requests and notifications in progress, of both directions."""
         return len(self._request_futures)
 
     def _refuse(self, identity: Any, code: types.ErrorCodes, message: str) -> None:
@@ -75,7 +76,7 @@ class Protocol(LanguageServerProtocol):
 
     @lsp_method(types.INITIALIZE)
     def lsp_initialize(self, params: types.InitializeParams) -> Generator[Any, Any, types.InitializeResult]:
-        """Say also which virtual documents there are; pygls does not know of them yet (LSP 3.18)."""
+        """Add the capability of virtual documents (LSP 3.18), which pygls does not support yet."""
         self._initialized = True
         result = yield from super().lsp_initialize(params)
         if result.capabilities.workspace is not None:
@@ -84,7 +85,7 @@ class Protocol(LanguageServerProtocol):
 
     @lsp_method(types.SHUTDOWN)
     def lsp_shutdown(self, *args: Any) -> Generator[Any, Any, None]:
-        """Run our handler, give up every other open request, and answer."""
+        """Run the registered handler, cancel every other open request, and answer."""
         handler = self.fm.features.get(types.SHUTDOWN)
         if handler is not None:
             yield handler, args, None
@@ -96,17 +97,15 @@ class Protocol(LanguageServerProtocol):
 
     @property
     def shut_down(self) -> bool:
-        """Whether the client has said goodbye properly."""
+        """Whether the client has requested ``shutdown``; the exit code depends on it."""
         return self._shutdown
 
 
-class Server(LanguageServer):
-    """The language server as pygls knows it."""
+class GpuemuServer(LanguageServer):
+    """The pygls server with :class:`GpuemuProtocol`."""
 
-    protocol: Protocol
-    ended: Callable[[], None]
-    """To be called when the client is gone, however it went."""
+    protocol: GpuemuProtocol
 
     def report_server_error(self, error: Exception, source: Any) -> None:
-        """Log; a message box per keystroke would help nobody."""
+        """Log the error; pygls would show a message box, at worst one per keystroke."""
         _log.error("%s: %s", getattr(source, "__name__", source), error)

@@ -1,4 +1,4 @@
-"""``gpuemu/serverStatus``: health, whether anything runs, and what a verdict depends on. Never a toast."""
+"""``gpuemu/serverStatus``: health, activity, executor, and the versions that results depend on."""
 
 from __future__ import annotations
 
@@ -8,12 +8,13 @@ from typing import Any
 
 from gpuemu_lsp.engine.workers import Job, Pool
 from gpuemu_lsp.engine.workers.model import Done, Event, Progress
+from gpuemu_lsp.server.events import BatchEnded, BatchStarted, JobEnded, JobStarted, ServerEvent, SettingsChanged
 
 METHOD = "gpuemu/serverStatus"
 
 
-class Status:
-    """Tells the client whenever something of it changes."""
+class ServerStatus:
+    """Notifies the client when its status changes."""
 
     def __init__(self, pool: Pool, notify: Callable[[str, Any], None]) -> None:
         self._pool = pool
@@ -22,57 +23,64 @@ class Status:
         self._versions: dict[str, str] = {}
         self._problem: str | None = None
         self._warning: str | None = None
-        self._wanted = "auto"
+        self._requested_executor = "auto"
         self.executor = "emulator"
         self._sent: dict[str, Any] | None = None
 
-    def ask(self) -> None:
-        """Find out in a worker what is installed."""
+    def query_versions(self) -> None:
+        """Query in a worker what is installed; imports of CuPy and llvmlite do not belong in this process."""
         loop = asyncio.get_running_loop()
 
         def receive(event: Event) -> None:
             if not loop.is_closed():
-                loop.call_soon_threadsafe(self._learn, event)
+                loop.call_soon_threadsafe(self._on_versions, event)
 
         self._pool.submit(Job("describe"), receive)
 
     @property
     def versions(self) -> dict[str, str]:
-        """Name and version of everything a verdict depends on, once that is known."""
+        """Name and version of everything a result depends on; empty until the worker has answered."""
         return dict(self._versions)
 
-    def wants(self, executor: str) -> None:
-        """Note what the settings ask for: only a GPU that is there is one."""
+    def on_event(self, event: ServerEvent) -> None:
+        """Count batches and jobs with a title as activity; follow the executor of the settings."""
+        match event:
+            case BatchStarted():
+                self._count(1)
+            case BatchEnded():
+                self._count(-1)
+            case JobStarted(job) if job.title is not None:
+                self._count(1)
+            case JobEnded(job) if job.title is not None:
+                self._count(-1)
+            case SettingsChanged():
+                self._select_executor(event.new.executor)
+
+    def _count(self, change: int) -> None:
+        self._busy += change
+        self._send()
+
+    def _select_executor(self, requested: str) -> None:
         gpu = self._versions.get("GPU", "")
-        there = bool(gpu) and not gpu.startswith("none")
-        self._wanted = executor
-        self.executor = "gpu" if executor == "gpu" and there else "emulator"
+        available = bool(gpu) and not gpu.startswith("none")
+        self._requested_executor = requested
+        self.executor = "gpu" if requested == "gpu" and available else "emulator"
         self._warning = None
-        if executor == "gpu" and gpu and not there:
-            why = gpu.removeprefix("none").strip(": ")
-            self._warning = f"There is no GPU ({why}); the emulator runs the kernels."
-        self._tell()
+        if requested == "gpu" and gpu and not available:
+            reason = gpu.removeprefix("none").strip(": ")
+            self._warning = f"There is no GPU ({reason}); the emulator runs the kernels."
+        self._send()
 
-    def begun(self) -> None:
-        """Count one more batch."""
-        self._busy += 1
-        self._tell()
-
-    def ended(self) -> None:
-        """Count one less."""
-        self._busy -= 1
-        self._tell()
-
-    def _learn(self, event: Event) -> None:
+    def _on_versions(self, event: Event) -> None:
         if isinstance(event, Progress) and isinstance(event.value, dict):
             self._versions = {name: str(value) for name, value in event.value.items()}
             compiler = self._versions.get("NVRTC", "")
             self._problem = f"NVRTC is {compiler}" if compiler.startswith("not usable") else None
         elif not isinstance(event, Done):
             self._problem = "The worker processes do not start; nothing can be checked."
-        self.wants(self._wanted)
+        self._select_executor(self._requested_executor)
 
-    def _tell(self) -> None:
+    def _send(self) -> None:
         status = {
             "health": "error" if self._problem is not None else "warning" if self._warning is not None else "ok",
             "quiescent": self._busy == 0,

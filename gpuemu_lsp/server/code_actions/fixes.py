@@ -1,4 +1,4 @@
-"""What can be done about a finding, as edits: pure functions from texts and findings to text changes."""
+"""Fixes of findings as text changes: pure functions of texts and findings."""
 
 from __future__ import annotations
 
@@ -18,55 +18,61 @@ LIMITS = {
     "artifact/local-memory": "max_local_memory",
 }
 _MARGIN = 1.5
-_ROUNDING = 0.02
-"""A tolerance beyond this is no question of rounding any more: the kernel is wrong, and no edit of ours hides that."""
+_MAX_TOLERANCE = 0.02
+"""A larger error is not a rounding error: the kernel is wrong, and no fix may hide that."""
 
 
 def ignore(text: str, line: int, rule: str) -> TextChange | None:
-    """Return the change that silences a rule on a line; None where a comment cannot stand or would do nothing."""
+    """Return the change that adds ``gpuemu: ignore[RULE]`` to a line.
+
+    None where the rule cannot be ignored, or where the line's end cannot hold a ``//`` comment.
+    """
     lines = text.split("\n")
     if line >= len(lines) or not ignorable(rule):
         return None
-    written = lines[line].removesuffix("\r")
-    mark = MARK.search(written)
+    content = lines[line].removesuffix("\r")
+    mark = MARK.search(content)
     if mark is not None:
-        column = len(written[: mark.end("rules")].encode())
+        column = len(content[: mark.end("rules")].encode())
         return TextChange(Range.of(line, column, line, column), f", {rule}")
-    if written.rstrip().endswith("\\") or _in_block_comment(lines, line):
+    if content.rstrip().endswith("\\") or _in_block_comment(lines, line):
         return None
-    column = len(written.rstrip().encode())
+    column = len(content.rstrip().encode())
     return TextChange(Range.of(line, column, line, column), f"  // gpuemu: ignore[{rule}]")
 
 
 def measured_tolerance(errors: Iterable[tuple[float, float]]) -> float | None:
-    """Return the tolerance that the errors seen would need, with a margin; None when it is no rounding.
+    """Return the tolerance that covers errors, with a margin; None if they exceed any rounding error.
 
-    Each pair is an absolute error and the expected value; a tolerance t allows ``t + t * |expected|``.
+    Parameters
+    ----------
+    errors
+        Pairs of absolute error and expected value. A tolerance ``t`` allows an error of ``t + t * |expected|``.
     """
     needed = [error / (1.0 + abs(expected)) for error, expected in errors]
     if not needed or not all(map(math.isfinite, needed)):
         return None
     wanted = _MARGIN * max(needed)
-    if not 0.0 < wanted <= _ROUNDING:
+    if not 0.0 < wanted <= _MAX_TOLERANCE:
         return None
     digits = 1 - math.floor(math.log10(wanted))
     return float(f"{math.ceil(wanted * 10**digits) / 10**digits:.2g}")
 
 
 def tolerance_edit(text: str, kernel: str, dtype: str, tolerance: float) -> TextChange | None:
-    """Return the change of gpuemu.toml that allows a kernel this much."""
+    """Return the change of gpuemu.toml that sets a kernel's tolerance; None where it has no such kernel."""
     index = kernel_index(text, kernel)
     return None if index is None else set_in_kernel(text, index, "tolerances", dtype, f"{tolerance:g}")
 
 
 def limit_edit(text: str, kernel: str, rule: str, value: int) -> TextChange | None:
-    """Return the change of gpuemu.toml that allows a kernel the resources it uses."""
+    """Return the change of gpuemu.toml that sets a kernel's resource limit; None where it has no such kernel."""
     index = kernel_index(text, kernel)
     return None if index is None else set_in_kernel(text, index, "artifact_checks", LIMITS[rule], str(value))
 
 
-def seen_errors(data: Sequence[dict[str, Any]]) -> list[tuple[float, float]]:
-    """Return error and expected value of everything findings list."""
+def errors_of(data: Sequence[dict[str, Any]]) -> list[tuple[float, float]]:
+    """Return absolute error and expected value of every element listed in findings."""
     pairs = []
     for found in data:
         rows = [*found.get("elements", ()), {"expected": found.get("expected"), "actual": found.get("actual")}]
@@ -77,15 +83,15 @@ def seen_errors(data: Sequence[dict[str, Any]]) -> list[tuple[float, float]]:
     return pairs
 
 
-def reference_name(source: str, kernel: str) -> str:
-    """Return a name for a kernel's reference beside its source that is not taken."""
-    plain = re.sub(r"\W+", "_", kernel)
+def reference_path(source: str, kernel: str) -> str:
+    """Return an unused path for a kernel's reference, in the folder of its source."""
+    name = re.sub(r"\W+", "_", kernel)
     folder = Path(source).parent
-    names = [f"ref_{plain}.py", *(f"ref_{plain}_{number}.py" for number in range(2, 100))]
+    names = [f"ref_{name}.py", *(f"ref_{name}_{number}.py" for number in range(2, 100))]
     return next((folder / name).as_posix() for name in names if not (folder / name).exists())
 
 
 def _in_block_comment(lines: list[str], line: int) -> bool:
-    """Say whether the end of a line lies inside ``/* ... */``; a ``//`` there would be no comment of its own."""
+    """Return whether the end of a line lies inside ``/* ... */``, where ``//`` does not begin a comment."""
     text = re.sub(r'"(?:\\.|[^"\\\n])*"|//[^\n]*', "", "\n".join(lines[: line + 1]))
     return text.rfind("/*") > text.rfind("*/")

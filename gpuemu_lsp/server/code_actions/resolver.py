@@ -1,4 +1,4 @@
-"""The edits behind code actions, with the versions of the documents they are for."""
+"""Resolution of code actions: workspace edits for the current versions of the documents."""
 
 from __future__ import annotations
 
@@ -17,20 +17,23 @@ from gpuemu_lsp.engine.project.edits import TextChange, append
 from gpuemu_lsp.engine.project.load import CONFIG_NAME
 from gpuemu_lsp.engine.workers import Job
 from gpuemu_lsp.engine.workers.wire import to_json
-from gpuemu_lsp.server.client.protocol import Server
+from gpuemu_lsp.server.checks.requests import requests_of_file
+from gpuemu_lsp.server.client.params import plain
+from gpuemu_lsp.server.client.protocol import GpuemuServer
 from gpuemu_lsp.server.code_actions import fixes
-from gpuemu_lsp.server.diagnostics.publisher import client_range
-from gpuemu_lsp.server.documents.uris import path_of
+from gpuemu_lsp.server.documents.locations import client_range, path_from_uri
 from gpuemu_lsp.server.session import Session
-from gpuemu_lsp.server.workspace.settings import plain
 
 _log = logging.getLogger(__name__)
 _SECONDS = 60.0
 
 
 @dataclass(frozen=True, slots=True)
-class Chosen:
-    """An action that still has to be worked out, as it travels through the client."""
+class DeferredEdit:
+    """An edit to be computed by codeAction/resolve. The client keeps it as ``CodeAction.data``.
+
+    ``what`` is ``ignore``, ``tolerance``, ``limit`` or ``register``.
+    """
 
     what: str
     uri: str
@@ -45,20 +48,20 @@ class Chosen:
         return asdict(self)
 
 
-class Actions:
-    """Works out edits."""
+class CodeActionResolver:
+    """Computes the edits of code actions."""
 
-    def __init__(self, server: Server, session: Session) -> None:
+    def __init__(self, server: GpuemuServer, session: Session) -> None:
         self._server = server
         self._session = session
 
-    async def unregistered(self, path: str, kernel: str) -> bool:
-        """Say whether a kernel of a file can be registered by an edit of ours."""
+    async def can_register(self, path: str, kernel: str) -> bool:
+        """Return whether a kernel is unregistered, and the client can create the files that registration needs."""
         request = await self._request(path, kernel)
-        return request is not None and not request.registered and request.spec.source == path and self._creates()
+        return request is not None and not request.registered and request.spec.source == path and self._can_create()
 
     async def tolerance(self, path: str, kernel: str, dtype: Any) -> float | None:
-        """Return the tolerance that what was found of a kernel would need."""
+        """Return the tolerance that would cover the errors found in a registered kernel."""
         found = [
             dict(finding.data)
             for finding in self._session.diagnostics.findings_of(path)
@@ -67,84 +70,86 @@ class Actions:
         request = await self._request(path, kernel)
         if request is None or not request.registered:
             return None
-        return fixes.measured_tolerance(fixes.seen_errors(found))
+        return fixes.measured_tolerance(fixes.errors_of(found))
 
     async def resolve(self, action: types.CodeAction) -> None:
-        """Give an action its edit; one whose edit is not possible any more stays without."""
+        """Set the edit of an action; an action whose edit is no longer possible stays without."""
         given = plain(action.data)
         if action.edit is not None or not isinstance(given, dict):
             return
         try:
-            chosen = Chosen(**given)
+            deferred = DeferredEdit(**given)
         except TypeError:
             return
-        path = path_of(chosen.uri)
+        path = path_from_uri(deferred.uri)
         if path is None:
             return
-        changes: list[_Change] = []
-        if chosen.what == "ignore":
+        changes: list[_FileChange] = []
+        if deferred.what == "ignore":
             text = self._session.text(path)
-            change = fixes.ignore(text, chosen.line, chosen.rule) if text is not None else None
-            changes = [_Change(path, change)] if change is not None else []
-        elif chosen.what in ("tolerance", "limit"):
-            changes = self._configured(path, chosen)
-        elif chosen.what == "register":
-            changes = await self._registered(path, chosen.kernel)
+            change = fixes.ignore(text, deferred.line, deferred.rule) if text is not None else None
+            changes = [_FileChange(path, change)] if change is not None else []
+        elif deferred.what in ("tolerance", "limit"):
+            changes = self._config_changes(path, deferred)
+        elif deferred.what == "register":
+            changes = await self._registration_changes(path, deferred.kernel)
         if changes:
             action.edit = self._workspace_edit(changes)
 
-    def _configured(self, path: str, chosen: Chosen) -> list[_Change]:
+    def _config_changes(self, path: str, deferred: DeferredEdit) -> list[_FileChange]:
         project = self._session.projects.of(path)
         text = self._session.text(project.config) if project is not None and project.config is not None else None
-        if project is None or project.config is None or text is None or chosen.value is None:
+        if project is None or project.config is None or text is None or deferred.value is None:
             return []
-        if chosen.what == "tolerance":
-            change = fixes.tolerance_edit(text, chosen.kernel, chosen.dtype or "float32", float(chosen.value))
+        if deferred.what == "tolerance":
+            change = fixes.tolerance_edit(text, deferred.kernel, deferred.dtype or "float32", float(deferred.value))
         else:
-            change = fixes.limit_edit(text, chosen.kernel, chosen.rule, int(chosen.value))
-        return [_Change(project.config, change)] if change is not None else []
+            change = fixes.limit_edit(text, deferred.kernel, deferred.rule, int(deferred.value))
+        return [_FileChange(project.config, change)] if change is not None else []
 
-    async def _registered(self, path: str, kernel: str) -> list[_Change]:
+    async def _registration_changes(self, path: str, kernel: str) -> list[_FileChange]:
         request = await self._request(path, kernel)
         if request is None or request.registered:
             return []
         config = discover(Path(path).parent)
         target = Path(config) if config is not None else Path(self._folder_of(path)) / CONFIG_NAME
-        reference = fixes.reference_name(path, kernel)
+        reference = fixes.reference_path(path, kernel)
         payload = {
             "request": to_json(request),
             "source": _relative(path, target.parent),
             "reference": _relative(reference, target.parent),
         }
-        gathered = await self._session.tasks.run(Job("registration", payload, wall_seconds=_SECONDS))
-        made = next(iter(gathered.values), {})
-        entry, skeleton = made.get("entry"), made.get("reference")
+        result = await self._session.jobs.run(Job("registration", payload, wall_seconds=_SECONDS))
+        registration = next(iter(result.values), {})
+        entry, skeleton = registration.get("entry"), registration.get("reference")
         if not isinstance(entry, str) or not isinstance(skeleton, str):
-            _log.warning("%s cannot be registered: %s", kernel, made.get("trouble", gathered.ending))
+            _log.warning("%s cannot be registered: %s", kernel, registration.get("trouble", result.ending))
             return []
         text = self._session.text(target.as_posix())
-        first = _Change(target.as_posix(), append(text or "", entry), create=text is None)
-        return [_Change(reference, append("", skeleton), create=True), first]
+        registered = _FileChange(target.as_posix(), append(text or "", entry), create=text is None)
+        return [_FileChange(reference, append("", skeleton), create=True), registered]
 
     def _folder_of(self, path: str) -> str:
-        holding = [folder for folder in self._session.folders if Path(path).is_relative_to(folder)]
-        return max(holding, key=len, default=str(Path(path).parent))
+        """Return the innermost workspace folder of a file, else the folder it lies in."""
+        containing = [folder for folder in self._session.folders if Path(path).is_relative_to(folder)]
+        return max(containing, key=len, default=str(Path(path).parent))
 
     async def _request(self, path: str, kernel: str) -> CheckRequest | None:
-        return next((item for item in await self._session.requests(path) if item.spec.name == kernel), None)
+        requests = await requests_of_file(self._session, path)
+        return next((item for item in requests if item.spec.name == kernel), None)
 
-    def _creates(self) -> bool:
+    def _can_create(self) -> bool:
         capabilities = self._server.client_capabilities
         operations = get_capability(capabilities, "workspace.workspace_edit.resource_operations", None)
         changes = get_capability(capabilities, "workspace.workspace_edit.document_changes", False)
         return bool(changes) and types.ResourceOperationKind.Create in (operations or ())
 
-    def _workspace_edit(self, changes: list[_Change]) -> types.WorkspaceEdit:
+    def _workspace_edit(self, changes: list[_FileChange]) -> types.WorkspaceEdit:
         if not get_capability(self._server.client_capabilities, "workspace.workspace_edit.document_changes", False):
-            plain_edits: dict[str, list[types.TextEdit]] = {}
+            unversioned: dict[str, list[types.TextEdit]] = {}
             for change in changes:
-                plain_edits.setdefault(self._session.uri_of(change.path), []).append(self._edit(change))
-            return types.WorkspaceEdit(changes=plain_edits)
+                unversioned.setdefault(self._session.uri_of(change.path), []).append(self._text_edit(change))
+            return types.WorkspaceEdit(changes=unversioned)
         steps: list[Any] = []
         for change in changes:
             uri = self._session.uri_of(change.path)
@@ -153,17 +158,17 @@ class Actions:
                 steps.append(types.CreateFile(uri=uri, options=types.CreateFileOptions(ignore_if_exists=True)))
             version = document.version if document is not None else None
             identifier = types.OptionalVersionedTextDocumentIdentifier(uri=uri, version=version)
-            steps.append(types.TextDocumentEdit(text_document=identifier, edits=[self._edit(change)]))
+            steps.append(types.TextDocumentEdit(text_document=identifier, edits=[self._text_edit(change)]))
         return types.WorkspaceEdit(document_changes=steps)
 
-    def _edit(self, change: _Change) -> types.TextEdit:
+    def _text_edit(self, change: _FileChange) -> types.TextEdit:
         lines = (self._session.text(change.path) or "").split("\n")
         span = client_range(lines, change.change.range, self._session.publisher.encoding)
         return types.TextEdit(range=span, new_text=change.change.text)
 
 
 @dataclass(frozen=True, slots=True)
-class _Change:
+class _FileChange:
     path: str
     change: TextChange
     create: bool = False

@@ -1,4 +1,4 @@
-"""The last verdict on every kernel, for hover and code lenses."""
+"""The last result of every kernel, for hovers, code lenses and inlay hints."""
 
 from __future__ import annotations
 
@@ -8,13 +8,12 @@ from gpuemu_lsp.engine.check.model import CheckRequest, KernelReport
 from gpuemu_lsp.engine.compile.model import ResourceUsage
 from gpuemu_lsp.engine.findings import Finding
 from gpuemu_lsp.engine.source.model import KernelDecl
-from gpuemu_lsp.server.checks.requests import kernel_id
-from gpuemu_lsp.server.documents.parsed_files import means
+from gpuemu_lsp.server.documents.parsed_files import kernel_id, refers_to
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
-    """A report, what it was about, what was found, and the session's revision it holds for."""
+class KernelResult:
+    """Report and findings of a check or compilation, with its request and the session's revision it holds for."""
 
     request: CheckRequest
     report: KernelReport
@@ -23,51 +22,53 @@ class Verdict:
 
 
 @dataclass(slots=True)
-class Verdicts:
-    """Verdicts and, newer than those while a file is being typed, resources."""
+class KernelResults:
+    """Results of the last check of every kernel and, newer than those while a text is edited, of compilations."""
 
-    _checked: dict[tuple[str, str], Verdict] = field(default_factory=dict)
-    _compiled: dict[tuple[str, str], Verdict] = field(default_factory=dict)
+    _checked: dict[tuple[str, str], KernelResult] = field(default_factory=dict)
+    _compiled: dict[tuple[str, str], KernelResult] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self._compiled)
 
-    def put(self, verdict: Verdict, executed: bool) -> None:
-        """Remember a verdict; one of a compilation only tells the resources."""
-        key = verdict.request.spec.source, kernel_id(verdict.request.spec)
-        self._compiled[key] = verdict
+    def put(self, result: KernelResult, executed: bool) -> None:
+        """Store a result; that of a mere compilation updates only the resource usage."""
+        key = result.request.spec.source, kernel_id(result.request.spec)
+        self._compiled[key] = result
         if executed:
-            self._checked[key] = verdict
+            self._checked[key] = result
 
-    def named(self, path: str | None, name: str) -> Verdict | None:
-        """Return the last verdict on an entry of gpuemu.toml; ``path`` None is any file."""
-        for verdict in [*self._checked.values(), *self._compiled.values()]:
-            if verdict.report.name == name and path in (None, verdict.request.spec.source):
-                return verdict
+    def named(self, path: str | None, name: str) -> KernelResult | None:
+        """Return the last result of an entry of gpuemu.toml; ``path`` None is any file."""
+        for result in [*self._checked.values(), *self._compiled.values()]:
+            if result.report.name == name and path in (None, result.request.spec.source):
+                return result
         return None
 
-    def checks_of(self, path: str, decl: KernelDecl, alone: bool) -> list[Verdict]:
-        """Return the verdicts on one kernel function; several entries of gpuemu.toml may mean the same one."""
-        return _meaning(self._checked, path, decl, alone)
+    def checks_of(self, path: str, decl: KernelDecl, alone: bool) -> list[KernelResult]:
+        """Return the results of a kernel function, one for each entry of gpuemu.toml that refers to it."""
+        return _referring(self._checked, path, decl, alone)
 
     def resources_of(self, path: str, decl: KernelDecl, alone: bool) -> dict[str, ResourceUsage]:
-        """Return what ptxas gave the kernel, per architecture."""
+        """Return the resource usage that ptxas reported for a kernel function, by architecture."""
         return {
             arch: usage
-            for verdict in _meaning(self._compiled, path, decl, alone)
-            for arch, usage in verdict.report.resources.items()
+            for result in _referring(self._compiled, path, decl, alone)
+            for arch, usage in result.report.resources.items()
         }
 
-    def forget(self, path: str, keep: frozenset[str]) -> None:
-        """Drop what is known of kernels that a file no longer has."""
-        for known in (self._checked, self._compiled):
-            for key in [key for key in known if key[0] == path and key[1] not in keep]:
-                del known[key]
+    def drop(self, path: str, keep: frozenset[str]) -> None:
+        """Drop the results of a file, except those of the kernels in ``keep``."""
+        for results in (self._checked, self._compiled):
+            for key in [key for key in results if key[0] == path and key[1] not in keep]:
+                del results[key]
 
 
-def _meaning(known: dict[tuple[str, str], Verdict], path: str, decl: KernelDecl, alone: bool) -> list[Verdict]:
+def _referring(
+    results: dict[tuple[str, str], KernelResult], path: str, decl: KernelDecl, alone: bool
+) -> list[KernelResult]:
     return [
-        verdict
-        for (source, _), verdict in sorted(known.items(), key=lambda item: item[0])
-        if source == path and means(verdict.request.spec, decl, alone)
+        result
+        for (source, _), result in sorted(results.items(), key=lambda item: item[0])
+        if source == path and refers_to(result.request.spec, decl, alone)
     ]

@@ -1,4 +1,4 @@
-"""How kernels compare with the save before and with the user's baseline, as last read; the store is read in workers."""
+"""Measurements of kernels compared with the previous save and with the baseline; workers read the store."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from gpuemu_lsp.engine.findings import Json
 from gpuemu_lsp.engine.workers import Job
-from gpuemu_lsp.server.jobs import Tasks
+from gpuemu_lsp.server.events import BatchEnded, EventBus, MeasurementsCompared, ServerEvent
+from gpuemu_lsp.server.jobs import JobRunner
 
 _SECONDS = 20.0
 _UNITS = {
@@ -19,50 +20,65 @@ _UNITS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Changes:
-    """What is different, in words. ``tag`` is the baseline's name, None where there is none with the kernel."""
+class MeasurementChanges:
+    """Differences of a kernel's measurements, as texts.
 
-    save: tuple[str, ...] = ()
+    ``since_baseline`` is relative to the baseline ``tag``, None where no baseline contains the kernel.
+    """
+
+    since_save: tuple[str, ...] = ()
     tag: str | None = None
-    baseline: tuple[str, ...] = ()
+    since_baseline: tuple[str, ...] = ()
 
 
-class History:
-    """The changes of every registered kernel, by the root of its project."""
+class MeasurementHistory:
+    """Changes of every registered kernel, by root of its project and name."""
 
-    def __init__(self, tasks: Tasks) -> None:
-        self._tasks = tasks
-        self._known: dict[tuple[str, str], Changes] = {}
+    def __init__(self, jobs: JobRunner, events: EventBus) -> None:
+        self._jobs = jobs
+        self._events = events
+        self._changes: dict[tuple[str, str], MeasurementChanges] = {}
 
-    def of(self, root: str, kernel: str) -> Changes:
-        """Return what was last read of a kernel."""
-        return self._known.get((root, kernel), Changes())
+    def of(self, root: str, kernel: str) -> MeasurementChanges:
+        """Return the changes of a kernel, as last read."""
+        return self._changes.get((root, kernel), MeasurementChanges())
+
+    def on_event(self, event: ServerEvent) -> None:
+        """Compare again after a completed check."""
+        match event:
+            case BatchEnded(batch, completed=True) if batch.key.kind == "check" and batch.store_root is not None:
+                names = [check.request.spec.name for check in batch.checks if check.request.registered]
+                self._jobs.background(self._refresh_and_publish(batch.store_root, names))
+
+    async def _refresh_and_publish(self, root: str, kernels: list[str]) -> None:
+        await self.refresh(root, kernels)
+        self._events.publish(MeasurementsCompared(root))
 
     async def refresh(self, root: str, kernels: Iterable[str]) -> None:
-        """Read again what kernels measured."""
+        """Read the changes of kernels again."""
         payload: dict[str, Json] = {"root": root, "kernels": list(kernels)}
-        gathered = await self._tasks.run(Job("changes", payload, wall_seconds=_SECONDS))
-        for item in gathered.values:
+        result = await self._jobs.run(Job("changes", payload, wall_seconds=_SECONDS))
+        for item in result.values:
             tag = item.get("tag")
-            self._known[root, str(item.get("kernel"))] = Changes(
-                _told(item.get("save")), tag if isinstance(tag, str) else None, _told(item.get("baseline"))
+            self._changes[root, str(item.get("kernel"))] = MeasurementChanges(
+                _texts(item.get("save")), tag if isinstance(tag, str) else None, _texts(item.get("baseline"))
             )
 
     async def accept(self, root: str, kernels: Iterable[str], tag: str) -> tuple[list[str], str | None]:
-        """Keep what kernels measured last as a baseline; return those that could be, and what went wrong."""
+        """Store the last measurements of kernels as a baseline; return the kernels stored, and an error message."""
         payload: dict[str, Json] = {"root": root, "kernels": list(kernels), "tag": tag}
-        gathered = await self._tasks.run(Job("accept", payload, wall_seconds=_SECONDS))
-        accepted = [str(kernel) for kernel in gathered.named("accepted")]
+        result = await self._jobs.run(Job("accept", payload, wall_seconds=_SECONDS))
+        accepted = [str(kernel) for kernel in result.named("accepted")]
         await self.refresh(root, accepted)
-        trouble = next(gathered.named("trouble"), None)
-        return accepted, None if trouble is None else str(trouble)
+        problem = next(result.named("trouble"), None)
+        return accepted, None if problem is None else str(problem)
 
 
-def _told(deltas: Json) -> tuple[str, ...]:
-    return tuple(_words(delta) for delta in deltas if isinstance(delta, dict)) if isinstance(deltas, list) else ()
+def _texts(deltas: Json) -> tuple[str, ...]:
+    return tuple(_text(delta) for delta in deltas if isinstance(delta, dict)) if isinstance(deltas, list) else ()
 
 
-def _words(delta: dict[str, Json]) -> str:
+def _text(delta: dict[str, Json]) -> str:
     name, before, after = (delta.get(key) for key in ("name", "before", "after"))
     if name == "status":
         return f"{before} → {after}"

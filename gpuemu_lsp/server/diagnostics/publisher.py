@@ -1,22 +1,22 @@
-"""Findings as the client's diagnostics: one list per file, with its version, and only when it has changed."""
+"""Publication of findings as LSP diagnostics: one list per file, with its version, sent only when it has changed."""
 
 from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 from lsprotocol import types
 
-from gpuemu_lsp.engine.findings import Finding, Place, Position, Range, Severity
+from gpuemu_lsp.engine.findings import Finding, Place, Severity
 from gpuemu_lsp.server.diagnostics.rules_page import RulesPage
-from gpuemu_lsp.server.diagnostics.sources import Diagnostics, Speaker
+from gpuemu_lsp.server.diagnostics.sources import DiagnosticSource, DiagnosticStore
 from gpuemu_lsp.server.documents.document import Document
-from gpuemu_lsp.server.documents.positions import Encoding, client_position
-from gpuemu_lsp.server.documents.uris import plain_uri
+from gpuemu_lsp.server.documents.locations import Encoding, client_range, uri_from_path
 
 SOURCE = "gpuemu"
+"""``Diagnostic.source`` of everything the server publishes."""
 _SEVERITIES = {
     Severity.ERROR: types.DiagnosticSeverity.Error,
     Severity.WARNING: types.DiagnosticSeverity.Warning,
@@ -26,90 +26,90 @@ _SEVERITIES = {
 _STALE = "\n(found in the last save; the text has changed since)"
 
 
-class Publisher:
-    """Sends each file's diagnostics; remembers what was sent so that nothing is sent twice."""
+class DiagnosticPublisher:
+    """Publishes each file's diagnostics and remembers them, so that an unchanged list is not sent again."""
 
     def __init__(
         self,
-        diagnostics: Diagnostics,
-        documents: dict[str, Document],
+        diagnostics: DiagnosticStore,
+        documents: Mapping[str, Document],
         send: Callable[[types.PublishDiagnosticsParams], None],
     ) -> None:
         self.encoding: Encoding = "utf-16"
+        self.request_pull: Callable[[], None] | None = None
+        """Set for a client that pulls the diagnostics of open documents: requests a refresh instead of publishing."""
         self._diagnostics = diagnostics
-        self.documents = documents
+        self._documents = documents
         self._send = send
         self._rules = RulesPage()
-        self.refresh: Callable[[], None] | None = None
-        """Set where the client asks for the diagnostics of open documents: then it is only told that there are news."""
         self._sent: dict[str, types.PublishDiagnosticsParams] = {}
 
     def publish(self, paths: Iterable[str]) -> None:
-        """Send what now stands in these files."""
+        """Send the current diagnostics of these files, where they differ from those last sent."""
         for path in sorted(set(paths)):
             params = self._params(path)
             before = self._sent.get(path)
-            if params == before or (before is None and not params.diagnostics and path not in self.documents):
+            if params == before or (before is None and not params.diagnostics and path not in self._documents):
                 continue
-            if params.diagnostics or path in self.documents:
+            if params.diagnostics or path in self._documents:
                 self._sent[path] = params
             else:
-                del self._sent[path]  # the client shows nothing of it any more
-            if self.refresh is not None and path in self.documents:
-                self.refresh()
+                del self._sent[path]  # a closed file without diagnostics: nothing to compare with later
+            if self.request_pull is not None and path in self._documents:
+                self.request_pull()
             else:
                 self._send(params)
 
     @property
-    def kept(self) -> int:
-        """How many files' last publications are remembered."""
+    def published_count(self) -> int:
+        """Number of files whose last publication is kept."""
         return len(self._sent)
 
-    def shown(self, path: str) -> list[tuple[Finding, types.Range]]:
-        """Return what stands in a file, and where in the text as it is now."""
+    def located(self, path: str) -> list[tuple[Finding, types.Range]]:
+        """Return the findings in a file with their ranges in its current text."""
         return [
-            (finding, self._location(finding.place, speaker, revision).range)
-            for speaker, revision, finding in self._diagnostics.at(path)
+            (finding, self._location(finding.place, source, revision).range)
+            for source, revision, finding in self._diagnostics.in_file(path)
         ]
 
-    def pulled(self, path: str) -> tuple[list[types.Diagnostic], str]:
-        """Return a document's diagnostics and an identity of them."""
+    def pull(self, path: str) -> tuple[list[types.Diagnostic], str]:
+        """Return a document's diagnostics and their result id (LSP 3.17, textDocument/diagnostic)."""
         params = self._params(path)
-        identity = hashlib.blake2b(repr(params.diagnostics).encode(), digest_size=8).hexdigest()
-        return list(params.diagnostics), identity
+        result_id = hashlib.blake2b(repr(params.diagnostics).encode(), digest_size=8).hexdigest()
+        return list(params.diagnostics), result_id
 
     def _params(self, path: str) -> types.PublishDiagnosticsParams:
-        document = self.documents.get(path)
+        document = self._documents.get(path)
         return types.PublishDiagnosticsParams(
             uri=self.uri_of(path),
             version=document.version if document is not None else None,
-            diagnostics=[self._diagnostic(*found) for found in self._diagnostics.at(path)],
+            diagnostics=[self._diagnostic(*found) for found in self._diagnostics.in_file(path)],
         )
 
-    def _diagnostic(self, speaker: Speaker, revision: int, finding: Finding) -> types.Diagnostic:
-        document = self.documents.get(speaker.path)
-        stale = speaker.layer == "run" and document is not None and document.edited_since(revision)
+    def _diagnostic(self, source: DiagnosticSource, revision: int, finding: Finding) -> types.Diagnostic:
+        document = self._documents.get(source.path)
+        stale = source.layer == "run" and document is not None and document.edited_since(revision)
         related = [
-            types.DiagnosticRelatedInformation(self._location(other.place, speaker, revision), other.message)
+            types.DiagnosticRelatedInformation(self._location(other.place, source, revision), other.message)
             for other in finding.related
         ]
         return types.Diagnostic(
-            range=self._location(finding.place, speaker, revision).range,
+            range=self._location(finding.place, source, revision).range,
             message=finding.message + (_STALE if stale else ""),
             severity=_SEVERITIES[finding.severity],
             code=finding.rule,
             source=SOURCE,
             related_information=related or None,
             code_description=self._page(finding.rule),
-            data={**_data(finding, stale), "file": self.uri_of(speaker.path), "stored": _is_stored(finding)},
+            data={**_data(finding, stale), "file": self.uri_of(source.path), "stored": has_stored_case(finding)},
         )
 
-    def _location(self, place: Place, speaker: Speaker, revision: int) -> types.Location:
-        document = self.documents.get(place.path)
+    def _location(self, place: Place, source: DiagnosticSource, revision: int) -> types.Location:
+        document = self._documents.get(place.path)
         span = place.range
         if document is not None:
-            # Other files than the speaker's own were read from disk.
-            since = revision if place.path == speaker.path else min(revision, document.saved)
+            # The check read the source's own file from the editor, every other file from disk.
+            since = revision if place.path == source.path else min(revision, document.saved)
             span = document.migrate(span, since)
         lines = (document.text if document is not None else _read(place.path)).split("\n")
         return types.Location(self.uri_of(place.path), client_range(lines, span, self.encoding))
@@ -119,23 +119,13 @@ class Publisher:
         return types.CodeDescription(href=href) if href is not None else None
 
     def uri_of(self, path: str) -> str:
-        """Return a file's URI as the client spells it, where it has said so."""
-        document = self.documents.get(path)
-        return document.uri if document is not None else plain_uri(path)
+        """Return a file's URI, in the client's own spelling while the file is open."""
+        document = self._documents.get(path)
+        return document.uri if document is not None else uri_from_path(path)
 
 
-def client_range(lines: list[str], span: Range, encoding: Encoding) -> types.Range:
-    """Return a range of bytes in the client's units."""
-    start, end = (_position(client_position(lines, position, encoding)) for position in (span.start, span.end))
-    return types.Range(start, end)
-
-
-def _position(position: Position) -> types.Position:
-    return types.Position(position.line, position.column)
-
-
-def _is_stored(finding: Finding) -> bool:
-    """Say whether the case was kept: only then can it be reproduced and minimised."""
+def has_stored_case(finding: Finding) -> bool:
+    """Return whether the finding's failing case is stored: only then can it be reproduced and minimised."""
     return finding.case is not None and finding.severity is Severity.ERROR
 
 
@@ -148,13 +138,13 @@ def _data(finding: Finding, stale: bool) -> dict[str, object]:
         "dims": dict(finding.dims),
         "fingerprint": finding.fingerprint,
         "stale": stale,
-        **{key: value for key, value in finding.data.items() if _is_small(value)},
+        **{key: value for key, value in finding.data.items() if _is_scalar(value)},
     }
 
 
-def _is_small(value: object) -> bool:
+def _is_scalar(value: object) -> bool:
     if isinstance(value, float):
-        return math.isfinite(value)  # JSON has no others
+        return math.isfinite(value)  # JSON has neither NaN nor infinity
     return isinstance(value, bool | int | str)
 
 

@@ -1,4 +1,4 @@
-"""The rules' documentation as a file of the user's cache, so that every diagnostic can link to its paragraph."""
+"""The rules' documentation as a Markdown file in the user's cache, the target of every diagnostic's link."""
 
 from __future__ import annotations
 
@@ -14,20 +14,21 @@ _log = logging.getLogger(__name__)
 
 
 class RulesPage:
-    """Written when first asked for; where that fails, diagnostics have no links."""
+    """Written on first use; if that fails, diagnostics have no links."""
 
     def __init__(self) -> None:
         self._lines: dict[str, int] | None = None
         self._uri: str | None = None
 
     def href(self, rule: str) -> str | None:
-        """Return the address of a rule's paragraph; the fragment is the line, as editors take it."""
+        """Return the link to a rule's section; the fragment is a line number, which editors understand."""
         if self._lines is None:
             self._lines = self._write()
         line = self._lines.get(rule)
         return None if self._uri is None or line is None else f"{self._uri}#L{line}"
 
     def _write(self) -> dict[str, int]:
+        """Write the file unless it is current; return the line of each rule's heading."""
         text = rules_page()
         path = cache_root() / f"rules-{__version__}.md"
         try:
@@ -35,7 +36,7 @@ class RulesPage:
                 path.parent.mkdir(parents=True, exist_ok=True)
                 path.write_text(text, encoding="utf-8")
         except OSError as error:
-            _log.warning("the rules' page cannot be written: %s", error)
+            _log.warning("the page of the rules cannot be written: %s", error)
             return {}
         self._uri = from_fs_path(str(path.absolute()))
         headings = (line.removeprefix("### ") for line in text.split("\n"))

@@ -1,4 +1,4 @@
-"""What is known to be wrong, by who said it: kept until the same speaker says something newer."""
+"""Findings by diagnostic source: a newer result of a source replaces its older one and leaves all others."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from gpuemu_lsp.engine.findings import Finding
 Layer: TypeAlias = Literal["config", "compile", "run"]
 """``config`` and ``compile`` follow the text as it is typed, ``run`` the last save."""
 
-_TYPED = ("config/", "compile/", "artifact/")
+_STATIC_RULES = ("config/", "compile/", "artifact/")
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Speaker:
+class DiagnosticSource:
     """A layer of one kernel of one file; ``kernel`` is empty for gpuemu.toml."""
 
     layer: Layer
@@ -24,94 +24,94 @@ class Speaker:
 
 
 @dataclass(frozen=True, slots=True)
-class Saying:
-    """What a speaker found in the text of a revision of the session."""
+class SourceResult:
+    """Findings of a source in the text of a revision of the session."""
 
     findings: tuple[Finding, ...]
     revision: int
 
 
 @dataclass(slots=True)
-class Diagnostics:
-    """All sayings. Methods that change them return the paths whose diagnostics may have changed."""
+class DiagnosticStore:
+    """The last result of every source. Methods that change it return the paths whose diagnostics may have changed."""
 
-    _sayings: dict[Speaker, Saying] = field(default_factory=dict)
+    _results: dict[DiagnosticSource, SourceResult] = field(default_factory=dict)
 
     def __len__(self) -> int:
-        return len(self._sayings)
+        return len(self._results)
 
-    def say(self, speaker: Speaker, findings: Iterable[Finding], revision: int) -> set[str]:
-        """Replace what a speaker said before."""
-        saying = Saying(tuple(findings), revision)
-        old = self._sayings.get(speaker)
-        self._sayings[speaker] = saying
-        return _paths(saying) | (_paths(old) if old is not None else set())
+    def replace(self, source: DiagnosticSource, findings: Iterable[Finding], revision: int) -> set[str]:
+        """Replace the result of a source."""
+        result = SourceResult(tuple(findings), revision)
+        old = self._results.get(source)
+        self._results[source] = result
+        return _paths(result) | (_paths(old) if old is not None else set())
 
-    def said(self, speaker: Speaker) -> tuple[Finding, ...]:
-        """Return what a speaker last found."""
-        saying = self._sayings.get(speaker)
-        return saying.findings if saying is not None else ()
+    def findings_from(self, source: DiagnosticSource) -> tuple[Finding, ...]:
+        """Return the findings of a source."""
+        result = self._results.get(source)
+        return result.findings if result is not None else ()
 
     def drop(self, layer: Layer, path: str, keep: frozenset[str] = frozenset()) -> set[str]:
-        """Forget a layer of a file, but for the kernels named: the others are no longer in it."""
-        gone = [
-            speaker
-            for speaker in self._sayings
-            if speaker.layer == layer and speaker.path == path and speaker.kernel not in keep
+        """Drop the results of a layer of a file, except those of the kernels in ``keep``."""
+        dropped = [
+            source
+            for source in self._results
+            if source.layer == layer and source.path == path and source.kernel not in keep
         ]
         paths: set[str] = set()
-        for speaker in gone:
-            paths |= _paths(self._sayings.pop(speaker))
+        for source in dropped:
+            paths |= _paths(self._results.pop(source))
         return paths
 
-    def confirm(self, path: str, revision: int) -> set[str]:
-        """Note that what was said of a file holds for the text of a newer revision, which is the same."""
+    def revalidate(self, path: str, revision: int) -> set[str]:
+        """Record that the results of a file hold for a newer revision, whose text and dependencies are the same."""
         paths: set[str] = set()
-        for speaker, saying in self._sayings.items():
-            if speaker.path == path:
-                self._sayings[speaker] = replace(saying, revision=revision)
-                paths |= _paths(saying)
+        for source, result in self._results.items():
+            if source.path == path:
+                self._results[source] = replace(result, revision=revision)
+                paths |= _paths(result)
         return paths
 
     def paths_of(self, path: str) -> set[str]:
-        """Return the files in which something found in checking ``path`` stands."""
-        return {place for speaker, said in self._sayings.items() if speaker.path == path for place in _paths(said)}
+        """Return the files that findings of checking ``path`` point to, such as its headers."""
+        return {place for source, result in self._results.items() if source.path == path for place in _paths(result)}
 
-    def at(self, path: str) -> Iterator[tuple[Speaker, int, Finding]]:
-        """Yield what stands in a file: speaker, revision and finding, each thing once."""
+    def in_file(self, path: str) -> Iterator[tuple[DiagnosticSource, int, Finding]]:
+        """Yield source, revision and finding for each finding that points to a file, without duplicates."""
         seen = set()
-        for speaker, saying in sorted(self._sayings.items(), key=lambda item: item[0]):
-            for finding in saying.findings:
+        for source, result in sorted(self._results.items(), key=lambda item: item[0]):
+            for finding in result.findings:
                 if finding.place.path != path or finding.data.get("ignored") is True:
                     continue
                 if (key := _identity(finding)) not in seen:
                     seen.add(key)
-                    yield speaker, saying.revision, finding
+                    yield source, result.revision, finding
 
     def findings_of(self, path: str) -> Iterator[Finding]:
-        """Yield everything found in checking a file, wherever it stands."""
-        for speaker, saying in self._sayings.items():
-            if speaker.path == path:
-                yield from saying.findings
+        """Yield all findings of checking a file, whichever file they point to."""
+        for source, result in self._results.items():
+            if source.path == path:
+                yield from result.findings
 
-    def owners(self) -> set[str]:
-        """Return the files that something was found in checking, or nothing."""
-        return {speaker.path for speaker in self._sayings}
+    def files(self) -> set[str]:
+        """Return the files with a result, gpuemu.toml included."""
+        return {source.path for source in self._results}
 
-    def sources(self) -> set[str]:
-        """Return the files that have been looked at."""
-        return {speaker.path for speaker in self._sayings if speaker.layer != "config"}
+    def checked_files(self) -> set[str]:
+        """Return the sources with a result of a compilation or run."""
+        return {source.path for source in self._results if source.layer != "config"}
 
 
-def split(findings: Iterable[Finding]) -> tuple[tuple[Finding, ...], tuple[Finding, ...]]:
-    """Part a check's findings into those that the next compilation replaces and those that only a run can."""
+def split_by_layer(findings: Iterable[Finding]) -> tuple[tuple[Finding, ...], tuple[Finding, ...]]:
+    """Split a check's findings into those the next compilation replaces, and those only a run replaces."""
     found = tuple(findings)
-    typed = tuple(finding for finding in found if finding.rule.startswith(_TYPED))
-    return typed, tuple(finding for finding in found if not finding.rule.startswith(_TYPED))
+    static = tuple(finding for finding in found if finding.rule.startswith(_STATIC_RULES))
+    return static, tuple(finding for finding in found if not finding.rule.startswith(_STATIC_RULES))
 
 
 def _identity(finding: Finding) -> tuple[object, ...]:
-    """Several kernels of one file report the same compile error."""
+    # Every kernel of a file reports the same compile errors, which belong to none of them.
     shared = finding.rule.startswith(("config/", "compile/"))
     return (
         finding.rule,
@@ -121,5 +121,5 @@ def _identity(finding: Finding) -> tuple[object, ...]:
     )
 
 
-def _paths(saying: Saying) -> set[str]:
-    return {finding.place.path for finding in saying.findings}
+def _paths(result: SourceResult) -> set[str]:
+    return {finding.place.path for finding in result.findings}

@@ -1,4 +1,4 @@
-"""Open documents: their text as the editor has it, and the edits that move what was found in an older text."""
+"""Open documents: the text in the editor, and the edits that move ranges found in an older text."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ from collections import deque
 from dataclasses import dataclass, field, replace
 
 from gpuemu_lsp.engine.findings import Position, Range
-from gpuemu_lsp.server.documents.positions import Encoding, byte_position
+from gpuemu_lsp.server.documents.locations import Encoding, byte_position
 
-_MOST_EDITS = 5000
-"""Older edits are forgotten; what was found before them then stays on its old line."""
+_MAX_EDITS = 5000
+"""Older edits are discarded; a range found before them then keeps its line."""
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
-    """One change as the client sends it: columns in its units; a range of None replaces the whole text."""
+class ContentChange:
+    """One change as the client sends it, columns in its code units; without a range it replaces the whole text."""
 
     text: str
     start: Position | None = None
@@ -22,12 +22,12 @@ class Change:
 
 
 @dataclass(frozen=True, slots=True)
-class Edit:
-    """A replaced span in bytes, how many lines follow it fewer or more, and the session's revision it made."""
+class AppliedEdit:
+    """A replaced byte range, the number of lines it added (negative: removed), and the revision it created."""
 
     revision: int
     span: Range
-    lines: int
+    lines_added: int
 
 
 @dataclass(slots=True)
@@ -43,10 +43,10 @@ class Document:
     text: str
     revision: int
     saved: int
-    edits: deque[Edit] = field(default_factory=lambda: deque(maxlen=_MOST_EDITS))
+    edits: deque[AppliedEdit] = field(default_factory=lambda: deque(maxlen=_MAX_EDITS))
 
-    def apply(self, change: Change, revision: int, encoding: Encoding) -> None:
-        """Take in one change (LSP 3.17, TextDocumentContentChangeEvent)."""
+    def apply(self, change: ContentChange, revision: int, encoding: Encoding) -> None:
+        """Apply one change (LSP 3.17, TextDocumentContentChangeEvent)."""
         self.revision = revision
         if change.start is None or change.end is None:
             self.text = change.text
@@ -58,35 +58,36 @@ class Document:
         after = [_tail(lines[end.line], end.column), *lines[end.line + 1 :]]
         self.text = "\n".join(before) + change.text + "\n".join(after)
         added = change.text.count("\n") - (end.line - start.line)
-        self.edits.append(Edit(revision, Range(start, end), added))
+        self.edits.append(AppliedEdit(revision, Range(start, end), added))
 
     def edited_since(self, revision: int) -> bool:
-        """Say whether the text is another than it was at a revision."""
+        """Return whether the text was edited after a revision."""
         return self.revision > revision
 
-    def migrate(self, place: Range, revision: int) -> Range:
-        """Move a range found in the text of ``revision`` to where its line stands now."""
+    def migrate(self, span: Range, revision: int) -> Range:
+        """Return a range of the text of ``revision`` on its current lines. Columns are kept."""
         for edit in self.edits:
-            if edit.revision > revision and edit.lines:
-                place = _moved(place, edit)
-        return place
+            if edit.revision > revision and edit.lines_added:
+                span = _migrate(span, edit)
+        return span
 
 
-def _moved(place: Range, edit: Edit) -> Range:
-    if edit.span.end <= place.start or edit.span.end.line < place.start.line:
-        return Range(_down(place.start, edit.lines), _down(place.end, edit.lines))
-    if edit.span.start.line > place.end.line:
-        return place
-    # The edit is within what was found: keep its beginning, and let its end follow.
-    end = max(place.start, _down(place.end, edit.lines))
-    return Range(place.start, end)
+def _migrate(span: Range, edit: AppliedEdit) -> Range:
+    if edit.span.end <= span.start or edit.span.end.line < span.start.line:
+        return Range(_shifted(span.start, edit.lines_added), _shifted(span.end, edit.lines_added))
+    if edit.span.start.line > span.end.line:
+        return span
+    # The edit lies within the range: keep the range's start, and shift its end.
+    end = max(span.start, _shifted(span.end, edit.lines_added))
+    return Range(span.start, end)
 
 
-def _down(position: Position, lines: int) -> Position:
+def _shifted(position: Position, lines: int) -> Position:
     return replace(position, line=max(position.line + lines, 0))
 
 
 def _head(line: str, column: int) -> str:
+    # An editor may send lone surrogates, which plain UTF-8 cannot encode.
     return line.encode("utf-8", "surrogatepass")[:column].decode("utf-8", "surrogatepass")
 
 

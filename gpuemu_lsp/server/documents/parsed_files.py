@@ -1,7 +1,8 @@
-"""What a file's text says: its kernels, their entries, launches and headers. Read in a thread, never on the event loop.
+"""Parsed files: kernels, their configuration entries, launches and headers. Parsing never runs on the event loop.
 
-A short file is read in a millisecond, a long one in a tenth of a second; the launches of a header's kernels may stand
-in any file near it, and a gpuemu.toml may have hundreds of entries. Handlers only look at what has been read.
+A short file parses in a millisecond, a long one in a tenth of a second. Launches of a header's kernels may be in any
+file of its folder, and a gpuemu.toml may have hundreds of entries. Handlers therefore use the last result, or await the
+one parser thread.
 """
 
 from __future__ import annotations
@@ -25,17 +26,17 @@ from gpuemu_lsp.engine.source.model import KernelDecl
 from gpuemu_lsp.engine.source.preprocessor.lexer import SourceText
 from gpuemu_lsp.server.workspace.projects import Projects
 
-_MOST = 512
+_MAX_FILES = 512
 _KERNEL = re.compile(r"\b__global__\b")
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
-    """A kernel to check: of gpuemu.toml (``registered``) or found in the text, with what the text says of its launches.
+class KernelEntry:
+    """A kernel to check, from gpuemu.toml (``registered``) or found in the text, with plans from its launches.
 
-    ``decl`` is None where the text does not have the kernel that gpuemu.toml names.
+    ``decl`` is None where the text does not declare the kernel that gpuemu.toml names.
     """
 
     spec: KernelSpec
@@ -43,54 +44,67 @@ class Entry:
     decl: KernelDecl | None
     plans: tuple[Plan, ...]
 
+    @property
+    def id(self) -> str:
+        """Identity of the kernel within its file."""
+        return kernel_id(self.spec)
+
 
 @dataclass(frozen=True, slots=True)
-class Reading:
-    """A text and what it says. ``project`` is None where gpuemu.toml is broken and never was good.
+class ParsedFile:
+    """A text and the kernels in it. ``project`` is None where gpuemu.toml has never been valid TOML.
 
-    ``headers`` are the user headers it leads to, ``missing`` the names of those that are not there.
+    ``headers`` are the user headers it includes, directly or not; ``missing`` are names of headers that do not exist.
     """
 
     project: Project | None
     path: str
     text: str
     kernels: tuple[KernelDecl, ...] = ()
-    entries: tuple[Entry, ...] = ()
+    entries: tuple[KernelEntry, ...] = ()
     headers: tuple[str, ...] = ()
     missing: frozenset[str] = frozenset()
 
     def decl_of(self, spec: KernelSpec) -> KernelDecl | None:
-        """Return the kernel function that an entry of gpuemu.toml means."""
+        """Return the kernel function that an entry of gpuemu.toml refers to."""
         return _decl_of(self.kernels, spec)
 
-    def includes(self, header: str) -> bool:
-        """Say whether it leads to a header, or would if that were there."""
-        return header in self.headers or Path(header).name in self.missing
+    def depends_on(self, path: str) -> bool:
+        """Return whether another file affects the results of this one.
+
+        That is a header it includes, or would include if the header existed, or a Python file in the folder of a
+        reference, which may import it.
+        """
+        if path.endswith(".py"):
+            folder = Path(path).parent
+            references = (entry.spec.reference for entry in self.entries)
+            return any(reference is not None and Path(reference).parent == folder for reference in references)
+        return path in self.headers or Path(path).name in self.missing
 
 
-def read_file(project: Project | None, path: str, text: str) -> Reading:
-    """Read a text; one that is no CUDA and of no entry has no kernels."""
+def parse_file(project: Project | None, path: str, text: str) -> ParsedFile:
+    """Parse a text; one that is neither CUDA by name nor the source of an entry has no kernels."""
     if Path(path).suffix not in SUFFIXES and not (project is not None and is_source(project, path)):
-        return Reading(project, path, text)
+        return ParsedFile(project, path, text)
     if project is None:
-        return Reading(None, path, text, read(path, text).kernels)
+        return ParsedFile(None, path, text, read(path, text).kernels)
     source, found = read_kernels(project, path, text)
-    words = SourceText(text)
-    if not found and not source.kernels and _KERNEL.search(words.code):
-        # The head of a kernel is half written, or all of them are left out: the compiler says which.
+    tokens = SourceText(text)
+    if not found and not source.kernels and _KERNEL.search(tokens.code):
+        # A kernel's declaration is incomplete, or #if excludes every kernel: the compiler reports which.
         found = [(KernelSpec(Path(path).stem, path, None), False)]
     headers = {
         header: None
         for folders in {spec.include_dirs for spec, _ in found} or {()}
-        for header in closure(words, path, folders, {})
+        for header in closure(tokens, path, folders, {})
     }
-    return Reading(
+    return ParsedFile(
         project,
         path,
         text,
         source.kernels,
         tuple(
-            Entry(spec, registered, _decl_of(source.kernels, spec), resolve(spec, source).plans)
+            KernelEntry(spec, registered, _decl_of(source.kernels, spec), resolve(spec, source).plans)
             for spec, registered in found
         ),
         tuple(headers),
@@ -98,78 +112,89 @@ def read_file(project: Project | None, path: str, text: str) -> Reading:
     )
 
 
+def kernel_id(spec: KernelSpec) -> str:
+    """Return the identity of a kernel within its file. Functions of several namespaces may share a name."""
+    return spec.name if spec.entry is None else f"{spec.name} = {spec.entry}"
+
+
 def is_source(project: Project, path: str) -> bool:
-    """Say whether gpuemu.toml names the file as the source of a kernel."""
+    """Return whether gpuemu.toml names the file as the source of a kernel."""
     return any(spec.source == path for spec in project.kernels)
 
 
-def means(spec: KernelSpec, decl: KernelDecl, alone: bool) -> bool:
-    """Say whether an entry is about a kernel; without ``entry`` it is the file's only one, or the one of its name."""
+def refers_to(spec: KernelSpec, decl: KernelDecl, alone: bool) -> bool:
+    """Return whether an entry refers to a kernel function.
+
+    Without ``entry`` it refers to the function of its name, or to any name if that is the file's only one (``alone``).
+    """
     if spec.entry is None and alone:
         return True
     wanted = (spec.entry or spec.name).split("<")[0].strip()
     return wanted in (decl.name, decl.qualified_name)
 
 
-def disk_text(path: str) -> str | None:
-    """Return a file's text as it is on disk; None where there is none."""
+def text_on_disk(path: str) -> str | None:
+    """Return a file's text on disk; None where it does not exist or is not UTF-8."""
     try:
         return Path(path).read_bytes().decode("utf-8")
     except (OSError, UnicodeDecodeError):
         return None
 
 
-class Readings:
-    """The last reading of every file, and the one thread that reads."""
+class ParsedFiles:
+    """The last parse of every file, and the parser thread."""
 
     def __init__(self, projects: Projects) -> None:
         self._projects = projects
-        self._last: dict[str, Reading] = {}
+        self._last: dict[str, ParsedFile] = {}
         self._configs: dict[str, tuple[str, Project]] = {}
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="gpuemu-read")
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="gpuemu-parse")
 
     def __len__(self) -> int:
         return len(self._last)
 
-    def last(self, path: str) -> Reading | None:
-        """Return what was last read of a file, whatever its text is now."""
+    def last(self, path: str) -> ParsedFile | None:
+        """Return the last parse of a file, whatever its text is now."""
         return self._last.get(path)
 
-    async def of(self, path: str, text: str | None, fresh: bool = False) -> Reading | None:
-        """Read a text, or the file where that is None; ``fresh``: also where the same text has been read before."""
+    async def parse(self, path: str, text: str | None, fresh: bool = False) -> ParsedFile | None:
+        """Parse a text, or the file on disk where it is None.
+
+        The last parse of the same text is reused unless ``fresh``, which also reads headers and launches again.
+        """
         known = self._last.get(path)
         if known is not None and not fresh and known.text == text and known.project is self._projects.of(path):
             return known
-        reading = await self.away(self._read, path, text)
-        if reading is None:
+        parsed = await self.run_in_thread(self._parse, path, text)
+        if parsed is None:
             self._last.pop(path, None)
             return None
-        if len(self._last) >= _MOST:
+        if len(self._last) >= _MAX_FILES:
             self._last.pop(next(iter(self._last)))
-        self._last[path] = reading
-        return reading
+        self._last[path] = parsed
+        return parsed
 
-    async def config(self, path: str, text: str) -> Project:
-        """Return what a gpuemu.toml says as it is being typed; nothing is put in force."""
+    async def parse_config(self, path: str, text: str) -> Project:
+        """Parse the text of an open gpuemu.toml. The project that checks use changes only on save."""
         known = self._configs.get(path)
         if known is None or known[0] != text:
-            known = self._configs[path] = text, await self.away(load, Path(path), text)
+            known = self._configs[path] = text, await self.run_in_thread(load, Path(path), text)
         return known[1]
 
-    async def away(self, function: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs) -> _T:
-        """Call a function in the thread, after everything that was asked for before."""
+    async def run_in_thread(self, function: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs) -> _T:
+        """Call a function in the parser thread, after the calls that were queued before."""
         assert not kwargs
         return await asyncio.get_running_loop().run_in_executor(self._thread, function, *args)
 
     def close(self) -> None:
-        """Read nothing more."""
+        """Drop queued calls and accept no more."""
         self._thread.shutdown(wait=False, cancel_futures=True)
 
-    def _read(self, path: str, text: str | None) -> Reading | None:
+    def _parse(self, path: str, text: str | None) -> ParsedFile | None:
         if text is None:
-            text = disk_text(path)
-        return None if text is None else read_file(self._projects.read(path), path, text)
+            text = text_on_disk(path)
+        return None if text is None else parse_file(self._projects.read(path), path, text)
 
 
 def _decl_of(kernels: Sequence[KernelDecl], spec: KernelSpec) -> KernelDecl | None:
-    return next((decl for decl in kernels if means(spec, decl, alone=len(kernels) == 1)), None)
+    return next((decl for decl in kernels if refers_to(spec, decl, alone=len(kernels) == 1)), None)

@@ -1,1 +1,1 @@
-"""One module per LSP feature; each registers its handlers, which are synchronous and small."""
+"""One module per LSP feature. ``register(server, services)`` adds its handlers by kind (``server.handlers``)."""

@@ -1,4 +1,4 @@
-"""``gpuemu/artifact`` and ``workspace/textDocumentContent``: PTX and SASS beside the source."""
+"""``gpuemu/artifact`` and ``workspace/textDocumentContent``: PTX and SASS of a kernel."""
 
 from __future__ import annotations
 
@@ -11,9 +11,12 @@ from pygls.exceptions import JsonRpcInternalError, JsonRpcInvalidParams
 from gpuemu_lsp.engine.jobs.crash_findings import ending_finding
 from gpuemu_lsp.engine.workers import Job
 from gpuemu_lsp.engine.workers.wire import to_json
-from gpuemu_lsp.server.client.params import asked, document_uri
-from gpuemu_lsp.server.client.protocol import SCHEME, Server
-from gpuemu_lsp.server.documents.uris import path_of
+from gpuemu_lsp.server.checks.requests import requests_of_file
+from gpuemu_lsp.server.client.params import document_uri, params_object
+from gpuemu_lsp.server.client.protocol import SCHEME, GpuemuServer
+from gpuemu_lsp.server.documents.locations import path_from_uri
+from gpuemu_lsp.server.handlers import background_request
+from gpuemu_lsp.server.services import Services
 from gpuemu_lsp.server.session import Session
 
 ARTIFACT = "gpuemu/artifact"
@@ -21,67 +24,71 @@ FORMS = ("ptx", "sass")
 _SECONDS = 60.0
 
 
-def register(server: Server, session: Session) -> None:
+def register(server: GpuemuServer, services: Services) -> None:
     """Add the handlers."""
+    session = services.session
 
-    @server.feature(ARTIFACT)
+    @background_request(server, ARTIFACT)
     async def artifact(params: Any) -> dict[str, Any]:
-        given = asked(params)
-        return await text_of(session, document_uri(given), given.get("kernel"), given.get("form"), given.get("arch"))
+        given = params_object(params)
+        kernel, form, arch = (given.get(name) for name in ("kernel", "form", "arch"))
+        return await disassemble(session, document_uri(given), kernel, form, arch)
 
-    @server.feature(types.WORKSPACE_TEXT_DOCUMENT_CONTENT, types.TextDocumentContentOptions(schemes=[SCHEME]))
+    @background_request(
+        server, types.WORKSPACE_TEXT_DOCUMENT_CONTENT, types.TextDocumentContentOptions(schemes=[SCHEME])
+    )
     async def content(params: types.TextDocumentContentParams) -> types.TextDocumentContentResult:
-        uri, kernel, form = parse(params.uri)
-        found = await text_of(session, uri, kernel, form, None)
+        uri, kernel, form = parse_virtual_uri(params.uri)
+        found = await disassemble(session, uri, kernel, form, None)
         return types.TextDocumentContentResult(text=found["text"])
 
 
 def virtual_uri(uri: str, kernel: str, form: str) -> str:
-    """Return the URI of the virtual document of a kernel's PTX or SASS."""
+    """Return the URI of the virtual document with a kernel's PTX or SASS."""
     name = urllib.parse.quote(f"{kernel}.{form}", safe="")
     return f"{SCHEME}:/{form}/{name}?{urllib.parse.quote(uri, safe='')}"
 
 
-def parse(uri: str) -> tuple[str, str, str]:
-    """Return file, kernel and form of a virtual document.
+def parse_virtual_uri(uri: str) -> tuple[str, str, str]:
+    """Return file URI, kernel and form of a virtual document.
 
     Raises
     ------
     JsonRpcInvalidParams
-        If it is none of ours.
+        If the URI is not one that :func:`virtual_uri` returns.
     """
     parts = urllib.parse.urlsplit(uri)
     path = parts.path.strip("/").split("/")
     if parts.scheme != SCHEME or len(path) != 2 or path[0] not in FORMS or not parts.query:
-        raise JsonRpcInvalidParams(f"{uri} is no virtual document of this server")
+        raise JsonRpcInvalidParams(f"{uri} is not a virtual document of this server")
     kernel = urllib.parse.unquote(path[1]).removesuffix(f".{path[0]}")
     return urllib.parse.unquote(parts.query), kernel, path[0]
 
 
-async def text_of(session: Session, uri: Any, kernel: Any, form: Any, arch: Any) -> dict[str, Any]:
-    """Compile a kernel as it is in the editor and return its PTX or SASS with the lines it came from.
+async def disassemble(session: Session, uri: Any, kernel: Any, form: Any, arch: Any) -> dict[str, Any]:
+    """Compile a kernel from its text in the editor; return its PTX or SASS with a map of source lines.
 
     Raises
     ------
     JsonRpcInvalidParams
-        If there is no such kernel, or it does not compile: the message says why.
+        If there is no such kernel, or it does not compile.
     """
-    path = path_of(uri) if isinstance(uri, str) else None
+    path = path_from_uri(uri) if isinstance(uri, str) else None
     if path is None or form not in FORMS or not (arch is None or isinstance(arch, str)):
         raise JsonRpcInvalidParams("gpuemu/artifact takes a file's uri, a kernel, a form (ptx or sass) and an arch")
-    requests = await session.requests(path)
+    requests = await requests_of_file(session, path)
     chosen = [item for item in requests if item.spec.name == kernel] or (list(requests[:1]) if kernel is None else [])
     if not chosen:
         names = ", ".join(item.spec.name for item in requests) or "none"
-        raise JsonRpcInvalidParams(f"there is no kernel '{kernel}' in this file; there are: {names}")
+        raise JsonRpcInvalidParams(f"no kernel '{kernel}' in this file; its kernels: {names}")
     request = chosen[0]
     job = Job("disassemble", {"request": to_json(request), "form": form, "arch": arch}, wall_seconds=_SECONDS)
-    gathered = await session.tasks.run(job)
-    found = next(gathered.named("artifact"), None)
+    result = await session.jobs.run(job)
+    found = next(result.named("artifact"), None)
     if isinstance(found, dict):
         title = f"{request.spec.name} {form.upper()} ({found['arch']})"
         return {"title": title, **found}
-    trouble = next(gathered.named("trouble"), None)
-    if trouble is None:
-        raise JsonRpcInternalError(ending_finding(request, gathered.ending).message)
-    raise JsonRpcInvalidParams(str(trouble))
+    problem = next(result.named("trouble"), None)
+    if problem is None:
+        raise JsonRpcInternalError(ending_finding(request, result.ending).message)
+    raise JsonRpcInvalidParams(str(problem))

@@ -1,9 +1,8 @@
-"""workspace/executeCommand: commands enqueue, call off or look something up, and answer at once."""
+"""workspace/executeCommand: commands that enqueue, cancel, or look up stored results."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,12 +12,13 @@ from pygls.exceptions import JsonRpcInvalidParams
 
 from gpuemu_lsp.engine.workers import Job
 from gpuemu_lsp.engine.workers.wire import to_json
-from gpuemu_lsp.server.checks.minimiser import Minimiser
-from gpuemu_lsp.server.checks.queue import Checker
-from gpuemu_lsp.server.checks.requests import Order
-from gpuemu_lsp.server.client.protocol import Server
-from gpuemu_lsp.server.documents.uris import path_of, plain_uri
+from gpuemu_lsp.server.checks.requests import CheckRunOptions, requests_of_file
+from gpuemu_lsp.server.client.protocol import GpuemuServer
+from gpuemu_lsp.server.documents.locations import path_from_uri, uri_from_path
 from gpuemu_lsp.server.features.artifact import FORMS, virtual_uri
+from gpuemu_lsp.server.features.debug_info import debug_info
+from gpuemu_lsp.server.handlers import background_command, command
+from gpuemu_lsp.server.services import Services
 from gpuemu_lsp.server.session import Session
 
 CHECK = "gpuemu.check"
@@ -31,61 +31,60 @@ ACCEPT = "gpuemu.acceptBaseline"
 SHOW_ARTIFACT = "gpuemu.showArtifact"
 DEBUG_INFO = "gpuemu.debugInfo"
 _SECONDS = 60.0
-_PLAIN = re.compile(r"[^A-Za-z0-9_.-]+")
-_TAG = "accepted"
-"""The baseline's name, where nobody chooses one."""
+_UNSAFE = re.compile(r"[^A-Za-z0-9_.-]+")
+_DEFAULT_TAG = "accepted"
+"""Name of the baseline where the command names none."""
 
 
-def register(
-    server: Server, session: Session, checker: Checker, minimiser: Minimiser, debug_info: Callable[[], str]
-) -> None:
-    """Add the commands; their answers say how many files or checks they were about."""
+def register(server: GpuemuServer, services: Services) -> None:
+    """Add the commands; their answers contain the number of files or checks affected."""
+    session, queue = services.session, services.queue
 
-    async def order(arguments: tuple[Any, ...], deep: bool) -> dict[str, int]:
+    async def enqueue(arguments: tuple[Any, ...], deep: bool) -> dict[str, int]:
         path, kernel = _file(arguments), _text(arguments, 1)
         kernels = None if kernel is None else frozenset({kernel})
-        if kernel is not None and kernel not in {item.spec.name for item in await session.requests(path)}:
+        if kernel is not None and kernel not in {item.spec.name for item in await requests_of_file(session, path)}:
             return {"queued": 0}
-        checker.check_soon([path], Order(force=True, deep=deep, kernels=kernels))
+        queue.check([path], CheckRunOptions(force=True, deep=deep, kernels=kernels))
         return {"queued": 1}
 
-    @server.command(CHECK)
+    @background_command(server, CHECK)
     async def check(*arguments: Any) -> dict[str, int]:
-        return await order(arguments, deep=False)
+        return await enqueue(arguments, deep=False)
 
-    @server.command(FUZZ)
+    @background_command(server, FUZZ)
     async def fuzz(*arguments: Any) -> dict[str, int]:
-        return await order(arguments, deep=True)
+        return await enqueue(arguments, deep=True)
 
-    @server.command(CHECK_ALL)
+    @background_command(server, CHECK_ALL)
     async def check_all(*_: Any) -> dict[str, int]:
-        return {"queued": await checker.check_all()}
+        return {"queued": await queue.check_all()}
 
-    @server.command(CANCEL)
+    @command(server, CANCEL)
     def cancel(*_: Any) -> dict[str, int]:
-        return {"cancelled": checker.cancel()}
+        return {"cancelled": queue.cancel()}
 
-    @server.command(MINIMIZE)
+    @background_command(server, MINIMIZE)
     async def minimize(*arguments: Any) -> dict[str, int]:
         path, case = _file(arguments), _text(arguments, 1)
         if case is None:
             raise JsonRpcInvalidParams(f"{MINIMIZE} takes a file's uri and the id of a case")
-        return {"queued": await minimiser.start(path, case, _text(arguments, 2), _text(arguments, 3))}
+        return {"queued": await services.minimiser.start(path, case, _text(arguments, 2), _text(arguments, 3))}
 
-    @server.command(REPRODUCE)
+    @background_command(server, REPRODUCE)
     async def reproduce(*arguments: Any) -> dict[str, str]:
         script = await _write_reproduction(session, arguments)
-        _show(server, plain_uri(script))
+        _show(server, uri_from_path(script))
         return {"path": script}
 
-    @server.command(ACCEPT)
+    @background_command(server, ACCEPT)
     async def accept(*arguments: Any) -> dict[str, list[str]]:
         return {"accepted": await _accept(session, arguments)}
 
-    @server.command(SHOW_ARTIFACT)
+    @background_command(server, SHOW_ARTIFACT)
     async def show_artifact(*arguments: Any) -> dict[str, str]:
         path, kernel, form = _file(arguments), _text(arguments, 1), _text(arguments, 2)
-        names = [item.spec.name for item in await session.requests(path)]
+        names = [item.spec.name for item in await requests_of_file(session, path)]
         if form not in FORMS or (kernel or names[:1] or [""]) == [""] or (kernel is not None and kernel not in names):
             raise JsonRpcInvalidParams(f"{SHOW_ARTIFACT} takes a file's uri, one of its kernels, and ptx or sass")
         uri = virtual_uri(arguments[0], kernel or names[0], form)
@@ -93,50 +92,51 @@ def register(
             _show(server, uri)
         return {"uri": uri}
 
-    @server.command(DEBUG_INFO)
+    @command(server, DEBUG_INFO)
     def info(*_: Any) -> str:
-        return debug_info()
+        return debug_info(server, services)
 
 
 async def _write_reproduction(session: Session, arguments: tuple[Any, ...]) -> str:
-    """Write a stored case as a script that runs by itself; return the script's path."""
+    """Write a stored case as a self-contained script; return the script's path."""
     path, case = _file(arguments), _text(arguments, 1)
     kernel, dtype = _text(arguments, 2), _text(arguments, 3)
     if case is None:
         raise JsonRpcInvalidParams(f"{REPRODUCE} takes the uri of a file in a project and the id of a case")
-    trouble = f"There is no stored case {case} of this file, or its kernel cannot be run any more."
-    for request in await session.requests(path):
+    problem = f"There is no stored case {case} of this file, or its kernel can no longer be run."
+    for request in await requests_of_file(session, path):
         if kernel not in (None, request.spec.name):
             continue
-        name = "_".join(_PLAIN.sub("_", part) for part in (request.spec.name, dtype, case) if part)
+        name = "_".join(_UNSAFE.sub("_", part) for part in (request.spec.name, dtype, case) if part)
         script = Path(request.root, ".gpuemu", "reproduce", f"{name}.py").as_posix()
         payload = {"request": to_json(request), "case": case, "dtype": dtype, "script": script, "ptx": None}
         job = Job("export", payload, wall_seconds=_SECONDS, taint=request.spec.reference)
-        gathered = await session.tasks.run(job)
-        if next(gathered.named("written"), None) is not None:
+        result = await session.jobs.run(job)
+        if next(result.named("written"), None) is not None:
             return script
-        trouble = str(next(gathered.named("trouble"), trouble))
-    raise JsonRpcInvalidParams(trouble)
+        problem = str(next(result.named("trouble"), problem))
+    raise JsonRpcInvalidParams(problem)
 
 
 async def _accept(session: Session, arguments: tuple[Any, ...]) -> list[str]:
-    """Make what was last measured of a file's kernels, or of one of them, their baseline; return their names."""
-    path, kernel, tag = _file(arguments), _text(arguments, 1), _text(arguments, 2) or _TAG
+    """Store the last measurements of a file's kernels, or of one of them, as their baseline; return their names."""
+    path, kernel, tag = _file(arguments), _text(arguments, 1), _text(arguments, 2) or _DEFAULT_TAG
     if tag.startswith("@"):
-        raise JsonRpcInvalidParams("a baseline's tag is a word that does not start with an @")
-    requests = [item for item in await session.requests(path) if item.options.store_root and item.registered]
+        raise JsonRpcInvalidParams("the tag of a baseline must not start with '@'")
+    requests = await requests_of_file(session, path)
+    requests = tuple(item for item in requests if item.options.store_root and item.registered)
     names = [item.spec.name for item in requests if kernel in (None, item.spec.name)]
     if not names:
-        raise JsonRpcInvalidParams("only kernels of gpuemu.toml that may be run have baselines")
-    accepted, trouble = await session.history.accept(requests[0].root, names, tag)
+        raise JsonRpcInvalidParams("only registered kernels of a trusted workspace have a baseline")
+    accepted, problem = await session.history.accept(requests[0].root, names, tag)
     if not accepted:
-        raise JsonRpcInvalidParams(trouble or "nothing was measured yet: check the file first")
+        raise JsonRpcInvalidParams(problem or "nothing was measured yet: check the file first")
     return accepted
 
 
 def _file(arguments: tuple[Any, ...]) -> str:
     uri = arguments[0] if arguments else None
-    path = path_of(uri) if isinstance(uri, str) else None
+    path = path_from_uri(uri) if isinstance(uri, str) else None
     if path is None:
         raise JsonRpcInvalidParams("the first argument must be the uri of a file")
     return path
@@ -147,6 +147,6 @@ def _text(arguments: tuple[Any, ...], index: int) -> str | None:
     return value if isinstance(value, str) and value else None
 
 
-def _show(server: Server, uri: str) -> None:
+def _show(server: GpuemuServer, uri: str) -> None:
     if get_capability(server.client_capabilities, "window.show_document.support", False):
         server.window_show_document(types.ShowDocumentParams(uri=uri, take_focus=True))

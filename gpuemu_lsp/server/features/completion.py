@@ -1,4 +1,4 @@
-"""textDocument/completion: the keys a table of gpuemu.toml may still have."""
+"""textDocument/completion: keys that a table of gpuemu.toml may still contain."""
 
 from __future__ import annotations
 
@@ -12,44 +12,47 @@ from gpuemu_lsp.engine.project import place_of
 from gpuemu_lsp.engine.project.kinds import Key, Table, Tables
 from gpuemu_lsp.engine.project.load import CONFIG_NAME
 from gpuemu_lsp.engine.project.schema import describe_key, known_keys
-from gpuemu_lsp.server.client.protocol import Server
-from gpuemu_lsp.server.documents.positions import byte_position
-from gpuemu_lsp.server.documents.uris import path_of
-from gpuemu_lsp.server.session import Session
+from gpuemu_lsp.server.client.protocol import GpuemuServer
+from gpuemu_lsp.server.documents.locations import byte_position, path_from_uri
+from gpuemu_lsp.server.handlers import background_request
+from gpuemu_lsp.server.services import Services
 
-_KEY_BEGINS = re.compile(rb"^\s*[A-Za-z0-9_-]*$")
-_HEADER_BEGINS = re.compile(r"^\s*\[")
+_KEY_PREFIX = re.compile(rb"^\s*[A-Za-z0-9_-]*$")
+_TABLE_HEADER = re.compile(r"^\s*\[")
 
 
-def register(server: Server, session: Session) -> None:
+def register(server: GpuemuServer, services: Services) -> None:
     """Add the handler."""
+    session = services.session
 
-    @server.feature(types.TEXT_DOCUMENT_COMPLETION, types.CompletionOptions())
+    @background_request(server, types.TEXT_DOCUMENT_COMPLETION, types.CompletionOptions())
     async def completion(params: types.CompletionParams) -> list[types.CompletionItem]:
-        path = path_of(params.text_document.uri)
+        path = path_from_uri(params.text_document.uri)
         document = session.documents.get(path) if path is not None else None
         if document is None or Path(document.path).name != CONFIG_NAME:
             return []
-        asked = Position(params.position.line, params.position.character)
+        cursor = Position(params.position.line, params.position.character)
         lines = document.text.split("\n")
-        position = byte_position(lines, asked, session.publisher.encoding)
-        return await session.readings.away(_items, lines, position)
+        position = byte_position(lines, cursor, session.publisher.encoding)
+        return await session.parsed_files.run_in_thread(_items, lines, position)
 
 
 def _items(lines: list[str], position: Position) -> list[types.CompletionItem]:
-    """Offer keys where a line begins; within a value only its author knows what to write."""
+    """Return keys at the start of a line; none within a value."""
     line = lines[position.line].encode("utf-8", "replace")
-    if not _KEY_BEGINS.match(line[: position.column]):
+    if not _KEY_PREFIX.match(line[: position.column]):
         return []
     table = _table_above(lines, position.line)
     return [_item(key) for key in known_keys(table)]
 
 
 def _table_above(lines: list[str], line: int) -> tuple[str | int, ...]:
+    """Return the path of the table that a line belongs to."""
     for number in range(line - 1, -1, -1):
-        if _HEADER_BEGINS.match(lines[number]):
-            spot = place_of("\n".join(lines[: number + 1]), number, len(lines[number].encode("utf-8", "replace")))
-            return spot.path if spot is not None else ()
+        if _TABLE_HEADER.match(lines[number]):
+            # Only the text up to the header: the line being typed may not be valid TOML.
+            location = place_of("\n".join(lines[: number + 1]), number, len(lines[number].encode("utf-8", "replace")))
+            return location.path if location is not None else ()
     return ()
 
 

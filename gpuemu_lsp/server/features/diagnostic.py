@@ -1,31 +1,33 @@
-"""textDocument/diagnostic: the same diagnostics, where the client asks for them instead of being told.
+"""textDocument/diagnostic: pull diagnostics of open documents.
 
-A client that pulls is still told of what it has not asked about: findings come when a check ends, not when a text
-changes. Only documents it has pulled are left to its own asking; it is asked to refresh when they have news.
+Findings arrive when a check ends, not when a text changes, so a client that pulls is requested to refresh then.
+Diagnostics of files that are not open are published to it as to any other client.
 """
 
 from __future__ import annotations
 
 from lsprotocol import types
 
-from gpuemu_lsp.server.client.protocol import Server
-from gpuemu_lsp.server.documents.uris import path_of
-from gpuemu_lsp.server.session import Session
+from gpuemu_lsp.server.client.protocol import GpuemuServer
+from gpuemu_lsp.server.documents.locations import path_from_uri
+from gpuemu_lsp.server.handlers import request
+from gpuemu_lsp.server.services import Services
 
 _OPTIONS = types.DiagnosticOptions(identifier="gpuemu", inter_file_dependencies=True, workspace_diagnostics=False)
 
 
-def register(server: Server, session: Session) -> None:
-    """Add the handler."""
+def register(server: GpuemuServer, services: Services) -> None:
+    """Add the handler. Called from ``initialize``, for clients that request pull diagnostics."""
+    publisher = services.session.publisher
 
-    @server.feature(types.TEXT_DOCUMENT_DIAGNOSTIC, _OPTIONS)
+    @request(server, types.TEXT_DOCUMENT_DIAGNOSTIC, _OPTIONS)
     def diagnostic(
         params: types.DocumentDiagnosticParams,
     ) -> types.RelatedFullDocumentDiagnosticReport | types.RelatedUnchangedDocumentDiagnosticReport:
-        path = path_of(params.text_document.uri)
+        path = path_from_uri(params.text_document.uri)
         if path is None:
             return types.RelatedFullDocumentDiagnosticReport(items=[])
-        items, identity = session.publisher.pulled(path)
-        if params.previous_result_id == identity:
-            return types.RelatedUnchangedDocumentDiagnosticReport(result_id=identity)
-        return types.RelatedFullDocumentDiagnosticReport(items=items, result_id=identity)
+        items, result_id = publisher.pull(path)
+        if params.previous_result_id == result_id:
+            return types.RelatedUnchangedDocumentDiagnosticReport(result_id=result_id)
+        return types.RelatedFullDocumentDiagnosticReport(items=items, result_id=result_id)

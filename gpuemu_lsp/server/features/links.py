@@ -1,4 +1,4 @@
-"""textDocument/definition and documentLink in gpuemu.toml: from a name to its kernel, from a path to its file."""
+"""textDocument/definition and documentLink: from names in gpuemu.toml to kernels and back, from paths to files."""
 
 from __future__ import annotations
 
@@ -10,38 +10,40 @@ from lsprotocol import types
 from gpuemu_lsp.engine.findings import Place, Position, Range
 from gpuemu_lsp.engine.project.load import CONFIG_NAME
 from gpuemu_lsp.engine.project.model import KernelSpec, Project
-from gpuemu_lsp.server.client.protocol import Server
-from gpuemu_lsp.server.diagnostics.publisher import client_range
+from gpuemu_lsp.server.client.protocol import GpuemuServer
 from gpuemu_lsp.server.documents.document import Document
-from gpuemu_lsp.server.documents.positions import byte_position
-from gpuemu_lsp.server.documents.uris import path_of
+from gpuemu_lsp.server.documents.locations import byte_position, client_range, path_from_uri
+from gpuemu_lsp.server.handlers import background_request
+from gpuemu_lsp.server.services import Services
 from gpuemu_lsp.server.session import Session
 
 
-def register(server: Server, session: Session) -> None:
+def register(server: GpuemuServer, services: Services) -> None:
     """Add the handlers."""
+    session = services.session
 
-    @server.feature(types.TEXT_DOCUMENT_DOCUMENT_LINK, types.DocumentLinkOptions(resolve_provider=False))
+    @background_request(server, types.TEXT_DOCUMENT_DOCUMENT_LINK, types.DocumentLinkOptions(resolve_provider=False))
     async def document_link(params: types.DocumentLinkParams) -> list[types.DocumentLink]:
         document = _config(session, params.text_document.uri)
         if document is None:
             return []
         lines = document.text.split("\n")
+        project = await _project(session, document)
         return [
             types.DocumentLink(
                 range=client_range(lines, place.range, session.publisher.encoding), target=session.uri_of(path)
             )
-            for place, path in await session.readings.away(_paths, await _project(session, document))
+            for place, path in await session.parsed_files.run_in_thread(_paths, project)
         ]
 
-    @server.feature(types.TEXT_DOCUMENT_DEFINITION)
+    @background_request(server, types.TEXT_DOCUMENT_DEFINITION)
     async def definition(params: types.DefinitionParams) -> types.Location | None:
-        asked = Position(params.position.line, params.position.character)
-        path = path_of(params.text_document.uri)
+        cursor = Position(params.position.line, params.position.character)
+        path = path_from_uri(params.text_document.uri)
         document = session.documents.get(path) if path is not None else None
         if document is None:
             return None
-        position = byte_position(document.text.split("\n"), asked, session.publisher.encoding)
+        position = byte_position(document.text.split("\n"), cursor, session.publisher.encoding)
         if Path(document.path).name != CONFIG_NAME:
             return await _entry_of(session, document, position)
         kernels = (await _project(session, document)).kernels
@@ -66,17 +68,17 @@ def _keys_at(kernels: tuple[KernelSpec, ...], path: str, position: Position) -> 
 
 
 def _config(session: Session, uri: str) -> Document | None:
-    path = path_of(uri)
+    path = path_from_uri(uri)
     document = session.documents.get(path) if path is not None else None
     return document if document is not None and Path(document.path).name == CONFIG_NAME else None
 
 
 async def _project(session: Session, document: Document) -> Project:
-    return await session.readings.config(document.path, document.text)
+    return await session.parsed_files.parse_config(document.path, document.text)
 
 
 def _paths(project: Project) -> list[tuple[Place, str]]:
-    """Return every path that stands literally in a configuration, with the file it names."""
+    """Return the place of every path in a configuration, with the file it names. Accesses the disk."""
     return [
         (place, path)
         for spec in project.kernels
@@ -90,15 +92,15 @@ def _paths(project: Project) -> list[tuple[Place, str]]:
 
 
 async def _kernel(session: Session, spec: KernelSpec) -> types.Location:
-    reading = await session.reading(spec.source)
-    decl = reading.decl_of(spec) if reading is not None else None
+    parsed = await session.parse(spec.source)
+    decl = parsed.decl_of(spec) if parsed is not None else None
     return _location(session, Place(spec.source, decl.name_range if decl is not None else Range.of(0, 0, 0, 0)))
 
 
 async def _entry_of(session: Session, document: Document, position: Position) -> types.Location | None:
-    """Lead from a kernel's name in a source to its entry; elsewhere C++ is other servers' business."""
-    reading = await session.reading(document.path)
-    for entry in reading.entries if reading is not None else ():
+    """Return the entry of the kernel whose name is at a position; other C++ names are left to C++ servers."""
+    parsed = await session.parse(document.path)
+    for entry in parsed.entries if parsed is not None else ():
         place, decl = entry.spec.places.get("name"), entry.decl
         if place is not None and decl is not None and decl.name_range.start <= position <= decl.name_range.end:
             return _location(session, place)

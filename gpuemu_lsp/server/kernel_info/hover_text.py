@@ -1,4 +1,4 @@
-"""What hovers say, as Markdown."""
+"""Contents of hovers, as Markdown."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from gpuemu_lsp.engine.project import place_of
 from gpuemu_lsp.engine.project.schema import describe_key, lookup
 from gpuemu_lsp.engine.project.tree import read_tree
 from gpuemu_lsp.engine.report.counters import counters_text, traffic_text
-from gpuemu_lsp.server.diagnostics.kernel_results import Verdicts
+from gpuemu_lsp.server.diagnostics.kernel_results import KernelResults
 from gpuemu_lsp.server.kernel_info.occupancy import occupancy
-from gpuemu_lsp.server.kernel_info.summaries import Kernel, Summary
+from gpuemu_lsp.server.kernel_info.summaries import KernelSummary, ResultSummary
 from gpuemu_lsp.server.session import Session
 
-_ROWS = 5
+_MAX_ROWS = 5
 _MEASURED: Mapping[str, Callable[[ResourceUsage], int]] = {
     "max_registers": lambda usage: usage.registers,
     "max_spills": lambda usage: usage.spill_stores + usage.spill_loads,
@@ -24,31 +24,31 @@ _MEASURED: Mapping[str, Callable[[ResourceUsage], int]] = {
 }
 
 
-def kernel_text(session: Session, kernel: Kernel) -> str:
-    """Describe a kernel: verdicts, resources per architecture, and what changed since the save before."""
+def kernel_text(session: Session, kernel: KernelSummary) -> str:
+    """Describe a kernel: results, resources by architecture, changes since the previous save and the baseline."""
     lines = [f"**{kernel.decl.qualified_name}**"]
-    lines += [_verdict(summary) for summary in kernel.summaries()] or ["not checked yet"]
-    lines += [f"{item.dtype}: {counters_text(item)}" for verdict in kernel.verdicts for item in verdict.report.counters]
-    lines += [text for verdict in kernel.verdicts if (text := _reached(verdict.report)) is not None]
-    for verdict in kernel.verdicts:
-        changes = session.history.of(verdict.request.root, verdict.report.name)
-        if changes.save:
-            lines.append(f"since the save before: {', '.join(changes.save)}")
-        if changes.baseline:
-            lines.append(f"since the baseline {changes.tag}: {', '.join(changes.baseline)}")
+    lines += [_result_text(summary) for summary in kernel.summaries()] or ["not checked yet"]
+    lines += [f"{item.dtype}: {counters_text(item)}" for result in kernel.results for item in result.report.counters]
+    lines += [text for result in kernel.results if (text := _coverage_text(result.report)) is not None]
+    for result in kernel.results:
+        changes = session.history.of(result.request.root, result.report.name)
+        if changes.since_save:
+            lines.append(f"since the previous save: {', '.join(changes.since_save)}")
+        if changes.since_baseline:
+            lines.append(f"since the baseline {changes.tag}: {', '.join(changes.since_baseline)}")
     if kernel.resources:
-        lines.append(_table(kernel.resources, kernel.launch))
+        lines.append(_resource_table(kernel.resources, kernel.launch))
     return "\n\n".join(lines)
 
 
-def line_text(kernels: Iterable[Kernel], path: str, line: int) -> str | None:
-    """Describe what a line did in the cases that were counted; None where nothing is known of its present text."""
+def line_text(kernels: Iterable[KernelSummary], path: str, line: int) -> str | None:
+    """Describe the performance counters of a line; None where none were counted for its current text."""
     lines = [
         f"{counters.dtype}: {_activity(found)}" + "".join(f"; {traffic_text(one)}" for one in found.traffic)
         for kernel in kernels
-        for verdict in kernel.verdicts
-        if verdict.report.name not in kernel.edited
-        for counters in verdict.report.counters
+        for result in kernel.results
+        if result.report.name not in kernel.edited
+        for counters in result.report.counters
         for found in counters.lines
         if (found.path, found.line) == (path, line)
     ]
@@ -57,11 +57,11 @@ def line_text(kernels: Iterable[Kernel], path: str, line: int) -> str | None:
 
 def _activity(line: LineCounters) -> str:
     lanes = f"{line.lanes / line.instructions:.1f} lanes each" if line.instructions else "no lanes"
-    return f"{line.instructions} instructions of warps, {lanes}"
+    return f"{line.instructions} warp instructions, {lanes}"
 
 
 def finding_text(finding: Finding) -> str:
-    """Describe a failing case: its values, and where in the output the wrong elements lie."""
+    """Describe a finding of a case: sizes, wrong elements, and their distribution over the output."""
     data = finding.data
     lines = [f"**{finding.rule}** {finding.message}"]
     facts = [finding.dtype or "", *(f"{name} = {size}" for name, size in finding.dims.items()), f"case {finding.case}"]
@@ -74,34 +74,34 @@ def finding_text(finding: Finding) -> str:
     if isinstance(rows, list) and rows:
         name = data.get("output", "")
         table = ["| element | expected | actual |", "|---|---|---|"]
-        for row in rows[:_ROWS]:
+        for row in rows[:_MAX_ROWS]:
             if isinstance(row, dict):
                 index = row.get("index")
-                where = ", ".join(map(str, index)) if isinstance(index, list) else ""
-                table.append(f"| {name}[{where}] | {_number(row.get('expected'))} | {_number(row.get('actual'))} |")
+                subscript = ", ".join(map(str, index)) if isinstance(index, list) else ""
+                table.append(f"| {name}[{subscript}] | {_number(row.get('expected'))} | {_number(row.get('actual'))} |")
         lines.append("\n".join(table))
-    where_ = data.get("where")
-    if isinstance(where_, list) and where_:
-        width = max(len(str(line)) for line in where_)
+    picture = data.get("where")
+    if isinstance(picture, list) and picture:
+        width = max(len(str(line)) for line in picture)
         frame = "+" + "-" * width + "+"
-        lines.append("```text\n" + "\n".join([frame, *(f"|{line!s:{width}}|" for line in where_), frame]) + "\n```")
+        lines.append("```text\n" + "\n".join([frame, *(f"|{line!s:{width}}|" for line in picture), frame]) + "\n```")
         lines.append(f"{data.get('count')} of {data.get('total')} elements are wrong; `#` all, `+` half, `.` some")
     return "\n\n".join(lines)
 
 
-def key_text(verdicts: Verdicts, text: str, position: Position) -> str | None:
-    """Describe a key of gpuemu.toml, and the value that was measured beside a limit."""
-    spot = place_of(text, position.line, position.column)
-    if spot is None or not spot.range.start <= position <= spot.range.end:
+def key_text(results: KernelResults, text: str, position: Position) -> str | None:
+    """Describe a key of gpuemu.toml; for a limit also the measured value."""
+    location = place_of(text, position.line, position.column)
+    if location is None or not location.range.start <= position <= location.range.end:
         return None
-    key = lookup(spot.path)
+    key = lookup(location.path)
     if key is None:
         return None
-    measured = _measured(verdicts, text, spot.path)
+    measured = _measured(results, text, location.path)
     return describe_key(key) + (f"\n\nMeasured: {measured}" if measured else "")
 
 
-def _measured(verdicts: Verdicts, text: str, path: tuple[str | int, ...]) -> str | None:
+def _measured(results: KernelResults, text: str, path: tuple[str | int, ...]) -> str | None:
     if len(path) < 4 or path[0] != "kernels":
         return None
     tree = read_tree(text)
@@ -109,47 +109,47 @@ def _measured(verdicts: Verdicts, text: str, path: tuple[str | int, ...]) -> str
     if span is None:
         return None
     name = tree.lines[span.start.line][span.start.column + 1 : span.end.column - 1].decode(errors="replace")
-    verdict = verdicts.named(None, name)
-    if verdict is None:
+    result = results.named(None, name)
+    if result is None:
         return None
     if path[2] == "artifact_checks" and path[3] in _MEASURED:
         measure = _MEASURED[str(path[3])]
-        return ", ".join(f"{measure(usage)} on {arch}" for arch, usage in verdict.report.resources.items()) or None
-    if path[2] == "tolerances" and verdict.report.worst is not None:
-        return f"the largest error was {100 * verdict.report.worst:.3g} % of what is allowed"
+        return ", ".join(f"{measure(usage)} on {arch}" for arch, usage in result.report.resources.items()) or None
+    if path[2] == "tolerances" and result.report.worst is not None:
+        return f"the largest error was {100 * result.report.worst:.3g} % of the tolerance"
     return None
 
 
-def _verdict(summary: Summary) -> str:
-    report = summary.verdict.report
-    parts = [summary.words]
+def _result_text(summary: ResultSummary) -> str:
+    report = summary.result.report
+    parts = [summary.text]
     if report.worst is not None:
-        parts.append(f"worst error {100 * report.worst:.3g} % of what is allowed")
+        parts.append(f"largest error {100 * report.worst:.3g} % of the tolerance")
     if "total" in report.timing_ms:
         parts.append(f"{report.timing_ms['total']:.0f} ms on the {'GPU' if report.executor == 'gpu' else 'emulator'}")
     if report.approximate:
         parts.append(f"approximate instructions: {', '.join(report.approximate)}")
-    rules = dict.fromkeys(finding.rule for finding in summary.verdict.findings)
+    rules = dict.fromkeys(finding.rule for finding in summary.result.findings)
     if rules:
         parts.append(f"found: {', '.join(rules)}")
     return "; ".join(parts)
 
 
-def _reached(report: KernelReport) -> str | None:
-    """Say which lines of its file the cases of a deep check came to."""
+def _coverage_text(report: KernelReport) -> str | None:
+    """Describe the line and branch coverage of a deep check, within the kernel's own file."""
     lines = [line for line in report.coverage if line.path == report.source]
     if not lines:
         return None
     ways = [way for line in lines for way in line.ways]
     text = f"the cases reached {sum(line.reached for line in lines)} of {len(lines)} lines"
     if ways:
-        text += f" and {sum(way.reached for way in ways)} of {len(ways)} ways out of branches"
+        text += f" and {sum(way.reached for way in ways)} of {len(ways)} branch outcomes"
     missed = [str(line.line + 1) for line in lines if not line.reached]
-    more = ", ..." if len(missed) > _ROWS else ""
-    return f"{text}; not line {', '.join(missed[:_ROWS])}{more}" if missed else text
+    more = ", ..." if len(missed) > _MAX_ROWS else ""
+    return f"{text}; missed lines: {', '.join(missed[:_MAX_ROWS])}{more}" if missed else text
 
 
-def _table(resources: Mapping[str, ResourceUsage], launch: tuple[int, int] | None) -> str:
+def _resource_table(resources: Mapping[str, ResourceUsage], launch: tuple[int, int] | None) -> str:
     rows = [
         "| | registers | spill stores | spill loads | stack | static shared | barriers | occupancy |",
         "|---|---|---|---|---|---|---|---|",

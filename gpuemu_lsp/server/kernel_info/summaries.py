@@ -1,4 +1,4 @@
-"""The kernels of an open document with what is known of each."""
+"""The kernels of an open document with their last results, as hovers, lenses and hints summarise them."""
 
 from __future__ import annotations
 
@@ -9,85 +9,84 @@ from dataclasses import dataclass
 from gpuemu_lsp.engine.compile.model import ResourceUsage
 from gpuemu_lsp.engine.project.expressions import Expression, ExpressionError, evaluate
 from gpuemu_lsp.engine.source.model import KernelDecl
-from gpuemu_lsp.server.diagnostics.kernel_results import Verdict
-from gpuemu_lsp.server.documents.parsed_files import Reading
+from gpuemu_lsp.server.diagnostics.kernel_results import KernelResult
+from gpuemu_lsp.server.documents.parsed_files import ParsedFile
 from gpuemu_lsp.server.session import Session
 
+_STATUS = {
+    "passed": "passed",
+    "failed": "FAILED",
+    "error": "could not be checked",
+    "unreferenced": "clean, no reference",
+    "not-executed": "not run",
+}
+
 
 @dataclass(frozen=True, slots=True)
-class Summary:
-    """A verdict in a few words."""
+class ResultSummary:
+    """A result and its summary: status and number of cases passed."""
 
-    verdict: Verdict
-    words: str
+    result: KernelResult
+    text: str
 
 
 @dataclass(frozen=True, slots=True)
-class Kernel:
-    """A kernel function, its verdicts, its resources per architecture, and whether the text has changed since."""
+class KernelSummary:
+    """A kernel function, its results, and its resource usage by architecture."""
 
     decl: KernelDecl
-    verdicts: tuple[Verdict, ...]
+    results: tuple[KernelResult, ...]
     resources: Mapping[str, ResourceUsage]
     edited: frozenset[str]
-    """Names of the entries whose verdict is about an older text."""
+    """Names of the entries whose result is of an older text."""
     launch: tuple[int, int] | None
-    """Threads per block and bytes of dynamic shared memory, where they are plain numbers."""
+    """Threads per block and bytes of dynamic shared memory, where they are constants."""
 
-    def summaries(self) -> Iterator[Summary]:
-        """Yield each verdict in words; more than one entry may mean the same function."""
-        for verdict in self.verdicts:
-            words = _words(verdict)
-            if len(self.verdicts) > 1:
-                words = f"{verdict.report.name}: {words}"
-            if verdict.report.name in self.edited:
-                words += " (before your edits)"
-            yield Summary(verdict, words)
+    def summaries(self) -> Iterator[ResultSummary]:
+        """Yield a summary of each result; several entries may refer to the same function."""
+        for result in self.results:
+            text = _summary(result)
+            if len(self.results) > 1:
+                text = f"{result.report.name}: {text}"
+            if result.report.name in self.edited:
+                text += " (before your edits)"
+            yield ResultSummary(result, text)
 
 
-async def kernels(session: Session, path: str) -> list[Kernel]:
-    """Return the kernels of an open document; none when it is not open or no CUDA."""
+async def kernels_of(session: Session, path: str) -> list[KernelSummary]:
+    """Return the kernels of an open document; none if it is not open or not CUDA."""
     document = session.documents.get(path)
-    reading = await session.reading(path) if document is not None else None
-    if document is None or reading is None:
+    parsed = await session.parse(path) if document is not None else None
+    if document is None or parsed is None:
         return []
     found = []
-    for decl in reading.kernels:
-        alone = len(reading.kernels) == 1
-        verdicts = tuple(session.verdicts.checks_of(path, decl, alone))
-        resources = session.verdicts.resources_of(path, decl, alone)
-        edited = frozenset(item.report.name for item in verdicts if document.edited_since(item.revision))
-        found.append(Kernel(decl, verdicts, resources, edited, _launch(reading, decl)))
+    for decl in parsed.kernels:
+        alone = len(parsed.kernels) == 1
+        results = tuple(session.results.checks_of(path, decl, alone))
+        resources = session.results.resources_of(path, decl, alone)
+        edited = frozenset(item.report.name for item in results if document.edited_since(item.revision))
+        found.append(KernelSummary(decl, results, resources, edited, _launch(parsed, decl)))
     return found
 
 
-def _launch(reading: Reading, decl: KernelDecl) -> tuple[int, int] | None:
-    for plan in (plan for entry in reading.entries if entry.decl == decl for plan in entry.plans):
-        sizes = [_number(size) for size in plan.block]
+def _launch(parsed: ParsedFile, decl: KernelDecl) -> tuple[int, int] | None:
+    for plan in (plan for entry in parsed.entries if entry.decl == decl for plan in entry.plans):
+        sizes = [_constant(size) for size in plan.block]
         if all(size is not None for size in sizes):
-            return math.prod(size for size in sizes if size is not None), _number(plan.shared) or 0
+            return math.prod(size for size in sizes if size is not None), _constant(plan.shared) or 0
     return None
 
 
-def _number(expression: Expression) -> int | None:
+def _constant(expression: Expression) -> int | None:
     try:
         return evaluate(expression, {})
     except ExpressionError:
         return None
 
 
-_STATUS = {
-    "passed": "passed",
-    "failed": "FAILED",
-    "error": "could not be judged",
-    "unreferenced": "clean, no reference",
-    "not-executed": "not run",
-}
-
-
-def _words(verdict: Verdict) -> str:
-    report = verdict.report
-    words = _STATUS.get(report.status, report.status)
+def _summary(result: KernelResult) -> str:
+    report = result.report
+    text = _STATUS.get(report.status, report.status)
     if report.cases.run:
-        words += f", {report.cases.passed} of {report.cases.run} cases"
-    return words
+        text += f", {report.cases.passed} of {report.cases.run} cases"
+    return text

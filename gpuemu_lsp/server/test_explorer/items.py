@@ -1,4 +1,4 @@
-"""The tests of a file as a tree: file > kernel > dtype > stored failing case. Building it runs nothing."""
+"""Test items of a file as a tree: file, kernel, dtype, stored failing case. Building it runs nothing."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from pathlib import Path
 from typing import Any
 
 from gpuemu_lsp.engine.findings import Json
-from gpuemu_lsp.engine.project.model import KernelSpec
-from gpuemu_lsp.server.checks.requests import kernel_id
-from gpuemu_lsp.server.documents.parsed_files import Entry, Reading
+from gpuemu_lsp.server.documents.parsed_files import KernelEntry, ParsedFile
 
 
 @dataclass(frozen=True, slots=True)
-class Test:
-    """One item; ``line`` is where its kernel's name stands, or its failing store."""
+class TestItem:
+    """One item; ``line`` is that of its kernel's name, or of the store that fails."""
+
+    __test__ = False  # not a test class to pytest
 
     id: str
     label: str
@@ -26,8 +26,10 @@ class Test:
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
-    """What an id is about: a file, and of it a kernel, dtype or case."""
+class TestId:
+    """The parts of an id: a file, and a kernel, dtype or case of it."""
+
+    __test__ = False
 
     uri: str
     kernel: str | None = None
@@ -40,62 +42,61 @@ def file_id(uri: str) -> str:
     return uri
 
 
-def kernel_test(uri: str, spec: KernelSpec) -> str:
+def kernel_item_id(uri: str, kernel: str) -> str:
     """Return the id of a kernel's item."""
-    return f"{uri}#{urllib.parse.quote(kernel_id(spec), safe='')}"
+    return f"{uri}#{urllib.parse.quote(kernel, safe='')}"
 
 
-def parse_id(identity: str) -> Wanted:
-    """Return what an id is about."""
+def parse_id(identity: str) -> TestId:
+    """Return the parts of an id."""
     uri, _, rest = identity.partition("#")
     parts = [urllib.parse.unquote(part) for part in rest.split("/")] if rest else []
-    return Wanted(uri, *parts[:3])
+    return TestId(uri, *parts[:3])
 
 
-def tests_of(uri: str, reading: Reading, failures: Sequence[dict[str, Json]]) -> list[Test]:
-    """Return the tests of a file: registered kernels first. A file without kernels has none."""
-    entries = [entry for entry in reading.entries if entry.registered or entry.decl is not None]
+def items_of(uri: str, parsed: ParsedFile, failures: Sequence[dict[str, Json]]) -> list[TestItem]:
+    """Return the items of a file, registered kernels first; none for a file without kernels."""
+    entries = [entry for entry in parsed.entries if entry.registered or entry.decl is not None]
     if not entries:
         return []
-    name = Path(reading.path).name
-    found = [Test(file_id(uri), name, "file", None)]
+    items = [TestItem(file_id(uri), Path(parsed.path).name, "file", None)]
     for entry in sorted(entries, key=lambda item: not item.registered):
         spec = entry.spec
-        top = kernel_test(uri, spec)
+        kernel = kernel_item_id(uri, entry.id)
         line = entry.decl.name_range.start.line if entry.decl is not None else None
-        found.append(Test(top, spec.name, "kernel", file_id(uri), line))
+        items.append(TestItem(kernel, spec.name, "kernel", file_id(uri), line))
         for dtype in _dtypes(entry):
-            inner = f"{top}/{dtype}"
-            found.append(Test(inner, dtype, "dtype", top, line))
-            for item in failures:
-                if item["kernel"] == spec.name and item["dtype"] == dtype:
-                    at = item["line"] if isinstance(item["line"], int) else line
-                    found.append(Test(f"{inner}/{item['id']}", _label(item), "case", inner, at))
-    return found
+            inner = f"{kernel}/{dtype}"
+            items.append(TestItem(inner, dtype, "dtype", kernel, line))
+            for failure in failures:
+                if failure["kernel"] == spec.name and failure["dtype"] == dtype:
+                    at = failure["line"] if isinstance(failure["line"], int) else line
+                    items.append(TestItem(f"{inner}/{failure['id']}", _label(failure), "case", inner, at))
+    return items
 
 
-def to_client(test: Test, uri: str) -> dict[str, Any]:
-    """Return an item as docs/protocol.md has it."""
+def item_to_client(item: TestItem, uri: str) -> dict[str, Any]:
+    """Return an item as ``Test`` of docs/protocol.md."""
     span = None
-    if test.line is not None:
-        span = {"start": {"line": test.line, "character": 0}, "end": {"line": test.line, "character": 0}}
+    if item.line is not None:
+        span = {"start": {"line": item.line, "character": 0}, "end": {"line": item.line, "character": 0}}
     return {
-        "id": test.id,
-        "label": test.label,
-        "kind": test.kind,
-        "parent": test.parent,
+        "id": item.id,
+        "label": item.label,
+        "kind": item.kind,
+        "parent": item.parent,
         "uri": uri,
         "range": span,
         "runnable": True,
     }
 
 
-def _dtypes(entry: Entry) -> tuple[str, ...]:
-    """Return the value types a kernel is checked with, as far as its text tells."""
+def _dtypes(entry: KernelEntry) -> tuple[str, ...]:
+    """Return the dtypes a kernel is checked with, as far as they are known without compiling it."""
     return entry.spec.dtypes or tuple(dict.fromkeys(plan.dtype for plan in entry.plans))
 
 
-def _label(item: dict[str, Json]) -> str:
-    dims = item["dims"]
+def _label(failure: dict[str, Json]) -> str:
+    dims = failure["dims"]
     sizes = ", ".join(f"{name}={size}" for name, size in dims.items()) if isinstance(dims, dict) else ""
-    return f"{sizes or 'case'} ({item['rule']})"
+    return f"{sizes or 'case'} ({failure['rule']})"

@@ -1,4 +1,4 @@
-"""Test runs: what was asked for, what state each test is in, and that every run ends, once."""
+"""Test runs: the items requested, the state of each, and a guarantee that every run ends exactly once."""
 
 from __future__ import annotations
 
@@ -7,12 +7,22 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from gpuemu_lsp.engine.findings import Finding, Severity
-from gpuemu_lsp.server.checks.queue import Checker
-from gpuemu_lsp.server.checks.requests import Order, kernel_id
-from gpuemu_lsp.server.checks.scheduler import Batch, Part
-from gpuemu_lsp.server.documents.uris import path_of
+from gpuemu_lsp.server.checks.check_queue import CheckQueue
+from gpuemu_lsp.server.checks.requests import CheckRunOptions
+from gpuemu_lsp.server.documents.locations import path_from_uri
+from gpuemu_lsp.server.documents.parsed_files import kernel_id
+from gpuemu_lsp.server.events import (
+    BatchEnded,
+    CheckSkipped,
+    KernelFinished,
+    KernelStarted,
+    ServerEvent,
+    TextEdited,
+)
 from gpuemu_lsp.server.session import Session
-from gpuemu_lsp.server.test_explorer.items import Test, parse_id
+from gpuemu_lsp.server.test_explorer.explorer import TestExplorer
+from gpuemu_lsp.server.test_explorer.items import TestItem, parse_id
+from gpuemu_lsp.server.work import Batch, KernelCheck
 
 _STATES = {
     "passed": "passed",
@@ -25,7 +35,7 @@ _STATES = {
 
 @dataclass(slots=True)
 class _Run:
-    """One run: per file the kernels it still waits for, by id of the kernel's test."""
+    """One run. ``waiting``: by file, the ids of the kernels without a final state."""
 
     id: str
     waiting: dict[str, set[str]] = field(default_factory=dict)
@@ -33,195 +43,188 @@ class _Run:
 
 
 class TestRuns:
-    """Turns what the scheduler does into states of tests.
+    """Translates the progress of checks to states of test items."""
 
-    ``tests`` gives those of a file, ``asked`` says whether the client knows of any.
-    """
+    __test__ = False
 
     def __init__(
-        self,
-        session: Session,
-        checker: Checker,
-        notify: Callable[[str, Any], None],
-        tests: Callable[[str], list[Test]],
-        asked: Callable[[], bool],
+        self, session: Session, queue: CheckQueue, explorer: TestExplorer, notify: Callable[[str, Any], None]
     ) -> None:
         self._session = session
-        self._checker = checker
+        self._queue = queue
+        self._explorer = explorer
         self._notify = notify
-        self._tests = tests
-        self._asked = asked
         self._runs: dict[str, _Run] = {}
-        self._judged: set[str] = set()
+        self._with_states: set[str] = set()
 
     def start(self, run_id: str, include: Iterable[str], deep: bool) -> list[str]:
-        """Begin a run; return the ids of all that will get a state."""
+        """Start a run; return the ids of all items that will receive a state."""
         run = self._runs[run_id] = _Run(run_id)
-        orders: dict[str, set[str] | None] = {}
+        requested: dict[str, set[str] | None] = {}
         for identity in include:
             wanted = parse_id(identity)
-            path = path_of(wanted.uri)
+            path = path_from_uri(wanted.uri)
             if path is None:
                 continue
-            kernels = {test.id for test in self._tests(path) if test.kind == "kernel"}
-            mine = {item for item in kernels if wanted.kernel is None or parse_id(item).kernel == wanted.kernel}
-            if mine:
-                run.waiting[path] = run.waiting.get(path, set()) | mine
-                orders[path] = None if run.waiting[path] == kernels else set(run.waiting[path])
+            kernels = {item.id for item in self._explorer.items(path) if item.kind == "kernel"}
+            matching = {item for item in kernels if wanted.kernel is None or parse_id(item).kernel == wanted.kernel}
+            if matching:
+                run.waiting[path] = run.waiting.get(path, set()) | matching
+                requested[path] = None if run.waiting[path] == kernels else set(run.waiting[path])
         queued = []
-        for path, chosen in orders.items():
+        for path, chosen in requested.items():
             names = None if chosen is None else frozenset(self._names(path, chosen))
-            for test in self._below(path, run.waiting[path]):
-                queued.append(test.id)
-                self._state(test.id, "enqueued", run)
-            self._checker.check_soon([path], Order(force=True, deep=deep, kernels=names))
-        self._settle(run)
+            for item in self._below(path, run.waiting[path]):
+                queued.append(item.id)
+                self._send_state(item.id, "enqueued", run)
+            self._queue.check([path], CheckRunOptions(force=True, deep=deep, kernels=names))
+        self._end_if_complete(run)
         return queued
 
     def abort(self, run_id: str) -> bool:
-        """Give a run up; the checks that only it asked for end."""
+        """Cancel a run and the checks of its files; return whether there is such a run."""
         run = self._runs.get(run_id)
         if run is None:
             return False
         run.cancelled = True
         paths = list(run.waiting)
-        self._checker.abandon(paths)
+        self._queue.cancel_checks(paths)
         for path in paths:
-            self.refused(path, "The run was cancelled.")
-        self._settle(run)
+            self._skip(path, "The run was cancelled.")
+        self._end_if_complete(run)
         return True
 
     def close(self) -> None:
-        """End every run."""
+        """Abort every run."""
         for run_id in list(self._runs):
             self.abort(run_id)
 
-    # ---- what the scheduler says ---------------------------------------------------------------------------------
+    def on_event(self, event: ServerEvent) -> None:
+        """Send the states that follow from an event of a check; compilations have none."""
+        match event:
+            case KernelStarted(batch, check) if batch.key.kind == "check":
+                self._send_kernel_states(batch, check, lambda _: {"state": "started"}, final=False)
+            case KernelFinished(batch, check) if batch.key.kind == "check":
+                self._with_states.add(batch.key.path)
+                self._send_kernel_states(batch, check, lambda item: _final_state(check, item), final=True)
+            case BatchEnded(batch, completed) if batch.key.kind == "check":
+                reason = "The file no longer contains this kernel." if completed else "Superseded by a newer check."
+                self._skip(batch.key.path, reason)
+            case CheckSkipped(path):
+                self._skip(path, "Nothing to check: see the diagnostics of the file.")
+            case TextEdited(path):
+                self._mark_stale(path)
 
-    def begun(self, batch: Batch) -> None:
-        """Nothing yet: a batch may wait for a worker."""
+    # ---- states --------------------------------------------------------------------------------------------------
 
-    def started(self, batch: Batch, part: Part) -> None:
-        """A kernel's tests run."""
-        self._kernel_states(batch, part, lambda _: {"state": "started"}, ends=False)
-
-    def verdict(self, batch: Batch, part: Part) -> None:
-        """A kernel's tests have ended."""
-        self._judged.add(batch.key.path)
-        self._kernel_states(batch, part, lambda test: _outcome(part, test), ends=True)
-
-    def ended(self, batch: Batch, by_itself: bool) -> None:
-        """What a batch did not come to will not be known from it."""
-        if batch.key.kind == "check":
-            why = "It is no kernel of the file any more." if by_itself else "A newer check took its place."
-            self.refused(batch.key.path, why)
-
-    def refused(self, path: str, why: str = "There is nothing to check: see the diagnostics.") -> None:
-        """Skip what runs still wait for in a file."""
+    def _skip(self, path: str, reason: str) -> None:
+        """Skip the items of a file that runs wait for."""
         for run in list(self._runs.values()):
-            for test in self._below(path, run.waiting.pop(path, set())):
-                self._state(test.id, "skipped", run, message=why)
-            self._settle(run)
+            for item in self._below(path, run.waiting.pop(path, set())):
+                self._send_state(item.id, "skipped", run, message=reason)
+            self._end_if_complete(run)
 
-    def stale(self, path: str) -> None:
-        """Say that the states of a file's tests are about an older text."""
-        if path not in self._judged:
+    def _mark_stale(self, path: str) -> None:
+        """Mark the states of a file's items as those of an older text."""
+        if path not in self._with_states:
             return
-        self._judged.discard(path)
-        for test in self._tests(path):
-            if test.kind != "file":
-                self._state(test.id, "stale", None)
+        self._with_states.discard(path)
+        for item in self._explorer.items(path):
+            if item.kind != "file":
+                self._send_state(item.id, "stale", None)
 
-    # ---- telling -------------------------------------------------------------------------------------------------
-
-    def _kernel_states(self, batch: Batch, part: Part, state: Callable[[Test], dict[str, Any]], ends: bool) -> None:
-        if batch.key.kind != "check":
-            return
+    def _send_kernel_states(
+        self, batch: Batch, check: KernelCheck, state: Callable[[TestItem], dict[str, Any]], final: bool
+    ) -> None:
+        """Send the states of a kernel's items to each run that waits for it, or outside any run if none does."""
         path = batch.key.path
-        mine = kernel_id(part.request.spec)
-        tops = {test.id for test in self._tests(path) if test.kind == "kernel" and parse_id(test.id).kernel == mine}
-        runs: list[_Run | None] = [run for run in self._runs.values() if tops & run.waiting.get(path, set())]
+        kernel = kernel_id(check.request.spec)
+        ids = {item.id for item in self._explorer.items(path) if item.kind == "kernel"}
+        ids = {item for item in ids if parse_id(item).kernel == kernel}
+        runs: list[_Run | None] = [run for run in self._runs.values() if ids & run.waiting.get(path, set())]
         for run in runs or [None]:
-            for test in self._below(path, tops):
-                self._state(test.id, run=run, **state(test))
-            if run is not None and ends:
-                if part.report is not None:
-                    self._output(run, part, next(iter(tops)))
-                run.waiting[path] -= tops
+            for item in self._below(path, ids):
+                self._send_state(item.id, run=run, **state(item))
+            if run is not None and final:
+                if check.report is not None:
+                    self._send_output(run, check, next(iter(ids)))
+                run.waiting[path] -= ids
                 if not run.waiting[path]:
                     del run.waiting[path]
-                self._settle(run)
+                self._end_if_complete(run)
 
-    def _output(self, run: _Run, part: Part, test: str) -> None:
-        report = part.report
+    def _send_output(self, run: _Run, check: KernelCheck, identity: str) -> None:
+        report = check.report
         assert report is not None
         lines = [f"{report.name}: {report.status}, {report.cases.passed} of {report.cases.run} cases"]
-        lines += [f"{item.severity.value}: {item.rule}: {item.message}" for item in part.findings]
-        self._notify("gpuemu/testOutput", {"runId": run.id, "id": test, "text": "\r\n".join(lines) + "\r\n"})
+        lines += [f"{item.severity.value}: {item.rule}: {item.message}" for item in check.findings]
+        self._notify("gpuemu/testOutput", {"runId": run.id, "id": identity, "text": "\r\n".join(lines) + "\r\n"})
 
-    def _state(self, identity: str, state: str, run: _Run | None, **more: Any) -> None:
-        if run is None and not self._asked():
-            return  # a client without a test explorer need not hear of tests
-        told = {key: value for key, value in more.items() if value is not None}
-        if "path" in told:
-            path, line = told.pop("path"), told.pop("line")
-            told["uri"] = self._session.uri_of(path)
-            told["range"] = {"start": {"line": line, "character": 0}, "end": {"line": line + 1, "character": 0}}
+    def _send_state(self, identity: str, state: str, run: _Run | None, **more: Any) -> None:
+        if run is None and not self._explorer.active:
+            return  # the client has no test explorer
+        params = {key: value for key, value in more.items() if value is not None}
+        if "path" in params:
+            path, line = params.pop("path"), params.pop("line")
+            params["uri"] = self._session.uri_of(path)
+            params["range"] = {"start": {"line": line, "character": 0}, "end": {"line": line + 1, "character": 0}}
         self._notify(
-            "gpuemu/testState", {"runId": run.id if run is not None else None, "id": identity, "state": state, **told}
+            "gpuemu/testState", {"runId": run.id if run is not None else None, "id": identity, "state": state, **params}
         )
 
-    def _settle(self, run: _Run) -> None:
+    def _end_if_complete(self, run: _Run) -> None:
         if not run.waiting and self._runs.pop(run.id, None) is not None:
             self._notify("gpuemu/testsEnded", {"runId": run.id, "cancelled": run.cancelled})
 
-    def _below(self, path: str, tops: set[str]) -> list[Test]:
-        """Return kernels' tests and everything below them."""
+    def _below(self, path: str, kernels: set[str]) -> list[TestItem]:
+        """Return the items of kernels and everything below them."""
         return [
-            test for test in self._tests(path) if test.kind != "file" and (test.id in tops or _top(test.id) in tops)
+            item
+            for item in self._explorer.items(path)
+            if item.kind != "file" and (item.id in kernels or _kernel_of(item.id) in kernels)
         ]
 
-    def _names(self, path: str, tops: set[str]) -> Iterable[str]:
-        wanted = {parse_id(item).kernel for item in tops}
-        reading = self._session.readings.last(path)
-        entries = reading.entries if reading is not None else ()
-        return (entry.spec.name for entry in entries if kernel_id(entry.spec) in wanted)
+    def _names(self, path: str, kernels: set[str]) -> Iterable[str]:
+        wanted = {parse_id(item).kernel for item in kernels}
+        parsed = self._session.parsed_files.last(path)
+        entries = parsed.entries if parsed is not None else ()
+        return (entry.spec.name for entry in entries if entry.id in wanted)
 
 
-def _top(identity: str) -> str:
+def _kernel_of(identity: str) -> str:
+    """Return the id of the kernel that an item belongs to."""
     uri, _, rest = identity.partition("#")
     return f"{uri}#{rest.partition('/')[0]}"
 
 
-def _outcome(part: Part, test: Test) -> dict[str, Any]:
-    """Return state, message and values of a test that has ended."""
-    report = part.report
+def _final_state(check: KernelCheck, item: TestItem) -> dict[str, Any]:
+    """Return state, message, place and values of an item whose check has finished."""
+    report = check.report
     assert report is not None
-    wanted = parse_id(test.id)
-    errors = [item for item in part.findings if item.severity is Severity.ERROR]
+    wanted = parse_id(item.id)
+    errors = [found for found in check.findings if found.severity is Severity.ERROR]
     if wanted.dtype is not None:
-        errors = [item for item in errors if item.dtype in (None, wanted.dtype)]
+        errors = [found for found in errors if found.dtype in (None, wanted.dtype)]
     if wanted.case is not None:
-        errors = [item for item in errors if item.case in (None, wanted.case)]
+        errors = [found for found in errors if found.case in (None, wanted.case)]
     state = _STATES.get(report.status, "errored")
     if state == "failed" and not errors:
-        if wanted.case is not None:  # nobody says that it was run, or that it passed
+        if wanted.case is not None:  # the stored case was possibly not run: it has not passed
             return {"state": "skipped", "message": "This run shows the failure with another case."}
         state = "passed"
-    told: dict[str, Any] = {"state": state, "duration": report.timing_ms.get("total")}
+    params: dict[str, Any] = {"state": state, "duration": report.timing_ms.get("total")}
     if state == "passed":
-        return told
-    shown = errors or [item for item in part.findings if item.rule.startswith("engine/")]
+        return params
+    shown = errors or [found for found in check.findings if found.rule.startswith("engine/")]
     if shown:
-        told["message"] = shown[0].message
-        expected, actual = _values(shown[0])
-        told["expected"], told["actual"] = expected, actual
-        told["path"], told["line"] = shown[0].place.path, shown[0].place.range.start.line
-    return told
+        params["message"] = shown[0].message
+        params["expected"], params["actual"] = _values(shown[0])
+        params["path"], params["line"] = shown[0].place.path, shown[0].place.range.start.line
+    return params
 
 
 def _values(finding: Finding) -> tuple[str | None, str | None]:
-    """Return the first wrong elements as two texts to compare."""
+    """Return expected and actual values of the first wrong elements, as two texts to compare."""
     rows = finding.data.get("elements")
     name = finding.data.get("output", "")
     if not isinstance(rows, list):

@@ -1,4 +1,4 @@
-"""Watches the files that count, for clients that do not: the folders of configurations, sources and what those use."""
+"""File watcher for clients that do not watch files: observes the folders of configurations, sources and headers."""
 
 from __future__ import annotations
 
@@ -17,10 +17,11 @@ from gpuemu_lsp.engine.project.load import CONFIG_NAME
 _log = logging.getLogger(__name__)
 _SUFFIXES = (".cu", ".cuh", ".h", ".hpp", ".py")
 _TIMEOUT_MS = 500
+_DEBOUNCE_MS = 100
 
 
 class FileWatcher:
-    """A thread that looks at some folders, not at what is below them; ``changed`` gets paths on the event loop."""
+    """A thread that watches folders, not recursively; ``changed`` is called with paths on the event loop."""
 
     def __init__(self, changed: Callable[[list[str]], None]) -> None:
         self.enabled = False
@@ -30,7 +31,7 @@ class FileWatcher:
         self._thread: threading.Thread | None = None
 
     def watch(self, folders: Iterable[str]) -> None:
-        """Look at these folders from now on."""
+        """Watch these folders in place of the previous ones."""
         wanted = frozenset(folder for folder in folders if Path(folder).is_dir())
         if not self.enabled or wanted == self._folders:
             return
@@ -43,14 +44,14 @@ class FileWatcher:
             self._thread.start()
 
     def close(self) -> None:
-        """Stop looking."""
+        """Stop watching; does not wait for the thread."""
         if self._stop is not None:
             self._stop.set()
             self._stop = None
         self._folders = frozenset()
 
     def join(self, seconds: float) -> None:
-        """Stop looking, and wait for the thread: the interpreter must not end under it."""
+        """Stop watching and wait for the thread, which must not outlive the interpreter."""
         self.close()
         if self._thread is not None:
             self._thread.join(seconds)
@@ -58,23 +59,24 @@ class FileWatcher:
     def _run(self, folders: list[str], stop: threading.Event, loop: asyncio.AbstractEventLoop) -> None:
         try:
             options: dict[str, Any] = {"recursive": False, "rust_timeout": _TIMEOUT_MS, "raise_interrupt": False}
-            # Two names of a folder are one to the system: what is reported of it is told under every name asked for.
-            names: dict[str, list[str]] = {}
+            # Two paths of one folder (symbolic links) are one watch to the system: a change is reported under one of
+            # them, and passed on under every path that was requested.
+            aliases: dict[str, list[str]] = {}
             for folder in folders:
-                names.setdefault(os.path.realpath(folder), []).append(folder)
-            for changes in watchfiles.watch(*folders, stop_event=stop, debounce=100, **options):
-                told = {path for _, path in changes if _counts(path)}
-                paths = sorted({spelled for path in told for spelled in _spelled(path, names)})
+                aliases.setdefault(os.path.realpath(folder), []).append(folder)
+            for changes in watchfiles.watch(*folders, stop_event=stop, debounce=_DEBOUNCE_MS, **options):
+                relevant = {path for _, path in changes if _is_relevant(path)}
+                paths = sorted({alias for path in relevant for alias in _aliases(path, aliases)})
                 if paths and not stop.is_set() and not loop.is_closed():
                     loop.call_soon_threadsafe(self._changed, paths)
         except (OSError, RuntimeError) as error:
             _log.warning("files are not watched: %s", error)
 
 
-def _spelled(path: str, names: Mapping[str, list[str]]) -> list[str]:
+def _aliases(path: str, aliases: Mapping[str, list[str]]) -> list[str]:
     folder, name = os.path.split(path)
-    return [str(Path(other) / name) for other in names.get(os.path.realpath(folder), [folder])]
+    return [str(Path(other) / name) for other in aliases.get(os.path.realpath(folder), [folder])]
 
 
-def _counts(path: str) -> bool:
+def _is_relevant(path: str) -> bool:
     return Path(path).name == CONFIG_NAME or path.endswith(_SUFFIXES)

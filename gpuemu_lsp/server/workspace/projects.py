@@ -1,4 +1,4 @@
-"""The configurations in force: the nearest gpuemu.toml of a file as last saved, or the last one that was TOML."""
+"""Projects of the workspace: for each file the nearest ``gpuemu.toml`` on disk, or its last version that was valid."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from gpuemu_lsp.engine.project.model import Project
 
 
 @dataclass(frozen=True, slots=True)
-class _Loaded:
-    """``project`` is None while the file has never been readable; ``stamp`` tells whether it has changed on disk.
+class _LoadedProject:
+    """``project`` is None while the file has never been valid TOML; ``stamp`` changes with the file on disk.
 
-    ``fallback`` is what holds when the next text is broken.
+    ``fallback`` replaces the next version if that is not valid TOML.
     """
 
     stamp: tuple[int, int] | None
@@ -24,24 +24,27 @@ class _Loaded:
 
 
 class Projects:
-    """Projects by the path of their gpuemu.toml. Methods named ``read`` look at the disk: not for the event loop."""
+    """Projects by the path of their gpuemu.toml.
+
+    Methods named ``read`` access the disk and parse: they belong in the parser thread, not on the event loop.
+    """
 
     def __init__(self) -> None:
-        self._loaded: dict[str, _Loaded] = {}
-        self._alone: dict[str, Project] = {}
+        self._loaded: dict[str, _LoadedProject] = {}
+        self._unconfigured: dict[str, Project] = {}
 
     def of(self, path: str) -> Project | None:
-        """Return the project of a file, as last read; None when its gpuemu.toml is broken and never was good."""
+        """Return the project of a file, as last read; None where its gpuemu.toml has never been valid TOML."""
         config = discover(Path(path).parent)
         if config is None:
-            return self._without(path)
+            return self._without_config(path)
         loaded = self._loaded.get(config.as_posix())
         return loaded.project if loaded is not None else self.read_config(config.as_posix())
 
     def read(self, path: str) -> Project | None:
-        """Return the project a file belongs to, read again if it has changed on disk."""
+        """Return the project of a file, read again if its configuration has changed on disk."""
         config = discover(Path(path).parent)
-        return self._without(path) if config is None else self.read_config(config.as_posix())
+        return self._without_config(path) if config is None else self.read_config(config.as_posix())
 
     def read_config(self, config: str) -> Project | None:
         """Return the project of a configuration, read again if it has changed on disk."""
@@ -51,11 +54,12 @@ class Projects:
             fallback = loaded.fallback if loaded is not None and stamp is not None else None
             project = load(Path(config))
             if any(finding.rule == "config/syntax" for finding in project.findings):
-                loaded = _Loaded(stamp, fallback, fallback)
+                loaded = _LoadedProject(stamp, fallback, fallback)
             else:
-                # Editors cut a file to nothing before they write it: what was read then is no text to fall back to.
-                written = stamp == _stamp(config) and (stamp is None or stamp[1] > 0)
-                loaded = _Loaded(stamp, project, project if written else fallback)
+                # Editors truncate a file before they write it: an empty text, or one that changed while it was read,
+                # does not become the fallback.
+                complete = stamp == _stamp(config) and (stamp is None or stamp[1] > 0)
+                loaded = _LoadedProject(stamp, project, project if complete else fallback)
             self._loaded[config] = loaded
         return loaded.project
 
@@ -65,16 +69,17 @@ class Projects:
             self.read(f"{folder}/{CONFIG_NAME}")
 
     def known(self) -> tuple[Project, ...]:
-        """Return every project that has been asked for."""
+        """Return every project that has been read."""
         return tuple(loaded.project for loaded in list(self._loaded.values()) if loaded.project is not None)
 
-    def _without(self, path: str) -> Project:
-        """Return the project of a file that no configuration is about: always the same object for a folder."""
+    def _without_config(self, path: str) -> Project:
+        """Return the project of a file without configuration: always the same object for a folder."""
         root = Path(path).parent.as_posix()
-        return self._alone.setdefault(root, Project(root=root, config=None))
+        return self._unconfigured.setdefault(root, Project(root=root, config=None))
 
 
 def _stamp(path: str) -> tuple[int, int] | None:
+    """Return modification time and size of a file, None where there is none."""
     try:
         status = Path(path).stat()
     except OSError:

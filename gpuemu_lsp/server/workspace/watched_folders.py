@@ -1,56 +1,59 @@
-"""The client's folders: what comes and goes with them, and where files lie that count."""
+"""Selection of the folders to watch: those of all files that a check of the workspace reads."""
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeAlias
 
 from gpuemu_lsp.engine.source import include_closure
-from gpuemu_lsp.server.session import Session
+from gpuemu_lsp.server.events import BatchEnded, ServerEvent
+from gpuemu_lsp.server.jobs import JobRunner
 from gpuemu_lsp.server.workspace.file_watcher import FileWatcher
 
-_Source: TypeAlias = tuple[str, tuple[str, ...]]
+
+@dataclass(frozen=True, slots=True)
+class WatchTargets:
+    """Folders and files to watch, and ``(source, include_dirs)`` of the sources whose headers are watched as well."""
+
+    folders: frozenset[str]
+    files: frozenset[str]
+    sources: frozenset[tuple[str, tuple[str, ...]]]
 
 
-class Surroundings:
-    """Keeps the watcher on the folders that count. Which headers there are is read in a thread: handlers go on."""
+class WatchedFolders:
+    """Keeps the watcher on the current targets. Headers are searched in a thread, so that handlers never wait."""
 
-    def __init__(self, session: Session, watcher: FileWatcher) -> None:
-        self._session = session
+    def __init__(self, watcher: FileWatcher, jobs: JobRunner, targets: Callable[[], WatchTargets]) -> None:
         self._watcher = watcher
-        self._looking = False
+        self._jobs = jobs
+        self._targets = targets
+        self._updating = False
         self._again = False
 
-    def look(self) -> None:
-        """Have the watcher follow what may have changed; does not wait."""
-        self._again = True
-        if self._watcher.enabled and not self._looking:
-            self._looking = True
-            self._session.tasks.background(self._follow())
+    def on_event(self, event: ServerEvent) -> None:
+        """Update after a batch, which may have parsed other headers or configurations."""
+        if isinstance(event, BatchEnded):
+            self.update()
 
-    async def _follow(self) -> None:
+    def update(self) -> None:
+        """Let the watcher follow the targets; does not wait."""
+        self._again = True
+        if self._watcher.enabled and not self._updating:
+            self._updating = True
+            self._jobs.background(self._update())
+
+    async def _update(self) -> None:
         try:
             while self._again:
                 self._again = False
-                files, sources = _named(self._session)
-                folders = set(self._session.folders)
-                self._watcher.watch(folders | await asyncio.to_thread(_folders, files, sources))
+                targets = self._targets()
+                self._watcher.watch(targets.folders | await asyncio.to_thread(_folders, targets))
         finally:
-            self._looking = False
+            self._updating = False
 
 
-def _named(session: Session) -> tuple[set[str], set[_Source]]:
-    """Return the configurations, sources, references and open documents, and what to look for headers in."""
-    files = {*session.files(), *session.documents}
-    sources: set[_Source] = set()
-    for project in session.projects.known():
-        files |= {project.config} if project.config is not None else set()
-        files |= {spec.reference for spec in project.kernels if spec.reference is not None}
-        sources |= {(spec.source, spec.include_dirs) for spec in project.kernels}
-    return files, sources
-
-
-def _folders(files: set[str], sources: set[_Source]) -> set[str]:
-    headers = {header for source, folders in sources for header in include_closure(source, folders)}
-    return {str(Path(file).parent) for file in files | headers}
+def _folders(targets: WatchTargets) -> set[str]:
+    headers = {header for source, folders in targets.sources for header in include_closure(source, folders)}
+    return {str(Path(file).parent) for file in targets.files | headers}

@@ -11,7 +11,7 @@ SECTION = "gpuemu"
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What the client wants. ``trusted`` False: nothing of the workspace is executed."""
+    """Values of all settings. ``trusted`` False: no code of the workspace is executed."""
 
     check_on: str = "save"
     compile_while_typing: bool = True
@@ -28,29 +28,29 @@ class Settings:
 
 
 @dataclass(frozen=True, slots=True)
-class _Kind:
-    """What a setting may be, and the words for it."""
+class _SettingType:
+    """Predicate for the values of a setting, and their description for messages."""
 
     accepts: Callable[[Any], bool]
-    words: str
+    description: str
 
 
-def _one_of(*names: str) -> _Kind:
-    return _Kind(lambda value: value in names, " or ".join(f'"{name}"' for name in names))
+def _one_of(*names: str) -> _SettingType:
+    return _SettingType(lambda value: value in names, " or ".join(f'"{name}"' for name in names))
 
 
-def _count(optional: bool, most: int) -> _Kind:
+def _count(optional: bool, most: int) -> _SettingType:
     def accepts(value: Any) -> bool:
         if value is None:
             return optional
         return isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= most
 
-    return _Kind(accepts, f"a whole number from 1 to {most}" + (" or null" if optional else ""))
+    return _SettingType(accepts, f"a whole number from 1 to {most}" + (" or null" if optional else ""))
 
 
-_FLAG = _Kind(lambda value: isinstance(value, bool), "true or false")
-_PATH = _Kind(lambda value: value is None or (isinstance(value, str) and bool(value)), "a path or null")
-_KINDS: Mapping[str, _Kind] = {
+_FLAG = _SettingType(lambda value: isinstance(value, bool), "true or false")
+_PATH = _SettingType(lambda value: value is None or (isinstance(value, str) and bool(value)), "a path or null")
+_TYPES: Mapping[str, _SettingType] = {
     "check_on": _one_of("save", "manual"),
     "compile_while_typing": _FLAG,
     "cases": _count(True, 100_000),
@@ -64,8 +64,8 @@ _KINDS: Mapping[str, _Kind] = {
     "log_level": _one_of("error", "warning", "info", "debug"),
     "trusted": _FLAG,
 }
-_STARTING = frozenset({"trusted"})
-"""Told once, in initializationOptions: a folder's own settings must not be able to make it trusted."""
+_INITIAL_ONLY = frozenset({"trusted"})
+"""Read from ``initializationOptions`` only: a workspace's own settings must not be able to make it trusted."""
 
 
 def camel(name: str) -> str:
@@ -77,44 +77,38 @@ def camel(name: str) -> str:
 _NAMES = {camel(item.name): item.name for item in fields(Settings)}
 
 
-def read(old: Settings, given: Any, starting: bool = False) -> tuple[Settings, list[str]]:
-    """Return ``old`` with what ``given`` says, and a sentence for each value that cannot be used.
+def read(old: Settings, given: Any, initial: bool = False) -> tuple[Settings, list[str]]:
+    """Return ``old`` updated with ``given``, and a message for each invalid value.
 
-    ``given`` is the section itself, or an object with it under ``gpuemu`` or ``settings``. What it leaves out keeps its
-    default when it is a whole configuration, and what it was before when the server is ``starting``.
+    Parameters
+    ----------
+    given
+        Plain JSON: the section itself, or an object that has it under ``gpuemu`` or ``settings``.
+    initial
+        Whether ``given`` comes from ``initialize``. A setting it omits then keeps its value in ``old``; a later
+        configuration is complete, and a setting it omits returns to its default.
     """
     section = _section(given)
     if section is None:
         return old, []
-    base = old if starting else replace(Settings(), trusted=old.trusted, log_file=old.log_file, log_level=old.log_level)
+    base = old if initial else replace(Settings(), trusted=old.trusted, log_file=old.log_file, log_level=old.log_level)
     values: dict[str, Any] = {}
     problems = []
     for key, value in section.items():
         name = _NAMES.get(key)
-        if name is None or (name in _STARTING and not starting):
+        if name is None or (name in _INITIAL_ONLY and not initial):
             continue  # a client's own settings share the section
-        if value is None and not _KINDS[name].accepts(None):
-            continue  # "use the default"
-        if _KINDS[name].accepts(value):
+        if value is None and not _TYPES[name].accepts(None):
+            continue  # null requests the default
+        if _TYPES[name].accepts(value):
             values[name] = value
         else:
-            problems.append(f"{SECTION}.{key} must be {_KINDS[name].words}, not {value!r}.")
+            problems.append(f"{SECTION}.{key} must be {_TYPES[name].description}, not {value!r}.")
     return replace(base, **values), problems
 
 
-def plain(value: Any) -> Any:
-    """Return JSON that pygls made an object of as plain dictionaries and lists."""
-    if hasattr(value, "_asdict"):
-        return {key: plain(item) for key, item in value._asdict().items()}
-    if isinstance(value, dict):
-        return {key: plain(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [plain(item) for item in value]
-    return value
-
-
 def _section(given: Any) -> dict[str, Any] | None:
-    value = plain(given)
+    value = given
     for name in (SECTION, "settings", SECTION):
         if isinstance(value, dict) and isinstance(value.get(name), dict):
             outer = {key: item for key, item in value.items() if key in _NAMES}

@@ -1,4 +1,4 @@
-"""What a bug report needs: versions, paths, workers, settings, and the state of every open file, as Markdown."""
+"""``gpuemu.debugInfo``: contents of a bug report as Markdown."""
 
 from __future__ import annotations
 
@@ -9,18 +9,17 @@ from dataclasses import asdict
 
 from gpuemu_lsp import __version__
 from gpuemu_lsp.engine.workers.system import resident_bytes
-from gpuemu_lsp.server.checks.queue import Checker
-from gpuemu_lsp.server.client.progress import ProgressBars
-from gpuemu_lsp.server.client.status import Status
-from gpuemu_lsp.server.session import Session
-from gpuemu_lsp.server.workspace.settings import camel
+from gpuemu_lsp.server.client.protocol import GpuemuServer
+from gpuemu_lsp.server.services import Services
+from gpuemu_lsp.server.settings import camel
 
 
-def debug_info(session: Session, checker: Checker, status: Status, bars: ProgressBars, handled: int) -> str:
-    """Return the text; ``handled`` is how many messages are being handled."""
+def debug_info(server: GpuemuServer, services: Services) -> str:
+    """Return versions, settings, folders, projects, open files, and the number of objects kept in memory."""
+    session = services.session
     lines = [f"# gpuemu-lsp {__version__}", "", f"- Python {platform.python_version()}: `{sys.executable}`"]
     lines += [f"- process {os.getpid()} on {platform.platform()}"]
-    lines += [f"- {name}: {version}" for name, version in status.versions.items() if name != "gpuemu-lsp"]
+    lines += [f"- {name}: {version}" for name, version in services.status.versions.items() if name != "gpuemu-lsp"]
     lines += ["", "## Settings", ""]
     lines += [f"- `{camel(name)}`: `{value!r}`" for name, value in asdict(session.settings).items()]
     lines += ["", "## Folders", ""]
@@ -35,13 +34,13 @@ def debug_info(session: Session, checker: Checker, status: Status, bars: Progres
         state = "as saved" if not document.edited_since(document.saved) else "edited"
         lines.append(f"- `{document.path}` version {document.version}, {state}, `{document.uri}`")
     kept = (
-        f"{len(session.readings)} readings",
-        f"{len(session.verdicts)} verdicts",
-        f"{len(session.diagnostics)} lists of findings",
-        f"{session.publisher.kept} publications",
-        f"{handled} messages in hand",
+        f"{len(session.parsed_files)} parsed files",
+        f"{len(session.results)} kernel results",
+        f"{len(session.diagnostics)} diagnostic sources",
+        f"{session.publisher.published_count} publications",
+        f"{server.protocol.open_handlers} messages in progress",
     )
     lines += ["", f"Kept: {', '.join(kept)}; {resident_bytes() >> 20} MB in memory."]
-    state = "busy" if checker.scheduler.busy else "idle"
-    lines += ["", f"Positions are {session.publisher.encoding}; {state}; {bars.count} progress bars."]
+    state = "busy" if services.queue.busy else "idle"
+    lines += ["", f"Positions are {session.publisher.encoding}; {state}; {services.progress.count} progress bars."]
     return "\n".join(lines) + "\n"

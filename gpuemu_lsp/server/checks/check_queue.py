@@ -1,0 +1,200 @@
+"""Queue of checks: decides from edits, saves and commands what to compile, what to check, and what to leave out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from functools import partial
+
+from gpuemu_lsp.engine.check.model import CheckRequest
+from gpuemu_lsp.engine.findings import Finding, Place, Range
+from gpuemu_lsp.engine.project.load import CONFIG_NAME
+from gpuemu_lsp.engine.rules import make
+from gpuemu_lsp.server.checks.requests import HEADER_SUFFIXES, CheckRunOptions, content_digest, requests_of
+from gpuemu_lsp.server.checks.result_filer import is_repeatable
+from gpuemu_lsp.server.checks.scheduler import BatchScheduler
+from gpuemu_lsp.server.diagnostics.sources import DiagnosticSource, Layer
+from gpuemu_lsp.server.documents.parsed_files import ParsedFile
+from gpuemu_lsp.server.events import BatchEnded, CheckSkipped, EventBus, ServerEvent, TextEdited
+from gpuemu_lsp.server.session import Session
+from gpuemu_lsp.server.work import BatchKey
+
+_TYPING_SECONDS = 0.25
+_SAVE_SECONDS = 0.02
+"""Long enough to merge several saves, or a save and its file watcher event, into one check."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Snapshot:
+    """A file at a revision: its parse, its requests, and a digest of all that its check reads."""
+
+    revision: int
+    parsed: ParsedFile | None
+    requests: tuple[CheckRequest, ...] = ()
+    digest: str = ""
+
+
+class CheckQueue:
+    """Requests batches from the scheduler: compilations as the user types, checks of what was saved."""
+
+    def __init__(self, session: Session, scheduler: BatchScheduler, events: EventBus) -> None:
+        self._session = session
+        self._scheduler = scheduler
+        self._events = events
+        self._checked: dict[str, str] = {}
+        """Digest of each file whose last check, whole and not deep, is running or has a repeatable result."""
+        self._options: dict[str, CheckRunOptions] = {}
+        """Options of pending checks, merged from all requests since the last check began."""
+
+    # ---- requests ------------------------------------------------------------------------------------------------
+
+    def files_changed(self, paths: Iterable[str]) -> None:
+        """Check files that were opened or saved; only compile them where the user checks manually."""
+        if self._session.settings.check_on == "save":
+            self.check(paths)
+            return
+        for path in paths:
+            self._compile_after(_SAVE_SECONDS, path)
+
+    def check(self, paths: Iterable[str], options: CheckRunOptions | None = None) -> None:
+        """Check files soon; unless forced, only those whose content differs from that of the last check.
+
+        The check supersedes a running one of the file. It therefore includes all kernels if that one does: a check of
+        one kernel must not leave the others without a result.
+        """
+        for path in paths:
+            key = BatchKey("check", path)
+            merged = (options or CheckRunOptions()).merge(self._options.get(path))
+            running = self._scheduler.running(key)
+            if merged.kernels is not None and running is not None and running.whole:
+                merged = replace(merged, kernels=None, deep=merged.deep or running.deep)
+            self._options[path] = merged
+            self._scheduler.cancel_pending(BatchKey("compile", path))
+            self._scheduler.debounce(_SAVE_SECONDS, key, partial(self._prepare_check, path), partial(self._check, path))
+
+    async def check_all(self) -> int:
+        """Check every registered kernel and every open file; return the number of files."""
+        session = self._session
+        await session.parsed_files.run_in_thread(session.projects.read_all, tuple(session.folders))
+        files = session.files()
+        self.check(files, CheckRunOptions(force=True))
+        return len(files)
+
+    def text_edited(self, path: str) -> None:
+        """Compile an edited text once typing pauses, or the open files that include it."""
+        if self._session.is_kernel_file(path):
+            self._compile_after(_TYPING_SECONDS, path)
+        for user in self._open_includers(path):
+            self._compile_after(_TYPING_SECONDS, user)
+
+    def cancel(self) -> int:
+        """Cancel all checks, and the jobs that show progress; return their number."""
+        return self._scheduler.cancel() + self._session.jobs.cancel()
+
+    def cancel_checks(self, paths: Iterable[str]) -> None:
+        """Cancel the checks of some files."""
+        self._scheduler.cancel([BatchKey("check", path) for path in paths])
+
+    def cancel_compilation(self, path: str) -> None:
+        """Cancel the compilation of a file."""
+        self._scheduler.cancel([BatchKey("compile", path)])
+
+    def drop_file(self, path: str) -> set[str]:
+        """Cancel and drop everything of a file; return the paths whose diagnostics may have changed."""
+        self._scheduler.cancel([BatchKey("check", path), BatchKey("compile", path)])
+        self._checked.pop(path, None)
+        layers: tuple[Layer, ...] = ("config", "compile", "run")
+        return {changed for layer in layers for changed in self._session.diagnostics.drop(layer, path)}
+
+    @property
+    def busy(self) -> bool:
+        """Whether any batch is pending or running."""
+        return self._scheduler.busy
+
+    async def wait_idle(self) -> None:
+        """Wait until no batch is pending or running, and no background coroutine runs."""
+        jobs = self._session.jobs
+        while self._scheduler.busy or jobs.busy:
+            await self._scheduler.wait_idle()
+            await jobs.wait_idle()
+
+    def on_event(self, event: ServerEvent) -> None:
+        """Forget the digest of a check that was not completed, or that would not repeat."""
+        match event:
+            case BatchEnded(batch, completed) if batch.key.kind == "check":
+                if not (completed and is_repeatable(batch)):
+                    self._checked.pop(batch.key.path, None)
+
+    # ---- checks --------------------------------------------------------------------------------------------------
+
+    async def _prepare_check(self, path: str) -> _Snapshot:
+        session = self._session
+        revision = session.revision  # before parsing: an edit meanwhile is newer than the snapshot
+        parsed = await session.parse(path, fresh=True)
+        if parsed is None:
+            return _Snapshot(revision, None)
+        requests = requests_of(session, parsed, deep=self._options.get(path, CheckRunOptions()).deep)
+        digest = await session.parsed_files.run_in_thread(content_digest, parsed, requests)
+        return _Snapshot(revision, parsed, requests, digest)
+
+    def _check(self, path: str, snapshot: _Snapshot) -> None:
+        options = self._options.pop(path, CheckRunOptions())
+        key = BatchKey("check", path)
+        session, parsed = self._session, snapshot.parsed
+        if parsed is None:  # the file was deleted: an empty batch drops its results
+            self._scheduler.start(key, (), snapshot.revision)
+            self._events.publish(CheckSkipped(path))
+            return
+        project = parsed.project
+        if not snapshot.requests and (project is None or project.broken) and parsed.kernels:
+            self._scheduler.cancel([key])
+            self._checked.pop(path, None)
+            source = DiagnosticSource("run", path)
+            session.publisher.publish(session.diagnostics.replace(source, [_not_checked(path)], snapshot.revision))
+            self._events.publish(CheckSkipped(path))
+            return
+        if not options.force and self._checked.get(path) == snapshot.digest:
+            self._scheduler.revalidate(key, snapshot.revision)
+            session.publisher.publish(session.diagnostics.revalidate(path, snapshot.revision))
+            return
+        self._scheduler.cancel([BatchKey("compile", path)])  # the check compiles as well
+        chosen = [item for item in snapshot.requests if options.kernels is None or item.spec.name in options.kernels]
+        if not chosen:
+            self._events.publish(CheckSkipped(path))
+        if options.kernels is not None and not chosen:
+            return
+        self._scheduler.start(key, chosen, snapshot.revision, whole=options.kernels is None, deep=options.deep)
+        if options.kernels is None and not options.deep:
+            self._checked[path] = snapshot.digest
+
+    # ---- compilations --------------------------------------------------------------------------------------------
+
+    def _compile_after(self, seconds: float, path: str) -> None:
+        key = BatchKey("compile", path)
+        self._scheduler.debounce(seconds, key, partial(self._prepare_compilation, path), partial(self._compile, path))
+
+    async def _prepare_compilation(self, path: str) -> _Snapshot:
+        revision = self._session.revision
+        parsed = await self._session.parse(path)
+        requests = () if parsed is None else requests_of(self._session, parsed, execute=False)
+        return _Snapshot(revision, parsed, requests)
+
+    def _compile(self, path: str, snapshot: _Snapshot) -> None:
+        session, parsed = self._session, snapshot.parsed
+        if path not in session.documents or parsed is None or parsed.project is None:
+            return
+        self._checked.pop(path, None)
+        self._events.publish(TextEdited(path))
+        session.publisher.publish(session.diagnostics.paths_of(path) | {path})  # marks the last run's findings as stale
+        self._scheduler.start(BatchKey("compile", path), snapshot.requests, snapshot.revision)
+
+    def _open_includers(self, header: str) -> set[str]:
+        """Return the open documents that include a header."""
+        if not header.endswith(HEADER_SUFFIXES):
+            return set()
+        return self._session.dependents([header]) & self._session.documents.keys() - {header}
+
+
+def _not_checked(path: str) -> Finding:
+    message = f"This file was not checked: its entry in {CONFIG_NAME} has errors."
+    return make("engine/not-executed", message, Place(path, Range.of(0, 0, 0, 1)))

@@ -1,0 +1,120 @@
+"""The services of a server, constructed in dependency order.
+
+Each service takes the services it uses as constructor arguments, so a wrong order is an undefined name to the type
+checker. What would point the other way, from a producer to those that react to it, goes through the event bus.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+
+from gpuemu_lsp.engine.workers import Pool
+from gpuemu_lsp.server.checks.check_queue import CheckQueue
+from gpuemu_lsp.server.checks.document_sync import DocumentSync
+from gpuemu_lsp.server.checks.minimiser import CaseMinimiser
+from gpuemu_lsp.server.checks.result_filer import ResultFiler
+from gpuemu_lsp.server.checks.scheduler import BatchScheduler
+from gpuemu_lsp.server.checks.stored_failures import StoredFailures
+from gpuemu_lsp.server.client.notifications import notify_failures_changed, show_message, trace_batches
+from gpuemu_lsp.server.client.progress import ProgressBars
+from gpuemu_lsp.server.client.protocol import GpuemuServer
+from gpuemu_lsp.server.client.refresh import CodeLensRefresher
+from gpuemu_lsp.server.client.status import ServerStatus
+from gpuemu_lsp.server.code_actions.resolver import CodeActionResolver
+from gpuemu_lsp.server.configuration import Configuration, apply_settings
+from gpuemu_lsp.server.diagnostics.measurement_history import MeasurementHistory
+from gpuemu_lsp.server.diagnostics.publisher import DiagnosticPublisher
+from gpuemu_lsp.server.diagnostics.sources import DiagnosticStore
+from gpuemu_lsp.server.documents.document import Document
+from gpuemu_lsp.server.events import EventBus
+from gpuemu_lsp.server.jobs import JobRunner
+from gpuemu_lsp.server.session import Session
+from gpuemu_lsp.server.test_explorer.explorer import TestExplorer
+from gpuemu_lsp.server.test_explorer.runs import TestRuns
+from gpuemu_lsp.server.workspace.file_watcher import FileWatcher
+from gpuemu_lsp.server.workspace.watched_folders import WatchedFolders
+
+
+@dataclass(frozen=True, slots=True)
+class Services:
+    """Everything that the features of one server share."""
+
+    session: Session
+    scheduler: BatchScheduler
+    queue: CheckQueue
+    sync: DocumentSync
+    configuration: Configuration
+    watcher: FileWatcher
+    watched_folders: WatchedFolders
+    status: ServerStatus
+    progress: ProgressBars
+    code_lenses: CodeLensRefresher
+    failures: StoredFailures
+    minimiser: CaseMinimiser
+    resolver: CodeActionResolver
+    explorer: TestExplorer
+    runs: TestRuns
+
+
+def build_services(server: GpuemuServer, pool: Pool) -> Services:
+    """Construct the services of a server and subscribe them to events."""
+    notify = server.protocol.notify
+    events = EventBus()
+    jobs = JobRunner(pool, events)
+    history = MeasurementHistory(jobs, events)
+    documents: dict[str, Document] = {}
+    diagnostics = DiagnosticStore()
+    publisher = DiagnosticPublisher(diagnostics, documents, server.text_document_publish_diagnostics)
+    session = Session(documents, diagnostics, publisher, jobs, history)
+    configuration = Configuration(server, session, events)
+
+    scheduler = BatchScheduler(pool, events)
+    filer = ResultFiler(session)
+    queue = CheckQueue(session, scheduler, events)
+    sync = DocumentSync(session, queue, scheduler)
+    failures = StoredFailures(jobs, events)
+    minimiser = CaseMinimiser(session, filer, failures, partial(show_message, server))
+
+    watcher = FileWatcher(sync.changed_on_disk)
+    watched_folders = WatchedFolders(watcher, jobs, session.watch_targets)
+    explorer = TestExplorer(session, failures, notify)
+    runs = TestRuns(session, queue, explorer, notify)
+
+    progress = ProgressBars(server, scheduler.cancel)
+    code_lenses = CodeLensRefresher(server.workspace_code_lens_refresh)
+    status = ServerStatus(pool, notify)
+    events.subscribe(
+        partial(apply_settings, pool),
+        # Results first: the subscribers below read them from the session.
+        filer.on_event,
+        queue.on_event,
+        progress.on_event,
+        runs.on_event,
+        code_lenses.on_event,
+        watched_folders.on_event,
+        partial(trace_batches, server),
+        failures.on_event,
+        history.on_event,
+        partial(notify_failures_changed, notify),
+        explorer.on_event,
+        # Last: a client that is notified of an idle server has received everything else.
+        status.on_event,
+    )
+    return Services(
+        session=session,
+        scheduler=scheduler,
+        queue=queue,
+        sync=sync,
+        configuration=configuration,
+        watcher=watcher,
+        watched_folders=watched_folders,
+        status=status,
+        progress=progress,
+        code_lenses=code_lenses,
+        failures=failures,
+        minimiser=minimiser,
+        resolver=CodeActionResolver(server, session),
+        explorer=explorer,
+        runs=runs,
+    )

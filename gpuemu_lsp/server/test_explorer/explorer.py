@@ -1,0 +1,62 @@
+"""The items the client's test explorer shows, and notification of their changes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+from gpuemu_lsp.server.checks.stored_failures import StoredFailures
+from gpuemu_lsp.server.events import BatchEnded, ServerEvent, StoredFailuresChanged
+from gpuemu_lsp.server.session import Session
+from gpuemu_lsp.server.test_explorer.items import TestItem, item_to_client, items_of
+
+TESTS_CHANGED = "gpuemu/testsChanged"
+
+
+class TestExplorer:
+    """Items by file, as last sent. The client is notified of changes once it has requested the items."""
+
+    __test__ = False
+
+    def __init__(self, session: Session, failures: StoredFailures, notify: Callable[[str, Any], None]) -> None:
+        self._session = session
+        self._failures = failures
+        self._notify = notify
+        self._sent: dict[str, list[TestItem]] = {}
+        self.active = False
+        """Whether the client has requested the items."""
+
+    def items(self, path: str) -> list[TestItem]:
+        """Return the items of a file as last parsed."""
+        parsed = self._session.parsed_files.last(path)
+        if parsed is None or parsed.project is None:
+            return []
+        return items_of(self._session.uri_of(path), parsed, self._failures.of(parsed.project.root))
+
+    async def discover(self) -> list[TestItem]:
+        """Return all items: those of registered kernels and of open files."""
+        self.active = True
+        for path in self._session.files():
+            await self._session.parse(path)
+            self._sent[path] = self.items(path)
+        return [item for items in self._sent.values() for item in items]
+
+    def on_event(self, event: ServerEvent) -> None:
+        """Update the items of a checked file, and of all files of a project whose stored failures have changed."""
+        match event:
+            case BatchEnded(batch, completed=True) if batch.key.kind == "check":
+                self._update([batch.key.path])
+            case StoredFailuresChanged(root):
+                self._update(path for path in self._session.files() if Path(path).is_relative_to(root))
+
+    def _update(self, paths: Iterable[str]) -> None:
+        """Send the items of the files where they differ from those last sent."""
+        if not self.active:
+            return
+        for path in paths:
+            items = self.items(path)
+            if items != self._sent.get(path, []):
+                self._sent[path] = items
+                uri = self._session.uri_of(path)
+                self._notify(TESTS_CHANGED, {"scope": [uri], "tests": [item_to_client(item, uri) for item in items]})
