@@ -1,12 +1,12 @@
-"""Damaged PTX and random kernels through the parser and the emulator.
+"""Fuzzing of the PTX parser and the emulator: mutated PTX, and random kernels with expected results.
 
     python -m benchmarks.fuzz_emulator [--mutants N] [--kernels N] [--seed S] [--jobs J] [--seconds T] [--log FILE]
                                        [--json]
 
-A mutant must end in an outcome (whatever it says), never in an exception or a dead process. A random kernel must give,
-bit for bit, what a direct evaluation in Python gives (NaNs count as equal), with no finding. Work is done in processes
-of their own, so that a crash is seen, counted, and the next seed goes on. A log keeps what each few hundred seeds came
-to: a run that was stopped says how far it came, and goes on from there. Exit status 1 if anything was wrong.
+A mutant has to end with an outcome of any status, never with an exception or a crash. A random kernel has to produce,
+bit for bit, the result of direct evaluation in Python (NaNs compare equal), without findings. Seeds run in worker
+processes, so that a crash is counted and the next seed continues. With a log, results are stored per chunk of seeds,
+and a run that was interrupted resumes from it. Exit status 1 if any seed fails.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ import numpy as np
 
 from benchmarks.fresh import nothing_cached
 from benchmarks.fuzzing.mutants import mutant
-from benchmarks.fuzzing.programs import FLOATS, INTEGERS, Program
+from benchmarks.fuzzing.programs import FLOATS, INTEGERS, RandomKernel
 from gpuemu_lsp.engine.compile.model import Artifact
 from gpuemu_lsp.engine.emulator import Emulator
 from gpuemu_lsp.engine.execution import Argument, Buffer, Outcome, Request, Scalar
@@ -37,11 +37,11 @@ from gpuemu_lsp.engine.ptx.parser import parse
 
 _BLOCKS = 2
 _CHUNK = 200
-"""Seeds that one process runs: it grows, and what it took with it when it dies is little."""
+"""Seeds per worker process: bounds its memory, and the work lost in a crash."""
 
 
 def run_mutant(emulator: Emulator, seed: int) -> str:
-    """Run mutant ``seed`` and return how it ended; raises what must not be raised."""
+    """Run mutant ``seed`` and return its ending; exceptions are errors of the emulator."""
     text = mutant(seed)
     try:
         module = parse(text)
@@ -61,12 +61,12 @@ def run_mutant(emulator: Emulator, seed: int) -> str:
 
 
 def run_kernel(emulator: Emulator, seed: int) -> str:
-    """Run random kernel ``seed`` and compare it; raises AssertionError where it differs."""
-    program = Program(seed)
-    expected = np.array(program.expected(_BLOCKS), np.uint32).reshape(-1, INTEGERS + FLOATS)
-    data = np.array(program.data, np.uint32).view(np.uint8)
+    """Run random kernel ``seed`` and compare its output; raise AssertionError where it differs."""
+    kernel = RandomKernel(seed)
+    expected = np.array(kernel.expected(_BLOCKS), np.uint32).reshape(-1, INTEGERS + FLOATS)
+    data = np.array(kernel.data, np.uint32).view(np.uint8)
     out = Buffer("y", np.zeros(expected.nbytes, np.uint8), initialized=False)
-    outcome: Outcome = emulator.run(_request(program.ptx(), "k", (program.threads, 1, 1), (Buffer("x", data), out)))
+    outcome: Outcome = emulator.run(_request(kernel.ptx(), "k", (kernel.threads, 1, 1), (Buffer("x", data), out)))
     assert outcome.status == "completed" and not outcome.events, (outcome.status, outcome.events[:1])
     found = outcome.buffers["y"].view(np.uint32).reshape(expected.shape)
     same = found == expected
@@ -91,17 +91,17 @@ KINDS = {"mutants": run_mutant, "kernels": run_kernel}
 
 
 @dataclass(slots=True)
-class Tally:
-    """What came of a range of seeds."""
+class SeedResults:
+    """Results of a range of seeds: a count per ending, and descriptions of failures."""
 
     endings: Counter[str] = field(default_factory=Counter)
     wrong: list[str] = field(default_factory=list)
 
 
 def work(kind: str, start: int, count: int) -> None:
-    """Run seeds one after another; say which before each, and how it ended after."""
+    """Run seeds in order (worker process); print each seed before it runs, and its ending after."""
     emulator = Emulator()
-    with nothing_cached():  # code that nobody will run again would only push out the user's
+    with nothing_cached():  # one-time code would evict the user's cache entries
         for seed in range(start, start + count):
             print("at", seed, flush=True)
             try:
@@ -112,36 +112,36 @@ def work(kind: str, start: int, count: int) -> None:
                 print("wrong", f"{type(error).__name__} {error} ({where})".replace("\n", " ")[:300], flush=True)
 
 
-def supervise(kind: str, start: int, count: int) -> Tally:
-    """Have a process run a range of seeds; start another one behind a seed that kills it."""
-    tally = Tally()
+def supervise(kind: str, start: int, count: int) -> SeedResults:
+    """Run a range of seeds in a worker process; after a crash, start another one at the next seed."""
+    results = SeedResults()
     end = start + count
     while start < end:
         command = [sys.executable, "-m", "benchmarks.fuzz_emulator", "--worker", kind, str(start), str(end - start)]
         with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
-            current = _listen(process, tally, kind, start)
+            current = _listen(process, results, kind, start)
             start = end if process.wait() == 0 else current + 1
         if start != end or current != end - 1:
-            tally.wrong.append(f"{kind} {current}: the process died")
-    return tally
+            results.wrong.append(f"{kind} {current}: the process died")
+    return results
 
 
-def _listen(process: subprocess.Popen[str], tally: Tally, kind: str, current: int) -> int:
-    """Read what a worker says; return the seed it was at when it ended."""
+def _listen(process: subprocess.Popen[str], results: SeedResults, kind: str, current: int) -> int:
+    """Collect the output of a worker; return the seed at which it ended."""
     assert process.stdout is not None
     for line in process.stdout:
         word, _, rest = line.rstrip().partition(" ")
         if word == "at":
             current = int(rest)
         elif word == "end":
-            tally.endings[rest] += 1
+            results.endings[rest] += 1
         else:
-            tally.wrong.append(f"{kind} {current}: {rest}")
+            results.wrong.append(f"{kind} {current}: {rest}")
     return current
 
 
-class Log:
-    """What parts of a run came to, one JSON object to a line; a part that it has is not run again."""
+class FuzzLog:
+    """Log of finished chunks, one JSON object per line; a chunk in the log is not run again."""
 
     def __init__(self, path: Path | None) -> None:
         self._path = path
@@ -149,31 +149,31 @@ class Log:
         lines = path.read_text().splitlines() if path is not None and path.exists() else []
         self._known = {(one["kind"], one["start"], one["count"]): one for one in map(json.loads, lines)}
 
-    def known(self, kind: str, start: int, count: int) -> Tally | None:
-        """Return what a part came to, if it was run before."""
+    def known(self, kind: str, start: int, count: int) -> SeedResults | None:
+        """Return the results of a chunk; None if it is not in the log."""
         one = self._known.get((kind, start, count))
-        return None if one is None else Tally(Counter(one["endings"]), list(one["wrong"]))
+        return None if one is None else SeedResults(Counter(one["endings"]), list(one["wrong"]))
 
-    def add(self, kind: str, start: int, count: int, tally: Tally) -> None:
-        """Keep what a part came to."""
+    def add(self, kind: str, start: int, count: int, results: SeedResults) -> None:
+        """Append the results of a chunk."""
         if self._path is None:
             return
-        record = {"kind": kind, "start": start, "count": count, "endings": tally.endings, "wrong": tally.wrong}
+        record = {"kind": kind, "start": start, "count": count, "endings": results.endings, "wrong": results.wrong}
         with self._lock, self._path.open("a") as file:
             file.write(json.dumps(record) + "\n")
 
 
-def fuzz(kind: str, seeds: range, jobs: int, seconds: float, log: Log) -> Tally:
-    """Run seeds in ``jobs`` processes; none is started after ``seconds``."""
+def fuzz(kind: str, seeds: range, jobs: int, seconds: float, log: FuzzLog) -> SeedResults:
+    """Run seeds in ``jobs`` processes; no chunk is started after ``seconds``."""
     chunk = max(1, min(_CHUNK, -(-len(seeds) // jobs)))
     parts = [(first, min(chunk, seeds.stop - first)) for first in range(seeds.start, seeds.stop, chunk)]
-    total = Tally()
+    total = SeedResults()
     deadline = time.monotonic() + seconds
 
-    def one_part(part: tuple[int, int]) -> Tally:
+    def one_part(part: tuple[int, int]) -> SeedResults:
         known = log.known(kind, *part)
         if known is not None or time.monotonic() >= deadline:
-            return known or Tally()
+            return known or SeedResults()
         found = supervise(kind, *part)
         log.add(kind, *part, found)
         for text in found.wrong:
@@ -188,7 +188,7 @@ def fuzz(kind: str, seeds: range, jobs: int, seconds: float, log: Log) -> Tally:
 
 
 def main() -> None:
-    """Run and print the counts."""
+    """Run both kinds and print the number of seeds per ending."""
     if sys.argv[1:2] == ["--worker"]:
         work(sys.argv[2], int(sys.argv[3]), int(sys.argv[4]))
         return
@@ -197,11 +197,13 @@ def main() -> None:
     parser.add_argument("--kernels", type=int, default=100)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--jobs", type=int, default=1)
-    parser.add_argument("--seconds", type=float, default=math.inf, help="for each kind: start no more after this")
-    parser.add_argument("--log", type=Path, help="note there what was run, and do not run again what is noted there")
+    parser.add_argument(
+        "--seconds", type=float, default=math.inf, help="time limit per kind: no chunk is started after it"
+    )
+    parser.add_argument("--log", type=Path, help="log file: append finished chunks, and skip chunks that it contains")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
-    log = Log(options.log)
+    log = FuzzLog(options.log)
     result = {
         kind: fuzz(kind, range(options.seed, options.seed + count), options.jobs, options.seconds, log)
         for kind, count in (("mutants", options.mutants), ("kernels", options.kernels))
@@ -212,11 +214,11 @@ def main() -> None:
             json.dumps({kind: {"endings": dict(t.endings), "wrong": t.wrong} for kind, t in result.items()}, indent=2)
         )
     else:
-        for kind, tally in result.items():
-            print(f"{kind}: {sum(tally.endings.values()) + len(tally.wrong)}, wrong {len(tally.wrong)}")
-            for ending, number in tally.endings.most_common():
+        for kind, results in result.items():
+            print(f"{kind}: {sum(results.endings.values()) + len(results.wrong)}, wrong {len(results.wrong)}")
+            for ending, number in results.endings.most_common():
                 print(f"  {number:>8} {ending}")
-    sys.exit(any(tally.wrong for tally in result.values()))
+    sys.exit(any(results.wrong for results in result.values()))
 
 
 if __name__ == "__main__":

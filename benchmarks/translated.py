@@ -1,11 +1,11 @@
-"""Translate every kernel of public files to machine code, without running any, and list what cannot be run.
+"""Translation of every kernel of public files to machine code, and the instructions that are not supported.
 
     python -m benchmarks.translated FOLDER [--part I/N]
 
-FOLDER holds one checkout per repository. Every kernel that is no template, or that a launch in its file instantiates,
-is compiled as a check does it and translated twice: for blocks of 256 threads, and with lanes independent. An
-instruction that cannot be run stops the launch where it is reached; all of them are listed, reached or not. None of
-the repositories' code is kept.
+FOLDER has one checkout per repository. Every kernel that is not a template, or that a launch in its file instantiates,
+is compiled as in a check and translated twice: the version specialised for blocks of 256 threads, and the scalar-PC
+version. No kernel is run. An unsupported instruction stops a launch only where it is reached; here all of them are
+listed, reachable or not. No code of the repositories is stored.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _BLOCK = (256, 1, 1)
 
 
 def kernels_of(ptx: str, seen: set[str]) -> Iterator[tuple[str, CompiledKernel | None, str]]:
-    """Yield each new kernel of a module by name, translated; None and the reason where that fails."""
+    """Yield the name and translation of each new kernel of a module; None and the error if translation fails."""
     module = parse(ptx)
     for name, function in module.functions.items():
         if not function.is_entry or function.body is None or name in seen:
@@ -46,8 +46,8 @@ def kernels_of(ptx: str, seen: set[str]) -> Iterator[tuple[str, CompiledKernel |
             yield name, kernel, ""
 
 
-def cannot_run(kernel: CompiledKernel) -> set[str]:
-    """Return the opcodes of a kernel's instructions that cannot be run."""
+def unsupported(kernel: CompiledKernel) -> set[str]:
+    """Return the unsupported opcodes of a kernel."""
     found = set()
     for block in kernel.program.blocks:
         found |= {one.name for one in block.code if not runnable(one)}
@@ -57,13 +57,13 @@ def cannot_run(kernel: CompiledKernel) -> set[str]:
 
 
 def main() -> None:
-    """Count kernels and print what cannot be run."""
+    """Count translated kernels and print unsupported instructions."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path)
-    parser.add_argument("--part", type=shard, default=(1, 1), metavar="I/N", help="every N-th file from the I-th on")
+    parser.add_argument("--part", type=shard, default=(1, 1), metavar="I/N", help="every N-th file, from the I-th")
     options = parser.parse_args()
     part, parts = options.part
-    print("| repository | kernels | translated | with all of their instructions |\n|---|---|---|---|")
+    print("| repository | kernels | translated | without unsupported instructions |\n|---|---|---|---|")
     missing: dict[str, Counter[str]] = defaultdict(Counter)
     failed = []
     for repository in sorted(path for path in options.folder.iterdir() if path.is_dir()):
@@ -77,7 +77,7 @@ def main() -> None:
                 with nothing_cached():
                     for name, kernel, why in kernels_of(artifact.ptx, seen[request.spec.source]):
                         translated += kernel is not None
-                        opcodes = cannot_run(kernel) if kernel is not None else set()
+                        opcodes = unsupported(kernel) if kernel is not None else set()
                         whole += kernel is not None and not opcodes
                         for opcode in opcodes:
                             missing[opcode][repository.name] += 1
@@ -88,7 +88,7 @@ def main() -> None:
         counted = sum(map(len, seen.values()))
         print(f"| {repository.name} | {counted} | {translated} | {whole} |", flush=True)
     for opcode, where in sorted(missing.items()):
-        print(f"cannot be run: {opcode}: {dict(where)}")
+        print(f"unsupported: {opcode}: {dict(where)}")
     print("\n".join(failed))
     sys.exit(bool(failed))
 

@@ -1,11 +1,11 @@
-"""Time from PTX to the end of a first launch, over the size of the PTX.
+"""Time of translation: from PTX to the end of the first launch, over the number of instructions.
 
     python -m benchmarks.translation [--json] [--sizes N ...] [--svg FILE] [--repeat N]
 
-Generated kernels of about N instructions, of three kinds (straight lines, loops, branches that part lanes), and the
-kernels of ``benchmarks/peers/kernels.cu``. Nothing is cached; the launch is one block of 64 threads under memory
-checkers. Times are of the processor: translation is one thread that never waits. ``growth`` is the exponent of a power
-law fitted to each kind: 1 is linear.
+Kernels are generated with about N instructions in three kinds (straight-line code, loops, divergent branches), and
+taken from ``benchmarks/peers/kernels.cu``. Nothing is cached; the launch has one block of 64 threads and memory
+checking. Times are processor times, since translation is a single thread that never waits. ``growth`` is the exponent
+of a power law fitted to each kind: 1 is linear.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ _HEAD = """//
 
 
 def generated(kind: str, size: int) -> str:
-    """Return a kernel of about ``size`` instructions: a mix of arithmetic and memory as compilers write it."""
+    """Return a kernel of about ``size`` instructions, a mix of arithmetic and memory accesses as in compiled code."""
     rng = random.Random(size)
     lines = [f"  ld.global.f32 %f{i}, [%rd1+{256 * (i % 4)}];" for i in range(16)]
     lines += [f"  add.u32 %r{i}, %r0, {i};" for i in range(1, 16)]
@@ -76,7 +76,7 @@ def generated(kind: str, size: int) -> str:
 
 
 def _line(rng: random.Random) -> str:
-    """Return one instruction; shares as in public kernels: half arithmetic on floats, a tenth memory."""
+    """Return one instruction, with frequencies as in public kernels: 60 % floating point, 25 % integer, 15 % memory."""
     a, b, c = (rng.randrange(16) for _ in range(3))
     choice = rng.random()
     if choice < 0.5:
@@ -97,7 +97,7 @@ def instructions(ptx: str) -> int:
 
 
 def first_launch_ms(ptx: str, entry: str, arguments: tuple[Buffer | Scalar, ...], repeat: int) -> float:
-    """Return the milliseconds from PTX to the end of a first launch of one block."""
+    """Return the median processor time in milliseconds from PTX to the end of a first launch of one block."""
     request = Request(
         Artifact("k.cu", "sm_80", ptx, b"", {}, {}, ""), entry, (1, 1, 1), (64, 1, 1), 0, arguments, MEMORY
     )
@@ -112,7 +112,7 @@ def first_launch_ms(ptx: str, entry: str, arguments: tuple[Buffer | Scalar, ...]
 
 
 def measure(sizes: list[int], repeat: int) -> dict[str, Any]:
-    """Measure all kinds and sizes, and the real kernels."""
+    """Measure generated kernels of all kinds and sizes, and the peers' kernels."""
     memory = tuple(Buffer(name, np.zeros(2048, np.uint8)) for name in "xy")
     rows = []
     for kind in KINDS:
@@ -122,7 +122,7 @@ def measure(sizes: list[int], repeat: int) -> dict[str, Any]:
     whole = compile_ptx()
     for case in cases():
         ptx = only(whole, case.name)
-        # The launch is not the kernel's own: what is measured is translation, and accesses stay in small buffers.
+        # Translation is measured, so the arguments need not be valid: small buffers, and scalars of zero.
         arguments = tuple(
             Buffer(f"a{i}", np.zeros(1 << 16, np.uint8)) if isinstance(one, np.ndarray) else Scalar(f"a{i}", bytes(4))
             for i, one in enumerate(case.arguments)
@@ -138,13 +138,13 @@ def _row(kind: str, ptx: str, milliseconds: float) -> dict[str, Any]:
 
 
 def _growth(rows: list[dict[str, Any]]) -> float | None:
-    """Return the exponent of a power law through the measurements of 500 instructions and more."""
+    """Return the exponent of a power law fitted to measurements of 400 or more instructions."""
     large = [(math.log(row["instructions"]), math.log(row["ms"])) for row in rows if row["instructions"] >= 400]
     return statistics.linear_regression(*zip(*large, strict=True)).slope if len(large) > 1 else None
 
 
 def svg(result: dict[str, Any]) -> str:
-    """Draw milliseconds over instructions, both logarithmic; the grey lines are linear growth."""
+    """Return a log-log plot of milliseconds over instructions; dashed lines are linear growth."""
     width, height, margin = 640, 400, 56
     rows = result["kernels"]
     right = max(row["instructions"] for row in rows) * 1.3
@@ -192,7 +192,7 @@ def svg(result: dict[str, Any]) -> str:
 
 
 def main() -> None:
-    """Measure on one core and print; draw where asked to."""
+    """Measure on one core, print, and optionally plot."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--sizes", type=int, nargs="*", default=list(SIZES))

@@ -1,1 +1,1 @@
-"""Random and mutated PTX for the emulator."""
+"""Generators for emulator fuzzing: mutated PTX texts, and random kernels with their expected results."""

@@ -1,8 +1,8 @@
-"""Random PTX kernels with a meaning: divergent loops and branches, shared memory, barriers, shuffles, votes.
+"""Random PTX kernels with expected results: divergent loops and branches, shared memory, barriers, shuffles, votes.
 
-A program is a list of items at the top, where all threads are together: statements, which each thread runs for itself,
-and collectives. Between two barriers a thread writes its own places of one half of shared memory and reads anybody's
-of the other, so that there are no races.
+A kernel is a list of statements, which each thread executes independently, and of collectives at the top level, where
+all threads have reconverged. Between two barriers a thread writes its own slots of one half of shared memory and reads
+any slot of the other half, so kernels are free of races and the result does not depend on the schedule.
 """
 
 from __future__ import annotations
@@ -14,59 +14,59 @@ from fractions import Fraction
 
 from benchmarks.fuzzing.semantics import MASK, encode, signed
 from benchmarks.fuzzing.statements import (
-    CURIOUS,
+    BOUNDARY_VALUES,
     FLOATS,
     INPUTS,
     INTEGERS,
-    PLACES,
-    Condition,
+    SLOTS,
+    BlockState,
+    Comparison,
+    PtxWriter,
     Statement,
-    Thread,
-    World,
-    Writer,
-    block,
+    ThreadState,
+    random_statements,
 )
 
 
-class Barrier:
-    """All threads wait; the halves of shared memory change roles."""
+class BarrierStatement:
+    """A block barrier, after which the halves of shared memory change roles."""
 
-    def emit(self, out: Writer) -> None:
+    def emit(self, out: PtxWriter) -> None:
         out.put("bar.sync 0;")
         for name in ("%s_own", "%s_readable"):
             out.put(f"xor.b32 {name}, {name}, %s_flip;")
 
-    def run(self, threads: list[Thread], world: World) -> None:
-        world.half = 1 - world.half
+    def run(self, threads: list[ThreadState], state: BlockState) -> None:
+        state.half = 1 - state.half
 
 
-class Shuffle:
-    """A butterfly or indexed exchange of all 32 lanes."""
+class ShuffleStatement:
+    """``shfl.sync.bfly`` or ``shfl.sync.idx`` over all 32 lanes."""
 
     def __init__(self, rng: random.Random) -> None:
         self.mode, self.lane = rng.choice(["bfly", "idx"]), rng.randrange(32)
         self.source, self.target = rng.randrange(INTEGERS), rng.randrange(INTEGERS)
 
-    def emit(self, out: Writer) -> None:
+    def emit(self, out: PtxWriter) -> None:
         out.put(f"shfl.sync.{self.mode}.b32 %r{self.target}, %r{self.source}, {self.lane}, 31, -1;")
 
-    def run(self, threads: list[Thread], world: World) -> None:
+    def run(self, threads: list[ThreadState], state: BlockState) -> None:
         values = [thread.integers[self.source] for thread in threads]
         for i, thread in enumerate(threads):
             lane = (i & 31) ^ self.lane if self.mode == "bfly" else self.lane
             thread.integers[self.target] = values[(i & ~31) + lane]
 
 
-class Vote:
-    """A ballot of all 32 lanes."""
+class VoteStatement:
+    """``vote.sync.ballot`` over all 32 lanes."""
 
     def __init__(self, rng: random.Random) -> None:
-        self.condition, self.target = Condition(rng), rng.randrange(INTEGERS)
+        self.condition, self.target = Comparison(rng), rng.randrange(INTEGERS)
 
-    def emit(self, out: Writer) -> None:
+    def emit(self, out: PtxWriter) -> None:
         out.put(f"vote.sync.ballot.b32 %r{self.target}, {self.condition.emit(out)}, -1;")
 
-    def run(self, threads: list[Thread], world: World) -> None:
+    def run(self, threads: list[ThreadState], state: BlockState) -> None:
         votes = [self.condition.run(thread) for thread in threads]
         for i, thread in enumerate(threads):
             first = i & ~31
@@ -74,8 +74,11 @@ class Vote:
 
 
 @dataclass
-class Program:
-    """A kernel ``k(const u32* x, u32* y)``; every thread writes all its registers to ``y``."""
+class RandomKernel:
+    """A kernel ``k(const u32* x, u32* y)``, in which every thread finally writes all its registers to ``y``.
+
+    ``data`` is the content of ``x``, ``halves`` the size of half of the shared memory in bytes.
+    """
 
     seed: int
     small: bool = False
@@ -85,24 +88,28 @@ class Program:
     def __post_init__(self) -> None:
         rng = random.Random(self.seed)
         self.threads = rng.choice([32, 64, 64, 96, 20, 50])
-        self.halves = 64 * (1 << (self.threads * PLACES * 4 - 1).bit_length() - 6)
-        self.data = [rng.choice(CURIOUS) if rng.random() < 0.4 else rng.randrange(1 << 32) for _ in range(INPUTS)]
-        self.items: list[Statement | Barrier | Shuffle | Vote] = []
+        self.halves = 64 * (1 << (self.threads * SLOTS * 4 - 1).bit_length() - 6)
+        self.data = [
+            rng.choice(BOUNDARY_VALUES) if rng.random() < 0.4 else rng.randrange(1 << 32) for _ in range(INPUTS)
+        ]
+        self.items: list[Statement | BarrierStatement | ShuffleStatement | VoteStatement] = []
         for _ in range(1 if self.small else rng.randint(1, 4)):
-            self.items += block(rng, rng.randint(0, 1 if self.small else 2), False)
+            self.items += random_statements(rng, rng.randint(0, 1 if self.small else 2), False)
             choice = rng.random()
             if choice < 0.5:
-                self.items.append(Barrier())
+                self.items.append(BarrierStatement())
             elif choice < 0.8 and self.threads % 32 == 0:
-                self.items.append(rng.choice([Shuffle, Vote])(rng))
+                # Collectives with a full mask need full warps.
+                self.items.append(rng.choice([ShuffleStatement, VoteStatement])(rng))
 
     def ptx(self) -> str:
-        out = Writer()
-        for one in self.items:
-            one.emit(out)
+        """Return the kernel as PTX."""
+        out = PtxWriter()
+        for item in self.items:
+            item.emit(out)
         return "\n".join(self._head(out) + out.lines + list(self._tail()))
 
-    def _head(self, out: Writer) -> list[str]:
+    def _head(self, out: PtxWriter) -> list[str]:
         lines = f"""//
 .version 8.0
 .target sm_80
@@ -121,14 +128,14 @@ class Program:
   mov.u32 %s_tid, %tid.x;
   mov.u32 %s_ctaid, %ctaid.x;
   and.b32 %s_lane, %s_tid, 31;
-  mov.u32 %s_places, {self.threads * PLACES};
+  mov.u32 %s_places, {self.threads * SLOTS};
   mov.u32 %s_flip, {self.halves};
   mov.u32 %t0, memory;
-  mad.lo.u32 %s_own, %s_tid, {4 * PLACES}, %t0;
+  mad.lo.u32 %s_own, %s_tid, {4 * SLOTS}, %t0;
   add.u32 %s_readable, %t0, {self.halves};""".splitlines()
         for half in (0, self.halves):
-            for place in range(PLACES):
-                lines.append(f"  st.shared.b32 [%s_own+{half + 4 * place}], {half + place};")
+            for slot in range(SLOTS):
+                lines.append(f"  st.shared.b32 [%s_own+{half + 4 * slot}], {half + slot};")
         lines += [f"  add.u32 %r{i}, %s_tid, {i};" for i in range(INTEGERS)]
         lines += [f"  cvt.rn.f32.s32 %f{i}, %r{i};" for i in range(FLOATS)]
         lines.append("  bar.sync 0;")
@@ -145,25 +152,25 @@ class Program:
         yield "}"
 
     def expected(self, blocks: int) -> list[int]:
+        """Return the contents of ``y`` after a launch with ``blocks`` blocks, by direct evaluation."""
         result: list[int] = []
         for number in range(blocks):
             result += self._block(number)
         return result
 
     def _block(self, number: int) -> list[int]:
-
         threads = []
         for tid in range(self.threads):
             integers = [tid + i & MASK for i in range(INTEGERS)]
             floats = [encode(Fraction(signed(v)), "rn", 0) for v in integers[:FLOATS]]
-            threads.append(Thread(integers, floats, {"%tid": tid, "%lane": tid & 31, "%ctaid": number}))
-        places = self.threads * PLACES
-        shared = [half + i % PLACES for half in (0, self.halves) for i in range(places)]
-        world = World(self.data, shared, 0, self.threads)
-        for one in self.items:
-            if isinstance(one, (Barrier, Shuffle, Vote)):
-                one.run(threads, world)
+            threads.append(ThreadState(integers, floats, {"%tid": tid, "%lane": tid & 31, "%ctaid": number}))
+        slots = self.threads * SLOTS
+        shared = [half + i % SLOTS for half in (0, self.halves) for i in range(slots)]
+        state = BlockState(self.data, shared, 0, self.threads)
+        for item in self.items:
+            if isinstance(item, (BarrierStatement, ShuffleStatement, VoteStatement)):
+                item.run(threads, state)
             else:
                 for thread in threads:
-                    one.run(thread, world)
+                    item.run(thread, state)
         return [value for thread in threads for value in (*thread.integers, *thread.floats)]

@@ -1,6 +1,7 @@
-"""What single PTX instructions compute, on Python integers: written from the PTX ISA manual, not from the emulator.
+"""Reference semantics of single PTX instructions on Python integers, written from the manual, not from the emulator.
 
-Registers hold bits. Floats are rounded once, from exact rationals (PTX ISA sections 9.7.1 and 9.7.3).
+Registers are bit patterns. Floating-point results are rounded once, from exact rationals (PTX ISA sections 9.7.1 and
+9.7.3), so that the reference shares no arithmetic with the code that is tested.
 """
 
 from __future__ import annotations
@@ -18,10 +19,10 @@ _SIGN = 0x80000000
 
 
 @dataclass(frozen=True, slots=True)
-class Op:
-    """A typed opcode: kinds of its result and sources (``r`` integer, ``f`` float), its meaning.
+class OpSemantics:
+    """A typed opcode with the kinds of its result and sources (``r`` integer, ``f`` float) and its function on bits.
 
-    ``immediates`` limits sources that must be literals, by index.
+    ``immediates`` are the (index, largest value) of sources that have to be literals.
     """
 
     name: str
@@ -44,7 +45,7 @@ def is_nan(bits: int) -> bool:
 
 
 def flush(bits: int) -> int:
-    """Return a subnormal as zero of its sign."""
+    """Flush a subnormal to zero of its sign (``.ftz``)."""
     return bits & _SIGN if bits & INFINITY == 0 else bits
 
 
@@ -68,7 +69,7 @@ def encode(exact: Fraction, mode: str, zero_sign: int) -> int:
         "rp": half > 0 and sign == 0,
     }[mode]
     digits += up
-    bits = digits + ((exponent + 126) << 23)  # the leading one of a normal number adds one to the exponent
+    bits = digits + ((exponent + 126) << 23)  # the leading bit of a normal number is carried into the exponent
     if bits >= INFINITY:
         outward = mode == "rn" or (mode == "rm" and sign) or (mode == "rp" and not sign)
         bits = INFINITY if outward else INFINITY - 1
@@ -114,20 +115,20 @@ def divide(a: int, b: int, mode: str = "rn") -> int:
     return sign if x == 0 or math.isinf(y) else encode(Fraction(x) / Fraction(y), mode, sign)
 
 
-def root(a: int) -> int:
+def square_root(a: int) -> int:
     x = decode(a)
     if x == 0 or x == math.inf:
         return a
     if math.isnan(x) or x < 0:
         return NAN
-    # Enough digits that a truncated root rounds as the exact one: ties cannot occur.
+    # 120 extra bits: a truncated root plus a sticky half rounds as the exact one, since ties cannot occur.
     scaled = Fraction(x) * Fraction(4) ** 120
     floor = math.isqrt(scaled.numerator // scaled.denominator)
     exact = floor * floor == scaled
     return encode(Fraction(2 * floor + (0 if exact else 1), 2) / Fraction(2) ** 120, "rn", 0)
 
 
-def least(a: int, b: int, *, greatest: bool = False) -> int:
+def minimum(a: int, b: int, *, greatest: bool = False) -> int:
     if is_nan(a) or is_nan(b):
         return NAN if is_nan(a) and is_nan(b) else b if is_nan(a) else a
     below = (decode(a), -(a >> 31)) < (decode(b), -(b >> 31))
@@ -135,7 +136,7 @@ def least(a: int, b: int, *, greatest: bool = False) -> int:
 
 
 def to_integer(a: int) -> int:
-    """cvt.rzi.s32.f32: clamped, NaN gives zero."""
+    """``cvt.rzi.s32.f32``: saturating; NaN converts to 0."""
     x = decode(a)
     if math.isnan(x):
         return 0
@@ -149,7 +150,7 @@ def _infinite(x: float) -> int:
 
 
 def _field(value: int, start: int, length: int, sign: bool) -> int:
-    """bfe: bits from ``start``; beyond the top the sign (or zero) goes on."""
+    """``bfe``: extract a bit field; bits above the register are its sign or zero."""
     start, length = start & 255, length & 255
     if not length:
         return 0
@@ -197,63 +198,63 @@ def _dot(a: int, b: int, c: int, sign: bool) -> int:
     return total & MASK
 
 
-def _rounded(name: str, sources: str, compute: Callable[..., int]) -> list[Op]:
+def _rounded(name: str, sources: str, compute: Callable[..., int]) -> list[OpSemantics]:
     modes = [("rn", "rn"), ("rz", "rz"), ("rm", "rm"), ("rp", "rp")]
-    plain = [Op(f"{name}.{m}.f32", "f", sources, lambda *v, mode=mode: compute(*v, mode)) for m, mode in modes]
-    return [*plain, Op(f"{name}.rn.ftz.f32", "f", sources, _flushed(lambda *v: compute(*v, "rn")))]
+    plain = [OpSemantics(f"{name}.{m}.f32", "f", sources, lambda *v, mode=mode: compute(*v, mode)) for m, mode in modes]
+    return [*plain, OpSemantics(f"{name}.rn.ftz.f32", "f", sources, _flushed(lambda *v: compute(*v, "rn")))]
 
 
-OPS: list[Op] = [
-    Op("add.s32", "r", "rr", lambda a, b: a + b & MASK),
-    Op("sub.s32", "r", "rr", lambda a, b: a - b & MASK),
-    Op("mul.lo.s32", "r", "rr", lambda a, b: a * b & MASK),
-    Op("mul.hi.u32", "r", "rr", lambda a, b: a * b >> 32),
-    Op("mul.hi.s32", "r", "rr", lambda a, b: signed(a) * signed(b) >> 32 & MASK),
-    Op("mul24.lo.u32", "r", "rr", lambda a, b: (a & 0xFFFFFF) * (b & 0xFFFFFF) & MASK),
-    Op("mad.lo.s32", "r", "rrr", lambda a, b, c: a * b + c & MASK),
-    Op("sad.u32", "r", "rrr", lambda a, b, c: abs(a - b) + c & MASK),
-    Op("min.s32", "r", "rr", lambda a, b: min(a, b, key=signed)),
-    Op("max.s32", "r", "rr", lambda a, b: max(a, b, key=signed)),
-    Op("min.u32", "r", "rr", min),
-    Op("max.u32", "r", "rr", max),
-    Op("and.b32", "r", "rr", lambda a, b: a & b),
-    Op("or.b32", "r", "rr", lambda a, b: a | b),
-    Op("xor.b32", "r", "rr", lambda a, b: a ^ b),
-    Op("not.b32", "r", "r", lambda a: ~a & MASK),
-    Op("cnot.b32", "r", "r", lambda a: int(a == 0)),
-    Op("shl.b32", "r", "rr", lambda a, b: a << b & MASK if b < 32 else 0),
-    Op("shr.u32", "r", "rr", lambda a, b: a >> min(b, 32)),
-    Op("shr.s32", "r", "rr", lambda a, b: signed(a) >> min(b, 32) & MASK),
-    Op("shf.l.wrap.b32", "r", "rrr", lambda a, b, c: (b << 32 | a) << (c & 31) >> 32 & MASK),
-    Op("shf.r.clamp.b32", "r", "rrr", lambda a, b, c: (b << 32 | a) >> min(c, 32) & MASK),
-    Op("abs.s32", "r", "r", lambda a: abs(signed(a)) & MASK),
-    Op("neg.s32", "r", "r", lambda a: -a & MASK),
-    Op("popc.b32", "r", "r", lambda a: a.bit_count()),
-    Op("clz.b32", "r", "r", lambda a: 32 - a.bit_length()),
-    Op("brev.b32", "r", "r", lambda a: int(f"{a:032b}"[::-1], 2)),
-    Op("bfind.u32", "r", "r", lambda a: a.bit_length() - 1 & MASK),
-    Op("bfe.u32", "r", "rrr", lambda a, b, c: _field(a, b, c, False)),
-    Op("bfe.s32", "r", "rrr", lambda a, b, c: _field(a, b, c, True)),
-    Op("bfi.b32", "r", "rrrr", _insert),
-    Op("prmt.b32", "r", "rrr", _permute),
-    Op("lop3.b32", "r", "rrrr", _logic, ((3, 255),)),
-    Op("dp4a.u32.u32", "r", "rrr", lambda a, b, c: _dot(a, b, c, False)),
-    Op("dp4a.s32.s32", "r", "rrr", lambda a, b, c: _dot(a, b, c, True)),
-    Op("cvt.s32.s8", "r", "r", lambda a: (a & 255) - (a << 1 & 256) & MASK),
-    Op("cvt.u32.u16", "r", "r", lambda a: a & 0xFFFF),
+OPS: list[OpSemantics] = [
+    OpSemantics("add.s32", "r", "rr", lambda a, b: a + b & MASK),
+    OpSemantics("sub.s32", "r", "rr", lambda a, b: a - b & MASK),
+    OpSemantics("mul.lo.s32", "r", "rr", lambda a, b: a * b & MASK),
+    OpSemantics("mul.hi.u32", "r", "rr", lambda a, b: a * b >> 32),
+    OpSemantics("mul.hi.s32", "r", "rr", lambda a, b: signed(a) * signed(b) >> 32 & MASK),
+    OpSemantics("mul24.lo.u32", "r", "rr", lambda a, b: (a & 0xFFFFFF) * (b & 0xFFFFFF) & MASK),
+    OpSemantics("mad.lo.s32", "r", "rrr", lambda a, b, c: a * b + c & MASK),
+    OpSemantics("sad.u32", "r", "rrr", lambda a, b, c: abs(a - b) + c & MASK),
+    OpSemantics("min.s32", "r", "rr", lambda a, b: min(a, b, key=signed)),
+    OpSemantics("max.s32", "r", "rr", lambda a, b: max(a, b, key=signed)),
+    OpSemantics("min.u32", "r", "rr", min),
+    OpSemantics("max.u32", "r", "rr", max),
+    OpSemantics("and.b32", "r", "rr", lambda a, b: a & b),
+    OpSemantics("or.b32", "r", "rr", lambda a, b: a | b),
+    OpSemantics("xor.b32", "r", "rr", lambda a, b: a ^ b),
+    OpSemantics("not.b32", "r", "r", lambda a: ~a & MASK),
+    OpSemantics("cnot.b32", "r", "r", lambda a: int(a == 0)),
+    OpSemantics("shl.b32", "r", "rr", lambda a, b: a << b & MASK if b < 32 else 0),
+    OpSemantics("shr.u32", "r", "rr", lambda a, b: a >> min(b, 32)),
+    OpSemantics("shr.s32", "r", "rr", lambda a, b: signed(a) >> min(b, 32) & MASK),
+    OpSemantics("shf.l.wrap.b32", "r", "rrr", lambda a, b, c: (b << 32 | a) << (c & 31) >> 32 & MASK),
+    OpSemantics("shf.r.clamp.b32", "r", "rrr", lambda a, b, c: (b << 32 | a) >> min(c, 32) & MASK),
+    OpSemantics("abs.s32", "r", "r", lambda a: abs(signed(a)) & MASK),
+    OpSemantics("neg.s32", "r", "r", lambda a: -a & MASK),
+    OpSemantics("popc.b32", "r", "r", lambda a: a.bit_count()),
+    OpSemantics("clz.b32", "r", "r", lambda a: 32 - a.bit_length()),
+    OpSemantics("brev.b32", "r", "r", lambda a: int(f"{a:032b}"[::-1], 2)),
+    OpSemantics("bfind.u32", "r", "r", lambda a: a.bit_length() - 1 & MASK),
+    OpSemantics("bfe.u32", "r", "rrr", lambda a, b, c: _field(a, b, c, False)),
+    OpSemantics("bfe.s32", "r", "rrr", lambda a, b, c: _field(a, b, c, True)),
+    OpSemantics("bfi.b32", "r", "rrrr", _insert),
+    OpSemantics("prmt.b32", "r", "rrr", _permute),
+    OpSemantics("lop3.b32", "r", "rrrr", _logic, ((3, 255),)),
+    OpSemantics("dp4a.u32.u32", "r", "rrr", lambda a, b, c: _dot(a, b, c, False)),
+    OpSemantics("dp4a.s32.s32", "r", "rrr", lambda a, b, c: _dot(a, b, c, True)),
+    OpSemantics("cvt.s32.s8", "r", "r", lambda a: (a & 255) - (a << 1 & 256) & MASK),
+    OpSemantics("cvt.u32.u16", "r", "r", lambda a: a & 0xFFFF),
     *_rounded("add", "ff", add),
     *_rounded("sub", "ff", lambda a, b, m: NAN if is_nan(b) else add(a, b ^ _SIGN, m)),
     *_rounded("mul", "ff", multiply),
     *_rounded("fma", "fff", fma),
     *_rounded("div", "ff", divide),
-    Op("sqrt.rn.f32", "f", "f", root),
-    Op("min.f32", "f", "ff", least),
-    Op("max.f32", "f", "ff", lambda a, b: least(a, b, greatest=True)),
-    Op("neg.f32", "f", "f", lambda a: NAN if is_nan(a) else a ^ _SIGN),
-    Op("abs.f32", "f", "f", lambda a: NAN if is_nan(a) else a & ~_SIGN & MASK),
-    Op("cvt.rn.f32.s32", "f", "r", lambda a: encode(Fraction(signed(a)), "rn", 0)),
-    Op("cvt.rz.f32.u32", "f", "r", lambda a: encode(Fraction(a), "rz", 0)),
-    Op("cvt.rzi.s32.f32", "r", "f", to_integer),
+    OpSemantics("sqrt.rn.f32", "f", "f", square_root),
+    OpSemantics("min.f32", "f", "ff", minimum),
+    OpSemantics("max.f32", "f", "ff", lambda a, b: minimum(a, b, greatest=True)),
+    OpSemantics("neg.f32", "f", "f", lambda a: NAN if is_nan(a) else a ^ _SIGN),
+    OpSemantics("abs.f32", "f", "f", lambda a: NAN if is_nan(a) else a & ~_SIGN & MASK),
+    OpSemantics("cvt.rn.f32.s32", "f", "r", lambda a: encode(Fraction(signed(a)), "rn", 0)),
+    OpSemantics("cvt.rz.f32.u32", "f", "r", lambda a: encode(Fraction(a), "rz", 0)),
+    OpSemantics("cvt.rzi.s32.f32", "r", "f", to_integer),
 ]
 
 COMPARISONS: dict[str, Callable[[int, int], bool]] = {

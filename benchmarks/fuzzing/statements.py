@@ -1,4 +1,4 @@
-"""Statements of random kernels: what one thread runs, as PTX and as a meaning."""
+"""Statements of random kernels: emission as PTX, and evaluation for one thread."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from dataclasses import dataclass
 
 from benchmarks.fuzzing.semantics import COMPARISONS, OPS
 
-INTEGERS, FLOATS, PLACES = 6, 4, 2
+INTEGERS, FLOATS, SLOTS = 6, 4, 2
 INPUTS = 64
 _INTEGERS = (0, 1, 2, 31, 32, 33, 0x7FFFFFFF, 0x80000000, 0xFFFFFFFF, 0xFFFF, 255)
 _FLOATS = (0, 0x80000000, 0x3F800000, 0xBF000000, 0x7F800000, 0xFF800000, 0x7FFFFFFF, 1, 0x80000001, 0x007FFFFF,
            0x00800000, 0x7F7FFFFF, 0x4B800001, 0x33800000, 0x3FFFFFFF, 0xCF000000)  # fmt: skip
 
 
-CURIOUS = _INTEGERS + _FLOATS
+BOUNDARY_VALUES = _INTEGERS + _FLOATS
 
 
 class _Break(Exception):  # noqa: N818 - control flow of the evaluated program
@@ -22,8 +22,8 @@ class _Break(Exception):  # noqa: N818 - control flow of the evaluated program
 
 
 @dataclass(slots=True)
-class Thread:
-    """The registers of one thread."""
+class ThreadState:
+    """Registers of one thread."""
 
     integers: list[int]
     floats: list[int]
@@ -31,8 +31,8 @@ class Thread:
 
 
 @dataclass(slots=True)
-class World:
-    """What threads of a block share."""
+class BlockState:
+    """State shared by the threads of a block: input, shared memory, and the half that is written now."""
 
     data: list[int]
     shared: list[int]
@@ -41,7 +41,7 @@ class World:
 
 
 class Operand:
-    """A register, a literal, or a special register."""
+    """A register, literal or special register."""
 
     def __init__(self, rng: random.Random, kind: str, limit: int | None = None) -> None:
         self.kind = kind
@@ -66,14 +66,14 @@ class Operand:
             return f"0f{self.value:08X}" if self.kind == "f" else str(self.value)
         return f"%s_{self.how[1:]}"
 
-    def run(self, thread: Thread) -> int:
+    def run(self, thread: ThreadState) -> int:
         if self.how == "register":
             return (thread.integers if self.kind == "r" else thread.floats)[self.value]
         return self.value if self.how == "literal" else thread.special[self.how]
 
 
-class Writer:
-    """Collects lines; gives fresh labels and predicates."""
+class PtxWriter:
+    """Collects PTX lines; allocates labels, predicates and loop counters."""
 
     def __init__(self) -> None:
         self.lines: list[str] = []
@@ -97,48 +97,50 @@ class Writer:
         return f"%c{self.counters}"
 
 
-class Condition:
+class Comparison:
+    """``setp`` of two operands."""
+
     def __init__(self, rng: random.Random) -> None:
         self.name = rng.choice(list(COMPARISONS))
         kind = "f" if self.name.endswith("f32") else "r"
         self.sources = Operand(rng, kind), Operand(rng, kind)
 
-    def emit(self, out: Writer) -> str:
+    def emit(self, out: PtxWriter) -> str:
         name = out.predicate()
         out.put(f"setp.{self.name} {name}, {self.sources[0].text()}, {self.sources[1].text()};")
         return name
 
-    def run(self, thread: Thread) -> bool:
+    def run(self, thread: ThreadState) -> bool:
         return COMPARISONS[self.name](*(s.run(thread) for s in self.sources))
 
 
-class Assign:
-    """One instruction, sometimes under a guard."""
+class Assignment:
+    """One instruction, in a fifth of cases under a guard."""
 
     def __init__(self, rng: random.Random) -> None:
         self.op = rng.choice(OPS)
         limits = dict(self.op.immediates)
         self.sources = [Operand(rng, kind, limits.get(i)) for i, kind in enumerate(self.op.sources)]
         self.target = rng.randrange(INTEGERS if self.op.result == "r" else FLOATS)
-        self.guard = Condition(rng) if rng.random() < 0.2 else None
+        self.guard = Comparison(rng) if rng.random() < 0.2 else None
         self.negated = rng.random() < 0.5
 
-    def emit(self, out: Writer) -> None:
+    def emit(self, out: PtxWriter) -> None:
         prefix = ""
         if self.guard is not None:
             prefix = f"@{'!' if self.negated else ''}{self.guard.emit(out)} "
         sources = ", ".join(s.text() for s in self.sources)
         out.put(f"{prefix}{self.op.name} %{self.op.result}{self.target}, {sources};")
 
-    def run(self, thread: Thread, world: World) -> None:
+    def run(self, thread: ThreadState, state: BlockState) -> None:
         if self.guard is not None and self.guard.run(thread) == self.negated:
             return
         value = self.op.compute(*(s.run(thread) for s in self.sources))
         (thread.integers if self.op.result == "r" else thread.floats)[self.target] = value
 
 
-class Load:
-    """A load from the input, or from what other threads wrote to shared memory before the last barrier."""
+class LoadStatement:
+    """A load from the input, or from the half of shared memory that was written before the last barrier."""
 
     def __init__(self, rng: random.Random) -> None:
         self.shared = rng.random() < 0.5
@@ -146,7 +148,7 @@ class Load:
         self.kind = rng.choice("rf")
         self.target = rng.randrange(INTEGERS if self.kind == "r" else FLOATS)
 
-    def emit(self, out: Writer) -> None:
+    def emit(self, out: PtxWriter) -> None:
         type_ = "b32" if self.kind == "r" else "f32"
         if self.shared:
             out.put(f"rem.u32 %t0, {self.index.text()}, %s_places;")
@@ -157,63 +159,65 @@ class Load:
             out.put("mad.wide.u32 %rd3, %t0, 4, %rd1;")
             out.put(f"ld.global.{type_} %{self.kind}{self.target}, [%rd3];")
 
-    def run(self, thread: Thread, world: World) -> None:
+    def run(self, thread: ThreadState, state: BlockState) -> None:
         index = self.index.run(thread)
         if self.shared:
-            places = world.threads * PLACES
-            value = world.shared[index % places + (1 - world.half) * places]
+            slots = state.threads * SLOTS
+            value = state.shared[index % slots + (1 - state.half) * slots]
         else:
-            value = world.data[index % INPUTS]
+            value = state.data[index % INPUTS]
         (thread.integers if self.kind == "r" else thread.floats)[self.target] = value
 
 
-class Store:
-    """A store to a place of the thread's own in shared memory."""
+class StoreStatement:
+    """A store to one of the thread's own slots in shared memory."""
 
     def __init__(self, rng: random.Random) -> None:
         self.kind = rng.choice("rf")
         self.value = Operand(rng, self.kind)
-        self.place = rng.randrange(PLACES)
+        self.slot = rng.randrange(SLOTS)
 
-    def emit(self, out: Writer) -> None:
+    def emit(self, out: PtxWriter) -> None:
         type_ = "b32" if self.kind == "r" else "f32"
-        out.put(f"st.shared.{type_} [%s_own+{4 * self.place}], {self.value.text()};")
+        out.put(f"st.shared.{type_} [%s_own+{4 * self.slot}], {self.value.text()};")
 
-    def run(self, thread: Thread, world: World) -> None:
-        place = world.half * world.threads * PLACES + thread.special["%tid"] * PLACES + self.place
-        world.shared[place] = self.value.run(thread)
+    def run(self, thread: ThreadState, state: BlockState) -> None:
+        index = state.half * state.threads * SLOTS + thread.special["%tid"] * SLOTS + self.slot
+        state.shared[index] = self.value.run(thread)
 
 
-class If:
+class IfStatement:
+    """A branch on a per-thread condition."""
+
     def __init__(self, rng: random.Random, depth: int, in_loop: bool) -> None:
-        self.condition = Condition(rng)
-        self.then = block(rng, depth - 1, in_loop)
-        self.other = block(rng, depth - 1, in_loop) if rng.random() < 0.5 else []
+        self.condition = Comparison(rng)
+        self.then = random_statements(rng, depth - 1, in_loop)
+        self.other = random_statements(rng, depth - 1, in_loop) if rng.random() < 0.5 else []
 
-    def emit(self, out: Writer) -> None:
+    def emit(self, out: PtxWriter) -> None:
         skip, end = out.label(), out.label()
         out.put(f"@!{self.condition.emit(out)} bra {skip};")
-        emit(self.then, out)
+        emit_all(self.then, out)
         if self.other:
             out.put(f"bra {end};")
         out.lines.append(f"{skip}:")
-        emit(self.other, out)
+        emit_all(self.other, out)
         out.lines.append(f"{end}:")
 
-    def run(self, thread: Thread, world: World) -> None:
-        for one in self.then if self.condition.run(thread) else self.other:
-            one.run(thread, world)
+    def run(self, thread: ThreadState, state: BlockState) -> None:
+        for statement in self.then if self.condition.run(thread) else self.other:
+            statement.run(thread, state)
 
 
-class Loop:
-    """A loop of at most seven rounds, its number of rounds a value of the thread's; it may be left early."""
+class LoopStatement:
+    """A loop of at most seven iterations, whose trip count is a value of the thread."""
 
     def __init__(self, rng: random.Random, depth: int) -> None:
         self.bound = Operand(rng, "r")
         self.limit = rng.randint(1, 7)
-        self.body = block(rng, depth - 1, True)
+        self.body = random_statements(rng, depth - 1, True)
 
-    def emit(self, out: Writer) -> None:
+    def emit(self, out: PtxWriter) -> None:
         head, end, counter, bound = out.label(), out.label(), out.counter(), out.counter()
         predicate = out.predicate()
         out.put(f"and.b32 {bound}, {self.bound.text()}, 7;")
@@ -224,57 +228,60 @@ class Loop:
         out.put(f"@{predicate} bra {end};")
         out.put(f"add.u32 {counter}, {counter}, 1;")
         _ENDS.append(end)
-        emit(self.body, out)
+        emit_all(self.body, out)
         _ENDS.pop()
         out.put(f"bra {head};")
         out.lines.append(f"{end}:")
 
-    def run(self, thread: Thread, world: World) -> None:
+    def run(self, thread: ThreadState, state: BlockState) -> None:
         try:
             for _ in range(min(self.bound.run(thread) & 7, self.limit)):
-                for one in self.body:
-                    one.run(thread, world)
+                for statement in self.body:
+                    statement.run(thread, state)
         except _Break:
             pass
 
 
-class Leave:
-    """A conditional jump out of the innermost loop."""
+class BreakStatement:
+    """A conditional branch out of the innermost loop."""
 
     def __init__(self, rng: random.Random) -> None:
-        self.condition = Condition(rng)
+        self.condition = Comparison(rng)
 
-    def emit(self, out: Writer) -> None:
+    def emit(self, out: PtxWriter) -> None:
         out.put(f"@{self.condition.emit(out)} bra {_ENDS[-1]};")
 
-    def run(self, thread: Thread, world: World) -> None:
+    def run(self, thread: ThreadState, state: BlockState) -> None:
         if self.condition.run(thread):
             raise _Break
 
 
 _ENDS: list[str] = []
-Statement = Assign | Load | Store | If | Loop | Leave
+"""End labels of the loops around the statement that is emitted, innermost last."""
+
+Statement = Assignment | LoadStatement | StoreStatement | IfStatement | LoopStatement | BreakStatement
 
 
-def block(rng: random.Random, depth: int, in_loop: bool) -> list[Statement]:
+def random_statements(rng: random.Random, depth: int, in_loop: bool) -> list[Statement]:
+    """Return one to four statements, compound ones up to ``depth`` levels deep."""
     result: list[Statement] = []
     for _ in range(rng.randint(1, 4)):
         choice = rng.random()
         if depth > 0 and choice < 0.25:
-            result.append(If(rng, depth, in_loop))
+            result.append(IfStatement(rng, depth, in_loop))
         elif depth > 0 and choice < 0.4:
-            result.append(Loop(rng, depth))
+            result.append(LoopStatement(rng, depth))
         elif in_loop and choice < 0.5:
-            result.append(Leave(rng))
+            result.append(BreakStatement(rng))
         elif choice < 0.65:
-            result.append(Load(rng))
+            result.append(LoadStatement(rng))
         elif choice < 0.75:
-            result.append(Store(rng))
+            result.append(StoreStatement(rng))
         else:
-            result.append(Assign(rng))
+            result.append(Assignment(rng))
     return result
 
 
-def emit(statements: list[Statement], out: Writer) -> None:
-    for one in statements:
-        one.emit(out)
+def emit_all(statements: list[Statement], out: PtxWriter) -> None:
+    for statement in statements:
+        statement.emit(out)

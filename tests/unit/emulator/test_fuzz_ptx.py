@@ -8,7 +8,7 @@ from support.emulator_launch import launch, ptx_kernel
 
 from benchmarks.fuzz_emulator import run_kernel, run_mutant
 from benchmarks.fuzzing import programs, semantics
-from benchmarks.fuzzing.statements import Assign
+from benchmarks.fuzzing.statements import Assignment
 from gpuemu_lsp.engine.emulator import Emulator
 
 EMULATOR = Emulator()
@@ -28,9 +28,11 @@ def test_mutant(seed: int) -> None:
 
 
 def test_a_wrong_answer_would_be_seen(monkeypatch: pytest.MonkeyPatch) -> None:
-    seed = next(seed for seed in range(100) if any(isinstance(item, Assign) for item in programs.Program(seed).items))
-    honest = programs.Program.expected
-    monkeypatch.setattr(programs.Program, "expected", lambda self, blocks: [v ^ 1 for v in honest(self, blocks)])
+    seed = next(
+        seed for seed in range(100) if any(isinstance(item, Assignment) for item in programs.RandomKernel(seed).items)
+    )
+    honest = programs.RandomKernel.expected
+    monkeypatch.setattr(programs.RandomKernel, "expected", lambda self, blocks: [v ^ 1 for v in honest(self, blocks)])
     with pytest.raises(AssertionError, match="instead of"):
         run_kernel(EMULATOR, seed)
 
