@@ -1,1 +1,32 @@
-"""Data-flow analyses of a program: control-flow graph, divergence, liveness, provenance, race candidates."""
+"""Analyses of a kernel's IR, between the front end and code generation. All are pure functions of a program.
+
+=======================  ===================================================  =========================================
+module                   result                                               used by
+=======================  ===================================================  =========================================
+``dominators``           immediate dominators and post-dominators             ``cfg``
+``cfg``                  blocks in execution order, loops, reconvergence      all others, code generation
+                         points
+``webs``                 one register per web (live-range splitting)          all that follow
+``liveness``             live registers at block boundaries                   ``divergence``, save and restore of warps
+``divergence``           uniform, affine, varying registers; divergent        code generation: scalar or vector, active
+                         blocks                                               masks, dispatch
+``shape_propagation``    data divergence, the first half of the above         ``divergence``
+``affine_rules``         transfer functions of integer instructions           ``shape_propagation``
+``register_home``        registers kept in memory instead of LLVM values      code generation
+``provenance``           parameters and variables an address derives from     bounds checks, ``race_candidates``
+``value_flow``           registers that a value reaches, through the stack    ``race_candidates``, ``hoisted_loads``
+``copies_only``          loads whose value is only copied                     uninitialised reads
+``hoisted_loads``        loads that a compiler may have speculated            confirmation of findings
+``barrier_intervals``    blocks that run between the same two barriers        ``race_candidates``
+``thread_affine``        values and guards that follow from ``%tid`` alone    ``address_conflicts``
+``address_conflicts``    shared accesses of two threads to one address        ``race_candidates``
+``race_candidates``      accesses that the race detector instruments          code generation, race detector
+=======================  ===================================================  =========================================
+
+:class:`..versions.kernels.Kernel` runs them in this order: ``cfg``, ``webs`` and ``liveness`` once per kernel,
+``divergence`` and ``register_home`` once per shape of thread blocks, ``race_candidates`` once per block size. The
+second group decides how the code computes, the third which checks can be left out: both are conservative, and where
+they rest on an assumption about a run (no 32-bit wrap, all threads at the same barrier) the run checks it.
+
+Start with :mod:`.divergence`, which explains SIMT execution, reconvergence and the scalar-PC version.
+"""

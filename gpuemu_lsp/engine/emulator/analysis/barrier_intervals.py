@@ -1,8 +1,12 @@
-"""Which accesses to shared memory can happen between the same two barriers: only these can race.
+"""Barrier intervals: the blocks that may execute between the same two barriers of the thread block.
 
-A block's threads go from one meeting of them all to the next. What they may do on the way is what can be reached from
-there without such a barrier. This holds while all threads wait at one and the same barrier of the program each time,
-which the scheduler sees: see :meth:`.kernels.Kernel.distrust_barriers`.
+A barrier of all threads separates what precedes it from what follows: of accesses to shared memory only those in one
+interval can race ("barrier interval" as in GPUVerify and GKLEE). An interval starts at the entry or behind a barrier,
+and holds all blocks that are reachable from there without passing another barrier.
+
+This is sound only if all threads of a block wait at the *same* barrier instruction each time. ``bar.sync 0`` in the two
+sides of a branch pair up as well, since they name one barrier, and then threads are in different intervals at one time.
+The barrier resolver checks this during the launch, which is repeated without the assumption where it does not hold.
 """
 
 from __future__ import annotations
@@ -14,13 +18,14 @@ from gpuemu_lsp.engine.ptx.model import Immediate
 
 
 def barrier_intervals(program: Program) -> Iterator[frozenset[int]]:
-    """Give, for the entry and each barrier of all threads, the blocks that may run before the next such barrier."""
+    """Yield the blocks of each interval: of that which starts at the entry, and of one per full barrier."""
     ends = (block.terminator for block in program.blocks)
     starts = {0} | {end.target for end in ends if isinstance(end, BarrierSync) and is_full_barrier(end)}
     for start in sorted(starts - {EXIT}):
         seen, left = {start}, [start]
         while left:
             block = program.blocks[left.pop()]
+            # A named or partial barrier lets some threads pass: it does not end the interval.
             if not (isinstance(block.terminator, BarrierSync) and is_full_barrier(block.terminator)):
                 fresh = set(block.targets) - seen - {EXIT}
                 seen |= fresh
@@ -29,9 +34,11 @@ def barrier_intervals(program: Program) -> Iterator[frozenset[int]]:
 
 
 def is_full_barrier(barrier: BarrierSync) -> bool:
-    """Whether all threads of the block wait at a barrier, and at barrier 0."""
+    """Whether it is barrier 0 of all threads of the block, as ``__syncthreads`` is."""
     operands = barrier.instruction.operands
     modifiers = barrier.instruction.modifiers
+    # With a thread count (the second operand; bar.red has a predicate at the end) only some threads take part, and
+    # bar.arrive does not wait.
     whole = len(operands) < (3 if "red" in modifiers else 2) and "arrive" not in modifiers
     name = operands[0] if operands else Immediate(0, "int")
     return whole and isinstance(name, Immediate) and not name.bits

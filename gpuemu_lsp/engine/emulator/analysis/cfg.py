@@ -117,6 +117,7 @@ def _thread_jumps(blocks: list[BasicBlock]) -> list[BasicBlock]:
 
     def final(number: int) -> int:
         seen: set[int] = set()
+        # An empty endless loop leads back to itself.
         while number != EXIT and number not in seen:
             seen.add(number)
             block = blocks[number]
@@ -147,6 +148,7 @@ def _remove_unreachable(blocks: list[BasicBlock]) -> list[BasicBlock]:
 def _merge_chains(blocks: list[BasicBlock]) -> list[BasicBlock]:
     """Append blocks to their only predecessor where it ends in a jump."""
     entries = [0] * len(blocks)
+    # The launch is a way into the entry.
     entries[0] = 1
     for block in blocks:
         for target in block.targets:
@@ -160,6 +162,7 @@ def _merge_chains(blocks: list[BasicBlock]) -> list[BasicBlock]:
         while True:
             block = blocks[number]
             end = block.terminator
+            # The entry stays block 0; a loop to itself is no chain.
             if not isinstance(end, Jump) or end.target in (EXIT, number, 0) or entries[end.target] != 1:
                 break
             following = blocks[end.target]
@@ -182,6 +185,7 @@ def _with_single_latches(blocks: list[BasicBlock]) -> list[BasicBlock]:
             if dominates(dominator, v, u):
                 latches.setdefault(v, []).append(u)
     blocks = list(blocks)
+    # Only natural loops have a header that dominates the source: other cycles make the graph irreducible anyway.
     for header, sources in latches.items():
         if len(sources) == 1 and isinstance(blocks[sources[0]].terminator, Jump | Branch):
             continue
@@ -218,6 +222,7 @@ def _reconvergence_order(edges: Edges) -> list[int]:
         for v in targets:
             if dominates(dominator, v, u):
                 members.setdefault(v, {v}).update(_natural_loop(predecessors, u, v))
+    # Natural loops with different headers are nested or disjoint, so the smallest enclosing one is the parent.
     parent: dict[int, int | None] = {}
     for header, body in members.items():
         enclosing = [h for h, other in members.items() if h != header and header in other and body <= other]
@@ -292,6 +297,7 @@ def _topological(
     assert first is not None
     weight = _longest_paths(nodes, first)
     # The longest way is visited first and so finished first: reverse postorder puts it last.
+    # Depth-first; finishing order reversed is a topological order, as the level has no cycle but irreducible ones.
     seen = {first}
     postorder: list[int] = []
     stack = [(first, iter(sorted(nodes[first], key=lambda n: -weight[n])))]

@@ -1,7 +1,8 @@
-"""Reads that only move an object from one place of a thread's memory to another: not yet a use of its bytes.
+"""Loads whose value is only copied to other memory of the same thread: not a use of uninitialised bytes.
 
-Unoptimised code copies objects whole, with padding, members nobody has set, and the one byte of an empty class. To set
-a bit field it reads the word round it.
+Unoptimised code copies objects as a whole, including padding, uninitialised members, and the one byte of an empty
+class; to set a bit field it loads the word that contains it. Memcheck (Valgrind) treats this alike: copying undefined
+bytes is no error, using them is.
 """
 
 from __future__ import annotations
@@ -14,16 +15,13 @@ from gpuemu_lsp.engine.emulator.ir.operands import registers_read, registers_wri
 from gpuemu_lsp.engine.emulator.ir.program import Program
 from gpuemu_lsp.engine.ptx.model import Address, Immediate, Instruction, Register
 
-_MOVES = frozenset({"mov"})
+_COPIES = frozenset({"mov"})
 _MASKED = frozenset({"mov", "and", "or", "cvt"})
-"""What may be done to the rest of a word once a bit field has been masked out."""
+"""Opcodes that may be applied to the rest of a word once a bit field has been masked out of it."""
 
 
 def is_only_copied(program: Program, load: Instruction) -> bool:
-    """Whether what ``load`` reads goes nowhere but into local memory.
-
-    A pointer that was itself loaded counts as one into local memory: it is how such code hands on ``this``.
-    """
+    """Whether the value of ``load`` goes nowhere but into local memory."""
     known = origins(program)
     uses: dict[str, list[Instruction]] = defaultdict(list)
     for block in program.blocks:
@@ -31,6 +29,7 @@ def is_only_copied(program: Program, load: Instruction) -> bool:
             for name in registers_read(instruction):
                 uses[name].append(instruction)
     decided = {name for block in program.blocks for name in terminator_reads(block)}
+    # Register, and whether a mask has been applied to the value on the way.
     left = [(name, False) for name in registers_written(load)]
     seen = set(left)
     while left:
@@ -38,8 +37,9 @@ def is_only_copied(program: Program, load: Instruction) -> bool:
         if name in decided:
             return False
         for use in uses[name]:
+            # An ``and`` with a literal or a ``bfi`` replaces some bits: the rest may still be uninitialised.
             masks = use.opcode == "bfi" or (use.opcode == "and" and isinstance(use.operands[-1], Immediate))
-            if use.guard is None and (masks or use.opcode in (_MASKED if masked else _MOVES)):
+            if use.guard is None and (masks or use.opcode in (_MASKED if masked else _COPIES)):
                 fresh = {(target, masked or masks) for target in registers_written(use)} - seen
                 seen |= fresh
                 left += fresh
@@ -51,7 +51,9 @@ def is_only_copied(program: Program, load: Instruction) -> bool:
 def _to_own_memory(store: Instruction, name: str, program: Program, known: Mapping[str, frozenset[str]]) -> bool:
     address = next(operand for operand in store.operands if isinstance(operand, Address))
     guard = store.guard.register.name if store.guard is not None else None
+    # As a guard or as an address the value is used.
     if name == guard or (isinstance(address.base, Register) and address.base.name == name):
         return False
+    # A pointer that was itself loaded counts as one into local memory: that is how unoptimised code passes ``this``.
     found = roots(address, known)
     return bool(found) and found <= {*program.local, UNKNOWN}

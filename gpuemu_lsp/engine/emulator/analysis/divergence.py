@@ -147,6 +147,7 @@ def analyse_divergence(
     loop_branches: set[int] = set()
     while True:
         propagation.solve()
+        # Values only rise: a branch that is divergent stays so, and needs to be visited once.
         found = [b for b in range(len(program.blocks)) if b not in visited and _diverges(program, b, propagation)]
         if not found:
             break
@@ -206,6 +207,7 @@ def _divergent_sides(program: Program, graph: ControlFlowGraph, number: int) -> 
             block = work.pop()
             if block not in seen:
                 seen.add(block)
+                # Lanes stop at the reconvergence point: what lies behind it is executed converged.
                 work.extend(t for t in graph.successors[block] if t != reconvergence)
         sides.append(seen)
     return sides, reconvergence

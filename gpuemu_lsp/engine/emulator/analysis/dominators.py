@@ -1,4 +1,9 @@
-"""Dominators and post-dominators of a graph, given as the list of each node's successors."""
+"""Dominators and post-dominators of any directed graph, given as the list of each node's successors.
+
+Block a dominates block b if every path from the entry to b passes through a; it post-dominates b if every path from b
+to the exit does. Post-dominators are dominators of the reversed graph. The algorithm is that of Cooper, Harvey and
+Kennedy, "A simple, fast dominance algorithm" (2001), which beats Lengauer and Tarjan's on graphs of this size.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +23,8 @@ def reversed_edges(edges: Sequence[Sequence[int]]) -> Edges:
 
 
 def dominators(edges: Sequence[Sequence[int]], root: int = 0) -> list[int]:
-    """Return immediate dominators (Cooper, Harvey and Kennedy 2001); -1 for nodes the root does not reach."""
+    """Return each node's immediate dominator; the root's is the root, -1 for nodes that the root does not reach."""
+    # Depth-first with an explicit stack: thousands of blocks in a row exceed Python's recursion limit.
     postorder: list[int] = []
     seen = {root}
     stack = [(root, iter(edges[root]))]
@@ -37,16 +43,19 @@ def dominators(edges: Sequence[Sequence[int]], root: int = 0) -> list[int]:
     dominator = [-1] * len(edges)
     dominator[root] = root
     changed = True
+    # Reducible graphs settle in the first round of reverse postorder, and the second finds no change.
     while changed:
         changed = False
         for node in reversed(postorder[:-1]):
             best = -1
             for source in predecessors[node]:
+                # Not visited yet (a back edge), or unreachable.
                 if dominator[source] == -1:
                     continue
                 if best == -1:
                     best = source
                     continue
+                # Intersect: walk up both chains until they meet; the node with the lower postorder number is deeper.
                 other = source
                 while best != other:
                     while rank[best] < rank[other]:
@@ -60,7 +69,7 @@ def dominators(edges: Sequence[Sequence[int]], root: int = 0) -> list[int]:
 
 
 def dominates(dominator: Sequence[int], above: int, block: int) -> bool:
-    """Whether every way to ``block`` leads through ``above``, by the immediate dominators."""
+    """Whether ``above`` dominates ``block``, by the immediate dominators; every node dominates itself."""
     if dominator[block] == -1:
         return False
     while block != above:
@@ -71,13 +80,16 @@ def dominates(dominator: Sequence[int], above: int, block: int) -> bool:
 
 
 def post_dominators(edges: Sequence[Sequence[int]], leaving: Sequence[int]) -> list[int]:
-    """Return immediate post-dominators; the exit is node ``n``, where the edges of ``leaving`` lead too.
+    """Return immediate post-dominators; the exit is an added node ``n``, a successor of every node in ``leaving``.
 
-    A loop without an exit counts as leading to it.
+    A loop without an exit gets an edge to it: its blocks have a post-dominator like all others.
     """
     n = len(edges)
+    # The added exit makes the reversed graph one with a single root, as the algorithm needs.
     backwards: Edges = [*reversed_edges(edges), list(leaving)]
     reached = _reachable(backwards, n)
+    # From the highest number down: of an endless loop the latch gets the edge, so that its other blocks are
+    # post-dominated by the latch, and lanes reconverge there in every iteration.
     for node in reversed(range(n)):
         if node not in reached:
             backwards[n].append(node)

@@ -1,4 +1,8 @@
-"""Which registers are alive at the start and end of each block, as bit sets."""
+"""Liveness: the registers live at the start and end of each basic block, as bit sets.
+
+Backward may-analysis: ``in = uses | (out - kills)``, ``out`` the union over the successors. Live registers are what a
+suspended warp saves, and what a waiting lane still needs (:mod:`.divergence`).
+"""
 
 from __future__ import annotations
 
@@ -12,7 +16,11 @@ from gpuemu_lsp.engine.emulator.ir.program import Program
 
 @dataclass(frozen=True, slots=True)
 class Liveness:
-    """Bit sets over ``names``: bit i stands for ``names[i]``."""
+    """Bit sets per block, over ``names``: bit i stands for ``names[i]``, and ``bit`` maps names to i.
+
+    ``live_in`` and ``live_out`` are the live registers; ``defined`` those written anywhere in the block. Python's
+    integers are the bit sets: union and difference of a thousand registers are one operation.
+    """
 
     names: tuple[str, ...]
     bit: dict[str, int]
@@ -21,7 +29,7 @@ class Liveness:
     defined: tuple[int, ...]
 
     def registers(self, bits: int) -> list[str]:
-        """Return the names in a bit set."""
+        """Return the names of the registers in a bit set."""
         result = []
         while bits:
             lowest = bits & -bits
@@ -31,10 +39,7 @@ class Liveness:
 
 
 def liveness(program: Program, graph: ControlFlowGraph) -> Liveness:
-    """Compute liveness backwards over the blocks.
-
-    A guarded write does not end a register's life: the old value stays where the guard does not hold.
-    """
+    """Compute the live registers of every block of a program."""
     names = tuple(program.registers)
     bit = {name: index for index, name in enumerate(names)}
     uses: list[int] = []
@@ -43,9 +48,11 @@ def liveness(program: Program, graph: ControlFlowGraph) -> Liveness:
     for block in program.blocks:
         use = kill = every = 0
         for instruction in block.code:
+            # Upward-exposed uses: a register that the block has defined before is not read from outside.
             use |= _bits(registers_read(instruction), bit) & ~kill
             writes = _bits(registers_written(instruction), bit)
             every |= writes
+            # A guarded definition does not kill: lanes whose guard is false keep the old value.
             if instruction.guard is None:
                 kill |= writes
         use |= _bits(terminator_reads(block), bit) & ~kill
@@ -60,6 +67,7 @@ def _bits(names: Sequence[str], bit: dict[str, int]) -> int:
     result = 0
     for name in names:
         index = bit.get(name)
+        # Special registers such as %tid.x are read, but have no storage.
         if index is not None:
             result |= 1 << index
     return result
@@ -68,6 +76,7 @@ def _bits(names: Sequence[str], bit: dict[str, int]) -> int:
 def _solve(graph: ControlFlowGraph, uses: Sequence[int], kills: Sequence[int]) -> tuple[list[int], list[int]]:
     count = len(uses)
     live_in, live_out = list(uses), [0] * count
+    # The last block comes off the list first, close to the best order for a backward analysis.
     work = list(range(count))
     queued = set(work)
     while work:
@@ -78,6 +87,7 @@ def _solve(graph: ControlFlowGraph, uses: Sequence[int], kills: Sequence[int]) -
             out |= live_in[target]
         into = uses[block] | (out & ~kills[block])
         live_out[block] = out
+        # Only a change at the block's start can change its predecessors.
         if into != live_in[block]:
             live_in[block] = into
             for source in graph.predecessors[block]:

@@ -1,4 +1,9 @@
-"""Pointer provenance: the parameters and variables that an address may be derived from."""
+"""Pointer provenance: the parameters and variables that an address may be derived from.
+
+A flow-insensitive points-to analysis: the *roots* of a register are those of all registers and symbols that any of its
+definitions reads. Arithmetic cannot add a root, since a pointer moved out of its buffer is still derived from it; only
+a pointer that was loaded from memory has an unknown one.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +27,8 @@ UNKNOWN = "?"
 def pointer_parameters(program: Program) -> Mapping[str, int]:
     """Return, for each register derived from exactly one parameter, the number of that parameter.
 
-    The generated code tries the bounds of this parameter's buffer before it reads shadow bytes.
+    A hint, not a proof: generated code compares the address with the bounds of that parameter's buffer first, and falls
+    back to shadow bytes.
     """
     number = {f"{name}+0": index for index, name in enumerate(program.params)}
     found = ((name, roots - {UNKNOWN}) for name, roots in origins(program).items())
@@ -30,12 +36,12 @@ def pointer_parameters(program: Program) -> Mapping[str, int]:
 
 
 def roots(address: Address | None, known: Mapping[str, frozenset[str]]) -> frozenset[str]:
-    """Return the parameters and variables an address may lie in, by the :func:`origins` of its base."""
+    """Return the parameters and variables an address may be derived from, given the :func:`origins` of registers."""
     if address is None:
         return frozenset({UNKNOWN})
     found = _roots_of(address.base, known)
     named = found - {UNKNOWN}
-    # A pointer parameter plus an index that was loaded: the pointer says where.
+    # A loaded index that is added to a pointer has an unknown root as well; the pointer decides.
     return named or found
 
 
@@ -46,7 +52,7 @@ def _roots_of(operand: Operand, known: Mapping[str, frozenset[str]]) -> frozense
 
 
 def origins(program: Program) -> dict[str, frozenset[str]]:
-    """Return, for each register, the parameters and variables its value may be an address into."""
+    """Return the roots of every register: the names of parameters and variables, and ``UNKNOWN``."""
     flows: list[tuple[tuple[str, ...], tuple[str, ...], frozenset[str]]] = []
     for instruction in (instruction for block in program.blocks for instruction in block.code):
         targets = registers_written(instruction)
@@ -59,6 +65,7 @@ def origins(program: Program) -> dict[str, frozenset[str]]:
         symbols = frozenset(operand.name for operand in flattened(sources) if isinstance(operand, Symbol))
         flows.append((targets, registers_read(instruction), symbols))
     found: dict[str, frozenset[str]] = {}
+    # Round-robin to a fixed point: two or three rounds, since PTX mostly defines before it uses.
     changed = True
     while changed:
         changed = False
@@ -73,12 +80,13 @@ def origins(program: Program) -> dict[str, frozenset[str]]:
 
 
 def _loaded(instruction: Instruction, program: Program) -> frozenset[str]:
-    """Return where a loaded value may point to: only 64 bits can hold an address."""
+    """Return the roots of a loaded value."""
+    # Only 64-bit values hold a generic or global address.
     if type_bytes(access_type(instruction)) < 8:
         return frozenset()
     address = address_operand(instruction)
     if memory_space(instruction) == "param" and address is not None and isinstance(address.base, Symbol):
         name = address.base.name
-        # A structure passed by value may hold several pointers.
+        # A structure passed by value may hold several pointers: each offset is a root of its own.
         return frozenset({f"{name}+{address.base.offset + address.offset}"}) if name in program.params else frozenset()
     return frozenset({UNKNOWN})

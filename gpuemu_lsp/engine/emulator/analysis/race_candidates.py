@@ -1,4 +1,19 @@
-"""Which accesses of a program can race at all, and how closely memory must be watched for it."""
+"""Race candidates: the accesses that the race detector must instrument, and at which granularity.
+
+Instrumentation costs more than the access itself, so accesses that provably cannot race are left out:
+
+- nothing in the group writes: an access is traced to the parameters and variables its address derives from
+  (:mod:`.provenance`), and a buffer that is only read cannot race;
+- all of the group are atomic, or otherwise strong;
+- shared memory: a full barrier lies between the access and every one it conflicts with (:mod:`.barrier_intervals`);
+- shared memory: the addresses follow from the thread index, and no two threads share one (:mod:`.address_conflicts`).
+
+The first two hold for every schedule. The third assumes that all threads wait at the same barrier instruction each
+time, which the launch checks; it is repeated without the assumption if that fails.
+
+Two accesses conflict if they are by different threads, to overlapping addresses, and at least one writes; they race if
+no happens-before path orders them, unless both are morally strong (PTX ISA section 8).
+"""
 
 from __future__ import annotations
 
@@ -16,18 +31,20 @@ from gpuemu_lsp.engine.emulator.ir.program import BarrierSync, Program
 from gpuemu_lsp.engine.ptx.model import Instruction
 
 _STRONG = frozenset({"volatile", "relaxed", "acquire", "release", "acq_rel", "mmio"})
+"""Modifiers of strong operations (PTX ISA section 8.4); a volatile operation is like ``.relaxed.sys``."""
 _WHOLE_WORDS = frozenset({"cp", "mbarrier"})
+"""Opcodes that access multiples of 4 bytes, but do not say so in a type."""
 
 
 @dataclass(frozen=True, slots=True)
 class RaceCandidates:
-    """What the race checker looks at in one program.
+    """Sites that the race detector instruments in one program.
 
-    ``sites`` are the accesses to watch, by site number (of asynchronous copies the write), ``sources`` the copies whose
-    read is to be watched; ``strong`` those of the accesses that never race with each other: atomics, volatile stores
-    and flags, operations on ``mbarrier`` objects, and the read that begins a compare-and-swap loop. A cell describes
-    ``1 << shift`` bytes. ``irregular`` says that threads are ordered by more than barriers and whole warps.
-    ``trusting`` says that accesses were left out because barriers stand between them and all they could race with.
+    ``sites``: accesses to instrument (of an asynchronous copy, its write). ``copy_sources``: asynchronous copies whose
+    read is instrumented. ``strong``: those of ``sites`` that never race with each other: atomics, volatile stores and
+    flags, operations on ``mbarrier`` objects, and the read with which a compare-and-swap loop begins. A shadow cell
+    stands for ``1 << cell_shift`` bytes. ``needs_vector_clocks``: threads synchronise by more than barriers of the
+    whole block or warp. ``assumes_full_barriers``: accesses were left out because of the barriers between them.
     """
 
     sites: frozenset[int] = frozenset()
@@ -42,53 +59,55 @@ NO_RACE_CANDIDATES = RaceCandidates()
 
 
 def find_race_candidates(
-    program: Program, block: tuple[int, int, int] | None, *, aliased: bool, trusting: bool = True
+    program: Program, block: tuple[int, int, int] | None, *, aliased: bool, assume_full_barriers: bool = True
 ) -> RaceCandidates:
-    """Decide what to watch in a block of these dimensions, or of any.
+    """Return the accesses that can race in thread blocks with dimensions ``block``, or with any dimensions if None.
 
-    ``aliased`` says that several parameters may point to the same memory.
-
-    What nobody writes cannot race: an address is traced to the parameters and variables it comes from. Nor can what is
-    only ever updated atomically; nor, if all threads of a block always meet at one and the same barrier (``trusting``),
-    accesses to shared memory that are never on the same side of one, or by threads that keep to places of their own.
+    ``aliased``: several parameters may point to the same memory. ``assume_full_barriers``: all threads of a block wait
+    at the same barrier instruction each time.
     """
     accesses = list(memory_accesses(program))
     strong = _strong(program, {access.site: access.instruction for access in accesses if not access.is_copy_source})
-    irregular = _irregular(program)
-    # Where threads are ordered by more than barriers, strong accesses are what orders them.
-    always = strong if irregular else frozenset()
+    vector_clocks = _needs_vector_clocks(program)
+    # Fences order threads through strong accesses (release and acquire patterns, PTX ISA section 8.8): these must be
+    # seen even if they cannot race themselves.
+    always = strong if vector_clocks else frozenset()
     everywhere = list(_by_memory(accesses, program, aliased=aliased))
+    # A generic address may point to shared memory, too.
     in_shared = [access for access in accesses if access.space != "global"]
     candidates = _racing([*everywhere, in_shared], strong, always)
     chosen = candidates
-    if trusting and not program.recursive:
+    if assume_full_barriers and not program.recursive:
         chosen = _racing(everywhere, strong, always)
         threads = PerThreadValues(program, block) if block is not None else None
         for group in _by_interval(in_shared, program):
             racing = _racing([group], strong, always)
+            # Enumerating addresses is worthwhile only if it can remove something.
             if threads is not None and not racing <= chosen:
                 kept = {access.key for access in group if access.site in always}
                 racing &= conflicting_accesses(group, threads) | kept
             chosen |= racing
     watched = {one.site: one.instruction for one in accesses if not one.is_copy_source and one.key in chosen}
     sources = frozenset(one.site for one in accesses if one.is_copy_source and one.key in chosen)
+    # The smallest access decides the cell size: neighbouring bytes of two threads must not share a cell.
     sizes = (type_bytes(access_type(i)) for i in watched.values() if i.opcode not in _WHOLE_WORDS)
     smallest = min(sizes, default=4)
     shift = {1: 0, 2: 1}.get(smallest, 2)
     sites = frozenset(watched)
-    return RaceCandidates(sites, sources, strong & sites, shift, bool(watched) and irregular, chosen != candidates)
+    return RaceCandidates(sites, sources, strong & sites, shift, bool(watched) and vector_clocks, chosen != candidates)
 
 
 def _racing(
     groups: Iterable[Sequence[MemoryAccess]], strong: Set[int], always: Set[int]
 ) -> frozenset[tuple[int, bool]]:
-    """Return what can race with something of the same group: with itself, too, in another thread."""
+    """Return the keys of accesses that conflict with one of the same group, itself in another thread included."""
     found: set[tuple[int, bool]] = set()
     for group in groups:
         plain = [access for access in group if access.site not in strong]
         writes = any(access.is_write for access in group)
         plain_writes = any(access.is_write for access in plain)
         for access in group:
+            # Strong accesses race only with plain ones; a plain read only with writes, strong or not.
             others = writes if access.site not in strong else plain if access.is_write else plain_writes
             if others or access.site in always:
                 found.add(access.key)
@@ -96,7 +115,7 @@ def _racing(
 
 
 def _by_memory(accesses: Sequence[MemoryAccess], program: Program, *, aliased: bool) -> Iterator[list[MemoryAccess]]:
-    """Give groups of accesses to global memory that may touch the same buffer or variable."""
+    """Yield groups of accesses to global memory that may be to the same buffer or variable."""
     known = {} if aliased or program.recursive else origins(program)
     rooted = [(one, roots(one.address, known) or {UNKNOWN}) for one in accesses if one.space != "shared"]
     if aliased or program.recursive:
@@ -107,8 +126,8 @@ def _by_memory(accesses: Sequence[MemoryAccess], program: Program, *, aliased: b
 
 
 def _by_interval(accesses: Sequence[MemoryAccess], program: Program) -> Iterator[list[MemoryAccess]]:
-    """Give groups of accesses to shared memory that may happen between the same two barriers."""
-    # What is copied asynchronously arrives with a later instruction of the same kind.
+    """Yield groups of accesses to shared memory that may happen in the same barrier interval."""
+    # An asynchronous copy completes at a later cp instruction, a wait: it belongs to every interval that contains one.
     copying = {number for number, block in enumerate(program.blocks) if any(one.opcode == "cp" for one in block.code)}
     for blocks in barrier_intervals(program):
         delivers = bool(copying & blocks)
@@ -127,30 +146,30 @@ def _instructions(program: Program) -> Iterator[tuple[int, Instruction]]:
 
 
 def _strong(program: Program, watched: dict[int, Instruction]) -> frozenset[int]:
-    """Return the accesses that never race with each other."""
+    """Return the sites of strong accesses, which never race with each other."""
     flow = ValueFlow([instruction for _, instruction in _instructions(program)])
     atomics = [i for i in watched.values() if i.opcode in ("atom", "red")]
     volatile = [i for i in watched.values() if i.opcode == "ld" and "volatile" in i.modifiers]
-    flags = [i for i in volatile if flow.decides(i, program.registers)]
+    flags = [i for i in volatile if flow.feeds_comparison(i, program.registers)]
     result = set()
     for site, instruction in watched.items():
         modifiers = set(instruction.modifiers)
         if instruction.opcode in ("atom", "red") or (on_mbarrier(instruction) and not modifiers & {"init", "inval"}):
             result.add(site)
         elif "volatile" in modifiers and instruction.opcode == "ld":
-            # Volatile data is no flag: a warp that counts on running in step must still meet, and a fence must stand
-            # between the data and the flag. A flag may be read again for what it says.
-            if instruction in flags or flow.reads_again(instruction, flags):
+            # Volatile data is not a flag: warp-synchronous code needs __syncwarp since Volta, and data needs a fence
+            # before its flag. A load is a flag if its value is compared, or if it has the address of such a load.
+            if instruction in flags or flow.same_address_as_any(instruction, flags):
                 result.add(site)
         elif modifiers & _STRONG or (
-            instruction.opcode == "ld" and flow.prepares(instruction, atomics, program.registers)
+            instruction.opcode == "ld" and flow.precedes_atomic(instruction, atomics, program.registers)
         ):
             result.add(site)
     return frozenset(result)
 
 
-def _irregular(program: Program) -> bool:
-    """Whether fences, named barriers or parts of a block order threads."""
+def _needs_vector_clocks(program: Program) -> bool:
+    """Whether fences, acquire or release operations, mbarriers, or named or partial barriers order threads."""
     if any(
         isinstance(block.terminator, BarrierSync) and not is_full_barrier(block.terminator) for block in program.blocks
     ):

@@ -100,6 +100,7 @@ class ShapePropagation:
         while self._work:
             definition = self._definitions[self._work.pop()]
             old = self._values.get(definition.register)
+            # Varying is the top of the lattice: no definition can raise it.
             if old is not None and old.shape.varying:
                 continue
             value = self._evaluate(definition)
@@ -142,6 +143,7 @@ class ShapePropagation:
             known.append(self._values.get(CARRY, LatticeValue(UNIFORM)))
         values: list[LatticeValue] = []
         for one in known:
+            # Bottom in, bottom out: the definition is evaluated again when the source is known.
             if one is None:
                 return None
             values.append(one)

@@ -1,6 +1,11 @@
-"""Values that follow from the thread's index alone, thread by thread: what most addresses in shared memory are.
+"""Values that follow from the thread index alone, evaluated for every thread of a block.
 
-They are the same in every block and every round, so that whether two threads can ever come to one place is counted out.
+Most addresses in shared memory are such values: an expression of ``%tid``, ``%ntid`` and literals. They are the same in
+every block of the grid and in every iteration, so that evaluating the expression once per thread, as NumPy arrays over
+the block, gives all addresses that an instruction can ever access. The same holds for guards: ``if (tid < 32)`` limits
+the threads that reach a basic block.
+
+Unlike the affine values of :mod:`.divergence` they need no closed form: ``tid ^ (tid >> 3)`` is as good as ``4 * tid``.
 """
 
 from __future__ import annotations
@@ -17,8 +22,11 @@ from gpuemu_lsp.engine.emulator.ir.operands import registers_written
 from gpuemu_lsp.engine.emulator.ir.program import EXIT, Branch, Program
 from gpuemu_lsp.engine.ptx.model import Address, Guard, Immediate, Instruction, Operand, Register, Symbol
 
-Threads: TypeAlias = npt.NDArray[np.int64]
-"""A value for each thread of a block; of 32 bits the pattern, of a predicate 0 or 1."""
+ThreadArray: TypeAlias = npt.NDArray[np.int64]
+"""One value for each thread of a block, by linear thread index.
+
+Up to 32 bits it holds the zero-extended bit pattern, for 64 bits a signed number, for predicates 0 or 1.
+"""
 
 _BINARY: Final[Mapping[str, Callable[[Any, Any], Any]]] = {
     "add": np.add, "sub": np.subtract, "and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor,
@@ -28,17 +36,18 @@ _COMPARISONS: Final[Mapping[str, Callable[[Any, Any], Any]]] = {
     "eq": np.equal, "ne": np.not_equal, "lt": np.less, "le": np.less_equal, "gt": np.greater, "ge": np.greater_equal,
     "lo": np.less, "ls": np.less_equal, "hi": np.greater, "hs": np.greater_equal,
 }  # fmt: skip
-_BITS: Final = {"pred": 1} | {f"{kind}{bits}": bits for kind in "bus" for bits in (16, 32, 64)}
+_WIDTH: Final = {"pred": 1} | {f"{kind}{bits}": bits for kind in "bus" for bits in (16, 32, 64)}
 
 
 class PerThreadValues:
-    """What the threads of one block compute, where only their indices decide."""
+    """Registers, addresses and reachability of the threads of one block, as far as thread indices determine them."""
 
     def __init__(self, program: Program, block: tuple[int, int, int]) -> None:
         self._program = program
+        # Linear thread index: x varies fastest, then y, then z (PTX ISA section 10).
         linear = np.arange(block[0] * block[1] * block[2], dtype=np.int64)
         x, y, _ = block
-        self._known: dict[str, Threads | None] = {
+        self._known: dict[str, ThreadArray | None] = {
             "%tid.x": linear % x,
             "%tid.y": linear // x % y,
             "%tid.z": linear // (x * y),
@@ -53,10 +62,11 @@ class PerThreadValues:
                     self._definitions[name].append(instruction)
         self._reached: list[npt.NDArray[np.bool_]] | None = None
 
-    def value(self, name: str) -> Threads | None:
-        """Return what each thread has in a register, None if more than its index decides."""
+    def value(self, name: str) -> ThreadArray | None:
+        """Return the value of a register in each thread, None if it depends on more than the thread index."""
+        # An explicit stack: definitions chain through thousands of instructions in unrolled code.
         left, begun = [name], set[str]()
-        while left:  # not recursive: code can be long
+        while left:
             one = left[-1]
             if one in self._known:
                 left.pop()
@@ -71,33 +81,34 @@ class PerThreadValues:
                 begun.add(one)
                 left += missing
                 continue
-            # What is still missing is computed from itself.
+            # What is still missing on the second visit depends on itself: a loop-carried register.
             values = [None if missing else self._operand(source) for source in sources]
             known = [value for value in values if value is not None]
             self._known[one] = _computed(computed, known) if len(known) == len(values) else None
         return self._known[name]
 
     def _definition(self, name: str) -> Instruction | None:
-        """Return what computes a register, if that is one instruction, known here, and done by all threads alike."""
+        """Return the only definition of a register, if it is unguarded and of a known opcode; else None."""
         found = self._definitions.get(name, [])
         result = _result_type(found[0]) if len(found) == 1 and found[0].guard is None else None
-        # A narrower result would be extended to the register's width.
-        wide = result is not None and _BITS[result] == _BITS.get(self._program.registers.get(name, ""))
+        # A result narrower than its register is sign- or zero-extended (PTX ISA section 9.4.1): not modelled.
+        wide = result is not None and _WIDTH[result] == _WIDTH.get(self._program.registers.get(name, ""))
         return found[0] if wide else None
 
-    def address(self, address: Address) -> Threads | None:
-        """Return where in its window each thread's address points."""
+    def address(self, address: Address) -> ThreadArray | None:
+        """Return each thread's address as an offset into the shared window, None if it is not known."""
         base = self._operand(address.base)
         return None if base is None else base + address.offset
 
     def reaching(self, number: int, guard: Guard | None = None) -> npt.NDArray[np.bool_]:
-        """Return which threads may come to a block, and there act under a guard."""
+        """Return, as a boolean per thread, which may reach a basic block and execute under the guard there."""
         if self._reached is None:
-            self._reached = self._flow()
+            self._reached = self._reachability()
         threads = self._reached[number]
         return threads if guard is None else threads & self._may(guard, True)
 
-    def _flow(self) -> list[npt.NDArray[np.bool_]]:
+    def _reachability(self) -> list[npt.NDArray[np.bool_]]:
+        """Return for each basic block the threads that may reach it: forward data flow over sets of threads."""
         blocks = self._program.blocks
         reached = [np.zeros(len(self._threads), dtype=np.bool_) for _ in blocks]
         reached[0][:] = True
@@ -105,41 +116,46 @@ class PerThreadValues:
         while left:
             number = left.pop()
             end, here = blocks[number].terminator, reached[number]
+            # Branches on unknown values send every thread to all successors.
             ways = [(target, here) for target in blocks[number].targets]
             if isinstance(end, Branch):
                 taken, other = self._may(end.guard, True), self._may(end.guard, False)
                 ways = [(end.taken, here & taken), (end.not_taken, here & other)]
             for target, threads in ways:
+                # Sets of threads only grow, so each block is visited a bounded number of times.
                 if target != EXIT and (threads & ~reached[target]).any():
                     reached[target] = reached[target] | threads
                     left.append(target)
         return reached
 
     def _may(self, guard: Guard, outcome: bool) -> npt.NDArray[np.bool_]:
-        """Return which threads may find a guard to hold, or not to."""
+        """Return the threads for which a guard may have the given outcome."""
         value = self.value(guard.register.name)
         if value is None:
             return np.ones(len(self._threads), dtype=np.bool_)
         holds: npt.NDArray[np.bool_] = (value != 0) == (outcome != guard.negated)
         return holds
 
-    def _operand(self, operand: Operand) -> Threads | None:
+    def _operand(self, operand: Operand) -> ThreadArray | None:
         if isinstance(operand, Register):
             return self.value(operand.name)
         if isinstance(operand, Immediate) and operand.kind == "int":
+            # Literals are parsed as patterns of 64 bits, which int64 arrays hold as signed numbers.
             bits = operand.bits & 0xFFFF_FFFF_FFFF_FFFF
             return np.full_like(self._threads, bits - (1 << 64) if bits >> 63 else bits)
+        # Only shared variables have an address that is the same in every block and every launch.
         if isinstance(operand, Symbol) and operand.name in self._program.shared:
             return np.full_like(self._threads, self._program.shared[operand.name].offset + operand.offset)
         return None
 
 
 def _result_type(instruction: Instruction) -> str | None:
-    """Return the type of what an instruction computes if it is one of those known here."""
+    """Return the type of an instruction's result, None if the instruction is not modelled here."""
     opcode, modifiers = instruction.opcode, instruction.modifiers
     types = modifiers[-2:] if opcode == "cvt" else modifiers[-1:]
-    if not types or not set(types) <= set(_BITS) or not isinstance(instruction.operands[0], Register):
+    if not types or not set(types) <= set(_WIDTH) or not isinstance(instruction.operands[0], Register):
         return None
+    # Any modifier that is not listed (.sat, .cc, .hi, a rounding mode) makes the instruction unknown.
     words = modifiers[: -len(types)]
     if opcode in ("mul", "mad"):
         return types[0] if words == ("lo",) else _widened(types[0]) if words == ("wide",) else None
@@ -151,10 +167,11 @@ def _result_type(instruction: Instruction) -> str | None:
 
 
 def _widened(type_: str) -> str:
-    return f"{type_[0]}{2 * _BITS[type_]}"
+    return f"{type_[0]}{2 * _WIDTH[type_]}"
 
 
-def _computed(instruction: Instruction, values: list[Threads]) -> Threads | None:
+def _computed(instruction: Instruction, values: list[ThreadArray]) -> ThreadArray | None:
+    """Return the result of an instruction for all threads; None where int64 arithmetic would not give PTX's result."""
     opcode, modifiers, type_ = instruction.opcode, instruction.modifiers, instruction.modifiers[-1]
     if opcode == "mov":
         return _cut(values[0], type_)
@@ -163,11 +180,13 @@ def _computed(instruction: Instruction, values: list[Threads]) -> Threads | None
     if opcode == "selp":
         return np.where(values[2] != 0, _cut(values[0], type_), _cut(values[1], type_))
     if opcode in ("shl", "shr"):
+        # Shift amounts are unsigned, and larger ones than the width act like the width (PTX ISA section 9.7.8).
         amount = values[1] & 0xFFFF_FFFF
-        value, beyond = _read(values[0], type_), amount >= _BITS[type_]
-        amount = np.minimum(amount, _BITS[type_] - 1)
+        value, beyond = _read(values[0], type_), amount >= _WIDTH[type_]
+        amount = np.minimum(amount, _WIDTH[type_] - 1)
         if opcode == "shl":
             return _cut(np.where(beyond, 0, value << amount), type_)
+        # >> on int64 is arithmetic: a logical shift of 64 bits is right only for values that are not negative.
         if type_ in ("u64", "b64") and (value < 0).any():
             return None
         return _cut(np.where(beyond & (value >= 0), 0, value >> amount), type_)
@@ -180,9 +199,11 @@ def _computed(instruction: Instruction, values: list[Threads]) -> Threads | None
         product = _cut(a * b, wide)
         return _cut(product + _read(values[2], wide), wide) if opcode == "mad" else product
     if opcode in ("div", "rem"):
+        # NumPy rounds quotients down, PTX towards zero; and the GPU does not trap on division by zero.
         if (a < 0).any() or (b <= 0).any():
             return None
         return a // b if opcode == "div" else a % b
+    # Unsigned comparisons of 64 bits on signed numbers, likewise.
     if type_ in ("u64", "b64") and opcode in ("setp", "min", "max") and ((a < 0).any() or (b < 0).any()):
         return None
     if opcode == "setp":
@@ -190,16 +211,16 @@ def _computed(instruction: Instruction, values: list[Threads]) -> Threads | None
     return _cut(_BINARY[opcode](a, b), type_)
 
 
-def _read(value: Threads, type_: str) -> Threads:
-    """Return a pattern as a number of a type; 64 bits always as a signed one."""
-    bits = _BITS[type_]
+def _read(value: ThreadArray, type_: str) -> ThreadArray:
+    """Return register values as numbers of an operand type; 64 bits always as signed numbers."""
+    bits = _WIDTH[type_]
     if bits == 64:
         return value
     cut = value & ((1 << bits) - 1)
     return cut - ((cut >> (bits - 1)) << bits) if type_[0] == "s" else cut
 
 
-def _cut(value: Threads, type_: str) -> Threads:
-    """Return the pattern of a number in a register of a type."""
-    bits = _BITS[type_]
+def _cut(value: ThreadArray, type_: str) -> ThreadArray:
+    """Return numbers as register values of a type: modulo its width."""
+    bits = _WIDTH[type_]
     return value if bits == 64 else value & ((1 << bits) - 1)

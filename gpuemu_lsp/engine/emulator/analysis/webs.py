@@ -1,9 +1,21 @@
-"""Registers split into webs: values that never meet get names of their own.
+"""Live-range splitting: each web of definitions and uses gets a register of its own.
 
-NVRTC gives one register to values that live one after the other, so that a loop counter may sit where ``%tid.x`` was.
-The analysis of shapes knows one fact per register: with a name per web it sees each value for what it is. Where values
-meet only later, as in a loop that starts at ``%tid.x``, an integer keeps a name of its own until then: its definition
-is copied to the web, and what can only mean this definition reads the original.
+A web is a maximal set of definitions that some use cannot distinguish: two definitions that reach the same use are in
+one web (Muchnick, "Advanced Compiler Design and Implementation", 16.3.3). NVRTC assigns one register to values whose
+live ranges do not overlap, so that a loop counter may follow ``%tid.x`` in the same register. Divergence analysis keeps
+one lattice value per register: with a register per web, unrelated values do not join.
+
+Webs alone are not enough for ``for (i = tid; i < n; i += step)``, where the first definition and the one in the loop
+reach the same uses. There an integer definition is split further: it writes a register of its own, a ``mov`` copies
+that to the web's register, and uses that only this definition reaches read the original::
+
+    mov  %r1, %tid.x                mov  %r1.own0, %tid.x        affine, step 1
+    shl  %r2, %r1, 2                mov  %r1, %r1.own0           varying, if lanes leave the loop in
+    loop:                    =>     shl  %r2, %r1.own0, 2          different iterations
+      add  %r1, %r1, %r5            loop:
+                                      add  %r1, %r1, %r5
+
+This takes the place of SSA construction; see the package :mod:`..ir` for why the IR is not SSA.
 """
 
 from __future__ import annotations
@@ -24,30 +36,35 @@ from gpuemu_lsp.engine.emulator.ir.operands import (
 from gpuemu_lsp.engine.emulator.ir.program import BarrierSync, BasicBlock, Branch, Program, Switch, Terminator
 from gpuemu_lsp.engine.ptx.model import Address, Guard, Instruction, Negated, Operand, Pair, Register, Vector
 
-_WHOLE = frozenset({"call", PUSH, POP, COPY})
-"""Their operands are more than they seem: registers they touch keep one name."""
+_NOT_SPLIT = frozenset({"call", PUSH, POP, COPY})
+"""Opcodes that refer to registers by name, not only by operand: the registers they access are not split."""
 
-_MOVES = {f"{kind}{bits}": f"b{bits}" for kind in "bus" for bits in (32, 64)}
-"""How registers whose values may rise from lane to lane are copied."""
+_AFFINE_TYPES = {f"{kind}{bits}": f"b{bits}" for kind in "bus" for bits in (32, 64)}
+"""Types of registers that can hold affine values, and the type of the ``mov`` that copies them."""
+
+_NEVER = 1 << 20
+"""A number of definitions that marks a register as not to be split."""
 
 
 def split_webs(program: Program, graph: ControlFlowGraph) -> Program:
-    """Return the program with a register for each web: definitions that some use cannot tell apart share one."""
+    """Return the program with a register for each web."""
+    # A recursive function has one body for all calls: definitions reach uses along returns that are not in the graph.
     if program.recursive:
         return program
     counts: dict[str, int] = {}
     for block in program.blocks:
         for instruction in block.code:
-            whole = instruction.opcode in _WHOLE
+            whole = instruction.opcode in _NOT_SPLIT
             for name in registers_written(instruction):
-                counts[name] = counts.get(name, 0) + (1 << 20 if whole else 1)
+                counts[name] = counts.get(name, 0) + (_NEVER if whole else 1)
             if whole:
-                counts.update(dict.fromkeys(registers_read(instruction), 1 << 20))
-    chosen = {n for n, count in counts.items() if 1 < count < 1 << 20 and n in program.registers and n != CARRY}
+                counts.update(dict.fromkeys(registers_read(instruction), _NEVER))
+    # A register with one definition is a web already; the carry flag is an implicit operand, and cannot be renamed.
+    chosen = {n for n, count in counts.items() if 1 < count < _NEVER and n in program.registers and n != CARRY}
     if not chosen:
         return program
     webs = _Webs(program, graph, chosen)
-    # Names are given in one go: ``webs.name`` by definition, and ``webs.own`` where it keeps a name until it meets.
+    # setdefault keeps the declared type: the first web of a register keeps its name.
     registers = dict(program.registers)
     for definition, name in enumerate(webs.name):
         registers.setdefault(name, program.registers[webs.register[definition]])
@@ -59,51 +76,55 @@ def split_webs(program: Program, graph: ControlFlowGraph) -> Program:
     return replace(program, blocks=blocks, registers=registers)
 
 
-_Touch: TypeAlias = tuple[tuple[str, ...], tuple[str, ...], bool]
-"""Of one instruction: registers written, registers read, and whether a guard decides."""
+_Access: TypeAlias = tuple[tuple[str, ...], tuple[str, ...], bool]
+"""Chosen registers that one instruction writes and reads, and whether it is guarded."""
 
 
 class _Webs:
-    """Definitions, numbered, and which of them reach each use of the chosen registers."""
+    """Reaching definitions of the chosen registers, and the webs that they form (union-find over definitions).
+
+    Definitions are numbered in program order; sets of them are bit sets.
+    """
 
     def __init__(self, program: Program, graph: ControlFlowGraph, chosen: set[str]) -> None:
         self._program, self._graph = program, graph
         self.register: list[str] = []
         self._first: list[int] = []
-        """The first definition of each block."""
+        """Number of the first definition in each block."""
         self._of: dict[str, int] = dict.fromkeys(chosen, 0)
-        """All definitions of a register, as bits."""
-        self._touched: list[list[_Touch]] = []
-        """What the instructions of each block do to the chosen registers."""
+        """Bit set of all definitions of each register."""
+        self._accesses: list[list[_Access]] = []
+        """For each block, one entry per instruction."""
         for block in program.blocks:
             self._first.append(len(self.register))
-            self._touched.append([])
+            self._accesses.append([])
             for instruction in block.code:
                 writes, reads = self._chosen(registers_written(instruction)), self._chosen(registers_read(instruction))
-                self._touched[-1].append((writes, reads, instruction.guard is not None))
+                self._accesses[-1].append((writes, reads, instruction.guard is not None))
                 for name in writes:
                     self._of[name] |= 1 << len(self.register)
                     self.register.append(name)
         self._parent = list(range(len(self.register)))
         self._members: dict[int, int] = {}
-        """Of a web of more than one definition, all of them, as bits, by its root."""
+        """Bit set of the definitions of each web with more than one, by its root."""
         self._reaching = self._solve()
-        meeting = alone = 0
+        # Definitions that share a use with others, and definitions that have a use of their own.
+        joined = alone = 0
         for number in range(len(program.blocks)):
             for uses in self._uses(number):
                 for bits in uses.values():
                     self._unite(bits)
                     if bits & (bits - 1):
-                        meeting |= bits
+                        joined |= bits
                     else:
                         alone |= bits
         self.name = self._names()
-        """The name of each definition's web."""
-        self.own = self._own_names(meeting & alone)
-        """The name of its own of a definition that meets others, and is also read where it alone can be meant."""
+        """Register of each definition's web."""
+        self.own = self._own_names(joined & alone)
+        """Register of its own for a definition that shares some uses with others, but not all."""
 
     def _names(self) -> list[str]:
-        """Name the webs; the first of a register keeps its name."""
+        """Return the register of each definition's web; the first web of a register keeps its name."""
         names: dict[int, str] = {}
         count: dict[str, int] = {}
         for definition, register in enumerate(self.register):
@@ -115,40 +136,44 @@ class _Webs:
         return [names[self._find(definition)] for definition in range(len(self.register))]
 
     def _own_names(self, candidates: int) -> dict[int, str]:
+        """Return a register of its own for each of the ``candidates`` that can be affine."""
         registers = self._program.registers
+        # A guarded definition leaves the old value in some lanes: a copy of it would overwrite that.
         guarded = self._guarded()
         return {
             definition: f"{self.register[definition]}.own{definition}"
             for definition in range(len(self.register))
             if candidates >> definition & 1
             and not guarded >> definition & 1
-            and registers[self.register[definition]] in _MOVES
+            and registers[self.register[definition]] in _AFFINE_TYPES
         }
 
     def _guarded(self) -> int:
-        """Return the definitions under a guard, as bits."""
+        """Return the bit set of guarded definitions."""
         result = definition = 0
-        for touched in self._touched:
-            for writes, _, guarded in touched:
+        for accesses in self._accesses:
+            for writes, _, guarded in accesses:
                 for _ in writes:
                     result |= guarded << definition
                     definition += 1
         return result
 
     def renamed(self, number: int) -> BasicBlock:
-        """Return a block with the names of webs."""
+        """Return a basic block with registers replaced by those of their webs, and with copies inserted."""
         block = self._program.blocks[number]
         uses = self._uses(number)
         definition = self._first[number]
         code: list[Instruction] = []
-        for instruction, (writes, _, _) in zip(block.code, self._touched[number], strict=True):
+        for instruction, (writes, _, _) in zip(block.code, self._accesses[number], strict=True):
+            # One entry per instruction, then one for the terminator: generator and instructions go in step.
             sources = self._names_of(next(uses))
             targets, copies = {}, []
             for name in writes:
                 web, own = self.name[definition], self.own.get(definition)
                 targets[name] = own or web
+                # The copy follows at once: every use of the web, in whatever block, finds it done.
                 if own:
-                    kind = _MOVES[self._program.registers[name]]
+                    kind = _AFFINE_TYPES[self._program.registers[name]]
                     operands = Register(web), Register(own)
                     copies.append(replace(instruction, opcode="mov", modifiers=(kind,), operands=operands))
                 definition += 1
@@ -157,8 +182,10 @@ class _Webs:
         return BasicBlock(tuple(code), _end(block.terminator, self._names_of(next(uses))))
 
     def _names_of(self, uses: dict[str, int]) -> dict[str, str]:
+        """Return the new register for each register used, given the definitions that reach the use."""
         result = {}
         for name, bits in uses.items():
+            # Without a definition that reaches the use, the register is uninitialised and keeps its name.
             if bits:
                 first = (bits & -bits).bit_length() - 1
                 own = self.own.get(first) if bits == 1 << first else None
@@ -169,18 +196,20 @@ class _Webs:
         return tuple(name for name in dict.fromkeys(registers) if name in self._of)
 
     def _solve(self) -> list[int]:
-        """Return the definitions that reach the start of each block."""
+        """Return the bit set of definitions that reach the start of each block (forward may-analysis)."""
         count = len(self._program.blocks)
         made, kept = [0] * count, [-1] * count
-        for number, touched in enumerate(self._touched):
+        for number, accesses in enumerate(self._accesses):
             definition = self._first[number]
-            for writes, _, guarded in touched:
+            for writes, _, guarded in accesses:
                 for name in writes:
+                    # A guarded definition does not kill those before it.
                     if not guarded:
                         made[number] &= ~self._of[name]
                         kept[number] &= ~self._of[name]
                     made[number] |= 1 << definition
                     definition += 1
+        # Popped from the end, so that the first pass is in program order: each loop then needs two passes.
         into, work = [0] * count, list(range(count))[::-1]
         while work:
             number = work.pop()
@@ -192,31 +221,39 @@ class _Webs:
         return into
 
     def _uses(self, number: int) -> Iterator[dict[str, int]]:
-        """Give, for each instruction and for the end, the definitions that reach what it reads."""
+        """Yield, per instruction and for the terminator, the definitions that reach each register it reads.
+
+        Unites the webs of a guarded definition and of those it may leave in place.
+        """
         block, now, definition = self._program.blocks[number], self._reaching[number], self._first[number]
-        for writes, reads, guarded in self._touched[number]:
+        for writes, reads, guarded in self._accesses[number]:
             uses = {name: now & self._of[name] for name in reads}
             for name in writes:
                 if not guarded:
                     now &= ~self._of[name]
                 now |= 1 << definition
                 definition += 1
+                # Where the guard is false the lane keeps the old value, in the same register.
                 if guarded:
-                    self._unite(now & self._of[name])  # where the guard does not hold the old value stays
+                    self._unite(now & self._of[name])
             yield uses
         yield {name: now & self._of[name] for name in self._chosen(terminator_reads(block))}
 
     def _find(self, definition: int) -> int:
+        # Path halving keeps the trees flat.
         while self._parent[definition] != definition:
             self._parent[definition] = definition = self._parent[self._parent[definition]]
         return definition
 
     def _unite(self, bits: int) -> None:
+        """Merge the webs of a set of definitions into one."""
         if not bits & (bits - 1):
             return
         root = self._find((bits & -bits).bit_length() - 1)
         members = self._members.pop(root, 1 << root)
-        while bits := bits & ~members:  # a web that is there already goes at once, however large
+        # All members of a web that is merged leave the set at once: unrolled code unites the same large webs again and
+        # again.
+        while bits := bits & ~members:
             other = self._find((bits & -bits).bit_length() - 1)
             members |= self._members.pop(other, 1 << other)
             root, other = min(root, other), max(root, other)
@@ -225,6 +262,7 @@ class _Webs:
 
 
 def _instruction(one: Instruction, targets: dict[str, str], sources: dict[str, str]) -> Instruction:
+    """Rename the operands of an instruction: destinations by ``targets``, all others by ``sources``."""
     destinations, rest = split_operands(one)
     written_to = tuple(_operand(operand, targets, sources) for operand in destinations)
     operands = (*written_to, *(_operand(operand, sources, sources) for operand in rest))
@@ -233,7 +271,7 @@ def _instruction(one: Instruction, targets: dict[str, str], sources: dict[str, s
 
 
 def _operand(operand: Operand, names: dict[str, str], sources: dict[str, str]) -> Operand:
-    """Rename an operand; addresses and negated predicates are read wherever they stand."""
+    """Rename an operand by ``names``; the base of an address and a negated predicate are always sources."""
     match operand:
         case Register(name):
             return Register(names.get(name, name))

@@ -199,7 +199,7 @@ class CompiledKernel:
         if (watching, one) not in self._tracking:
             aliased = watching == CheckerMode.RACES_ALIASED
             self._tracking[watching, one] = find_race_candidates(
-                self.program, one, aliased=aliased, trusting=self._trusting
+                self.program, one, aliased=aliased, assume_full_barriers=self._trusting
             )
         return self._tracking[watching, one]
 
