@@ -20,8 +20,8 @@ from benchmarks.fuzzing.statements import (
     INTEGERS,
     SLOTS,
     BlockState,
-    Comparison,
     PtxWriter,
+    SetpCondition,
     Statement,
     ThreadState,
     random_statements,
@@ -61,7 +61,7 @@ class VoteStatement:
     """``vote.sync.ballot`` over all 32 lanes."""
 
     def __init__(self, rng: random.Random) -> None:
-        self.condition, self.target = Comparison(rng), rng.randrange(INTEGERS)
+        self.condition, self.target = SetpCondition(rng), rng.randrange(INTEGERS)
 
     def emit(self, out: PtxWriter) -> None:
         out.put(f"vote.sync.ballot.b32 %r{self.target}, {self.condition.emit(out)}, -1;")

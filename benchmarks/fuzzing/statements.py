@@ -97,7 +97,7 @@ class PtxWriter:
         return f"%c{self.counters}"
 
 
-class Comparison:
+class SetpCondition:
     """``setp`` of two operands."""
 
     def __init__(self, rng: random.Random) -> None:
@@ -122,7 +122,7 @@ class Assignment:
         limits = dict(self.op.immediates)
         self.sources = [Operand(rng, kind, limits.get(i)) for i, kind in enumerate(self.op.sources)]
         self.target = rng.randrange(INTEGERS if self.op.result == "r" else FLOATS)
-        self.guard = Comparison(rng) if rng.random() < 0.2 else None
+        self.guard = SetpCondition(rng) if rng.random() < 0.2 else None
         self.negated = rng.random() < 0.5
 
     def emit(self, out: PtxWriter) -> None:
@@ -190,7 +190,7 @@ class IfStatement:
     """A branch on a per-thread condition."""
 
     def __init__(self, rng: random.Random, depth: int, in_loop: bool) -> None:
-        self.condition = Comparison(rng)
+        self.condition = SetpCondition(rng)
         self.then = random_statements(rng, depth - 1, in_loop)
         self.other = random_statements(rng, depth - 1, in_loop) if rng.random() < 0.5 else []
 
@@ -246,7 +246,7 @@ class BreakStatement:
     """A conditional branch out of the innermost loop."""
 
     def __init__(self, rng: random.Random) -> None:
-        self.condition = Comparison(rng)
+        self.condition = SetpCondition(rng)
 
     def emit(self, out: PtxWriter) -> None:
         out.put(f"@{self.condition.emit(out)} bra {_ENDS[-1]};")

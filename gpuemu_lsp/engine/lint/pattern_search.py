@@ -52,14 +52,14 @@ class PatternSearch:
         """
         wanted = _CALL_SUFFIX.sub("", pattern.strip())
         lines: dict[tuple[str, int], PatternMatch] = {}
-        for match in self._hits(wanted, certain):
+        for match in self._matches(wanted, certain):
             key = (match.place.path, match.place.range.start.line) if match.place else ("", 0)
             lines.setdefault(key, match)
         if len(lines) > 1:
             lines.pop(("", 0), None)
         return tuple(match for _, match in sorted(lines.items(), key=lambda item: item[0]))
 
-    def _hits(self, wanted: str, certain: bool) -> Iterator[PatternMatch]:
+    def _matches(self, wanted: str, certain: bool) -> Iterator[PatternMatch]:
         known = INTRINSIC_TRACES.get(wanted)
         if known is not None:
             for instruction in self._ptx.instructions:

@@ -18,7 +18,7 @@ _COMPILERS_OWN = re.compile(r"__(?:CUDA|NV|cplusplus|LINE|FILE|SIZEOF|CHAR|GNUC|
 
 
 @dataclass(slots=True)
-class _OpenConditional:
+class _OpenBranch:
     """An open ``#if``: start of the current branch if it is skipped, and whether an earlier branch was taken."""
 
     dropped_from: int | None
@@ -27,12 +27,12 @@ class _OpenConditional:
 
 def skipped_regions(text: SourceText, defined: AbstractSet[str]) -> Iterator[tuple[int, int]]:
     """Yield the byte spans of skipped branches, ascending and disjoint."""
-    stack: list[_OpenConditional] = []
+    stack: list[_OpenBranch] = []
     spans: list[tuple[int, int]] = []
     for directive in text.directives:
         if directive.kind in ("if", "ifdef", "ifndef"):
             value = _value(directive.kind, directive.body, defined)
-            stack.append(_OpenConditional(directive.end if value is False else None, value))
+            stack.append(_OpenBranch(directive.end if value is False else None, value))
         elif directive.kind in ("elif", "elifdef", "elifndef", "else") and stack:
             branch = stack[-1]
             if branch.dropped_from is not None:

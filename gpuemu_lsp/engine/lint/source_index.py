@@ -18,7 +18,7 @@ from gpuemu_lsp.engine.source.model import KernelDecl, SourceFile
 from gpuemu_lsp.engine.source.preprocessor.lexer import WORD, SourceText, blank
 from gpuemu_lsp.engine.source.preprocessor.macros import MacroTable
 from gpuemu_lsp.engine.source.syntax.declarations import Declaration, DeclarationKind
-from gpuemu_lsp.engine.source.syntax.parsed_file import ParsedFile, parse_file
+from gpuemu_lsp.engine.source.syntax.parsed_source import ParsedSource, parse_source
 
 _FOLLOWED = frozenset({DeclarationKind.FUNCTION, DeclarationKind.TYPE, DeclarationKind.ALIAS, DeclarationKind.VARIABLE})
 
@@ -58,8 +58,8 @@ class SourceIndex:
         return MacroTable(self.texts.values())
 
     @cached_property
-    def _files(self) -> tuple[ParsedFile, ...]:
-        return tuple(parse_file(path, text, self.macros) for path, text in self.texts.items())
+    def _files(self) -> tuple[ParsedSource, ...]:
+        return tuple(parse_source(path, text, self.macros) for path, text in self.texts.items())
 
     @cached_property
     def _active(self) -> dict[str, str]:
@@ -137,12 +137,12 @@ class SourceIndex:
         direct = {name for name in self.macros.definitions if any(map(expression.search, self.macros.bodies(name)))}
         return frozenset(name for name in self.macros.definitions if self.macros.expand((name,)) & direct)
 
-    def _declarations(self) -> Iterator[tuple[ParsedFile, Declaration]]:
+    def _declarations(self) -> Iterator[tuple[ParsedSource, Declaration]]:
         for file in self._files:
             for declaration in file.declarations:
                 yield file, declaration
 
-    def _roots(self, kernel: KernelDecl | str) -> Iterator[tuple[ParsedFile, Declaration]]:
+    def _roots(self, kernel: KernelDecl | str) -> Iterator[tuple[ParsedSource, Declaration]]:
         name = kernel if isinstance(kernel, str) else kernel.name
         for file, declaration in self._declarations():
             if not _is_kernel(declaration) or name not in declaration.names:
@@ -155,9 +155,9 @@ class SourceIndex:
                     yield file, declaration
 
     @cached_property
-    def _index(self) -> dict[str, list[tuple[ParsedFile, Declaration]]]:
+    def _index(self) -> dict[str, list[tuple[ParsedSource, Declaration]]]:
         """Declarations that device code may refer to, by name."""
-        index: dict[str, list[tuple[ParsedFile, Declaration]]] = {}
+        index: dict[str, list[tuple[ParsedSource, Declaration]]] = {}
         for file, declaration in self._declarations():
             if declaration.kind in _FOLLOWED and not _is_kernel(declaration) and not declaration.host_only:
                 for name in declaration.names:

@@ -45,12 +45,12 @@ def parse(text: str) -> Module:
     PtxError
         If it cannot be parsed; the error has the line and what was expected.
     """
-    reader = _ModuleParser(text)
+    module_parser = _ModuleParser(text)
     line = 0
     try:
         for kind, match, line in statements(text):
-            reader.take(kind, match, line)
-        return reader.finish()
+            module_parser.add(kind, match, line)
+        return module_parser.finish()
     except UnlocatedSyntaxError as problem:
         raise PtxError(str(problem), line) from None
 
@@ -88,7 +88,7 @@ class _ModuleParser:
         self._tables = _Tables()
         self._table: str | None = None
 
-    def take(self, kind: str, match: re.Match[str], line: int) -> None:
+    def add(self, kind: str, match: re.Match[str], line: int) -> None:
         if kind == "instruction" and self._body is not None:
             self._body.instruction(match, self._locations.current, line)
         elif kind == "loc":

@@ -10,7 +10,7 @@ from gpuemu_lsp.engine.source.headers import known_headers
 from gpuemu_lsp.engine.source.headers.includes import include_target, resolve
 from gpuemu_lsp.engine.source.preprocessor.lexer import WORD, Directive
 from gpuemu_lsp.engine.source.preprocessor.macros import MacroTable
-from gpuemu_lsp.engine.source.syntax.parsed_file import ParsedFile
+from gpuemu_lsp.engine.source.syntax.parsed_source import ParsedSource
 
 _INCLUDES = frozenset({"include", "include_next", "import"})
 _PRAGMA = re.compile(r"\s*(?:once|unroll|nounroll|nv_|diag_|push_macro|pop_macro|pack|hd_warning_disable)")
@@ -33,7 +33,7 @@ class DirectiveSelection:
 
 
 def select_directives(
-    file: ParsedFile, words: frozenset[str], macros: MacroTable, include_dirs: Sequence[str]
+    file: ParsedSource, words: frozenset[str], macros: MacroTable, include_dirs: Sequence[str]
 ) -> DirectiveSelection:
     """Select the directives of a file; ``words`` are the identifiers of reachable code."""
     shown, includes = [], set()

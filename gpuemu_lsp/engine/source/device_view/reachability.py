@@ -21,7 +21,7 @@ from gpuemu_lsp.engine.source.syntax.declarations import (
     read_declaration,
 )
 from gpuemu_lsp.engine.source.syntax.items import class_members
-from gpuemu_lsp.engine.source.syntax.parsed_file import ParsedFile
+from gpuemu_lsp.engine.source.syntax.parsed_source import ParsedSource
 
 _MENTION = re.compile(r"(?<![\w.\x80-\xff])(?<!->)[A-Za-z_][\w\x80-\xff]*")
 _CALL = re.compile(r"(?<![\w.])(?<!->)([A-Za-z_]\w*)\s*(?:<[^<>;(){}]*>)?\s*\(")
@@ -62,7 +62,7 @@ class _DeclarationNode:
     ``own`` is the code without them. ``uses`` and ``calls`` are the outgoing references by name.
     """
 
-    file: ParsedFile
+    file: ParsedSource
     declaration: Declaration
     own: str
     uses: frozenset[str]
@@ -83,7 +83,7 @@ class _DeclarationNode:
             yield from member.family()
 
 
-def reachable_code(files: Sequence[ParsedFile], macros: MacroTable) -> ReachableCode:
+def reachable_code(files: Sequence[ParsedSource], macros: MacroTable) -> ReachableCode:
     """Return the items of all files that device code needs."""
     declared = {name for file in files for declaration in file.declarations for name in declaration.names}
     nodes = [_node(file, declaration, macros, declared) for file in files for declaration in file.declarations]
@@ -96,7 +96,7 @@ def reachable_code(files: Sequence[ParsedFile], macros: MacroTable) -> Reachable
 
 
 def _node(
-    file: ParsedFile, declaration: Declaration, macros: MacroTable, declared: Set[str], in_class: bool = False
+    file: ParsedSource, declaration: Declaration, macros: MacroTable, declared: Set[str], in_class: bool = False
 ) -> _DeclarationNode:
     item, code = declaration.item, file.text.code
     inside: list[_DeclarationNode] = []
@@ -165,7 +165,7 @@ def _propagate_host(nodes: Sequence[_DeclarationNode], index: Mapping[str, list[
 
 
 def _mark_reachable(
-    nodes: Sequence[_DeclarationNode], index: Mapping[str, list[_DeclarationNode]], files: Sequence[ParsedFile]
+    nodes: Sequence[_DeclarationNode], index: Mapping[str, list[_DeclarationNode]], files: Sequence[ParsedSource]
 ) -> set[str]:
     """Mark the roots and everything they reference; return all identifiers in it."""
     words: set[str] = set()
@@ -244,7 +244,7 @@ def _is_eligible(node: _DeclarationNode) -> bool:
 
 
 def _mark_dependents(
-    nodes: Sequence[_DeclarationNode], index: Mapping[str, list[_DeclarationNode]], files: Sequence[ParsedFile]
+    nodes: Sequence[_DeclarationNode], index: Mapping[str, list[_DeclarationNode]], files: Sequence[ParsedSource]
 ) -> set[str]:
     """Mark prototypes, using directives and static assertions whose references are all reachable."""
     scopes = {part for file in files for item in file.items.items for name in item.scope for part in name.split("::")}

@@ -15,7 +15,7 @@ from gpuemu_lsp.engine.source.headers.includes import closure, resolve_line
 from gpuemu_lsp.engine.source.preprocessor.conditions import defines, inactive_regions
 from gpuemu_lsp.engine.source.preprocessor.lexer import SourceText, blank
 from gpuemu_lsp.engine.source.preprocessor.macros import MacroTable
-from gpuemu_lsp.engine.source.syntax.parsed_file import ParsedFile, parse_file
+from gpuemu_lsp.engine.source.syntax.parsed_source import ParsedSource, parse_source
 
 _OURS = re.compile(r"\b__CUDACC_RTC__\b")
 _UNREADABLE = re.compile("[\ud800-\udfff\0\ufeff]")
@@ -30,7 +30,7 @@ class DeviceViews:
     headers by absolute path.
     """
 
-    files: tuple[ParsedFile, ...]
+    files: tuple[ParsedSource, ...]
     macros: MacroTable
     view: str
     headers: Mapping[str, str]
@@ -68,8 +68,8 @@ def device_views(
     others = {header: content.without(dead.get(header, ())) for header, content in others.items()}
     macros = MacroTable((main, *others.values()))
     files = [
-        parse_file(path, main, macros),
-        *(parse_file(header, content, macros) for header, content in others.items()),
+        parse_source(path, main, macros),
+        *(parse_source(header, content, macros) for header, content in others.items()),
     ]
     reachable = reachable_code(files, macros)
     selections = {file.path: select_directives(file, reachable.words, macros, include_dirs) for file in files}
@@ -94,7 +94,7 @@ def _replacements(reachable: ReachableCode, selections: Mapping[str, DirectiveSe
     return found
 
 
-def _view(file: ParsedFile, reachable: ReachableCode, shown: Sequence[bool], replacements: Mapping[int, str]) -> str:
+def _view(file: ParsedSource, reachable: ReachableCode, shown: Sequence[bool], replacements: Mapping[int, str]) -> str:
     raw = blank(file.text.raw, _spans(file, reachable, shown))
     for start, line in replacements.items():
         raw = raw[:start] + line + raw[start + len(line) :]
@@ -103,7 +103,7 @@ def _view(file: ParsedFile, reachable: ReachableCode, shown: Sequence[bool], rep
     return _UNREADABLE.sub(lambda match: " " * len(match[0].encode("utf-8", "surrogatepass")), view)
 
 
-def _spans(file: ParsedFile, reachable: ReachableCode, shown: Sequence[bool]) -> Iterator[tuple[int, int]]:
+def _spans(file: ParsedSource, reachable: ReachableCode, shown: Sequence[bool]) -> Iterator[tuple[int, int]]:
     """Yield the spans to blank in ascending order: unreachable items without their directives, omitted directives."""
     waiting = deque(zip(file.text.directives, shown, strict=True))
     for start, end in reachable.dropped[file.path]:

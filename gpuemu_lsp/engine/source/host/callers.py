@@ -17,7 +17,7 @@ from gpuemu_lsp.engine.source.preprocessor.macros import MacroTable
 from gpuemu_lsp.engine.source.syntax.declarations import Declaration, DeclarationKind
 from gpuemu_lsp.engine.source.syntax.items import without_template
 from gpuemu_lsp.engine.source.syntax.parameters import parameters, template_parameters
-from gpuemu_lsp.engine.source.syntax.parsed_file import ParsedFile
+from gpuemu_lsp.engine.source.syntax.parsed_source import ParsedSource
 
 _NUMBER = re.compile(r"-?\d[\w.]*$")
 _ARGUMENT = re.compile(r"-?[\w:]+$")
@@ -26,7 +26,7 @@ _MAX_DEPTH = 5
 
 
 def with_callers(
-    found: Sequence[LaunchSite], file: ParsedFile, constants: Mapping[str, str], macros: MacroTable
+    found: Sequence[LaunchSite], file: ParsedSource, constants: Mapping[str, str], macros: MacroTable
 ) -> Iterator[LaunchSite]:
     """Yield each launch once per call of its host function in the file, with the call's literal arguments as locals.
 
@@ -51,7 +51,7 @@ def with_callers(
 
 
 def _calls(
-    function: Declaration, file: ParsedFile, constants: Mapping[str, str], macros: MacroTable
+    function: Declaration, file: ParsedSource, constants: Mapping[str, str], macros: MacroTable
 ) -> Iterator[dict[str, str]]:
     code, item = file.text.code, function.item
     if function.parameters is None or item.body is None:

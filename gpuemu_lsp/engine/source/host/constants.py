@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from gpuemu_lsp.engine.source.preprocessor.lexer import WORD, closing, split_top
 from gpuemu_lsp.engine.source.preprocessor.macros import MacroTable
 from gpuemu_lsp.engine.source.syntax.declarations import DeclarationKind
-from gpuemu_lsp.engine.source.syntax.parsed_file import ParsedFile
+from gpuemu_lsp.engine.source.syntax.parsed_source import ParsedSource
 
 _DECLARATION = re.compile(
     r"\s*(?:(?:const|constexpr|static|inline|unsigned|signed|long|short|int|char|bool|float|double|auto|size_t|std::size_t"
@@ -29,7 +29,7 @@ _STATEMENT = re.compile(r"[;{}]")
 _MAX_TEXT = 200
 
 
-def file_constants(files: Iterable[ParsedFile], macros: MacroTable) -> dict[str, str]:
+def file_constants(files: Iterable[ParsedSource], macros: MacroTable) -> dict[str, str]:
     """Return macros, constants and enumerators of a file and its headers as C text; earlier files take precedence.
 
     A macro with different definitions is not a constant.
@@ -45,7 +45,7 @@ def file_constants(files: Iterable[ParsedFile], macros: MacroTable) -> dict[str,
     return found
 
 
-def _declared_constants(file: ParsedFile) -> Iterator[tuple[str, str]]:
+def _declared_constants(file: ParsedSource) -> Iterator[tuple[str, str]]:
     for declaration in file.declarations:
         item = declaration.item
         code = file.text.code[item.start : item.end]

@@ -14,7 +14,7 @@ from gpuemu_lsp.engine.source.preprocessor.expansion import expansions, invocati
 from gpuemu_lsp.engine.source.preprocessor.lexer import WORD, SourceText, closing, opening_angle, split_top, strip
 from gpuemu_lsp.engine.source.preprocessor.macros import MacroTable
 from gpuemu_lsp.engine.source.syntax.declarations import DeclarationKind
-from gpuemu_lsp.engine.source.syntax.parsed_file import ParsedFile
+from gpuemu_lsp.engine.source.syntax.parsed_source import ParsedSource
 
 _TRIPLE = re.compile(r"<<<")
 _CALL = re.compile(r"\bcuda(?:LaunchKernel|LaunchCooperativeKernel)\s*(?=\()")
@@ -54,7 +54,7 @@ class _HostRegion:
         return self.place or self.text.range(start, end)
 
 
-def launches(file: ParsedFile, constants: Mapping[str, str], macros: MacroTable) -> tuple[LaunchSite, ...]:
+def launches(file: ParsedSource, constants: Mapping[str, str], macros: MacroTable) -> tuple[LaunchSite, ...]:
     """Return every launch in host code, in order, once per call of its host function with different arguments.
 
     The range of a launch that a macro expands to is the invocation of the macro.

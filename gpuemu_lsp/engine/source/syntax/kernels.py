@@ -13,7 +13,7 @@ from gpuemu_lsp.engine.source.preprocessor.macros import MacroTable
 from gpuemu_lsp.engine.source.syntax.declarations import Declaration, DeclarationKind, FunctionSignature, find_signature
 from gpuemu_lsp.engine.source.syntax.items import without_template
 from gpuemu_lsp.engine.source.syntax.parameters import parameters, template_parameters
-from gpuemu_lsp.engine.source.syntax.parsed_file import ParsedFile, parse_file
+from gpuemu_lsp.engine.source.syntax.parsed_source import ParsedSource, parse_source
 
 _MAX_DEPTH = 3
 """Levels of macros that are expanded in search of kernels."""
@@ -26,12 +26,12 @@ _SHARED = re.compile(
 )
 
 
-def kernels(file: ParsedFile, macros: MacroTable) -> tuple[KernelDecl, ...]:
+def kernels(file: ParsedSource, macros: MacroTable) -> tuple[KernelDecl, ...]:
     """Return the kernel definitions of one file in order; overloads and alternatives under ``#else`` count each."""
     return tuple(_all_kernels(file, macros, _MAX_DEPTH))
 
 
-def instances(file: ParsedFile) -> tuple[tuple[str, tuple[str, ...]], ...]:
+def instances(file: ParsedSource) -> tuple[tuple[str, tuple[str, ...]], ...]:
     """Return the explicit instantiations of kernels, with their template arguments."""
     code, found = file.text.code, []
     for declaration in file.declarations:
@@ -50,7 +50,7 @@ def instances(file: ParsedFile) -> tuple[tuple[str, tuple[str, ...]], ...]:
     return tuple(found)
 
 
-def dynamic_shared(file: ParsedFile, found: tuple[KernelDecl, ...]) -> Mapping[str, str]:
+def dynamic_shared(file: ParsedSource, found: tuple[KernelDecl, ...]) -> Mapping[str, str]:
     """Map kernels to the element type of the ``extern __shared__`` array they declare."""
     shared = {}
     for declaration in file.declarations:
@@ -63,7 +63,7 @@ def dynamic_shared(file: ParsedFile, found: tuple[KernelDecl, ...]) -> Mapping[s
     return shared
 
 
-def _all_kernels(file: ParsedFile, macros: MacroTable, depth: int) -> Iterator[KernelDecl]:
+def _all_kernels(file: ParsedSource, macros: MacroTable, depth: int) -> Iterator[KernelDecl]:
     for declaration in file.declarations:
         if declaration.kind is DeclarationKind.FUNCTION and "__global__" in declaration.head_words:
             yield from _kernels(file.text, declaration, macros)
@@ -71,12 +71,12 @@ def _all_kernels(file: ParsedFile, macros: MacroTable, depth: int) -> Iterator[K
             yield from _from_macro(file, declaration, macros, depth - 1)
 
 
-def _from_macro(file: ParsedFile, declaration: Declaration, macros: MacroTable, depth: int) -> Iterator[KernelDecl]:
+def _from_macro(file: ParsedSource, declaration: Declaration, macros: MacroTable, depth: int) -> Iterator[KernelDecl]:
     """Yield the kernels that ``MAKE_KERNEL(add, float)`` expands to; all their ranges are the invocation."""
     item = declaration.item
     whole = file.text.range(item.start, item.end)
     for expansion in expansions(file.text.code, item.start, item.end, macros, invocation_pattern(_GLOBAL, macros)):
-        inner = parse_file(file.path, SourceText(expansion.text), macros)
+        inner = parse_source(file.path, SourceText(expansion.text), macros)
         for kernel in _all_kernels(inner, macros, depth):
             yield replace(
                 kernel,

@@ -12,7 +12,7 @@ from gpuemu_lsp.engine.source.syntax.items import ItemList, split_items
 
 
 @dataclass(frozen=True, slots=True)
-class ParsedFile:
+class ParsedSource:
     """The checked file or one of its user headers: text, items, and one declaration per item in the same order."""
 
     path: str
@@ -21,11 +21,11 @@ class ParsedFile:
     declarations: tuple[Declaration, ...]
 
 
-def parse_file(path: str, text: SourceText, macros: MacroTable) -> ParsedFile:
+def parse_source(path: str, text: SourceText, macros: MacroTable) -> ParsedSource:
     """Split a text into items and read their declarations."""
     items = split_items(text, macros)
     declarations = (read_declaration(text, item, macros) for item in items.items)
-    return ParsedFile(path, text, items, tuple(_with_generated_names(text, item, macros) for item in declarations))
+    return ParsedSource(path, text, items, tuple(_with_generated_names(text, item, macros) for item in declarations))
 
 
 def _with_generated_names(text: SourceText, declaration: Declaration, macros: MacroTable) -> Declaration:
