@@ -1,4 +1,4 @@
-"""Artifact reports: a registered kernel as NVRTC compiles it, or a PTX file somebody else made. Runs in a worker."""
+"""Artifact reports of a registered kernel as compiled by NVRTC, or of an external PTX file. Runs in a worker."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ _RESULT = "Result: "
 
 
 def artifact_reports(request: CheckRequest, ptx: str | None) -> Iterator[ArtifactReport]:
-    """Yield a report per architecture and instance of one kernel.
+    """Yield a report for each architecture and instance of one kernel.
 
     Parameters
     ----------
     request : CheckRequest
-        The kernel; nothing of it is executed.
+        The kernel; it is compiled, not executed.
     ptx : str or None
-        Path of a PTX file to inspect in place of what NVRTC makes of the source.
+        Path of a PTX file to inspect instead of NVRTC's output.
     """
     archs = [request.options.arch] if request.options.arch else list(request.spec.arch)
     if ptx is not None:
@@ -64,7 +64,7 @@ def _report(request: CheckRequest, artifact: Artifact, entry: str, source: Sourc
 
 
 def _of_file(request: CheckRequest, path: str) -> Iterator[ArtifactReport]:
-    """Yield the report of the entry of a PTX file that is the registered kernel."""
+    """Yield the report of the registered kernel's entry in a PTX file."""
     place = Place(path, Range.of(0, 0, 0, 1))
     try:
         text = Path(path).read_bytes().decode("utf-8")
@@ -102,7 +102,7 @@ def _of_file(request: CheckRequest, path: str) -> Iterator[ArtifactReport]:
 
 
 def _entry(request: CheckRequest, names: list[str]) -> str | None:
-    """Return the entry that is the kernel: by its name, plain or mangled (Itanium ABI: length, then name)."""
+    """Return the kernel's entry, by its name as it is or mangled (Itanium ABI: length, then name)."""
     if len(names) == 1:
         return names[0]
     function = (request.spec.entry or request.spec.name).split("<")[0].split("::")[-1].strip()
@@ -117,7 +117,7 @@ def _expression(prepared: PreparedKernel, request: CheckRequest) -> str:
 
 
 def _assemble(text: str, arch: str) -> tuple[str, str | None]:
-    """Return ptxas' resource report for a PTX text, or why there is none."""
+    """Return ptxas' resource report for a PTX text, and the reason if there is none."""
     program = _ptxas()
     if program is None:
         return "", "cannot be assembled: ptxas was not found; pip install nvidia-cuda-nvcc-cu12"
@@ -136,7 +136,7 @@ def _assemble(text: str, arch: str) -> tuple[str, str | None]:
 
 
 def _ptxas() -> str | None:
-    """Return the assembler of the CUDA wheels, else the one on the path."""
+    """Return the path of ptxas, preferably that of the CUDA wheels."""
     spec = importlib.util.find_spec("nvidia")
     for location in (spec.submodule_search_locations if spec is not None else None) or ():
         for package in ("cuda_nvcc", "cu13"):

@@ -1,7 +1,7 @@
-"""What tolerance a kernel needs, measured: an envelope of the errors of some cases, tried on others.
+"""Calibration: tolerances fitted to the measured errors of some cases and validated on held-out cases.
 
-The envelope is a percentile of the least tolerance each case needs, times a margin (p95 x 1.5 in the original's study).
-It is never judged on the cases it was made of.
+The tolerance is a percentile of the smallest tolerance that each case needs, times a margin (p95 x 1.5 by default, as
+in the original gpuemu). It is never validated on the cases it was fitted to.
 """
 
 from __future__ import annotations
@@ -44,12 +44,12 @@ PROFILES: Mapping[str, Mapping[str, Tolerance]] = {
         "float64": Tolerance(1e-12, 1e-11),
     },
 }
-"""The original's tables, by name."""
+"""The fixed tables of the original gpuemu, by name and output dtype."""
 
 
 @dataclass(frozen=True, slots=True)
 class CalibrationOptions:
-    """How to calibrate: an envelope of this percentile and margin, or, with ``profile``, a table of the original's."""
+    """Parameters of a calibration. With ``profile``, a fixed table is validated instead of fitting tolerances."""
 
     percentile: float = PERCENTILE
     margin: float = MARGIN
@@ -60,8 +60,8 @@ class CalibrationOptions:
 class ToleranceEnvelope:
     """A tolerance for one output dtype of a kernel, and its evidence.
 
-    ``fitted`` cases gave it (0 for a table's), ``largest`` is the most any of them needs. ``held`` cases, drawn from
-    another seed, were judged with it, and ``exceeded`` of them failed.
+    It was fitted to ``fitted`` cases (0 for a table), the largest tolerance that any of them needs is ``largest``.
+    ``held`` held-out cases, drawn from another seed, were checked with it, and ``exceeded`` of them failed.
     """
 
     kernel: str
@@ -75,82 +75,87 @@ class ToleranceEnvelope:
 
 @dataclass(frozen=True, slots=True)
 class Calibration:
-    """The envelopes, why other kernels have none, and the two runs."""
+    """The tolerances, the reasons why other kernels have none, and the fitting and validation runs."""
 
     envelopes: tuple[ToleranceEnvelope, ...]
     skipped: Mapping[str, str]
     runs: tuple[Run, ...]
 
 
-def calibrate(requests: Sequence[CheckRequest], root: str, wanted: CalibrationOptions, runner: Runner) -> Calibration:
-    """Measure, fit, and try on other cases. A kernel that fails under the derived budget gets no tolerance."""
-    plain = [replace(one, spec=replace(one.spec, tolerances={}), options=_all_cases(one)) for one in requests]
-    first = run_requests(plain, (), root, runner)
+def calibrate(requests: Sequence[CheckRequest], root: str, how: CalibrationOptions, runner: Runner) -> Calibration:
+    """Measure, fit, and validate on held-out cases.
+
+    A kernel that fails under the derived error budget gets no tolerance: a fitted one would hide its error.
+    """
+    untoleranced = [replace(one, spec=replace(one.spec, tolerances={}), options=_all_cases(one)) for one in requests]
+    first = run_requests(untoleranced, (), root, runner)
     reports = {report.name: report for report in first.kernels}
     skipped: dict[str, str] = {}
     envelopes: list[ToleranceEnvelope] = []
-    for request in plain:
+    for request in untoleranced:
         report = reports[request.spec.name]
-        found = _fitted(report, wanted)
+        found = _fitted(report, how)
         if report.status != "passed":
             skipped[report.name] = _why_not(report)
         elif not found:
-            skipped[report.name] = "all its outputs are exact: there is nothing to tolerate"
+            skipped[report.name] = "all its outputs are exact, so it needs no tolerance"
         else:
             envelopes += found
-    held = [_held_out(one, envelopes) for one in plain if any(item.kernel == one.spec.name for item in envelopes)]
+    held = [
+        _held_out(one, envelopes) for one in untoleranced if any(item.kernel == one.spec.name for item in envelopes)
+    ]
     second = run_requests(held, (), root, runner)
     counts = {
         (report.name, measured.dtype): measured.cases for report in second.kernels for measured in report.measured
     }
-    tried = []
+    validated = []
     for envelope in envelopes:
         of_kernel = [count for (name, _), count in counts.items() if name == envelope.kernel]
         run = sum(count.run for count in of_kernel)
-        tried.append(replace(envelope, held=run, exceeded=run - sum(count.passed for count in of_kernel)))
-    return Calibration(tuple(tried), skipped, (first, second))
+        validated.append(replace(envelope, held=run, exceeded=run - sum(count.passed for count in of_kernel)))
+    return Calibration(tuple(validated), skipped, (first, second))
 
 
 def percentile(values: Sequence[float], percent: float) -> float:
-    """Return a percentile by nearest rank."""
+    """Return the ``percent``-th percentile of ``values`` (nearest rank)."""
     ordered = sorted(values)
     return ordered[round(percent / 100.0 * (len(ordered) - 1))]
 
 
 def bound(needed: Sequence[float], percent: float, margin: float) -> float:
-    """Return the tolerance that an envelope of what some cases need has."""
+    """Return the tolerance fitted to the tolerances ``needed`` by some cases."""
     return rounded_up(margin * percentile(needed, percent))
 
 
-def evidence(envelope: ToleranceEnvelope, wanted: CalibrationOptions, seed: int) -> str:
-    """Return in one line where a tolerance comes from."""
+def evidence(envelope: ToleranceEnvelope, how: CalibrationOptions, seed: int) -> str:
+    """Return the origin of a tolerance in one line."""
     held = f"{envelope.exceeded} of {envelope.held} other cases exceed it"
-    if wanted.profile is not None:
-        return f"profile {wanted.profile}; {held}"
-    how = f"p{wanted.percentile:g} x {wanted.margin:g} of {envelope.fitted} cases (seed {seed})"
-    return f"{how}, largest {envelope.largest:.2g}; {held}"
+    if how.profile is not None:
+        return f"profile {how.profile}; {held}"
+    fit = f"p{how.percentile:g} x {how.margin:g} of {envelope.fitted} cases (seed {seed})"
+    return f"{fit}, largest {envelope.largest:.2g}; {held}"
 
 
 def rounded_up(value: float) -> float:
-    """Return a number with two digits that is no smaller."""
+    """Return ``value`` rounded up to two significant digits."""
     if not value:
         return 0.0
     digits = 1 - math.floor(math.log10(value))
     return float(f"{math.ceil(value * 10.0**digits) / 10.0**digits:.2g}")
 
 
-def _fitted(report: KernelReport, wanted: CalibrationOptions) -> list[ToleranceEnvelope]:
+def _fitted(report: KernelReport, how: CalibrationOptions) -> list[ToleranceEnvelope]:
     needed: dict[str, tuple[float, ...]] = {}
     for measured in report.measured:
         for dtype, values in measured.needed.items():
             needed[dtype] = (*needed.get(dtype, ()), *values)
     found = []
     for dtype, values in sorted(needed.items()):
-        table = PROFILES[wanted.profile].get(dtype) if wanted.profile is not None else None
-        if wanted.profile is not None and table is not None:
+        table = PROFILES[how.profile].get(dtype) if how.profile is not None else None
+        if how.profile is not None and table is not None:
             found.append(ToleranceEnvelope(report.name, dtype, table, 0, max(values)))
-        elif wanted.profile is None and max(values) > 0.0:
-            least = bound(values, wanted.percentile, wanted.margin)
+        elif how.profile is None and max(values) > 0.0:
+            least = bound(values, how.percentile, how.margin)
             found.append(ToleranceEnvelope(report.name, dtype, Tolerance(least, least), len(values), max(values)))
     return found
 
@@ -163,7 +168,7 @@ def _held_out(request: CheckRequest, envelopes: Sequence[ToleranceEnvelope]) -> 
 
 
 def _all_cases(request: CheckRequest) -> CheckOptions:
-    """Run every case however many fail, with a seed that is known, and leave the project's failing cases alone."""
+    """Return options to run every case, however many fail, with a fixed seed and without the project's store."""
     options, configured = request.options, request.validation.seed
     seed = options.seed if options.seed_given or configured is None else configured
     return replace(options, seed=seed, seed_given=True, max_failures=options.most, store_root=None)
@@ -171,7 +176,7 @@ def _all_cases(request: CheckRequest) -> CheckOptions:
 
 def _why_not(report: KernelReport) -> str:
     if report.status == "failed":
-        return "it fails where rounding does not explain it: gpuemu test says how"
+        return "it fails by more than rounding explains; run gpuemu test for details"
     if report.status == "unreferenced":
-        return "it has no reference to be compared with"
-    return "it was not run: gpuemu test says why"
+        return "it has no reference"
+    return "it was not run; run gpuemu test for details"

@@ -1,7 +1,7 @@
-"""Jobs on many machines: Dask carries a job to a machine, and a pool of ours there runs it as everywhere else.
+"""Jobs on several machines: Dask transports a job, and a worker pool in the Dask worker's process runs it.
 
-So isolation, limits and endings are those of a local check. A machine or Dask worker that is lost has its jobs run
-again on another: a check is a function of its request, and says the same a second time.
+Isolation, limits and endings are therefore those of a local check. Jobs of a lost machine or Dask worker run again on
+another one; a check is a pure function of its request, so the result is the same.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ _ENDINGS: dict[str, type[Ending]] = {kind.__name__: kind for kind in (Done, Fail
 
 
 class ClusterError(RuntimeError):
-    """The cluster cannot be had; the message says why."""
+    """The cluster is not available; the message has the reason."""
 
 
 class Cluster:
-    """What :class:`~gpuemu_lsp.engine.workers.Pool` is for this machine, for the machines of a Dask scheduler.
+    """Counterpart of :class:`~gpuemu_lsp.engine.workers.Pool` for the machines of a Dask scheduler.
 
     Parameters
     ----------
     address : str
-        ``HOST:PORT`` of a scheduler, or ``local`` for one of our own with ``size`` worker processes.
+        ``HOST:PORT`` of a scheduler, or ``local`` to start one on this machine with ``size`` worker processes.
     size : int
         Workers of a local cluster.
 
@@ -68,13 +68,13 @@ class Cluster:
             raise ClusterError(f"the Dask scheduler '{address}' does not answer: {error}") from error
 
     def submit(self, job: Job, on_event: Callable[[Event], None]) -> Any:
-        """Queue ``job``; ``on_event`` gets what it yielded and its ending, when it has ended."""
+        """Queue ``job``; when it has ended, ``on_event`` is called with each of its events."""
         future = self._client.submit(_run, to_json(job), pure=False, retries=_RETRIES)
         future.add_done_callback(lambda done: _deliver(done, on_event))
         return future
 
     def close(self) -> None:
-        """Leave the cluster; a local one ends."""
+        """Disconnect; a local cluster is shut down."""
         self._client.close()
         if self._own is not None:
             self._own.close()
@@ -93,20 +93,20 @@ _pool: Pool | None = None
 
 
 def _run(job: Json) -> list[Json]:
-    """Run a job in the pool of this Dask worker; return its values and, last, its ending with its class."""
-    global _pool  # one per process of Dask's, as long as that lives
+    """Run a job in the pool of this Dask worker; return its values and, last, its ending."""
+    global _pool  # one for each Dask worker process, until it ends
     with _lock:
         if _pool is None:
             _pool = Pool(FUNCTIONS, size=1, preload=PRELOAD)
             _pool.start()
-    told: list[Json] = []
+    values: list[Json] = []
 
     def receive(event: Event) -> None:
         if isinstance(event, Progress):
-            told.append(event.value)
+            values.append(event.value)
 
     ending = _pool.submit(from_json(Job, job), receive).wait()
-    return [*told, to_json(ending)]
+    return [*values, to_json(ending)]
 
 
 def _deliver(future: Any, on_event: Callable[[Event], None]) -> None:
@@ -115,12 +115,12 @@ def _deliver(future: Any, on_event: Callable[[Event], None]) -> None:
         return
     if future.status != "finished":
         error = future.exception()
-        on_event(WorkerDied(f"no machine of the cluster finished it: {error}"))
+        on_event(WorkerDied(f"the job was lost on the cluster: {error}"))
         return
     try:
         *values, last = future.result()
         ending: Ending = from_json(_ENDINGS[last["$type"]], last)
-    except Exception as error:  # what comes from another version of ours must not end the campaign
+    except Exception as error:  # a Dask worker may run another version; that must not end the whole run
         on_event(Failed(type(error).__name__, str(error), ""))
         return
     for value in values:

@@ -1,4 +1,7 @@
-"""A job that did not end well becomes a finding: the user's code and ours are told apart by the stage it was in."""
+"""Findings for jobs that crashed, raised, timed out or were cancelled.
+
+The stage that the job last announced decides whether the user's reference or gpuemu-lsp is the cause.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,7 @@ _REFERENCE = "reference"
 
 
 def ending_finding(request: CheckRequest, ending: Ending) -> Finding:
-    """Say how the check of one kernel ended, when it ended without a verdict."""
+    """Return the finding for the check of one kernel that ended without a verdict."""
     name = request.spec.name
     match ending:
         case Cancelled():
@@ -26,21 +29,19 @@ def ending_finding(request: CheckRequest, ending: Ending) -> Finding:
             message = f"gpuemu-lsp failed while checking '{name}': {ending.kind}: {ending.message}"
             return _finding(request, "engine/internal-error", message, ending.stage, traceback=ending.traceback)
         case TimedOut(stage=stage) if stage == _REFERENCE:
-            message = f"The reference did not return within the check's {ending.seconds:.0f} s."
+            message = f"The reference did not return within the time limit of {ending.seconds:.0f} s."
             return _reference(request, message, ending.traceback)
         case TimedOut() if not request.registered:
-            message = (
-                f"'{name}' was not checked: on the sizes that were guessed it took more than {ending.seconds:.0f} s."
-            )
+            message = f"'{name}' was not checked: with the assumed sizes it ran for more than {ending.seconds:.0f} s."
             return make("engine/not-executed", message, _kernel_place(request), kernel=name, severity=Severity.HINT)
         case TimedOut():
-            message = f"The check of '{name}' was ended after {ending.seconds:.0f} s, in stage '{ending.stage}'."
+            message = f"The check of '{name}' exceeded {ending.seconds:.0f} s in stage '{ending.stage}'."
             return _finding(request, "engine/timeout", message, ending.stage)
         case WorkerDied(stage=stage) if stage == _REFERENCE:
-            return _reference(request, f"The reference ended its process: {ending.reason}", ending.output)
+            return _reference(request, f"The reference ended its worker process: {ending.reason}", ending.output)
         case WorkerDied(stage="compile") if not request.registered:
-            # NVRTC gives up its ghost on some code that lacks its headers; nobody asked for this kernel.
-            message = f"'{name}' was not checked: the compiler's process died ({ending.reason})"
+            # NVRTC crashes on some code whose headers are missing; the user did not register this kernel.
+            message = f"'{name}' was not checked: the compiler crashed ({ending.reason})"
             return make("engine/not-executed", message, _kernel_place(request), kernel=name, severity=Severity.HINT)
         case WorkerDied():
             message = f"The process checking '{name}' died in stage '{ending.stage}': {ending.reason}"
@@ -55,7 +56,7 @@ def _finding(request: CheckRequest, rule: str, message: str, stage: str | None =
 
 
 def _reference(request: CheckRequest, message: str, trace: str) -> Finding:
-    """Place trouble with the reference on the line that ran, where the trace still tells it."""
+    """Return a finding on the reference's line that ran last, if the trace contains it."""
     spec = request.spec
     registered = spec.places.get("reference") or _kernel_place(request)
     line = _innermost(trace, spec.reference)
@@ -71,7 +72,7 @@ def _reference(request: CheckRequest, message: str, trace: str) -> Finding:
 def _innermost(trace: str, path: str | None) -> int | None:
     """Return the 0-based line of ``path`` that ran last.
 
-    faulthandler writes the innermost frame first and Python the innermost last; ours is told by its first line.
+    faulthandler writes the innermost frame first, a Python traceback last; the latter starts with ``Traceback``.
     """
     lines = [int(match["line"]) - 1 for match in _FRAME.finditer(trace) if match["path"] == path]
     if not lines:

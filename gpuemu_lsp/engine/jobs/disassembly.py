@@ -1,6 +1,7 @@
-"""The PTX or SASS of one kernel as text, with the source line that each instruction came from. Runs in a worker.
+"""PTX or SASS of one kernel as text, with the source line of each instruction. Runs in a worker.
 
-PTX tells lines by ``.loc`` (PTX ISA, "Debugging Directives"), SASS by the comments of ``nvdisasm -g``.
+Source lines come from ``.loc`` directives in PTX (PTX ISA, "Debugging Directives") and from the comments of
+``nvdisasm -g`` in SASS.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ _SASS_CODE = re.compile(r"^\s*/\*[0-9a-f]{4,}\*/")
 
 
 def disassemble(payload: Json) -> Iterator[Json]:
-    """Yield ``{artifact: {text, arch, map}}``, or ``{trouble}`` that says why there is none."""
+    """Yield ``{artifact: {text, arch, map}}``, or ``{trouble}`` with the reason why there is none."""
     assert isinstance(payload, dict)
     request = from_json(CheckRequest, payload["request"])
     form, arch = payload["form"], payload["arch"]
@@ -53,7 +54,7 @@ def disassemble(payload: Json) -> Iterator[Json]:
 
 
 def ptx_lines(text: str, path: str) -> list[tuple[int, int, int]]:
-    """Return ``(source line, first, last)`` of every run of PTX lines that came from one line of a file; 0-based."""
+    """Return ``(source line, first, last)`` of each run of PTX lines from one line of ``path``; 0-based."""
     files = {int(match[1]): match[2] for match in _FILE.finditer(text)}
     spans: list[tuple[int, int, int]] = []
     current: int | None = None
@@ -69,7 +70,7 @@ def ptx_lines(text: str, path: str) -> list[tuple[int, int, int]]:
 
 
 def sass_lines(text: str, path: str) -> list[tuple[int, int, int]]:
-    """Return the same for the output of ``nvdisasm -g``."""
+    """Return ``(source line, first, last)`` as :func:`ptx_lines`, for the output of ``nvdisasm -g``."""
     spans: list[tuple[int, int, int]] = []
     current: int | None = None
     for number, line in enumerate(text.split("\n")):
@@ -82,7 +83,7 @@ def sass_lines(text: str, path: str) -> list[tuple[int, int, int]]:
 
 
 class _DisassemblyError(Exception):
-    """There is no disassembly; the message says why."""
+    """No disassembly is available; the message has the reason."""
 
 
 def _sass(cubin: bytes) -> str:
@@ -104,7 +105,7 @@ def _sass(cubin: bytes) -> str:
 
 
 def _nvdisasm() -> str | None:
-    """Return the disassembler of the CUDA wheels, else the one on the path."""
+    """Return the path of nvdisasm, preferably that of the CUDA wheels."""
     spec = importlib.util.find_spec("nvidia")
     for location in (spec.submodule_search_locations if spec is not None else None) or ():
         for package in ("cu13", "cuda_nvdisasm", "cu14"):

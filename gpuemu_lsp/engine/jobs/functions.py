@@ -1,4 +1,4 @@
-"""The functions that run in workers, as the pool knows them: JSON in, JSON out."""
+"""The job functions and their table. Each takes JSON and yields JSON; engine modules are imported when called."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def check(payload: Json) -> Iterator[Json]:
 
 
 def measure(payload: Json) -> Iterator[Json]:
-    """Check one kernel, and yield last what a baseline keeps of it; ``payload`` is a :class:`CheckRequest`."""
+    """Check one kernel and yield last its baseline records; ``payload`` is a :class:`CheckRequest`."""
     for item in _checked(from_json(CheckRequest, payload)):
         if not isinstance(item, list):
             yield encode(item)
@@ -59,25 +59,25 @@ def measure(payload: Json) -> Iterator[Json]:
 
 
 def _checked(request: CheckRequest) -> Iterator[CheckEvent | list[BaselineRecord]]:
-    """Yield the events of a check, then what was measured; a project's store keeps that as its latest."""
+    """Yield the events of a check, then its baseline records, which are also kept in the project's store."""
     from gpuemu_lsp.engine.baseline.records import records
     from gpuemu_lsp.engine.check.pipeline import check_kernel
     from gpuemu_lsp.engine.jobs.history import remember
 
     measured: list[BaselineRecord] = []
 
-    def see(prepared: PreparedKernel, report: KernelReport) -> None:
+    def on_report(prepared: PreparedKernel, report: KernelReport) -> None:
         measured.extend(records(request, prepared, report))
         remember(request, report, measured)
 
-    yield from check_kernel(request, see)
+    yield from check_kernel(request, on_report)
     yield measured
 
 
 def reproduce(payload: Json) -> Iterator[Json]:
-    """Run the stored failures with one id of one kernel again.
+    """Run the stored failures with one case id of one kernel again.
 
-    ``payload`` has the ``request``, the ``case`` and, where only one is meant, its ``dtype``.
+    ``payload`` has the ``request``, the ``case`` and, to choose one of several, its ``dtype``.
     """
     from gpuemu_lsp.engine.check.replay import replay
     from gpuemu_lsp.engine.store import Store
@@ -99,9 +99,12 @@ def reproduce(payload: Json) -> Iterator[Json]:
 
 
 def export(payload: Json) -> Iterator[Json]:
-    """Write a stored case as files; as ``reproduce``, and the paths ``script`` and ``ptx``, None for not wanted."""
+    """Write a stored case as files.
+
+    ``payload`` is as for :func:`reproduce`, with the paths ``script`` and ``ptx``, of which either may be None.
+    """
     from gpuemu_lsp.engine.check.replay import reopen
-    from gpuemu_lsp.engine.standalone.export import export as write
+    from gpuemu_lsp.engine.standalone.export import export as write_script
     from gpuemu_lsp.engine.store import Store
 
     request, case, dtype = _stored_case(payload)
@@ -117,7 +120,7 @@ def export(payload: Json) -> Iterator[Json]:
         try:
             if isinstance(script, str):
                 Path(script).parent.mkdir(parents=True, exist_ok=True)
-                yield {"written": [script, str(write(opened.run, opened.case, failure, Path(script)))]}
+                yield {"written": [script, str(write_script(opened.run, opened.case, failure, Path(script)))]}
             if isinstance(ptx, str):
                 Path(ptx).write_text(opened.run.launch.artifact.ptx)
                 yield {"written": [ptx]}
@@ -126,7 +129,10 @@ def export(payload: Json) -> Iterator[Json]:
 
 
 def minimize(payload: Json) -> Iterator[Json]:
-    """Minimise the stored failures with one id of one kernel; as ``reproduce``, and ``strategy`` and ``max_runs``."""
+    """Minimise the stored failures with one case id of one kernel.
+
+    ``payload`` is as for :func:`reproduce`, with ``strategy`` and ``max_runs``.
+    """
     from gpuemu_lsp.engine.jobs.minimise import minimise_case
     from gpuemu_lsp.engine.store import Store
 
@@ -141,7 +147,7 @@ def minimize(payload: Json) -> Iterator[Json]:
 
 
 def lint(payload: Json) -> Iterator[Json]:
-    """Compile and inspect one kernel; ``payload`` has the ``request`` and ``ptx``, another file to inspect or None."""
+    """Compile and inspect one kernel; ``payload`` has the ``request`` and ``ptx``, a PTX file to inspect or None."""
     from gpuemu_lsp.engine.jobs.artifacts import artifact_reports
 
     assert isinstance(payload, dict)
@@ -154,7 +160,7 @@ def lint(payload: Json) -> Iterator[Json]:
 
 
 def describe(payload: Json) -> Iterator[Json]:
-    """Say what is installed: name and version of everything a verdict depends on."""
+    """Yield the versions of the components that a verdict depends on."""
     from gpuemu_lsp.engine.jobs.installation import installed
 
     yield dict(installed())
@@ -176,9 +182,9 @@ def _stored_case(payload: Json) -> tuple[CheckRequest, str, str | None]:
 
 
 def _failures(store: Store, request: CheckRequest, case: str, dtype: str | None) -> list[Failure]:
-    """Return what is stored under an id for one kernel: per dtype, how it failed the last time.
+    """Return the latest stored failure with a case id of one kernel, for each dtype.
 
-    An id is a seed: the first cases of all kernels and dtypes have the same one.
+    A case id is a seed, and the first cases of all kernels and dtypes have the same one.
     """
     latest: dict[str, Failure] = {}
     for item in store.find(case):
@@ -188,7 +194,7 @@ def _failures(store: Store, request: CheckRequest, case: str, dtype: str | None)
 
 
 def encode(event: CheckEvent) -> Json:
-    """Return an event as JSON. A stage keeps its name at the top, where the pool looks for it."""
+    """Return an event as JSON. The name of a stage is a top-level key, which the pool reads for time-outs."""
     if isinstance(event, Stage):
         return {"stage": event.stage, "progress": to_json(event)}
     if isinstance(event, Finding):
@@ -197,7 +203,7 @@ def encode(event: CheckEvent) -> Json:
 
 
 def decode(value: Json) -> CheckEvent:
-    """Return the event :func:`encode` made ``value`` of."""
+    """Return the event that :func:`encode` returned as ``value``."""
     assert isinstance(value, dict)
     if "finding" in value:
         return from_json(Finding, value["finding"])

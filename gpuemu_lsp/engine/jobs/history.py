@@ -1,4 +1,4 @@
-"""What every check leaves behind in the project's store: a line of history, and what was measured at this save."""
+"""Records of each check in the project's store: its verdict, and the measurements of the latest save."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from gpuemu_lsp.engine.store import BaselineRecord, CheckVerdict, Store, StoreEr
 
 
 def remember(request: CheckRequest, report: KernelReport, records: Sequence[BaselineRecord]) -> None:
-    """Record a check that ran. A store that cannot be written to is no reason to fail one."""
+    """Record a check. A store that cannot be written does not fail the check."""
     if request.options.store_root is None or not request.options.execute or not request.registered:
         return
     with contextlib.suppress(StoreError), Store(request.options.store_root) as store:

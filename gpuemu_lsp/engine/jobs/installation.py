@@ -1,4 +1,4 @@
-"""What is installed: everything a verdict depends on, with its version. Runs in a worker."""
+"""Installed components that a verdict depends on, with their versions. Runs in a worker."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from gpuemu_lsp.engine.compile import ToolchainError, toolchain
 
 
 def installed() -> dict[str, str]:
-    """Return name and version, or the reason why a part is absent."""
+    """Return the version of each component, or the reason why it is not usable."""
     return {
         "gpuemu-lsp": __version__,
         "Python": platform.python_version(),

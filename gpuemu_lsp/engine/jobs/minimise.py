@@ -1,4 +1,4 @@
-"""Make a stored failing case smaller, and store the result as a case of its own."""
+"""Minimisation of a stored failing case; the result is stored as a separate case."""
 
 from __future__ import annotations
 
@@ -17,26 +17,26 @@ from gpuemu_lsp.engine.shrink import Improvement, ShrinkBudget, ShrinkResult, im
 from gpuemu_lsp.engine.store import Failure, Store
 
 MAX_SECONDS = 60.0
-_PATIENCE = 4.0
-"""A smaller case may take this many times as long as the case itself; beyond it counts as another failure."""
-_ENDLESS_SECONDS = 0.5
+_SLOWDOWN = 4.0
+"""Time limit of a smaller case, as a multiple of the original's time; exceeding it is another failure."""
+_HANG_SECONDS = 0.5
 _ALL = "all"
 _DTYPES = ("float32", "float64", "bfloat16", "float16", "float8_e5m2", "float8_e4m3fn")
-"""From the plainest to the one with most rules of its own."""
+"""Dtypes from simplest to most special."""
 
 
 def minimise_case(
     request: CheckRequest, failure: Failure, case_id: str, strategy: str, max_runs: int, store: Store
 ) -> Iterator[Stage | MinimisedFailure]:
-    """Minimise one stored case; yields stages, and last what became of it.
+    """Minimise one stored case; yield stages, and last the result.
 
-    A smaller case counts when it breaks the same rule on the same line. Where the kernel is checked in a plainer dtype
-    too and fails there with the same seed and sizes, that one is shown.
+    A smaller case must break the same rule on the same line. If the kernel also fails with the same seed and sizes in a
+    simpler dtype, the case of that dtype is minimised instead.
 
     Raises
     ------
     KeyError
-        If there is no such strategy.
+        If ``strategy`` is unknown.
     StoreError
         If the result cannot be stored.
     """
@@ -57,7 +57,7 @@ def minimise_case(
         return
     dtype = failure.dtype
     if strategy == _ALL:
-        opened, failure, target = _plainer(request, opened, failure, target, store)
+        opened, failure, target = _simpler_dtype(request, opened, failure, target, store)
     result: ShrinkResult | None = None
     for step in shrinking(opened, target, seconds, ShrinkBudget(max_runs=max_runs, max_seconds=MAX_SECONDS), strategy):
         if isinstance(step, ShrinkResult):
@@ -68,34 +68,34 @@ def minimise_case(
     yield _finish(opened, failure, case_id, result, store, moved=failure.dtype != dtype)
 
 
-def _plainer(
+def _simpler_dtype(
     request: CheckRequest, opened: ReopenedCase, failure: Failure, target: Finding, store: Store
 ) -> tuple[ReopenedCase, Failure, Finding]:
-    """Return the same case in the plainest dtype in which it fails in the same way; what was given if there is none.
+    """Return the case in the simplest dtype in which it fails in the same way, or the arguments if there is none.
 
-    Values that were stored with the case belong to its dtype, and a dtype in which it is stored too has its own
-    smallest case: it stays then.
+    The dtype does not change for a case with stored values, which belong to its dtype, nor to a dtype for which the
+    case is stored already and will be minimised separately.
     """
-    plainer = _DTYPES[: _DTYPES.index(failure.dtype)] if failure.dtype in _DTYPES and not failure.tensors else ()
-    for dtype in [dtype for dtype in plainer if dtype in (request.spec.dtypes or ())]:
+    simpler = _DTYPES[: _DTYPES.index(failure.dtype)] if failure.dtype in _DTYPES and not failure.tensors else ()
+    for dtype in [dtype for dtype in simpler if dtype in (request.spec.dtypes or ())]:
         other = replace(failure, dtype=dtype)
         if any(stored.case == other.case for stored in store.failures_for(failure.kernel, dtype)):
             break
-        there = reopen(request, other)
-        if there.run is None or there.case is None:
+        candidate = reopen(request, other)
+        if candidate.run is None or candidate.case is None:
             continue
-        for finding in there.examine(there.case, there.case.key.id):
+        for finding in candidate.examine(candidate.case, candidate.case.key.id):
             if _is_error(finding) and (finding.rule, _line(finding)) == (target.rule, _line(target)):
-                return there, other, finding
+                return candidate, other, finding
     return opened, failure, target
 
 
 def shrinking(
     opened: ReopenedCase, target: Finding, seconds: float, budget: ShrinkBudget, strategy: str = "all"
 ) -> Iterator[Improvement | ShrinkResult]:
-    """Yield ever smaller cases that show ``target``'s rule on ``target``'s line, and the result last.
+    """Yield successively smaller cases with ``target``'s rule on ``target``'s line, and last the result.
 
-    ``seconds`` is what the case itself took.
+    ``seconds`` is the duration of the original case.
     """
     run, case = opened.run, opened.case
     assert run is not None and case is not None
@@ -115,7 +115,7 @@ def shrinking(
 def _finish(
     opened: ReopenedCase, failure: Failure, case_id: str, result: ShrinkResult, store: Store, moved: bool
 ) -> MinimisedFailure:
-    """Store the smallest case and show what it does. ``moved``: it is of another dtype than the one it was made of."""
+    """Store the smallest case and replay it. ``moved`` says that its dtype differs from the original's."""
     assert opened.run is not None and opened.case is not None
     run, case = opened.run, result.case
     drawn = rebuild(run.plan, case.key, run.hints)
@@ -150,15 +150,16 @@ def _finish(
 
 
 def _limit(target: Finding, seconds: float) -> float:
-    """Return how long a smaller case may run: what takes much longer than the case itself fails otherwise.
+    """Return the time limit of a smaller case in seconds.
 
-    What never ends, smaller or not, is recognised sooner; the result is run once more with all the time there is.
+    A case that takes much longer than the original fails in another way. For hangs the limit is short, because every
+    failing candidate runs into it; the result runs once more with the full time limit.
     """
-    return _ENDLESS_SECONDS if target.rule == "sync/hang" else max(1.0, _PATIENCE * seconds)
+    return _HANG_SECONDS if target.rule == "sync/hang" else max(1.0, _SLOWDOWN * seconds)
 
 
 def _same(one: Array, other: Array) -> bool:
-    """Compare bits: NaN equals NaN, and -0 is not 0."""
+    """Compare bitwise: NaN equals itself, and -0 differs from 0."""
     return one.shape == other.shape and one.tobytes() == other.tobytes()
 
 

@@ -1,4 +1,4 @@
-"""What an artifact report holds. Light: a face imports this without NumPy."""
+"""Records that front ends decode from job results. Does not import NumPy."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from gpuemu_lsp.engine.findings import Finding
 
 @dataclass(frozen=True, slots=True)
 class ArtifactReport:
-    """One kernel instance on one architecture: the report's lines, its result, and what broke a rule.
+    """The report of one kernel instance on one architecture: text lines, result and findings.
 
     ``result`` is ``PASS``, ``FAIL``, ``INCOMPLETE`` (something could not be checked), ``NO CHECKS CONFIGURED`` or ``NOT
     COMPILED``.

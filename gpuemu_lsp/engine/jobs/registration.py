@@ -1,4 +1,4 @@
-"""What to write to have a kernel compared with a reference: its ``[[kernels]]`` entry, and a reference that runs."""
+"""Generated registration of a kernel: its ``[[kernels]]`` entry and the skeleton of a reference. Runs in a worker."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from gpuemu_lsp.engine.workers.wire import from_json
 
 
 def registration(payload: Json) -> Iterator[Json]:
-    """Yield ``{entry, reference}``: TOML to append, and a Python text; or ``{trouble}``.
+    """Yield ``{entry, reference}``, TOML to append and a Python source; or ``{trouble}`` with the reason.
 
-    ``payload`` has the ``request`` of an unregistered kernel, and the ``source`` and ``reference`` paths to write. A
-    trusted workspace's kernel is probed in the emulator, as its check was; nothing else is run.
+    ``payload`` has the ``request`` of an unregistered kernel, and the ``source`` and ``reference`` paths for the entry.
+    In a trusted workspace the kernel is probed in the emulator to infer shapes; nothing else is executed.
     """
     assert isinstance(payload, dict)
     request = from_json(CheckRequest, payload["request"])
@@ -33,7 +33,7 @@ def registration(payload: Json) -> Iterator[Json]:
 
 
 def entry(request: CheckRequest, plan: Plan, source: str, reference: str) -> str:
-    """Return a ``[[kernels]]`` block that says all that was inferred, for the author to correct."""
+    """Return a ``[[kernels]]`` block with everything that was inferred, for the author to correct."""
     lines = ["[[kernels]]", f"name = {toml(request.spec.name)}"]
     lines += [f"source = {toml(source)}", f"reference = {toml(reference)}", f"entry = {toml(plan.entry)}"]
     lines += ["", "[kernels.dims]"]
@@ -56,7 +56,7 @@ def entry(request: CheckRequest, plan: Plan, source: str, reference: str) -> str
 
 
 def skeleton(plan: Plan) -> str:
-    """Return a reference that runs: outputs of the right shape, all zero, for the author to fill in."""
+    """Return a runnable reference whose outputs have the right shape and are zero, for the author to complete."""
     outputs = [arg for arg in plan.args if isinstance(arg, TensorArg) and arg.direction != "in"]
     dims = [dim.name for dim in plan.dims]
     shapes = {arg.key: ", ".join(map(str, arg.shape)) for arg in outputs}
@@ -80,13 +80,13 @@ def skeleton(plan: Plan) -> str:
 def _plan(request: CheckRequest) -> tuple[Plan | None, str]:
     prepared = prepare(request)
     if not prepared.plans or prepared.artifact is None:
-        return None, f"'{request.spec.name}' does not compile, or its signature does not say enough"
+        return None, f"'{request.spec.name}' does not compile, or its arguments cannot be inferred from its signature"
     plan = prepared.plans[0]
     if not plan.inferred:
         return plan, ""
     executor, _ = choose_executor(request, prepared.place) if request.options.execute else (None, None)
     if executor is None:
-        return None, "its shapes can only be learned by running it, and nothing may be executed in this workspace"
+        return None, "its shapes can only be inferred by running it, and execution is disabled in this workspace"
     settled, findings = settle_shapes(request, prepared, plan, executor)
     if settled is None:
         return plan, ""

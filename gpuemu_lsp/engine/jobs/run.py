@@ -1,4 +1,4 @@
-"""Run requests in the pool and gather what comes back. However a worker ends, its kernel gets a verdict."""
+"""Check many kernels and collect their findings. Every kernel gets a verdict, however its worker ends."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ from gpuemu_lsp.engine.workers.model import Done, Ending, Event, Progress
 from gpuemu_lsp.engine.workers.wire import from_json, to_json
 
 if TYPE_CHECKING:
-    from gpuemu_lsp.engine.store import BaselineRecord  # needs NumPy, which a check's main process has no use for
+    from gpuemu_lsp.engine.store import BaselineRecord  # imports NumPy, which the main process of a check does not need
 
 _SECONDS_PER_KERNEL = 60.0
 
 
 class Runner(Protocol):
-    """Where jobs run: the pool of this machine, or a cluster."""
+    """A pool or a cluster."""
 
     def submit(self, job: Job, on_event: Callable[[Event], None]) -> object:
-        """Queue a job; its events come from one thread at a time, the last one is its ending."""
+        """Queue a job. Its events arrive from one thread at a time; the last one is its ending."""
 
 
 @dataclass(slots=True)
 class _PendingKernel:
-    """One kernel's events as they arrive."""
+    """The events received so far for one kernel."""
 
     request: CheckRequest
     findings: list[Finding] = field(default_factory=list)
@@ -50,10 +50,10 @@ def run_requests(
     on_event: Callable[[CheckEvent], None] | None = None,
     on_record: Callable[[BaselineRecord], None] | None = None,
 ) -> Run:
-    """Check every kernel and return the whole run, kernels in the order asked for.
+    """Check every kernel and return the run, with kernels in the order of ``requests``.
 
-    ``on_event`` sees each finding, stage and verdict as soon as it is known, from one thread at a time; ``on_record``
-    sees at the end what a baseline would keep of each kernel.
+    ``on_event`` is called with each finding, stage and verdict as soon as it is known, from one thread at a time.
+    ``on_record`` is called at the end with the baseline records of each kernel.
     """
     started = time.perf_counter()
     all_pending = [_PendingKernel(request) for request in requests]
@@ -69,19 +69,19 @@ def run_requests(
             on_record(record)
     kernels = tuple(pending.report for pending in all_pending if pending.report is not None)
     finished = tuple(fingerprinted(_unique(findings), root))
-    kept = not any(finding.rule == "engine/not-stored" for finding in finished)
-    stored = frozenset(one.spec.name for one in requests if kept and one.options.store_root is not None)
+    writable = not any(finding.rule == "engine/not-stored" for finding in finished)
+    stored = frozenset(one.spec.name for one in requests if writable and one.options.store_root is not None)
     toolchain = next((kernel.toolchain for kernel in kernels if kernel.toolchain), "")
     return Run(root, kernels, finished, toolchain, seconds=time.perf_counter() - started, stored=stored)
 
 
 def seconds_for(request: CheckRequest) -> float:
-    """Wall-clock limit of one kernel's whole check: it grows with the cases asked for."""
+    """Return the wall-clock limit of one kernel's check; it grows with the number of cases."""
     return _SECONDS_PER_KERNEL + 2.0 * request.options.case_seconds + 2.0 * request.options.most
 
 
 def fingerprinted(findings: Sequence[Finding], root: str) -> list[Finding]:
-    """Give every finding its identity: what it says and the text of its line."""
+    """Set the fingerprint of every finding, from its content and the text of its line."""
     return [
         finding.with_fingerprint(
             relative(finding.place.path, root), line_text(finding.place.path, finding.place.range.start.line)
@@ -125,7 +125,7 @@ def _record(value: Json) -> BaselineRecord:
 
 
 def _conclude(pending: _PendingKernel, ending: Ending) -> list[CheckEvent]:
-    """A kernel whose worker did not finish still gets a finding and a verdict; what was found before stands."""
+    """Return a finding and a verdict for a kernel whose job did not finish; earlier findings are kept."""
     if isinstance(ending, Done) and pending.report is not None:
         return []
     finding = ending_finding(pending.request, ending)
@@ -137,9 +137,9 @@ def _conclude(pending: _PendingKernel, ending: Ending) -> list[CheckEvent]:
 
 
 def _unique(findings: Sequence[Finding]) -> list[Finding]:
-    """Drop repeats: several kernels of one file report the same compile error. Errors come first within a file."""
+    """Drop duplicates, such as a compile error reported for each kernel of a file, and sort by file and severity."""
     seen: set[tuple[object, ...]] = set()
-    kept = []
+    unique = []
     for finding in findings:
         shared = finding.rule.startswith(("compile/", "config/"))
         key = (
@@ -150,6 +150,6 @@ def _unique(findings: Sequence[Finding]) -> list[Finding]:
         )
         if key not in seen:
             seen.add(key)
-            kept.append(finding)
+            unique.append(finding)
     order = {severity: index for index, severity in enumerate(Severity)}
-    return sorted(kept, key=lambda item: (item.place.path, order[item.severity], item.place.range, item.rule))
+    return sorted(unique, key=lambda item: (item.place.path, order[item.severity], item.place.range, item.rule))

@@ -1,4 +1,4 @@
-"""Run one job and gather what it yields, for the verbs that need no whole check."""
+"""Run one job and collect its values, for commands that do not check many kernels."""
 
 from __future__ import annotations
 
@@ -12,25 +12,25 @@ from gpuemu_lsp.engine.workers.model import Done, Ending, Event, Progress
 
 @dataclass(frozen=True, slots=True)
 class JobResult:
-    """What a job yielded, in order, and how it ended."""
+    """The values that a job yielded, in order, and its ending."""
 
     values: tuple[dict[str, Json], ...]
     ending: Ending
 
     @property
     def done(self) -> bool:
-        """Whether the job ran to its end."""
+        """Whether the job completed."""
         return isinstance(self.ending, Done)
 
     def named(self, key: str) -> Iterator[Json]:
-        """Yield the values filed under ``key``."""
+        """Yield the value of ``key`` from every object that has it."""
         for value in self.values:
             if key in value:
                 yield value[key]
 
 
 def run_job(pool: Pool, job: Job) -> JobResult:
-    """Run ``job`` and wait for its end."""
+    """Run ``job`` and wait for its ending."""
     values: list[dict[str, Json]] = []
 
     def receive(event: Event) -> None:

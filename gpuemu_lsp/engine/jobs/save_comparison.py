@@ -1,4 +1,4 @@
-"""What changed since the last save and since the user's baseline, and how a save becomes one. Runs in workers."""
+"""Differences from the last save and the latest baseline; promotion of a save to a baseline. Runs in workers."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ _SHOWN = frozenset({"status", "registers", "spills", "local_memory", "shared_mem
 
 
 def changes(payload: Json) -> Iterator[Json]:
-    """Yield per kernel of ``kernels`` what is different from the save before, and from the latest baseline with it."""
-    root, kernels = _asked(payload)
+    """Yield, for each of ``kernels``, the differences from the previous save and from the latest baseline with it."""
+    root, kernels = _arguments(payload)
     with Store(root) as store:
         tags = [tag for tag, _ in store.baseline_tags()]
         for kernel in kernels:
@@ -29,8 +29,8 @@ def changes(payload: Json) -> Iterator[Json]:
 
 
 def accept(payload: Json) -> Iterator[Json]:
-    """Keep what the last check of each kernel measured under ``tag``; yield those ``accepted``, or ``trouble``."""
-    root, kernels = _asked(payload)
+    """Store the last check's measurements of each kernel as baseline ``tag``; yield each name as ``accepted``."""
+    root, kernels = _arguments(payload)
     assert isinstance(payload, dict) and isinstance(payload["tag"], str)
     try:
         with Store(root) as store:
@@ -43,13 +43,13 @@ def accept(payload: Json) -> Iterator[Json]:
         yield {"trouble": str(error)}
 
 
-def _asked(payload: Json) -> tuple[str, list[str]]:
+def _arguments(payload: Json) -> tuple[str, list[str]]:
     assert isinstance(payload, dict) and isinstance(payload["root"], str) and isinstance(payload["kernels"], list)
     return payload["root"], [str(kernel) for kernel in payload["kernels"]]
 
 
 def _deltas(comparison: Comparison | None) -> list[Json]:
-    """Return the figures that are others now, each once however many dtypes have it."""
+    """Return the figures that differ, each once however many dtypes have the same difference."""
     found: dict[tuple[Json, ...], None] = {}
     for change in comparison.changes if comparison is not None else ():
         for delta in change.deltas:

@@ -1,4 +1,4 @@
-"""Does a check work here? Not what is installed but what happens: compile, emulate, compare. Runs in a worker."""
+"""Self-check of the installation: compile, emulate and compare small kernels. Runs in a worker."""
 
 from __future__ import annotations
 
@@ -36,7 +36,10 @@ _REFERENCE = "def reference(inputs, **kwargs):\n    return 2.0 * inputs['x']\n"
 
 @dataclass(frozen=True, slots=True)
 class Component:
-    """One thing that was tried. ``remedy`` is what to do when it is not there; ``needed`` says that checks need it."""
+    """The result for one component.
+
+    ``there`` says that it works, ``needed`` that checks depend on it; ``remedy`` is the advice if it does not work.
+    """
 
     name: str
     there: bool
@@ -45,7 +48,7 @@ class Component:
     needed: bool = True
 
     def record(self) -> dict[str, Json]:
-        """Return it as JSON."""
+        """Return the result as JSON."""
         return {
             "name": self.name,
             "there": self.there,
@@ -56,7 +59,7 @@ class Component:
 
 
 def self_check() -> Iterator[Component]:
-    """Try every part of a check, in the order a check needs them."""
+    """Yield a result for every component, in the order in which a check uses them."""
     try:
         yield Component("compiler", True, toolchain())
     except ToolchainError as error:
@@ -70,30 +73,30 @@ def self_check() -> Iterator[Component]:
 
 
 def _header(name: str) -> Component:
-    """Compile a file that includes it."""
+    """Compile a file that includes a CUDA header."""
     request = CompileRequest("/doctor.cu", f"#include <{name}>\n__global__ void k() {{}}\n", expressions=("k",))
     result = compile_source(request)
     if result.artifact is not None:
         return Component(f"<{name}>", True, "compiles")
     errors = [finding.message for finding in result.findings if finding.severity is Severity.ERROR]
-    said = errors[0] if errors else "does not compile"
-    return Component(f"<{name}>", False, said.partition("\n")[0], f"pip install {_HEADERS[name]}")
+    reason = errors[0] if errors else "does not compile"
+    return Component(f"<{name}>", False, reason.partition("\n")[0], f"pip install {_HEADERS[name]}")
 
 
 def _run() -> Iterator[Component]:
-    """Check a kernel that is right and one that is not."""
+    """Check a correct kernel and one with a planted bug."""
     with tempfile.TemporaryDirectory(prefix="gpuemu-doctor-") as folder:
         (Path(folder) / "reference.py").write_text(_REFERENCE, encoding="utf-8")
-        right, report = _checked(Path(folder), _KERNEL)
+        findings, report = _checked(Path(folder), _KERNEL)
         registers = [usage.registers for usage in report.resources.values()] if report is not None else []
         yield Component("ptxas", bool(registers), f"{registers[0]} registers" if registers else "no resources reported")
         passed = report is not None and report.status == "passed"
         detail = (
-            "ran a kernel and compared it" if passed else "; ".join(item.message for item in right) or "did not run"
+            "ran a kernel and compared it" if passed else "; ".join(item.message for item in findings) or "did not run"
         )
         yield Component("emulator", passed, detail, "please report this with the output of gpuemu status")
-        wrong, report = _checked(Path(folder), _KERNEL.replace("2.0f", "2.5f"))
-        found = any(item.rule == "numeric/tolerance-exceeded" for item in wrong)
+        findings, report = _checked(Path(folder), _KERNEL.replace("2.0f", "2.5f"))
+        found = any(item.rule == "numeric/tolerance-exceeded" for item in findings)
         yield Component(
             "checker", found, "found a planted bug" if found else "missed a planted bug", "please report this"
         )

@@ -1,4 +1,4 @@
-"""Stored failing cases for a face that must not load NumPy: read in a worker, as plain JSON. Nothing runs."""
+"""Stored failing cases as plain JSON, for front ends that must not import NumPy. Runs in a worker."""
 
 from __future__ import annotations
 
@@ -11,7 +11,10 @@ _MOST = 200
 
 
 def failures(payload: Json) -> Iterator[Json]:
-    """Yield what fails in the project at ``root``, latest first; a case that was made smaller stands for itself."""
+    """Yield the failing cases of the project at ``root``, latest first.
+
+    A case that has been minimised is left out: its minimised case is in the list.
+    """
     assert isinstance(payload, dict) and isinstance(payload["root"], str)
     try:
         with Store(payload["root"]) as store:
@@ -27,7 +30,7 @@ def failures(payload: Json) -> Iterator[Json]:
 
 
 def failure(payload: Json) -> Iterator[Json]:
-    """Yield all that is known of one ``case`` of the project at ``root``, once per kernel and dtype that has it."""
+    """Yield the details of one ``case`` of the project at ``root``, for each kernel and dtype that has it."""
     assert isinstance(payload, dict) and isinstance(payload["root"], str) and isinstance(payload["case"], str)
     case = payload["case"]
     try:

@@ -1,4 +1,4 @@
-"""What the user asked for: a project, a folder, a .cu file or kernel names, as one request per kernel."""
+"""Resolution of command-line targets: projects, folders, .cu files and kernel names become check requests."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ SUFFIXES = frozenset({".cu", ".cuh"})
 _SKIPPED = frozenset({"node_modules", "build", "dist", "__pycache__", "site-packages"})
 
 _Found: TypeAlias = "list[tuple[KernelSpec, bool]]"
-"""Specs, and whether gpuemu.toml names them."""
+"""Specs, each with whether it is registered in gpuemu.toml."""
 
 
 class TargetError(ValueError):
-    """An argument that is neither a path nor a kernel; the message says what there is."""
+    """An argument that is neither a path nor a kernel; the message lists the kernels."""
 
 
 @dataclass(frozen=True, slots=True)
 class Targets:
-    """The requests, what is wrong with the configuration, and the files a watcher should look at."""
+    """Check requests, findings in the configuration, and the files to watch for changes."""
 
     root: str
     requests: tuple[CheckRequest, ...]
@@ -57,7 +57,7 @@ def collect(arguments: Sequence[str], options: CheckOptions, cwd: Path) -> Targe
 
 
 class _TargetCollector:
-    """What the arguments so far have led to."""
+    """Accumulates the requests and findings of several arguments."""
 
     def __init__(self, options: CheckOptions) -> None:
         self._options = options
@@ -105,10 +105,10 @@ class _TargetCollector:
             self._want(project, [(spec, True)])
 
     def _folder(self, folder: Path) -> None:
-        """Add the registered kernels and what else their files hold; where none is registered, every .cu file."""
+        """Add the registered kernels and other kernels in their files; if none is registered, all .cu files."""
         project = self._project(folder)
         if folder == folder.parent and project.config is None:
-            raise TargetError(f"'{folder}' is the whole file system; name the folder that your kernels are in.")
+            raise TargetError(f"'{folder}' is the root of the file system; name the folder with your kernels.")
         whole = project.config is not None and Path(project.config).parent.is_relative_to(folder)
         registered = [spec for spec in project.kernels if whole or Path(spec.source).is_relative_to(folder)]
         if registered or whole:
@@ -139,7 +139,7 @@ def _unknown(projects: Sequence[Project], name: str) -> str:
     names = [spec.name for project in projects for spec in project.kernels]
     close = difflib.get_close_matches(name, names, n=1)
     if any(op.name == name for project in projects for op in project.ops):
-        hint = "it is one of [[ops]], and running those is not supported yet."
+        hint = "it is one of [[ops]], which are not supported yet."
     elif close:
         hint = f"did you mean '{close[0]}'?"
     elif any(name in project.broken for project in projects):
@@ -152,7 +152,7 @@ def _unknown(projects: Sequence[Project], name: str) -> str:
 
 
 def _walk(folder: Path) -> Iterator[Path]:
-    """Yield the .cu files below a folder, and in place of a folder with a configuration of its own, that."""
+    """Yield the .cu files below a folder; for a nested folder with its own configuration, that file instead."""
     for name, folders, files in os.walk(folder):
         here = Path(name)
         if CONFIG_NAME in files and here != folder:
@@ -164,14 +164,14 @@ def _walk(folder: Path) -> Iterator[Path]:
 
 
 def _in_file(project: Project, path: Path, findings: list[Finding]) -> _Found:
-    """Return the kernels of a file, those of gpuemu.toml first."""
+    """Return the kernels of a file, registered ones first."""
     mine = [(spec, True) for spec in project.kernels if Path(spec.source) == path]
     if path.suffix not in SUFFIXES and not mine:
         raise TargetError(f"'{path.name}' is not a .cu file, a folder or a gpuemu.toml")
     place = Place(path.as_posix(), Range.of(0, 0, 0, 1))
     text, trouble = _text(path)
     if trouble is not None:
-        if not mine:  # a registered kernel's own check says it
+        if not mine:  # the check of a registered kernel reports it itself
             findings.append(make("engine/not-executed", f"{path.name} {trouble}.", place))
         return mine
     found = kernels_in(project, path.as_posix(), text)
@@ -182,17 +182,17 @@ def _in_file(project: Project, path: Path, findings: list[Finding]) -> _Found:
 
 
 def kernels_in(project: Project, path: str, text: str) -> list[tuple[KernelSpec, bool]]:
-    """Return the kernels of a file whose text is ``text``, those of gpuemu.toml first, and whether they are of it."""
+    """Return the kernels in ``text``, registered ones first, each with whether it is registered."""
     return read_kernels(project, path, text)[1]
 
 
 def read_kernels(project: Project, path: str, text: str) -> tuple[SourceFile, list[tuple[KernelSpec, bool]]]:
-    """Return what a text says, and its kernels as :func:`kernels_in` does."""
+    """Return the parsed ``text``, and its kernels as :func:`kernels_in` does."""
     mine = [(spec, True) for spec in project.kernels if spec.source == path]
     include_dirs = mine[0][0].include_dirs if mine else usual_include_dirs(path, text)
     source = read(path, text, include_dirs)
     if project.broken and _mentions(project, Path(path)):
-        # A broken entry may be about this file: run nothing by inference that was configured otherwise.
+        # The broken entry may configure a kernel of this file, so none of them is run with inferred arguments.
         return source, mine
     taken = {(spec.entry or spec.name).split("<")[0].strip() for spec, _ in mine}
     if any(spec.entry is None for spec, _ in mine) and len(source.kernels) == 1:
@@ -207,10 +207,10 @@ def read_kernels(project: Project, path: str, text: str) -> tuple[SourceFile, li
 
 
 def _text(path: Path) -> tuple[str, str | None]:
-    """Return a file's text, or why it cannot be had."""
-    trouble = problem(str(path), want_folder=False)
-    if trouble is not None:
-        return "", trouble
+    """Return a file's text, and the reason if it cannot be read."""
+    reason = problem(str(path), want_folder=False)
+    if reason is not None:
+        return "", reason
     try:
         return path.read_bytes().decode("utf-8"), None
     except (OSError, UnicodeDecodeError) as error:
@@ -218,14 +218,14 @@ def _text(path: Path) -> tuple[str, str | None]:
 
 
 def _mentions(project: Project, path: Path) -> bool:
-    """Say whether an entry with errors may be about this file: its findings do not tell, the config's text does."""
+    """Return whether the configuration's text mentions a file, so that an entry with errors may be about it."""
     if project.config is None:
         return False
     return path.name in Path(project.config).read_text(encoding="utf-8", errors="replace")
 
 
 def _op(name: str, place: Place) -> Finding:
-    message = f"The op '{name}' was read but not run: running [[ops]] is not supported yet."
+    message = f"The op '{name}' was not checked: running [[ops]] is not supported yet."
     return make("engine/not-executed", message, place, kernel=name)
 
 

@@ -1,7 +1,7 @@
-"""One check of a kernel that is right, before anybody asks: what is made on first use is there when it counts.
+"""Warm-up: one check of a correct kernel in the fork server, so that workers inherit initialised caches.
 
-Expressions, type hints, tables, versions, the target machine, the emulator's own runtime functions: each costs little,
-all together half of a small kernel's check. Processes forked from this one have them.
+Parsed expressions, resolved type hints, tables, versions, LLVM's target machine and the emulator's device library are
+created on first use. Each is cheap, but together they take half of the check of a small kernel.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ def reference(inputs, rows, cols):
 
 
 def warm_up() -> Iterator[None]:
-    """Check the kernel; yields after each step. Nothing of the user's runs, and nothing is kept."""
-    factor = os.getpid() % 1024  # not always the same: what the disk keeps would spare the first use of LLVM
+    """Check the kernel; yield after each step. No user code runs, and nothing is stored."""
+    factor = os.getpid() % 1024  # varies, so that a hit in the disk cache does not skip the first use of LLVM
     with tempfile.TemporaryDirectory() as folder:
         reference = Path(folder) / "reference.py"
         reference.write_text(_REFERENCE.format(factor=factor), encoding="utf-8")

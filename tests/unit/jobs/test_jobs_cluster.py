@@ -1,4 +1,4 @@
-"""Checks on a real Dask cluster of this machine say what a local check says, also when one of its workers is killed."""
+"""Checks on a Dask cluster on this machine: same results as a local check, also when a Dask worker is killed."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def targets(tmp_path):
 
 @pytest.fixture
 def local(targets):
-    """The same targets in this machine's pool, before anything is stored."""
+    """The run of the same targets in a local pool, with an empty store."""
     with Pool(FUNCTIONS, size=2, preload=PRELOAD) as pool:
         run = run_requests(targets.requests, targets.findings, targets.root, pool)
     Path(targets.root, "started").unlink()
@@ -68,11 +68,11 @@ def local(targets):
     return run
 
 
-def told(run):
+def results(run):
     return [(kernel.name, kernel.status, kernel.cases, kernel.measured) for kernel in run.kernels], run.findings
 
 
-def test_a_cluster_says_the_same_also_with_a_worker_killed(targets, local):
+def test_a_cluster_gives_the_same_results_when_a_worker_is_killed(targets, local):
     with (
         distributed.LocalCluster(
             n_workers=2, threads_per_worker=1, host="127.0.0.1", dashboard_address="127.0.0.1:0", silence_logs=50
@@ -82,7 +82,7 @@ def test_a_cluster_says_the_same_also_with_a_worker_killed(targets, local):
     ):
         killed: list[int] = []
 
-        def kill_who_works() -> None:
+        def kill_busy_worker() -> None:
             while not Path(targets.root, "started").exists():
                 time.sleep(0.02)
             pids = client.run(os.getpid)
@@ -90,24 +90,24 @@ def test_a_cluster_says_the_same_also_with_a_worker_killed(targets, local):
             os.kill(pids[busy], signal.SIGKILL)
             killed.append(pids[busy])
 
-        killer = threading.Thread(target=kill_who_works)
+        killer = threading.Thread(target=kill_busy_worker)
         killer.start()
         run = run_requests(targets.requests, targets.findings, targets.root, cluster)
         killer.join()
     assert killed
-    assert told(run) == told(local)
+    assert results(run) == results(local)
     assert [kernel.status for kernel in run.kernels] == ["passed", "failed", "failed", "passed"]
 
 
-def test_the_command_on_a_cluster_of_its_own(targets, local, capsys, monkeypatch):
+def test_command_with_a_local_cluster(targets, local, capsys, monkeypatch):
     monkeypatch.chdir(targets.root)
     assert gpuemu(["test", "--quick", "--dask", "local", "--jobs", "1"]) == 1
     text = capsys.readouterr().out
-    assert "4 checked, 2 passed, 2 failed" in text
+    assert "4 kernels: 2 passed, 2 failed" in text
     assert gpuemu(["fuzz", "--op", "good", "--iterations", "3", "--dask", "local", "--jobs", "1"]) == 0
 
 
-def test_no_scheduler_is_no_clean_run(targets, capsys, monkeypatch):
+def test_unreachable_scheduler_is_an_error(targets, capsys, monkeypatch):
     monkeypatch.chdir(targets.root)
     monkeypatch.setattr("gpuemu_lsp.engine.jobs.cluster._SECONDS_TO_CONNECT", 0.5)
     with pytest.raises(ClusterError, match="does not answer"):

@@ -1,4 +1,4 @@
-"""However a job ends, its kernel gets a verdict; and a run of real jobs that end badly."""
+"""Findings for every ending of a job, and a run of real jobs that crash and hang."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_ending(request_of, ending, rule, line):
         assert finding.related[0].place == request_of.spec.places["reference"]
 
 
-def test_events_survive_the_way_through_a_worker():
+def test_events_round_trip():
     place = Place("/k.cu", Range.of(1, 2, 3, 4))
     events = [
         Stage("k", "reference", 3, 8),
@@ -88,7 +88,7 @@ BROKEN = {
 }
 
 
-def test_one_bad_reference_does_not_touch_the_others(tmp_path, monkeypatch):
+def test_a_crashing_reference_does_not_affect_other_kernels(tmp_path, monkeypatch):
     monkeypatch.setattr("gpuemu_lsp.engine.jobs.run._SECONDS_PER_KERNEL", 0.0)  # leaves 8 s for each
     source = "__global__ void k(const float* x, float* y, int n) { int i = blockIdx.x * blockDim.x + threadIdx.x; if (i < n) y[i] = x[i]; }\n"
     requests = []
@@ -110,9 +110,9 @@ def test_one_bad_reference_does_not_touch_the_others(tmp_path, monkeypatch):
     assert run.exit_code == 1
 
 
-def test_a_compiler_that_dies_is_an_error_only_for_kernels_somebody_asked_for(request_of):
+def test_a_compiler_crash_is_an_error_for_registered_kernels_only(request_of):
     died = WorkerDied("it was killed by SIGSEGV", "compile")
-    asked, unasked = ending_finding(request_of, died), ending_finding(replace(request_of, registered=False), died)
-    assert (asked.rule, asked.severity) == ("engine/worker-crashed", "error")
-    assert (unasked.rule, unasked.severity) == ("engine/not-executed", "hint")
-    assert "SIGSEGV" in unasked.message
+    registered, unregistered = ending_finding(request_of, died), ending_finding(replace(request_of, registered=False), died)
+    assert (registered.rule, registered.severity) == ("engine/worker-crashed", "error")
+    assert (unregistered.rule, unregistered.severity) == ("engine/not-executed", "hint")
+    assert "SIGSEGV" in unregistered.message

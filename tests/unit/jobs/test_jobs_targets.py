@@ -1,4 +1,4 @@
-"""What the command line's arguments lead to."""
+"""Resolution of command-line targets to check requests."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_without_a_configuration(folder, arguments, expected):
     assert all(request.options.store_root is None for request in targets.requests)
 
 
-def test_files_without_a_kernel_are_told(folder):
+def test_files_without_a_kernel_are_reported(folder):
     targets = collect([], CheckOptions(), folder())
     assert rules(targets) == [("engine/not-executed", "binary.cu"), ("engine/not-executed", "host.cu")]
 
@@ -104,7 +104,7 @@ def test_with_a_configuration(folder, arguments, expected):
         ("nul\0", "neither a file nor a registered kernel"),
     ],
 )
-def test_an_argument_that_is_nothing(folder, argument, says):
+def test_unknown_argument(folder, argument, says):
     root = folder(**{"gpuemu.toml": CONFIG})
     with pytest.raises(TargetError) as caught:
         collect([argument], CheckOptions(), root)
@@ -116,7 +116,7 @@ def test_the_whole_file_system_is_not_searched(folder):
         collect(["/"], CheckOptions(), folder())
 
 
-def test_projects_below_the_folder_count_as_themselves(folder):
+def test_nested_projects_use_their_own_configuration(folder):
     nested = ENTRY.format(name="nested", source="b.cu") + 'entry = "b"\n'
     targets = collect([], CheckOptions(), folder(**{"sub/gpuemu.toml": nested}))
     assert names(targets) == [("a", False), ("helper", False), ("nested", True)]
@@ -143,14 +143,14 @@ def test_a_registered_source_may_have_any_name(folder):
     assert names(targets) == [("k", True)]
 
 
-def test_a_broken_entry_keeps_its_file_from_being_guessed_at(folder):
+def test_kernels_of_a_file_with_a_broken_entry_are_not_inferred(folder):
     broken = CONFIG.replace('name = "a"', 'name = "a"\ndtypes = 3')
     targets = collect(["a.cu"], CheckOptions(), folder(**{"gpuemu.toml": broken}))
     assert names(targets) == []
     assert rules(targets) == [("config/bad-value", "gpuemu.toml")]
 
 
-def test_two_names_for_one_kernel_and_one_name_for_two(folder):
+def test_kernel_registered_under_another_kernels_name(folder):
     config = ENTRY.format(name="helper", source="a.cu") + 'entry = "a"\n'
     targets = collect([], CheckOptions(), folder(**{"gpuemu.toml": config}))
     assert [(request.spec.name, request.spec.entry) for request in targets.requests] == [
@@ -159,7 +159,7 @@ def test_two_names_for_one_kernel_and_one_name_for_two(folder):
     ]
 
 
-def test_a_watcher_looks_at_headers_and_references(folder):
+def test_headers_and_references_are_watched(folder):
     config = ENTRY.format(name="a", source="a.cu") + 'reference = "ref.py"\n'
     files = {
         "gpuemu.toml": config,
@@ -172,7 +172,7 @@ def test_a_watcher_looks_at_headers_and_references(folder):
     assert [os.path.relpath(path, root) for path in watched] == ["a.cu", "gpuemu.toml", "h.cuh", "ref.py", "sub/deep.h"]
 
 
-def test_a_pipe_is_not_waited_for(folder):
+def test_a_named_pipe_does_not_block(folder):
     root = folder()
     os.mkfifo(root / "pipe.cu")
     targets = collect(["pipe.cu"], CheckOptions(), root)
