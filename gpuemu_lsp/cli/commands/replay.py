@@ -16,7 +16,7 @@ from gpuemu_lsp.engine.findings import Json
 from gpuemu_lsp.engine.jobs.crash_findings import ending_finding
 from gpuemu_lsp.engine.jobs.run import fingerprinted, seconds_for
 from gpuemu_lsp.engine.jobs.run_one import JobResult, run_job
-from gpuemu_lsp.engine.report.error_map import sketch_png
+from gpuemu_lsp.engine.report.error_map import error_map_png
 from gpuemu_lsp.engine.report.exit_codes import EXIT_CLEAN, EXIT_FINDINGS, EXIT_INTERNAL, EXIT_USAGE
 from gpuemu_lsp.engine.report.replays import render_replay, render_smaller, replay_record, smaller_record
 from gpuemu_lsp.engine.report.text import TextStyle, render_finding
@@ -74,7 +74,7 @@ def reproduce(again: ReplayOptions, files: ExportPaths = ExportPaths()) -> int:
 
 def _draw(replay: Replay, path: Path) -> bool:
     """Write the picture of a replay that fails with wrong elements; False, with the reason, where that fails."""
-    pixels = None if replay.error is None else sketch_png(replay.error)
+    pixels = None if replay.error is None else error_map_png(replay.error)
     if pixels is None:
         print("gpuemu: no picture: the case has no wrong elements to draw.", file=sys.stderr)
         return True

@@ -1,1 +1,1 @@
-"""One small module per output format. A format turns a finished run, or its events as they come, into text."""
+"""Output formats, one module for each: a finished run becomes text."""

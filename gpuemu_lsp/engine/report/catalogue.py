@@ -1,4 +1,4 @@
-"""The catalogue of rules as text: one rule for ``--explain``, all of them as a page of the documentation."""
+"""The rule catalogue as text: a single rule for ``--explain``, all rules as a page of the documentation."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ This page is made from `gpuemu_lsp/engine/rules.py` by `python -m gpuemu_lsp.cli
 
 
 def explanation(rule: Rule) -> str:
-    """Return what ``--explain`` says about one rule."""
+    """Return the text of ``--explain`` for one rule."""
     return f"{rule.name} ({rule.severity.value}): {rule.summary}\n\n{rule.doc}\n"
 
 
 def rules_page() -> str:
-    """Return the whole catalogue as Markdown, a section per group."""
+    """Return the catalogue as Markdown, with a section for each group."""
     parts = [_HEAD]
     group = ""
     for rule in RULES.values():

@@ -1,4 +1,4 @@
-"""Small pictures for the HTML report as inline SVG: how errors are distributed, where they lie, how figures moved."""
+"""Charts of the HTML report as inline SVG: error histogram, map of wrong elements, registers over time."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _CELL = 9
 
 
 def histogram(errors: Sequence[float], label: str) -> str:
-    """Return how many cases had an error of which decade; exact ones stand apart on the left."""
+    """Return the histogram of the cases' errors, four bins per decade; exact cases are a separate bar at the left."""
     exact = sum(error == 0 for error in errors)
     logs = [math.log10(error) for error in errors if error > 0 and math.isfinite(error)]
     low = math.floor(min(logs, default=-8))
@@ -34,8 +34,8 @@ def histogram(errors: Sequence[float], label: str) -> str:
         if count:
             left = _LEFT + (index + 2) * step
             cases = f"{count} case{'' if count == 1 else 's'}"
-            told = f"{cases} from {10 ** (low + index / 4):.1e} to {10 ** (low + (index + 1) / 4):.1e}"
-            parts.append(_bar(left, step - 1, count, most, "bar", told))
+            tooltip = f"{cases} from {10 ** (low + index / 4):.1e} to {10 ** (low + (index + 1) / 4):.1e}"
+            parts.append(_bar(left, step - 1, count, most, "bar", tooltip))
     every = max(1, math.ceil((high - low) / 6))
     for decade in range(low, high + 1, every):
         parts.append(_text(_LEFT + ((decade - low) * 4 + 2) * step, _HEIGHT - 6, f"1e{decade}", "middle"))
@@ -47,9 +47,9 @@ def histogram(errors: Sequence[float], label: str) -> str:
 
 
 def heat_map(rows: Sequence[str], label: str) -> str:
-    """Return where in an output the wrong elements lie.
+    """Return the map of the wrong elements of an output.
 
-    ``rows`` are signs, one per part of the output: blank for no wrong element, ``.`` some, ``+`` half, ``#`` all.
+    ``rows`` has a character for each part of the output: blank for no wrong element, ``.`` some, ``+`` half, ``#`` all.
     """
     columns = max(map(len, rows), default=0)
     parts = []
@@ -63,9 +63,9 @@ def heat_map(rows: Sequence[str], label: str) -> str:
     return _svg(columns * _CELL, len(rows) * _CELL, label, parts)
 
 
-def timeline(past: Sequence[HistoryEntry], label: str) -> str:
-    """Return registers over time, one step per check, dots where the verdict was not a pass."""
-    known = [(item, item.registers) for item in past if item.registers is not None]
+def timeline(history: Sequence[HistoryEntry], label: str) -> str:
+    """Return registers over time, a point for each check, coloured by its verdict; empty for fewer than two checks."""
+    known = [(item, item.registers) for item in history if item.registers is not None]
     if len(known) < 2:
         return ""
     figures = [figure for _, figure in known]
@@ -82,8 +82,10 @@ def timeline(past: Sequence[HistoryEntry], label: str) -> str:
     parts = [_line(_LEFT, _HEIGHT - _BOTTOM, _WIDTH - _RIGHT, _HEIGHT - _BOTTOM), f'<path class="line" d="{path}"/>']
     for (item, figure), (x, y) in zip(known, points, strict=True):
         style = "good" if item.status in ("passed", "unreferenced") else "bad"
-        told = f"{_day(item.time)}: {figure} registers, {item.spills or 0} B spilled, {item.status}"
-        parts.append(f'<circle class="{style}" cx="{x:.1f}" cy="{y:.1f}" r="3"><title>{escape(told)}</title></circle>')
+        tooltip = f"{_day(item.time)}: {figure} registers, {item.spills or 0} B spilled, {item.status}"
+        parts.append(
+            f'<circle class="{style}" cx="{x:.1f}" cy="{y:.1f}" r="3"><title>{escape(tooltip)}</title></circle>'
+        )
     for figure in sorted({min(figures), max(figures)}):
         parts.append(_text(_LEFT - 4, place(0, figure)[1] + 4, str(figure), "end"))
     parts.append(_text(_LEFT, _HEIGHT - 6, _day(known[0][0].time), "start"))
@@ -91,11 +93,11 @@ def timeline(past: Sequence[HistoryEntry], label: str) -> str:
     return _svg(_WIDTH, _HEIGHT, label, parts)
 
 
-def _bar(left: float, width: float, count: int, most: int, style: str, told: str) -> str:
+def _bar(left: float, width: float, count: int, most: int, style: str, tooltip: str) -> str:
     height = max(count / most * (_HEIGHT - _TOP - _BOTTOM), 1.5)
     top = _HEIGHT - _BOTTOM - height
     box = f'x="{left:.1f}" y="{top:.1f}" width="{max(width, 1):.1f}" height="{height:.1f}"'
-    return f'<rect class="{style}" {box}><title>{escape(told)}</title></rect>'
+    return f'<rect class="{style}" {box}><title>{escape(tooltip)}</title></rect>'
 
 
 def _line(left: float, top: float, right: float, bottom: float) -> str:

@@ -15,17 +15,17 @@ from gpuemu_lsp.engine.report.text import TextStyle
 _RED, _GREEN, _DIM, _BOLD = "\x1b[31m", "\x1b[32m", "\x1b[2m", "\x1b[1m"
 _COLOURS = {REGRESSION: _RED, IMPROVEMENT: _GREEN, "vanished": _RED, "appeared": _GREEN}
 _HUNKS, _LINES = 8, 12
-"""Changes of a kernel's code that are shown, and lines of each side of one; the others are counted."""
+"""Largest number of hunks shown for a kernel, and of lines for each side of a hunk; the rest is counted."""
 
 
 def render_comparison(comparison: Comparison, root: str, style: TextStyle) -> str:
-    """Render what changed, kernel by kernel; unchanged ones only count."""
+    """Render the changed kernels, and the number of unchanged ones."""
     blocks = ["\n".join(_kernel(change, root, style)) + "\n" for change in comparison.changes if change.verdict != SAME]
     return "\n".join([*blocks, style.paint(closing(comparison), _BOLD) + "\n"])
 
 
 def closing(comparison: Comparison) -> str:
-    """Return the counts in a sentence."""
+    """Return the number of kernels of each verdict in a sentence."""
     counts = [
         (len(comparison.having(REGRESSION)), "regressed"),
         (len(comparison.having(IMPROVEMENT)), "improved"),
@@ -34,8 +34,8 @@ def closing(comparison: Comparison) -> str:
         (len(comparison.having("vanished")), "vanished"),
         (len(comparison.having(SAME)), "unchanged"),
     ]
-    told = ", ".join(f"{count} {words}" for count, words in counts if count)
-    return f"Against the baseline '{comparison.tag}': {told or 'nothing was compared'}."
+    summary = ", ".join(f"{count} {words}" for count, words in counts if count)
+    return f"Against the baseline '{comparison.tag}': {summary or 'nothing was compared'}."
 
 
 def comparison_record(comparison: Comparison, root: str) -> dict[str, Json]:
@@ -48,11 +48,11 @@ def comparison_record(comparison: Comparison, root: str) -> dict[str, Json]:
 
 
 def comparison_rows(comparison: Comparison) -> Iterator[tuple[str, str, str, str, str]]:
-    """Yield kernel, figure, before, after and verdict of everything that is not the same, for tables."""
+    """Yield kernel, figure, before, after and verdict of every difference, for tables."""
     for change in comparison.changes:
         name = _name(change)
         if change.presence != "both":
-            before, after = ("-", "there") if change.presence == "appeared" else ("there", "-")
+            before, after = ("-", "present") if change.presence == "appeared" else ("present", "-")
             yield name, "kernel", before, after, change.presence
         for delta in change.deltas:
             if delta.verdict != SAME:
@@ -60,7 +60,7 @@ def comparison_rows(comparison: Comparison) -> Iterator[tuple[str, str, str, str
 
 
 def difference(delta: Delta) -> str:
-    """Return how much a figure moved: ``+4``, ``-2e-07``; empty for words."""
+    """Return the signed difference of a figure, such as ``+4`` or ``-2e-07``; empty for words."""
     if isinstance(delta.before, str) or isinstance(delta.after, str):
         return ""
     moved = delta.after - delta.before
@@ -87,7 +87,7 @@ def _kernel(change: KernelChange, root: str, style: TextStyle) -> Iterator[str]:
         yield f"  {relative(path, root)}:{line + 1}: {line_text(path, line).strip()}"
     yield from (f"  {line}" for hunk in change.code[:_HUNKS] for line in _hunk(hunk, style))
     if len(change.code) > _HUNKS:
-        yield f"  ... and {len(change.code) - _HUNKS} more places in the PTX; --format json has them all"
+        yield f"  ... and {len(change.code) - _HUNKS} more hunks of PTX; --format json lists all"
 
 
 def _hunk(hunk: Hunk, style: TextStyle) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""Counters of a kernel as JSON and as a line of text."""
+"""Performance counters of a kernel as JSON and as a line of text."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _STEPS = ((1e9, "G"), (1e6, "M"), (1e3, "k"))
 
 
 def counters_record(counters: KernelCounters, root: str) -> Json:
-    """Return what one case did as JSON."""
+    """Return the counters of one case as JSON."""
     intensity = counters.intensity
     return {
         "case": counters.case,
@@ -27,20 +27,20 @@ def counters_record(counters: KernelCounters, root: str) -> Json:
 
 
 def counters_text(counters: KernelCounters) -> str:
-    """Return in a few words what one case did."""
+    """Return the counters of one case as a line of text."""
     parts = [f"{_short(counters.operations)}flop", f"{_short(counters.bytes)}B moved"]
     if counters.intensity is not None:
         parts.append(f"{counters.intensity:.2f} flop/B")
     if counters.instructions:
-        parts.append(f"{counters.lanes / counters.instructions:.1f} of 32 lanes busy")
+        parts.append(f"{counters.lanes / counters.instructions:.1f} of 32 lanes active")
     sizes = [f"{name} = {size}" for name, size in counters.dims.items()]
     return ", ".join(parts) + (f" ({', '.join(sizes)})" if sizes else "")
 
 
 def traffic_text(traffic: LineTraffic) -> str:
-    """Return in a few words what each request of a line takes."""
+    """Return the cost of the memory requests of a line as text."""
     units, least = traffic.units / traffic.requests, traffic.least / traffic.requests
-    name = "sectors" if traffic.space == "global" else "passes over the banks"
+    name = "sectors" if traffic.space == "global" else "bank passes"
     return f"{traffic.space} {traffic.kind}: {units:.1f} {name} per request, at least {least:.1f}"
 
 
@@ -66,7 +66,7 @@ def _line(line: LineCounters, root: str) -> dict[str, Json]:
 
 
 def _short(number: float) -> str:
-    """Return a number with a unit's prefix behind it."""
+    """Return a number with an SI prefix."""
     for step, prefix in _STEPS:
         if number >= step:
             return f"{number / step:.3g} {prefix}"

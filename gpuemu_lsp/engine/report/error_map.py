@@ -1,4 +1,4 @@
-"""Where the wrong elements of an output lie: as text for a terminal, or as a PNG."""
+"""Map of the wrong elements of an output: as text for a terminal, or as a PNG."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ _CELL = 12
 _COLOURS = {"#": b"\xc0\x39\x2b", "+": b"\xe6\x7e\x22", ".": b"\xf5\xc5\x90", " ": b"\xe4\xe8\xec"}
 
 
-def sketch_text(finding: Finding) -> str:
-    """Render the sketch a numeric finding carries; nothing where one element is all there is."""
+def error_map_text(finding: Finding) -> str:
+    """Render the map of a numeric finding; empty for an output of one element."""
     rows = _rows(finding)
     if len("".join(rows)) < 2:
         return ""
-    head = f"where {finding.data.get('output')} is wrong (# all, + half, . some of the elements there):"
+    head = f"wrong elements of {finding.data.get('output')} (# all, + half, . some):"
     return "".join(f"    {line}\n" for line in (head, *(f"|{row}|" for row in rows)))
 
 
-def sketch_png(finding: Finding) -> bytes | None:
-    """Return the sketch as a PNG (W3C PNG specification, third edition), None where a finding has none."""
+def error_map_png(finding: Finding) -> bytes | None:
+    """Return the map as a PNG (W3C PNG specification, third edition), or None if the finding has none."""
     rows = _rows(finding)
     if not rows:
         return None

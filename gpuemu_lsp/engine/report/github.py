@@ -1,4 +1,4 @@
-"""``--format github``: workflow commands that GitHub Actions turns into annotations on the changed lines."""
+"""``--format github``: workflow commands, which GitHub Actions shows as annotations on the changed lines."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _COMMAND = {
 
 
 def render_github(run: Run) -> str:
-    """Render one annotation per finding; hints stay out, GitHub shows only ten per level."""
+    """Render an annotation for each finding except hints: GitHub shows only ten of each level."""
     shown = [finding for finding in run.findings if finding.severity is not Severity.HINT]
     return "".join(_annotation(finding, run.root) + "\n" for finding in shown)
 

@@ -1,4 +1,4 @@
-"""``--format gitlab``: GitLab's code quality report, a subset of Code Climate's."""
+"""``--format gitlab``: GitLab's code quality report, a subset of the Code Climate format."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _SEVERITY = {Severity.ERROR: "critical", Severity.WARNING: "major", Severity.INF
 
 
 def render_gitlab(run: Run) -> str:
-    """Render one issue per finding; hints stay out."""
+    """Render an issue for each finding except hints."""
     shown = [finding for finding in run.findings if finding.severity is not Severity.HINT]
     seen: Counter[str] = Counter()
     issues: list[Json] = []
@@ -24,7 +24,7 @@ def render_gitlab(run: Run) -> str:
 
 
 def _issue(finding: Finding, earlier: int, root: str) -> Json:
-    # GitLab shows one issue per fingerprint: the second finding of the same kind on a line needs another one.
+    # GitLab merges issues with equal fingerprints, so a second finding of the same kind on a line gets another.
     identity = f"{finding.fingerprint}{earlier or ''}"
     return {
         "description": f"{finding.kernel}: {finding.message}" if finding.kernel else finding.message,

@@ -1,4 +1,4 @@
-"""``--format html``: one self-contained page. It loads nothing and runs nothing; everything from outside is escaped."""
+"""``--format html``: one self-contained page without scripts or external resources; all text is escaped."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _TONES = {
 }
 _ELEMENTS = 8
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ufdd0-\ufdef\ufffe\uffff]")
-"""Characters that HTML cannot hold, not even escaped (HTML standard, 13.2.3.5)."""
+"""Characters that HTML cannot contain, not even escaped (HTML standard, 13.2.3.5)."""
 
 
 def render_html(run: Run) -> str:
@@ -52,7 +52,7 @@ def render_html(run: Run) -> str:
 <body>
 {body}
 <footer>gpuemu-lsp {escape(__version__)}{_toolchain(run)}.
-Relative error: the largest error over the largest magnitude of an output, of the worst case.</footer>
+Relative error: the largest error over the largest magnitude of the output, in the worst case.</footer>
 </body>
 </html>
 """
@@ -71,22 +71,33 @@ def _toolchain(run: Run) -> str:
 def _head(run: Run) -> str:
     tone = "good" if run.exit_code == 0 else "bad" if run.summary.failed or run.summary.errors else "warn"
     context = run.context
-    told = [f"{run.seconds:.1f} s"]
+    details = [f"{run.seconds:.1f} s"]
     if context.created:
-        told.insert(0, datetime.fromtimestamp(context.created, UTC).strftime("%Y-%m-%d %H:%M UTC"))
+        details.insert(0, datetime.fromtimestamp(context.created, UTC).strftime("%Y-%m-%d %H:%M UTC"))
     if context.commit:
-        told.append(f"commit {context.commit[:12]}" + (" with uncommitted changes" if context.dirty else ""))
+        details.append(f"commit {context.commit[:12]}" + (" with uncommitted changes" if context.dirty else ""))
     return (
         f"<header><h1>{escape(context.project or PurePosixPath(run.root).name)}</h1>\n"
         f'<div class="verdict {tone}">{escape(verdict(run))}</div>\n'
-        f'<div class="soft">{escape(" · ".join(told))}</div></header>'
+        f'<div class="soft">{escape(" · ".join(details))}</div></header>'
     )
 
 
 def _kernels(run: Run) -> str:
     if not run.kernels:
         return "<p>No kernel was checked.</p>"
-    heads = ("Kernel", "Verdict", "Cases#", "Error#", "Arch", "Registers#", "Spills#", "Stack#", "Shared#", "Time#")
+    heads = (
+        "Kernel",
+        "Verdict",
+        "Cases passed#",
+        "Error#",
+        "Arch",
+        "Registers#",
+        "Spills#",
+        "Stack#",
+        "Shared#",
+        "Time#",
+    )
     return f"<h2>Kernels</h2>\n{_table(heads, [_kernel(kernel) for kernel in run.kernels])}"
 
 
@@ -116,8 +127,8 @@ def _comparison(run: Run) -> str:
     if comparison is None:
         return ""
     rows = [
-        [f"<code>{escape(kernel)}</code>", escape(figure), escape(before), escape(after), _toned(said)]
-        for kernel, figure, before, after, said in comparison_rows(comparison)
+        [f"<code>{escape(kernel)}</code>", escape(figure), escape(before), escape(after), _toned(outcome)]
+        for kernel, figure, before, after, outcome in comparison_rows(comparison)
     ]
     table = _table(("Kernel", "Figure", "Before#", "Now#", "Verdict"), rows) if rows else ""
     return f"<h2>Baseline</h2>\n<p>{escape(closing(comparison))}</p>\n{table}"
@@ -147,7 +158,7 @@ def _finding(finding: Finding, run: Run) -> str:
 
 
 def _source(finding: Finding) -> str:
-    """Return the line with its part marked."""
+    """Return the source line with the finding's range marked."""
     path, start, end = finding.place.path, finding.place.range.start, finding.place.range.end
     text = line_text(path, start.line)
     if not text.strip():
@@ -190,16 +201,16 @@ def _histograms(run: Run) -> str:
 
 
 def _timelines(run: Run) -> str:
-    """Draw what moved; what did not is only counted."""
+    """Draw the histories with changes; the others are counted."""
     histories = sorted(run.context.history.items())
-    moved = [(names, past) for names, past in histories if len({item.registers for item in past} - {None}) > 1]
+    changed = [(names, past) for names, past in histories if len({item.registers for item in past} - {None}) > 1]
     figures = [
-        _figure_of(f"{kernel} ({dtype})", timeline(past, "registers over time")) for (kernel, dtype), past in moved
+        _figure_of(f"{kernel} ({dtype})", timeline(past, "registers over time")) for (kernel, dtype), past in changed
     ]
-    still = len(histories) - len(moved)
-    told = f'<p class="soft">{still} unchanged over the checks that are remembered.</p>' if still else ""
+    still = len(histories) - len(changed)
+    unchanged = f'<p class="soft">{still} unchanged in the recorded checks.</p>' if still else ""
     charts = f'<div class="charts">{"".join(figures)}</div>' if figures else ""
-    return f"<h2>Registers over time</h2>\n{charts}{told}" if histories else ""
+    return f"<h2>Registers over time</h2>\n{charts}{unchanged}" if histories else ""
 
 
 def _figure_of(caption: str, picture: str) -> str:
@@ -207,7 +218,7 @@ def _figure_of(caption: str, picture: str) -> str:
 
 
 def _table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Return a table of cells that are HTML already; a head that ends in # is of a column of numbers."""
+    """Return a table; cells are HTML, and a head that ends in # marks a column of numbers."""
     styles = [' class="number"' if head.endswith("#") else "" for head in heads]
     first = "".join(f"<th{style}>{head.rstrip('#')}</th>" for style, head in zip(styles, heads, strict=True))
     body = "\n".join(

@@ -1,4 +1,4 @@
-"""``--format json`` and ``jsonl``: version 1 of the machine-readable record. Columns count UTF-16 units, as in LSP."""
+"""``--format json`` and ``jsonl``: the machine-readable record, version 1. Columns are UTF-16 code units."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ def render_json(run: Run) -> str:
 
 
 def render_jsonl(run: Run) -> str:
-    """Render one JSON object per line: findings, kernels, then the summary."""
+    """Render a JSON object on each line: findings, kernels, then the summary."""
     return "".join(json.dumps(record, ensure_ascii=False, allow_nan=False) + "\n" for record in _records(run))
 
 
 def kernel_record(kernel: KernelReport, root: str) -> dict[str, Json]:
-    """Return one kernel's verdict as JSON; counters only where they were asked for."""
+    """Return one kernel's verdict as JSON, with counters if they were requested."""
     counters = {item.dtype: counters_record(item, root) for item in kernel.counters}
     return {
         "name": kernel.name,
@@ -99,7 +99,7 @@ def _position(path: str, position: Position) -> dict[str, Json]:
 
 
 def _clean(value: Json) -> Json:
-    """JSON has no NaN: write the words."""
+    """Replace NaN and infinities, which JSON lacks, by strings."""
     if isinstance(value, float) and not math.isfinite(value):
         return str(value)
     if isinstance(value, dict):

@@ -1,4 +1,4 @@
-"""``--format junit``: a test case per kernel, in the dialect of JUnit that CI systems agree on."""
+"""``--format junit``: a test case for each kernel, in the JUnit XML that CI systems accept (Jenkins xUnit schema)."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from gpuemu_lsp.engine.report.model import Run, relative
 from gpuemu_lsp.engine.report.text import TextStyle, render_finding
 
 _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-"""Characters that XML 1.0 cannot hold, not even escaped."""
+"""Characters that XML 1.0 cannot contain, not even escaped."""
 _TAGS = {"failed": "failure", "error": "error", "not-executed": "error"}
 
 
 def render_junit(run: Run) -> str:
-    """Render a suite of the kernels; what is wrong with no kernel in particular is a case of its own.
+    """Render a suite with a test case for each kernel, and one for errors that belong to no kernel.
 
-    A registered kernel that did not run is an error, an unregistered one is skipped: neither looks passed.
+    A registered kernel that did not run is an error, an unregistered one is skipped; neither passes.
     """
     names = {kernel.name for kernel in run.kernels}
     common = [item for item in run.findings if item.kernel not in names and item.severity is Severity.ERROR]
@@ -44,13 +44,13 @@ def _kernel(kernel: KernelReport, found: Sequence[Finding], root: str) -> Xml.El
     seconds = kernel.timing_ms.get("total", 0.0) / 1e3
     source = _clean(relative(kernel.source, root))
     case = Xml.Element("testcase", classname=source, name=_clean(kernel.name), time=f"{seconds:.3f}")
-    told = [finding for finding in found if finding.severity is not Severity.HINT]
+    shown = [finding for finding in found if finding.severity is not Severity.HINT]
     if kernel.status == "not-executed" and not kernel.registered:
         Xml.SubElement(case, "skipped", message=_clean(_summary(found)))
     elif kernel.status in _TAGS:
-        _problem(case, _TAGS[kernel.status], told or found, root)
-    elif told:
-        Xml.SubElement(case, "system-out").text = _text(told, root)
+        _problem(case, _TAGS[kernel.status], shown or found, root)
+    elif shown:
+        Xml.SubElement(case, "system-out").text = _text(shown, root)
     return case
 
 

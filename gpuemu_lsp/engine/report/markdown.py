@@ -1,4 +1,4 @@
-"""``--format markdown``: a comment on a pull request, or a job's summary."""
+"""``--format markdown``: a comment on a pull request, or the summary of a CI job."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from gpuemu_lsp.engine.report.comparison import closing, comparison_rows
 from gpuemu_lsp.engine.report.model import Run, relative
 
 MARK = "<!-- gpuemu -->"
-"""The first line: by it a bot finds the comment that it may replace."""
+"""The first line, by which a bot recognises the comment that it may replace."""
 
 _ROWS = 50
-"""Rows of a table that are shown: GitHub takes 65,536 characters."""
+"""Largest number of rows of a table: GitHub limits a comment to 65,536 characters."""
 _SPECIAL = re.compile(r"([\\`*_{}\[\]<>#|~])")
 _SIGNS = {"passed": "✅", "failed": "❌", "error": "❌", "unreferenced": "◻️", "not-executed": "⚠️"}
 
 
 def render_markdown(run: Run) -> str:
-    """Render a verdict, what is wrong, what moved against the baseline, and last every kernel, folded away."""
+    """Render the verdict, the findings, the comparison with the baseline, and every kernel in a collapsed section."""
     findings = [item for item in run.findings if item.severity in (Severity.ERROR, Severity.WARNING)]
     lines = [MARK, f"## gpuemu: {verdict(run)}", ""]
     if findings:
-        lines += _table(("Where", "Kernel", "What", "Replay"), [_finding(item, run) for item in findings])
+        lines += _table(("Location", "Kernel", "Finding", "Reproduce"), [_finding(item, run) for item in findings])
     comparison = run.context.comparison
     if comparison is not None:
         lines += [f"### {escape(closing(comparison))}", ""]
@@ -37,7 +37,7 @@ def render_markdown(run: Run) -> str:
 
 
 def verdict(run: Run) -> str:
-    """Return the outcome in a few words: only a run in which everything was judged has passed."""
+    """Return the outcome in a few words."""
     summary = run.summary
     parts = [f"{summary.failed} failed"] if summary.failed else []
     if summary.not_executed:
@@ -52,7 +52,7 @@ def verdict(run: Run) -> str:
 
 
 def escape(text: str) -> str:
-    """Return text that Markdown shows as it is, on one line, also inside a table."""
+    """Escape text for Markdown, on one line, also inside a table."""
     return _SPECIAL.sub(r"\\\1", " ".join(text.split()))
 
 
@@ -78,14 +78,14 @@ def _kernels(run: Run) -> Iterator[str]:
                 escape(", ".join(resources)),
             )
         )
-    yield from _table(("Kernel", "Verdict", "Cases", "Relative error", "Registers"), rows)
+    yield from _table(("Kernel", "Verdict", "Cases passed", "Relative error", "Registers"), rows)
 
 
 def _footer(run: Run) -> Iterator[str]:
     if run.toolchain:
         yield run.toolchain
     if run.context.commit:
-        yield f"commit {run.context.commit[:12]}" + (" with changes" if run.context.dirty else "")
+        yield f"commit {run.context.commit[:12]}" + (" with uncommitted changes" if run.context.dirty else "")
     yield f"{run.seconds:.1f} s"
 
 
@@ -98,7 +98,7 @@ def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
 
 
 def _code(text: str) -> str:
-    """Return a code span; a path may hold anything, also a bar or a grave accent."""
+    """Return a code span; ``text`` may contain bars and backticks."""
     fence = "``" if "`" in text else "`"
     padding = " " if "`" in text else ""
     return f"{fence}{padding}{text.replace('|', chr(92) + '|')}{padding}{fence}"

@@ -1,4 +1,4 @@
-"""A whole run, as every format sees it, and the exit code it earns."""
+"""The result of one run, the input of every format, and its exit code."""
 
 from __future__ import annotations
 
@@ -13,7 +13,11 @@ from gpuemu_lsp.engine.report.exit_codes import EXIT_CLEAN, EXIT_FINDINGS, EXIT_
 
 @dataclass(frozen=True, slots=True)
 class RunSummary:
-    """Counts over kernels and findings."""
+    """Counts of kernels and findings, in the shape of the JSON format.
+
+    ``checked`` kernels ran: passed, failed or without a reference. ``failed`` also counts kernels that could not be
+    judged, which are not among the checked ones.
+    """
 
     checked: int
     passed: int
@@ -25,7 +29,7 @@ class RunSummary:
 
 @dataclass(frozen=True, slots=True)
 class HistoryEntry:
-    """One earlier check of a kernel's dtype, from the project's store. ``time`` is in seconds since the epoch."""
+    """One earlier check of a kernel and dtype, from the project's store. ``time`` is in seconds since the epoch."""
 
     time: float
     status: str
@@ -38,9 +42,9 @@ class HistoryEntry:
 
 @dataclass(frozen=True, slots=True)
 class ReportContext:
-    """What a report tells besides the run: which project and commit, when, its history and the way from a baseline.
+    """Context of a run in a report: project, commit, time, history and comparison with a baseline.
 
-    ``history`` is by kernel and dtype, oldest first; ``created`` in seconds since the epoch.
+    ``history`` is by kernel and dtype, oldest check first; ``created`` is in seconds since the epoch.
     """
 
     project: str = ""
@@ -53,10 +57,10 @@ class ReportContext:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """Everything one invocation found.
+    """The result of one invocation.
 
-    ``root`` is the folder that paths are shown relative to. ``stored`` names the kernels whose failing cases were kept
-    for ``gpuemu reproduce``. ``context`` is only filled for the formats that show it.
+    Paths are shown relative to ``root``. ``stored`` names the kernels whose failing cases were stored for
+    ``gpuemu reproduce``. ``context`` is set only for the formats that show it.
     """
 
     root: str
@@ -94,6 +98,6 @@ class Run:
 
 
 def relative(path: str, root: str) -> str:
-    """Return ``path`` relative to ``root`` with forward slashes, or unchanged when it lies elsewhere."""
+    """Return ``path`` relative to ``root`` with forward slashes, or unchanged if it is not below ``root``."""
     prefix = root.rstrip("/") + "/"
     return path[len(prefix) :] if path.startswith(prefix) else path

@@ -1,4 +1,4 @@
-"""Replayed and minimised cases as text and as JSON."""
+"""Replayed and minimised cases, as text and as JSON."""
 
 from __future__ import annotations
 
@@ -6,40 +6,40 @@ from collections.abc import Mapping
 
 from gpuemu_lsp.engine.check.model import MinimisedFailure, Replay
 from gpuemu_lsp.engine.findings import Json
-from gpuemu_lsp.engine.report.error_map import sketch_text
+from gpuemu_lsp.engine.report.error_map import error_map_text
 from gpuemu_lsp.engine.report.json_format import finding_record
 from gpuemu_lsp.engine.report.text import TextStyle, render_finding
 
 
 def render_replay(replay: Replay, root: str, style: TextStyle) -> str:
-    """Render a replay: the verdict, what was stored, and what is wrong now."""
+    """Render a replay: its verdict, the stored finding and the current findings."""
     head = f"{replay.kernel} ({replay.dtype}), case {replay.case}{_sizes(replay.dims, ': ')}"
     lines = [head, f"  {style.verdict(replay.verdict)}"]
     if replay.verdict != "still fails":
-        lines.append(f"  It was stored with {replay.rule}: {replay.message}")
+        lines.append(f"  Stored finding: {replay.rule}: {replay.message}")
     return "\n".join(["\n".join(lines) + "\n", *_blocks(replay, root, style)])
 
 
 def _blocks(replay: Replay, root: str, style: TextStyle) -> list[str]:
-    """Render every finding, and where the wrong elements lie."""
-    return [render_finding(finding, root, style) + sketch_text(finding) for finding in replay.findings]
+    """Render every finding with its map of wrong elements."""
+    return [render_finding(finding, root, style) + error_map_text(finding) for finding in replay.findings]
 
 
 def render_smaller(smaller: MinimisedFailure, root: str, style: TextStyle) -> str:
-    """Render what the minimiser found: sizes before and after, the inputs, and what is wrong with the smallest case."""
+    """Render a minimised case: sizes before and after, its inputs and findings."""
     replay = smaller.replay
     if replay.verdict != "still fails":
         return render_replay(replay, root, style)
-    effort = f"{smaller.runs} launches, {smaller.seconds:.1f} s" + ("" if smaller.complete else ", budget spent")
+    effort = f"{smaller.runs} launches, {smaller.seconds:.1f} s" + ("" if smaller.complete else ", budget exhausted")
     if smaller.case is None:
-        lines = [f"{replay.kernel} ({replay.dtype}): nothing smaller than case {smaller.original} fails ({effort})"]
+        lines = [f"{replay.kernel} ({replay.dtype}): no case smaller than {smaller.original} fails ({effort})"]
     else:
         lines = [f"{replay.kernel} ({replay.dtype}): case {smaller.original} -> {smaller.case} ({effort})"]
     if replay.dims:
         lines.append(f"  sizes:  {_sizes(smaller.original_dims)} -> {_sizes(replay.dims)}")
     for item in replay.inputs:
         shape = ", ".join(map(str, item.shape))
-        lines.append(f"  {item.name}: {item.dtype} [{shape}], {item.nonzero} not zero")
+        lines.append(f"  {item.name}: {item.dtype} [{shape}], {item.nonzero} nonzero")
         lines += (f"    {line}" for line in item.text.split("\n"))
     blocks = _blocks(replay, root, style)
     if smaller.case is not None:
@@ -66,7 +66,7 @@ def replay_record(replay: Replay, root: str) -> dict[str, Json]:
 
 
 def smaller_record(smaller: MinimisedFailure, root: str) -> dict[str, Json]:
-    """Return a minimised case as JSON; ``minimized`` is null when nothing smaller fails."""
+    """Return a minimised case as JSON; ``minimized`` is null if no smaller case fails."""
     return {
         "original": smaller.original,
         "original_dims": dict(smaller.original_dims),

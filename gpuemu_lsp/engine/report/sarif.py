@@ -1,4 +1,4 @@
-"""``--format sarif``: SARIF 2.1.0 (OASIS), as GitHub code scanning and most CI systems read it."""
+"""``--format sarif``: SARIF 2.1.0 (OASIS), for GitHub code scanning and other CI systems."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sa
 
 
 def render_sarif(run: Run) -> str:
-    """Render one SARIF run; hints stay out."""
+    """Render one SARIF run, without hints."""
     seen: Counter[str] = Counter()
     shown = [finding for finding in run.findings if finding.severity is not Severity.HINT]
     used = [RULES[name] for name in dict.fromkeys(finding.rule for finding in shown)]
@@ -59,7 +59,7 @@ def _rule(rule: Rule) -> Json:
 
 
 def _result(finding: Finding, index: int, root: str, seen: Counter[str]) -> Json:
-    # A viewer takes results of one fingerprint for one: the second of its kind on such a line needs another.
+    # Viewers merge results with equal fingerprints, so a second finding of the same kind on a line gets another.
     seen[finding.fingerprint] += 1
     fingerprint = f"{finding.fingerprint}:{seen[finding.fingerprint]}"
     record = finding_record(finding, root)

@@ -1,4 +1,4 @@
-"""Lines of source files for the formats, and columns in the units each format speaks."""
+"""Source lines, and conversion of byte columns to the units of each format."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ def _lines(path: str) -> tuple[bytes, ...]:
 
 @lru_cache(maxsize=64)
 def _read(path: str, time: int, size: int) -> tuple[bytes, ...]:
-    """Read a file once as long as it stays the same."""
+    """Read a file; ``time`` and ``size`` are part of the cache key."""
     return tuple(Path(path).read_bytes().split(b"\n"))
 
 
 def line_bytes(path: str, line: int) -> bytes:
-    """Return one 0-based line without its line end; empty when there is none."""
+    """Return one 0-based line without its line end; empty if it does not exist."""
     lines = _lines(path)
     return lines[line].rstrip(b"\r") if 0 <= line < len(lines) else b""
 
@@ -34,16 +34,16 @@ def line_text(path: str, line: int) -> str:
 
 
 def characters(path: str, position: Position) -> int:
-    """Return a column in code points, as terminals and GitHub count."""
+    """Return a column in code points, the unit of terminals and GitHub."""
     return len(line_bytes(path, position.line)[: position.column].decode("utf-8", "replace"))
 
 
 def utf16(path: str, position: Position) -> int:
-    """Return a column in UTF-16 code units, as LSP counts by default (LSP 3.17, Position)."""
+    """Return a column in UTF-16 code units, the default unit of LSP (LSP 3.17, Position)."""
     text = line_bytes(path, position.line)[: position.column].decode("utf-8", "replace")
     return len(text.encode("utf-16-le")) // 2
 
 
 def forget() -> None:
-    """Drop remembered files."""
+    """Drop cached files."""
     _read.cache_clear()

@@ -1,4 +1,4 @@
-"""Text in terminal cells: East Asian characters take two, combining ones none, tabs up to four."""
+"""Text measured in terminal cells: wide East Asian characters take two, combining characters none, tabs up to four."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ _ELLIPSIS = "..."
 
 
 def cells(text: str) -> int:
-    """Return how many cells ``text`` takes on a terminal (Unicode Annex 11)."""
+    """Return the width of ``text`` on a terminal, in cells (Unicode Annex 11)."""
     return sum(map(_cells_of, text))
 
 
 def expand(text: str) -> str:
-    """Replace tabs by the spaces they stand for, and other control characters by one space each."""
+    """Replace tabs by spaces up to the next tab stop, and other control characters by one space each."""
     parts: list[str] = []
     column = 0
     for sign in text:
@@ -28,23 +28,23 @@ def expand(text: str) -> str:
 
 
 def cut(text: str, width: int) -> str:
-    """Return ``text`` in at most ``width`` cells, with an ellipsis where something is missing."""
+    """Return ``text`` cut to at most ``width`` cells, with an ellipsis if anything is missing."""
     if cells(text) <= width:
         return text
     return _take(text, width - len(_ELLIPSIS)) + _ELLIPSIS if width > len(_ELLIPSIS) else _take(text, width)
 
 
 def frame(line: str, start: int, end: int, width: int) -> tuple[str, str]:
-    """Return a line of code as it is shown and the carets under one part of it.
+    """Return a line of code as displayed, and the carets under one part of it.
 
     Parameters
     ----------
     line : str
-        The line without its end.
+        The line without its line end.
     start, end : int
         The part to underline, in characters; an empty part gets one caret.
     width : int
-        Cells there are. Of a longer line the neighbourhood of the part is shown.
+        Available cells. A longer line is cut around the part.
     """
     indent = len(line) - len(line.lstrip())
     if start >= indent:
@@ -58,9 +58,9 @@ def frame(line: str, start: int, end: int, width: int) -> tuple[str, str]:
     after = shown[len(before) + len(part) :]
     if cells(shown) > width:
         before = _tail(before, width // 3)
-        room = width - cells(before)
-        after = cut(after, room - cells(part)) if cells(part) <= room else ""
-        part = cut(part, room)
+        available = width - cells(before)
+        after = cut(after, available - cells(part)) if cells(part) <= available else ""
+        part = cut(part, available)
     return before + part + after, " " * cells(before) + "^" * max(1, cells(part))
 
 

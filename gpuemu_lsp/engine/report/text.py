@@ -1,6 +1,6 @@
-"""``--format text``: what a person reads. A screen per kernel with findings, then a line per kernel.
+"""``--format text``: the findings of each kernel, a line for each kernel, and a summary.
 
-Colours are ANSI and only there when asked for; the caller knows whether a terminal reads this.
+Colours are ANSI escape sequences; the caller decides whether the output is a terminal.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ _VERDICT = {
 _REPLAY_COLOUR = {"still fails": _RED, "changed": _RED, "fixed": _GREEN}
 _SEVERITIES = tuple(Severity)
 _PER_KERNEL = 12
-"""Findings of one kernel that are shown; the others are counted."""
+"""Largest number of findings shown for one kernel; the rest is counted."""
 _RELATED = 4
 _ELEMENT_ROWS = 6
 
 
 @dataclass(frozen=True, slots=True)
 class TextStyle:
-    """How to show it: colours or not, hints or not, cells in a line, signs beyond ASCII or not."""
+    """Text options: colours, hints, line width in cells, characters beyond ASCII."""
 
     colour: bool = False
     hints: bool = False
@@ -48,17 +48,17 @@ class TextStyle:
     signs: bool = True
 
     def paint(self, text: str, *codes: str) -> str:
-        """Wrap ``text`` in ANSI codes, if colours are on."""
+        """Return ``text`` in ANSI codes if colours are enabled."""
         return "".join(codes) + text + _RESET if self.colour else text
 
     def verdict(self, verdict: str) -> str:
-        """Show the verdict of a replayed case: red for one that fails, green for one that is fixed."""
+        """Return the verdict of a replayed case: red if it fails, green if it is fixed."""
         return self.paint(verdict, _REPLAY_COLOUR.get(verdict, _YELLOW), _BOLD)
 
 
 def render_text(run: Run, style: TextStyle = TextStyle()) -> str:
     """Render the whole run."""
-    shown = [finding for finding in run.findings if style.hints or _told(finding)]
+    shown = [finding for finding in run.findings if style.hints or _shown_by_default(finding)]
     names = {kernel.name for kernel in run.kernels}
     groups = {name: [finding for finding in shown if finding.kernel == name] for name in names}
     blocks = [render_finding(finding, run.root, style) for finding in shown if finding.kernel not in names]
@@ -76,7 +76,7 @@ def render_text(run: Run, style: TextStyle = TextStyle()) -> str:
 
 
 def render_finding(finding: Finding, root: str, style: TextStyle) -> str:
-    """Render one finding: where, what, the line underlined, with which input, and related places."""
+    """Render one finding: location, message, source line with underline, case and related locations."""
     colour = _SEVERITY_COLOUR[finding.severity]
     where = _where(finding.place, root)
     head = f"{style.paint(where, _BOLD)}: {style.paint(finding.severity.value, colour, _BOLD)}[{finding.rule}]"
@@ -88,16 +88,16 @@ def render_finding(finding: Finding, root: str, style: TextStyle) -> str:
     for item in finding.related[:_RELATED]:
         lines.append(f"  {_where(item.place, root)}: {item.message}")
     if len(finding.related) > _RELATED:
-        lines.append(f"  ... and {len(finding.related) - _RELATED} more places")
+        lines.append(f"  ... and {len(finding.related) - _RELATED} more locations")
     return "\n".join(lines) + "\n"
 
 
 def render_verdict(kernel: KernelReport, width: int, style: TextStyle) -> str:
-    """Render one line per kernel: verdict, cases, registers, time."""
+    """Render the line of a kernel: verdict, cases, registers, time."""
     sign, colour = _VERDICT[kernel.status]
     parts = [f"{sign} {kernel.name:<{width}}" if style.signs else f"{kernel.name:<{width}}", f"{kernel.status:<12}"]
     if kernel.cases.run:
-        parts.append(f"{kernel.cases.passed}/{kernel.cases.run} cases")
+        parts.append(cases_text(kernel))
     for arch, usage in kernel.resources.items():
         spills = usage.spill_stores + usage.spill_loads
         parts.append(f"{arch}: {usage.registers} registers" + (f", {spills} B spilled" if spills else ""))
@@ -107,10 +107,10 @@ def render_verdict(kernel: KernelReport, width: int, style: TextStyle) -> str:
 
 
 def element_table(data: Mapping[str, Json]) -> list[str]:
-    """Return the lines of the table; none where ``data`` tells of no elements or of just one.
+    """Return the first wrong elements of a finding as the lines of a table; none for fewer than two elements.
 
-    ``data["elements"]`` is a list of objects with ``index``, ``expected`` and ``actual``; ``data["count"]`` says how
-    many there are in all.
+    ``data["elements"]`` is a list of objects with ``index``, ``expected`` and ``actual``; ``data["count"]`` is the
+    number of wrong elements.
     """
     elements = data.get("elements")
     if not isinstance(elements, list) or len(elements) < 2:
@@ -143,8 +143,8 @@ def _element_value(value: Json) -> str:
     return "-" if value is None else str(value)
 
 
-def _told(finding: Finding) -> bool:
-    """Say whether a finding is shown unless hints are wanted; those of counters only exist where they are wanted."""
+def _shown_by_default(finding: Finding) -> bool:
+    """Return whether a finding is shown without ``--hints``. Hints of counters exist only if counters are requested."""
     return finding.severity is not Severity.HINT or finding.rule.startswith("perf/")
 
 
@@ -153,12 +153,12 @@ def _counters(kernel: KernelReport) -> list[str]:
 
 
 def _kernel_blocks(findings: Sequence[Finding], root: str, style: TextStyle) -> list[str]:
-    """Return one kernel's findings, errors first and not too many."""
+    """Return the findings of one kernel, errors first, at most ``_PER_KERNEL``."""
     ordered = sorted(findings, key=lambda finding: _SEVERITIES.index(finding.severity))
     blocks = [render_finding(finding, root, style) for finding in ordered[:_PER_KERNEL]]
     if len(ordered) > _PER_KERNEL:
         name = ordered[0].kernel
-        blocks.append(f"  ... and {len(ordered) - _PER_KERNEL} more findings in {name}; --format json has them all.\n")
+        blocks.append(f"  ... and {len(ordered) - _PER_KERNEL} more findings in {name}; --format json lists all.\n")
     return blocks
 
 
@@ -174,14 +174,14 @@ def _where(place: Place, root: str) -> str:
 def _message(message: str, style: TextStyle) -> list[str]:
     lines: list[str] = []
     for line in message.split("\n"):
-        # Only prose is wrapped: a line of toml to add, or of code, is copied from here.
+        # Lines of TOML or code are not wrapped, so that they can be copied.
         wrapped = textwrap.wrap(line, style.width - 2, break_long_words=False) if " = " not in line else [line]
         lines += (f"  {part}" for part in wrapped or [""])
     return lines
 
 
 def _frame(place: Place, style: TextStyle, colour: str) -> list[str]:
-    """Return the line and its underline."""
+    """Return the source line and its underline."""
     start, end = place.range.start, place.range.end
     text = line_text(place.path, start.line)
     if not text.strip():
@@ -202,13 +202,31 @@ def _context(finding: Finding) -> str:
 
 
 def _closing(run: Run, style: TextStyle) -> str:
-    summary = run.summary
-    parts = [f"{summary.checked} checked", f"{summary.passed} passed", f"{summary.failed} failed"]
-    unreferenced = sum(kernel.status == "unreferenced" for kernel in run.kernels)
-    if unreferenced:
-        parts.append(f"{unreferenced} without a reference")
-    if summary.not_executed:
-        parts.append(f"{summary.not_executed} not executed")
-    parts.append(f"{summary.errors} errors, {summary.warnings} warnings")
+    statuses = [kernel.status for kernel in run.kernels]
+    counts = [(statuses.count("passed"), "passed"), (statuses.count("failed"), "failed")]
+    counts += [
+        (number, words)
+        for number, words in (
+            (statuses.count("error"), "could not be judged"),
+            (statuses.count("unreferenced"), "without a reference"),
+            (statuses.count("not-executed"), "not executed"),
+        )
+        if number
+    ]
+    kernels = f"{count(len(statuses), 'kernel')}: {', '.join(f'{number} {words}' for number, words in counts)}"
+    findings = f"{count(run.summary.errors, 'error')}, {count(run.summary.warnings, 'warning')}"
     colour = _RED if run.exit_code else _GREEN
-    return style.paint(", ".join(parts), colour, _BOLD) + f" ({run.seconds:.1f} s)\n"
+    return style.paint(f"{kernels}; {findings}", colour, _BOLD) + f" ({run.seconds:.1f} s)\n"
+
+
+def cases_text(kernel: KernelReport) -> str:
+    """Return the cases of a kernel: ``8 of 8 cases``, or ``3 of 8 cases fail`` for a failing kernel."""
+    cases = kernel.cases
+    if kernel.status == "failed" and cases.passed < cases.run:
+        return f"{cases.run - cases.passed} of {count(cases.run, 'case')} fail{'s' if cases.run == 1 else ''}"
+    return f"{cases.passed} of {count(cases.run, 'case')}"
+
+
+def count(number: int, noun: str) -> str:
+    """Return a number with its noun: ``1 case``, ``2 cases``."""
+    return f"{number} {noun}{'' if number == 1 else 's'}"

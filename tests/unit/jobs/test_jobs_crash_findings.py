@@ -112,7 +112,10 @@ def test_a_crashing_reference_does_not_affect_other_kernels(tmp_path, monkeypatc
 
 def test_a_compiler_crash_is_an_error_for_registered_kernels_only(request_of):
     died = WorkerDied("it was killed by SIGSEGV", "compile")
-    registered, unregistered = ending_finding(request_of, died), ending_finding(replace(request_of, registered=False), died)
+    registered, unregistered = (
+        ending_finding(request_of, died),
+        ending_finding(replace(request_of, registered=False), died),
+    )
     assert (registered.rule, registered.severity) == ("engine/worker-crashed", "error")
     assert (unregistered.rule, unregistered.severity) == ("engine/not-executed", "hint")
     assert "SIGSEGV" in unregistered.message
