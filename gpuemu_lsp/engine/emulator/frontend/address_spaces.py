@@ -1,4 +1,4 @@
-"""Where variables lie in the windows of parameters, shared and local memory."""
+"""Placement of variables in the windows of parameter, shared and local memory."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from gpuemu_lsp.engine.emulator.ir.program import VariableSlot
 from gpuemu_lsp.engine.ptx.model import Module, Variable
 
 _RED_ZONE = 128
-"""Unaddressable bytes between neighbouring shared variables, so that an overrun of one is seen."""
-
+"""Unaddressable bytes between shared variables, in which an overrun of one variable is detected."""
 
 RESERVED_SHARED = Variable("%reserved_smem_offset_1", "shared", "b8", 1024, 16)
-"""Shared memory that the system keeps for cooperative groups (section 10.31): here a variable like any other.
+"""Shared memory reserved for the system (PTX ISA section 10.31), a variable like any other here.
 
-Its address may be taken and what is written to it read; what the system puts there before a launch is not known.
+Its address can be taken, and it can be written and read back; the content before a launch is undocumented, and counts
+as uninitialised.
 """
 
 
@@ -28,9 +28,9 @@ def _natural(variable: Variable) -> int:
 
 
 def lay_out_variables(variables: Mapping[str, Variable], minimum: int, gap: int) -> tuple[dict[str, VariableSlot], int]:
-    """Place variables one after another, ``gap`` bytes apart; return their slots and the size of all, in bytes.
+    """Place variables one after another, at least ``gap`` bytes apart; return their slots and the size of the window.
 
-    The size is a multiple of ``minimum``.
+    The size, in bytes, is rounded up to a multiple of ``minimum``.
     """
     slots: dict[str, VariableSlot] = {}
     offset = 0
@@ -42,9 +42,10 @@ def lay_out_variables(variables: Mapping[str, Variable], minimum: int, gap: int)
 
 
 def lay_out_shared(module: Module, declared: Mapping[str, Variable]) -> tuple[dict[str, VariableSlot], int]:
-    """Lay out static shared variables with gaps between them; dynamic ones all start at the end (section 5.1.6)."""
+    """Return the slots of shared variables, and the offset of dynamic shared memory behind the static variables."""
     everything = {v.name: v for v in module.variables if v.space == "shared"} | dict(declared)
     static = {name: v for name, v in everything.items() if v.size}
     slots, size = lay_out_variables(static, 128, _RED_ZONE)
+    # All extern arrays without a size start at the same address (CUDA C++ Programming Guide, ``__shared__``).
     slots.update({name: VariableSlot(size, 0) for name, v in everything.items() if not v.size})
     return slots, size

@@ -1,4 +1,4 @@
-"""A program while it is written: open blocks, what its functions declare, and the place where writing goes on."""
+"""A program under construction: unfinished basic blocks, declarations, and the insertion point."""
 
 from __future__ import annotations
 
@@ -11,14 +11,18 @@ from gpuemu_lsp.engine.ptx.model import Function, Instruction, Module, Symbol, V
 
 @dataclass(slots=True)
 class OpenBlock:
-    """A block under construction."""
+    """A basic block under construction; ``terminator`` is None as long as it is open."""
 
     code: list[Instruction] = field(default_factory=list)
     terminator: Terminator | None = None
 
 
 class ProgramBuilder:
-    """What has been written of a program so far; ``shared_bodies`` says where recursive functions start."""
+    """Basic blocks and declarations of the functions inlined so far.
+
+    ``call_sites`` counts the inlined bodies, each of which has a prefix of its own for its registers.
+    ``recursive_entries`` maps recursive functions to the entry blocks of their bodies, which all calls share.
+    """
 
     def __init__(self, module: Module) -> None:
         self.module = module
@@ -26,17 +30,17 @@ class ProgramBuilder:
         self.registers: dict[str, str] = {}
         self.shared: dict[str, Variable] = {}
         self.local: dict[str, Variable] = {}
-        self.frames = 0
-        self.shared_bodies: dict[str, int] = {}
+        self.call_sites = 0
+        self.recursive_entries: dict[str, int] = {}
         self._recursive: dict[str, bool] = {}
 
     def new_block(self) -> int:
-        """Return the number of a new, empty block."""
+        """Add an open block, and return its number."""
         self.blocks.append(OpenBlock())
         return len(self.blocks) - 1
 
     def is_recursive(self, name: str) -> bool:
-        """Whether a function can come to call itself."""
+        """Whether a function can call itself, directly or not."""
         if name not in self._recursive:
             seen: set[str] = set()
             work = [name]
@@ -51,35 +55,39 @@ class ProgramBuilder:
 
 
 class InsertionPoint:
-    """The end of a block, where writing goes on. Behind what ends a block nothing is reached, and nothing written."""
+    """The end of the block that instructions are appended to (LLVM's insertion point).
 
-    def __init__(self, draft: ProgramBuilder, block: int) -> None:
-        self._draft = draft
+    A terminated block ignores further instructions and terminators: in PTX, code behind ``ret`` or ``bra`` is
+    unreachable up to the next label.
+    """
+
+    def __init__(self, builder: ProgramBuilder, block: int) -> None:
+        self._builder = builder
         self._at = block
 
     @property
     def block(self) -> OpenBlock:
         """The current block."""
-        return self._draft.blocks[self._at]
+        return self._builder.blocks[self._at]
 
-    def put(self, instruction: Instruction) -> None:
-        """Append an instruction to the current block."""
+    def append(self, instruction: Instruction) -> None:
+        """Append an instruction to the current block, unless it is terminated."""
         if self.block.terminator is None:
             self.block.code.append(instruction)
 
-    def close(self, end: Terminator) -> None:
-        """End the current block."""
+    def terminate(self, end: Terminator) -> None:
+        """Set the terminator of the current block, unless it has one."""
         if self.block.terminator is None:
             self.block.terminator = end
 
     def move(self, block: int) -> None:
-        """Go on in another block."""
+        """Move the insertion point to another block."""
         self._at = block
 
-    def close_with(self, end: Callable[[int], Terminator]) -> None:
-        """End the current block with ``end(next)`` and go on in ``next``, a new one."""
-        following = self._draft.new_block()
-        self.close(end(following))
+    def terminate_with(self, end: Callable[[int], Terminator]) -> None:
+        """Terminate the current block with ``end(next)``, and continue in ``next``, a new block."""
+        following = self._builder.new_block()
+        self.terminate(end(following))
         self.move(following)
 
 

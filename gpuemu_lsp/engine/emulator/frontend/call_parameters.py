@@ -1,7 +1,8 @@
-"""Parameters of expanded calls: plain registers where possible (PTX ISA section 5.1.6.2).
+"""Parameters of inlined calls: registers where possible, else local memory (PTX ISA section 5.1.6.2).
 
-While a function is flattened, an access to a call's parameter is an ``ld`` or ``st`` with the modifier ``call`` first
-and a name of its own; here it becomes a ``mov``, or an access to local memory.
+The scalar replacement of aggregates for ``.param`` variables. While a kernel is flattened, an access to a call's
+parameter is an ``ld`` or ``st`` with ``call`` as its first modifier. If all accesses to a parameter agree on its parts
+(offsets and sizes), each part is a register and each access a ``mov``; if not, the parameter becomes a local variable.
 """
 
 from __future__ import annotations
@@ -18,12 +19,13 @@ from gpuemu_lsp.engine.ptx.model import Address, Instruction, Operand, Register,
 def resolve_call_parameters(
     codes: list[list[Instruction]], declared: Mapping[str, str]
 ) -> tuple[dict[str, str], list[list[Instruction]], dict[str, Variable]]:
-    """Make call parameters registers where every access agrees on the parts, else local variables.
+    """Replace accesses to call parameters by accesses to registers or local variables.
 
-    ``codes`` is the code of each block, ``declared`` the registers there are. Returns all registers, the code with
-    accesses resolved, and the variables to be placed in local memory.
+    ``codes`` are the instructions of each block, ``declared`` the registers and their types. Returns all registers, the
+    new instructions, and the variables to place in local memory.
     """
     parts: dict[str, dict[int, int]] = {}
+    # Parameters that are accessed with different sizes at one offset, or byte by byte: PTX has no 8-bit registers.
     mixed: set[str] = set()
     for code in codes:
         for instruction in code:
@@ -36,6 +38,7 @@ def resolve_call_parameters(
                 offset = address.offset + index * size
                 if parts.setdefault(name, {}).setdefault(offset, size) != size or size < 2:
                     mixed.add(name)
+    # Parts that overlap without starting at the same offset.
     for name, sizes in parts.items():
         ordered = sorted(sizes.items())
         if any(offset + size > following for (offset, size), (following, _) in pairwise(ordered)):
@@ -88,7 +91,8 @@ def _copied(instruction: Instruction, mixed: set[str], parts: Mapping[str, Mappi
     assert isinstance(target, Symbol) and isinstance(source, Symbol)
     read, written = parts.get(target.name, {}), parts.get(source.name, {})
     if {target.name, source.name} & mixed or any(written.get(offset) != size for offset, size in read.items()):
-        yield instruction  # parts do not correspond: stands as an instruction that cannot be run
+        # Parts do not correspond: the pseudo-instruction stays, and traps as unsupported if it is executed.
+        yield instruction
         return
     for offset, size in read.items():
         operands = (Register(f"{target.name}+{offset}"), Register(f"{source.name}+{offset}"))

@@ -1,4 +1,4 @@
-"""From a PTX function to a :class:`Program`: basic blocks, calls expanded, variables laid out in their windows."""
+"""Flattening of a kernel to a :class:`Program`: basic blocks, calls inlined, variables placed in their windows."""
 
 from __future__ import annotations
 
@@ -15,31 +15,32 @@ from gpuemu_lsp.engine.ptx.model import Instruction, Module
 def flatten(module: Module, entry: str) -> Program:
     """Return kernel ``entry`` of ``module`` as a flat program.
 
-    What cannot be run (an indirect call, recursion without end) becomes a :class:`Trap` where it stands, so that only
-    a kernel that reaches it is affected.
+    Calls and instructions that cannot be run become a :class:`Trap`, which affects only threads that reach it.
 
     Raises
     ------
     KeyError
-        If ``entry`` is no kernel of the module.
+        If ``entry`` is not a kernel of the module.
     """
     function = module.functions[entry]
     if not function.is_entry or function.body is None:
         raise KeyError(entry)
-    draft = ProgramBuilder(module)
-    start = draft.new_block()
+    builder = ProgramBuilder(module)
+    start = builder.new_block()
+    # Every block is a cluster of its own: a kernel that requires larger ones traps at its entry.
     clustered = function.directives.get("reqnctapercluster", ())
     if math.prod(clustered) > 1:
         reason = f"blocks in clusters of {' x '.join(map(str, clustered))} cannot be run"
         first = next((item for item in function.body if isinstance(item, Instruction)), None)
         if first is not None:
-            draft.blocks[start].terminator = Trap(first, "engine/unsupported-instruction", reason)
-    inline_function(draft, function, start, {}, None, ())
-    codes = [block.code for block in draft.blocks]
-    registers, codes, call_slots = resolve_call_parameters(codes, draft.registers)
-    ends = [block.terminator or Jump(EXIT) for block in draft.blocks]
-    shared, dynamic = lay_out_shared(module, draft.shared)
-    local, local_bytes = lay_out_variables(draft.local | call_slots, 16, 0)
+            builder.blocks[start].terminator = Trap(first, "engine/unsupported-instruction", reason)
+    inline_function(builder, function, start, {}, None, ())
+    codes = [block.code for block in builder.blocks]
+    # Only now are all accesses to each call parameter known.
+    registers, codes, call_slots = resolve_call_parameters(codes, builder.registers)
+    ends = [block.terminator or Jump(EXIT) for block in builder.blocks]
+    shared, dynamic = lay_out_shared(module, builder.shared)
+    local, local_bytes = lay_out_variables(builder.local | call_slots, 16, 0)
     params, param_bytes = lay_out_variables({p.name: p for p in function.params}, 8, 0)
     return Program(
         name=entry,

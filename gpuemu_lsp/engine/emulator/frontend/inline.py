@@ -1,4 +1,7 @@
-"""The body of a function, written into a program where it is called: labels to blocks, calls to what they call."""
+"""Inlining of function bodies: labels become basic blocks, control transfers become terminators, calls are inlined.
+
+Recursive functions are the exception: all calls share one body (:class:`.RecursiveCall`).
+"""
 
 from __future__ import annotations
 
@@ -44,14 +47,14 @@ from gpuemu_lsp.engine.ptx.model import (
 )
 
 _STACK = -2
-"""In place of the block to return to: it lies on the thread's stack."""
+"""In place of a return block: the return address is on the thread's call stack."""
 
 _MAX_DEPTH = 24
-"""Functions are expanded where they are called, this deep."""
+"""Depth up to which calls are inlined; the program's size is exponential in it at worst."""
 
 
 def inline_function(
-    draft: ProgramBuilder,
+    builder: ProgramBuilder,
     function: Function,
     start: int,
     formals: Mapping[str, str],
@@ -59,52 +62,56 @@ def inline_function(
     stack: tuple[str, ...],
     site: Location | None = None,
 ) -> None:
-    """Write ``function`` from block ``start`` on; returns go to block ``after``, or end the thread when None.
+    """Inline ``function`` from block ``start`` on; its returns continue at block ``after``, or exit if that is None.
 
-    ``formals`` maps its parameters to the call variables of the caller, ``stack`` names the functions it is called
-    from. With ``after`` ``_STACK``, the place to return to lies on the thread's stack.
+    ``formals`` maps its parameters to the call variables of the caller, and ``stack`` names the functions on the call
+    stack. With ``_STACK`` for ``after``, the return address is on the thread's call stack. ``site`` is the location of
+    the call.
     """
-    prefix = f"{draft.frames}:" if stack else ""
-    draft.frames += 1
-    draft.registers.update({prefix + name: type_ for name, type_ in function.registers.items()})
+    prefix = f"{builder.call_sites}:" if stack else ""
+    builder.call_sites += 1
+    builder.registers.update({prefix + name: type_ for name, type_ in function.registers.items()})
     for variable in function.variables:
+        # A shared variable is static: one for all calls. A local one belongs to the call.
         if variable.space == "shared":
-            draft.shared[variable.name] = variable
+            builder.shared[variable.name] = variable
         elif variable.space == "local":
-            draft.local[prefix + variable.name] = variable
-    naming = InlinedNames(function, prefix, formals, site)
-    _Expansion(draft, function, InsertionPoint(draft, start), naming, after, (*stack, function.name)).write()
+            builder.local[prefix + variable.name] = variable
+    names = InlinedNames(function, prefix, formals, site)
+    _InlinedBody(builder, function, InsertionPoint(builder, start), names, after, (*stack, function.name)).write()
 
 
-class _Expansion:
-    """The expansion of one function body at one call site."""
+class _InlinedBody:
+    """One function body being inlined at one call site."""
 
     def __init__(
         self,
-        draft: ProgramBuilder,
+        builder: ProgramBuilder,
         function: Function,
-        cursor: InsertionPoint,
-        naming: InlinedNames,
+        insert: InsertionPoint,
+        names: InlinedNames,
         after: int | None,
         stack: tuple[str, ...],
     ) -> None:
-        self._draft, self._function, self._cursor, self._naming = draft, function, cursor, naming
+        self._builder, self._function, self._insert, self._names = builder, function, insert, names
         self._after, self._stack = after, stack
         self._labels: dict[str, int] = {}
 
     def write(self) -> None:
+        """Append the body at the insertion point."""
         for item in self._function.body or ():
             if isinstance(item, Label):
                 block = self._label(item.name)
-                self._cursor.close(Jump(block))
-                self._cursor.move(block)
+                # Fall through from the block before, if it is still open.
+                self._insert.terminate(Jump(block))
+                self._insert.move(block)
             else:
                 self._instruction(item)
-        self._cursor.close(self._return())
+        self._insert.terminate(self._return())
 
     def _label(self, name: str) -> int:
         if name not in self._labels:
-            self._labels[name] = self._draft.new_block()
+            self._labels[name] = self._builder.new_block()
         return self._labels[name]
 
     def _return(self) -> Terminator:
@@ -115,7 +122,7 @@ class _Expansion:
     # ---- instructions ------------------------------------------------------------------------------------------------
 
     def _instruction(self, raw: Instruction) -> None:
-        instruction = self._naming.renamed(self._reserved(raw))
+        instruction = self._names.renamed(self._reserved(raw))
         opcode = instruction.opcode
         if opcode == "bra":
             self._branch(instruction)
@@ -126,25 +133,26 @@ class _Expansion:
             or is_collective(instruction)
         )
         if not special:
-            for one in simplified(instruction, self._draft.registers):
-                self._cursor.put(self._naming.parameter_access(one))
+            for one in simplified(instruction, self._builder.registers):
+                self._insert.append(self._names.parameter_access(one))
             return
+        # A guarded terminator or collective becomes a branch around an unguarded one.
         guard, instruction = instruction.guard, replace(instruction, guard=None)
         if guard is None:
             self._special(instruction)
             return
-        inside, behind = self._draft.new_block(), self._draft.new_block()
-        self._cursor.close(Branch(guard, inside, behind))
-        self._cursor.move(inside)
+        inside, behind = self._builder.new_block(), self._builder.new_block()
+        self._insert.terminate(Branch(guard, inside, behind))
+        self._insert.move(inside)
         self._special(instruction)
-        self._cursor.close(Jump(behind))
-        self._cursor.move(behind)
+        self._insert.terminate(Jump(behind))
+        self._insert.move(behind)
 
     def _reserved(self, instruction: Instruction) -> Instruction:
-        """Let the register that points to reserved shared memory be the address of a variable."""
+        """Replace a read of the reserved shared memory's address by the address of a variable."""
         if instruction.opcode != "mov" or instruction.operands[-1] != Register(RESERVED_SHARED.name):
             return instruction
-        self._draft.shared[RESERVED_SHARED.name] = RESERVED_SHARED
+        self._builder.shared[RESERVED_SHARED.name] = RESERVED_SHARED
         return replace(instruction, operands=(instruction.operands[0], Symbol(RESERVED_SHARED.name)))
 
     def _branch(self, instruction: Instruction) -> None:
@@ -152,60 +160,64 @@ class _Expansion:
         block = self._label(target.name) if isinstance(target, Symbol | Register) else EXIT
         guard = instruction.guard
         if guard is None:
-            self._cursor.close_with(lambda _: Jump(block))
+            self._insert.terminate_with(lambda _: Jump(block))
         else:
-            self._cursor.close_with(lambda following: Branch(guard, block, following))
+            self._insert.terminate_with(lambda following: Branch(guard, block, following))
 
     def _special(self, instruction: Instruction) -> None:
         opcode = instruction.opcode
         if opcode == "ret":
-            self._cursor.close_with(lambda _: self._return())
+            self._insert.terminate_with(lambda _: self._return())
         elif opcode == "exit":
-            self._cursor.close_with(lambda _: Jump(EXIT))
+            self._insert.terminate_with(lambda _: Jump(EXIT))
         elif opcode in ("trap", "brkpt"):
-            self._cursor.close_with(lambda _: Trap(instruction, "sync/trap", f"the kernel executed `{opcode}`"))
+            self._insert.terminate_with(lambda _: Trap(instruction, "sync/trap", f"the kernel executed `{opcode}`"))
         elif opcode == "brx":
             table = instruction.operands[1]
             names = self._function.branch_targets.get(table.name, ()) if isinstance(table, Symbol) else ()
             targets = tuple(self._label(name) for name in names)
-            self._cursor.close_with(lambda _: Switch(instruction.operands[0], targets))
+            self._insert.terminate_with(lambda _: Switch(instruction.operands[0], targets))
         elif opcode == "call":
             self._function_call(instruction)
         elif is_barrier(instruction):
-            self._cursor.close_with(Jump)
+            # The barrier gets a block of its own: a warp is suspended and resumed at block boundaries.
+            self._insert.terminate_with(Jump)
             result = instruction.operands[0] if "red" in instruction.modifiers else None
             waits = instruction if result is None else replace(instruction, operands=instruction.operands[1:])
-            self._cursor.close_with(lambda following: BarrierSync(waits, following))
+            self._insert.terminate_with(lambda following: BarrierSync(waits, following))
+            # What bar.red computes is known only behind the barrier, in the block after it.
             if result is not None:
-                self._cursor.put(replace(instruction, opcode=BARRIER_RESULT, operands=(result,)))
+                self._insert.append(replace(instruction, opcode=BARRIER_RESULT, operands=(result,)))
         elif opcode in lowering.OPCODES:
             self._matrix(instruction)
         else:
-            if self._cursor.block.code:
-                self._cursor.close_with(Jump)
-            self._cursor.put(instruction)
+            # A collective comes first in its block, where lanes wait for each other.
+            if self._insert.block.code:
+                self._insert.terminate_with(Jump)
+            self._insert.append(instruction)
 
     def _matrix(self, instruction: Instruction) -> None:
-        """Write a tensor-core instruction as what it is made of, where all lanes of the warp have met."""
-        lowered = lowering.lower(instruction, self._draft.registers)
+        """Append the instructions that a tensor-core instruction is lowered to, behind a barrier of the warp."""
+        lowered = lowering.lower(instruction, self._builder.registers)
         if lowered is None:
             self._unsupported(instruction, f"`{instruction.name}` cannot be run")
             return
-        first = self._cursor.block.code[:1]
+        # Consecutive tensor-core instructions share one barrier: nothing in between can diverge.
+        first = self._insert.block.code[:1]
         if not first or first[0].operands != (lowering.EVERY_LANE,):
-            self._cursor.close_with(Jump)
-            self._cursor.put(lowering.meeting(instruction))
+            self._insert.terminate_with(Jump)
+            self._insert.append(lowering.warp_barrier(instruction))
         for one in lowered:
-            self._cursor.put(one)
+            self._insert.append(one)
 
     # ---- calls -------------------------------------------------------------------------------------------------------
 
     def _function_call(self, instruction: Instruction) -> None:
         returns, callee, arguments = instruction.operands[:3]
-        self._naming.begin_call()
+        self._names.begin_call()
         name = callee.name if isinstance(callee, Symbol) else ""
-        arguments_here = tuple(map(self._naming.call_variable, _names(arguments)))
-        returns_here = tuple(map(self._naming.call_variable, _names(returns)))
+        arguments_here = tuple(map(self._names.call_variable, _names(arguments)))
+        returns_here = tuple(map(self._names.call_variable, _names(returns)))
         if name in BUILTIN_CALLS:
             operands = (
                 Vector(tuple(Symbol(x) for x in returns_here)),
@@ -213,9 +225,10 @@ class _Expansion:
                 Vector(tuple(Symbol(x) for x in arguments_here)),
             )
             call = replace(instruction, operands=operands)
-            self._cursor.put(call)
+            self._insert.append(call)
+            # Declared as returning, but it never does.
             if name == "__assertfail":
-                self._cursor.close_with(lambda _: Trap(call, "sync/trap", "an assertion failed"))
+                self._insert.terminate_with(lambda _: Trap(call, "sync/trap", "an assertion failed"))
             return
         if isinstance(callee, Register):
             self._indirect_call(instruction, callee, arguments_here, returns_here)
@@ -225,8 +238,8 @@ class _Expansion:
     def _direct_call(
         self, instruction: Instruction, name: str, arguments: tuple[str, ...], returns: tuple[str, ...]
     ) -> None:
-        function = self._draft.module.functions.get(name)
-        recursive = self._draft.is_recursive(name)
+        function = self._builder.module.functions.get(name)
+        recursive = self._builder.is_recursive(name)
         problem = None
         if function is None or function.body is None:
             problem = f"`{name}` has no body in this module"
@@ -239,68 +252,69 @@ class _Expansion:
         elif recursive:
             self._recursive_call(instruction, function, arguments, returns)
         else:
-            start, following = self._draft.new_block(), self._draft.new_block()
-            self._cursor.close(Jump(start))
+            start, following = self._builder.new_block(), self._builder.new_block()
+            self._insert.terminate(Jump(start))
             formals = dict(zip((p.name for p in function.params), arguments, strict=False))
             formals |= dict(zip((p.name for p in function.returns), returns, strict=False))
-            inline_function(self._draft, function, start, formals, following, self._stack, instruction.location)
-            self._cursor.move(following)
+            inline_function(self._builder, function, start, formals, following, self._stack, instruction.location)
+            self._insert.move(following)
 
     def _unsupported(self, instruction: Instruction, problem: str) -> None:
-        self._cursor.close_with(lambda _: Trap(instruction, "engine/unsupported-instruction", problem))
+        self._insert.terminate_with(lambda _: Trap(instruction, "engine/unsupported-instruction", problem))
 
     def _indirect_call(
         self, instruction: Instruction, callee: Register, arguments: tuple[str, ...], returns: tuple[str, ...]
     ) -> None:
-        """Compare the address with that of each function of the prototype's form, and call the one it is."""
+        """Compare the address with every function that has the signature of the prototype, and call the one it is."""
         prototype = instruction.operands[3] if len(instruction.operands) > 3 else None
-        form = self._function.prototypes.get(prototype.name) if isinstance(prototype, Symbol) else None
-        behind = self._draft.new_block()
-        for name, function in self._draft.module.functions.items():
-            if form is None or function.is_entry or function.body is None or not _fits(function, form):
+        signature = self._function.prototypes.get(prototype.name) if isinstance(prototype, Symbol) else None
+        behind = self._builder.new_block()
+        for name, function in self._builder.module.functions.items():
+            if signature is None or function.is_entry or function.body is None or not _matches(function, signature):
                 continue
-            predicate = Register(self._naming.comparison(name))
-            self._draft.registers[predicate.name] = "pred"
+            predicate = Register(self._names.comparison(name))
+            self._builder.registers[predicate.name] = "pred"
             compare = Instruction("setp", ("eq", "b64"), (predicate, callee, Symbol(name)), None, instruction.location)
-            self._cursor.put(compare)
-            inside, other = self._draft.new_block(), self._draft.new_block()
-            self._cursor.close(Branch(Guard(predicate, False), inside, other))
-            self._cursor.move(inside)
+            self._insert.append(compare)
+            inside, other = self._builder.new_block(), self._builder.new_block()
+            self._insert.terminate(Branch(Guard(predicate, False), inside, other))
+            self._insert.move(inside)
             self._direct_call(instruction, name, arguments, returns)
-            self._cursor.close(Jump(behind))
-            self._cursor.move(other)
-        self._unsupported(instruction, "the address called is that of no function of this form")
-        self._cursor.move(behind)
+            self._insert.terminate(Jump(behind))
+            self._insert.move(other)
+        self._unsupported(instruction, "the called address is not that of a function with this signature")
+        self._insert.move(behind)
 
     def _recursive_call(
         self, instruction: Instruction, function: Function, arguments: tuple[str, ...], returns: tuple[str, ...]
     ) -> None:
-        """Call the one body that all calls of a recursive function share, with the thread's state on its stack."""
-        draft = self._draft
+        """Call the body that all calls of a recursive function share, and save live registers around the call."""
+        builder = self._builder
         formals = {p.name: f"{function.name}:{p.name}" for p in (*function.params, *function.returns)}
-        start = draft.shared_bodies.get(function.name)
+        start = builder.recursive_entries.get(function.name)
         if start is None:
-            start = draft.shared_bodies[function.name] = draft.new_block()
-            inline_function(draft, function, start, formals, _STACK, (*self._stack, function.name))
+            # Registered before the body is inlined: the calls inside of it find the entry.
+            start = builder.recursive_entries[function.name] = builder.new_block()
+            inline_function(builder, function, start, formals, _STACK, (*self._stack, function.name))
 
         def copy(target: str, source: str) -> None:
             operands = (Symbol(target), Symbol(source))
-            self._cursor.put(Instruction(COPY, (), operands, None, instruction.location, instruction.text_line))
+            self._insert.append(Instruction(COPY, (), operands, None, instruction.location, instruction.text_line))
 
-        self._cursor.put(Instruction(PUSH, (), (), None, instruction.location, instruction.text_line))
+        self._insert.append(Instruction(PUSH, (), (), None, instruction.location, instruction.text_line))
         for formal, argument in zip(function.params, arguments, strict=False):
             copy(formals[formal.name], argument)
         results = tuple(formals[r.name] for r in function.returns)
-        self._cursor.close_with(lambda following: RecursiveCall(start, following, results, instruction))
-        self._cursor.put(Instruction(POP, (), (), None, instruction.location, instruction.text_line))
+        self._insert.terminate_with(lambda following: RecursiveCall(start, following, results, instruction))
+        self._insert.append(Instruction(POP, (), (), None, instruction.location, instruction.text_line))
         for result, formal in zip(returns, function.returns, strict=False):
             copy(result, formals[formal.name])
 
 
-def _fits(function: Function, form: tuple[tuple[Variable, ...], tuple[Variable, ...]]) -> bool:
-    """Whether a function has the results and parameters of a ``.callprototype``."""
+def _matches(function: Function, prototype: tuple[tuple[Variable, ...], tuple[Variable, ...]]) -> bool:
+    """Whether the results and parameters of a function have the sizes of those of a ``.callprototype``."""
     mine = ([v.size for v in function.returns], [v.size for v in function.params])
-    return mine == ([v.size for v in form[0]], [v.size for v in form[1]])
+    return mine == ([v.size for v in prototype[0]], [v.size for v in prototype[1]])
 
 
 def _names(operand: Operand) -> tuple[str, ...]:

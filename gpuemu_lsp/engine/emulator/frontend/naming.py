@@ -1,7 +1,7 @@
-"""The names of one expansion of a function: its registers, its local variables, and the parameters of its calls.
+"""Renaming of what one inlined function body names: registers, local variables, and parameters of its calls.
 
-A function that is expanded twice has its registers twice. A parameter is a variable of the caller, one for each call
-(PTX ISA section 5.1.6.2): the callee's ``ld.param`` and ``st.param`` become accesses to that.
+A function that is inlined twice has two sets of registers. A parameter is a variable of the caller, one per call (PTX
+ISA section 5.1.6.2), to which the callee's ``ld.param`` and ``st.param`` are redirected.
 """
 
 from __future__ import annotations
@@ -27,9 +27,10 @@ from gpuemu_lsp.engine.ptx.model import (
 
 
 class InlinedNames:
-    """Renames what one expansion of ``function`` names.
+    """Names of one inlined body of ``function``.
 
-    ``formals`` maps the function's parameters to the call variables of its caller; ``site`` is where it is called.
+    ``prefix`` distinguishes its registers; the kernel itself has none. ``formals`` maps the function's parameters to
+    the call variables of its caller; ``site`` is the location of the call.
     """
 
     def __init__(self, function: Function, prefix: str, formals: Mapping[str, str], site: Location | None) -> None:
@@ -41,21 +42,24 @@ class InlinedNames:
     # ---- calls -------------------------------------------------------------------------------------------------------
 
     def begin_call(self) -> None:
-        """Let the variables that stand before a call be those of this call."""
+        """Assign the call variables written so far to this call."""
         if self._called:
             self._call += 1
         self._called = True
 
     def call_variable(self, name: str) -> str:
-        """Return the variable of the program that is parameter or result ``name`` of the current call."""
+        """Return the name, unique in the program, of parameter or result ``name`` of the current call."""
         return f"{self._prefix}{name}#{self._call}"
 
     def comparison(self, callee: str) -> str:
-        """Return the predicate that says whether the current call, through a pointer, is one of ``callee``."""
+        """Return the predicate that holds if the current call, through a pointer, is one of ``callee``."""
         return f"{self._prefix}{callee}?{self._call}"
 
     def parameter_access(self, instruction: Instruction) -> Instruction:
-        """Turn an access to a call's or a function's parameter into one to a variable of its own."""
+        """Redirect an access to a parameter of a call, or of this function, to its call variable.
+
+        The modifier ``call`` in front marks the result for :mod:`.call_parameters`.
+        """
         if instruction.opcode not in ("ld", "st") or memory_space(instruction) != "param":
             return instruction
         place = 0 if instruction.opcode == "st" else 1
@@ -63,11 +67,13 @@ class InlinedNames:
         if not isinstance(address, Address) or not isinstance(address.base, Symbol):
             return instruction
         name = address.base.name
+        # Parameters of the kernel stay in the parameter window.
         if name in self._entry_params:
             return instruction
         if name in self._formals:
             unique = self._formals[name]
         else:
+            # The first store of an argument behind a call belongs to the next call.
             if instruction.opcode == "st" and self._called:
                 self._call += 1
                 self._called = False
@@ -79,7 +85,7 @@ class InlinedNames:
     # ---- registers and local variables -------------------------------------------------------------------------------
 
     def renamed(self, instruction: Instruction) -> Instruction:
-        """Return an instruction of the function as one of the program."""
+        """Return an instruction with the program's names and the location of its call site."""
         if not self._prefix:
             return instruction
         guard = instruction.guard
@@ -116,7 +122,7 @@ class InlinedNames:
 
 
 def _called_from(location: Location | None, site: Location | None) -> Location | None:
-    """Append the call site to the inlining chain of a location inside the called function."""
+    """Append the call site to the chain of inlined locations."""
     if location is None or site is None:
         return location or site
     if location.inlined_at is None:

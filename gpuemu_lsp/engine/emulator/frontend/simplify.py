@@ -1,4 +1,4 @@
-"""Instructions as simpler ones: cache hints dropped, vector atomics taken apart."""
+"""Simplification of memory instructions: cache hints are dropped, vector atomics split into scalar ones."""
 
 from __future__ import annotations
 
@@ -15,11 +15,8 @@ _ACCESSES = frozenset({"ld", "st", "atom", "red"})
 
 
 def simplified(instruction: Instruction, registers: dict[str, str]) -> tuple[Instruction, ...]:
-    """Return what does the same as ``instruction`` in this emulator; new registers are added to ``registers``.
-
-    ``createpolicy`` makes a value only hints use (PTX ISA section 9.7.9.18). A vector ``atom`` or ``red`` is atomic
-    element by element (section 9.7.13.7).
-    """
+    """Return instructions that are equivalent to ``instruction`` here; new registers are added to ``registers``."""
+    # The policy is an opaque value that only cache hints use (PTX ISA section 9.7.9.18).
     if instruction.opcode == "createpolicy":
         operands = (instruction.operands[0], Immediate(0, "int"))
         return (replace(instruction, opcode="mov", modifiers=("b64",), operands=operands),)
@@ -30,6 +27,7 @@ def simplified(instruction: Instruction, registers: dict[str, str]) -> tuple[Ins
         instruction = replace(instruction, modifiers=modifiers, operands=instruction.operands[:-1])
     if instruction.opcode in ("ld", "st") or vector_length(instruction) == 1 or not _is_known(instruction):
         return (instruction,)
+    # A vector atom or red is atomic per element, not as a whole (PTX ISA section 9.7.13.7).
     return tuple(_element_by_element(instruction, registers))
 
 
@@ -45,7 +43,7 @@ def _element_by_element(instruction: Instruction, registers: dict[str, str]) -> 
     assert isinstance(address, Address)
     sources = elements(values)
     wanted = elements(targets[0]) if targets else ()
-    # A result may be the register of an addend that is still to be added.
+    # A result may overwrite a source of a later element: such results go through a new register.
     results = tuple(_fresh(operand, registers) if operand in sources else operand for operand in wanted)
     size = type_bytes(access_type(instruction))
     for index, source in enumerate(sources):
@@ -54,6 +52,7 @@ def _element_by_element(instruction: Instruction, registers: dict[str, str]) -> 
         yield replace(instruction, modifiers=words, operands=operands)
     for result, target in zip(results, wanted, strict=True):
         if result != target and isinstance(target, Register):
+            # PTX has no mov.f16; a move of bits keeps NaN payloads.
             bits = {"f32": "b32", "f16": "b16"}.get(registers[target.name], registers[target.name])
             move = replace(instruction, opcode="mov", modifiers=(bits,), operands=(target, result))
             yield move

@@ -1,7 +1,7 @@
-"""Fragment loads and stores, and ``wmma``, as ordinary PTX (sections 9.7.14.4 and 9.7.14.5).
+"""Lowering of fragment loads and stores, and of ``wmma``, to ordinary PTX (sections 9.7.14.4 and 9.7.14.5).
 
-Which lane holds which element of a ``wmma`` fragment PTX leaves open. Here they lie as the ``mma`` of the same types
-wants them, which is what sm_80 does: a 16 x 16 x 16 product is two ``mma.m16n8k16``, a product of eight rows the
+PTX does not define which lane holds which element of a ``wmma`` fragment. Here fragments have the layout of the ``mma``
+with the same types, as on sm_80: a 16 x 16 x 16 product is two ``mma.m16n8k16``, and a product with eight rows is the
 transposed product of the transposed operands.
 """
 
@@ -22,22 +22,22 @@ EVERY_LANE = Immediate(0xFFFFFFFF, "int")
 
 
 def lower(instruction: Instruction, registers: dict[str, str]) -> tuple[Instruction, ...] | None:
-    """Return the instructions that do the same once all lanes have met, or None if this one cannot be run.
+    """Return equivalent instructions for converged lanes, or None if the instruction cannot be run.
 
     New registers are added to ``registers``, which maps names to types.
     """
-    writer = _Writer(instruction, registers)
-    done = _LOWER[instruction.opcode](writer, instruction)
-    return tuple(writer.code) if done else None
+    out = _Lowering(instruction, registers)
+    done = _LOWER[instruction.opcode](out, instruction)
+    return tuple(out.code) if done else None
 
 
-def meeting(instruction: Instruction) -> Instruction:
-    """Return what makes all lanes of the warp wait for each other (``.sync.aligned``)."""
+def warp_barrier(instruction: Instruction) -> Instruction:
+    """Return a barrier of all lanes of the warp, which implements ``.sync.aligned``."""
     return replace(instruction, opcode="bar", modifiers=("warp", "sync"), operands=(EVERY_LANE,), guard=None)
 
 
-class _Writer:
-    """Collects the instructions that stand for one."""
+class _Lowering:
+    """Appends the instructions that one matrix instruction is lowered to; they inherit its location."""
 
     def __init__(self, instruction: Instruction, registers: dict[str, str]) -> None:
         self._origin = instruction
@@ -67,11 +67,11 @@ def _number(value: int) -> Immediate:
 # ---- mma -------------------------------------------------------------------------------------------------------------
 
 
-def _mma(writer: _Writer, instruction: Instruction) -> bool:
+def _mma(out: _Lowering, instruction: Instruction) -> bool:
     if product_of(instruction) is None:
         return False
     words = (word for word in instruction.modifiers if word not in ("sync", "aligned"))
-    writer.put(".".join(("mma", *words)), *instruction.operands)
+    out.put(".".join(("mma", *words)), *instruction.operands)
     return True
 
 
@@ -89,52 +89,54 @@ def _matrix_words(instruction: Instruction, operand: Operand) -> tuple[str, str,
     return space, ".trans" if "trans" in words else "", count
 
 
-def _row_guard(writer: _Writer, count: int) -> Guard | None:
-    """Return the guard of the lanes whose address counts: eight to a matrix."""
+def _row_guard(out: _Lowering, count: int) -> Guard | None:
+    """Return a guard for the lanes whose address is used: eight lanes per matrix, one per row."""
+    # Four matrices take the addresses of all 32 lanes.
     if count == 4:
         return None
-    lane = writer.compute("mov.u32", "b32", Register("%laneid"))
-    return Guard(writer.compute("setp.lt.u32", "pred", lane, _number(8 * count)), False)
+    lane = out.compute("mov.u32", "b32", Register("%laneid"))
+    return Guard(out.compute("setp.lt.u32", "pred", lane, _number(8 * count)), False)
 
 
-def _ldmatrix(writer: _Writer, instruction: Instruction) -> bool:
+def _ldmatrix(out: _Lowering, instruction: Instruction) -> bool:
     target, address = instruction.operands
     found = _matrix_words(instruction, target)
     if found is None:
         return False
     space, transposed, count = found
-    row = Vector(tuple(writer.fresh("b32") for _ in range(4)))
-    writer.put(f"ld{space}.v4.b32", row, address, guard=_row_guard(writer, count))
-    writer.put(f"{ROWS}{transposed}", Vector(elements(target)), row)
+    # Each row is 16 bytes: lane i loads row i % 8 of matrix i / 8, then the halves are redistributed.
+    row = Vector(tuple(out.fresh("b32") for _ in range(4)))
+    out.put(f"ld{space}.v4.b32", row, address, guard=_row_guard(out, count))
+    out.put(f"{ROWS}{transposed}", Vector(elements(target)), row)
     return True
 
 
-def _stmatrix(writer: _Writer, instruction: Instruction) -> bool:
+def _stmatrix(out: _Lowering, instruction: Instruction) -> bool:
     address, source = instruction.operands
     found = _matrix_words(instruction, source)
     if found is None:
         return False
     space, transposed, count = found
-    row = Vector(tuple(writer.fresh("b32") for _ in range(4)))
-    writer.put(f"{FRAGMENTS}{transposed}", row, Vector(elements(source)))
-    writer.put(f"st{space}.v4.b32", address, row, guard=_row_guard(writer, count))
+    row = Vector(tuple(out.fresh("b32") for _ in range(4)))
+    out.put(f"{FRAGMENTS}{transposed}", row, Vector(elements(source)))
+    out.put(f"st{space}.v4.b32", address, row, guard=_row_guard(out, count))
     return True
 
 
-def _movmatrix(writer: _Writer, instruction: Instruction) -> bool:
+def _movmatrix(out: _Lowering, instruction: Instruction) -> bool:
     if instruction.modifiers != ("sync", "aligned", "m8n8", "trans", "b16"):
         return False
-    writer.put(TRANSPOSE, *instruction.operands)
+    out.put(TRANSPOSE, *instruction.operands)
     return True
 
 
 # ---- wmma ------------------------------------------------------------------------------------------------------------
 
 
-def _wmma(writer: _Writer, instruction: Instruction) -> bool:
+def _wmma(out: _Lowering, instruction: Instruction) -> bool:
     words = instruction.modifiers
     if words[:1] == ("mma",):
-        return _wmma_mma(writer, instruction)
+        return _wmma_mma(out, instruction)
     fragment = fragment_of(instruction)
     if fragment is None:
         return False
@@ -144,33 +146,39 @@ def _wmma(writer: _Writer, instruction: Instruction) -> bool:
     if not isinstance(address, Address) or len(elements(registers)) != fragment.count:
         return False
     space = next((f".{word}" for word in words if word.split("::")[0] in ("global", "shared")), "")
-    places = _Places(writer, fragment, address, stride, "b32" if space.startswith(".shared") else "b64")
+    addresses = _FragmentAddresses(out, fragment, address, stride, "b32" if space.startswith(".shared") else "b64")
     names = elements(registers)
     for index, pieces in enumerate(fragment.registers()):
+        # f16 operands have eight registers in every shape: beyond the distinct ones they are copies.
         if index >= fragment.distinct:
-            writer.put("mov.b32", names[index], names[index % fragment.distinct])
+            out.put("mov.b32", names[index], names[index % fragment.distinct])
         elif store:
-            _store_register(writer, fragment, names[index], pieces, places, space)
+            _store_register(out, fragment, names[index], pieces, addresses, space)
         else:
-            _load_register(writer, fragment, names[index], pieces, places, space)
+            _load_register(out, fragment, names[index], pieces, addresses, space)
     return True
 
 
-class _Places:
-    """Addresses of a fragment's elements in memory, computed once per line of the matrix."""
+class _FragmentAddresses:
+    """Addresses of a fragment's elements in memory, computed once per line of the matrix.
 
-    def __init__(self, writer: _Writer, fragment: Fragment, address: Address, stride: Operand, narrow: str) -> None:
-        self._writer, self._fragment = writer, fragment
+    A line is a row or a column, whichever is contiguous in memory.
+    """
+
+    def __init__(self, out: _Lowering, fragment: Fragment, address: Address, stride: Operand, narrow: str) -> None:
+        self._writer, self._fragment = out, fragment
         base = address.base
-        self._type = writer.registers.get(base.name, "b64") if isinstance(base, Register) else narrow
+        self._type = out.registers.get(base.name, "b64") if isinstance(base, Register) else narrow
         if isinstance(base, Symbol | Immediate):
             base = self._compute("mov", base)
         self._offset = address.offset
-        lane = writer.compute("mov.u32", "b32", Register("%laneid"))
-        group = self._wide(writer.compute("shr.u32", "b32", lane, _number(2)))
-        place = writer.compute("and.b32", "b32", lane, _number(3))
-        inner = self._wide(writer.compute("mul.lo.u32", "b32", place, _number(fragment.run)))
+        lane = out.compute("mov.u32", "b32", Register("%laneid"))
+        # Lane 4 g + t starts at line g and at run t (PTX ISA section 9.7.14.5).
+        group = self._wide(out.compute("shr.u32", "b32", lane, _number(2)))
+        place = out.compute("and.b32", "b32", lane, _number(3))
+        inner = self._wide(out.compute("mul.lo.u32", "b32", place, _number(fragment.run)))
         bits = fragment.bits
+        # Strides are given in elements; elements of less than a byte are addressed by bits.
         scaled = self._compute("mul.lo", self._wide(stride), _number(bits if bits < 8 else bits // 8))
         self._stride = self._compute("shr", scaled, _number(3)) if bits < 8 else scaled
         along, across = (inner, group) if fragment.inner_contiguous else (group, inner)
@@ -180,7 +188,7 @@ class _Places:
         self._lines: dict[int, Register] = {0: self._start}
 
     def address(self, piece: FragmentElement) -> Address:
-        """Return where an element of the current lane lies."""
+        """Return the address of an element of the current lane."""
         line, place = (piece.group, piece.inner) if self._fragment.inner_contiguous else (piece.inner, piece.group)
         if line not in self._lines:
             self._lines[line] = self._compute("mad.lo", self._stride, _number(line), self._start)
@@ -197,47 +205,56 @@ class _Places:
 
 
 def _load_register(
-    writer: _Writer, fragment: Fragment, name: Operand, pieces: tuple[FragmentElement, ...], places: _Places, space: str
+    out: _Lowering,
+    fragment: Fragment,
+    name: Operand,
+    pieces: tuple[FragmentElement, ...],
+    addresses: _FragmentAddresses,
+    space: str,
 ) -> None:
+    # The elements of one register are neighbours in memory: one load. Else one load per element.
     if fragment.inner_contiguous or len(pieces) == 1:
-        writer.put(f"ld{space}.b{max(fragment.bits, 32)}", name, places.address(pieces[0]))
+        out.put(f"ld{space}.b{max(fragment.bits, 32)}", name, addresses.address(pieces[0]))
         return
-    parts = [writer.fresh("b16" if fragment.bits == 16 else "b32") for _ in pieces]
+    parts = [out.fresh("b16" if fragment.bits == 16 else "b32") for _ in pieces]
     for part, piece in zip(parts, pieces, strict=True):
-        writer.put(f"ld{space}.u{fragment.bits}", part, places.address(piece))
+        out.put(f"ld{space}.u{fragment.bits}", part, addresses.address(piece))
     if fragment.bits == 16:
-        writer.put("mov.b32", name, Vector(tuple(parts)))
+        out.put("mov.b32", name, Vector(tuple(parts)))
         return
     joined = parts[0]
     for index, part in enumerate(parts[1:], 1):
-        moved = writer.compute("shl.b32", "b32", part, _number(8 * index))
-        joined = writer.compute("or.b32", "b32", joined, moved)
-    writer.put("mov.b32", name, joined)
+        moved = out.compute("shl.b32", "b32", part, _number(8 * index))
+        joined = out.compute("or.b32", "b32", joined, moved)
+    out.put("mov.b32", name, joined)
 
 
 def _store_register(
-    writer: _Writer, fragment: Fragment, name: Operand, pieces: tuple[FragmentElement, ...], places: _Places, space: str
+    out: _Lowering,
+    fragment: Fragment,
+    name: Operand,
+    pieces: tuple[FragmentElement, ...],
+    addresses: _FragmentAddresses,
+    space: str,
 ) -> None:
     if fragment.inner_contiguous or len(pieces) == 1:
-        writer.put(f"st{space}.b{max(fragment.bits, 32)}", places.address(pieces[0]), name)
+        out.put(f"st{space}.b{max(fragment.bits, 32)}", addresses.address(pieces[0]), name)
         return
-    parts = tuple(writer.fresh("b16") for _ in pieces)
-    writer.put("mov.b32", Vector(parts), name)
+    parts = tuple(out.fresh("b16") for _ in pieces)
+    out.put("mov.b32", Vector(parts), name)
     for part, piece in zip(parts, pieces, strict=True):
-        writer.put(f"st{space}.b16", places.address(piece), part)
+        out.put(f"st{space}.b16", addresses.address(piece), part)
 
 
-def _wmma_mma(writer: _Writer, instruction: Instruction) -> bool:
+def _wmma_mma(out: _Lowering, instruction: Instruction) -> bool:
     tiles = tiles_of(instruction)
     if tiles is None:
         return False
     results = elements(instruction.operands[0])
     sources = [operand for _, operands in tiles for vector in operands[1:] for operand in elements(vector)]
-    # A tile must not overwrite what a later one reads; an accumulator in its own place is read by its own tile only.
+    # A tile must not overwrite a source of a later tile. An accumulator that is updated in place is no such source.
     clash = any(r in sources for r, c in zip(results, elements(instruction.operands[3]), strict=False) if r != c)
-    own = (
-        tuple(writer.fresh(writer.registers[r.name]) for r in results if isinstance(r, Register)) if clash else results
-    )
+    own = tuple(out.fresh(out.registers[r.name]) for r in results if isinstance(r, Register)) if clash else results
     position = 0
     for modifiers, (target, *rest) in tiles:
         count = len(elements(target))
@@ -245,14 +262,14 @@ def _wmma_mma(writer: _Writer, instruction: Instruction) -> bool:
         position += count
         if product_of(replace(instruction, opcode="mma", modifiers=modifiers, operands=operands)) is None:
             return False
-        writer.put(".".join(("mma", *modifiers)), *operands)
+        out.put(".".join(("mma", *modifiers)), *operands)
     for result, value in zip(results, own, strict=True):
         if result != value and isinstance(result, Register):
-            writer.put(f"mov.b{64 if '64' in writer.registers[result.name] else 32}", result, value)
+            out.put(f"mov.b{64 if '64' in out.registers[result.name] else 32}", result, value)
     return True
 
 
-_LOWER: Mapping[str, Callable[[_Writer, Instruction], bool]] = {
+_LOWER: Mapping[str, Callable[[_Lowering, Instruction], bool]] = {
     "mma": _mma,
     "wmma": _wmma,
     "ldmatrix": _ldmatrix,

@@ -1,7 +1,8 @@
-"""How ``ldmatrix``, ``stmatrix`` and ``movmatrix`` move 16-bit elements between the registers of a warp's lanes.
+"""Permutations of 16-bit halves between lanes: the part of ``ldmatrix``, ``stmatrix``, ``movmatrix`` that is no access.
 
-An 8 x 8 matrix has its row i either in the four registers of one lane (as a load of its row gives it), or spread as a
-fragment: lane T has elements 2 (T % 4) and 2 (T % 4) + 1 of row T / 4 (PTX ISA section 9.7.14.5.15, figure 104).
+An 8 x 8 matrix of 16-bit elements has two layouts. As *rows*, one lane holds row i in four registers, as it is loaded.
+As a *fragment*, lane T holds elements 2 (T % 4) and 2 (T % 4) + 1 of row T / 4 in one register (PTX ISA section
+9.7.14.5.15, figure 104).
 """
 
 from __future__ import annotations
@@ -9,18 +10,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 ROWS = "%rows"
-"""Not PTX: from lanes that hold whole rows to fragments (the second half of ``ldmatrix``)."""
+"""Pseudo-instruction: rows to fragments, the second half of ``ldmatrix``."""
 FRAGMENTS = "%fragments"
-"""Not PTX: from fragments to lanes that hold whole rows (the first half of ``stmatrix``)."""
+"""Pseudo-instruction: fragments to rows, the first half of ``stmatrix``."""
 TRANSPOSE = "%transpose"
-"""Not PTX: transposes a fragment (``movmatrix``)."""
+"""Pseudo-instruction: transposes a fragment (``movmatrix``)."""
 
 PERMUTATIONS = frozenset({ROWS, FRAGMENTS, TRANSPOSE})
 
 
 @dataclass(frozen=True, slots=True)
 class HalfRegister:
-    """One 16-bit half of a source register in some lane."""
+    """A 16-bit half of a register of some lane: register number, lane, and 1 for the upper half."""
 
     register: int
     lane: int
@@ -28,15 +29,15 @@ class HalfRegister:
 
 
 def halves(opcode: str, transposed: bool, result: int, lane: int) -> tuple[HalfRegister, HalfRegister]:
-    """Return where the lower and the upper half of a result register come from, in one lane."""
+    """Return the sources of the lower and the upper half of a result register, in one lane."""
     if opcode == ROWS:
-        pick = _of_row if not transposed else _of_row_transposed
-        return pick(result, lane, 0), pick(result, lane, 1)
+        source = _of_row if not transposed else _of_row_transposed
+        return source(result, lane, 0), source(result, lane, 1)
     if opcode == FRAGMENTS:
-        # Lane 8 m + i gets row i of matrix m, elements 2 result and 2 result + 1.
+        # Lane 8 m + i receives elements 2 result and 2 result + 1 of row i of matrix m.
         matrix, row = divmod(lane, 8)
-        pick_fragment = _of_fragment if not transposed else _of_fragment_transposed
-        return pick_fragment(matrix, row, 2 * result), pick_fragment(matrix, row, 2 * result + 1)
+        source_fragment = _of_fragment if not transposed else _of_fragment_transposed
+        return source_fragment(matrix, row, 2 * result), source_fragment(matrix, row, 2 * result + 1)
     row, column = lane // 4, 2 * (lane % 4)
     return _of_fragment_transposed(result, row, column), _of_fragment_transposed(result, row, column + 1)
 

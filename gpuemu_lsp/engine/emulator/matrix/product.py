@@ -1,9 +1,12 @@
-"""What one ``mma`` multiplies: shape, types, and the registers that hold each operand (PTX ISA section 9.7.14.5).
+"""Shape, types and fragment layout of ``mma`` (PTX ISA section 9.7.14.5).
 
-All of its fragments follow one rule. With g = lane / 4, t = lane % 4 and p elements to a 32-bit register, register r of
-A holds row g + 8 (r % 2), columns t p + 0 .. p-1 + 4 p (r / 2); of B the same with rows and columns exchanged and no
-second row; accumulators hold row g + 8 (i / 2), columns 2 t + i % 2. So the 32 lanes of one register of A or B, taken
-in order, are an 8 x 4p tile, row after row.
+All fragments follow one rule. With g = lane / 4, t = lane % 4 and p elements per 32-bit register::
+
+    A, register r:       row g + 8 (r % 2), columns p t + 4 p (r / 2) + 0 .. p - 1
+    B, register r:       column g, rows p t + 4 p r + 0 .. p - 1
+    C and D, element i:  row g + 8 (i / 2), column 2 t + i % 2
+
+So the 32 lanes of one register of A or B, in order, are an 8 x 4p tile in row-major order.
 """
 
 from __future__ import annotations
@@ -14,10 +17,10 @@ from dataclasses import dataclass
 from gpuemu_lsp.engine.emulator.ir.operands import elements
 from gpuemu_lsp.engine.ptx.model import Instruction
 
-BITS = {
+ELEMENT_BITS = {
     "f16": 16, "bf16": 16, "tf32": 32, "f64": 64, "e4m3": 8, "e5m2": 8, "s8": 8, "u8": 8, "s4": 4, "u4": 4, "b1": 1,
 }  # fmt: skip
-"""Width in bits of the elements of A and B."""
+"""Width in bits of an element of A or B, by type."""
 
 _SHAPES = {
     "f16": {"m16n8k8", "m16n8k16"},
@@ -40,7 +43,7 @@ _ACCUMULATORS = {
 
 @dataclass(frozen=True, slots=True)
 class MatrixProduct:
-    """``D = A B + C``: sizes, element types, and for single bits the operation that takes the place of a product."""
+    """``D = A B + C``: sizes, element types, and the bitwise operation that replaces the product of single bits."""
 
     m: int
     n: int
@@ -54,12 +57,12 @@ class MatrixProduct:
 
     @property
     def per_register(self) -> int:
-        """Elements of A or B in one register."""
-        return max(32 // BITS[self.a], 1)
+        """Elements of A or B per register."""
+        return max(32 // ELEMENT_BITS[self.a], 1)
 
     @property
     def registers(self) -> tuple[int, int, int, int]:
-        """How many registers hold A, B, C and D."""
+        """Numbers of registers of A, B, C and D per lane."""
         steps = self.k // (4 * self.per_register)
         rows = self.m // 8
         pairs = {name: rows * (1 if name == "f16" else 2) for name in (self.c, self.d)}
@@ -67,7 +70,7 @@ class MatrixProduct:
 
     @property
     def wide(self) -> bool:
-        """Whether registers have 64 bits."""
+        """Whether registers are 64 bits wide."""
         return self.a == "f64"
 
 
@@ -78,7 +81,7 @@ def sizes(name: str) -> tuple[int, int, int] | None:
 
 
 def product_of(instruction: Instruction) -> MatrixProduct | None:
-    """Return what an ``mma`` multiplies, or None if it is none that can be run."""
+    """Return the product that an ``mma`` computes, or None if it cannot be run."""
     words = [word for word in instruction.modifiers if word not in ("sync", "aligned")]
     bitwise = None
     if words[-1:] == ["popc"]:
@@ -92,12 +95,13 @@ def product_of(instruction: Instruction) -> MatrixProduct | None:
     if len(types) != 4 or size is None:
         return None
     d, a, b, c = types
-    if a not in BITS or shape not in _SHAPES[a] or not {c, d} <= _ACCUMULATORS[a]:
+    if a not in ELEMENT_BITS or shape not in _SHAPES[a] or not {c, d} <= _ACCUMULATORS[a]:
         return None
     if a != b and {a, b} not in _MIXED:
         return None
-    if (a == "b1") != (bitwise in ("xor", "and")) or (saturating and BITS[a] not in (4, 8)):
+    if (a == "b1") != (bitwise in ("xor", "and")) or (saturating and ELEMENT_BITS[a] not in (4, 8)):
         return None
+    # Hand-written PTX may have vectors of the wrong length.
     product = MatrixProduct(*size, a, b, c, d, bitwise, saturating)
     given = tuple(len(elements(operand)) for operand in instruction.operands)
     wanted = product.registers

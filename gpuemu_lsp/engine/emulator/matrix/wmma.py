@@ -1,7 +1,7 @@
-"""``wmma`` fragments: which registers hold which elements, and the ``mma`` a product is made of.
+"""``wmma`` fragments: layout in registers and memory, and the ``mma`` tiles of a product (PTX ISA section 9.7.14.4).
 
-A product with rows in multiples of 16 is cut into tiles of 16 x 8. One of eight rows and 32 columns is computed
-transposed: its right operand then takes the left place. ``left`` and ``right`` below are the operands of ``mma``.
+A product whose rows are a multiple of 16 is divided into tiles of 16 x 8. One of 8 rows and 32 columns is computed
+transposed, with its operands exchanged: ``left`` and ``right`` below are the operands of ``mma``, not of ``wmma``.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from gpuemu_lsp.engine.emulator.ir.operands import elements
-from gpuemu_lsp.engine.emulator.matrix.product import BITS, sizes
+from gpuemu_lsp.engine.emulator.matrix.product import ELEMENT_BITS, sizes
 from gpuemu_lsp.engine.ptx.model import Instruction, Operand, Vector
 
 _SHAPES = {
@@ -25,7 +25,10 @@ _ACCUMULATED = {"f16": 16, "f32": 32, "s32": 32, "f64": 64}
 
 @dataclass(frozen=True, slots=True)
 class FragmentElement:
-    """An element, relative to where its lane starts: lane / 4 steps along ``group``, lane % 4 along ``inner``."""
+    """An element's position relative to the first element of its lane.
+
+    ``group`` is the dimension along which lane / 4 counts, ``inner`` that along which lane % 4 does.
+    """
 
     group: int
     inner: int
@@ -33,10 +36,10 @@ class FragmentElement:
 
 @dataclass(frozen=True, slots=True)
 class Fragment:
-    """One operand of a ``wmma``: which of its elements lie where, in memory and in registers.
+    """One operand of a ``wmma``, and the layout of its elements in memory and in registers.
 
-    ``run`` elements along ``inner`` belong to one lane before the next lane's begin; ``inner_contiguous`` says that
-    memory has them side by side.
+    ``run`` consecutive elements along ``inner`` belong to one lane; ``inner_contiguous`` if they are neighbours in
+    memory. ``repeated``: further registers are copies.
     """
 
     role: str
@@ -50,18 +53,18 @@ class Fragment:
 
     @property
     def distinct(self) -> int:
-        """Registers with elements of their own."""
+        """Number of registers without the repeated ones."""
         lines = 64 if self.bits == 64 else 32
         whole = self.rows * self.columns * self.bits // (32 * lines)
         return max(whole, 1)
 
     @property
     def count(self) -> int:
-        """Registers as the instruction names them: f16 operands always have eight, some of them copies."""
+        """Number of registers of the instruction: always eight for f16 operands, some of which are copies."""
         return 8 if self.repeated else self.distinct
 
     def registers(self) -> Iterator[tuple[FragmentElement, ...]]:
-        """Yield the elements of each register."""
+        """Yield the positions of the elements in each register."""
         order = list(self._order())
         for index in range(self.count):
             yield order[index % len(order)]
@@ -85,7 +88,7 @@ class Fragment:
 
 
 def fragment_of(instruction: Instruction) -> Fragment | None:
-    """Return the fragment a ``wmma.load`` or ``wmma.store`` is about, None if it is none that can be run."""
+    """Return the fragment of a ``wmma.load`` or ``wmma.store``, None if the instruction cannot be run."""
     kind, operand, *words = [word for word in instruction.modifiers if word not in ("sync", "aligned")]
     words = [word for word in words if word.split("::")[0] not in ("global", "shared")]
     if len(words) != 3 or (kind, operand) not in (("load", "a"), ("load", "b"), ("load", "c"), ("store", "d")):
@@ -107,16 +110,17 @@ def fragment_of(instruction: Instruction) -> Fragment | None:
         return None
     role = "left" if (operand == "a") != swapped else "right"
     contiguous = layout == ("row" if operand == "a" else "col")
-    if BITS[type_] < 8 and not contiguous:
+    # Elements of less than a byte exist only row-major in A and column-major in B.
+    if ELEMENT_BITS[type_] < 8 and not contiguous:
         return None
     rows = m if operand == "a" else n
     stride = k if contiguous else rows
-    run = max(32 // BITS[type_], 1)
-    return Fragment(role, rows, k, BITS[type_], run, contiguous, stride, repeated=type_ == "f16")
+    run = max(32 // ELEMENT_BITS[type_], 1)
+    return Fragment(role, rows, k, ELEMENT_BITS[type_], run, contiguous, stride, repeated=type_ == "f16")
 
 
 def tiles_of(instruction: Instruction) -> list[tuple[tuple[str, ...], tuple[Vector, ...]]] | None:
-    """Return the modifiers and operands of each ``mma`` a ``wmma.mma`` is made of, None if it cannot be run."""
+    """Return modifiers and operands of the ``mma`` tiles of a ``wmma.mma``, None if it cannot be run."""
     words = [word for word in instruction.modifiers[1:] if word not in ("sync", "aligned", "rn")]
     bitwise: list[str] = []
     if words[1:2] == ["popc"]:
@@ -126,6 +130,7 @@ def tiles_of(instruction: Instruction) -> list[tuple[tuple[str, ...], tuple[Vect
     shape, rest = words[2], words[3:]
     saturating = ["satfinite"] if rest[0] == "satfinite" else []
     types = rest[len(saturating) :]
+    # With f16 operands only the types of D and C are written.
     if len(types) == 2:
         types = [types[0], "f16", "f16", types[1]]
     size = sizes(shape)
@@ -140,7 +145,7 @@ def tiles_of(instruction: Instruction) -> list[tuple[tuple[str, ...], tuple[Vect
     left, right = (second, first) if swapped else (first, second)
     left_type, right_type = (b, a) if swapped else (a, b)
     modifiers = (f"m{height}n8k{k}", "row", "col", *saturating, d, left_type, right_type, c, *bitwise)
-    per_register = max(32 // BITS[a], 1)
+    per_register = max(32 // ELEMENT_BITS[a], 1)
     steps = k // (4 * per_register)
     found: list[tuple[tuple[str, ...], tuple[Vector, ...]]] = []
     for index in range(rows // height * (columns // 8)):

@@ -17,7 +17,7 @@ from gpuemu_lsp.engine.emulator import ops
 from gpuemu_lsp.engine.emulator.ir.lattice import WARP_SIZE
 from gpuemu_lsp.engine.emulator.llvm import ir_tools as t
 from gpuemu_lsp.engine.emulator.llvm.ir_tools import I8, I16, I32, I64, POINTER, Value, i64
-from gpuemu_lsp.engine.emulator.matrix.product import BITS, MatrixProduct
+from gpuemu_lsp.engine.emulator.matrix.product import ELEMENT_BITS, MatrixProduct
 from gpuemu_lsp.engine.emulator.ops import convert, ieee
 from gpuemu_lsp.engine.emulator.ops.lanes import LaneBuilder
 from gpuemu_lsp.engine.emulator.ops.types import DOUBLE, FLOAT, HALF
@@ -113,7 +113,7 @@ class _Writer:
         b = self.b
         with self._loop(count, min(_CHUNK, count)) as index:
             chunk = min(_CHUNK, count)
-            place = b.lshr(b.mul(index, i64(32 if type_ == "b1" else BITS[type_])), i64(3))
+            place = b.lshr(b.mul(index, i64(32 if type_ == "b1" else ELEMENT_BITS[type_])), i64(3))
             source = t.at(b, t.at(b, self.buffer, offset), place)
             b.store(self._numbers(type_, source, chunk), self._element(room, index), align=8)
 
