@@ -10,7 +10,7 @@ from gpuemu_lsp.engine.emulator.codegen.core.counters import count_block, count_
 from gpuemu_lsp.engine.emulator.codegen.core.coverage import mark_block, mark_lanes, mark_uniform
 from gpuemu_lsp.engine.emulator.codegen.core.emitter import Emitter
 from gpuemu_lsp.engine.emulator.codegen.core.load_groups import find_groups
-from gpuemu_lsp.engine.emulator.codegen.core.unit import Unit
+from gpuemu_lsp.engine.emulator.codegen.core.translation_unit import TranslationUnit
 from gpuemu_lsp.engine.emulator.codegen.instructions import (
     arithmetic,
     async_copy,
@@ -24,7 +24,7 @@ from gpuemu_lsp.engine.emulator.codegen.instructions import (
     misc,
     recursive_calls,
 )
-from gpuemu_lsp.engine.emulator.codegen.instructions.control_flow import Control
+from gpuemu_lsp.engine.emulator.codegen.instructions.control_flow import ControlFlow
 from gpuemu_lsp.engine.emulator.ir import opcodes
 from gpuemu_lsp.engine.emulator.ir.operands import compared_predicate, registers_written
 from gpuemu_lsp.engine.emulator.ir.program import Return
@@ -54,15 +54,15 @@ def runnable(instruction: Instruction) -> bool:
     return recursive_calls.supported(instruction) or any(supported(instruction) for supported, _ in _ROOMS)
 
 
-def translate(unit: Unit) -> ir.Module:
+def translate(unit: TranslationUnit) -> ir.Module:
     """Write the module for one translation unit."""
     module = ir.Module("kernel")
     e = Emitter(unit, module, "warp")
-    control = Control(e)
+    control = ControlFlow(e)
     for number, block in enumerate(unit.program.blocks):
         e.begin_block(number)
-        e.groups = find_groups(e, block.code, memory.supported)
-        e.builder.position_at_end(control.heads[number])
+        e.load_groups = find_groups(e, block.code, memory.supported)
+        e.builder.position_at_end(control.entries[number])
         mark_block(e)
         count_block(e)
         for instruction in block.code:
@@ -80,18 +80,18 @@ def translate(unit: Unit) -> ir.Module:
     return module
 
 
-def _stop_here(e: Emitter, control: Control, instruction: Instruction) -> None:
+def _stop_here(e: Emitter, control: ControlFlow, instruction: Instruction) -> None:
     """Stop the launch where this instruction is reached by any lane that it acts for."""
     b = e.builder
-    e.mask32()  # read here, where it holds for what follows too
+    e.block_mask()  # read here, where it holds for what follows too
     after = e.append_block()
     stop = e.append_block("unsupported")
     guard = instruction.guard
     if guard is None:
         b.cbranch(ir.Constant(ir.IntType(1), 1), stop, after)
     else:
-        bits = e.bits(arithmetic.predicate_parts(e, guard.register, guard.negated))
-        acts = b.icmp_unsigned("!=", b.and_(bits, e.mask32()), ir.Constant(bits.type, 0))
+        bits = e.pack(arithmetic.predicate_parts(e, guard.register, guard.negated))
+        acts = b.icmp_unsigned("!=", b.and_(bits, e.block_mask()), ir.Constant(bits.type, 0))
         b.cbranch(acts, stop, after)
     b.position_at_end(stop)
     control.stop()
@@ -100,7 +100,7 @@ def _stop_here(e: Emitter, control: Control, instruction: Instruction) -> None:
 
 def _mark_comparison(e: Emitter, instruction: Instruction) -> None:
     """Note which ways a comparison goes: many an ``if`` becomes no branch, but a select or a part of a condition."""
-    register = compared_predicate(instruction) if e.unit.covering else None
+    register = compared_predicate(instruction) if e.unit.coverage else None
     if register is None:
         return
     if e.shape(register).uniform:
@@ -109,7 +109,7 @@ def _mark_comparison(e: Emitter, instruction: Instruction) -> None:
         mark_lanes(e, arithmetic.predicate_parts(e, register, False))
 
 
-def _instruction(e: Emitter, control: Control, instruction: Instruction) -> None:
+def _instruction(e: Emitter, control: ControlFlow, instruction: Instruction) -> None:
     guard = instruction.guard
     if guard is None:
         _plain(e, control, instruction)
@@ -123,7 +123,7 @@ def _instruction(e: Emitter, control: Control, instruction: Instruction) -> None
             _plain(e, control, instruction)
         return
     b = e.builder
-    e.settle_masks()
+    e.materialise_masks()
     condition = arithmetic.predicate_scalar(e, register, guard.negated)
     mark_uniform(e, condition)
     inside, behind = e.append_block(), e.append_block()
@@ -137,7 +137,7 @@ def _instruction(e: Emitter, control: Control, instruction: Instruction) -> None
     e.restore(known, registers_written(instruction))
 
 
-def _plain(e: Emitter, control: Control, instruction: Instruction) -> None:
+def _plain(e: Emitter, control: ControlFlow, instruction: Instruction) -> None:
     opcode = instruction.opcode
     if opcode in ("ld", "st", "ldu"):
         memory.emit_access(e, instruction)

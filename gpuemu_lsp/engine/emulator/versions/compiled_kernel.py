@@ -19,7 +19,7 @@ from gpuemu_lsp.engine.emulator.analysis.provenance import pointer_parameters
 from gpuemu_lsp.engine.emulator.analysis.race_candidates import NO_RACE_CANDIDATES, RaceCandidates, find_race_candidates
 from gpuemu_lsp.engine.emulator.analysis.register_home import registers_kept_in_memory
 from gpuemu_lsp.engine.emulator.analysis.webs import split_webs
-from gpuemu_lsp.engine.emulator.codegen.core.unit import Unit, saved_registers
+from gpuemu_lsp.engine.emulator.codegen.core.translation_unit import TranslationUnit, registers_with_slots
 from gpuemu_lsp.engine.emulator.codegen.translate import translate
 from gpuemu_lsp.engine.emulator.devicelib.library import DEVICE_LIBRARY
 from gpuemu_lsp.engine.emulator.frontend.flatten import flatten
@@ -124,7 +124,7 @@ class CompiledKernel:
     @cached_property
     def saved(self) -> dict[str, int]:
         """Byte offset of each saved register in a warp's context."""
-        names = saved_registers(self.program, self.live)
+        names = registers_with_slots(self.program, self.live)
         return {name: Warp.SAVED_REGISTERS + index * REGISTER_BYTES for index, name in enumerate(names)}
 
     @cached_property
@@ -266,26 +266,26 @@ class CompiledKernel:
         together: frozenset[int] = frozenset(),
     ) -> CompiledVersion:
         shape, _, watching, noting, tracking = key
-        unit = Unit(
+        unit = TranslationUnit(
             program=self.program,
             graph=self.graph,
-            live=self.live,
-            info=info,
-            block=shape,
-            general=whole,
-            symbols=self.symbols,
-            saved=self.saved,
+            liveness=self.live,
+            divergence=info,
+            block_shape=shape,
+            scalar_pc=whole,
+            symbol_indices=self.symbols,
+            context_offsets=self.saved,
             in_memory=frozenset(self.saved)
             if whole or not optimised
             else registers_kept_in_memory(self.program, self.graph, self.live, info),
-            specialised=before.shapes,
-            tracking=tracking,
+            handover_shapes=before.shapes,
+            race_candidates=tracking,
             checked=watching != CheckerMode.UNCHECKED,
-            covering=noting == Instrumentation.COVERAGE,
+            coverage=noting == Instrumentation.COVERAGE,
             counting=noting == Instrumentation.COUNTERS,
-            pointers=self._pointers,
-            quick=not optimised,
-            together=together,
+            pointer_parameters=self._pointers,
+            baseline=not optimised,
+            speculated_uniform=together,
         )
         compiled = _loaded((*self._identity, *assumptions(unit)), unit, optimised=optimised)
         return CompiledVersion(compiled.addresses["warp"], info, compiled)
@@ -300,7 +300,7 @@ def clear_code_cache() -> None:
     _code.clear()
 
 
-def _loaded(parts: tuple[str, ...], unit: Unit, *, optimised: bool) -> LoadedCode:
+def _loaded(parts: tuple[str, ...], unit: TranslationUnit, *, optimised: bool) -> LoadedCode:
     """Return the code of a unit: of this process, from disk, or translated; better code than asked for will do."""
     level = _BEST_LEVEL if optimised else _FIRST_LEVEL
     keys = [disk_cache.key_of((f"level {one}", *parts)) for one in range(_BEST_LEVEL, level - 1, -1)]

@@ -9,17 +9,17 @@ from collections.abc import Iterator, Mapping, Set
 from dataclasses import fields
 
 from gpuemu_lsp.engine.emulator.analysis.divergence import DivergenceInfo
-from gpuemu_lsp.engine.emulator.codegen.core.unit import Unit
+from gpuemu_lsp.engine.emulator.codegen.core.translation_unit import TranslationUnit
 from gpuemu_lsp.engine.emulator.ir.program import BasicBlock, Program
 from gpuemu_lsp.engine.ptx.model import Instruction
 
-_FOLLOWING = frozenset({"graph", "live"})
+_FOLLOWING = frozenset({"graph", "liveness"})
 """Fields of a unit that follow from its program."""
 
 
-def assumptions(unit: Unit) -> Iterator[str]:
+def assumptions(unit: TranslationUnit) -> Iterator[str]:
     """Give texts for all of a unit but its program."""
-    for one in fields(Unit):
+    for one in fields(TranslationUnit):
         if one.name not in _FOLLOWING and one.name != "program":
             yield f"{one.name}={_text(getattr(unit, one.name))}"
 

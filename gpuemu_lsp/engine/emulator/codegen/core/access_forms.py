@@ -134,7 +134,7 @@ class Single(Based):
         result = None
         for part, (host, offset) in enumerate(self.safe):
             bad = self.refused(t.load(b, host, offset + SHADOW_OFFSET, type_, align=1))
-            if self.access.store and (len(self.hosts) > 1 or self.e.guard_given):
+            if self.access.store and (len(self.hosts) > 1 or self.e.is_guarded):
                 # Where no lane is active nothing must be stored: such a part, rare, goes the slow way.
                 bad = b.or_(bad, b.icmp_unsigned("==", self.lanes(part), i32(0)))
             result = bad if result is None else b.or_(result, bad)
@@ -142,11 +142,11 @@ class Single(Based):
 
     def unconditional(self) -> bool:
         """See :class:`Form`."""
-        return not self.access.store or not (len(self.hosts) > 1 or self.e.guard_given)
+        return not self.access.store or not (len(self.hosts) > 1 or self.e.is_guarded)
 
     def lanes(self, part: int) -> Value:
         """Return the active lanes that use one of the addresses."""
-        lanes = self.e.active32()
+        lanes = self.e.active_mask()
         return self.e.builder.and_(lanes, i32(lane_bits(self.e, [part]))) if len(self.hosts) > 1 else lanes
 
     def run(self) -> list[list[Value]]:
@@ -221,10 +221,10 @@ class Row(Based):
             bad = self.refused(shadow)
             mask = e.active(part)
             refused.append(bad if mask is None else b.and_(bad, mask))
-        result = b.and_(b.not_(e.any(refused)), self.within_reach(safe))
+        result = b.and_(b.not_(e.any_lane(refused)), self.within_reach(safe))
         if self.access.store and self.whole and e.active(0) is not None:
             # Elements narrower than a lane of the vector unit, or several per lane, have no cheap masked store.
-            result = b.and_(result, b.icmp_unsigned("==", e.active32(), i32(-1)))
+            result = b.and_(result, b.icmp_unsigned("==", e.active_mask(), i32(-1)))
         return result
 
     def unconditional(self) -> bool:

@@ -99,14 +99,14 @@ def host_vector(e: Emitter, address: Address, space: str, part: int) -> Value:
 
 def shared_window(e: Emitter) -> Value:
     """Return the address of the block's shared memory."""
-    return e.once("shared", "block", BlockRecord.SHARED)
+    return e.record_field("shared", "block", BlockRecord.SHARED)
 
 
 def local_frames(e: Emitter, part: int) -> Value:
     """Return the address of each lane's local memory."""
-    base = e.once("local", "context", Warp.LOCAL)
+    base = e.record_field("local", "context", Warp.LOCAL)
     frame = max(e.unit.program.local_bytes, 1)
-    return e.spread(e.builder.add(base, i64(part * e.lanes * frame)), frame)
+    return e.affine_vector(e.builder.add(base, i64(part * e.lanes * frame)), frame)
 
 
 def bounds(e: Emitter, space: str) -> tuple[Value, Value]:
@@ -124,7 +124,7 @@ def inside(e: Emitter, offset: Value, space: str, total: int, vector: bool) -> V
     b = e.builder
     bits = total.bit_length() - 1
     size = bounds(e, space)[1]
-    limit = e.prepared(
+    limit = e.hoisted(
         f"limit/{space}/{bits}", lambda pre: pre.lshr(pre.add(size, i64(2 * MAX_DISPLACEMENT)), i64(bits))
     )
 
@@ -150,7 +150,7 @@ def raw_host(e: Emitter, access: Access, part: int) -> tuple[Value, int]:
     if name not in e.unit.program.registers:
         return make(), access.address.offset
     key = ("raw", part if access.shape.per_part else 0, space)
-    return e.checked_base(name, key, make), access.address.offset
+    return e.derived(name, key, make), access.address.offset
 
 
 def safe_host(e: Emitter, access: Access, part: int) -> tuple[Value, int]:
@@ -169,13 +169,13 @@ def safe_host(e: Emitter, access: Access, part: int) -> tuple[Value, int]:
         window = address_scalar(e, Address(base, far), part, first_lane=False)
         offset = window if space == "shared" else b.sub(window, low)
         host = b.add(window, low) if space == "shared" else window
-        nowhere = e.prepared("nowhere", lambda pre: pre.add(e.launch(LaunchRecord.ARENA), i64(UNMAPPED)))
+        nowhere = e.hoisted("nowhere", lambda pre: pre.add(e.launch(LaunchRecord.ARENA), i64(UNMAPPED)))
         return b.inttoptr(b.select(inside(e, offset, space, access.total, vector=False), host, nowhere), POINTER)
 
     name = base.name if isinstance(base, Register) else ""
     if name not in e.unit.program.registers:
         return make(), rest
-    return e.checked_base(name, (part if access.shape.per_part else 0, far, space, access.total), make), rest
+    return e.derived(name, (part if access.shape.per_part else 0, far, space, access.total), make), rest
 
 
 def whole_buffer(e: Emitter, access: Access) -> int:
@@ -183,7 +183,7 @@ def whole_buffer(e: Emitter, access: Access) -> int:
     base = access.address.base
     if not isinstance(base, Register) or not e.unit.checked or access.store:
         return -1
-    return e.unit.pointers.get(base.name, -1) if access.space in ("global", "generic", "const") else -1
+    return e.unit.pointer_parameters.get(base.name, -1) if access.space in ("global", "generic", "const") else -1
 
 
 def readable(e: Emitter, access: Access) -> tuple[Value, Value] | None:

@@ -31,13 +31,13 @@ def count_guarded(e: Emitter) -> None:
 def count_access(e: Emitter, row: int = Warp.ADDRESSES) -> None:
     """Note the addresses that lie in a row of the scratch space: the current instruction goes there."""
     if e.unit.counting:
-        arguments = [e.context, i32(e.site), e.active32(), i32(row)]
+        arguments = [e.context, i32(e.site), e.active_mask(), i32(row)]
         e.builder.call(_trace_function(e.module), arguments)
 
 
 def _add(e: Emitter, place: int) -> None:
     b = e.builder
-    lanes = e.active32()
+    lanes = e.active_mask()
     some = b.icmp_unsigned("!=", lanes, i32(0))
     table = e.launch(LaunchRecord.SITE_COUNTERS)
     start = e.site * SiteCounters.SIZE + place

@@ -18,13 +18,13 @@ from gpuemu_lsp.engine.emulator.llvm.ir_tools import I8, Value, i32
 
 def mark_block(e: Emitter) -> None:
     """Note that the current block is reached."""
-    if e.unit.covering:
+    if e.unit.coverage:
         _note(e, ir.Constant(I8, CoverageBits.REACHED))
 
 
 def mark_uniform(e: Emitter, condition: Value) -> None:
     """Note the way a condition goes that is the same for all lanes."""
-    if e.unit.covering:
+    if e.unit.coverage:
         _note(
             e, e.builder.select(condition, ir.Constant(I8, CoverageBits.TAKEN), ir.Constant(I8, CoverageBits.NOT_TAKEN))
         )
@@ -32,10 +32,10 @@ def mark_uniform(e: Emitter, condition: Value) -> None:
 
 def mark_lanes(e: Emitter, parts: Sequence[Value]) -> None:
     """Note the ways a condition goes, given as one i1 vector per part, in the running lanes."""
-    if not e.unit.covering:
+    if not e.unit.coverage:
         return
     b = e.builder
-    lanes, bits = e.mask32(), e.bits(parts)
+    lanes, bits = e.block_mask(), e.pack(parts)
     found = ir.Constant(I8, 0)
     for some, bit in ((b.and_(bits, lanes), CoverageBits.TAKEN), (b.and_(b.not_(bits), lanes), CoverageBits.NOT_TAKEN)):
         here = b.icmp_unsigned("!=", some, i32(0))

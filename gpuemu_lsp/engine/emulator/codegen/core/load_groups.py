@@ -14,7 +14,7 @@ from gpuemu_lsp.engine.emulator import ops
 from gpuemu_lsp.engine.emulator.abi.memory import READABLE, SHADOW_OFFSET
 from gpuemu_lsp.engine.emulator.codegen.core.access_forms import Based, Row, Single
 from gpuemu_lsp.engine.emulator.codegen.core.addresses import Access, describe, lies_in, raw_host, readable, safe_host
-from gpuemu_lsp.engine.emulator.codegen.core.emitter import Emitter, Group
+from gpuemu_lsp.engine.emulator.codegen.core.emitter import Emitter, LoadGroup
 from gpuemu_lsp.engine.emulator.ir.operands import registers_written
 from gpuemu_lsp.engine.emulator.llvm import ir_tools as t
 from gpuemu_lsp.engine.emulator.llvm.ir_tools import I1, I64, Value, i64
@@ -24,7 +24,9 @@ _WIDEST = 64
 """Bytes of shadow looked at with one load."""
 
 
-def find_groups(e: Emitter, code: Sequence[Instruction], supported: Callable[[Instruction], bool]) -> dict[int, Group]:
+def find_groups(
+    e: Emitter, code: Sequence[Instruction], supported: Callable[[Instruction], bool]
+) -> dict[int, LoadGroup]:
     """Return, for positions in the current block, the groups of two loads or more that they belong to."""
     if not e.unit.checked:
         return {}
@@ -32,7 +34,7 @@ def find_groups(e: Emitter, code: Sequence[Instruction], supported: Callable[[In
     done: list[list[int]] = []
     for position, instruction in enumerate(code):
         if instruction.opcode == "ld" and supported(instruction):
-            key = None if e.site_at(position) in e.unit.tracking.strong else _key(e, instruction)
+            key = None if e.site_at(position) in e.unit.race_candidates.strong else _key(e, instruction)
             if key is not None:
                 open_.setdefault(key, []).append(position)
         elif not ops.supports(instruction):
@@ -42,10 +44,10 @@ def find_groups(e: Emitter, code: Sequence[Instruction], supported: Callable[[In
         for key in [key for key in open_ if key[0] in changed]:
             done.append(open_.pop(key))
     done += open_.values()
-    result: dict[int, Group] = {}
+    result: dict[int, LoadGroup] = {}
     for positions in done:
         if len(positions) > 1:
-            group = Group(tuple(code[position] for position in positions))
+            group = LoadGroup(tuple(code[position] for position in positions))
             result |= dict.fromkeys(positions, group)
     return result
 
@@ -61,11 +63,11 @@ def _key(e: Emitter, load: Instruction) -> tuple[str, str] | None:
     return (base.name, access.space) if access.shape.part_uniform or access.shape.step == access.total else None
 
 
-def allowed(e: Emitter, group: Group) -> Value:
+def allowed(e: Emitter, group: LoadGroup) -> Value:
     """Return whether all loads of a group are allowed; the first one to ask computes it."""
-    value = e.allowed_groups.get(id(group))
+    value = e.load_group_checks.get(id(group))
     if value is None:
-        value = e.allowed_groups[id(group)] = _allowed(e, [describe(e, load) for load in group.members])
+        value = e.load_group_checks[id(group)] = _allowed(e, [describe(e, load) for load in group.members])
     return value
 
 
@@ -132,7 +134,7 @@ def _rows(e: Emitter, loads: Sequence[Access]) -> Value:
         bad = forms[0].refused(seen)
         mask = e.active(part)
         refused.append(bad if mask is None else b.and_(bad, mask))
-    result = b.not_(e.any(refused))
+    result = b.not_(e.any_lane(refused))
     for form, hosts in zip(forms, safe, strict=True):
         result = b.and_(result, form.within_reach(hosts))
     return result
@@ -186,4 +188,4 @@ def _refused(e: Emitter, base: Value, start: int, size: int) -> Value:
     return b.icmp_unsigned("!=", bits, ir.Constant(bits.type, 0))
 
 
-__all__ = ["Group", "allowed", "find_groups"]
+__all__ = ["LoadGroup", "allowed", "find_groups"]

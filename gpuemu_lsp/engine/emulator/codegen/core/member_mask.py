@@ -62,14 +62,14 @@ def check_caller(e: Emitter, instruction: Instruction) -> None:
 
 def report_first(e: Emitter, bad: list[Value], reason: int) -> None:
     """Record an event for the first of the ``bad`` lanes, if any. ``reason`` goes into the record's size field."""
-    report_lanes(e, e.any(bad), e.bits(bad), reason)
+    report_lanes(e, e.any_lane(bad), e.pack(bad), reason)
 
 
 def report_lanes(e: Emitter, condition: Value, lanes: Value, reason: int) -> None:
     """Record an event for the first of ``lanes`` (bits, not none) if ``condition`` holds."""
     b = e.builder
     known = e.snapshot()
-    some, none = e.unlikely(condition, "mask")
+    some, none = e.branch_unlikely(condition, "mask")
     b.position_at_end(some)
     lane = t.intrinsic(b, "llvm.cttz.i32", I32, [lanes, ir.Constant(I1, 1)])
     arguments = [e.context, i32(e.site), i32(EventKind.WARP_MASK), lane, i64(0), i32(reason), i32(0)]

@@ -24,7 +24,7 @@ _INLINE = 48
 
 def race_flags(e: Emitter, instruction: Instruction) -> int:
     """Return what the race checker is to know of an access, 0 where it cannot race."""
-    tracking = e.unit.tracking
+    tracking = e.unit.race_candidates
     if e.site not in tracking.sites:
         return 0
     if "mbarrier" in (instruction.opcode, *instruction.modifiers[:2]):
@@ -51,39 +51,44 @@ def _on_mbarrier(instruction: Instruction) -> int:
 
 def copy_flags(e: Emitter) -> tuple[int, int]:
     """Return the flags of an asynchronous copy's read and of its write."""
-    tracking = e.unit.tracking
+    tracking = e.unit.race_candidates
     read = RaceFlag.WATCHED if e.site in tracking.copy_sources else 0
     return read, RaceFlag.WATCHED | RaceFlag.STORE if e.site in tracking.sites else 0
 
 
 def needs_lanes(e: Emitter) -> bool:
     """Whether the access must be looked at lane by lane: it may order threads."""
-    return e.site in e.unit.tracking.strong
+    return e.site in e.unit.race_candidates.strong
 
 
 def in_order(e: Emitter, access: Access, form: Form) -> Value:
     """Return whether an access of this form races with nothing, noting it if so; its addresses are known to be good."""
-    cells = access.total >> e.unit.tracking.cell_shift
+    cells = access.total >> e.unit.race_candidates.cell_shift
     kind = "store" if access.store else "load"
     near = f"{kind}_shared" if access.space == "shared" else kind
     if isinstance(form, Row):
         return _row(e, access, form, near, cells)
     if isinstance(form, Single):
         return _single(e, access, form, near, cells)
-    return _call(e, f"race_scattered_{kind}", [e.active32(), i32(cells)])
+    return _call(e, f"race_scattered_{kind}", [e.active_mask(), i32(cells)])
 
 
 def _row(e: Emitter, access: Access, form: Row, kind: str, cells: int) -> Value:
     b = e.builder
     pieces = [(part, e.lanes) for part in form.parts] if access.shape.per_part else [(0, e.lanes * e.parts)]
-    lanes = e.active32()
+    lanes = e.active_mask()
     result = None
     for part, count in pieces:
         base, offset = form.place(part)
         address = b.add(b.ptrtoint(base, I64), i64(offset))
         shift = cells.bit_length() - 1
         ask = [lanes, address, i32(part * e.lanes), i32(count * cells), i32(shift)]
-        if access.space == "global" and cells == 1 and count == WARP_SIZE and len(e.unit.tracking.sites) <= _INLINE:
+        if (
+            access.space == "global"
+            and cells == 1
+            and count == WARP_SIZE
+            and len(e.unit.race_candidates.sites) <= _INLINE
+        ):
             one = _pair_of_lines(e, access, f"race_row_{kind}", ask)
         else:
             one = _call(e, f"race_row_{kind}", ask)
@@ -95,8 +100,8 @@ def _pair_of_lines(e: Emitter, access: Access, name: str, arguments: list[Value]
     """Do here what is ordinary: a warp's neighbours come to two lines for the first time, or again."""
     b = e.builder
     lanes, address, *_ = arguments
-    shift = e.unit.tracking.cell_shift
-    now, me = load_field(b, e.context, Warp.EPOCH), e.once("me", "context", Warp.FIRST_THREAD)
+    shift = e.unit.race_candidates.cell_shift
+    now, me = load_field(b, e.context, Warp.EPOCH), e.record_field("me", "context", Warp.FIRST_THREAD)
     lines, floor = (
         (e.launch(LaunchRecord.RACE_LINES), e.launch(LaunchRecord.RACE_PLANE_STRIDE)),
         e.launch(LaunchRecord.RACE_LAUNCH_EPOCH),
@@ -143,20 +148,20 @@ def _call(e: Emitter, name: str, arguments: list[Value]) -> Value:
 
 def emit_meeting(e: Emitter, mask: Operand) -> None:
     """Note that the lanes ``mask`` names have met: what each did before is behind all of them."""
-    if not e.unit.tracking.sites:
+    if not e.unit.race_candidates.sites:
         return
     b = e.builder
-    if not e.divergent and e.constant(mask) in (-1, 0xFFFFFFFF) and not e.guard_given:
+    if not e.divergent and e.constant(mask) in (-1, 0xFFFFFFFF) and not e.is_guarded:
         store_field(b, _next_epoch(e), e.context, Warp.WARP_BARRIER_EPOCH)
         return
     for part in range(e.parts):
         t.store(b, e.vector_operand(mask, "b32", part), e.context, Warp.VALUES + 4 * part * e.lanes, align=4)
-    t.call_address(b, DEVICE_LIBRARY.address("race_sync_warp"), t.VOID, [e.context, e.active32(), e.alive32()])
+    t.call_address(b, DEVICE_LIBRARY.address("race_sync_warp"), t.VOID, [e.context, e.active_mask(), e.live_mask()])
 
 
 def emit_fence(e: Emitter) -> None:
     """Note that what the lanes did before can be released from now on."""
-    if not e.unit.tracking.needs_vector_clocks:
+    if not e.unit.race_candidates.needs_vector_clocks:
         return
     b = e.builder
     now = t.splat(b, _next_epoch(e), e.lanes)
@@ -172,19 +177,19 @@ def emit_fence(e: Emitter) -> None:
 
 def emit_release(e: Emitter) -> None:
     """Release what the lanes did before through the addresses in the scratch space."""
-    if e.unit.tracking.needs_vector_clocks:
+    if e.unit.race_candidates.needs_vector_clocks:
         emit_fence(e)
         _synchronise(e, RaceCall.RELEASE)
 
 
 def emit_acquire(e: Emitter) -> None:
     """Learn what was released through the addresses in the scratch space."""
-    if e.unit.tracking.needs_vector_clocks:
+    if e.unit.race_candidates.needs_vector_clocks:
         _synchronise(e, RaceCall.ACQUIRE)
 
 
 def _synchronise(e: Emitter, what: int) -> None:
-    arguments = [e.context, e.active32(), i32(what)]
+    arguments = [e.context, e.active_mask(), i32(what)]
     t.call_address(e.builder, DEVICE_LIBRARY.address("race_acquire_release"), t.VOID, arguments)
 
 

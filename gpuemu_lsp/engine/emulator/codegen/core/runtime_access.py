@@ -40,7 +40,7 @@ def lane_by_lane(e: Emitter, access: Access) -> None:
 def row(e: Emitter, access: Access) -> None:
     """Have the runtime do an access of neighbouring lanes, one element each: a call is made faster than a check."""
     known = e.snapshot()
-    lanes = e.active32()
+    lanes = e.active_mask()
     _put_values(e, access, range(e.parts))
     pieces = [[part] for part in range(e.parts)] if access.shape.per_part else [range(e.parts)]
     buffer = whole_buffer(e, access)
@@ -66,7 +66,7 @@ def call(e: Emitter, access: Access, parts: Sequence[int]) -> list[list[Value]]:
     """Have the runtime do the access; return one value per (item, part), scalars where all lanes use one address."""
     b = e.builder
     known = e.snapshot()
-    lanes = e.active32()
+    lanes = e.active_mask()
     put_addresses(e, access, parts)
     _put_values(e, access, parts)
     arguments = [
@@ -92,12 +92,12 @@ def deliver(e: Emitter, access: Access, item: Operand, parts: Sequence[int], val
     name = item_name(item)
     if name == "_":
         return
-    shape = e.unit.info.shapes[name]
+    shape = e.unit.divergence.shapes[name]
     if shape.varying or shape.per_part:
         for part in parts:
-            e.put(name, part, value, access.type)
+            e.write(name, part, value, access.type)
     else:
-        e.put(name, 0, value, access.type)
+        e.write(name, 0, value, access.type)
 
 
 def _first_lanes(e: Emitter, access: Access, lanes: Value) -> list[list[Value]]:

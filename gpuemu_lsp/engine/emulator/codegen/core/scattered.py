@@ -58,15 +58,15 @@ class Scattered(Form):
             return t.splat(pre, pre.lshr(pre.add(size, i64(2 * MAX_DISPLACEMENT)), i64(bits)), e.lanes)
 
         plain = address_vector(e, Address(access.address.base, 0), part)
-        near = b.add(plain, e.prepared(f"origin/{space}/{shift}", origin))
-        self.base = e.prepared(f"base/{space}", lambda pre: pre.sub(bounds(e, space)[0], i64(MAX_DISPLACEMENT)))
+        near = b.add(plain, e.hoisted(f"origin/{space}/{shift}", origin))
+        self.base = e.hoisted(f"base/{space}", lambda pre: pre.sub(bounds(e, space)[0], i64(MAX_DISPLACEMENT)))
         turned = t.unary_intrinsic(b, "fshr", near, near, t.splat(b, i64(bits), e.lanes)) if bits else near
-        return b.icmp_unsigned("<", turned, e.prepared(f"limits/{space}/{bits}", limit)), near
+        return b.icmp_unsigned("<", turned, e.hoisted(f"limits/{space}/{bits}", limit)), near
 
     def _local(self, part: int) -> tuple[Value, Value]:
         """Return whether lanes are in their frame and aligned, and offsets from the frame of lane 0."""
         e, b = self.e, self.e.builder
-        self.base = e.once("local", "context", Warp.LOCAL)
+        self.base = e.record_field("local", "context", Warp.LOCAL)
         window = address_vector(e, self.access.address, part)
         frame = max(e.unit.program.local_bytes, 1)
         starts = [frame * (part * e.lanes + lane) for lane in range(e.lanes)]
@@ -87,7 +87,7 @@ class Scattered(Form):
             address, mask = address_vector(e, self.access.address, part), e.active(part)
             bad = b.not_(lies_in(e, address, buffer, self.access.total, self.access.total))
             out.append(bad if mask is None else b.and_(bad, mask))
-        return b.not_(e.any(out))
+        return b.not_(e.any_lane(out))
 
     @property
     def _stepping(self) -> bool:
@@ -145,7 +145,7 @@ class Scattered(Form):
                 # A lane that cannot be reached is not gathered: its shadow is zero, and that is refused.
                 bad = self.refused(self._gather(part, SHADOW_OFFSET + offset, type_))
                 refused.append(bad if mask is None else b.and_(bad, mask))
-        return b.not_(e.any(refused))
+        return b.not_(e.any_lane(refused))
 
     def run(self) -> list[list[Value]]:
         """See :class:`Form`."""

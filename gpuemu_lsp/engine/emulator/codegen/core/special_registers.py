@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from llvmlite import ir
 
 from gpuemu_lsp.engine.emulator.abi.field_access import load_pointer
 from gpuemu_lsp.engine.emulator.abi.structs import BlockRecord, LaunchRecord, Warp
+from gpuemu_lsp.engine.emulator.codegen.core.registers import RegisterFile
 from gpuemu_lsp.engine.emulator.llvm import ir_tools as t
 from gpuemu_lsp.engine.emulator.llvm.ir_tools import I32, I64, Value, i32, i64
 from gpuemu_lsp.engine.ptx.model import Register
-
-if TYPE_CHECKING:
-    from gpuemu_lsp.engine.emulator.codegen.core.emitter import Emitter
-
 
 _THREAD_FIELDS = {"%tid.x": Warp.TID_X, "%tid.y": Warp.TID_Y, "%tid.z": Warp.TID_Z}
 
@@ -71,18 +66,18 @@ SPECIAL_REGISTERS = frozenset(
 """The special registers whose value is known; reading another one cannot be run."""
 
 
-def special_base(e: Emitter, name: str, part: int) -> Value:
+def special_base(e: RegisterFile, name: str, part: int) -> Value:
     """Return the base of a special register that does not vary."""
     b = e.builder
     if name in _THREAD_FIELDS:
         shape = e.shape(Register(name))
         lane = part * e.lanes if shape.per_part else 0
-        return e.once(f"{name}+{lane}", "context", _THREAD_FIELDS[name].element(lane))
+        return e.record_field(f"{name}+{lane}", "context", _THREAD_FIELDS[name].element(lane))
     if name == "%laneid":
         return i32(0)
     if name in _FIELDS:
         record, field = _FIELDS[name]
-        return e.once(name, record, field)
+        return e.record_field(name, record, field)
     if name.startswith(("%clock", "%globaltimer")):
         now = _tick(e)
         return b.lshr(now, i64(32)) if name.endswith("_hi") else now
@@ -98,18 +93,18 @@ def special_base(e: Emitter, name: str, part: int) -> Value:
     return i32(_FIXED.get(name, 0))
 
 
-def special_vector(e: Emitter, name: str, part: int) -> Value:
+def special_vector(e: RegisterFile, name: str, part: int) -> Value:
     """Return a special register as a vector of one part."""
     if name in _THREAD_FIELDS and e.shape(Register(name)).varying:
-        return e.once(f"{name}/{part}", "context", _THREAD_FIELDS[name].element(part * e.lanes), lanes=e.lanes)
+        return e.record_field(f"{name}/{part}", "context", _THREAD_FIELDS[name].element(part * e.lanes), lanes=e.lanes)
     if name.startswith("%lanemask_"):
         lanes = range(part * e.lanes, (part + 1) * e.lanes)
         return ir.Constant(ir.VectorType(I32, e.lanes), [_LANE_MASKS[name[-2:]](lane) for lane in lanes])
     shape = e.shape(Register(name))
-    return e.spread(e.offset(special_base(e, name, part), shape, part), shape.step)
+    return e.affine_vector(e.base_of_part(special_base(e, name, part), shape, part), shape.step)
 
 
-def _tick(e: Emitter) -> Value:
+def _tick(e: RegisterFile) -> Value:
     """Advance the launch's clock: time is only required to go on."""
     b = e.builder
     pointer = t.at(b, load_pointer(b, e.context, Warp.LAUNCH), LaunchRecord.CLOCK)

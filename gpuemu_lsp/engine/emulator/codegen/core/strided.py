@@ -39,7 +39,7 @@ class Strided(Based):
             bad = self.refused(self._load(safe, part, SHADOW_OFFSET))
             mask = e.active(part)
             refused.append(bad if mask is None else b.and_(bad, mask))
-        return b.and_(b.not_(e.any(refused)), self.within_reach(safe))
+        return b.and_(b.not_(e.any_lane(refused)), self.within_reach(safe))
 
     def run(self) -> list[list[Value]]:
         """See :class:`Form`."""

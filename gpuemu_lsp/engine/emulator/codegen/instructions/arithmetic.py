@@ -55,7 +55,7 @@ def emit_arithmetic(e: Emitter, instruction: Instruction) -> None:
     real = [name for name in names if name != "_"]
     if not real:
         return
-    shapes = [e.unit.info.shapes[name] for name in real]
+    shapes = [e.unit.divergence.shapes[name] for name in real]
     varying = any(shape.varying for shape in shapes)
     parts = e.parts if varying or any(shape.per_part for shape in shapes) else 1
     # Of several results some may vary, or be kept per part, and others not: the widest form decides.
@@ -68,7 +68,7 @@ def emit_arithmetic(e: Emitter, instruction: Instruction) -> None:
         ]
         results = ops.emit(e.builder, instruction, values)
         for name, value, type_ in zip(names, results, signature.destinations, strict=True):
-            e.put(name, part, value, type_)
+            e.write(name, part, value, type_)
 
 
 def _check_widening(e: Emitter, instruction: Instruction, sources: list[Operand], parts: int) -> None:
@@ -100,7 +100,7 @@ def _check_widening(e: Emitter, instruction: Instruction, sources: list[Operand]
 def assume(e: Emitter, condition: Value) -> None:
     """End the launch with ``Status.ASSUME`` unless ``condition`` holds."""
     b = e.builder
-    wrong, right = e.unlikely(b.not_(condition), "assume")
+    wrong, right = e.branch_unlikely(b.not_(condition), "assume")
     b.position_at_end(wrong)
     store_field(b, i32(e.site), e.context, Warp.STOP_SITE)
     b.ret(i32(Status.ASSUMPTION_FAILED))

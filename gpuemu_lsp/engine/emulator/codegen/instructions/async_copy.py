@@ -60,7 +60,7 @@ def emit_copy(e: Emitter, instruction: Instruction) -> None:
 
 
 def _call(e: Emitter, name: str, *more: Value) -> None:
-    t.call_address(e.builder, DEVICE_LIBRARY.address(name), t.VOID, [e.context, e.active32(), *more])
+    t.call_address(e.builder, DEVICE_LIBRARY.address(name), t.VOID, [e.context, e.active_mask(), *more])
 
 
 def _begin(e: Emitter, instruction: Instruction) -> None:
@@ -84,7 +84,7 @@ def _begin(e: Emitter, instruction: Instruction) -> None:
         i32(SPACES["global"] << SPACE_SHIFT | source_races << RACE_SHIFT),
         i32(shared | target_races << RACE_SHIFT),
     ]
-    arguments = [e.context, i32(e.site), e.active32(), i32(size.bits), *flags]
+    arguments = [e.context, i32(e.site), e.active_mask(), i32(size.bits), *flags]
     t.call_address(b, DEVICE_LIBRARY.address("copy_begin"), t.VOID, arguments)
 
 

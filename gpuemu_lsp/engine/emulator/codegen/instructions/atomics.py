@@ -62,12 +62,12 @@ def emit_atomic(e: Emitter, instruction: Instruction) -> None:
     if {"release", "acq_rel"} & set(instruction.modifiers):
         emit_fence(e)
     flags = SPACES[space] << SPACE_SHIFT | race_flags(e, instruction) << RACE_SHIFT
-    b.call(function, [e.context, i32(e.site), e.active32(), i32(flags)])
+    b.call(function, [e.context, i32(e.site), e.active_mask(), i32(flags)])
     name = target.name if isinstance(target, Register) else "_"
     row_type = ir.VectorType(ir.IntType(size * 8), e.lanes)
     for part in e.result_parts(name):
         old = t.load(b, e.context, Warp.VALUES + 2 * REGISTER_BYTES + part * e.lanes * size, row_type, align=1)
-        e.put(name, part, old, f"b{size * 8}" if type_[0] not in "s" else type_)
+        e.write(name, part, old, f"b{size * 8}" if type_[0] not in "s" else type_)
 
 
 def _operation(instruction: Instruction) -> str:

@@ -9,7 +9,7 @@ from llvmlite import ir
 from gpuemu_lsp.engine.emulator.abi.field_access import load_field, load_lanes, store_field, store_lanes
 from gpuemu_lsp.engine.emulator.abi.states import EXITED_PC, BarrierKind, Status
 from gpuemu_lsp.engine.emulator.abi.structs import Warp
-from gpuemu_lsp.engine.emulator.codegen.core.dispatch import Switchboard
+from gpuemu_lsp.engine.emulator.codegen.core.dispatch import Dispatcher
 from gpuemu_lsp.engine.emulator.codegen.core.emitter import Emitter
 from gpuemu_lsp.engine.emulator.codegen.instructions.arithmetic import predicate_parts
 from gpuemu_lsp.engine.emulator.ir.program import BarrierSync
@@ -18,25 +18,25 @@ from gpuemu_lsp.engine.emulator.llvm.ir_tools import I32, Value, i32
 from gpuemu_lsp.engine.ptx.model import Immediate, Instruction, Negated, Operand, Register
 
 
-def emit_barrier(control: Switchboard, end: BarrierSync) -> None:
+def emit_barrier(control: Dispatcher, end: BarrierSync) -> None:
     """End a block with a barrier: park the warp, or only its running lanes, until the others are there."""
     e, b = control.e, control.e.builder
-    number = e.number
+    number = e.block_number
     operands, kind = _barrier_operands(end.instruction)
-    if control.general:
+    if control.scalar_pc:
         _general_barrier(control, end, operands, kind)
         return
     if not all(e.shape(operand).uniform for operand in operands[:2]):
-        b.branch(control.part_from(number))
+        b.branch(control.restart_in_scalar_pc(number))
         return
-    if number in control.unit.info.divergent:
+    if number in control.unit.divergence.divergent:
         together = e.append_block()
-        alone = b.icmp_unsigned("==", b.load(control.wait_slot, typ=I32), i32(EXITED_PC))
-        b.cbranch(alone, together, control.part(number))
+        alone = b.icmp_unsigned("==", b.load(control.lowest_waiting_slot, typ=I32), i32(EXITED_PC))
+        b.cbranch(alone, together, control.diverged_at(number))
         b.position_at_end(together)
     name, count = (e.scalar_operand(operand, "b32", 0) for operand in operands[:2])
-    store_field(b, e.mask32(), e.context, Warp.BARRIER_MASK)
-    predicate = e.bits(_predicates(e, operands[2])) if len(operands) > 2 else i32(0)
+    store_field(b, e.block_mask(), e.context, Warp.BARRIER_MASK)
+    predicate = e.pack(_predicates(e, operands[2])) if len(operands) > 2 else i32(0)
     store_field(b, predicate, e.context, Warp.BARRIER_RESULT)
     for field, value in (
         (Warp.BARRIER_ID, name),
@@ -48,45 +48,45 @@ def emit_barrier(control: Switchboard, end: BarrierSync) -> None:
     b.branch(control.suspend(end.target, Status.BARRIER))
 
 
-def _general_barrier(control: Switchboard, end: BarrierSync, operands: Sequence[Operand], kind: int) -> None:
+def _general_barrier(control: Dispatcher, end: BarrierSync, operands: Sequence[Operand], kind: int) -> None:
     e, b = control.e, control.e.builder
-    lanes = e.mask32()
+    lanes = e.block_mask()
     store_field(b, b.or_(load_field(b, e.context, Warp.BARRIER_MASK), lanes), e.context, Warp.BARRIER_MASK)
     predicates = _predicates(e, operands[2]) if len(operands) > 2 else None
     for part in range(e.parts):
         running = e.unpack(lanes, part)
-        kinds = control.counter(kind)
+        kinds = control.pc_vector(kind)
         if predicates is not None:
             wide = b.zext(predicates[part], ir.VectorType(I32, e.lanes))
-            kinds = b.or_(kinds, b.shl(wide, control.counter(8)))
+            kinds = b.or_(kinds, b.shl(wide, control.pc_vector(8)))
         for field, value in (
             (Warp.BARRIER_ID, e.vector_operand(operands[0], "b32", part)),
             (Warp.BARRIER_COUNT, e.vector_operand(operands[1], "b32", part)),
             (Warp.BARRIER_KIND, kinds),
-            (Warp.BARRIER_SITE, control.counter(e.site)),
+            (Warp.BARRIER_SITE, control.pc_vector(e.site)),
         ):
             lanes_of_part = field.element(part * e.lanes)
             old = load_lanes(b, e.context, lanes_of_part, e.lanes)
             store_lanes(b, b.select(running, value, old), e.context, lanes_of_part)
-    control.move_lanes(end.target)
+    control.set_pcs(end.target)
     b.branch(control.dispatch_block())
 
 
-def emit_barrier_result(control: Switchboard, instruction: Instruction) -> None:
+def emit_barrier_result(control: Dispatcher, instruction: Instruction) -> None:
     """Write the pseudo-instruction behind ``bar.red``: the scheduler left the result in the context."""
     e, b = control.e, control.e.builder
     name = instruction.operands[0]
     assert isinstance(name, Register)
     type_ = "b32" if "popc" in instruction.modifiers else "pred"
-    shape = control.unit.info.shapes[name.name]
+    shape = control.unit.divergence.shapes[name.name]
     for part in e.result_parts(name.name):
-        if shape.varying and control.general:
+        if shape.varying and control.scalar_pc:
             value = load_lanes(b, e.context, Warp.BARRIER_COUNT.element(part * e.lanes), e.lanes)
-            zero = control.counter(0)
+            zero = control.pc_vector(0)
         else:
             value = load_field(b, e.context, Warp.BARRIER_COUNT)
             zero = i32(0)
-        e.put(name.name, part, value if type_ == "b32" else b.icmp_unsigned("!=", value, zero), type_)
+        e.write(name.name, part, value if type_ == "b32" else b.icmp_unsigned("!=", value, zero), type_)
 
 
 def _predicates(e: Emitter, operand: Operand) -> list[Value]:

@@ -8,7 +8,7 @@ from gpuemu_lsp.engine.emulator.codegen.core.emitter import Emitter
 from gpuemu_lsp.engine.emulator.codegen.core.member_mask import check_caller, mask_operand, members_of
 from gpuemu_lsp.engine.emulator.codegen.core.race_calls import emit_meeting
 from gpuemu_lsp.engine.emulator.codegen.instructions import shuffles, votes
-from gpuemu_lsp.engine.emulator.codegen.instructions.control_flow import Control
+from gpuemu_lsp.engine.emulator.codegen.instructions.control_flow import ControlFlow
 from gpuemu_lsp.engine.ptx.model import Instruction
 
 
@@ -22,10 +22,10 @@ def supported(instruction: Instruction) -> bool:
     return opcode in ("vote", "match", "elect", "bar", "barrier")
 
 
-def emit_collective(e: Emitter, control: Control, instruction: Instruction) -> None:
+def emit_collective(e: Emitter, control: ControlFlow, instruction: Instruction) -> None:
     """Write a collective, the first instruction of its block."""
     members = members_of(e, instruction)
-    control.gather_lanes(e.number, members)
+    control.wait_for_members(e.block_number, members)
     check_caller(e, instruction)
     emit_meeting(e, mask_operand(instruction))
     _EMIT.get(instruction.opcode, _nothing)(e, instruction)

@@ -39,7 +39,7 @@ def emit_call(e: Emitter, instruction: Instruction) -> None:
                 value = b.zext(value, vector) if type_ != "b64" else value
             store_lanes(b, value, e.context, row.element(part * e.lanes))
     callback = load_pointer(b, load_pointer(b, e.context, Warp.LAUNCH), LaunchRecord.CALLBACK)
-    t.call_pointer(b, t.VOID, callback, [e.context, i32(e.site), e.active32(), i32(FUNCTIONS[callee.name])])
+    t.call_pointer(b, t.VOID, callback, [e.context, i32(e.site), e.active_mask(), i32(FUNCTIONS[callee.name])])
     for result in returns.elements:
         assert isinstance(result, Symbol)
         name = f"{result.name}+0"
@@ -48,4 +48,4 @@ def emit_call(e: Emitter, instruction: Instruction) -> None:
                 value = load_lanes(b, e.context, ROWS[0].element(part * e.lanes), e.lanes)
                 if registers[name] != "b64":
                     value = b.trunc(value, ir.VectorType(e.register_type(name), e.lanes))
-                e.put(name, part, value, registers[name])
+                e.write(name, part, value, registers[name])

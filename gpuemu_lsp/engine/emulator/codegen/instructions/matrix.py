@@ -39,16 +39,16 @@ def _check_all_lanes(e: Emitter) -> None:
     if not e.partial:
         return
     b = e.builder
-    absent = b.not_(e.mask32())
+    absent = b.not_(e.block_mask())
     bad = b.icmp_unsigned("!=", absent, i32(0))
-    report_lanes(e, bad, e.mask32(), 3)
+    report_lanes(e, bad, e.block_mask(), 3)
 
 
 def _multiply(e: Emitter, instruction: Instruction) -> None:
     product = product_of(instruction)
     assert product is not None
     b = e.builder
-    buffer = e.prepared("fragments", lambda pre: t.aligned_alloca(pre, ir.ArrayType(I8, _BUFFER_BYTES)))
+    buffer = e.hoisted("fragments", lambda pre: t.aligned_alloca(pre, ir.ArrayType(I8, _BUFFER_BYTES)))
     bits = "b64" if product.wide else "b32"
     size = 8 if product.wide else 4
     starts = offsets(product)
@@ -64,7 +64,7 @@ def _multiply(e: Emitter, instruction: Instruction) -> None:
         name = _name(register)
         for part in e.result_parts(name):
             place = starts[3] + (index * WARP_SIZE + part * e.lanes) * size
-            e.put(name, part, t.load(b, buffer, place, row, align=4), bits)
+            e.write(name, part, t.load(b, buffer, place, row, align=4), bits)
 
 
 def _permute(e: Emitter, instruction: Instruction) -> None:
@@ -85,7 +85,7 @@ def _permute(e: Emitter, instruction: Instruction) -> None:
             picks = [halves(instruction.opcode, transposed, index, lane) for lane in lanes]
             results.append((name, part, _picked(e, picks, len(sources))))
     for name, part, value in results:
-        e.put(name, part, value, "b32")
+        e.write(name, part, value, "b32")
 
 
 def _picked(e: Emitter, picks: list[tuple[HalfRegister, HalfRegister]], count: int) -> Value:

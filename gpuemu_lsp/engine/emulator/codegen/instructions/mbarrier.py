@@ -83,7 +83,7 @@ def _call(
         ):
             store_lanes(b, value, e.context, row.element(part * e.lanes))
     flags = i32(SPACES[space] << SPACE_SHIFT | race_flags(e, instruction) << RACE_SHIFT)
-    arguments = [e.context, i32(e.site), e.active32(), i32(OPERATIONS[kind]), flags]
+    arguments = [e.context, i32(e.site), e.active_mask(), i32(OPERATIONS[kind]), flags]
     # To arrive is to release, and to see a phase end is to acquire.
     if kind not in ("test", "parity"):
         emit_release(e)
@@ -107,7 +107,7 @@ def _result(e: Emitter, target: Operand, is_predicate: bool) -> None:
         value = load_lanes(b, e.context, Warp.VALUES.element(2 * WARP_SIZE + part * e.lanes), e.lanes)
         if is_predicate:
             value = b.icmp_unsigned("!=", value, t.splat(b, i64(0), e.lanes))
-        e.put(name, part, value, "pred" if is_predicate else "b64")
+        e.write(name, part, value, "pred" if is_predicate else "b64")
 
 
 def _pending_count(e: Emitter, instruction: Instruction) -> None:
@@ -115,7 +115,7 @@ def _pending_count(e: Emitter, instruction: Instruction) -> None:
     name = target.name if isinstance(target, Register) else "_"
     for part in e.result_parts(name):
         value = e.builder.and_(e.vector_operand(state, "b64", part), t.splat(e.builder, i64((1 << 20) - 1), e.lanes))
-        e.put(name, part, e.builder.trunc(value, ir.VectorType(t.I32, e.lanes)), "b32")
+        e.write(name, part, e.builder.trunc(value, ir.VectorType(t.I32, e.lanes)), "b32")
 
 
 def _arrive_on_copies(e: Emitter, instruction: Instruction) -> None:
@@ -124,7 +124,7 @@ def _arrive_on_copies(e: Emitter, instruction: Instruction) -> None:
     The copies are delivered here, which is as early as it may be seen; the arrival that was added and the one that is
     made then cancel out.
     """
-    t.call_address(e.builder, DEVICE_LIBRARY.address("copy_wait"), t.VOID, [e.context, e.active32(), i32(-1)])
+    t.call_address(e.builder, DEVICE_LIBRARY.address("copy_wait"), t.VOID, [e.context, e.active_mask(), i32(-1)])
     if "noinc" in instruction.modifiers:
         address = instruction.operands[0]
         assert isinstance(address, Address)

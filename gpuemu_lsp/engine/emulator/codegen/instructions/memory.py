@@ -56,7 +56,7 @@ def supported(instruction: Instruction) -> bool:
 def emit_access(e: Emitter, instruction: Instruction) -> None:
     """Write a ``ld`` or ``st`` (PTX ISA sections 9.7.9.8 to 9.7.9.12)."""
     access = describe(e, instruction)
-    e.settle_masks()
+    e.materialise_masks()
     _count(e, access)
     if needs_lanes(e):
         if {"release", "acq_rel"} & set(instruction.modifiers):
@@ -68,7 +68,7 @@ def emit_access(e: Emitter, instruction: Instruction) -> None:
         _checked(e, access, Scattered(e, access))
     elif access.shape.part_uniform:
         _checked(e, access, Single(e, access))
-    elif e.unit.quick and e.unit.checked and len(access.items) == 1 and e.position not in e.groups:
+    elif e.unit.baseline and e.unit.checked and len(access.items) == 1 and e.position not in e.load_groups:
         in_row = access.shape.step == access.size and not access.shape.varying
         (runtime_access.row if in_row else runtime_access.lane_by_lane)(e, access)
     elif access.shape.step == access.total and not access.shape.varying:
@@ -99,7 +99,7 @@ def _load_param(e: Emitter, access: Access) -> None:
         bits = ir.IntType(access.size * 8)
         value = t.load(e.builder, params, place, bits)
         for part in e.result_parts(item_name(item)):
-            e.put(item_name(item), part, value, access.type)
+            e.write(item_name(item), part, value, access.type)
 
 
 def _checked(e: Emitter, access: Access, form: Form) -> None:
@@ -113,7 +113,7 @@ def _checked(e: Emitter, access: Access, form: Form) -> None:
     slow, fast, end = e.append_block("slow"), e.append_block(), e.append_block()
     raced = race_flags(e, access.instruction)
     good = e.append_block() if raced else fast
-    group = e.groups.get(e.position)
+    group = e.load_groups.get(e.position)
     fine = form.known() if group is None else None
     if fine is not None:
         look = e.append_block("look")

@@ -59,9 +59,9 @@ def emit_misc(e: Emitter, instruction: Instruction) -> None:
 
 def _each_part(e: Emitter, name: str, value: Callable[[int, bool], Value], type_: str) -> None:
     """Write a result in its own shape: ``value(part, vector)`` gives a vector, or a base."""
-    shape = e.unit.info.shapes[name]
+    shape = e.unit.divergence.shapes[name]
     for part in e.result_parts(name):
-        e.put(name, part, value(part, shape.varying), type_)
+        e.write(name, part, value(part, shape.varying), type_)
 
 
 def _convert_address(e: Emitter, instruction: Instruction) -> None:
@@ -75,7 +75,7 @@ def _convert_address(e: Emitter, instruction: Instruction) -> None:
     combine = b.sub if back else b.add
 
     def value(part: int, vector: bool) -> Value:
-        shape = e.unit.info.shapes[target.name]
+        shape = e.unit.divergence.shapes[target.name]
         if vector:
             address = e.vector_operand(source, type_, part)
         else:
@@ -89,7 +89,7 @@ def _convert_address(e: Emitter, instruction: Instruction) -> None:
             if vector:
                 return combine(address, local_frames(e, part))
             frame = e.unit.program.local_bytes
-            base = e.once("local", "context", Warp.LOCAL)
+            base = e.record_field("local", "context", Warp.LOCAL)
             if shape.per_part and part:
                 base = b.add(base, i64(part * e.lanes * max(frame, 1)))
             return combine(address, base)
@@ -111,7 +111,7 @@ def _is_space(e: Emitter, instruction: Instruction) -> None:
         return b.icmp_unsigned("<", b.sub(address, low), size)
 
     def value(part: int, vector: bool) -> Value:
-        shape = e.unit.info.shapes[target.name]
+        shape = e.unit.divergence.shapes[target.name]
         parts = e.parts if shape.per_part else 1
         address = e.vector_operand(source, "b64", part) if vector else e.scalar_operand_for(source, "b64", part, parts)
         in_shared = within(address, shared_window(e), e.launch(LaunchRecord.SHARED_SIZE), vector)

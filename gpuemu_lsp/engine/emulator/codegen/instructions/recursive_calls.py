@@ -7,7 +7,7 @@ from llvmlite import ir
 from gpuemu_lsp.engine.emulator.abi.field_access import load_lanes, store_lanes
 from gpuemu_lsp.engine.emulator.abi.structs import STACK_BYTES, Warp
 from gpuemu_lsp.engine.emulator.codegen.core.emitter import Emitter
-from gpuemu_lsp.engine.emulator.codegen.instructions.control_flow import Control
+from gpuemu_lsp.engine.emulator.codegen.instructions.control_flow import ControlFlow
 from gpuemu_lsp.engine.emulator.ir.opcodes import POP, PUSH
 from gpuemu_lsp.engine.emulator.ir.program import RecursiveCall
 from gpuemu_lsp.engine.emulator.llvm import ir_tools as t
@@ -20,7 +20,7 @@ def supported(instruction: Instruction) -> bool:
     return instruction.opcode in (PUSH, POP)
 
 
-def emit_stack(e: Emitter, control: Control, instruction: Instruction) -> None:
+def emit_stack(e: Emitter, control: ControlFlow, instruction: Instruction) -> None:
     """Write a push before a call, or the pop behind it."""
     if instruction.opcode == PUSH:
         _push(e, control)
@@ -30,7 +30,7 @@ def emit_stack(e: Emitter, control: Control, instruction: Instruction) -> None:
 
 def _saved(e: Emitter, invoke: RecursiveCall) -> list[str]:
     """Return the registers that must survive a call: those needed behind it, without its results."""
-    live = e.unit.live
+    live = e.unit.liveness
     names = live.registers(live.live_in[invoke.target])
     return [name for name in names if name.rpartition("+")[0] not in invoke.results]
 
@@ -45,14 +45,14 @@ def _set_depth(e: Emitter, part: int, value: Value) -> None:
 
 def _pointers(e: Emitter, part: int, depth: Value, offset: int) -> Value:
     b = e.builder
-    base = e.once("stack", "context", Warp.STACK_BASE)
+    base = e.record_field("stack", "context", Warp.STACK_BASE)
     index = b.add(depth, t.iota(I64, e.lanes, STACK_BYTES))
     return t.pointers(b, t.at(b, base, part * e.lanes * STACK_BYTES + offset), index)
 
 
-def _push(e: Emitter, control: Control) -> None:
+def _push(e: Emitter, control: ControlFlow) -> None:
     b = e.builder
-    invoke = e.unit.program.blocks[e.number].terminator
+    invoke = e.unit.program.blocks[e.block_number].terminator
     assert isinstance(invoke, RecursiveCall)
     names = _saved(e, invoke)
     frame = 8 * (len(names) + 1)
@@ -62,7 +62,7 @@ def _push(e: Emitter, control: Control) -> None:
         over = b.icmp_unsigned(">", depth, t.splat(b, i64(STACK_BYTES - frame), e.lanes))
         active = e.active(part)
         full.append(over if active is None else b.and_(over, active))
-    overflow, go_on = e.unlikely(e.any(full), "overflow")
+    overflow, go_on = e.branch_unlikely(e.any_lane(full), "overflow")
     b.position_at_end(overflow)
     control.stop()
     b.position_at_end(go_on)
@@ -79,7 +79,7 @@ def _push(e: Emitter, control: Control) -> None:
 def _pop(e: Emitter) -> None:
     b = e.builder
     callers = [block.terminator for block in e.unit.program.blocks]
-    invoke = next(end for end in callers if isinstance(end, RecursiveCall) and end.target == e.number)
+    invoke = next(end for end in callers if isinstance(end, RecursiveCall) and end.target == e.block_number)
     names = _saved(e, invoke)
     frame = 8 * (len(names) + 1)
     for part in range(e.parts):
@@ -91,7 +91,7 @@ def _pop(e: Emitter) -> None:
             integer = ir.IntType(_width(type_))
             value = b.trunc(word, ir.VectorType(integer, e.lanes)) if integer.width < 64 else word
             value = value if integer == type_ else b.bitcast(value, ir.VectorType(type_, e.lanes))
-            e.put_vector(name, part, value, e.unit.program.registers[name])
+            e.write_vector(name, part, value, e.unit.program.registers[name])
         active = e.active(part)
         _set_depth(e, part, shrunk if active is None else b.select(active, shrunk, depth))
 

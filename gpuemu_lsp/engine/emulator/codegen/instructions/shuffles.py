@@ -24,14 +24,14 @@ def emit_shuffle(e: Emitter, instruction: Instruction) -> None:
         results, inside, sources = _fixed_shuffle(e, values, mode, lane_constant, clamp_constant)
     else:
         results, inside, sources = _indexed_shuffle(e, values, mode, lane, clamp)
-    if e.partial or e.guard_given:
+    if e.partial or e.is_guarded:
         _check_sources(e, mask_operand(instruction), inside, sources)
     first = target.first if isinstance(target, Pair) else target
     second = target.second if isinstance(target, Pair) else None
     for part in range(e.parts):
-        e.put(register_name(first), part, results[part], "b32")
+        e.write(register_name(first), part, results[part], "b32")
         if second is not None:
-            e.put(register_name(second), part, inside[part], "pred")
+            e.write(register_name(second), part, inside[part], "pred")
 
 
 _Shuffled = tuple[list[Value], list[Value], list[Value]]
@@ -128,7 +128,7 @@ def _check_sources(e: Emitter, mask: Operand, inside: list[Value], sources: list
     A lane outside the mask may be read from, as long as nobody uses what comes: the last warp of a ragged block does.
     """
     b = e.builder
-    lanes = e.active32()
+    lanes = e.active_mask()
     bad = []
     for part in range(e.parts):
         shifted = b.lshr(t.splat(b, lanes, e.lanes), sources[part])

@@ -21,7 +21,7 @@ def emit_activemask(e: Emitter, instruction: Instruction) -> None:
     """Write ``activemask.b32``."""
     name = register_name(instruction.operands[0])
     for part in e.result_parts(name):
-        e.put(name, part, e.mask32(), "b32")
+        e.write(name, part, e.block_mask(), "b32")
 
 
 def _predicate(e: Emitter, operand: Operand) -> Value:
@@ -31,8 +31,8 @@ def _predicate(e: Emitter, operand: Operand) -> Value:
         flag = e.scalar_operand(operand, "pred", 0)
         bits = b.select(flag, i32(-1), i32(0))
     else:
-        bits = e.bits([e.vector_operand(operand, "pred", part) for part in range(e.parts)])
-    return b.and_(bits, e.active32())
+        bits = e.pack([e.vector_operand(operand, "pred", part) for part in range(e.parts)])
+    return b.and_(bits, e.active_mask())
 
 
 def emit_vote(e: Emitter, instruction: Instruction) -> None:
@@ -41,7 +41,7 @@ def emit_vote(e: Emitter, instruction: Instruction) -> None:
     name = register_name(target)
     b = e.builder
     yes = _predicate(e, predicate)
-    lanes = e.active32()
+    lanes = e.active_mask()
     mode = next(m for m in instruction.modifiers if m in ("all", "any", "uni", "ballot"))
 
     def result(members: Value, zero: Value, make: Callable[[Value], Value]) -> Value:
@@ -69,12 +69,12 @@ def _per_member_mask(
     if e.shape(operand).uniform:
         value = result(e.scalar_operand(operand, "b32", 0), i32(0), lambda bits: bits)
         for part in e.result_parts(name):
-            e.put(name, part, value, type_)
+            e.write(name, part, value, type_)
         return
     for part in e.result_parts(name):
         members = e.vector_operand(operand, "b32", part)
         zero = t.splat(b, i32(0), e.lanes)
-        e.put(name, part, result(members, zero, lambda bits: t.splat(b, bits, e.lanes)), type_)
+        e.write(name, part, result(members, zero, lambda bits: t.splat(b, bits, e.lanes)), type_)
 
 
 def emit_match(e: Emitter, instruction: Instruction) -> None:
@@ -86,13 +86,13 @@ def emit_match(e: Emitter, instruction: Instruction) -> None:
     values = [e.vector_operand(source, type_, part) for part in range(e.parts)]
     for part, value in enumerate(values):
         t.store(b, value, e.context, Warp.VALUES + part * e.lanes * size, align=1)
-    lanes = e.active32()
+    lanes = e.active_mask()
     named = [e.vector_operand(members, "b32", part) for part in range(e.parts)]
     # The set of equal lanes, lane by lane, goes to a second scratch row.
     with t.for_lanes(b, lanes) as lane:
         offset = b.zext(b.mul(lane, i32(size)), I64)
         mine = t.load(b, e.context, b.add(offset, i64(Warp.VALUES)), ir.IntType(size * 8), align=1)
-        same = e.bits([b.icmp_unsigned("==", value, t.splat(b, mine, e.lanes)) for value in values])
+        same = e.pack([b.icmp_unsigned("==", value, t.splat(b, mine, e.lanes)) for value in values])
         t.store(b, b.and_(same, lanes), e.context, b.add(b.zext(b.shl(lane, i32(2)), I64), i64(Warp.VALUES + 256)))
     everyone = "all" in instruction.modifiers
     first = target.first if isinstance(target, Pair) else target
@@ -105,8 +105,8 @@ def emit_match(e: Emitter, instruction: Instruction) -> None:
             agree = b.icmp_unsigned("==", same, present)
             same = b.select(agree, same, t.splat(b, i32(0), e.lanes))
             if isinstance(target, Pair):
-                e.put(register_name(target.second), part, agree, "pred")
-        e.put(register_name(first), part, same, "b32")
+                e.write(register_name(target.second), part, agree, "pred")
+        e.write(register_name(first), part, same, "b32")
 
 
 _IDENTITY = {
@@ -128,7 +128,7 @@ def emit_redux(e: Emitter, instruction: Instruction) -> None:
 
     def reduced(members: Value) -> Value:
         total = None
-        chosen = b.and_(members, e.active32())
+        chosen = b.and_(members, e.active_mask())
         for part, value in enumerate(values):
             kept = b.select(e.unpack(chosen, part), value, t.splat(b, identity, e.lanes))
             one = t.intrinsic(b, f"llvm.vector.reduce.{reduce_name}.{t.mangled(kept.type)}", I32, [kept])
@@ -139,17 +139,17 @@ def emit_redux(e: Emitter, instruction: Instruction) -> None:
     if e.shape(operand).uniform:
         value = reduced(e.scalar_operand(operand, "b32", 0))
         for part in e.result_parts(name):
-            e.put(name, part, value, type_)
+            e.write(name, part, value, type_)
         return
     for part in range(e.parts):
         t.store(b, e.vector_operand(operand, "b32", part), e.context, Warp.VALUES + 4 * part * e.lanes, align=4)
-    with t.for_lanes(b, e.active32()) as lane:
+    with t.for_lanes(b, e.active_mask()) as lane:
         offset = b.zext(b.shl(lane, i32(2)), I64)
         members = t.load(b, e.context, b.add(offset, i64(Warp.VALUES)), I32)
         t.store(b, reduced(members), e.context, b.add(offset, i64(Warp.VALUES + 256)))
     for part in range(e.parts):
         value = t.load(b, e.context, Warp.VALUES + 256 + 4 * part * e.lanes, ir.VectorType(I32, e.lanes), align=4)
-        e.put(name, part, value, type_)
+        e.write(name, part, value, type_)
 
 
 def _combine(b: ir.IRBuilder, op: str, type_: str, x: Value, y: Value) -> Value:
@@ -163,11 +163,11 @@ def emit_elect(e: Emitter, instruction: Instruction) -> None:
     """``elect.sync d|p, membermask``: one member, here the lowest that is active, is the leader."""
     target = instruction.operands[0]
     b = e.builder
-    candidates = b.and_(e.active32(), members_of(e, instruction))
+    candidates = b.and_(e.active_mask(), members_of(e, instruction))
     leader = t.intrinsic(b, "llvm.cttz.i32", I32, [candidates, ir.Constant(I1, 0)])
     names = [register_name(operand) for operand in flattened(elements(target))]
     for part in range(e.parts):
         if len(names) > 1:
             is_leader = b.icmp_unsigned("==", lane_numbers(e, part), t.splat(b, leader, e.lanes))
-            e.put(names[1], part, is_leader, "pred")
-        e.put(names[0], part, t.splat(b, leader, e.lanes), "b32")
+            e.write(names[1], part, is_leader, "pred")
+        e.write(names[0], part, t.splat(b, leader, e.lanes), "b32")

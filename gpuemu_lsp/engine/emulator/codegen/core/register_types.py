@@ -1,4 +1,4 @@
-"""The LLVM types registers are kept and saved in, and immediate operands as constants."""
+"""LLVM types of PTX registers, in SSA values and in memory; immediates and undefined registers as constants."""
 
 from __future__ import annotations
 
@@ -13,16 +13,17 @@ from gpuemu_lsp.engine.ptx.model import Immediate
 
 
 def register_type(ptx: str) -> ir.Type:
-    """Return the LLVM type that one lane of a register of PTX type ``ptx`` is kept in: half floats as their bits."""
+    """Return the LLVM type of one lane of a register of PTX type ``ptx``."""
     if ptx in ("f32", "f64"):
         return ops.llvm_type(ptx)
     if ptx == "pred":
         return I1
+    # Half floats are their bits: PTX moves them as .b16, and the host computes on them widened.
     return ir.IntType({"f16x2": 32, "bf16x2": 32, "tf32": 32}.get(ptx) or int(ptx.lstrip("busfe")))
 
 
-def stored(type_: ir.Type) -> ir.Type:
-    """Return the type a value is saved in: a predicate as a byte, a vector of them as bits."""
+def memory_type(type_: ir.Type) -> ir.Type:
+    """Return the type in which a value is saved: an i1 as a byte, a vector of i1 as an integer with a bit per lane."""
     if type_ == I1:
         return I8
     if isinstance(type_, ir.VectorType) and type_.element == I1:
@@ -30,8 +31,8 @@ def stored(type_: ir.Type) -> ir.Type:
     return type_
 
 
-def stride(type_: ir.Type) -> int:
-    """Return how far apart the parts of a saved register lie."""
+def part_stride(type_: ir.Type) -> int:
+    """Return the distance in bytes between the parts of a saved register of memory type ``type_``."""
     if not isinstance(type_, ir.VectorType):
         return 8
     element = type_.element
@@ -43,21 +44,23 @@ def literal(operand: Immediate, type_: str) -> Value:
     """Return an immediate operand as a constant of PTX type ``type_`` (PTX ISA section 4.5)."""
     target = ops.llvm_type(type_)
     bits = operand.bits
+    # A 0f literal may initialise an f64 and a 0d literal an f32: the value is converted, not the bits.
     if operand.kind == "f32" and type_ == "f64":
         bits = _repacked(bits, "<I", "<f", "<d", "<Q")
     elif operand.kind == "f64" and type_ == "f32":
         bits = _repacked(bits, "<Q", "<d", "<f", "<I")
     if isinstance(target, ir.IntType):
         return ir.Constant(target, bits & ((1 << target.width) - 1))
+    # A bitcast integer: llvmlite formats float constants from Python floats, which may not keep the payload of a NaN.
     width = {"half": 16, "float": 32, "double": 64}[str(target)]
     return ir.Constant(ir.IntType(width), bits & ((1 << width) - 1)).bitcast(target)
 
 
-def unset(type_: ir.Type) -> Value:
-    """Return what a register holds before anything is written to it: a number that is neither zero nor like others.
+def poison_value(type_: ir.Type) -> Value:
+    """Return the initial value of a register that may be read before it is written.
 
-    Large, so that the numbers show it; in every other lane of a vector negative, as a maximum or a minimum alone would
-    hide one of the two.
+    Large in magnitude, so that it shows in results; of alternating sign over the lanes of a vector, since a maximum (or
+    minimum) would hide values of one sign.
     """
     scalar = type_.element if isinstance(type_, ir.VectorType) else type_
     width = scalar.width if isinstance(scalar, ir.IntType) else {"float": 32, "double": 64}[str(scalar)]
@@ -75,5 +78,6 @@ def _repacked(bits: int, take: str, as_: str, to: str, give: str) -> int:
     try:
         packed = struct.pack(to, number)
     except OverflowError:
+        # Python refuses what IEEE 754 rounds to an infinity.
         packed = struct.pack(to, float("inf") if number > 0 else float("-inf"))
     return int(struct.unpack(give, packed)[0])
