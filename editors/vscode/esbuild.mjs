@@ -1,4 +1,4 @@
-// Bundles the extension, the script of its panel and, with --tests, what runs in the extension host.
+// Bundles the extension, the script of its panel and, with --tests, the tests of the extension host.
 import * as esbuild from "esbuild";
 
 const host = {

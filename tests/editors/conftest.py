@@ -1,4 +1,4 @@
-"""Every test below this folder drives an editor, in a project and a home of its own."""
+"""Fixtures of the editor tests: each drives a real editor in its own project and home directory."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def project(tmp_path: Path) -> EditorProject:
 
 @pytest.fixture
 def editor_environment(tmp_path: Path) -> dict[str, str]:
-    """Return the environment of an editor that nobody has set up: an empty home, our Python first on the path."""
+    """Return the environment of an unconfigured editor: an empty home, this Python first on PATH."""
     home = tmp_path / "home"
     home.mkdir()
     ours = {key: value for key, value in os.environ.items() if not key.startswith(("XDG_", "GPUEMU_"))}

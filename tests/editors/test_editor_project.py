@@ -1,4 +1,4 @@
-"""The project that editors open is what their scenarios take it for."""
+"""The project of the editor tests has the properties that their scenarios assume."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ import sys
 from support.editor_project import EditorProject
 
 
-def test_the_project_has_its_bug_on_the_marked_line_and_the_twins_text_mends_it(
+def test_the_bug_is_on_the_marked_line_and_the_correct_counterpart_is_clean(
     project: EditorProject, editor_environment: dict[str, str]
 ) -> None:
     found = _check(project, editor_environment)
     assert {finding["range"]["start"]["line"] for finding in found["findings"]} == {project.bug_line}
-    project.buggy.write_text(project.mended)
-    mended = _check(project, editor_environment)
-    assert mended["findings"] == []
-    assert mended["summary"]["passed"] == 1
+    project.buggy.write_text(project.fixed)
+    fixed = _check(project, editor_environment)
+    assert fixed["findings"] == []
+    assert fixed["summary"]["passed"] == 1
 
 
 def _check(project: EditorProject, environment: dict[str, str]) -> dict:

@@ -1,4 +1,4 @@
-"""What the scenarios of all editors share: a folder with kernels of the corpus, one of them buggy."""
+"""The project of all editor tests: a folder with kernels of the corpus, two of them buggy."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ SERVER = (sys.executable, "-m", "gpuemu_lsp", "--stdio")
 
 @dataclass(frozen=True)
 class EditorProject:
-    """A folder with a ``gpuemu.toml``, a softmax to mend and a few kernels beside it."""
+    """A folder with a ``gpuemu.toml``, a buggy softmax to fix, and a few other kernels."""
 
     root: Path
 
@@ -25,12 +25,12 @@ class EditorProject:
 
     @property
     def bug_line(self) -> int:
-        """The 0-based line on which the corpus says that the bug shows."""
+        """The 0-based line with the ``expect:`` comment of the bug."""
         return next(number for number, line in enumerate(self.buggy.read_text().splitlines()) if "expect:" in line)
 
     @property
-    def mended(self) -> str:
-        """The text of the correct twin."""
+    def fixed(self) -> str:
+        """The text of the correct counterpart."""
         return (self.root / "ops/row_softmax.cu").read_text()
 
 

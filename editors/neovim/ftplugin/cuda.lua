@@ -1,2 +1,2 @@
--- :Gpuemu is there in every CUDA buffer, so that it can say what is missing where no server is attached.
+-- Define :Gpuemu in every CUDA buffer: without a server it reports that none is attached.
 require("gpuemu.commands").define(0)

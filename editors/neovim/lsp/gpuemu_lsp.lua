@@ -1,7 +1,7 @@
---- The language server of gpuemu. Switch it on with `vim.lsp.enable("gpuemu_lsp")`; see `:help gpuemu`.
+--- Configuration of the gpuemu language server. Enable it with `vim.lsp.enable("gpuemu_lsp")`; see `:help gpuemu`.
 ---
---- CUDA files are checked anywhere. Other files belong to a kernel only in a folder with a gpuemu.toml: the configuration itself,
---- references in Python, and headers.
+--- The server attaches to CUDA files anywhere, and to other files (configuration, Python references, headers) only
+--- below a folder with a gpuemu.toml.
 
 ---@param bufnr integer
 ---@param on_dir fun(root: string?)
@@ -19,29 +19,29 @@ return {
   cmd = { "gpuemu-lsp", "--stdio" },
   filetypes = { "cuda", "toml", "python", "c", "cpp" },
   root_dir = root_dir,
-  -- The rest of the plugin hangs on the client. on_attach is left to the user's own configuration.
+  -- on_attach is left to the user's configuration.
   on_init = function(client)
-    require("gpuemu.client").begun(client)
+    require("gpuemu.client").on_init(client)
   end,
   on_exit = function(_, _, client_id)
     vim.schedule(function()
-      require("gpuemu.client").ended(client_id)
+      require("gpuemu.client").on_exit(client_id)
     end)
   end,
   handlers = {
     ["gpuemu/serverStatus"] = function(_, status, context)
-      require("gpuemu.status").received(context.client_id, status)
+      require("gpuemu.status").update(context.client_id, status)
     end,
     ["gpuemu/failuresChanged"] = function(_, _, context)
-      require("gpuemu.failures").changed(context.client_id)
+      require("gpuemu.failures").on_changed(context.client_id)
     end,
     ["gpuemu/testsChanged"] = function(_, change, context)
-      require("gpuemu.tests").changed(context.client_id, change)
+      require("gpuemu.tests").update(context.client_id, change)
     end,
     ["gpuemu/testState"] = function(_, state, context)
-      require("gpuemu.tests").state(context.client_id, state)
+      require("gpuemu.tests").set_state(context.client_id, state)
     end,
-    -- What a panel of tests would show; the verdict itself comes as diagnostics and signs.
+    -- For test panels of other clients; here diagnostics and signs show the result.
     ["gpuemu/testOutput"] = function() end,
     ["gpuemu/testsEnded"] = function() end,
   },

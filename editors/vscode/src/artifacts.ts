@@ -1,4 +1,4 @@
-/** PTX or SASS beside the source, with the instructions of the current source line marked. */
+/** PTX or SASS in an editor next to the source, with the instructions of the current source line highlighted. */
 
 import * as vscode from "vscode";
 import type { LanguageClient } from "vscode-languageclient/node";
@@ -6,7 +6,7 @@ import { type Artifact, type ArtifactForm, Method, type Test } from "./protocol"
 
 const SCHEME = "gpuemu-artifact";
 
-interface Shown {
+interface OpenArtifact {
   source: string;
   kernel: string;
   form: ArtifactForm;
@@ -17,8 +17,8 @@ interface Shown {
 export class Artifacts implements vscode.TextDocumentContentProvider, vscode.Disposable {
   private readonly changed = new vscode.EventEmitter<vscode.Uri>();
   readonly onDidChange = this.changed.event;
-  private readonly shown = new Map<string, Shown>();
-  private readonly mark = vscode.window.createTextEditorDecorationType({
+  private readonly shown = new Map<string, OpenArtifact>();
+  private readonly highlight = vscode.window.createTextEditorDecorationType({
     isWholeLine: true,
     backgroundColor: new vscode.ThemeColor("editor.wordHighlightStrongBackground"),
     overviewRulerColor: new vscode.ThemeColor("editorOverviewRuler.wordHighlightStrongForeground"),
@@ -28,7 +28,7 @@ export class Artifacts implements vscode.TextDocumentContentProvider, vscode.Dis
 
   constructor(private readonly client: LanguageClient) {
     this.parts = [
-      this.mark,
+      this.highlight,
       this.changed,
       vscode.workspace.registerTextDocumentContentProvider(SCHEME, this),
       vscode.window.onDidChangeTextEditorSelection((event) => this.follow(event.textEditor)),
@@ -43,7 +43,7 @@ export class Artifacts implements vscode.TextDocumentContentProvider, vscode.Dis
     return this.shown.get(uri.toString())?.artifact.text ?? "";
   }
 
-  /** Show what one kernel was compiled to, beside its source. */
+  /** Show the PTX or SASS of a kernel in an editor next to its source. */
   async show(source: string, kernel: string, form: ArtifactForm): Promise<void> {
     const artifact = await this.fetch(source, kernel, form);
     if (!artifact) {
@@ -69,7 +69,7 @@ export class Artifacts implements vscode.TextDocumentContentProvider, vscode.Dis
     }
   }
 
-  /** Show the kernel that the cursor is in: the last one that begins above it. */
+  /** Show the kernel at the cursor: the last one that begins above it. */
   private async showCurrent(form: ArtifactForm): Promise<void> {
     const editor = vscode.window.activeTextEditor;
     if (!editor) {
@@ -85,7 +85,7 @@ export class Artifacts implements vscode.TextDocumentContentProvider, vscode.Dis
     if (kernel) {
       await this.show(source, kernel.label, form);
     } else {
-      void vscode.window.showInformationMessage("gpuemu: there is no kernel in this file.");
+      void vscode.window.showInformationMessage("gpuemu: this file has no kernel.");
     }
   }
 
@@ -115,7 +115,7 @@ export class Artifacts implements vscode.TextDocumentContentProvider, vscode.Dis
       const shown = this.shown.get(editor.document.uri.toString());
       if (shown?.source === source.document.uri.toString()) {
         const ranges = linesOf(shown.artifact, line);
-        editor.setDecorations(this.mark, ranges);
+        editor.setDecorations(this.highlight, ranges);
         if (ranges[0]) {
           editor.revealRange(ranges[0], vscode.TextEditorRevealType.InCenterIfOutsideViewport);
         }
@@ -124,7 +124,7 @@ export class Artifacts implements vscode.TextDocumentContentProvider, vscode.Dis
   }
 }
 
-/** Return the lines of text that came from a source line. */
+/** Return the lines of the artifact generated from a source line. */
 export function linesOf(artifact: Artifact, line: number): vscode.Range[] {
   return artifact.map.filter((each) => each.line === line).map((each) => new vscode.Range(each.first, 0, each.last, 0));
 }

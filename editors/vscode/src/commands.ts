@@ -1,8 +1,8 @@
 /**
- * The server's commands in the palette and in views.
+ * The server's commands in the command palette and in views.
  *
- * The language client registers what the server offers; a command of that name must not be registered twice. So the ones
- * without arguments get them here, on their way to the server.
+ * The language client registers every command that the server declares, and no command may be registered twice. So the
+ * middleware adds the arguments that an invocation from the palette lacks.
  */
 
 import * as vscode from "vscode";
@@ -11,12 +11,13 @@ import type { Artifacts } from "./artifacts";
 import { describeCase, type FailureModel } from "./failureModel";
 import type { ArtifactForm, CaseName, Failure } from "./protocol";
 
-export interface Context {
+/** Services that exist only while a server runs. */
+export interface CommandContext {
   failures(): FailureModel | undefined;
   artifacts(): Artifacts | undefined;
 }
 
-export function middleware(context: Context): Middleware {
+export function middleware(context: CommandContext): Middleware {
   return {
     async executeCommand(command, args, next) {
       switch (command) {
@@ -50,7 +51,7 @@ export function middleware(context: Context): Middleware {
   };
 }
 
-/** Arguments of a command about a file: those given, else the file in front. */
+/** Return the arguments of a command on a file: those given, else the active editor's file. */
 function ofFile(args: unknown[]): unknown[] | undefined {
   const [first] = args;
   if (typeof first === "string") {
@@ -60,7 +61,7 @@ function ofFile(args: unknown[]): unknown[] | undefined {
   return uri && [uri.toString()];
 }
 
-/** Arguments of a command about a failing case: those given, a row of the failures view, else the user's choice. */
+/** Return the failing case a command applies to: the one given, a row of the failures view, else the user's choice. */
 export async function ofCase(args: unknown[], failures: FailureModel | undefined): Promise<CaseName | undefined> {
   const [first, second, kernel, dtype] = args;
   if (typeof first === "string" && typeof second === "string") {
@@ -70,7 +71,7 @@ export async function ofCase(args: unknown[], failures: FailureModel | undefined
   return failure && { uri: failure.uri, id: failure.id, kernel: failure.kernel, dtype: failure.dtype };
 }
 
-/** A case as the arguments of a command about it. */
+/** Return a case as command arguments. */
 export function argumentsOf({ uri, id, kernel, dtype }: CaseName): string[] {
   return [uri, id, kernel, dtype].filter((each) => each !== undefined);
 }
@@ -81,7 +82,7 @@ function text(value: unknown): string | undefined {
 
 async function choose(failures: readonly Failure[]): Promise<Failure | undefined> {
   if (failures.length === 0) {
-    void vscode.window.showInformationMessage("gpuemu: no failing case is known.");
+    void vscode.window.showInformationMessage("gpuemu: there are no failing cases.");
     return undefined;
   }
   const rows = failures.map((failure) => ({
@@ -90,12 +91,11 @@ async function choose(failures: readonly Failure[]): Promise<Failure | undefined
     detail: failure.message,
     failure,
   }));
-  const row =
-    rows.length === 1 ? rows[0] : await vscode.window.showQuickPick(rows, { placeHolder: "Which failing case?" });
+  const row = rows.length === 1 ? rows[0] : await vscode.window.showQuickPick(rows, { placeHolder: "Failing case" });
   return row?.failure;
 }
 
-/** Only the client can show a panel, so the lightbulb's entry for it is the client's. */
+/** Code action that opens the failure panel: a view of this client, which the server cannot offer. */
 function showFailure(
   uri: vscode.Uri,
   diagnostic: vscode.Diagnostic & { data?: Partial<Record<"case" | "kernel" | "dtype", string | null>> },

@@ -1,4 +1,4 @@
-/** Starts the language server and everything that shows what it says; stops both together. */
+/** Entry point: starts the language server and the views of its results, and stops them together. */
 
 import * as vscode from "vscode";
 import { LanguageClient, type LanguageClientOptions, RevealOutputChannelOn, State } from "vscode-languageclient/node";
@@ -14,7 +14,7 @@ import { KernelTests } from "./tests";
 
 const CONTEXT_RUNNING = "gpuemu.running";
 
-/** What the extension's own tests may ask. */
+/** API for the extension's own tests. */
 export interface Api {
   client(): LanguageClient | undefined;
   failures(): FailureModel | undefined;
@@ -23,30 +23,30 @@ export interface Api {
 
 export async function activate(context: vscode.ExtensionContext): Promise<Api> {
   const log = vscode.window.createOutputChannel("gpuemu", { log: true });
-  const face = new Face(context, log);
-  const restart = () => face.restart();
+  const manager = new ClientManager(context, log);
+  const restart = () => manager.restart();
   context.subscriptions.push(
     log,
-    face,
+    manager,
     vscode.commands.registerCommand("gpuemu.restart", restart),
     vscode.commands.registerCommand("gpuemu.showLog", () => log.show()),
     vscode.commands.registerCommand("gpuemu.install", async () => {
       if (await install()) {
-        await face.restart();
+        await manager.restart();
       }
     }),
     vscode.workspace.onDidGrantWorkspaceTrust(restart),
     vscode.workspace.onDidChangeConfiguration((event) => event.affectsConfiguration("gpuemu.server") && restart()),
   );
   await vscode.commands.executeCommand("setContext", "gpuemu.active", true);
-  await face.restart();
-  // That event fires often: only another server is a reason to restart.
-  context.subscriptions.push(await onEnvironmentChange(() => face.restartIfMoved()));
-  return face.api;
+  await manager.restart();
+  // The event fires often; restart only if it leads to another server.
+  context.subscriptions.push(await onEnvironmentChange(() => manager.restartIfServerChanged()));
+  return manager.api;
 }
 
-/** One server at a time, and what shows it. */
-class Face implements vscode.Disposable {
+/** Owns the language client, at most one at a time, and the views that live as long as it runs. */
+class ClientManager implements vscode.Disposable {
   readonly api: Api = {
     client: () => this.client,
     failures: () => this.failures,
@@ -56,9 +56,9 @@ class Face implements vscode.Disposable {
   private server: Server | undefined;
   private failures: FailureModel | undefined;
   private tests: KernelTests | undefined;
-  private readonly shown: vscode.Disposable[] = [];
+  private readonly views: vscode.Disposable[] = [];
   private readonly status: StatusItem;
-  private readonly view: FailuresView;
+  private readonly failuresView: FailuresView;
   private restarting: Promise<void> = Promise.resolve();
 
   constructor(
@@ -66,16 +66,16 @@ class Face implements vscode.Disposable {
     private readonly log: vscode.LogOutputChannel,
   ) {
     this.status = new StatusItem();
-    this.view = new FailuresView();
+    this.failuresView = new FailuresView();
   }
 
-  /** Stop the server, if one runs, look for one again and start it. One restart at a time. */
+  /** Stop the running server, find one again and start it. Concurrent restarts are serialised. */
   restart(): Promise<void> {
     this.restarting = this.restarting.then(() => this.replace());
     return this.restarting;
   }
 
-  async restartIfMoved(): Promise<void> {
+  async restartIfServerChanged(): Promise<void> {
     const found = await findServer();
     if (found?.program !== this.server?.program) {
       await this.restart();
@@ -85,7 +85,7 @@ class Face implements vscode.Disposable {
   async dispose(): Promise<void> {
     await this.stop();
     this.status.dispose();
-    this.view.dispose();
+    this.failuresView.dispose();
   }
 
   private async replace(): Promise<void> {
@@ -104,11 +104,11 @@ class Face implements vscode.Disposable {
       this.options(),
     );
     this.client = client;
-    client.onDidChangeState((event) => this.follow(client, event.newState));
+    client.onDidChangeState((event) => this.onStateChange(client, event.newState));
     try {
       await client.start();
     } catch (error) {
-      this.log.error(`${this.server.program}: ${error}`); // the language client has told the user
+      this.log.error(`${this.server.program}: ${error}`); // the language client has shown the error
       this.status.failed(`${this.server.program} does not start`);
     }
   }
@@ -126,48 +126,48 @@ class Face implements vscode.Disposable {
       revealOutputChannelOn: RevealOutputChannelOn.Never,
       middleware: middleware({
         failures: () => this.failures,
-        artifacts: () => this.shown.find((each): each is Artifacts => each instanceof Artifacts),
+        artifacts: () => this.views.find((each): each is Artifacts => each instanceof Artifacts),
       }),
     };
   }
 
-  private follow(client: LanguageClient, state: State): void {
+  private onStateChange(client: LanguageClient, state: State): void {
     if (client !== this.client) {
-      return; // one that is being replaced
+      return; // a client that is being replaced
     }
     if (state === State.Running) {
-      this.show(client);
+      this.createViews(client);
     } else {
-      this.hide();
+      this.disposeViews();
       if (state === State.Starting) {
         this.status.starting();
       }
     }
   }
 
-  /** Everything that shows what this server says lives as long as the server. */
-  private show(client: LanguageClient): void {
-    this.hide();
+  /** Create the views of a running server. */
+  private createViews(client: LanguageClient): void {
+    this.disposeViews();
     const failures = new FailureModel(client);
     const tests = new KernelTests(client);
     this.failures = failures;
     this.tests = tests;
     const panels = new FailurePanels(failures, this.context.extensionUri);
-    this.shown.push(
+    this.views.push(
       failures,
       tests,
       panels,
       this.status.follow(client),
-      this.view.follow(failures),
+      this.failuresView.follow(failures),
       new Artifacts(client),
     );
     void vscode.commands.executeCommand("setContext", CONTEXT_RUNNING, true);
   }
 
-  private hide(): void {
+  private disposeViews(): void {
     this.failures = undefined;
     this.tests = undefined;
-    for (const each of this.shown.splice(0)) {
+    for (const each of this.views.splice(0)) {
       each.dispose();
     }
     this.status.stopped();
@@ -182,6 +182,6 @@ class Face implements vscode.Disposable {
     } catch (error) {
       this.log.warn(`stopping the server: ${error}`);
     }
-    this.hide();
+    this.disposeViews();
   }
 }

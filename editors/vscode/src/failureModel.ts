@@ -1,4 +1,4 @@
-/** The failing cases the server knows, fetched again whenever it says that they have changed. */
+/** The stored failing cases, fetched again when the server notifies of a change. */
 
 import * as vscode from "vscode";
 import type { LanguageClient } from "vscode-languageclient/node";
@@ -8,7 +8,7 @@ export class FailureModel implements vscode.Disposable {
   private readonly changed = new vscode.EventEmitter<void>();
   readonly onChanged = this.changed.event;
   private list: readonly Failure[] = [];
-  private asked = 0;
+  private requests = 0;
   private readonly listener: vscode.Disposable;
 
   constructor(private readonly client: LanguageClient) {
@@ -21,14 +21,14 @@ export class FailureModel implements vscode.Disposable {
   }
 
   find({ uri, id, kernel, dtype }: CaseName): Failure | undefined {
-    const alike = this.list.filter((failure) => failure.id === id);
+    const sameId = this.list.filter((failure) => failure.id === id);
     return (
-      alike.find((failure) => failure.kernel === kernel && failure.dtype === dtype) ??
-      alike.find((failure) => failure.uri === uri)
+      sameId.find((failure) => failure.kernel === kernel && failure.dtype === dtype) ??
+      sameId.find((failure) => failure.uri === uri)
     );
   }
 
-  /** Ask what a panel shows; undefined where the case is no longer stored. */
+  /** Fetch the details of a case for the failure panel; undefined if it is no longer stored. */
   async detail(wanted: CaseName): Promise<FailureDetail | undefined> {
     try {
       return (await this.client.sendRequest<FailureDetail | null>(Method.failure, wanted)) ?? undefined;
@@ -38,28 +38,28 @@ export class FailureModel implements vscode.Disposable {
   }
 
   dispose(): void {
-    this.asked = -1;
+    this.requests = -1;
     this.listener.dispose();
     this.changed.dispose();
   }
 
   private async refresh(): Promise<void> {
-    const question = ++this.asked;
+    const request = ++this.requests;
     let failures: Failure[];
     try {
       ({ failures } = await this.client.sendRequest<{ failures: Failure[] }>(Method.failures, {}));
     } catch {
       failures = []; // an older server without this request
     }
-    if (question === this.asked) {
-      // A later question has a later answer.
+    if (request === this.requests) {
+      // Only the latest request counts: responses may arrive out of order.
       this.list = failures;
       this.changed.fire();
     }
   }
 }
 
-/** Say which case this is, briefly: its dtype and sizes. */
+/** Return a short description of a case: its dtype and sizes. */
 export function describeCase(failure: Failure): string {
   const dims = Object.entries(failure.dims).map(([name, size]) => `${name}=${size}`);
   return [failure.dtype, ...dims].filter(Boolean).join(" ");

@@ -1,4 +1,4 @@
-/** The failures view: file, kernel, failing case. A click goes to the line. */
+/** The failures view: a tree of file, kernel and failing case. A click goes to the line. */
 
 import * as path from "node:path";
 import * as vscode from "vscode";
@@ -27,7 +27,7 @@ export class FailuresView implements vscode.TreeDataProvider<Node>, vscode.Dispo
     this.tree = vscode.window.createTreeView("gpuemu.failures", { treeDataProvider: this, showCollapseAll: true });
   }
 
-  /** Show one server's failures until the answer is disposed of. */
+  /** Show the failures of one server until the returned disposable is disposed of. */
   follow(model: FailureModel): vscode.Disposable {
     this.model = model;
     const listener = model.onChanged(() => this.refresh());

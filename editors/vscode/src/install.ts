@@ -1,14 +1,14 @@
-/** What to do when there is no server: say so, and offer to install it. */
+/** Installation of the server, and the message shown when there is none. */
 
 import * as vscode from "vscode";
 import { environmentPython, PROGRAM } from "./server";
 
 const INSTALL = "Install";
-const CHOOSE = "Choose Its Path";
+const CHOOSE = "Set Its Path";
 
-/** Say that nothing is checked, and offer the ways out of it. */
+/** Warn that kernels are not checked, and offer to install the server or to set its path. */
 export async function reportMissing(): Promise<void> {
-  const message = `gpuemu: ${PROGRAM} was not found in the workspace's Python environment or on PATH, so no kernel is checked.`;
+  const message = `gpuemu: ${PROGRAM} was not found in the workspace's Python environment or on PATH, so kernels are not checked.`;
   const choice = await vscode.window.showWarningMessage(message, INSTALL, CHOOSE);
   if (choice === INSTALL) {
     await vscode.commands.executeCommand("gpuemu.install");
@@ -17,7 +17,7 @@ export async function reportMissing(): Promise<void> {
   }
 }
 
-/** Install into the workspace's environment, or with pipx where there is none; return whether that went well. */
+/** Install into the workspace's Python environment, else with pipx; return whether the installation succeeded. */
 export async function install(): Promise<boolean> {
   const python = await environmentPython();
   const shell = python

@@ -1,4 +1,4 @@
-/** The protocol's positions as VS Code's. Both count UTF-16 units: that is the encoding the client asks for. */
+/** Conversion of LSP positions to VS Code's. Both count UTF-16 code units, the encoding that the client negotiates. */
 
 import * as vscode from "vscode";
 import type { Range } from "vscode-languageclient/node";
@@ -7,7 +7,7 @@ export function toRange(range: Range): vscode.Range {
   return new vscode.Range(range.start.line, range.start.character, range.end.line, range.end.character);
 }
 
-/** Where a range begins, as what an editor selects: to go to a line is not to select it. */
+/** Return the empty range at the start of a range: going to a line must not select it. */
 export function startOf(range: Range): vscode.Range {
   const { start } = toRange(range);
   return new vscode.Range(start, start);

@@ -1,4 +1,4 @@
-/** What docs/protocol.md says, as types. Names, shapes and 0-based positions are the server's. */
+/** Types of the custom protocol, docs/protocol.md. Positions are 0-based. */
 
 import type * as lsp from "vscode-languageclient/node";
 
@@ -24,7 +24,7 @@ export interface Failure {
   minimized: boolean;
 }
 
-/** Which case is meant. Cases of several kernels and dtypes may share an id, which is a seed. */
+/** Identity of a case. Its id is a seed, which cases of several kernels and dtypes may share. */
 export interface CaseName {
   uri: string;
   id: string;
@@ -32,7 +32,7 @@ export interface CaseName {
   dtype?: string;
 }
 
-/** JSON has no NaN and no infinities: those come as strings. */
+/** A number. JSON has neither NaN nor infinities: they are strings. */
 export type Value = number | "NaN" | "Infinity" | "-Infinity";
 
 export interface WrongElement {
@@ -41,11 +41,11 @@ export interface WrongElement {
   expected: Value;
   actual: Value;
   difference: Value;
-  /** Null where no number would have been accepted, as for NaN. */
+  /** Null where no finite error is allowed, as for an expected NaN. */
   allowed: Value | null;
 }
 
-/** An output as a grid of at most 128 by 128; a cell may stand for several elements. */
+/** An output as a grid of at most 64 by 64 cells; a cell may represent several elements. */
 export interface Picture {
   buffer: string;
   shape: number[];
@@ -70,7 +70,7 @@ export interface FailureDetail extends Omit<Failure, "minimized"> {
   commands: { reproduce: string; minimize: string };
 }
 
-/** Source line to the lines of text that came from it. */
+/** A source line and a range of artifact lines generated from it. */
 export interface LineMap {
   line: number;
   first: number;

@@ -1,4 +1,4 @@
-/** Where the server is: a setting, the workspace's Python environment, or PATH. */
+/** Discovery of the server: a setting, the workspace's Python environment, or PATH. */
 
 import { access, constants } from "node:fs/promises";
 import * as os from "node:os";
@@ -6,16 +6,16 @@ import * as path from "node:path";
 import * as vscode from "vscode";
 
 export const PROGRAM = "gpuemu-lsp";
-const FOLDERS_OF_ENVIRONMENTS = [".venv", "venv", ".env", "env"];
+const ENVIRONMENT_FOLDERS = [".venv", "venv", ".env", "env"];
 const PYTHON_EXTENSION = "ms-python.python";
 
 export interface Server {
   program: string;
-  /** Which of our places it was found in, for the log and the status item. */
+  /** Where it was found, for the log. */
   from: "setting" | "environment" | "path";
 }
 
-/** What of the Python extension's API is used. */
+/** The part of the Python extension's API that is used. */
 interface PythonApi {
   environments: {
     getActiveEnvironmentPath(resource?: vscode.Uri): { path: string };
@@ -24,12 +24,12 @@ interface PythonApi {
   };
 }
 
-/** Return the server to start. In a workspace that is not trusted, nothing that lies in it. */
+/** Return the server to start; in an untrusted workspace, never a program inside the workspace. */
 export async function findServer(): Promise<Server | undefined> {
   const setting = vscode.workspace.getConfiguration("gpuemu").get<string>("server.path", "").trim();
   if (setting) {
-    // A path that is set and wrong is an error to show, not a reason to start another server.
-    return { program: withHome(setting), from: "setting" };
+    // A wrong path is reported when the server is started; another server is not a substitute.
+    return { program: expandHome(setting), from: "setting" };
   }
   if (vscode.workspace.isTrusted) {
     for (const folder of await environmentFolders()) {
@@ -48,13 +48,13 @@ export async function findServer(): Promise<Server | undefined> {
   return undefined;
 }
 
-/** Call back when another Python environment is chosen, where the Python extension is there to tell. */
+/** Call back when another Python environment is selected, if the Python extension is installed. */
 export async function onEnvironmentChange(callback: () => void): Promise<vscode.Disposable> {
   const python = await pythonApi();
   return python?.environments.onDidChangeActiveEnvironmentPath(callback) ?? new vscode.Disposable(() => {});
 }
 
-/** Return the Python that an installation would go to: the workspace's own, if it has one. */
+/** Return the interpreter of the workspace's environment, the target of an installation. */
 export async function environmentPython(): Promise<string | undefined> {
   if (!vscode.workspace.isTrusted) {
     return undefined;
@@ -80,7 +80,7 @@ async function environmentFolders(): Promise<string[]> {
     }
   }
   for (const folder of folders) {
-    found.push(...FOLDERS_OF_ENVIRONMENTS.map((name) => path.join(folder.uri.fsPath, name, "bin")));
+    found.push(...ENVIRONMENT_FOLDERS.map((name) => path.join(folder.uri.fsPath, name, "bin")));
   }
   return found;
 }
@@ -91,7 +91,7 @@ async function pythonApi(): Promise<PythonApi | undefined> {
     const api = await extension?.activate();
     return api?.environments ? api : undefined;
   } catch {
-    return undefined; // its own failure is its own to report
+    return undefined; // the Python extension reports its failures itself
   }
 }
 
@@ -99,7 +99,7 @@ function isInWorkspace(program: string): boolean {
   return vscode.workspace.getWorkspaceFolder(vscode.Uri.file(program)) !== undefined;
 }
 
-function withHome(program: string): string {
+function expandHome(program: string): string {
   return program.startsWith("~/") ? path.join(os.homedir(), program.slice(2)) : program;
 }
 

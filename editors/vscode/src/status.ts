@@ -1,4 +1,4 @@
-/** The status bar item: whether the server is there, busy, and well. */
+/** The status bar item: whether the server runs, its health and its activity. */
 
 import * as vscode from "vscode";
 import type { LanguageClient } from "vscode-languageclient/node";
@@ -77,7 +77,7 @@ export class StatusItem implements vscode.Disposable {
 function tooltip(status: ServerStatus): vscode.MarkdownString {
   const text = new vscode.MarkdownString("", true);
   text.isTrusted = { enabledCommands: LINKS.map(([, command]) => command) };
-  text.appendText(status.message ?? (status.quiescent ? "Nothing waits to be checked." : "Checking."));
+  text.appendText(status.message ?? (status.quiescent ? "All checks are done." : "Checking."));
   const versions = Object.entries(status.versions ?? {}).map(([name, version]) => `${name} ${version}`);
   const facts = [...(status.executor ? [`executor ${status.executor}`] : []), ...versions];
   if (facts.length) {

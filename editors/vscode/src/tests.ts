@@ -1,8 +1,8 @@
 /**
  * The Test Explorer: file, kernel, dtype, failing case.
  *
- * The server says which tests there are and in which state; VS Code itself draws the states in the gutter (queued, running,
- * failed, passed, and faded where stale).
+ * The server sends the tests and their states; VS Code draws the states in the gutter (queued, running, failed, passed,
+ * and faded where stale).
  */
 
 import * as vscode from "vscode";
@@ -33,10 +33,10 @@ export class KernelTests implements vscode.Disposable {
     this.parts = [
       profile("Check", false),
       profile("Deep Check", true),
-      client.onNotification(Method.testsChanged, (news: TestsChanged) => this.replace(news)),
-      client.onNotification(Method.testState, (news: TestState) => this.state(news)),
-      client.onNotification(Method.testOutput, (news: TestOutput) => this.output(news)),
-      client.onNotification(Method.testsEnded, (news: TestsEnded) => this.end(news.runId)),
+      client.onNotification(Method.testsChanged, (change: TestsChanged) => this.replace(change)),
+      client.onNotification(Method.testState, (state: TestState) => this.setState(state)),
+      client.onNotification(Method.testOutput, (output: TestOutput) => this.appendOutput(output)),
+      client.onNotification(Method.testsEnded, (ended: TestsEnded) => this.end(ended.runId)),
       controller,
     ];
     controller.resolveHandler = (item) => (item ? Promise.resolve() : this.discover());
@@ -49,7 +49,7 @@ export class KernelTests implements vscode.Disposable {
     return this.items.get(id);
   }
 
-  /** How many runs that the user asked for have not ended. */
+  /** Number of runs started by the user that have not ended. */
   get running(): number {
     return this.runs.size;
   }
@@ -64,18 +64,18 @@ export class KernelTests implements vscode.Disposable {
     }
   }
 
-  // ---- which tests there are -----------------------------------------------------------------------------------------
+  // ---- discovery -----------------------------------------------------------------------------------------------------
 
   private async discover(): Promise<void> {
     try {
       const { tests } = await this.client.sendRequest<{ tests: Test[] }>(Method.discoverTests, {});
       this.replace({ scope: [...new Set([...this.items.values()].map((item) => item.uri?.toString() ?? ""))], tests });
     } catch {
-      // an older server, without tests
+      // an older server without this request
     }
   }
 
-  /** Take the tests of some files as all there are of them now. Items that stay keep their state. */
+  /** Replace the items of some files. Items that remain keep their state. */
   private replace({ scope, tests }: TestsChanged): void {
     const wanted = new Set(tests.map((test) => test.id));
     const files = new Set(scope);
@@ -86,7 +86,7 @@ export class KernelTests implements vscode.Disposable {
       }
     }
     for (const test of tests) {
-      this.put(test); // parents come before their children
+      this.put(test); // the server sends parents before their children
     }
   }
 
@@ -103,24 +103,24 @@ export class KernelTests implements vscode.Disposable {
     item.sortText = `${test.range?.start.line ?? 0}`.padStart(7, "0") + test.label;
   }
 
-  // ---- running them --------------------------------------------------------------------------------------------------
+  // ---- runs ----------------------------------------------------------------------------------------------------------
 
   private async handle(request: vscode.TestRunRequest, deep: boolean, token: vscode.CancellationToken): Promise<void> {
     if (!request.continuous) {
       await this.run(request, deep, token);
       return;
     }
-    // Saves are checked anyway, and shown, unless the user has turned that off: then this is what turns it on for a while.
+    // The server checks on save by itself, unless the user has turned that off: then a continuous run does it.
     const saves = vscode.workspace.onDidSaveTextDocument(async (document) => {
       const manual = vscode.workspace.getConfiguration("gpuemu").get("checkOn") === "manual";
-      if (manual && this.concerns(request, document.uri)) {
+      if (manual && this.includes(request, document.uri)) {
         await this.run(request, deep, token);
       }
     });
     token.onCancellationRequested(() => saves.dispose());
   }
 
-  private concerns(request: vscode.TestRunRequest, uri: vscode.Uri): boolean {
+  private includes(request: vscode.TestRunRequest, uri: vscode.Uri): boolean {
     const included = request.include ?? [...this.items.values()];
     return included.some((item) => item.uri?.toString() === uri.toString());
   }
@@ -131,7 +131,7 @@ export class KernelTests implements vscode.Disposable {
     this.runs.set(runId, run);
     const cancel = () => {
       void this.client.sendRequest(Method.abortTests, { runId });
-      this.end(runId); // at once: the user has been heard, whatever the workers still have to do
+      this.end(runId); // at once, without waiting for the workers
     };
     token.onCancellationRequested(cancel);
     run.token.onCancellationRequested(cancel);
@@ -153,45 +153,45 @@ export class KernelTests implements vscode.Disposable {
     this.runs.delete(runId);
   }
 
-  // ---- what comes back -----------------------------------------------------------------------------------------------
+  // ---- notifications of the server -----------------------------------------------------------------------------------
 
-  private state(news: TestState): void {
-    const item = this.items.get(news.id);
+  private setState(update: TestState): void {
+    const item = this.items.get(update.id);
     if (!item) {
       return;
     }
-    if (news.state === "stale") {
+    if (update.state === "stale") {
       this.controller.invalidateTestResults(item);
-    } else if (news.runId === null) {
-      this.onSave.tell(item, news);
+    } else if (update.runId === null) {
+      this.onSave.report(item, update);
     } else {
-      const run = this.runs.get(news.runId);
+      const run = this.runs.get(update.runId);
       if (run) {
-        tell(run, item, news); // else it is of a run that was cancelled
+        report(run, item, update); // no run: it was cancelled
       }
     }
   }
 
-  private output(news: TestOutput): void {
-    const item = news.id === undefined ? undefined : this.items.get(news.id);
-    this.runs.get(news.runId)?.appendOutput(news.text.replace(/\r?\n/g, "\r\n"), undefined, item);
+  private appendOutput(output: TestOutput): void {
+    const item = output.id === undefined ? undefined : this.items.get(output.id);
+    this.runs.get(output.runId)?.appendOutput(output.text.replace(/\r?\n/g, "\r\n"), undefined, item);
   }
 }
 
-/** The run that shows what saves bring about: it lasts while any of its tests is waiting or running. */
+/** The run that shows checks on save. It lasts while any of its tests is queued or running. */
 class SaveRun {
   private run: vscode.TestRun | undefined;
   private readonly open = new Set<string>();
 
   constructor(private readonly controller: vscode.TestController) {}
 
-  tell(item: vscode.TestItem, news: TestState): void {
+  report(item: vscode.TestItem, update: TestState): void {
     this.run ??= this.controller.createTestRun(new vscode.TestRunRequest(), "saved", false);
-    tell(this.run, item, news);
-    if (news.state === "enqueued" || news.state === "started") {
-      this.open.add(news.id);
+    report(this.run, item, update);
+    if (update.state === "enqueued" || update.state === "started") {
+      this.open.add(update.id);
     } else {
-      this.open.delete(news.id);
+      this.open.delete(update.id);
       if (this.open.size === 0) {
         this.end();
       }
@@ -205,10 +205,10 @@ class SaveRun {
   }
 }
 
-function tell(run: vscode.TestRun, item: vscode.TestItem, news: TestState): void {
-  const { state, duration } = news;
+function report(run: vscode.TestRun, item: vscode.TestItem, update: TestState): void {
+  const { state, duration } = update;
   if (state === "failed" || state === "errored") {
-    run[state](item, messageOf(item, news), duration);
+    run[state](item, messageOf(item, update), duration);
   } else if (state === "passed") {
     run.passed(item, duration);
   } else if (state !== "stale") {
@@ -216,14 +216,14 @@ function tell(run: vscode.TestRun, item: vscode.TestItem, news: TestState): void
   }
 }
 
-function messageOf(item: vscode.TestItem, news: TestState): vscode.TestMessage {
-  const text = news.message ?? news.state;
+function messageOf(item: vscode.TestItem, update: TestState): vscode.TestMessage {
+  const text = update.message ?? update.state;
   const message =
-    news.expected !== undefined && news.actual !== undefined
-      ? vscode.TestMessage.diff(text, news.expected, news.actual)
+    update.expected !== undefined && update.actual !== undefined
+      ? vscode.TestMessage.diff(text, update.expected, update.actual)
       : new vscode.TestMessage(text);
-  const uri = news.uri ? vscode.Uri.parse(news.uri) : item.uri;
-  const range = news.range ? toRange(news.range) : item.range;
+  const uri = update.uri ? vscode.Uri.parse(update.uri) : item.uri;
+  const range = update.range ? toRange(update.range) : item.range;
   if (uri && range) {
     message.location = new vscode.Location(uri, range);
   }

@@ -14,13 +14,13 @@ function uriOf(file: string): vscode.Uri {
   return vscode.Uri.file(path.join(vscode.workspace.workspaceFolders?.[0]?.uri.fsPath ?? "", file));
 }
 
-function ours(uri: vscode.Uri): vscode.Diagnostic[] {
+function gpuemuDiagnostics(uri: vscode.Uri): vscode.Diagnostic[] {
   return vscode.languages.getDiagnostics(uri).filter((each) => each.source === "gpuemu");
 }
 
 async function until(question: () => boolean): Promise<void> {
   while (!question()) {
-    await new Promise((resolve) => setTimeout(resolve, 50)); // mocha's limit ends it
+    await new Promise((resolve) => setTimeout(resolve, 50)); // until mocha's timeout
   }
 }
 
@@ -38,18 +38,18 @@ export function clientTests(): void {
       const extension = vscode.extensions.getExtension<Api>("gpuemu.gpuemu");
       assert(extension);
       api = await extension.activate();
-      await vscode.commands.executeCommand("gpuemu.restart"); // the tests before have changed its settings
+      await vscode.commands.executeCommand("gpuemu.restart"); // earlier tests have changed its settings
       await vscode.window.showTextDocument(await vscode.workspace.openTextDocument(uriOf(BUGGY)));
       await idle();
     });
 
-    it("shows the server's findings as its own and nobody else's", async () => {
-      const found = ours(uriOf(BUGGY));
+    it("shows the server's findings, once, under its own name", async () => {
+      const found = gpuemuDiagnostics(uriOf(BUGGY));
       assert(found.length > 0);
       assert.deepEqual(vscode.languages.getDiagnostics(uriOf(BUGGY)), found);
     });
 
-    it("has each of the server's commands once, also after restarts", async () => {
+    it("registers each command of the server once, also after restarts", async () => {
       for (let round = 0; round < 3; round++) {
         const commands = await vscode.commands.getCommands();
         for (const command of SERVER_COMMANDS) {
@@ -58,16 +58,16 @@ export function clientTests(): void {
         await vscode.commands.executeCommand("gpuemu.restart");
       }
       await idle();
-      assert(ours(uriOf(BUGGY)).length > 0);
+      assert(gpuemuDiagnostics(uriOf(BUGGY)).length > 0);
     });
 
-    it("gives a command from the palette the file in front", async () => {
+    it("passes the active file to a command from the palette", async () => {
       const answer = await vscode.commands.executeCommand<{ queued: number }>("gpuemu.check");
       assert.deepEqual(answer, { queued: 1 });
       await idle();
     });
 
-    it("has the tests as file, kernel, dtype and failing case", async () => {
+    it("arranges tests as file, kernel, dtype and failing case", async () => {
       const file = uriOf(BUGGY).toString();
       const tests = api.tests();
       assert(tests);
@@ -84,7 +84,7 @@ export function clientTests(): void {
       assert.equal([...tests.controller.items].length, 4);
     });
 
-    it("ends a run at once when it is cancelled, and by itself when it is not", async () => {
+    it("ends a cancelled run at once, and any other when its checks end", async () => {
       const tests = api.tests();
       assert(tests);
       for (const cancelled of [true, false]) {
@@ -99,7 +99,7 @@ export function clientTests(): void {
       }
     });
 
-    it("knows the failing case, and all that a panel shows of it", async () => {
+    it("provides the failing case and the details for the panel", async () => {
       const model = api.failures();
       assert(model);
       const wanted = () => model.all.find((each) => each.uri === uriOf(BUGGY).toString());
@@ -113,7 +113,7 @@ export function clientTests(): void {
       assert.equal(await model.detail({ ...failure, id: "1" }), undefined);
     });
 
-    it("offers the panel in the lightbulb, after the server's own actions, and nothing on a clean line", async () => {
+    it("offers the panel in the lightbulb, and not on a clean line", async () => {
       const titles = async (line: number) => {
         const at = new vscode.Range(line, 6, line, 6);
         const actions = await vscode.commands.executeCommand<vscode.CodeAction[]>(
@@ -123,7 +123,7 @@ export function clientTests(): void {
         );
         return actions.map((action) => action.title);
       };
-      const line = ours(uriOf(BUGGY))[0]?.range.start.line ?? 0;
+      const line = gpuemuDiagnostics(uriOf(BUGGY))[0]?.range.start.line ?? 0;
       assert.equal((await titles(line)).filter((title) => title === "Show failure").length, 1);
       assert(!(await titles(line - 2)).includes("Show failure"));
     });
@@ -143,7 +143,7 @@ export function clientTests(): void {
       process.kill(server.pid, "SIGKILL");
       await running;
       await idle();
-      assert(ours(uriOf(BUGGY)).length > 0);
+      assert(gpuemuDiagnostics(uriOf(BUGGY)).length > 0);
     });
   });
 }

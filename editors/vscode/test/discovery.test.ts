@@ -32,23 +32,23 @@ export function discoveryTests(): void {
       rmSync(path.join(workspace, ".venv"), { recursive: true, force: true });
     });
 
-    it("finds nothing where there is nothing", async () => {
+    it("finds nothing if no server is installed", async () => {
       assert.equal(await findServer(), undefined);
     });
 
-    it("finds it on PATH, and where pipx puts it", async () => {
+    it("finds it on PATH, and in the folder of pipx", async () => {
       const piped = place(path.join(folder, ".local/bin"));
       assert.deepEqual(await findServer(), { program: piped, from: "path" });
       const program = place(path.join(folder, "bin"));
       assert.deepEqual(await findServer(), { program, from: "path" });
     });
 
-    it("does not take a file that cannot be executed", async () => {
+    it("ignores a file that is not executable", async () => {
       chmodSync(place(path.join(folder, "bin")), 0o644);
       assert.equal(await findServer(), undefined);
     });
 
-    it("does not take what PATH reaches inside the workspace", async () => {
+    it("ignores folders of PATH inside the workspace", async () => {
       place(path.join(workspace, ".venv/elsewhere"));
       process.env.PATH = path.join(workspace, ".venv/elsewhere");
       assert.equal(await findServer(), undefined);
@@ -60,7 +60,7 @@ export function discoveryTests(): void {
       assert.deepEqual(await findServer(), { program, from: "environment" });
     });
 
-    it("takes the setting for it before all others, even where it is wrong", async () => {
+    it("prefers the setting, even a wrong one", async () => {
       place(path.join(workspace, ".venv/bin"));
       const settings = vscode.workspace.getConfiguration("gpuemu");
       await settings.update("server.path", "~/nowhere/gpuemu-lsp", vscode.ConfigurationTarget.Global);

@@ -1,4 +1,4 @@
-/** Runs the tests in the extension host and writes what came out to the file that the environment names. */
+/** Runs the tests in the extension host and writes their results to the file $GPUEMU_MOCHA_REPORT. */
 
 import { writeFileSync } from "node:fs";
 import type MochaModule from "mocha";

@@ -1,6 +1,6 @@
 ;;; scenario.el --- eglot with the server, as the documentation sets it up  -*- lexical-binding: t -*-
 
-;; Loaded by `emacs --batch -Q'; ends with exit code 1 where something is not as it should be.
+;; Loaded by `emacs --batch -Q'; exits with code 1 if an assertion fails.
 
 (require 'cl-lib)
 (require 'json)
@@ -15,11 +15,11 @@
 (defun scenario-fact (name) (alist-get name scenario-facts))
 
 (defun scenario-wait (what condition)
-  "Wait until CONDITION gives a value; it is called again and again, WHAT is for the message."
+  "Poll CONDITION until it returns non-nil; WHAT describes it in the error message."
   (let ((deadline (+ (float-time) 90)) value)
     (while (not (setq value (funcall condition)))
       (when (> (float-time) deadline)
-        (error "gave up waiting for %s; diagnostics: %S" what (mapcar #'flymake-diagnostic-text (flymake-diagnostics))))
+        (error "timeout waiting for %s; diagnostics: %S" what (mapcar #'flymake-diagnostic-text (flymake-diagnostics))))
       (flymake-start nil)  ; the timers that would do it do not run in batch
       (accept-process-output nil 0.05))
     value))
@@ -35,7 +35,7 @@
 (call-interactively #'eglot)
 (scenario-wait "eglot" #'eglot-managed-p)  ; a busy machine starts a server later than eglot waits
 
-;; The finding, on the line that the corpus marks.
+;; The finding is on the line with the expect: comment.
 (scenario-wait "a diagnostic" #'scenario-errors)
 (let ((found (car (scenario-errors))))
   (cl-assert (= (line-number-at-pos (flymake-diagnostic-beg found)) (1+ (scenario-fact 'bug_line))) t)
@@ -50,7 +50,7 @@
        (text (plist-get (plist-get answer :contents) :value)))
   (cl-assert (string-match-p "registers" text) t))
 
-;; A quick fix, chosen as a user would: the finding is silenced on its line.
+;; A quick fix, selected as by a user: the finding is ignored on its line.
 (defun scenario-save (text)
   (erase-buffer)
   (insert text)
@@ -70,12 +70,12 @@
     (call-interactively #'eglot-code-actions))
   (cl-assert (string-match-p "gpuemu: ignore\\[numeric/nan\\]" (buffer-string)) t)
   (scenario-save (buffer-string))
-  (scenario-wait "the silenced diagnostic to go" (lambda () (null (scenario-errors))))
+  (scenario-wait "the ignored diagnostic to go" (lambda () (null (scenario-errors))))
   (scenario-save buggy)
   (scenario-wait "the diagnostic to come back" #'scenario-errors))
 
-;; Mended and saved: clean.
-(scenario-save (scenario-fact 'mended))
+;; Fixed and saved: clean.
+(scenario-save (scenario-fact 'fixed))
 (scenario-wait "the diagnostic to go" (lambda () (null (scenario-errors))))
 
 (eglot-shutdown (eglot-current-server))

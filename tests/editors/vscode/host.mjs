@@ -6,7 +6,8 @@ import { required, Workbench } from "./workbench.mjs";
 
 const facts = JSON.parse(required("GPUEMU_TEST_FACTS")); // {folder, scratch, extension}
 const report = path.join(facts.scratch, "mocha.json");
-// Without the driver a built product heeds no tests in the address; with it, no notification shows: so this is a server of its own.
+// Only with the test driver does a built product run extension tests given in the URL, but it then hides notifications:
+// hence a server of its own.
 const bench = await Workbench.start({ scratch: facts.scratch, env: { CS_TEST_DRIVER: "1", GPUEMU_MOCHA_REPORT: report } });
 try {
   const ended = new Promise((resolve) => bench.page.exposeFunction("codeAutomationExit", resolve));

@@ -1,26 +1,26 @@
-// A buggy softmax in the real workbench: seen, understood, reproduced, made small, mended.
+// A buggy softmax in the workbench: diagnosed, inspected, minimized, reproduced, fixed.
 import assert from "node:assert/strict";
 import { spawnSync } from "node:child_process";
 import fs from "node:fs";
 import path from "node:path";
 import { required, until, Workbench } from "./workbench.mjs";
 
-const facts = JSON.parse(required("GPUEMU_TEST_FACTS")); // {folder, scratch, vsix, bug_line, mended}
+const facts = JSON.parse(required("GPUEMU_TEST_FACTS")); // {folder, scratch, vsix, bug_line, fixed}
 const bench = await Workbench.start({ scratch: facts.scratch, vsix: facts.vsix });
 const { page } = bench;
 
 try {
   await bench.open(facts.folder);
 
-  await bench.step("the squiggle is on the expected line", async () => {
+  await bench.step("the diagnostic is on the expected line", async () => {
     await bench.file("row_softmax_buggy.cu");
     await page.locator(".monaco-editor .squiggly-error").first().waitFor();
-    assert.deepEqual([...new Set(await bench.squiggledLines())], [facts.bug_line + 1]);
+    assert.deepEqual([...new Set(await bench.underlinedLines())], [facts.bug_line + 1]);
     await page.locator(".codelens-decoration a").filter({ hasText: "FAILED" }).first().waitFor();
-    await bench.shot("squiggle");
+    await bench.shot("diagnostic");
   });
 
-  await bench.step("the hover has registers and verdict", async () => {
+  await bench.step("the hover has registers and result", async () => {
     const name = page.locator(".view-line span").getByText("row_softmax", { exact: true }).first();
     await name.hover();
     const hover = page.locator(".monaco-hover:visible");
@@ -80,13 +80,13 @@ try {
         return new Set(new Uint32Array(data.buffer)).size;
       }),
     );
-    assert(colours.every((count) => count > 1), `a picture of one colour: ${colours}`);
+    assert(colours.every((count) => count > 1), `an error map of one colour: ${colours}`);
     await panel.locator("canvas").nth(1).hover({ position: { x: 20, y: 20 } });
     await panel.locator(".readout").filter({ hasText: /expected .* actual/ }).waitFor();
     await bench.shot("panel");
   });
 
-  await bench.step("Minimize from the lightbulb makes the case small", async () => {
+  await bench.step("Minimize from the lightbulb finds a smaller case", async () => {
     await bench.file("row_softmax_buggy.cu");
     await bench.goTo(facts.bug_line + 1, 5);
     await bench.lightbulb("Minimize");
@@ -107,31 +107,31 @@ try {
     assert.match(ran.stdout, /NaN/i);
   });
 
-  await bench.step("the PTX stands beside the source, with the line's instructions marked", async () => {
+  await bench.step("the PTX is shown next to the source, with the instructions of the line highlighted", async () => {
     await bench.file("row_softmax_buggy.cu");
     await bench.goTo(facts.bug_line + 1, 5);
-    await bench.command("gpuemu: Show PTX Beside");
+    await bench.command("gpuemu: Show PTX to the Side");
     await page.locator(".editor-group-container .view-lines").filter({ hasText: /\.entry|\b(ld|st|mov|setp)\.\w/ }).first().waitFor();
     await until("instructions are marked", async () => (await bench.markedLines()) > 0);
     await bench.shot("ptx");
   });
 
-  await bench.step("the squiggle goes when the bug is mended and saved", async () => {
+  await bench.step("the diagnostic goes when the bug is fixed and saved", async () => {
     await page.locator(".tab").filter({ hasText: "row_softmax_buggy.cu" }).click();
-    await bench.replaceText(facts.mended);
-    await until("the mended file is on disk", () => fs.readFileSync(facts.buggy, "utf8").trim() === facts.mended.trim());
+    await bench.replaceText(facts.fixed);
+    await until("the fixed file is on disk", () => fs.readFileSync(facts.buggy, "utf8").trim() === facts.fixed.trim());
     await page.keyboard.press("Control+Home");
     await page.locator(".codelens-decoration a").filter({ hasText: "passed" }).first().waitFor();
     await page.locator(".monaco-editor .squiggly-error").waitFor({ state: "detached" });
     await bench.test("row_softmax_buggy").locator(".codicon-testing-passed-icon").waitFor();
     await bench.failure("row_softmax_buggy").waitFor({ state: "detached" });
-    await bench.shot("mended");
+    await bench.shot("fixed");
     await page.keyboard.press("Control+Shift+M");
     await bench.rows(".markers-panel").filter({ hasText: "halo_buggy.cu" }).first().waitFor();
     assert.equal(await bench.rows(".markers-panel").filter({ hasText: "row_softmax_buggy.cu" }).count(), 0);
   });
 
-  await bench.step("nobody's settings were touched", async () => {
+  await bench.step("user and workspace settings are unchanged", async () => {
     assert.deepEqual(bench.settings(), bench.settingsBefore);
     assert(!fs.existsSync(path.join(facts.folder, ".vscode")));
   });

@@ -1,4 +1,4 @@
-"""The extension in VS Code's real workbench and in its real extension host, with the real server behind it."""
+"""The extension in VS Code's workbench and extension host, with a real server."""
 
 from __future__ import annotations
 
@@ -14,9 +14,8 @@ from support.editor_project import EditorProject
 from vscode_setup import EXTENSION, Installed, build, installed
 
 HERE = Path(__file__).parent
-pytestmark = pytest.mark.timeout(
-    600
-)  # a workbench, a browser and a server each; on a busy machine they take their time
+# Each test starts a workbench, a browser and a server, which are slow on a busy machine.
+pytestmark = pytest.mark.timeout(600)
 
 
 @pytest.fixture(scope="session")
@@ -31,36 +30,36 @@ def vsix(tools: Installed) -> Path:
 
 @pytest.fixture
 def user_environment(editor_environment: dict[str, str]) -> dict[str, str]:
-    """Return the environment of a user who has the server where pipx puts it: VS Code takes PATH from a login shell."""
+    """Return the environment of a user who has installed the server by pipx: VS Code takes PATH from a login shell."""
     program = Path(editor_environment["HOME"], ".local/bin/gpuemu-lsp")
     program.parent.mkdir(parents=True)
     program.symlink_to(Path(sys.executable).parent / "gpuemu-lsp")
     return editor_environment
 
 
-def test_a_buggy_softmax_is_seen_reproduced_minimised_and_mended(
+def test_a_buggy_softmax_is_shown_reproduced_minimised_and_fixed(
     tmp_path: Path, tools: Installed, vsix: Path, project: EditorProject, user_environment: dict[str, str]
 ) -> None:
-    said = _run(tools, "scenario.mjs", tmp_path, vsix, project, user_environment)
-    assert "scenario passed" in said
+    output = _run(tools, "scenario.mjs", tmp_path, vsix, project, user_environment)
+    assert "scenario passed" in output
 
 
-def test_without_a_server_the_user_is_told_and_offered_one(
+def test_without_a_server_the_user_is_warned_and_offered_one(
     tmp_path: Path, tools: Installed, vsix: Path, project: EditorProject, editor_environment: dict[str, str]
 ) -> None:
-    # The installation that the button starts must begin, not fetch whatever an index has under our name.
+    # The installation must start, but not download the package of this name from an index.
     nothing = {"PATH": "/usr/bin:/bin", "PIP_NO_INDEX": "1"}
-    said = _run(tools, "missing.mjs", tmp_path, vsix, project, {**editor_environment, **nothing})
-    assert "scenario passed" in said
+    output = _run(tools, "missing.mjs", tmp_path, vsix, project, {**editor_environment, **nothing})
+    assert "scenario passed" in output
 
 
 def test_the_client_code_passes_its_tests_in_the_extension_host(
     tmp_path: Path, tools: Installed, vsix: Path, project: EditorProject, user_environment: dict[str, str]
 ) -> None:
-    assert vsix.exists()  # what the tests load was built with it
-    said = _run(tools, "host.mjs", tmp_path, vsix, project, user_environment)
-    passed = re.search(r"^(\d+) passed$", said, re.MULTILINE)
-    assert passed is not None and int(passed[1]) == said.count("\nok: ") + said.startswith("ok: ") > 0
+    assert vsix.exists()  # the test bundle is built with it
+    output = _run(tools, "host.mjs", tmp_path, vsix, project, user_environment)
+    passed = re.search(r"^(\d+) passed$", output, re.MULTILINE)
+    assert passed is not None and int(passed[1]) == output.count("\nok: ") + output.startswith("ok: ") > 0
 
 
 def _run(
@@ -71,7 +70,7 @@ def _run(
     project: EditorProject,
     environment: dict[str, str],
 ) -> str:
-    """Run a Node script with what it has to know, and return what it printed."""
+    """Run a Node script with facts in its environment, and return its output."""
     shots = Path(os.environ.get("GPUEMU_SHOTS", tmp_path / "shots"))
     shots.mkdir(parents=True, exist_ok=True)
     scratch = tmp_path / "scratch"
@@ -84,15 +83,15 @@ def _run(
         "python": sys.executable,
         "extension": str(EXTENSION),
         "bug_line": project.bug_line,
-        "mended": project.mended,
+        "fixed": project.fixed,
     }
-    ours = {
+    variables = {
         "GPUEMU_EDITORS_DIR": str(tools.editors),
         "GPUEMU_CHROMIUM": tools.chromium,
         "GPUEMU_SHOTS": str(shots),
         "GPUEMU_TEST_FACTS": json.dumps(facts),
     }
     command = [str(tools.node), str(HERE / script)]
-    done = subprocess.run(command, env={**environment, **ours}, capture_output=True, text=True, timeout=500)
+    done = subprocess.run(command, env={**environment, **variables}, capture_output=True, text=True, timeout=500)
     assert done.returncode == 0, f"{done.stdout}{done.stderr}\nscreenshots: {shots}"
     return done.stdout

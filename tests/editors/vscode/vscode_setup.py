@@ -1,4 +1,4 @@
-"""Where the parts of VS Code are that tests/editors/install_vscode.sh installed, and the extension built with them."""
+"""The VS Code tools installed by tests/editors/install_vscode.sh, and the build of the extension."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ EXTENSION = ROOT / "editors/vscode"
 
 @dataclass(frozen=True)
 class Installed:
-    """A folder with code-server, Node and a browser's driver; and a browser."""
+    """A folder with code-server, Node and Playwright, and the path of Chromium."""
 
     editors: Path
     chromium: str
@@ -28,7 +28,7 @@ class Installed:
 
 
 def installed() -> Installed:
-    """Return what is installed, or skip the test that asked."""
+    """Return the installed tools, or skip the test."""
     editors = Path(os.environ.get("GPUEMU_EDITORS_DIR", ROOT / ".editors"))
     chromium = shutil.which("chromium")
     if not list(editors.glob("vscode-*")) or chromium is None:
@@ -37,11 +37,11 @@ def installed() -> Installed:
 
 
 def build(tools: Installed) -> Path:
-    """Check, bundle and package the extension as its release is; return the .vsix."""
+    """Check, bundle and package the extension as for a release; return the .vsix."""
     programs = (tools.editors / "bin", tools.editors / "tools/node_modules/.bin")
     environment = {**os.environ, "PATH": os.pathsep.join([*map(str, programs), os.environ["PATH"]])}
     with (tools.editors / "build.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)  # workers of one test run share the folder
+        fcntl.flock(lock, fcntl.LOCK_EX)  # xdist workers share the folder
         for command in (
             ["npm", "run", "check"],
             ["npm", "run", "build", "--", "--tests"],

@@ -1,4 +1,4 @@
-// VS Code's real workbench: code-server behind a headless Chromium. What a user does, as functions.
+// VS Code's workbench, code-server in a headless Chromium, and the actions of a user as functions.
 import assert from "node:assert/strict";
 import { spawn, spawnSync } from "node:child_process";
 import fs from "node:fs";
@@ -9,7 +9,7 @@ import path from "node:path";
 export const editors = required("GPUEMU_EDITORS_DIR");
 const entry = path.join(editors, "code-server/node_modules/code-server/out/node/entry.js");
 const { chromium } = createRequire(path.join(editors, "tools/"))("playwright-core");
-const PATIENCE = 60_000; // of every wait: a failure says so long after a slow machine would have made it
+const PATIENCE = 60_000; // of every wait; generous, for slow machines
 
 export function required(name) {
   const value = process.env[name];
@@ -32,7 +32,7 @@ const SETTINGS = {
 };
 
 export class Workbench {
-  /** Start a server with folders of its own, install the packaged extension, and a browser without a page. */
+  /** Start a server with folders of its own and the packaged extension, and a browser with an empty page. */
   static async start({ scratch, vsix, settings = {}, env = {} }) {
     const bench = new Workbench();
     bench.port = await freePort();
@@ -74,18 +74,18 @@ export class Workbench {
   async stop() {
     await this.browser?.close();
     try {
-      process.kill(-this.server.pid, "SIGKILL"); // its extension hosts too, which would live for hours
+      process.kill(-this.server.pid, "SIGKILL"); // with its extension hosts, which would outlive it for hours
     } catch (error) {
       assert.equal(error.code, "ESRCH");
     }
   }
 
-  /** The user's settings as they stand on disk. */
+  /** The user's settings on disk. */
   settings() {
     return JSON.parse(fs.readFileSync(this.settingsFile, "utf8"));
   }
 
-  // ---- what a user does -----------------------------------------------------------------------------------------------
+  // ---- user actions ----------------------------------------------------------------------------------------------------
 
   /** Run a command by its title. */
   async command(title) {
@@ -121,12 +121,12 @@ export class Workbench {
     await input.waitFor({ state: "hidden" });
   }
 
-  /** Replace the text of the editor in front, and save it. */
+  /** Replace the text of the active editor, and save it. */
   async replaceText(text) {
     await this.page.evaluate((what) => navigator.clipboard.writeText(what), text);
     await this.page.locator(".editor-group-container.active .view-lines").first().click();
     await this.page.keyboard.press("Control+a");
-    await this.page.keyboard.press("Control+v"); // typing would indent it once more
+    await this.page.keyboard.press("Control+v"); // typed text would be auto-indented
     await this.page.keyboard.press("Control+s");
   }
 
@@ -138,8 +138,8 @@ export class Workbench {
     await row.click();
   }
 
-  /** Return the 1-based numbers of the lines that have an error squiggle. */
-  async squiggledLines() {
+  /** Return the 1-based numbers of the lines with an error underline. */
+  async underlinedLines() {
     return this.page.evaluate(() => {
       const middle = (box) => box.top + box.height / 2;
       const numbers = [...document.querySelectorAll(".monaco-editor .line-numbers")];
@@ -154,7 +154,7 @@ export class Workbench {
     });
   }
 
-  /** Name one thing that is done; where it fails, leave a picture. */
+  /** Run a named step; take a screenshot if it fails. */
   async step(name, action) {
     try {
       await action();
@@ -184,7 +184,7 @@ export class Workbench {
     }
   }
 
-  /** How many lines of an editor carry the mark of the current source line. */
+  /** Number of lines of an editor that are highlighted for the current source line. */
   async markedLines() {
     return this.page.locator(".monaco-editor .view-overlays [class*='ced-']").count();
   }
@@ -194,7 +194,7 @@ export class Workbench {
     return this.page.locator(".pane").filter({ hasText: "GPU Kernel Failures" }).locator(".monaco-list-row").filter({ hasText: text });
   }
 
-  /** Whether the status bar says something. */
+  /** Whether the status bar contains a text. */
   async says(text) {
     return (await this.page.locator(".statusbar").innerText()).replaceAll("\u00a0", " ").includes(text);
   }
@@ -204,22 +204,22 @@ export class Workbench {
   }
 }
 
-/** Wait until a question is answered with something true; one that throws is asked again. */
-export async function until(what, question) {
+/** Poll a condition until it is truthy; an exception counts as false. */
+export async function until(what, condition) {
   const end = Date.now() + PATIENCE;
-  let trouble;
+  let lastError;
   while (Date.now() < end) {
     try {
-      const answer = await question();
+      const answer = await condition();
       if (answer) {
         return answer;
       }
     } catch (error) {
-      trouble = error;
+      lastError = error;
     }
     await new Promise((resolve) => setTimeout(resolve, 100));
   }
-  throw new Error(`waited in vain: ${what}`, { cause: trouble });
+  throw new Error(`timeout waiting for: ${what}`, { cause: lastError });
 }
 
 function freePort() {

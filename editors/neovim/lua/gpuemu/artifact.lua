@@ -1,4 +1,4 @@
---- PTX or SASS beside the source; what belongs to the cursor's line is marked.
+--- PTX or SASS in a window next to the source; the instructions of the cursor's line are highlighted.
 
 local client_of = require("gpuemu.client")
 local M = {}
@@ -16,7 +16,7 @@ end
 ---@field map table<integer, { first: integer, last: integer }[]>
 
 ---@param self gpuemu.View
-local function mark(self)
+local function highlight(self)
   vim.api.nvim_buf_clear_namespace(self.view, namespace(), 0, -1)
   local window = vim.fn.win_findbuf(self.source)[1]
   local line = window and vim.api.nvim_win_get_cursor(window)[1] - 1
@@ -57,7 +57,7 @@ local function fill(self)
     vim.api.nvim_buf_set_lines(self.view, 0, -1, false, vim.split(result.text, "\n"))
     vim.bo[self.view].modifiable = false
     vim.b[self.view].gpuemu_title = result.title
-    mark(self)
+    highlight(self)
   end)
 end
 
@@ -68,7 +68,7 @@ local function follow(self)
     group = group,
     buffer = self.source,
     callback = function()
-      mark(self)
+      highlight(self)
     end,
   })
   vim.api.nvim_create_autocmd("BufWritePost", {
@@ -89,7 +89,7 @@ local function follow(self)
   })
 end
 
---- Open the PTX or the SASS of a kernel in a window beside the source, or renew the one that is open.
+--- Open the PTX or SASS of a kernel in a window next to the source, or reload the one that is open.
 ---@param source integer the buffer of the CUDA file
 ---@param form "ptx"|"sass"
 ---@param kernel string

@@ -1,4 +1,4 @@
---- The one connection to the server: who is attached, and how to ask.
+--- The LSP client: its life cycle, lookup and requests.
 
 local M = { NAME = "gpuemu_lsp" }
 
@@ -7,9 +7,9 @@ local function group(client_id)
   return "gpuemu." .. client_id
 end
 
---- Prepare what belongs to a client: its buffers get the command, its tests are fetched for the signs.
+--- Define :Gpuemu in the buffers of a client, and request the tests for its signs.
 ---@param client vim.lsp.Client
-function M.begun(client)
+function M.on_init(client)
   local ours = vim.api.nvim_create_augroup(group(client.id), { clear = true })
   vim.api.nvim_create_autocmd("LspAttach", {
     group = ours,
@@ -23,35 +23,35 @@ function M.begun(client)
   require("gpuemu.tests").discover(client)
 end
 
---- Forget what belonged to a client.
+--- Remove everything of a client.
 ---@param client_id integer
-function M.ended(client_id)
+function M.on_exit(client_id)
   pcall(vim.api.nvim_del_augroup_by_name, group(client_id))
-  require("gpuemu.tests").forget(client_id)
-  require("gpuemu.status").forget(client_id)
+  require("gpuemu.tests").clear(client_id)
+  require("gpuemu.status").clear(client_id)
 end
 
---- The client of a buffer; any client of ours where the buffer has none, as a list or a PTX view has none.
+--- The client of a buffer, else any gpuemu client: a quickfix list or a PTX view has none of its own.
 ---@param bufnr integer? nil or 0 is the current one
 ---@return vim.lsp.Client?
 function M.of(bufnr)
   return vim.lsp.get_clients({ name = M.NAME, bufnr = bufnr or 0 })[1] or vim.lsp.get_clients({ name = M.NAME })[1]
 end
 
---- Tell the user something.
+--- Show a message to the user.
 ---@param message string
 ---@param level integer?
-function M.say(message, level)
+function M.notify(message, level)
   vim.notify("gpuemu: " .. message, level or vim.log.levels.INFO)
 end
 
---- The client of a buffer, or nil with the reason told.
+--- The client of a buffer; without one, shows an error and returns nil.
 ---@param bufnr integer?
 ---@return vim.lsp.Client?
-function M.need(bufnr)
+function M.require_client(bufnr)
   local client = M.of(bufnr)
   if not client then
-    M.say("no server is attached here; :checkhealth gpuemu says why", vim.log.levels.ERROR)
+    M.notify("no server is attached here; see :checkhealth gpuemu", vim.log.levels.ERROR)
   end
   return client
 end
@@ -60,14 +60,14 @@ end
 local function handler(what, reply)
   return function(failure, result)
     if failure then
-      M.say(("%s: %s"):format(what, failure.message), vim.log.levels.ERROR)
+      M.notify(("%s: %s"):format(what, failure.message), vim.log.levels.ERROR)
     else
       reply(result)
     end
   end
 end
 
---- Send a request; an error is shown, an answer goes to `reply`.
+--- Send a request; an error is shown, a result is passed to `reply`.
 ---@param client vim.lsp.Client
 ---@param method string
 ---@param params table

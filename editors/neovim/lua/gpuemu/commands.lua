@@ -11,16 +11,16 @@ local M = {}
 ---@field argument string?
 ---@field bang boolean
 
---- The kernel that is meant: the one named, or the one that the cursor is in.
+--- Select a kernel: the one named, the one at the cursor, or the user's choice.
 ---@param call gpuemu.Call
 ---@param reply fun(kernel: string)
-local function kernel_meant(call, reply)
+local function select_kernel(call, reply)
   local at = tests.kernel_at(call.bufnr, vim.api.nvim_win_get_cursor(0)[1] - 1)
   local kernels = tests.kernels(call.bufnr)
   if call.argument or at then
     reply(call.argument or at.label)
   elseif #kernels == 0 then
-    client_of.say("no kernel is known in this file")
+    client_of.notify("this file has no kernel")
   else
     local names = vim.tbl_map(function(kernel) return kernel.label end, kernels)
     vim.ui.select(names, { prompt = "Kernel" }, function(choice)
@@ -43,7 +43,7 @@ end
 ---@return fun(call: gpuemu.Call)
 local function on_failure(command)
   return function(call)
-    failures.meant(call.client, call.bufnr, call.argument, function(failure)
+    failures.select(call.client, call.bufnr, call.argument, function(failure)
       client_of.execute(call.client, command, { failure.uri, failure.id, failure.kernel, failure.dtype })
     end)
   end
@@ -53,7 +53,7 @@ end
 ---@return fun(call: gpuemu.Call)
 local function show(form)
   return function(call)
-    kernel_meant(call, function(kernel)
+    select_kernel(call, function(kernel)
       require("gpuemu.artifact").open(call.bufnr, form, kernel, call.client.id)
     end)
   end
@@ -84,7 +84,7 @@ local SUBCOMMANDS = {
   failure = {
     takes = "failure",
     run = function(call)
-      failures.meant(call.client, call.bufnr, call.argument, function(failure)
+      failures.select(call.client, call.bufnr, call.argument, function(failure)
         failures.show(call.client, failure)
       end)
     end,
@@ -115,7 +115,7 @@ local function starting_with(words, beginning)
   return found
 end
 
---- What may follow `:Gpuemu`: a subcommand, then the kernels of the file where one is taken.
+--- Complete `:Gpuemu`: a subcommand, then a kernel of the file if the subcommand takes one.
 ---@param beginning string
 ---@param line string
 ---@return string[]
@@ -139,11 +139,11 @@ local function run(options)
   local subcommand = SUBCOMMANDS[name]
   if not subcommand then
     local known = table.concat(starting_with(vim.tbl_keys(SUBCOMMANDS), ""), ", ")
-    client_of.say(("'%s' is not one of %s"):format(name, known), vim.log.levels.ERROR)
+    client_of.notify(("'%s' is not one of %s"):format(name, known), vim.log.levels.ERROR)
   elseif rest or (argument and not subcommand.takes) then
-    client_of.say(("'%s' takes %s"):format(name, subcommand.takes and "one argument" or "no argument"), vim.log.levels.ERROR)
+    client_of.notify(("'%s' takes %s"):format(name, subcommand.takes and "one argument" or "no argument"), vim.log.levels.ERROR)
   else
-    local client = client_of.need(0)
+    local client = client_of.require_client(0)
     if client then
       subcommand.run({
         client = client,
@@ -155,7 +155,7 @@ local function run(options)
   end
 end
 
---- Give a buffer the command.
+--- Define :Gpuemu in a buffer.
 ---@param bufnr integer
 function M.define(bufnr)
   vim.api.nvim_buf_create_user_command(bufnr, "Gpuemu", run, {

@@ -1,8 +1,8 @@
---- One failing case in a floating window: what differs, on which input, where in the output.
+--- A failing case in a floating window: input sizes, wrong elements, and their map.
 
 local M = {}
 
---- A number of the protocol: JSON has no NaN and no infinity, they come as text.
+--- Format a number of the protocol. JSON has neither NaN nor infinities: they are strings.
 local function number(value)
   if value == nil or value == vim.NIL then
     return "-"
@@ -10,7 +10,7 @@ local function number(value)
   return type(value) == "number" and ("%.7g"):format(value) or tostring(value)
 end
 
-local function there(value)
+local function present(value)
   return value ~= nil and value ~= vim.NIL and value or nil
 end
 
@@ -43,7 +43,7 @@ local function table_of(elements)
   end, rows)
 end
 
---- The lines of a failure as `gpuemu/failure` answers it.
+--- Render the result of `gpuemu/failure`.
 ---@param failure table
 ---@return string[] lines
 ---@return table<integer, string> highlights 0-based line to highlight group
@@ -56,34 +56,34 @@ function M.render(failure)
     end
   end
   local dims = {}
-  for name, size in vim.spairs(there(failure.dims) or {}) do
+  for name, size in vim.spairs(present(failure.dims) or {}) do
     table.insert(dims, ("%s = %s"):format(name, size))
   end
-  local title = { failure.kernel, there(failure.dtype) or "", table.concat(dims, ", "), "case " .. failure.id }
+  local title = { failure.kernel, present(failure.dtype) or "", table.concat(dims, ", "), "case " .. failure.id }
   add(table.concat(vim.tbl_filter(function(part) return part ~= "" end, title), "  "), "Title")
   add(("%s: %s"):format(failure.rule, failure.message), "DiagnosticError")
-  if there(failure.elements) and #failure.elements > 0 then
+  if present(failure.elements) and #failure.elements > 0 then
     add("")
     add(table_of(failure.elements))
   end
-  if there(failure.picture) then
+  if present(failure.picture) then
     add("")
     add(require("gpuemu.heatmap").render(failure.picture))
   end
-  if there(failure.facts) and #failure.facts > 0 then
+  if present(failure.facts) and #failure.facts > 0 then
     add("")
     for _, fact in ipairs(failure.facts) do
       add(("%s: %s"):format(fact[1], fact[2]), "Comment")
     end
   end
-  if there(failure.minimized) then
+  if present(failure.minimized) then
     add("")
     add("minimized to case " .. failure.minimized.id)
   end
-  if there(failure.commands) then
+  if present(failure.commands) then
     add("")
     for _, name in ipairs({ "reproduce", "minimize" }) do
-      if there(failure.commands[name]) then
+      if present(failure.commands[name]) then
         add(failure.commands[name], "Comment")
       end
     end
@@ -91,7 +91,7 @@ function M.render(failure)
   return lines, highlights
 end
 
---- Show a failure in a float at the cursor; a second call goes into it, as with hover.
+--- Show a failure in a float at the cursor; a second call enters it, as with hover.
 ---@param failure table
 function M.open(failure)
   local lines, highlights = M.render(failure)

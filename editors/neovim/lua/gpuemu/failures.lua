@@ -1,4 +1,4 @@
---- Failing cases: in the quickfix list, and the one that a line or the user means.
+--- Failing cases: the quickfix list, and selection of the case a command applies to.
 
 local client_of = require("gpuemu.client")
 local M = {}
@@ -16,7 +16,7 @@ local M = {}
 
 M.TITLE = "gpuemu failures"
 
---- Fetch the failures of a buffer, or all.
+--- Request the failures of a buffer, or all.
 ---@param client vim.lsp.Client
 ---@param bufnr integer?
 ---@param reply fun(failures: gpuemu.Failure[])
@@ -30,7 +30,7 @@ function M.fetch(client, bufnr, reply)
   end)
 end
 
---- A kernel, and the dtype that it failed with.
+--- Kernel and dtype of a failure.
 ---@param failure gpuemu.Failure
 local function name_of(failure)
   local has_dtype = failure.dtype and failure.dtype ~= vim.NIL
@@ -45,7 +45,7 @@ local function items(client, failures)
   end, failures)
   local found = vim.lsp.util.locations_to_items(locations, client.offset_encoding)
   for _, item in ipairs(found) do
-    -- locations_to_items keeps the location that an item was made from.
+    -- locations_to_items stores the location of an item in its user_data.
     local failure = item.user_data.user_data
     item.text = ("%s: %s [%s, case %s]"):format(failure.rule, vim.split(failure.message, "\n")[1], name_of(failure), failure.id)
     item.type = "E"
@@ -54,7 +54,7 @@ local function items(client, failures)
   return found
 end
 
---- Our quickfix list, if there still is one.
+--- The quickfix list of this plugin, if it still exists.
 ---@return integer? id
 local function list()
   for number = vim.fn.getqflist({ nr = "$" }).nr, 1, -1 do
@@ -72,22 +72,22 @@ local function fill(client, failures)
   vim.fn.setqflist({}, what.id and "r" or " ", what)
 end
 
---- Put all failing cases into the quickfix list and open it; with none, say so and close it.
+--- Put all failing cases into the quickfix list and open it; show a message if there are none.
 ---@param client vim.lsp.Client
 function M.quickfix(client)
   M.fetch(client, nil, function(failures)
     fill(client, failures)
     if #failures == 0 then
-      client_of.say("no failing cases")
+      client_of.notify("no failing cases")
     else
       vim.cmd("botright copen | wincmd p")
     end
   end)
 end
 
---- The failures are others now: a list that is there follows.
+--- Update an existing quickfix list after a change of the failures.
 ---@param client_id integer
-function M.changed(client_id)
+function M.on_changed(client_id)
   local client = vim.lsp.get_client_by_id(client_id)
   if client and list() then
     M.fetch(client, nil, function(failures)
@@ -96,7 +96,7 @@ function M.changed(client_id)
   end
 end
 
---- Whether a failure is on a line; a range that ends where a line begins ends before it.
+--- Whether a failure is on a line. A range that ends at column 0 does not include that line.
 ---@param failure gpuemu.Failure
 ---@param line integer 0-based
 local function is_on(failure, line)
@@ -106,12 +106,12 @@ local function is_on(failure, line)
 end
 
 ---@param failure gpuemu.Failure
-local function words(failure)
+local function describe(failure)
   local text = ("%s: %s (case %s)"):format(name_of(failure), failure.message, failure.id)
   return failure.minimized and text .. ", minimized" or text
 end
 
---- What tells cases apart: an id is a seed, which cases of several kernels and dtypes share.
+--- Key of a case. Its id is a seed, which cases of several kernels and dtypes may share.
 ---@param id string
 ---@param kernel string?
 ---@param dtype string?
@@ -119,7 +119,7 @@ local function key_of(id, kernel, dtype)
   return table.concat(vim.tbl_map(function(part) return type(part) == "string" and part or "" end, { id, kernel or "", dtype or "" }), "\n")
 end
 
---- The cases that the diagnostics of a line name.
+--- Keys of the cases of the diagnostics on a line.
 ---@param client vim.lsp.Client
 ---@param bufnr integer
 ---@param line integer 0-based
@@ -136,13 +136,13 @@ local function shown(client, bufnr, line)
   return cases
 end
 
---- Find the failure that is meant: the one with this id, the one that the cursor's line shows, one that failed on that line, the only one of
---- the file, or the user's choice.
+--- Select a failure: the one with this id, that of a diagnostic on the cursor's line, one that failed on that line, the
+--- only one of the file, or the user's choice.
 ---@param client vim.lsp.Client
 ---@param bufnr integer
 ---@param id string?
 ---@param reply fun(failure: gpuemu.Failure)
-function M.meant(client, bufnr, id, reply)
+function M.select(client, bufnr, id, reply)
   local line = vim.api.nvim_win_get_cursor(0)[1] - 1
   M.fetch(client, not id and bufnr or nil, function(failures)
     local function matching(condition)
@@ -159,11 +159,11 @@ function M.meant(client, bufnr, id, reply)
         or failures
     end
     if #candidates == 0 then
-      client_of.say(id and "no failing case " .. id or "no failing case in this file")
+      client_of.notify(id and "no failing case " .. id or "no failing case in this file")
     elseif #candidates == 1 then
       reply(candidates[1])
     else
-      vim.ui.select(candidates, { prompt = "Failing case", format_item = words }, function(choice)
+      vim.ui.select(candidates, { prompt = "Failing case", format_item = describe }, function(choice)
         if choice then
           reply(choice)
         end
@@ -172,7 +172,7 @@ function M.meant(client, bufnr, id, reply)
   end)
 end
 
---- Show what a failing case looks like.
+--- Show the details of a failing case.
 ---@param client vim.lsp.Client
 ---@param failure gpuemu.Failure
 function M.show(client, failure)

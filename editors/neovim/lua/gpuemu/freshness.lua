@@ -1,11 +1,11 @@
---- Whether a verdict is about the text that is shown. Checks are of saved text: an edit makes verdicts stale, and saving what was checked makes
---- them true again, though the server has nothing new to say then.
+--- Staleness of results. Checks run on saved text: an edit makes their results stale, and saving the checked text makes
+--- them current again, for which the server sends no notification.
 
 local M = {}
 
 ---@class gpuemu.Text
----@field saved string? hash of what is on disk
----@field checked string? hash of what the last verdict was about
+---@field saved string? hash of the text on disk
+---@field checked string? hash of the text of the last result
 ---@field stale boolean
 
 ---@type table<integer, gpuemu.Text>
@@ -15,19 +15,19 @@ local function hash(bufnr)
   return vim.fn.sha256(table.concat(vim.api.nvim_buf_get_lines(bufnr, 0, -1, false), "\n"))
 end
 
---- Follow a buffer's text as long as a client is attached to it.
+--- Track a buffer's text while a client is attached to it.
 ---@param bufnr integer
 ---@param client_id integer
----@param group integer an autocommand group of the client's
----@param changed fun() called when the answer of `is_stale` is another
+---@param group integer autocommand group of the client
+---@param changed fun() called when `is_stale` changes
 function M.follow(bufnr, client_id, group, changed)
   local text = { saved = not vim.bo[bufnr].modified and hash(bufnr) or nil, stale = false }
   texts[bufnr] = text
   vim.api.nvim_buf_attach(bufnr, false, {
     on_lines = function()
       if not vim.lsp.buf_is_attached(bufnr, client_id) then
-        texts[bufnr] = texts[bufnr] ~= text and texts[bufnr] or nil -- another client may follow it by now
-        return true -- no more of this
+        texts[bufnr] = texts[bufnr] ~= text and texts[bufnr] or nil -- another client may track it by now
+        return true -- detach
       elseif not text.stale then
         text.stale = true
         vim.schedule(changed)
@@ -50,9 +50,9 @@ function M.follow(bufnr, client_id, group, changed)
   })
 end
 
---- A verdict has come: it is about what was saved.
+--- Record that a result of the saved text has arrived.
 ---@param bufnr integer
-function M.judged(bufnr)
+function M.set_checked(bufnr)
   local text = texts[bufnr]
   if text then
     text.checked = text.saved

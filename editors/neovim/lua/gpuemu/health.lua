@@ -5,23 +5,23 @@ local M = {}
 local function server(health, command)
   local executable = type(command) == "table" and command[1] or nil
   if not executable then
-    health.info("The server is started by a function of your own.")
+    health.info("`cmd` is a function: the executable cannot be checked.")
   elseif vim.fn.executable(executable) == 0 then
     health.error(("`%s` is not executable"):format(executable), {
       "Install it (`pip install gpuemu-lsp`, best in the project's virtual environment) and start Neovim where it is on PATH,",
       'or name it: vim.lsp.config("gpuemu_lsp", { cmd = { "/path/to/gpuemu-lsp", "--stdio" } })',
     })
   else
-    -- All but the flag that starts the server: an interpreter with -m stays one.
-    local ask = vim.tbl_filter(function(word) return word ~= "--stdio" end, command)
+    -- The command without --stdio, which may be an interpreter with -m.
+    local query = vim.tbl_filter(function(word) return word ~= "--stdio" end, command)
     local started, done = pcall(function()
-      return vim.system(vim.list_extend(ask, { "--version" }), { text = true, timeout = 20000 }):wait()
+      return vim.system(vim.list_extend(query, { "--version" }), { text = true, timeout = 20000 }):wait()
     end)
     if started and done.code == 0 then
       health.ok(("%s: `%s`"):format(vim.trim(done.stdout), vim.fn.exepath(executable)))
     else
-      local said = started and vim.trim(done.stderr or "") or tostring(done)
-      health.error(("`%s --version` failed"):format(table.concat(command, " ")), vim.split(said, "\n"))
+      local output = started and vim.trim(done.stderr or "") or tostring(done)
+      health.error(("`%s --version` failed"):format(table.concat(command, " ")), vim.split(output, "\n"))
     end
   end
 end
@@ -36,17 +36,17 @@ local function attached(health)
     health.ok(("Attached to %d buffer(s), root %s"):format(buffers, client.root_dir or "none (single files)"))
     local status = require("gpuemu.status").of(client.id)
     if not status then
-      health.warn("The server has not said anything of itself yet.")
+      health.warn("The server has not sent its status yet.")
     else
       local message = status.message ~= vim.NIL and status.message or nil
       local report = status.health == "ok" and health.ok or status.health == "warning" and health.warn or health.error
-      report(("The server says: %s%s"):format(status.health, message and ", " .. message or ""))
+      report(("Server status: %s%s"):format(status.health, message and ", " .. message or ""))
       for name, version in vim.spairs(status.versions or {}) do
         health.info(("%s: %s"):format(name, version))
       end
     end
     if client.root_dir and not vim.uv.fs_stat(vim.fs.joinpath(client.root_dir, "gpuemu.toml")) then
-      health.warn("There is no gpuemu.toml in the root: nothing is compared with a reference.")
+      health.warn("There is no gpuemu.toml in the root: kernels are not compared with a reference.")
     end
   end
 end

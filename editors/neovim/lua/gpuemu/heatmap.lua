@@ -1,17 +1,17 @@
---- Where in an output the wrong elements lie, in characters.
+--- Text map of the wrong elements of an output.
 
 local M = {}
 
 M.COLUMNS, M.ROWS = 64, 16
 local NONE, SHADES = "·", { "░", "▒", "▓", "█" }
 
----@param share number of what a character stands for that is wrong
+---@param share number fraction of wrong elements among those a character represents
 local function shade(share)
-  -- One wrong element among many is still seen; only all wrong is solid.
+  -- A single wrong element remains visible; solid means that all are wrong.
   return share <= 0 and NONE or SHADES[share >= 1 and 4 or 1 + math.floor(share * 3)]
 end
 
---- Draw a picture of the protocol, `{buffer, shape, rows, cols, wrong}`, in at most ROWS by COLUMNS characters.
+--- Render a `picture` of docs/protocol.md in at most ROWS by COLUMNS characters.
 ---@param picture table
 ---@return string[] lines the first is a caption
 function M.render(picture)

@@ -1,4 +1,4 @@
---- What the server last said of itself, for a status line and for :checkhealth.
+--- Last status of each server, for a status line and for :checkhealth.
 
 local M = {}
 
@@ -12,16 +12,16 @@ local M = {}
 ---@type table<integer, gpuemu.Status>
 local last = {}
 
---- Keep a status, and let status lines know with `User GpuemuStatus`.
+--- Store a status and trigger `User GpuemuStatus`.
 ---@param client_id integer
 ---@param status gpuemu.Status
-function M.received(client_id, status)
+function M.update(client_id, status)
   last[client_id] = status
   vim.api.nvim_exec_autocmds("User", { pattern = "GpuemuStatus", modeline = false, data = { client_id = client_id } })
 end
 
 ---@param client_id integer
-function M.forget(client_id)
+function M.clear(client_id)
   last[client_id] = nil
 end
 
@@ -31,7 +31,7 @@ function M.of(client_id)
   return last[client_id]
 end
 
---- A few words for the status line of a buffer; empty where no server is attached.
+--- Text for the status line of a buffer; empty if no server is attached.
 ---@param bufnr integer?
 ---@return string
 function M.line(bufnr)

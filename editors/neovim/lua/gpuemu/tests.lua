@@ -1,4 +1,4 @@
---- The server's tests: which kernels there are, where, and how they fared. A sign shows it beside the kernel's name.
+--- The server's tests: kernels, their positions and states, shown as signs on the lines of the kernels' names.
 
 local freshness = require("gpuemu.freshness")
 local M = {}
@@ -25,8 +25,8 @@ local SIGNS = {
   stale = { "~", "DiagnosticSignHint" },
 }
 
--- These say that a check is under way; the others are its verdict.
-local UNDER_WAY = { enqueued = true, started = true }
+-- States of a running check; the others are results.
+local RUNNING = { enqueued = true, started = true }
 
 local function namespace()
   return vim.api.nvim_create_namespace("gpuemu.verdicts")
@@ -74,16 +74,16 @@ function M.kernel_at(bufnr, line)
   return found
 end
 
----@type table<integer, table<string, integer>> the marks of each buffer's tests
+---@type table<integer, table<string, integer>> extmarks of each buffer, by test id
 local marks = {}
 
---- Draw the sign of one kernel. One that is there moves with the text, and may know better than the server where the kernel is.
+--- Draw the sign of one kernel. An existing extmark has moved with edits and is more precise than the server's position.
 ---@param bufnr integer
 ---@param client_id integer
 ---@param kernel gpuemu.Test
 local function draw(bufnr, client_id, kernel)
   local state = (states[client_id] or {})[kernel.id]
-  local sign = SIGNS[state and not UNDER_WAY[state] and freshness.is_stale(bufnr) and "stale" or state]
+  local sign = SIGNS[state and not RUNNING[state] and freshness.is_stale(bufnr) and "stale" or state]
   local drawn = marks[bufnr][kernel.id]
   if not sign or vim.g.gpuemu_signs == false then
     marks[bufnr][kernel.id] = nil
@@ -104,7 +104,7 @@ local function draw(bufnr, client_id, kernel)
   end
 end
 
---- Draw the signs of a buffer, each where it is now.
+--- Draw the signs of a buffer at the positions of their extmarks.
 ---@param bufnr integer
 local function refresh(bufnr)
   marks[bufnr] = marks[bufnr] or {}
@@ -115,7 +115,7 @@ local function refresh(bufnr)
   end
 end
 
---- Draw the signs of a buffer anew, each where the server says that its kernel is.
+--- Draw the signs of a buffer at the positions that the server has sent.
 ---@param bufnr integer
 local function show(bufnr)
   vim.api.nvim_buf_clear_namespace(bufnr, namespace(), 0, -1)
@@ -123,10 +123,10 @@ local function show(bufnr)
   refresh(bufnr)
 end
 
---- Show the signs of a buffer that a client is attached to, from now on.
+--- Show the signs of a buffer while a client is attached to it.
 ---@param bufnr integer
 ---@param client_id integer
----@param group integer an autocommand group of the client's
+---@param group integer autocommand group of the client
 function M.follow(bufnr, client_id, group)
   freshness.follow(bufnr, client_id, group, function()
     if vim.api.nvim_buf_is_loaded(bufnr) then
@@ -145,20 +145,20 @@ local function show_uris(uris)
   end
 end
 
---- Ask for all tests.
+--- Request all tests.
 ---@param client vim.lsp.Client
 function M.discover(client)
   client:request("gpuemu/discoverTests", vim.empty_dict(), function(failure, result)
     if not failure then
-      M.changed(client.id, { tests = result.tests, scope = {} })
+      M.update(client.id, { tests = result.tests, scope = {} })
     end
   end)
 end
 
---- Take in all the tests of some files, in place of those known before.
+--- Replace the tests of some files.
 ---@param client_id integer
 ---@param change { scope: string[], tests: gpuemu.Test[] }
-function M.changed(client_id, change)
+function M.update(client_id, change)
   local known, touched = tests[client_id] or {}, {}
   for _, uri in ipairs(change.scope) do
     touched[uri] = true
@@ -176,24 +176,24 @@ function M.changed(client_id, change)
   show_uris(touched)
 end
 
---- Take in how a test fares.
+--- Set the state of a test.
 ---@param client_id integer
 ---@param state { id: string, state: string }
-function M.state(client_id, state)
+function M.set_state(client_id, state)
   states[client_id] = states[client_id] or {}
   states[client_id][state.id] = state.state
   local test = (tests[client_id] or {})[state.id]
   local bufnr = test and test.kind == "kernel" and loaded(test.uri)
   if bufnr then
-    if not UNDER_WAY[state.state] and state.state ~= "stale" then
-      freshness.judged(bufnr)
+    if not RUNNING[state.state] and state.state ~= "stale" then
+      freshness.set_checked(bufnr)
     end
     refresh(bufnr)
   end
 end
 
 ---@param client_id integer
-function M.forget(client_id)
+function M.clear(client_id)
   local touched = {}
   for _, test in pairs(tests[client_id] or {}) do
     touched[test.uri] = true

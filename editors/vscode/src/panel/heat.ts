@@ -1,11 +1,11 @@
-/** How values become colours. Pure, so that the tests can ask it. */
+/** Colour maps of the failure panel: pure functions from values to colours. */
 
 import type { Value } from "../protocol";
 
 export type Rgb = [red: number, green: number, blue: number];
 export type Palette = "values" | "difference" | "wrong";
 
-/** Viridis (van der Walt and Smith, 2015) at five places: monotone in lightness, and readable without colour vision. */
+/** Viridis (van der Walt and Smith, 2015) at five stops: monotone in lightness, suitable for colour blindness. */
 const VIRIDIS: Rgb[] = [
   [68, 1, 84],
   [59, 82, 139],
@@ -20,7 +20,7 @@ const FIRE: Rgb[] = [
   [252, 165, 62],
   [252, 243, 170],
 ];
-/** NaN and the infinities have colours of their own, which no scale contains. */
+/** NaN and the infinities have colours that no scale contains. */
 export const NAN: Rgb = [255, 0, 255];
 export const POSITIVE_INFINITY: Rgb = [255, 255, 255];
 export const NEGATIVE_INFINITY: Rgb = [0, 0, 0];
@@ -30,7 +30,7 @@ export interface Scale {
   high: number;
 }
 
-/** Return the range of the finite values; expected and actual share one, so that equal colours are equal values. */
+/** Return the range of the finite values. Expected and actual share one scale: equal colours are equal values. */
 export function scaleOf(...grids: Value[][][]): Scale {
   let low = Number.POSITIVE_INFINITY;
   let high = Number.NEGATIVE_INFINITY;
@@ -52,13 +52,13 @@ export function colour(value: Value, scale: Scale, palette: Palette): Rgb {
   const stops = palette === "values" ? VIRIDIS : FIRE;
   const span = scale.high - scale.low;
   const share = span > 0 ? Math.min(1, Math.max(0, (value - scale.low) / span)) : 0;
-  const place = share * (stops.length - 1);
-  const index = Math.min(stops.length - 2, Math.floor(place));
+  const position = share * (stops.length - 1);
+  const index = Math.min(stops.length - 2, Math.floor(position));
   const [from, to] = [stops[index] as Rgb, stops[index + 1] as Rgb];
-  return from.map((part, channel) => Math.round(part + (place - index) * ((to[channel] ?? 0) - part))) as Rgb;
+  return from.map((part, channel) => Math.round(part + (position - index) * ((to[channel] ?? 0) - part))) as Rgb;
 }
 
-/** Say a value in few characters, as every place of the panel says it. */
-export function say(value: Value): string {
+/** Format a value with seven significant digits, which distinguish float32 values. */
+export function format(value: Value): string {
   return typeof value === "number" ? `${Number(value.toPrecision(7))}` : value;
 }

@@ -1,4 +1,4 @@
-/** What the panel and the extension say to each other. */
+/** Messages between the panel's page and the extension host. */
 
 import type { FailureDetail } from "../protocol";
 

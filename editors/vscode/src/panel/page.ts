@@ -1,7 +1,7 @@
-/** The page inside the failure panel. It builds elements and sets text; no string of ours or of the server's becomes markup. */
+/** The web page of the failure panel. It sets text content only: no string is interpreted as markup. */
 
 import type { FailureDetail, Picture, Value } from "../protocol";
-import { colour, type Palette, type Scale, say, scaleOf } from "./heat";
+import { colour, format, type Palette, type Scale, scaleOf } from "./heat";
 import type { ToHost, ToPage } from "./messages";
 
 declare function acquireVsCodeApi(): { postMessage(message: ToHost): void };
@@ -51,11 +51,11 @@ function buttons(detail: FailureDetail): HTMLElement {
 
 const MAP_HEIGHT = 260;
 
-// ---- the picture -------------------------------------------------------------------------------------------------------
+// ---- error map ---------------------------------------------------------------------------------------------------------
 
 function pictures(picture: Picture): HTMLElement {
   const shared = scaleOf(picture.expected, picture.actual);
-  const readout = element("p", { className: "readout", text: "Point at a cell to read it." });
+  const readout = element("p", { className: "readout", text: "Hover over a cell to see its values." });
   const maps = element("div", { className: "maps" });
   maps.append(
     map("Expected", picture, picture.expected, shared, "values", readout),
@@ -66,8 +66,8 @@ function pictures(picture: Picture): HTMLElement {
   const box = element("section", {});
   const shape = picture.shape.join(" x ");
   const scaled = picture.shape.reduce((one, other) => one * other, 1) > picture.rows * picture.cols;
-  const cells = scaled ? `; a cell stands for several elements (${picture.rows} x ${picture.cols} cells)` : "";
-  box.append(element("h2", { text: `Where: ${picture.buffer}, ${shape}${cells}` }), maps, legend(), readout);
+  const cells = scaled ? `; a cell represents several elements (${picture.rows} x ${picture.cols} cells)` : "";
+  box.append(element("h2", { text: `Error map: ${picture.buffer}, ${shape}${cells}` }), maps, legend(), readout);
   return box;
 }
 
@@ -83,8 +83,8 @@ function map(
   canvas.width = picture.cols;
   canvas.height = picture.rows;
   canvas.setAttribute("role", "img");
-  canvas.setAttribute("aria-label", `${title}, from ${say(scale.low)} to ${say(scale.high)}`);
-  // Cells are square where that fits; few rows or columns must not become a hairline.
+  canvas.setAttribute("aria-label", `${title}, from ${format(scale.low)} to ${format(scale.high)}`);
+  // Cells are square within limits: a picture of few rows or columns must remain visible.
   const ratio = Math.min(16, Math.max(1 / 8, picture.cols / picture.rows));
   canvas.style.aspectRatio = `${ratio}`;
   canvas.style.width = `min(100%, ${Math.max(24, MAP_HEIGHT * ratio)}px)`;
@@ -92,13 +92,13 @@ function map(
   canvas.addEventListener("mousemove", (event) => {
     const row = Math.min(picture.rows - 1, Math.floor((event.offsetY / canvas.clientHeight) * picture.rows));
     const col = Math.min(picture.cols - 1, Math.floor((event.offsetX / canvas.clientWidth) * picture.cols));
-    const at = (values: Value[][]) => say(values[row]?.[col] ?? "NaN");
+    const at = (values: Value[][]) => format(values[row]?.[col] ?? "NaN");
     readout.textContent =
       `[${row}, ${col}] expected ${at(picture.expected)}, actual ${at(picture.actual)}, ` +
       `difference ${at(picture.difference)}, wrong ${at(picture.wrong)}`;
   });
   const figure = element("figure", {});
-  const range = palette === "wrong" ? "share of elements" : `${say(scale.low)} to ${say(scale.high)}`;
+  const range = palette === "wrong" ? "share of elements" : `${format(scale.low)} to ${format(scale.high)}`;
   figure.append(element("figcaption", { text: `${title} (${range})` }), canvas);
   return figure;
 }
@@ -135,9 +135,11 @@ function elements(detail: FailureDetail): HTMLElement {
   const head = ["", "expected", "actual", "difference", "allowed"];
   const rows = detail.elements.map((each) => [
     `${each.buffer}[${each.index.join(", ")}]`,
-    ...[each.expected, each.actual, each.difference, each.allowed].map((value) => (value === null ? "" : say(value))),
+    ...[each.expected, each.actual, each.difference, each.allowed].map((value) =>
+      value === null ? "" : format(value),
+    ),
   ]);
-  return rows.length ? table(head, rows) : element("p", { text: "No value of the output was compared." });
+  return rows.length ? table(head, rows) : element("p", { text: "No element of the output was compared." });
 }
 
 function facts(detail: FailureDetail): HTMLElement {

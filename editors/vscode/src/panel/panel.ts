@@ -1,4 +1,4 @@
-/** The failure panel: a web page that only draws; everything it may do, it asks for by message. */
+/** The failure panel. Its web page only draws; it requests every action by a message. */
 
 import { randomBytes } from "node:crypto";
 import * as vscode from "vscode";
@@ -85,7 +85,7 @@ export class FailurePanels implements vscode.Disposable {
     }
     const detail = await this.failures.detail(wanted);
     if (panel !== this.panel || wanted !== this.wanted) {
-      return; // another case was asked for meanwhile
+      return; // another case was requested meanwhile
     }
     this.detail = detail;
     panel.title = detail ? `${detail.kernel}: ${detail.rule}` : "Failure (gone)";

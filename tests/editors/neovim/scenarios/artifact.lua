@@ -1,8 +1,8 @@
--- PTX and machine code beside the source, with the instructions of the cursor's line marked.
+-- PTX and SASS next to the source, with the instructions of the cursor's line highlighted.
 local T = dofile(vim.env.GPUEMU_TEST_HARNESS)
 
 local function view(form)
-  return T.wait(form .. " beside the source", function()
+  return T.wait(form .. " next to the source", function()
     for _, window in ipairs(vim.api.nvim_list_wins()) do
       local bufnr = vim.api.nvim_win_get_buf(window)
       if vim.api.nvim_buf_get_name(bufnr):find("gpuemu://" .. form, 1, true) and vim.b[bufnr].gpuemu_title then
@@ -34,11 +34,11 @@ T.run(function()
     -- The guard at the top of the kernel has no exponential.
     T.goto_text("if (r >= rows)")
     vim.cmd.doautocmd("CursorMoved")
-    assert(marked(bufnr) ~= "", "nothing is marked")
+    assert(marked(bufnr) ~= "", "no line is highlighted")
     assert(not marked(bufnr):find(expected[1], 1, true), marked(bufnr))
     T.equal(vim.bo[bufnr].modifiable, false)
   end
-  -- A lens asks for it by a command that this client runs itself: the view that is there is renewed.
+  -- A code lens opens it by a client command: the existing view is reloaded.
   local windows = #vim.api.nvim_list_wins()
   vim.b[view("ptx")].gpuemu_title = nil
   local arguments = { vim.uri_from_bufnr(0), "row_softmax_buggy", "ptx" }

@@ -1,4 +1,4 @@
--- The command: what it completes, what it refuses, and that each subcommand reaches the server.
+-- :Gpuemu: completion, errors, and the requests of its subcommands.
 local T = dofile(vim.env.GPUEMU_TEST_HARNESS)
 
 local function complete(line)

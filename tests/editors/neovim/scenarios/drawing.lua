@@ -1,4 +1,4 @@
--- A failing case as text: values that JSON lacks, aligned columns, and a map on which one wrong element of many is seen.
+-- A failing case as text: NaN, aligned columns, and a map on which a single wrong element remains visible.
 local T = dofile(vim.env.GPUEMU_TEST_HARNESS)
 
 local function picture(rows, cols, wrong)

@@ -1,4 +1,4 @@
--- A failing case: in the quickfix list, as a float, as a script, minimized, and gone when the bug is.
+-- A failing case: in the quickfix list, as a float, as a script, minimized, and gone with the bug.
 local T = dofile(vim.env.GPUEMU_TEST_HARNESS)
 
 local function listed()
@@ -37,7 +37,7 @@ T.run(function()
   local float = T.float("wrong elements (")
   T.contains(float, "expected")
   T.contains(float, "NaN")
-  local first  -- of several failing cases the one that the diagnostic tells
+  local first  -- of several failing cases that of the diagnostic
   for _, other in ipairs(listed()) do
     if float:find("gpuemu reproduce " .. other.user_data.id, 1, true) then first = other.user_data end
   end
@@ -63,7 +63,7 @@ T.run(function()
   T.equal(smaller.range.start.line, T.facts.bug_line)
   T.idle()
 
-  T.replace_buffer(T.facts.mended)
+  T.replace_buffer(T.facts.fixed)
   vim.cmd.write()
   T.wait("the diagnostic to go", function() return #T.problems(bufnr) == 0 end)
   T.wait("the list to follow", function() return #listed() == 0 end)

@@ -12,7 +12,7 @@ T.run(function()
   T.equal(vim.api.nvim_eval_statusline("%{v:lua.require'gpuemu.status'.line()}", {}).str, "gpuemu")
   vim.cmd("checkhealth gpuemu")
   local report = table.concat(vim.api.nvim_buf_get_lines(0, 0, -1, false), "\n")
-  for _, part in ipairs({ "The server is enabled", "gpuemu-lsp " .. T.facts.version, "Attached to 1 buffer(s), root " .. T.project, "The server says: ok", "NVRTC: 12" }) do
+  for _, part in ipairs({ "The server is enabled", "gpuemu-lsp " .. T.facts.version, "Attached to 1 buffer(s), root " .. T.project, "Server status: ok", "NVRTC: 12" }) do
     T.contains(report, part)
   end
   assert(not report:find("ERROR"), report)

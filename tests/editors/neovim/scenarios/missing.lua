@@ -1,4 +1,4 @@
--- No server on PATH: the file opens, the command says so, and :checkhealth says what to do.
+-- No server on PATH: the file opens, the command reports it, and :checkhealth explains how to install it.
 local T = dofile(vim.env.GPUEMU_TEST_HARNESS)
 
 T.run(function()

@@ -1,4 +1,4 @@
--- Enabled but idle: nothing of the plugin is loaded, defined or running until a CUDA file is there.
+-- Lazy loading: no module, autocommand, command or client exists before a CUDA file is opened.
 local T = dofile(vim.env.GPUEMU_TEST_HARNESS)
 
 local function traces()

@@ -1,4 +1,4 @@
--- A server that is killed takes its signs along; one that is started again brings them back, and nothing is there twice.
+-- Signs go with a killed server and come back with a restarted one, without duplicates.
 local T = dofile(vim.env.GPUEMU_TEST_HARNESS)
 
 local function signs()
@@ -22,7 +22,7 @@ T.run(function()
   T.equal(groups(), 1)
   first:stop(true)
   T.wait("the signs to go", function() return signs() == 0 end)
-  T.wait("what belonged to it to go", function() return groups() == 0 end)
+  T.wait("its autocommands to go", function() return groups() == 0 end)
   T.equal(require("gpuemu.status").line(bufnr), "")
   vim.cmd("Gpuemu check")
   T.contains(vim.inspect(T.notes), "no server is attached here")
@@ -36,7 +36,7 @@ T.run(function()
   T.equal(groups(), 1)
   T.equal(#T.problems(bufnr), 1)
 
-  -- The first edit tells those who followed for the first server to leave; the second finds them gone.
+  -- The first edit detaches the listener of the first server; the second must not call it.
   for _ = 1, 2 do
     vim.api.nvim_buf_set_lines(0, 0, 0, false, { "// a line" })
   end

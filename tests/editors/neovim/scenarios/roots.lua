@@ -1,4 +1,4 @@
--- Which files belong to which server: one per project, and one for files without a project.
+-- One server per project, and one for files without a project.
 local T = dofile(vim.env.GPUEMU_TEST_HARNESS)
 
 T.run(function()

@@ -1,4 +1,4 @@
--- Many cases fail: the one that the line shows is meant, without a question; elsewhere one is asked.
+-- Several failing cases: that of the cursor's line is selected without a prompt; elsewhere the user is prompted.
 local T = dofile(vim.env.GPUEMU_TEST_HARNESS)
 
 T.run(function()

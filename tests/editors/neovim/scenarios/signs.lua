@@ -1,4 +1,4 @@
--- A sign beside a kernel's name follows its verdict.
+-- The sign of a kernel follows its result.
 local T = dofile(vim.env.GPUEMU_TEST_HARNESS)
 
 local function sign(line)
@@ -11,25 +11,25 @@ T.run(function()
   T.open("ops/row_softmax_buggy.cu")
   local line = T.goto_text("row_softmax(") - 1
   T.wait("the failed sign", function() return sign(line) == "✗" end)
-  T.replace_buffer(T.facts.mended)
+  T.replace_buffer(T.facts.fixed)
   vim.cmd.write()
   line = T.goto_text("row_softmax(") - 1
   T.wait("the passed sign", function() return sign(line) == "✓" end)
   T.idle()
   T.equal(sign(line), "✓")
 
-  -- Typing above it: the sign stays with its kernel, and says that the text is another.
-  vim.o.undolevels = vim.o.undolevels -- what was done so far is not undone with what follows
+  -- Lines inserted above: the sign stays with its kernel and becomes stale.
+  vim.o.undolevels = vim.o.undolevels -- close the undo block
   vim.api.nvim_buf_set_lines(0, 0, 0, false, { "// one", "// two", "// three" })
   T.wait("the stale sign", function() return sign(line + 3) == "~" end)
   T.equal(sign(line), nil)
-  -- Taken back and saved: the verdict was about this very text.
+  -- Undone and saved: the result is of this text.
   vim.cmd.undo()
   vim.cmd.write()
-  T.wait("the verdict to be true again", function() return sign(line) == "✓" end)
+  T.wait("the result to be current again", function() return sign(line) == "✓" end)
   T.idle()
   T.equal(sign(line), "✓")
-  -- Saved with the lines: checked again, in its new place.
+  -- Redone and saved: checked again, at the new line.
   vim.cmd.redo()
   T.wait("the stale sign", function() return sign(line + 3) == "~" end)
   vim.cmd.write()

@@ -1,4 +1,4 @@
--- A buggy softmax: squiggle, hover, fix, save, gone.
+-- A buggy softmax: diagnostic, hover, fix, save, clean.
 local T = dofile(vim.env.GPUEMU_TEST_HARNESS)
 
 T.run(function()
@@ -19,7 +19,7 @@ T.run(function()
   T.contains(hover, "failed")
   T.contains(hover, "sm_80")
 
-  T.replace_buffer(T.facts.mended)
+  T.replace_buffer(T.facts.fixed)
   vim.cmd.write()
   T.wait("the diagnostic to go", function() return #T.problems(bufnr) == 0 end)
   T.idle()
