@@ -1,11 +1,32 @@
-"""What every elementwise PTX instruction computes, as LLVM IR, for scalars and vectors alike.
+"""Elementwise PTX instructions as LLVM IR, for scalars and for vectors of lanes alike.
 
-Knows nothing of masks, memory or control flow. ``supports`` says whether a typed opcode is implemented exactly as
-written (a modifier nobody knows is never ignored), ``operand_types`` with which types its operands are read and
-written, ``emit`` builds the code, ``accuracy`` says whether the result is exact.
+An instruction is *elementwise* if each lane's result depends on that lane's operands only: arithmetic, comparison,
+conversion, bit manipulation, ``mov``. Masks, memory, control flow and communication between lanes are not known here.
+Nothing in this package can trap, so it may be applied to lanes that are switched off.
 
-Each family of opcodes has a module with a table ``RESOLVERS``: base opcode -> function that takes a ``Form`` apart and
-returns its ``Operation``.
+- ``supports``: whether a typed opcode is implemented exactly as written. A modifier that is not understood is never
+  ignored: the instruction is unsupported.
+- ``operand_types``: the PTX types with which operands are read and written.
+- ``emit``: builds the code.
+- ``accuracy``: None if the manual defines the result to the bit, else the error that it allows.
+
+==============  =====================================================================================================
+module          content
+==============  =====================================================================================================
+``form``        typed opcode being resolved (``OpcodeForm``), and what it resolves to (``Operation``)
+``resolve``     table of all families, by opcode
+``emission``    code in place, or once per module where it is long
+``lanes``       IR builder for scalars and vectors
+``types``       PTX types, the LLVM types that hold them, reading and writing registers of another width
+``ieee``        flushing, saturation, NaNs, rounding between formats, rounding to odd
+``rounding``    arithmetic in the directed rounding modes
+families        ``integer division bits logic simd`` (integers), ``floating approx`` (floats), ``compare``, ``convert
+                pack`` (``cvt``), ``move``
+==============  =====================================================================================================
+
+Each family has a table ``RESOLVERS``: opcode -> function that takes an ``OpcodeForm`` apart and returns an
+``Operation``, or None if there is no such instruction. To add an instruction, add a resolver, its rows in the test of
+its family, and a line in ``tests/support/instruction_table.py``.
 """
 
 from __future__ import annotations
@@ -52,7 +73,7 @@ def operand_types(instruction: Instruction) -> Signature:
 
 
 def accuracy(instruction: Instruction) -> str | None:
-    """Return None if the manual defines the result to the bit, else the error it allows, such as ``2 ulp``.
+    """Return None if the manual defines the result to the bit, else the error that it allows, such as ``2 ulp``.
 
     Raises
     ------
@@ -70,12 +91,12 @@ def emit(
     Parameters
     ----------
     builder
-        Placed where the code belongs; helper functions and intrinsics are added to its module.
+        Positioned where the code is to be built; helper functions and intrinsics are added to its module.
     sources
-        One value per source of ``operand_types``, of the LLVM types ``llvm_type`` names, all scalars or all vectors of
-        the same number of lanes; negated predicates already negated. Any bits are safe in any lane: nothing traps.
+        One value per source of ``operand_types``, of the LLVM type that ``llvm_type`` gives; all are scalars or all
+        are vectors of the same number of lanes. Negated predicates are negated already. Any bit pattern is valid.
     target
-        The machine the code will run on; this one by default.
+        Features of the CPU that the code will run on; the host's by default.
 
     Raises
     ------

@@ -1,8 +1,8 @@
-"""Approximate functions (PTX ISA sections 9.7.3 and 9.7.4), branch-free and for vectors.
+"""Approximate functions (PTX ISA sections 9.7.3 and 9.7.4), branch-free, for scalars and vectors.
 
-The GPU's own bits are not documented, only bounds of their errors; ours stay within about one unit in the last place,
-so that a kernel is never worse here than the manual allows. Special values follow the manual's tables. The polynomials
-are near-minimax fits over the stated intervals.
+The manual documents bounds of the error, not the bits. These implementations are within about one unit in the last
+place, which is inside the bounds, but the bits differ from a GPU's. Special values follow the manual's tables. The
+polynomials are near-minimax fits over the stated intervals.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _FLOATS = ("f32", "f16", "f16x2", "bf16", "bf16x2")
 
 
 def _polynomial(lanes: LaneBuilder, x: Value, coefficients: Sequence[float]) -> Value:
-    """Return the sum of ``coefficients[k] * x**k``, in f32."""
+    """Return the sum of ``coefficients[k] * x**k`` in f32, by Horner's rule with fma."""
     result = lanes.number(FLOAT, coefficients[-1])
     for coefficient in reversed(coefficients[:-1]):
         result = lanes.call("fma", result, x, lanes.number(FLOAT, coefficient))
@@ -56,7 +56,7 @@ def _polynomial(lanes: LaneBuilder, x: Value, coefficients: Sequence[float]) -> 
 
 
 def _clamped(lanes: LaneBuilder, x: Value, low: float, high: float) -> Value:
-    """Limit to [low, high]; a NaN stays."""
+    """Clamp to [low, high]; NaN is kept."""
     bottom, top = lanes.number(element(x), low), lanes.number(element(x), high)
     x = lanes.select(lanes.fcmp("<", x, bottom), bottom, x)
     return lanes.select(lanes.fcmp(">", x, top), top, x)
@@ -65,8 +65,9 @@ def _clamped(lanes: LaneBuilder, x: Value, low: float, high: float) -> Value:
 def _exp2(lanes: LaneBuilder, x: Value) -> Value:
     """Return 2**x in f32, subnormal results included."""
     builder = lanes.builder
+    # Below -150 the result rounds to 0, from 128 on it is infinite: clamping keeps the exponent arithmetic in range.
     x = _clamped(lanes, x, -160.0, 130.0)
-    # Adding 1.5 * 2**23 rounds to an integer and leaves it in the low bits; a NaN does no harm.
+    # Adding 1.5 * 2**23 rounds to an integer and leaves it in the low bits. A NaN reappears in ``fraction``.
     magic = lanes.number(FLOAT, 12582912.0)
     shifted = builder.fadd(x, magic)
     whole = builder.sub(lanes.bits(shifted, I32), lanes.integer(I32, 0x4B400000))
@@ -77,7 +78,7 @@ def _exp2(lanes: LaneBuilder, x: Value) -> Value:
         full = f"llvm.ldexp.{'' if lanes.count is None else f'v{lanes.count}'}f32"
         full += f".{'' if lanes.count is None else f'v{lanes.count}'}i32"
         return lanes.call_exact(full, mantissa.type, (mantissa, whole))
-    # Two factors, since 2**-149 and 2**129 are no f32 a factor could be; only the second product rounds.
+    # Two factors, since 2**-149 and 2**129 are not normal f32 numbers; only the second product can round.
     half = builder.ashr(whole, lanes.integer(I32, 1))
     for exponent in (half, builder.sub(whole, half)):
         biased = builder.add(exponent, lanes.integer(I32, 127))
@@ -88,10 +89,12 @@ def _exp2(lanes: LaneBuilder, x: Value) -> Value:
 def _log2(lanes: LaneBuilder, x: Value) -> Value:
     """Return log2(x) in f32, for subnormals too."""
     builder = lanes.builder
+    # Subnormals have no implicit leading 1: scale them to normal numbers, and subtract 24 from the result.
     small = lanes.fcmp("<", x, lanes.number(FLOAT, ieee.TINY[FLOAT]))
     scaled = lanes.select(small, builder.fmul(x, lanes.number(FLOAT, 2.0**24)), x)
     pattern = lanes.bits(scaled, I32)
-    # The exponent that leaves a mantissa between sqrt(1/2) and sqrt(2).
+    # Bits of sqrt(1/2): subtracting them gives the exponent that leaves a mantissa in [sqrt(1/2), sqrt(2)), so that
+    # log2 near 1 does not cancel.
     root = 0x3F3504F3
     offset = builder.sub(pattern, lanes.integer(I32, root))
     exponent = builder.ashr(offset, lanes.integer(I32, 23))
@@ -111,11 +114,12 @@ def _sine(lanes: LaneBuilder, x: Value, quarter: int) -> Value:
     """Return sin(x + quarter * pi/2) in f32; the angle is reduced in f64."""
     builder = lanes.builder
     wide = lanes.fpext(x, DOUBLE)
+    # As in _exp2: the nearest multiple of pi/2, as a float and, in the low bits, as an integer.
     magic = lanes.number(DOUBLE, 1.5 * 2.0**52)
     shifted = lanes.call("fma", wide, lanes.number(DOUBLE, 2 / math.pi), magic)
     turns = builder.fsub(shifted, magic)
     reduced = lanes.call("fma", turns, lanes.number(DOUBLE, -math.pi / 2), wide)
-    # Beyond 2**50 or so nothing is left of the angle; the result is still a sine.
+    # For arguments beyond about 2**50 the reduction has lost all bits; the clamp keeps the result in [-1, 1].
     angle = _clamped(lanes, lanes.fptrunc(reduced, FLOAT), -0.7853982, 0.7853982)
     quadrant = lanes.resize(lanes.bits(shifted, I64), I32)
     if quarter:
@@ -144,7 +148,7 @@ def _tanh(lanes: LaneBuilder, x: Value) -> Value:
     square = builder.fmul(x, x)
     one, two = lanes.number(FLOAT, 1.0), lanes.number(FLOAT, 2.0)
     near = builder.fmul(magnitude, lanes.call("fma", _polynomial(lanes, square, _TANH), square, one))
-    # 1 - 2 / (exp(2x) + 1)
+    # 1 - 2 / (exp(2x) + 1), with exp(2x) = 2**(2x / ln 2).
     grown = _exp2(lanes, builder.fmul(magnitude, lanes.number(FLOAT, 2.885390043258667)))
     far = builder.fsub(one, builder.fdiv(two, builder.fadd(grown, one)))
     result = lanes.select(lanes.fcmp("<", magnitude, lanes.number(FLOAT, 0.55)), near, far)
@@ -194,7 +198,7 @@ _FUNCTIONS: dict[str, tuple[Callable[[LaneBuilder, Value], Value], dict[str, str
 
 
 def _function(form: OpcodeForm) -> Operation | None:
-    """One-operand functions with ``.approx``."""
+    """Resolve one-operand functions with ``.approx``."""
     function, bounds = _FUNCTIONS[form.opcode]
     approximate, ftz = form.has("approx"), form.has("ftz")
     name = form.type(("f64", *_FLOATS))
@@ -216,20 +220,20 @@ def _function(form: OpcodeForm) -> Operation | None:
 
 
 def _flushes(opcode: str, name: str, ftz: bool) -> bool:
-    """Return whether the type may have (or lack) ``.ftz``: optional for f32, fixed for the short types."""
+    """Whether the type may have (or lack) ``.ftz``: optional for f32, prescribed for f16 and bf16."""
     if name == "f32":
         return not (ftz and opcode == "tanh")
     return ftz == (opcode == "ex2" and name.startswith("bf16"))
 
 
 def _gross(function: Callable[[LaneBuilder, Value], Value]) -> Callable[[LaneBuilder, Value], Value]:
-    """Return ``rcp.approx.ftz.f64`` or ``rsqrt.approx.ftz.f64``: the lower words are ignored and come out zero."""
+    """Return ``rcp.approx.ftz.f64`` or ``rsqrt.approx.ftz.f64``, which ignore and clear the low 32 bits."""
 
     def emit(lanes: LaneBuilder, a: Value) -> Value:
         upper = lanes.integer(I64, 0xFFFFFFFF00000000)
         a = lanes.bits(lanes.builder.and_(lanes.bits(a, I64), upper), DOUBLE)
         result = lanes.bits(function(lanes, ieee.flush(lanes, a, "f64")), I64)
-        # Half a unit of the upper word rounds instead of cutting; infinity and NaN have their bits above it.
+        # Adding half a unit of the upper word rounds to nearest; infinities and canonical NaNs have a zero lower word.
         rounded = lanes.builder.add(result, lanes.integer(I64, 0x80000000))
         return ieee.flush(lanes, lanes.bits(lanes.builder.and_(rounded, upper), DOUBLE), "f64")
 
@@ -248,7 +252,7 @@ def _div(form: OpcodeForm) -> Operation | None:
             a, b = ieee.flush(lanes, a, name), ieee.flush(lanes, b, name)
         result = builder.fdiv(a, b)
         if kind == "approx":
-            # a * (1/b) with a reciprocal that is flushed: 0 for 2**126 < |b|, NaN if a is infinite.
+            # div.approx is a * (1/b) with a flushed reciprocal: 0 for 2**126 < |b|, NaN if a is infinite (9.7.3.8).
             huge = lanes.fcmp(">", lanes.call("fabs", b), lanes.number(FLOAT, 2.0**126))
             nothing = builder.fmul(a, lanes.call("copysign", lanes.number(FLOAT, 0.0), b))
             result = lanes.select(huge, nothing, result)

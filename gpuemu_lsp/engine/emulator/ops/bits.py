@@ -1,4 +1,4 @@
-"""Counting, finding, extracting, inserting and permuting bits (PTX ISA sections 9.7.1, 9.7.8 and 9.7.9)."""
+"""Bit counts, bit search, bit fields and byte permutation (PTX ISA sections 9.7.1, 9.7.8 and 9.7.9)."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def _count(form: OpcodeForm, intrinsic: str) -> Operation | None:
 
 
 def _leading_zeros(lanes: LaneBuilder, value: Value) -> Value:
-    # The flag is one scalar for any shape: zero is a defined input.
+    # The second operand, is_zero_poison, is a scalar i1 for vectors as well: false, since PTX defines clz of zero.
     return lanes.call("ctlz", value, LaneBuilder(lanes.builder, None, lanes.target).integer(I1, 0))
 
 
@@ -44,7 +44,7 @@ def _brev(form: OpcodeForm) -> Operation | None:
 
 
 def _bfind(form: OpcodeForm) -> Operation | None:
-    """Position of the highest 1, for signed types of the highest bit unlike the sign; -1 if there is none."""
+    """Resolve ``bfind``: position of the highest 1 bit (signed: of the highest bit unlike the sign), -1 if none."""
     amount = form.has("shiftamt")
     name = form.type(_WORDS)
     if name is None or not form.done:
@@ -57,7 +57,8 @@ def _bfind(form: OpcodeForm) -> Operation | None:
         if name.startswith("s"):
             a = builder.xor(a, builder.ashr(a, lanes.integer(integer, width - 1)))
         zeros = lanes.resize(_leading_zeros(lanes, a), I32)
-        if not amount:  # for zero, width - 1 - width is the -1 wanted
+        # Without .shiftamt no special case is needed: ctlz of zero is the width, which gives -1.
+        if not amount:
             return builder.sub(lanes.integer(I32, width - 1), zeros)
         return lanes.select(lanes.ieq(a, lanes.integer(integer, 0)), lanes.integer(I32, -1), zeros)
 
@@ -69,16 +70,17 @@ def _low_byte(lanes: LaneBuilder, value: Value) -> Value:
 
 
 def _ones(lanes: LaneBuilder, length: Value, width: int) -> Value:
-    """Return ``length`` (an i32, any number) low ones in ``width`` bits."""
+    """Return a mask of ``length`` low ones in ``width`` bits; ``length`` is any i32."""
     integer = I32 if width == 32 else I64
     one = lanes.integer(integer, 1)
+    # In LLVM a shift by the width or more is poison; the select discards it.
     inside = lanes.ult(length, lanes.integer(I32, width))
     mask = lanes.builder.sub(lanes.builder.shl(one, lanes.resize(length, integer)), one)
     return lanes.select(inside, mask, lanes.integer(integer, -1))
 
 
 def _shifted(lanes: LaneBuilder, shift: Callable[..., Value], value: Value, amount: Value) -> Value:
-    """Return ``value`` shifted by an i32, zero from its width on."""
+    """Return ``value`` shifted by an i32; 0 for amounts of the width or more, where LLVM's shifts are poison."""
     integer = element(value)
     inside = lanes.ult(amount, lanes.integer(I32, integer.width))
     return lanes.select(inside, shift(value, lanes.resize(amount, integer)), lanes.integer(integer, 0))
@@ -101,7 +103,7 @@ def _bfe(form: OpcodeForm) -> Operation | None:
         last = lanes.integer(I32, width - 1)
         start = lanes.call("umin", _low_byte(lanes, start), last)
         length = _low_byte(lanes, length)
-        # Bits beyond the highest repeat it, which is also where the sign of such a field is.
+        # A field that extends beyond the highest bit is filled with that bit, and has it as its sign.
         field = builder.ashr(a, lanes.resize(start, integer))
         spare = builder.sub(lanes.integer(I32, width), lanes.call("umin", length, lanes.integer(I32, width)))
         up = lanes.resize(lanes.call("umin", spare, last), integer)
@@ -128,7 +130,7 @@ def _bfi(form: OpcodeForm) -> Operation | None:
 
 
 def _bmsk(form: OpcodeForm) -> Operation | None:
-    """``length`` ones from bit ``start`` on."""
+    """Resolve ``bmsk``: ``length`` ones from bit ``start`` on."""
     mode = form.take("clamp", "wrap")
     if mode is None or form.type(("b32",)) is None or not form.done:
         return None
@@ -142,7 +144,7 @@ def _bmsk(form: OpcodeForm) -> Operation | None:
 
 
 def _szext(form: OpcodeForm) -> Operation | None:
-    """Sign- or zero-extend the low ``length`` bits."""
+    """Resolve ``szext``: sign or zero extension of the low ``length`` bits."""
     mode, name = form.take("clamp", "wrap"), form.type(("u32", "s32"))
     if mode is None or name is None or not form.done:
         return None
@@ -163,12 +165,15 @@ def _szext(form: OpcodeForm) -> Operation | None:
 
 
 def _fns(form: OpcodeForm) -> Operation | None:
-    """Position of the n-th 1 at or above ``base`` (n > 0), at or below it (n < 0), or of ``base`` itself (n = 0)."""
+    """Resolve ``fns``: position of the n-th 1 from ``base`` upwards (n > 0) or downwards (n < 0).
+
+    With n = 0 it is ``base`` itself, if that bit is 1. The result is 0xffffffff if there is no such bit.
+    """
     if form.type(("b32",)) is None or not form.done:
         return None
 
     def nth(lanes: LaneBuilder, mask: Value, rank: Value) -> Value:
-        """Find the 1 with ``rank`` ones below it, by halving."""
+        """Return the position of the 1 that has ``rank`` ones below it, by binary search on population counts."""
         builder = lanes.builder
         position = lanes.integer(I32, 0)
         for half in (16, 8, 4, 2, 1):
@@ -185,14 +190,14 @@ def _fns(form: OpcodeForm) -> Operation | None:
         missing = lanes.integer(I32, -1)
         base = builder.and_(base, last)
         down = builder.icmp_signed("<", offset, zero)
-        # Downwards is upwards in the reversed word.
+        # Searching downwards is searching upwards in the bit-reversed word.
         word = lanes.select(down, lanes.call("bitreverse", mask), mask)
         start = lanes.select(down, builder.sub(last, base), base)
         count = lanes.select(down, builder.sub(zero, offset), lanes.call("umax", offset, one))
         word = builder.and_(word, builder.shl(missing, start))
         found = nth(lanes, word, builder.sub(count, one))
         enough = builder.icmp_unsigned("<=", count, lanes.call("ctpop", word))
-        # n = 0 asks for the base itself: it must be the first found.
+        # With n = 0 the first 1 found must be the base itself.
         itself = builder.or_(builder.icmp_unsigned("!=", offset, zero), lanes.ieq(found, base))
         position = lanes.select(down, builder.sub(last, found), found)
         return lanes.select(builder.and_(enough, itself), position, missing)
@@ -200,7 +205,7 @@ def _fns(form: OpcodeForm) -> Operation | None:
     return operation("b32", ("b32", "b32", "s32"), emit)
 
 
-# Four selectors of four bits each, least significant byte first, for every value of the low two bits of c.
+# Modes of prmt: four selectors of four bits each, least significant byte first, for each value of c's low two bits.
 _PRMT_MODES = {
     "f4e": (0x3210, 0x4321, 0x5432, 0x6543),
     "b4e": (0x5670, 0x6701, 0x7012, 0x0123),
@@ -212,7 +217,7 @@ _PRMT_MODES = {
 
 
 def _prmt(form: OpcodeForm) -> Operation | None:
-    """Choose four of the eight bytes of ``b:a``; a selector's top bit repeats the byte's sign instead."""
+    """Resolve ``prmt``: four of the eight bytes of ``b:a``; a selector's top bit replicates the byte's sign bit."""
     word = form.type(("b32",))
     mode = form.take(*_PRMT_MODES)
     if word is None or not form.done:

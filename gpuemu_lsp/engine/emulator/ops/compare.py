@@ -1,4 +1,4 @@
-"""Comparison and selection (PTX ISA sections 9.7.6 and 9.7.7)."""
+"""Comparison and selection: ``setp``, ``set``, ``selp``, ``slct`` (PTX ISA sections 9.7.6 and 9.7.7)."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Compare: TypeAlias = Callable[[LaneBuilder, Value, Value], Value]
 
 
 def _comparison(relation: str, name: str, ftz: bool) -> Compare | None:
-    """Return the code for one relation on one (unpacked) type, or None where PTX has no such."""
+    """Return code for one relation on one unpacked type, None if PTX has no such comparison."""
     kind = name.rstrip("0123456789")
     if kind in ("f", "bf"):
         if relation in _UNSIGNED:
@@ -41,6 +41,7 @@ def _comparison(relation: str, name: str, ftz: bool) -> Compare | None:
 def _compare_floats(lanes: LaneBuilder, relation: str, name: str, ftz: bool, a: Value, b: Value) -> Value:
     if ftz:
         a, b = ieee.flush(lanes, a, name), ieee.flush(lanes, b, name)
+    # bf16 is held as an integer pattern.
     if name == "bf16":
         a, b = ieee.widen(lanes, a, name), ieee.widen(lanes, b, name)
     if relation in _UNORDERED:
@@ -67,6 +68,7 @@ def _setp(form: OpcodeForm) -> Operation | None:
         a, b = values[0], values[1]
         if name in PACKED:
             scalar = HALF if name == "f16x2" else I16
+            # On packed types the two predicates are the comparisons of the two halves, not a result and its negation.
             pairs = zip(lanes.halves(a, scalar), lanes.halves(b, scalar), strict=True)
             results = [compare(lanes, left, right) for left, right in pairs]
         else:
@@ -79,7 +81,7 @@ def _setp(form: OpcodeForm) -> Operation | None:
 
 
 def _set(form: OpcodeForm) -> Operation | None:
-    """``set``: the predicate as 1.0 for a float destination, as all ones for an integer one."""
+    """Resolve ``set``: true is 1.0 in a float destination, all ones in an integer one."""
     relation, operator, ftz = _parse(form)
     destination = form.type(("u16", "s16", "u32", "s32", *_FLOATS))
     name = form.type(_TYPES)
@@ -128,7 +130,7 @@ def _selp(form: OpcodeForm) -> Operation | None:
 
 
 def _slct(form: OpcodeForm) -> Operation | None:
-    """``slct``: the first value where the third operand is at least zero; a NaN there chooses the second."""
+    """Resolve ``slct``: the first value where the third operand is at least 0, else (or for NaN) the second."""
     ftz = form.has("ftz")
     name, chooser = form.type(_SELECTABLE), form.type(("s32", "f32"))
     if name is None or chooser is None or not form.done or (ftz and chooser != "f32"):

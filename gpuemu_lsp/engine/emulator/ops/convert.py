@@ -1,4 +1,8 @@
-"""``cvt`` between integers and floats (PTX ISA section 9.7.9.21); packed and 8-bit formats are in ``pack``."""
+"""``cvt`` between integer and float types (PTX ISA section 9.7.9.21); packed and 8-bit formats are in :mod:`.pack`.
+
+Every conversion rounds once. Where no instruction rounds to the target directly, the intermediate result is rounded to
+odd (see :mod:`.ieee`).
+"""
 
 from __future__ import annotations
 
@@ -17,7 +21,9 @@ _LARGEST = {"f16": 0x7BFF, "bf16": 0x7F7F}
 
 
 @dataclass(frozen=True, slots=True)
-class _Modes:
+class _ConversionModes:
+    """Modifiers of ``cvt``: rounding to an integer, rounding mode, flushing, clamping."""
+
     whole: str | None
     rounding: str | None
     ftz: bool
@@ -27,7 +33,7 @@ class _Modes:
 
 
 def _cvt(form: OpcodeForm) -> Operation | None:
-    modes = _Modes(
+    modes = _ConversionModes(
         form.take(*_WHOLE),
         form.take(*rounding.MODES),
         form.has("ftz"),
@@ -43,7 +49,7 @@ def _cvt(form: OpcodeForm) -> Operation | None:
     return _integer_to_float(to, source, modes) if source in _INTEGERS else _float_to_float(to, source, modes)
 
 
-def _integer_to_integer(to: str, source: str, modes: _Modes) -> Operation | None:
+def _integer_to_integer(to: str, source: str, modes: _ConversionModes) -> Operation | None:
     if modes.whole or modes.rounding or modes.ftz or modes.relu or modes.satfinite:
         return None
     signed = source.startswith("s")
@@ -56,7 +62,7 @@ def _integer_to_integer(to: str, source: str, modes: _Modes) -> Operation | None
 
 
 def clamp(lanes: LaneBuilder, value: Value, to: str, signed: bool) -> Value:
-    """Limit an integer to the range of type ``to``, keeping its width."""
+    """Clamp an integer to the range of type ``to``; its width stays."""
     integer = element(value)
     width = INTEGERS[to]
     if to.startswith("s"):
@@ -72,19 +78,20 @@ def clamp(lanes: LaneBuilder, value: Value, to: str, signed: bool) -> Value:
     return value
 
 
-def _float_to_integer(to: str, source: str, modes: _Modes) -> Operation | None:
-    """Out of range becomes the nearest end of the range, with or without ``.sat``."""
+def _float_to_integer(to: str, source: str, modes: _ConversionModes) -> Operation | None:
+    """Resolve float to integer; values out of range are clamped, with or without ``.sat``."""
     if modes.whole is None or modes.rounding or modes.relu or modes.satfinite or (modes.ftz and source != "f32"):
         return None
     function = _WHOLE[modes.whole]
-    # A NaN becomes 0, but the middle of the range when 64 bits are involved.
+    # A NaN becomes 0, but if either type has 64 bits, the value with only the highest bit set.
     nan = 1 << (INTEGERS[to] - 1) if source == "f64" or INTEGERS[to] == 64 else 0
 
     def emit(lanes: LaneBuilder, a: Value) -> Value:
         if modes.ftz:
             a = ieee.flush(lanes, a, source)
         value = ieee.widen(lanes, a, source)
-        if function != "trunc":  # the conversion below truncates
+        # The conversion itself truncates.
+        if function != "trunc":
             value = lanes.call(function, value)
         converted = _truncated(lanes, value, to)
         if not nan:
@@ -95,9 +102,9 @@ def _float_to_integer(to: str, source: str, modes: _Modes) -> Operation | None:
 
 
 def _truncated(lanes: LaneBuilder, value: Value, to: str) -> Value:
-    """Convert an f32 or f64 to an integer, clamped to its range; a NaN gives 0.
+    """Convert an f32 or f64 to an integer, clamped to its range; NaN gives 0.
 
-    As ``llvm.fptosi.sat``, which x86 does one lane at a time.
+    Equivalent to ``llvm.fptosi.sat``, which LLVM scalarises on x86.
     """
     signed, width = to.startswith("s"), INTEGERS[to]
     scalar = element(value)
@@ -105,7 +112,7 @@ def _truncated(lanes: LaneBuilder, value: Value, to: str) -> Value:
     zero, low = lanes.number(scalar, 0.0), lanes.number(scalar, smallest)
     inside = lanes.fcmp("<", value, lanes.number(scalar, above))
     over = lanes.fcmp(">=", value, lanes.number(scalar, above))
-    # Zero for a NaN, and for what is too large: converting that would be undefined.
+    # fptosi of a NaN or of a number out of range is poison: convert 0 instead.
     value = lanes.select(inside, value, zero)
     value = lanes.select(lanes.fcmp("<", value, low), low, value)
     convert = lanes.builder.fptosi if signed else lanes.builder.fptoui
@@ -115,7 +122,7 @@ def _truncated(lanes: LaneBuilder, value: Value, to: str) -> Value:
     return lanes.select(over, lanes.integer(llvm_type(to), largest), result)
 
 
-def _integer_to_float(to: str, source: str, modes: _Modes) -> Operation | None:
+def _integer_to_float(to: str, source: str, modes: _ConversionModes) -> Operation | None:
     if modes.rounding is None or modes.whole or modes.ftz or modes.relu or modes.satfinite:
         return None
     signed, width = source.startswith("s"), INTEGERS[source]
@@ -128,7 +135,7 @@ def _integer_to_float(to: str, source: str, modes: _Modes) -> Operation | None:
         if to == "bf16":
             result = ieee.double_to_float_odd(lanes, _to_double_odd(lanes, a, convert))
         elif to == "f16":
-            # Exact in f32 wherever f16 is finite.
+            # Every integer for which f16 is finite is exact in f32.
             result = getattr(lanes.builder, convert)(a, lanes.type(FLOAT))
         else:
             exact = width <= _PRECISION[to]
@@ -147,7 +154,7 @@ def _to_double_odd(lanes: LaneBuilder, value: Value, convert: str) -> Value:
     direct = to_float(value, lanes.type(DOUBLE))
     if element(value) is I32:
         return direct
-    # 53 bits, the last of which stands for all that were cut off.
+    # 53 bits, the last of which is sticky: it is set if any of the bits below was.
     shift = builder.ashr if convert == "sitofp" else builder.lshr
     cut = builder.and_(value, lanes.integer(I64, 0x7FF))
     sticky = lanes.resize(builder.icmp_unsigned("!=", cut, lanes.integer(I64, 0)), I64)
@@ -157,9 +164,9 @@ def _to_double_odd(lanes: LaneBuilder, value: Value, convert: str) -> Value:
     return lanes.select(large, scaled, direct)
 
 
-def _float_to_float(to: str, source: str, modes: _Modes) -> Operation | None:
+def _float_to_float(to: str, source: str, modes: _ConversionModes) -> Operation | None:
     narrowing = _PRECISION[to] < _PRECISION[source] or (to, source) == ("bf16", "f16")
-    # bf16 to f16 loses range, not precision.
+    # bf16 to f16 gains precision but loses range: it needs a rounding mode as well.
     narrowing = narrowing or (to, source) == ("f16", "bf16")
     if narrowing != (modes.rounding is not None) or (modes.whole and to != source):
         return None
@@ -189,7 +196,7 @@ def _float_to_float(to: str, source: str, modes: _Modes) -> Operation | None:
 def rounded_to(
     lanes: LaneBuilder, value: Value, to: str, mode: str, relu: bool = False, satfinite: bool = False
 ) -> Value:
-    """Return an f32 or f64 as format ``to``, rounded once."""
+    """Convert an f32 or f64 to format ``to``, rounded once."""
     if relu:
         value = ieee.rectify(lanes, value)
     if to == "f64":
@@ -201,6 +208,7 @@ def rounded_to(
     result = _narrowed(lanes, value, to, mode)
     if not (relu or satfinite):
         return result
+    # With .relu and .satfinite a NaN result is the canonical NaN, whatever the payload of the operand.
     pattern = lanes.bits(result, I16)
     if satfinite:
         magnitude = lanes.builder.and_(pattern, lanes.integer(I16, 0x7FFF))
@@ -213,9 +221,10 @@ def rounded_to(
 
 
 def _narrowed(lanes: LaneBuilder, value: Value, to: str, mode: str) -> Value:
-    """Round an f32 to f16 or bf16 by ``mode``; return other targets' values as they are."""
+    """Round an f32 to f16 or bf16 in ``mode``; values of other formats are returned as they are."""
     if mode == "rn" or to not in ("f16", "bf16"):
         return ieee.narrow(lanes, value, to)
+    # Round to nearest, compare with the exact value, and step to the neighbour where the mode demands it.
     rounded = ieee.narrow(lanes, value, to)
     back = ieee.widen(lanes, rounded, to)
     return rounding.step_to(lanes, rounded, lanes.fcmp(">", back, value), lanes.fcmp("<", back, value), mode)

@@ -1,4 +1,8 @@
-"""Integer division (PTX ISA section 9.7.1). Nothing here can trap: by zero, quotients are all ones, as on the GPU."""
+"""Integer division and remainder (PTX ISA section 9.7.1), without traps.
+
+The manual leaves division by zero open; the quotient here is all ones, as on GPUs. x86 traps on it, and on the most
+negative number divided by -1, so that such divisors are replaced before dividing.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +33,7 @@ def _divide(form: OpcodeForm, remainder: bool) -> Operation | None:
     def emit(lanes: LaneBuilder, a: Value, b: Value) -> Value:
         builder = lanes.builder
         if known:
-            # LLVM turns division by a constant into a multiplication.
+            # LLVM turns division by a constant into a multiplication; 0 and -1 are excluded, so it cannot trap.
             if remainder:
                 return (builder.srem if signed else builder.urem)(a, b)
             return (builder.sdiv if signed else builder.udiv)(a, b)
@@ -38,11 +42,12 @@ def _divide(form: OpcodeForm, remainder: bool) -> Operation | None:
         by_zero = lanes.ieq(b, zero)
         unsafe = by_zero
         if signed:
-            # The most negative number by -1 wraps to itself: what dividing by 1 gives.
+            # The most negative number by -1 wraps to itself, which is what dividing by 1 gives.
             lowest = lanes.ieq(a, lanes.integer(integer, 1 << (width - 1)))
             unsafe = builder.or_(unsafe, builder.and_(lowest, lanes.ieq(b, lanes.integer(integer, -1))))
         safe = lanes.select(unsafe, one, b)
         quotient = _quotient(lanes, a, safe, signed, width)
+        # With the original divisor: the remainder by zero is the dividend.
         if remainder:
             return builder.sub(a, builder.mul(quotient, b))
         return lanes.select(by_zero, lanes.integer(integer, -1), quotient)
@@ -55,8 +60,8 @@ def _quotient(lanes: LaneBuilder, a: Value, b: Value, signed: bool, width: int) 
     builder = lanes.builder
     if lanes.count is None or width == 64:
         return (builder.sdiv if signed else builder.udiv)(a, b)
-    # No vector unit divides integers, but a float with more than twice the bits does: a quotient that is no integer is
-    # at least 2**-2w away from one, relatively, so that its rounding never reaches the integer.
+    # x86 has no vector division of integers, but one of floats. A quotient that is not an integer differs from the next
+    # one by at least 2**-2w, relatively: with more than 2w bits of precision, rounding never reaches the integer.
     scalar = lanes.type(FLOAT if width == 8 else DOUBLE)
     to_float, to_integer = (builder.sitofp, builder.fptosi) if signed else (builder.uitofp, builder.fptoui)
     return to_integer(builder.fdiv(to_float(a, scalar), to_float(b, scalar)), a.type)

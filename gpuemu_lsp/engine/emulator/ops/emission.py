@@ -1,7 +1,7 @@
-"""An operation's code, written in place or, where it is long, once per module.
+"""Emission of an operation's code: in place if it is short, else as one internal function per module.
 
-Long code goes into an internal function that LLVM inlines: it is built, parsed and simplified once instead of at every
-use, which halves the time to machine code and changes nothing in it.
+LLVM inlines these functions. Building, parsing and simplifying the code once instead of at every use halves the time to
+machine code, and the machine code is the same.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from gpuemu_lsp.engine.emulator.ops.resolve import OperationKey, resolve
 from gpuemu_lsp.engine.emulator.ops.types import llvm_type
 
 _SHORT = 3
-"""Up to so many instructions are written in place."""
+"""Number of LLVM instructions up to which code is emitted in place."""
 
 
 def emit_key(
@@ -34,6 +34,7 @@ def emit_key(
 
 @lru_cache(maxsize=8192)
 def _is_long(key: OperationKey, count: int | None, target: TargetFeatures) -> bool:
+    # The only way to know the length is to build the code, once per key, in a scratch module.
     operation = resolve(key)
     assert operation is not None
     types = [llvm_type(name, count) for name in operation.signature.sources]
@@ -48,6 +49,7 @@ def _call(lanes: LaneBuilder, key: OperationKey, operation: Operation, sources: 
     result = results[0] if len(results) == 1 else ir.LiteralStructType(results)
     literals = ["" if value is None else str(value) for value in key.immediates]
     name = "_".join((".".join((key.opcode, *key.modifiers)), *map(str, key.shape), *literals))
+    # A module may hold code for both kinds of target (tests do): names must differ.
     if lanes.target.avx512:
         name += "_avx512"
 

@@ -1,4 +1,4 @@
-"""Floating-point arithmetic, exact in every rounding mode (PTX ISA sections 9.7.3 to 9.7.5)."""
+"""Floating-point arithmetic, correctly rounded in every rounding mode (PTX ISA sections 9.7.3 to 9.7.5)."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ _LLVM = {"add": "fadd", "sub": "fsub", "mul": "fmul", "fma": "fma", "mad": "fma"
 
 
 @dataclass(frozen=True, slots=True)
-class _Modes:
-    """The modifiers arithmetic can have."""
+class _ArithmeticModes:
+    """Modifiers of arithmetic instructions."""
 
     rounding: str
     ftz: bool
@@ -26,13 +26,13 @@ class _Modes:
 
 
 def unpacked(name: str, function: Callable[..., Value]) -> Callable[..., Value]:
-    """Return ``function`` (on f16 or bf16 values), applied to both halves if ``name`` is a packed type."""
+    """Return ``function``, on f16 or bf16 values, applied to both halves if ``name`` is a packed type."""
     if name not in PACKED:
         return function
     scalar = HALF if PACKED[name] == "f16" else I16
 
     def emit(lanes: LaneBuilder, *values: Value) -> Value:
-        # The same bits as twice as many elements: one operation instead of two.
+        # A bitcast to twice as many elements: one vector operation instead of two.
         twice = lanes.times(2)
         result = function(twice, *(twice.bits(value, scalar) for value in values))
         return lanes.bits(result, I32)
@@ -40,13 +40,13 @@ def unpacked(name: str, function: Callable[..., Value]) -> Callable[..., Value]:
     return emit
 
 
-def _modes(form: OpcodeForm) -> _Modes:
+def _modes(form: OpcodeForm) -> _ArithmeticModes:
     mode = form.take(*rounding.MODES) or "rn"
-    return _Modes(mode, form.has("ftz"), form.has("sat"), form.has("relu"))
+    return _ArithmeticModes(mode, form.has("ftz"), form.has("sat"), form.has("relu"))
 
 
 def _arithmetic(form: OpcodeForm) -> Operation | None:
-    """``add sub mul fma mad`` of every float type."""
+    """Resolve ``add sub mul fma mad`` of all float types."""
     modes = _modes(form)
     name = form.type((*_WIDE, *_SHORT))
     if name is None or not form.done or not _allowed(form.opcode, name, modes):
@@ -71,7 +71,8 @@ def _arithmetic(form: OpcodeForm) -> Operation | None:
     return operation(name, (name,) * (3 if llvm_name == "fma" else 2), unpacked(name, emit))
 
 
-def _allowed(opcode: str, name: str, modes: _Modes) -> bool:
+def _allowed(opcode: str, name: str, modes: _ArithmeticModes) -> bool:
+    """Whether PTX has this combination of type and modifiers."""
     if name == "f64":
         return not (modes.ftz or modes.sat or modes.relu)
     if name == "f32":
@@ -81,7 +82,7 @@ def _allowed(opcode: str, name: str, modes: _Modes) -> bool:
     return not (name.startswith("bf16") and (modes.ftz or modes.sat))
 
 
-def _clamp(lanes: LaneBuilder, value: Value, unit: str, modes: _Modes) -> Value:
+def _clamp(lanes: LaneBuilder, value: Value, unit: str, modes: _ArithmeticModes) -> Value:
     if not (modes.sat or modes.relu):
         return value
     clamp = ieee.saturate if modes.sat else ieee.rectify
@@ -91,10 +92,10 @@ def _clamp(lanes: LaneBuilder, value: Value, unit: str, modes: _Modes) -> Value:
 
 
 def _short_fma(lanes: LaneBuilder, unit: str, a: Value, b: Value, c: Value) -> Value:
-    """Return an f16 or bf16 fma with one rounding.
+    """Return an f16 or bf16 fma, rounded once.
 
-    The product is exact in f32 (f16: 22 bits between 2**-48 and 2**32) or f64 (bf16: 16 bits, twice f32's range), the
-    sum is rounded to odd there.
+    The product is exact in f32 (f16: 22 bits between 2**-48 and 2**32) or f64 (bf16: 16 bits, twice f32's exponent
+    range). The sum is rounded to odd in that format, after which rounding to the narrow format is correct.
     """
     builder = lanes.builder
     a, b, c = (ieee.widen(lanes, value, unit) for value in (a, b, c))
@@ -117,7 +118,7 @@ def _max(form: OpcodeForm) -> Operation | None:
 
 
 def _min_or_max(form: OpcodeForm, which: str) -> Operation | None:
-    """IEEE 754-2019 ``minimumNumber``, with ``.NaN`` ``minimum``; -0 is less than +0."""
+    """Resolve ``min`` and ``max``: IEEE 754-2019 ``minimumNumber``, with ``.NaN`` ``minimum``; -0 is less than +0."""
     ftz, nan, signed = form.has("ftz"), form.has("NaN"), form.has("xorsign")
     if signed != form.has("abs"):
         return None
@@ -132,10 +133,12 @@ def _min_or_max(form: OpcodeForm, which: str) -> Operation | None:
         if ftz:
             a, b = ieee.flush(lanes, a, unit), ieee.flush(lanes, b, unit)
         sign = None
+        # .xorsign.abs: the operation on magnitudes, with the sign of the product.
         if signed:
             sign = _signs(lanes, unit, a, b)
             a, b = _magnitude(lanes, a, unit), _magnitude(lanes, b, unit)
         a, b = ieee.widen(lanes, a, unit), ieee.widen(lanes, b, unit)
+        # llvm.minimumnum and llvm.minimum, not llvm.minnum, which leaves the order of -0 and +0 open.
         result = lanes.call(which if nan else f"{which}num", a, b)
         not_number = lanes.fcmp("uno", result, result) if nan else None
         result = ieee.narrow(lanes, result, unit)
@@ -161,7 +164,7 @@ def _magnitude(lanes: LaneBuilder, value: Value, unit: str) -> Value:
 
 
 def _signs(lanes: LaneBuilder, unit: str, a: Value, b: Value) -> Value:
-    """Return the product's sign as a pattern."""
+    """Return the sign bit of the product of two values, as a bit pattern."""
     either = lanes.builder.xor(_pattern(lanes, a, unit), _pattern(lanes, b, unit))
     return lanes.builder.and_(either, lanes.integer(element(either), ieee.sign_bit(unit)))
 
@@ -227,7 +230,7 @@ def _testp(form: OpcodeForm) -> Operation | None:
 
 
 def _quotient(form: OpcodeForm) -> Operation | None:
-    """``div rcp sqrt`` with a rounding mode."""
+    """Resolve ``div rcp sqrt`` with a rounding mode."""
     mode = form.take(*rounding.MODES)
     ftz = form.has("ftz")
     name = form.type(_WIDE)

@@ -1,4 +1,4 @@
-"""A typed opcode being taken apart, and the operation it resolves to."""
+"""A typed opcode while its modifiers are being matched, and the operation that it resolves to."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ Emit: TypeAlias = Callable[[LaneBuilder, Sequence[Value]], Sequence[Value]]
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """What one typed opcode does: its operands' types, the code for it, and how exact the result is.
+    """Semantics of one typed opcode: types of its operands, a function that builds its code, and its accuracy.
 
-    ``accuracy`` is None when the manual defines the result to the bit, else the error the manual allows.
+    ``accuracy`` is None if the manual defines the result to the bit, else the error that the manual allows.
     """
 
     signature: Signature
@@ -25,13 +25,13 @@ class Operation:
 
 
 class OpcodeForm:
-    """The modifiers of one opcode, taken one by one.
+    """Opcode and modifiers of an instruction, consumed by a resolver.
 
-    A resolver takes every modifier it understands; what is left over makes the opcode unsupported, so that a modifier
-    nobody has thought of is never ignored.
+    A resolver takes every modifier that it understands. If any is left over the opcode is unsupported, so that no
+    modifier is ever ignored.
 
-    ``shape`` has the number of elements of each operand as written: 1, or more for ``{a, b}`` and ``p|q``.
-    ``immediates`` has the value of each operand that is an integer literal, else None.
+    ``shape`` is the number of elements of each operand as written: 1, or more for ``{a, b}`` and ``p|q``.
+    ``immediates`` is the value of each operand that is an integer literal, None for others.
     """
 
     __slots__ = ("_rest", "immediates", "opcode", "shape")
@@ -53,18 +53,21 @@ class OpcodeForm:
         return None
 
     def has(self, name: str) -> bool:
-        """Remove ``name`` and return whether it was there."""
+        """Remove modifier ``name``, and return whether it was present."""
         return self.take(name) is not None
 
     def type(self, allowed: Iterable[str]) -> str | None:
-        """Remove and return the next modifier if it is one of the ``allowed`` types."""
+        """Remove and return the next modifier if it is one of the ``allowed`` types.
+
+        Types come last and in a fixed order, so that only the next modifier can be the type.
+        """
         if self._rest and self._rest[0] in allowed:
             return self._rest.pop(0)
         return None
 
     @property
     def done(self) -> bool:
-        """Whether every modifier has been taken."""
+        """Whether all modifiers have been consumed."""
         return not self._rest
 
 

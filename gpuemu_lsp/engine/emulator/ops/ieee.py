@@ -1,9 +1,10 @@
-"""What floating-point families share: flushing, clamping, and rounding between the formats of PTX.
+"""IEEE 754 building blocks: flushing, saturation, NaNs, and rounding between the float formats of PTX.
 
-f16 and bf16 are computed in f32 and rounded once more. For ``+ - *`` this equals a single rounding, because f32 has
-more than twice their precision plus two bits (Figueroa 1995, "When is double rounding innocuous?"); where it does not
-(fma, narrowing from f64), the wider result is first rounded to odd, after which rounding again is always right
-(Boldo and Melquiond 2008, "Emulation of FMA and correctly rounded sums").
+f16 and bf16 arithmetic is computed in f32 and rounded a second time. For ``+ - *`` this equals a single rounding,
+because f32 has more than twice their precision plus two bits (Figueroa, "When is double rounding innocuous?", 1995).
+Where that does not hold (fma, narrowing from f64), the wider result is first rounded to odd: the last bit is set if any
+discarded bit was. Rounding such a result to a format with at least two bits less is always correct (Boldo and
+Melquiond, "Emulation of FMA and correctly rounded sums", 2008).
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ CANONICAL_NAN = {"f16": 0x7FFF, "bf16": 0x7FFF, "f32": 0x7FFFFFFF, "f64": 0x7FF8
 _SCALAR = {"f16": HALF, "bf16": I16, "f32": FLOAT, "f64": DOUBLE}
 
 TINY = {FLOAT: 2.0**-126, DOUBLE: 2.0**-1022}
-"""The smallest normal number."""
+"""The smallest positive normal number of a format."""
 
 
 def sign_bit(name: str) -> int:
@@ -32,7 +33,7 @@ def constant_bits(lanes: LaneBuilder, name: str, pattern: int) -> Value:
 
 
 def flush(lanes: LaneBuilder, value: Value, name: str) -> Value:
-    """Turn subnormals into zeros of the same sign (``.ftz``)."""
+    """Flush subnormals to zeros of the same sign (``.ftz``)."""
     integer = _INTEGER[name]
     pattern = lanes.bits(value, integer)
     exponent = lanes.builder.and_(pattern, lanes.integer(integer, _EXPONENT[name]))
@@ -45,6 +46,7 @@ def saturate(lanes: LaneBuilder, value: Value) -> Value:
     """Clamp to [0, 1]; NaN becomes +0 (``.sat``)."""
     scalar = element(value)
     zero, one = lanes.number(scalar, 0.0), lanes.number(scalar, 1.0)
+    # The ordered comparison is false for NaN, which so becomes +0 (PTX ISA section 9.7.3).
     value = lanes.select(lanes.fcmp(">", value, zero), value, zero)
     return lanes.select(lanes.fcmp("<", value, one), value, one)
 
@@ -56,7 +58,7 @@ def rectify(lanes: LaneBuilder, value: Value) -> Value:
 
 
 def widen(lanes: LaneBuilder, value: Value, name: str) -> Value:
-    """Return f16 and bf16 values as f32, others as they are."""
+    """Extend f16 and bf16 values to f32; values of other formats are returned as they are."""
     if name == "f16":
         return lanes.fpext(value, FLOAT)
     if name == "bf16":
@@ -65,11 +67,13 @@ def widen(lanes: LaneBuilder, value: Value, name: str) -> Value:
 
 
 def narrow(lanes: LaneBuilder, value: Value, name: str) -> Value:
-    """Round an f32 to f16 or bf16, to nearest even; leave values of other formats as they are."""
+    """Round an f32 to f16 or bf16, to nearest even; values of other formats are returned as they are."""
     if name == "f16":
         return lanes.fptrunc(value, HALF)
     if name != "bf16":
         return value
+    # Adding just under half a unit, and 1 more if the result would be odd, carries into the upper half exactly where
+    # rounding to nearest even rounds up. NaNs could carry into infinity, and are selected separately.
     pattern = lanes.bits(value, I32)
     builder = lanes.builder
     odd = builder.and_(builder.lshr(pattern, lanes.integer(I32, 16)), lanes.integer(I32, 1))
@@ -80,9 +84,9 @@ def narrow(lanes: LaneBuilder, value: Value, name: str) -> Value:
 
 
 def to_odd(lanes: LaneBuilder, rounded: Value, remainder: Value) -> Value:
-    """Turn a sum rounded to nearest into the sum rounded to odd.
+    """Return the result rounded to odd, given the result rounded to nearest.
 
-    ``remainder`` is a float with the sign of (exact - rounded), 0 when exact, NaN or 0 where ``rounded`` is not finite.
+    ``remainder`` is a float with the sign of (exact - rounded): 0 if exact, NaN or 0 where ``rounded`` is not finite.
     """
     integer = integer_of(element(rounded))
     builder = lanes.builder
@@ -91,7 +95,8 @@ def to_odd(lanes: LaneBuilder, rounded: Value, remainder: Value) -> Value:
     remainder_integer = integer_of(element(remainder))
     inexact = lanes.fcmp("!=", remainder, lanes.number(element(remainder), 0.0))
     even = lanes.ieq(builder.and_(pattern, one), zero)
-    # Away from zero when the exact value lies beyond: a step of the pattern in either case.
+    # If the result is even and not exact, one of its two neighbours is the odd one: outwards if the exact value lies
+    # there. Patterns of one sign are ordered like magnitudes.
     negative = builder.icmp_signed("<", pattern, zero)
     below = builder.icmp_signed("<", lanes.bits(remainder, remainder_integer), lanes.integer(remainder_integer, 0))
     outwards = lanes.ieq(negative, below)
@@ -112,7 +117,7 @@ def sum_error(lanes: LaneBuilder, left: Value, right: Value, total: Value) -> Va
 
 
 def double_to_float_odd(lanes: LaneBuilder, value: Value) -> Value:
-    """Round f64 to f32, to odd: what is then rounded to f16 or bf16 is rounded right."""
+    """Round f64 to f32, to odd, so that a second rounding to f16 or bf16 is correct."""
     rounded = lanes.fptrunc(value, FLOAT)
-    # Where the conversion overflows, infinity is kept: rounding to a narrower format would give it as well.
+    # On overflow the difference is infinite or NaN, and infinity stays: a narrower format overflows as well.
     return to_odd(lanes, rounded, lanes.builder.fsub(value, lanes.fpext(rounded, DOUBLE)))

@@ -19,7 +19,7 @@ def _width(name: str) -> int:
 
 
 def halved(function: Callable[..., Value]) -> Callable[..., Value]:
-    """Return the same on both 16-bit integers in each 32-bit value."""
+    """Return ``function`` applied to both 16-bit integers in each 32-bit value."""
 
     def emit(lanes: LaneBuilder, *values: Value) -> Value:
         pairs = [lanes.halves(value, I16) for value in values]
@@ -75,8 +75,10 @@ def _with_carry(name: str, which: str, reads: bool, writes: bool) -> Operation:
         a, b = values[0], values[1]
         step = builder.add if add else builder.sub
         result = step(a, b)
+        # Unsigned overflow; for sub the flag is the borrow (PTX ISA section 9.7.2).
         carry = lanes.ult(result, a) if add else lanes.ult(a, b)
         if reads:
+            # At most one of the two steps can carry.
             extra = lanes.resize(values[2], integer)
             again = step(result, extra)
             carry = builder.or_(carry, lanes.ult(again, result) if add else lanes.ult(result, extra))
@@ -92,7 +94,7 @@ def _with_carry(name: str, which: str, reads: bool, writes: bool) -> Operation:
 
 
 def _product(lanes: LaneBuilder, a: Value, b: Value, part: str, signed: bool) -> Value:
-    """Return the low half, the high half or the whole of ``a * b``."""
+    """Return the low half (``lo``), the high half (``hi``) or all bits (``wide``) of ``a * b``."""
     builder = lanes.builder
     if part == "lo":
         return builder.mul(a, b)
@@ -174,7 +176,7 @@ def _multiply24(form: OpcodeForm, count: int) -> Operation | None:
         shift = builder.ashr if signed else builder.lshr
         eight = lanes.integer(I32, 8)
         a, b = (lanes.resize(shift(builder.shl(value, eight), eight), I64, signed) for value in (a, b))
-        # The 48-bit product: its low 32 bits, or bits 16 to 47.
+        # Of the 48-bit product, .lo is bits 0 to 31, .hi is bits 16 to 47.
         result = lanes.resize(builder.lshr(builder.mul(a, b), lanes.integer(I64, 0 if part == "lo" else 16)), I32)
         if not addend:
             return result
@@ -247,11 +249,12 @@ def _dp2a(form: OpcodeForm) -> Operation | None:
 
 
 def _dot(form: OpcodeForm, terms: int) -> Operation | None:
-    """Sum of products of the bytes of b and the bytes (dp4a) or 16-bit halves (dp2a) of a."""
+    """Resolve ``dp4a`` and ``dp2a``: dot product of the bytes of b with the bytes or 16-bit halves of a, plus c."""
     half = form.take("lo", "hi") if terms == 2 else "lo"
     left, right = form.type(("s32", "u32")), form.type(("s32", "u32"))
     if half is None or left is None or right is None or not form.done:
         return None
+    # The accumulator is signed if either operand is.
     result = "u32" if (left, right) == ("u32", "u32") else "s32"
 
     def field(lanes: LaneBuilder, value: Value, index: int, width: int, signed: bool) -> Value:

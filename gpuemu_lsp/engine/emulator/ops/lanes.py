@@ -1,4 +1,4 @@
-"""LLVM IR for a value of any shape: the only place that builds it, so that the builder stays replaceable."""
+"""IR builder for elementwise code: one interface for scalars and for vectors of lanes."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ Value = Any
 
 @dataclass(frozen=True, slots=True)
 class TargetFeatures:
-    """What the machine the code runs on offers beyond portable LLVM IR.
+    """CPU features that generated code may use beyond portable LLVM IR. Results are the same without.
 
-    ``avx512`` allows the instructions that carry their own rounding mode. Everything computes the same without.
+    ``avx512``: AVX-512 F, DQ and VL, whose instructions have an embedded rounding mode.
     """
 
     avx512: bool = False
@@ -29,13 +29,13 @@ class TargetFeatures:
 
 @lru_cache(maxsize=1)
 def host() -> TargetFeatures:
-    """Return what this machine offers."""
+    """Return the features of the host CPU."""
     features = llvm.get_host_cpu_features()
     return TargetFeatures(avx512=all(features.get(name, False) for name in ("avx512f", "avx512dq", "avx512vl")))
 
 
 class _Literal(ir.Constant):  # type: ignore[misc]
-    """A constant as LLVM writes it: llvmlite has no short way to fill a vector."""
+    """A constant given by its LLVM text: llvmlite has no ``splat``, and would print every element of a vector."""
 
     def __init__(self, type_: ir.Type, text: str) -> None:
         self.type = type_
@@ -46,9 +46,9 @@ class _Literal(ir.Constant):  # type: ignore[misc]
 
 
 class LaneBuilder:
-    """An IR builder that treats a scalar and a vector of ``count`` lanes alike.
+    """IR builder that treats a scalar and a vector of ``count`` lanes alike.
 
-    ``count`` is None for scalars. Types are given as scalars and shaped here.
+    ``count`` is None for scalars. Methods take scalar types, and apply them to every lane.
     """
 
     __slots__ = ("builder", "count", "target")
@@ -59,11 +59,11 @@ class LaneBuilder:
         self.target = target
 
     def type(self, scalar: ir.Type) -> ir.Type:
-        """Return ``scalar`` in this shape."""
+        """Return the scalar type, or a vector of it."""
         return scalar if self.count is None else ir.VectorType(scalar, self.count)
 
     def times(self, factor: int) -> LaneBuilder:
-        """Return the shape of the same bits as elements ``1 / factor`` as wide."""
+        """Return a builder for the same bits seen as ``factor`` times as many, narrower elements."""
         return LaneBuilder(self.builder, (self.count or 1) * factor, self.target)
 
     # Constants
@@ -76,7 +76,8 @@ class LaneBuilder:
         """Return a floating-point constant, rounded to ``scalar``, in every lane."""
         if scalar is HALF:
             return self._splat(scalar, f"0xH{struct.unpack('<H', struct.pack('<e', number))[0]:04X}")
-        if scalar is FLOAT:  # LLVM writes it as the f64 of the same value
+        # LLVM's text form of a float is the pattern of the f64 with the same value.
+        if scalar is FLOAT:
             number = struct.unpack("<f", struct.pack("<f", number))[0]
         return self._splat(scalar, f"0x{struct.unpack('<Q', struct.pack('<d', number))[0]:016X}")
 
@@ -92,11 +93,11 @@ class LaneBuilder:
     # Conversions
 
     def bits(self, value: Value, scalar: ir.Type) -> Value:
-        """Reinterpret the bits of ``value`` lane by lane."""
+        """Reinterpret the bits of each lane as ``scalar``."""
         return self.builder.bitcast(value, self.type(scalar))
 
     def resize(self, value: Value, scalar: ir.IntType, signed: bool = False) -> Value:
-        """Cut or extend an integer."""
+        """Truncate or extend an integer."""
         width = element(value).width
         if width == scalar.width:
             return value
@@ -115,23 +116,23 @@ class LaneBuilder:
     # Operations
 
     def ieq(self, left: Value, right: Value) -> Value:
-        """Return where two integers are equal."""
+        """Compare integers for equality."""
         return self.builder.icmp_unsigned("==", left, right)
 
     def ult(self, left: Value, right: Value) -> Value:
-        """Return where ``left < right`` as unsigned integers."""
+        """Compare ``left < right`` as unsigned integers."""
         return self.builder.icmp_unsigned("<", left, right)
 
     def fcmp(self, relation: str, left: Value, right: Value) -> Value:
-        """Compare floats: ``<``, ``==``, ... are false with a NaN; ``ord`` and ``uno`` ask for one."""
+        """Compare floats, ordered: false if an operand is NaN; ``ord`` and ``uno`` test for NaN itself."""
         return self.builder.fcmp_ordered(relation, left, right)
 
     def inverted(self, predicate: Value) -> Value:
-        """Return the opposite of a predicate."""
+        """Return the negation of a predicate."""
         return self.builder.xor(predicate, self.truth(True))
 
     def select(self, condition: Value, then: Value, otherwise: Value) -> Value:
-        """Choose lane by lane."""
+        """Select lane by lane."""
         return self.builder.select(condition, then, otherwise)
 
     def call(self, name: str, *arguments: Value) -> Value:
@@ -150,7 +151,7 @@ class LaneBuilder:
     def helper(
         self, name: str, result: ir.Type, arguments: Sequence[Value], body: Callable[[ir.Function], None]
     ) -> Value:
-        """Call the module's internal function ``name`` of this shape, letting ``body`` write it on first use."""
+        """Call the module's internal function ``name`` for this shape; ``body`` builds it on first use."""
         full_name = f"gpuemu.{name}.{mangled(arguments[0].type)}"
         module = self.builder.module
         function = module.globals.get(full_name)
@@ -161,13 +162,13 @@ class LaneBuilder:
         return self.builder.call(function, arguments)
 
     def halves(self, value: Value, scalar: ir.Type) -> tuple[Value, Value]:
-        """Split every 32-bit lane into its lower and upper 16 bits, seen as ``scalar``."""
+        """Split each 32-bit lane into its lower and upper 16 bits, reinterpreted as ``scalar``."""
         low = self.builder.trunc(value, self.type(I16))
         high = self.builder.trunc(self.builder.lshr(value, self.integer(I32, 16)), self.type(I16))
         return (low, high) if scalar is I16 else (self.bits(low, scalar), self.bits(high, scalar))
 
     def joined(self, low: Value, high: Value) -> Value:
-        """Join two 16-bit values into one of 32 bits."""
+        """Join two 16-bit values to one of 32 bits."""
         if element(low) is HALF:
             low, high = self.bits(low, I16), self.bits(high, I16)
         low = self.builder.zext(low, self.type(I32))
@@ -176,7 +177,7 @@ class LaneBuilder:
 
 
 def element(value: Value) -> Any:
-    """Return the scalar type of a value of any shape."""
+    """Return the type of a scalar, or of a vector's elements."""
     return value.type.element if isinstance(value.type, ir.VectorType) else value.type
 
 
@@ -186,7 +187,7 @@ def count_of(value: Value) -> int | None:
 
 
 def mangled(type_: ir.Type) -> str:
-    """Return a type as LLVM spells it in an intrinsic's name."""
+    """Return a type as it is mangled into the name of an overloaded intrinsic."""
     if isinstance(type_, ir.VectorType):
         return f"v{type_.count}{mangled(type_.element)}"
     if isinstance(type_, ir.IntType):

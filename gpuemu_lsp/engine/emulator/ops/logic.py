@@ -1,4 +1,4 @@
-"""Logic and shifts (PTX ISA section 9.7.8)."""
+"""Bitwise logic and shifts (PTX ISA section 9.7.8)."""
 
 from __future__ import annotations
 
@@ -59,7 +59,10 @@ def _lop3(form: OpcodeForm) -> Operation | None:
 
 
 def _table(lanes: LaneBuilder, table: int, values: Sequence[Value]) -> Value:
-    """Evaluate an 8-bit truth table of up to three values; the first chooses between the upper and lower half."""
+    """Build a truth table of up to three values, by Shannon expansion on the first.
+
+    The table has one bit per combination of values; its upper half is for the first value 1, its lower half for 0.
+    """
     width = 1 << len(values)
     ones = (1 << width) - 1
     if table in (0, ones):
@@ -71,13 +74,13 @@ def _table(lanes: LaneBuilder, table: int, values: Sequence[Value]) -> Value:
         return _table(lanes, low, rest)
     half = (1 << (width // 2)) - 1
     if high ^ low == half:
-        # value xor f, with f = low
+        # The halves are complements: value xor low.
         return value if low == 0 else builder.xor(value, _table(lanes, low, rest))
     if low == 0:
         return builder.and_(value, _table(lanes, high, rest))
     if high == half:
         return builder.or_(value, _table(lanes, low, rest))
-    # low ^ (value & (low ^ high))
+    # In general: low ^ (value & (low ^ high)).
     difference = _table(lanes, high ^ low, rest)
     return builder.xor(_table(lanes, low, rest), builder.and_(value, difference))
 
@@ -91,7 +94,7 @@ def _shr(form: OpcodeForm) -> Operation | None:
 
 
 def _shift(form: OpcodeForm, types: Sequence[str]) -> Operation | None:
-    """Shifts by an unsigned 32-bit amount; amounts beyond the width count as the width."""
+    """Resolve shifts by an unsigned 32-bit amount, which is clamped to the width."""
     name = form.type(types)
     if name is None or not form.done:
         return None
@@ -103,6 +106,7 @@ def _shift(form: OpcodeForm, types: Sequence[str]) -> Operation | None:
         builder = lanes.builder
         integer = element(a)
         shift = builder.shl if left else builder.ashr if signed else builder.lshr
+        # In LLVM a shift by the width or more is poison, so the amount is limited, or the result selected.
         if known is not None:
             clamped = min(known & 0xFFFFFFFF, width)
             if clamped == width and not signed:
@@ -118,13 +122,14 @@ def _shift(form: OpcodeForm, types: Sequence[str]) -> Operation | None:
 
 
 def _shf(form: OpcodeForm) -> Operation | None:
-    """Funnel shift of the 64 bits ``b:a``; the left one yields the upper word, the right one the lower."""
+    """Resolve ``shf``: funnel shift of the 64 bits ``b:a``; ``.l`` returns the upper word, ``.r`` the lower."""
     left, mode = form.take("l", "r") == "l", form.take("wrap", "clamp")
     if mode is None or form.type(("b32",)) is None or not form.done:
         return None
 
     def emit(lanes: LaneBuilder, a: Value, b: Value, amount: Value) -> Value:
         result = lanes.call("fshl" if left else "fshr", b, a, amount)
+        # LLVM's funnel shifts take the amount modulo the width, as .wrap does.
         if mode == "wrap":
             return result
         return lanes.select(lanes.ult(amount, lanes.integer(I32, 32)), result, a if left else b)

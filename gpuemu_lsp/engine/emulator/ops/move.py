@@ -1,4 +1,4 @@
-"""``mov`` between registers, and packing and unpacking vectors with it (PTX ISA section 9.7.9)."""
+"""``mov``: between registers, and as packing and unpacking of vectors (PTX ISA section 9.7.9)."""
 
 from __future__ import annotations
 
@@ -24,6 +24,7 @@ def _mov(form: OpcodeForm) -> Operation | None:
         return None
     count = max(destinations, sources)
     width = INTEGERS[name]
+    # {b8 x 4} is the narrowest: elements have at least 8 bits.
     if count not in (2, 4) or width // count < 8:
         return None
     part = f"b{width // count}"
@@ -33,7 +34,7 @@ def _mov(form: OpcodeForm) -> Operation | None:
 
 
 def _pack(whole: ir.IntType) -> Callable[..., Value]:
-    """Join elements, the first as the least significant."""
+    """Return code that joins elements; the first is the least significant."""
 
     def emit(lanes: LaneBuilder, *parts: Value) -> Value:
         builder = lanes.builder

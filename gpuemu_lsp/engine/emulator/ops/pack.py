@@ -1,4 +1,4 @@
-"""``cvt`` to and from packed, 8-bit and tf32 formats, and ``cvt.pack`` (PTX ISA sections 9.7.9.21 and 9.7.9.22)."""
+"""``cvt`` to and from packed, 8-bit and tf32 formats, and ``cvt.pack`` (PTX ISA sections 9.7.9.21, 9.7.9.22)."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def _cvt(form: OpcodeForm) -> Operation | None:
 
 
 def _pair_of_halves(to: str, mode: str, relu: bool, satfinite: bool) -> Operation:
-    """Two f32: the first operand becomes the upper half."""
+    """Resolve two f32 to a packed type; the first operand becomes the upper half."""
     unit = PACKED[to]
 
     def emit(lanes: LaneBuilder, a: Value, b: Value) -> Value:
@@ -48,7 +48,7 @@ def _pair_of_halves(to: str, mode: str, relu: bool, satfinite: bool) -> Operatio
 
 
 def _tf32(mode: str, relu: bool, satfinite: bool) -> Operation | None:
-    """Keep 10 of 23 mantissa bits; ``.rna`` rounds ties away from zero."""
+    """Resolve f32 to tf32, which keeps 10 of 23 mantissa bits; ``.rna`` rounds ties away from zero."""
     if relu and mode == "rna":
         return None
 
@@ -56,6 +56,8 @@ def _tf32(mode: str, relu: bool, satfinite: bool) -> Operation | None:
         builder = lanes.builder
         if relu:
             a = ieee.rectify(lanes, a)
+        # Adding to the pattern rounds the magnitude: half a unit for ties away, just under half plus the last bit kept
+        # for ties to even.
         pattern = lanes.bits(a, I32)
         if mode == "rna":
             pattern = builder.add(pattern, lanes.integer(I32, 0x1000))
@@ -74,7 +76,10 @@ def _tf32(mode: str, relu: bool, satfinite: bool) -> Operation | None:
 
 
 def _to_bytes(to: str, source: str, relu: bool) -> Operation:
-    """Two numbers to two 8-bit floats, out of range to the largest; of two f32 the first becomes the upper byte."""
+    """Resolve two numbers to two 8-bit floats, saturated to the largest finite one.
+
+    Of two f32 operands the first becomes the upper byte.
+    """
 
     def emit(lanes: LaneBuilder, *values: Value) -> Value:
         if source == "f16x2":
@@ -90,7 +95,7 @@ def _to_bytes(to: str, source: str, relu: bool) -> Operation:
 
 
 def _encoded(lanes: LaneBuilder, value: Value, to: str, relu: bool) -> Value:
-    """Return an f32 as an 8-bit float in an i32."""
+    """Return an f32 rounded to an 8-bit float, in an i32."""
     mantissa, bias, largest = _BYTES[to]
     builder = lanes.builder
     if relu:
@@ -104,7 +109,7 @@ def _encoded(lanes: LaneBuilder, value: Value, to: str, relu: bool) -> Value:
     odd = builder.and_(builder.lshr(pattern, lanes.integer(I32, cut)), lanes.integer(I32, 1))
     rounded = builder.add(builder.add(pattern, lanes.integer(I32, (1 << (cut - 1)) - 1)), odd)
     normal = builder.sub(builder.lshr(rounded, lanes.integer(I32, cut)), lanes.integer(I32, (127 - bias) << mantissa))
-    # Adding a power of two whose last bit weighs as much as the smallest subnormal rounds to a multiple of that.
+    # Adding a power of two whose unit in the last place is the smallest subnormal rounds to a multiple of that.
     smallest = 1 - bias - mantissa
     anchor = lanes.number(FLOAT, 2.0 ** (smallest + 23))
     shifted = lanes.bits(builder.fadd(limited, anchor), I32)
@@ -115,15 +120,16 @@ def _encoded(lanes: LaneBuilder, value: Value, to: str, relu: bool) -> Value:
 
 
 def _from_bytes(source: str, relu: bool) -> Operation:
-    """Two 8-bit floats to two f16, exactly."""
+    """Resolve two 8-bit floats to two f16, which is exact."""
 
     def decoded(lanes: LaneBuilder, byte: Value) -> Value:
         builder = lanes.builder
         wide = builder.shl(byte, lanes.integer(I16, 8))
+        # e5m2 is the upper byte of f16.
         if source == "e5m2x2":
             half = lanes.bits(wide, HALF)
         else:
-            # With f16's wider exponent field the number is 2**8 too small, subnormals included.
+            # Read as f16, e4m3 has a bias of 15 instead of 7: scale by 2**8, which is exact for subnormals, too.
             sign = builder.and_(wide, lanes.integer(I16, 0x8000))
             magnitude = builder.and_(byte, lanes.integer(I16, 0x7F))
             scaled = lanes.bits(builder.or_(sign, builder.shl(magnitude, lanes.integer(I16, 7))), HALF)
@@ -141,7 +147,10 @@ def _from_bytes(source: str, relu: bool) -> Operation:
 
 
 def _integers(form: OpcodeForm) -> Operation | None:
-    """``cvt.pack.sat``: two s32 clamped and packed; bytes go below the lower half of a third operand."""
+    """Resolve ``cvt.pack.sat``: two s32, clamped and packed.
+
+    Two bytes become the lower half of the result, and the lower half of the third operand its upper half.
+    """
     saturating = form.has("sat")
     to, source, rest = form.type(("s16", "u16", "s8", "u8")), form.type(("s32",)), form.type(("b32",))
     if not saturating or to is None or source is None or not form.done:

@@ -1,4 +1,4 @@
-"""Which operation a typed opcode is: every family's table, asked in turn."""
+"""Resolution of a typed opcode to its operation, by the tables of all families."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ for _family in (approx, bits, compare, convert, division, floating, integer, log
         _RESOLVERS[_opcode] = (*_RESOLVERS.get(_opcode, ()), _resolver)
 
 _BY_VALUE = frozenset({"div", "lop3", "prmt", "rem", "shl", "shr"})
-"""Opcodes whose code depends on the value of a literal; all others take it as any other operand."""
+"""Opcodes whose code depends on the value of a literal operand."""
 
 
 class OperationKey(NamedTuple):
-    """All of an instruction that its code depends on: everything but where its operands live."""
+    """Everything that an instruction's code depends on, which is all but the names of its registers."""
 
     opcode: str
     modifiers: tuple[str, ...]
@@ -40,7 +40,7 @@ class OperationKey(NamedTuple):
 
 
 def key_of(instruction: Instruction) -> OperationKey:
-    """Return an instruction's key."""
+    """Return the key of an instruction."""
     operands = instruction.operands
     immediates: tuple[int | None, ...] = (None,) * len(operands)
     if instruction.opcode in _BY_VALUE:
@@ -50,11 +50,13 @@ def key_of(instruction: Instruction) -> OperationKey:
 
 @lru_cache(maxsize=8192)
 def resolve(key: OperationKey) -> Operation | None:
-    """Return the operation of a typed opcode with operands of this shape, or None if there is no such."""
+    """Return the operation of a typed opcode with operands of a given shape, None if PTX or this package has none."""
+    # Families share opcodes (``add``, ``cvt``); at most one accepts the types.
     for resolver in _RESOLVERS.get(key.opcode, ()):
         found = resolver(OpcodeForm(*key))
         if found is not None:
             signature = found.signature
+            # The carry flag is an operand of the operation, but not of the text.
             written = len(signature.destinations) - signature.writes_carry
             read = len(signature.sources) - signature.reads_carry
             return found if written + read == sum(key.shape) else None

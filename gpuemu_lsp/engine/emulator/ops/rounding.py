@@ -1,11 +1,11 @@
-"""Arithmetic in the directed rounding modes ``.rz .rm .rp``, and ``.rn`` (PTX ISA section 9.7.3).
+"""Arithmetic in the rounding modes ``.rn .rz .rm .rp`` (PTX ISA section 9.7.3).
 
-Three ways, each exact:
+LLVM's arithmetic rounds to nearest even. The directed modes are implemented in three ways, all correctly rounded:
 
-- an AVX-512 instruction carries its rounding mode, at 512 bits and for scalars;
-- a function of its own that switches the machine's rounding mode: any host, any operation, some 40 cycles per call.
-  It must not be inlined: LLVM may move ordinary arithmetic across a change of mode;
-- for f32 fma, which every ``expf`` contains, f64 arithmetic and one step to the neighbour.
+- AVX-512 instructions with an embedded rounding mode, which exist for 512-bit vectors and for scalars;
+- a function that switches the CPU's rounding mode (MXCSR): any host, any operation, about 40 cycles per call. It is
+  not inlined, since LLVM may move ordinary arithmetic across a change of the mode;
+- for f32 fma, of which there is one in every ``expf``: f64 arithmetic, and one step to the neighbouring float.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ _EMBEDDED_NAMES = {"fadd": "add", "fsub": "sub", "fmul": "mul", "fdiv": "div", "
 
 
 class _Attributes(ir.values.FunctionAttributes):  # type: ignore[misc]
-    """Function attributes with one llvmlite does not list."""
+    """Function attributes including ``strictfp``, which llvmlite does not list."""
 
     _known = ir.values.FunctionAttributes._known | {"strictfp"}
 
 
 def arithmetic(lanes: LaneBuilder, operation: str, mode: str, *operands: Value) -> Value:
-    """Return ``fadd``, ``fsub``, ``fmul``, ``fdiv``, ``fma`` or ``sqrt`` of f32 or f64 values, rounded by ``mode``."""
+    """Return ``fadd``, ``fsub``, ``fmul``, ``fdiv``, ``fma`` or ``sqrt`` of f32 or f64 values, rounded in ``mode``."""
     if mode == "rn":
         if operation in ("fma", "sqrt"):
             return lanes.call(operation, *operands)
@@ -49,7 +49,7 @@ def arithmetic(lanes: LaneBuilder, operation: str, mode: str, *operands: Value) 
 
 
 def convert(lanes: LaneBuilder, operation: str, mode: str, value: Value, scalar: ir.Type) -> Value:
-    """Return ``fptrunc``, ``sitofp`` or ``uitofp`` of ``value`` to ``scalar`` (f32 or f64), rounded by ``mode``."""
+    """Return ``fptrunc``, ``sitofp`` or ``uitofp`` of ``value`` to ``scalar`` (f32 or f64), rounded in ``mode``."""
     if mode == "rn":
         return getattr(lanes.builder, operation)(value, lanes.type(scalar))
     if operation == "uitofp":
@@ -58,25 +58,26 @@ def convert(lanes: LaneBuilder, operation: str, mode: str, value: Value, scalar:
 
 
 def _from_unsigned(lanes: LaneBuilder, mode: str, value: Value, scalar: ir.Type) -> Value:
-    """Convert an unsigned integer by way of signed ones.
+    """Convert an unsigned integer by signed conversions.
 
-    Where the machine has no such instruction, LLVM's own way is wrong in directed modes: 0 rounded down becomes -0.
+    Where the CPU has no unsigned conversion, LLVM's expansion is wrong in directed modes: 0 rounded down becomes -0.
     """
     builder = lanes.builder
     if element(value).width < 64:
         return _switched(lanes, "sitofp", mode, (lanes.resize(value, I64),), scalar)
     one = lanes.integer(I64, 1)
     large = builder.icmp_signed("<", value, lanes.integer(I64, 0))
-    # Half as large, the bit cut off kept as a sticky one: far below the last place, it rounds alike.
+    # Halved, with the discarded bit or-ed into the last one (sticky): that is far below the last place of the result,
+    # and rounds alike.
     half = builder.or_(builder.lshr(value, one), builder.and_(value, one))
     converted = _switched(lanes, "sitofp", mode, (lanes.select(large, half, value),), scalar)
     return lanes.select(large, builder.fadd(converted, converted), converted)
 
 
 def step_to(lanes: LaneBuilder, rounded: Value, above: Value, below: Value, mode: str) -> Value:
-    """Correct a float (or a bf16's pattern) rounded to nearest to ``mode``.
+    """Correct a float (or a bf16 pattern) that was rounded to nearest, so that it is rounded in ``mode``.
 
-    ``above`` and ``below`` say where ``rounded`` lies above or below the exact value.
+    ``above`` and ``below`` are predicates: ``rounded`` is above or below the exact value.
     """
     builder = lanes.builder
     scalar = element(rounded)
@@ -84,7 +85,7 @@ def step_to(lanes: LaneBuilder, rounded: Value, above: Value, below: Value, mode
     pattern = lanes.bits(rounded, integer)
     zero, one, minus = (lanes.integer(integer, number) for number in (0, 1, -1))
     negative = builder.icmp_signed("<", pattern, zero)
-    # As sign and magnitude, the next pattern is farther from zero; it is never zero that we must step from inwards.
+    # Floats are sign and magnitude: the next pattern is farther from zero. A step towards zero never starts at zero.
     towards = lanes.select(negative, one, minus)
     step = zero
     if mode in ("rm", "rz"):
@@ -126,7 +127,7 @@ def _shuffle(builder: ir.IRBuilder, left: Value, right: Value, chosen: Sequence[
 
 
 def _fma_through_double(lanes: LaneBuilder, mode: str, left: Value, right: Value, addend: Value) -> Value:
-    """Return an f32 fma in a directed mode: the product is exact in f64, and so is the error of the sum."""
+    """Return an f32 fma in a directed mode: the product is exact in f64, and so is the error of the sum (TwoSum)."""
     builder = lanes.builder
     product = builder.fmul(lanes.fpext(left, DOUBLE), lanes.fpext(right, DOUBLE))
     addend = lanes.fpext(addend, DOUBLE)

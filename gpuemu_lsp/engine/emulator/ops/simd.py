@@ -1,4 +1,4 @@
-"""Video instructions on two 16-bit or four 8-bit values in a register (PTX ISA section 9.7.18), without selectors."""
+"""SIMD video instructions: two 16-bit or four 8-bit values per register (PTX ISA section 9.7.18), without selectors."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _OPERATIONS = ("vadd", "vsub", "vabsdiff", "vmin", "vmax")
 
 
 def _one(lanes: LaneBuilder, name: str, a: Value, b: Value) -> Value:
-    """Return the exact result for two short integers in 32 bits."""
+    """Return the exact result for two narrow integers, in 32 bits."""
     builder = lanes.builder
     if name in ("vmin", "vmax"):
         return lanes.call(f"s{name[1:]}", a, b)
@@ -52,7 +52,7 @@ def _video(form: OpcodeForm) -> Operation | None:
                 total = builder.or_(total, moved)
         return total
 
-    # Without .add the third operand would only fill elements that a mask leaves out.
+    # Without .add the third operand is used only for elements that a mask excludes, and masks are not supported.
     return operation(result or "u32", (left or "u32", right or "u32", "u32"), emit)
 
 

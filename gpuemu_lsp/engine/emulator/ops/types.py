@@ -1,4 +1,4 @@
-"""The PTX types operands are read and written with, and what holds them in LLVM (PTX ISA sections 5.2 and 9.4)."""
+"""PTX operand types and the LLVM types that hold them (PTX ISA sections 5.2 and 9.4)."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ INTEGERS = {f"{kind}{bits}": bits for kind in "sub" for bits in (8, 16, 32, 64)}
 """Width in bits of every integer and untyped-bits type."""
 
 PACKED = {"f16x2": "f16", "bf16x2": "bf16", "s16x2": "s16", "u16x2": "u16"}
-"""Types of two 16-bit values in one 32-bit register, and the type of each half."""
+"""Packed types, two 16-bit values in one 32-bit register, with the type of each half."""
 
 _LLVM: dict[str, ir.Type] = {
     **{name: ir.IntType(bits) for name, bits in INTEGERS.items()},
     **dict.fromkeys(PACKED, I32),
     "pred": I1,
     "f16": HALF,
-    # LLVM's bfloat is left alone: its x86 conversion (vcvtneps2bf16) flushes subnormals, which PTX keeps.
+    # Not LLVM's bfloat: its x86 conversion (vcvtneps2bf16) flushes subnormals, which PTX keeps.
     "bf16": I16,
     "f32": FLOAT,
     "tf32": I32,
@@ -52,14 +52,14 @@ def llvm_type(name: str, count: int | None = None) -> ir.Type:
     Raises
     ------
     KeyError
-        If ``name`` is no type of Signature.
+        If ``name`` is not an operand type.
     """
     scalar = _LLVM[name]
     return scalar if count is None else ir.VectorType(scalar, count)
 
 
 def read_as(builder: ir.IRBuilder, value: Any, name: str) -> Any:
-    """Return a register's value as operand type ``name``: bits reinterpreted, a wider register cut (section 9.4.1).
+    """Return a register's value as operand type ``name``: bits reinterpreted, a wider register truncated (9.4.1).
 
     Raises
     ------
@@ -84,14 +84,14 @@ def read_as(builder: ir.IRBuilder, value: Any, name: str) -> Any:
 
 
 def write_as(builder: ir.IRBuilder, value: Any, name: str, register: ir.Type) -> Any:
-    """Return a result of type ``name`` as a register holds it, whose scalar LLVM type is ``register``.
+    """Return a result of type ``name`` as the value of a register whose scalar LLVM type is ``register``.
 
     In a wider register signed results are sign-extended and all others zero-extended (section 9.4.1, table 27).
 
     Raises
     ------
     TypeError
-        If the register is narrower, as PTX does not allow: it would overwrite what lies behind it.
+        If the register is narrower than the result, as PTX does not allow.
     """
     scalar, shape = _scalar_and_shape(value.type)
     if scalar == register:
