@@ -1,0 +1,175 @@
+"""Rules of the group ``memory``: invalid accesses (memcheck), uninitialized reads (initcheck), races (racecheck)."""
+
+from __future__ import annotations
+
+from gpuemu_lsp.engine.findings import Severity
+from gpuemu_lsp.engine.rules.model import Example, Rule
+
+RULES = (
+    Rule(
+        "memory/out-of-bounds",
+        Severity.ERROR,
+        "out-of-bounds access",
+        "The kernel read or wrote outside every buffer, or across the end of one. On a GPU such an access often "
+        "has no visible effect, or it corrupts a neighbouring allocation.",
+        Example(
+            bad="""\
+__global__ void scale(const float* x, float* y, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    y[i] = 2.0f * x[i];
+}
+""",
+            good="""\
+__global__ void scale(const float* x, float* y, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) y[i] = 2.0f * x[i];
+}
+""",
+        ),
+    ),
+    Rule(
+        "memory/misaligned",
+        Severity.ERROR,
+        "misaligned access",
+        "The address is not a multiple of the size of the access. A GPU stops with CUDA error 716 (misaligned "
+        "address). Vector types such as `float4` need an alignment of 16 bytes.",
+        Example(
+            bad="""\
+__global__ void sums(const float* x, float* y, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i >= n) return;
+    float4 v = *reinterpret_cast<const float4*>(x + 4 * i + 1);  // x has 4 * n + 4 elements
+    y[i] = v.x + v.y + v.z + v.w;
+}
+""",
+            good="""\
+__global__ void sums(const float* x, float* y, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i >= n) return;
+    const float* v = x + 4 * i + 1;
+    y[i] = v[0] + v[1] + v[2] + v[3];
+}
+""",
+        ),
+    ),
+    Rule(
+        "memory/uninitialized-read",
+        Severity.ERROR,
+        "uninitialized read",
+        "The kernel read memory that was never written: shared memory before a store or beyond a partial tile, an "
+        "output used as an accumulator, an element of a local array.",
+        Example(
+            bad="""\
+__global__ void reverse(const float* x, float* y, int n) {
+    __shared__ float s[256];
+    int i = blockIdx.x * 256 + threadIdx.x;
+    if (i < n) s[threadIdx.x] = x[i];
+    __syncthreads();
+    if (i < n) y[i] = s[255 - threadIdx.x];
+}
+""",
+            good="""\
+__global__ void reverse(const float* x, float* y, int n) {
+    __shared__ float s[256];
+    int i = blockIdx.x * 256 + threadIdx.x;
+    s[threadIdx.x] = i < n ? x[i] : 0.0f;
+    __syncthreads();
+    if (i < n) y[i] = s[255 - threadIdx.x];
+}
+""",
+        ),
+    ),
+    Rule(
+        "memory/null-pointer",
+        Severity.ERROR,
+        "null pointer access",
+        "The address of the access is in the first page of memory.",
+        Example(
+            bad="""\
+__global__ void copy(const float* x, float* y, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    const float* source = nullptr;
+    if (n > 64) source = x;
+    if (i < n) y[i] = source[i];
+}
+""",
+            good="""\
+__global__ void copy(const float* x, float* y, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    const float* source = x;
+    if (i < n) y[i] = source[i];
+}
+""",
+        ),
+    ),
+    Rule(
+        "memory/index-overflow",
+        Severity.WARNING,
+        "32-bit index overflow before address computation",
+        "At the largest sizes of `[kernels.dims]`, a 32-bit product or sum overflows and is then widened to an "
+        "address, so the access is to a wrong element. Such sizes are too large to run; only the integer "
+        "arithmetic of a few threads is evaluated. Widen an operand first (`(size_t)row * cols`), or declare "
+        "smaller sizes.",
+        Example(
+            bad="""\
+__global__ void fill(float* y, int rows, int cols) {
+    int row = blockIdx.y, col = blockIdx.x * blockDim.x + threadIdx.x;
+    if (col < cols) y[row * cols + col] = 1.0f;
+}
+""",
+            good="""\
+__global__ void fill(float* y, int rows, int cols) {
+    int row = blockIdx.y, col = blockIdx.x * blockDim.x + threadIdx.x;
+    if (col < cols) y[(size_t)row * cols + col] = 1.0f;
+}
+""",
+        ),
+    ),
+    Rule(
+        "memory/shared-race",
+        Severity.ERROR,
+        "data race on shared memory",
+        "Two threads of a block access the same bytes of shared memory, at least one of them writes, and no "
+        "barrier orders the accesses. Usually a `__syncthreads()` or `__syncwarp()` is missing.",
+        Example(
+            bad="""\
+__global__ void reverse(const float* x, float* y, int n) {
+    __shared__ float s[256];
+    int i = blockIdx.x * 256 + threadIdx.x;
+    s[threadIdx.x] = i < n ? x[i] : 0.0f;
+    if (i < n) y[i] = s[255 - threadIdx.x];
+}
+""",
+            good="""\
+__global__ void reverse(const float* x, float* y, int n) {
+    __shared__ float s[256];
+    int i = blockIdx.x * 256 + threadIdx.x;
+    s[threadIdx.x] = i < n ? x[i] : 0.0f;
+    __syncthreads();
+    if (i < n) y[i] = s[255 - threadIdx.x];
+}
+""",
+        ),
+    ),
+    Rule(
+        "memory/global-race",
+        Severity.ERROR,
+        "data race on global memory",
+        "Two threads access the same bytes of global memory, at least one of them writes, and nothing orders the "
+        "accesses. Blocks execute concurrently and in no particular order; use an atomic operation.",
+        Example(
+            bad="""\
+__global__ void sum(const float* x, float* total, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) *total += x[i];
+}
+""",
+            good="""\
+__global__ void sum(const float* x, float* total, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) atomicAdd(total, x[i]);
+}
+""",
+        ),
+    ),
+)
