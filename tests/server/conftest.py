@@ -1,4 +1,4 @@
-"""A real server process with real workers, driven over stdio, in a workspace of its own."""
+"""Fixtures of the server tests: a server process with workers, driven over stdio, in its own workspace."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ async def editor(tmp_path: Path) -> AsyncIterator[Editor]:
     if client.capabilities is not None:
         await asyncio.wait_for(client.shutdown_session(), PATIENCE)
     await client.stop()
-    assert editor.slips == []
+    assert editor.violations == []
 
 
 @pytest.fixture(autouse=True)

@@ -1,4 +1,4 @@
-"""Code actions: on our diagnostics only, worked out when chosen, and what they do is so."""
+"""Code actions: offered for the server's own diagnostics, resolved lazily, and effective."""
 
 from __future__ import annotations
 
@@ -28,20 +28,20 @@ def _titled(actions: dict[str, types.CodeAction], beginning: str) -> types.CodeA
     return found
 
 
-async def test_reproduce_writes_a_script_that_shows_the_failure(editor: Editor):
+async def test_reproduce_writes_a_script_that_reproduces_the_failure(editor: Editor):
     wrong = await _open(editor, WRONG)
     actions = await editor.actions("scale.cu", wrong)
     todo = _titled(actions, "Reproduce failure (float32, n=").command
     answer = await editor.command(todo.command, *todo.arguments)
     script = Path(answer["path"])
-    editor.save("scale.cu", GOOD)  # the script has its own copy of everything
+    editor.save("scale.cu", GOOD)  # the script is self-contained
     ran = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, check=False)
     assert ran.returncode == 1 and f"case {wrong.data['case']}" in ran.stdout, ran
     with pytest.raises(JsonRpcException, match="no stored case 17"):
         await editor.command(todo.command, editor.uri("scale.cu"), "17")
 
 
-async def test_minimize_puts_the_smaller_case_in_the_place_of_the_finding(editor: Editor):
+async def test_minimize_replaces_the_finding_by_the_smaller_case(editor: Editor):
     wrong = await _open(editor, WRONG)
     assert wrong.data["dims"]["n"] > 1
     todo = _titled(await editor.actions("scale.cu", wrong), "Minimize (float32, n=").command
@@ -50,12 +50,12 @@ async def test_minimize_puts_the_smaller_case_in_the_place_of_the_finding(editor
     (now,) = editor.found("scale.cu")
     assert now.data["dims"] == {"n": 1} and now.data["case"] != wrong.data["case"]
     assert (now.code, now.range) == (wrong.code, wrong.range)
-    assert editor.told("gpuemu/failuresChanged")
+    assert editor.received("gpuemu/failuresChanged")
     listed = (await editor.ask("gpuemu/failures", {}))["failures"]
     assert [item["id"] for item in listed if item["minimized"]] == [now.data["case"]]
 
 
-async def test_failing_cases_of_one_line_are_told_apart_though_their_seed_is_the_same(editor: Editor):
+async def test_failing_cases_of_one_line_and_seed_are_distinguished(editor: Editor):
     write(editor.root)
     both = WRONG.replace('extern "C"', "template <typename T>").replace("float*", "T*")
     (editor.root / "scale.cu").write_text(both, encoding="utf-8")
@@ -100,7 +100,7 @@ async def test_check_again_and_fuzz_deeper_run(editor: Editor):
         assert editor.codes("scale.cu") == {"numeric/tolerance-exceeded"}
 
 
-async def test_fuzzing_runs_the_cases_the_settings_say(editor: Editor):
+async def test_fuzzing_runs_the_configured_number_of_cases(editor: Editor):
     write(editor.root)
     await editor.start(settings={"deepCases": 40})
     editor.open("scale.cu")
@@ -114,8 +114,8 @@ async def test_fuzzing_runs_the_cases_the_settings_say(editor: Editor):
     assert "the cases reached 4 of 4 lines and 2 of 2 branch outcomes" in hover.contents.value
 
 
-async def test_fuzzing_sees_what_the_optimiser_hides(editor: Editor):
-    # Every thread reads back its own value: optimised, the shared word is gone, and its race with it.
+async def test_fuzzing_finds_a_race_that_optimisation_removes(editor: Editor):
+    # Every thread reads back its own value: the optimiser removes the shared variable and thereby the race.
     shared = GOOD.replace("        y[i] = 2.0f * x[i];", "        word[0] = x[i];\n        y[i] = 2.0f * word[0];")
     (editor.root / "scale.cu").write_text(
         shared.replace("    int i", "    __shared__ float word[1];\n    int i"), "utf-8"
@@ -129,7 +129,7 @@ async def test_fuzzing_sees_what_the_optimiser_hides(editor: Editor):
     assert editor.codes("scale.cu") == {"memory/shared-race"}
 
 
-async def test_the_tolerance_is_set_to_what_was_measured_and_then_suffices(editor: Editor):
+async def test_the_measured_tolerance_makes_the_kernel_pass(editor: Editor):
     wrong = await _open(editor, SLIGHTLY)
     actions = await editor.actions("scale.cu", wrong)
     (title,) = [title for title in actions if title.startswith("Set the float32 tolerance of scale")]
@@ -143,12 +143,12 @@ async def test_the_tolerance_is_set_to_what_was_measured_and_then_suffices(edito
     assert editor.found("scale.cu") == []
 
 
-async def test_no_tolerance_is_offered_for_what_is_no_rounding(editor: Editor):
+async def test_no_tolerance_is_offered_for_an_error_beyond_rounding(editor: Editor):
     wrong = await _open(editor, WRONG)
     assert not [title for title in await editor.actions("scale.cu", wrong) if "tolerance of" in title]
 
 
-async def test_a_limit_is_raised_to_what_was_measured(editor: Editor):
+async def test_a_limit_is_raised_to_the_measured_value(editor: Editor):
     write(editor.root)
     config = TOML + "\n[kernels.artifact_checks]\nmax_registers = 2 # tight\n"
     (editor.root / "gpuemu.toml").write_text(config, encoding="utf-8")
@@ -169,7 +169,7 @@ async def test_a_limit_is_raised_to_what_was_measured(editor: Editor):
     assert editor.found("scale.cu") == []
 
 
-async def test_ignoring_a_finding_silences_it_here_and_nowhere_else(editor: Editor):
+async def test_ignoring_a_finding_applies_to_its_line_and_rule_only(editor: Editor):
     wrong = await _open(editor, WRONG)
     actions = await editor.actions("scale.cu", wrong)
     edit = (await editor.resolve(actions["Ignore numeric/tolerance-exceeded here"])).edit
@@ -186,7 +186,7 @@ async def test_ignoring_a_finding_silences_it_here_and_nowhere_else(editor: Edit
     assert "// gpuemu: ignore[numeric/nan, numeric/tolerance-exceeded]" in (editor.root / "scale.cu").read_text()
 
 
-async def test_a_kernel_is_registered_with_a_reference_that_runs(editor: Editor):
+async def test_registration_creates_an_entry_and_a_runnable_reference(editor: Editor):
     (editor.root / "scale.cu").write_text(GOOD, encoding="utf-8")
     await editor.start()
     editor.open("scale.cu")
@@ -199,7 +199,7 @@ async def test_a_kernel_is_registered_with_a_reference_that_runs(editor: Editor)
     assert "np.zeros((n,))" in reference.read_text(encoding="utf-8")
     await editor.command("gpuemu.check", editor.uri("scale.cu"))
     await editor.idle()
-    assert editor.codes("scale.cu") == {"numeric/tolerance-exceeded"}  # the zeros: it ran, and was compared
+    assert editor.codes("scale.cu") == {"numeric/tolerance-exceeded"}  # zeros: it ran and was compared
     assert editor.found("gpuemu.toml") == []
     reference.write_text(reference.read_text().replace("np.zeros((n,))", 'inputs["x"] * 2.0'), encoding="utf-8")
     await editor.command("gpuemu.check", editor.uri("scale.cu"))
@@ -207,7 +207,7 @@ async def test_a_kernel_is_registered_with_a_reference_that_runs(editor: Editor)
     assert not editor.last("scale.cu").diagnostics
 
 
-async def test_other_tools_diagnostics_are_none_of_our_business(editor: Editor):
+async def test_diagnostics_of_other_servers_have_no_actions(editor: Editor):
     wrong = await _open(editor, WRONG)
     wrong.source = "clangd"
     assert await editor.actions("scale.cu", wrong) == {}

@@ -1,4 +1,4 @@
-"""Tests: discovered without running anything, run alone or together, cancelled, and told as they change."""
+"""Test explorer: discovery, runs of one or all tests, cancellation, and states of checks on save."""
 
 from __future__ import annotations
 
@@ -23,12 +23,14 @@ def _labels(tests: list[dict[str, Any]], kind: str) -> list[str]:
 
 
 def _states(editor: Editor, run: str | None, test: str) -> list[str]:
-    return [item["state"] for item in editor.told("gpuemu/testState") if item["runId"] == run and item["id"] == test]
+    return [
+        item["state"] for item in editor.received("gpuemu/testState") if item["runId"] == run and item["id"] == test
+    ]
 
 
 async def _ended(editor: Editor, run: str) -> dict[str, Any]:
-    await editor.until(lambda: any(item["runId"] == run for item in editor.told("gpuemu/testsEnded")))
-    (end,) = [item for item in editor.told("gpuemu/testsEnded") if item["runId"] == run]
+    await editor.until(lambda: any(item["runId"] == run for item in editor.received("gpuemu/testsEnded")))
+    (end,) = [item for item in editor.received("gpuemu/testsEnded") if item["runId"] == run]
     return end
 
 
@@ -42,10 +44,10 @@ async def test_discovery_finds_kernels_and_types_and_runs_nothing(editor: Editor
     assert _labels(tests, "dtype") == ["float32", "float32"]
     ids = {item["id"] for item in tests}
     assert all(item["parent"] in ids or item["kind"] == "file" for item in tests)
-    assert not editor.told("gpuemu/testState") and not (editor.root / ".gpuemu").exists()
+    assert not editor.received("gpuemu/testState") and not (editor.root / ".gpuemu").exists()
 
 
-async def test_a_run_of_everything_tells_states_and_ends_once(editor: Editor):
+async def test_a_run_of_all_tests_reports_states_and_ends_once(editor: Editor):
     _two(editor, scale=WRONG)
     await editor.start()
     tests = (await editor.ask("gpuemu/discoverTests", {}))["tests"]
@@ -57,14 +59,14 @@ async def test_a_run_of_everything_tells_states_and_ends_once(editor: Editor):
     assert _states(editor, "r1", kernels["other"]) == ["enqueued", "started", "passed"]
     (failed,) = [
         item
-        for item in editor.told("gpuemu/testState")
+        for item in editor.received("gpuemu/testState")
         if item["id"] == f"{kernels['scale']}/float32" and item["state"] == "failed"
     ]
     assert failed["uri"] == editor.uri("scale.cu") and failed["range"]["start"]["line"] == 3
     assert failed["expected"] != failed["actual"] and failed["expected"].startswith("y[")
-    assert any("numeric/tolerance-exceeded" in item["text"] for item in editor.told("gpuemu/testOutput"))
+    assert any("numeric/tolerance-exceeded" in item["text"] for item in editor.received("gpuemu/testOutput"))
     await editor.idle()
-    changed = editor.told("gpuemu/testsChanged")[-1]
+    changed = editor.received("gpuemu/testsChanged")[-1]
     assert changed["scope"] == [editor.uri("scale.cu")] and _labels(changed["tests"], "case")
 
 
@@ -76,10 +78,10 @@ async def test_one_kernel_runs_alone(editor: Editor):
     await editor.ask("gpuemu/runTests", {"runId": "r1", "include": [kernels["other"]], "exclude": [], "deep": False})
     await _ended(editor, "r1")
     assert _states(editor, "r1", kernels["other"])[-1] == "passed"
-    assert not [item for item in editor.told("gpuemu/testState") if item["id"] == kernels["scale"]]
+    assert not [item for item in editor.received("gpuemu/testState") if item["id"] == kernels["scale"]]
 
 
-async def test_a_failing_case_is_a_test_of_its_own_and_passes_once_mended(editor: Editor):
+async def test_a_failing_case_is_a_test_item_that_passes_once_fixed(editor: Editor):
     write(editor.root, WRONG)
     await editor.start()
     editor.open("scale.cu")
@@ -89,10 +91,10 @@ async def test_a_failing_case_is_a_test_of_its_own_and_passes_once_mended(editor
     editor.save("scale.cu", GOOD)
     await editor.idle()
     assert _states(editor, None, case)[-1] == "passed"
-    assert not _labels(editor.told("gpuemu/testsChanged")[-1]["tests"], "case")
+    assert not _labels(editor.received("gpuemu/testsChanged")[-1]["tests"], "case")
 
 
-async def test_a_case_that_the_failure_no_longer_shows_with_has_not_passed(editor: Editor):
+async def test_a_case_that_was_not_run_again_has_not_passed(editor: Editor):
     write(editor.root, WRONG)
     await editor.start()
     editor.open("scale.cu")
@@ -112,12 +114,12 @@ async def test_aborting_ends_the_run_and_the_check(editor: Editor):
     await editor.start()
     await editor.ask("gpuemu/discoverTests", {})
     await editor.ask("gpuemu/runTests", {"runId": "r1", "include": None, "exclude": [], "deep": False})
-    await editor.until(lambda: any(item["state"] == "started" for item in editor.told("gpuemu/testState")))
+    await editor.until(lambda: any(item["state"] == "started" for item in editor.received("gpuemu/testState")))
     await editor.ask("gpuemu/abortTests", {"runId": "r1"})
     assert (await _ended(editor, "r1"))["cancelled"] is True
     await editor.idle()
-    assert editor.told("gpuemu/testState")[-1]["state"] == "skipped"
-    assert len(editor.told("gpuemu/testsEnded")) == 1
+    assert editor.received("gpuemu/testState")[-1]["state"] == "skipped"
+    assert len(editor.received("gpuemu/testsEnded")) == 1
 
 
 async def test_an_edit_makes_the_states_stale_once(editor: Editor):
@@ -133,16 +135,16 @@ async def test_an_edit_makes_the_states_stale_once(editor: Editor):
     assert _states(editor, None, kernel) == ["started", "passed", "stale"]
 
 
-async def test_a_client_that_never_asked_for_tests_hears_of_none(editor: Editor):
+async def test_a_client_without_test_explorer_receives_no_states(editor: Editor):
     write(editor.root, WRONG)
     await editor.start()
     editor.open("scale.cu")
     await editor.idle()
     assert editor.found("scale.cu")
-    assert not editor.told("gpuemu/testState") + editor.told("gpuemu/testsChanged")
+    assert not editor.received("gpuemu/testState") + editor.received("gpuemu/testsChanged")
 
 
-async def test_a_run_of_nothing_ends_too(editor: Editor):
+async def test_an_empty_run_ends(editor: Editor):
     await editor.start()
     answer = await editor.ask(
         "gpuemu/runTests", {"runId": "r1", "include": ["file:///nowhere.cu"], "exclude": [], "deep": False}

@@ -1,4 +1,4 @@
-"""The list of failing cases, what a panel shows of one, and PTX and SASS beside the source."""
+"""The list of failing cases, the details of one, and PTX and SASS."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ async def test_failures_are_listed_until_they_are_fixed(editor: Editor):
     await editor.start()
     editor.open("scale.cu")
     await editor.idle()
-    assert len(editor.told("gpuemu/failuresChanged")) == 1
+    assert len(editor.received("gpuemu/failuresChanged")) == 1
     listed = (await editor.ask("gpuemu/failures", {"textDocument": {"uri": editor.uri("scale.cu")}}))["failures"]
     assert {item["kernel"] for item in listed} == {"scale"}
     assert {item["range"]["start"]["line"] for item in listed} == {STORE_LINE}
@@ -22,10 +22,10 @@ async def test_failures_are_listed_until_they_are_fixed(editor: Editor):
     editor.save("scale.cu", GOOD)
     await editor.idle()
     assert (await editor.ask("gpuemu/failures", {}))["failures"] == []
-    assert len(editor.told("gpuemu/failuresChanged")) == 2
+    assert len(editor.received("gpuemu/failuresChanged")) == 2
 
 
-async def test_a_failure_shows_values_and_where_they_lie(editor: Editor):
+async def test_a_failure_has_values_and_an_error_map(editor: Editor):
     write(
         editor.root,
         WRONG.replace("if (i < n) {", "if (i < n && i >= 4) {\n        y[i] = x[i] * 2.0f;\n    } else if (i < n) {"),
@@ -58,7 +58,7 @@ async def test_a_failure_without_numbers_has_no_picture(editor: Editor):
     assert "Thread" in dict(map(tuple, panel["facts"]))
 
 
-async def test_an_unknown_case_is_an_error_that_says_so(editor: Editor):
+async def test_an_unknown_case_is_an_error(editor: Editor):
     write(editor.root)
     await editor.start()
     with pytest.raises(JsonRpcException, match="no stored case 17"):
@@ -66,7 +66,7 @@ async def test_an_unknown_case_is_an_error_that_says_so(editor: Editor):
 
 
 @pytest.mark.parametrize(("form", "store"), [("ptx", "st.global.f32"), ("sass", "STG")])
-async def test_ptx_and_sass_know_their_source_lines(editor: Editor, form: str, store: str):
+async def test_ptx_and_sass_map_to_source_lines(editor: Editor, form: str, store: str):
     write(editor.root)
     await editor.start()
     editor.open("scale.cu")
@@ -82,13 +82,13 @@ async def test_ptx_and_sass_know_their_source_lines(editor: Editor, form: str, s
     assert newer["arch"] == "sm_90" and newer["text"] != answer["text"]
 
 
-async def test_the_same_texts_are_virtual_documents(editor: Editor):
+async def test_artifacts_are_virtual_documents(editor: Editor):
     write(editor.root)
     await editor.start()
     editor.open("scale.cu", GOOD.replace("2.0f", "3.0f"))
     answer = await editor.command("gpuemu.showArtifact", editor.uri("scale.cu"), "scale", "ptx")
     content = await editor.ask("workspace/textDocumentContent", types.TextDocumentContentParams(answer["uri"]))
-    assert ".visible .entry scale(" in content.text and "0f40400000" in content.text  # 3.0, not saved
+    assert ".visible .entry scale(" in content.text and "0f40400000" in content.text  # 3.0f, from unsaved text
 
 
 async def test_a_kernel_that_does_not_compile_has_no_artifact(editor: Editor):

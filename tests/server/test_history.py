@@ -1,4 +1,4 @@
-"""What a kernel was at the save before and in the user's baseline, on the kernel's name and above it."""
+"""Measurements compared with the previous save and the baseline, in hovers and lenses."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ async def _lens(editor: Editor) -> str:
     return str(lens.command.title)
 
 
-async def test_registers_and_verdict_since_the_save_before(editor: Editor):
+async def test_changes_since_the_previous_save(editor: Editor):
     write(editor.root)
     await editor.start()
     editor.open("scale.cu")
@@ -33,7 +33,7 @@ async def test_registers_and_verdict_since_the_save_before(editor: Editor):
         assert int(before) < int(after)
 
 
-async def test_what_was_measured_becomes_the_baseline(editor: Editor):
+async def test_measurements_become_the_baseline(editor: Editor):
     write(editor.root)
     (editor.root / "gpuemu.toml").write_text(TOML + "\n[kernels.artifact_checks]\nmax_registers = 2\n", "utf-8")
     await editor.start()

@@ -1,4 +1,4 @@
-"""What went wrong in other language servers, each a test of ours. The numbers are those of the list they come from.
+"""Known failure modes of language servers, one test each.
 
 Number 1 (a killed client) and 2 (a shutdown under load) are also in test_server_processes, 16 (columns) in
 test_server_checks. Number 21 needs a GPU.
@@ -43,9 +43,9 @@ def _pids(editor: Editor) -> set[int]:
     return descendants(editor.client._server.pid)
 
 
-async def test_01_nothing_survives_a_killed_server(editor: Editor):
+async def test_01_no_process_survives_a_killed_server(editor: Editor):
     await _spinning(editor)
-    await editor.until(lambda: len(_pids(editor)) >= 3)  # the server, the nursery, a worker
+    await editor.until(lambda: len(_pids(editor)) >= 3)  # the server, the fork server, a worker
     pids = _pids(editor)
     os.kill(editor.client._server.pid, signal.SIGKILL)
     deadline = time.monotonic() + 5
@@ -55,7 +55,7 @@ async def test_01_nothing_survives_a_killed_server(editor: Editor):
     editor.client.capabilities = None
 
 
-async def test_01_a_killed_worker_costs_one_kernel_its_verdict_and_nothing_else(editor: Editor):
+async def test_01_a_killed_worker_affects_one_check_only(editor: Editor):
     await _spinning(editor)
     server = editor.client._server.pid
     await editor.until(lambda: bool(workers(server)))
@@ -80,28 +80,28 @@ async def test_02_shutdown_with_requests_and_commands_in_flight(editor: Editor):
         ),
     ]
     await asyncio.wait_for(editor.client.shutdown_async(None), 2)
-    await asyncio.wait(waiting, timeout=1)  # answers that this client takes no more
+    await asyncio.wait(waiting, timeout=1)  # responses that this client no longer reads
     pids = _pids(editor)
     editor.client.exit(None)
     await editor.until(lambda: not alive(pids))
     editor.client.capabilities = None
 
 
-async def test_03_two_hundred_saves_leave_one_job_and_the_last_text_verified(editor: Editor):
+async def test_03_two_hundred_saves_leave_one_job_and_check_the_last_text(editor: Editor):
     await _open(editor)
     server = editor.client._server.pid
     before = resident_mb(server)
-    for number in range(200):  # every one of them would run for ever
+    for number in range(200):  # none of them terminates
         editor.save("scale.cu", SPIN.replace("2.0f", f"2.{number:03}1f"))
         await asyncio.sleep(0.01)
-        async with asyncio.timeout(5):  # a killed one may take a moment to go; one that is not killed, ten seconds
+        async with asyncio.timeout(5):  # killing takes a moment; a worker that is not killed runs for ten seconds
             while len(busy(server)) > 1:
                 await asyncio.sleep(0.01)
     editor.save("scale.cu", WRONG)
     await editor.idle()
     assert editor.codes("scale.cu") == {"numeric/tolerance-exceeded"}
     await editor.until(lambda: not busy(server))
-    assert len(_pids(editor)) <= 3 + (os.cpu_count() or 2)  # server, nursery, workers
+    assert len(_pids(editor)) <= 3 + (os.cpu_count() or 2)  # server, fork server, workers
     assert resident_mb(server) < 1.2 * before
 
 
@@ -113,7 +113,7 @@ async def test_04_an_endless_kernel_edited_to_a_trivial_one_is_green(editor: Edi
     assert "passed" in await editor.hover("scale.cu", 0, GOOD.index("scale"))
 
 
-async def test_05_an_edit_above_moves_the_squiggle_and_marks_it_stale(editor: Editor):
+async def test_05_an_edit_above_moves_the_diagnostic_and_marks_it_stale(editor: Editor):
     await _open(editor, WRONG)
     top = types.Range(types.Position(0, 0), types.Position(0, 0))
     editor.change("scale.cu", types.TextDocumentContentChangePartial(top, "// a\n// b\n// c\n"))
@@ -132,13 +132,13 @@ async def test_06_a_result_of_an_older_version_is_never_published(editor: Editor
     await asyncio.sleep(0.3)
     editor.save("scale.cu", GOOD)
     await editor.idle()
-    await asyncio.sleep(1)  # what the first check would have said by now
+    await asyncio.sleep(1)  # enough for the first check to end, had it not been killed
     late = [item for params in editor.published if params.version == 2 for item in params.diagnostics]
     assert "numeric/tolerance-exceeded" not in {item.code for item in late} and editor.found("scale.cu") == []
     assert "passed" in await editor.hover("scale.cu", 0, GOOD.index("scale"))
 
 
-async def test_07_a_syntax_error_ends_the_good_verdict_at_once(editor: Editor):
+async def test_07_a_syntax_error_marks_the_result_as_outdated_at_once(editor: Editor):
     await _open(editor)
     editor.replace("scale.cu", GOOD.replace("int i =", "int i ="[:-1] + "= = "))
     assert "before your edits" in await editor.hover("scale.cu", 0, GOOD.index("scale"))
@@ -146,9 +146,9 @@ async def test_07_a_syntax_error_ends_the_good_verdict_at_once(editor: Editor):
     assert editor.codes("scale.cu") == {"compile/error"}
 
 
-async def test_08_a_save_is_one_check_and_our_own_files_are_none(editor: Editor):
+async def test_08_a_save_is_one_check_and_files_of_the_store_are_none(editor: Editor):
     await _open(editor)
-    await asyncio.sleep(0.7)  # a watcher's late word on what was written before
+    await asyncio.sleep(0.7)  # late watcher events of the initial files
     await editor.idle()
     before = sum(not status.quiescent for status in editor.statuses)
     editor.save("scale.cu", WRONG)
@@ -159,7 +159,7 @@ async def test_08_a_save_is_one_check_and_our_own_files_are_none(editor: Editor)
     assert sum(not status.quiescent for status in editor.statuses) == before + 1
 
 
-async def test_09_a_kernel_that_never_ends_leaves_the_others_their_verdicts(editor: Editor):
+async def test_09_a_kernel_that_does_not_terminate_does_not_delay_others(editor: Editor):
     write(editor.root)
     two = GOOD + SPIN.replace("scale", "spin")
     (editor.root / "scale.cu").write_text(two, encoding="utf-8")
@@ -172,13 +172,13 @@ async def test_09_a_kernel_that_never_ends_leaves_the_others_their_verdicts(edit
     while "passed" not in text and time.monotonic() < deadline:
         text = await editor.hover("scale.cu", 0, GOOD.index("scale"))
         await asyncio.sleep(0.05)
-    assert PASSED.search(text) and editor.statuses[-1].quiescent is False  # the other one still spins
+    assert PASSED.search(text) and editor.statuses[-1].quiescent is False  # the other one still runs
     await editor.command("gpuemu.cancel")
     await editor.idle()
     assert PASSED.search(await editor.hover("scale.cu", 0, GOOD.index("scale")))
 
 
-async def test_10_a_missing_gpu_is_one_status_and_no_toast(editor: Editor):
+async def test_10_a_missing_gpu_is_a_status_and_no_message(editor: Editor):
     await _open(editor, WRONG, settings={"executor": "gpu"})
     await editor.until(lambda: hasattr(editor.statuses[-1].versions, "GPU"))
     status = plain(editor.statuses[-1])
@@ -195,7 +195,7 @@ async def test_11_progress_always_ends(editor: Editor, end: str):
     if end == "cancel":
         await editor.command("gpuemu.cancel")
     elif end == "crash":
-        while editor.progress.count("end") < editor.progress.count("begin"):  # it is tried once more
+        while editor.progress.count("end") < editor.progress.count("begin"):  # it is retried once
             for worker in workers(editor.client._server.pid):
                 os.kill(worker, signal.SIGKILL)
             await asyncio.sleep(0.3)
@@ -210,18 +210,18 @@ async def test_11_progress_always_ends(editor: Editor, end: str):
     assert "0 progress bars" in await editor.command("gpuemu.debugInfo")
 
 
-async def test_12_cancel_is_acknowledged_before_anything_is_dead(editor: Editor):
+async def test_12_cancel_is_answered_before_the_workers_are_dead(editor: Editor):
     await _spinning(editor)
     server = editor.client._server.pid
     await editor.until(lambda: bool(busy(server)))
     spinning = busy(server)
-    (nursery,) = children(server)
-    os.kill(nursery, signal.SIGSTOP)  # nobody reaps or replaces a worker now
+    (fork_server,) = children(server)
+    os.kill(fork_server, signal.SIGSTOP)  # workers are neither reaped nor replaced now
     try:
         assert (await editor.command("gpuemu.cancel"))["cancelled"] == 1
         assert await editor.hover("scale.cu", 0, GOOD.index("scale"))
     finally:
-        os.kill(nursery, signal.SIGCONT)
+        os.kill(fork_server, signal.SIGCONT)
     await editor.idle()
     assert editor.statuses[-1].quiescent is True
     editor.save("scale.cu", WRONG)
@@ -230,7 +230,7 @@ async def test_12_cancel_is_acknowledged_before_anything_is_dead(editor: Editor)
     await editor.until(lambda: not alive(spinning))
 
 
-async def test_13_a_configuration_broken_mended_deleted_created_and_moved(editor: Editor):
+async def test_13_a_configuration_made_invalid_fixed_deleted_created_and_moved(editor: Editor):
     await _open(editor, WRONG)
     editor.open("gpuemu.toml")
     assert editor.codes("scale.cu") == {"numeric/tolerance-exceeded"}
@@ -239,7 +239,7 @@ async def test_13_a_configuration_broken_mended_deleted_created_and_moved(editor
     assert editor.codes("gpuemu.toml") == {"config/syntax"}
     editor.save("scale.cu", WRONG + "\n")
     await editor.idle()
-    assert editor.codes("scale.cu") == {"numeric/tolerance-exceeded"}  # the last good one holds
+    assert editor.codes("scale.cu") == {"numeric/tolerance-exceeded"}  # the last valid one is used
     editor.save("gpuemu.toml", TOML + "[kernels.tolerances]\nfloat32 = 10.0\n")
     await editor.idle()
     assert editor.found("gpuemu.toml") == [] and editor.codes("scale.cu") == set()
@@ -250,21 +250,21 @@ async def test_13_a_configuration_broken_mended_deleted_created_and_moved(editor
     (editor.root / "gpuemu.toml").rename(editor.root / "moved.toml")
     editor.save("scale.cu", WRONG + "\n\n")
     await editor.idle()
-    assert editor.codes("scale.cu") == set()  # nobody says what is right
+    assert editor.codes("scale.cu") == set()  # no reference
     (editor.root / "moved.toml").rename(editor.root / "gpuemu.toml")
     editor.save("scale.cu", WRONG)
     await editor.idle()
     assert editor.codes("scale.cu") == {"numeric/tolerance-exceeded"}
 
 
-def test_13_a_configuration_seen_while_an_editor_writes_it_is_not_the_last_good_one(tmp_path: Path):
+def test_13_a_truncated_configuration_is_not_the_last_valid_one(tmp_path: Path):
     write(tmp_path, WRONG)
     config, projects = tmp_path / "gpuemu.toml", Projects()
     good = projects.read_config(config.as_posix())
     assert good is not None and good.kernels
     config.write_text("", encoding="utf-8")
     emptied = projects.read_config(config.as_posix())
-    assert emptied is not None and not emptied.kernels  # it may have been meant
+    assert emptied is not None and not emptied.kernels  # possibly intended
     config.write_text("[[kernels", encoding="utf-8")
     assert projects.read_config(config.as_posix()) == good
 
@@ -297,12 +297,12 @@ async def test_14_a_file_without_any_root(editor: Editor):
 
 
 @pytest.mark.parametrize("folder", ["a b", "f(x)", "n#1", "c%3A", "日本"])
-async def test_15_diagnostics_come_back_under_the_clients_own_spelling(editor: Editor, folder: str):
+async def test_15_diagnostics_use_the_clients_spelling_of_the_uri(editor: Editor, folder: str):
     home = editor.root / folder
     home.mkdir()
     write(home, WRONG)
     await editor.start()
-    spelled = home.as_uri().replace("%28", "(").replace("%29", ")") + "/%73cale.cu"  # not as we would
+    spelled = home.as_uri().replace("%28", "(").replace("%29", ")") + "/%73cale.cu"  # not the canonical spelling
     item = types.TextDocumentItem(spelled, "cuda-cpp", 1, WRONG)
     editor.client.text_document_did_open(types.DidOpenTextDocumentParams(item))
     await editor.idle()
@@ -337,7 +337,7 @@ async def test_17_a_rewrite_outside_the_editor_is_noticed(editor: Editor):
         (REFERENCE.replace("return 2.0", "import time\n    time.sleep(600)\n    return 2.0"), "reference/error"),
     ],
 )
-async def test_18_a_reference_cannot_harm_the_protocol(editor: Editor, body: str, code: str | None):
+async def test_18_a_reference_cannot_corrupt_the_protocol(editor: Editor, body: str, code: str | None):
     write(editor.root)
     (editor.root / "ref.py").write_text(body, encoding="utf-8")
     await editor.start()
@@ -347,7 +347,7 @@ async def test_18_a_reference_cannot_harm_the_protocol(editor: Editor, body: str
     assert found == ({code} if code else set())
 
 
-async def test_19_a_kernel_after_a_faulting_one_is_not_blamed(editor: Editor):
+async def test_19_a_fault_is_attributed_to_its_kernel_only(editor: Editor):
     write(editor.root)
     wild = GOOD.replace("y[i] = 2.0f * x[i]", "y[(long long)i << 40] = 1.0f").replace("scale", "wild")
     (editor.root / "scale.cu").write_text(wild + GOOD, encoding="utf-8")
@@ -359,7 +359,7 @@ async def test_19_a_kernel_after_a_faulting_one_is_not_blamed(editor: Editor):
     assert kernels == {"wild"}
 
 
-async def test_20_an_untrusted_workspace_stays_untrusted_whatever_its_settings_say(editor: Editor):
+async def test_20_settings_cannot_make_a_workspace_trusted(editor: Editor):
     write(editor.root, WRONG)
     marker = "from pathlib import Path\nPath(__file__).with_name('ran').touch()\n"
     (editor.root / "ref.py").write_text(marker + REFERENCE, encoding="utf-8")
@@ -373,7 +373,7 @@ async def test_20_an_untrusted_workspace_stays_untrusted_whatever_its_settings_s
     assert not (editor.root / "ran").exists() and not (editor.root / ".gpuemu").exists()
 
 
-async def test_22_check_and_editor_say_the_same(editor: Editor, capsys: pytest.CaptureFixture[str]):
+async def test_22_check_and_editor_report_the_same(editor: Editor, capsys: pytest.CaptureFixture[str]):
     write(editor.root, WRONG.replace("i < n", "i < n - 1"))
     (editor.root / "wild.cu").write_text(OUT_OF_BOUNDS.replace("scale", "wild"), encoding="utf-8")
     (editor.root / "broken.cu").write_text(GOOD.replace("x[i]", "nowhere[i]"), encoding="utf-8")
@@ -391,16 +391,16 @@ async def test_22_check_and_editor_say_the_same(editor: Editor, capsys: pytest.C
         for item in editor.last(name).diagnostics
     }
     assert main(["--check", *(str(editor.root / name) for name in files), "--format", "json"]) == 1
-    told = json.loads(capsys.readouterr().out)["findings"]
+    reported = json.loads(capsys.readouterr().out)["findings"]
     assert shown == {
         (item["rule"], item["range"]["start"]["line"], item["range"]["start"]["character"], item["fingerprint"])
-        for item in told
+        for item in reported
     }
     assert {"numeric/tolerance-exceeded", "memory/out-of-bounds", "compile/error"} <= {code for code, *_ in shown}
 
 
 async def test_a_second_client_is_a_second_server(editor: Editor, tmp_path_factory: pytest.TempPathFactory):
-    """Two editors on two projects share nothing that one could spoil for the other."""
+    """Servers of two editors do not affect each other."""
     other = Editor(make_test_lsp_client(), tmp_path_factory.mktemp("other"))
     attach(other)
     await other.client.start_io(*COMMAND)

@@ -1,4 +1,4 @@
-"""Open, edit, save: squiggles on the right lines, gone when mended, never from an older text."""
+"""Open, edit, save: diagnostics on the right lines, gone when fixed, never of an older text."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from support.lsp_editor import Editor
 from support.server_kernels import GOOD, OUT_OF_BOUNDS, REFERENCE, SPIN, STORE_LINE, TOML, WRONG, write
 
 
-async def test_wrong_numbers_sit_on_the_store_and_go_with_the_mistake(editor: Editor):
+async def test_wrong_results_are_reported_at_the_store_until_fixed(editor: Editor):
     write(editor.root, WRONG)
     await editor.start()
     editor.open("scale.cu")
@@ -45,14 +45,14 @@ async def test_the_first_error_is_shown_while_other_cases_still_run(editor: Edit
     await editor.start()
     editor.open("scale.cu")
     await editor.until(lambda: editor.codes("scale.cu") == {"numeric/tolerance-exceeded"})
-    assert "FAILED" not in await editor.hover("scale.cu", 0, GOOD.index("scale"))  # there is no verdict yet
+    assert "FAILED" not in await editor.hover("scale.cu", 0, GOOD.index("scale"))  # no result yet
     (editor.root / "go").touch()
     await editor.idle()
     assert editor.codes("scale.cu") == {"numeric/tolerance-exceeded"}
     assert "FAILED" in await editor.hover("scale.cu", 0, GOOD.index("scale"))
 
 
-async def test_a_read_past_the_end_without_any_configuration(editor: Editor):
+async def test_an_out_of_bounds_read_without_any_configuration(editor: Editor):
     (editor.root / "scale.cu").write_text(OUT_OF_BOUNDS, encoding="utf-8")
     await editor.start()
     editor.open("scale.cu")
@@ -62,7 +62,7 @@ async def test_a_read_past_the_end_without_any_configuration(editor: Editor):
 
 
 @pytest.mark.parametrize(("encoding", "column"), [("utf-8", 17), ("utf-16", 11), ("utf-32", 10)])
-async def test_columns_are_in_the_clients_units(editor: Editor, encoding: str, column: int):
+async def test_columns_are_in_the_negotiated_encoding(editor: Editor, encoding: str, column: int):
     line = "/* 漢字😀 */ q = 0;"
     source = GOOD.replace("    int i", f"{line}\n    int i")
     (editor.root / "k.cu").write_text(source, encoding="utf-8")
@@ -75,7 +75,7 @@ async def test_columns_are_in_the_clients_units(editor: Editor, encoding: str, c
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-16", "utf-32"])
-async def test_everything_with_a_column_is_in_the_clients_units(editor: Editor, encoding: str):
+async def test_every_column_is_in_the_negotiated_encoding(editor: Editor, encoding: str):
     def units(text: str) -> int:
         return len(text.encode(f"{encoding}-le" if encoding != "utf-8" else encoding)) * 8 // int(encoding[4:])
 
@@ -108,7 +108,7 @@ async def test_everything_with_a_column_is_in_the_clients_units(editor: Editor, 
     assert found.range.start == types.Position(0, name)
 
 
-async def test_typing_compiles_what_is_not_saved(editor: Editor):
+async def test_typing_compiles_unsaved_text(editor: Editor):
     write(editor.root)
     await editor.start()
     editor.open("scale.cu")
@@ -122,7 +122,7 @@ async def test_typing_compiles_what_is_not_saved(editor: Editor):
     assert editor.found("scale.cu") == []
 
 
-async def test_findings_of_the_last_save_follow_the_text_and_say_that_they_are_old(editor: Editor):
+async def test_findings_of_the_last_save_move_with_edits_and_are_marked_stale(editor: Editor):
     write(editor.root, WRONG)
     await editor.start()
     editor.open("scale.cu")
@@ -138,7 +138,7 @@ async def test_findings_of_the_last_save_follow_the_text_and_say_that_they_are_o
     assert editor.last("scale.cu").version == 3
 
 
-async def test_an_older_check_never_speaks_after_a_newer_save(editor: Editor):
+async def test_a_superseded_check_publishes_nothing_after_a_newer_save(editor: Editor):
     write(editor.root)
     await editor.start()
     editor.open("scale.cu")
@@ -151,7 +151,7 @@ async def test_an_older_check_never_speaks_after_a_newer_save(editor: Editor):
     assert all(not item.diagnostics for item in editor.published if item.version == 3)
 
 
-async def test_many_saves_leave_one_verdict(editor: Editor):
+async def test_many_saves_leave_one_result(editor: Editor):
     write(editor.root)
     await editor.start()
     editor.open("scale.cu")
@@ -164,7 +164,7 @@ async def test_many_saves_leave_one_verdict(editor: Editor):
     assert started < 50
 
 
-async def test_a_check_that_starts_does_not_make_the_file_look_clean(editor: Editor):
+async def test_diagnostics_stay_while_a_new_check_runs(editor: Editor):
     write(editor.root, WRONG)
     await editor.start()
     editor.open("scale.cu")
@@ -176,7 +176,7 @@ async def test_a_check_that_starts_does_not_make_the_file_look_clean(editor: Edi
     assert shown and all(item.diagnostics for item in shown)
 
 
-async def test_a_broken_configuration_keeps_the_last_good_one(editor: Editor):
+async def test_an_invalid_configuration_leaves_the_last_valid_one_in_use(editor: Editor):
     write(editor.root)
     await editor.start()
     editor.open("gpuemu.toml")
@@ -193,7 +193,7 @@ async def test_a_broken_configuration_keeps_the_last_good_one(editor: Editor):
     assert editor.found("gpuemu.toml") == []
 
 
-async def test_configuration_mistakes_show_while_typing(editor: Editor):
+async def test_configuration_errors_are_published_while_typing(editor: Editor):
     write(editor.root)
     await editor.start()
     editor.open("gpuemu.toml")
@@ -228,7 +228,7 @@ async def test_saving_a_header_checks_its_kernels_again(editor: Editor):
     assert editor.codes("scale.cu") == {"numeric/tolerance-exceeded"}
 
 
-async def test_nothing_of_an_untrusted_workspace_is_executed(editor: Editor):
+async def test_no_code_of_an_untrusted_workspace_is_executed(editor: Editor):
     write(editor.root, WRONG)
     (editor.root / "ref.py").write_text(
         "from pathlib import Path\nPath(__file__).with_name('ran').touch()\n" + REFERENCE
@@ -242,7 +242,7 @@ async def test_nothing_of_an_untrusted_workspace_is_executed(editor: Editor):
     assert [other.location.uri for other in only.related_information] == [editor.uri("gpuemu.toml")]
 
 
-async def test_saving_the_configuration_checks_what_it_changes(editor: Editor):
+async def test_saving_the_configuration_checks_its_kernels_again(editor: Editor):
     write(editor.root, WRONG)
     await editor.start()
     editor.open("gpuemu.toml")
@@ -255,7 +255,7 @@ async def test_saving_the_configuration_checks_what_it_changes(editor: Editor):
 
 
 @pytest.mark.parametrize("text", [TOML.replace('reference = "ref.py"', 'reference = "none.py"'), "[[kernels"])
-async def test_a_file_whose_configuration_is_broken_is_not_clean(editor: Editor, text: str):
+async def test_a_file_with_an_invalid_configuration_is_not_reported_clean(editor: Editor, text: str):
     write(editor.root)
     (editor.root / "gpuemu.toml").write_text(text, encoding="utf-8")
     await editor.start()

@@ -1,4 +1,4 @@
-"""Hover, lenses, completion, commands, progress and status."""
+"""Hovers, lenses, completion, commands, progress and status."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ async def _hover(editor: Editor, name: str, line: int, character: int) -> str:
     return result.contents.value if result is not None else ""
 
 
-async def test_hover_and_lens_tell_the_verdict(editor: Editor):
+async def test_hover_and_lens_show_the_result(editor: Editor):
     write(editor.root)
     await editor.start()
     editor.open("scale.cu")
@@ -32,7 +32,7 @@ async def test_hover_and_lens_tell_the_verdict(editor: Editor):
     assert "before your edits" in lens.command.title
 
 
-async def test_counters_are_in_hovers_and_hints_where_they_are_wanted(editor: Editor):
+async def test_counters_are_in_hovers_and_hints_if_enabled(editor: Editor):
     far = GOOD.replace("2.0f * x[i]", "2.0f * x[i] + 0.0f * (((const volatile float*)x)[(i * 33) % n] == 1.0f)")
     write(editor.root, far)
     await editor.start(settings={"counters": True})
@@ -90,7 +90,7 @@ async def test_commands_answer_at_once_and_check_again(editor: Editor):
     assert "passed" in await _hover(editor, "scale.cu", 0, GOOD.index("scale") + 1)
 
 
-async def test_status_names_what_a_verdict_depends_on(editor: Editor):
+async def test_status_has_the_versions_results_depend_on(editor: Editor):
     await editor.start()
     await editor.until(lambda: bool(editor.statuses) and hasattr(editor.statuses[-1].versions, "NVRTC"))
     assert editor.statuses[-1].health == "ok" and editor.statuses[-1].quiescent is True

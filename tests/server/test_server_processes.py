@@ -1,4 +1,4 @@
-"""Processes: what ends when, and what the server's own process never loads."""
+"""Processes: shutdown, cleanup after kills, and libraries the server process never loads."""
 
 from __future__ import annotations
 
@@ -34,15 +34,15 @@ async def test_shutdown_is_quick_with_a_check_in_flight(editor: Editor):
     started = time.monotonic()
     await editor.client.shutdown_async(None)
     assert time.monotonic() - started < 1.0
-    await asyncio.wait([waiting], timeout=1)  # an answer that this client takes no more
+    await asyncio.wait([waiting], timeout=1)  # a response that this client no longer reads
     pids = descendants(editor.client._server.pid)
     editor.client.exit(None)
     await editor.until(lambda: not alive(pids))
     assert editor.client._server.returncode in (0, None)
-    editor.client.capabilities = None  # its session is over
+    editor.client.capabilities = None  # the fixture must not shut it down again
 
 
-async def test_a_spinning_kernel_gives_way_to_its_fix(editor: Editor):
+async def test_a_newer_save_kills_a_kernel_that_does_not_terminate(editor: Editor):
     write(editor.root, SPIN)
     await editor.start()
     editor.open("scale.cu")
@@ -61,7 +61,7 @@ async def test_the_servers_own_process_loads_no_numerics(editor: Editor):
     assert not [name for name in ("numpy", "cupy", "llvmlite", "ml_dtypes", "nvrtc") if name in mapped]
 
 
-def test_nothing_outlives_a_killed_client(tmp_path: Path):
+def test_no_process_outlives_a_killed_client(tmp_path: Path):
     write(tmp_path, SPIN)
     root = tmp_path.as_uri()
     document = {"uri": f"{root}/scale.cu", "languageId": "cuda-cpp", "version": 1, "text": SPIN}
@@ -80,7 +80,7 @@ def test_nothing_outlives_a_killed_client(tmp_path: Path):
         assert client.stdout is not None
         server = int(client.stdout.readline())
         deadline = time.monotonic() + 30
-        while len(descendants(server)) < 3:  # the server, the nursery, a worker at work
+        while len(descendants(server)) < 3:  # the server, the fork server, a busy worker
             assert time.monotonic() < deadline
             time.sleep(0.05)
         pids = descendants(server)

@@ -1,4 +1,4 @@
-"""Clients that can little, or do things in an odd order: each request is answered, and nothing looks clean that is not."""
+"""Clients with few capabilities or unusual message orders: every request is answered, no wrong file looks clean."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ async def raw() -> AsyncIterator[RawClient]:
         await client.process.wait()
 
 
-async def test_every_request_is_answered_whenever_it_comes_and_whatever_is_in_it(raw: RawClient):
+async def test_every_request_is_answered_at_any_time_with_any_content(raw: RawClient):
     early = await raw.ask("textDocument/hover", {"textDocument": {"uri": "file:///x.cu"}, "position": START["start"]})
     assert early["error"]["code"] == NOT_INITIALIZED
-    raw.tell("textDocument/didOpen", {"nonsense": 1})
+    raw.notify("textDocument/didOpen", {"nonsense": 1})
     for junk in (b"{not json", b"[]", b"null", b'{"jsonrpc":"2.0"}'):
         raw.send(junk)
     assert (await raw.ask("initialize", {"capabilities": 3}))["error"]["code"] == INVALID_PARAMS
@@ -46,18 +46,18 @@ async def test_every_request_is_answered_whenever_it_comes_and_whatever_is_in_it
         ("$/unknown", None, NOT_FOUND),
     ):
         assert (await raw.ask(method, params)).get("error", {}).get("code") == code, method
-    raw.tell("unknown/notification")
-    raw.tell("$/cancelRequest", {"id": 4711})
-    raw.tell("workspace/didChangeConfiguration", {"settings": None})
+    raw.notify("unknown/notification")
+    raw.notify("$/cancelRequest", {"id": 4711})
+    raw.notify("workspace/didChangeConfiguration", {"settings": None})
     assert (await raw.ask("gpuemu/discoverTests"))["result"] == {"tests": []}
     assert (await raw.ask("shutdown"))["result"] is None
     assert (await raw.ask("gpuemu/discoverTests"))["error"]["code"] == INVALID_REQUEST
-    raw.tell("exit")
+    raw.notify("exit")
     assert await raw.ended() == 0
     assert not [item for item in raw.received if item.get("method") == "window/showMessage"]
 
 
-async def test_a_client_that_can_nothing_is_asked_nothing_and_sees_all(raw: RawClient, tmp_path: Path):
+async def test_a_client_without_capabilities_gets_no_requests_and_all_diagnostics(raw: RawClient, tmp_path: Path):
     write(tmp_path, WRONG)
     uri = (tmp_path / "scale.cu").as_uri()
     await raw.begin(None)
@@ -68,15 +68,15 @@ async def test_a_client_that_can_nothing_is_asked_nothing_and_sees_all(raw: RawC
     actions = (await raw.ask("textDocument/codeAction", where))["result"]
     assert actions and all(isinstance(item["command"], str) for item in actions)  # commands, not literals
     assert not [item for item in raw.received if "id" in item and "method" in item]
-    raw.open(uri, GOOD, 2)  # once more, with another text
+    raw.open(uri, GOOD, 2)  # opened twice
     assert await raw.codes(uri) == set()
     raw.change(uri, 3, {"text": WRONG})
-    raw.tell("textDocument/didSave", {"textDocument": {"uri": uri}})
+    raw.notify("textDocument/didSave", {"textDocument": {"uri": uri}})
     assert await raw.codes(uri) == {"numeric/tolerance-exceeded"}
     assert await raw.end() == 0
 
 
-async def test_a_client_that_answers_no_request_of_the_servers(raw: RawClient, tmp_path: Path):
+async def test_a_client_that_answers_no_request_of_the_server(raw: RawClient, tmp_path: Path):
     write(tmp_path, WRONG)
     (tmp_path / "gpuemu.toml").write_text(TOML.replace("reference =", "referense ="), encoding="utf-8")
     uri, config = (tmp_path / "scale.cu").as_uri(), (tmp_path / "gpuemu.toml").as_uri()
@@ -96,18 +96,18 @@ async def test_a_client_that_answers_no_request_of_the_servers(raw: RawClient, t
     assert await raw.codes(config) == {"config/unknown-key"}  # a file that is not even open
     (tmp_path / "gpuemu.toml").write_text(TOML, encoding="utf-8")
     changed = {"changes": [{"uri": config, "type": 2}]}
-    raw.tell("workspace/didChangeWatchedFiles", changed)
+    raw.notify("workspace/didChangeWatchedFiles", changed)
     raw.open(uri, SPIN)
     async with asyncio.timeout(PATIENCE):
         while not any(item.get("method") == "window/workDoneProgress/create" for item in raw.received):
             await asyncio.sleep(0.05)
     raw.change(uri, 2, {"text": WRONG})
-    raw.tell("textDocument/didSave", {"textDocument": {"uri": uri}})
+    raw.notify("textDocument/didSave", {"textDocument": {"uri": uri}})
     assert await raw.codes(uri) == {"numeric/tolerance-exceeded"} and await raw.codes(config) == set()
     asked = {item["method"] for item in raw.received if "id" in item and "method" in item}
     assert {"workspace/configuration", "client/registerCapability", "workspace/codeLens/refresh"} <= asked
     assert sum(item.get("method") == "workspace/codeLens/refresh" for item in raw.received) == 1
-    assert "$/progress" not in {item.get("method") for item in raw.received}  # of a bar that nobody made
+    assert "$/progress" not in {item.get("method") for item in raw.received}  # the token was not created
     assert await raw.end() == 0
 
 
@@ -117,22 +117,22 @@ async def test_a_document_that_is_closed_while_it_is_checked(raw: RawClient, tmp
     await raw.begin(tmp_path)
     raw.open(uri, SPIN)
     assert (await raw.ask("textDocument/codeLens", {"textDocument": {"uri": uri}}))["result"]
-    raw.tell("textDocument/didClose", {"textDocument": {"uri": uri}})
-    raw.tell("textDocument/didClose", {"textDocument": {"uri": uri}})  # and once more
-    raw.tell("textDocument/didSave", {"textDocument": {"uri": uri}})
+    raw.notify("textDocument/didClose", {"textDocument": {"uri": uri}})
+    raw.notify("textDocument/didClose", {"textDocument": {"uri": uri}})  # closed twice
+    raw.notify("textDocument/didSave", {"textDocument": {"uri": uri}})
     (tmp_path / "scale.cu").write_text(WRONG, encoding="utf-8")
     raw.open(uri, WRONG)
     assert await raw.codes(uri) == {"numeric/tolerance-exceeded"}
     assert await raw.end() == 0
 
 
-async def test_pulling_is_for_those_who_ask_for_it(raw: RawClient, tmp_path: Path):
+async def test_pull_diagnostics_must_be_requested(raw: RawClient, tmp_path: Path):
     write(tmp_path, WRONG)
     uri = (tmp_path / "scale.cu").as_uri()
     able = {"textDocument": {"diagnostic": {}}, "workspace": {"diagnostics": {"refreshSupport": True}}}
     started = await raw.ask("initialize", {"processId": None, "rootPath": str(tmp_path), "capabilities": able})
     assert "diagnosticProvider" not in started["result"]["capabilities"]
-    raw.tell("initialized", {})
+    raw.notify("initialized", {})
     for method, params in (("textDocument/diagnostic", {"textDocument": {"uri": uri}}), ("workspace/diagnostic", {})):
         assert (await raw.ask(method, {**params, "previousResultIds": []}))["error"]["code"] == NOT_FOUND
     raw.open(uri, WRONG)
@@ -142,7 +142,7 @@ async def test_pulling_is_for_those_who_ask_for_it(raw: RawClient, tmp_path: Pat
     assert await raw.end() == 0
 
 
-async def test_edits_beyond_the_text_and_texts_that_are_none(raw: RawClient, tmp_path: Path):
+async def test_edits_beyond_the_text_and_invalid_texts(raw: RawClient, tmp_path: Path):
     uri = (tmp_path / "scale.cu").as_uri()
     await raw.begin(tmp_path)
     raw.open(uri, GOOD)
@@ -164,7 +164,7 @@ async def test_edits_beyond_the_text_and_texts_that_are_none(raw: RawClient, tmp
 
 
 @pytest.mark.parametrize("registered", [True, False])
-async def test_a_kernel_whose_head_is_half_written_is_not_clean(raw: RawClient, tmp_path: Path, registered: bool):
+async def test_a_kernel_with_an_incomplete_declaration_is_not_clean(raw: RawClient, tmp_path: Path, registered: bool):
     write(tmp_path)
     if not registered:
         (tmp_path / "gpuemu.toml").unlink()
@@ -178,14 +178,14 @@ async def test_a_kernel_whose_head_is_half_written_is_not_clean(raw: RawClient, 
     assert await raw.codes(uri) == set()
 
 
-async def test_a_kernel_that_an_if_leaves_out_is_no_error(raw: RawClient, tmp_path: Path):
+async def test_a_kernel_excluded_by_if_is_not_an_error(raw: RawClient, tmp_path: Path):
     uri = (tmp_path / "scale.cu").as_uri()
     await raw.begin(tmp_path)
     raw.open(uri, f"#if 0\n{GOOD}#endif\n")
     assert await raw.codes(uri) == set()
 
 
-async def test_documents_that_are_no_files_are_left_alone(raw: RawClient):
+async def test_documents_of_other_schemes_are_ignored(raw: RawClient):
     await raw.begin()
     for uri in ("untitled:Untitled-1", "git:/x/scale.cu?ref", "vscode-notebook-cell:/a.ipynb#1"):
         raw.open(uri, GOOD.replace("2.0f", "nowhere"))
@@ -193,7 +193,7 @@ async def test_documents_that_are_no_files_are_left_alone(raw: RawClient):
         where = {"textDocument": {"uri": uri}}
         assert (await raw.ask("textDocument/hover", {**where, "position": START["start"]}))["result"] is None
         assert (await raw.ask("textDocument/codeLens", where))["result"] == []
-        raw.tell("textDocument/didClose", where)
+        raw.notify("textDocument/didClose", where)
         assert await raw.codes(uri) == set()
 
 
@@ -212,8 +212,8 @@ async def test_one_file_by_several_names(raw: RawClient, tmp_path: Path):
         raw.open(uri, WRONG)
         assert await raw.codes(uri) == {"numeric/tolerance-exceeded"}
         if uri != names[-1]:
-            raw.tell("textDocument/didClose", {"textDocument": {"uri": uri}})
-    await asyncio.sleep(0.3)  # the watcher's beginning
+            raw.notify("textDocument/didClose", {"textDocument": {"uri": uri}})
+    await asyncio.sleep(0.3)  # until the watcher has started
     (home / "ref.py").write_text(REFERENCE.replace("2.0", "2.5"), encoding="utf-8")
     async with asyncio.timeout(PATIENCE):
         while await raw.codes(names[-1]):
@@ -234,7 +234,7 @@ async def test_a_cancelled_request_is_answered_and_its_end_of_input_ends_the_ser
     await raw.begin(tmp_path)
     raw.open((tmp_path / "scale.cu").as_uri(), GOOD)
     waiting = raw.request("gpuemu/waitForIdle", {})
-    raw.tell("$/cancelRequest", {"id": waiting})
+    raw.notify("$/cancelRequest", {"id": waiting})
     answer = await raw.answer(waiting)
     assert answer.get("error", {}).get("code") == CANCELLED
     assert raw.process.stdin is not None
@@ -242,6 +242,6 @@ async def test_a_cancelled_request_is_answered_and_its_end_of_input_ends_the_ser
     assert await raw.ended() == 1
 
 
-async def test_exit_without_a_word_before(raw: RawClient):
-    raw.tell("exit")
+async def test_exit_before_initialize(raw: RawClient):
+    raw.notify("exit")
     assert await raw.ended() == 1

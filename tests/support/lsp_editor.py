@@ -1,4 +1,4 @@
-"""A client as an editor is one: it opens, edits and saves, and keeps all that was published, with versions."""
+"""A client that behaves like an editor: it opens, edits and saves, and records what is published, with versions."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ NOTIFICATIONS = (
 
 @dataclass
 class Editor:
-    """A client that records what is published, with versions, and knows what it has open."""
+    """A client that records what is published, with versions, and tracks its open documents."""
 
     client: LanguageClient
     root: Path
@@ -38,11 +38,11 @@ class Editor:
     progress: list[str] = field(default_factory=list)
     notes: list[tuple[str, Any]] = field(default_factory=list)
     versions: dict[str, int] = field(default_factory=dict)
-    slips: list[str] = field(default_factory=list)
-    """What the server did against the protocol: must be empty when a test ends."""
+    violations: list[str] = field(default_factory=list)
+    """Violations of the protocol by the server: must be empty when a test ends."""
     latest: dict[str, int] = field(default_factory=dict)
     bars: dict[Any, str] = field(default_factory=dict)
-    """Progress tokens: the last kind that was told of each."""
+    """The last kind of progress of each token."""
 
     def uri(self, name: str) -> str:
         return (self.root / name).as_uri()
@@ -50,7 +50,7 @@ class Editor:
     async def start(
         self, encodings: list[str] | None = None, folders: list[str] | None = None, **options: Any
     ) -> types.InitializeResult:
-        """Initialize; ``folders`` below the root are the workspace's, None is the root itself, ``[]`` no root."""
+        """Initialize with workspace folders below the root; None is the root itself, ``[]`` no root."""
         capabilities = types.ClientCapabilities(
             general=types.GeneralClientCapabilities(
                 position_encodings=[types.PositionEncodingKind(name) for name in encodings or ["utf-16"]]
@@ -108,7 +108,7 @@ class Editor:
         return self.change(name, types.TextDocumentContentChangeWholeDocument(text))
 
     def save(self, name: str, text: str | None = None) -> None:
-        """Write, change and save, as an editor does; None saves what is on disk."""
+        """Change and save a document as an editor does; None saves the text on disk."""
         if text is not None:
             self.replace(name, text)
             (self.root / name).write_text(text, encoding="utf-8")
@@ -127,7 +127,7 @@ class Editor:
         self.client.text_document_did_close(types.DidCloseTextDocumentParams(identifier))
 
     async def ask(self, method: str, params: Any) -> Any:
-        """Send a request of ours; the answer as plain JSON."""
+        """Send a custom request; return the answer as plain JSON."""
         answer = await asyncio.wait_for(self.client.protocol.send_request_async(method, params), PATIENCE)
         return plain(answer)
 
@@ -148,7 +148,7 @@ class Editor:
         return await asyncio.wait_for(self.client.code_action_resolve_async(action), PATIENCE)
 
     def apply(self, edit: types.WorkspaceEdit) -> None:
-        """Do what an edit says to files and open documents, as an editor does, and save them."""
+        """Apply a workspace edit to files and open documents, and save them."""
         for step in edit.document_changes or []:
             path = Path(to_fs_path(step.uri if isinstance(step, types.CreateFile) else step.text_document.uri))
             if isinstance(step, types.CreateFile):
@@ -165,7 +165,7 @@ class Editor:
             else:
                 path.write_text(document.source, encoding="utf-8")
 
-    def told(self, method: str) -> list[Any]:
+    def received(self, method: str) -> list[Any]:
         return [params for name, params in self.notes if name == method]
 
     async def idle(self) -> None:
@@ -175,7 +175,7 @@ class Editor:
         return next((item for item in reversed(self.published) if item.uri == self.uri(name)), None)
 
     def found(self, name: str) -> list[types.Diagnostic]:
-        """What the client shows of a file, hints left out."""
+        """The diagnostics that the client shows for a file, without hints."""
         last = self.last(name)
         shown = last.diagnostics if last is not None else []
         return [item for item in shown if item.severity != types.DiagnosticSeverity.Hint]
@@ -189,18 +189,18 @@ class Editor:
     def keep(self, params: types.PublishDiagnosticsParams) -> None:
         before = self.latest.get(params.uri)
         if before is not None and params.version is not None and before > params.version:
-            self.slips.append(f"diagnostics of version {params.version} after those of {before}")
+            self.violations.append(f"diagnostics of version {params.version} after those of {before}")
         if params.version is not None and params.version <= self.versions.get(self._name(params.uri), 0):
-            self.latest[params.uri] = params.version  # else it is of before the document was opened anew
+            self.latest[params.uri] = params.version  # else from before the document was opened again
         for item in params.diagnostics:
             if item.range.start > item.range.end:
-                self.slips.append(f"a range that ends before it begins: {item.range}")
+                self.violations.append(f"a range whose end precedes its start: {item.range}")
         self.published.append(params)
 
     def follow(self, token: Any, kind: str) -> None:
-        """Note a step of a progress bar: created, begun once, ended once."""
+        """Record a step of a progress token, which is created, begun once and ended once."""
         if token not in self.client.progress_reports:
-            self.slips.append(f"progress of {token!r}, which was never created")
+            self.violations.append(f"progress of {token!r}, which was never created")
         if (self.bars.get(token), kind) not in {
             (None, "begin"),
             ("begin", "report"),
@@ -208,7 +208,7 @@ class Editor:
             ("begin", "end"),
             ("report", "end"),
         }:
-            self.slips.append(f"progress of {token!r}: {kind} after {self.bars.get(token)}")
+            self.violations.append(f"progress of {token!r}: {kind} after {self.bars.get(token)}")
         self.bars[token] = kind
         self.progress.append(kind)
 
@@ -222,9 +222,9 @@ class Editor:
 
 def attach(editor: Editor) -> None:
     client = editor.client
-    # pytest-lsp's warnings are errors; those of its handlers, and of messages that cannot be read, would only be logged.
-    client.report_server_error = lambda error, source: editor.slips.append(f"{source}: {error}")  # type: ignore[method-assign]
-    # lsprotocol takes every code action that has a command for a bare command.
+    # Errors in handlers, and messages that cannot be decoded, would only be logged.
+    client.report_server_error = lambda error, source: editor.violations.append(f"{source}: {error}")  # type: ignore[method-assign]
+    # lsprotocol would structure a code action with a command as a bare command.
     converter = client.protocol._converter
     converter.register_structure_hook(
         Union[types.Command, types.CodeAction],  # noqa: UP007

@@ -1,4 +1,4 @@
-"""A client that sends whatever a test says, in whatever order, and waits for answers by their id."""
+"""A client that sends arbitrary messages in any order, and waits for answers by id."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from support.lsp_editor import COMMAND, PATIENCE
 
 
 class RawClient:
-    """JSON-RPC over the standard streams of a server process, with nothing in between."""
+    """JSON-RPC over the standard streams of a server process, without an LSP library."""
 
     def __init__(self, process: asyncio.subprocess.Process) -> None:
         self.process = process
         self.received: list[dict[str, Any]] = []
         self.silent = False
-        """Whether it leaves the server's requests without an answer."""
-        self._news = asyncio.Condition()
+        """Whether requests of the server are left unanswered."""
+        self._changed = asyncio.Condition()
         self._number = 0
         self._reader = asyncio.ensure_future(self._read())
 
@@ -32,7 +32,7 @@ class RawClient:
         assert self.process.stdin is not None
         self.process.stdin.write(b"Content-Length: %d\r\n\r\n%s" % (len(body), body))
 
-    def tell(self, method: str, params: Any = None) -> None:
+    def notify(self, method: str, params: Any = None) -> None:
         self.send({"method": method, **({} if params is None else {"params": params})})
 
     def request(self, method: str, params: Any = None) -> int:
@@ -47,8 +47,8 @@ class RawClient:
         def found() -> dict[str, Any] | None:
             return next((item for item in self.received if item.get("id") == identity and "method" not in item), None)
 
-        async with asyncio.timeout(PATIENCE), self._news:
-            await self._news.wait_for(lambda: found() is not None)
+        async with asyncio.timeout(PATIENCE), self._changed:
+            await self._changed.wait_for(lambda: found() is not None)
         answer = found()
         assert answer is not None
         return answer
@@ -57,26 +57,28 @@ class RawClient:
         uri = None if root is None else root.as_uri()
         given = {"processId": None, "rootUri": uri, "capabilities": capabilities or {}, **options}
         assert "result" in await self.ask("initialize", given)
-        self.tell("initialized", {})
+        self.notify("initialized", {})
 
     def open(self, uri: str, text: str, version: int = 1) -> None:
         item = {"uri": uri, "languageId": "cuda-cpp", "version": version, "text": text}
-        self.tell("textDocument/didOpen", {"textDocument": item})
+        self.notify("textDocument/didOpen", {"textDocument": item})
 
     def change(self, uri: str, version: int, *changes: dict[str, Any]) -> None:
         document = {"uri": uri, "version": version}
-        self.tell("textDocument/didChange", {"textDocument": document, "contentChanges": list(changes)})
+        self.notify("textDocument/didChange", {"textDocument": document, "contentChanges": list(changes)})
 
     async def codes(self, uri: str) -> set[str]:
-        """Wait until nothing runs; what stands in a file then."""
+        """Wait until the server is idle; return the codes of a file's diagnostics."""
         assert (await self.ask("gpuemu/waitForIdle"))["result"] is None
-        said = [item["params"] for item in self.received if item.get("method") == "textDocument/publishDiagnostics"]
-        last = next((item["diagnostics"] for item in reversed(said) if item["uri"] == uri), [])
+        published = [
+            item["params"] for item in self.received if item.get("method") == "textDocument/publishDiagnostics"
+        ]
+        last = next((item["diagnostics"] for item in reversed(published) if item["uri"] == uri), [])
         return {item["code"] for item in last if item["severity"] < 4}
 
     async def end(self) -> int:
         await self.ask("shutdown")
-        self.tell("exit")
+        self.notify("exit")
         return await self.ended()
 
     async def ended(self) -> int:
@@ -93,8 +95,8 @@ class RawClient:
                 message = json.loads(await self.process.stdout.readexactly(length))
                 if "id" in message and "method" in message and not self.silent:
                     self.send({"id": message["id"], "result": None})
-                async with self._news:
+                async with self._changed:
                     self.received.append(message)
-                    self._news.notify_all()
+                    self._changed.notify_all()
         except asyncio.IncompleteReadError:
             return

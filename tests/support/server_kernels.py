@@ -1,4 +1,4 @@
-"""Small projects the tests write into their workspace."""
+"""Small projects that tests write into their workspace."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ WRONG = GOOD.replace("2.0f * x[i]", "2.5f * x[i]")
 OUT_OF_BOUNDS = GOOD.replace("i < n", "i <= n")
 STORE_LINE = 3
 PASSED = re.compile(r"passed, 16 of 16 cases")
-"""The first eight cases and, as these kernels are cheap, eight more."""
+"""Eight cases and, because these kernels are cheap, eight more."""
 SPIN = GOOD.replace("if (i < n) {", "while (((volatile float*)y)[0] != 12345.0f) {\n    }\n    if (i < n) {")
 
 

@@ -1,4 +1,4 @@
-"""Hovers, hints, links and pulled diagnostics; unsaved headers; settings while the server runs; sockets; logs."""
+"""Hovers, hints, links, pull diagnostics, unsaved headers, changed settings, sockets, logs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from support.server_kernels import GOOD, PASSED, STORE_LINE, TOML, WRONG, write
 NAME = GOOD.index("scale")
 
 
-async def test_hover_tells_resources_occupancy_and_what_changed(editor: Editor):
+async def test_hover_shows_resources_occupancy_and_changes(editor: Editor):
     write(editor.root, WRONG)
     await editor.start()
     editor.open("scale.cu")
@@ -28,7 +28,7 @@ async def test_hover_tells_resources_occupancy_and_what_changed(editor: Editor):
     assert re.search(r"\| sm_80 \| \d+ \| 0 B .*100 % at 128 threads", text)
 
 
-async def test_hover_on_a_finding_shows_values_and_where_they_lie(editor: Editor):
+async def test_hover_on_a_finding_shows_values_and_an_error_map(editor: Editor):
     partly = WRONG.replace(
         "if (i < n) {", "if (i < n && i >= 3) {\n        y[i] = 2.0f * x[i];\n    } else if (i < n) {"
     )
@@ -42,7 +42,7 @@ async def test_hover_on_a_finding_shows_values_and_where_they_lie(editor: Editor
     assert f"{wrong.data['count']} of {wrong.data['total']} elements are wrong" in text
 
 
-async def test_a_limit_shows_what_was_measured(editor: Editor):
+async def test_hover_on_a_limit_shows_the_measured_value(editor: Editor):
     write(editor.root)
     config = TOML + "\n[kernels.artifact_checks]\nmax_registers = 64\n"
     (editor.root / "gpuemu.toml").write_text(config, encoding="utf-8")
@@ -54,7 +54,7 @@ async def test_a_limit_shows_what_was_measured(editor: Editor):
     assert re.search(r"Measured: \d+ on sm_80", await editor.hover("gpuemu.toml", line, 3))
 
 
-async def test_inlay_hints_and_lenses_are_there_when_wanted(editor: Editor):
+async def test_inlay_hints_and_lenses_follow_the_settings(editor: Editor):
     write(editor.root, WRONG)
     await editor.start()
     editor.open("scale.cu")
@@ -72,7 +72,7 @@ async def test_inlay_hints_and_lenses_are_there_when_wanted(editor: Editor):
     assert not await editor.client.text_document_code_lens_async(types.CodeLensParams(where))
 
 
-async def test_names_and_paths_lead_to_kernels_and_files(editor: Editor):
+async def test_names_and_paths_link_to_kernels_and_files(editor: Editor):
     write(editor.root)
     await editor.start()
     editor.open("gpuemu.toml")
@@ -112,7 +112,7 @@ async def test_every_diagnostic_links_to_its_rule(editor: Editor):
     assert Path(page).read_text(encoding="utf-8").split("\n")[int(line) - 1] == f"### {wrong.code}"
 
 
-async def test_an_unsaved_header_counts(editor: Editor):
+async def test_an_unsaved_header_is_compiled(editor: Editor):
     write(editor.root, '#include "factor.h"\n' + GOOD.replace("2.0f", "FACTOR"))
     (editor.root / "factor.h").write_text("#define FACTOR 2.0f\n", encoding="utf-8")
     await editor.start()
@@ -127,7 +127,7 @@ async def test_an_unsaved_header_counts(editor: Editor):
     assert not editor.codes("scale.cu") | editor.codes("factor.h")
 
 
-async def test_checks_by_hand_only(editor: Editor):
+async def test_manual_checks(editor: Editor):
     write(editor.root, WRONG)
     await editor.start(settings={"checkOn": "manual"})
     editor.open("scale.cu")
@@ -138,7 +138,7 @@ async def test_checks_by_hand_only(editor: Editor):
     assert editor.codes("scale.cu") == {"numeric/tolerance-exceeded"}
 
 
-async def test_settings_that_cannot_be_used_are_told_and_change_nothing(editor: Editor):
+async def test_invalid_settings_are_logged_and_keep_their_defaults(editor: Editor):
     write(editor.root)
     await editor.start()
     change = types.DidChangeConfigurationParams({"gpuemu": {"cases": "many", "jobs": 1, "unknown": 3}})
@@ -162,7 +162,7 @@ async def test_pulled_diagnostics_are_not_pushed(editor: Editor):
     assert editor.last("scale.cu") is None and editor.client.diagnostic_refresh_count > 0
 
 
-async def test_the_log_goes_to_the_file_that_is_named(editor: Editor):
+async def test_the_log_is_written_to_the_configured_file(editor: Editor):
     log = editor.root / "logs" / "server.log"
     write(editor.root)
     await editor.start(settings={"logFile": str(log), "logLevel": "debug"})
@@ -181,8 +181,8 @@ async def test_debug_info_names_versions_settings_and_files(editor: Editor):
         assert part in text
 
 
-async def test_what_is_kept_does_not_grow_with_edits(editor: Editor):
-    async def kept() -> str:
+async def test_memory_does_not_grow_with_edits(editor: Editor):
+    async def counts() -> str:
         await editor.idle()
         lines = (await editor.command("gpuemu.debugInfo")).split("\n")
         return next(line for line in lines if line.startswith("Kept:")).partition(";")[0]
@@ -193,7 +193,7 @@ async def test_what_is_kept_does_not_grow_with_edits(editor: Editor):
     editor.open("gpuemu.toml")
     await editor.idle()
     editor.save("scale.cu", GOOD)
-    before = await kept()
+    before = await counts()
     for number in range(30):
         editor.save("scale.cu", WRONG.replace("2.5f", f"2.{number}f"))
         editor.replace("gpuemu.toml", TOML + f"# {number}\n")
@@ -201,7 +201,7 @@ async def test_what_is_kept_does_not_grow_with_edits(editor: Editor):
         editor.close("scale.cu")
         editor.open("scale.cu")
     editor.save("scale.cu", GOOD)
-    assert await kept() == before
+    assert await counts() == before
     assert before.endswith(" 1 messages in progress")  # the command itself
 
 
