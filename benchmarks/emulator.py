@@ -1,11 +1,12 @@
-"""The emulator against native C, PoCL and numba's simulator: the same kernels, one core each, in one run.
+"""Speed of the emulator compared with native C, PoCL and numba's simulator: same kernels, one core each, one run.
 
     python -m benchmarks.emulator [--json] [--repeat N] [--only NAME ...] [--without-peers]
 
-A peer's time is that of the kernel alone, data in place, after a first run that is not counted; so is ours
-(``Outcome.launch_ms``). ``translate_ms`` is from PTX to the end of a first launch with nothing cached, against PoCL's
-from source to the end of its first. ``memory_ms`` has the checkers of bounds and initialisation on, ``race_ms`` also
-those of races and barriers. Every result is compared with NumPy's. A peer that is not installed is named, and null.
+Times are those of the kernel alone, with data in place, after one warm-up run (for the emulator,
+``Outcome.launch_ms``). ``translate_ms`` is from PTX to the end of a first launch with empty caches; PoCL's counterpart
+is from source to the end of its first launch. ``memory_ms`` is with the checkers of bounds and initialisation,
+``race_ms`` also with those of races and barriers. All results are compared with NumPy's. The columns of a peer that is
+not installed are null.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ UNCHECKED = Checks(bounds=False, uninitialized=False, races=False, sync=False, c
 MEMORY = Checks(races=False, sync=False)
 RACES = Checks()
 MODES = {"unchecked_ms": UNCHECKED, "memory_ms": MEMORY, "race_ms": RACES}
-AIMS = {
+TARGETS = {
     "native / unchecked": (2.0, "native_ms", "unchecked_ms"),
     "PoCL / unchecked": (5.0, "pocl_ms", "unchecked_ms"),
     "native / memory": (1.5, "native_ms", "memory_ms"),
@@ -55,7 +56,7 @@ def compile_ptx() -> str:
 
 
 def only(ptx: str, name: str) -> str:
-    """Return the module with one kernel: reading the others would be no part of its time."""
+    """Return the module with only kernel ``name``, so that parsing the others is not measured."""
     head, *entries = ptx.split(".visible .entry ")
     wanted = next(one for one in entries if one.startswith(f"{name}("))
     tail = entries[-1].partition("\n\t.file")[2]
@@ -64,7 +65,7 @@ def only(ptx: str, name: str) -> str:
 
 
 def request(case: Case, ptx: str, checks: Checks) -> Request:
-    """Return one launch of a case."""
+    """Return the launch request of a case."""
     arguments = tuple(
         Buffer(f"a{i}", np.ascontiguousarray(one).reshape(-1).view(np.uint8), element_size=one.itemsize)
         if isinstance(one, np.ndarray)
@@ -76,7 +77,7 @@ def request(case: Case, ptx: str, checks: Checks) -> Request:
 
 
 def run(emulator: Emulator, one: Request, case: Case) -> Outcome:
-    """Run a launch; what is wrong with it ends the benchmark."""
+    """Launch, and verify the result; a wrong one ends the benchmark."""
     outcome = emulator.run(one)
     assert outcome.status == "completed" and not outcome.events, (case.name, outcome.status, outcome.events)
     kind = case.arguments[case.output].dtype
@@ -96,7 +97,7 @@ def ours(case: Case, ptx: str, repeat: int) -> dict[str, float]:
             copies = outcome.execute_ms - outcome.launch_ms
             firsts.append((time.perf_counter() - started) * 1e3 - copies)
     row["translate_ms"] = statistics.median(firsts)
-    emulator = Emulator(optimised=True)  # as after some launches
+    emulator = Emulator(optimised=True)  # steady state: the optimised tier
     for name, checks in MODES.items():
         warm = request(case, text, checks)
         row[name] = statistics.median([run(emulator, warm, case).launch_ms for _ in range(repeat + 1)][1:])
@@ -104,7 +105,7 @@ def ours(case: Case, ptx: str, repeat: int) -> dict[str, float]:
 
 
 def measure(repeat: int, names: list[str], *, peers: bool) -> dict[str, Any]:
-    """Measure everything; the columns of a peer that is not there are null, and ``notes`` says why."""
+    """Measure all cases; columns of a missing peer are null, and ``notes`` has the reason."""
     ptx, notes, rows = compile_ptx(), {}, []
     chosen = [case for case in cases() if not names or case.name in names]
     library = native.build() if peers else None
@@ -129,7 +130,7 @@ def measure(repeat: int, names: list[str], *, peers: bool) -> dict[str, Any]:
 
 
 def _simulate(rows: list[dict[str, Any]], ptx: str, notes: dict[str, str]) -> None:
-    """Add numba's simulator at its small sizes, and ours, fully checked, at the same."""
+    """Add times of numba's simulator at its small sizes, and of the emulator with all checks at the same sizes."""
     found = simulator.measure(1)
     if isinstance(found, str):
         notes["numba"] = found
@@ -147,29 +148,29 @@ def _simulate(rows: list[dict[str, Any]], ptx: str, notes: dict[str, str]) -> No
 
 
 def geometric_means(rows: list[dict[str, Any]]) -> dict[str, float | None]:
-    """Return, for each aim, the geometric mean of how many times faster we are; None without a peer."""
+    """Return, for each target, the geometric mean of the ratios of a peer's time to ours; None without that peer."""
     result: dict[str, float | None] = {}
-    for label, (_, theirs, mine) in AIMS.items():
+    for label, (_, theirs, mine) in TARGETS.items():
         ratios = [row[theirs] / row[mine] for row in rows if row[theirs] and row[mine]]
         result[label] = math.exp(statistics.fmean(map(math.log, ratios))) if ratios else None
     return result
 
 
 def table(result: dict[str, Any], say: Callable[[str], None]) -> None:
-    """Print the result for people."""
+    """Print the result as a table."""
     columns = ["native_ms", "pocl_ms", *MODES, "translate_ms", "pocl_translate_ms", "simulator_ms"]
     say(f"{'kernel':<16}" + "".join(f"{name.removesuffix('_ms'):>15}" for name in columns))
     for row in result["kernels"]:
         cells = [row.get(name) for name in columns]
         say(f"{row['name']:<16}" + "".join(f"{'-' if c is None else f'{c:.2f}':>15}" for c in cells))
     for label, value in result["geometric_means"].items():
-        say(f"{label:<28}" + ("not measured" if value is None else f"{value:.2f}") + f"   aim {AIMS[label][0]:g}")
+        say(f"{label:<28}" + ("not measured" if value is None else f"{value:.2f}") + f"   target {TARGETS[label][0]:g}")
     for peer, why in result["notes"].items():
         say(f"{peer}: {why}")
 
 
 def main() -> None:
-    """Measure on one core, and print."""
+    """Run the benchmark on one core, and print the result."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--repeat", type=int, default=5)

@@ -1,4 +1,4 @@
-"""IEEE 754 arithmetic on bit patterns with rational numbers: slow, and plainly right."""
+"""Reference implementation of IEEE 754 arithmetic on bit patterns, by rational numbers."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ FORMATS = {"f16": Format(5, 10), "bf16": Format(8, 7), "f32": Format(8, 23), "f6
 
 
 def decode(bits: int, f: Format) -> Fraction | float:
-    """A Fraction, or -0.0, inf or nan as a Python float."""
+    """Return the value of a bit pattern: a Fraction, or a Python float for zeros, infinities and NaNs."""
     negative, magnitude = bits & f.sign, bits & (f.sign - 1)
     if magnitude > f.infinity:
         return math.nan
@@ -58,7 +58,7 @@ def decode(bits: int, f: Format) -> Fraction | float:
 
 
 def encode(value: Fraction | float, f: Format, mode: str = "rn") -> int:
-    """Round to a bit pattern; the modes are PTX's, and ``odd`` and ``rna`` (ties away from zero)."""
+    """Round a value to a bit pattern, in a rounding mode of PTX (``rna``: to nearest, ties away from zero)."""
     if isinstance(value, float):
         if math.isnan(value):
             return f.infinity | 1 << (f.mantissa - 1)
@@ -100,12 +100,12 @@ def flushed(bits: int, f: Format) -> int:
 
 
 def _special(value: Fraction | float) -> float:
-    """A float of the same sign and kind."""
+    """Return a float of the same sign and class (finite, infinite, NaN)."""
     return value if isinstance(value, float) else 1.0 if value > 0 else -1.0
 
 
 def compute(operation: str, mode: str, f: Format, *patterns: int) -> int:
-    """Return the pattern of ``add sub mul div fma sqrt`` of ``patterns``; some NaN if the result is one."""
+    """Return the bit pattern of ``add sub mul div fma sqrt`` of ``patterns``; any NaN if the result is NaN."""
     values = [decode(pattern, f) for pattern in patterns]
     if operation == "sub":
         operation, values = "add", [values[0], -values[1]]
@@ -151,7 +151,7 @@ def _square_root(value: Fraction | float, f: Format, mode: str) -> int:
         return encode(value, f)
     if value < 0:
         return encode(math.nan, f)
-    # Enough bits that the floor of the root, made odd if inexact, rounds as the root itself would.
+    # The root is rounded to odd with enough extra bits that rounding it again is correct.
     shift = 2 * (f.mantissa + 4) + 2 * f.bias + 2 * f.mantissa
     shift += shift & 1
     scaled = value * 4**shift
@@ -166,7 +166,7 @@ def is_nan(pattern: int, f: Format) -> bool:
 
 
 def edges(f: Format) -> list[int]:
-    """The patterns where formats go wrong."""
+    """Return bit patterns at the boundaries of a format: zeros, subnormals, powers of two, infinities, NaN."""
     one = f.bias << f.mantissa
     positive = [
         0, 1, 2, (1 << f.mantissa) - 1, 1 << f.mantissa, (1 << f.mantissa) + 1, one - 1, one, one + 1,
@@ -177,7 +177,7 @@ def edges(f: Format) -> list[int]:
 
 
 def cases(f: Format, arity: int, count: int, seed: str) -> list[tuple[int, ...]]:
-    """Edges, random patterns, and numbers of like size, whose sums cancel and tie."""
+    """Return boundary patterns, random patterns, and numbers of similar size, whose sums cancel and tie."""
     rng = random.Random(seed)
     special = edges(f)
     found = [tuple(rng.choice(special) for _ in range(arity)) for _ in range(count)]

@@ -1,4 +1,4 @@
-"""Compile one PTX instruction over arrays, in several shapes and for several targets, and run it."""
+"""Execution of one PTX instruction over arrays, for several vector widths and CPU features."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ llvm.initialize_native_asmprinter()
 
 _PORTABLE = ops.TargetFeatures()
 _HOST = (llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten())
-# What is compiled for which machine: everything this one can do, and code for older ones, whose LLVM lowering differs.
+# Variants per CPU: all features of the host, and portable code for an older CPU, which LLVM lowers differently.
 _MACHINES = {_HOST: [(ops.host(), None), (ops.host(), 8), (ops.host(), 16)]}
 if ops.host().avx512:
     _MACHINES[_HOST].append((_PORTABLE, 16))
@@ -33,11 +33,11 @@ RELATIONS = {
     "gt": lambda a, b: a > b,
     "ge": lambda a, b: a >= b,
 }
-"""What ``set`` and ``setp`` compare by, on numbers."""
+"""Relations of ``set`` and ``setp``, on numbers."""
 
 
 def parse(text: str) -> Instruction:
-    """``add.f32 d, a, b``; ``p|q`` and ``{a, b}`` work, and integer literals."""
+    """Parse one instruction, such as ``add.f32 d, a, b``, with ``p|q``, ``{a, b}`` and integer literals as operands."""
     name, _, rest = text.partition(" ")
     opcode, *modifiers = name.split(".")
     return Instruction(opcode, tuple(modifiers), tuple(map(_operand, re.findall(r"\{.*?\}|[^,\s]+", rest))))
@@ -97,7 +97,7 @@ def _name(target: ops.TargetFeatures, shape: int | None) -> str:
 
 
 def _literals(instruction: Instruction, signature: ops.Signature) -> list[int | None]:
-    """The value of each source that is a literal in the text."""
+    """Return the value of each source that is a literal in the text, None for the others."""
     operands = instruction.operands
     flat = [e for o in operands for e in (o.elements if isinstance(o, Vector) else [o])]
     found = [e.bits if isinstance(e, Immediate) else None for e in flat]
@@ -147,10 +147,10 @@ def _is_nan(patterns: np.ndarray, name: str) -> np.ndarray:
 
 
 def run(text: str, *sources: np.ndarray) -> list[np.ndarray]:
-    """Run ``text`` on arrays of bit patterns and return the results' bit patterns.
+    """Execute ``text`` on arrays of bit patterns, and return the bit patterns of its results.
 
-    Every shape and target must agree to the bit, but for the sign and payload of NaNs, which processors choose by the
-    order of operands. Sources that are literals in the text are left out.
+    All vector widths and CPUs must agree to the bit, except for the sign and payload of NaNs, which x86 chooses by
+    operand order. Sources that are literals in the text are omitted.
     """
     _, signature, functions = _compiled(text)
     literals = _literals(parse(text), signature)

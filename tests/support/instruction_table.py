@@ -1,6 +1,8 @@
-"""One line of PTX for each typed opcode that compiled kernels contain, and for what their families imply.
+"""One line of PTX for each typed opcode that occurs in compiled kernels, and for other members of their families.
 
-``{a,b}`` in a line stands for one line with each. Registers: %p predicates, %h 16 bits, %r 32, %d 64, %f f32, %e f64.
+``{a,b}`` in a line stands for one line with each alternative. Registers: %p predicates, %h 16 bits, %r 32, %d 64, %f
+f32, %e f64. ``!a`` is an address in the state space of the access, ``!v`` a register of its type (``u64!d`` names the
+class), ``!3r`` a third source for ``mad`` only.
 """
 
 from __future__ import annotations
@@ -401,7 +403,7 @@ suq.width.b32 %r0, [%d6]
 
 
 def _choices(text: str) -> Iterator[str]:
-    """Expand the first ``{a,b}`` that is no list of registers."""
+    """Yield a line with every combination of its alternatives; ``{%r0, %r1}`` is a vector and stays."""
     found = re.search(r"\{(?!%)([^{}\s]*)\}", text)
     if found is None:
         yield text
@@ -431,12 +433,12 @@ def _written_out(line: str) -> Iterator[str]:
 
 
 def lines(table: str) -> list[str]:
-    """Return every instruction of a table."""
+    """Return all instructions of a table, alternatives expanded."""
     return [one for line in table.strip().splitlines() for one in _written_out(line)]
 
 
 def kernel(instruction: str) -> str:
-    """Return a kernel with this instruction in it, skipped at run time by all threads."""
+    """Return a kernel that contains an instruction, with registers and variables declared."""
     return ptx_kernel(
         "p",
         f"""\

@@ -1,7 +1,7 @@
-"""Where each element of an ``mma`` fragment lies, shape by shape as the PTX manual's tables state it (9.7.14.5).
+"""Layouts of ``mma`` fragments, shape by shape as in the tables of the PTX manual (section 9.7.14.5).
 
-Written out again from the manual, not from the emulator's one rule for all shapes. Each function takes a lane and an
-element number i and returns (row, column).
+Transcribed from the manual, independently of the emulator's single rule for all shapes. Each function takes a lane and
+an element number i, and returns (row, column).
 """
 
 from __future__ import annotations

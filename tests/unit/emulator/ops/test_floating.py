@@ -71,7 +71,7 @@ def _saturated(pattern: int, f: Format) -> int:
 
 @pytest.mark.parametrize("name", ["f32", "f16", "bf16"])
 @pytest.mark.parametrize("operation", ["add", "sub", "mul", "fma"])
-def test_short_formats_and_clamps(operation: str, name: str) -> None:
+def test_narrow_formats_and_saturation(operation: str, name: str) -> None:
     f = FORMATS[name]
     arity = _ARITY[operation]
     operands = ", ".join("dabc"[: arity + 1])
@@ -97,7 +97,7 @@ def test_short_formats_and_clamps(operation: str, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["f16", "bf16"])
-def test_packed_is_twice_unpacked(name: str) -> None:
+def test_packed_equals_two_scalar_operations(name: str) -> None:
     f = FORMATS[name]
     for operation, arity in (("add", 2), ("mul", 2), ("sub", 2), ("fma.rn", 3), ("min", 2), ("max.NaN", 2), ("neg", 1)):
         rows = cases(f, arity, _COUNT, operation)
@@ -226,7 +226,7 @@ def test_select_by_sign_of_a_float() -> None:
 
 
 def _interesting(f: Format, target: Format) -> list[int]:
-    """Patterns of ``f`` at, and right beside, numbers of ``target`` and the ties between them."""
+    """Patterns of ``f`` at, just below and just above numbers of ``target`` and the ties between them."""
     patterns = [row[0] for row in cases(f, 1, 100, f"{f}{target}")]
     for pattern in edges(target) + [row[0] for row in cases(target, 1, 100, "targets")]:
         value, following = decode(pattern, target), decode(pattern + 1 & 2 * target.sign - 1, target)
@@ -259,7 +259,7 @@ def test_narrowing(to: str, source: str, mode: str) -> None:
 
 
 @pytest.mark.parametrize("to", ["f16", "bf16"])
-def test_narrowing_with_clamps(to: str) -> None:
+def test_narrowing_with_relu_and_satfinite(to: str) -> None:
     f, target = FORMATS["f32"], FORMATS[to]
     rows = [(pattern,) for pattern in _interesting(f, target)]
 
@@ -338,7 +338,7 @@ def test_from_integers(to: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["f16", "bf16", "f32", "f64"])
-def test_rounding_to_whole_floats(name: str) -> None:
+def test_rounding_to_integral_floats(name: str) -> None:
     f = FORMATS[name]
     rows = [(row[0],) for row in cases(f, 1, 100, name)] + [(a,) for a in edges(f)]
     rows += [(encode(Fraction(n, 4), f) | s,) for n in range(1, 20) for s in (0, f.sign)]
@@ -365,7 +365,7 @@ def test_tf32() -> None:
 
 
 @pytest.mark.parametrize(("kind", "name"), [("e4m3x2", "float8_e4m3fn"), ("e5m2x2", "float8_e5m2")])
-def test_eight_bits(kind: str, name: str) -> None:
+def test_eight_bit_floats(kind: str, name: str) -> None:
     import ml_dtypes
 
     dtype = getattr(ml_dtypes, name)

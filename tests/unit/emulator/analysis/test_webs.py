@@ -1,4 +1,4 @@
-"""Registers split into webs: what meets keeps one name, what does not gets several."""
+"""Webs: unrelated live ranges of one register get registers of their own."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from gpuemu_lsp.engine.ptx.parser import parse
 
 
 def ptx(body: str) -> str:
-    """A kernel of which each thread stores %r1 at its place; its number is in %r0."""
+    """Return a kernel whose threads store %r1 to y[t], with t in %r0."""
     return ptx_kernel(
         "y",
         f"""\
@@ -46,7 +46,7 @@ def run(body: str) -> list[int]:
     return found
 
 
-def test_values_one_after_the_other_part() -> None:
+def test_successive_live_ranges_are_split() -> None:
     body = "add.u32 %r1, %r0, 1; add.u32 %r2, %r1, 1; add.u32 %r1, %r2, 1;"
     assert names(split(body), "add")[1:] == [(("%r1",), ("%r0",)), (("%r2",), ("%r1",)), (("%r1.1",), ("%r2",))]
     assert run(body) == [t + 3 for t in range(32)]

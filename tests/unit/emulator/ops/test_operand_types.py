@@ -1,4 +1,4 @@
-"""Registers wider than an operand, and the size of the code that is written in place."""
+"""Registers wider than their operand, and the size of code that is emitted in place."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _I16, _I32, _I64 = (ir.IntType(bits) for bits in (16, 32, 64))
 
 
 def _folded(value: int, register: ir.Type, type_: str, result: ir.Type) -> int:
-    """A register's bits, read as ``type_`` and written to a register of type ``result``."""
+    """Return a register's bits, read as ``type_`` and written to a register of type ``result``, folded by LLVM."""
     module = ir.Module()
     function = ir.Function(module, ir.FunctionType(result, []), "f")
     builder = ir.IRBuilder(function.append_basic_block())
@@ -48,7 +48,7 @@ def test_wider_registers(register: ir.Type, type_: str, result: ir.Type, value: 
 
 
 @pytest.mark.parametrize("count", [None, 8, 16])
-def test_long_code_is_written_once_per_module(count: int | None) -> None:
+def test_long_code_is_one_function_per_module(count: int | None) -> None:
     module = ir.Module()
     kind = ops.llvm_type("f32", count)
     function = ir.Function(module, ir.FunctionType(kind, [kind]), "f")

@@ -1,4 +1,4 @@
-"""Random divergent programs: the fast and the general translation agree with one thread at a time."""
+"""Divergent programs, random and hand-written: the specialised and the scalar-PC version agree with sequential runs."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from support.random_programs import INPUTS, OUTPUTS, RandomProgram
 from gpuemu_lsp.engine.emulator.versions.compiled_kernel import CompiledKernel
 
 
-@pytest.mark.parametrize("general", [False, True], ids=["fast", "general"])
+@pytest.mark.parametrize("scalar_pc", [False, True], ids=["specialised", "scalar PC"])
 @pytest.mark.parametrize("seed", [*range(6), 17])
-def test_random_program(seed: int, general: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    if general:
+def test_random_program(seed: int, scalar_pc: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    if scalar_pc:
         shape_of = CompiledKernel.specialised
         monkeypatch.setattr(CompiledKernel, "specialised", lambda self, block, *_: (shape_of(self, block)[0], None))
     program = RandomProgram(seed)
@@ -23,7 +23,7 @@ def test_random_program(seed: int, general: bool, monkeypatch: pytest.MonkeyPatc
     data = [rng.randrange(1 << 32) for _ in range(INPUTS)]
     block = rng.choice([(64, 1, 1), (16, 4, 1), (50, 1, 1), (8, 4, 2), (7, 9, 1)])
     threads = block[0] * block[1] * block[2]
-    ptx = compile_ptx(program.source()) + ("\n// general" if general else "")
+    ptx = compile_ptx(program.source()) + ("\n// scalar PC" if scalar_pc else "")
     x = np.array(data, dtype=np.uint32)
     outcome = launch("//" + ptx.removeprefix("//"), 2, block, x, np.zeros(2 * threads * OUTPUTS, np.uint32))
     assert outcome.status == "completed"
@@ -32,7 +32,7 @@ def test_random_program(seed: int, general: bool, monkeypatch: pytest.MonkeyPatc
     np.testing.assert_array_equal(outcome.buffers["a1"].view(np.uint32), expected)
 
 
-def test_lanes_leave_a_loop_in_different_rounds() -> None:
+def test_temporal_divergence_of_a_loop() -> None:
     source = """extern "C" __global__ void k(const unsigned* x, unsigned* y) {
       unsigned t = threadIdx.x, w = t >> 5, b = 2;
       for (unsigned i = 0; i < (t & 1) + 2; i++) if (((w & b) * (blockIdx.x + 1)) & 1) b = 1;
@@ -42,7 +42,7 @@ def test_lanes_leave_a_loop_in_different_rounds() -> None:
 
 
 def _two_entries(enter: str, stay: str) -> str:
-    """A loop that is entered at its head or in its middle, and how it goes on."""
+    """Return a kernel with a loop that is entered at its head or in its middle (irreducible control flow)."""
     return ptx_kernel(
         "x y",
         f"""\
@@ -81,7 +81,7 @@ def test_a_loop_with_two_entries(lane: str) -> None:
 
 
 @pytest.mark.parametrize("lane", ["%r1", "%r5"], ids=["by lane", "by block"])
-def test_a_loop_with_two_entries_and_no_end_is_a_hang(lane: str) -> None:
+def test_an_endless_loop_with_two_entries_hangs(lane: str) -> None:
     ptx = _two_entries(f"setp.ne.u32 %p1, {lane}, 3;", f"setp.ne.u32 %p2, {lane}, 1000;")
     outcome = launch(ptx, 1, 50, np.full(1, 7, np.uint32), np.zeros(50, np.uint32), max_steps=20_000)
     assert outcome.status == "hung"

@@ -1,4 +1,4 @@
-"""What the race checker need not look at, and that it looks again where its reasons do not hold."""
+"""Accesses that cannot race are not instrumented, and are after all where barriers do not pair up as assumed."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from gpuemu_lsp.engine.execution import Checks
 from gpuemu_lsp.engine.ptx.parser import parse
 
 
-def watched(body: str, block: tuple[int, int, int] | None = None) -> Counter[str]:
-    """Return how many instructions of each kind are watched, as ``ld.shared``; in blocks of any size unless said."""
+def instrumented(body: str, block: tuple[int, int, int] | None = None) -> Counter[str]:
+    """Count the instrumented instructions by kind, such as ``ld.shared``; for blocks of any size by default."""
     source = f'extern "C" __global__ void k(const int* x, int* y, int n) {{ const int t = threadIdx.x; {body} }}'
     kernel = CompiledKernel(parse(compile_ptx(source)), "k")
     sites = find_race_candidates(kernel.program, block, aliased=False).sites
@@ -24,7 +24,7 @@ def watched(body: str, block: tuple[int, int, int] | None = None) -> Counter[str
     return Counter(f"{names.get(one.opcode, one.opcode)}.{one.modifiers[0]}" for one in instructions if one is not None)
 
 
-def test_reads_between_barriers_without_writes_are_not_watched() -> None:
+def test_reads_between_barriers_without_writes_are_not_instrumented() -> None:
     body = """
       __shared__ int s[256];
       int sum = 0;
@@ -35,26 +35,26 @@ def test_reads_between_barriers_without_writes_are_not_watched() -> None:
         BARRIER
       }
       y[t] = sum;"""
-    assert watched(body.replace("BARRIER", "__syncthreads();")) == {"st.shared": 1, "st.global": 1}
-    assert watched(body.replace("BARRIER", ""))["ld.shared"] > 0
-    assert watched(body.replace("BARRIER", "__syncwarp();"))["ld.shared"] > 0
-    assert watched(body.replace("BARRIER", "if (k & 1) __syncthreads();"))["ld.shared"] > 0
-    assert watched(body.replace("BARRIER", 'asm volatile("bar.sync 0, 64;");'))["ld.shared"] > 0
-    assert watched(body.replace("BARRIER", 'asm volatile("bar.sync 1;");'))["ld.shared"] > 0
+    assert instrumented(body.replace("BARRIER", "__syncthreads();")) == {"st.shared": 1, "st.global": 1}
+    assert instrumented(body.replace("BARRIER", ""))["ld.shared"] > 0
+    assert instrumented(body.replace("BARRIER", "__syncwarp();"))["ld.shared"] > 0
+    assert instrumented(body.replace("BARRIER", "if (k & 1) __syncthreads();"))["ld.shared"] > 0
+    assert instrumented(body.replace("BARRIER", 'asm volatile("bar.sync 0, 64;");'))["ld.shared"] > 0
+    assert instrumented(body.replace("BARRIER", 'asm volatile("bar.sync 1;");'))["ld.shared"] > 0
 
 
-def test_what_is_only_updated_atomically_is_not_watched() -> None:
+def test_addresses_that_are_only_updated_atomically_are_not_instrumented() -> None:
     bins = "__shared__ int s[64]; if (t < 64) s[t] = 0; __syncthreads(); atomicAdd(&s[x[t] & 63], 1);"
     flush = "if (t < 64) atomicAdd(&y[t], s[t]);"
-    assert watched(f"{bins} __syncthreads(); {flush}") == {"st.shared": 1}
-    together = watched(f"{bins} {flush}")
-    assert together["ld.shared"] == 1
-    assert together["atom.shared"] == 1
-    assert together["atom.global"] == 0
-    assert watched("atomicAdd(&y[0], 1); if (t == 5) y[n] = 3;")["atom.global"] == 1
+    assert instrumented(f"{bins} __syncthreads(); {flush}") == {"st.shared": 1}
+    conflicting = instrumented(f"{bins} {flush}")
+    assert conflicting["ld.shared"] == 1
+    assert conflicting["atom.shared"] == 1
+    assert conflicting["atom.global"] == 0
+    assert instrumented("atomicAdd(&y[0], 1); if (t == 5) y[n] = 3;")["atom.global"] == 1
 
 
-APART = {
+DISJOINT = {
     "own element": ("s[t] = n; y[t] = s[t];", (256, 1, 1)),
     "a transposed tile with padding": ("s[t / 16 * 17 + t % 16] = n; y[t] = s[t / 16 * 17 + t % 16];", (256, 1, 1)),
     "two dimensions": ("s[threadIdx.y * 16 + t] = n;", (16, 8, 1)),
@@ -68,7 +68,7 @@ APART = {
     "backwards": ("s[255 - t] = n;", (256, 1, 1)),
     "a tree of threads": ("s[t] = n; __syncthreads(); if (t < 64) s[t] += s[t + 64]; __syncthreads();", (128, 1, 1)),
 }
-TOGETHER = {
+CONFLICTING = {
     "the neighbour": ("s[t] = n; y[t] = s[t + 1];", (256, 1, 1)),
     "rows that are too short": ("s[t / 16 * 15 + t % 16] = n;", (256, 1, 1)),
     "two dimensions": ("s[threadIdx.y * 15 + t] = n;", (16, 8, 1)),
@@ -77,28 +77,28 @@ TOGETHER = {
     "vectors that overlap": ("s[4 * t] = n; y[t] = ((int4*)s)[t / 2].x;", (64, 1, 1)),
     "two threads": ("if (t < 2) s[0] = t;", (256, 1, 1)),
     "halves, one too many": ("if (t < 129) { s[t] = n; y[t] = s[t + 128]; }", (256, 1, 1)),
-    "a place that is loaded": ("s[y[t]] = n;", (256, 1, 1)),
-    "a round that differs": ("for (int i = 0; i < n; ++i) s[(t + i) & 255] = i;", (256, 1, 1)),
+    "an index that is loaded": ("s[y[t]] = n;", (256, 1, 1)),
+    "an index that depends on the iteration": ("for (int i = 0; i < n; ++i) s[(t + i) & 255] = i;", (256, 1, 1)),
     "a branch on what is loaded": ("if (y[t]) s[0] = t;", (256, 1, 1)),
     "a tree of threads": ("s[t] = n; __syncthreads(); if (t < 65) s[t] += s[t + 64]; __syncthreads();", (128, 1, 1)),
 }
 
 
-@pytest.mark.parametrize("name", APART)
-def test_threads_that_keep_to_their_own_places_are_not_watched(name: str) -> None:
-    body, block = APART[name]
-    found = watched(f"extern __shared__ __align__(16) int s[]; {body} y[n] = 0;", block)
+@pytest.mark.parametrize("name", DISJOINT)
+def test_disjoint_addresses_are_not_instrumented(name: str) -> None:
+    body, block = DISJOINT[name]
+    found = instrumented(f"extern __shared__ __align__(16) int s[]; {body} y[n] = 0;", block)
     assert not {kind for kind in found if kind.endswith("shared")}
-    assert watched(f"extern __shared__ __align__(16) int s[]; {body}", None)["st.shared"]
+    assert instrumented(f"extern __shared__ __align__(16) int s[]; {body}", None)["st.shared"]
 
 
-@pytest.mark.parametrize("name", TOGETHER)
-def test_threads_that_may_share_a_place_are_watched(name: str) -> None:
-    body, block = TOGETHER[name]
-    assert watched(f"extern __shared__ __align__(16) int s[]; {body}", block)["st.shared"]
+@pytest.mark.parametrize("name", CONFLICTING)
+def test_shared_addresses_are_instrumented(name: str) -> None:
+    body, block = CONFLICTING[name]
+    assert instrumented(f"extern __shared__ __align__(16) int s[]; {body}", block)["st.shared"]
 
 
-def test_copies_may_arrive_behind_the_barrier() -> None:
+def test_asynchronous_copies_may_complete_behind_the_barrier() -> None:
     body = """
       __shared__ int s[256];
       const unsigned at = (unsigned)__cvta_generic_to_shared(s + t);
@@ -107,11 +107,11 @@ def test_copies_may_arrive_behind_the_barrier() -> None:
       WAIT
       y[t] = s[n];"""
     wait = 'asm volatile("cp.async.wait_all;" ::: "memory");'
-    assert watched(body.replace("WAIT", wait))["ld.shared"] == 1
-    assert watched(body.replace("WAIT", f"{wait} __syncthreads();"))["ld.shared"] == 0
+    assert instrumented(body.replace("WAIT", wait))["ld.shared"] == 1
+    assert instrumented(body.replace("WAIT", f"{wait} __syncthreads();"))["ld.shared"] == 0
 
 
-def test_threads_that_meet_at_different_barriers_are_watched_again() -> None:
+def test_barriers_of_different_branches_repeat_the_launch_with_more_instrumentation() -> None:
     source = """extern "C" __global__ void k(int* y) {
   __shared__ int s[64];
   const int t = threadIdx.x;

@@ -112,7 +112,7 @@ def test_saturating() -> None:
 
 
 @pytest.mark.parametrize("name", ["u32", "s32"])
-def test_24_bits(name: str) -> None:
+def test_24_bit_products(name: str) -> None:
     def low(value: int) -> int:
         return _signed(value, 24) if name == "s32" else value & 0xFFFFFF
 
@@ -123,7 +123,7 @@ def test_24_bits(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["u32", "u64"])
-def test_carries(name: str) -> None:
+def test_carry_flag(name: str) -> None:
     width = int(name[1:])
     _check(f"add.cc.{name} d, a, b", lambda a, b: (a + b, (a + b) >> width))
     _check(f"addc.{name} d, a, b", lambda a, b, c: a + b + c)
@@ -139,7 +139,7 @@ def test_carries(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["s16x2", "u16x2"])
-def test_pairs_of_16_bits(name: str) -> None:
+def test_packed_16_bit_integers(name: str) -> None:
     def halves(function):
         def both(*values: int) -> int:
             parts = [[(v >> s) & 0xFFFF for v in values] for s in (0, 16)]
@@ -213,7 +213,7 @@ def test_truth_table_with_predicate() -> None:
 
 
 @pytest.mark.parametrize("width", [32, 64])
-def test_counting(width: int) -> None:
+def test_bit_counts(width: int) -> None:
     _check(f"popc.b{width} d, a", lambda a: a.bit_count())
     _check(f"clz.b{width} d, a", lambda a: width - a.bit_length())
     _check(f"brev.b{width} d, a", lambda a: int(f"{a:0{width}b}"[::-1], 2))
@@ -252,7 +252,7 @@ def test_bit_fields(width: int) -> None:
     _check(f"bfi.b{width} d, a, b, c, e", insert, None, None, _AMOUNTS, _AMOUNTS)
 
 
-def test_masks_and_extensions() -> None:
+def test_bmsk_and_szext() -> None:
     def mask(start: int, length: int) -> int:
         return ((1 << min(length, 32)) - 1) << min(start, 32)
 
@@ -304,7 +304,7 @@ def test_permute_bytes() -> None:
 
 @pytest.mark.parametrize(
     ("mode", "function"),
-    [  # the byte that lands in place i, for selector n (PTX ISA, table of prmt's modes)
+    [  # source of result byte i, for selector n (PTX ISA, table of the modes of prmt)
         ("f4e", lambda n, i: n + i),
         ("b4e", lambda n, i: (n - i) % 8),
         ("rc8", lambda n, i: n),
@@ -448,7 +448,7 @@ def test_pack_integers() -> None:
         "tex.2d.v4.f32.f32 d, a, b",
     ],
 )
-def test_what_is_not_understood_is_not_supported(text: str) -> None:
+def test_unknown_modifiers_are_unsupported(text: str) -> None:
     assert not ops.supports(parse(text))
     with pytest.raises(ValueError, match="no elementwise semantics"):
         ops.operand_types(parse(text))

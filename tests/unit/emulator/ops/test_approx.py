@@ -1,4 +1,4 @@
-"""Approximate functions: errors against f64 within what the manual allows, special values as its tables say."""
+"""Approximate functions: errors against f64 within the manual's bounds, and the special values of its tables."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def test_every_half(name: str, function, bound: float) -> None:
 @pytest.mark.parametrize(("name", "function"), [("ex2.approx.ftz.bf16", np.exp2), ("tanh.approx.bf16", np.tanh)])
 def test_every_bfloat(name: str, function) -> None:
     patterns = np.arange(1 << 16, dtype=np.uint32)
-    with np.errstate(invalid="ignore"):  # signalling NaNs are among them
+    with np.errstate(invalid="ignore"):  # some patterns are signalling NaNs
         x = (patterns << np.uint32(16)).view(np.float32).astype(np.float64)
     (result,) = run(f"{name} d, a", patterns)
     got = (result.astype(np.uint32) << np.uint32(16)).view(np.float32).astype(np.float64)
@@ -119,7 +119,7 @@ def test_special_values(name: str, table: list[tuple[float, float]]) -> None:
     np.testing.assert_array_equal(np.signbit(got[zero]), np.signbit(expected[zero]))
 
 
-def test_large_angles_give_a_sine() -> None:
+def test_sines_of_large_angles_stay_in_range() -> None:
     x = np.geomspace(1e5, 3e38, 2000).astype(np.float32)
     for name in ("sin.approx.f32", "cos.approx.f32"):
         assert np.all(np.abs(_run(name, x)) <= 1.0)
@@ -139,7 +139,7 @@ def test_fast_division() -> None:
 
 
 @pytest.mark.parametrize(("name", "function"), [("rcp", lambda x: 1 / x), ("rsqrt", lambda x: x**-0.5)])
-def test_gross_double_precision(name: str, function) -> None:
+def test_reduced_double_precision(name: str, function) -> None:
     x = np.geomspace(1e-200, 1e200, 5000)
     got = _run(f"{name}.approx.ftz.f64", x)
     assert _relative(got, function(x)) <= 2**-19
@@ -148,15 +148,15 @@ def test_gross_double_precision(name: str, function) -> None:
     np.testing.assert_array_equal(special, [_INF, -_INF, _INF, 0.0, _NAN])
 
 
-def test_accuracy_is_told() -> None:
+def test_accuracy_is_the_manuals_bound() -> None:
     assert ops.accuracy(parse("fma.rn.f32 d, a, b, c")) is None
     assert ops.accuracy(parse("div.rn.f32 d, a, b")) is None
     assert ops.accuracy(parse("ex2.approx.ftz.f32 d, a")) == "2 ulp"
     assert ops.accuracy(parse("div.full.f32 d, a, b")) == "2 ulp"
 
 
-def test_expf_as_the_compiler_writes_it() -> None:
-    """``expf`` becomes cvt.sat, fma.rm, ex2.approx.ftz: the parts must fit to the bit."""
+def test_expf_as_the_compiler_expands_it() -> None:
+    """``expf`` expands to cvt.sat, fma.rm and ex2.approx.ftz, which must agree to the bit on the range reduction."""
     x = np.linspace(-87, 88, 20_000).astype(np.float32)
 
     def constant(value: float) -> np.ndarray:
