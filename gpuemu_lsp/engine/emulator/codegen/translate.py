@@ -6,9 +6,14 @@ from collections.abc import Callable
 
 from llvmlite import ir
 
-from gpuemu_lsp.engine.emulator.codegen.core.counters import count_block, count_guarded
-from gpuemu_lsp.engine.emulator.codegen.core.coverage import mark_block, mark_lanes, mark_uniform
 from gpuemu_lsp.engine.emulator.codegen.core.emitter import Emitter
+from gpuemu_lsp.engine.emulator.codegen.core.instrumentation import (
+    count_block,
+    count_guarded,
+    cover_block,
+    cover_lanes,
+    cover_uniform,
+)
 from gpuemu_lsp.engine.emulator.codegen.core.load_groups import find_groups
 from gpuemu_lsp.engine.emulator.codegen.core.translation_unit import TranslationUnit
 from gpuemu_lsp.engine.emulator.codegen.instructions import (
@@ -63,7 +68,7 @@ def translate(unit: TranslationUnit) -> ir.Module:
         e.begin_block(number)
         e.load_groups = find_groups(e, block.code, memory.supported)
         e.builder.position_at_end(control.entries[number])
-        mark_block(e)
+        cover_block(e)
         count_block(e)
         for instruction in block.code:
             if not runnable(instruction):
@@ -104,9 +109,9 @@ def _mark_comparison(e: Emitter, instruction: Instruction) -> None:
     if register is None:
         return
     if e.shape(register).uniform:
-        mark_uniform(e, arithmetic.predicate_scalar(e, register, False))
+        cover_uniform(e, arithmetic.predicate_scalar(e, register, False))
     else:
-        mark_lanes(e, arithmetic.predicate_parts(e, register, False))
+        cover_lanes(e, arithmetic.predicate_parts(e, register, False))
 
 
 def _instruction(e: Emitter, control: ControlFlow, instruction: Instruction) -> None:
@@ -117,7 +122,7 @@ def _instruction(e: Emitter, control: ControlFlow, instruction: Instruction) -> 
     register = Register(guard.register.name)
     if not e.shape(register).uniform:
         parts = arithmetic.predicate_parts(e, register, guard.negated)
-        mark_lanes(e, parts)
+        cover_lanes(e, parts)
         with e.guarded(parts):
             count_guarded(e)
             _plain(e, control, instruction)
@@ -125,7 +130,7 @@ def _instruction(e: Emitter, control: ControlFlow, instruction: Instruction) -> 
     b = e.builder
     e.materialise_masks()
     condition = arithmetic.predicate_scalar(e, register, guard.negated)
-    mark_uniform(e, condition)
+    cover_uniform(e, condition)
     inside, behind = e.append_block(), e.append_block()
     known = e.snapshot()
     b.cbranch(condition, inside, behind)

@@ -1,4 +1,9 @@
-"""What a memory access moves and where its addresses come from: windows, host addresses, the check of a base."""
+"""Addresses of loads and stores: state space windows, host addresses, and checks that precede any access.
+
+An address is an offset in its state space's window (shared, local) or a host address (global, generic, const, param).
+Every byte of the arena has a shadow byte at a constant distance; outside the arena there is none. An address is
+therefore compared with its window before its shadow byte is loaded, and only then may the access itself follow.
+"""
 
 from __future__ import annotations
 
@@ -19,8 +24,8 @@ from gpuemu_lsp.engine.ptx.model import Address, Immediate, Instruction, Operand
 
 
 @dataclass(frozen=True, slots=True)
-class Access:
-    """One access as written: what it moves, and where its addresses come from."""
+class LoadStore:
+    """A load or store instruction, decoded: ``items`` are its registers or stored operands, of ``size`` bytes each."""
 
     instruction: Instruction
     address: Address
@@ -29,39 +34,42 @@ class Access:
     size: int
     space: str
     shape: VectorShape
+    """Shape of the address."""
     store: bool
 
     @property
     def total(self) -> int:
-        """Bytes one lane moves."""
+        """Bytes that one lane moves."""
         return self.size * len(self.items)
 
 
-def describe(e: Emitter, instruction: Instruction) -> Access:
-    """Take a load or store apart."""
+def decode(e: Emitter, instruction: Instruction) -> LoadStore:
+    """Decode a ``ld`` or ``st``."""
     store = instruction.opcode == "st"
     address, value = instruction.operands if store else instruction.operands[::-1]
     assert isinstance(address, Address)
     type_ = access_type(instruction)
-    base = address.base
-    shape = e.shape(base)
-    return Access(
+    shape = e.shape(address.base)
+    return LoadStore(
         instruction, address, elements(value), type_, type_bytes(type_), memory_space(instruction), shape, store
     )
 
 
-def item_name(operand: Operand) -> str:
-    """Return the register a load writes an element to; ``_`` for none."""
+def destination(operand: Operand) -> str:
+    """Return the register that a load writes an element to; ``_``, the bit bucket, for none."""
     return operand.name if isinstance(operand, Register) else "_"
 
 
-def address_scalar(e: Emitter, address: Address, part: int, *, first_lane: bool) -> Value:
-    """Return the base of an address in its window as an i64; 32-bit addresses are zero-extended."""
+# ---- addresses in their window ---------------------------------------------------------------------------------------
+
+
+def address_scalar(e: Emitter, address: Address, part: int) -> Value:
+    """Return the base of an address in its window as an i64."""
     base = address.base
     if isinstance(base, Register):
         wide = e.register_type(base.name) == I64 if base.name in e.unit.program.registers else False
-        type_ = "b64" if wide else "b32"
-        value = (e.first_lane_operand if first_lane else e.scalar_operand)(base, type_, part)
+        value = e.scalar_operand(base, "b64" if wide else "b32", part)
+        # A 32-bit address (.shared, .local) is zero-extended (PTX ISA section 6.4.1).
         value = value if wide else e.builder.zext(value, I64)
     else:
         value = _fixed(e, base)
@@ -73,7 +81,7 @@ def _fixed(e: Emitter, base: Symbol | Immediate) -> Value:
 
 
 def address_vector(e: Emitter, address: Address, part: int) -> Value:
-    """Return the addresses of one part in their window, as i64."""
+    """Return the addresses of one part in their window as a vector of i64."""
     base = address.base
     vector = ir.VectorType(I64, e.lanes)
     if isinstance(base, Register):
@@ -88,7 +96,7 @@ def address_vector(e: Emitter, address: Address, part: int) -> Value:
 
 
 def host_vector(e: Emitter, address: Address, space: str, part: int) -> Value:
-    """Return the host addresses of one part: the window's place added (PTX ISA section 6.4.1.1)."""
+    """Return the host addresses of one part: those in the window plus its start (PTX ISA section 6.4.1.1)."""
     value = address_vector(e, address, part)
     if space == "shared":
         return e.builder.add(value, t.splat(e.builder, shared_window(e), e.lanes))
@@ -98,52 +106,34 @@ def host_vector(e: Emitter, address: Address, space: str, part: int) -> Value:
 
 
 def shared_window(e: Emitter) -> Value:
-    """Return the address of the block's shared memory."""
+    """Return the host address of the block's shared memory."""
     return e.record_field("shared", "block", BlockRecord.SHARED)
 
 
 def local_frames(e: Emitter, part: int) -> Value:
-    """Return the address of each lane's local memory."""
+    """Return the host address of each lane's local memory: frames of the warp's lanes are adjacent."""
     base = e.record_field("local", "context", Warp.LOCAL)
     frame = max(e.unit.program.local_bytes, 1)
     return e.affine_vector(e.builder.add(base, i64(part * e.lanes * frame)), frame)
 
 
-def bounds(e: Emitter, space: str) -> tuple[Value, Value]:
-    """Return (lowest address, size) of what an access may touch."""
+def window_bounds(e: Emitter, space: str) -> tuple[Value, Value]:
+    """Return the lowest host address and the size in bytes of the memory that an access may touch."""
     if space == "shared":
         return shared_window(e), e.launch(LaunchRecord.SHARED_SIZE)
     return e.launch(LaunchRecord.ARENA), e.launch(LaunchRecord.ARENA_SIZE)
 
 
-def inside(e: Emitter, offset: Value, space: str, total: int, vector: bool) -> Value:
-    """Return whether offsets lie in (or near, where nothing is addressable) a window and are aligned.
-
-    Rotating the low bits up turns a misaligned offset into a huge one: one comparison says both.
-    """
-    b = e.builder
-    bits = total.bit_length() - 1
-    size = bounds(e, space)[1]
-    limit = e.hoisted(
-        f"limit/{space}/{bits}", lambda pre: pre.lshr(pre.add(size, i64(2 * MAX_DISPLACEMENT)), i64(bits))
-    )
-
-    def make(value: Value) -> Value:
-        return t.splat(b, value, e.lanes) if vector else value
-
-    near = b.add(offset, make(i64(MAX_DISPLACEMENT)))
-    if bits:
-        near = t.unary_intrinsic(b, "fshr", near, near, make(i64(bits)))
-    return b.icmp_unsigned("<", near, make(limit))
+# ---- host addresses --------------------------------------------------------------------------------------------------
 
 
-def raw_host(e: Emitter, access: Access, part: int) -> tuple[Value, int]:
-    """Return (base, byte offset) of an address that is known to be good."""
+def host_address(e: Emitter, access: LoadStore, part: int) -> tuple[Value, int]:
+    """Return (pointer, byte offset) of an access, unchecked: to be used after the check has passed."""
     base, space = access.address.base, access.space
 
     def make() -> Value:
         b = e.builder
-        window = address_scalar(e, Address(base, 0), part, first_lane=False)
+        window = address_scalar(e, Address(base, 0), part)
         return b.inttoptr(b.add(window, shared_window(e)) if space == "shared" else window, POINTER)
 
     name = base.name if isinstance(base, Register) else ""
@@ -153,69 +143,101 @@ def raw_host(e: Emitter, access: Access, part: int) -> tuple[Value, int]:
     return e.derived(name, key, make), access.address.offset
 
 
-def safe_host(e: Emitter, access: Access, part: int) -> tuple[Value, int]:
-    """Return (base, byte offset) of an address that may be looked at: one where nothing is addressable if it may not.
+def shadowed_address(e: Emitter, access: LoadStore, part: int) -> tuple[Value, int]:
+    """Return (pointer, byte offset) of the access if its shadow bytes exist, else of unaddressable memory.
 
-    Accesses near each other on one base share the check; their shadow then decides.
+    Accesses that are at most ``MAX_DISPLACEMENT`` apart on one base register share the range check.
     """
     base, space = access.address.base, access.space
-    far = access.address.offset & -MAX_DISPLACEMENT
-    far += (access.address.offset - far) % access.total  # what is left over must not hide a misalignment
-    rest = access.address.offset - far
+    origin = access.address.offset & -MAX_DISPLACEMENT
+    # The check of the shared origin includes its alignment: what remains must be a multiple of the access's size.
+    origin += (access.address.offset - origin) % access.total
+    rest = access.address.offset - origin
 
     def make() -> Value:
         b = e.builder
-        low, _ = bounds(e, space)
-        window = address_scalar(e, Address(base, far), part, first_lane=False)
+        low, _ = window_bounds(e, space)
+        window = address_scalar(e, Address(base, origin), part)
         offset = window if space == "shared" else b.sub(window, low)
         host = b.add(window, low) if space == "shared" else window
-        nowhere = e.hoisted("nowhere", lambda pre: pre.add(e.launch(LaunchRecord.ARENA), i64(UNMAPPED)))
-        return b.inttoptr(b.select(inside(e, offset, space, access.total, vector=False), host, nowhere), POINTER)
+        unmapped = e.hoisted("unmapped", lambda pre: pre.add(e.launch(LaunchRecord.ARENA), i64(UNMAPPED)))
+        # A select and not a branch: the shadow of unmapped memory refuses the access, so that one branch, after the
+        # shadow, decides on range, alignment and initialisation together.
+        return b.inttoptr(b.select(_near_window(e, offset, space, access.total), host, unmapped), POINTER)
 
     name = base.name if isinstance(base, Register) else ""
     if name not in e.unit.program.registers:
         return make(), rest
-    return e.derived(name, (part if access.shape.per_part else 0, far, space, access.total), make), rest
+    return e.derived(name, (part if access.shape.per_part else 0, origin, space, access.total), make), rest
 
 
-def whole_buffer(e: Emitter, access: Access) -> int:
-    """Return the number of the parameter a load's address comes from, -1 where that is not known or not asked."""
+def _near_window(e: Emitter, offset: Value, space: str, size: int) -> Value:
+    """Return whether an offset is aligned to ``size`` and inside its window, or near it, where shadow bytes exist."""
+    b = e.builder
+    bits = size.bit_length() - 1
+    window_size = window_bounds(e, space)[1]
+    limit = e.hoisted(
+        f"limit/{space}/{bits}",
+        lambda pre: pre.lshr(pre.add(window_size, i64(2 * MAX_DISPLACEMENT)), i64(bits)),
+    )
+    near = b.add(offset, i64(MAX_DISPLACEMENT))
+    if bits:
+        # Rotated right, low bits that misalignment would set become the highest: one comparison checks both.
+        near = t.unary_intrinsic(b, "fshr", near, near, i64(bits))
+    return b.icmp_unsigned("<", near, limit)
+
+
+# ---- buffers that are readable as a whole ----------------------------------------------------------------------------
+
+
+def readable_parameter(e: Emitter, access: LoadStore) -> int:
+    """Return the number of the parameter whose buffer a load probably reads, or -1."""
     base = access.address.base
     if not isinstance(base, Register) or not e.unit.checked or access.store:
         return -1
-    return e.unit.pointer_parameters.get(base.name, -1) if access.space in ("global", "generic", "const") else -1
+    # Shared and local memory is never readable as a whole from the start: it begins uninitialised.
+    known_space = access.space in ("global", "generic", "const")
+    return e.unit.pointer_parameters.get(base.name, -1) if known_space else -1
 
 
-def readable(e: Emitter, access: Access) -> tuple[Value, Value] | None:
-    """Return the lowest address and the size of a buffer of which every byte may be read; None if there is no guess.
+def readable_buffer(e: Emitter, access: LoadStore) -> tuple[Value, Value] | None:
+    """Return start and size of the buffer that a load probably reads; None without a guess.
 
-    The size is at least ``MOST_BYTES``. Where the buffer is not like that, no address lies near the lowest one.
+    A load inside needs no shadow byte: the launch lists a buffer only if all of its bytes are initialised and stay
+    addressable. Listed sizes are at least ``MAX_ACCESS_BYTES``; the start of a buffer that is not listed is an address
+    near which there is none.
     """
-    number = whole_buffer(e, access)
+    number = readable_parameter(e, access)
     if number < 0:
         return None
     table = e.launch_pointer(LaunchRecord.READABLE_BUFFERS)
     return t.load(e.builder, table, 16 * number, I64), t.load(e.builder, table, 16 * number + 8, I64)
 
 
-def lies_in(e: Emitter, address: Value, buffer: tuple[Value, Value], element: int, extent: int) -> Value:
-    """Return whether ``extent`` bytes from an address (or a vector of them) lie in a buffer, aligned to ``element``."""
+def lies_in_buffer(e: Emitter, address: Value, buffer: tuple[Value, Value], element: int, extent: int) -> Value:
+    """Return whether ``extent`` bytes from an address are inside a buffer, and the address aligned to ``element``.
+
+    ``address`` is an i64 or a vector of them; the result is an i1 or a vector of them.
+    """
     b = e.builder
     low, size = buffer
     bits = element.bit_length() - 1
-    room = b.sub(size, i64(extent))
-    room = b.lshr(room, i64(bits)) if bits else room
+    last = b.sub(size, i64(extent))
+    last = b.lshr(last, i64(bits)) if bits else last
     vector = isinstance(address.type, ir.VectorType)
     if vector:
-        low, room = t.splat(b, low, e.lanes), t.splat(b, room, e.lanes)
+        low, last = t.splat(b, low, e.lanes), t.splat(b, last, e.lanes)
     offset = b.sub(address, low)
     if bits:
+        # As in _near_window. Listed buffers are aligned to 32 bytes, the widest access, so that the offset is aligned
+        # when the address is.
         amount = t.splat(b, i64(bits), e.lanes) if vector else i64(bits)
         offset = t.unary_intrinsic(b, "fshr", offset, offset, amount)
-    inside = b.icmp_unsigned("<=", offset, room)
+    inside = b.icmp_unsigned("<=", offset, last)
+    # Up to MAX_ACCESS_BYTES the subtraction above cannot wrap.
     return b.and_(inside, b.icmp_unsigned(">=", buffer[1], i64(extent))) if extent > MAX_ACCESS_BYTES else inside
 
 
-def lane_bits(e: Emitter, parts: Sequence[int]) -> int:
+def part_mask(e: Emitter, parts: Sequence[int]) -> int:
     """Return the lanes of some parts as bits."""
     return sum(((1 << e.lanes) - 1) << (part * e.lanes) for part in parts)

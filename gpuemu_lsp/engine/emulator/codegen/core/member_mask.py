@@ -1,6 +1,8 @@
-"""The lanes that a warp-wide instruction names, and reports of lanes that have no part in it."""
+"""Member masks of warp collectives, and the events that report misuse of them."""
 
 from __future__ import annotations
+
+from enum import IntEnum
 
 from llvmlite import ir
 
@@ -12,13 +14,21 @@ from gpuemu_lsp.engine.emulator.llvm.ir_tools import I1, I32, Value, i32, i64
 from gpuemu_lsp.engine.ptx.model import Instruction, Operand
 
 
+class MaskMisuse(IntEnum):
+    """Kinds of misuse, stored in the size field of an event."""
+
+    CALLER_NOT_MEMBER = 1
+    INACTIVE_SOURCE = 2
+    INCOMPLETE_WARP = 3
+
+
 def mask_operand(instruction: Instruction) -> Operand:
-    """Return the operand that names the members: the last one of all collectives."""
+    """Return the member mask operand, the last one of every collective."""
     return instruction.operands[-1]
 
 
 def members_of(e: Emitter, instruction: Instruction) -> Value:
-    """Return every lane that some running lane names, as bits."""
+    """Return the union of the active lanes' member masks as bits."""
     operand = mask_operand(instruction)
     if e.shape(operand).uniform:
         return e.scalar_operand(operand, "b32", 0)
@@ -35,18 +45,18 @@ def members_of(e: Emitter, instruction: Instruction) -> Value:
 
 
 def lane_bits(e: Emitter, part: int) -> Value:
-    """Return, for each lane of a part, the bit it has in a mask."""
+    """Return, for each lane of a part, its bit in a mask."""
     values = [1 << (part * e.lanes + lane) for lane in range(e.lanes)]
     return ir.Constant(ir.VectorType(I32, e.lanes), values)
 
 
 def lane_numbers(e: Emitter, part: int) -> Value:
-    """Return the lanes of a part by their numbers in the warp."""
+    """Return the lane numbers of a part."""
     return ir.Constant(ir.VectorType(I32, e.lanes), [part * e.lanes + lane for lane in range(e.lanes)])
 
 
 def check_caller(e: Emitter, instruction: Instruction) -> None:
-    """Report lanes that call a collective whose mask leaves them out."""
+    """Report lanes that execute a collective whose mask omits them: undefined behaviour (PTX ISA section 9.7.13)."""
     operand = mask_operand(instruction)
     if e.constant(operand) in (-1, 0xFFFFFFFF):
         return
@@ -54,26 +64,26 @@ def check_caller(e: Emitter, instruction: Instruction) -> None:
     bad = []
     for part in range(e.parts):
         masks = e.vector_operand(operand, "b32", part)
-        left_out = b.icmp_unsigned("==", b.and_(masks, lane_bits(e, part)), t.splat(b, i32(0), e.lanes))
+        omitted = b.icmp_unsigned("==", b.and_(masks, lane_bits(e, part)), t.splat(b, i32(0), e.lanes))
         active = e.active(part)
-        bad.append(left_out if active is None else b.and_(left_out, active))
-    report_first(e, bad, 1)
+        bad.append(omitted if active is None else b.and_(omitted, active))
+    report_first(e, bad, MaskMisuse.CALLER_NOT_MEMBER)
 
 
-def report_first(e: Emitter, bad: list[Value], reason: int) -> None:
-    """Record an event for the first of the ``bad`` lanes, if any. ``reason`` goes into the record's size field."""
-    report_lanes(e, e.any_lane(bad), e.pack(bad), reason)
+def report_first(e: Emitter, bad: list[Value], misuse: MaskMisuse) -> None:
+    """Record an event for the first set lane of ``bad``, if any."""
+    report_lanes(e, e.any_lane(bad), e.pack(bad), misuse)
 
 
-def report_lanes(e: Emitter, condition: Value, lanes: Value, reason: int) -> None:
-    """Record an event for the first of ``lanes`` (bits, not none) if ``condition`` holds."""
+def report_lanes(e: Emitter, condition: Value, lanes: Value, misuse: MaskMisuse) -> None:
+    """Record an event for the first of ``lanes`` (bits, not all zero) if ``condition`` holds."""
     b = e.builder
-    known = e.snapshot()
+    scope = e.snapshot()
     some, none = e.branch_unlikely(condition, "mask")
     b.position_at_end(some)
     lane = t.intrinsic(b, "llvm.cttz.i32", I32, [lanes, ir.Constant(I1, 1)])
-    arguments = [e.context, i32(e.site), i32(EventKind.WARP_MASK), lane, i64(0), i32(reason), i32(0)]
+    arguments = [e.context, i32(e.site), i32(EventKind.WARP_MASK), lane, i64(0), i32(misuse), i32(0)]
     t.call_address(b, DEVICE_LIBRARY.address("record_event"), t.VOID, arguments)
     b.branch(none)
     b.position_at_end(none)
-    e.restore(known)
+    e.restore(scope)

@@ -1,4 +1,8 @@
-"""Where translated code asks the race checker, and tells it of fences and meetings of lanes."""
+"""Instrumentation for the race detector: accesses that can race, synchronisation of lanes, fences, release, acquire.
+
+The detector itself is :mod:`~gpuemu_lsp.engine.emulator.devicelib.race_detector`. Accesses that the analysis of
+:mod:`~gpuemu_lsp.engine.emulator.analysis.race_candidates` proves race-free are not instrumented.
+"""
 
 from __future__ import annotations
 
@@ -8,8 +12,9 @@ from gpuemu_lsp.engine.emulator.abi.access_flags import RaceFlag
 from gpuemu_lsp.engine.emulator.abi.field_access import load_field, store_field, store_lanes
 from gpuemu_lsp.engine.emulator.abi.race_records import Epoch, RaceCall, ShadowLine
 from gpuemu_lsp.engine.emulator.abi.structs import LaunchRecord, Warp
-from gpuemu_lsp.engine.emulator.codegen.core.access_forms import Form, Row, Single
-from gpuemu_lsp.engine.emulator.codegen.core.addresses import Access
+from gpuemu_lsp.engine.emulator.codegen.core.access_forms import AccessForm, UniformAccess
+from gpuemu_lsp.engine.emulator.codegen.core.addresses import LoadStore
+from gpuemu_lsp.engine.emulator.codegen.core.contiguous import ContiguousAccess
 from gpuemu_lsp.engine.emulator.codegen.core.emitter import Emitter
 from gpuemu_lsp.engine.emulator.devicelib.library import DEVICE_LIBRARY
 from gpuemu_lsp.engine.emulator.devicelib.race_lines import ShadowLineRun
@@ -18,30 +23,35 @@ from gpuemu_lsp.engine.emulator.llvm import ir_tools as t
 from gpuemu_lsp.engine.emulator.llvm.ir_tools import I1, I64, Value, i32, i64
 from gpuemu_lsp.engine.ptx.model import Instruction, Operand
 
-_INLINE = 48
-"""Watched accesses up to which the ordinary case is written out at each of them."""
+_INLINE_LIMIT = 48
+"""Instrumented accesses in a program up to which the common case is inlined at each of them."""
+
+
+# ---- flags -----------------------------------------------------------------------------------------------------------
 
 
 def race_flags(e: Emitter, instruction: Instruction) -> int:
-    """Return what the race checker is to know of an access, 0 where it cannot race."""
-    tracking = e.unit.race_candidates
-    if e.site not in tracking.sites:
+    """Return the :class:`RaceFlag` bits of the current access, 0 if it cannot race."""
+    candidates = e.unit.race_candidates
+    if e.site not in candidates.sites:
         return 0
     if "mbarrier" in (instruction.opcode, *instruction.modifiers[:2]):
-        return RaceFlag.WATCHED | _on_mbarrier(instruction)
+        return RaceFlag.WATCHED | _mbarrier_flags(instruction)
     atomic = instruction.opcode in ("atom", "red")
     stores = atomic or instruction.opcode == "st"
     flags = RaceFlag.WATCHED | (RaceFlag.STORE if stores else 0) | (RaceFlag.ATOMIC if atomic else 0)
-    if e.site in tracking.strong:
+    if e.site in candidates.strong:
         flags |= RaceFlag.STRONG
-        if tracking.needs_vector_clocks:
+        if candidates.needs_vector_clocks:
+            # Any strong access may be the memory operation of a release or acquire pattern whose fence is a separate
+            # instruction (PTX ISA section 8.8), such as __threadfence() before a volatile store.
             flags |= RaceFlag.ACQUIRE if instruction.opcode in ("ld", "atom") else 0
             flags |= RaceFlag.RELEASE if stores else 0
     return flags
 
 
-def _on_mbarrier(instruction: Instruction) -> int:
-    """Return what an operation does to the object itself; the order that it makes is told apart."""
+def _mbarrier_flags(instruction: Instruction) -> int:
+    """Return the flags of an operation as an access to the object itself; the order it creates is a separate call."""
     if instruction.modifiers[0] in ("init", "inval"):
         return RaceFlag.STORE
     if instruction.modifiers[0] in ("test_wait", "try_wait"):
@@ -49,93 +59,96 @@ def _on_mbarrier(instruction: Instruction) -> int:
     return RaceFlag.STORE | RaceFlag.ATOMIC | RaceFlag.STRONG
 
 
-def copy_flags(e: Emitter) -> tuple[int, int]:
+def copy_race_flags(e: Emitter) -> tuple[int, int]:
     """Return the flags of an asynchronous copy's read and of its write."""
-    tracking = e.unit.race_candidates
-    read = RaceFlag.WATCHED if e.site in tracking.copy_sources else 0
-    return read, RaceFlag.WATCHED | RaceFlag.STORE if e.site in tracking.sites else 0
+    candidates = e.unit.race_candidates
+    read = RaceFlag.WATCHED if e.site in candidates.copy_sources else 0
+    return read, RaceFlag.WATCHED | RaceFlag.STORE if e.site in candidates.sites else 0
 
 
-def needs_lanes(e: Emitter) -> bool:
-    """Whether the access must be looked at lane by lane: it may order threads."""
+def is_strong(e: Emitter) -> bool:
+    """Whether the current access may order threads, so that the detector must see it lane by lane."""
     return e.site in e.unit.race_candidates.strong
 
 
-def in_order(e: Emitter, access: Access, form: Form) -> Value:
-    """Return whether an access of this form races with nothing, noting it if so; its addresses are known to be good."""
+# ---- accesses --------------------------------------------------------------------------------------------------------
+
+
+def is_race_free(e: Emitter, access: LoadStore, form: AccessForm) -> Value:
+    """Return whether an access, whose addresses have been checked, races with no earlier one; record it if so."""
     cells = access.total >> e.unit.race_candidates.cell_shift
     kind = "store" if access.store else "load"
     near = f"{kind}_shared" if access.space == "shared" else kind
-    if isinstance(form, Row):
-        return _row(e, access, form, near, cells)
-    if isinstance(form, Single):
-        return _single(e, access, form, near, cells)
+    if isinstance(form, ContiguousAccess):
+        return _contiguous(e, access, form, near, cells)
+    if isinstance(form, UniformAccess):
+        return _uniform(e, access, form, near, cells)
     return _call(e, f"race_scattered_{kind}", [e.active_mask(), i32(cells)])
 
 
-def _row(e: Emitter, access: Access, form: Row, kind: str, cells: int) -> Value:
+def _contiguous(e: Emitter, access: LoadStore, form: ContiguousAccess, kind: str, cells: int) -> Value:
     b = e.builder
-    pieces = [(part, e.lanes) for part in form.parts] if access.shape.per_part else [(0, e.lanes * e.parts)]
+    runs = [(part, e.lanes) for part in form.parts] if access.shape.per_part else [(0, e.lanes * e.parts)]
     lanes = e.active_mask()
+    # Inlined at every access, the common case would make large kernels slow to compile.
+    few = len(e.unit.race_candidates.sites) <= _INLINE_LIMIT
     result = None
-    for part, count in pieces:
-        base, offset = form.place(part)
+    for part, count in runs:
+        base, offset = form.address_of_part(part)
         address = b.add(b.ptrtoint(base, I64), i64(offset))
         shift = cells.bit_length() - 1
-        ask = [lanes, address, i32(part * e.lanes), i32(count * cells), i32(shift)]
-        if (
-            access.space == "global"
-            and cells == 1
-            and count == WARP_SIZE
-            and len(e.unit.race_candidates.sites) <= _INLINE
-        ):
-            one = _pair_of_lines(e, access, f"race_row_{kind}", ask)
+        arguments = [lanes, address, i32(part * e.lanes), i32(count * cells), i32(shift)]
+        if access.space == "global" and cells == 1 and count == WARP_SIZE and few:
+            one = _inlined_pair_of_lines(e, access, f"race_row_{kind}", arguments)
         else:
-            one = _call(e, f"race_row_{kind}", ask)
+            one = _call(e, f"race_row_{kind}", arguments)
         result = one if result is None else b.and_(result, one)
     return result
 
 
-def _pair_of_lines(e: Emitter, access: Access, name: str, arguments: list[Value]) -> Value:
-    """Do here what is ordinary: a warp's neighbours come to two lines for the first time, or again."""
+def _inlined_pair_of_lines(e: Emitter, access: LoadStore, name: str, arguments: list[Value]) -> Value:
+    """Inline the common case: a full warp accesses two aligned shadow lines that are new, or its own already."""
     b = e.builder
     lanes, address, *_ = arguments
     shift = e.unit.race_candidates.cell_shift
+    # Fences and warp synchronisation advance the epoch: unlike the other fields it must be loaded here.
     now, me = load_field(b, e.context, Warp.EPOCH), e.record_field("me", "context", Warp.FIRST_THREAD)
-    lines, floor = (
+    lines, launch_epoch = (
         (e.launch(LaunchRecord.RACE_LINES), e.launch(LaunchRecord.RACE_PLANE_STRIDE)),
         e.launch(LaunchRecord.RACE_LAUNCH_EPOCH),
     )
     offset = b.sub(address, e.launch(LaunchRecord.ARENA))
-    row = ShadowLineRun(b, lines, i32(e.site), me, i32(0), now, floor, is_store=access.store)
+    row = ShadowLineRun(b, lines, i32(e.site), me, i32(0), now, launch_epoch, is_store=access.store)
     fine, new = row.pair(b.ashr(offset, i64(shift + ShadowLine.SHIFT)), i32(0))
     whole = b.icmp_unsigned("==", b.and_(offset, i64((ShadowLine.CELLS << shift) - 1)), i64(0))
-    here = b.icmp_unsigned("<", address, e.launch(LaunchRecord.RACE_PRIVATE_START))
-    fine = b.and_(b.and_(fine, b.icmp_unsigned("==", lanes, i32(-1))), b.and_(whole, here))
-    quick, closer, noted = e.append_block("quick"), e.append_block("closer"), e.append_block("noted")
-    b.cbranch(fine, quick, closer).set_weights([20, 1])
-    b.position_at_end(quick)
+    # The check admits every address of the arena, shared memory included, which has no lines.
+    is_global = b.icmp_unsigned("<", address, e.launch(LaunchRecord.RACE_PRIVATE_START))
+    fine = b.and_(b.and_(fine, b.icmp_unsigned("==", lanes, i32(-1))), b.and_(whole, is_global))
+    fast, slow, recorded = e.append_block("lines"), e.append_block("cells"), e.append_block("recorded")
+    b.cbranch(fine, fast, slow).set_weights([20, 1])
+    b.position_at_end(fast)
     row.note_pair(new)
-    b.branch(noted)
-    b.position_at_end(closer)
+    b.branch(recorded)
+    b.position_at_end(slow)
     answer = _call(e, name, arguments)
-    b.branch(noted)
-    b.position_at_end(noted)
+    b.branch(recorded)
+    b.position_at_end(recorded)
     result = b.phi(I1)
-    result.add_incoming(ir.Constant(I1, 1), quick)
-    result.add_incoming(answer, closer)
+    result.add_incoming(ir.Constant(I1, 1), fast)
+    result.add_incoming(answer, slow)
     return result
 
 
-def _single(e: Emitter, access: Access, form: Single, kind: str, cells: int) -> Value:
+def _uniform(e: Emitter, access: LoadStore, form: UniformAccess, kind: str, cells: int) -> Value:
     b = e.builder
     result = None
-    for part, (base, offset) in enumerate(form.hosts):
+    for part, (base, offset) in enumerate(form.addresses):
         lanes = form.lanes(part)
         address = b.add(b.ptrtoint(base, I64), i64(offset))
         one = _call(e, f"race_broadcast_{kind}", [lanes, address, i32(cells)])
-        if access.store and not all(form.agree(item) for item in access.items):
-            # Several lanes with values of their own: whether these differ is seen lane by lane.
+        if access.store and not all(form.stores_one_value(item) for item in access.items):
+            # Lanes of one warp that store different values to one address race. Whether the values differ is decided
+            # lane by lane, unless a single lane stores: mask & (mask - 1) clears the lowest bit.
             others = b.and_(lanes, b.sub(lanes, i32(1)))
             one = b.and_(one, b.icmp_unsigned("==", others, i32(0)))
         result = one if result is None else b.and_(result, one)
@@ -146,12 +159,16 @@ def _call(e: Emitter, name: str, arguments: list[Value]) -> Value:
     return t.call_address(e.builder, DEVICE_LIBRARY.address(name), I1, [e.context, i32(e.site), *arguments])
 
 
-def emit_meeting(e: Emitter, mask: Operand) -> None:
-    """Note that the lanes ``mask`` names have met: what each did before is behind all of them."""
+# ---- synchronisation -------------------------------------------------------------------------------------------------
+
+
+def emit_warp_sync(e: Emitter, mask: Operand) -> None:
+    """Record that the lanes named by ``mask`` have synchronised: earlier accesses of each happen before later ones."""
     if not e.unit.race_candidates.sites:
         return
     b = e.builder
     if not e.divergent and e.constant(mask) in (-1, 0xFFFFFFFF) and not e.is_guarded:
+        # All live lanes take part: one epoch for the warp instead of a clock per lane.
         store_field(b, _next_epoch(e), e.context, Warp.WARP_BARRIER_EPOCH)
         return
     for part in range(e.parts):
@@ -160,7 +177,7 @@ def emit_meeting(e: Emitter, mask: Operand) -> None:
 
 
 def emit_fence(e: Emitter) -> None:
-    """Note that what the lanes did before can be released from now on."""
+    """Record a fence: a later release by these lanes covers their accesses up to now."""
     if not e.unit.race_candidates.needs_vector_clocks:
         return
     b = e.builder
@@ -176,24 +193,25 @@ def emit_fence(e: Emitter) -> None:
 
 
 def emit_release(e: Emitter) -> None:
-    """Release what the lanes did before through the addresses in the scratch space."""
+    """Release the accesses of the active lanes through the addresses in the scratch space."""
     if e.unit.race_candidates.needs_vector_clocks:
         emit_fence(e)
-        _synchronise(e, RaceCall.RELEASE)
+        _acquire_or_release(e, RaceCall.RELEASE)
 
 
 def emit_acquire(e: Emitter) -> None:
-    """Learn what was released through the addresses in the scratch space."""
+    """Acquire what has been released through the addresses in the scratch space."""
     if e.unit.race_candidates.needs_vector_clocks:
-        _synchronise(e, RaceCall.ACQUIRE)
+        _acquire_or_release(e, RaceCall.ACQUIRE)
 
 
-def _synchronise(e: Emitter, what: int) -> None:
-    arguments = [e.context, e.active_mask(), i32(what)]
+def _acquire_or_release(e: Emitter, call: int) -> None:
+    arguments = [e.context, e.active_mask(), i32(call)]
     t.call_address(e.builder, DEVICE_LIBRARY.address("race_acquire_release"), t.VOID, arguments)
 
 
 def _next_epoch(e: Emitter) -> Value:
+    # Accesses after the synchronisation get a new epoch, so that they are not covered by it.
     b = e.builder
     now = b.add(load_field(b, e.context, Warp.EPOCH), i32(Epoch.TICK))
     store_field(b, now, e.context, Warp.EPOCH)

@@ -8,9 +8,9 @@ from gpuemu_lsp.engine.emulator.abi.access_flags import RACE_SHIFT, SPACE_SHIFT,
 from gpuemu_lsp.engine.emulator.abi.field_access import store_lanes
 from gpuemu_lsp.engine.emulator.abi.structs import Warp
 from gpuemu_lsp.engine.emulator.codegen.core.addresses import host_vector
-from gpuemu_lsp.engine.emulator.codegen.core.counters import count_access
 from gpuemu_lsp.engine.emulator.codegen.core.emitter import Emitter
-from gpuemu_lsp.engine.emulator.codegen.core.race_calls import copy_flags
+from gpuemu_lsp.engine.emulator.codegen.core.instrumentation import trace_access
+from gpuemu_lsp.engine.emulator.codegen.core.race_calls import copy_race_flags
 from gpuemu_lsp.engine.emulator.devicelib.library import DEVICE_LIBRARY
 from gpuemu_lsp.engine.emulator.ir.lattice import WARP_SIZE
 from gpuemu_lsp.engine.emulator.llvm import ir_tools as t
@@ -77,9 +77,9 @@ def _begin(e: Emitter, instruction: Instruction) -> None:
         ):
             store_lanes(b, value, e.context, row.element(part * e.lanes))
     for row in (Warp.ADDRESSES, Warp.VALUES):
-        count_access(e, row)
+        trace_access(e, row)
     shared = SPACES["shared"] << SPACE_SHIFT | STORE_FLAG
-    source_races, target_races = copy_flags(e)
+    source_races, target_races = copy_race_flags(e)
     flags = [
         i32(SPACES["global"] << SPACE_SHIFT | source_races << RACE_SHIFT),
         i32(shared | target_races << RACE_SHIFT),

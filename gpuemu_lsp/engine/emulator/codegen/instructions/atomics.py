@@ -10,8 +10,8 @@ from gpuemu_lsp.engine.emulator.abi.field_access import load_field, load_pointer
 from gpuemu_lsp.engine.emulator.abi.memory import READABLE, SHADOW_OFFSET, STORE_MASK, STORED, Shadow
 from gpuemu_lsp.engine.emulator.abi.structs import REGISTER_BYTES, BlockRecord, LaunchRecord, Warp
 from gpuemu_lsp.engine.emulator.codegen.core.addresses import host_vector
-from gpuemu_lsp.engine.emulator.codegen.core.counters import count_access
 from gpuemu_lsp.engine.emulator.codegen.core.emitter import Emitter
+from gpuemu_lsp.engine.emulator.codegen.core.instrumentation import trace_access
 from gpuemu_lsp.engine.emulator.codegen.core.race_calls import emit_fence, race_flags
 from gpuemu_lsp.engine.emulator.devicelib.checked_access import mark_written
 from gpuemu_lsp.engine.emulator.devicelib.library import DEVICE_LIBRARY
@@ -57,7 +57,7 @@ def emit_atomic(e: Emitter, instruction: Instruction) -> None:
         for row, operand in enumerate(values):
             value = e.vector_operand(operand, f"b{size * 8}", part)
             t.store(b, value, e.context, Warp.VALUES + row * REGISTER_BYTES + part * e.lanes * size, align=1)
-    count_access(e)
+    trace_access(e)
     function = _function(e.module, _operation(instruction), type_, checked=e.unit.checked)
     if {"release", "acq_rel"} & set(instruction.modifiers):
         emit_fence(e)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from gpuemu_lsp.engine.emulator.codegen.core.emitter import Emitter
 from gpuemu_lsp.engine.emulator.codegen.core.member_mask import check_caller, mask_operand, members_of
-from gpuemu_lsp.engine.emulator.codegen.core.race_calls import emit_meeting
+from gpuemu_lsp.engine.emulator.codegen.core.race_calls import emit_warp_sync
 from gpuemu_lsp.engine.emulator.codegen.instructions import shuffles, votes
 from gpuemu_lsp.engine.emulator.codegen.instructions.control_flow import ControlFlow
 from gpuemu_lsp.engine.ptx.model import Instruction
@@ -27,7 +27,7 @@ def emit_collective(e: Emitter, control: ControlFlow, instruction: Instruction) 
     members = members_of(e, instruction)
     control.wait_for_members(e.block_number, members)
     check_caller(e, instruction)
-    emit_meeting(e, mask_operand(instruction))
+    emit_warp_sync(e, mask_operand(instruction))
     _EMIT.get(instruction.opcode, _nothing)(e, instruction)
 
 

@@ -13,8 +13,8 @@ from llvmlite import ir
 from gpuemu_lsp.engine.emulator.abi.field_access import load_field, store_field
 from gpuemu_lsp.engine.emulator.abi.states import EXITED_PC, EventKind, Status
 from gpuemu_lsp.engine.emulator.abi.structs import LaunchRecord, Warp
-from gpuemu_lsp.engine.emulator.codegen.core.coverage import mark_lanes, mark_uniform
 from gpuemu_lsp.engine.emulator.codegen.core.dispatch import Dispatcher
+from gpuemu_lsp.engine.emulator.codegen.core.instrumentation import cover_lanes, cover_uniform
 from gpuemu_lsp.engine.emulator.codegen.instructions.arithmetic import predicate_parts, predicate_scalar
 from gpuemu_lsp.engine.emulator.codegen.instructions.barriers import emit_barrier
 from gpuemu_lsp.engine.emulator.devicelib.library import DEVICE_LIBRARY
@@ -114,11 +114,11 @@ class ControlFlow(Dispatcher):
         guard = end.guard
         if e.shape(guard.register).uniform:
             condition = predicate_scalar(e, guard.register, guard.negated)
-            mark_uniform(e, condition)
+            cover_uniform(e, condition)
             b.cbranch(condition, self.edge(number, end.taken), self.edge(number, end.not_taken))
             return
         parts = predicate_parts(e, guard.register, guard.negated)
-        mark_lanes(e, parts)
+        cover_lanes(e, parts)
         lanes = e.block_mask()
         taken = b.and_(e.pack(parts), lanes)
         if EXIT in (end.taken, end.not_taken):

@@ -6,7 +6,7 @@ from llvmlite import ir
 
 from gpuemu_lsp.engine.emulator.abi.structs import Warp
 from gpuemu_lsp.engine.emulator.codegen.core.emitter import Emitter
-from gpuemu_lsp.engine.emulator.codegen.core.member_mask import report_lanes
+from gpuemu_lsp.engine.emulator.codegen.core.member_mask import MaskMisuse, report_lanes
 from gpuemu_lsp.engine.emulator.codegen.instructions.matrix_product import offsets, product_function
 from gpuemu_lsp.engine.emulator.ir.lattice import WARP_SIZE
 from gpuemu_lsp.engine.emulator.ir.operands import elements
@@ -41,7 +41,7 @@ def _check_all_lanes(e: Emitter) -> None:
     b = e.builder
     absent = b.not_(e.block_mask())
     bad = b.icmp_unsigned("!=", absent, i32(0))
-    report_lanes(e, bad, e.block_mask(), 3)
+    report_lanes(e, bad, e.block_mask(), MaskMisuse.INCOMPLETE_WARP)
 
 
 def _multiply(e: Emitter, instruction: Instruction) -> None:

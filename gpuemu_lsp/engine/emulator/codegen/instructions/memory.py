@@ -1,7 +1,4 @@
-"""Loads and stores: one vector access where lanes are neighbours, one scalar access where they agree, else gathers.
-
-What fails the check of its form is done lane by lane by the runtime, which reports and contains.
-"""
+"""Loads and stores: the access form by the shape of the address, its check, and the fallback to the device library."""
 
 from __future__ import annotations
 
@@ -10,17 +7,14 @@ from collections.abc import Sequence
 from llvmlite import ir
 
 from gpuemu_lsp.engine.emulator.abi.structs import LaunchRecord
-from gpuemu_lsp.engine.emulator.codegen.core import load_groups, runtime_access, strided
-from gpuemu_lsp.engine.emulator.codegen.core.access_forms import Form, Row, Single
-from gpuemu_lsp.engine.emulator.codegen.core.addresses import (
-    Access,
-    describe,
-    item_name,
-)
-from gpuemu_lsp.engine.emulator.codegen.core.counters import count_access
+from gpuemu_lsp.engine.emulator.codegen.core import library_access, load_groups
+from gpuemu_lsp.engine.emulator.codegen.core.access_forms import AccessForm, UniformAccess
+from gpuemu_lsp.engine.emulator.codegen.core.addresses import LoadStore, decode, destination
+from gpuemu_lsp.engine.emulator.codegen.core.contiguous import ContiguousAccess, StridedLoad
 from gpuemu_lsp.engine.emulator.codegen.core.emitter import Emitter
-from gpuemu_lsp.engine.emulator.codegen.core.race_calls import emit_fence, in_order, needs_lanes, race_flags
-from gpuemu_lsp.engine.emulator.codegen.core.scattered import Scattered
+from gpuemu_lsp.engine.emulator.codegen.core.gather_scatter import GatherScatter
+from gpuemu_lsp.engine.emulator.codegen.core.instrumentation import trace_access
+from gpuemu_lsp.engine.emulator.codegen.core.race_calls import emit_fence, is_race_free, is_strong, race_flags
 from gpuemu_lsp.engine.emulator.llvm import ir_tools as t
 from gpuemu_lsp.engine.emulator.llvm.ir_tools import Value
 from gpuemu_lsp.engine.ptx.model import Address, Instruction, Operand, Symbol
@@ -33,7 +27,7 @@ KNOWN_MODIFIERS = frozenset(
      "L1::evict_last", "L1::no_allocate", "L2::64B", "L2::128B", "L2::256B", "L2::evict_first", "L2::evict_last",
      "L2::evict_normal"}
 )  # fmt: skip
-"""What a load or store may carry. All accesses are strong here, and cache hints mean nothing."""
+"""Modifiers of supported loads and stores. Memory is sequentially consistent here; there are no caches for hints."""
 
 TYPES = frozenset(f"{kind}{bits}" for kind in "bus" for bits in (8, 16, 32, 64)) | {
     "f32",
@@ -45,7 +39,7 @@ TYPES = frozenset(f"{kind}{bits}" for kind in "bus" for bits in (8, 16, 32, 64))
 
 
 def supported(instruction: Instruction) -> bool:
-    """Return whether a load or store can be run."""
+    """Return whether a load or store is supported."""
     *modifiers, type_ = instruction.modifiers
     if type_ not in TYPES or not set(modifiers) <= KNOWN_MODIFIERS:
         return False
@@ -55,101 +49,114 @@ def supported(instruction: Instruction) -> bool:
 
 def emit_access(e: Emitter, instruction: Instruction) -> None:
     """Write a ``ld`` or ``st`` (PTX ISA sections 9.7.9.8 to 9.7.9.12)."""
-    access = describe(e, instruction)
+    access = decode(e, instruction)
     e.materialise_masks()
-    _count(e, access)
-    if needs_lanes(e):
+    _trace(e, access)
+    if is_strong(e):
         if {"release", "acq_rel"} & set(instruction.modifiers):
+            # A releasing operation is a fence followed by a relaxed one (PTX ISA section 8.8).
             emit_fence(e)
-        runtime_access.lane_by_lane(e, access)
+        library_access.access_lane_by_lane(e, access)
     elif access.space == "param" and isinstance(access.address.base, Symbol):
         _load_param(e, access)
     elif access.space == "local":
-        _checked(e, access, Scattered(e, access))
+        # Equal addresses are different bytes: each lane has a frame of its own.
+        _checked(e, access, GatherScatter(e, access))
     elif access.shape.part_uniform:
-        _checked(e, access, Single(e, access))
+        # One scalar access: so short that even baseline code has it inline.
+        _checked(e, access, UniformAccess(e, access))
     elif e.unit.baseline and e.unit.checked and len(access.items) == 1 and e.position not in e.load_groups:
-        in_row = access.shape.step == access.size and not access.shape.varying
-        (runtime_access.row if in_row else runtime_access.lane_by_lane)(e, access)
+        contiguous = access.shape.step == access.size and not access.shape.varying
+        (library_access.access_row if contiguous else library_access.access_lane_by_lane)(e, access)
     elif access.shape.step == access.total and not access.shape.varying:
-        _checked(e, access, Row(e, access))
-    elif strided.supports(access):
-        _checked(e, access, strided.Strided(e, access))
+        _checked(e, access, ContiguousAccess(e, access))
+    elif StridedLoad.supports(access):
+        _checked(e, access, StridedLoad(e, access))
     elif (access.store and access.size < 4) or (e.unit.checked and access.shape.varying and len(access.items) == 1):
-        runtime_access.lane_by_lane(e, access)
+        # There are no scatters of less than 32 bits. Varying addresses are often contiguous all the same (a strided
+        # loop that lanes leave one by one), which the library tests at run time, before it gathers.
+        library_access.access_lane_by_lane(e, access)
     else:
-        _checked(e, access, Scattered(e, access))
+        _checked(e, access, GatherScatter(e, access))
 
 
-def _count(e: Emitter, access: Access) -> None:
-    """Note where the access goes; parameters, constants and what a thread has for itself are not counted."""
+def _trace(e: Emitter, access: LoadStore) -> None:
+    """Trace the addresses of an access to global or shared memory; other spaces cause no counted transactions."""
     if e.unit.counting and access.space in ("global", "shared", "generic"):
-        runtime_access.put_addresses(e, access, range(e.parts))
-        count_access(e)
+        library_access.store_addresses(e, access, range(e.parts))
+        trace_access(e)
 
 
-def _load_param(e: Emitter, access: Access) -> None:
-    """Load a kernel parameter: the same for all lanes, and not subject to faults."""
+def _load_param(e: Emitter, access: LoadStore) -> None:
+    """Load a kernel parameter: uniform, and in bounds by construction."""
     base = access.address.base
     assert isinstance(base, Symbol)
     offset = e.unit.program.params[base.name].offset + base.offset + access.address.offset
     params = e.launch_pointer(LaunchRecord.PARAMS)
     for index, item in enumerate(access.items):
-        place = offset + index * access.size
-        bits = ir.IntType(access.size * 8)
-        value = t.load(e.builder, params, place, bits)
-        for part in e.result_parts(item_name(item)):
-            e.write(item_name(item), part, value, access.type)
+        value = t.load(e.builder, params, offset + index * access.size, ir.IntType(access.size * 8))
+        for part in e.result_parts(destination(item)):
+            e.write(destination(item), part, value, access.type)
 
 
-def _checked(e: Emitter, access: Access, form: Form) -> None:
-    """Run ``form`` if its checks pass, else go lane by lane."""
+def _checked(e: Emitter, access: LoadStore, form: AccessForm) -> None:
+    """Execute ``form`` if its checks pass, else have the device library execute the access lane by lane.
+
+    The blocks are: [readable buffer?] -> [shadow] -> [race detector] -> fast or slow -> end. Each test in brackets
+    exists only where it can decide something.
+    """
     b = e.builder
-    if not e.unit.checked and form.unconditional():
-        for item, values in zip(access.items, form.run(), strict=False):
-            for place, value in enumerate(values):
-                runtime_access.deliver(e, access, item, form.parts if len(values) == 1 else [form.parts[place]], value)
+    if not e.unit.checked and form.right_for_any_mask():
+        for item, values in zip(access.items, form.execute(), strict=False):
+            for index, value in enumerate(values):
+                parts = form.parts if len(values) == 1 else [form.parts[index]]
+                library_access.write_loaded(e, access, item, parts, value)
         return
     slow, fast, end = e.append_block("slow"), e.append_block(), e.append_block()
-    raced = race_flags(e, access.instruction)
-    good = e.append_block() if raced else fast
+    can_race = race_flags(e, access.instruction)
+    in_bounds = e.append_block() if can_race else fast
     group = e.load_groups.get(e.position)
-    fine = form.known() if group is None else None
-    if fine is not None:
-        look = e.append_block("look")
-        b.cbranch(fine, good, look).set_weights([20, 1])
-        b.position_at_end(look)
-        known = e.snapshot()
-        b.cbranch(form.allowed(), good, slow).set_weights([2000, 1])
-        e.restore(known)
+    in_buffer = form.in_readable_buffer() if group is None else None
+    if in_buffer is not None:
+        by_shadow = e.append_block("shadow")
+        b.cbranch(in_buffer, in_bounds, by_shadow).set_weights([20, 1])
+        b.position_at_end(by_shadow)
+        scope = e.snapshot()
+        b.cbranch(form.allowed(), in_bounds, slow).set_weights([2000, 1])
+        e.restore(scope)
     else:
-        allowed = form.allowed() if group is None else load_groups.allowed(e, group)
-        b.cbranch(allowed, good, slow).set_weights([2000, 1])
-        known = e.snapshot()
-    if raced:
-        b.position_at_end(good)
-        if not isinstance(form, Row | Single):  # the race checker looks at each lane's address
-            runtime_access.put_addresses(e, access, form.parts)
-        b.cbranch(in_order(e, access, form), fast, slow).set_weights([2000, 1])
+        allowed = form.allowed() if group is None else load_groups.group_allowed(e, group)
+        b.cbranch(allowed, in_bounds, slow).set_weights([2000, 1])
+        # Taken after the check: its addresses dominate all that follows, and later accesses may share them.
+        scope = e.snapshot()
+    if can_race:
+        b.position_at_end(in_bounds)
+        if not isinstance(form, ContiguousAccess | UniformAccess):
+            # The detector takes the addresses of scattered lanes from the scratch space.
+            library_access.store_addresses(e, access, form.parts)
+        # Before the access is executed: a race is reported by the slow path, which also executes it.
+        b.cbranch(is_race_free(e, access, form), fast, slow).set_weights([2000, 1])
     b.position_at_end(fast)
-    quick = form.run()
-    quick_end = b.block
+    fast_values = form.execute()
+    # Executing may have appended blocks; a phi names the block that branches to it.
+    fast_end = b.block
     b.branch(end)
-    e.restore(known)
+    e.restore(scope)
     b.position_at_end(slow)
-    careful = runtime_access.call(e, access, form.parts)
+    slow_values = library_access.call_library(e, access, form.parts)
     slow_end = b.block
     b.branch(end)
-    e.restore(known)
+    e.restore(scope)
     b.position_at_end(end)
     if access.store:
         return
     loaded: list[tuple[Operand, Sequence[int], Value]] = []
-    for item, fast_values, slow_values in zip(access.items, quick, careful, strict=True):
-        for place, (one, other) in enumerate(zip(fast_values, slow_values, strict=True)):
+    for item, ones, others in zip(access.items, fast_values, slow_values, strict=True):
+        for index, (one, other) in enumerate(zip(ones, others, strict=True)):
             phi = b.phi(one.type)
-            phi.add_incoming(one, quick_end)
+            phi.add_incoming(one, fast_end)
             phi.add_incoming(other, slow_end)
-            loaded.append((item, form.parts if len(fast_values) == 1 else [form.parts[place]], phi))
+            loaded.append((item, form.parts if len(ones) == 1 else [form.parts[index]], phi))
+    # All phis first: LLVM requires them at the start of their block.
     for item, parts, value in loaded:
-        runtime_access.deliver(e, access, item, parts, value)
+        library_access.write_loaded(e, access, item, parts, value)

@@ -6,7 +6,7 @@ from llvmlite import ir
 
 from gpuemu_lsp.engine.emulator.abi.structs import Warp
 from gpuemu_lsp.engine.emulator.codegen.core.emitter import Emitter
-from gpuemu_lsp.engine.emulator.codegen.core.member_mask import lane_numbers, mask_operand, report_first
+from gpuemu_lsp.engine.emulator.codegen.core.member_mask import MaskMisuse, lane_numbers, mask_operand, report_first
 from gpuemu_lsp.engine.emulator.ir.lattice import WARP_SIZE
 from gpuemu_lsp.engine.emulator.ir.operands import register_name
 from gpuemu_lsp.engine.emulator.llvm import ir_tools as t
@@ -139,4 +139,4 @@ def _check_sources(e: Emitter, mask: Operand, inside: list[Value], sources: list
             absent = b.and_(absent, b.trunc(named, absent.type))
         active = e.active(part)
         bad.append(absent if active is None else b.and_(absent, active))
-    report_first(e, bad, 2)
+    report_first(e, bad, MaskMisuse.INACTIVE_SOURCE)
