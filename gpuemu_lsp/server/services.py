@@ -16,10 +16,14 @@ from gpuemu_lsp.server.checks.minimiser import CaseMinimiser
 from gpuemu_lsp.server.checks.result_filer import ResultFiler
 from gpuemu_lsp.server.checks.scheduler import BatchScheduler
 from gpuemu_lsp.server.checks.stored_failures import StoredFailures
-from gpuemu_lsp.server.client.notifications import notify_failures_changed, show_message, trace_batches
+from gpuemu_lsp.server.client.notifications import (
+    CodeLensRefresher,
+    notify_failures_changed,
+    show_message,
+    trace_batches,
+)
 from gpuemu_lsp.server.client.progress import ProgressBars
 from gpuemu_lsp.server.client.protocol import GpuemuServer
-from gpuemu_lsp.server.client.refresh import CodeLensRefresher
 from gpuemu_lsp.server.client.status import ServerStatus
 from gpuemu_lsp.server.code_actions.resolver import CodeActionResolver
 from gpuemu_lsp.server.configuration import Configuration, apply_settings

@@ -1,14 +1,21 @@
-"""Notifications that mirror events: ``gpuemu/failuresChanged`` and ``$/logTrace``."""
+"""Messages to the client that follow from events: refresh requests, ``gpuemu/failuresChanged``, ``$/logTrace``."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from concurrent.futures import Future
 from typing import Any
 
 from lsprotocol import types
 
 from gpuemu_lsp.server.client.protocol import GpuemuServer
-from gpuemu_lsp.server.events import BatchEnded, ServerEvent, StoredFailuresChanged
+from gpuemu_lsp.server.events import (
+    BatchEnded,
+    MeasurementsCompared,
+    ServerEvent,
+    SettingsChanged,
+    StoredFailuresChanged,
+)
 
 FAILURES_CHANGED = "gpuemu/failuresChanged"
 
@@ -30,3 +37,41 @@ def trace_batches(server: GpuemuServer, event: ServerEvent) -> None:
 def show_message(server: GpuemuServer, text: str) -> None:
     """Show an information message to the user."""
     server.window_show_message(types.ShowMessageParams(types.MessageType.Info, text))
+
+
+class RefreshRequester:
+    """Sends a refresh request, and one more after its response if another was wanted meanwhile.
+
+    A client that never responds is sent a single request.
+    """
+
+    def __init__(self, send: Callable[[None], Future[Any]]) -> None:
+        self.supported = False
+        self._send = send
+        self._in_flight = False
+        self._again = False
+
+    def refresh(self) -> None:
+        """Send the request, if the client supports it; does not wait for the response."""
+        if not self.supported:
+            return
+        if self._in_flight:
+            self._again = True
+            return
+        self._in_flight = True
+        self._send(None).add_done_callback(self._on_response)
+
+    def _on_response(self, _: Future[Any]) -> None:
+        self._in_flight = False
+        if self._again:
+            self._again = False
+            self.refresh()
+
+
+class CodeLensRefresher(RefreshRequester):
+    """Requests ``workspace/codeLens/refresh`` when an event may have changed the lenses."""
+
+    def on_event(self, event: ServerEvent) -> None:
+        """Refresh after a batch, a comparison of measurements, or a change of settings."""
+        if isinstance(event, BatchEnded | MeasurementsCompared | SettingsChanged):
+            self.refresh()

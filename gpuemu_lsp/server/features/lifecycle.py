@@ -10,9 +10,9 @@ from lsprotocol import types
 from pygls.capabilities import get_capability
 from pygls.uris import to_fs_path
 
+from gpuemu_lsp.server.client.notifications import RefreshRequester
 from gpuemu_lsp.server.client.params import plain
 from gpuemu_lsp.server.client.protocol import GpuemuServer
-from gpuemu_lsp.server.client.refresh import RefreshRequester
 from gpuemu_lsp.server.documents.locations import Encoding
 from gpuemu_lsp.server.features import diagnostic, watched_files
 from gpuemu_lsp.server.handlers import background_notification, background_request, request
