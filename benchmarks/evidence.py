@@ -25,7 +25,7 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.page import put
-from gpuemu_lsp.engine.check.executor import choose_executor
+from gpuemu_lsp.engine.check.case_runner import choose_executor
 from gpuemu_lsp.engine.check.model import CheckOptions, CheckRequest, KernelReport
 from gpuemu_lsp.engine.check.pipeline import check_kernel
 from gpuemu_lsp.engine.check.plan_run import PlanRun
@@ -153,7 +153,7 @@ def _unit_test(run: PlanRun) -> str:
     expected = run.expect(case)
     assert expected is not None
     launch = replace(
-        run.launch,
+        run.runner.launch,
         grid=case.grid,
         block=case.block,
         shared_bytes=case.shared_bytes,
@@ -166,7 +166,7 @@ def _unit_test(run: PlanRun) -> str:
         ),
         checks=Checks(bounds=False, uninitialized=False, races=False, sync=False),
     )
-    outcome = run.executor.run(launch)
+    outcome = run.runner.executor.run(launch)
     if outcome.status != "completed":
         return "stops"
     for arg in plan.args:

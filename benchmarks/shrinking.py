@@ -22,7 +22,7 @@ from pathlib import Path
 
 import tomli
 
-from gpuemu_lsp.engine.check.executor import choose_executor
+from gpuemu_lsp.engine.check.case_runner import choose_executor
 from gpuemu_lsp.engine.check.model import CheckOptions, CheckRequest
 from gpuemu_lsp.engine.check.plan_run import PlanRun
 from gpuemu_lsp.engine.check.plan_setup import open_plan
@@ -100,7 +100,7 @@ def examine(spec: KernelSpec, root: str, seeds: Sequence[int], runs: int = RUNS)
 
 def first_failing(run: PlanRun, expectations: Expectations, seed: int) -> tuple[Case, Finding] | None:
     """Return the first case of a check with this seed that shows the planted bug, and what it shows."""
-    for case in draw_cases(run.plan, seed, CASES, run.hints):
+    for case in draw_cases(run.plan, seed, CASES, run.context.hints):
         shown = expectations.found(ReopenedCase((), run, case).examine(case, case.key.id))
         if shown:
             return case, shown[0]
@@ -132,9 +132,9 @@ def smaller_failures(spec: KernelSpec, root: str, entry: Mapping[str, object], m
     shown = []
     for plan in prepared.plans:
         run = open_plan(request, prepared, plan, executor)
-        run.launch = replace(run.launch, max_seconds=0.5)
+        run.runner.launch = replace(run.runner.launch, max_seconds=0.5)
         known = rebuild(run.plan, CaseKey(1, "small/uniform", golden))
-        space = space_of(run.plan, known, run.hints)
+        space = space_of(run.plan, known, run.context.hints)
         ranges = [range(floor_of(dim), golden[dim.name] + 3) for dim in run.plan.dims]
         volume = math.prod(golden.values())
         near = (sizes for sizes in itertools.product(*ranges) if volume // 2 <= math.prod(sizes) <= volume)

@@ -21,7 +21,7 @@ from dataclasses import asdict, dataclass, replace
 from multiprocessing import get_context
 from pathlib import Path
 
-from gpuemu_lsp.engine.check.executor import choose_executor
+from gpuemu_lsp.engine.check.case_runner import choose_executor
 from gpuemu_lsp.engine.check.model import CheckOptions, CheckRequest
 from gpuemu_lsp.engine.check.plan_run import PlanRun
 from gpuemu_lsp.engine.check.plan_setup import open_plan
@@ -72,7 +72,7 @@ def examine(spec: KernelSpec, root: str, seed: int, cases: int) -> list[Count]:
     runs = [open_plan(request, prepared, plan, executor) for plan in prepared.plans]
     if any("sync/hang" in claim.rules for claim in expectations.required):
         for run in runs:  # what never ends is waited for in every case
-            run.launch = replace(run.launch, max_seconds=_ENDLESS_SECONDS)
+            run.runner.launch = replace(run.runner.launch, max_seconds=_ENDLESS_SECONDS)
     counts = []
     for strategy in STRATEGIES:
         wanted = DTYPE_OF.get(strategy)
@@ -85,7 +85,7 @@ def examine(spec: KernelSpec, root: str, seed: int, cases: int) -> list[Count]:
 def _count(runs: Sequence[PlanRun], strategy: str, seed: int, cases: int, expectations: Expectations) -> Count:
     """Count flagged cases; the strategy's own seed is the master seed plus its name's characters, as in the study."""
     own = seed + sum(map(ord, strategy))
-    drawn = [draw_cases(run.plan, own, cases, run.hints, strategy) for run in runs]
+    drawn = [draw_cases(run.plan, own, cases, run.context.hints, strategy) for run in runs]
     flagged = total = 0
     for index, several in enumerate(zip(*drawn, strict=True)):
         turn = index % len(runs)

@@ -22,7 +22,7 @@ from pathlib import Path
 
 from benchmarks.page import put
 from benchmarks.strategies import share
-from gpuemu_lsp.engine.check.executor import choose_executor
+from gpuemu_lsp.engine.check.case_runner import choose_executor
 from gpuemu_lsp.engine.check.model import CheckOptions, CheckRequest
 from gpuemu_lsp.engine.check.plan_run import PlanRun
 from gpuemu_lsp.engine.check.plan_setup import open_plan
@@ -104,9 +104,9 @@ def _count(
 
 
 def _ran(run: PlanRun, seed: int, cases: int, how: str) -> Iterator[tuple[Case, ReferenceOutput, Outcome]]:
-    for case in draw_cases(run.plan, seed, cases, run.hints, how):
+    for case in draw_cases(run.plan, seed, cases, run.context.hints, how):
         expected = run.expect(case)
-        outcome = run.execute(case)
+        outcome = run.runner.run(case)
         if expected is not None and outcome.status == "completed":
             yield case, expected, outcome
 
@@ -114,10 +114,10 @@ def _ran(run: PlanRun, seed: int, cases: int, how: str) -> Iterator[tuple[Case, 
 def _judged(
     run: PlanRun, case: Case, expected: ReferenceOutput, outcome: Outcome, tolerances: Mapping[str, Tolerance]
 ) -> ComparisonResult:
-    numerics = replace(run.numerics, approximate=outcome.approximate)
-    assert run.reference is not None
-    evaluation = ReferenceEvaluation(run.reference, run.plan, case, expected, numerics)
-    return judge(run.plan, case, outcome, evaluation, JudgingPolicy(tolerances, run.request.validation))
+    numerics = replace(run.judge.numerics, approximate=outcome.approximate)
+    assert run.judge.reference is not None
+    evaluation = ReferenceEvaluation(run.judge.reference, run.plan, case, expected, numerics)
+    return judge(run.plan, case, outcome, evaluation, JudgingPolicy(tolerances, run.context.request.validation))
 
 
 def twins(specs: Sequence[KernelSpec]) -> Iterator[tuple[KernelSpec, list[KernelSpec]]]:

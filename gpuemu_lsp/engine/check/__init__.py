@@ -1,1 +1,1 @@
-"""The pipeline: one kernel from source to verdict. Runs inside a worker; findings stream out as they are known."""
+"""Check of one kernel: compiles it, runs its cases, compares and reports. Runs in a worker and streams findings."""

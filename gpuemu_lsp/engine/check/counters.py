@@ -1,7 +1,7 @@
-"""What a kernel does, in numbers: one clean case is run once more, counted, and told by line.
+"""Performance counters: one passing case runs again, its operations and memory traffic are counted by source line.
 
-What costs much more than it needs to becomes a hint. Only waste that counts for the kernel as a whole is told: a
-strided access beside a long loop is nobody's problem.
+Lines that cost much more than they need to become hints, but only if their waste matters for the kernel as a whole: a
+strided access next to a long loop does not.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ _T = TypeVar("_T")
 
 _KINDS = {"ld": "load", "ldu": "load", "st": "store", "cp": "copy", "atom": "atomic", "red": "atomic"}
 _WASTEFUL = 2.0
-"""How many times what would do is worth a hint."""
+"""Ratio of actual to necessary cost from which on a line is wasteful."""
 _SHARE = 0.05
-"""Of all units of the kernel's memory traffic, at least so many must be wasted."""
+"""Minimum share of all units of the kernel's memory traffic that a line must waste."""
 _OF_INSTRUCTIONS = 0.01
-"""And so many per instruction."""
+"""Minimum number of units that a line must waste per instruction of the kernel."""
 _IDLE = 0.1
-"""Of all lanes that could have worked, at least so many must have idled in a line."""
-_TOLD = 3
-"""Lines of a kernel that are told, per rule."""
+"""Minimum share of all lanes of the kernel that must be idle in a line."""
+_MAX_HINTS = 3
+"""Lines reported per rule."""
 
 
 def larger(one: Case | None, other: Case) -> Case:
-    """Return the larger case: that tells most about real sizes."""
+    """Return the case with more threads, then more input elements: it is closest to real sizes."""
     return other if one is None or _size(other) > _size(one) else one
 
 
@@ -47,16 +47,17 @@ def _size(case: Case) -> tuple[int, int]:
 
 @dataclass(frozen=True, slots=True)
 class CountedCase:
-    """The counters of a case and the hints they are worth."""
+    """Counters of a case and the hints derived from them."""
 
     counters: KernelCounters
     hints: tuple[Finding, ...]
 
 
 def count(run: PlanRun, case: Case) -> CountedCase | None:
-    """Run a case once more and count; None where the executor cannot, or it does not run to its end."""
-    launch = replace(run.launch, counting=True, checks=Checks(races=False))
-    outcome = replace(run, launch=launch, steering=None).execute(case)
+    """Run a case again with counters; None if the executor has none or the launch does not complete."""
+    # Race checking would only take time: the case has passed.
+    launch = replace(run.runner.launch, counting=True, checks=Checks(races=False))
+    outcome = replace(run.runner, launch=launch, guidance=None).run(case)
     if outcome.counted is None or outcome.status != "completed":
         return None
     lines = tuple(_lines(run, outcome.counted))
@@ -72,33 +73,32 @@ def count(run: PlanRun, case: Case) -> CountedCase | None:
         lines=lines,
     )
     full = max((one.lanes / one.executions for one in outcome.counted.activity), default=0.0)
-    hints = (hint for hint in _hints(run, case, counters, full) if run.ignores.apply(hint) is hint)
+    hints = (hint for hint in _hints(run, case, counters, full) if run.context.ignores.apply(hint) is hint)
     return CountedCase(counters, tuple(hints))
 
 
 def _lines(run: PlanRun, counters: Counters) -> Iterator[LineCounters]:
-    """Add up by line what is known to be on one of the user's own files."""
+    """Sum the counters of each line of the user's own files; instructions without a location there are left out."""
     activity: dict[tuple[str, int], list[int]] = defaultdict(lambda: [0, 0])
     traffic: dict[tuple[str, int], dict[tuple[str, str], list[int]]] = defaultdict(dict)
-    for done in counters.activity:
-        place = run.scene.atlas.known(done.location)
+    for executed in counters.activity:
+        place = run.context.findings.source_map.known(executed.location)
         if place is not None:
             total = activity[place.path, place.range.start.line]
-            total[0] += done.executions
-            total[1] += done.lanes
-    for asked in counters.traffic:
-        place = run.scene.atlas.known(asked.location)
+            total[0] += executed.executions
+            total[1] += executed.lanes
+    for requested in counters.traffic:
+        place = run.context.findings.source_map.known(requested.location)
         if place is None:
             continue
-        kind = asked.space, _KINDS[asked.instruction.split(".")[0]]
+        kind = requested.space, _KINDS[requested.instruction.split(".")[0]]
         sums = traffic[place.path, place.range.start.line].setdefault(kind, [0, 0, 0, 0])
-        for index, number in enumerate((asked.requests, asked.bytes, asked.units, asked.least)):
+        for index, number in enumerate((requested.requests, requested.bytes, requested.units, requested.least)):
             sums[index] += number
     for key in sorted({*activity, *traffic}):
-        asked_here = sorted(traffic[key].items()) if key in traffic else []
+        by_kind = sorted(traffic[key].items()) if key in traffic else []
         instructions, lanes = activity[key]
-        told = tuple(LineTraffic(*kind, *sums) for kind, sums in asked_here)
-        yield LineCounters(*key, instructions, lanes, told)
+        yield LineCounters(*key, instructions, lanes, tuple(LineTraffic(*kind, *sums) for kind, sums in by_kind))
 
 
 # ---- hints -----------------------------------------------------------------------------------------------------------
@@ -107,23 +107,27 @@ def _lines(run: PlanRun, counters: Counters) -> Iterator[LineCounters]:
 def _hints(run: PlanRun, case: Case, counters: KernelCounters, full: float) -> Iterator[Finding]:
     sizes = f" ({', '.join(f'{name} = {size}' for name, size in case.dims.items())})" if case.dims else ""
     for rule, space, words in (
-        ("perf/uncoalesced", "global", "moves {:.1f} sectors of 32 bytes where {:.1f} could hold what it asks for"),
-        ("perf/bank-conflict", "shared", "takes {:.1f} passes over the banks of shared memory where {:.1f} would do"),
+        ("perf/uncoalesced", "global", "moves {:.1f} sectors of 32 bytes, where {:.1f} could hold the requested bytes"),
+        (
+            "perf/bank-conflict",
+            "shared",
+            "takes {:.1f} passes over the banks of shared memory, where {:.1f} would suffice",
+        ),
     ):
         for line, traffic in _worst(_wasteful(counters, space), lambda one: one[1].units - one[1].least):
             units, least = traffic.units / traffic.requests, traffic.least / traffic.requests
             message = f"Each {traffic.kind} of a warp {words.format(units, least)}{sizes}."
             data: dict[str, Json] = {"requests": traffic.requests, "bytes": traffic.bytes}
             data |= {"sectors" if space == "global" else "passes": traffic.units, "least": traffic.least}
-            yield run.scene.finding(rule, message, _place(run, line), case, case.key.id, data)
+            yield run.context.findings.finding(rule, message, _place(run, line), case, case.key.id, data)
     for line in _worst(list(_idle(counters, full)), lambda one: one.instructions * full - one.lanes):
         share = 100 * line.instructions / counters.instructions
         message = (
-            f"{line.lanes / line.instructions:.1f} of {full:.0f} lanes work here on average, in {share:.0f} % of the "
-            f"kernel's instructions{sizes}."
+            f"{line.lanes / line.instructions:.1f} of {full:.0f} lanes are active on average in this line, which has "
+            f"{share:.0f} % of the kernel's instructions{sizes}."
         )
         data = {"instructions": line.instructions, "lanes": line.lanes}
-        yield run.scene.finding("perf/divergence", message, _place(run, line), case, case.key.id, data)
+        yield run.context.findings.finding("perf/divergence", message, _place(run, line), case, case.key.id, data)
 
 
 def _wasteful(counters: KernelCounters, space: str) -> list[tuple[LineCounters, LineTraffic]]:
@@ -142,9 +146,9 @@ def _idle(counters: KernelCounters, full: float) -> Iterator[LineCounters]:
 
 
 def _worst(found: Sequence[_T], waste: Callable[[_T], float]) -> list[_T]:
-    return sorted(found, key=waste, reverse=True)[:_TOLD]
+    return sorted(found, key=waste, reverse=True)[:_MAX_HINTS]
 
 
 def _place(run: PlanRun, line: LineCounters) -> Place:
-    text = run.scene.atlas.text_of(line.path)
+    text = run.context.findings.source_map.text_of(line.path)
     return Place(line.path, statement_range(text or "", line.line, 0))

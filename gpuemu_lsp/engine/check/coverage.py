@@ -1,8 +1,8 @@
-"""What the cases of a kernel reached, as lines of its source."""
+"""Line and branch coverage of a kernel's cases."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -15,13 +15,13 @@ from gpuemu_lsp.engine.execution import Coverage, Goal
 
 @dataclass(slots=True)
 class CoverageTotals:
-    """All that the cases of one plan have reached."""
+    """Coverage goals of a kernel and the mask of those that any case of one plan has reached."""
 
     goals: tuple[Goal, ...] = ()
     hit: npt.NDArray[np.bool_] = field(default_factory=lambda: np.zeros(0, dtype=np.bool_))
 
     def add(self, coverage: Coverage) -> bool:
-        """Take in a launch; say whether it reached something that none before did."""
+        """Add the coverage of a launch; return whether it reached a goal that no earlier launch did."""
         if not self.goals:
             self.goals, self.hit = coverage.goals, np.zeros(len(coverage.goals), dtype=np.bool_)
         fresh = bool((coverage.hit & ~self.hit).any())
@@ -29,56 +29,58 @@ class CoverageTotals:
         return fresh
 
     def missed(self) -> list[Goal]:
-        """Return the ways of branches that nobody went, of branches that were come to."""
+        """Return the untaken outcomes of the branches that were executed."""
         pairs = list(zip(self.goals, map(bool, self.hit), strict=True))
         visited = {goal.site for goal, hit in pairs if goal.way and hit}
         return [goal for goal, hit in pairs if goal.way and not hit and goal.site in visited]
 
-    def lines(self, atlas: SourceMap) -> Iterator[LineCoverage]:
-        """Yield the lines of the user's own files.
+    def lines(self, source_map: SourceMap) -> Iterator[LineCoverage]:
+        """Yield the coverage of each line of the user's own files.
 
-        A line is reached where it acts (stores, calls, waits), if it acts anywhere: what else of it is computed, the
-        compiler may compute before the branch that guards it.
+        A line with side effects (stores, calls, barriers) counts as reached if one of them was executed. The rest of
+        it says less: the compiler may hoist a computation above the branch that guards it.
         """
-        acting: dict[tuple[str, int], bool] = {}
-        plain: dict[tuple[str, int], bool] = {}
-        ways: dict[tuple[str, int], dict[int | None, bool]] = {}
+        effects: dict[tuple[str, int], bool] = {}
+        others: dict[tuple[str, int], bool] = {}
+        branches: dict[tuple[str, int], dict[int | None, bool]] = {}
         for goal, hit in zip(self.goals, map(bool, self.hit), strict=True):
-            key = _line(goal, atlas)
+            key = _line(goal, source_map)
             if key is None:
                 continue
             if goal.way:
-                to = atlas.place(goal.to)[0].range.start.line if goal.to is not None else None
-                of = ways.setdefault(key, {})
-                of[to] = of.get(to, False) or hit
+                to = source_map.place(goal.to)[0].range.start.line if goal.to is not None else None
+                outcomes = branches.setdefault(key, {})
+                outcomes[to] = outcomes.get(to, False) or hit
                 continue
-            kept = acting if goal.acts else plain
-            kept[key] = kept.get(key, False) or hit
-        for key in sorted({**plain, **acting, **ways}):
-            branches = ways.get(key, {})
-            reached = acting.get(key, plain.get(key, any(branches.values())))
-            told = tuple(
-                BranchOutcome(to, branches[to]) for to in sorted(branches, key=lambda to: (to is None, to or 0))
-            )
-            yield LineCoverage(*key, reached, told if len(told) > 1 else ())
+            lines = effects if goal.acts else others
+            lines[key] = lines.get(key, False) or hit
+        for key in sorted({**others, **effects, **branches}):
+            outcomes = branches.get(key, {})
+            reached = effects.get(key, others.get(key, any(outcomes.values())))
+            # Outcomes that all lead to one line are left out: the source has nothing to tell them apart by.
+            yield LineCoverage(*key, reached, _sorted(outcomes) if len(outcomes) > 1 else ())
 
 
 def merged(lines: Iterable[LineCoverage]) -> tuple[LineCoverage, ...]:
-    """Return every line once: reached where any of them is."""
+    """Return each line once, with everything that any of its entries reached."""
     found: dict[tuple[str, int], LineCoverage] = {}
     for one in lines:
         known = found.get((one.path, one.line))
         if known is None:
             found[one.path, one.line] = one
             continue
-        ways = {way.to: way.reached for way in known.ways}
-        for way in one.ways:
-            ways[way.to] = ways.get(way.to, False) or way.reached
-        told = tuple(BranchOutcome(to, ways[to]) for to in sorted(ways, key=lambda to: (to is None, to or 0)))
-        found[one.path, one.line] = LineCoverage(one.path, one.line, known.reached or one.reached, told)
+        outcomes = {branch.to: branch.reached for branch in known.ways}
+        for branch in one.ways:
+            outcomes[branch.to] = outcomes.get(branch.to, False) or branch.reached
+        found[one.path, one.line] = LineCoverage(one.path, one.line, known.reached or one.reached, _sorted(outcomes))
     return tuple(found[key] for key in sorted(found))
 
 
-def _line(goal: Goal, atlas: SourceMap) -> tuple[str, int] | None:
-    place = atlas.known(goal.at)
+def _sorted(outcomes: Mapping[int | None, bool]) -> tuple[BranchOutcome, ...]:
+    """Return the outcomes of a branch by target line, the exit of the kernel last."""
+    return tuple(BranchOutcome(to, outcomes[to]) for to in sorted(outcomes, key=lambda to: (to is None, to or 0)))
+
+
+def _line(goal: Goal, source_map: SourceMap) -> tuple[str, int] | None:
+    place = source_map.known(goal.at)
     return None if place is None else (place.path, place.range.start.line)

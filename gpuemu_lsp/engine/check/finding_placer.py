@@ -1,24 +1,41 @@
-"""What a checker saw becomes a finding: on the user's line, with the input that shows it."""
+"""Findings of one plan: their common fields, and the source lines they are placed on."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 
+from gpuemu_lsp.engine.check.case_runner import CaseRunner
+from gpuemu_lsp.engine.check.error_map import sketch
+from gpuemu_lsp.engine.check.failure_snapshot import MismatchSnapshot
 from gpuemu_lsp.engine.check.source_map import SourceMap
-from gpuemu_lsp.engine.execution import Event
-from gpuemu_lsp.engine.findings import Finding, Json, Place, Related, Severity
+from gpuemu_lsp.engine.execution import Event, Outcome, Watch
+from gpuemu_lsp.engine.findings import Finding, Json, Place, Range, Related
 from gpuemu_lsp.engine.fuzz.model import Case
+from gpuemu_lsp.engine.oracle import ReferenceFailure
 from gpuemu_lsp.engine.plan.model import Plan
 from gpuemu_lsp.engine.rules import make
+
+_STATUS_RULES = {"hung": "sync/hang", "trapped": "sync/trap", "failed": "engine/not-executed"}
+_STATUS_TEXTS = {
+    "hung": "The launch did not terminate",
+    "trapped": "The launch ended with a trap",
+    "failed": "The launch failed",
+    "unsupported": "The launch reached an unsupported instruction",
+}
 
 
 @dataclass(frozen=True, slots=True)
 class FindingFactory:
-    """What all findings of one plan share."""
+    """Builds findings with the fields that all findings of one plan share.
+
+    ``config_places`` has the places of the kernel's keys in gpuemu.toml; ``""`` is that of its entry.
+    """
 
     plan: Plan
     arch: str
-    atlas: SourceMap
+    source_map: SourceMap
+    config_places: Mapping[str, Place] = field(default_factory=dict)
 
     def finding(
         self,
@@ -27,12 +44,9 @@ class FindingFactory:
         place: Place,
         case: Case | None = None,
         case_id: str | None = None,
-        data: dict[str, Json] | None = None,
-        related: tuple[Related, ...] = (),
-        severity: Severity | None = None,
+        data: Mapping[str, Json] | None = None,
     ) -> Finding:
-        """Build a finding of this plan, for one case or for none."""
-        fields: dict[str, object] = {} if severity is None else {"severity": severity}
+        """Build a finding, of one case if given, with the rule's severity."""
         return make(
             rule,
             message,
@@ -43,28 +57,92 @@ class FindingFactory:
             case=case_id,
             dims=dict(case.dims) if case is not None else {},
             data=data or {},
-            related=related,
-            **fields,
         )
 
+    def config_place(self, *keys: str) -> Place:
+        """Return the place of the first of ``keys`` that gpuemu.toml sets, else the kernel's entry, else the kernel."""
+        return next((self.config_places[key] for key in (*keys, "") if key in self.config_places), self.plan.place)
 
-def event_finding(event: Event, scene: FindingFactory, case: Case, case_id: str) -> Finding:
-    """Translate one event."""
-    place, related = scene.atlas.place(event.location)
-    if event.other is not None:
-        other, _ = scene.atlas.place(event.other)
-        related = (Related(other, "the other access"), *related)
-    message = event.message
-    if case.dims:
-        message += f" ({', '.join(f'{name} = {size}' for name, size in case.dims.items())})"
-    data: dict[str, Json] = {"instruction": event.instruction, "count": event.count, **event.data}
-    for key in ("thread", "block"):
-        value = getattr(event, key)
-        if value is not None:
-            data[key] = list(value)
-    for key in ("buffer", "offset", "size"):
-        value = getattr(event, key)
-        if value is not None:
-            data[key] = value
-    data["grid"], data["launch_block"] = list(case.grid), list(case.block)
-    return scene.finding(event.rule, message, place, case, case_id, data, related)
+    def reference_failure(self, failure: ReferenceFailure, case: Case | None) -> Finding:
+        """Build the finding of a reference that could not be loaded, or that failed on ``case``."""
+        found = self.finding(failure.rule, failure.message, self.config_place("reference"), case)
+        if failure.line is None:
+            return found
+        raised = Place(failure.path, Range.of(failure.line - 1, 0, failure.line - 1, 1))
+        return replace(found, related=(Related(raised, "raised here"),))
+
+
+@dataclass(frozen=True, slots=True)
+class FindingPlacer:
+    """Places what a launch shows on the user's source lines."""
+
+    findings: FindingFactory
+    runner: CaseRunner
+
+    def event(self, event: Event, case: Case, case_id: str) -> Finding:
+        """Return the finding of a checker's event, on the line of its instruction."""
+        place, related = self.findings.source_map.place(event.location)
+        if event.other is not None:
+            other, _ = self.findings.source_map.place(event.other)
+            related = (Related(other, "the other access"), *related)
+        message = event.message
+        if case.dims:
+            message += f" ({', '.join(f'{name} = {size}' for name, size in case.dims.items())})"
+        data: dict[str, Json] = {"instruction": event.instruction, "count": event.count, **event.data}
+        for key in ("thread", "block"):
+            value = getattr(event, key)
+            if value is not None:
+                data[key] = list(value)
+        for key in ("buffer", "offset", "size"):
+            value = getattr(event, key)
+            if value is not None:
+                data[key] = value
+        data["grid"], data["launch_block"] = list(case.grid), list(case.block)
+        return replace(self.findings.finding(event.rule, message, place, case, case_id, data), related=related)
+
+    def mismatch(self, snapshot: MismatchSnapshot, case_id: str) -> Finding:
+        """Return the finding of wrong numbers, on the store that wrote the worst element.
+
+        Nothing in the outputs says who wrote them: the case runs a second time with the element's address watched.
+        Launches are deterministic, so the second run writes the same value.
+        """
+        mismatch, case = snapshot.mismatch, snapshot.case
+        place = self.findings.plan.place
+        related: tuple[Related, ...] = ()
+        data = _mismatch_data(snapshot)
+        # An unwritten element has no writer.
+        if mismatch.size and mismatch.rule != "numeric/unwritten-output":
+            writer = self.runner.run(case, Watch(mismatch.param, mismatch.offset, mismatch.size)).watched
+            if writer is not None:
+                place, inlined_at = self.findings.source_map.place(writer.location)
+                related = (*inlined_at, Related(self.findings.plan.place, f"in '{self.findings.plan.kernel}'"))
+                data |= {"thread": list(writer.thread), "block": list(writer.block), "instruction": writer.instruction}
+        found = self.findings.finding(mismatch.rule, mismatch.message, place, case, case_id, data)
+        return replace(found, related=related, severity=mismatch.severity or found.severity)
+
+    def status(self, outcome: Outcome, case: Case, case_id: str) -> Finding:
+        """Return the finding of a launch that did not complete and has no event, on the kernel."""
+        rule = _STATUS_RULES.get(outcome.status, "engine/unsupported-instruction")
+        text = _STATUS_TEXTS.get(outcome.status, f"The launch ended with status '{outcome.status}'")
+        message = f"{text}: {outcome.printed[-200:]}" if outcome.printed else f"{text}."
+        return self.findings.finding(rule, message, self.findings.plan.place, case, case_id)
+
+
+def _mismatch_data(snapshot: MismatchSnapshot) -> dict[str, Json]:
+    mismatch = snapshot.mismatch
+    data: dict[str, Json] = {
+        "output": mismatch.param,
+        "count": mismatch.count,
+        "total": mismatch.total,
+        "index": list(mismatch.index),
+        "expected": mismatch.expected,
+        "actual": mismatch.actual,
+        "max_error": mismatch.error,
+        "allowed": mismatch.allowed,
+        "ulps": mismatch.ulps,
+    }
+    if len(snapshot.elements) > 1:
+        data["elements"] = snapshot.elements
+    if mismatch.wrong is not None and mismatch.total > 1:
+        data["where"] = sketch(mismatch.wrong)
+    return data

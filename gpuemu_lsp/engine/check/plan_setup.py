@@ -1,4 +1,4 @@
-"""Opening a plan: the reference, the hints and the launch that all its cases share."""
+"""Set-up of one plan before its cases run: guessed shapes, reference, hints for the fuzzer, launch."""
 
 from __future__ import annotations
 
@@ -7,91 +7,107 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
+from gpuemu_lsp.engine.check.case_judge import CaseJudge
+from gpuemu_lsp.engine.check.case_runner import CaseRunner
+from gpuemu_lsp.engine.check.case_source import CaseSource
 from gpuemu_lsp.engine.check.coverage import CoverageTotals
 from gpuemu_lsp.engine.check.coverage_guidance import CoverageGuidance
-from gpuemu_lsp.engine.check.finding_placer import FindingFactory
-from gpuemu_lsp.engine.check.model import CaseCount, CheckRequest
-from gpuemu_lsp.engine.check.plan_run import PlanRun
+from gpuemu_lsp.engine.check.finding_placer import FindingFactory, FindingPlacer
+from gpuemu_lsp.engine.check.model import CheckRequest
+from gpuemu_lsp.engine.check.plan_run import PlanContext, PlanRun, RunProgress
 from gpuemu_lsp.engine.check.policies.confirm_unoptimized import Run, UnoptimizedConfirmation
 from gpuemu_lsp.engine.check.prepare import PreparedKernel, without_optimization
+from gpuemu_lsp.engine.check.reference_calls import ReferenceCaller, load_reference
 from gpuemu_lsp.engine.check.replay_store import ReplayStore
 from gpuemu_lsp.engine.check.source_map import SourceMap
-from gpuemu_lsp.engine.check.watchdog import deadline
 from gpuemu_lsp.engine.compile import ToolchainError
 from gpuemu_lsp.engine.compile.model import Artifact
-from gpuemu_lsp.engine.execution import Executor, Request
-from gpuemu_lsp.engine.fuzz.model import LaunchHints
+from gpuemu_lsp.engine.execution import Executor, Outcome, Request
+from gpuemu_lsp.engine.findings import Finding, Severity
+from gpuemu_lsp.engine.fuzz import pack_arguments, rebuild
+from gpuemu_lsp.engine.fuzz.model import CaseKey, LaunchHints, PlanError
 from gpuemu_lsp.engine.lint import arithmetic_precisions, linear_only
-from gpuemu_lsp.engine.oracle import Numerics, ReferenceFailure, load
-from gpuemu_lsp.engine.plan.model import Plan
+from gpuemu_lsp.engine.oracle import JudgingPolicy, Numerics
+from gpuemu_lsp.engine.plan.model import Plan, TensorArg
+from gpuemu_lsp.engine.plan.probe import probe
 from gpuemu_lsp.engine.ptx import parse
 from gpuemu_lsp.engine.ptx.model import Module
+from gpuemu_lsp.engine.rules import make
 from gpuemu_lsp.engine.store import Store
 
 _NUMBER = re.compile(r"\d+")
+_MAX_DIGITS = 6
+"""Longer integer constants are not sizes of tiles or arrays."""
 
 
 def open_plan(request: CheckRequest, prepared: PreparedKernel, plan: Plan, executor: Executor) -> PlanRun:
-    """Load the reference and everything else the cases of one plan share."""
+    """Load the reference and build everything that the cases of one plan share."""
     artifact, source = prepared.artifact, prepared.source
     assert artifact is not None and source is not None
     module = parse(artifact.ptx)
     entry = artifact.entries[plan.entry]
     linear = linear_only(module, entry)
-    hints = LaunchHints(_constants(source.constants, plan.entry), linear)
-    root = request.options.store_root
+    numerics = Numerics(arithmetic_precisions(module, entry), (), linear)
+    hints = LaunchHints(_tile_sizes(source.constants, plan.entry), linear)
+    spec, options = request.spec, request.options
+    findings = FindingFactory(plan, artifact.arch, _source_map(prepared, module, plan), spec.places)
+    context = PlanContext(request, plan, hints, prepared.ignores, findings)
+    launch = Request(artifact, entry, (1, 1, 1), (1, 1, 1), 0, (), max_seconds=options.case_seconds)
+    guidance = CoverageGuidance(plan, context.seed, hints, CoverageTotals()) if options.coverage else None
+    runner = CaseRunner(plan, executor, launch, guidance)
+    store = ReplayStore(plan, hints, Store(options.store_root) if options.store_root is not None else None)
+    reference, problem = load_reference(request, findings)
+    policy = JudgingPolicy(spec.tolerances, request.validation, spec.invariants)
     run = PlanRun(
-        request=request,
-        plan=plan,
-        scene=FindingFactory(plan, artifact.arch, _atlas(prepared, module, plan)),
-        executor=executor,
-        launch=Request(artifact, entry, (1, 1, 1), (1, 1, 1), 0, (), max_seconds=request.options.case_seconds),
-        hints=hints,
-        numerics=Numerics(arithmetic_precisions(module, entry), (), linear),
-        ignores=prepared.ignores,
-        memory=ReplayStore(plan, hints, Store(root) if root is not None else None),
+        context=context,
+        source=CaseSource(plan, options, context.seed, hints, store, runner),
+        runner=runner,
+        reference=ReferenceCaller(reference, findings, options.case_seconds),
+        judge=CaseJudge(plan, reference, numerics, policy),
+        placer=FindingPlacer(findings, runner),
+        store=store,
+        opening=() if problem is None else (problem,),
+        finished=problem is not None,
     )
-    run.doubt = UnoptimizedConfirmation(module, lambda: _unoptimized(request, prepared, run))
-    if request.options.coverage:
-        run.steering = CoverageGuidance(plan, run.seed, hints, CoverageTotals())
-    if request.spec.reference is not None:
-        try:
-            with deadline(request.options.case_seconds):
-                run.reference = load(request.spec.reference, request.spec.reference_function)
-        except ReferenceFailure as failure:
-            run.opening = (run.reference_finding(failure, None),)
-            run.finished = True
+    run.judge.confirmation = UnoptimizedConfirmation(module, lambda: _unoptimized_launches(request, prepared, run))
     return run
 
 
-def _unoptimized(request: CheckRequest, prepared: PreparedKernel, run: PlanRun) -> Run | None:
-    """Return what runs cases on unoptimised code, None where it does not compile."""
-    try:
-        artifact = without_optimization(request, prepared).artifact
-    except ToolchainError:
-        return None
-    return lowered(run, prepared, artifact).execute if artifact is not None else None
+def unoptimized_run(run: PlanRun, prepared: PreparedKernel, artifact: Artifact) -> PlanRun:
+    """Return a run of the same cases on ``artifact``, the kernel compiled without optimisation.
 
-
-def lowered(run: PlanRun, prepared: PreparedKernel, artifact: Artifact) -> PlanRun:
-    """Return a run of the same cases on ``artifact``, the same kernel compiled without optimisation."""
-    scene = replace(run.scene, atlas=_atlas(prepared, parse(artifact.ptx), run.plan))
-    launch = replace(run.launch, artifact=artifact, entry=artifact.entries[run.plan.entry])
-    memory = ReplayStore(run.plan, run.hints, run.memory.store, optimized=False)
+    It has its own progress and stored cases. Statistics, times and reported findings are shared with ``run``: together
+    they are one check of the kernel.
+    """
+    context, options = run.context, run.context.request.options
+    findings = replace(context.findings, source_map=_source_map(prepared, parse(artifact.ptx), run.plan))
+    context = replace(context, findings=findings)
+    launch = replace(run.runner.launch, artifact=artifact, entry=artifact.entries[run.plan.entry])
+    runner = replace(run.runner, launch=launch, guidance=None)
+    store = ReplayStore(run.plan, context.hints, run.store.store, optimized=False)
     return replace(
         run,
-        scene=scene,
-        launch=launch,
-        steering=None,
-        doubt=None,
-        memory=memory,
-        count=CaseCount(),
-        failing=0,
+        context=context,
+        source=CaseSource(run.plan, options, context.seed, context.hints, store, runner),
+        runner=runner,
+        judge=replace(run.judge, confirmation=None),
+        placer=FindingPlacer(findings, runner),
+        store=store,
+        progress=RunProgress(first_failure=run.progress.first_failure),
         finished=False,
     )
 
 
-def _atlas(prepared: PreparedKernel, module: Module, plan: Plan) -> SourceMap:
+def _unoptimized_launches(request: CheckRequest, prepared: PreparedKernel, run: PlanRun) -> Run | None:
+    """Return a function that launches cases on unoptimised code, None if that does not compile."""
+    try:
+        artifact = without_optimization(request, prepared).artifact
+    except ToolchainError:
+        return None
+    return unoptimized_run(run, prepared, artifact).runner.run if artifact is not None else None
+
+
+def _source_map(prepared: PreparedKernel, module: Module, plan: Plan) -> SourceMap:
     source = prepared.source
     assert source is not None
 
@@ -105,7 +121,87 @@ def _atlas(prepared: PreparedKernel, module: Module, plan: Plan) -> SourceMap:
     return SourceMap(module.files, text_of, plan.place)
 
 
-def _constants(constants: Mapping[str, str], entry: str) -> tuple[int, ...]:
-    """Integers that may be tile sizes: of the file, and of the instance's template arguments."""
+def _tile_sizes(constants: Mapping[str, str], entry: str) -> tuple[int, ...]:
+    """Return the integers in a file's constants and in the template arguments: sizes next to them are worth a case."""
     texts = [*constants.values(), entry.partition("<")[2]]
-    return tuple(sorted({int(number) for text in texts for number in _NUMBER.findall(text) if len(number) < 7}))
+    numbers = (number for text in texts for number in _NUMBER.findall(text))
+    return tuple(sorted({int(number) for number in numbers if len(number) <= _MAX_DIGITS}))
+
+
+# ---- guessed shapes --------------------------------------------------------------------------------------------------
+
+_GUARD_BYTES = 1 << 23
+"""Wide enough that an overrun with any candidate shape stays in the guard zone of its own buffer."""
+_PROBE_STEPS = 2_000_000
+"""Basic blocks of one warp in a probing launch; its sizes are small."""
+_PROBE_SECONDS = 5.0
+"""Time limit of a probing launch. The steps end it first except on a very busy machine."""
+_PROBE_EVENTS = 1000
+"""Other mistakes of a kernel must not end a probing launch before it has accessed all of its buffers."""
+
+
+def settle_shapes(
+    request: CheckRequest, prepared: PreparedKernel, plan: Plan, executor: Executor
+) -> tuple[Plan | None, tuple[Finding, ...]]:
+    """Determine the shapes of an unconfigured kernel's buffers by probing launches.
+
+    Returns the plan with a hint that lists its assumptions, or None with a finding that says what to configure.
+    """
+    assert prepared.artifact is not None
+    artifact = prepared.artifact
+
+    def run(candidate: Plan, dims: Mapping[str, int]) -> Outcome:
+        case = rebuild(candidate, CaseKey(0, "default", dict(dims)))
+        return executor.run(
+            Request(
+                artifact=artifact,
+                entry=artifact.entries[plan.entry],
+                grid=case.grid,
+                block=case.block,
+                shared_bytes=case.shared_bytes,
+                arguments=pack_arguments(candidate, case),
+                max_steps=_PROBE_STEPS,
+                max_seconds=_PROBE_SECONDS,
+                max_events=_PROBE_EVENTS,
+                guard_bytes=_GUARD_BYTES,
+            )
+        )
+
+    try:
+        probed = probe(plan, run, _array_lengths(prepared))
+    except PlanError as error:
+        return None, (_unsettled(request, plan, str(error)),)
+    if probed.plan is None and not (request.registered and _has_shapes(plan)):
+        return None, (_unsettled(request, plan, probed.reason),)
+    # For a registered kernel the shapes that its signature states hold even if the probing launches contradict them.
+    settled = probed.plan or plan
+    shapes = [
+        f"{arg.param}: {arg.direction} [{', '.join(map(str, arg.shape))}]"
+        for arg in settled.args
+        if isinstance(arg, TensorArg)
+    ]
+    # The plan's own notes on shapes were a first guess.
+    params = tuple(f"{arg.param}: " for arg in plan.args if isinstance(arg, TensorArg))
+    notes = (*shapes, *(note for note in plan.notes if not note.startswith(params)))
+    message = f"The launch of '{plan.kernel}' is not configured; assumed: {'; '.join(notes)}."
+    hint = make("config/launch-inferred", message, plan.place, kernel=plan.kernel, dtype=plan.dtype)
+    return replace(settled, notes=notes), (hint,)
+
+
+def _array_lengths(prepared: PreparedKernel) -> tuple[int, ...]:
+    """Return the file's plain integer constants."""
+    if prepared.source is None:
+        return ()
+    texts = (text.strip(" ()") for text in prepared.source.constants.values())
+    return tuple(sorted({int(text) for text in texts if text.isdecimal() and len(text) <= _MAX_DIGITS}))
+
+
+def _has_shapes(plan: Plan) -> bool:
+    """Return whether the signature alone gives every tensor a shape: one size for all of them."""
+    return all(arg.shape for arg in plan.args if isinstance(arg, TensorArg))
+
+
+def _unsettled(request: CheckRequest, plan: Plan, reason: str) -> Finding:
+    message = f"'{plan.kernel}' was compiled but not run: {reason}. Set its dims, args and launch in gpuemu.toml."
+    severity = Severity.WARNING if request.registered else Severity.HINT
+    return make("engine/not-executed", message, plan.place, kernel=plan.kernel, severity=severity)

@@ -1,4 +1,4 @@
-"""Run one stored case again, along the same path as a check: compile, lint, probe, reference, launch, comparison."""
+"""Replay of a stored failing case, by the steps of a check: compile, lint, probe, reference, launch, comparison."""
 
 from __future__ import annotations
 
@@ -8,13 +8,12 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from gpuemu_lsp.engine.check.executor import choose_executor
-from gpuemu_lsp.engine.check.infer import settle_shapes
-from gpuemu_lsp.engine.check.model import CaseCount, CheckRequest, InputPreview, Replay, Stage
+from gpuemu_lsp.engine.check.case_runner import choose_executor
+from gpuemu_lsp.engine.check.model import CheckRequest, InputPreview, Replay, Stage
 from gpuemu_lsp.engine.check.plan_run import PlanRun
-from gpuemu_lsp.engine.check.plan_setup import lowered, open_plan
+from gpuemu_lsp.engine.check.plan_setup import open_plan, settle_shapes, unoptimized_run
 from gpuemu_lsp.engine.check.prepare import PreparedKernel, prepare, without_optimization
-from gpuemu_lsp.engine.check.stored import reopened
+from gpuemu_lsp.engine.check.replay_store import restored_case
 from gpuemu_lsp.engine.execution import Buffer
 from gpuemu_lsp.engine.findings import Finding, Severity
 from gpuemu_lsp.engine.fuzz import pack_arguments
@@ -25,38 +24,41 @@ from gpuemu_lsp.engine.rules import make
 from gpuemu_lsp.engine.store import Failure
 
 _NOT_RUN = frozenset({"engine/unsupported-instruction", "engine/not-executed"})
-_SHOWN = 24
-"""Elements of an input that are written out."""
+_PREVIEW_ELEMENTS = 24
+"""Elements up to which an input is shown in full."""
 
 
 @dataclass(slots=True)
 class ReopenedCase:
-    """A stored case, ready to run; or, with ``run`` None, the findings that say why it is not."""
+    """A stored case, ready to run; with ``run`` None, ``findings`` say why it cannot run."""
 
     findings: tuple[Finding, ...]
     run: PlanRun | None = None
     case: Case | None = None
 
     def examine(self, case: Case, case_id: str) -> list[Finding]:
-        """Run ``case`` once and return what is wrong; trouble with the reference is among it."""
+        """Run ``case`` once and return its findings, including problems of the reference.
+
+        Nothing is counted or stored, so that any number of cases can be examined.
+        """
         assert self.run is not None
-        # Neither counted nor stored: the same case may be examined any number of times.
         expected = self.run.expect(case)
-        self.run.count = CaseCount(run=1)  # the reference has shown that it is deterministic
-        trouble = list(self.run.trouble())
+        # Verified on the first case; the shrinker examines hundreds.
+        self.run.reference.verified = True
+        problems = list(self.run.problems())
         if self.run.finished:
             self.run.finished = False
-            return trouble
-        return trouble + self.look(case, case_id, expected)
+            return problems
+        return problems + self.launch(case, case_id, expected)
 
-    def look(self, case: Case, case_id: str, expected: ReferenceOutput | None) -> list[Finding]:
-        """Run ``case`` and compare it with what is expected."""
+    def launch(self, case: Case, case_id: str, expected: ReferenceOutput | None) -> list[Finding]:
+        """Launch ``case`` and compare it with the expected outputs."""
         assert self.run is not None
-        return list(self.run.look(case, case_id, self.run.execute(case), expected))
+        return list(self.run.examine(case, case_id, self.run.runner.run(case), expected))
 
 
 def replay(request: CheckRequest, failure: Failure, case_id: str) -> Iterator[Stage | Replay]:
-    """Run the stored case ``case_id`` of one kernel again; yields stages, and last its :class:`Replay`."""
+    """Run the stored case ``case_id`` of one kernel; yield stages, and its :class:`Replay` last."""
     name = request.spec.name
     yield Stage(name, "compile")
     opened = reopen(request, failure)
@@ -66,15 +68,15 @@ def replay(request: CheckRequest, failure: Failure, case_id: str) -> Iterator[St
         return
     yield Stage(name, "reference")
     expected = opened.run.expect(opened.case)
-    findings += opened.run.trouble()
+    findings += opened.run.problems()
     if not opened.run.finished:
         yield Stage(name, "execute")
-        findings += opened.look(opened.case, case_id, expected)
+        findings += opened.launch(opened.case, case_id, expected)
     yield replace(replayed(failure, case_id, opened.case, findings), digest=digest(opened.run.plan, opened.case))
 
 
 def digest(plan: Plan, case: Case) -> str:
-    """Return an identity of everything a launch is given, bit for bit."""
+    """Return a digest of the inputs of a launch, bit for bit: sizes, grid, block and every argument."""
     found = hashlib.blake2b(repr((sorted(case.dims.items()), case.grid, case.block)).encode(), digest_size=16)
     for argument in pack_arguments(plan, case):
         placed = (argument.offset, argument.alias_of) if isinstance(argument, Buffer) else ()
@@ -85,16 +87,17 @@ def digest(plan: Plan, case: Case) -> str:
 
 def reopen(request: CheckRequest, failure: Failure) -> ReopenedCase:
     """Prepare one kernel and rebuild a stored case of it."""
-    options = replace(request.options, store_root=None)  # what is stored changes only when the verdict is known
+    # The caller updates the store once it knows the result of the replay.
+    options = replace(request.options, store_root=None)
     request = replace(request, options=options)
     prepared = prepare(request)
-    trouble = tuple(finding for finding in prepared.findings if not finding.rule.startswith("artifact/"))
+    problems = tuple(finding for finding in prepared.findings if not finding.rule.startswith("artifact/"))
     if prepared.artifact is None:
-        return ReopenedCase(trouble)
+        return ReopenedCase(problems)
     plan = next((plan for plan in prepared.plans if plan.dtype == failure.dtype), None)
     if plan is None:
-        why = f"'{failure.kernel}' is not checked as {failure.dtype} any more"
-        return ReopenedCase((*trouble, _gone(request, prepared, failure, why)))
+        why = f"'{failure.kernel}' is no longer checked as {failure.dtype}"
+        return ReopenedCase((*problems, _not_replayable(request, prepared, failure, why)))
     executor, hint = choose_executor(request, prepared.place)
     assert executor is not None
     hints: tuple[Finding, ...] = () if hint is None else (hint,)
@@ -103,24 +106,25 @@ def reopen(request: CheckRequest, failure: Failure) -> ReopenedCase:
         settled, found = settle_shapes(request, prepared, plan, executor)
         hints += found
     if settled is None:
-        return ReopenedCase((*trouble, *hints))
+        return ReopenedCase((*problems, *hints))
     run = open_plan(request, prepared, settled, executor)
-    if run.finished:  # the reference cannot even be loaded
+    # The reference could not be loaded.
+    if run.finished:
         return ReopenedCase((*hints, *run.opening))
-    case = reopened(settled, failure, run.hints)
+    case = restored_case(settled, failure, run.context.hints)
     if not failure.optimized:
         compiled = without_optimization(request, prepared)
         if compiled.artifact is None:
-            return ReopenedCase((*trouble, *hints, *compiled.findings))
-        run = lowered(run, prepared, compiled.artifact)
+            return ReopenedCase((*problems, *hints, *compiled.findings))
+        run = unoptimized_run(run, prepared, compiled.artifact)
     if case is None:
-        why = f"the sizes or arguments of '{failure.kernel}' have changed, and the case is none of them any more"
-        return ReopenedCase((*trouble, *hints, _gone(request, prepared, failure, why)))
+        why = f"the sizes or arguments of '{failure.kernel}' have changed and exclude it"
+        return ReopenedCase((*problems, *hints, _not_replayable(request, prepared, failure, why)))
     return ReopenedCase((*hints, *run.opening), run, case)
 
 
 def replayed(failure: Failure, case_id: str, case: Case | None, findings: list[Finding]) -> Replay:
-    """Say what the findings of a run mean for a stored failure; ``case`` None: it could not be run."""
+    """Return the result of replaying a stored failure with the findings of its run; ``case`` None: it did not run."""
     return Replay(
         kernel=failure.kernel,
         dtype=failure.dtype,
@@ -135,22 +139,22 @@ def replayed(failure: Failure, case_id: str, case: Case | None, findings: list[F
 
 
 def _once(findings: list[Finding]) -> tuple[Finding, ...]:
-    """Tell each kind of finding once per line: an unrolled loop shows the same thing many times."""
-    told = {
+    """Return one finding per rule and line: an unrolled loop has many instructions with the same mistake."""
+    first = {
         (finding.rule, finding.place.path, finding.place.range.start.line): finding for finding in reversed(findings)
     }
-    return tuple(finding for finding in findings if any(finding is kept for kept in told.values()))
+    return tuple(finding for finding in findings if any(finding is kept for kept in first.values()))
 
 
 def previews(case: Case) -> tuple[InputPreview, ...]:
-    """Return every input as a person can read it."""
+    """Return a readable preview of every input."""
     return tuple(
         InputPreview(
             name=name,
             dtype=tensor.dtype.name,
             shape=tuple(tensor.shape),
             nonzero=int(np.count_nonzero(tensor)),
-            text=np.array2string(tensor, threshold=_SHOWN, edgeitems=4, max_line_width=100, separator=", "),
+            text=np.array2string(tensor, threshold=_PREVIEW_ELEMENTS, edgeitems=4, max_line_width=100, separator=", "),
         )
         for name, tensor in case.tensors.items()
     )
@@ -167,6 +171,6 @@ def _verdict(failure: Failure, findings: list[Finding]) -> str:
     return "not executed" if any(finding.rule in _NOT_RUN for finding in findings) else "fixed"
 
 
-def _gone(request: CheckRequest, prepared: PreparedKernel, failure: Failure, why: str) -> Finding:
-    message = f"The stored case cannot be run again: {why}."
+def _not_replayable(request: CheckRequest, prepared: PreparedKernel, failure: Failure, why: str) -> Finding:
+    message = f"The stored case cannot be replayed: {why}."
     return make("engine/not-executed", message, prepared.place, kernel=request.spec.name, dtype=failure.dtype)

@@ -1,89 +1,126 @@
-"""The failing cases of one plan that were kept: tried first, kept up to date, and given up when the disk will not."""
+"""Stored failing cases of one plan: replayed first, updated by each check, marked as fixed when they pass."""
 
 from __future__ import annotations
 
+import hashlib
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from gpuemu_lsp.engine.check.failure_snapshot import MismatchSnapshot, shown
-from gpuemu_lsp.engine.check.stored import reopened
+from gpuemu_lsp.engine.check.failure_snapshot import MismatchSnapshot, stored_snapshot
 from gpuemu_lsp.engine.findings import Finding, Place, Range
-from gpuemu_lsp.engine.fuzz.model import Case, LaunchHints
+from gpuemu_lsp.engine.fuzz import rebuild
+from gpuemu_lsp.engine.fuzz.model import Case, LaunchHints, PlanError
+from gpuemu_lsp.engine.fuzz.size_classes import allows
 from gpuemu_lsp.engine.plan.model import Plan
+from gpuemu_lsp.engine.project.model import DimSpec
 from gpuemu_lsp.engine.rules import make
-from gpuemu_lsp.engine.store import Failure, Store, StoreError
+from gpuemu_lsp.engine.store import Failure, Store, StoreError, restored
 
-_TRIED = 8
-"""How many stored cases of a kernel and dtype are tried."""
+_REPLAYED = 8
+"""Stored cases of a kernel and dtype that a check replays."""
 
 
 @dataclass(slots=True)
 class ReplayStore:
-    """What is remembered of one kernel and dtype. Without a ``store`` nothing is.
+    """Failing cases of one kernel and dtype in the project's store; does nothing without a ``store``.
 
-    ``optimized`` is the level of the code that runs: a case belongs to the one that it failed at.
+    ``optimized`` is the optimisation level of the code that runs: a case is replayed only at the level it failed at.
+    ``problem`` is a finding that the store cannot be read or written, None until then and once it is reported.
     """
 
     plan: Plan
     hints: LaunchHints
     store: Store | None
     optimized: bool = True
-    lost: Finding | None = None
-    """That the store could not be read or written, told once."""
-    _restored: dict[str, Failure] = field(default_factory=dict)
+    problem: Finding | None = None
+    _replayed: dict[str, Failure] = field(default_factory=dict)
 
-    def restored(self, case_id: str) -> bool:
-        """Say whether a case came from the store."""
-        return case_id in self._restored
+    def replayed(self, case_id: str) -> bool:
+        """Return whether a case was taken from the store."""
+        return case_id in self._replayed
 
     def cases(self) -> list[tuple[Case, str]]:
-        """Return the cases that failed last time, each with its id."""
+        """Return the stored cases that failed last time, each with its id."""
         if self.store is None:
             return []
         try:
-            stored = self.store.failures_for(self.plan.kernel, self.plan.dtype, limit=_TRIED)
+            stored = self.store.failures_for(self.plan.kernel, self.plan.dtype, limit=_REPLAYED)
         except StoreError as error:
-            self._give_up(self.store, error)
+            self._disable(self.store, error)
             return []
         cases = []
         for item in stored:
-            case = reopened(self.plan, item.failure, self.hints)
+            case = restored_case(self.plan, item.failure, self.hints)
             if case is not None and item.failure.optimized == self.optimized:
-                self._restored[item.case] = item.failure
+                self._replayed[item.case] = item.failure
                 cases.append((case, item.case))
         return cases
 
-    def keep(
-        self, case: Case, case_id: str, finding: Finding, sight: MismatchSnapshot | None, drawn: Failure | None
+    def record(
+        self,
+        case: Case,
+        case_id: str,
+        finding: Finding,
+        snapshot: MismatchSnapshot | None,
+        planted: Failure | None = None,
     ) -> None:
-        """Keep a case that failed with ``finding``; ``drawn`` says how it was made, where its key does not."""
+        """Store a failing case. ``planted`` is its record if its values are not those that its seed draws."""
         if self.store is None:
             return
         line = finding.place.range.start.line
-        known = self._restored.get(case_id)
+        known = self._replayed.get(case_id)
         fresh = Failure(self.plan.kernel, self.plan.dtype, "", "", case.key, optimized=self.optimized)
-        failure = known or drawn or fresh
+        failure = known or planted or fresh
         try:
+            # The rule is part of a record's identity: a case that now breaks another rule is another failure.
             if known is not None and known.rule != finding.rule:
-                # It does not fail as it did.
                 self.store.mark_fixed(known.kernel, known.dtype, case_id, optimized=self.optimized)
             self.store.record(
                 replace(failure, rule=finding.rule, message=finding.message, dims=dict(case.dims), line=line),
-                shown(finding, sight),
+                stored_snapshot(finding, snapshot),
             )
         except StoreError as error:
-            self._give_up(self.store, error)
+            self._disable(self.store, error)
 
-    def forgive(self, case_id: str) -> None:
-        """Note that a case does not fail (any more)."""
+    def mark_passed(self, case_id: str) -> None:
+        """Mark a case as fixed if it is stored."""
         if self.store is None:
             return
         try:
             self.store.mark_fixed(self.plan.kernel, self.plan.dtype, case_id, optimized=self.optimized)
         except StoreError as error:
-            self._give_up(self.store, error)
+            self._disable(self.store, error)
 
-    def _give_up(self, store: Store, error: StoreError) -> None:
-        """Go on without the store, and say so: the same for all kernels, so that it is told once."""
+    def _disable(self, store: Store, error: StoreError) -> None:
+        """Continue without the store. The finding is the same for all kernels, so that it is shown once."""
         self.store = None
         place = Place((store.root / "gpuemu.toml").as_posix(), Range.of(0, 0, 0, 1))
-        self.lost = make("engine/not-stored", f"Failing cases are not kept: {error}", place)
+        self.problem = make("engine/not-stored", f"Failing cases are not stored: {error}", place)
+
+
+# ---- records and cases -----------------------------------------------------------------------------------------------
+
+
+def restored_case(plan: Plan, failure: Failure, hints: LaunchHints) -> Case | None:
+    """Return the case of a stored failure, None if the plan's current dims and arguments exclude it.
+
+    A case that the user has ruled out since, by narrower dims or another range of values, would give a false positive.
+    """
+    if not _allowed(plan.dims, failure.dims):
+        return None
+    # Stored values may lie outside the ranges that the arguments declare now.
+    if failure.tensors and failure.source_hash != plan_digest(plan):
+        return None
+    try:
+        return restored(failure, rebuild(plan, failure.key, hints))
+    except PlanError:
+        return None
+
+
+def plan_digest(plan: Plan) -> str:
+    """Return a digest of what determines the values of a case: arguments and dims, but not the code."""
+    return hashlib.blake2b(repr((plan.args, plan.dims)).encode(), digest_size=8).hexdigest()
+
+
+def _allowed(specs: tuple[DimSpec, ...], dims: Mapping[str, int]) -> bool:
+    return {spec.name for spec in specs} == dims.keys() and all(allows(spec, dims[spec.name]) for spec in specs)

@@ -1,7 +1,7 @@
-"""From a place in PTX to a place in the user's file.
+"""Mapping of PTX source locations to ranges in the user's files.
 
-A ``.loc`` inside a CUDA header is of no use to anyone: the finding goes to the innermost line of the user's own code,
-and the rest of the inlining chain becomes related locations.
+A ``.loc`` inside a CUDA header does not help the user: a finding is placed on the innermost line of the user's own
+code, and the outer calls of the inlining chain become related locations.
 """
 
 from __future__ import annotations
@@ -15,15 +15,19 @@ from gpuemu_lsp.engine.ptx.model import Location
 
 @dataclass(frozen=True, slots=True)
 class SourceMap:
-    """Where PTX file numbers lead. ``text_of`` gives a file's text, None for one that is not the user's."""
+    """Source files of one PTX module.
+
+    ``files`` has their paths by ``.file`` number. ``text_of`` returns the text of a file by path, None for a file that
+    is not the user's. ``fallback`` is used where no location is known, usually the kernel's name.
+    """
 
     files: Mapping[int, str]
     text_of: Callable[[str], str | None]
     fallback: Place
 
     def place(self, location: Location | None) -> tuple[Place, tuple[Related, ...]]:
-        """Return the innermost user place of ``location`` and the calls outwards; the fallback if there is none."""
-        chain = [place for place in map(self._one, _outwards(location)) if place is not None]
+        """Return the innermost user place of ``location`` and those it is inlined at; the fallback if there is none."""
+        chain = [place for place in map(self._user_place, _inlining_chain(location)) if place is not None]
         if not chain:
             return self.fallback, ()
         related = tuple(Related(place, "inlined here") for place in chain[1:] if place != chain[0])
@@ -31,9 +35,9 @@ class SourceMap:
 
     def known(self, location: Location | None) -> Place | None:
         """Return the innermost user place of ``location``, None if there is none."""
-        return next((place for place in map(self._one, _outwards(location)) if place is not None), None)
+        return next((place for place in map(self._user_place, _inlining_chain(location)) if place is not None), None)
 
-    def _one(self, location: Location) -> Place | None:
+    def _user_place(self, location: Location) -> Place | None:
         path = self.files.get(location.file)
         text = self.text_of(path) if path is not None else None
         if path is None or text is None:
@@ -42,10 +46,10 @@ class SourceMap:
 
 
 def statement_range(text: str, line: int, column: int) -> Range:
-    """Return the range from a place to the end of its statement on that line.
+    """Return the range from a position to the end of its statement on that line.
 
-    ``line`` and ``column`` are 0-based, the column in UTF-8 bytes. Comments, semicolon and trailing space are left
-    out.
+    ``line`` and ``column`` are 0-based, the column in UTF-8 bytes. The range excludes comments, the semicolon and
+    trailing white space.
     """
     lines = text.encode().split(b"\n")
     if not 0 <= line < len(lines):
@@ -57,6 +61,7 @@ def statement_range(text: str, line: int, column: int) -> Range:
 
 
 def _statement_end(raw: bytes, start: int) -> int:
+    # Depth of parentheses: the semicolons of a `for` header do not end it.
     depth = 0
     for index in range(start, len(raw)):
         sign = raw[index : index + 1]
@@ -71,7 +76,8 @@ def _statement_end(raw: bytes, start: int) -> int:
     return len(raw)
 
 
-def _outwards(location: Location | None) -> list[Location]:
+def _inlining_chain(location: Location | None) -> list[Location]:
+    # The limit guards against a module whose inlining chain is cyclic.
     chain: list[Location] = []
     while location is not None and len(chain) < 64:
         chain.append(location)

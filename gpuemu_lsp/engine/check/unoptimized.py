@@ -1,6 +1,6 @@
-"""The deep check's second look: some of the cases once more, on PTX that was compiled without optimisation.
+"""Second pass of the deep check: some of the cases on PTX that was compiled without optimisation.
 
-An optimiser removes dead stores and folds loads, and with them races and overruns that the source has all the same.
+The optimiser removes dead stores and merges loads, and with them races and overruns that the source contains.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from gpuemu_lsp.engine.check.model import FIRST_CASES, CheckRequest, Stage
 from gpuemu_lsp.engine.check.plan_run import PlanRun
-from gpuemu_lsp.engine.check.plan_setup import lowered
+from gpuemu_lsp.engine.check.plan_setup import unoptimized_run
 from gpuemu_lsp.engine.check.prepare import PreparedKernel, without_optimization
 from gpuemu_lsp.engine.compile import ToolchainError
 from gpuemu_lsp.engine.compile.model import Artifact
@@ -18,13 +18,15 @@ from gpuemu_lsp.engine.findings import Finding, Severity
 from gpuemu_lsp.engine.rules import make
 
 _SHARE = 4
-"""One case in so many is run again, but no fewer than a quick check has."""
+"""One case in so many runs again, but no fewer than a quick check has."""
 _SECONDS = 30.0
-"""Unoptimised code may be slow: after so long no more cases are begun, so that the verdict never waits for them."""
+"""Time after which no further case starts: unoptimised code may be slow, and the report waits for it."""
 
 
-def look_again(request: CheckRequest, prepared: PreparedKernel, runs: list[PlanRun]) -> Iterator[Stage | Finding]:
-    """Run cases of every plan on unoptimised code; yields what the optimised code did not show."""
+def check_unoptimized(
+    request: CheckRequest, prepared: PreparedKernel, runs: list[PlanRun]
+) -> Iterator[Stage | Finding]:
+    """Run cases of every plan on unoptimised code; yield findings that the optimised code did not show."""
     name = request.spec.name
     if all(run.finished for run in runs):
         return
@@ -39,7 +41,8 @@ def look_again(request: CheckRequest, prepared: PreparedKernel, runs: list[PlanR
         first = next(finding.message for finding in compiled.findings if finding.severity is Severity.ERROR)
         yield _not_run(request, prepared, f"it does not compile: {first}")
         return
-    for run in (run for run in runs if not run.finished):  # what fails or hangs already needs no second look
+    # A kernel that fails or hangs already needs no second pass.
+    for run in (run for run in runs if not run.finished):
         yield from _plan(request, prepared, run, artifact, len(runs))
 
 
@@ -47,7 +50,7 @@ def _plan(
     request: CheckRequest, prepared: PreparedKernel, optimized: PlanRun, artifact: Artifact, plans: int
 ) -> Iterator[Stage | Finding]:
     options = request.options
-    known, run = optimized.told, lowered(optimized, prepared, artifact)
+    known, run = optimized.reported_rules, unoptimized_run(optimized, prepared, artifact)
     wanted = max(FIRST_CASES, options.most // _SHARE)
     seconds = _SECONDS if options.seconds is None else min(_SECONDS, options.seconds / _SHARE)
     until = time.monotonic() + seconds / plans
@@ -55,19 +58,20 @@ def _plan(
         if done == wanted:
             return
         if done and time.monotonic() >= until:
-            if options.seconds is None:  # who sets a time knows that not every case is run
-                yield _not_run(request, prepared, f"only {done} of {wanted} cases were run: they take long")
+            # With a time limit of the user's it is no news that cases are left out.
+            if options.seconds is None:
+                yield _not_run(request, prepared, f"only {done} of {wanted} cases ran within the time limit")
             return
         yield Stage(request.spec.name, "unoptimized", done, wanted)
-        for finding in run.judge(case, case_id, None):
+        for finding in run.check(case, case_id, None):
             if finding.rule not in known:
                 yield finding
         if run.finished:
             break
-    if not run.count.run and optimized.count.run:
-        yield _not_run(request, prepared, "the emulator does not run it")
+    if not run.progress.count.run and optimized.progress.count.run:
+        yield _not_run(request, prepared, "the emulator cannot run it")
 
 
 def _not_run(request: CheckRequest, prepared: PreparedKernel, why: str) -> Finding:
-    message = f"'{request.spec.name}' was checked as optimised code only. Unoptimised, {why}"
+    message = f"'{request.spec.name}' was checked as optimised code only. Without optimisation, {why}"
     return make("engine/not-executed", message, prepared.place, kernel=request.spec.name, severity=Severity.HINT)

@@ -6,10 +6,10 @@ import time
 from collections.abc import Iterator
 from dataclasses import replace
 
-from gpuemu_lsp.engine.check.failure_snapshot import shown as summary
+from gpuemu_lsp.engine.check.failure_snapshot import stored_snapshot
 from gpuemu_lsp.engine.check.model import CheckRequest, MinimisedFailure, Stage
 from gpuemu_lsp.engine.check.replay import ReopenedCase, reopen, replayed
-from gpuemu_lsp.engine.check.stored import plan_digest
+from gpuemu_lsp.engine.check.replay_store import plan_digest
 from gpuemu_lsp.engine.findings import Finding, Severity
 from gpuemu_lsp.engine.fuzz import rebuild
 from gpuemu_lsp.engine.fuzz.model import Array, Case
@@ -99,17 +99,17 @@ def shrinking(
     """
     run, case = opened.run, opened.case
     assert run is not None and case is not None
-    space, launch = space_of(run.plan, case, run.hints), run.launch
+    space, launch = space_of(run.plan, case, run.context.hints), run.runner.launch
 
     def fails(other: Case) -> bool:
         found = opened.examine(other, case.key.id)
         return any(_is_error(one) and one.rule == target.rule and _line(one) == _line(target) for one in found)
 
-    run.launch = replace(launch, max_seconds=min(_limit(target, seconds), launch.max_seconds))
+    run.runner.launch = replace(launch, max_seconds=min(_limit(target, seconds), launch.max_seconds))
     try:
         yield from improvements(case, space, fails, budget=budget, strategy=strategy)
     finally:
-        run.launch = launch
+        run.runner.launch = launch
 
 
 def _finish(
@@ -118,7 +118,7 @@ def _finish(
     """Store the smallest case and replay it. ``moved`` says that its dtype differs from the original's."""
     assert opened.run is not None and opened.case is not None
     run, case = opened.run, result.case
-    drawn = rebuild(run.plan, case.key, run.hints)
+    drawn = rebuild(run.plan, case.key, run.context.hints)
     smaller = replace(
         failure,
         key=case.key,
@@ -134,9 +134,9 @@ def _finish(
     findings = opened.examine(result.case, new_id or case_id)
     shown = next((finding for finding in findings if finding.rule == failure.rule and _is_error(finding)), None)
     if changed and shown is not None:
-        sight = run.sights.get(shown.rule)
+        snapshot = run.snapshots.get(shown.rule)
         record = replace(smaller, message=shown.message, line=shown.place.range.start.line)
-        store.record(record, summary(shown, sight))
+        store.record(record, stored_snapshot(shown, snapshot))
     replay = replayed(failure, new_id or case_id, result.case, findings)
     return MinimisedFailure(
         original=case_id,

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from gpuemu_lsp.engine.check.executor import choose_executor
-from gpuemu_lsp.engine.check.infer import settle_shapes
+from gpuemu_lsp.engine.check.case_runner import choose_executor
 from gpuemu_lsp.engine.check.model import CheckRequest
+from gpuemu_lsp.engine.check.plan_setup import settle_shapes
 from gpuemu_lsp.engine.check.prepare import prepare
 from gpuemu_lsp.engine.findings import Json
 from gpuemu_lsp.engine.plan.model import Plan, ScalarArg, TensorArg

@@ -32,7 +32,7 @@ def export(run: PlanRun, case: Case, failure: Failure, script: Path) -> Path:
     OSError
         If one of them cannot be written.
     """
-    arrays: dict[str, Array] = {"ptx": _bytes(run.launch.artifact.ptx.encode())}
+    arrays: dict[str, Array] = {"ptx": _bytes(run.runner.launch.artifact.ptx.encode())}
     tensors = {arg.param: arg for arg in run.plan.args if isinstance(arg, TensorArg)}
     aliased = {target for key, target in case.extra.items() if key.startswith("alias:")}
     described: list[Json] = []
@@ -73,10 +73,10 @@ def export(run: PlanRun, case: Case, failure: Failure, script: Path) -> Path:
 def _expected(run: PlanRun, case: Case) -> dict[str, Array]:
     """Return what the reference expects and how far off each element may be, infinity where nothing can be said."""
     expected = run.expect(case)
-    if run.reference is None or expected is None:
+    if run.judge.reference is None or expected is None:
         return {}
-    evaluation = ReferenceEvaluation(run.reference, run.plan, case, expected, run.numerics)
-    limits = error_budgets(evaluation, run.request.spec.tolerances)
+    evaluation = ReferenceEvaluation(run.judge.reference, run.plan, case, expected, run.judge.numerics)
+    limits = error_budgets(evaluation, run.context.request.spec.tolerances)
     arrays: dict[str, Array] = {}
     for arg in output_tensors(run.plan):
         limit = limits[arg.param]
@@ -88,7 +88,7 @@ def _expected(run: PlanRun, case: Case) -> dict[str, Array]:
 
 def _about(run: PlanRun, case: Case, failure: Failure, arguments: list[Json]) -> dict[str, Json]:
     launch: dict[str, Any] = {
-        "entry": run.launch.entry,
+        "entry": run.runner.launch.entry,
         "grid": list(case.grid),
         "block": list(case.block),
         "shared_bytes": case.shared_bytes,
@@ -101,8 +101,8 @@ def _about(run: PlanRun, case: Case, failure: Failure, arguments: list[Json]) ->
         "rule": failure.rule,
         "message": failure.message,
         "dims": dict(case.dims),
-        "arch": run.launch.artifact.arch,
-        "toolchain": run.launch.artifact.toolchain,
+        "arch": run.runner.launch.artifact.arch,
+        "toolchain": run.runner.launch.artifact.toolchain,
         "arguments": arguments,
         **launch,
     }

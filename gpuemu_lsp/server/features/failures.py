@@ -72,7 +72,7 @@ def _mismatch(stored: dict[str, Any], given: dict[str, Any], kernels: set[str]) 
 def _details(project: Project, stored: dict[str, Any], uri_of: Callable[[str], str]) -> dict[str, Any]:
     """Return the answer to ``gpuemu/failure`` of docs/protocol.md."""
     failure, shown = stored["failure"], stored.get("shown") or {}
-    reported = shown.get("told") or {}
+    reported = shown.get("details") or {}
     facts = {
         "Kernel": failure["kernel"],
         "Type": failure["dtype"],

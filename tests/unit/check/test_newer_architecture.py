@@ -68,7 +68,7 @@ def test_a_registered_kernel_is_told_which_architecture_it_needs(tmp_path: Path)
     result = prepared(tmp_path, CLUSTER, REGISTERED)
     first = errors(result)[0]
     assert result.artifact is None
-    assert "not supported for this GPU architecture" in first and 'write `arch = "sm_90a"` in gpuemu.toml' in first
+    assert "not supported for this GPU architecture" in first and 'set `arch = "sm_90a"` in gpuemu.toml' in first
 
 
 def test_an_architecture_that_was_asked_for_is_kept(tmp_path: Path) -> None:

@@ -25,7 +25,7 @@ def plan(direction="in"):
 def seen(*cases):
     expectations = ReferenceValues()
     for case in cases:
-        expectations.see(ReferenceOutput({name: np.array(values) for name, values in case.items()}))
+        expectations.add(ReferenceOutput({name: np.array(values) for name, values in case.items()}))
     return expectations
 
 
@@ -42,12 +42,12 @@ def seen(*cases):
     ],
 )
 def test_only_the_same_value_everywhere_is_blind(cases, blind):
-    assert (seen(*cases).blind(plan()) is not None) == blind
+    assert (seen(*cases).vacuous(plan()) is not None) == blind
 
 
 def test_a_kernel_that_reads_nothing_may_write_the_same_everywhere():
-    assert seen({"y": [0.0] * 50}).blind(plan("inout")) is None
+    assert seen({"y": [0.0] * 50}).vacuous(plan("inout")) is None
 
 
 def test_the_value_is_named():
-    assert "y is 0 everywhere" in str(seen({"y": [0.0] * 50}).blind(plan()))
+    assert "y is 0 everywhere" in str(seen({"y": [0.0] * 50}).vacuous(plan()))

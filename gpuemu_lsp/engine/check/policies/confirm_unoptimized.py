@@ -1,64 +1,92 @@
-"""What may be the compiler's doing: optimised code reads ahead of a branch and drops what it did not need.
+"""Findings that depend on the optimisation level of the code that showed them.
 
-Neither a race nor an unset place is an error where only such a read meets it. Whether it is one, unoptimised code
-tells, which reads what the source reads. It is compiled for a finding in doubt only.
+Optimised code shows accesses that the source does not make: the compiler hoists loads above the branch that guards
+them, and discards the value if it is not needed. A race or an uninitialised read of such a load is confirmed on
+unoptimised code, which accesses memory as the source does. Unoptimised code, in turn, is slower, needs more stack and
+rounds differently, so only findings about memory and synchronisation are claimed from it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field, replace
 
 from gpuemu_lsp.engine.execution import Event, Outcome
+from gpuemu_lsp.engine.findings import Finding
 from gpuemu_lsp.engine.fuzz.model import Case
 from gpuemu_lsp.engine.ptx.model import Location, Module
 
-_RULES = frozenset({"memory/shared-race", "memory/uninitialized-read"})
-_RAN = frozenset({"completed", "trapped"})
+_CONFIRMED_RULES = frozenset({"memory/shared-race", "memory/uninitialized-read"})
+"""Rules that a hoisted load of shared or local memory can break. Global loads are not hoisted above a guard, as they
+could fault."""
+_CONCLUSIVE = frozenset({"completed", "trapped"})
+"""Statuses of an unoptimised launch whose lack of an event means something."""
+_CLAIMED_RULES = frozenset(
+    {
+        *("memory/out-of-bounds", "memory/misaligned", "memory/null-pointer", "memory/uninitialized-read"),
+        *("memory/shared-race", "memory/global-race"),
+        *("sync/barrier-divergence", "sync/deadlock", "sync/missing-warp-mask"),
+    }
+)
+"""Rules that hold of the source whatever a compiler makes of it."""
 
 Run = Callable[[Case], Outcome]
-"""Runs a case on unoptimised code."""
+"""Launches a case on unoptimised code."""
+
+
+def claims_of_unoptimized(findings: Iterable[Finding]) -> Iterator[Finding]:
+    """Yield the findings of unoptimised code that may be claimed, marked with the level they were seen at."""
+    for finding in findings:
+        if finding.rule in _CLAIMED_RULES:
+            yield replace(
+                finding,
+                message=f"{finding.message} [seen in unoptimised code only]",
+                data={**finding.data, "optimize": False},
+            )
 
 
 @dataclass(slots=True)
 class UnoptimizedConfirmation:
-    """Tells events that the source explains from those it does not.
+    """Confirms events of optimised code on unoptimised code.
 
-    ``unoptimized`` compiles the kernel once more; it returns None where that cannot be done, and every event stands.
+    ``module`` is the optimised PTX. ``unoptimized`` compiles the kernel without optimisation; it is called once, and
+    only if an event needs confirmation. If it returns None, because that does not compile, every event stands.
     """
 
     module: Module
     unoptimized: Callable[[], Run | None]
-    _ahead: frozenset[tuple[int, int]] | None = field(default=None, init=False)
+    _hoisted: frozenset[tuple[int, int]] | None = field(default=None, init=False)
     _run: Run | None = field(default=None, init=False)
     _compiled: bool = field(default=False, init=False)
-    _seen: dict[tuple[str, tuple[tuple[str, int], ...]], Outcome] = field(default_factory=dict, init=False)
+    _outcomes: dict[tuple[str, tuple[tuple[str, int], ...]], Outcome] = field(default_factory=dict, init=False)
 
     def stands(self, event: Event, case: Case) -> bool:
-        """Say whether an event of the optimised code is one of the source."""
-        if event.rule not in _RULES or not any(map(self._is_ahead, _reads(event))):
+        """Return whether an event may be claimed of the source."""
+        if event.rule not in _CONFIRMED_RULES or not any(map(self._is_hoisted, _reads(event))):
             return True
         if not self._compiled:
             self._run, self._compiled = self.unoptimized(), True
         if self._run is None:
             return True
+        # One launch confirms all events of a case.
         key = (case.key.id, tuple(sorted(case.dims.items())))
-        if key not in self._seen:
-            self._seen[key] = self._run(case)
-        outcome = self._seen[key]
+        if key not in self._outcomes:
+            self._outcomes[key] = self._run(case)
+        outcome = self._outcomes[key]
+        # Lines are not compared: a hoisted load may have the line it was hoisted to.
         same = (other for other in outcome.events if other.rule == event.rule and other.buffer == event.buffer)
-        return outcome.status not in _RAN or any(same)
+        return outcome.status not in _CONCLUSIVE or any(same)
 
-    def _is_ahead(self, location: Location) -> bool:
-        if self._ahead is None:
+    def _is_hoisted(self, location: Location) -> bool:
+        if self._hoisted is None:
             from gpuemu_lsp.engine.emulator.analysis.hoisted_loads import possibly_hoisted_loads
 
-            self._ahead = possibly_hoisted_loads(self.module.functions.values())
-        return (location.file, location.line) in self._ahead
+            self._hoisted = possibly_hoisted_loads(self.module.functions.values())
+        return (location.file, location.line) in self._hoisted
 
 
 def _reads(event: Event) -> list[Location]:
-    """Return where the event's reads of shared or local memory stand."""
+    """Return the locations of the event's reads: of an uninitialised read, or of either access of a race."""
     read = event.rule == "memory/uninitialized-read" or event.data.get("access") == "reads"
     places = [event.location] if read else []
     if event.data.get("other_access") == "reads":

@@ -1,7 +1,7 @@
-"""What a run on guessed sizes may claim.
+"""Claims about kernels whose launch is guessed.
 
-Where nobody said how a kernel is called, sizes, values and roles are our assumptions. What they could have caused is
-no error of the kernel: it becomes information, or only says that the kernel was not run.
+For an unregistered kernel without a launch in the source, sizes, values and the roles of arguments are assumptions. A
+finding that a wrong assumption could cause is information, or becomes the statement that the kernel was not checked.
 """
 
 from __future__ import annotations
@@ -17,24 +17,27 @@ from gpuemu_lsp.engine.plan.model import Plan, TensorArg
 from gpuemu_lsp.engine.plan.types import dtype_size
 from gpuemu_lsp.engine.rules import make
 
-_GEOMETRIC = frozenset({"memory/out-of-bounds", "memory/misaligned"})
-_SIZED = frozenset({"memory/out-of-bounds", "memory/uninitialized-read"})
-_ENDED = frozenset({"sync/trap", "sync/hang"})
-_OF_SMALL_SIZES = frozenset({"sync/barrier-divergence", "sync/missing-warp-mask", "memory/global-race"})
-"""What a block larger than a row may meet, and its author's smaller one not."""
-_OF_MORE_THREADS = _OF_SMALL_SIZES | {"memory/shared-race"}
-"""What more threads than a kernel is written for may meet."""
+_ADDRESS_RULES = frozenset({"memory/out-of-bounds", "memory/misaligned"})
+_ARRAY_RULES = frozenset({"memory/out-of-bounds", "memory/uninitialized-read"})
+_INCOMPLETE_RULES = frozenset({"sync/trap", "sync/hang"})
+_PARTIAL_BLOCK_RULES = frozenset({"sync/barrier-divergence", "sync/missing-warp-mask", "memory/global-race"})
+"""Rules that a block larger than a row can break, where the block size the kernel is written for cannot."""
+_LARGER_BLOCK_RULES = _PARTIAL_BLOCK_RULES | {"memory/shared-race"}
+"""Rules that more threads than a kernel is written for can break."""
 _VECTOR = re.compile(r"\.v[248]\b")
 _COLLECTIVE = ("wmma", "ldmatrix", "stmatrix")
-"""What a warp loads or stores as a whole tile."""
+"""Instructions by which a warp loads or stores a whole tile."""
 
 
-def stopped(finding: Finding) -> Finding:
-    """A trap, an assertion or an endless loop on sizes nobody promised: the kernel was not checked, no more."""
-    message = f"'{finding.kernel}' did not run to its end on sizes that were only guessed, so it was not checked"
+def not_checked(finding: Finding) -> Finding:
+    """Return a trap or hang on guessed sizes as a hint that the kernel was not checked.
+
+    An assertion may well demand sizes that were not guessed.
+    """
+    message = f"'{finding.kernel}' was not checked: with guessed sizes it did not run to completion"
     return make(
         "engine/not-executed",
-        f"{message} ({finding.message.rstrip('.')}). Say its dims, args and launch in gpuemu.toml.",
+        f"{message} ({finding.message.rstrip('.')}). Set dims, args and launch in gpuemu.toml.",
         finding.place,
         kernel=finding.kernel,
         dtype=finding.dtype,
@@ -43,53 +46,58 @@ def stopped(finding: Finding) -> Finding:
     )
 
 
-def allowed_for(finding: Finding, event: Event, plan: Plan, case: Case) -> Finding:
-    """Return an event's finding as far as it holds whatever the caller meant."""
-    if event.rule in _ENDED:
-        return stopped(finding)
+def claim_on_guessed_launch(finding: Finding, event: Event, plan: Plan, case: Case) -> Finding:
+    """Return the finding of an event with the severity that holds for every launch the author may have in mind."""
+    if event.rule in _INCOMPLETE_RULES:
+        return not_checked(finding)
     tensors = {arg.param: arg for arg in plan.args if isinstance(arg, TensorArg)}
     known = tensors.get(event.buffer or "")
     if event.buffer in plan.uncertain_lengths:
-        return stopped(finding)
+        return not_checked(finding)
     own = event.buffer == LOCAL_MEMORY
-    if known is None and not own and plan.assumed_block and event.rule in _SIZED:
-        hint = f"{finding.message}; the number of threads of a block was assumed"  # arrays are made for one number
-        return replace(finding, severity=Severity.INFORMATION, message=hint)
+    if known is None and not own and plan.assumed_block and event.rule in _ARRAY_RULES:
+        # Shared arrays are declared for one number of threads.
+        return _as_information(finding, _ASSUMED_BLOCK)
     threads = math.prod(case.block)
     small = plan.assumed_block and any(size < threads for size in case.dims.values())
-    if event.rule in (_OF_MORE_THREADS if plan.fixed_block else _OF_SMALL_SIZES if small else ()):
-        hint = f"{finding.message}; the number of threads of a block was assumed"
-        return replace(finding, severity=Severity.INFORMATION, message=hint)
+    if event.rule in (_LARGER_BLOCK_RULES if plan.fixed_block else _PARTIAL_BLOCK_RULES if small else ()):
+        return _as_information(finding, _ASSUMED_BLOCK)
     if event.rule == "memory/uninitialized-read" and known is not None:
-        return replace(finding, severity=Severity.INFORMATION)  # whether it is an output was a guess
+        # That the argument is an output was guessed; an input is always initialised.
+        return _as_information(finding)
     if known is not None and _needs_multiples(event, known):
-        # Nobody said which sizes are allowed; whoever loads float4 may well only ever pass multiples of four.
-        hint = f"{finding.message}; in gpuemu.toml, dims can say `multiple_of`"
-        return replace(finding, severity=Severity.INFORMATION, message=hint)
+        # A kernel that loads float4 may be called with multiples of four only.
+        return _as_information(finding, _MULTIPLE_OF)
     if event.rule == "memory/out-of-bounds" and known is None and _is_capacity(event, case):
-        return replace(finding, severity=Severity.INFORMATION)
+        return _as_information(finding)
     return finding
 
 
+_ASSUMED_BLOCK = "; the block size is an assumption"
+_MULTIPLE_OF = "; if sizes are always multiples, set `multiple_of` in `dims` in gpuemu.toml"
+
+
+def _as_information(finding: Finding, note: str = "") -> Finding:
+    return replace(finding, severity=Severity.INFORMATION, message=f"{finding.message}{note}")
+
+
 def _needs_multiples(event: Event, arg: TensorArg) -> bool:
-    """Say whether an access may be right on the sizes its author has in mind: those that its width divides."""
+    """Return whether an access is right for sizes that the width of the access divides."""
     if event.instruction.startswith(_COLLECTIVE):
-        return event.rule in _GEOMETRIC or event.rule.endswith("-race")
-    return event.rule == "memory/misaligned" or (event.rule in _GEOMETRIC and _is_vector(event, arg))
+        return event.rule in _ADDRESS_RULES or event.rule.endswith("-race")
+    return event.rule == "memory/misaligned" or (event.rule in _ADDRESS_RULES and _is_vector(event, arg))
 
 
 def _is_vector(event: Event, arg: TensorArg) -> bool:
-    """Say whether one access takes several of the elements the signature speaks of at once.
-
-    Of a vector access the event may tell only the element that is out of bounds.
-    """
+    """Return whether one access covers several elements of the parameter's type."""
+    # Of a vector access the event may report only the element that is out of bounds: the instruction decides first.
     if arg.lanes == 1 and _VECTOR.search(event.instruction):
         return True
     return event.size is not None and event.size > dtype_size(arg.dtype) * arg.lanes
 
 
 def _is_capacity(event: Event, case: Case) -> bool:
-    """Say whether an array of fixed size was too small for a size: its author may only ever pass smaller ones."""
+    """Return whether an array of fixed length is shorter than a size, which its author may never exceed."""
     if event.offset is None or event.offset < 0 or not event.size:
         return False
     return event.offset // event.size < max(case.dims.values(), default=0)

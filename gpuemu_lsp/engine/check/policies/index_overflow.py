@@ -1,6 +1,8 @@
-"""Indices that leave 32 bits at the largest sizes gpuemu.toml declares: far more than any case can hold.
+"""Index overflows at the largest sizes that gpuemu.toml declares.
 
-A few threads of the last blocks are followed by their integer arithmetic alone, at the largest sizes that fit a GPU.
+No case is large enough to overflow a 32-bit index, so no launch shows it. A few threads of the last blocks are followed
+through their integer arithmetic alone, with the largest declared sizes that fit a GPU's memory. Without declared sizes
+nothing is claimed: the kernel may only ever see small ones.
 """
 
 from __future__ import annotations
@@ -23,17 +25,18 @@ from gpuemu_lsp.engine.ptx import parse
 from gpuemu_lsp.engine.ptx.model import Function
 
 _GPU_BYTES = 80 << 30
-"""What the tensors of a launch must fit in to be worth a warning."""
-_REACH = 1 << 31
-"""Elements from which on an ``int`` cannot index a tensor."""
-_APART = 1 << 44
+"""Memory that the tensors of a launch must fit in: larger launches do not occur."""
+_INT_RANGE = 1 << 31
+"""Elements of a tensor from which on an ``int`` cannot index it."""
+_BUFFER_DISTANCE = 1 << 44
+"""Distance of the addresses that the buffers are given, larger than any offset."""
 
 
-def overflows(plan: Plan, hints: LaunchHints, launch: Request, findings: FindingFactory) -> Iterator[Finding]:
-    """Yield a warning where an index overflows at declared sizes. Sizes that nobody declared are taken as small."""
+def index_overflows(plan: Plan, hints: LaunchHints, launch: Request, findings: FindingFactory) -> Iterator[Finding]:
+    """Yield a warning if an index overflows at the largest declared sizes; undeclared sizes count as small."""
     if plan.inferred:
         return
-    found = largest(plan, dim_sizes(plan, hints))
+    found = largest_launch(plan, dim_sizes(plan, hints))
     if found is None:
         return
     dims, geometry = found
@@ -47,21 +50,22 @@ def overflows(plan: Plan, hints: LaunchHints, launch: Request, findings: Finding
             return
 
 
-def largest(plan: Plan, sizes: tuple[DimSizes, ...]) -> tuple[Mapping[str, int], CaseGeometry] | None:
-    """Return the largest declared sizes that fit a GPU, where a tensor then has more elements than an ``int`` counts.
+def largest_launch(plan: Plan, sizes: tuple[DimSizes, ...]) -> tuple[Mapping[str, int], CaseGeometry] | None:
+    """Return the largest declared sizes that fit a GPU and their geometry; None if an ``int`` can index every tensor.
 
-    Sizes whose end is not declared are at their least.
+    Dims without a declared maximum have their minimum.
     """
     dims = {one.spec.name: one.nearest(one.high if _declared(one) else one.low) for one in sizes}
     while True:
         try:
             geometry = evaluate_plan(plan, dims, None)
-            if max((math.prod(shape) for shape in geometry.shapes.values()), default=0) < _REACH:
+            if max((math.prod(shape) for shape in geometry.shapes.values()), default=0) < _INT_RANGE:
                 return None
             if _bytes(plan, geometry) <= _GPU_BYTES and _fits(plan, geometry):
                 return dims, geometry
         except (ImpossibleError, ExpressionError):
             pass
+        # The largest dim is reduced first, so that the shape stays close to the declared one.
         smaller = {one.spec.name: one.smaller(dims[one.spec.name]) for one in sizes}
         free = [name for name, size in smaller.items() if size < dims[name]]
         if not free:
@@ -80,7 +84,7 @@ def _bytes(plan: Plan, geometry: CaseGeometry) -> int:
 
 
 def _fits(plan: Plan, geometry: CaseGeometry) -> bool:
-    """Say whether every size that is handed over fits the type of its parameter."""
+    """Return whether every scalar argument fits the type of its parameter."""
     return all(_scalar(arg, geometry) is not None for arg in plan.args if _is_integer(arg))
 
 
@@ -98,19 +102,19 @@ def _scalar(arg: object, geometry: CaseGeometry) -> int | None:
 
 
 def _threads(geometry: CaseGeometry) -> Iterator[tuple[Dim3, Dim3]]:
-    """Yield threads worth following: first and last ones of the last block and of one that is full."""
+    """Yield the first and last thread of the last block, and of the one before it, which is full."""
     grid, block = geometry.grid, geometry.block
     zero, last = (0, 0, 0), (block[0] - 1, block[1] - 1, block[2] - 1)
     for less in (2, 1):
-        there = (max(grid[0] - less, 0), max(grid[1] - less, 0), max(grid[2] - less, 0))
-        yield there, zero
-        yield there, last
+        at = (max(grid[0] - less, 0), max(grid[1] - less, 0), max(grid[2] - less, 0))
+        yield at, zero
+        yield at, last
 
 
 def _follow(plan: Plan, function: Function, geometry: CaseGeometry, block: Dim3, thread: Dim3) -> IndexOverflow | None:
     params: dict[str, int] = {}
     for number, (param, arg) in enumerate(zip(function.params, plan.args, strict=True), 1):
-        value = number * _APART if isinstance(arg, TensorArg) else _scalar(arg, geometry)
+        value = number * _BUFFER_DISTANCE if isinstance(arg, TensorArg) else _scalar(arg, geometry)
         if value is not None:
             params[param.name] = value
     specials = {
@@ -124,11 +128,11 @@ def _follow(plan: Plan, function: Function, geometry: CaseGeometry, block: Dim3,
 def _finding(
     findings: FindingFactory, overflow: IndexOverflow, dims: Mapping[str, int], block: Dim3, thread: Dim3
 ) -> Finding:
-    # The access: a product is often hoisted, and then has the line of what it was hoisted to.
-    place, related = findings.atlas.place(overflow.access.location)
+    # At the access, not the multiplication: a hoisted product has the line it was hoisted to.
+    place, related = findings.source_map.place(overflow.access.location)
     sizes = ", ".join(f"{name} = {size}" for name, size in dims.items())
     message = (
-        f"32 bits are too few for this index: with {sizes} it is {overflow.index}, and what is left of it becomes an "
+        f"This index overflows 32 bits: with {sizes} it is {overflow.index}, and the wrapped value is used as an "
         "address. Widen a factor first, as in `(size_t)row * cols`."
     )
     data: dict[str, Json] = {
@@ -137,5 +141,5 @@ def _finding(
         "block": list(block),
         "instruction": overflow.origin.name,
     }
-    found = findings.finding("memory/index-overflow", message, place, data=data, related=related)
-    return replace(found, dims=dict(dims))
+    found = findings.finding("memory/index-overflow", message, place, data=data)
+    return replace(found, dims=dict(dims), related=related)

@@ -1,9 +1,9 @@
-"""Compile errors that are not the user's: a header was not found, or a library's own headers do not compile here.
+"""Compile errors that are not mistakes of the user: headers that were not found, and what NVRTC cannot compile.
 
-Behind an include that is not on disk, every name may be declared. An editor must not paint a correct file red for it,
-so such errors become one finding on the include: not checked, which names are unknown, and what to do. What no header
-can explain stays an error: whatever is wrong in a function that has no unknown name, and everything in a file whose
-headers are all there. What nvcc compiles and NVRTC cannot is told in the same way.
+An include whose header is not on disk may declare any name. Its consequences must not mark a correct file with errors,
+so they become one finding on the include, with the unknown names and the next step. What no header can explain stays
+an error: every error in a function without unknown names, and every error in a file whose headers are all present.
+Code that nvcc compiles and NVRTC does not is reported in the same way.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ _UNKNOWN = re.compile(
     r'|.+ is not a (?:class |variable |function )?template|incomplete type ".+" is not allowed|class ".+" has no member'
     r"|this declaration has no storage class|not a class or struct name|.+ has not been declared"
 )
-"""What the compiler says of a name that nobody declared. What follows from it is said in many ways."""
+"""Messages about an undeclared name. Its consequences have too many forms to list."""
 _NAMED = re.compile(r'"(?:class |struct |namespace )?([\w:]+)[^"]*"')
 _FOLLOWS = re.compile(r"<error-type>|has already been defined")
-"""Errors that an earlier one entails wherever they stand."""
+"""Messages of errors that follow from an earlier one, wherever they are."""
 _DEVICE_RUNTIME = re.compile(r'^identifier "(cuda[A-Z]\w+)" is undefined')
 _HOST_CODE = re.compile(r"(?:torch|ATen|c10|caffe2)/|pybind11|Python\.h")
 _MOST_NAMES = 4
@@ -35,28 +35,28 @@ _MOST_NAMES = 4
 
 @dataclass(frozen=True, slots=True)
 class MissingHeader:
-    """An include line whose header is not on disk, and where it stands."""
+    """An include line whose header is not on disk."""
 
     place: Place
     include: Include
 
     @property
     def target(self) -> str:
-        """Return the name of the header as it is written."""
+        """The name of the header as it is written."""
         return self.include.target
 
     def may_declare(self, name: str) -> bool:
-        """Say whether a name can come from this header. Of a library's host side only names with its prefix can."""
+        """Return whether this header can declare a name; for host libraries, whether the name has their prefix."""
         return self.target not in stub_headers() or self.suggests(name)
 
     def suggests(self, name: str) -> bool:
-        """Say whether a name begins like the header's: ``cudnnHandle_t`` and ``cudnn.h``."""
+        """Return whether a name begins like the header's, as ``cudnnHandle_t`` and ``cudnn.h``."""
         stem = re.match(r"[a-z]+", PurePosixPath(self.target).name.lower())
         return stem is not None and name.lower().startswith(stem[0])
 
 
 def without_cascades(findings: Sequence[Finding], views: DeviceViews, include_dirs: Sequence[str]) -> Iterator[Finding]:
-    """Yield the findings of a compilation, with one instead of all those that are not due to the user's code.
+    """Yield the findings of a compilation with one finding in place of those that are not due to the user's code.
 
     ``views`` are those of the compiled file.
     """
@@ -75,14 +75,16 @@ def without_cascades(findings: Sequence[Finding], views: DeviceViews, include_di
         for finding in unknown
         if id(finding) in names and any(header.may_declare(names[id(finding)]) for header in missing)
     ]
+    # A library's header that does not compile explains all unknown names; a missing one only those it may declare.
     excused = [*(unknown if libraries else roots), *libraries, *(item for item in errors if id(item) in limits)]
-    infected = {_item(finding, views) for finding in excused}
+    # An unknown type makes the rest of its function unparsable, with errors of any kind.
+    affected = {_item(finding, views) for finding in excused}
     explained = {id(finding) for finding in excused}
     if excused:
-        explained |= {id(item) for item in errors if _FOLLOWS.search(item.message) or _spills(item, views)}
-        explained |= {id(item) for item in findings if _item(item, views) in infected}
+        explained |= {id(item) for item in errors if _FOLLOWS.search(item.message) or _is_outside_code(item, views)}
+        explained |= {id(item) for item in findings if _item(item, views) in affected}
     for limit in dict.fromkeys(limits.values()):
-        yield from _not_possible(limit, [finding for finding in errors if limits.get(id(finding)) == limit], views)
+        yield from _unsupported(limit, [finding for finding in errors if limits.get(id(finding)) == limit], views)
     if roots:
         yield _not_found(missing, list(dict.fromkeys(names[id(finding)] for finding in roots)))
     elif libraries:
@@ -91,11 +93,13 @@ def without_cascades(findings: Sequence[Finding], views: DeviceViews, include_di
 
 
 def _limit(finding: Finding, views: DeviceViews) -> str | None:
-    """Return what NVRTC lacks, where an error is due to that: code that nvcc compiles, or did before CUDA 12."""
+    """Return a message with a place for ``{names}`` if an error is due to a limit of NVRTC or CUDA 12, else None."""
     if _DEVICE_RUNTIME.match(finding.message):
-        return "NVRTC does not have {names} of nvcc's device runtime"
-    if finding.message.startswith("dynamic initialization is not supported") and not _marked(finding, views):
-        return "NVRTC computes no constants of a file at run time: write `constexpr`"
+        return "NVRTC does not support {names} of the CUDA device runtime"
+    if finding.message.startswith("dynamic initialization is not supported") and not _is_device_variable(
+        finding, views
+    ):
+        return "NVRTC does not support dynamic initialization at file scope: declare the constant `constexpr`"
     if _UNKNOWN.match(finding.message):
         name = re.escape(_name(finding, views))
         reference = re.compile(rf"\btexture\s*<[^;]*>\s*{name}\s*;")
@@ -104,39 +108,41 @@ def _limit(finding: Finding, views: DeviceViews) -> str | None:
     return None
 
 
-def _marked(finding: Finding, views: DeviceViews) -> bool:
-    """Say whether the variable an error stands on is the device's by its own words."""
+def _is_device_variable(finding: Finding, views: DeviceViews) -> bool:
+    """Return whether the variable of an error is declared with a memory space specifier."""
     lines = [file.text.raw.split("\n") for file in views.files if file.path == finding.place.path]
     return not lines or bool(re.search(r"__(?:device|constant|shared)__", lines[0][finding.place.range.start.line]))
 
 
-def _not_possible(limit: str, findings: Sequence[Finding], views: DeviceViews) -> Iterator[Finding]:
+def _unsupported(limit: str, findings: Sequence[Finding], views: DeviceViews) -> Iterator[Finding]:
     names = ", ".join(f"`{name}`" for name in dict.fromkeys(_name(finding, views) for finding in findings))
     yield make("engine/not-executed", f"Not checked: {limit.format(names=names)}.", findings[0].place)
 
 
 def _not_found(missing: Sequence[MissingHeader], names: Sequence[str]) -> Finding:
-    """Blame the header that is called like a name, if there is one, else all that are missing."""
+    """Build one finding of the missing headers: those that unknown names begin like, else all that may declare them."""
     likely = [item for item in missing if any(item.suggests(name) for name in names)]
     able = [item for item in missing if any(item.may_declare(name) for name in names)]
-    blamed = likely or able
+    reported = likely or able
     names = [name for name in names if any(item.suggests(name) for item in likely)] or names
-    headers = list(dict.fromkeys(item.target for item in blamed))
+    headers = list(dict.fromkeys(item.target for item in reported))
     listed = ", ".join(f"`{name}`" for name in names[:_MOST_NAMES]) + (", ..." if len(names) > _MOST_NAMES else "")
-    told = f'header "{headers[0]}" was not found'
+    subject = f'header "{headers[0]}" was not found'
     if len(headers) > 1:
-        told = f"{len(headers)} headers were not found ({', '.join(headers[:_MOST_NAMES])})"
+        subject = f"{len(headers)} headers were not found ({', '.join(headers[:_MOST_NAMES])})"
     unknown = f"{listed} {'is' if len(names) == 1 else 'are'} unknown"
-    message = f"Not checked: {told}, and {unknown} without {'it' if len(headers) == 1 else 'them'}. {_step(headers[0])}"
+    message = (
+        f"Not checked: {subject}, and {unknown} without {'it' if len(headers) == 1 else 'them'}. {_step(headers[0])}"
+    )
     data: dict[str, Json] = {"headers": [*headers], "names": [*names]}
-    return make("engine/not-executed", message, blamed[0].place, data=data)
+    return make("engine/not-executed", message, reported[0].place, data=data)
 
 
 def _step(header: str) -> str:
-    """Say what to do about a header."""
+    """Return the next step for a missing header."""
     if _HOST_CODE.match(header):
         return "It is host code that NVRTC cannot compile: keep the kernel in a file that does not need it."
-    return "Name its folder in `include_dirs` of the kernel's entry in gpuemu.toml."
+    return "Add its folder to `include_dirs` of the kernel in gpuemu.toml."
 
 
 def _not_compiled(finding: Finding) -> Finding:
@@ -149,7 +155,7 @@ def _not_compiled(finding: Finding) -> Finding:
 
 
 def _name(finding: Finding, views: DeviceViews) -> str:
-    """Return the name an error is about: from the message, else the token it stands on."""
+    """Return the name an error is about: from its message, else the token at its place."""
     named = _NAMED.search(finding.message)
     if named is not None and named[1] != "::":
         return named[1]
@@ -161,8 +167,8 @@ def _name(finding: Finding, views: DeviceViews) -> str:
     return line[span.start.column : span.end.column]
 
 
-def _spills(finding: Finding, views: DeviceViews) -> bool:
-    """Say whether an error stands where the compiler saw no code: something before it never ended."""
+def _is_outside_code(finding: Finding, views: DeviceViews) -> bool:
+    """Return whether an error is at a line without code: an earlier construct is not terminated."""
     path, line = finding.place.path, finding.place.range.start.line
     view = views.headers.get(path, views.view if path == views.files[0].path else None)
     seen = view.split("\n")[line].strip() if view is not None else "?"
@@ -170,7 +176,7 @@ def _spills(finding: Finding, views: DeviceViews) -> bool:
 
 
 def _item(finding: Finding, views: DeviceViews) -> tuple[str, Range | None]:
-    """Return the top-level piece of code that an error stands in."""
+    """Return the file and the range of the top-level declaration that contains a finding."""
     path, start = finding.place.path, finding.place.range.start
     for file in views.files:
         if file.path != path:

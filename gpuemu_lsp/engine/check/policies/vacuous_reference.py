@@ -1,4 +1,4 @@
-"""Whether a check can tell a right kernel from one that ignores its inputs."""
+"""Detection of references that return the same value for all inputs, so that a pass proves nothing."""
 
 from __future__ import annotations
 
@@ -15,14 +15,18 @@ _ENOUGH = 8
 
 @dataclass(slots=True)
 class ReferenceValues:
-    """What the reference expected so far, in all cases of one plan: the value of each output, while it is only one."""
+    """Values that the reference returned in all cases of one plan.
+
+    ``values`` has the value of each output; once an output has a second one, ``varied`` is True and the rest is not
+    updated. ``elements`` counts the expected elements.
+    """
 
     values: dict[str, float] = field(default_factory=dict)
     elements: int = 0
     varied: bool = False
 
-    def see(self, expected: ReferenceOutput) -> None:
-        """Take in one case."""
+    def add(self, expected: ReferenceOutput) -> None:
+        """Add the expected outputs of one case."""
         if self.varied:
             return
         for param, array in expected.arrays.items():
@@ -31,16 +35,14 @@ class ReferenceValues:
             if wide.size and not np.all(wide == self.values.setdefault(param, float(wide[0]))):
                 self.varied = True
 
-    def blind(self, plan: Plan) -> str | None:
-        """Say why a pass tells nothing; None where it does.
-
-        A kernel that has nothing to read (a fill, a reset) may well write the same everywhere.
-        """
+    def vacuous(self, plan: Plan) -> str | None:
+        """Return why a pass proves nothing, None if it does prove something."""
+        # A kernel without inputs, such as a fill, is expected to write one value everywhere.
         reads = any(isinstance(arg, TensorArg) and arg.direction == "in" for arg in plan.args)
         if self.varied or self.elements < _ENOUGH or not reads:
             return None
-        told = ", ".join(f"{param} is {value:g}" for param, value in self.values.items())
+        constants = ", ".join(f"{param} is {value:g}" for param, value in self.values.items())
         return (
-            f"In all cases the reference says that {told} everywhere: a kernel that ignores its inputs would pass. Is "
-            "the reference right, and can the values that `range` allows make a difference?"
+            f"In all cases the reference returns the same values: {constants} everywhere. A kernel that ignores its "
+            "inputs would pass. Check the reference, and that the values `range` allows make a difference."
         )

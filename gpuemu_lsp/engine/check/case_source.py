@@ -1,0 +1,61 @@
+"""Source of a plan's cases: stored failing cases, then drawn ones, every other of them guided by coverage."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from gpuemu_lsp.engine.check.case_runner import CaseRunner
+from gpuemu_lsp.engine.check.coverage_guidance import FIRST
+from gpuemu_lsp.engine.check.model import CHEAP, DEFAULT_STRATEGY, FIRST_CASES, CheckOptions
+from gpuemu_lsp.engine.check.replay_store import ReplayStore
+from gpuemu_lsp.engine.fuzz import cases as draw_cases
+from gpuemu_lsp.engine.fuzz.model import Case, LaunchHints
+from gpuemu_lsp.engine.plan.model import Plan
+
+
+@dataclass(frozen=True, slots=True)
+class DrawnCase:
+    """A case and its id. ``repeated``: it has run already as a stored case, and is only to be counted."""
+
+    case: Case
+    id: str
+    repeated: bool = False
+
+
+@dataclass(slots=True)
+class CaseSource:
+    """Yields the cases of one plan; ``seed`` determines the drawn ones."""
+
+    plan: Plan
+    options: CheckOptions
+    seed: int
+    hints: LaunchHints
+    store: ReplayStore
+    runner: CaseRunner
+
+    def cases(self) -> Iterator[DrawnCase]:
+        """Yield stored failing cases first: what failed last time most likely fails again.
+
+        Raises
+        ------
+        PlanError
+            If the plan has no case, as when no size satisfies its launch.
+        """
+        replayed = []
+        for case, case_id in self.store.cases():
+            replayed.append((case_id, case.dims))
+            yield DrawnCase(case, case_id)
+        options, guidance = self.options, self.runner.guidance
+        # The other strategies promise how every case is drawn.
+        may_guide = guidance is not None and options.strategy == DEFAULT_STRATEGY
+        for index, case in enumerate(draw_cases(self.plan, self.seed, options.most, self.hints, options.strategy)):
+            # Not a time limit: the number of cases must be the same on every machine.
+            if options.cases is None and index >= FIRST_CASES and self.runner.work > CHEAP:
+                return
+            if may_guide and guidance is not None and index >= FIRST and index % 2:
+                guided = guidance.draw()
+                if guided is not None:
+                    yield DrawnCase(*guided)
+                    continue
+            yield DrawnCase(case, case.key.id, repeated=(case.key.id, case.dims) in replayed)

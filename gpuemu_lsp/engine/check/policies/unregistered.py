@@ -1,0 +1,52 @@
+"""Findings about kernels that no gpuemu.toml mentions.
+
+The user has not asked for such a kernel. It may be inside an inactive ``#if``, need a header that NVRTC lacks, or be a
+template whose instance is guessed: none of that is a mistake.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+from gpuemu_lsp.engine.compile.model import CompileResult
+from gpuemu_lsp.engine.findings import Finding, Severity
+from gpuemu_lsp.engine.rules import make
+
+_ENVIRONMENT_RULES = frozenset({"engine/not-executed", "engine/unsupported-instruction", "compile/missing-header"})
+"""Rules about a missing header or feature, and not about the code."""
+
+_TYPE_INDEPENDENT = re.compile(
+    r'expected |identifier ".+" is undefined|(?:class|struct|namespace) ".+" has no member|unrecognized token|missing '
+)
+"""Errors that other template arguments would not fix."""
+
+
+def softened(finding: Finding) -> Finding:
+    """Return a finding with the severity it has for an unregistered kernel."""
+    if finding.rule in _ENVIRONMENT_RULES:
+        return replace(finding, rule="engine/not-executed", severity=Severity.HINT)
+    if finding.rule != "compile/missing-entry":
+        return finding
+    message = "This kernel is not compiled: an #if excludes it."
+    return make("engine/not-executed", message, finding.place, kernel=finding.kernel, severity=Severity.HINT)
+
+
+def without_guessed_instance(compiled: CompileResult, entry: str) -> CompileResult:
+    """Return a failed compilation of the guessed instance ``entry`` with only the errors that any instance has.
+
+    Without such errors it has a hint that the guess does not compile. NVRTC does not parse a template that is not
+    instantiated, so no other errors are available.
+    """
+    certain = tuple(finding for finding in compiled.findings if _TYPE_INDEPENDENT.match(finding.message))
+    if certain:
+        return replace(compiled, findings=certain)
+    first = next((finding for finding in compiled.findings if finding.rule == "compile/error"), None)
+    if first is None:
+        return compiled
+    message = (
+        f"This kernel was not run: the guessed instance '{entry}' does not compile: {first.message}. "
+        "Set `entry` in gpuemu.toml to the instance to check."
+    )
+    hint = make("engine/not-executed", message, first.place, kernel=first.kernel, severity=Severity.HINT)
+    return replace(compiled, findings=(hint,))

@@ -1,0 +1,110 @@
+"""Calls of the user's reference during a check: deadline, verification of its result, findings when it fails."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from types import FrameType
+
+from gpuemu_lsp.engine.check.finding_placer import FindingFactory
+from gpuemu_lsp.engine.check.model import CheckRequest
+from gpuemu_lsp.engine.findings import Finding
+from gpuemu_lsp.engine.fuzz.model import Case
+from gpuemu_lsp.engine.oracle import Reference, ReferenceFailure, ReferenceOutput, call, load
+from gpuemu_lsp.engine.oracle.reference import same_outputs
+
+
+class DeadlineError(BaseException):
+    """A deadline has passed. Not an Exception, so that ``except Exception`` in the user's code does not catch it."""
+
+
+@contextlib.contextmanager
+def deadline(seconds: float) -> Iterator[None]:
+    """Raise :class:`DeadlineError` in the body after ``seconds``, and again every second while it continues.
+
+    It interrupts Python code; a native function that does not return is ended by the worker pool's own time limit.
+    """
+    # Signals are delivered to the main thread only. Workers run checks there; tests may not.
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        raise DeadlineError(f"it did not return within {seconds:g} s")
+
+    before = signal.signal(signal.SIGALRM, interrupt)
+    # Repeated, as a `finally` or bare `except` in the user's code may swallow the first one.
+    signal.setitimer(signal.ITIMER_REAL, seconds, 1.0)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0.0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def load_reference(request: CheckRequest, findings: FindingFactory) -> tuple[Reference | None, Finding | None]:
+    """Load the configured reference; return it, or the finding that says why it cannot be loaded, or neither."""
+    spec = request.spec
+    if spec.reference is None:
+        return None, None
+    try:
+        with deadline(request.options.case_seconds):
+            return load(spec.reference, spec.reference_function), None
+    except ReferenceFailure as failure:
+        return None, findings.reference_failure(failure, None)
+
+
+@dataclass(frozen=True, slots=True)
+class ReferenceCall:
+    """Result of a call: expected outputs if there are any, findings, and whether the reference is unusable."""
+
+    output: ReferenceOutput | None = None
+    findings: tuple[Finding, ...] = ()
+    failed: bool = False
+
+
+@dataclass(slots=True)
+class ReferenceCaller:
+    """Calls the reference on the cases of one plan; without a ``reference`` every call has no output.
+
+    While ``verified`` is False, each call is made twice to see whether the reference is deterministic.
+    """
+
+    reference: Reference | None
+    findings: FindingFactory
+    case_seconds: float
+    verified: bool = False
+    timing: dict[str, float] = field(default_factory=dict)
+
+    def expect(self, case: Case) -> ReferenceCall:
+        """Call the reference on a case."""
+        if self.reference is None:
+            return ReferenceCall()
+        started = time.perf_counter()
+        try:
+            with deadline(self.case_seconds):
+                expected = call(self.reference, self.findings.plan, case)
+                if not self.verified and not same_outputs(expected, call(self.reference, self.findings.plan, case)):
+                    return ReferenceCall(findings=(self._not_deterministic(case),), failed=True)
+        except ReferenceFailure as failure:
+            return ReferenceCall(findings=(self.findings.reference_failure(failure, case),), failed=True)
+        finally:
+            milliseconds = (time.perf_counter() - started) * 1e3
+            self.timing["reference"] = self.timing.get("reference", 0.0) + milliseconds
+        if expected.low_precision and not self.verified:
+            return ReferenceCall(expected, (self._low_precision(expected),))
+        return ReferenceCall(expected)
+
+    def _not_deterministic(self, case: Case) -> Finding:
+        message = "Two calls with the same inputs returned different results, so nothing can be compared with them."
+        place = self.findings.config_place("reference")
+        return self.findings.finding("reference/not-deterministic", message, place, case)
+
+    def _low_precision(self, expected: ReferenceOutput) -> Finding:
+        names = ", ".join(expected.low_precision)
+        message = f"The reference returns {names} in less than fp64: its own rounding counts as error of the kernel."
+        return self.findings.finding("reference/low-precision", message, self.findings.config_place("reference"))
