@@ -1,7 +1,7 @@
-"""The record that every face renders: one thing that is wrong, where, and with which input.
+"""The record of a finding: an error or hint, its place, and the input that causes it.
 
-Positions are 0-based lines and 0-based UTF-8 byte columns throughout the engine, because NVRTC, tree-sitter and PTX all
-speak bytes. A face converts to what its protocol wants, at the edge, where it has the text of the line.
+Positions are 0-based lines and 0-based UTF-8 byte columns throughout the engine, as those of NVRTC, tree-sitter and PTX
+are. A front end converts them to the units of its protocol, since it has the text of the line.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | Non
 
 
 class Severity(StrEnum):
-    """How bad a finding is; an ERROR makes ``--check`` exit with 1."""
+    """Severity of a finding; an ERROR makes ``--check`` exit with 1."""
 
     ERROR = "error"
     WARNING = "warning"
@@ -26,7 +26,7 @@ class Severity(StrEnum):
 
 @dataclass(frozen=True, slots=True, order=True)
 class Position:
-    """A place between two characters: 0-based line, 0-based column in UTF-8 bytes."""
+    """A position between two characters: 0-based line, 0-based column in UTF-8 bytes."""
 
     line: int
     column: int
@@ -34,7 +34,7 @@ class Position:
 
 @dataclass(frozen=True, slots=True, order=True)
 class Range:
-    """Half-open span from ``start`` to ``end``."""
+    """Half-open range from ``start`` to ``end``."""
 
     start: Position
     end: Position
@@ -55,7 +55,7 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Related:
-    """Another place that explains a finding: the include line, the caller, the other party of a race."""
+    """Another place that explains a finding: an include line, a caller, the other access of a race."""
 
     place: Place
     message: str
@@ -63,10 +63,10 @@ class Related:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that is wrong (or, as a hint, worth knowing).
+    """One error, warning, information or hint.
 
-    ``rule`` is a name of :mod:`gpuemu_lsp.engine.rules`. ``case`` is a decimal string: 64-bit seeds do not survive
-    JSON numbers. ``data`` holds JSON values only: expected, actual, index, thread, block, max_error, count, ...
+    ``rule`` is a name of :mod:`gpuemu_lsp.engine.rules`. ``case`` is a decimal string: JSON numbers have only 53
+    bits. ``data`` has JSON values only: expected, actual, index, thread, block, max_error, count, ...
     """
 
     rule: str
@@ -83,9 +83,9 @@ class Finding:
     fingerprint: str = ""
 
     def with_fingerprint(self, relative_path: str, line_text: str) -> Finding:
-        """Return the finding with an identity that survives line shifts.
+        """Return the finding with an identity that does not change when lines move.
 
-        It is made of what the finding says and of the text of its line, never of the line's number.
+        It is derived from the rule, kernel and dtype and the text of the line, not from the line's number.
         """
         parts = (self.rule, relative_path, self.kernel or "", self.dtype or "", " ".join(line_text.split()))
         digest = hashlib.blake2b("\0".join(parts).encode(), digest_size=8).hexdigest()

@@ -12,9 +12,9 @@ import tomli
 
 from gpuemu_lsp.engine.project import load
 from gpuemu_lsp.engine.project.inheritance import complete
+from gpuemu_lsp.engine.project.message_text import toml
 from gpuemu_lsp.engine.project.model import KernelSpec, Project
 from gpuemu_lsp.engine.project.tree import read_tree
-from gpuemu_lsp.engine.project.words import toml
 
 CORPUS = Path(__file__).resolve().parents[2] / "kernels"
 FOLDERS = ("ops", "memory", "index", "sync", "correct")

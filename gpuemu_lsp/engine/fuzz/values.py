@@ -19,7 +19,6 @@ from gpuemu_lsp.engine.fuzz.model import Array
 from gpuemu_lsp.engine.fuzz.rng import Rng
 
 Doubles: TypeAlias = npt.NDArray[np.float64]
-Integers: TypeAlias = npt.NDArray[np.int64]
 Shape: TypeAlias = tuple[int, ...]
 
 NON_FINITE = frozenset({"nan-injected", "adversarial"})

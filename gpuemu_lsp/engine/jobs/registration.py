@@ -11,7 +11,7 @@ from gpuemu_lsp.engine.check.prepare import prepare
 from gpuemu_lsp.engine.findings import Json
 from gpuemu_lsp.engine.plan.model import Plan, ScalarArg, TensorArg
 from gpuemu_lsp.engine.project.expressions import names
-from gpuemu_lsp.engine.project.words import toml
+from gpuemu_lsp.engine.project.message_text import toml
 from gpuemu_lsp.engine.workers.wire import from_json
 
 

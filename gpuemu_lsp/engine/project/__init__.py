@@ -1,4 +1,4 @@
-"""gpuemu.toml to a Project whose every value knows its place; never runs anything of the user's."""
+"""Configuration: gpuemu.toml as a Project, with the source position of every value. Runs no user code."""
 
 from gpuemu_lsp.engine.findings import Position
 from gpuemu_lsp.engine.project.load import discover, load
@@ -9,5 +9,5 @@ __all__ = ["discover", "document", "json_schema", "load", "place_of"]
 
 
 def place_of(text: str, line: int, column: int) -> Spot | None:
-    """Return the key, value or table at a 0-based line and UTF-8 byte column, also while the text is being typed."""
+    """Return the key, value or table at a 0-based line and UTF-8 byte column; the text may be incomplete."""
     return read_tree(text).at(Position(line, column))

@@ -1,4 +1,4 @@
-"""``[kernels.args]``: pointers with direction and shape, scalars, and the names their expressions may use."""
+"""``[kernels.args]``: pointers with direction and shape, scalars, and the names in their expressions."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from gpuemu_lsp.engine.project.expressions import Attribute, Expression, Name, constant, walk
-from gpuemu_lsp.engine.project.kinds import join
+from gpuemu_lsp.engine.project.message_text import shorten, suggest
 from gpuemu_lsp.engine.project.model import PointerSpec, ScalarSpec
 from gpuemu_lsp.engine.project.reporter import Reporter
 from gpuemu_lsp.engine.project.tree import Path
-from gpuemu_lsp.engine.project.words import shorten, suggest
+from gpuemu_lsp.engine.project.value_kinds import join
 
 _DIRECTIONS = ("in", "out", "inout")
 _POINTERS_ONLY = ("range", "dtype", "align", "strided", "may_alias")
@@ -20,7 +20,7 @@ _POINTERS_ONLY = ("range", "dtype", "align", "strided", "may_alias")
 def build_args(
     checked: Mapping[str, Any], raw: Mapping[str, Any], path: Path, reporter: Reporter
 ) -> dict[str, PointerSpec | ScalarSpec]:
-    """Build the arguments; ``raw`` is the table as written, so that a broken value is not also called missing."""
+    """Build the arguments. ``raw`` is the table as written: an invalid key is not also reported as missing."""
     args: dict[str, PointerSpec | ScalarSpec] = {}
     for name, value in checked.items():
         here = (*path, name)
@@ -40,7 +40,7 @@ def build_args(
 def arg_expressions(
     args: Mapping[str, PointerSpec | ScalarSpec], raw: Mapping[str, Any], path: Path
 ) -> Iterator[tuple[Path, Expression]]:
-    """Yield every expression of the arguments and where it stands."""
+    """Yield the expressions of the arguments with their paths."""
     for name, spec in args.items():
         here = (*path, name)
         if isinstance(spec, PointerSpec):
@@ -57,13 +57,15 @@ def check_names(
     tensors: Mapping[str, PointerSpec | None] | None,
     reporter: Reporter,
 ) -> None:
-    """Report names that are no dims, and properties of what is no pointer argument. None: not known, not checked."""
+    """Report unknown dims, and attributes of arguments that are not pointers. None: not known, so not checked."""
     text = str(expression)
     for node in walk(expression):
         if isinstance(node, Name) and dims is not None and node.name not in dims:
-            known = f"The dims are {join([f'`{dim}`' for dim in dims], 'and')}" if dims else "There are no dims yet"
+            known = f"Known: {join([f'`{dim}`' for dim in dims], 'and')}" if dims else "There are no dims"
             hint = suggest(node.name, dims) or f" {known}; add it to `[kernels.dims]`."
-            reporter.bad_part(path, text, node.column, len(node.name), f"`{shorten(node.name)}` is not a dim.{hint}")
+            reporter.bad_part(
+                path, text, node.column, len(node.name), f"Unknown dimension `{shorten(node.name)}`.{hint}"
+            )
         elif isinstance(node, Attribute) and tensors is not None:
             _check_attribute(path, text, node, tensors, reporter)
 
@@ -78,7 +80,7 @@ def _check_attribute(
         return
     spec = tensors[node.tensor]
     if spec is not None and node.index is not None and node.index >= len(spec.shape):
-        message = f"`{node.tensor}` has {len(spec.shape)} dimensions, so `{node.key}` has no meaning; count from 0."
+        message = f"`{node.key}` is out of range: `{node.tensor}` has {len(spec.shape)} dimensions, numbered from 0."
         reporter.bad_part(path, text, node.column, len(node.key), message)
 
 
@@ -94,7 +96,7 @@ def _from_table(
     roles = [role for role in (*_DIRECTIONS, "value") if role in raw]
     if not roles:
         reporter.bad_value(
-            path, f'`{name}` has no direction; say `in`, `out` or `inout` with its shape, such as `in = ["n"]`.'
+            path, f'`{name}` has no direction; add `in`, `out` or `inout` with its shape, such as `in = ["n"]`.'
         )
         return None
     if len(roles) > 1:
@@ -109,7 +111,7 @@ def _from_table(
     if role == "value":
         misplaced = [key for key in _POINTERS_ONLY if key in raw]
         for key in misplaced:
-            reporter.bad_key((*path, key), f"`{key}` is for pointers, and `{name}` is a scalar; remove it.")
+            reporter.bad_key((*path, key), f"`{key}` applies to pointers only, and `{name}` is a scalar; remove it.")
         return None if misplaced else ScalarSpec(value["value"], value.get("as"))
     if not (_range_fits(value.get("range"), path, reporter) and _align_fits(value.get("align"), path, reporter)):
         return None
@@ -131,9 +133,7 @@ def _range_fits(bounds: tuple[Expression | float, Expression | float] | None, pa
     low, high = (constant(bound) if isinstance(bound, Expression) else bound for bound in bounds)
     if low is None or high is None or low <= high:
         return True
-    reporter.bad_value(
-        (*path, "range"), f"The range starts at {low} and ends at {high}; the smaller bound comes first."
-    )
+    reporter.bad_value((*path, "range"), f"Empty range: the lower bound {low} is above the upper bound {high}.")
     return False
 
 
@@ -171,4 +171,4 @@ def _check_cycles(pointers: Mapping[str, PointerSpec], path: Path, reporter: Rep
         first = next((name for name in pointers if name in cycle), cycle[0])
         names = join([f"`{name}`" for name in sorted(set(cycle))], "and")
         place = (*path, first, pointers[first].direction)
-        reporter.bad_value(place, f"The shape of {names} depends on itself; give one of them in dims.")
+        reporter.bad_value(place, f"The shape of {names} depends on itself; write one of them over dims.")

@@ -1,7 +1,7 @@
-"""Checks parsed TOML against the table of keys and converts it, collecting every mistake.
+"""Validation of parsed TOML against the keys, and conversion of its values. All errors are collected.
 
-What depends on one value alone is decided here (and in :mod:`.values`); what depends on several, such as min and max or
-names and dims, in the modules that build the records.
+Checks of a single value are here and in :mod:`.values`; checks of several values, such as min and max or names and
+dims, are in the modules that build the records.
 """
 
 from __future__ import annotations
@@ -13,41 +13,41 @@ from typing import Any
 
 from gpuemu_lsp.engine.project import values
 from gpuemu_lsp.engine.project.keys import ROOT
-from gpuemu_lsp.engine.project.kinds import (
+from gpuemu_lsp.engine.project.message_text import shorten, suggest
+from gpuemu_lsp.engine.project.tree import Path
+from gpuemu_lsp.engine.project.value_kinds import (
     DTYPES,
     Arch,
     Boolean,
+    ConfigKey,
     Dtype,
     Either,
     Formula,
     Integer,
-    Key,
-    Kind,
     Options,
     PathTo,
     Real,
     Sequence,
+    String,
     Table,
     Tables,
-    Text,
+    ValueKind,
     accepts,
     join,
     toml_type,
 )
-from gpuemu_lsp.engine.project.tree import Path
-from gpuemu_lsp.engine.project.values import INVALID, Context
-from gpuemu_lsp.engine.project.words import shorten, suggest
+from gpuemu_lsp.engine.project.values import INVALID, ConfigContext
 
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_OPTION = Text(what="an option")
+_OPTION = String(what="an option")
 
 
-def check_table(table: Table, value: Mapping[str, Any], path: Path, context: Context) -> dict[str, Any]:
-    """Return the usable entries of a table, converted; absent keys stay absent."""
+def check_table(table: Table, value: Mapping[str, Any], path: Path, context: ConfigContext) -> dict[str, Any]:
+    """Return the valid values of a table, converted; absent keys stay absent."""
     result: dict[str, Any] = {}
     if table.some and not value:
         known = join(f"`{key.name}`" for key in table.keys)
-        context.reporter.bad_value(path, f"`{path[-1]}` is an empty table; set {known}.")
+        context.reporter.bad_value(path, f"`{path[-1]}` is an empty table; it needs {known}.")
     for name, item in value.items():
         here = (*path, name)
         key = table.key(name) or _free_key(table, name, here, context)
@@ -56,22 +56,22 @@ def check_table(table: Table, value: Mapping[str, Any], path: Path, context: Con
         checked = check_value(key, item, here, context)
         stored = DTYPES[name] if table.names == "dtype" else name
         if stored in result:
-            context.reporter.bad_key(here, f"`{name}` is another spelling of `{stored}`, which is set already.")
+            context.reporter.bad_key(here, f"`{name}` is another spelling of `{stored}`, which is already set.")
         elif checked is not INVALID:
             result[stored] = checked
     for key in table.keys:
         if key.required and key.name not in value and key.unless not in value:
             example = f'`{key.name} = "{key.example}"`'
-            context.reporter.missing_key(path, f"`{key.name}` is missing. Add for instance {example}.")
+            context.reporter.missing_key(path, f"Missing key `{key.name}`. Add it, for example {example}.")
     return result
 
 
-def check_value(key: Key, value: Any, path: Path, context: Context) -> Any:
-    """Return one value converted, or :data:`INVALID` after reporting why not."""
+def check_value(key: ConfigKey, value: Any, path: Path, context: ConfigContext) -> Any:
+    """Return one value converted, or :data:`INVALID` after reporting the error."""
     return _check(key.kind, value, path, context, key)
 
 
-def _free_key(table: Table, name: str, path: Path, context: Context) -> Key | None:
+def _free_key(table: Table, name: str, path: Path, context: ConfigContext) -> ConfigKey | None:
     reporter = context.reporter
     if table.free is None:
         known = [key.name for key in table.keys]
@@ -87,12 +87,12 @@ def _free_key(table: Table, name: str, path: Path, context: Context) -> Key | No
     return table.free
 
 
-def _check(kind: Kind, value: Any, path: Path, context: Context, key: Key) -> Any:
+def _check(kind: ValueKind, value: Any, path: Path, context: ConfigContext, key: ConfigKey) -> Any:
     given = toml_type(value)
     if given not in accepts(kind):
         return values.wrong(kind, value, path, context, key)
     match kind:
-        case Text():
+        case String():
             return values.text(kind, value, path, context, key)
         case Integer():
             return values.integer(kind, value, path, context, key)
@@ -118,10 +118,10 @@ def _check(kind: Kind, value: Any, path: Path, context: Context, key: Key) -> An
         case Table():
             return check_table(kind, value, path, context)
         case Tables():
-            return value  # the entries are read one by one, so that each can name its kernel
+            return value  # the entries are checked one by one, so that findings have their kernel
 
 
-def _check_sequence(kind: Sequence, value: Any, path: Path, context: Context, key: Key) -> Any:
+def _check_sequence(kind: Sequence, value: Any, path: Path, context: ConfigContext, key: ConfigKey) -> Any:
     if not isinstance(value, list):
         item = _check(kind.item, value, path, context, key)
         return INVALID if item is INVALID else (item,)
@@ -138,7 +138,7 @@ def _count(kind: Sequence) -> str:
     return str(kind.minimum) if kind.minimum == kind.maximum else f"{kind.minimum} to {kind.maximum}"
 
 
-def _check_options(value: str | list[Any], path: Path, context: Context, key: Key) -> Any:
+def _check_options(value: str | list[Any], path: Path, context: ConfigContext, key: ConfigKey) -> Any:
     if isinstance(value, str):
         try:
             options = tuple(shlex.split(value))
@@ -154,7 +154,9 @@ def _check_options(value: str | list[Any], path: Path, context: Context, key: Ke
         places = [(*path, index) for index in range(len(options))]
     for option, place in zip(options, places, strict=True):
         if re.match(r"-(-gpu-architecture|arch)\b", option):
-            context.reporter.bad_value(place, f"`{shorten(option)}` has a key of its own: write `arch = ...` instead.")
+            context.reporter.bad_value(
+                place, f"`{shorten(option)}` is set by the key `arch`: use `arch = ...` instead."
+            )
             return INVALID
     return options
 
@@ -163,7 +165,7 @@ def _elsewhere(name: str) -> str:
     for header, table in _tables(ROOT, ""):
         if table.key(name) is not None:
             return f" It belongs in `{header}`."
-    return f" It is a table of its own: `[{name}]`." if ROOT.key(name) else ""
+    return f" It is a top-level table: `[{name}]`." if ROOT.key(name) else ""
 
 
 def _tables(table: Table, name: str) -> Iterable[tuple[str, Table]]:

@@ -1,17 +1,17 @@
-"""Edits of gpuemu.toml: a value replaced, a key added to a kernel's table, an entry appended. Byte columns."""
+"""Edits of gpuemu.toml: replace a value, add a key to a kernel's table, append an entry. Columns are bytes."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 from gpuemu_lsp.engine.findings import Position, Range
+from gpuemu_lsp.engine.project.message_text import toml
 from gpuemu_lsp.engine.project.tree import TomlTree, read_tree
-from gpuemu_lsp.engine.project.words import toml
 
 
 @dataclass(frozen=True, slots=True)
 class TextChange:
-    """What to write in place of a range."""
+    """The replacement of a range."""
 
     range: Range
     text: str
@@ -20,7 +20,7 @@ class TextChange:
 def set_in_kernel(text: str, index: int, table: str, key: str, value: str) -> TextChange | None:
     """Return the change that sets ``[kernels.TABLE] KEY = VALUE`` of the kernel number ``index``.
 
-    The rest of the file stays as it is written. None when the file has no such kernel.
+    The rest of the file keeps its formatting. None if the file has no such kernel.
     """
     tree = read_tree(text)
     path = ("kernels", index, table)
@@ -38,13 +38,13 @@ def set_in_kernel(text: str, index: int, table: str, key: str, value: str) -> Te
         return _in_line(tree, whole, line)
     if opening == b"[":
         return TextChange(_after(tree, whole.end.line), f"{line}\n")
-    return None  # dotted keys: where to put one more is the author's business
+    return None  # dotted keys have no single place for another one
 
 
 def remark(text: str, index: int, table: str, key: str, mark: str, comment: str) -> TextChange | None:
-    """Return the change that puts a comment line above a key of a kernel's table, in place of an earlier one of ours.
+    """Return the change that puts a comment line above a key of a kernel's table.
 
-    An earlier one begins with ``mark``, as ``comment`` does. None when the file has no such key.
+    It replaces an existing comment that begins with ``mark``, as ``comment`` does. None if the file has no such key.
     """
     tree = read_tree(text)
     path = ("kernels", index, table, key)
@@ -60,7 +60,7 @@ def remark(text: str, index: int, table: str, key: str, mark: str, comment: str)
 
 
 def applied(text: str, change: TextChange) -> str:
-    """Return a text with a change made."""
+    """Return the text after a change."""
     lines = text.encode().split(b"\n")
     start, end = change.range.start, change.range.end
     before = b"\n".join([*lines[: start.line], lines[start.line][: start.column]])
@@ -77,7 +77,7 @@ def append(text: str, block: str) -> TextChange:
 
 
 def kernel_index(text: str, name: str) -> int | None:
-    """Return which ``[[kernels]]`` entry has a name."""
+    """Return the index of the ``[[kernels]]`` entry of a name."""
     tree = read_tree(text)
     index = 0
     while ("kernels", index) in tree.values:
@@ -91,7 +91,7 @@ def kernel_index(text: str, name: str) -> int | None:
 
 
 def _new_table(text: str, tree: TomlTree, index: int, block: str) -> TextChange:
-    """Put a table behind the last one of its kernel."""
+    """Add a table after the last one of its kernel."""
     inside = [span for span, path in tree.headers if path[:2] == ("kernels", index)]
     if not inside:
         return append(text, block)

@@ -1,4 +1,4 @@
-"""One ``[[kernels]]`` or ``[[ops]]`` entry of a checked file as a record."""
+"""Records of the ``[[kernels]]`` and ``[[ops]]`` entries."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ from typing import Any
 from gpuemu_lsp.engine.findings import Place, Related
 from gpuemu_lsp.engine.project.arguments import arg_expressions, build_args, check_names
 from gpuemu_lsp.engine.project.check import check_table
+from gpuemu_lsp.engine.project.dims import build_dims
 from gpuemu_lsp.engine.project.inheritance import complete
 from gpuemu_lsp.engine.project.keys import KERNEL, OP
-from gpuemu_lsp.engine.project.kinds import DTYPES, Table, toml_type
 from gpuemu_lsp.engine.project.launch import build_launch, launch_expressions
+from gpuemu_lsp.engine.project.message_text import shorten, show
 from gpuemu_lsp.engine.project.model import (
     ArtifactChecks,
     Invariants,
@@ -24,19 +25,18 @@ from gpuemu_lsp.engine.project.model import (
     Tolerance,
     Validation,
 )
-from gpuemu_lsp.engine.project.sizes import build_dims
 from gpuemu_lsp.engine.project.tree import Path
-from gpuemu_lsp.engine.project.values import Context, FileRef
-from gpuemu_lsp.engine.project.words import shorten, show
+from gpuemu_lsp.engine.project.value_kinds import DTYPES, Table, toml_type
+from gpuemu_lsp.engine.project.values import ConfigContext, FileRef
 
 _DEFAULT_ARCH = ("sm_80",)
 _OTHER_BRACES = re.compile(r"\{(?!T\})[^}]*\}?|(?<!\{T)\}")
 
 
 def read_kernels(
-    entries: list[Any], validation: Validation, context: Context
+    entries: list[Any], validation: Validation, context: ConfigContext
 ) -> tuple[tuple[KernelSpec, ...], tuple[str, ...]]:
-    """Read every ``[[kernels]]`` entry; return the usable ones and the names (or ``#n``) of the others."""
+    """Return the valid ``[[kernels]]`` entries, and the names (or ``#n``) of the others."""
     usable: list[KernelSpec] = []
     broken: list[str] = []
     first: dict[str, Place] = {}
@@ -56,8 +56,8 @@ def read_kernels(
     return tuple(usable), tuple(broken)
 
 
-def read_ops(entries: list[Any], validation: Validation, context: Context) -> tuple[OpSpec, ...]:
-    """Read every ``[[ops]]`` entry; return the usable ones."""
+def read_ops(entries: list[Any], validation: Validation, context: ConfigContext) -> tuple[OpSpec, ...]:
+    """Return the valid ``[[ops]]`` entries."""
     usable: list[OpSpec] = []
     first: dict[str, Place] = {}
     for index, entry in enumerate(entries):
@@ -71,7 +71,7 @@ def read_ops(entries: list[Any], validation: Validation, context: Context) -> tu
 
 
 def tolerances(checked: Mapping[str, Any]) -> dict[str, Tolerance]:
-    """Build tolerances by dtype; a bare number is both parts."""
+    """Return tolerances by dtype; a bare number is both ``atol`` and ``rtol``."""
     return {
         dtype: Tolerance(value.get("atol", 0.0), value.get("rtol", 0.0))
         if isinstance(value, dict)
@@ -81,7 +81,7 @@ def tolerances(checked: Mapping[str, Any]) -> dict[str, Tolerance]:
 
 
 def _check_entry(
-    table: Table, entry: Any, path: Path, first: dict[str, Place], context: Context
+    table: Table, entry: Any, path: Path, first: dict[str, Place], context: ConfigContext
 ) -> dict[str, Any] | None:
     reporter = context.reporter
     if toml_type(entry) != "table":
@@ -92,8 +92,8 @@ def _check_entry(
     checked = check_table(table, entry, path, context)
     name = checked.get("name")
     if name in first:
-        related = (Related(first[name], "first used here"),)
-        message = f"The name `{shorten(name)}` is taken by an earlier entry; give this one another."
+        related = (Related(first[name], "first entry of this name"),)
+        message = f"Duplicate name `{shorten(name)}`; every entry needs its own."
         reporter.bad_value((*path, "name"), message, related)
     elif name is not None:
         first[name] = reporter.place((*path, "name"))
@@ -101,7 +101,7 @@ def _check_entry(
 
 
 def _kernel(
-    checked: dict[str, Any], raw: Mapping[str, Any], path: Path, validation: Validation, context: Context
+    checked: dict[str, Any], raw: Mapping[str, Any], path: Path, validation: Validation, context: ConfigContext
 ) -> KernelSpec | None:
     reporter = context.reporter
     entry = checked.get("entry")
@@ -147,10 +147,10 @@ def _check_all_names(
     args: Mapping[str, PointerSpec | ScalarSpec] | None,
     launch: LaunchSpec | None,
     path: Path,
-    context: Context,
+    context: ConfigContext,
 ) -> None:
-    # A dim or argument whose own value is broken is still a name. Where the arguments are left to inference, the C
-    # parameters are names as well, and only the plan knows those.
+    # The raw tables, because a dim or argument with an invalid value is still a name. Inferred arguments define dims
+    # too (the C parameters), which only the plan has.
     raw_dims, raw_args = raw.get("dims", {}), raw.get("args")
     dims = raw_dims if isinstance(raw_dims, dict) and raw_args is not None else None
     tensors: dict[str, PointerSpec | None] | None = None
@@ -164,17 +164,17 @@ def _check_all_names(
         check_names(where, expression, dims, tensors, context.reporter)
 
 
-def _places(path: Path, context: Context) -> dict[str, Place]:
+def _places(path: Path, context: ConfigContext) -> dict[str, Place]:
     reporter = context.reporter
     places = {"": reporter.place(path)}
-    # Tolerances are merged, so the place of one may be in [validation]; they are known by the dtype's usual name.
+    # Tolerances are merged, so the place of one may be in [validation]; their keys are the normalised dtypes.
     for found in reporter.tree.below(("validation",)):
         if len(found) == 3 and found[1] == "tolerances":
             places[f"tolerances.{DTYPES.get(str(found[2]), found[2])}"] = reporter.place(found)
     return places | {_dotted(found[len(path) :]): reporter.place(found) for found in reporter.tree.below(path)}
 
 
-def _inherited(path: Path, context: Context) -> frozenset[str]:
+def _inherited(path: Path, context: ConfigContext) -> frozenset[str]:
     tree = context.reporter.tree
     return frozenset(_dotted(found[len(path) :]) for found in tree.below(path) if found in tree.inherited)
 
@@ -186,7 +186,7 @@ def _dotted(path: Path) -> str:
     return ".".join(names)
 
 
-def _op(checked: dict[str, Any], path: Path, validation: Validation, context: Context) -> OpSpec:
+def _op(checked: dict[str, Any], path: Path, validation: Validation, context: ConfigContext) -> OpSpec:
     reference: FileRef = checked["reference"]
     script: FileRef | None = checked.get("op_script")
     return OpSpec(

@@ -8,8 +8,8 @@ Grammar, with Python's precedence and floor semantics for ``//`` and ``%``::
     atom    = integer | name | name "." "size" | name "." ("stride" | "shape") "(" integer ")"
             | ("min" | "max" | "ceil_div") "(" sum { "," sum } ")" | "(" sum ")"
 
-An expression comes from a file that anyone may have written, so length, depth and the size of every intermediate value
-are limited, and nothing is ever handed to Python's own evaluator.
+Files may come from untrusted sources, so length, depth and the size of every intermediate value are limited, and no
+part of an expression is evaluated by Python.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from typing import TypeAlias
 MAX_LENGTH = 4096
 """Longest expression text, in characters."""
 MAX_DEPTH = 100
-"""Deepest nesting of parentheses, and of the tree (a sum of 101 terms is deeper)."""
+"""Largest nesting of parentheses and depth of the tree (a sum of 101 terms is deeper)."""
 MAX_VALUE = 2**63 - 1
-"""Sizes and indices on a device are 64-bit; a larger magnitude at any step is an error, not a wrapped value."""
+"""Largest magnitude: sizes and indices on a device are 64-bit. A larger value at any step is an error, not wrapped."""
 
 FUNCTIONS = ("ceil_div", "max", "min")
 ATTRIBUTES = ("shape", "size", "stride")
@@ -36,7 +36,7 @@ _SPACE = re.compile(r"\s*")
 
 
 class ExpressionError(ValueError):
-    """An expression that cannot be read or has no value. ``column`` is 0-based, in characters of the text."""
+    """An invalid expression, or one without a value. ``column`` is 0-based, in characters of the text."""
 
     def __init__(self, message: str, column: int = 0) -> None:
         super().__init__(message)
@@ -54,7 +54,7 @@ class Number:
 
 @dataclass(frozen=True, slots=True)
 class Name:
-    """A dim, or another name the evaluator's environment knows."""
+    """A dim, or another name of the evaluator's environment."""
 
     name: str
     column: int = field(default=0, compare=False)
@@ -71,7 +71,7 @@ class Attribute:
 
     @property
     def key(self) -> str:
-        """The name under which the environment holds the value: ``x.size``, ``x.stride(0)``."""
+        """The name of the value in the environment: ``x.size``, ``x.stride(0)``."""
         suffix = "" if self.index is None else f"({self.index})"
         return f"{self.tensor}.{self.attribute}{suffix}"
 
@@ -108,7 +108,7 @@ Node: TypeAlias = "Number | Name | Attribute | Negation | Binary | Call"
 
 @dataclass(frozen=True, slots=True)
 class Expression:
-    """A parsed expression. ``str()`` gives the text back; two expressions are equal when their trees are."""
+    """A parsed expression. ``str()`` is its text; expressions are equal if their trees are."""
 
     root: Node
     text: str = field(compare=False)
@@ -118,12 +118,12 @@ class Expression:
 
 
 def parse(text: str | int) -> Expression:
-    """Read an expression; a plain integer is one too.
+    """Parse an expression; an integer is one too.
 
     Raises
     ------
     ExpressionError
-        If the text is not in the grammar of this module or exceeds its limits.
+        If the text is not in the grammar or exceeds a limit.
     """
     source = str(text) if not isinstance(text, int) or abs(text) <= MAX_VALUE else "9" * 20
     if len(source) > MAX_LENGTH:
@@ -132,28 +132,28 @@ def parse(text: str | int) -> Expression:
 
 
 def evaluate(expression: Expression, env: Mapping[str, int]) -> int:
-    """Compute the value over ``env``: dim names, and ``x.size``, ``x.stride(0)``, ``x.shape(0)`` for attributes.
+    """Return the value over ``env``: dim names, and ``x.size``, ``x.stride(0)``, ``x.shape(0)`` for attributes.
 
     Raises
     ------
     ExpressionError
-        On a name that ``env`` lacks, a division by zero, or a value (also an intermediate one) beyond 64 bits.
+        For a name that is not in ``env``, a division by zero, or a value (also an intermediate one) beyond 64 bits.
     """
     return _value(expression.root, env)
 
 
 def names(expression: Expression) -> frozenset[str]:
-    """Return the plain names (dims) the expression uses."""
+    """Return the names (dims) in the expression."""
     return frozenset(node.name for node in walk(expression) if isinstance(node, Name))
 
 
 def attributes(expression: Expression) -> frozenset[str]:
-    """Return the environment keys of the tensor properties the expression uses, such as ``x.stride(0)``."""
+    """Return the environment keys of the tensor properties in the expression, such as ``x.stride(0)``."""
     return frozenset(node.key for node in walk(expression) if isinstance(node, Attribute))
 
 
 def constant(expression: Expression) -> int | None:
-    """Return the value of an expression that uses no names, or None (also where it has no value)."""
+    """Return the value of an expression without names; None if it has names or no value."""
     if any(isinstance(node, Name | Attribute) for node in walk(expression)):
         return None
     try:
@@ -228,7 +228,7 @@ class _Token:
 
 
 class _Parser:
-    """Recursive descent over the tokens of one text. Each method returns a node and the depth of its tree."""
+    """Recursive-descent parser. Each method returns a node and the depth of its tree."""
 
     def __init__(self, text: str) -> None:
         self._tokens = list(_tokens(text))
@@ -256,8 +256,8 @@ class _Parser:
 
     def _expect(self, sign: str) -> None:
         if self._accept(sign) is None:
-            found = f"`{self._next.text}`" if self._next.text else "the end"
-            raise ExpressionError(f"expected `{sign}` and found {found}", self._next.column)
+            found = f"`{self._next.text}`" if self._next.text else "the end of the expression"
+            raise ExpressionError(f"expected `{sign}`, found {found}", self._next.column)
 
     def _sum(self) -> tuple[Node, int]:
         left = self._product()
@@ -272,7 +272,7 @@ class _Parser:
         return left
 
     def _unary(self) -> tuple[Node, int]:
-        # Every path into deeper nesting passes here, so this one count keeps Python's stack safe.
+        # All recursion passes through here, so this count limits Python's stack.
         self._nesting += 1
         _limit(self._nesting, self._next.column)
         sign = self._accept("-")
@@ -302,7 +302,7 @@ class _Parser:
 
     def _call(self, name: _Token) -> tuple[Node, int]:
         if name.text not in FUNCTIONS:
-            raise ExpressionError(f"unknown function `{name.text}`; there are `min`, `max` and `ceil_div`", name.column)
+            raise ExpressionError(f"unknown function `{name.text}`; known: `min`, `max` and `ceil_div`", name.column)
         self._expect("(")
         arguments = [self._sum()]
         while self._accept(","):
@@ -317,7 +317,7 @@ class _Parser:
         attribute = self._take()
         if attribute.text not in ATTRIBUTES:
             raise ExpressionError(
-                f"`{tensor.text}` has no `{attribute.text}`; there are `size`, `shape(i)` and `stride(i)`",
+                f"unknown attribute `{attribute.text}`; known: `size`, `shape(i)` and `stride(i)`",
                 attribute.column,
             )
         if attribute.text == "size":
@@ -325,7 +325,9 @@ class _Parser:
         self._expect("(")
         index = self._take()
         if index.kind != "number":
-            raise ExpressionError(f"`{attribute.text}` takes the number of a dimension, from 0", index.column)
+            raise ExpressionError(
+                f"the argument of `{attribute.text}` is the number of a dimension, from 0", index.column
+            )
         self._expect(")")
         return Attribute(tensor.text, attribute.text, _integer(index), tensor.column)
 
@@ -348,7 +350,7 @@ def _skip(text: str, column: int) -> int:
 
 def _integer(token: _Token) -> int:
     try:
-        # Python caps the digits it converts, so a literal of thousands of digits raises here as well.
+        # int() raises for a literal of thousands of digits too.
         value = int(token.text, 16 if token.text[:2] in ("0x", "0X") else 10)
     except ValueError:
         raise ExpressionError(f"`{token.text[:40]}` is not a number", token.column) from None
@@ -370,9 +372,9 @@ def _limit(depth: int, column: int) -> int:
 
 def _unexpected(token: _Token) -> ExpressionError:
     if token.kind == "end":
-        return ExpressionError("the expression ends where a number or a name is expected", token.column)
+        return ExpressionError("expected a number or a name, found the end of the expression", token.column)
     if token.text == "/":
-        return ExpressionError("`/` is not exact; write `//` (rounds down) or `ceil_div(a, b)`", token.column)
+        return ExpressionError("there is no operator `/`; use `//` (rounds down) or `ceil_div(a, b)`", token.column)
     if token.text == "**":
-        return ExpressionError("there is no power operator; write the product or the number", token.column)
+        return ExpressionError("there is no operator `**`; write the product or the number", token.column)
     return ExpressionError(f"unexpected `{token.text}`", token.column)

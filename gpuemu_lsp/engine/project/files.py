@@ -1,4 +1,4 @@
-"""Paths named in gpuemu.toml: made absolute, and explained when nothing usable is there."""
+"""Paths in gpuemu.toml: conversion to absolute paths, and the reason if one cannot be used."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 
 MISSING = "does not exist"
 _MAX_ENTRIES = 2000
-"""A folder with more entries is not searched to the end for a similar name."""
+"""Most entries of a folder that are compared with a misspelt name."""
 
 
 def absolute(folder: Path, name: str) -> str:
@@ -19,7 +19,7 @@ def absolute(folder: Path, name: str) -> str:
 
 
 def problem(path: str, want_folder: bool) -> str | None:
-    """Say why a path cannot be used, to follow the path's name in a sentence, or None when it can."""
+    """Return the reason why a path cannot be used, to follow the path in a sentence, or None if it can."""
     try:
         mode = Path(path).stat().st_mode
     except FileNotFoundError:
@@ -38,7 +38,7 @@ def problem(path: str, want_folder: bool) -> str | None:
 
 
 def similar(folder: Path, name: str) -> str | None:
-    """Return the closest existing name beside a missing one, written as the user would write it, or None."""
+    """Return the existing path most similar to a missing one, relative as in gpuemu.toml, or None."""
     wanted = Path(name)
     try:
         with os.scandir(folder / wanted.parent) as entries:

@@ -20,9 +20,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from gpuemu_lsp.engine.project.keys import KERNEL
-from gpuemu_lsp.engine.project.kinds import DTYPES, Table
+from gpuemu_lsp.engine.project.message_text import shorten, suggest
 from gpuemu_lsp.engine.project.tree import Path, TomlTree
-from gpuemu_lsp.engine.project.words import shorten, suggest
+from gpuemu_lsp.engine.project.value_kinds import DTYPES, Table
 
 _NEVER_INHERITED = ("name", "like")
 _MAX_INHERITED = 200_000

@@ -1,4 +1,4 @@
-"""``[kernels.launch]``: what every device refuses is refused here, before anything is compiled."""
+"""``[kernels.launch]``: checked against the limits of all devices before anything is compiled."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _LARGEST_SHARED_KIB = 227
 
 
 def build_launch(checked: Mapping[str, Any], arch: tuple[str, ...], path: Path, reporter: Reporter) -> LaunchSpec:
-    """Build the launch from its checked values, holding constants against the limits of the hardware."""
+    """Build the launch from its checked values; report constants beyond the limits of the hardware."""
     launch = LaunchSpec(checked.get("grid"), checked.get("block"), checked.get("shared"))
     _check_extent(launch.grid, _MAX_GRID, (*path, "grid"), reporter)
     if _check_extent(launch.block, _MAX_BLOCK, (*path, "block"), reporter):
@@ -47,7 +47,7 @@ def build_launch(checked: Mapping[str, Any], arch: tuple[str, ...], path: Path, 
 
 
 def launch_expressions(launch: LaunchSpec, path: Path) -> Iterator[tuple[Path, Expression]]:
-    """Yield every expression of the launch and where it stands."""
+    """Yield the expressions of the launch with their paths."""
     for name, items in (("grid", launch.grid), ("block", launch.block)):
         for index, item in enumerate(items or ()):
             yield (*path, name, index), item
@@ -63,7 +63,9 @@ def _check_extent(
         value = constant(item)
         if value is not None and value > limit:
             axis = "xyz"[index]
-            reporter.bad_value((*path, index), f"`{path[-1]}` has {axis} = {value}; a device allows at most {limit}.")
+            reporter.bad_value(
+                (*path, index), f"`{path[-1]}` has {axis} = {value}; the limit of all devices is {limit}."
+            )
             fits = False
     return fits
 
@@ -74,7 +76,7 @@ def _check_threads(block: tuple[Expression, ...], path: Path, reporter: Reporter
     threads = math.prod(known)
     if threads > _MAX_THREADS:
         at_least = "" if len(known) == len(sizes) else "at least "
-        message = f"A block of {at_least}{threads} threads cannot be launched; at most {_MAX_THREADS} are allowed."
+        message = f"`block` has {at_least}{threads} threads; the limit of all devices is {_MAX_THREADS}."
         reporter.bad_value(path, message)
 
 
@@ -85,6 +87,6 @@ def _check_shared(shared: Expression, arch: tuple[str, ...], path: Path, reporte
     for name in arch:
         limit = 1024 * _SHARED_KIB.get(name.removeprefix("sm_").rstrip("af"), _LARGEST_SHARED_KIB)
         if size > limit:
-            message = f"{size} bytes of shared memory cannot be launched on {name}, which has {limit} per block."
-            reporter.bad_value(path, f"{message} Ask for less, or set `arch` to one that has more.")
+            message = f"`shared` is {size} bytes; the limit per block of {name} is {limit}."
+            reporter.bad_value(path, f"{message} Reduce it, or set `arch` to an architecture with more shared memory.")
             return

@@ -1,4 +1,4 @@
-"""Finds and reads gpuemu.toml. Whatever the file holds, the result is a Project; its findings say what is wrong."""
+"""Discovery and loading of gpuemu.toml. Errors in the file are findings of the Project, never exceptions."""
 
 from __future__ import annotations
 
@@ -19,23 +19,23 @@ from gpuemu_lsp.engine.project.keys import ROOT
 from gpuemu_lsp.engine.project.model import Policies, Project, Validation
 from gpuemu_lsp.engine.project.reporter import Reporter
 from gpuemu_lsp.engine.project.tree import read_tree
-from gpuemu_lsp.engine.project.values import Context
+from gpuemu_lsp.engine.project.values import ConfigContext
 from gpuemu_lsp.engine.rules import make
 
 CONFIG_NAME = "gpuemu.toml"
 CONFIG_VARIABLE = "GPUEMU_CONFIG"
 MAX_BYTES = 1 << 20
-"""A larger file is not a configuration that anyone wrote."""
+"""Largest file that is parsed; a larger one is not a configuration."""
 
 _TOKEN = re.compile(r"\S*\w\S*")
 _LINE = re.compile(r"\S(?:.*\S)?")
 
 
 def discover(start: Path) -> Path | None:
-    """Return the configuration that holds for a file or folder.
+    """Return the configuration of a file or folder.
 
-    ``GPUEMU_CONFIG`` wins, also when nothing is there: :func:`load` then says so. Else it is the nearest gpuemu.toml in
-    the folder or above it, or None.
+    ``GPUEMU_CONFIG`` takes precedence, even if no such file exists (:func:`load` then reports it). Otherwise it is the
+    nearest gpuemu.toml in the folder or above it, or None.
     """
     chosen = os.environ.get(CONFIG_VARIABLE)
     if chosen:
@@ -51,14 +51,14 @@ def discover(start: Path) -> Path | None:
 
 
 def load(config: Path | None, text: str | None = None, root: Path | None = None) -> Project:
-    """Read a configuration; never raises for what it holds.
+    """Load a configuration. Never raises for its content.
 
     Parameters
     ----------
     config
         The file, or None for a folder without one.
     text
-        What an editor holds and has not saved; read instead of the file.
+        Unsaved text of an editor, used instead of the file.
     root
         Folder of the project; default: the configuration's, else the current one. Paths in the file are relative to the
         configuration's folder in any case.
@@ -74,13 +74,13 @@ def load(config: Path | None, text: str | None = None, root: Path | None = None)
             return replace(empty, findings=(failure,))
     elif len(text) > MAX_BYTES:
         return replace(empty, findings=(_too_large(start),))
-    # A byte order mark is not part of the text an editor counts columns in; a lone surrogate cannot be encoded.
+    # Editors do not count a byte order mark as a column; a lone surrogate cannot be encoded.
     text = text.removeprefix("\ufeff").encode(errors="replace").decode()
     try:
         values = tomli.loads(text)
     except tomli.TOMLDecodeError as error:
         return replace(empty, findings=(_syntax(error, text, start.path),))
-    except (RecursionError, ValueError) as error:  # nested without end; an integer of thousands of digits
+    except (RecursionError, ValueError) as error:  # too deeply nested; an integer of thousands of digits
         return replace(empty, findings=(make("config/syntax", f"The file cannot be read: {error}.", start),))
     return _build(values, text, config, empty)
 
@@ -88,7 +88,7 @@ def load(config: Path | None, text: str | None = None, root: Path | None = None)
 def _read(config: Path, start: Place) -> tuple[str, Finding | None]:
     why = files.problem(str(config), want_folder=False)
     if why is not None:
-        origin = f" {CONFIG_VARIABLE} names it." if os.environ.get(CONFIG_VARIABLE) else ""
+        origin = f" It is the value of {CONFIG_VARIABLE}." if os.environ.get(CONFIG_VARIABLE) else ""
         return "", make("config/missing-file", f"`{config}` {why}.{origin}", start)
     try:
         with config.open("rb") as stream:
@@ -109,7 +109,7 @@ def _read(config: Path, start: Place) -> tuple[str, Finding | None]:
 
 
 def _too_large(start: Place) -> Finding:
-    return make("config/bad-value", f"The file is larger than {MAX_BYTES >> 20} MiB; it is not read.", start)
+    return make("config/bad-value", f"The file is larger than {MAX_BYTES >> 20} MiB and was not read.", start)
 
 
 def _syntax(error: tomli.TOMLDecodeError, text: str, path: str) -> Finding:
@@ -118,19 +118,19 @@ def _syntax(error: tomli.TOMLDecodeError, text: str, path: str) -> Finding:
     column = min(error.colno - 1, len(lines[line]))
     token = _TOKEN.match(lines[line], column)
     if token is None:
-        # The parser stopped behind what is wrong: show the line, or the last one that has something.
+        # The parser stopped after the error: underline the line, or the last one that is not blank.
         while line > 0 and not lines[line].strip():
             line -= 1
         token = _LINE.search(lines[line])
     start, end = token.span() if token else (0, 0)
     before, through = (len(lines[line][:index].encode()) for index in (start, end))
     place = Place(path, Range.of(line, before, line, through))
-    return make("config/syntax", f"This is not TOML: {error.msg[0].lower()}{error.msg[1:]}.", place)
+    return make("config/syntax", f"Invalid TOML: {error.msg[0].lower()}{error.msg[1:]}.", place)
 
 
 def _build(values: Mapping[str, Any], text: str, config: Path, empty: Project) -> Project:
     reporter = Reporter(config.as_posix(), read_tree(text))
-    context = Context(reporter, config.parent)
+    context = ConfigContext(reporter, config.parent)
     checked = check_table(ROOT, values, (), context)
     validation = _validation(checked.get("validation", {}))
     kernels, broken = read_kernels(checked.get("kernels", []), validation, context)

@@ -1,4 +1,4 @@
-"""gpuemu.toml as frozen records (DESIGN section 4; the schema of the original is a subset)."""
+"""Records of a loaded gpuemu.toml. The schema of the original is a subset."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from gpuemu_lsp.engine.project.expressions import Expression
 
 @dataclass(frozen=True, slots=True)
 class DimSpec:
-    """A symbolic size. Fixed when ``minimum == maximum``. ``include`` are values the fuzzer always tries.
+    """A symbolic size, fixed if ``minimum == maximum``. ``include`` are values that the fuzzer always tries.
 
     ``choices``, when not empty, are the only values allowed (``minimum`` and ``maximum`` are then its ends).
     """
@@ -40,7 +40,7 @@ class PointerSpec:
 
 @dataclass(frozen=True, slots=True)
 class ScalarSpec:
-    """A scalar argument: a number, a boolean or an expression over dims. ``key`` is what the reference sees."""
+    """A scalar argument: a number, a boolean or an expression over dims. ``key`` is its name in the reference."""
 
     value: Expression | float | bool
     key: str | None = None
@@ -48,7 +48,7 @@ class ScalarSpec:
 
 @dataclass(frozen=True, slots=True)
 class LaunchSpec:
-    """Grid and block as one to three expressions each; dynamic shared memory in bytes."""
+    """Grid and block, one to three expressions each, and dynamic shared memory in bytes."""
 
     grid: tuple[Expression, ...] | None = None
     block: tuple[Expression, ...] | None = None
@@ -57,7 +57,7 @@ class LaunchSpec:
 
 @dataclass(frozen=True, slots=True)
 class Tolerance:
-    """Accept when ``|out - ref| <= atol + rtol * |ref|``. A bare number t means atol = rtol = t."""
+    """Accepts ``|out - ref| <= atol + rtol * |ref|``. A bare number t is atol = rtol = t."""
 
     atol: float
     rtol: float
@@ -65,7 +65,7 @@ class Tolerance:
 
 @dataclass(frozen=True, slots=True)
 class Invariants:
-    """Structural claims about the outputs."""
+    """Claims about all outputs."""
 
     no_nan: bool = False
     no_inf: bool = False
@@ -75,7 +75,7 @@ class Invariants:
 
 @dataclass(frozen=True, slots=True)
 class ArtifactChecks:
-    """Limits on the compiled kernel. Present only when the toml has the table; missing keys take the defaults."""
+    """Limits on the compiled kernel, if the entry has the table; missing keys have these defaults."""
 
     max_registers: int = 64
     max_spills: int = 0
@@ -89,11 +89,11 @@ class KernelSpec:
     """One ``[[kernels]]`` entry. ``source``, ``reference``, ``include_dirs`` are absolute paths.
 
     ``places`` maps the dotted key (``"name"``, ``"dims.rows.max"``, ``"args.x.in"``, ``"launch.grid"``,
-    ``"artifact_checks.max_registers"``) to where its value stands; ``""`` is the ``[[kernels]]`` header itself.
-    ``dims``, ``args`` are None when the table is absent (they are then inferred), ``dtypes`` too.
-    ``reference_function`` is the function of the reference script to call (``reference = "ref.py:softmax"``).
-    ``like`` is the name of the entry this one is derived from; ``inherited`` are the dotted keys taken over from it,
-    whose places lie in the entry they are written in.
+    ``"artifact_checks.max_registers"``) to the place of its value; ``""`` is the ``[[kernels]]`` header itself.
+    ``dims``, ``args`` and ``dtypes`` are None if absent, and then inferred. ``reference_function`` is the function of
+    the reference script to call (``reference = "ref.py:softmax"``).
+    ``like`` is the name of the base entry; ``inherited`` are the dotted keys that come from it, whose places are in the
+    entry in which they are written.
     """
 
     name: str
@@ -118,7 +118,7 @@ class KernelSpec:
 
 @dataclass(frozen=True, slots=True)
 class Validation:
-    """The ``[validation]`` table. Its tolerances are already merged into every kernel's and op's own."""
+    """The ``[validation]`` table. Its tolerances are already merged into those of every kernel and op."""
 
     seed: int | None = None
     check_nan: bool = True
@@ -140,7 +140,7 @@ class Policies:
 
 @dataclass(frozen=True, slots=True)
 class OpSpec:
-    """One ``[[ops]]`` entry: read and validated, not yet run. ``reference`` and ``op_script`` are absolute paths."""
+    """One ``[[ops]]`` entry; ops are validated but not run. ``reference`` and ``op_script`` are absolute paths."""
 
     name: str
     reference: str
@@ -159,9 +159,9 @@ class OpSpec:
 class Project:
     """A loaded gpuemu.toml, or the empty project of a folder without one (``config`` is None).
 
-    ``findings`` has every mistake at once. A kernel whose entry has any error is left out of ``kernels`` and named in
-    ``broken`` (``"#3"`` for the third entry when it has no usable name): half of a configuration would be another check
-    than the one asked for. The others stand. ``version`` and ``framework`` are only for display.
+    ``findings`` has all errors. A kernel whose entry has an error is in ``broken`` by its name (``"#3"`` for the third
+    entry if it has none) and not in ``kernels``, because a partial configuration would be another check than the one
+    intended. Other entries are not affected. ``version`` and ``framework`` are only displayed.
     """
 
     root: str

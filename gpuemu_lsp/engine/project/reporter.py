@@ -1,4 +1,4 @@
-"""Collects every mistake of one gpuemu.toml, each with its exact place."""
+"""Collection of the findings of one gpuemu.toml, each with its exact position."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import re
 
 from gpuemu_lsp.engine.findings import Finding, Place, Range, Related
 from gpuemu_lsp.engine.project.expressions import ExpressionError
+from gpuemu_lsp.engine.project.message_text import shorten
 from gpuemu_lsp.engine.project.tree import Path, TomlTree
-from gpuemu_lsp.engine.project.words import shorten
 from gpuemu_lsp.engine.rules import make
 
 _WORD = re.compile(r"[A-Za-z0-9_]+|//|\*\*|\S")
@@ -43,27 +43,27 @@ class Reporter:
         return tuple(sorted(found, key=lambda finding: finding.place.range))
 
     def place(self, path: Path) -> Place:
-        """Return where the value of a path stands."""
+        """Return the place of the value at a path."""
         return Place(self._config, self.tree.value(path))
 
     def unknown_key(self, path: Path, message: str) -> None:
-        """Report a key that means nothing, on the key."""
+        """Report an unknown key, on the key."""
         self._add("config/unknown-key", message, path, self.tree.key(path))
 
     def missing_key(self, table: Path, message: str) -> None:
-        """Report an absent key, on the header of the table that lacks it."""
+        """Report a missing key, on the header of the table."""
         self._add("config/missing-key", message, table, self.tree.value(table))
 
     def missing_file(self, path: Path, message: str) -> None:
-        """Report a path with nothing usable behind it."""
+        """Report a file that does not exist or cannot be used, on the value."""
         self._add("config/missing-file", message, path, self.tree.value(path))
 
     def bad_key(self, path: Path, message: str) -> None:
-        """Report a key that cannot stand where it does, although its name is known."""
+        """Report a known key that is invalid in combination with others, on the key."""
         self._add("config/bad-value", message, path, self.tree.key(path))
 
     def bad_value(self, path: Path, message: str, related: tuple[Related, ...] = ()) -> None:
-        """Report a value that cannot be used, on the value."""
+        """Report an invalid value, on the value."""
         self._add("config/bad-value", message, path, self.tree.value(path), related)
 
     def bad_part(self, path: Path, text: str, column: int, length: int, message: str) -> None:
@@ -71,13 +71,13 @@ class Reporter:
         self._add("config/bad-value", message, path, self.tree.inside(path, text, column, length))
 
     def bad_expression(self, path: Path, text: str, error: ExpressionError) -> None:
-        """Report what an expression's parser or evaluator said, at the place it means."""
-        said = error.message[0].upper() + error.message[1:]
+        """Report an error of an expression's parser or evaluator, on the token."""
+        reason = error.message[0].upper() + error.message[1:]
         token = _WORD.match(text, error.column)
-        if token is None:  # a number, or the error is that the text ends
-            self.bad_value(path, f"{said}.")
+        if token is None:  # the text is an integer, or ends too early
+            self.bad_value(path, f"{reason}.")
         else:
-            self.bad_part(path, text, error.column, len(token.group()), f"{said} (in `{shorten(text)}`).")
+            self.bad_part(path, text, error.column, len(token.group()), f"{reason} (in `{shorten(text)}`).")
 
     def _add(self, rule: str, message: str, path: Path, where: Range, related: tuple[Related, ...] = ()) -> None:
         self.count += 1

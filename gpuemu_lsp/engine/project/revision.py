@@ -1,4 +1,4 @@
-"""Which commit the files of a project are, as git tells it."""
+"""The git commit of a project."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ _SECONDS = 10.0
 
 @dataclass(frozen=True, slots=True)
 class Revision:
-    """A commit's full id, and whether tracked files differ from it."""
+    """The full id of a commit, and whether tracked files differ from it."""
 
     commit: str
     dirty: bool
 
 
 def revision(folder: str) -> Revision | None:
-    """Return the commit that ``folder`` is a checkout of; None outside of a repository, or without git."""
+    """Return the commit checked out in ``folder``; None outside of a repository, or without git."""
     commit = _git(folder, "rev-parse", "--verify", "HEAD")
     changes = _git(folder, "status", "--porcelain", "--untracked-files=no")
     return None if not commit or changes is None else Revision(commit.strip(), bool(changes.strip()))

@@ -1,32 +1,44 @@
-"""The table of keys as a JSON schema (for editors' TOML extensions) and as documentation."""
+"""JSON schema (for editors' TOML extensions) and documentation, generated from the keys."""
 
 from __future__ import annotations
+
+import textwrap
 
 from gpuemu_lsp.engine.findings import Json
 from gpuemu_lsp.engine.project.expressions import MAX_VALUE
 from gpuemu_lsp.engine.project.keys import ROOT
-from gpuemu_lsp.engine.project.kinds import (
+from gpuemu_lsp.engine.project.message_text import toml
+from gpuemu_lsp.engine.project.tree import Path
+from gpuemu_lsp.engine.project.value_kinds import (
     ARCH_PATTERN,
     DTYPES,
     Arch,
     Boolean,
+    ConfigKey,
     Dtype,
     Either,
     Formula,
     Integer,
-    Key,
-    Kind,
     Options,
     PathTo,
     Real,
     Sequence,
+    String,
     Table,
     Tables,
-    Text,
+    ValueKind,
     describe,
 )
-from gpuemu_lsp.engine.project.tree import Path
-from gpuemu_lsp.engine.project.words import toml
+
+_HEAD = """\
+# gpuemu.toml
+
+The configuration of the kernels in a folder and those below it. Relative paths are relative to its
+folder. Unknown keys are errors. Editors validate and complete it with `docs/gpuemu.schema.json`, and
+the language server without any setup.
+
+This page is generated from `gpuemu_lsp/engine/project/keys.py` by
+`python -m gpuemu_lsp.cli.pages docs`."""
 
 _NAMES: dict[str, Json] = {
     "identifier": {"pattern": "^[A-Za-z_][A-Za-z0-9_]*$"},
@@ -37,26 +49,26 @@ _NAMES: dict[str, Json] = {
 def json_schema() -> dict[str, Json]:
     """Return the draft-07 schema of gpuemu.toml.
 
-    It says what a schema can say: relations between keys, names in expressions and files are checked by ``load`` only.
+    Relations between keys, names in expressions and files are checked by ``load`` only.
     """
     return {
         "$schema": "http://json-schema.org/draft-07/schema#",
         "title": "gpuemu.toml",
-        "description": "Which CUDA kernels to check, against what, and how.",
+        "description": "CUDA kernels to check, their references, and the options of the check.",
         **_schema(ROOT),
     }
 
 
 def document() -> str:
     """Return the documentation of every key as Markdown."""
-    parts = ["# gpuemu.toml", *_document(ROOT, "")]
+    parts = [_HEAD, *_document(ROOT, "")]
     return "\n\n".join(parts) + "\n"
 
 
-def lookup(path: Path) -> Key | None:
-    """Return the key a path of the file leads to, for hover and completion; None where nothing of ours can stand."""
+def lookup(path: Path) -> ConfigKey | None:
+    """Return the key at a path of the file, for hover and completion; None for an unknown path."""
     table: Table | None = ROOT
-    key: Key | None = None
+    key: ConfigKey | None = None
     for part in path:
         if isinstance(part, int):
             continue
@@ -69,14 +81,14 @@ def lookup(path: Path) -> Key | None:
     return key
 
 
-def known_keys(path: Path) -> tuple[Key, ...]:
-    """Return the keys the table at a path may have, for completion."""
+def known_keys(path: Path) -> tuple[ConfigKey, ...]:
+    """Return the keys of the table at a path, for completion."""
     key = lookup(path)
     table = ROOT if key is None and not path else inner_table(key.kind) if key is not None else None
     return table.keys if table is not None else ()
 
 
-def describe_key(key: Key) -> str:
+def describe_key(key: ConfigKey) -> str:
     """Return a key's documentation as Markdown, for hover."""
     lines = [f"**{key.name}**: {describe(key.kind)}", "", key.doc]
     if key.default is not None:
@@ -86,8 +98,8 @@ def describe_key(key: Key) -> str:
     return "\n".join(lines)
 
 
-def inner_table(kind: Kind) -> Table | None:
-    """Return the table a value of this kind is, or may be."""
+def inner_table(kind: ValueKind) -> Table | None:
+    """Return the table that a value of this kind is or may be."""
     match kind:
         case Table():
             return kind
@@ -99,9 +111,9 @@ def inner_table(kind: Kind) -> Table | None:
             return None
 
 
-def _schema(kind: Kind) -> dict[str, Json]:
+def _schema(kind: ValueKind) -> dict[str, Json]:
     match kind:
-        case Text(choices=choices):
+        case String(choices=choices):
             return {"type": "string", "enum": list(choices)} if choices else {"type": "string", "minLength": 1}
         case Integer(minimum=low, maximum=high):
             return {"type": "integer", "minimum": low, "maximum": MAX_VALUE if high is None else high}
@@ -159,7 +171,7 @@ def _one_of(key: str, other: str) -> Json:
     return {"anyOf": [{"required": [key]}, {"required": [other]}]}
 
 
-def _key_schema(key: Key) -> dict[str, Json]:
+def _key_schema(key: ConfigKey) -> dict[str, Json]:
     result: dict[str, Json] = {"description": key.doc, **_schema(key.kind)}
     if key.default is not None:
         result["default"] = key.default
@@ -179,7 +191,7 @@ def _document(table: Table, header: str) -> list[str]:
             parts.append(f"```toml\n{header}\n{examples}\n```")
     if table.free is not None:
         free = table.free
-        parts.append(f"{free.doc}\n\n```toml\n{header}\n{free.name} = {toml(free.example)}\n```")
+        parts.append(f"{_wrapped(free.doc)}\n\n```toml\n{header}\n{free.name} = {toml(free.example)}\n```")
         inner = inner_table(free.kind)
         if inner is not None and inner.keys:
             parts.append(f"As a table, `{free.name}` has these keys:")
@@ -188,12 +200,16 @@ def _document(table: Table, header: str) -> list[str]:
         if isinstance(key.kind, Table | Tables):
             name = f"{header.strip('[]')}.{key.name}".lstrip(".")
             title = f"[[{name}]]" if isinstance(key.kind, Tables) else f"[{name}]"
-            parts += [f"## `{title}`", key.doc]
+            parts += [f"## `{title}`", _wrapped(key.doc)]
             parts += _document(key.kind.table if isinstance(key.kind, Tables) else key.kind, title)
     return parts
 
 
-def _row(key: Key) -> str:
+def _wrapped(text: str) -> str:
+    return textwrap.fill(text, 100, break_long_words=False, break_on_hyphens=False)
+
+
+def _row(key: ConfigKey) -> str:
     default = "" if key.default is None else f"`{toml(key.default)}`"
     if key.required:
         default = f"required without `{key.unless}`" if key.unless else "required"

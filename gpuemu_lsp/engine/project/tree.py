@@ -1,7 +1,7 @@
-"""Where every key and value of a TOML text stands, also while it is being typed.
+"""Source positions of the keys and values of a TOML text, which may be incomplete.
 
-tomli says what the values are but not where; tree-sitter says where and never gives up on broken text. A path names a
-value: ``("kernels", 0, "dims", "rows", "max")``.
+tomli parses the values without positions; tree-sitter has the positions, and recovers from syntax errors. A value is
+identified by its path: ``("kernels", 0, "dims", "rows", "max")``.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ Path: TypeAlias = tuple[str | int, ...]
 
 _LANGUAGE = tree_sitter.Language(tree_sitter_toml.language())
 _MAX_DEPTH = 100
-"""Deeper nesting than any key of ours can have is not looked into; what stands there has its parent's place."""
+"""Deeper values than any known key have the position of their parent."""
 _START = Range.of(0, 0, 0, 0)
 
 
 @dataclass(frozen=True, slots=True)
 class Spot:
-    """What stands at a position. ``part`` is "key", "value", or "table" for a header or a blank place in a table."""
+    """The syntax at a position. ``part`` is "key", "value", or "table" for a header or a blank line of a table."""
 
     path: Path
     part: str
@@ -37,9 +37,9 @@ class Spot:
 class TomlTree:
     """Ranges by path.
 
-    ``keys`` has the last part of the key, ``values`` the value; for a table written as a header that is the header with
-    its brackets. ``headers`` are the tables opened by a header, in order of the text. ``inherited`` maps the path of a
-    value that an entry takes over from another (``like``) to the path it is written at.
+    ``keys`` has the range of the last part of a key, ``values`` that of the value; the value of a table with a header
+    is the header with its brackets. ``headers`` are the tables opened by a header, in order of the text. ``inherited``
+    maps the path of a value that an entry inherits (``like``) to the path at which it is written.
     """
 
     lines: list[bytes]
@@ -50,19 +50,19 @@ class TomlTree:
     inherited: dict[Path, Path] = field(default_factory=dict)
 
     def key(self, path: Path) -> Range:
-        """Return where the key stands, or its closest known parent."""
+        """Return the range of a key, or of its closest parent in the text."""
         return self.keys.get(path) or self.value(path[:-1])
 
     def value(self, path: Path) -> Range:
-        """Return where the value stands, or its closest known parent."""
+        """Return the range of a value, or of its closest parent in the text."""
         return self.values.get(self._known(path), _START)
 
     def is_inherited(self, path: Path) -> bool:
-        """Whether the range of :meth:`value` lies in another entry, which the path's own one takes it over from."""
+        """Whether the range of :meth:`value` is in another entry, from which the value is inherited."""
         return self._known(path) in self.inherited
 
     def inherit(self, path: Path, written: Path) -> None:
-        """Add the value at ``written`` a second time, at the path of an entry that takes it over."""
+        """Add the value at ``written`` at the path of an entry that inherits it."""
         self.inherited[path] = written
         self.values[path] = self.values[written]
         if written in self.keys:
@@ -70,7 +70,7 @@ class TomlTree:
         self.owned.setdefault(path[:2], []).append(path)
 
     def _known(self, path: Path) -> Path:
-        """Return the path itself, or its closest parent that stands in the text."""
+        """Return the path itself, or its closest parent in the text."""
         while path and path not in self.values:
             path = path[:-1]
         return path
@@ -80,22 +80,22 @@ class TomlTree:
         return self.owned.get(path, [])
 
     def inside(self, path: Path, value: str, column: int, length: int) -> Range:
-        """Return the place of ``value[column:column + length]`` within a string, where the text has it literally."""
+        """Return the range of ``value[column:column + length]`` in a string, or of the string if it has escapes."""
         if path not in self.values and isinstance(path[-1], int):
-            path = path[:-1]  # a single value that stands without its list
+            path = path[:-1]  # a bare value in place of a list with one item
         whole = self.values.get(path)
         if whole is None or whole.start.line != whole.end.line:
             return self.value(path)
         line = self.lines[whole.start.line]
         written = line[whole.start.column : whole.end.column]
-        if written[1:-1] != value.encode():  # escapes, or a triple-quoted string on one line
+        if written[1:-1] != value.encode():  # has escapes, or is triple-quoted
             return whole
         start = whole.start.column + 1 + len(value[:column].encode())
         size = max(len(value[column : column + length].encode()), 1)
         return Range.of(whole.start.line, start, whole.start.line, start + size)
 
     def at(self, position: Position) -> Spot | None:
-        """Return the innermost key or value at a position, else the table the position belongs to."""
+        """Return the innermost key or value at a position, else the table that contains it."""
         best: Spot | None = None
         for part, ranges in (("key", self.keys), ("value", self.values)):
             for path, span in ranges.items():
@@ -111,7 +111,7 @@ class TomlTree:
 
 
 def read_tree(text: str) -> TomlTree:
-    """Parse a text that may be anything; what is not TOML has no places."""
+    """Parse a text; syntax errors are skipped."""
     source = text.encode()
     builder = _Builder(TomlTree(source.split(b"\n")))
     parser = tree_sitter.Parser(_LANGUAGE)
@@ -129,7 +129,7 @@ def _tighter(path: Path, span: Range, best: Spot) -> bool:
 
 
 class _Builder:
-    """Walks the syntax tree once. Error nodes are transparent: tomli has the last word on what is TOML."""
+    """One pass over the syntax tree. Error nodes are transparent, because tomli decides what is valid TOML."""
 
     def __init__(self, tree: TomlTree) -> None:
         self.tree = tree
@@ -205,7 +205,7 @@ def _children(node: tree_sitter.Node, depth: int) -> Iterator[tree_sitter.Node]:
 
 
 def _key_parts(node: tree_sitter.Node) -> list[tuple[str, Range]]:
-    # The grammar nests `a.b.c` to the left; a stack, because a key may have thousands of parts.
+    # The grammar nests `a.b.c` to the left. A stack and not a recursion: a key may have thousands of parts.
     parts: list[tuple[str, Range]] = []
     pending = [node]
     while pending:

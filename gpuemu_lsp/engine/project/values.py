@@ -1,4 +1,4 @@
-"""Checks single values: each function converts one, or reports why it cannot be used and returns :data:`INVALID`."""
+"""Validation of single values: each function returns the converted value, or :data:`INVALID` after reporting."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ from gpuemu_lsp.engine.project.expressions import (
     names,
     parse,
 )
-from gpuemu_lsp.engine.project.kinds import (
-    ARCH_PATTERN,
-    DTYPES,
-    Formula,
-    Integer,
-    Key,
-    Kind,
-    PathTo,
-    Real,
-    Text,
-    describe,
-)
+from gpuemu_lsp.engine.project.message_text import shorten, show, suggest, toml
 from gpuemu_lsp.engine.project.reporter import Reporter
 from gpuemu_lsp.engine.project.tree import Path
-from gpuemu_lsp.engine.project.words import shorten, show, suggest, toml
+from gpuemu_lsp.engine.project.value_kinds import (
+    ARCH_PATTERN,
+    DTYPES,
+    ConfigKey,
+    Formula,
+    Integer,
+    PathTo,
+    Real,
+    String,
+    ValueKind,
+    describe,
+)
 
 _FUNCTION = re.compile(r"(?P<path>.+):(?P<function>[A-Za-z_]\w*)")
 
@@ -46,22 +46,22 @@ class FileRef:
 
 
 class Invalid:
-    """The class of :data:`INVALID`: something was reported, there is nothing to use."""
+    """Type of :data:`INVALID`: an error was reported, and there is no value."""
 
 
 INVALID = Invalid()
 
 
 @dataclass(frozen=True, slots=True)
-class Context:
-    """What the checks of one file share. ``folder`` is what relative paths are relative to."""
+class ConfigContext:
+    """State shared by the checks of one file. Relative paths are relative to ``folder``."""
 
     reporter: Reporter
     folder: FilePath
 
 
-def wrong(kind: Kind, value: Any, path: Path, context: Context, key: Key) -> Invalid:
-    """Report a value of the wrong type or out of its range: what it is, what it must be, and an example."""
+def wrong(kind: ValueKind, value: Any, path: Path, context: ConfigContext, key: ConfigKey) -> Invalid:
+    """Report a value of the wrong type or out of range, with the kind expected and an example."""
     item = isinstance(path[-1], int)
     label = f"Item {int(path[-1]) + 1} of `{path[-2]}`" if item else f"`{path[-1]}`"
     example = "" if key.example is None or item else f", for example `{toml(key.example)}`"
@@ -69,8 +69,8 @@ def wrong(kind: Kind, value: Any, path: Path, context: Context, key: Key) -> Inv
     return INVALID
 
 
-def text(kind: Text, value: str, path: Path, context: Context, key: Key) -> str | Invalid:
-    """Accept a string of one line that is not blank, and one of the choices where there are any."""
+def text(kind: String, value: str, path: Path, context: ConfigContext, key: ConfigKey) -> str | Invalid:
+    """Accept a string of one line that is not blank, or one of the choices if there are any."""
     if kind.choices:
         if value in kind.choices:
             return value
@@ -84,14 +84,14 @@ def text(kind: Text, value: str, path: Path, context: Context, key: Key) -> str 
     return value
 
 
-def integer(kind: Integer, value: int, path: Path, context: Context, key: Key) -> int | Invalid:
+def integer(kind: Integer, value: int, path: Path, context: ConfigContext, key: ConfigKey) -> int | Invalid:
     """Accept an integer within its bounds."""
     high = MAX_VALUE if kind.maximum is None else kind.maximum
     return value if kind.minimum <= value <= high else wrong(kind, value, path, context, key)
 
 
-def real(kind: Real, value: float, path: Path, context: Context, key: Key) -> float | Invalid:
-    """Accept a number that is not NaN, not below its minimum, and finite unless infinity means something."""
+def real(kind: Real, value: float, path: Path, context: ConfigContext, key: ConfigKey) -> float | Invalid:
+    """Accept a number that is not NaN, not below its minimum, and finite unless ``infinite``."""
     try:
         number = float(value)
     except OverflowError:  # an integer beyond the largest double
@@ -102,8 +102,8 @@ def real(kind: Real, value: float, path: Path, context: Context, key: Key) -> fl
     return number
 
 
-def dtype(value: str, path: Path, context: Context) -> str | Invalid:
-    """Accept a dtype in any of its spellings; the result is NumPy's."""
+def dtype(value: str, path: Path, context: ConfigContext) -> str | Invalid:
+    """Accept a dtype in any of its spellings; return NumPy's name."""
     if value in DTYPES:
         return DTYPES[value]
     context.reporter.bad_value(path, not_a_dtype(value))
@@ -116,7 +116,7 @@ def not_a_dtype(name: str) -> str:
     return f"`{shorten(name)}` is not a dtype.{suggest(name, DTYPES) or known}"
 
 
-def arch(value: str, path: Path, context: Context) -> str | Invalid:
+def arch(value: str, path: Path, context: ConfigContext) -> str | Invalid:
     """Accept ``sm_NN``."""
     if re.fullmatch(ARCH_PATTERN, value):
         return value
@@ -125,8 +125,8 @@ def arch(value: str, path: Path, context: Context) -> str | Invalid:
     return INVALID
 
 
-def path_to(kind: PathTo, value: str, path: Path, context: Context, key: Key) -> FileRef | Invalid:
-    """Accept the path of something that exists and can be read."""
+def path_to(kind: PathTo, value: str, path: Path, context: ConfigContext, key: ConfigKey) -> FileRef | Invalid:
+    """Accept the path of a file or folder that exists and is readable."""
     name, function = value, None
     if kind.function and (match := _FUNCTION.fullmatch(value)):
         name, function = match["path"], match["function"]
@@ -143,8 +143,10 @@ def path_to(kind: PathTo, value: str, path: Path, context: Context, key: Key) ->
     return INVALID
 
 
-def formula(kind: Formula, value: str | int, path: Path, context: Context, key: Key) -> Expression | Invalid:
-    """Accept an expression that can be read; without names in it also its value must do."""
+def formula(
+    kind: Formula, value: str | int, path: Path, context: ConfigContext, key: ConfigKey
+) -> Expression | Invalid:
+    """Accept a valid expression; one without names must have a value of at least the minimum."""
     try:
         expression = parse(value)
         if names(expression) or attributes(expression):
@@ -154,6 +156,6 @@ def formula(kind: Formula, value: str | int, path: Path, context: Context, key: 
         context.reporter.bad_expression(path, value if isinstance(value, str) else "", error)
         return INVALID
     if kind.minimum is not None and number < kind.minimum:
-        context.reporter.bad_value(path, f"`{key.name}` cannot be {number} here; it must be at least {kind.minimum}.")
+        context.reporter.bad_value(path, f"`{key.name}` is {number}; it must be at least {kind.minimum}.")
         return INVALID
     return expression

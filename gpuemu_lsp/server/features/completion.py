@@ -9,9 +9,9 @@ from lsprotocol import types
 
 from gpuemu_lsp.engine.findings import Position
 from gpuemu_lsp.engine.project import place_of
-from gpuemu_lsp.engine.project.kinds import Key, Table, Tables
 from gpuemu_lsp.engine.project.load import CONFIG_NAME
 from gpuemu_lsp.engine.project.schema import describe_key, known_keys
+from gpuemu_lsp.engine.project.value_kinds import ConfigKey, Table, Tables
 from gpuemu_lsp.server.client.protocol import GpuemuServer
 from gpuemu_lsp.server.documents.locations import byte_position, path_from_uri
 from gpuemu_lsp.server.handlers import background_request
@@ -56,7 +56,7 @@ def _table_above(lines: list[str], line: int) -> tuple[str | int, ...]:
     return ()
 
 
-def _item(key: Key) -> types.CompletionItem:
+def _item(key: ConfigKey) -> types.CompletionItem:
     is_table = isinstance(key.kind, Table | Tables)
     return types.CompletionItem(
         label=key.name,

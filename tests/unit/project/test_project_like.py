@@ -1,4 +1,4 @@
-"""``like``: what a derived entry takes over, where inherited values stand, and every way it cannot be followed."""
+"""``like``: inherited keys, their positions, and errors in following it."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def read(tmp_path):
 
 
 def marked(text: str) -> tuple[str, str]:
-    """Return a text without its marks, and what they enclose."""
+    """Return a text without the marks, and the part between them."""
     return text.replace("«", "").replace("»", ""), text[text.index("«") + 1 : text.index("»")]
 
 
@@ -61,7 +61,7 @@ def specs(project):
 
 
 def bare(spec):
-    """Return a spec without what differs between an entry and one that only names it."""
+    """Return a spec without the fields in which a derived entry that sets nothing differs from its base."""
     return replace(spec, name="", places={}, like=None, inherited=frozenset())
 
 
@@ -118,7 +118,7 @@ def test_chains_are_followed(read):
     assert [dim.maximum for dim in kernels["b"].dims.values()] == [64, 2]
 
 
-def test_inherited_values_stand_where_they_are_written(read):
+def test_places_of_inherited_values_are_in_the_base(read):
     derived = specs(read(BASE + DERIVED + "[kernels.dims]\nn = 5\n"))["derived"]
     lines = {key: place.range.start.line for key, place in derived.places.items()}
     header = BASE.count("\n")
@@ -144,7 +144,7 @@ MISTAKES = [
     (BASE + '[[kernels]]\nname = "d"\nlike = «"d"»', "`like` names its own entry; name another one."),
     (BASE + '[[kernels]]\nname = "d"\nlike = «3»', "must be the name of another kernel"),
     (BASE + '[[kernels]]\nname = "d"\nlike = «""»', "must be the name of another kernel"),
-    (BASE + '«[[kernels]]»\nlike = "base"', "`name` is missing"),
+    (BASE + '«[[kernels]]»\nlike = "base"', "Missing key `name`"),
 ]
 
 
@@ -185,14 +185,14 @@ def test_a_mistake_of_the_base_is_reported_once(read):
     assert project.broken == ("base", "derived", "other")
 
 
-def test_an_own_value_in_place_of_the_mistake_is_enough(read):
+def test_an_own_value_replaces_an_invalid_inherited_one(read):
     text = BASE.replace('"k.cu"', '"missing.cu"') + DERIVED + 'source = "k.cu"\n'
     project = read(text)
     assert [finding.kernel for finding in project.findings] == ["base"]
     assert [spec.name for spec in project.kernels] == ["derived"]
 
 
-def test_a_mistake_in_combination_says_who_inherits(read):
+def test_an_error_in_combination_is_related_to_the_derived_entry(read):
     text = BASE + DERIVED + "[kernels.args]\nx = 3\n"
     text = text.replace('y = { out = ["n", "m"] }', 'y = { out = ["x.size"] }')
     project = read(text)
@@ -204,9 +204,9 @@ def test_a_mistake_in_combination_says_who_inherits(read):
     assert related.place.range.start.line == text.split("\n").index('like = "base"')
 
 
-def test_two_entries_of_the_name_the_first_counts(read):
+def test_the_base_is_the_first_entry_of_the_name(read):
     project = read(BASE + BASE.replace("max = 64", "max = 7") + DERIVED)
-    assert [finding.message[:15] for finding in project.findings] == ["The name `base`"]
+    assert [finding.message[:21] for finding in project.findings] == ["Duplicate name `base`"]
     assert {spec.name: spec.dims["n"].maximum for spec in project.kernels} == {"base": 64, "derived": 64}
 
 
@@ -219,7 +219,7 @@ def test_an_edit_of_a_derived_entry_adds_to_its_own_tables(read):
     assert kernels["base"].tolerances["float32"] == Tolerance(1e-5, 1e-5)
 
 
-def test_a_small_file_cannot_inherit_without_end(read, monkeypatch):
+def test_the_number_of_inherited_values_is_limited(read, monkeypatch):
     monkeypatch.setattr(inheritance, "_MAX_INHERITED", 100)
     many = "".join(DERIVED.replace("derived", f"d{index}") for index in range(20))
     project = read(BASE + many)

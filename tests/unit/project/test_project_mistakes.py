@@ -1,4 +1,4 @@
-"""Every kind of mistake in gpuemu.toml: its rule, the exact text that is underlined, and what the message says.
+"""Every kind of error in gpuemu.toml: its rule, the text underlined, and a part of the message.
 
 The rows mark the underlined text with « and ». A row that starts a kernel's table continues the entry ``k``.
 """
@@ -60,8 +60,12 @@ WHOLE_FILE = [
     ("«[[ops]]»\nname = 'k'", MISSING, "`reference`"),
     ("[[ops]]\nname = 'o'\nreference = 'ref.py'\nexecution_mode = «'client'»", BAD, "`client_side`"),
     ("[[ops]]\nname = 'o'\nreference = «'reff.py'»", FILE, "`ref.py`"),
-    ("[[ops]]\nname = 'o'\nreference = 'ref.py'\n[[ops]]\nname = «'o'»\nreference = 'ref.py'", BAD, "taken"),
-    (ENTRY + ENTRY.replace('"k"', '«"k"»'), BAD, "taken by an earlier entry"),
+    (
+        "[[ops]]\nname = 'o'\nreference = 'ref.py'\n[[ops]]\nname = «'o'»\nreference = 'ref.py'",
+        BAD,
+        "Duplicate name `o`",
+    ),
+    (ENTRY + ENTRY.replace('"k"', '«"k"»'), BAD, "Duplicate name `k`"),
     ("«a =»", SYNTAX, "invalid value"),
     ("«[project»", SYNTAX, "expected ']'"),
     ("[project]\n«[project]»", SYNTAX, "twice"),
@@ -100,7 +104,7 @@ KERNEL = [
     ("[kernels.dims]\nn = [1, «0»]", BAD, "Item 2 of `n`"),
     ("[kernels.dims]\nn = «[]»", BAD, "at least 1"),
     ('[kernels.dims]\n«"a-b"» = 1', BAD, "identifier"),
-    ("[kernels.dims]\nn = { min = «8», max = 4 }", BAD, "above max 4"),
+    ("[kernels.dims]\nn = { min = «8», max = 4 }", BAD, "above `max` = 4"),
     ("[kernels.dims]\nn = { min = «0» }", BAD, "at least 1"),
     ("[kernels.dims]\nn = { max = 10, include = [5, «11»] }", BAD, "1 to 10"),
     ("[kernels.dims]\nn = { min = 6, include = «5» }", BAD, "at least 6"),
@@ -111,8 +115,8 @@ KERNEL = [
     (SIZES + ARGS + 'x = { in = ["«row»"] }', BAD, "`rows`"),
     (SIZES + ARGS + 'x = { in = "4 * «zz»" }', BAD, "`rows` and `cols`"),
     (SIZES + ARGS + 'n = "rows «/» 2"', BAD, "rounds down"),
-    (SIZES + ARGS + 'n = «"rows +"»', BAD, "ends"),
-    (SIZES + ARGS + "n = { value = \"«n»\", as = 'N' }", BAD, "not a dim"),
+    (SIZES + ARGS + 'n = «"rows +"»', BAD, "found the end"),
+    (SIZES + ARGS + "n = { value = \"«n»\", as = 'N' }", BAD, "Unknown dimension `n`"),
     (SIZES + ARGS + "n = «nan»", BAD, "a number"),
     (SIZES + ARGS + "n = «2020-01-01T00:00:00Z»", BAD, "date"),
     (SIZES + ARGS + "n = «[1]»", BAD, "a list"),
@@ -120,15 +124,15 @@ KERNEL = [
     (SIZES + ARGS + "x = «{}»", BAD, "no direction"),
     (SIZES + ARGS + "x = { in = ['rows'], «out» = ['rows'] }", BAD, "`inout`"),
     (SIZES + ARGS + "x = { in = ['rows'], «value» = 1 }", BAD, "keep one"),
-    (SIZES + ARGS + "x = { value = 1, «align» = 4 }", BAD, "for pointers"),
+    (SIZES + ARGS + "x = { value = 1, «align» = 4 }", BAD, "pointers only"),
     (SIZES + ARGS + "x = { in = «[]» }", BAD, "at least 1"),
     (SIZES + ARGS + "x = { in = [«0»] }", BAD, "at least 1"),
-    (SIZES + ARGS + "x = { in = ['rows', «'2 - 4'»] }", BAD, "cannot be -2"),
+    (SIZES + ARGS + "x = { in = ['rows', «'2 - 4'»] }", BAD, "`in` is -2"),
     (SIZES + ARGS + "x = { in = ['rows', «1.5»] }", BAD, "Item 2 of `in`"),
     (SIZES + ARGS + "x = { in = ['3 «//» 0'] }", BAD, "zero"),
     (SIZES + ARGS + "x = { in = ['rows'], range = «[0]» }", BAD, "it needs 2"),
     (SIZES + ARGS + "x = { in = ['rows'], range = «5» }", BAD, "a list of 2"),
-    (SIZES + ARGS + "x = { in = ['rows'], range = «[5, 1]» }", BAD, "smaller bound"),
+    (SIZES + ARGS + "x = { in = ['rows'], range = «[5, 1]» }", BAD, "Empty range"),
     (SIZES + ARGS + "x = { in = ['rows'], range = [0.0, «inf»] }", BAD, "a number"),
     (SIZES + ARGS + "x = { in = ['rows'], range = [0, '«colz»'] }", BAD, "`cols`"),
     (SIZES + ARGS + "x = { in = ['rows'], align = «3» }", BAD, "power of two"),
@@ -141,8 +145,8 @@ KERNEL = [
     (SIZES + ARGS + "x = { in = «['y.size']» }\ny = { out = ['x.size'] }", BAD, "itself"),
     (SIZES + ARGS + "x = { in = «['x.size']» }", BAD, "itself"),
     (SIZES + ARGS + '\n[kernels.launch]\ngrid = [1, "«row»"]', BAD, "`rows`"),
-    (ARGS + "x = { in = ['«n»'] }", BAD, "no dims yet"),
-    (ARGS + "n = 1\n[kernels.launch]\ngrid = '«n»'", BAD, "not a dim"),
+    (ARGS + "x = { in = ['«n»'] }", BAD, "There are no dims"),
+    (ARGS + "n = 1\n[kernels.launch]\ngrid = '«n»'", BAD, "Unknown dimension `n`"),
     ("[kernels.launch]\ngrid = «[]»", BAD, "1 to 3"),
     ("[kernels.launch]\ngrid = «[1, 1, 1, 1]»", BAD, "1 to 3"),
     ("[kernels.launch]\ngrid = [1, «70000»]", BAD, "65535"),
@@ -182,7 +186,7 @@ def underlined(text, span):
 
 
 def marked(text):
-    """The text without its marks and the line, byte column and content of what they enclose."""
+    """Return the text without the marks, and the line, byte column and text between them."""
     before, wanted = re.match("(?s)(.*?)«(.*?)»", text).groups()
     line = before.count("\n")
     column = len(before.rpartition("\n")[2].encode())
@@ -196,7 +200,7 @@ ROWS = [*WHOLE_FILE, *((ENTRY + text, rule, word) for text, rule, word in KERNEL
 @pytest.mark.parametrize(("text", "rule", "word"), ROWS, ids=[row[0].split("\n")[-1][:60] for row in ROWS])
 def test_mistake(folder, text, rule, word, newline):
     if "\n" in text.partition("«")[2].partition("»")[0] and newline == "\r\n":
-        pytest.skip("what is underlined has a line break itself")
+        pytest.skip("the underlined text has a line break")
     plain, (line, column, wanted) = marked(text)
     project = load(folder / "gpuemu.toml", plain.replace("\n", newline))
     (finding,) = project.findings
@@ -208,10 +212,10 @@ def test_mistake(folder, text, rule, word, newline):
     assert finding.place.path == (folder / "gpuemu.toml").as_posix()
     kernel_names = [spec.name for spec in project.kernels]
     assert rule == SYNTAX or "[[kernels]]" not in text or len(project.broken) == 1
-    assert kernel_names == (["k"] if "taken by" in finding.message and "ops" not in text else [])
+    assert kernel_names == (["k"] if "Duplicate name" in finding.message and "ops" not in text else [])
 
 
-def test_every_mistake_at_once_and_the_others_stand(folder):
+def test_all_errors_are_reported_and_other_entries_are_loaded(folder):
     text = "\n".join(
         [
             ENTRY.replace('"k"', '"good"'),
@@ -256,7 +260,7 @@ def test_dotted_keys_and_inline_tables_have_the_same_places(folder):
         (b"x = 1\n" * 400_000, BAD, "larger", (0, 0)),
         (b"x = " + b"[" * 3000, SYNTAX, "nested", (0, 0)),
         (b"x = " + b"9" * 5000, SYNTAX, "digits", (0, 0)),
-        (b"\x00\x01\x02", SYNTAX, "not TOML", (0, 0)),
+        (b"\x00\x01\x02", SYNTAX, "Invalid TOML", (0, 0)),
         (b"a = 1\rb = 2", SYNTAX, "newline", (0, 0)),
     ],
 )

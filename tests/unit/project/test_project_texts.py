@@ -1,4 +1,4 @@
-"""Any text at all: nothing raises, every place lies inside the text, and the schema agrees with the validator."""
+"""Arbitrary texts: nothing raises, every place is inside the text, and the schema agrees with the validator."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from gpuemu_lsp.engine.project import document, json_schema, load, place_of
 from gpuemu_lsp.engine.project.keys import ROOT
-from gpuemu_lsp.engine.project.kinds import Table
+from gpuemu_lsp.engine.project.message_text import toml
 from gpuemu_lsp.engine.project.schema import describe_key, inner_table, known_keys, lookup
-from gpuemu_lsp.engine.project.words import toml
+from gpuemu_lsp.engine.project.value_kinds import Table
 
 GOOD = """\
 # é
@@ -44,7 +44,7 @@ def ranges_fit(text, findings):
         assert span.start <= span.end
         assert span.end.line < len(lines) or span.end.column == 0
         for place in (span.start, span.end):
-            # One column behind an empty line is allowed: an editor needs something to underline.
+            # One column after an empty line is allowed, so that an editor has a character to underline.
             assert place.column <= max(len(lines[min(place.line, len(lines) - 1)]), 1)
 
 
@@ -98,7 +98,7 @@ def test_good_file_agrees_with_the_schema(config):
     jsonschema.validate(tomli.loads(GOOD + '[[kernels]]\nname = "l"\nlike = "k"\n'), json_schema())
 
 
-REFUSED = [
+REJECTED = [
     "kernel = 1",
     "[project]\nname = 3",
     "[validation]\ncheck_nan = 1",
@@ -117,8 +117,8 @@ REFUSED = [
 ]
 
 
-@pytest.mark.parametrize("text", REFUSED)
-def test_schema_refuses_what_the_validator_refuses(config, text):
+@pytest.mark.parametrize("text", REJECTED)
+def test_schema_rejects_what_the_validator_rejects(config, text):
     assert load(config, text).findings
     with pytest.raises(jsonschema.ValidationError):
         jsonschema.validate(tomli.loads(text), json_schema())

@@ -1,4 +1,4 @@
-"""Nothing of gpuemu.toml is for show: every key changes what is loaded, and what is loaded is read by somebody."""
+"""Every key of gpuemu.toml changes the loaded project, and every field of the project is used."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ import pytest
 import gpuemu_lsp
 from gpuemu_lsp.engine.project import load, model
 from gpuemu_lsp.engine.project.keys import ROOT
-from gpuemu_lsp.engine.project.kinds import Key, Table, Tables
+from gpuemu_lsp.engine.project.message_text import toml
 from gpuemu_lsp.engine.project.schema import inner_table
-from gpuemu_lsp.engine.project.words import toml
+from gpuemu_lsp.engine.project.value_kinds import ConfigKey, Table, Tables
 
 PACKAGE = Path(gpuemu_lsp.__file__).parent
 RECORDS = (
@@ -39,7 +39,7 @@ OTHER = {"executor": "emulator", "execution_mode": "script_based", "check_nan": 
 """Values that are not the default."""
 
 
-def leaves(table: Table, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Key]]:
+def leaves(table: Table, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], ConfigKey]]:
     free = (table.free,) if table.free is not None else ()
     for key in (*table.keys, *free):
         inner = key.kind.table if isinstance(key.kind, Tables) else key.kind if isinstance(key.kind, Table) else None
@@ -54,7 +54,7 @@ PATHS = {".".join(path): key for path, key in leaves(ROOT)}
 
 
 def attributes_read() -> set[str]:
-    """Return every attribute that any module but those of the project room reads."""
+    """Return the attributes that modules outside of the project package read."""
     found = set()
     for path in PACKAGE.rglob("*.py"):
         if "engine/project" not in path.as_posix():
@@ -70,7 +70,7 @@ def test_what_is_loaded_is_used():
 
 
 def written(path: list[str], value: object) -> str:
-    """Return a small gpuemu.toml in which one key is set."""
+    """Return a small gpuemu.toml that sets one key."""
     config = {path[0]: deepcopy(NEEDED.get(path[0], {}))}
     if path[:2] == ["kernels", "args"] and len(path) == 4 and path[3] in ("in", "out", "inout", "value"):
         config["kernels"]["args"]["x"] = {}
@@ -109,7 +109,7 @@ def test_every_key_changes_what_is_loaded(name, tmp_path):
 
 
 def plain(project: model.Project) -> str:
-    """Return a project as text, places left out: they differ by where a key stands."""
+    """Return a project as text without places, which depend on the position of a key."""
     kernels = tuple(replace(spec, places={}) for spec in project.kernels)
     ops = tuple(replace(op, place=None) for op in project.ops)  # type: ignore[arg-type]
     return repr(replace(project, kernels=kernels, ops=ops))

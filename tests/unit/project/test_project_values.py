@@ -1,4 +1,4 @@
-"""What a right gpuemu.toml becomes, and that the original's documented examples load unchanged."""
+"""Projects of valid files, and the documented examples of the original, which load unchanged."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ def kernel(folder, text):
 
 
 def plain(value):
-    """Expressions as their text, so that rows stay readable."""
+    """Return expressions as text, for readable rows."""
     if isinstance(value, Expression):
         return str(value)
     return tuple(map(plain, value)) if isinstance(value, tuple) else value
@@ -341,7 +341,7 @@ def test_relative_paths_follow_the_configuration(folder, monkeypatch, tmp_path_f
     assert (spec.source, spec.include_dirs) == ((folder / "k.cu").as_posix(), ((folder / "include").as_posix(),))
 
 
-def test_unsaved_text_wins_over_the_file(folder):
+def test_unsaved_text_replaces_the_file(folder):
     config = folder / "gpuemu.toml"
     config.write_text("[project]\nname = 'saved'")
     assert (load(config).name, load(config, "[project]\nname = 'typed'").name) == ("saved", "typed")

@@ -1,4 +1,4 @@
-"""How messages show values and names: short, on one line, as TOML writes them."""
+"""Values and names in messages: shortened, on one line, in TOML syntax."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ _MAX_SHOWN = 40
 
 
 def shorten(text: str) -> str:
-    """Return a text short enough for a message, on one line."""
+    """Return a text on one line, shortened for a message."""
     line = " ".join(text.split())
     return line if len(line) <= _MAX_SHOWN else f"{line[:_MAX_SHOWN]}..."
 
 
 def show(value: Any) -> str:
-    """Say what a value is: ``the string "32"``, ``a table``."""
+    """Describe a value: ``the string "32"``, ``a table``."""
     match value:
         case bool():
             return f"the boolean {toml(value)}"

@@ -1,7 +1,7 @@
-"""The kinds of value a key of gpuemu.toml can have, as data.
+"""Records of the kinds of value that a key of gpuemu.toml can have.
 
-The validator (:mod:`.check`), the JSON schema and the documentation (:mod:`.schema`) all read the same records, so that
-what is documented is what is enforced.
+The validator (:mod:`.check`), the JSON schema and the documentation (:mod:`.schema`) use the same records, so they
+cannot disagree.
 """
 
 from __future__ import annotations
@@ -42,15 +42,15 @@ DTYPES = {
     "u8": "uint8",
     "bool": "bool",
 }
-"""Accepted spelling -> NumPy or ml_dtypes name."""
+"""NumPy or ml_dtypes name by accepted spelling."""
 
 ARCH_PATTERN = r"sm_([5-9][0-9]|1[0-9][0-9])[af]?"
-"""Real architectures; NVRTC itself says which of them the installed toolkit knows."""
+"""Real architectures; NVRTC rejects those that the installed toolkit does not support."""
 
 
 @dataclass(frozen=True, slots=True)
-class Text:
-    """A string; one of ``choices`` where there are any. ``what`` says what it names ("a C++ name")."""
+class String:
+    """A string; one of ``choices`` if there are any. ``what`` is its meaning in messages ("a C++ name")."""
 
     choices: tuple[str, ...] = ()
     what: str = "a string"
@@ -66,7 +66,7 @@ class Integer:
 
 @dataclass(frozen=True, slots=True)
 class Real:
-    """A number; never NaN. ``infinite`` lets ``inf`` and ``-inf`` through."""
+    """A number other than NaN; ``infinite`` allows ``inf`` and ``-inf``."""
 
     minimum: float | None = None
     infinite: bool = False
@@ -89,7 +89,7 @@ class Arch:
 
 @dataclass(frozen=True, slots=True)
 class PathTo:
-    """The path of an existing file or folder, made absolute. ``function`` allows ``file.py:function``."""
+    """The path of an existing file or folder; stored as an absolute path. ``function`` allows ``file.py:function``."""
 
     folder: bool = False
     function: bool = False
@@ -97,21 +97,21 @@ class PathTo:
 
 @dataclass(frozen=True, slots=True)
 class Formula:
-    """An integer or an expression of :mod:`.expressions`. The bounds hold where it is constant."""
+    """An integer or an expression of :mod:`.expressions`. The minimum is checked if the expression is constant."""
 
     minimum: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """Compiler options: a list of strings, or one string that is split as a shell would."""
+    """Compiler options: a list of strings, or one string that is split as in a shell."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sequence:
-    """A list of ``item``. ``single`` allows one bare value where the list would have one entry."""
+    """A list of ``item``. ``single`` allows a bare value in place of a list with one item."""
 
-    item: Kind
+    item: ValueKind
     minimum: int = 1
     maximum: int | None = None
     single: bool = True
@@ -121,18 +121,18 @@ class Sequence:
 class Either:
     """The first alternative whose TOML type the value has."""
 
-    alternatives: tuple[Kind, ...]
+    alternatives: tuple[ValueKind, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Key:
+class ConfigKey:
     """A key of a table. ``default`` (None: absence has its own meaning) and ``example`` are TOML values.
 
     A ``required`` key may be absent where the key named by ``unless`` is given.
     """
 
     name: str
-    kind: Kind
+    kind: ValueKind
     doc: str
     example: Json = None
     default: Json = None
@@ -142,14 +142,14 @@ class Key:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A table of known keys. ``free`` is the template for keys the user names, ``names`` says how those must look."""
+    """A table of known keys, or of keys that the user names (``free``) with the syntax ``names``."""
 
-    keys: tuple[Key, ...] = ()
-    free: Key | None = None
+    keys: tuple[ConfigKey, ...] = ()
+    free: ConfigKey | None = None
     names: str = "any"  # "any" | "identifier" | "dtype"
-    some: bool = False  # an empty table says nothing and is a mistake
+    some: bool = False  # an empty table is an error
 
-    def key(self, name: str) -> Key | None:
+    def key(self, name: str) -> ConfigKey | None:
         """Return the known key of that name."""
         return next((key for key in self.keys if key.name == name), None)
 
@@ -161,15 +161,15 @@ class Tables:
     table: Table
 
 
-Kind: TypeAlias = (
-    "Text | Integer | Real | Boolean | Dtype | Arch | PathTo | Formula | Options | Sequence | Either | Table | Tables"
+ValueKind: TypeAlias = (
+    "String | Integer | Real | Boolean | Dtype | Arch | PathTo | Formula | Options | Sequence | Either | Table | Tables"
 )
 
 
-def accepts(kind: Kind) -> frozenset[str]:
+def accepts(kind: ValueKind) -> frozenset[str]:
     """Return the TOML types (names of :func:`toml_type`) that a value of this kind may have."""
     match kind:
-        case Text() | Dtype() | Arch() | PathTo():
+        case String() | Dtype() | Arch() | PathTo():
             return frozenset({"string"})
         case Integer():
             return frozenset({"integer"})
@@ -210,10 +210,10 @@ def toml_type(value: object) -> str:
             return "date or time"
 
 
-def describe(kind: Kind) -> str:
-    """Say in words what is allowed, to follow "must be"."""
+def describe(kind: ValueKind) -> str:
+    """Describe the values allowed, to follow "must be"."""
     match kind:
-        case Text(choices=choices, what=what):
+        case String(choices=choices, what=what):
             return join(f'"{choice}"' for choice in choices) if choices else what
         case Integer(minimum=low, maximum=high):
             return f"an integer of at least {low}" if high is None else f"an integer from {low} to {high}"
