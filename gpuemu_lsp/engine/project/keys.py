@@ -319,7 +319,11 @@ ROOT = Table(
     (
         ConfigKey("project", _PROJECT, "About the project."),
         ConfigKey("validation", _VALIDATION, "Defaults for every kernel and op."),
-        ConfigKey("kernels", Tables(KERNEL), "A kernel to check. An entry with `like` sets only the keys in which it differs from another entry."),
+        ConfigKey(
+            "kernels",
+            Tables(KERNEL),
+            "A kernel to check. An entry with `like` sets only the keys in which it differs from another entry.",
+        ),
         ConfigKey("ops", Tables(OP), "An op of a library, compared with a reference by a client."),
         ConfigKey("policies", _POLICIES, "Policies of a comparison with a baseline."),
         ConfigKey("ci", _CI, "Settings of `gpuemu ci`."),

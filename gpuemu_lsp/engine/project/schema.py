@@ -34,8 +34,8 @@ _HEAD = """\
 # gpuemu.toml
 
 The configuration of the kernels in a folder and those below it. Relative paths are relative to its
-folder. Unknown keys are errors. Editors validate and complete it with `docs/gpuemu.schema.json`, and
-the language server without any setup.
+folder. Unknown keys are errors. The language server validates and completes it; other TOML tools
+can use `docs/gpuemu.schema.json`.
 
 This page is generated from `gpuemu_lsp/engine/project/keys.py` by
 `python -m gpuemu_lsp.cli.pages docs`."""
