@@ -1,1 +1,5 @@
-"""The two commands. Thin: they parse arguments, call the engine, and choose where text goes."""
+"""The commands ``gpuemu-lsp`` and ``gpuemu``: argument parsing, calls of the engine, and output.
+
+``verbs`` defines the arguments and is imported at every start; ``commands`` implements them and is imported when a
+command runs.
+"""

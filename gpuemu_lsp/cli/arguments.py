@@ -1,4 +1,4 @@
-"""Arguments that both commands understand."""
+"""Arguments and argument types shared by both commands."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ EXIT_CODES = (
 
 
 def add_output(parser: argparse.ArgumentParser) -> None:
-    """Add what decides how a finished check is shown."""
+    """Add the arguments for the output of a check."""
     parser.add_argument("--format", type=_format, choices=FORMATS, default="text", help="output format (default: text)")
-    parser.add_argument("--output", metavar="FILE", type=Path, help="write there instead of standard output")
+    parser.add_argument("--output", metavar="FILE", type=Path, help="write to FILE instead of standard output")
     parser.add_argument(
-        "--hints", action="store_true", help="show hints too: inferred launches, what was not run and why"
+        "--hints", action="store_true", help="show hints too: inferred launches, kernels not run and the reason"
     )
     add_colour(parser)
 
@@ -36,7 +36,7 @@ def add_colour(parser: argparse.ArgumentParser) -> None:
 
 
 def add_running(parser: argparse.ArgumentParser) -> None:
-    """Add what decides how kernels are run."""
+    """Add the arguments for running kernels."""
     parser.add_argument("--seed", type=seed, metavar="S", help="master seed (default: [validation].seed, else 42)")
     parser.add_argument("--jobs", type=positive, metavar="N", help="worker processes (default: one per core)")
     parser.add_argument(
@@ -50,12 +50,12 @@ def add_counters(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--counters",
         action="store_true",
-        help="count what the largest clean case does: memory traffic, bank conflicts, idle lanes, operations per byte",
+        help="count the memory traffic, bank conflicts, idle lanes and operations of the largest passing case",
     )
 
 
 def options_of(options: argparse.Namespace, cases: int | None) -> CheckOptions:
-    """Return how kernels are run, as :func:`add_running`'s arguments say."""
+    """Return the check options of the arguments of :func:`add_running`."""
     from gpuemu_lsp.engine.check.model import DEFAULT_SEED, CheckOptions
 
     return CheckOptions(
@@ -69,7 +69,7 @@ def options_of(options: argparse.Namespace, cases: int | None) -> CheckOptions:
 
 
 def positive(text: str) -> int:
-    """Read a whole number above zero."""
+    """Parse a positive whole number."""
     try:
         value = int(text)
     except ValueError:
@@ -80,17 +80,17 @@ def positive(text: str) -> int:
 
 
 def _format(text: str) -> str:
-    """Read a format; the original's names mean ours."""
+    """Parse a format name, including the original gpuemu's names."""
     return {"pr-comment": "markdown", "xml": "junit"}.get(text, text)
 
 
 def natural(text: str) -> int:
-    """Read a whole number, zero included."""
+    """Parse a whole number of at least 0."""
     return 0 if text.strip() == "0" else positive(text)
 
 
 def fraction(text: str) -> float:
-    """Read a number of at least zero."""
+    """Parse a number of at least 0."""
     try:
         value = float(text)
     except ValueError:
@@ -101,7 +101,7 @@ def fraction(text: str) -> float:
 
 
 def percentage(text: str) -> float:
-    """Read a number from 0 to 100."""
+    """Parse a number from 0 to 100, with or without ``%``."""
     try:
         value = float(text.removesuffix("%"))
     except ValueError:
@@ -112,7 +112,7 @@ def percentage(text: str) -> float:
 
 
 def shard(text: str) -> tuple[int, int]:
-    """Read ``I/N``: the I-th of N parts, from 1."""
+    """Parse ``I/N``: the I-th of N parts, counted from 1."""
     part, _, count = text.partition("/")
     if not (part.isdecimal() and count.isdecimal() and 1 <= int(part) <= int(count)):
         raise argparse.ArgumentTypeError(f"'{text}' is not I/N with I from 1 to N, such as 2/4")
@@ -120,18 +120,18 @@ def shard(text: str) -> tuple[int, int]:
 
 
 def loopback(text: str) -> tuple[str, int]:
-    """Read HOST:PORT of this machine's own network."""
+    """Parse HOST:PORT of a loopback address; the protocol has no authentication."""
     host, _, port = text.rpartition(":")
     host = host.strip("[]") or "127.0.0.1"
     if not port.isdecimal() or int(port) > 65535:
         raise argparse.ArgumentTypeError(f"'{text}' is not HOST:PORT")
     if host not in ("127.0.0.1", "localhost", "::1"):
-        raise argparse.ArgumentTypeError(f"'{host}' is not this machine: only 127.0.0.1, ::1 or localhost can be used")
+        raise argparse.ArgumentTypeError(f"'{host}' is not a loopback address: use 127.0.0.1, ::1 or localhost")
     return host, int(port)
 
 
 def seed(text: str) -> int:
-    """Read a 64-bit seed, decimal or hexadecimal."""
+    """Parse a 64-bit seed, decimal or hexadecimal."""
     try:
         value = int(text, 0)
     except ValueError:
@@ -142,19 +142,19 @@ def seed(text: str) -> int:
 
 
 def architecture(text: str) -> str:
-    """Read an architecture; what NVRTC can compile for is its own business."""
+    """Parse an architecture name; NVRTC reports those that it does not support."""
     if not text.startswith("sm_") or not text[3:].rstrip("af").isdigit():
         raise argparse.ArgumentTypeError(f"'{text}' is not an architecture such as sm_80")
     return text
 
 
 def duration(text: str) -> float:
-    """Read a length of time: seconds, or a number with s, m or h behind it."""
+    """Parse a duration in seconds, or with the unit s, m or h."""
     factor = {"s": 1.0, "m": 60.0, "h": 3600.0}.get(text[-1:], 0.0)
     try:
         seconds = float(text[:-1]) * factor if factor else float(text)
     except ValueError:
         seconds = 0.0
     if not 0 < seconds < 1e6:
-        raise argparse.ArgumentTypeError(f"'{text}' is not a length of time such as 90, 90s, 10m or 2h")
+        raise argparse.ArgumentTypeError(f"'{text}' is not a duration such as 90, 90s, 10m or 2h")
     return seconds

@@ -1,4 +1,4 @@
-"""``gpuemu``: the original's verbs, each doing what it promises. Thin: every verb is a module or a check."""
+"""``gpuemu``: the command with the verbs of the original gpuemu."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from gpuemu_lsp.cli.verbs import cases, checks, measures
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a verb; return its exit code."""
+    """Run a verb and return its exit code."""
     try:
         options = _parser().parse_args(arguments)
     except SystemExit as exit_:
@@ -43,21 +43,21 @@ def _parser() -> argparse.ArgumentParser:
     lint.add_argument("--format", choices=("text", "json"), default="text")
     lint.set_defaults(run=_lint)
 
-    status = verbs.add_parser("status", help="say what is installed and what is stored")
+    status = verbs.add_parser("status", help="show installed versions, the project and its store")
     status.set_defaults(run=_status)
 
-    daemon = verbs.add_parser("daemon", help="accepted for scripts of the original: there is no daemon")
+    daemon = verbs.add_parser("daemon", help="accepted for compatibility with the original; there is no daemon")
     daemon.add_argument("action", choices=("start", "stop"))
     daemon.add_argument("--background", action="store_true", help=argparse.SUPPRESS)
     daemon.set_defaults(run=_daemon)
 
-    doctor = verbs.add_parser("doctor", help="try every part of a check, and say how to get what is missing")
+    doctor = verbs.add_parser("doctor", help="test every component of a check, and show how to install missing ones")
     doctor.add_argument("--format", choices=("text", "json"), default="text")
     doctor.set_defaults(run=_doctor)
 
     init = verbs.add_parser("init", help="write a gpuemu.toml and an example kernel that passes")
     init.add_argument("-n", "--name", default=None, help="the project's name (default: the folder's)")
-    init.add_argument("-t", "--target-dir", type=Path, default=Path(), metavar="DIR", help="where (default: here)")
+    init.add_argument("-t", "--target-dir", type=Path, default=Path(), metavar="DIR", help="target folder (default: .)")
     init.set_defaults(run=_init)
     return parser
 
@@ -75,7 +75,7 @@ def _status(options: argparse.Namespace) -> int:
 
 
 def _daemon(options: argparse.Namespace) -> int:
-    print(f"gpuemu: there is no daemon to {options.action}; every command does its work itself.", file=sys.stderr)
+    print(f"gpuemu: there is no daemon to {options.action}; every command runs on its own.", file=sys.stderr)
     return 0
 
 

@@ -1,6 +1,6 @@
 """``gpuemu-lsp``: the language server, and ``--check`` for terminals and CI.
 
-Standard output carries the chosen format and nothing else; progress goes to standard error, and only to a terminal.
+Standard output contains only the chosen format; progress goes to standard error, and only if that is a terminal.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from gpuemu_lsp.cli.arguments import EXIT_CODES, add_counters, add_output, add_r
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command; return its exit code (the help text says which means what)."""
+    """Run the command and return its exit code (see :mod:`~gpuemu_lsp.engine.report.exit_codes`)."""
     parser = _parser()
     try:
         options = parser.parse_args(arguments)
@@ -51,7 +51,7 @@ def _parser() -> argparse.ArgumentParser:
         "--tcp", type=loopback, metavar="HOST:PORT", help="speak LSP over TCP, to one client on this machine"
     )
     socket.add_argument("--ws", type=loopback, metavar="HOST:PORT", help="the same over a WebSocket (needs websockets)")
-    parser.add_argument("--clientProcessId", help=argparse.SUPPRESS)  # some clients pass it
+    parser.add_argument("--clientProcessId", help=argparse.SUPPRESS)  # passed by some LSP clients
     parser.add_argument(
         "--check",
         nargs="*",

@@ -1,4 +1,4 @@
-"""Where a finished run is written to, and how it may look there."""
+"""Output of a finished run: format, destination, colours and width."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from gpuemu_lsp.cli.process_boundary import accepts_unicode
 from gpuemu_lsp.cli.process_boundary import print_out as print_out
-from gpuemu_lsp.cli.process_boundary import speaks_unicode
 from gpuemu_lsp.engine.report.exit_codes import EXIT_USAGE
 from gpuemu_lsp.engine.report.github import render_github
 from gpuemu_lsp.engine.report.gitlab import render_gitlab
@@ -37,7 +37,7 @@ _FORMATS: dict[str, Callable[[Run], str]] = {
 
 @dataclass(frozen=True, slots=True)
 class OutputOptions:
-    """A format, a file or None for standard output, and what to show. Made by :func:`output_of`."""
+    """Format, file (None for standard output), hints and colours."""
 
     format: str = "text"
     file: Path | None = None
@@ -45,7 +45,7 @@ class OutputOptions:
     colour: str = "auto"
 
     def write(self, run: Run) -> int:
-        """Write ``run``; return the exit code it earns."""
+        """Write ``run`` and return its exit code."""
         if self.format == "text":
             text = render_text(run, self.style())
         else:
@@ -53,7 +53,7 @@ class OutputOptions:
         return run.exit_code if write(text, self.file) else EXIT_USAGE
 
     def style(self) -> TextStyle:
-        """Return how text may look: colours and the terminal's width only where a terminal reads it."""
+        """Return the text options; colours and the terminal's width are used only for a terminal."""
         if self.file is not None:
             return TextStyle(colour=self.colour == "always", hints=self.hints)
         terminal = sys.stdout.isatty()
@@ -61,17 +61,17 @@ class OutputOptions:
             colour=wants_colour(self.colour, terminal),
             hints=self.hints,
             width=max(shutil.get_terminal_size().columns, 40) if terminal else TextStyle().width,
-            signs=speaks_unicode(),
+            unicode=accepts_unicode(),
         )
 
 
 def output_of(options: argparse.Namespace) -> OutputOptions:
-    """Translate the command line."""
+    """Return the output options of the command line."""
     return OutputOptions(options.format, options.output, options.hints, options.color)
 
 
 def write(text: str, file: Path | None) -> bool:
-    """Write to a file, or to standard output for None; False, with the reason printed, where that fails."""
+    """Write to a file, or to standard output for None; on failure print the reason and return False."""
     if file is None:
         print_out(text)
         return True
@@ -84,9 +84,9 @@ def write(text: str, file: Path | None) -> bool:
 
 
 def wants_colour(wish: str, terminal: bool) -> bool:
-    """Decide on colours: the flag, then NO_COLOR and GPUEMU_NO_COLOR, then FORCE_COLOR, then whether a terminal reads.
+    """Return whether to use colours: by flag, ``NO_COLOR`` or ``GPUEMU_NO_COLOR``, ``FORCE_COLOR``, then terminal.
 
-    See https://no-color.org and https://force-color.org: the variables count when they are not empty.
+    The variables count if they are not empty (https://no-color.org, https://force-color.org).
     """
     if wish != "auto":
         return wish == "always"

@@ -1,4 +1,4 @@
-"""``python -m gpuemu_lsp.cli.pages docs`` writes the pages of the documentation that are made from the code."""
+"""``python -m gpuemu_lsp.cli.pages docs``: write the generated pages of the documentation."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from gpuemu_lsp.engine.report.exit_codes import EXIT_CLEAN, EXIT_USAGE
 
 
 def pages() -> Mapping[str, str]:
-    """Return file name and content of every generated page."""
+    """Return the content of every generated page, by file name."""
     schema = json.dumps(json_schema(), indent=1) + "\n"
     return {"rules.md": rules_page(), "config.md": document(), "gpuemu.schema.json": schema}
 
 
 def main() -> int:
-    """Write the pages into the folder given."""
+    """Write the pages to the folder named on the command line."""
     if len(sys.argv) != 2:
         print("usage: python -m gpuemu_lsp.cli.pages FOLDER", file=sys.stderr)
         return EXIT_USAGE

@@ -1,4 +1,4 @@
-"""Where a command meets the process: interrupts, closed pipes, and our own bugs, each with its exit code."""
+"""Process boundary of the commands: interrupts, closed pipes and internal errors, each with its exit code."""
 
 from __future__ import annotations
 
@@ -13,60 +13,60 @@ from pathlib import Path
 from gpuemu_lsp.engine.report.exit_codes import EXIT_FINDINGS, EXIT_INTERNAL, EXIT_USAGE
 
 EXIT_INTERRUPTED = 130
-"""128 + SIGINT, as shells count."""
+"""128 + SIGINT, the convention of shells."""
 
 
 class OutputError(Exception):
-    """What was to be shown cannot be written; the message says why."""
+    """The output cannot be written; the message has the reason."""
 
 
 def guarded(run: Callable[[], int]) -> int:
-    """Run a command and return its exit code, whatever happens."""
-    _settle_streams()
+    """Run a command and return its exit code, also for exceptions."""
+    _open_missing_streams()
     if signal.getsignal(signal.SIGINT) is signal.SIG_DFL and threading.current_thread() is threading.main_thread():
-        signal.signal(signal.SIGINT, signal.default_int_handler)  # see start.py
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # undoes start.py
     try:
         return run()
     except KeyboardInterrupt:
         return EXIT_INTERRUPTED
     except BrokenPipeError:
-        _discard_output()  # whoever read our output has gone (``| head``)
+        _discard_output()  # the reader has closed the pipe (``| head``)
         return EXIT_FINDINGS
     except OutputError as error:
         _discard_output()
         print(f"gpuemu: the result cannot be written: {error}", file=sys.stderr)
         return EXIT_USAGE
-    except Exception as error:  # the edge: our own bug must not look like a verdict
+    except Exception as error:  # an internal error must not look like a verdict
         if isinstance(error.__cause__ or error.__context__, KeyboardInterrupt):
-            return EXIT_INTERRUPTED  # it came while a module was being loaded, and something wrapped it
+            return EXIT_INTERRUPTED  # an interrupt during an import may be wrapped in another exception
         traceback.print_exc()
-        print("This is a bug of gpuemu-lsp; please report it with the lines above.", file=sys.stderr)
+        print("Internal error (a bug in gpuemu-lsp). Please report it with the lines above.", file=sys.stderr)
         return EXIT_INTERNAL
 
 
 def _discard_output() -> None:
-    """Python flushes again at exit: into nothing."""
+    """Redirect standard output to the null device, because Python flushes again at exit."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def _settle_streams() -> None:
-    """Where we were started without standard output or error (``>&-``), what is written there goes nowhere."""
+def _open_missing_streams() -> None:
+    """Open the null device in place of standard output or error if they are closed (``>&-``)."""
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:
             setattr(sys, name, Path(os.devnull).open("w", encoding="utf-8"))  # noqa: SIM115 - for the process's life
 
 
 def print_out(text: str) -> None:
-    """Write to standard output in UTF-8 whatever the locale says, and see a closed pipe now rather than at exit.
+    """Write to standard output in UTF-8, whatever the locale, and flush, so that a closed pipe is noticed here.
 
     Raises
     ------
     OutputError
-        If it cannot be written, as on a full disk.
+        If the text cannot be written, as on a full disk.
     """
     try:
         sys.stdout.flush()
-        if speaks_unicode():
+        if accepts_unicode():
             sys.stdout.write(text)
         else:
             sys.stdout.buffer.write(text.encode("utf-8", "replace"))
@@ -77,6 +77,6 @@ def print_out(text: str) -> None:
         raise OutputError(error.strerror or str(error)) from error
 
 
-def speaks_unicode() -> bool:
-    """Say whether standard output takes any text as it is."""
+def accepts_unicode() -> bool:
+    """Return whether standard output is encoded as UTF-8."""
     return (sys.stdout.encoding or "").lower().replace("-", "") in ("utf8", "utf8sig")

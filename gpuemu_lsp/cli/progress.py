@@ -1,4 +1,4 @@
-"""A progress bar on a terminal; silence anywhere else."""
+"""Progress bar on a terminal."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class ProgressBar:
-    """Counts finished kernels and names the running stage. Rich is only imported when somebody sees it."""
+    """Number of finished kernels and the current stage. Rich is imported only if ``stream`` is a terminal."""
 
     def __init__(self, total: int, stream: TextIO) -> None:
         self._total = total
@@ -31,7 +31,7 @@ class ProgressBar:
             self._task = self._bar.add_task("checking", total=self._total)
         return self
 
-    def see(self, event: CheckEvent) -> None:
+    def update(self, event: CheckEvent) -> None:
         """Show an event of the run."""
         if self._bar is None or self._task is None:
             return

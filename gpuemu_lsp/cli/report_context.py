@@ -1,4 +1,4 @@
-"""What a report tells besides the run: the project, its commit, and what the store remembers."""
+"""Context of a run in a report: the project, its commit, and the history of its kernels."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from gpuemu_lsp.engine.project.revision import revision
 from gpuemu_lsp.engine.report.model import HistoryEntry, ReportContext, Run
 
 FORMATS = frozenset({"html", "markdown"})
-"""The formats that show it."""
+"""Formats that show the context."""
 _CHECKS = 60
-"""Checks of a kernel's dtype that are shown."""
+"""Largest number of earlier checks of a kernel and dtype."""
 
 
 def report_context(run: Run, targets: Targets) -> ReportContext:
-    """Gather it; what cannot be had is left out."""
+    """Return the context of a run; parts that are not available are empty."""
     commit = revision(run.root)
     project = targets.projects[0] if len(targets.projects) == 1 else None
     return ReportContext(
-        project=titled(project) if project is not None and project.config is not None else Path(run.root).name,
+        project=project_title(project) if project is not None and project.config is not None else Path(run.root).name,
         created=time.time(),
         commit=commit.commit if commit is not None else "",
         dirty=commit is not None and commit.dirty,
@@ -31,8 +31,8 @@ def report_context(run: Run, targets: Targets) -> ReportContext:
     )
 
 
-def titled(project: Project) -> str:
-    """Return a project's name, with its version and framework where it says them."""
+def project_title(project: Project) -> str:
+    """Return a project's name, with version and framework if they are configured."""
     framework = f"({project.framework})" if project.framework else None
     return " ".join(part for part in (project.name, project.version, framework) if part)
 

@@ -1,4 +1,4 @@
-"""Where both commands start: an interrupt while modules are still being loaded ends the process without a word."""
+"""Entry points of both commands: an interrupt during imports ends the process without a traceback."""
 
 from __future__ import annotations
 

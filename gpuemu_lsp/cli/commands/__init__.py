@@ -1,1 +1,1 @@
-"""Implementations of the commands. Imported by `gpuemu_lsp.cli.verbs` only when the command runs."""
+"""Implementations of the commands, imported when a command runs."""

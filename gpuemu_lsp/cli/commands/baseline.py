@@ -1,4 +1,4 @@
-"""``gpuemu baseline`` and ``gpuemu diff``: what the kernels measure, kept under a tag and compared with it."""
+"""``gpuemu baseline`` and ``gpuemu diff``: store measurements under a tag, and compare with them."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ from gpuemu_lsp.engine.report.comparison import comparison_record, render_compar
 from gpuemu_lsp.engine.report.exit_codes import EXIT_CLEAN, EXIT_FINDINGS, EXIT_INTERNAL, EXIT_USAGE
 from gpuemu_lsp.engine.report.json_format import finding_record
 from gpuemu_lsp.engine.report.model import Run
-from gpuemu_lsp.engine.report.text import render_finding, render_verdict
+from gpuemu_lsp.engine.report.text import count, render_finding, render_verdict
 from gpuemu_lsp.engine.store import BaselineRecord, Store, StoreError
 
-_NEVER = 1_000_000
-"""More failures than a check has cases, stored ones included."""
+_UNLIMITED = 1_000_000
+"""Exceeds the number of cases of any check."""
 
 
 @dataclass(frozen=True, slots=True)
 class Measurement:
-    """A run of the registered kernels, what a baseline keeps of it, and the targets it was of."""
+    """A run of the registered kernels, its baseline records and its targets."""
 
     run: Run
     records: tuple[BaselineRecord, ...]
@@ -40,7 +40,7 @@ class Measurement:
 
 
 def measure(options: CheckOptions, jobs: int | None, names: Sequence[str] = ()) -> Measurement | None:
-    """Check the registered kernels, all or those named; None, with the reason printed, when there is nothing to."""
+    """Check the registered kernels, all or those named; print the reason and return None if there are none."""
     targets = find_targets(list(names), options)
     if targets is None:
         return None
@@ -50,23 +50,27 @@ def measure(options: CheckOptions, jobs: int | None, names: Sequence[str] = ()) 
         open_pool(jobs, options.executor) as pool,
         ProgressBar(len(targets.requests), sys.stderr) as progress,
     ):
-        run = run_requests(targets.requests, targets.findings, targets.root, pool, progress.see, records.append)
+        run = run_requests(targets.requests, targets.findings, targets.root, pool, progress.update, records.append)
     return Measurement(run, tuple(records), targets)
 
 
 def store_baseline(tag: str, options: CheckOptions, jobs: int | None) -> int:
-    """Measure and store: 0 all is stored and passed, 1 stored with failing kernels, 2 something was not measured."""
+    """Measure and store; return 0 if all passed, 1 if kernels fail, 2 if something was not measured."""
     root = project_root()
     if root is None:
         return EXIT_USAGE
     if tag.startswith("@") or not tag.strip():
-        print("gpuemu: a baseline's tag is a word that does not start with an @.", file=sys.stderr)
+        print("gpuemu: the tag of a baseline must not be empty or start with @.", file=sys.stderr)
         return EXIT_USAGE
     measured = measure(all_of_them(options), jobs)
     if measured is None:
         return EXIT_USAGE
     style = OutputOptions().style()
-    blocks = [render_finding(item, str(root), style) for item in measured.run.findings if _told(item.severity)]
+    blocks = [
+        render_finding(item, str(root), style)
+        for item in measured.run.findings
+        if item.severity in (Severity.ERROR, Severity.WARNING)
+    ]
     width = max((len(kernel.name) for kernel in measured.run.kernels), default=0)
     blocks += ["".join(render_verdict(kernel, width, style) + "\n" for kernel in measured.run.kernels)]
     print_out("\n".join(blocks))
@@ -83,12 +87,12 @@ def store_baseline(tag: str, options: CheckOptions, jobs: int | None) -> int:
         print(f"gpuemu: {error}", file=sys.stderr)
         return EXIT_USAGE
     kernels = len({record.kernel for record in usable})
-    print_out(f"\nStored the baseline '{tag}' of {kernels} kernel{'' if kernels == 1 else 's'}.\n")
+    print_out(f"\nStored the baseline '{tag}' of {count(kernels, 'kernel')}.\n")
     return measured.run.exit_code
 
 
 def diff(tag: str, options: CheckOptions, jobs: int | None, fail: bool, form: str, threshold: float | None) -> int:
-    """Compare with a baseline: 1 on a regression if ``fail``, 2 with no such baseline or something not measured."""
+    """Compare with a baseline; return 1 for a regression if ``fail``, 2 without a baseline or measurements."""
     found = read_baseline(tag)
     if found is None:
         return EXIT_USAGE
@@ -99,9 +103,9 @@ def diff(tag: str, options: CheckOptions, jobs: int | None, fail: bool, form: st
     root = measured.targets.root
     if form == "json":
         specs = {item.spec.name: item.spec for item in measured.targets.requests}
-        told = fingerprinted(regressions(comparison, specs), root)
+        regressed = fingerprinted(regressions(comparison, specs), root)
         document: dict[str, Json] = {"version": 1, **comparison_record(comparison, root)}
-        document["findings"] = [finding_record(item, root) for item in (*told, *measured.run.findings)]
+        document["findings"] = [finding_record(item, root) for item in (*regressed, *measured.run.findings)]
         print_out(json.dumps(document, indent=2, ensure_ascii=False) + "\n")
     else:
         print_out(render_comparison(comparison, root, OutputOptions().style()))
@@ -110,12 +114,12 @@ def diff(tag: str, options: CheckOptions, jobs: int | None, fail: bool, form: st
     if comparison.having(REGRESSION):
         return EXIT_FINDINGS if fail else EXIT_CLEAN
     both = any(change.presence == "both" for change in comparison.changes)
-    unsure = any(kernel.status in ("not-executed", "error") for kernel in measured.run.kernels)
-    return EXIT_CLEAN if both and not unsure else EXIT_USAGE
+    incomplete = any(kernel.status in ("not-executed", "error") for kernel in measured.run.kernels)
+    return EXIT_CLEAN if both and not incomplete else EXIT_USAGE
 
 
 def read_baseline(tag: str) -> tuple[BaselineRecord, ...] | None:
-    """Return a stored baseline; None, with the reason and what there is printed."""
+    """Return a stored baseline; print the reason and the known tags and return None if there is none."""
     root = project_root()
     if root is None:
         return None
@@ -127,13 +131,13 @@ def read_baseline(tag: str) -> tuple[BaselineRecord, ...] | None:
         print(f"gpuemu: {error}", file=sys.stderr)
         return None
     if found is None:
-        known = f"There are: {', '.join(tags)}." if tags else f"Store one with: gpuemu baseline {tag}"
-        print(f"gpuemu: there is no baseline '{tag}'. {known}", file=sys.stderr)
+        known = f"Known baselines: {', '.join(tags)}." if tags else f"Store one with: gpuemu baseline {tag}"
+        print(f"gpuemu: no baseline '{tag}'. {known}", file=sys.stderr)
     return found
 
 
 def as_measured(options: CheckOptions, baseline: Sequence[BaselineRecord]) -> CheckOptions:
-    """Return the options with the baseline's seed and number of cases: errors of other cases say nothing."""
+    """Return the options with the baseline's seed and number of cases, so that the same cases are compared."""
     origin = baseline[0].origin
     seed, cases = origin.get("seed"), origin.get("cases")
     if isinstance(seed, str) and seed.isdecimal() and isinstance(cases, int):
@@ -142,18 +146,14 @@ def as_measured(options: CheckOptions, baseline: Sequence[BaselineRecord]) -> Ch
 
 
 def all_of_them(options: CheckOptions) -> CheckOptions:
-    """Return the options with no case left out where others fail: figures of the first few say less."""
-    return replace(options, max_failures=_NEVER)
+    """Return the options without a limit of failures, so that failing kernels run all cases too."""
+    return replace(options, max_failures=_UNLIMITED)
 
 
 def compared(
     tag: str, baseline: Sequence[BaselineRecord], measured: Measurement, threshold: float | None = None
 ) -> Comparison:
-    """Compare, with the project's threshold unless one is given."""
+    """Compare a measurement with a baseline, by default with the project's threshold."""
     if threshold is None:
         threshold = measured.targets.projects[0].policies.warn_threshold
     return compare(tag, baseline, measured.records, threshold)
-
-
-def _told(severity: Severity) -> bool:
-    return severity in (Severity.ERROR, Severity.WARNING)

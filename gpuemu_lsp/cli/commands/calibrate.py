@@ -1,4 +1,4 @@
-"""``gpuemu calibrate``: measured tolerances, written to gpuemu.toml with where they come from."""
+"""``gpuemu calibrate``: measured tolerances, written to gpuemu.toml with their evidence."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from gpuemu_lsp.cli.commands.check import find_targets, open_pool, tell_errors
+from gpuemu_lsp.cli.commands.check import find_targets, open_pool, print_config_errors
 from gpuemu_lsp.cli.output import print_out
 from gpuemu_lsp.engine.check.model import CheckOptions
 from gpuemu_lsp.engine.findings import Severity
@@ -15,88 +15,89 @@ from gpuemu_lsp.engine.jobs.calibration import calibrate as measure
 from gpuemu_lsp.engine.project.edits import applied, kernel_index, remark, set_in_kernel
 from gpuemu_lsp.engine.project.load import load
 from gpuemu_lsp.engine.report.exit_codes import EXIT_CLEAN, EXIT_FINDINGS, EXIT_INTERNAL, EXIT_USAGE
+from gpuemu_lsp.engine.report.text import count
 
 _MARK = "# gpuemu calibrate:"
 
 
 def calibrate(
-    names: Sequence[str], options: CheckOptions, jobs: int | None, wanted: CalibrationOptions, *, write: bool
+    names: Sequence[str], options: CheckOptions, jobs: int | None, how: CalibrationOptions, *, write: bool
 ) -> int:
-    """Calibrate the registered kernels, all or those named."""
+    """Calibrate the registered kernels, all or those named; write the tolerances if ``write``."""
     targets = find_targets(names, options)
     if targets is None:
         return EXIT_USAGE
     project = next(iter(targets.projects), None)
     requests = [item for item in targets.requests if item.registered]
-    tell_errors(targets.findings, targets.root)
+    print_config_errors(targets.findings, targets.root)
     if project is None or project.config is None or not requests:
-        print("gpuemu: no kernel is registered here, so there is no tolerance to set.", file=sys.stderr)
+        print("gpuemu: no kernel is registered, so there is no tolerance to set.", file=sys.stderr)
         return EXIT_USAGE
     with open_pool(jobs, options.executor) as pool:
-        found = measure(requests, targets.root, wanted, pool)
+        found = measure(requests, targets.root, how, pool)
     seeds = {item.spec.name: _seed(options, item.validation.seed) for item in requests}
     config = Path(project.config)
-    kept, trouble = [], False
+    accepted, exceeded = [], False
     for envelope in found.envelopes:
-        said = evidence(envelope, wanted, seeds[envelope.kernel])
-        line = f"{envelope.kernel}: {envelope.dtype} = {_value(envelope)}  ({said})"
+        origin = evidence(envelope, how, seeds[envelope.kernel])
+        line = f"{envelope.kernel}: {envelope.dtype} = {_value(envelope)}  ({origin})"
         if envelope.exceeded:
-            trouble = True
-            line += "\n  not written: try a higher --percentile or --margin, or none: it is then derived per case"
+            exceeded = True
+            line += "\n  not written: try a higher --percentile or --margin, or leave it out to derive it for each case"
         else:
-            kept.append((envelope, said))
+            accepted.append((envelope, origin))
         print_out(line + "\n")
     for name, why in found.skipped.items():
         print_out(f"{name}: no tolerance: {why}\n")
     if any(run.exit_code == EXIT_INTERNAL for run in found.runs):
         return EXIT_INTERNAL
-    if write and kept and not _write(config, kept):
+    if write and accepted and not _write(config, accepted):
         return EXIT_USAGE
-    return _exit_code(found, trouble)
+    return _exit_code(found, exceeded)
 
 
-def _exit_code(found: Calibration, trouble: bool) -> int:
+def _exit_code(found: Calibration, exceeded: bool) -> int:
     statuses = {report.status for report in found.runs[0].kernels}
-    if trouble or "failed" in statuses:
+    if exceeded or "failed" in statuses:
         return EXIT_FINDINGS
     return EXIT_CLEAN if "passed" in statuses and not statuses & {"error", "not-executed"} else EXIT_USAGE
 
 
-def _write(config: Path, kept: Sequence[tuple[ToleranceEnvelope, str]]) -> bool:
-    """Change the values and nothing else of the file; False, with the reason, where that is not possible."""
+def _write(config: Path, accepted: Sequence[tuple[ToleranceEnvelope, str]]) -> bool:
+    """Change only the values in the file; print the reason and return False if that is not possible."""
     try:
         before = config.read_bytes().decode("utf-8")
         text = before
-        for envelope, said in kept:
-            changed = _changed(text, envelope, said)
+        for envelope, origin in accepted:
+            changed = _changed(text, envelope, origin)
             if changed is None:
                 print(
-                    f"gpuemu: {config.name}: how the tolerances of '{envelope.kernel}' are written leaves no place to "
-                    "set one; nothing was written.",
+                    f"gpuemu: {config.name}: the tolerances of '{envelope.kernel}' are in a form that cannot be "
+                    "edited; nothing was written.",
                     file=sys.stderr,
                 )
                 return False
             text = changed
         if config.read_bytes().decode("utf-8") != before:
-            print(f"gpuemu: {config.name} changed meanwhile; nothing was written.", file=sys.stderr)
+            print(f"gpuemu: {config.name} changed during calibration; nothing was written.", file=sys.stderr)
             return False
-        beside = config.with_name(f".{config.name}.new")
-        beside.write_bytes(text.encode("utf-8"))
-        broken = [item for item in load(beside).findings if item.severity is Severity.ERROR]
+        temporary = config.with_name(f".{config.name}.new")
+        temporary.write_bytes(text.encode("utf-8"))
+        broken = [item for item in load(temporary).findings if item.severity is Severity.ERROR]
         if broken and not load(config).findings:
-            beside.unlink()
+            temporary.unlink()
             print(f"gpuemu: {config.name}: {broken[0].message} Nothing was written.", file=sys.stderr)
             return False
-        beside.chmod(config.stat().st_mode & 0o777)
-        beside.replace(config)
+        temporary.chmod(config.stat().st_mode & 0o777)
+        temporary.replace(config)
     except (OSError, UnicodeDecodeError) as error:
         print(f"gpuemu: {config}: {error}; nothing was written.", file=sys.stderr)
         return False
-    print_out(f"Wrote {len(kept)} tolerance{'' if len(kept) == 1 else 's'} to {config.name}.\n")
+    print_out(f"Wrote {count(len(accepted), 'tolerance')} to {config.name}.\n")
     return True
 
 
-def _changed(text: str, envelope: ToleranceEnvelope, said: str) -> str | None:
+def _changed(text: str, envelope: ToleranceEnvelope, origin: str) -> str | None:
     index = kernel_index(text, envelope.kernel)
     if index is None:
         return None
@@ -104,12 +105,12 @@ def _changed(text: str, envelope: ToleranceEnvelope, said: str) -> str | None:
     if change is None:
         return None
     text = applied(text, change)
-    note = remark(text, index, "tolerances", envelope.dtype, f"{_MARK} {envelope.dtype}:", _comment(envelope, said))
+    note = remark(text, index, "tolerances", envelope.dtype, f"{_MARK} {envelope.dtype}:", _comment(envelope, origin))
     return applied(text, note) if note is not None else text
 
 
-def _comment(envelope: ToleranceEnvelope, said: str) -> str:
-    return f"{_MARK} {envelope.dtype}: {said}"
+def _comment(envelope: ToleranceEnvelope, origin: str) -> str:
+    return f"{_MARK} {envelope.dtype}: {origin}"
 
 
 def _value(envelope: ToleranceEnvelope) -> str:

@@ -1,4 +1,4 @@
-"""Checks as the commands run them: targets in, a formatted run out, once or after every change."""
+"""Checks of the commands: resolve targets, run, and write the result, once or after every change."""
 
 from __future__ import annotations
 
@@ -23,15 +23,16 @@ from gpuemu_lsp.engine.report.model import Run
 from gpuemu_lsp.engine.report.text import TextStyle, render_finding
 from gpuemu_lsp.engine.workers import Limits, Pool
 
-_PATIENCE_MS = 200
+_WATCH_TIMEOUT_MS = 200
 
 
 @dataclass(frozen=True, slots=True)
 class CheckCommand:
-    """What to check (paths or kernel names, none for the folder here), how, and where the result goes.
+    """A check as the command line requests it.
 
-    ``dask`` is the address of a scheduler, ``local`` for one of our own, None for this machine's pool. ``shard`` (I, N)
-    takes every N-th kernel from the I-th on. ``expect`` compares the errors with those that comments announce.
+    ``targets`` are paths or kernel names, none for the current folder. ``dask`` is the address of a scheduler,
+    ``local`` to start one, None for a pool on this machine. ``shard`` (I, N) selects every N-th kernel from the I-th
+    on. ``expect`` compares the errors with those that comments announce.
     """
 
     targets: Sequence[str]
@@ -44,7 +45,7 @@ class CheckCommand:
 
 
 def check(command: CheckCommand) -> int:
-    """Run once; return the exit code."""
+    """Check once and return the exit code."""
     try:
         with open_runner(command) as runner:
             return _once(command, runner)
@@ -54,12 +55,12 @@ def check(command: CheckCommand) -> int:
 
 
 def open_runner(command: CheckCommand) -> Pool | Cluster:
-    """Return where the order's jobs run.
+    """Return the pool or cluster that runs the command's jobs.
 
     Raises
     ------
     ClusterError
-        If a cluster is asked for and cannot be had.
+        If a cluster is requested and not available.
     """
     if command.dask is None:
         return open_pool(command.jobs, command.options.executor)
@@ -67,14 +68,14 @@ def open_runner(command: CheckCommand) -> Pool | Cluster:
 
 
 def watch(command: CheckCommand) -> int:
-    """Run, then again after every change of a file that matters, until interrupted."""
+    """Check, and again after every change of a relevant file, until interrupted."""
     with open_pool(command.jobs, command.options.executor) as pool:
         folders: list[Path] = []
         while True:
             wanted = _folders(command)
             if wanted != folders:
                 folders, changes = wanted, _changes(wanted)
-                next(changes)  # look before the run, so that no change during it is missed
+                next(changes)  # start watching before the run, so that no change during it is missed
             _once(command, pool)
             print("Watching for changes. Press Ctrl-C to stop.", file=sys.stderr, flush=True)
             names = next(found for found in changes if found)
@@ -82,9 +83,9 @@ def watch(command: CheckCommand) -> int:
 
 
 def open_pool(jobs: int | None, executor: str = "auto") -> Pool:
-    """Return a pool that starts to warm up now. It forks a worker when one is needed, at most one per core.
+    """Return a pool whose fork server starts now. Workers are forked when needed, by default at most one for each core.
 
-    A CUDA context reserves more address space than a memory limit allows.
+    On a GPU there is no memory limit, because a CUDA context reserves more than it allows.
     """
     limits = Limits(memory_bytes=None) if executor == "gpu" else Limits()
     pool = Pool(FUNCTIONS, size=jobs or os.cpu_count() or 1, limits=limits, preload=PRELOAD)
@@ -93,7 +94,7 @@ def open_pool(jobs: int | None, executor: str = "auto") -> Pool:
 
 
 def find_targets(arguments: Sequence[str], options: CheckOptions) -> Targets | None:
-    """Resolve targets; None, with the reason on standard error, when an argument is nothing we know."""
+    """Resolve targets; print the reason and return None for an unknown argument."""
     try:
         targets = collect(arguments, options, Path.cwd())
     except TargetError as error:
@@ -102,20 +103,26 @@ def find_targets(arguments: Sequence[str], options: CheckOptions) -> Targets | N
     if not targets.requests and not targets.findings:
         where = "here" if not arguments else f"in {', '.join(arguments)}"
         print(
-            f"gpuemu: there is no .cu file and no registered kernel {where}; gpuemu init writes a first one.",
+            f"gpuemu: no .cu file and no registered kernel {where}; gpuemu init creates a first one.",
             file=sys.stderr,
         )
     return targets
 
 
 def targets_of(command: CheckCommand) -> Targets | None:
-    """Resolve an order's targets. Machines elsewhere keep no failing cases: SQLite is not for shared folders."""
+    """Resolve a command's targets, and select its shard.
+
+    Jobs on other machines do not store failing cases: SQLite files must not be shared over a network.
+    """
     targets = find_targets(command.targets, command.options)
     if targets is not None and command.shard is not None:
         part, count = command.shard
         mine = targets.requests[part - 1 :: count]
         if targets.requests and not mine:
-            print(f"gpuemu: shard {part}/{count} is empty: there are {len(targets.requests)} kernels.", file=sys.stderr)
+            print(
+                f"gpuemu: shard {part}/{count} is empty: there are only {len(targets.requests)} kernels.",
+                file=sys.stderr,
+            )
         targets = replace(targets, requests=mine)
     if targets is None or command.dask in (None, LOCAL):
         return targets
@@ -123,30 +130,30 @@ def targets_of(command: CheckCommand) -> Targets | None:
     return replace(targets, requests=tuple(requests))
 
 
-def tell_errors(findings: Sequence[Finding], root: str) -> None:
-    """Say on standard error what is wrong with the configuration."""
+def print_config_errors(findings: Sequence[Finding], root: str) -> None:
+    """Print the errors in the configuration to standard error."""
     for finding in findings:
         if finding.rule.startswith("config/") and finding.severity is Severity.ERROR:
             print(render_finding(finding, root, TextStyle()), file=sys.stderr)
 
 
-def tell_executor(run: Run) -> None:
-    """Say on standard error that a GPU was asked for and not used; a hint would not be shown."""
-    told = next((finding for finding in run.findings if finding.rule == "engine/no-gpu"), None)
-    if told is not None:
-        print(f"gpuemu: {told.message}", file=sys.stderr)
+def print_executor_fallback(run: Run) -> None:
+    """Print to standard error that the requested GPU was not used: the finding is a hint and may not be shown."""
+    fallback = next((finding for finding in run.findings if finding.rule == "engine/no-gpu"), None)
+    if fallback is not None:
+        print(f"gpuemu: {fallback.message}", file=sys.stderr)
 
 
 def _once(command: CheckCommand, pool: Runner) -> int:
     targets = targets_of(command)
     if targets is None:
         return EXIT_USAGE
-    requests = shared_out(targets.requests, command.jobs)
+    requests = split_time_budget(targets.requests, command.jobs)
     with ProgressBar(len(requests), sys.stderr) as progress:
-        run = run_requests(requests, targets.findings, targets.root, pool, progress.see)
+        run = run_requests(requests, targets.findings, targets.root, pool, progress.update)
     if command.output.format in report_context.FORMATS:
         run = replace(run, context=report_context.report_context(run, targets))
-    tell_executor(run)
+    print_executor_fallback(run)
     code = command.output.write(run)
     return verified(run, code) if command.expect else code
 
@@ -161,8 +168,8 @@ def verified(run: Run, code: int) -> int:
     return verification.exit_code(run)
 
 
-def shared_out(requests: Sequence[CheckRequest], jobs: int | None) -> Sequence[CheckRequest]:
-    """Give each kernel its share of the time there is for all of them."""
+def split_time_budget(requests: Sequence[CheckRequest], jobs: int | None) -> Sequence[CheckRequest]:
+    """Divide a time budget for the whole run among its kernels."""
     share = (jobs or os.cpu_count() or 1) / max(1, len(requests))
     shares = (one.options.seconds and one.options.seconds * min(1.0, share) for one in requests)
     return [
@@ -172,7 +179,7 @@ def shared_out(requests: Sequence[CheckRequest], jobs: int | None) -> Sequence[C
 
 
 def _folders(command: CheckCommand) -> list[Path]:
-    """Watch the folders of the files that matter, not the whole tree below the working directory."""
+    """Return the folders of the relevant files, so that not the whole tree is watched."""
     targets = find_targets(command.targets, command.options)
     files = targets.watched if targets is not None else ()
     folders = [folder for folder in {Path(path).parent for path in files} if folder.is_dir()]
@@ -180,14 +187,14 @@ def _folders(command: CheckCommand) -> list[Path]:
 
 
 def _changes(folders: Sequence[Path]) -> Iterator[list[str]]:
-    """Yield the names of changed files, and an empty list whenever nothing has changed for a while."""
+    """Yield the names of changed files, and an empty list after every ``_WATCH_TIMEOUT_MS`` without a change."""
     import watchfiles
 
     for changes in watchfiles.watch(
         *folders,
         watch_filter=_SourceFilter(),
         recursive=False,
-        rust_timeout=_PATIENCE_MS,
+        rust_timeout=_WATCH_TIMEOUT_MS,
         yield_on_timeout=True,
         raise_interrupt=True,
     ):
@@ -195,7 +202,7 @@ def _changes(folders: Sequence[Path]) -> Iterator[list[str]]:
 
 
 class _SourceFilter:
-    """Sources, headers, references and the config; never our own outputs."""
+    """Selects sources, headers, references and gpuemu.toml, but not the store."""
 
     _SUFFIXES = (".cu", ".cuh", ".h", ".hpp", ".py", "gpuemu.toml")
 

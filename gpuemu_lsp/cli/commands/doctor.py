@@ -1,4 +1,4 @@
-"""``gpuemu doctor``: what works here, what does not, and how to get it."""
+"""``gpuemu doctor``: test of every component of a check, with remedies for missing ones."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _VERSION = re.compile(r"\d+\.\d+(?:\.\d+)?")
 
 
 def doctor(form: str) -> int:
-    """Print it: 0 when kernels can be checked here, 2 when not. What is only convenient does not count."""
+    """Print the results; return 0 if kernels can be checked, else 2. Optional components do not count."""
     with open_pool(1) as pool:
         gathered = run_job(pool, Job("self_check", wall_seconds=_SELF_CHECK_SECONDS))
     parts = [dict(value) for value in gathered.values]
@@ -43,21 +43,21 @@ def doctor(form: str) -> int:
         ending = gathered.ending
         why = ending.message if isinstance(ending, Failed) else ending.reason if isinstance(ending, WorkerDied) else "?"
         parts.append(_part("worker process", False, str(why), "please report this"))
-    parts += _surroundings()
+    parts += _environment()
     parts += _editors()
     usable = all(part["there"] for part in parts if part["needed"])
     if form == "json":
         print_out(json.dumps({"version": 1, "usable": usable, "parts": parts}, indent=2, ensure_ascii=False) + "\n")
     else:
-        print_out("".join(_lines(parts)) + f"\nKernels can{'' if usable else 'not'} be checked here.\n")
+        print_out("".join(_lines(parts)) + f"\nKernels can{'' if usable else 'not'} be checked.\n")
     return EXIT_CLEAN if usable else EXIT_USAGE
 
 
-def _surroundings() -> Iterator[dict[str, Json]]:
+def _environment() -> Iterator[dict[str, Json]]:
     yield _part("Python", sys.version_info >= (3, 11), sys.version.split()[0], "3.11 or newer")
     cache = cache_root()
     there = next(folder for folder in (cache, *cache.parents) if folder.exists())
-    remedy = "compilations are repeated; GPUEMU_CACHE_DIR names another folder"
+    remedy = "without it, compilations are repeated; set GPUEMU_CACHE_DIR to another folder"
     yield _part("cache", os.access(there, os.W_OK), str(cache), remedy, needed=False)
     server = shutil.which("gpuemu-lsp")
     remedy = f"editors start it by name: add {Path(sys.executable).parent} to PATH, or configure its path"

@@ -16,7 +16,7 @@ from gpuemu_lsp.engine.store import Store, StoredFailure, StoreError
 
 
 def list_failures(limit: int, form: str) -> int:
-    """Print at most ``limit`` failures. Having some is no error: 0 means that the list could be read."""
+    """Print at most ``limit`` failures; return 0 if the store could be read, whether or not there are any."""
     root = project_root()
     if root is None:
         return EXIT_USAGE
@@ -35,16 +35,16 @@ def list_failures(limit: int, form: str) -> int:
 
 
 def project_root() -> Path | None:
-    """Return the folder of the configuration here, which is where failures are kept; None, with the reason printed."""
+    """Return the folder of the current gpuemu.toml and its store; print the reason and return None without one."""
     config = discover(Path.cwd())
     if config is None:
-        print("gpuemu: there is no gpuemu.toml here or above; gpuemu init writes one.", file=sys.stderr)
+        print("gpuemu: no gpuemu.toml in this folder or above; gpuemu init creates one.", file=sys.stderr)
         return None
     return config.parent
 
 
 def failure_table(failures: Sequence[StoredFailure]) -> list[str]:
-    """Return one line per failure under a heading."""
+    """Return a heading and a line for each failure."""
     rows = [("ID", "KERNEL", "DTYPE", "RULE", "SIZES", "LAST SEEN")]
     for item in failures:
         failure = item.failure

@@ -1,4 +1,4 @@
-"""``gpuemu init``: a gpuemu.toml that registers the kernels there are, or an example that passes at once."""
+"""``gpuemu init``: a gpuemu.toml that registers the existing kernels, or an example that passes."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ from gpuemu_lsp.engine.jobs.targets import collect
 from gpuemu_lsp.engine.project.load import CONFIG_NAME
 from gpuemu_lsp.engine.project.message_text import toml
 from gpuemu_lsp.engine.report.exit_codes import EXIT_CLEAN, EXIT_USAGE
+from gpuemu_lsp.engine.report.text import count
 
 _CONFIG = """\
-# Which kernels to check, against what. Every key: docs/config.md of gpuemu-lsp.
+# The kernels to check, and their references. All keys: docs/config.md of gpuemu-lsp.
 
 [project]
 name = {name}
@@ -25,7 +26,7 @@ name = "gelu"
 source = "kernels/gelu.cu"
 reference = "kernels/ref_gelu.py"
 
-# What follows can be left out: it is inferred from the kernel's signature.
+# The tables below are optional: they are inferred from the kernel's signature.
 [kernels.dims]
 n = {{ min = 1, max = 4096 }}
 
@@ -59,28 +60,28 @@ import numpy as np
 
 
 def reference(inputs, **kwargs):
-    """Return what gelu.cu should compute. The inputs are fp64 and hold exactly what the kernel got."""
+    """Return the expected output of gelu.cu. The inputs are the kernel's, converted to fp64."""
     x = inputs["x"]
     return 0.5 * x * (1.0 + np.tanh(np.sqrt(2.0 / np.pi) * (x + 0.044715 * x**3)))
 '''
 
 
 _HEADER = """\
-# Which kernels to check, against what. Every key: docs/config.md of gpuemu-lsp.
+# The kernels to check, and their references. All keys: docs/config.md of gpuemu-lsp.
 
 [project]
 name = {name}
 
-# Without a reference a kernel runs under the memory and synchronisation checkers only. To have its numbers compared,
-# write reference(inputs, **kwargs) in NumPy, which says what is right, and name the file.
+# Without a reference a kernel runs under the memory and synchronisation checkers only. To check its numbers too, write
+# a function reference(inputs, **kwargs) in NumPy that returns the correct outputs, and name its file.
 """
 
 
 def init(folder: Path, name: str | None) -> int:
-    """Write the files; refuse, and write none, when one of them is there already."""
+    """Write the files; write none if one of them exists."""
     title = name or folder.absolute().name or "my-project"
     if (folder / CONFIG_NAME).exists() or (folder / CONFIG_NAME).is_symlink():
-        print(f"gpuemu: {folder / CONFIG_NAME} exists already; nothing was written.", file=sys.stderr)
+        print(f"gpuemu: {folder / CONFIG_NAME} already exists; nothing was written.", file=sys.stderr)
         return EXIT_USAGE
     kernels = _kernels(folder)
     if kernels:
@@ -94,7 +95,7 @@ def init(folder: Path, name: str | None) -> int:
     present = [path for path in files if path.exists() or path.is_symlink()]
     if present:
         names = ", ".join(map(str, present))
-        print(f"gpuemu: {names} exists already; nothing was written.", file=sys.stderr)
+        print(f"gpuemu: {names} already exists; nothing was written.", file=sys.stderr)
         return EXIT_USAGE
     try:
         for path, text in files.items():
@@ -104,10 +105,10 @@ def init(folder: Path, name: str | None) -> int:
     except OSError as error:
         print(f"gpuemu: {error.filename}: {error.strerror or error}", file=sys.stderr)
         return EXIT_USAGE
-    told = "".join(f"Wrote {path}\n" for path in files)
+    summary = "".join(f"Wrote {path}\n" for path in files)
     if kernels:
-        told += f"Registered {len(kernels)} kernel{'' if len(kernels) == 1 else 's'}, none with a reference yet.\n"
-    print_out(told + f"Try: gpuemu test{'' if folder == Path() else f' {shlex.quote(str(folder))}'}\n")
+        summary += f"Registered {count(len(kernels), 'kernel')}, none with a reference yet.\n"
+    print_out(summary + f"Try: gpuemu test{'' if folder == Path() else f' {shlex.quote(str(folder))}'}\n")
     return EXIT_CLEAN
 
 
@@ -122,9 +123,9 @@ def _kernels(folder: Path) -> list[str]:
     for request in requests:
         spec = request.spec
         function = spec.entry or spec.name
-        plain = function.split("<")[0].split("::")[-1].strip()
+        base = function.split("<")[0].split("::")[-1].strip()
         stem = Path(spec.source).stem
-        choices = (plain, f"{stem}_{plain}", *(f"{stem}_{plain}_{number}" for number in range(2, 1000)))
+        choices = (base, f"{stem}_{base}", *(f"{stem}_{base}_{number}" for number in range(2, 1000)))
         name = next(choice for choice in choices if choice not in taken)
         taken.add(name)
         source = Path(spec.source).relative_to(root).as_posix()

@@ -26,14 +26,14 @@ _INDENT = "  "
 
 
 def lint(kernel: str | None, ptx: Path | None, arch: str | None, form: str) -> int:
-    """Inspect kernels: 0 every check passed, 1 a violation, 2 something could not be checked, or nothing was."""
+    """Inspect kernels; return 0 if all checks passed, 1 for a violation, 2 if something was not checked."""
     targets = find_targets([kernel] if kernel is not None else [], CheckOptions(arch=arch))
     if targets is None:
         return EXIT_USAGE
     requests = [request for request in targets.requests if request.registered]
     config = fingerprinted(targets.findings, targets.root)
     if ptx is not None and len(requests) != 1:
-        print("gpuemu: --ptx needs --kernel, to know whose limits and patterns hold.", file=sys.stderr)
+        print("gpuemu: --ptx needs --kernel, whose limits and patterns apply.", file=sys.stderr)
         return EXIT_USAGE
     file = str(ptx.absolute()) if ptx is not None else None
     with open_pool(None) as pool:
@@ -50,7 +50,7 @@ def lint(kernel: str | None, ptx: Path | None, arch: str | None, form: str) -> i
         blocks = [render_finding(finding, targets.root, style) for finding in config]
         blocks += [_text(report, targets.root, style) for report in reports]
         if not reports:
-            print("gpuemu: no kernel is registered: lint compares with the limits of gpuemu.toml.", file=sys.stderr)
+            print("gpuemu: no kernel is registered; lint checks the limits in gpuemu.toml.", file=sys.stderr)
         print_out("\n".join(blocks))
     return _exit_code(reports, config)
 
@@ -90,5 +90,5 @@ def _exit_code(reports: Sequence[ArtifactReport], config: Sequence[Finding]) -> 
     if errors or any(report.result == "FAIL" for report in reports):
         return EXIT_FINDINGS
     results = {report.result for report in reports}
-    unsure = results & {"INCOMPLETE", "NOT COMPILED"} or any(item.severity is Severity.ERROR for item in config)
-    return EXIT_CLEAN if "PASS" in results and not unsure else EXIT_USAGE
+    incomplete = results & {"INCOMPLETE", "NOT COMPILED"} or any(item.severity is Severity.ERROR for item in config)
+    return EXIT_CLEAN if "PASS" in results and not incomplete else EXIT_USAGE

@@ -1,4 +1,4 @@
-"""``gpuemu reproduce`` and ``gpuemu minimize``: stored cases, run again in a worker."""
+"""``gpuemu reproduce`` and ``gpuemu minimize``: stored cases run again in a worker."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ from gpuemu_lsp.engine.workers import Job, Pool
 from gpuemu_lsp.engine.workers.wire import from_json, to_json
 
 _MINIMISE_SECONDS = 90.0
-"""Wall time a minimisation may take beyond a check: its own budget, and the run that shows the result."""
+"""Wall time of a minimisation in addition to a check: its budget, and the run that shows the result."""
 _RECENT = 8
 _EXIT = {"fixed": EXIT_CLEAN, "still fails": EXIT_FINDINGS, "changed": EXIT_FINDINGS, "not executed": EXIT_USAGE}
 
 
 @dataclass(frozen=True, slots=True)
 class ReplayOptions:
-    """Which stored case, of which kernel (None: of all that have one with this id), and how to show it."""
+    """The stored case, its kernel (None for all kernels that have a case with this id), and output options."""
 
     case: str
     kernel: str | None = None
@@ -44,22 +44,22 @@ class ReplayOptions:
 
 @dataclass(frozen=True, slots=True)
 class ExportPaths:
-    """What to write besides: a script that stands alone, the PTX, a picture of where an output is wrong."""
+    """Files to write: a standalone script, the PTX, a picture of the wrong elements."""
 
     script: Path | None = None
     ptx: Path | None = None
     picture: Path | None = None
 
 
-def reproduce(again: ReplayOptions, files: ExportPaths = ExportPaths()) -> int:
-    """Run a stored case again: 0 fixed, 1 it fails, 2 it could not be run."""
-    requests = _requests(again)
+def reproduce(options: ReplayOptions, files: ExportPaths = ExportPaths()) -> int:
+    """Run a stored case again; return 0 if it is fixed, 1 if it fails, 2 if it could not be run."""
+    requests = _requests(options)
     if requests is None:
         return EXIT_USAGE
-    shown = _ReplayPrinter("replays", again)
-    with open_pool(1, again.executor) as pool:
+    shown = _ReplayPrinter("replays", options)
+    with open_pool(1, options.executor) as pool:
         for request in requests:
-            gathered = _run(pool, "reproduce", request, {"case": again.case}, 0.0)
+            gathered = _run(pool, "reproduce", request, {"case": options.case}, 0.0)
             for value in gathered.named("replay"):
                 root = request.root
                 replay = _identified(from_json(Replay, value), root)
@@ -67,16 +67,16 @@ def reproduce(again: ReplayOptions, files: ExportPaths = ExportPaths()) -> int:
                 if files.picture is not None and not _draw(replay, files.picture):
                     return EXIT_USAGE
             shown.end(gathered, request)
-        if (files.script or files.ptx) and not _export(pool, requests[0], again, files):
+        if (files.script or files.ptx) and not _export(pool, requests[0], options, files):
             return EXIT_USAGE
     return shown.close()
 
 
 def _draw(replay: Replay, path: Path) -> bool:
-    """Write the picture of a replay that fails with wrong elements; False, with the reason, where that fails."""
+    """Write the picture of a replay's wrong elements; print the reason and return False if that fails."""
     pixels = None if replay.error is None else error_map_png(replay.error)
     if pixels is None:
-        print("gpuemu: no picture: the case has no wrong elements to draw.", file=sys.stderr)
+        print("gpuemu: no picture was written: the case has no wrong elements.", file=sys.stderr)
         return True
     try:
         path.write_bytes(pixels)
@@ -87,34 +87,34 @@ def _draw(replay: Replay, path: Path) -> bool:
     return True
 
 
-def _export(pool: Pool, request: CheckRequest, again: ReplayOptions, files: ExportPaths) -> bool:
-    """Write what was asked for; False, with the reason on standard error, where that was not possible."""
+def _export(pool: Pool, request: CheckRequest, options: ReplayOptions, files: ExportPaths) -> bool:
+    """Write the requested files; print the reason and return False if that is not possible."""
     script = None if files.script is None else files.script.resolve().with_suffix(".py")
     ptx = None if files.ptx is None else files.ptx.resolve()
     paths: dict[str, Json] = {
         "script": None if script is None else str(script),
         "ptx": None if ptx is None else str(ptx),
     }
-    gathered = _run(pool, "export", request, {"case": again.case, **paths}, 0.0)
+    gathered = _run(pool, "export", request, {"case": options.case, **paths}, 0.0)
     written = [path for paths in gathered.named("written") if isinstance(paths, list) for path in paths]
     for path in written:
         print(f"wrote {path}", file=sys.stderr)
-    troubles = list(gathered.named("trouble"))
-    for trouble in troubles:
-        print(f"gpuemu: {trouble}", file=sys.stderr)
-    if not written and not troubles:
+    errors = list(gathered.named("trouble"))
+    for error in errors:
+        print(f"gpuemu: {error}", file=sys.stderr)
+    if not written and not errors:
         print("gpuemu: nothing was written: the case cannot be run.", file=sys.stderr)
-    return bool(written) and not troubles
+    return bool(written) and not errors
 
 
-def minimize(again: ReplayOptions, strategy: str, max_runs: int) -> int:
-    """Minimise a stored case: 1 it fails (the smallest one is shown), 0 it does not any more, 2 it could not be run."""
-    requests = _requests(again)
+def minimize(options: ReplayOptions, strategy: str, max_runs: int) -> int:
+    """Minimise a stored case; return 1 if it fails, 0 if it no longer fails, 2 if it could not be run."""
+    requests = _requests(options)
     if requests is None:
         return EXIT_USAGE
-    shown = _ReplayPrinter("minimized", again)
-    more: dict[str, Json] = {"case": again.case, "strategy": strategy, "max_runs": max_runs}
-    with open_pool(1, again.executor) as pool:
+    shown = _ReplayPrinter("minimized", options)
+    more: dict[str, Json] = {"case": options.case, "strategy": strategy, "max_runs": max_runs}
+    with open_pool(1, options.executor) as pool:
         for request in requests:
             gathered = _run(pool, "minimize", request, more, _MINIMISE_SECONDS)
             for value in gathered.named("smaller"):
@@ -127,12 +127,12 @@ def minimize(again: ReplayOptions, strategy: str, max_runs: int) -> int:
 
 
 class _ReplayPrinter:
-    """What was shown so far, and the exit code it adds up to."""
+    """Prints replays and accumulates their exit codes."""
 
-    def __init__(self, title: str, again: ReplayOptions) -> None:
-        self.style = OutputOptions(colour=again.colour).style()
+    def __init__(self, title: str, options: ReplayOptions) -> None:
+        self.style = OutputOptions(colour=options.colour).style()
         self._title = title
-        self._as_json = again.format == "json"
+        self._as_json = options.format == "json"
         self._codes: list[int] = []
         self._records: list[Json] = []
 
@@ -143,7 +143,7 @@ class _ReplayPrinter:
             print_out(text)
 
     def end(self, gathered: JobResult, request: CheckRequest) -> None:
-        """Tell how the job ended, when not well: the reference or the kernel took the process with it."""
+        """Print the finding of a job that crashed or timed out."""
         if gathered.done:
             return
         finding = ending_finding(request, gathered.ending)
@@ -151,7 +151,10 @@ class _ReplayPrinter:
         self._codes.append(EXIT_INTERNAL if finding.rule == "engine/internal-error" else EXIT_USAGE)
 
     def close(self) -> int:
-        """Return the exit code: a failing case outweighs one that could not be run, and nothing at all is not fixed."""
+        """Write JSON output and return the exit code.
+
+        A failing case takes precedence over one that could not be run; without any case the result is not "fixed".
+        """
         if self._as_json:
             print_out(json.dumps({"version": 1, self._title: self._records}, indent=2, ensure_ascii=False) + "\n")
         order = (EXIT_INTERNAL, EXIT_FINDINGS, EXIT_USAGE, EXIT_CLEAN)
@@ -168,33 +171,33 @@ def _identified(replay: Replay, root: str) -> Replay:
     return replace(replay, findings=tuple(fingerprinted(replay.findings, root)))
 
 
-def _requests(again: ReplayOptions) -> list[CheckRequest] | None:
-    """Return a request for every kernel that has a stored case with this id; None, with the reason printed."""
+def _requests(options: ReplayOptions) -> list[CheckRequest] | None:
+    """Return a request for every kernel that has a stored case with this id; print the reason and return None."""
     root = project_root()
     if root is None:
         return None
     try:
         with Store(root) as store:
-            stored = [item for item in store.find(again.case) if again.kernel in (None, item.failure.kernel)]
+            stored = [item for item in store.find(options.case) if options.kernel in (None, item.failure.kernel)]
             recent = store.failures(_RECENT) if not stored else []
     except StoreError as error:
         print(f"gpuemu: {error}", file=sys.stderr)
         return None
     if not stored:
-        of = f" of '{again.kernel}'" if again.kernel is not None else ""
-        print(f"gpuemu: there is no stored case '{again.case}'{of}.{_known(recent)}", file=sys.stderr)
+        of = f" of '{options.kernel}'" if options.kernel is not None else ""
+        print(f"gpuemu: no stored case '{options.case}'{of}.{_known(recent)}", file=sys.stderr)
         return None
-    targets = find_targets([str(root)], CheckOptions(executor=again.executor, arch=again.arch))
+    targets = find_targets([str(root)], CheckOptions(executor=options.executor, arch=options.arch))
     if targets is None:
         return None
     wanted = {item.failure.kernel for item in stored}
     requests = [request for request in targets.requests if request.spec.name in wanted]
     for name in sorted(wanted - {request.spec.name for request in requests}):
-        print(f"gpuemu: case {again.case} is of '{name}', which is not in the project any more.", file=sys.stderr)
+        print(f"gpuemu: case {options.case} is of '{name}', which is no longer in the project.", file=sys.stderr)
     return requests or None
 
 
 def _known(recent: Sequence[StoredFailure]) -> str:
     if not recent:
-        return " None is stored: a check keeps the cases that fail."
-    return " The latest ones:\n" + "\n".join(failure_table(recent))
+        return " No cases are stored; a check stores the cases that fail."
+    return " Latest cases:\n" + "\n".join(failure_table(recent))

@@ -8,7 +8,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gpuemu_lsp.cli.commands.check import CheckCommand, open_runner, shared_out, targets_of, tell_executor
+from gpuemu_lsp.cli.commands.check import (
+    CheckCommand,
+    open_runner,
+    print_executor_fallback,
+    split_time_budget,
+    targets_of,
+)
 from gpuemu_lsp.cli.output import print_out
 from gpuemu_lsp.cli.progress import ProgressBar
 from gpuemu_lsp.cli.report_context import report_context
@@ -69,15 +75,15 @@ def report(command: CheckCommand, options: ReportOptions) -> int:
     on_record = records.append if baseline is not None else None
     try:
         with open_runner(command) as runner, ProgressBar(len(targets.requests), sys.stderr) as progress:
-            requests = shared_out(targets.requests, command.jobs)
-            run = run_requests(requests, targets.findings, targets.root, runner, progress.see, on_record)
+            requests = split_time_budget(targets.requests, command.jobs)
+            run = run_requests(requests, targets.findings, targets.root, runner, progress.update, on_record)
     except ClusterError as error:
         print(f"gpuemu: {error}", file=sys.stderr)
         return EXIT_USAGE
     run = replace(run, context=report_context(run, targets))
     if baseline is not None and options.baseline is not None:
         run = _compared(run, targets, options, baseline, records)
-    tell_executor(run)
+    print_executor_fallback(run)
     code = command.output.write(run)
     comparison = run.context.comparison
     if comparison is not None and command.output.format == "text" and command.output.file is None:

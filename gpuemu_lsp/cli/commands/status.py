@@ -1,4 +1,4 @@
-"""``gpuemu status``: versions of everything a verdict depends on, the project here, and what it has stored."""
+"""``gpuemu status``: installed versions, the current project, and its store."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pathlib import Path
 
 from gpuemu_lsp.cli.commands.check import open_pool
 from gpuemu_lsp.cli.output import print_out
-from gpuemu_lsp.cli.report_context import titled
+from gpuemu_lsp.cli.report_context import project_title
 from gpuemu_lsp.engine.jobs.run_one import run_job
 from gpuemu_lsp.engine.project import discover, load
 from gpuemu_lsp.engine.report.exit_codes import EXIT_CLEAN, EXIT_USAGE
@@ -18,7 +18,7 @@ _MANY = 1000
 
 
 def status() -> int:
-    """Print it: 0 when kernels can be checked here, 2 when not."""
+    """Print the status; return 0 if kernels can be checked, else 2."""
     rows: dict[str, str] = {}
     with open_pool(1) as pool:
         gathered = run_job(pool, Job("describe"))
@@ -40,10 +40,10 @@ def status() -> int:
 def _project() -> dict[str, str]:
     config = discover(Path.cwd())
     if config is None:
-        return {"Project": "none: there is no gpuemu.toml here or above"}
+        return {"Project": "none: no gpuemu.toml in this folder or above"}
     project = load(config)
     count = len(project.kernels)
-    text = f"{titled(project)}: {config}, {count} kernel{'' if count == 1 else 's'}"
+    text = f"{project_title(project)}: {config}, {count} kernel{'' if count == 1 else 's'}"
     if project.broken:
         text += f", {len(project.broken)} with errors"
     return {"Project": text, "Store": _store(config.parent)}

@@ -1,1 +1,1 @@
-"""The arguments of ``gpuemu``'s verbs, and what each calls. Nothing of the engine is imported before a verb runs."""
+"""Argument parsers of ``gpuemu``'s verbs. They do not import the engine, so that ``--help`` is fast."""

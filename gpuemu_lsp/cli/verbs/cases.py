@@ -1,4 +1,4 @@
-"""``gpuemu failures``, ``reproduce`` and ``minimize``: what is stored of failing cases."""
+"""Arguments of ``gpuemu failures``, ``reproduce`` and ``minimize``."""
 
 from __future__ import annotations
 
@@ -15,40 +15,40 @@ STRATEGIES = ("all", "binary-search-dims", "binary-search-values")
 
 
 def add(verbs: Verbs) -> None:
-    """Add the verbs."""
+    """Add the parsers."""
     failures = verbs.add_parser("failures", help="list stored failing cases, latest first")
     failures.add_argument("-l", "--limit", type=positive, default=20, metavar="N")
     failures.add_argument("--format", choices=("text", "json"), default="text")
     failures.set_defaults(run=_failures)
 
-    again = argparse.ArgumentParser(add_help=False)
-    again.add_argument("case", metavar="ID", help="a case id, as findings and `gpuemu failures` show it")
-    again.add_argument("-k", "--kernel", metavar="KERNEL", help="only of this kernel: kernels may share an id")
-    again.add_argument("--format", choices=("text", "json"), default="text")
-    again.add_argument(
+    shared = argparse.ArgumentParser(add_help=False)
+    shared.add_argument("case", metavar="ID", help="a case id, as findings and `gpuemu failures` show it")
+    shared.add_argument("-k", "--kernel", metavar="KERNEL", help="only this kernel's: kernels may share an id")
+    shared.add_argument("--format", choices=("text", "json"), default="text")
+    shared.add_argument(
         "--arch", type=architecture, metavar="SM", help="compile for this architecture instead, e.g. sm_90"
     )
-    again.add_argument("--executor", choices=("auto", "emulator", "gpu"), default="auto", help="where kernels run")
-    add_colour(again)
+    shared.add_argument("--executor", choices=("auto", "emulator", "gpu"), default="auto", help="where kernels run")
+    add_colour(shared)
     reproduce = verbs.add_parser(
         "reproduce",
-        parents=[again],
+        parents=[shared],
         help="run a stored case again",
-        epilog="Exit codes: 0 fixed; 1 still fails, or fails otherwise; 2 it could not be run; 3 internal error.",
+        epilog="Exit codes: 0 fixed; 1 it still fails, or fails differently; 2 it could not be run; 3 internal error.",
     )
     reproduce.add_argument(
-        "--script", type=Path, metavar="FILE.py", help="also write a script (and FILE.npz) that shows it alone"
+        "--script", type=Path, metavar="FILE.py", help="also write a standalone script, and its data as FILE.npz"
     )
     reproduce.add_argument(
-        "--picture", type=Path, metavar="FILE.png", help="also draw where the wrong elements of the output lie"
+        "--picture", type=Path, metavar="FILE.png", help="also write a picture of the wrong elements of the output"
     )
-    reproduce.add_argument("--ptx", type=Path, metavar="FILE", help="also write the PTX that was run")
+    reproduce.add_argument("--ptx", type=Path, metavar="FILE", help="also write the PTX of the kernel")
     reproduce.set_defaults(run=_reproduce)
     minimize = verbs.add_parser(
         "minimize",
-        parents=[again],
+        parents=[shared],
         help="find the smallest case that fails in the same way, and store it",
-        epilog="Exit codes: 1 it fails; 0 it does not fail any more; 2 it could not be run; 3 internal error.",
+        epilog="Exit codes: 0 it no longer fails; 1 it fails; 2 it could not be run; 3 internal error.",
     )
     minimize.add_argument("--strategy", choices=STRATEGIES, default="all")
     minimize.add_argument("--max-iters", type=positive, default=300, metavar="N", help="launches (default: 300)")
@@ -61,7 +61,7 @@ def _failures(options: argparse.Namespace) -> int:
     return list_failures(options.limit, options.format)
 
 
-def _again(options: argparse.Namespace) -> ReplayOptions:
+def _replay_options(options: argparse.Namespace) -> ReplayOptions:
     from gpuemu_lsp.cli.commands.replay import ReplayOptions
 
     return ReplayOptions(options.case, options.kernel, options.executor, options.format, options.color, options.arch)
@@ -70,10 +70,10 @@ def _again(options: argparse.Namespace) -> ReplayOptions:
 def _reproduce(options: argparse.Namespace) -> int:
     from gpuemu_lsp.cli.commands.replay import ExportPaths, reproduce
 
-    return reproduce(_again(options), ExportPaths(options.script, options.ptx, options.picture))
+    return reproduce(_replay_options(options), ExportPaths(options.script, options.ptx, options.picture))
 
 
 def _minimize(options: argparse.Namespace) -> int:
     from gpuemu_lsp.cli.commands.replay import minimize
 
-    return minimize(_again(options), options.strategy, options.max_iters)
+    return minimize(_replay_options(options), options.strategy, options.max_iters)

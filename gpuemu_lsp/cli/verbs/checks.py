@@ -1,4 +1,4 @@
-"""``gpuemu test``, ``ci``, ``report``, ``verify`` and ``fuzz``: checks, and how many cases each gives a kernel."""
+"""Arguments of ``gpuemu test``, ``ci``, ``report``, ``verify`` and ``fuzz``, with the number of cases of each."""
 
 from __future__ import annotations
 
@@ -35,16 +35,16 @@ FUZZ_STRATEGIES = (
 
 
 def add(verbs: Verbs) -> None:
-    """Add the verbs."""
+    """Add the parsers."""
     targets = argparse.ArgumentParser(add_help=False)
     targets.add_argument("targets", nargs="*", metavar="PATH", help="a project, a folder, a .cu file or kernel names")
     shared = argparse.ArgumentParser(add_help=False)
     add_running(shared)
     shared.add_argument(
-        "--dask", metavar="ADDRESS", help="run on the workers of this Dask scheduler, HOST:PORT, or of a 'local' one"
+        "--dask", metavar="ADDRESS", help="run on the workers of the Dask scheduler at HOST:PORT, or of a 'local' one"
     )
     shared.add_argument(
-        "--shard", type=shard, metavar="I/N", help="only the I-th of N parts of the kernels, for jobs side by side"
+        "--shard", type=shard, metavar="I/N", help="only the I-th of N parts of the kernels, for parallel CI jobs"
     )
     add_output(shared)
     amount = argparse.ArgumentParser(add_help=False)
@@ -66,27 +66,29 @@ def add(verbs: Verbs) -> None:
     )
     ci.set_defaults(run=_ci)
     report = verbs.add_parser("report", help="check kernels and write a report", parents=common, epilog=EXIT_CODES)
-    report.add_argument("--include-artifacts", metavar="TAG", help="tell what is different from this baseline too")
-    report.add_argument("--signed", action="store_true", help="sign it: writes an attestation beside --output")
+    report.add_argument("--include-artifacts", metavar="TAG", help="include the differences from this baseline")
+    report.add_argument(
+        "--signed", action="store_true", help="sign the report: write an attestation next to --output (extra [sign])"
+    )
     report.add_argument("--key", type=Path, metavar="FILE", help="private key to sign with (default: your own)")
     report.set_defaults(run=_report)
     verify = verbs.add_parser(
         "verify",
         help="verify a signed report",
-        epilog="Exit codes: 0 genuine; 1 not genuine, or of other files than those here; 2 it cannot be verified.",
+        epilog="Exit codes: 0 genuine; 1 not genuine, or files have changed since; 2 it cannot be verified.",
     )
     verify.add_argument("report", type=Path, metavar="FILE", help="the report")
-    verify.add_argument("--attestation", type=Path, metavar="FILE", help="(default: FILE.intoto.json beside it)")
+    verify.add_argument("--attestation", type=Path, metavar="FILE", help="(default: FILE.intoto.json)")
     verify.add_argument("--key", type=Path, metavar="FILE", help="public key to trust (default: your own)")
     verify.set_defaults(run=_verify)
 
-    fuzz = verbs.add_parser("fuzz", help="run fresh random cases", parents=[shared], epilog=EXIT_CODES)
+    fuzz = verbs.add_parser("fuzz", help="run new random cases", parents=[shared], epilog=EXIT_CODES)
     fuzz.add_argument("-o", "--op", action="append", metavar="KERNEL", help="a kernel (default: all); may be repeated")
     fuzz.add_argument("-i", "--iterations", type=positive, default=100, metavar="N", help="cases (default: 100)")
     fuzz.add_argument(
-        "--time", type=duration, metavar="T", help="run cases for about this long (90, 90s, 10m, 2h) in place of N"
+        "--time", type=duration, metavar="T", help="run cases for about this long (90, 90s, 10m, 2h) instead of N"
     )
-    fuzz.add_argument("--strategy", choices=FUZZ_STRATEGIES, default="quick", help="how cases are drawn")
+    fuzz.add_argument("--strategy", choices=FUZZ_STRATEGIES, default="quick", help="strategy for drawing cases")
     fuzz.add_argument("--fail-fast", action="store_true", help="stop a kernel at its first failing case")
     fuzz.set_defaults(run=_fuzz)
 
@@ -133,7 +135,7 @@ def _command(options: argparse.Namespace, jobs: int | None) -> CheckCommand:
 
 
 def _policies() -> Policies:
-    """Return the settings of the configuration here, or what holds without one."""
+    """Return the policies of the current gpuemu.toml, or the defaults."""
     from gpuemu_lsp.engine.project import discover, load
     from gpuemu_lsp.engine.project.model import Policies
 
@@ -148,7 +150,7 @@ def _fuzz(options: argparse.Namespace) -> int:
     from gpuemu_lsp.cli.output import output_of
 
     chosen = options_of(options, options.iterations)
-    if not chosen.seed_given:  # fuzzing means new cases; the seed is told so that they can be had again
+    if not chosen.seed_given:  # fuzzing draws new cases; the seed is printed so that they can be repeated
         chosen = replace(chosen, seed=secrets.randbits(64), seed_given=True)
         print(f"seed {chosen.seed}", file=sys.stderr, flush=True)
     chosen = replace(

@@ -1,4 +1,4 @@
-"""``gpuemu coverage``, ``calibrate``, ``baseline`` and ``diff``: what a check measures, kept and compared."""
+"""Arguments of ``gpuemu coverage``, ``calibrate``, ``baseline`` and ``diff``."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _COVERAGE_FORMATS = ("text", "json", "lcov", "codecov")
 
 
 def add(verbs: Verbs) -> None:
-    """Add the verbs."""
+    """Add the parsers."""
     _add_baselines(verbs)
     _add_coverage(verbs)
     _add_calibrate(verbs)
@@ -34,10 +34,10 @@ def _add_baselines(verbs: Verbs) -> None:
     baseline = verbs.add_parser(
         "baseline",
         parents=[running],
-        help="measure the registered kernels and keep it under a tag",
+        help="measure the registered kernels and store the results under a tag",
         epilog="Exit codes: 0 stored; 1 stored, and kernels fail; 2 something was not measured; 3 internal error.",
     )
-    baseline.add_argument("tag", metavar="TAG", help="its name; a baseline of that name is replaced")
+    baseline.add_argument("tag", metavar="TAG", help="name of the baseline; an existing one is replaced")
     baseline.add_argument(
         "--cases", type=positive, default=STANDARD_CASES, metavar="N", help=f"cases (default: {STANDARD_CASES})"
     )
@@ -52,7 +52,7 @@ def _add_baselines(verbs: Verbs) -> None:
     diff.add_argument("--baseline", required=True, metavar="TAG", help="the baseline to compare with")
     diff.add_argument("--fail-on-regression", action="store_true", help="exit with 1 when something regressed")
     diff.add_argument(
-        "--threshold", type=fraction, metavar="R", help="relative growth that is noise (default: the project's)"
+        "--threshold", type=fraction, metavar="R", help="relative growth regarded as noise (default: the project's)"
     )
     diff.add_argument("--format", choices=("text", "json"), default="text")
     diff.set_defaults(run=_diff)
@@ -61,8 +61,8 @@ def _add_baselines(verbs: Verbs) -> None:
 def _add_coverage(verbs: Verbs) -> None:
     coverage = verbs.add_parser(
         "coverage",
-        help="say which lines and branches of the kernels the cases reach",
-        epilog=f"{EXIT_CODES} 1 also: fewer lines are reached than --fail-under asks for.",
+        help="measure which lines and branches of the kernels the cases reach",
+        epilog=f"{EXIT_CODES} 1 also if the coverage is too low.",
     )
     coverage.add_argument("targets", nargs="*", metavar="PATH", help="a project, a folder, a .cu file or kernel names")
     coverage.add_argument(
@@ -70,9 +70,9 @@ def _add_coverage(verbs: Verbs) -> None:
     )
     add_running(coverage)
     coverage.add_argument("--format", choices=_COVERAGE_FORMATS, default="text", help="output format (default: text)")
-    coverage.add_argument("-o", "--output", type=Path, metavar="FILE", help="write there instead of standard output")
+    coverage.add_argument("-o", "--output", type=Path, metavar="FILE", help="write to FILE instead of standard output")
     coverage.add_argument(
-        "--fail-under", type=percentage, metavar="P", help="exit with 1 when fewer percent of the lines are reached"
+        "--fail-under", type=percentage, metavar="P", help="exit with 1 if less than P percent of the lines are reached"
     )
     coverage.set_defaults(run=_coverage)
 
@@ -81,8 +81,8 @@ def _add_calibrate(verbs: Verbs) -> None:
     calibrate = verbs.add_parser(
         "calibrate",
         help="measure the tolerance each kernel needs and write it to gpuemu.toml",
-        epilog="Exit codes: 0 written (or shown); 1 other cases than those measured exceed a tolerance, which is then "
-        "not written, or a kernel fails; 2 nothing was measured; 3 internal error.",
+        epilog="Exit codes: 0 written (or shown); 1 held-out cases exceed a tolerance, which is then not written, or a "
+        "kernel fails; 2 nothing was measured; 3 internal error.",
     )
     calibrate.add_argument("-k", "--kernel", action="append", metavar="KERNEL", help="(default: all); may be repeated")
     calibrate.add_argument(
@@ -90,11 +90,15 @@ def _add_calibrate(verbs: Verbs) -> None:
         type=positive,
         default=CALIBRATION_CASES,
         metavar="N",
-        help=f"cases to measure, and as many others to try the result on (default: {CALIBRATION_CASES})",
+        help=f"cases to fit to, and as many to validate on (default: {CALIBRATION_CASES})",
     )
     calibrate.add_argument("--percentile", type=percentage, default=95.0, metavar="P", help="(default: 95)")
-    calibrate.add_argument("--margin", type=fraction, default=1.5, metavar="M", help="times that (default: 1.5)")
-    calibrate.add_argument("--profile", choices=_PROFILES, help="take the original's table instead of measuring")
+    calibrate.add_argument(
+        "--margin", type=fraction, default=1.5, metavar="M", help="factor on the percentile (default: 1.5)"
+    )
+    calibrate.add_argument(
+        "--profile", choices=_PROFILES, help="use a fixed table of the original gpuemu instead of fitting"
+    )
     calibrate.add_argument("--dry-run", action="store_true", help="show the tolerances and write nothing")
     add_running(calibrate)
     calibrate.set_defaults(run=_calibrate)
@@ -118,8 +122,8 @@ def _calibrate(options: argparse.Namespace) -> int:
     from gpuemu_lsp.engine.jobs.calibration import CalibrationOptions
 
     chosen = options_of(options, options.cases)
-    wanted = CalibrationOptions(options.percentile, options.margin, options.profile)
-    return calibrate(options.kernel or [], chosen, options.jobs, wanted, write=not options.dry_run)
+    how = CalibrationOptions(options.percentile, options.margin, options.profile)
+    return calibrate(options.kernel or [], chosen, options.jobs, how, write=not options.dry_run)
 
 
 def _coverage(options: argparse.Namespace) -> int:

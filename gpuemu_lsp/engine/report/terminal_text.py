@@ -17,13 +17,13 @@ def expand(text: str) -> str:
     """Replace tabs by spaces up to the next tab stop, and other control characters by one space each."""
     parts: list[str] = []
     column = 0
-    for sign in text:
-        if sign == "\t":
-            sign = " " * (_TAB - column % _TAB)
-        elif unicodedata.category(sign) == "Cc":
-            sign = " "
-        parts.append(sign)
-        column += cells(sign)
+    for character in text:
+        if character == "\t":
+            character = " " * (_TAB - column % _TAB)
+        elif unicodedata.category(character) == "Cc":
+            character = " "
+        parts.append(character)
+        column += cells(character)
     return "".join(parts)
 
 
@@ -64,19 +64,19 @@ def frame(line: str, start: int, end: int, width: int) -> tuple[str, str]:
     return before + part + after, " " * cells(before) + "^" * max(1, cells(part))
 
 
-def _cells_of(sign: str) -> int:
-    if unicodedata.combining(sign) or unicodedata.category(sign) in ("Mn", "Me", "Cf"):
+def _cells_of(character: str) -> int:
+    if unicodedata.combining(character) or unicodedata.category(character) in ("Mn", "Me", "Cf"):
         return 0
-    return 2 if unicodedata.east_asian_width(sign) in "WF" else 1
+    return 2 if unicodedata.east_asian_width(character) in "WF" else 1
 
 
 def _take(text: str, width: int) -> str:
     taken, used = [], 0
-    for sign in text:
-        used += _cells_of(sign)
+    for character in text:
+        used += _cells_of(character)
         if used > width:
             break
-        taken.append(sign)
+        taken.append(character)
     return "".join(taken)
 
 

@@ -45,7 +45,7 @@ class TextStyle:
     colour: bool = False
     hints: bool = False
     width: int = 120
-    signs: bool = True
+    unicode: bool = True
 
     def paint(self, text: str, *codes: str) -> str:
         """Return ``text`` in ANSI codes if colours are enabled."""
@@ -95,7 +95,7 @@ def render_finding(finding: Finding, root: str, style: TextStyle) -> str:
 def render_verdict(kernel: KernelReport, width: int, style: TextStyle) -> str:
     """Render the line of a kernel: verdict, cases, registers, time."""
     sign, colour = _VERDICT[kernel.status]
-    parts = [f"{sign} {kernel.name:<{width}}" if style.signs else f"{kernel.name:<{width}}", f"{kernel.status:<12}"]
+    parts = [f"{sign} {kernel.name:<{width}}" if style.unicode else f"{kernel.name:<{width}}", f"{kernel.status:<12}"]
     if kernel.cases.run:
         parts.append(cases_text(kernel))
     for arch, usage in kernel.resources.items():

@@ -1,4 +1,4 @@
-"""A small project in a folder of its own, and the commands as a user starts them."""
+"""Fixture: a small project in a temporary folder, with functions to start the commands as processes."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ ENVIRONMENT = {
 
 @dataclass(frozen=True)
 class Project:
-    """Runs the commands in the project's folder."""
+    """A project folder, and the commands run in it."""
 
     root: Path
 

@@ -1,4 +1,4 @@
-"""``gpuemu calibrate``: tolerances measured on some cases, tried on others, and written without touching the rest."""
+"""``gpuemu calibrate``: tolerances fitted to some cases, validated on others, and written to gpuemu.toml."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def written(here):
     return text, tomli.loads(text)["kernels"]
 
 
-def test_tolerances_are_written_with_their_evidence_and_the_rest_is_kept(here, capsys):
+def test_tolerances_are_written_and_other_text_is_kept(here, capsys):
     assert gpuemu(["calibrate", "--cases", "12", "-k", "third", "-k", "copy"]) == 0
     out = capsys.readouterr().out
     assert "copy: no tolerance: all its outputs are exact" in out
@@ -80,26 +80,26 @@ def test_tolerances_are_written_with_their_evidence_and_the_rest_is_kept(here, c
     notes = re.findall(r"# gpuemu calibrate: float\d\d: p95 x 1.5 of \d+ cases \(seed 42\), .*; 0 of 24 other", text)
     assert len(notes) == 2
     assert gpuemu(["test", "third", "--quick"]) == 0
-    # A second time replaces its own evidence.
+    # A second calibration replaces the evidence of the first.
     assert gpuemu(["calibrate", "--cases", "12", "-k", "third", "--seed", "7"]) == 0
     again, _ = written(here)
     assert len(again.splitlines()) == len(text.splitlines()) and "(seed 7)" in again and "(seed 42)" not in again
 
 
-def test_a_tolerance_that_other_cases_exceed_is_not_written(here, capsys):
+def test_a_tolerance_that_held_out_cases_exceed_is_not_written(here, capsys):
     flags = ["-k", "third", "--cases", "8", "--percentile", "0", "--margin", "0.01"]
     assert gpuemu(["calibrate", *flags]) == 1
     assert "not written" in capsys.readouterr().out
     assert written(here)[0] == TOML
 
 
-def test_a_wrong_kernel_gets_no_tolerance_that_hides_it(here, capsys):
+def test_a_failing_kernel_gets_no_tolerance(here, capsys):
     assert gpuemu(["calibrate", "--cases", "8", "-k", "wrong"]) == 1
     assert "wrong: no tolerance: it fails" in capsys.readouterr().out
     assert written(here)[0] == TOML
 
 
-def test_tables_of_the_original_and_a_dry_run(here, capsys):
+def test_fixed_tables_and_dry_run(here, capsys):
     assert gpuemu(["calibrate", "--cases", "8", "-k", "third", "--profile", "default", "--dry-run"]) == 0
     assert written(here)[0] == TOML
     assert gpuemu(["calibrate", "--cases", "8", "-k", "third", "--profile", "default"]) == 0
@@ -113,7 +113,7 @@ def test_nothing_to_calibrate(here, capsys):
     assert gpuemu(["calibrate"]) == 2
 
 
-def test_percentiles_are_of_the_nearest_rank_and_bounds_are_rounded_up():
+def test_percentile_and_rounding():
     assert [percentile(range(100), percent) for percent in (0, 50, 95, 100)] == [0, 50, 94, 99]
     assert percentile([3.0], 95) == 3.0
     assert [rounded_up(value) for value in (0.0, 1.21e-7, 9.99e-4, 2.0)] == [0.0, 1.3e-7, 1e-3, 2.0]

@@ -1,4 +1,4 @@
-"""``gpuemu coverage``: the lines the cases reach, and those they cannot."""
+"""``gpuemu coverage``: lines and branch outcomes reached and not reached."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def here(project, monkeypatch):
     return project
 
 
-def test_lines_that_no_allowed_case_can_reach_are_named(here, capsys):
+def test_unreachable_lines_are_listed(here, capsys):
     assert gpuemu(["coverage", "--cases", "12", "--fail-under", "50"]) == 0
     text = capsys.readouterr().out
     assert "6: not reached: y[0] = 1.0f;" in text
@@ -38,7 +38,7 @@ def test_lines_that_no_allowed_case_can_reach_are_named(here, capsys):
     assert "less than 100 %" in capsys.readouterr().err
 
 
-def test_formats_agree_on_what_was_reached(here, capsys):
+def test_formats_agree(here, capsys):
     assert gpuemu(["coverage", "--cases", "4", "--format", "json"]) == 0
     (file,) = json.loads(capsys.readouterr().out)["files"]
     assert file["path"] == "scale.cu" and file["uncovered"] == [5] and file["reached"] == file["lines"] - 1
@@ -54,7 +54,7 @@ def test_formats_agree_on_what_was_reached(here, capsys):
     assert hits["6"] == 0 and hits["4"] == 1 and hits["5"] == "1/2"
 
 
-def test_a_kernel_that_does_not_run_is_no_covered_one(here, capsys):
+def test_a_kernel_that_does_not_run_is_not_covered(here, capsys):
     here.write(reference="raise SystemExit\n")
     assert gpuemu(["coverage"]) != 0
     captured = capsys.readouterr()

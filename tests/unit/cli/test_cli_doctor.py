@@ -1,4 +1,4 @@
-"""``gpuemu doctor`` tries things for real: on this machine they work, and when one is broken it says so."""
+"""``gpuemu doctor`` on a working and on a broken installation."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import os
 from gpuemu_lsp.cli.gpuemu import main as gpuemu
 
 
-def test_everything_a_check_needs_is_here(capsys):
+def test_a_working_installation(capsys):
     assert gpuemu(["doctor", "--format", "json"]) == 0
     document = json.loads(capsys.readouterr().out)
     parts = {part["name"]: part for part in document["parts"]}
@@ -20,8 +20,8 @@ def test_everything_a_check_needs_is_here(capsys):
     assert all(part["there"] or part["remedy"] for part in parts.values())
 
 
-def test_a_broken_installation_is_told_with_its_remedy(project):
-    """CuPy is hidden from the workers by a package of its name that cannot be imported."""
+def test_a_broken_installation_is_reported_with_a_remedy(project):
+    """A package named cupy that cannot be imported hides the real one from the workers."""
     fake = project.root / "path" / "cupy"
     fake.mkdir(parents=True)
     (fake / "__init__.py").write_text("raise ImportError('no such wheel')\n")
@@ -31,4 +31,4 @@ def test_a_broken_installation_is_told_with_its_remedy(project):
     assert result.returncode == 2
     assert "MISSING  compiler" in text
     assert "pip install" in text
-    assert "Kernels cannot be checked here." in text
+    assert "Kernels cannot be checked." in text

@@ -1,4 +1,4 @@
-"""The documentation says what the code does."""
+"""Generated pages are current, and every rule and flag is documented."""
 
 from __future__ import annotations
 

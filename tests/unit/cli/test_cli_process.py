@@ -1,4 +1,4 @@
-"""The commands as real processes: what goes to standard output, exit codes, signals, and what is left behind."""
+"""The commands as processes: standard output, exit codes, signals, imports and leftover processes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def break_kernel(project):
     source.write_text(source.read_text().replace("y[i] = 2.0f * x[i];", WRONG))
 
 
-def test_json_is_all_there_is_on_standard_output(project):
+def test_standard_output_contains_only_json(project):
     result = project.run("--check", "--format", "json", "--cases", "3")
     document = json.loads(result.stdout)
     jsonschema.validate(document, SCHEMA)
@@ -88,7 +88,7 @@ def test_output_file(project):
     ],
 )
 def test_colours(project, environment, arguments, coloured):
-    project.write(kernel="")  # not even a compile: this is about the words round it
+    project.write(kernel="")  # fails before compiling
     result = project.run("--check", *arguments, **environment)
     assert (b"\x1b[" in result.stdout) == coloured
 
@@ -109,7 +109,7 @@ def test_a_closed_pipe_is_quiet(project):
 
 
 @pytest.mark.parametrize("arguments", [("--version",), ("--help",), ("--explain", "sync/hang")])
-def test_small_questions_import_nothing_heavy(project, arguments):
+def test_help_and_explain_import_nothing_heavy(project, arguments):
     script = (
         "import sys; from gpuemu_lsp.cli.main import main; main(sys.argv[1:]);"
         "heavy = {'numpy', 'cupy', 'llvmlite', 'pygls', 'rich', 'tree_sitter', 'watchfiles'} & set(sys.modules);"
@@ -121,7 +121,7 @@ def test_small_questions_import_nothing_heavy(project, arguments):
     assert result.stdout
 
 
-def test_a_check_leaves_the_heavy_work_to_its_workers(project):
+def test_the_main_process_of_a_check_imports_nothing_heavy(project):
     script = (
         "import sys; from gpuemu_lsp.cli.main import main; code = main(['--check', '--cases', '1']);"
         "heavy = {'numpy', 'cupy', 'llvmlite', 'pygls', 'rich', 'watchfiles'} & set(sys.modules);"
@@ -132,7 +132,7 @@ def test_a_check_leaves_the_heavy_work_to_its_workers(project):
     assert result.returncode == 0, result.stderr
 
 
-def test_two_checks_at_once(project):
+def test_two_checks_in_parallel(project):
     break_kernel(project)
     processes = [project.start("--check", "--format", "json", "--cases", "4") for _ in range(2)]
     for process in processes:

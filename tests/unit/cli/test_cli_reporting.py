@@ -7,7 +7,7 @@ import subprocess
 import sys
 
 import pytest
-from support.passing_project import KERNEL, REFERENCE, told
+from support.passing_project import KERNEL, REFERENCE, gpuemu_output
 
 
 @pytest.fixture
@@ -19,65 +19,65 @@ def here(project, monkeypatch, tmp_path):
 
 
 def test_ci_makes_a_regression_an_error(here, capsys):
-    assert told(capsys, "ci", "--quick", "--baseline", "v1")[0] == 2
-    assert told(capsys, "baseline", "v1", "--cases", "8")[0] == 0
-    assert told(capsys, "ci", "--baseline", "v1", "--parallel", "0")[0] == 0
+    assert gpuemu_output(capsys, "ci", "--quick", "--baseline", "v1")[0] == 2
+    assert gpuemu_output(capsys, "baseline", "v1", "--cases", "8")[0] == 0
+    assert gpuemu_output(capsys, "ci", "--baseline", "v1", "--parallel", "0")[0] == 0
     here.write(kernel=KERNEL.replace("2.0f * x[i]", "2.0f * x[i] * (1.0f + 2e-7f)"), toml=tolerant(here))
-    code, text, _ = told(capsys, "ci", "--baseline", "v1", "--format", "sarif")
+    code, text, _ = gpuemu_output(capsys, "ci", "--baseline", "v1", "--format", "sarif")
     rules = {result["ruleId"]: result for result in json.loads(text)["runs"][0]["results"]}
     assert code == 1
     assert rules["numeric/regression"]["level"] == "error"
     assert rules["numeric/regression"]["locations"][0]["physicalLocation"]["region"]["startLine"] == 4
     here.write(toml=tolerant(here) + "[policies]\nfail_on_regression = false\n")
-    code, text, _ = told(capsys, "ci", "--baseline", "v1", "--format", "pr-comment")
+    code, text, _ = gpuemu_output(capsys, "ci", "--baseline", "v1", "--format", "pr-comment")
     assert code == 0
     assert "max\\_rel\\_diff" in text and "regression" in text
 
 
 def tolerant(here) -> str:
-    """The project with a tolerance that lets the worse kernel pass."""
+    """Return the configuration with a tolerance under which the worse kernel passes."""
     text = (here.root / "gpuemu.toml").read_text()
     return text if "tolerances" in text else text + "[kernels.tolerances]\nfloat32 = 1e-3\n"
 
 
-def test_a_report_tells_a_regression_and_does_not_fail(here, capsys):
-    assert told(capsys, "baseline", "v1", "--cases", "8")[0] == 0
+def test_a_report_shows_a_regression_without_failing(here, capsys):
+    assert gpuemu_output(capsys, "baseline", "v1", "--cases", "8")[0] == 0
     here.write(kernel=KERNEL.replace("2.0f * x[i]", "2.0f * x[i] * (1.0f + 2e-7f)"), toml=tolerant(here))
-    code, text, _ = told(capsys, "report", "--include-artifacts", "v1")
+    code, text, _ = gpuemu_output(capsys, "report", "--include-artifacts", "v1")
     assert code == 0
     assert "Against the baseline 'v1': 1 regressed." in text
 
 
 def test_a_signed_report_is_verified(here, capsys):
-    code, _, errors = told(capsys, "report", "--quick", "--signed", "--format", "html", "--output", "r.html")
+    code, _, errors = gpuemu_output(capsys, "report", "--quick", "--signed", "--format", "html", "--output", "r.html")
     assert code == 0
     assert "created the key" in errors
-    code, text, _ = told(capsys, "verify", "r.html")
+    code, text, _ = gpuemu_output(capsys, "verify", "r.html")
     assert code == 0
     assert "PASSED" in text and "The report is genuine." in text
     envelope = json.loads((here.root / "r.html.intoto.json").read_text())
     assert envelope["payloadType"] == "application/vnd.in-toto+json"
     here.write(kernel=KERNEL + "// more\n")
-    code, text, _ = told(capsys, "verify", "r.html")
+    code, text, _ = gpuemu_output(capsys, "verify", "r.html")
     assert code == 1
     assert "changed since: scale.cu" in text
     here.write(kernel=KERNEL)
     (here.root / "r.html").write_text((here.root / "r.html").read_text().replace("passed", "PASSED"))
-    code, text, _ = told(capsys, "verify", "r.html")
+    code, text, _ = gpuemu_output(capsys, "verify", "r.html")
     assert code == 1
     assert "NOT VERIFIED" in text
 
 
 def test_a_failing_report_is_signed_as_failed(here, capsys):
     here.write(kernel=KERNEL.replace("2.0f", "2.5f"))
-    assert told(capsys, "report", "--quick", "--signed", "--format", "json", "--output", "r.json")[0] == 1
-    code, text, _ = told(capsys, "verify", "r.json")
+    assert gpuemu_output(capsys, "report", "--quick", "--signed", "--format", "json", "--output", "r.json")[0] == 1
+    code, text, _ = gpuemu_output(capsys, "verify", "r.json")
     assert code == 0
     assert "result:    FAILED" in text
 
 
 @pytest.mark.parametrize("case", ["partial", "not run", "empty", "config"])
-def test_what_is_no_result_is_not_signed(here, capsys, case):
+def test_incomplete_runs_are_not_signed(here, capsys, case):
     toml = (here.root / "gpuemu.toml").read_text()
     second = toml.replace('name = "scale"', 'name = "again"\nentry = "scale"')
     arguments: list[str] = []
@@ -92,23 +92,23 @@ def test_what_is_no_result_is_not_signed(here, capsys, case):
     else:
         here.write(toml=toml + '[[kernels]]\nname = "half"\n')
     output = ["--signed", "--quick", "--format", "json", "--output", "r.json"]
-    code, _, errors = told(capsys, "report", *arguments, *output)
+    code, _, errors = gpuemu_output(capsys, "report", *arguments, *output)
     assert code == 2
     assert "was not signed" in errors
     assert not (here.root / "r.json.intoto.json").exists()
 
 
 def test_signing_needs_a_file(here, capsys):
-    code, _, errors = told(capsys, "report", "--signed")
+    code, _, errors = gpuemu_output(capsys, "report", "--signed")
     assert code == 2
     assert "--output" in errors
 
 
 def test_verify_without_an_attestation_or_key(here, capsys):
     (here.root / "r.json").write_text("{}")
-    assert told(capsys, "verify", "r.json")[0] == 2
+    assert gpuemu_output(capsys, "verify", "r.json")[0] == 2
     (here.root / "r.json.intoto.json").write_text("{}")
-    code, _, errors = told(capsys, "verify", "r.json")
+    code, _, errors = gpuemu_output(capsys, "verify", "r.json")
     assert code == 2
     assert "--key" in errors
 
@@ -143,22 +143,22 @@ def test_an_unsigned_report_needs_no_cryptography(here):
 @pytest.mark.parametrize("verb", [["test"], ["ci"], ["report"], ["lint"], ["fuzz"], ["baseline", "v1"]])
 def test_ops_alone_were_not_checked(here, capsys, verb):
     here.write(toml='[[ops]]\nname = "flash_attention"\nmodule = "flash_attn"\nreference = "ref.py"\n')
-    code, text, _ = told(capsys, *verb)
+    code, text, _ = gpuemu_output(capsys, *verb)
     assert code == 2
     assert "running [[ops]] is not supported yet" in text
-    code, _, errors = told(capsys, "fuzz", "--op", "flash_attention")
+    code, _, errors = gpuemu_output(capsys, "fuzz", "--op", "flash_attention")
     assert code == 2
     assert "one of [[ops]]" in errors
 
 
-def test_ops_beside_kernels_are_told_and_keep_a_report_from_being_a_plain_pass(here, capsys):
+def test_unchecked_ops_make_a_signed_report_a_warning(here, capsys):
     ops = '[[ops]]\nname = "flash_attention"\nmodule = "flash_attn"\nreference = "ref.py"\n'
     here.write(toml=ops + (here.root / "gpuemu.toml").read_text())
-    code, text, _ = told(capsys, "test", "--quick")
+    code, text, _ = gpuemu_output(capsys, "test", "--quick")
     assert code == 0
     assert "warning[engine/not-executed]" in text
-    told(capsys, "report", "--quick", "--signed", "--output", "r.txt")
-    assert "result:    WARNED" in told(capsys, "verify", "r.txt")[1]
+    gpuemu_output(capsys, "report", "--quick", "--signed", "--output", "r.txt")
+    assert "result:    WARNED" in gpuemu_output(capsys, "verify", "r.txt")[1]
 
 
 TYPED = """\
@@ -175,47 +175,47 @@ template <typename T> __global__ void scale(const T* x, T* y, int n) {
     [("", 16), ('[ci]\nquick_dtypes = "float16"\n', 8), ('[ci]\nquick_dtypes = ["float64"]\n', 16)],
     ids=["all", "one", "none of its own"],
 )
-def test_a_quick_ci_run_checks_the_dtypes_it_is_told(here, capsys, ci, quick):
+def test_a_quick_ci_run_checks_the_configured_dtypes(here, capsys, ci, quick):
     toml = (here.root / "gpuemu.toml").read_text()
     typed = toml.replace(
         'reference = "ref.py"\n', 'reference = "ref.py"\nentry = "scale<{T}>"\ndtypes = ["float32", "float16"]\n'
     )
     here.write(kernel=TYPED, toml=typed + ci)
-    code, text, err = told(capsys, "ci", "--quick", "--format", "json")
+    code, text, err = gpuemu_output(capsys, "ci", "--quick", "--format", "json")
     assert (code, json.loads(text)["kernels"][0]["cases"]["run"]) == (0, quick), err
 
 
-def test_a_thorough_ci_run_ends_when_its_time_is_up(here, capsys):
+def test_a_thorough_ci_run_ends_after_its_time_limit(here, capsys):
     slow = REFERENCE.replace("    return", "    import time; time.sleep(0.2)\n    return")
     here.write(reference=slow, toml=(here.root / "gpuemu.toml").read_text() + "[ci]\nthorough_timeout = 1\n")
-    code, text, _ = told(capsys, "ci", "--thorough", "--format", "json")
+    code, text, _ = gpuemu_output(capsys, "ci", "--thorough", "--format", "json")
     assert code == 0 and 1 <= json.loads(text)["kernels"][0]["cases"]["run"] < 100
 
 
 def test_a_case_runs_again_on_another_architecture(here, capsys):
     here.write(kernel=KERNEL.replace("2.0f", "2.5f"))
-    assert told(capsys, "test", "--quick")[0] == 1
-    case = json.loads(told(capsys, "failures", "--format", "json")[1])["failures"][0]["case"]
-    assert told(capsys, "reproduce", case, "--arch", "sm_90", "--ptx", "out.ptx")[0] == 1
+    assert gpuemu_output(capsys, "test", "--quick")[0] == 1
+    case = json.loads(gpuemu_output(capsys, "failures", "--format", "json")[1])["failures"][0]["case"]
+    assert gpuemu_output(capsys, "reproduce", case, "--arch", "sm_90", "--ptx", "out.ptx")[0] == 1
     assert ".target sm_90" in (here.root / "out.ptx").read_text()
-    assert told(capsys, "minimize", case, "--arch", "sm_89", "--strategy", "binary-search-dims")[0] == 1
-    assert told(capsys, "reproduce", case, "--arch", "volta")[0] == 2
+    assert gpuemu_output(capsys, "minimize", case, "--arch", "sm_89", "--strategy", "binary-search-dims")[0] == 1
+    assert gpuemu_output(capsys, "reproduce", case, "--arch", "volta")[0] == 2
 
 
-def test_shards_are_disjoint_and_together_all(here, capsys):
+def test_shards_partition_the_kernels(here, capsys):
     names = [f"k{number}" for number in range(5)]
     toml = (here.root / "gpuemu.toml").read_text()
     kernels = "".join(KERNEL.replace("scale", name) for name in names)
     here.write(kernel=kernels, toml="".join(toml.replace('"scale"', f'"{name}"') for name in names))
     found = []
     for part in ("1/2", "2/2"):
-        code, text, err = told(capsys, "test", "--cases", "1", "--shard", part, "--format", "json")
+        code, text, err = gpuemu_output(capsys, "test", "--cases", "1", "--shard", part, "--format", "json")
         assert code == 0, err
         found.append([kernel["name"] for kernel in json.loads(text)["kernels"]])
     assert found == [["k0", "k2", "k4"], ["k1", "k3"]]
-    code, _, err = told(capsys, "ci", "--cases", "1", "--shard", "6/6")
+    code, _, err = gpuemu_output(capsys, "ci", "--cases", "1", "--shard", "6/6")
     assert code == 2 and "shard 6/6 is empty" in err
     flags = ("--signed", "--output", str(here.root / "part.html"), "--format", "html")
-    code, _, err = told(capsys, "report", "--cases", "1", "--shard", "1/2", *flags)
+    code, _, err = gpuemu_output(capsys, "report", "--cases", "1", "--shard", "1/2", *flags)
     assert code == 2 and "not signed" in err
-    assert told(capsys, "test", "--shard", "0/2")[0] == told(capsys, "test", "--shard", "3")[0] == 2
+    assert gpuemu_output(capsys, "test", "--shard", "0/2")[0] == gpuemu_output(capsys, "test", "--shard", "3")[0] == 2

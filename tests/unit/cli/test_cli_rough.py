@@ -1,4 +1,4 @@
-"""The commands in rough surroundings: no project, streams that are closed or full, interrupts at odd moments."""
+"""Error paths of the commands: no project, closed or full streams, interrupts during imports."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def empty(tmp_path, monkeypatch):
      ["calibrate"], ["baseline", "v"], ["diff", "--baseline", "v"], ["ci", "--baseline", "v"]],
     ids=" ".join,
 )  # fmt: skip
-def test_where_there_is_nothing_the_next_step_is_told(empty, capsys, arguments):
+def test_without_a_project_the_next_step_is_named(empty, capsys, arguments):
     assert gpuemu(arguments) == 2
     assert "gpuemu init" in capsys.readouterr().err
     assert not list(empty.iterdir())
@@ -37,21 +37,21 @@ def test_where_there_is_nothing_the_next_step_is_told(empty, capsys, arguments):
 @pytest.mark.parametrize(
     "arguments", [["test"], ["lint"], ["coverage"], ["calibrate"], ["baseline", "v"]], ids=" ".join
 )
-def test_a_broken_configuration_is_shown_whatever_was_asked(empty, capsys, arguments):
+def test_a_broken_configuration_is_shown_by_every_verb(empty, capsys, arguments):
     (empty / "gpuemu.toml").write_text("name = [[")
     assert gpuemu(arguments) == 2
     captured = capsys.readouterr()
     assert "config/syntax" in captured.out + captured.err
 
 
-def test_a_full_disk_is_no_bug_of_ours(project):
+def test_a_full_disk_is_not_an_internal_error(project):
     with Path("/dev/full").open("w") as full:
         command = project.command("--explain", "all")
         result = subprocess.run(command, cwd=project.root, stdout=full, stderr=subprocess.PIPE, text=True, timeout=60)
     assert (result.returncode, result.stderr) == (2, "gpuemu: the result cannot be written: No space left on device\n")
 
 
-def test_closed_streams_do_not_mix(project):
+def test_closed_streams(project):
     shell = 'exec "$@" 2>&-'
     result = subprocess.run(
         ["sh", "-c", shell, "sh", *project.command("lint", "-k", "nothing", module=VERB)], cwd=project.root,
@@ -66,7 +66,7 @@ def test_closed_streams_do_not_mix(project):
 
 
 @pytest.mark.parametrize("module", ["argparse", "gpuemu_lsp.cli.process_boundary", "gpuemu_lsp.engine.store"])
-def test_an_interrupt_while_modules_are_loaded_is_quiet(project, module):
+def test_an_interrupt_during_imports_is_silent(project, module):
     """A finder that interrupts stands for a person who is quick."""
     script = (
         "import os, signal, sys\n"
@@ -87,7 +87,7 @@ def test_an_interrupt_while_modules_are_loaded_is_quiet(project, module):
     assert result.returncode in (130, -2)  # a shell shows both as 130
 
 
-def test_an_interrupt_that_something_wrapped_is_one():
+def test_a_wrapped_interrupt_is_an_interrupt():
     def run() -> int:
         try:
             raise KeyboardInterrupt
@@ -106,7 +106,7 @@ __global__ void twice(const float* x, float* y, int n) {{
 """
 
 
-def test_init_registers_the_kernels_there_are(empty, capsys):
+def test_init_registers_existing_kernels(empty, capsys):
     (empty / "sub").mkdir()
     (empty / "a.cu").write_text(FILE.format(factor="2.0f"))
     (empty / "sub" / "b.cu").write_text(FILE.format(factor="3.0f"))
@@ -123,7 +123,7 @@ def test_init_registers_the_kernels_there_are(empty, capsys):
     assert gpuemu(["init"]) == 2
 
 
-def test_a_store_that_is_none_is_told_once_and_no_case_is_promised(project, capsys, monkeypatch):
+def test_an_unusable_store_is_reported_once(project, capsys, monkeypatch):
     monkeypatch.chdir(project.root)
     wrong = (
         "__global__ void {name}(const float* x, float* y, int n) {{ int i = threadIdx.x; if (i < n) y[i] = x[i]; }}\n"
@@ -144,7 +144,7 @@ def test_a_store_that_is_none_is_told_once_and_no_case_is_promised(project, caps
     assert "gpuemu reproduce" not in text
 
 
-def test_a_gpu_that_is_not_there_is_told_without_being_asked(project, capsys, monkeypatch):
+def test_a_missing_gpu_is_reported_without_hints(project, capsys, monkeypatch):
     from gpuemu_lsp.engine.device import available
 
     if available()[0]:

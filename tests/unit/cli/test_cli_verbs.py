@@ -1,4 +1,4 @@
-"""``gpuemu``: every verb does what it says, and says with its exit code how it went."""
+"""``gpuemu``: output and exit codes of every verb."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def stored(capsys):
     return records(capsys, "failures")
 
 
-def test_init_gives_a_project_that_passes(tmp_path, monkeypatch, capsys):
+def test_init_creates_a_passing_project(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("GPUEMU_CONFIG", raising=False)
     assert gpuemu(["init", "--name", 'my "first"', "--target-dir", "new"]) == 0
@@ -48,7 +48,7 @@ def test_init_gives_a_project_that_passes(tmp_path, monkeypatch, capsys):
     assert gpuemu(["test", "new", "--quick", "--format", "json"]) == 0
     assert records(capsys, "summary")["passed"] == 1
     assert gpuemu(["init", "--target-dir", "new"]) == 2
-    assert "exists already" in capsys.readouterr().err
+    assert "already exists" in capsys.readouterr().err
     assert {path: path.read_bytes() for path in before} == before
     monkeypatch.chdir(tmp_path / "new")
     assert gpuemu(["lint"]) == 0
@@ -61,7 +61,7 @@ def test_how_many_cases(here, capsys, flags, cases):
     assert records(capsys, "kernels")[0]["cases"] == {"run": cases, "passed": cases}
 
 
-def test_fuzz_draws_new_cases_and_tells_their_seed(here, capsys):
+def test_fuzz_draws_new_cases_and_prints_the_seed(here, capsys):
     assert gpuemu(["fuzz", "-o", "scale", "-i", "6", "--format", "json"]) == 1
     captured = capsys.readouterr()
     seed = re.fullmatch(r"seed (\d+)\n", captured.err)[1]
@@ -72,7 +72,7 @@ def test_fuzz_draws_new_cases_and_tells_their_seed(here, capsys):
 
 
 @pytest.mark.parametrize(("flags", "ran"), [(["--fail-fast"], False), ([], True)])
-def test_fuzz_stops_early_only_when_asked(here, capsys, flags, ran):
+def test_fuzz_fail_fast(here, capsys, flags, ran):
     assert gpuemu(["fuzz", "-i", "10", "--seed", "1", *flags, "--format", "json"]) == 1
     cases = records(capsys, "kernels")[0]["cases"]
     assert cases["run"] - cases["passed"] >= 1
@@ -96,7 +96,7 @@ def test_failing_checks_fail_in_every_format(here, capsys, verb, form):
     assert "numeric/tolerance-exceeded" in capsys.readouterr().out
 
 
-def test_the_life_of_a_failure(here, capsys):
+def test_a_failure_is_stored_replayed_and_fixed(here, capsys):
     assert gpuemu(["test", "--quick"]) == 1
     failures = stored(capsys)
     assert {failure["rule"] for failure in failures} == {"numeric/tolerance-exceeded"}
@@ -132,7 +132,7 @@ def test_the_life_of_a_failure(here, capsys):
     ],
     ids=["no-kernel", "does-not-compile", "reference-does-not-load", "reference-returns-nothing"],
 )
-def test_what_cannot_be_run_again_is_not_fixed(here, capsys, change, says):
+def test_a_case_that_cannot_be_run_is_not_fixed(here, capsys, change, says):
     assert gpuemu(["test", "--quick"]) == 1
     case = stored(capsys)[0]["case"]
     here.write(**change)
@@ -147,7 +147,7 @@ def test_what_cannot_be_run_again_is_not_fixed(here, capsys, change, says):
     [("max = 300", "max = 4"), ('["float32"]', '["float64"]'), ("n = { min", "m = { min")],
     ids=["narrower", "unchanged", "renamed"],
 )
-def test_a_case_the_configuration_rules_out_is_not_run(here, capsys, old, new):
+def test_a_case_outside_the_configured_sizes_is_not_run(here, capsys, old, new):
     toml = (here.root / "gpuemu.toml").read_text()
     assert gpuemu(["test", "--quick"]) == 1
     large = max(stored(capsys), key=lambda failure: failure["dims"]["n"])
@@ -172,8 +172,8 @@ def test_minimise_keeps_rule_and_line(here, capsys):
     assert (again["rule"], again["line"], again["minimized_from"]) == (large["rule"], large["line"], large["case"])
 
     assert gpuemu(["minimize", smaller["minimized"]]) == 1
-    assert "nothing smaller" in capsys.readouterr().out
-    # A check runs it first, and as it was stored: with its one element.
+    assert "no case smaller" in capsys.readouterr().out
+    # The next check runs the stored case first, with its single element.
     assert gpuemu(["test", "--quick", "--format", "json"]) == 1
     assert gpuemu(["reproduce", smaller["minimized"], "--format", "json"]) == 1
     assert records_after(capsys)[0]["inputs"][0]["nonzero"] == 1
@@ -190,7 +190,7 @@ __global__ void scale(const T* x, T* y, int n) {
 
 
 @pytest.mark.parametrize(("where", "dtype"), [("i % 64 == 5", "float32"), ("sizeof(T) == 2 && i == 5", "float16")])
-def test_minimise_moves_to_the_plainest_dtype_that_fails(here, capsys, where, dtype):
+def test_minimise_moves_to_the_simplest_failing_dtype(here, capsys, where, dtype):
     toml = (here.root / "gpuemu.toml").read_text()
     head, _, rest = toml.partition("[kernels.dims]")
     here.write(
@@ -235,19 +235,19 @@ def test_minimise_within_a_budget(here, capsys):
 
 def test_kernels_share_an_id(here, capsys):
     toml = (here.root / "gpuemu.toml").read_text()
-    here.write(toml=toml + "\n" + toml.replace('"scale"', '"twin"\nentry = "scale"'))
+    here.write(toml=toml + "\n" + toml.replace('"scale"', '"second"\nentry = "scale"'))
     assert gpuemu(["test", "--quick"]) == 1
     case = re.search(r"gpuemu reproduce (\d+) -k scale", capsys.readouterr().out)[1]
     assert gpuemu(["reproduce", case, "--format", "json"]) == 1
-    assert [replay["kernel"] for replay in records(capsys, "replays")] == ["scale", "twin"]
-    assert gpuemu(["reproduce", case, "-k", "twin", "--format", "json"]) == 1
-    assert [replay["kernel"] for replay in records(capsys, "replays")] == ["twin"]
+    assert [replay["kernel"] for replay in records(capsys, "replays")] == ["scale", "second"]
+    assert gpuemu(["reproduce", case, "-k", "second", "--format", "json"]) == 1
+    assert [replay["kernel"] for replay in records(capsys, "replays")] == ["second"]
 
 
 @pytest.mark.parametrize("verb", ["reproduce", "minimize"])
-def test_unknown_ids_name_the_known_ones(here, capsys, verb):
+def test_unknown_ids_list_the_known_ones(here, capsys, verb):
     assert gpuemu([verb, "1"]) == 2
-    assert "None is stored" in capsys.readouterr().err
+    assert "No cases are stored" in capsys.readouterr().err
     assert gpuemu(["test", "--quick"]) == 1
     known = stored(capsys)[0]["case"]
     assert gpuemu([verb, "1"]) == 2
@@ -261,7 +261,7 @@ def test_without_a_project(tmp_path, monkeypatch, capsys, arguments):
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("GPUEMU_CONFIG", raising=False)
     assert gpuemu(arguments) == 2
-    assert "there is no gpuemu.toml" in capsys.readouterr().err
+    assert "no gpuemu.toml" in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []
 
 
@@ -307,7 +307,7 @@ def test_lint_of_a_bad_ptx_file(here, capsys, ptx, says):
 
 def test_lint_of_a_ptx_file_needs_a_kernel(here, capsys):
     toml = (here.root / "gpuemu.toml").read_text()
-    here.write(toml=toml + "\n" + toml.replace('"scale"', '"twin"\nentry = "scale"'))
+    here.write(toml=toml + "\n" + toml.replace('"scale"', '"second"\nentry = "scale"'))
     assert gpuemu(["lint", "--ptx", "k.ptx"]) == 2
     assert "--kernel" in capsys.readouterr().err
 
@@ -324,7 +324,7 @@ def test_status(here, capsys):
 
 
 @pytest.mark.parametrize("verb", ["debug", "artifacts", "version"])
-def test_a_verb_we_do_not_have_is_refused(capsys, verb):
+def test_unknown_verbs_are_rejected(capsys, verb):
     assert gpuemu([verb]) == 2
     assert "invalid choice" in capsys.readouterr().err
 

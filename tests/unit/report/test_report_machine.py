@@ -1,4 +1,4 @@
-"""JSON, JSON lines and GitHub's annotations: valid, complete, in the units each of them counts in."""
+"""Machine-readable formats: schema, completeness, and the column units of each."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ SCHEMA = json.loads((Path(__file__).parents[3] / "docs" / "check-output.schema.j
 def run(tmp_path):
     source = tmp_path / "k.cu"
     source.write_text('/* 🙂é */ float x = "値";\r\nsecond\n')
-    place = Place(source.as_posix(), Range.of(0, 13, 0, 19))  # the bytes of ``float x``'s first word
+    place = Place(source.as_posix(), Range.of(0, 13, 0, 19))  # the bytes of ``float``
     findings = tuple(
         make(
             rule,
@@ -52,7 +52,7 @@ def run(tmp_path):
 
 def test_json_follows_its_schema(run):
     jsonschema.Draft202012Validator.check_schema(SCHEMA)
-    document = json.loads(render_json(run), parse_constant=lambda name: pytest.fail(f"{name} is no JSON"))
+    document = json.loads(render_json(run), parse_constant=lambda name: pytest.fail(f"{name} is not JSON"))
     jsonschema.validate(document, SCHEMA, jsonschema.Draft202012Validator)
     assert document["findings"][0]["data"]["expected"] == "nan"
     assert document["findings"][0]["case"] == "18446744073709551615"
@@ -60,25 +60,25 @@ def test_json_follows_its_schema(run):
     assert document["summary"]["failed"] == 1
 
 
-def test_an_empty_run_follows_the_schema_too(tmp_path):
+def test_json_of_an_empty_run_follows_its_schema(tmp_path):
     jsonschema.validate(json.loads(render_json(Run(str(tmp_path), (), ()))), SCHEMA)
 
 
-def test_schema_rejects_what_we_do_not_write(run):
+def test_schema_rejects_unknown_values(run):
     document = json.loads(render_json(run))
     document["kernels"][0]["status"] = "fine"
     with pytest.raises(jsonschema.ValidationError):
         jsonschema.validate(document, SCHEMA)
 
 
-def test_columns_count_utf16_units(run):
+def test_columns_are_utf16_code_units(run):
     document = json.loads(render_json(run))
     first = document["findings"][0]["range"]
     # ``/* 🙂é */ `` is 9 characters, 10 UTF-16 units and 13 bytes.
     assert first == {"start": {"line": 0, "character": 10}, "end": {"line": 0, "character": 16}}
 
 
-def test_jsonl_is_one_record_per_line(run):
+def test_jsonl_has_a_record_on_each_line(run):
     records = [json.loads(line) for line in render_jsonl(run).splitlines()]
     assert [record["type"] for record in records] == ["finding"] * len(RULES) + ["kernel"] * 2 + ["summary"]
 
@@ -110,7 +110,7 @@ def test_sarif(run):
     assert only["invocations"] == [{"executionSuccessful": False, "exitCode": 3}]
 
 
-def test_sarif_of_a_file_elsewhere(run):
+def test_sarif_of_a_file_outside_the_root(run):
     place = Place("/else where/é.cu", Range.of(0, 0, 0, 1))
     (only,) = json.loads(render_sarif(Run(run.root, (), (make("numeric/nan", "m", place),))))["runs"]
     artifact = only["results"][0]["locations"][0]["physicalLocation"]["artifactLocation"]
@@ -176,7 +176,7 @@ def test_exit_code(rules, statuses, code):
     assert Run("/", kernels, tuple(make(rule, "m", place) for rule in rules)).exit_code == code
 
 
-def test_an_unregistered_kernel_that_did_not_run_does_not_spoil_the_rest():
+def test_an_unregistered_kernel_that_did_not_run_does_not_change_the_exit_code():
     kernels = (
         KernelReport("a", "/k.cu", "passed", True),
         KernelReport("b", "/k.cu", "not-executed", True, registered=False),

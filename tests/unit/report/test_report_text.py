@@ -1,4 +1,4 @@
-"""The text format: what is underlined, how much is shown, and what never appears where no terminal reads."""
+"""The text format: underlines, limits, hints and colours, summary."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from gpuemu_lsp.engine.check.model import CaseCount, KernelReport
 from gpuemu_lsp.engine.findings import Place, Range, Related
 from gpuemu_lsp.engine.report.model import Run
 from gpuemu_lsp.engine.report.terminal_text import cells, cut, expand, frame
-from gpuemu_lsp.engine.report.text import TextStyle, element_table, render_text
+from gpuemu_lsp.engine.report.text import TextStyle, cases_text, element_table, render_text
 from gpuemu_lsp.engine.rules import make
 
 
@@ -49,7 +49,7 @@ def test_frame(line, start, end, width, shown, carets):
 @pytest.mark.parametrize("start", [0, 10, 200, 390])
 @pytest.mark.parametrize("length", [1, 9, 150])
 @pytest.mark.parametrize("width", [20, 40, 80])
-def test_a_long_line_is_cut_around_what_is_underlined(start, length, width):
+def test_a_long_line_is_cut_around_the_underline(start, length, width):
     line = "".join(f"<{index:03}>" for index in range(100))
     shown, carets = frame(line, start, start + length, width)
     assert cells(shown) <= width
@@ -107,7 +107,7 @@ def test_grouped_by_kernel_errors_first(source):
     assert order == sorted(order)
 
 
-def test_not_more_than_a_screen_of_findings(source):
+def test_number_of_findings_is_limited(source):
     findings = [finding(source, line=index % 3, case=str(index)) for index in range(40)]
     text = render_text(run_of(source, findings, "k"))
     assert text.count("[memory/out-of-bounds]") == 12
@@ -129,12 +129,12 @@ def test_reproduce_once_per_failing_kernel(source, stored, expected):
     assert re.findall(r"gpuemu reproduce .*", text) == expected
 
 
-def test_a_warning_alone_is_not_reproduced(source):
+def test_warnings_have_no_reproduce_command(source):
     text = render_text(run_of(source, [finding(source, "numeric/nondeterministic", case="77")], "k", stored=("k",)))
     assert "Reproduce" not in text
 
 
-def test_frame_and_related_places(source):
+def test_underline_and_related_locations(source):
     there = Related(Place(source, Range.of(2, 5, 2, 10)), "the other access")
     text = render_text(run_of(source, [finding(source, line=1, related=(there,), dims={"n": 3})], "k"))
     assert "k.cu:2:1: error[memory/out-of-bounds]" in text
@@ -158,8 +158,8 @@ def test_colours_only_on_demand(source):
     assert re.sub(r"\x1b\[\d+m", "", coloured) == render_text(run)
 
 
-def test_ascii_terminals_get_words(source):
-    text = render_text(run_of(source, [], "k"), TextStyle(signs=False))
+def test_ascii_terminals_get_no_symbols(source):
+    text = render_text(run_of(source, [], "k"), TextStyle(unicode=False))
     assert text.isascii()
     assert "failed" in text
 
@@ -172,7 +172,7 @@ def test_a_message_wraps_but_toml_does_not(source):
     assert sum("x = {" in line and line.endswith("}") for line in lines) == 1
 
 
-def test_a_file_that_is_gone_is_no_error(tmp_path):
+def test_a_missing_source_file_is_not_an_error(tmp_path):
     missing = (tmp_path / "gone.cu").as_posix()
     text = render_text(run_of(missing, [finding(missing)], "k"))
     assert "gone.cu:1:1" in text
@@ -182,3 +182,27 @@ def test_an_escape_sequence_in_the_source_does_not_reach_the_terminal(tmp_path):
     path = tmp_path / "k.cu"
     path.write_text("// \x1b]0;title\x07 \x1b[31m\n")
     assert "\x1b" not in render_text(run_of(path.as_posix(), [finding(path.as_posix())], "k"))
+
+
+def test_summary_counts_add_up(source):
+    statuses = ["passed", "passed", "failed", "error", "unreferenced", "not-executed"]
+    kernels = tuple(KernelReport(f"k{i}", source, status, True) for i, status in enumerate(statuses))
+    last = render_text(Run("/", kernels, (finding(source),), seconds=2.0)).splitlines()[-1]
+    assert last == (
+        "6 kernels: 2 passed, 1 failed, 1 could not be judged, 1 without a reference, 1 not executed; "
+        "1 error, 0 warnings (2.0 s)"
+    )
+
+
+@pytest.mark.parametrize(
+    ("status", "cases", "text"),
+    [
+        ("passed", CaseCount(8, 8), "8 of 8 cases"),
+        ("failed", CaseCount(8, 5), "3 of 8 cases fail"),
+        ("failed", CaseCount(1, 0), "1 of 1 case fails"),
+        ("failed", CaseCount(8, 8), "8 of 8 cases"),
+        ("error", CaseCount(3, 1), "1 of 3 cases"),
+    ],
+)
+def test_cases_of_a_failing_kernel_are_those_that_fail(status, cases, text):
+    assert cases_text(KernelReport("k", "/k.cu", status, True, cases=cases)) == text
