@@ -12,7 +12,7 @@ bits are zero in the base, adding ``i * step`` causes no carry: each lane's bits
     tid >> 5  ->  w           uniform                                the shift drops all of them
     tid < 64                  uniform                                64 is a multiple of 32: no warp is split
 
-A rule returns None if it has nothing to say. The caller then makes the result uniform if all operands are, else
+A rule returns None if it does not apply. The caller then makes the result uniform if all operands are, else
 varying.
 """
 

@@ -1,7 +1,7 @@
 """Barrier intervals: the blocks that may execute between the same two barriers of the thread block.
 
 A barrier of all threads separates what precedes it from what follows: of accesses to shared memory only those in one
-interval can race ("barrier interval" as in GPUVerify and GKLEE). An interval starts at the entry or behind a barrier,
+interval can race ("barrier interval" as in GPUVerify and GKLEE). An interval starts at the entry or after a barrier,
 and holds all blocks that are reachable from there without passing another barrier.
 
 This is sound only if all threads of a block wait at the *same* barrier instruction each time. ``bar.sync 0`` in the two

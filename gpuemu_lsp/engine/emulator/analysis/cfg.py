@@ -155,9 +155,9 @@ def _merge_chains(blocks: list[BasicBlock]) -> list[BasicBlock]:
             if target != EXIT:
                 entries[target] += 1
     blocks = list(blocks)
-    gone: set[int] = set()
+    merged: set[int] = set()
     for number in range(len(blocks)):
-        if number in gone:
+        if number in merged:
             continue
         while True:
             block = blocks[number]
@@ -169,7 +169,7 @@ def _merge_chains(blocks: list[BasicBlock]) -> list[BasicBlock]:
             # Barriers keep a block of their own and collectives stay first in theirs: lanes wait at block entry.
             if isinstance(following.terminator, BarrierSync) or (following.code and is_collective(following.code[0])):
                 break
-            gone.add(end.target)
+            merged.add(end.target)
             blocks[number] = BasicBlock(block.code + following.code, following.terminator)
             blocks[end.target] = BasicBlock((), Jump(EXIT))
     return blocks

@@ -1,7 +1,7 @@
 """Loads whose value is only copied to other memory of the same thread: not a use of uninitialised bytes.
 
 Unoptimised code copies objects as a whole, including padding, uninitialised members, and the one byte of an empty
-class; to set a bit field it loads the word that contains it. Memcheck (Valgrind) treats this alike: copying undefined
+class; to set a bit field it loads the word that contains it. Valgrind's Memcheck does likewise: copying undefined
 bytes is no error, using them is.
 """
 

@@ -5,8 +5,8 @@ SIMT execution on vectors
     counter; the lanes with the lowest block number run, and the others wait until the running lanes reach their block
     (:mod:`.cfg` explains how the numbering makes lanes reconverge). As long as a warp is converged nothing of this is
     needed: a uniform branch is a scalar compare and jump, no mask is applied, and a uniform or affine register is a
-    scalar. This analysis finds out where that is so. The approach is whole-function vectorisation (Karrenberg and Hack,
-    CGO 2011); the words are those of LLVM's "Convergence and Uniformity".
+    scalar. This analysis decides where that is the case. The approach is whole-function vectorisation (Karrenberg and
+    Hack, CGO 2011); the terms are those of LLVM's "Convergence and Uniformity".
 
 Data divergence
     Registers are classified in the lattice uniform < affine < varying (:mod:`..ir.lattice`) by the transfer functions
@@ -21,7 +21,7 @@ Control divergence (sync divergence)
     Because the lowest block runs first, only pairs D < T matter.
 
 Temporal divergence
-    A value can be uniform in every iteration of a loop and still differ between lanes behind it, when they leave in
+    A value can be uniform in every iteration of a loop and still differ between lanes after it, when they leave in
     different iterations. The lanes that have left wait at the reconvergence point T while the others write the register
     in the loop, so the same rule covers it. For instance::
 
@@ -47,7 +47,7 @@ Fixed point
 Divergent and partial blocks
     A block is *divergent* if it may run while live lanes wait elsewhere: its edges must compare their target with the
     lowest waiting block. It is *partial* if it may run without all 32 lanes: memory accesses need the active mask.
-    Behind ``if (i >= n) return;`` blocks are partial but not divergent, since lanes that have exited wait for nothing.
+    After ``if (i >= n) return;`` blocks are partial but not divergent, since lanes that have exited wait for nothing.
 
 Independent thread scheduling
     Since Volta every lane makes forward progress on its own (CUDA C++ Programming Guide, "Independent Thread
@@ -95,7 +95,7 @@ class DivergenceInfo:
     ``divergent``: blocks that may run while live lanes of the warp wait elsewhere. ``partial``: blocks that may run
     without all 32 lanes. ``constants``: registers known to hold one integer. ``reconverges`` False means that block
     order does not make lanes reconverge, and only the scalar-PC version is correct. ``divergent_loop_branches``: blocks
-    whose divergent branch decides whether lanes enter a loop or leave it, so that all lanes continue behind it.
+    whose divergent branch decides whether lanes enter a loop or leave it, so that all lanes continue after it.
     """
 
     shapes: Mapping[str, VectorShape]
@@ -185,7 +185,7 @@ def _diverges(program: Program, number: int, propagation: ShapePropagation) -> b
 
 
 def _decides_loop(program: Program, graph: ControlFlowGraph, number: int, region: Set[int]) -> bool:
-    """Whether a divergent branch controls a loop whose lanes all continue behind it.
+    """Whether a divergent branch controls a loop whose lanes all continue after it.
 
     Such branches are worth speculating: a loop over ``i = tid; i < n; i += blockDim`` diverges in at most one warp.
     """
@@ -207,7 +207,7 @@ def _divergent_sides(program: Program, graph: ControlFlowGraph, number: int) -> 
             block = work.pop()
             if block not in seen:
                 seen.add(block)
-                # Lanes stop at the reconvergence point: what lies behind it is executed converged.
+                # Lanes stop at the reconvergence point: what follows is executed converged.
                 work.extend(t for t in graph.successors[block] if t != reconvergence)
         sides.append(seen)
     return sides, reconvergence

@@ -1,8 +1,8 @@
 """Home of each register: an LLVM value, or a slot in memory.
 
 LLVM promotes a register's alloca to SSA values (mem2reg). Every block where a warp can be resumed, or that the
-dispatcher can enter, then needs a phi node for each register live there, with an entry per way in. With many such
-blocks the phi nodes cost more, in compile time and in moves, than loads and stores would.
+dispatcher can enter, then needs a phi node for each register live there, with an operand per predecessor. With many
+such blocks the phi nodes cost more, in compile time and in moves, than loads and stores would.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 The data-divergence half of divergence analysis: a worklist over definitions, as in sparse conditional constant
 propagation (Wegman and Zadeck, 1991), but with one value per register instead of one per SSA name. The values of all
 definitions of a register are joined; :mod:`.webs` has split registers beforehand, so that unrelated definitions do not
-meet in one register.
+join in one register.
 """
 
 from __future__ import annotations
@@ -126,7 +126,8 @@ class ShapePropagation:
             if operand.name in self._registers:
                 return self._values.get(operand.name)
             return self._specials.get(operand.name, LatticeValue(UNIFORM))
-        # Assumes variables at multiples of 128 bytes, which holds for shared ones if the sizes before them are such.
+        # Assumes that variables are at multiples of 128 bytes. For a shared variable that holds only if the sizes of
+        # those before it are such multiples.
         return LatticeValue(UNIFORM, 7 if isinstance(operand, Symbol) and operand.offset % 128 == 0 else 0)
 
     def _evaluate(self, definition: _Definition) -> LatticeValue | None:

@@ -1,9 +1,9 @@
 """Values that follow from the thread index alone, evaluated for every thread of a block.
 
-Most addresses in shared memory are such values: an expression of ``%tid``, ``%ntid`` and literals. They are the same in
-every block of the grid and in every iteration, so that evaluating the expression once per thread, as NumPy arrays over
-the block, gives all addresses that an instruction can ever access. The same holds for guards: ``if (tid < 32)`` limits
-the threads that reach a basic block.
+Most addresses in shared memory are expressions of ``%tid``, ``%ntid`` and literals. They are the same in every block of
+the grid and in every iteration, so that evaluating the expression once per thread, as NumPy arrays over the block,
+gives all addresses that an instruction can ever access. The same holds for guards: ``if (tid < 32)`` limits the threads
+that reach a basic block.
 
 Unlike the affine values of :mod:`.divergence` they need no closed form: ``tid ^ (tid >> 3)`` is as good as ``4 * tid``.
 """

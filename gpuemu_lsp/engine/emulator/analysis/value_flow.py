@@ -30,15 +30,16 @@ class ValueFlow:
         for instruction in instructions:
             targets, sources = set(registers_written(instruction)), set(registers_read(instruction))
             address = address_operand(instruction)
+            # An atomic does not pass a value on: what it returns may be another thread's.
             if address is not None and instruction.opcode in ("ld", "st"):
-                place = _place(address)
+                slot = _slot(address)
                 if instruction.opcode == "st":
-                    targets.add(place)
+                    targets.add(slot)
                 else:
                     # The loaded value stems from the stored one, not from the address.
-                    sources = {place}
+                    sources = {slot}
                     for name in targets:
-                        self._loaded[name].append(place)
+                        self._loaded[name].append(slot)
             for name in targets:
                 # "" stands for a definition that is not a copy.
                 copied = instruction.opcode in ("mov", "cvta") and len(sources) == 1
@@ -64,8 +65,8 @@ class ValueFlow:
 
     def same_address_as_any(self, load: Instruction, others: Sequence[Instruction]) -> bool:
         """Whether a load has the same address as one of ``others``, itself not counted."""
-        places = self._names(address_operand(load))
-        return any(other is not load and places & self._names(address_operand(other)) for other in others)
+        names = self._names(address_operand(load))
+        return any(other is not load and names & self._names(address_operand(other)) for other in others)
 
     def precedes_atomic(self, load: Instruction, atomics: Sequence[Instruction], registers: Mapping[str, str]) -> bool:
         """Whether a plain load reads the address of an atomic operation that uses the value or depends on it.
@@ -73,11 +74,11 @@ class ValueFlow:
         That is how a compare-and-swap loop begins, and how ``if (v > *m) atomicMax(m, v)`` saves work. A stale value
         does no harm: the atomic operation compares again.
         """
-        places = self._names(address_operand(load))
+        names = self._names(address_operand(load))
         near = [
             atomic
             for atomic in atomics
-            if _AFTER_READ & set(atomic.modifiers) and places & self._names(address_operand(atomic))
+            if _AFTER_READ & set(atomic.modifiers) and names & self._names(address_operand(atomic))
         ]
         if not near:
             return False
@@ -94,12 +95,12 @@ class ValueFlow:
         if address is None:
             return set()
         if not isinstance(address.base, Register):
-            return {_place(address)}
+            return {_slot(address)}
         # Two names are enough to recognise an address: optimised code keeps it in a register, unoptimised code on the
         # stack.
         name = self._original(address.base.name)
-        names = {_place(Address(Register(name), address.offset))}
-        return names | {f"*{place}+{address.offset}" for place in self._loaded.get(name, ())}
+        names = {_slot(Address(Register(name), address.offset))}
+        return names | {f"*{slot}+{address.offset}" for slot in self._loaded.get(name, ())}
 
     def _original(self, name: str) -> str:
         """Return the register that a register is a copy of, followed back as long as each has one definition."""
@@ -114,5 +115,5 @@ class ValueFlow:
         return name
 
 
-def _place(address: Address) -> str:
+def _slot(address: Address) -> str:
     return f"[{address.base}+{address.offset}]"

@@ -21,5 +21,5 @@ inlined code has it. The exceptions are recursive functions, which have one body
 the scalar-PC version only.
 
 Nothing is rejected here. What cannot be run becomes a trap with the finding ``engine/unsupported-instruction`` at its
-place, so that a kernel is affected only if a thread gets there.
+place, so that a kernel is affected only if a thread reaches it.
 """

@@ -42,7 +42,7 @@ def lay_out_variables(variables: Mapping[str, Variable], minimum: int, gap: int)
 
 
 def lay_out_shared(module: Module, declared: Mapping[str, Variable]) -> tuple[dict[str, VariableSlot], int]:
-    """Return the slots of shared variables, and the offset of dynamic shared memory behind the static variables."""
+    """Return the slots of shared variables, and the offset of dynamic shared memory after the static variables."""
     everything = {v.name: v for v in module.variables if v.space == "shared"} | dict(declared)
     static = {name: v for name, v in everything.items() if v.size}
     slots, size = lay_out_variables(static, 128, _RED_ZONE)

@@ -57,7 +57,7 @@ class ProgramBuilder:
 class InsertionPoint:
     """The end of the block that instructions are appended to (LLVM's insertion point).
 
-    A terminated block ignores further instructions and terminators: in PTX, code behind ``ret`` or ``bra`` is
+    A terminated block ignores further instructions and terminators: in PTX, code after ``ret`` or ``bra`` is
     unreachable up to the next label.
     """
 

@@ -141,12 +141,12 @@ class _InlinedBody:
         if guard is None:
             self._special(instruction)
             return
-        inside, behind = self._builder.new_block(), self._builder.new_block()
-        self._insert.terminate(Branch(guard, inside, behind))
+        inside, after = self._builder.new_block(), self._builder.new_block()
+        self._insert.terminate(Branch(guard, inside, after))
         self._insert.move(inside)
         self._special(instruction)
-        self._insert.terminate(Jump(behind))
-        self._insert.move(behind)
+        self._insert.terminate(Jump(after))
+        self._insert.move(after)
 
     def _reserved(self, instruction: Instruction) -> Instruction:
         """Replace a read of the reserved shared memory's address by the address of a variable."""
@@ -185,7 +185,7 @@ class _InlinedBody:
             result = instruction.operands[0] if "red" in instruction.modifiers else None
             waits = instruction if result is None else replace(instruction, operands=instruction.operands[1:])
             self._insert.terminate_with(lambda following: BarrierSync(waits, following))
-            # What bar.red computes is known only behind the barrier, in the block after it.
+            # The result of bar.red is known only when the barrier has completed: in the block after it.
             if result is not None:
                 self._insert.append(replace(instruction, opcode=BARRIER_RESULT, operands=(result,)))
         elif opcode in lowering.OPCODES:
@@ -197,7 +197,7 @@ class _InlinedBody:
             self._insert.append(instruction)
 
     def _matrix(self, instruction: Instruction) -> None:
-        """Append the instructions that a tensor-core instruction is lowered to, behind a barrier of the warp."""
+        """Append the instructions that a tensor-core instruction is lowered to, after a barrier of the warp."""
         lowered = lowering.lower(instruction, self._builder.registers)
         if lowered is None:
             self._unsupported(instruction, f"`{instruction.name}` cannot be run")
@@ -268,7 +268,7 @@ class _InlinedBody:
         """Compare the address with every function that has the signature of the prototype, and call the one it is."""
         prototype = instruction.operands[3] if len(instruction.operands) > 3 else None
         signature = self._function.prototypes.get(prototype.name) if isinstance(prototype, Symbol) else None
-        behind = self._builder.new_block()
+        after = self._builder.new_block()
         for name, function in self._builder.module.functions.items():
             if signature is None or function.is_entry or function.body is None or not _matches(function, signature):
                 continue
@@ -280,10 +280,10 @@ class _InlinedBody:
             self._insert.terminate(Branch(Guard(predicate, False), inside, other))
             self._insert.move(inside)
             self._direct_call(instruction, name, arguments, returns)
-            self._insert.terminate(Jump(behind))
+            self._insert.terminate(Jump(after))
             self._insert.move(other)
         self._unsupported(instruction, "the called address is not that of a function with this signature")
-        self._insert.move(behind)
+        self._insert.move(after)
 
     def _recursive_call(
         self, instruction: Instruction, function: Function, arguments: tuple[str, ...], returns: tuple[str, ...]

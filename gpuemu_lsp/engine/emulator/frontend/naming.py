@@ -62,8 +62,8 @@ class InlinedNames:
         """
         if instruction.opcode not in ("ld", "st") or memory_space(instruction) != "param":
             return instruction
-        place = 0 if instruction.opcode == "st" else 1
-        address = instruction.operands[place]
+        index = 0 if instruction.opcode == "st" else 1
+        address = instruction.operands[index]
         if not isinstance(address, Address) or not isinstance(address.base, Symbol):
             return instruction
         name = address.base.name
@@ -73,13 +73,13 @@ class InlinedNames:
         if name in self._formals:
             unique = self._formals[name]
         else:
-            # The first store of an argument behind a call belongs to the next call.
+            # The first store of an argument after a call belongs to the next call.
             if instruction.opcode == "st" and self._called:
                 self._call += 1
                 self._called = False
             unique = self.call_variable(name)
         operands = list(instruction.operands)
-        operands[place] = Address(Symbol(unique), address.offset + address.base.offset)
+        operands[index] = Address(Symbol(unique), address.offset + address.base.offset)
         return replace(instruction, operands=tuple(operands), modifiers=("call", *instruction.modifiers))
 
     # ---- registers and local variables -------------------------------------------------------------------------------

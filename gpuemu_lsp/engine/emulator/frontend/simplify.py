@@ -47,8 +47,8 @@ def _element_by_element(instruction: Instruction, registers: dict[str, str]) -> 
     results = tuple(_fresh(operand, registers) if operand in sources else operand for operand in wanted)
     size = type_bytes(access_type(instruction))
     for index, source in enumerate(sources):
-        place = Address(address.base, address.offset + index * size)
-        operands = (results[index], place, source) if results else (place, source)
+        element = Address(address.base, address.offset + index * size)
+        operands = (results[index], element, source) if results else (element, source)
         yield replace(instruction, modifiers=words, operands=operands)
     for result, target in zip(results, wanted, strict=True):
         if result != target and isinstance(target, Register):

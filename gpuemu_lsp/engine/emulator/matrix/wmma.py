@@ -55,8 +55,8 @@ class Fragment:
     def distinct(self) -> int:
         """Number of registers without the repeated ones."""
         lines = 64 if self.bits == 64 else 32
-        whole = self.rows * self.columns * self.bits // (32 * lines)
-        return max(whole, 1)
+        count = self.rows * self.columns * self.bits // (32 * lines)
+        return max(count, 1)
 
     @property
     def count(self) -> int:

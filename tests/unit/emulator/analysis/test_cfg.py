@@ -61,15 +61,15 @@ def test_reconvergence_point_of_a_conditional_is_the_join() -> None:
     assert cfg.reducible and not cfg.back_edges
 
 
-def test_reconvergence_point_of_a_loop_exit_is_behind_the_loop() -> None:
+def test_reconvergence_point_of_a_loop_exit_is_after_the_loop() -> None:
     program, cfg = graph(LOOP_WITH_CONTINUE)
-    behind = block_with(program, "st")
+    after = block_with(program, "st")
     ((latch, header),) = cfg.back_edges
-    assert cfg.reconvergence_point[header] == behind
+    assert cfg.reconvergence_point[header] == after
     # Lanes that take different paths through the body reconverge at the latch, before the next iteration.
     assert cfg.reconvergence_point[block_with(program, "add")] == latch
     assert isinstance(program.blocks[latch].terminator, Jump)
-    assert latch + 1 == behind
+    assert latch + 1 == after
 
 
 def test_irreducible_control_flow_is_found() -> None:

@@ -72,15 +72,15 @@ def test_a_uniform_branch_is_not_divergent() -> None:
 
 def test_temporal_divergence() -> None:
     program, info = analysed(COUNTED_LOOP.format(bound="%r1"))
-    behind = block_with(program, "st")
-    # Uniform in every iteration, but read behind the loop by lanes that left in different ones.
+    after = block_with(program, "st")
+    # Uniform in every iteration, but read after the loop by lanes that left in different ones.
     assert info.shapes["%r2"] == VARYING
-    assert info.divergent == set(range(1, behind))
-    assert behind not in info.partial
+    assert info.divergent == set(range(1, after))
+    assert after not in info.partial
     assert info.divergent_loop_branches and info.reconverges
 
 
-def test_a_value_that_is_not_read_behind_the_loop_stays_uniform() -> None:
+def test_a_value_that_is_not_read_after_the_loop_stays_uniform() -> None:
     body = COUNTED_LOOP.format(bound="%r1").replace("[%d1], %r2", "[%d1], %r1")
     assert analysed(body)[1].shapes["%r2"] == UNIFORM
 
@@ -92,7 +92,7 @@ def test_speculation_treats_a_loop_branch_as_uniform() -> None:
     assert not speculated.divergent
 
 
-def test_a_register_written_on_both_sides_varies_behind_the_join() -> None:
+def test_a_register_written_on_both_sides_varies_after_the_join() -> None:
     program, info = analysed("""
       ld.param.u64 %d1, [x];
       mov.u32 %r1, %tid.x;
@@ -114,7 +114,7 @@ def test_a_register_written_on_both_sides_varies_behind_the_join() -> None:
     assert not info.divergent & {block_with(program, "st")}
 
 
-def test_blocks_behind_an_early_return_are_partial_but_converged() -> None:
+def test_blocks_after_an_early_return_are_partial_but_converged() -> None:
     program, info = analysed("""
       ld.param.u64 %d1, [x];
       mov.u32 %r1, %tid.x;

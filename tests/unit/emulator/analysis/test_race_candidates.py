@@ -98,7 +98,7 @@ def test_shared_addresses_are_instrumented(name: str) -> None:
     assert instrumented(f"extern __shared__ __align__(16) int s[]; {body}", block)["st.shared"]
 
 
-def test_asynchronous_copies_may_complete_behind_the_barrier() -> None:
+def test_asynchronous_copies_may_complete_after_the_barrier() -> None:
     body = """
       __shared__ int s[256];
       const unsigned at = (unsigned)__cvta_generic_to_shared(s + t);
