@@ -1,4 +1,4 @@
-"""A program to an LLVM module with one function, ``warp``."""
+"""Translation of a unit to an LLVM module with one function, ``warp``."""
 
 from __future__ import annotations
 
@@ -17,16 +17,17 @@ from gpuemu_lsp.engine.emulator.codegen.core.instrumentation import (
 from gpuemu_lsp.engine.emulator.codegen.core.load_groups import find_groups
 from gpuemu_lsp.engine.emulator.codegen.core.translation_unit import TranslationUnit
 from gpuemu_lsp.engine.emulator.codegen.instructions import (
+    address_conversion,
     arithmetic,
     async_copy,
     atomics,
     barriers,
     collectives,
     device_runtime,
+    fences_and_hints,
     matrix,
     mbarrier,
     memory,
-    misc,
     recursive_calls,
 )
 from gpuemu_lsp.engine.emulator.codegen.instructions.control_flow import ControlFlow
@@ -35,18 +36,19 @@ from gpuemu_lsp.engine.emulator.ir.operands import compared_predicate, registers
 from gpuemu_lsp.engine.emulator.ir.program import Return
 from gpuemu_lsp.engine.ptx.model import Instruction, Register
 
-_ROOMS: tuple[tuple[Callable[[Instruction], bool], Callable[[Emitter, Instruction], None]], ...] = (
-    (misc.supported, misc.emit_misc),
+_FAMILIES: tuple[tuple[Callable[[Instruction], bool], Callable[[Emitter, Instruction], None]], ...] = (
+    (fences_and_hints.supported, fences_and_hints.emit_fence_or_hint),
+    (address_conversion.supported, address_conversion.emit_conversion),
     (arithmetic.supported, arithmetic.emit_arithmetic),
     (matrix.supported, matrix.emit_matrix),
     (async_copy.supported, async_copy.emit_copy),
     (mbarrier.supported, mbarrier.emit_mbarrier),
 )
-"""Who runs what needs neither the control flow nor more than its own registers and the scratch space."""
+"""(supported, emit) of the families that need only the emitter, and no control flow."""
 
 
 def runnable(instruction: Instruction) -> bool:
-    """Return whether one instruction (not a branch or barrier) can be run."""
+    """Return whether an instruction (not a terminator) is supported."""
     opcode = instruction.opcode
     if opcode in ("ld", "st", "ldu"):
         return memory.supported(instruction)
@@ -56,7 +58,7 @@ def runnable(instruction: Instruction) -> bool:
         return collectives.supported(instruction)
     if opcode == "call":
         return True
-    return recursive_calls.supported(instruction) or any(supported(instruction) for supported, _ in _ROOMS)
+    return recursive_calls.supported(instruction) or any(supported(instruction) for supported, _ in _FAMILIES)
 
 
 def translate(unit: TranslationUnit) -> ir.Module:
@@ -72,39 +74,44 @@ def translate(unit: TranslationUnit) -> ir.Module:
         count_block(e)
         for instruction in block.code:
             if not runnable(instruction):
-                _stop_here(e, control, instruction)
+                _stop_at(e, control, instruction)
             else:
-                _instruction(e, control, instruction)
-                _mark_comparison(e, instruction)
+                _emit_guarded(e, control, instruction)
+                _cover_comparison(e, instruction)
             e.position += 1
         if isinstance(block.terminator, Return):
-            control.go_to([recursive_calls.return_targets(e, part) for part in range(e.parts)])
+            control.jump_to([recursive_calls.return_targets(e, part) for part in range(e.parts)])
         else:
             control.emit_end(number)
     control.finish()
     return module
 
 
-def _stop_here(e: Emitter, control: ControlFlow, instruction: Instruction) -> None:
-    """Stop the launch where this instruction is reached by any lane that it acts for."""
+def _stop_at(e: Emitter, control: ControlFlow, instruction: Instruction) -> None:
+    """Stop the launch when a lane executes this instruction, which is not supported.
+
+    The kernel is translated all the same: many have such an instruction on a path that this launch does not take.
+    """
     b = e.builder
-    e.block_mask()  # read here, where it holds for what follows too
+    # Loaded before the branch: it is used on both sides.
+    e.block_mask()
     after = e.append_block()
     stop = e.append_block("unsupported")
     guard = instruction.guard
     if guard is None:
+        # A conditional branch: the code that follows is written all the same, and its block needs a predecessor.
         b.cbranch(ir.Constant(ir.IntType(1), 1), stop, after)
     else:
         bits = e.pack(arithmetic.predicate_parts(e, guard.register, guard.negated))
-        acts = b.icmp_unsigned("!=", b.and_(bits, e.block_mask()), ir.Constant(bits.type, 0))
-        b.cbranch(acts, stop, after)
+        executed = b.icmp_unsigned("!=", b.and_(bits, e.block_mask()), ir.Constant(bits.type, 0))
+        b.cbranch(executed, stop, after)
     b.position_at_end(stop)
-    control.stop()
+    control.stop_launch()
     b.position_at_end(after)
 
 
-def _mark_comparison(e: Emitter, instruction: Instruction) -> None:
-    """Note which ways a comparison goes: many an ``if`` becomes no branch, but a select or a part of a condition."""
+def _cover_comparison(e: Emitter, instruction: Instruction) -> None:
+    """Record the outcomes of a comparison: compilers turn many an ``if`` into ``selp`` or a part of a condition."""
     register = compared_predicate(instruction) if e.unit.coverage else None
     if register is None:
         return
@@ -114,35 +121,38 @@ def _mark_comparison(e: Emitter, instruction: Instruction) -> None:
         cover_lanes(e, arithmetic.predicate_parts(e, register, False))
 
 
-def _instruction(e: Emitter, control: ControlFlow, instruction: Instruction) -> None:
+def _emit_guarded(e: Emitter, control: ControlFlow, instruction: Instruction) -> None:
     guard = instruction.guard
     if guard is None:
-        _plain(e, control, instruction)
+        _emit(e, control, instruction)
         return
     register = Register(guard.register.name)
     if not e.shape(register).uniform:
+        # A predicate that differs between lanes becomes part of the active mask.
         parts = arithmetic.predicate_parts(e, register, guard.negated)
         cover_lanes(e, parts)
         with e.guarded(parts):
             count_guarded(e)
-            _plain(e, control, instruction)
+            _emit(e, control, instruction)
         return
+    # A uniform one is a branch around the instruction. What the conditional block computes does not dominate the code
+    # after it, so that masks are computed first and all other cached values dropped at the end.
     b = e.builder
     e.materialise_masks()
     condition = arithmetic.predicate_scalar(e, register, guard.negated)
     cover_uniform(e, condition)
-    inside, behind = e.append_block(), e.append_block()
-    known = e.snapshot()
-    b.cbranch(condition, inside, behind)
-    b.position_at_end(inside)
+    guarded, after = e.append_block(), e.append_block()
+    scope = e.snapshot()
+    b.cbranch(condition, guarded, after)
+    b.position_at_end(guarded)
     count_guarded(e)
-    _plain(e, control, instruction)
-    b.branch(behind)
-    b.position_at_end(behind)
-    e.restore(known, registers_written(instruction))
+    _emit(e, control, instruction)
+    b.branch(after)
+    b.position_at_end(after)
+    e.restore(scope, registers_written(instruction))
 
 
-def _plain(e: Emitter, control: ControlFlow, instruction: Instruction) -> None:
+def _emit(e: Emitter, control: ControlFlow, instruction: Instruction) -> None:
     opcode = instruction.opcode
     if opcode in ("ld", "st", "ldu"):
         memory.emit_access(e, instruction)
@@ -157,5 +167,5 @@ def _plain(e: Emitter, control: ControlFlow, instruction: Instruction) -> None:
     elif recursive_calls.supported(instruction):
         recursive_calls.emit_stack(e, control, instruction)
     else:
-        emit = next(emit for supported, emit in _ROOMS if supported(instruction))
+        emit = next(emit for supported, emit in _FAMILIES if supported(instruction))
         emit(e, instruction)

@@ -71,7 +71,7 @@ def count_guarded(e: Emitter) -> None:
 def _add(e: Emitter, counter: int) -> None:
     b = e.builder
     lanes = e.active_mask()
-    # A guard that is false in all lanes is no execution.
+    # If the guard is false in all lanes, nothing has been executed.
     some = b.icmp_unsigned("!=", lanes, i32(0))
     table = e.launch(LaunchRecord.SITE_COUNTERS)
     start = e.site * SiteCounters.SIZE + counter

@@ -13,6 +13,7 @@ from gpuemu_lsp.engine.ptx.model import Register
 
 _THREAD_FIELDS = {"%tid.x": Warp.TID_X, "%tid.y": Warp.TID_Y, "%tid.z": Warp.TID_Z}
 
+# Clusters of one block: block and cluster indices coincide.
 _FIELDS = {
     "%ctaid.x": ("block", BlockRecord.X),
     "%ctaid.y": ("block", BlockRecord.Y),
@@ -36,7 +37,7 @@ _FIELDS = {
     "%nclusterid.z": ("launch", LaunchRecord.GRID_Z),
 }
 
-# A block that was launched without clusters is a cluster of its own (PTX ISA sections 10.12 to 10.18).
+# A block that is launched without clusters is a cluster of its own (PTX ISA sections 10.12 to 10.18).
 _FIXED = {
     "%nsmid": 1,
     "%smid": 0,
@@ -48,7 +49,7 @@ _FIXED = {
 }
 
 _ENVIRONMENT = tuple(f"%envreg{number}" for number in range(32))
-"""Registers the driver sets (section 10.24); cooperative groups find the grid's workspace in two of them."""
+"""Registers that the driver sets (section 10.24). Cooperative groups read the address of the grid's workspace there."""
 
 _LANE_MASKS = {
     "eq": lambda lane: 1 << lane,
@@ -63,17 +64,18 @@ SPECIAL_REGISTERS = frozenset(
      "%globaltimer", "%globaltimer_lo", "%globaltimer_hi", "%tid.w", "%ntid.w", "%ctaid.w", "%is_explicit_cluster"}
     | {f"%lanemask_{kind}" for kind in _LANE_MASKS}
 )  # fmt: skip
-"""The special registers whose value is known; reading another one cannot be run."""
+"""Supported special registers."""
 
 
 def special_base(e: RegisterFile, name: str, part: int) -> Value:
-    """Return the base of a special register that does not vary."""
+    """Return the scalar base of a special register that is not varying."""
     b = e.builder
     if name in _THREAD_FIELDS:
         shape = e.shape(Register(name))
         lane = part * e.lanes if shape.per_part else 0
         return e.record_field(f"{name}+{lane}", "context", _THREAD_FIELDS[name].element(lane))
     if name == "%laneid":
+        # Affine with stride 1: the shape adds the lane number.
         return i32(0)
     if name in _FIELDS:
         record, field = _FIELDS[name]
@@ -94,7 +96,7 @@ def special_base(e: RegisterFile, name: str, part: int) -> Value:
 
 
 def special_vector(e: RegisterFile, name: str, part: int) -> Value:
-    """Return a special register as a vector of one part."""
+    """Return a special register of any shape as the vector of one part."""
     if name in _THREAD_FIELDS and e.shape(Register(name)).varying:
         return e.record_field(f"{name}/{part}", "context", _THREAD_FIELDS[name].element(part * e.lanes), lanes=e.lanes)
     if name.startswith("%lanemask_"):
@@ -105,7 +107,10 @@ def special_vector(e: RegisterFile, name: str, part: int) -> Value:
 
 
 def _tick(e: RegisterFile) -> Value:
-    """Advance the launch's clock: time is only required to go on."""
+    """Return a later time than all reads before.
+
+    Clocks count reads and not cycles, so that results are reproducible; kernels that wait for a time still proceed.
+    """
     b = e.builder
     pointer = t.at(b, load_pointer(b, e.context, Warp.LAUNCH), LaunchRecord.CLOCK)
     now = b.add(b.load(pointer, typ=I64), i64(16))

@@ -1,4 +1,4 @@
-"""Elementwise instructions: once per warp, once per part, or once per vector, as the shape of the result asks."""
+"""Elementwise instructions, executed on scalars or vectors as the shape of the result requires."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from gpuemu_lsp.engine.ptx.model import Instruction, Negated, Operand, Register
 
 
 def supported(instruction: Instruction) -> bool:
-    """Return whether the instruction is elementwise and can be run."""
+    """Return whether the instruction is elementwise and supported, with all its special registers."""
     if not ops.supports(instruction):
         return False
     return all(_known(operand) for operand in flattened(split_operands(instruction)[1]))
@@ -58,7 +58,7 @@ def emit_arithmetic(e: Emitter, instruction: Instruction) -> None:
     shapes = [e.unit.divergence.shapes[name] for name in real]
     varying = any(shape.varying for shape in shapes)
     parts = e.parts if varying or any(shape.per_part for shape in shapes) else 1
-    # Of several results some may vary, or be kept per part, and others not: the widest form decides.
+    # With several results (a carry, or two elements) the most general shape decides, and `write` converts the others.
     if not varying and any(shape.step for shape in shapes):
         _check_widening(e, instruction, sources, parts)
     for part in range(parts):
@@ -72,10 +72,11 @@ def emit_arithmetic(e: Emitter, instruction: Instruction) -> None:
 
 
 def _check_widening(e: Emitter, instruction: Instruction, sources: list[Operand], parts: int) -> None:
-    """Make sure that no lane of a stepping 32-bit value wraps where it is widened; else the assumption was wrong.
+    """Ensure at run time that no lane of an affine 32-bit value wraps where it is widened to 64 bits.
 
-    The widened base plus the lane's step is the widened lane only then. An assumption that does not hold ends the
-    launch, and it starts again with this register varying.
+    Only then is the widened value affine, ``extend(base + i * step) == extend(base) + i * step``, as the analysis
+    assumes: kernels compute indices in 32 bits and addresses in 64, and hardly ever wrap. Where one does, the launch
+    ends with ``ASSUMPTION_FAILED`` and starts again, in code in which this register is varying.
     """
     modifiers = instruction.modifiers
     if instruction.opcode in ("mul", "mad") and "wide" in modifiers:
@@ -90,6 +91,7 @@ def _check_widening(e: Emitter, instruction: Instruction, sources: list[Operand]
         if not shape.step:
             continue
         for part in range(parts if shape.per_part else 1):
+            # Lanes lie between the first and the last, so that comparing the last one is enough.
             base = e.scalar_operand(operand, narrow, part)
             extent = shape.step * ((e.lanes if shape.per_part else WARP_SIZE) - 1)
             extend = b.sext if narrow.startswith("s") else b.zext
@@ -98,7 +100,7 @@ def _check_widening(e: Emitter, instruction: Instruction, sources: list[Operand]
 
 
 def assume(e: Emitter, condition: Value) -> None:
-    """End the launch with ``Status.ASSUME`` unless ``condition`` holds."""
+    """Leave the warp function with ``Status.ASSUMPTION_FAILED`` unless ``condition`` holds."""
     b = e.builder
     wrong, right = e.branch_unlikely(b.not_(condition), "assume")
     b.position_at_end(wrong)
@@ -108,13 +110,13 @@ def assume(e: Emitter, condition: Value) -> None:
 
 
 def predicate_parts(e: Emitter, register: Register, negated: bool) -> list[Value]:
-    """Return a predicate as one i1 vector per part."""
+    """Return a predicate as one vector of i1 per part."""
     values = [e.vector_operand(register, "pred", part) for part in range(e.parts)]
     return [e.builder.not_(value) for value in values] if negated else values
 
 
 def predicate_scalar(e: Emitter, register: Register, negated: bool) -> Value:
-    """Return a predicate that is the same for all lanes."""
+    """Return a uniform predicate as an i1."""
     value = e.scalar_operand(register, "pred", 0)
     return e.builder.not_(value) if negated else value
 

@@ -1,4 +1,4 @@
-"""``cp.async`` and its groups (PTX ISA section 9.7.9.25): operands to scratch space, one call."""
+"""``cp.async`` and its groups (PTX ISA section 9.7.9.25): operands in scratch space, and one call of the library."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _SIZES = {"ca": (4, 8, 16), "cg": (16,)}
 
 
 def supported(instruction: Instruction) -> bool:
-    """Return whether this is an asynchronous copy that can be run, or a commit or wait."""
+    """Return whether this is a supported asynchronous copy, commit or wait."""
     if instruction.opcode != "cp" or instruction.modifiers[:1] != ("async",):
         return False
     words = instruction.modifiers[1:]
@@ -50,6 +50,7 @@ def emit_copy(e: Emitter, instruction: Instruction) -> None:
     if words == ("commit_group",):
         _call(e, "copy_commit")
     elif words == ("wait_all",):
+        # Unlike wait_group 0 also for copies that are in no committed group.
         _call(e, "copy_wait", i32(-1))
     elif words == ("wait_group",):
         groups = instruction.operands[0]
@@ -68,14 +69,16 @@ def _begin(e: Emitter, instruction: Instruction) -> None:
     target, source, size, *rest = instruction.operands
     assert isinstance(target, Address) and isinstance(source, Address) and isinstance(size, Immediate)
     if "L2::cache_hint" in instruction.modifiers:
+        # The cache policy, a 64-bit operand at the end.
         rest = rest[:-1]
     for part in range(e.parts):
         for row, value in (
             (Warp.ADDRESSES, host_vector(e, target, "shared", part)),
             (Warp.VALUES, host_vector(e, source, "global", part)),
-            (Warp.VALUES.element(WARP_SIZE), _taken(e, rest, size.bits, part)),
+            (Warp.VALUES.element(WARP_SIZE), _source_bytes(e, rest, size.bits, part)),
         ):
             store_lanes(b, value, e.context, row.element(part * e.lanes))
+    # Two accesses, a load and a store, in one instruction: each is traced.
     for row in (Warp.ADDRESSES, Warp.VALUES):
         trace_access(e, row)
     shared = SPACES["shared"] << SPACE_SHIFT | STORE_FLAG
@@ -88,8 +91,8 @@ def _begin(e: Emitter, instruction: Instruction) -> None:
     t.call_address(b, DEVICE_LIBRARY.address("copy_begin"), t.VOID, arguments)
 
 
-def _taken(e: Emitter, rest: list[Operand], size: int, part: int) -> Value:
-    """Return how many bytes each lane takes from its source: all, ``src-size``, or none where ``ignore-src`` holds."""
+def _source_bytes(e: Emitter, rest: list[Operand], size: int, part: int) -> Value:
+    """Return the bytes that each lane reads: all, ``src-size``, or none if ``ignore-src`` is true; the rest is zero."""
     b = e.builder
     everything = t.splat(b, i64(size), e.lanes)
     if not rest:

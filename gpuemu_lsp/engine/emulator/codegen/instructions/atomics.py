@@ -1,4 +1,8 @@
-"""Atomic operations, lane by lane: one internal function per operation and type (PTX ISA section 9.7.13)."""
+"""Atomic operations (PTX ISA sections 9.7.13.5 and 9.7.13.6), executed lane by lane.
+
+Lanes that update one address must see each other's results, in some order; here it is that of the lane numbers. One
+internal function per operation and type loops over the active lanes.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +36,7 @@ _FLOATS = frozenset({"f32", "f64", "f16", "bf16", "f16x2", "bf16x2"})
 
 
 def supported(instruction: Instruction) -> bool:
-    """Return whether an ``atom`` or ``red`` can be run."""
+    """Return whether an ``atom`` or ``red`` is supported."""
     *modifiers, type_ = instruction.modifiers
     operation = [m for m in modifiers if m in _OPERATIONS]
     if len(operation) != 1 or set(modifiers) - _HINTS - _OPERATIONS:
@@ -43,7 +47,7 @@ def supported(instruction: Instruction) -> bool:
 
 
 def emit_atomic(e: Emitter, instruction: Instruction) -> None:
-    """Write an ``atom`` or ``red``: operands to scratch space, one call, results back."""
+    """Write an ``atom`` or ``red``: operands in scratch space, one call, old values from there."""
     b = e.builder
     operands = list(instruction.operands)
     target: Operand = operands.pop(0) if instruction.opcode == "atom" else Register("_")
@@ -75,13 +79,14 @@ def _operation(instruction: Instruction) -> str:
 
 
 def _function(module: ir.Module, operation: str, type_: str, *, checked: bool) -> Value:
-    """Return ``(ctx, site, mask, flags)``, which runs the operation for each lane of the mask in turn."""
+    """Return ``(context, site, mask, flags)``, which executes the operation for each lane of the mask in turn."""
     name = f"atom_{operation}_{type_}"
-    known = module.globals.get(name)
-    if known is not None:
-        return known
+    existing = module.globals.get(name)
+    if existing is not None:
+        return existing
     function, b = t.new_function(module, name, t.VOID, [POINTER, I32, I32, I32])
     function.linkage = "internal"
+    # A loop with checks is long: one copy per operation and type, however often a kernel uses it.
     function.attributes.add("noinline")
     context, site, mask, flags = function.args
     size = type_bytes(type_)
@@ -91,42 +96,45 @@ def _function(module: ir.Module, operation: str, type_: str, *, checked: bool) -
     with t.for_lanes(b, mask) as lane:
         lane64 = b.zext(lane, I64)
         address = t.load(b, context, b.add(i64(Warp.ADDRESSES), b.shl(lane64, i64(3))), I64)
-        place = b.add(i64(Warp.VALUES), b.mul(lane64, i64(size)))
-        act, end = b.append_basic_block("act"), b.append_basic_block("acted")
-        mark, ask, refused = (b.append_basic_block(one) for one in ("mark", "ask", "refused"))
+        value = b.add(i64(Warp.VALUES), b.mul(lane64, i64(size)))
+        execute, end = b.append_basic_block("execute"), b.append_basic_block("executed")
+        mark, check, refused = (b.append_basic_block(one) for one in ("mark", "check", "refused"))
 
-        def may(access: int, b: ir.IRBuilder = b, lane: Value = lane, address: Value = address) -> Value:
+        def allowed(access: int, b: ir.IRBuilder = b, lane: Value = lane, address: Value = address) -> Value:
             arguments = [context, site, lane, address, i32(size), i32(size), b.or_(flags, i32(access))]
             return t.call_address(b, DEVICE_LIBRARY.address("check_access"), I1, arguments)
 
         if checked:
-            _look(b, operation, address, (low, limit), integer, (act, mark, ask))
-            b.position_at_end(ask)
-            # An exchange overwrites whatever is there: that is how shared flags are initialised.
+            _check_inline(b, operation, address, (low, limit), integer, (execute, mark, check))
+            b.position_at_end(check)
+            # Not for an exchange, which overwrites the value: kernels initialise shared flags and locks by it.
             if operation != "exch":
                 readable = b.append_basic_block("readable")
-                b.cbranch(may(0), readable, refused)
+                b.cbranch(allowed(0), readable, refused)
                 b.position_at_end(readable)
-            b.cbranch(may(STORE_FLAG), mark, refused)
+            b.cbranch(allowed(STORE_FLAG), mark, refused)
         else:
-            b.branch(act)
-            b.position_at_end(ask)
+            b.branch(execute)
+            b.position_at_end(check)
             b.branch(refused)
         b.position_at_end(refused)
-        t.store(b, ir.Constant(integer, 0), context, b.add(place, i64(2 * REGISTER_BYTES)), align=1)
+        # Contained: memory stays as it is, and the old value is a fixed one.
+        t.store(b, ir.Constant(integer, 0), context, b.add(value, i64(2 * REGISTER_BYTES)), align=1)
         b.branch(end)
         b.position_at_end(mark)
         mark_written(b, address, size)
-        b.branch(act)
-        b.position_at_end(act)
+        b.branch(execute)
+        b.position_at_end(execute)
         with b.if_then(b.icmp_unsigned("!=", races, i32(0))):
             arguments = [context, site, lane, address, i32(size), races, i64(0)]
             t.call_address(b, DEVICE_LIBRARY.address("race_lane"), t.VOID, arguments)
+        # A plain load and store: the lanes of a launch execute one after another, in one thread of the host.
         old = t.load(b, address, 0, integer, align=1)
-        first = t.load(b, context, place, integer, align=1)
-        second = t.load(b, context, b.add(place, i64(REGISTER_BYTES)), integer, align=1) if operation == "cas" else None
+        first = t.load(b, context, value, integer, align=1)
+        second = t.load(b, context, b.add(value, i64(REGISTER_BYTES)), integer, align=1) if operation == "cas" else None
         t.store(b, _combined(b, operation, type_, old, first, second), address, 0, align=1)
-        t.store(b, old, context, b.add(place, i64(2 * REGISTER_BYTES)), align=1)
+        # A third row, since the operands of lanes that have not had their turn must stay.
+        t.store(b, old, context, b.add(value, i64(2 * REGISTER_BYTES)), align=1)
         b.branch(end)
         b.position_at_end(end)
     b.ret_void()
@@ -134,18 +142,18 @@ def _function(module: ir.Module, operation: str, type_: str, *, checked: bool) -
 
 
 def _window(b: ir.IRBuilder, context: Value, flags: Value, size: int) -> tuple[Value, Value]:
-    """Return the lowest address an operation may act on, and how many follow."""
+    """Return the lowest address of an operation's window, and the number of addresses from there on it may have."""
     shared = b.icmp_unsigned("==", b.and_(b.lshr(flags, i32(SPACE_SHIFT)), i32(3)), i32(SPACES["shared"]))
     launch, block = load_pointer(b, context, Warp.LAUNCH), load_pointer(b, context, Warp.BLOCK)
     low = b.select(shared, load_field(b, block, BlockRecord.SHARED), load_field(b, launch, LaunchRecord.ARENA))
     extent = b.select(
         shared, load_field(b, launch, LaunchRecord.SHARED_SIZE), load_field(b, launch, LaunchRecord.ARENA_SIZE)
     )
-    # A window is never smaller than an operand: both are multiples of 16 bytes.
+    # A window is never smaller than an operand: both sizes are multiples of 16 bytes.
     return low, b.sub(extent, i64(size - 1))
 
 
-def _look(
+def _check_inline(
     b: ir.IRBuilder,
     operation: str,
     address: Value,
@@ -153,26 +161,26 @@ def _look(
     integer: ir.IntType,
     targets: tuple[ir.Block, ir.Block, ir.Block],
 ) -> None:
-    """Go to the first target where nothing is wrong with the place, which was written before.
+    """Branch to one of three targets: (allowed and marked as written, allowed but not marked, to be checked by a call).
 
-    To the second where only the latter does not hold, to the third where it is not clear.
+    The usual operations, repeated updates of initialised memory, thus need neither a call nor a store of shadow bytes.
     """
-    fine, mark, ask = targets
+    allowed, mark, check = targets
     size = integer.width // 8
     low, limit = window
     inside = b.icmp_unsigned("<", b.sub(address, low), limit)
     aligned = b.icmp_unsigned("==", b.and_(address, i64(size - 1)), i64(0))
-    look = b.append_basic_block("look")
-    b.cbranch(b.and_(inside, aligned), look, ask)
-    b.position_at_end(look)
+    shadow_block = b.append_basic_block("shadow")
+    b.cbranch(b.and_(inside, aligned), shadow_block, check)
+    b.position_at_end(shadow_block)
     shadow = t.load(b, b.add(address, i64(SHADOW_OFFSET)), 0, integer, align=1)
     seen = b.and_(shadow, _bytes(integer, STORE_MASK | STORED))
-    again = b.append_basic_block("again")
-    b.cbranch(b.icmp_unsigned("==", seen, _bytes(integer, STORED)), fine, again)
-    b.position_at_end(again)
+    unmarked = b.append_basic_block("unmarked")
+    b.cbranch(b.icmp_unsigned("==", seen, _bytes(integer, STORED)), allowed, unmarked)
+    b.position_at_end(unmarked)
     wanted = Shadow.ADDRESSABLE if operation == "exch" else READABLE
     seen = b.and_(shadow, _bytes(integer, STORE_MASK | wanted))
-    b.cbranch(b.icmp_unsigned("==", seen, _bytes(integer, wanted)), mark, ask)
+    b.cbranch(b.icmp_unsigned("==", seen, _bytes(integer, wanted)), mark, check)
 
 
 def _bytes(integer: ir.IntType, byte: int) -> Value:
@@ -180,11 +188,12 @@ def _bytes(integer: ir.IntType, byte: int) -> Value:
 
 
 def _combined(b: ir.IRBuilder, operation: str, type_: str, old: Value, value: Value, second: Value) -> Value:
-    """Return what memory holds afterwards."""
+    """Return the new value in memory."""
     zero, one = ir.Constant(old.type, 0), ir.Constant(old.type, 1)
     if operation == "exch":
         return value
     if operation == "cas":
+        # Bits are compared, also of floats: two NaNs of equal bits are equal, +0 and -0 are not.
         return b.select(b.icmp_unsigned("==", old, value), second, old)
     if operation == "inc":
         return b.select(b.icmp_unsigned(">=", old, value), zero, b.add(old, one))
@@ -192,6 +201,8 @@ def _combined(b: ir.IRBuilder, operation: str, type_: str, old: Value, value: Va
         wraps = b.or_(b.icmp_unsigned("==", old, zero), b.icmp_unsigned(">", old, value))
         return b.select(wraps, value, b.sub(old, one))
     if type_ in _FLOATS:
+        # As the instruction on registers, rounding to nearest even. That current GPUs flush subnormals in
+        # atom.add.f32 on global memory (section 9.7.13.5) is not modelled.
         rounding = ("rn",) if operation == "add" else ()
         instruction = Instruction(operation, (*rounding, type_), (Register("_"), Register("_"), Register("_")))
         result = ops.emit(b, instruction, [ops.read_as(b, old, type_), ops.read_as(b, value, type_)])[0]

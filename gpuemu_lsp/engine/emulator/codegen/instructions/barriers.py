@@ -19,27 +19,29 @@ from gpuemu_lsp.engine.ptx.model import Immediate, Instruction, Negated, Operand
 
 
 def emit_barrier(control: Dispatcher, end: BarrierSync) -> None:
-    """End a block with a barrier: park the warp, or only its running lanes, until the others are there."""
+    """Write a barrier, the only instruction of its block: suspend the warp, or let its executing lanes wait."""
     e, b = control.e, control.e.builder
     number = e.block_number
     operands, kind = _barrier_operands(end.instruction)
     if control.scalar_pc:
-        _general_barrier(control, end, operands, kind)
+        _lanes_wait(control, end, operands, kind)
         return
+    # The specialised versions suspend whole warps, at one barrier: lanes with different barriers, or lanes of which
+    # others wait elsewhere, need the scalar-PC version. The block holds nothing else, so that nothing executes twice.
     if not all(e.shape(operand).uniform for operand in operands[:2]):
         b.branch(control.restart_in_scalar_pc(number))
         return
     if number in control.unit.divergence.divergent:
-        together = e.append_block()
-        alone = b.icmp_unsigned("==", b.load(control.lowest_waiting_slot, typ=I32), i32(EXITED_PC))
-        b.cbranch(alone, together, control.diverged_at(number))
-        b.position_at_end(together)
-    name, count = (e.scalar_operand(operand, "b32", 0) for operand in operands[:2])
+        converged = e.append_block()
+        is_converged = b.icmp_unsigned("==", b.load(control.lowest_waiting_slot, typ=I32), i32(EXITED_PC))
+        b.cbranch(is_converged, converged, control.diverged_at(number))
+        b.position_at_end(converged)
+    barrier, count = (e.scalar_operand(operand, "b32", 0) for operand in operands[:2])
     store_field(b, e.block_mask(), e.context, Warp.BARRIER_MASK)
     predicate = e.pack(_predicates(e, operands[2])) if len(operands) > 2 else i32(0)
     store_field(b, predicate, e.context, Warp.BARRIER_RESULT)
     for field, value in (
-        (Warp.BARRIER_ID, name),
+        (Warp.BARRIER_ID, barrier),
         (Warp.BARRIER_COUNT, count),
         (Warp.BARRIER_KIND, i32(kind)),
         (Warp.BARRIER_SITE, i32(e.site)),
@@ -48,13 +50,14 @@ def emit_barrier(control: Dispatcher, end: BarrierSync) -> None:
     b.branch(control.suspend(end.target, Status.BARRIER))
 
 
-def _general_barrier(control: Dispatcher, end: BarrierSync, operands: Sequence[Operand], kind: int) -> None:
+def _lanes_wait(control: Dispatcher, end: BarrierSync, operands: Sequence[Operand], kind: int) -> None:
+    """Let the executing lanes wait, and others execute: a barrier is per thread since compute capability 7."""
     e, b = control.e, control.e.builder
     lanes = e.block_mask()
     store_field(b, b.or_(load_field(b, e.context, Warp.BARRIER_MASK), lanes), e.context, Warp.BARRIER_MASK)
     predicates = _predicates(e, operands[2]) if len(operands) > 2 else None
     for part in range(e.parts):
-        running = e.unpack(lanes, part)
+        executing = e.unpack(lanes, part)
         kinds = control.pc_vector(kind)
         if predicates is not None:
             wide = b.zext(predicates[part], ir.VectorType(I32, e.lanes))
@@ -67,13 +70,14 @@ def _general_barrier(control: Dispatcher, end: BarrierSync, operands: Sequence[O
         ):
             lanes_of_part = field.element(part * e.lanes)
             old = load_lanes(b, e.context, lanes_of_part, e.lanes)
-            store_lanes(b, b.select(running, value, old), e.context, lanes_of_part)
+            store_lanes(b, b.select(executing, value, old), e.context, lanes_of_part)
+    # Behind the barrier already: when the scheduler clears BARRIER_MASK, the dispatcher continues there.
     control.set_pcs(end.target)
     b.branch(control.dispatch_block())
 
 
 def emit_barrier_result(control: Dispatcher, instruction: Instruction) -> None:
-    """Write the pseudo-instruction behind ``bar.red``: the scheduler left the result in the context."""
+    """Write the pseudo-instruction behind ``bar.red``, which reads the result that the barrier resolver has stored."""
     e, b = control.e, control.e.builder
     name = instruction.operands[0]
     assert isinstance(name, Register)
@@ -81,6 +85,7 @@ def emit_barrier_result(control: Dispatcher, instruction: Instruction) -> None:
     shape = control.unit.divergence.shapes[name.name]
     for part in e.result_parts(name.name):
         if shape.varying and control.scalar_pc:
+            # Lanes of one warp may have been at different barriers.
             value = load_lanes(b, e.context, Warp.BARRIER_COUNT.element(part * e.lanes), e.lanes)
             zero = control.pc_vector(0)
         else:
@@ -98,14 +103,14 @@ def _predicates(e: Emitter, operand: Operand) -> list[Value]:
 
 
 def _barrier_operands(instruction: Instruction) -> tuple[tuple[Operand, ...], int]:
-    """Return (name, threads expected or 0, predicate if any) and what the lane does."""
+    """Return (barrier number, expected threads or 0 for all, predicate if any), and a ``BarrierKind``."""
     zero = Immediate(0, "int")
     operands = instruction.operands
     modifiers = instruction.modifiers
     if "red" in modifiers:
         kinds = {"popc": BarrierKind.RED_POPC, "and": BarrierKind.RED_AND, "or": BarrierKind.RED_OR}
         kind = next(kinds[m] for m in modifiers if m in kinds)
-        name, *count, predicate = operands
-        return (name, count[0] if count else zero, predicate), kind
+        number, *count, predicate = operands
+        return (number, count[0] if count else zero, predicate), kind
     kind = BarrierKind.ARRIVE if "arrive" in modifiers else BarrierKind.SYNC
     return (operands[0] if operands else zero, operands[1] if len(operands) > 1 else zero), kind

@@ -1,4 +1,4 @@
-"""Warp collectives: the lanes that are named wait for each other, meet, and then do it together."""
+"""Warp collectives (``.sync``): the members of the mask wait for each other and execute together."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from gpuemu_lsp.engine.ptx.model import Instruction
 
 
 def supported(instruction: Instruction) -> bool:
-    """Return whether a collective can be run."""
+    """Return whether a collective is supported."""
     opcode, modifiers = instruction.opcode, set(instruction.modifiers)
     if opcode == "shfl":
         return "b32" in modifiers
@@ -24,6 +24,7 @@ def supported(instruction: Instruction) -> bool:
 
 def emit_collective(e: Emitter, control: ControlFlow, instruction: Instruction) -> None:
     """Write a collective, the first instruction of its block."""
+    # Waiting comes first: what follows must see the mask of the lanes that execute the collective in the end.
     members = members_of(e, instruction)
     control.wait_for_members(e.block_number, members)
     check_caller(e, instruction)
@@ -32,7 +33,7 @@ def emit_collective(e: Emitter, control: ControlFlow, instruction: Instruction) 
 
 
 def _nothing(e: Emitter, instruction: Instruction) -> None:
-    """``bar.warp.sync``: memory is in order, and the lanes have met."""
+    """``bar.warp.sync`` (PTX ISA section 9.7.13.2): the lanes have waited, and memory is in order."""
 
 
 _EMIT: dict[str, Callable[[Emitter, Instruction], None]] = {

@@ -1,7 +1,8 @@
-"""ControlFlow flow of a warp: edges between blocks, branches, and waiting for other lanes of the warp.
+"""Control flow of a warp: edges between basic blocks, branches, switches, and waits for other lanes of the warp.
 
-A block whose lanes cannot have parted branches directly. Elsewhere an edge costs one comparison: is anybody waiting at
-or before its target?
+An edge out of a convergent block is an LLVM branch. An edge out of a divergent block costs one comparison, with the
+lowest block at which other lanes wait: below it, the executing lanes continue; at or above it, they wait too, and the
+dispatcher selects again (:mod:`~gpuemu_lsp.engine.emulator.codegen.core.dispatch`).
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from gpuemu_lsp.engine.emulator.llvm.ir_tools import I1, I32, Value, i32
 
 
 class ControlFlow(Dispatcher):
-    """Writes everything of one function that is not straight-line code."""
+    """Writes the terminators of basic blocks."""
 
     # ---- edges -------------------------------------------------------------------------------------------------------
 
@@ -35,46 +36,52 @@ class ControlFlow(Dispatcher):
         if target == EXIT:
             return self.exit_lanes() if divergent else self.exit_warp()
         counted = (number, target) in self.unit.graph.back_edges
-        must_look = divergent and not self._alone(number, target)
-        if not counted and not must_look:
+        may_pass_others = divergent and not self._cannot_reconverge_at(number, target)
+        if not counted and not may_pass_others:
             return self.entries[target]
         e, b = self.e, self.e.builder
         here = b.block
         block = e.append_block()
         b.position_at_end(block)
         if counted:
+            # Only back edges: without one a warp ends by itself. The budget bounds endless loops, and gives warps that
+            # this one spins for their turn.
             left = b.sub(b.load(self.budget_slot, typ=I32), i32(1))
             b.store(left, self.budget_slot)
             go_on = e.append_block()
             b.cbranch(b.icmp_signed(">", left, i32(0)), go_on, self.yield_at(target, divergent)).set_weights([2000, 1])
             b.position_at_end(go_on)
-        if not must_look:
+        if not may_pass_others:
             b.branch(self.entries[target])
         elif self.scalar_pc:
+            # Lanes that wait at a barrier do not take part in the order of blocks: always by way of the dispatcher.
             b.branch(self.wait_at(target))
         else:
-            # No lanes wait below or at the target: they would have run first, or must be joined.
-            clear = b.icmp_unsigned("<", i32(target), b.load(self.lowest_waiting_slot, typ=I32))
-            b.cbranch(clear, self.entries[target], self.wait_at(target)).set_weights([100, 1])
+            # Lanes that wait below the target must execute first, and lanes that wait at it are joined.
+            free = b.icmp_unsigned("<", i32(target), b.load(self.lowest_waiting_slot, typ=I32))
+            b.cbranch(free, self.entries[target], self.wait_at(target)).set_weights([100, 1])
         b.position_at_end(here)
         return block
 
-    def _alone(self, number: int, target: int) -> bool:
-        """Whether nobody can be waiting at or before ``target``: its only predecessor just goes on to it."""
+    def _cannot_reconverge_at(self, number: int, target: int) -> bool:
+        """Whether no lane can wait at ``target``, or below it, when the lanes of block ``number`` get there."""
         block = self.unit.program.blocks[target]
         if not isinstance(self.unit.program.blocks[number].terminator, Jump):
-            return False  # lanes that left a loop in another round may wait there
+            # At the target of a branch out of a loop wait the lanes that have left in earlier iterations.
+            return False
+        # The next block, with no other predecessor: lanes that waited below it would have executed before.
         if target != number + 1 or self.unit.graph.predecessors[target] != (number,):
             return False
+        # In the scalar-PC version lanes may also wait at the target itself, for other members of a collective.
         return not (
             self.scalar_pc
             and (isinstance(block.terminator, BarrierSync) or (block.code and is_collective(block.code[0])))
         )
 
-    # ---- ends of blocks ----------------------------------------------------------------------------------------------
+    # ---- terminators -------------------------------------------------------------------------------------------------
 
     def emit_end(self, number: int) -> None:
-        """Write the end of the current block."""
+        """Write the terminator of the current block."""
         end = self.unit.program.blocks[number].terminator
         b = self.e.builder
         match end:
@@ -87,20 +94,20 @@ class ControlFlow(Dispatcher):
             case BarrierSync():
                 emit_barrier(self, end)
             case Trap():
-                self.stop()
+                self.stop_launch()
             case RecursiveCall(callee):
                 b.branch(self.wait_at(callee))
             case Return():
-                raise AssertionError("the place to return to is not known here")
+                raise AssertionError("the targets of a return are on the call stack: see jump_to")
 
-    def go_to(self, counters: Sequence[Value]) -> None:
-        """Send each running lane to a block of its own, given as one vector per part."""
-        for part, counter in enumerate(counters):
-            self._set_pc(self.e.block_number, part, counter)
+    def jump_to(self, pcs: Sequence[Value]) -> None:
+        """Continue each executing lane at its own block, given as one vector of program counters per part."""
+        for part, pc in enumerate(pcs):
+            self._set_pc(self.e.block_number, part, pc)
         self.e.builder.branch(self.dispatch_block())
 
-    def stop(self) -> None:
-        """End the launch at the current instruction."""
+    def stop_launch(self) -> None:
+        """Stop the launch at the current instruction: a trap, or an instruction that is not supported."""
         e, b = self.e, self.e.builder
         store_field(b, i32(e.site), e.context, Warp.STOP_SITE)
         lanes = e.active_mask()
@@ -122,41 +129,46 @@ class ControlFlow(Dispatcher):
         lanes = e.block_mask()
         taken = b.and_(e.pack(parts), lanes)
         if EXIT in (end.taken, end.not_taken):
-            self._leave_some(number, end, taken, lanes)
+            self._exit_some(number, end, taken, lanes)
             return
-        every, mixed, split = e.append_block(), e.append_block(), e.append_block()
-        b.cbranch(b.icmp_unsigned("==", taken, lanes), every, mixed)
-        b.position_at_end(every)
+        # A branch that may diverge mostly does not: the two uniform outcomes leave program counters alone.
+        all_taken, mixed, diverged = e.append_block(), e.append_block(), e.append_block()
+        b.cbranch(b.icmp_unsigned("==", taken, lanes), all_taken, mixed)
+        b.position_at_end(all_taken)
         b.branch(self.edge(number, end.taken))
         b.position_at_end(mixed)
-        none = e.append_block()
-        b.cbranch(b.icmp_unsigned("==", taken, i32(0)), none, split)
-        b.position_at_end(none)
+        none_taken = e.append_block()
+        b.cbranch(b.icmp_unsigned("==", taken, i32(0)), none_taken, diverged)
+        b.position_at_end(none_taken)
         b.branch(self.edge(number, end.not_taken))
-        b.position_at_end(split)
+        b.position_at_end(diverged)
         for part, condition in enumerate(parts):
             self._set_pc(number, part, b.select(condition, self.pc_vector(end.taken), self.pc_vector(end.not_taken)))
         if number in self.unit.speculated_uniform:
+            # The counters are set: the fallback continues behind the branch, with no instruction executed twice.
             b.branch(self.misspeculated())
             return
         if number in self.unit.divergence.divergent_loop_branches:
+            # The convergence profile decides from these counts at which branches optimised code speculates.
             table = e.launch(LaunchRecord.DIVERGENCE_COUNTS)
             t.store(b, b.add(t.load(b, table, 4 * number, I32), i32(1)), table, 4 * number)
         self.dispatch_targets.update((end.taken, end.not_taken))
         b.branch(self.dispatch_block())
 
     def _set_pc(self, number: int, part: int, value: Value) -> None:
-        """Set the program counters of the running lanes; those of ended lanes say so."""
+        """Set the program counters of the executing lanes of a part."""
         e, b = self.e, self.e.builder
         if number in self.unit.divergence.divergent:
-            running = e.unpack(e.block_mask(), part)
-            value = b.select(running, value, self.load_pcs(part))
+            executing = e.unpack(e.block_mask(), part)
+            value = b.select(executing, value, self.load_pcs(part))
         elif number in self.unit.divergence.partial:
+            # Convergent blocks do not maintain counters: what is stored for the other lanes is stale, but they have
+            # exited. In a block that is not even partial, all 32 lanes get a new counter.
             value = b.select(e.unpack(e.block_mask(), part), value, self.pc_vector(EXITED_PC))
         self.store_pcs(part, value)
 
-    def _leave_some(self, number: int, end: Branch, taken: Value, lanes: Value) -> None:
-        """Branch where one side ends the thread: the other lanes simply go on."""
+    def _exit_some(self, number: int, end: Branch, taken: Value, lanes: Value) -> None:
+        """Write a branch one side of which exits, such as ``if (i >= n) return;``: no divergence, the others go on."""
         e, b = self.e, self.e.builder
         target = end.not_taken if end.taken == EXIT else end.taken
         leaving = taken if end.taken == EXIT else b.and_(lanes, b.not_(taken))
@@ -164,12 +176,13 @@ class ControlFlow(Dispatcher):
         go_on, gone = e.append_block(), self.edge(number, EXIT)
         b.cbranch(b.icmp_unsigned("==", staying, i32(0)), gone, go_on)
         b.position_at_end(go_on)
+        # From here on the block mask is smaller; values computed from the old one must not be used.
         b.store(staying, e.block_mask_slot)
         if number in self.unit.divergence.divergent:
             b.store(b.and_(b.load(e.live_mask_slot, typ=I32), b.not_(leaving)), e.live_mask_slot)
             for part in range(e.parts):
-                left = e.unpack(leaving, part)
-                self.store_pcs(part, b.select(left, self.pc_vector(EXITED_PC), self.load_pcs(part)))
+                exiting = e.unpack(leaving, part)
+                self.store_pcs(part, b.select(exiting, self.pc_vector(EXITED_PC), self.load_pcs(part)))
         else:
             b.store(staying, e.live_mask_slot)
             self.exit_all_but(staying)
@@ -179,7 +192,7 @@ class ControlFlow(Dispatcher):
     def _switch(self, number: int, end: Switch) -> None:
         e, b = self.e, self.e.builder
         if not end.targets:
-            self.stop()
+            self.stop_launch()
             return
         if e.shape(end.index).uniform:
             index = e.scalar_operand(end.index, "b32", 0)
@@ -187,31 +200,40 @@ class ControlFlow(Dispatcher):
             for value, target in enumerate(end.targets[:-1]):
                 switch.add_case(i32(value), self.edge(number, target))
             return
+        # brx.idx with a varying index: the targets as a chain of selects, of which there are few. An index out of range
+        # is undefined behaviour (PTX ISA section 9.7.12.2), and takes the last target here.
         for part in range(e.parts):
             index = e.vector_operand(end.index, "b32", part)
-            pc = self.pc_vector(_number(end.targets[-1]))
+            pc = self.pc_vector(_pc(end.targets[-1]))
             for value, target in enumerate(end.targets[:-1]):
-                pc = b.select(b.icmp_unsigned("==", index, self.pc_vector(value)), self.pc_vector(_number(target)), pc)
+                pc = b.select(b.icmp_unsigned("==", index, self.pc_vector(value)), self.pc_vector(_pc(target)), pc)
             self._set_pc(number, part, pc)
         self.dispatch_targets.update(target for target in end.targets if target != EXIT)
         b.branch(self.dispatch_block())
 
-    # ---- waiting for lanes of the warp -------------------------------------------------------------------------------
+    # ---- warp collectives --------------------------------------------------------------------------------------------
 
     def wait_for_members(self, number: int, members: Value) -> None:
-        """Let a collective go on only when all living lanes that ``members`` (bits) names have come."""
+        """Continue with a collective only when all live lanes among ``members`` (bits) execute it.
+
+        Collectives are the first instruction of their block, so that a lane that waits is at the start of a block, and
+        the block can be executed again, by all members together.
+        """
         e, b = self.e, self.e.builder
         if not e.divergent:
+            # All live lanes are here.
             return
         lanes = e.block_mask()
         missing = b.and_(b.and_(members, b.load(e.live_mask_slot, typ=I32)), b.not_(lanes))
         incomplete = b.icmp_unsigned("!=", missing, i32(0))
         go_on = e.append_block()
         if not self.scalar_pc:
+            # The missing lanes may wait at any block; the order of blocks does not bring them here.
             b.cbranch(incomplete, self.diverged_at(number), go_on)
             b.position_at_end(go_on)
             return
-        wait = e.append_block("gather")
+        wait = e.append_block("collect")
+        # The scheduler forces a collective when no lane can run: members that never arrive must not hang the launch.
         forced = load_field(b, e.context, Warp.FORCE_COLLECTIVE)
         b.cbranch(b.and_(incomplete, b.icmp_unsigned("==", forced, i32(0))), wait, go_on)
         b.position_at_end(wait)
@@ -220,10 +242,11 @@ class ControlFlow(Dispatcher):
         store_field(b, i32(e.site), e.context, Warp.STOP_SITE)
         b.branch(self.dispatch_block())
         b.position_at_end(go_on)
+        # Members that have waited here execute now, and wait no longer.
         old = load_field(b, e.context, Warp.COLLECTIVE_MASK)
         store_field(b, b.and_(old, b.not_(lanes)), e.context, Warp.COLLECTIVE_MASK)
         store_field(b, i32(0), e.context, Warp.FORCE_COLLECTIVE)
 
 
-def _number(target: int) -> int:
+def _pc(target: int) -> int:
     return EXITED_PC if target == EXIT else target

@@ -1,4 +1,4 @@
-"""Calls of device runtime functions (printf, assert, malloc, free): arguments to scratch space, then a callback."""
+"""Calls of device runtime functions (printf, assert, malloc, free): arguments in scratch space, and a callback."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from gpuemu_lsp.engine.emulator.llvm.ir_tools import I64, i32
 from gpuemu_lsp.engine.ptx.model import Instruction, Register, Symbol, Vector
 
 FUNCTIONS: Final = {"vprintf": 0, "__assertfail": 1, "malloc": 2, "free": 3}
-"""The number by which the callback knows each function."""
+"""Numbers of the functions, as the callback takes them."""
 
 ROWS: Final = (Warp.ADDRESSES, *(Warp.VALUES.element(row * WARP_SIZE) for row in range(4)))
-"""Where argument rows of 32 i64 lie; the result comes back in the first."""
+"""Rows of the scratch space for arguments, 32 i64 each; the result is returned in the first one."""
 
 
 def emit_call(e: Emitter, instruction: Instruction) -> None:
@@ -32,6 +32,7 @@ def emit_call(e: Emitter, instruction: Instruction) -> None:
         name = f"{argument.name}+0"
         for part in range(e.parts):
             vector = ir.VectorType(I64, e.lanes)
+            # A parameter variable that is never written has no register.
             value = ir.Constant(vector, None)
             if name in registers:
                 type_ = registers[name]

@@ -1,4 +1,4 @@
-"""Products of fragments, and the exchange of elements between the lanes' registers that goes with them."""
+"""Matrix instructions: products of fragments (``mma``), and permutations of elements between lanes."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from gpuemu_lsp.engine.emulator.matrix.product import product_of
 from gpuemu_lsp.engine.ptx.model import Instruction, Operand, Register
 
 _BUFFER_BYTES = 8 * 32 * (8 + 4 + 4 + 4)
-"""Room for the registers of the largest product: f64 m16n8k16."""
+"""Size of the registers of the largest product, f64 m16n8k16."""
 
 
 def supported(instruction: Instruction) -> bool:
-    """Return whether this is a product or permutation, as lowering leaves them."""
+    """Return whether this is a product or a permutation, to which the front end lowers matrix instructions."""
     return instruction.opcode in PERMUTATIONS or (instruction.opcode == "mma" and product_of(instruction) is not None)
 
 
@@ -35,7 +35,7 @@ def emit_matrix(e: Emitter, instruction: Instruction) -> None:
 
 
 def _check_all_lanes(e: Emitter) -> None:
-    """Report a warp that lacks lanes: the result is then undefined (``.aligned``, PTX ISA section 9.7.14.5)."""
+    """Report an incomplete warp: the behaviour is then undefined (``.aligned``, PTX ISA section 9.7.14.5)."""
     if not e.partial:
         return
     b = e.builder
@@ -58,6 +58,7 @@ def _multiply(e: Emitter, instruction: Instruction) -> None:
             for part in range(e.parts):
                 place = start + (index * WARP_SIZE + part * e.lanes) * size
                 t.store(b, e.vector_operand(register, bits, part), buffer, place, align=4)
+    # A call: the function is thousands of instructions, and unrolled loops contain many products of one type.
     b.call(product_function(e.module, product), [buffer])
     row = ir.VectorType(ir.IntType(8 * size), e.lanes)
     for index, register in enumerate(elements(targets)):
@@ -68,7 +69,7 @@ def _multiply(e: Emitter, instruction: Instruction) -> None:
 
 
 def _permute(e: Emitter, instruction: Instruction) -> None:
-    """Put all source registers into memory and take each result from where its elements lie."""
+    """Store all source registers, and gather each result from where its elements lie."""
     b = e.builder
     target, source = instruction.operands
     sources = elements(source)
@@ -84,6 +85,7 @@ def _permute(e: Emitter, instruction: Instruction) -> None:
             lanes = range(part * e.lanes, (part + 1) * e.lanes)
             picks = [halves(instruction.opcode, transposed, index, lane) for lane in lanes]
             results.append((name, part, _picked(e, picks, len(sources))))
+    # Written last: a target may be a source of the next result.
     for name, part, value in results:
         e.write(name, part, value, "b32")
 
@@ -91,6 +93,7 @@ def _permute(e: Emitter, instruction: Instruction) -> None:
 def _picked(e: Emitter, picks: list[tuple[HalfRegister, HalfRegister]], count: int) -> Value:
     b = e.builder
     low, high = (_words(e, [pick[i] for pick in picks], count) for i in range(2))
+    # Both halves of one word, in order: no shifts.
     if all(a.register == c.register and a.lane == c.lane and c.upper and not a.upper for a, c in picks):
         return low
     vector = ir.VectorType(I32, e.lanes)
@@ -102,7 +105,7 @@ def _picked(e: Emitter, picks: list[tuple[HalfRegister, HalfRegister]], count: i
 
 
 def _words(e: Emitter, picks: list[HalfRegister], count: int) -> Value:
-    """Gather the words that hold these halves. Lanes that no matrix belongs to get any word."""
+    """Gather the words that hold these halves; lanes that belong to no matrix get any word."""
     b = e.builder
     vector = ir.VectorType(I32, e.lanes)
     index = ir.Constant(

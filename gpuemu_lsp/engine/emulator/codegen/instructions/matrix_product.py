@@ -1,9 +1,9 @@
-"""The function that multiplies the fragments of one warp: one per typed ``mma``, written once per module.
+"""The function that multiplies the fragments of a warp: one per type and shape of ``mma``, written once per module.
 
-PTX leaves open how the sum of a product's element is rounded on the way. Here products are exact, they and the
-accumulator are added in f64, and the sum is rounded once to the accumulator's type (to nearest even); f64 products are
-a chain of fused multiply-adds in the order of k; integers are exact. No GPU is farther from the true sum than a
-truncation to the accumulator's precision per addend allows, and ours not farther than that.
+PTX does not specify the order and intermediate rounding of the sum of an element (section 9.7.14.5.14). Here products
+are exact, they and the accumulator are added in f64, and the sum is rounded once to the accumulator's type (to nearest
+even); f64 products are a chain of fused multiply-adds in the order of k; integers are exact. No GPU deviates from the
+exact sum by more than truncation of every addend to the accumulator's precision explains, and neither does this.
 """
 
 from __future__ import annotations
@@ -26,22 +26,23 @@ from gpuemu_lsp.engine.ptx.model import Instruction, Register
 _CHUNK = 16
 """Elements converted at a time."""
 _COLUMNS = 8
+"""Columns of B and of the result: n is 8 in every shape that the front end leaves."""
 
 
 def offsets(product: MatrixProduct) -> tuple[int, int, int, int]:
-    """Return where A, B, C and D begin in the buffer of registers, in bytes."""
+    """Return the byte offsets of A, B, C and D in the buffer of registers."""
     a, b, c, _ = product.registers
     row = WARP_SIZE * (8 if product.wide else 4)
     return 0, a * row, (a + b) * row, (a + b + c) * row
 
 
 def product_function(module: ir.Module, product: MatrixProduct) -> Value:
-    """Return ``(buffer)``, which multiplies registers that lie there, each as a row of 32 lanes."""
+    """Return ``(buffer)``, which multiplies the registers in a buffer, each a row of 32 lanes."""
     p = product
     name = f"mma_m{p.m}n{p.n}k{p.k}_{p.d}_{p.a}_{p.b}_{p.c}_{p.bitwise}_{'sat' if p.saturating else ''}"
-    known = module.globals.get(name)
-    if known is not None:
-        return known
+    existing = module.globals.get(name)
+    if existing is not None:
+        return existing
     function, b = t.new_function(module, name, t.VOID, [POINTER])
     function.linkage = "internal"
     function.attributes.add("noinline")
@@ -59,21 +60,22 @@ class _Writer:
         self.element = I32 if integer else DOUBLE
         self.step = self.element.width // 8 if integer else 8
         self.tile = 4 * product.per_register if product.a != "b1" else 4
-        """Elements of k in one register's tile; single bits count as words of 32."""
+        """Elements of k that one register covers in all lanes; single bits count as words of 32."""
         self.depth = product.k if product.a != "b1" else product.k // 32
         self.row = ir.VectorType(self.element, _COLUMNS)
 
     def write(self) -> None:
-        """Write all of it."""
+        """Write the whole function."""
         b, p = self.b, self.p
         at_a, at_b, at_c, at_d = offsets(p)
-        left, right = self._room(p.m * self.depth), self._room(_COLUMNS * self.depth)
-        across = self._room(_COLUMNS * self.depth)
+        left, right = self._array(p.m * self.depth), self._array(_COLUMNS * self.depth)
+        across = self._array(_COLUMNS * self.depth)
         sums = [b.alloca(self.row) for _ in range(8)]
         self._decode(p.a, at_a, left, p.m * self.depth)
         self._decode(p.b, at_b, right, _COLUMNS * self.depth)
         self._transpose(right, across)
         tiles = p.m // 8
+        # A tile is 8 rows of A: its 8 x 8 sums are eight vectors, which stay in registers over the loop along k.
         for tile in range(tiles):
             addends = [self._addend(at_c, tile, line) for line in range(8)]
             for addend, total in zip(addends, sums, strict=True):
@@ -84,14 +86,14 @@ class _Writer:
             for line, addend in enumerate(addends):
                 self._result(at_d, tile, line, b.load(sums[line], typ=self.row), addend)
 
-    # ---- pieces ------------------------------------------------------------------------------------------------------
+    # ---- steps -------------------------------------------------------------------------------------------------------
 
-    def _room(self, count: int) -> Value:
+    def _array(self, count: int) -> Value:
         return t.aligned_alloca(self.b, ir.ArrayType(self.element, count))
 
     @contextmanager
     def _loop(self, count: int, step: int = 1) -> Iterator[Value]:
-        """Count from 0 to ``count`` in steps."""
+        """Emit a loop over 0, ``step``, ... below ``count``; loops keep the function short enough to compile."""
         b = self.b
         before = b.block
         body, end = b.append_basic_block("loop"), b.append_basic_block("end")
@@ -105,17 +107,17 @@ class _Writer:
         b.cbranch(b.icmp_unsigned("<", following, i64(count)), body, end)
         b.position_at_end(end)
 
-    def _element(self, room: Value, index: Value) -> Value:
-        return self.b.gep(room, [index], source_etype=self.element)
+    def _element(self, array: Value, index: Value) -> Value:
+        return self.b.gep(array, [index], source_etype=self.element)
 
-    def _decode(self, type_: str, offset: int, room: Value, count: int) -> None:
-        """Convert the registers of A or B to numbers, in the order in which they lie."""
+    def _decode(self, type_: str, offset: int, array: Value, count: int) -> None:
+        """Convert the registers of A or B to f64 or i32, in the order in which they are stored."""
         b = self.b
         with self._loop(count, min(_CHUNK, count)) as index:
             chunk = min(_CHUNK, count)
             place = b.lshr(b.mul(index, i64(32 if type_ == "b1" else ELEMENT_BITS[type_])), i64(3))
             source = t.at(b, t.at(b, self.buffer, offset), place)
-            b.store(self._numbers(type_, source, chunk), self._element(room, index), align=8)
+            b.store(self._numbers(type_, source, chunk), self._element(array, index), align=8)
 
     def _numbers(self, type_: str, source: Value, count: int) -> Value:
         b = self.b
@@ -127,12 +129,13 @@ class _Writer:
         if type_ in ("s8", "u8"):
             return lanes.resize(b.load(source, typ=ir.VectorType(I8, count), align=1), I32, type_ == "s8")
         if type_ in ("s4", "u4"):
+            # All nibbles of a chunk in one integer, shifted to each element, then extended from the top.
             whole = t.splat(b, b.load(source, typ=ir.IntType(4 * count), align=1), count)
             moved = b.lshr(whole, t.iota(ir.IntType(4 * count), count, 4))
             nibble = b.shl(lanes.resize(moved, I32), lanes.integer(I32, 28))
             return (b.ashr if type_ == "s4" else b.lshr)(nibble, lanes.integer(I32, 28))
         if type_ == "tf32":
-            # Hardware ignores the bits that tf32 has not.
+            # tf32 has 10 bits of mantissa; hardware ignores the lower 13 bits of the register.
             pattern = b.and_(b.load(source, typ=ir.VectorType(I32, count), align=4), lanes.integer(I32, 0xFFFFE000))
             return lanes.fpext(lanes.bits(pattern, FLOAT), DOUBLE)
         if type_ in ("e4m3", "e5m2"):
@@ -144,7 +147,7 @@ class _Writer:
         return lanes.fpext(ieee.widen(lanes, halves, "bf16" if type_ == "bf16" else "f16"), DOUBLE)
 
     def _transpose(self, right: Value, across: Value) -> None:
-        """Turn B, whose columns lie in memory one after another tile by tile, into rows of eight."""
+        """Transpose B, stored column after column in each tile, into rows of eight for vector multiplication."""
         b = self.b
         index = t.iota(I64, _COLUMNS, self.tile)
         name = f"llvm.masked.gather.{t.mangled(self.row)}.v{_COLUMNS}p0"
@@ -157,7 +160,7 @@ class _Writer:
             b.store(row, self._element(across, b.mul(k, i64(_COLUMNS))), align=8)
 
     def _multiply(self, left: Value, across: Value, base: Value, step: Value, sums: Sequence[Value]) -> None:
-        """Add the products of one tile of A, eight rows of it, and the rows of B it meets."""
+        """Add the products of one tile of A, eight rows of it, and the corresponding rows of B."""
         b = self.b
         with self._loop(self.tile) as inner:
             k = b.add(b.mul(step, i64(self.tile)), inner)
@@ -171,6 +174,7 @@ class _Writer:
         b = self.b
         if self.element is DOUBLE:
             return t.unary_intrinsic(b, "fma", value, row, total)
+        # Integers may wrap here: sums of s8 and u8 products fit, and .satfinite applies to the final sum only.
         if self.p.bitwise is None:
             return b.add(total, b.mul(value, row))
         both = (b.xor if self.p.bitwise == "xor" else b.and_)(value, row)
@@ -178,21 +182,22 @@ class _Writer:
 
     # ---- accumulators ------------------------------------------------------------------------------------------------
 
-    def _place(self, offset: int, tile: int, line: int, second: int, type_: str) -> int:
-        """Return where the four lanes of one line of an accumulator's tile lie in a register's row."""
+    def _line_offset(self, offset: int, tile: int, line: int, second: int, type_: str) -> int:
+        """Return the offset of the four lanes that hold one line of an accumulator's tile in a register's row."""
         size = 8 if self.p.wide else 4
         register = tile if type_ == "f16" else 2 * tile + second
         return offset + (register * WARP_SIZE + 4 * line) * size
 
     def _addend(self, offset: int, tile: int, line: int) -> Value:
-        """Return a line of C: eight numbers."""
+        """Return a line of C: eight elements."""
         b, type_ = self.b, self.p.c
         lanes = LaneBuilder(b, _COLUMNS, ops.host())
         if type_ == "f16":
-            place = self._place(offset, tile, line, 0, type_)
+            place = self._line_offset(offset, tile, line, 0, type_)
             return lanes.fpext(lanes.fpext(t.load(b, self.buffer, place, lanes.type(HALF), 4), FLOAT), DOUBLE)
         four = ir.VectorType({"f32": FLOAT, "f64": DOUBLE, "s32": I32}[type_], 4)
-        pair = [t.load(b, self.buffer, self._place(offset, tile, line, i, type_), four, 4) for i in range(2)]
+        pair = [t.load(b, self.buffer, self._line_offset(offset, tile, line, i, type_), four, 4) for i in range(2)]
+        # Of the four lanes of a line, lane t holds columns 2 t and 2 t + 1, in two registers (figures of 9.7.14.5).
         order = [0, 4, 1, 5, 2, 6, 3, 7]
         together = b.shuffle_vector(*pair, ir.Constant(ir.VectorType(I32, _COLUMNS), order))
         return together if type_ == "s32" else lanes.fpext(together, DOUBLE)
@@ -206,9 +211,9 @@ class _Writer:
         else:
             together = convert.rounded_to(lanes, total, type_, "rn")
         if type_ == "f16":
-            t.store(b, together, self.buffer, self._place(offset, tile, line, 0, type_), align=4)
+            t.store(b, together, self.buffer, self._line_offset(offset, tile, line, 0, type_), align=4)
             return
         for second in range(2):
             order = ir.Constant(ir.VectorType(I32, 4), [second, second + 2, second + 4, second + 6])
             part = b.shuffle_vector(together, together, order)
-            t.store(b, part, self.buffer, self._place(offset, tile, line, second, type_), align=4)
+            t.store(b, part, self.buffer, self._line_offset(offset, tile, line, second, type_), align=4)

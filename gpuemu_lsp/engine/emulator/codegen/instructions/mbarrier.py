@@ -1,4 +1,4 @@
-"""``mbarrier`` instructions (PTX ISA section 9.7.13.15): operands to scratch space, one call, results back."""
+"""``mbarrier`` instructions (PTX ISA section 9.7.13.15): operands in scratch space, one call, results from there."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _NONE = Immediate(0, "int")
 
 
 def supported(instruction: Instruction) -> bool:
-    """Return whether this is an operation on an ``mbarrier`` object of the own block that can be run."""
+    """Return whether this is a supported operation on an ``mbarrier`` object of the thread's own block."""
     if instruction.opcode == "cp":
         return _is_copy_arrival(instruction)
     if instruction.opcode != "mbarrier" or not set(instruction.modifiers) <= _KNOWN:
@@ -61,6 +61,7 @@ def emit_mbarrier(e: Emitter, instruction: Instruction) -> None:
     operand: Operand = rest[0] if rest else _ONE
     transactions: Operand = _NONE
     if kind in ("test_wait", "try_wait"):
+        # try_wait may suspend the thread for a time limit; returning at once is an allowed outcome.
         kind = "parity" if "parity" in words else "test"
     elif kind in ("expect_tx", "complete_tx"):
         transactions, operand = operand, _NONE
@@ -84,7 +85,7 @@ def _call(
             store_lanes(b, value, e.context, row.element(part * e.lanes))
     flags = i32(SPACES[space] << SPACE_SHIFT | race_flags(e, instruction) << RACE_SHIFT)
     arguments = [e.context, i32(e.site), e.active_mask(), i32(OPERATIONS[kind]), flags]
-    # To arrive is to release, and to see a phase end is to acquire.
+    # By default an arrival is a release and a completed wait an acquire.
     if kind not in ("test", "parity"):
         emit_release(e)
     t.call_address(b, DEVICE_LIBRARY.address("mbarrier"), t.VOID, arguments)
@@ -119,10 +120,10 @@ def _pending_count(e: Emitter, instruction: Instruction) -> None:
 
 
 def _arrive_on_copies(e: Emitter, instruction: Instruction) -> None:
-    """``cp.async.mbarrier.arrive``: arrive once the lane's copies are there; without ``.noinc`` that is expected too.
+    """Write ``cp.async.mbarrier.arrive``: arrive when the lane's copies are complete.
 
-    The copies are delivered here, which is as early as it may be seen; the arrival that was added and the one that is
-    made then cancel out.
+    The copies are delivered here, the earliest moment at which it may be observed. Without ``.noinc`` the pending count
+    is incremented first, which cancels out with the arrival; with it, only the arrival remains.
     """
     t.call_address(e.builder, DEVICE_LIBRARY.address("copy_wait"), t.VOID, [e.context, e.active_mask(), i32(-1)])
     if "noinc" in instruction.modifiers:

@@ -1,4 +1,7 @@
-"""Calls of functions that call themselves: a stack per thread. Only the general translation runs them."""
+"""Recursive calls, with a stack per thread.
+
+Other calls are inlined. Lanes return to different callers, so that only the scalar-PC version executes them.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,7 @@ from gpuemu_lsp.engine.ptx.model import Instruction
 
 
 def supported(instruction: Instruction) -> bool:
-    """Return whether the instruction is one of ours."""
+    """Return whether the instruction is a push or pop that the front end has inserted."""
     return instruction.opcode in (PUSH, POP)
 
 
@@ -28,11 +31,11 @@ def emit_stack(e: Emitter, control: ControlFlow, instruction: Instruction) -> No
         _pop(e)
 
 
-def _saved(e: Emitter, invoke: RecursiveCall) -> list[str]:
-    """Return the registers that must survive a call: those needed behind it, without its results."""
+def _saved(e: Emitter, call: RecursiveCall) -> list[str]:
+    """Return the registers that must survive a call: those live behind it, except its results."""
     live = e.unit.liveness
-    names = live.registers(live.live_in[invoke.target])
-    return [name for name in names if name.rpartition("+")[0] not in invoke.results]
+    names = live.registers(live.live_in[call.target])
+    return [name for name in names if name.rpartition("+")[0] not in call.results]
 
 
 def _depth(e: Emitter, part: int) -> Value:
@@ -52,9 +55,9 @@ def _pointers(e: Emitter, part: int, depth: Value, offset: int) -> Value:
 
 def _push(e: Emitter, control: ControlFlow) -> None:
     b = e.builder
-    invoke = e.unit.program.blocks[e.block_number].terminator
-    assert isinstance(invoke, RecursiveCall)
-    names = _saved(e, invoke)
+    call = e.unit.program.blocks[e.block_number].terminator
+    assert isinstance(call, RecursiveCall)
+    names = _saved(e, call)
     frame = 8 * (len(names) + 1)
     depths = [_depth(e, part) for part in range(e.parts)]
     full = []
@@ -62,14 +65,15 @@ def _push(e: Emitter, control: ControlFlow) -> None:
         over = b.icmp_unsigned(">", depth, t.splat(b, i64(STACK_BYTES - frame), e.lanes))
         active = e.active(part)
         full.append(over if active is None else b.and_(over, active))
+    # Before anything is stored: a frame that does not fit must not be written.
     overflow, go_on = e.branch_unlikely(e.any_lane(full), "overflow")
     b.position_at_end(overflow)
-    control.stop()
+    control.stop_launch()
     b.position_at_end(go_on)
     for part, depth in enumerate(depths):
         for index, name in enumerate(names):
             _scatter(e, part, _as_word(e, e.vector(name, part)), _pointers(e, part, depth, 8 * index))
-        target = t.splat(b, i64(invoke.target), e.lanes)
+        target = t.splat(b, i64(call.target), e.lanes)
         _scatter(e, part, target, _pointers(e, part, depth, frame - 8))
         grown = b.add(depth, t.splat(b, i64(frame), e.lanes))
         active = e.active(part)
@@ -78,9 +82,10 @@ def _push(e: Emitter, control: ControlFlow) -> None:
 
 def _pop(e: Emitter) -> None:
     b = e.builder
+    # The call that returns here; every call returns to a block of its own.
     callers = [block.terminator for block in e.unit.program.blocks]
-    invoke = next(end for end in callers if isinstance(end, RecursiveCall) and end.target == e.block_number)
-    names = _saved(e, invoke)
+    call = next(end for end in callers if isinstance(end, RecursiveCall) and end.target == e.block_number)
+    names = _saved(e, call)
     frame = 8 * (len(names) + 1)
     for part in range(e.parts):
         depth = _depth(e, part)
@@ -97,7 +102,7 @@ def _pop(e: Emitter) -> None:
 
 
 def return_targets(e: Emitter, part: int) -> Value:
-    """Return the block each lane returns to, as i32; it stays on the stack for the pop there."""
+    """Return the block that each lane returns to, as i32; the frame is removed by the pop there."""
     b = e.builder
     word = _gather(e, part, _pointers(e, part, _depth(e, part), -8))
     return b.trunc(word, ir.VectorType(I32, e.lanes))

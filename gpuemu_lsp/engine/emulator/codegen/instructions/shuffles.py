@@ -1,4 +1,4 @@
-"""Shuffles: every lane reads a register of another one (PTX ISA section 9.7.9.6)."""
+"""Shuffles: every lane reads a register of another lane (PTX ISA section 9.7.9.6)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from gpuemu_lsp.engine.ptx.model import Instruction, Operand, Pair
 
 
 def emit_shuffle(e: Emitter, instruction: Instruction) -> None:
-    """``shfl.sync.mode.b32 d|p, a, b, c, membermask`` (section 9.7.9.6)."""
+    """Write ``shfl.sync.mode.b32 d|p, a, b, c, membermask``."""
     target, source, lane, clamp = instruction.operands[:4]
     mode = next(m for m in instruction.modifiers if m in ("up", "down", "bfly", "idx"))
     values = [e.vector_operand(source, "b32", part) for part in range(e.parts)]
@@ -24,6 +24,7 @@ def emit_shuffle(e: Emitter, instruction: Instruction) -> None:
         results, inside, sources = _fixed_shuffle(e, values, mode, lane_constant, clamp_constant)
     else:
         results, inside, sources = _indexed_shuffle(e, values, mode, lane, clamp)
+    # With 32 active lanes every source is active.
     if e.partial or e.is_guarded:
         _check_sources(e, mask_operand(instruction), inside, sources)
     first = target.first if isinstance(target, Pair) else target
@@ -38,7 +39,7 @@ _Shuffled = tuple[list[Value], list[Value], list[Value]]
 
 
 def source_lane(mode: str, lane: int, amount: int, clamp: int) -> tuple[int, bool]:
-    """Return the lane a shuffle reads from, and whether that lies inside the segment; the manual's own pseudo-code."""
+    """Return the lane that a shuffle reads, and whether it is in the segment, as in the manual's pseudocode."""
     bound, segment = clamp & 31, (clamp >> 8) & 31
     highest = (lane & segment) | (bound & ~segment)
     lowest = lane & segment
@@ -59,7 +60,7 @@ def source_lane(mode: str, lane: int, amount: int, clamp: int) -> tuple[int, boo
 
 
 def _fixed_shuffle(e: Emitter, values: list[Value], mode: str, amount: int, clamp: int) -> _Shuffled:
-    """A shuffle whose pattern is known: vector shuffles with constant indices."""
+    """Write a shuffle with a constant pattern: LLVM vector shuffles, which need no memory."""
     b = e.builder
     pattern = [source_lane(mode, lane, amount, clamp) for lane in range(WARP_SIZE)]
     index_type, flag_type = ir.VectorType(I32, e.lanes), ir.VectorType(I1, e.lanes)
@@ -83,7 +84,7 @@ def _fixed_shuffle(e: Emitter, values: list[Value], mode: str, amount: int, clam
 
 
 def _indexed_shuffle(e: Emitter, values: list[Value], mode: str, lane: Operand, clamp: Operand) -> _Shuffled:
-    """A shuffle whose pattern is only known when it runs: through memory, with a gather."""
+    """Write a shuffle whose pattern is computed at run time: through scratch memory, with a gather."""
     b = e.builder
     for part, value in enumerate(values):
         t.store(b, value, e.context, Warp.VALUES + part * e.lanes * 4, align=4)
@@ -123,9 +124,10 @@ def _indexed_shuffle(e: Emitter, values: list[Value], mode: str, lane: Operand, 
 
 
 def _check_sources(e: Emitter, mask: Operand, inside: list[Value], sources: list[Value]) -> None:
-    """Report lanes that read from a lane which the mask names and which takes no part: its value is undefined.
+    """Report lanes that read from an inactive member of the mask: the value is undefined.
 
-    A lane outside the mask may be read from, as long as nobody uses what comes: the last warp of a ragged block does.
+    Reads from lanes outside the mask are not reported, although their value is undefined, too: the last warp of a block
+    whose size is not a multiple of 32 does so in many correct reductions, and does not use the value.
     """
     b = e.builder
     lanes = e.active_mask()
@@ -135,8 +137,8 @@ def _check_sources(e: Emitter, mask: Operand, inside: list[Value], sources: list
         absent = b.icmp_unsigned("==", b.and_(shifted, t.splat(b, i32(1), e.lanes)), t.splat(b, i32(0), e.lanes))
         absent = b.and_(absent, inside[part])
         if e.constant(mask) not in (-1, 0xFFFFFFFF):
-            named = b.lshr(e.vector_operand(mask, "b32", part), sources[part])
-            absent = b.and_(absent, b.trunc(named, absent.type))
+            member = b.lshr(e.vector_operand(mask, "b32", part), sources[part])
+            absent = b.and_(absent, b.trunc(member, absent.type))
         active = e.active(part)
         bad.append(absent if active is None else b.and_(absent, active))
     report_first(e, bad, MaskMisuse.INACTIVE_SOURCE)

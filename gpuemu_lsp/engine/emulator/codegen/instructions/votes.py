@@ -1,4 +1,4 @@
-"""What the lanes of a warp find out together: votes, matches, reductions, a leader (PTX ISA section 9.7.13)."""
+"""Votes, matches, reductions and leader election over the lanes of a warp (PTX ISA section 9.7.13)."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def emit_activemask(e: Emitter, instruction: Instruction) -> None:
 
 
 def _predicate(e: Emitter, operand: Operand) -> Value:
-    """Return a predicate operand as bits, of the active lanes only."""
+    """Return a predicate operand as bits, zero in inactive lanes."""
     b = e.builder
     if e.shape(operand).uniform:
         flag = e.scalar_operand(operand, "pred", 0)
@@ -36,7 +36,7 @@ def _predicate(e: Emitter, operand: Operand) -> Value:
 
 
 def emit_vote(e: Emitter, instruction: Instruction) -> None:
-    """``vote.sync.{all,any,uni,ballot}`` (section 9.7.13.9)."""
+    """Write ``vote.sync.{all,any,uni,ballot}`` (section 9.7.13.9)."""
     target, predicate = instruction.operands[:2]
     name = register_name(target)
     b = e.builder
@@ -50,8 +50,8 @@ def emit_vote(e: Emitter, instruction: Instruction) -> None:
             return agreeing
         if mode == "any":
             return b.icmp_unsigned("!=", agreeing, zero)
-        everybody = b.icmp_unsigned("==", agreeing, present)
-        return everybody if mode == "all" else b.or_(everybody, b.icmp_unsigned("==", agreeing, zero))
+        unanimous = b.icmp_unsigned("==", agreeing, present)
+        return unanimous if mode == "all" else b.or_(unanimous, b.icmp_unsigned("==", agreeing, zero))
 
     _per_member_mask(e, instruction, name, "b32" if mode == "ballot" else "pred", result)
 
@@ -63,7 +63,7 @@ def _per_member_mask(
     type_: str,
     result: Callable[[Value, Value, Callable[[Value], Value]], Value],
 ) -> None:
-    """Write a result that depends on the member mask: once where lanes agree on it, else lane by lane."""
+    """Write a result that depends on the member mask: once if the mask is uniform, else for each lane."""
     b = e.builder
     operand = mask_operand(instruction)
     if e.shape(operand).uniform:
@@ -78,7 +78,7 @@ def _per_member_mask(
 
 
 def emit_match(e: Emitter, instruction: Instruction) -> None:
-    """``match.{any,all}.sync`` (section 9.7.13.10): which active members hold the same value."""
+    """Write ``match.{any,all}.sync`` (section 9.7.13.10): the active members that hold the lane's value."""
     target, source, members = instruction.operands[:3]
     type_ = instruction.modifiers[-1]
     b = e.builder
@@ -87,8 +87,8 @@ def emit_match(e: Emitter, instruction: Instruction) -> None:
     for part, value in enumerate(values):
         t.store(b, value, e.context, Warp.VALUES + part * e.lanes * size, align=1)
     lanes = e.active_mask()
-    named = [e.vector_operand(members, "b32", part) for part in range(e.parts)]
-    # The set of equal lanes, lane by lane, goes to a second scratch row.
+    masks = [e.vector_operand(members, "b32", part) for part in range(e.parts)]
+    # One comparison of all lanes with each lane's value; the results go to the second row of the scratch space.
     with t.for_lanes(b, lanes) as lane:
         offset = b.zext(b.mul(lane, i32(size)), I64)
         mine = t.load(b, e.context, b.add(offset, i64(Warp.VALUES)), ir.IntType(size * 8), align=1)
@@ -99,9 +99,9 @@ def emit_match(e: Emitter, instruction: Instruction) -> None:
     for part in range(e.parts):
         place = Warp.VALUES + 256 + 4 * part * e.lanes
         same = t.load(b, e.context, place, ir.VectorType(I32, e.lanes), align=4)
-        same = b.and_(same, named[part])
+        same = b.and_(same, masks[part])
         if everyone:
-            present = b.and_(t.splat(b, lanes, e.lanes), named[part])
+            present = b.and_(t.splat(b, lanes, e.lanes), masks[part])
             agree = b.icmp_unsigned("==", same, present)
             same = b.select(agree, same, t.splat(b, i32(0), e.lanes))
             if isinstance(target, Pair):
@@ -116,7 +116,7 @@ _IDENTITY = {
 
 
 def emit_redux(e: Emitter, instruction: Instruction) -> None:
-    """``redux.sync.op.type d, a, membermask`` (section 9.7.13.11)."""
+    """Write ``redux.sync.op.type d, a, membermask`` (section 9.7.13.12)."""
     target, source = instruction.operands[:2]
     b = e.builder
     type_ = instruction.modifiers[-1]
@@ -130,8 +130,8 @@ def emit_redux(e: Emitter, instruction: Instruction) -> None:
         total = None
         chosen = b.and_(members, e.active_mask())
         for part, value in enumerate(values):
-            kept = b.select(e.unpack(chosen, part), value, t.splat(b, identity, e.lanes))
-            one = t.intrinsic(b, f"llvm.vector.reduce.{reduce_name}.{t.mangled(kept.type)}", I32, [kept])
+            masked = b.select(e.unpack(chosen, part), value, t.splat(b, identity, e.lanes))
+            one = t.intrinsic(b, f"llvm.vector.reduce.{reduce_name}.{t.mangled(masked.type)}", I32, [masked])
             total = one if total is None else _combine(b, op, type_, total, one)
         return total
 
@@ -141,6 +141,7 @@ def emit_redux(e: Emitter, instruction: Instruction) -> None:
         for part in e.result_parts(name):
             e.write(name, part, value, type_)
         return
+    # A varying mask: groups of lanes reduce separately, so that each lane needs a reduction of its own.
     for part in range(e.parts):
         t.store(b, e.vector_operand(operand, "b32", part), e.context, Warp.VALUES + 4 * part * e.lanes, align=4)
     with t.for_lanes(b, e.active_mask()) as lane:
@@ -160,7 +161,7 @@ def _combine(b: ir.IRBuilder, op: str, type_: str, x: Value, y: Value) -> Value:
 
 
 def emit_elect(e: Emitter, instruction: Instruction) -> None:
-    """``elect.sync d|p, membermask``: one member, here the lowest that is active, is the leader."""
+    """Write ``elect.sync d|p, membermask`` (section 9.7.13.14): the leader is the lowest active member."""
     target = instruction.operands[0]
     b = e.builder
     candidates = b.and_(e.active_mask(), members_of(e, instruction))

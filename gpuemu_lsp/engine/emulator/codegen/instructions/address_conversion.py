@@ -1,4 +1,4 @@
-"""Address conversions, fences, hints and other instructions that are little work here."""
+"""Address conversion: ``cvta`` between generic addresses and those of a state space, and ``isspacep``."""
 
 from __future__ import annotations
 
@@ -9,70 +9,49 @@ from llvmlite import ir
 from gpuemu_lsp.engine.emulator.abi.structs import LaunchRecord, Warp
 from gpuemu_lsp.engine.emulator.codegen.core.addresses import local_frames, shared_window
 from gpuemu_lsp.engine.emulator.codegen.core.emitter import Emitter
-from gpuemu_lsp.engine.emulator.codegen.core.race_calls import emit_fence
-from gpuemu_lsp.engine.emulator.codegen.instructions.votes import emit_activemask
-from gpuemu_lsp.engine.emulator.ir.opcodes import BARRIER_RESULT, memory_space
+from gpuemu_lsp.engine.emulator.ir.opcodes import memory_space
 from gpuemu_lsp.engine.emulator.llvm import ir_tools as t
 from gpuemu_lsp.engine.emulator.llvm.ir_tools import I64, Value, i64
 from gpuemu_lsp.engine.ptx.model import Instruction, Register
-
-_IGNORED = frozenset(
-    {
-        "membar",
-        "fence",
-        "nanosleep",
-        "prefetch",
-        "prefetchu",
-        "discard",
-        "applypriority",
-        "pmevent",
-        "griddepcontrol",
-        "setmaxnreg",
-    }
-)
-"""Memory is sequentially consistent here, time does not matter, and there are no caches."""
 
 _SPACES = frozenset({"global", "shared", "local", "const", "param"})
 
 
 def supported(instruction: Instruction) -> bool:
-    """Return whether this module runs the instruction."""
-    opcode = instruction.opcode
-    if opcode in _IGNORED or opcode in ("activemask", BARRIER_RESULT):
-        return True
-    if opcode == "cvta":
+    """Return whether this is a supported address conversion."""
+    if instruction.opcode == "cvta":
         return memory_space(instruction) in _SPACES and not any("cluster" in m for m in instruction.modifiers)
-    return opcode == "isspacep" and instruction.modifiers[0].split("::")[0] in _SPACES
+    return instruction.opcode == "isspacep" and instruction.modifiers[0].split("::")[0] in _SPACES
 
 
-def emit_misc(e: Emitter, instruction: Instruction) -> None:
-    """Write one of these instructions."""
-    if instruction.opcode == "activemask":
-        emit_activemask(e, instruction)
-    elif instruction.opcode in ("membar", "fence"):
-        emit_fence(e)
-    elif instruction.opcode == "cvta":
+def emit_conversion(e: Emitter, instruction: Instruction) -> None:
+    """Write a ``cvta`` or ``isspacep``."""
+    if instruction.opcode == "cvta":
         _convert_address(e, instruction)
-    elif instruction.opcode == "isspacep":
+    else:
         _is_space(e, instruction)
 
 
 def _each_part(e: Emitter, name: str, value: Callable[[int, bool], Value], type_: str) -> None:
-    """Write a result in its own shape: ``value(part, vector)`` gives a vector, or a base."""
+    """Write a result in the shape of its register: ``value(part, vector)`` returns a vector or a base."""
     shape = e.unit.divergence.shapes[name]
     for part in e.result_parts(name):
         e.write(name, part, value(part, shape.varying), type_)
 
 
 def _convert_address(e: Emitter, instruction: Instruction) -> None:
-    """``cvta``: a generic address is a host address; others count from their window (section 9.7.9.20)."""
+    """Write a ``cvta`` (PTX ISA section 9.7.9.20).
+
+    A generic address is a host address. Addresses of shared and local memory count from the start of their window;
+    those of the other spaces are generic addresses already.
+    """
     target, source = instruction.operands
     assert isinstance(target, Register)
     space = memory_space(instruction)
-    back = "to" in instruction.modifiers
+    to_space = "to" in instruction.modifiers
     type_ = instruction.modifiers[-1]
     b = e.builder
-    combine = b.sub if back else b.add
+    combine = b.sub if to_space else b.add
 
     def value(part: int, vector: bool) -> Value:
         shape = e.unit.divergence.shapes[target.name]
@@ -88,6 +67,7 @@ def _convert_address(e: Emitter, instruction: Instruction) -> None:
         if space == "local":
             if vector:
                 return combine(address, local_frames(e, part))
+            # The affine shape of the result has the frame size as stride: only the base of lane 0 is converted.
             frame = e.unit.program.local_bytes
             base = e.record_field("local", "context", Warp.LOCAL)
             if shape.per_part and part:
@@ -99,7 +79,7 @@ def _convert_address(e: Emitter, instruction: Instruction) -> None:
 
 
 def _is_space(e: Emitter, instruction: Instruction) -> None:
-    """``isspacep.space p, a`` (section 9.7.9.21)."""
+    """Write an ``isspacep`` (PTX ISA section 9.7.9.21)."""
     target, source = instruction.operands
     assert isinstance(target, Register)
     space = instruction.modifiers[0].split("::")[0]
@@ -126,6 +106,7 @@ def _is_space(e: Emitter, instruction: Instruction) -> None:
             return constants
         if space == "param":
             return within(address, e.launch(LaunchRecord.PARAMS), e.launch(LaunchRecord.PARAMS_SIZE), vector)
+        # Global is what remains: buffers and variables have no single range.
         return b.not_(b.or_(b.or_(in_shared, in_local), constants))
 
     _each_part(e, target.name, value, "pred")
