@@ -1,7 +1,7 @@
-"""The one interface between the pipeline and whatever runs a kernel: the emulator or a real GPU.
+"""Interface between the check and the executors of kernels, the emulator and a GPU.
 
-Arguments go in as raw bytes, come out as raw bytes; dtypes and shapes are the pipeline's business. Each run gets fresh
-memory with guard zones round every buffer.
+Arguments are raw bytes in and raw bytes out; dtypes and shapes are known to the check only. Each launch gets fresh
+memory with guard zones around every buffer.
 """
 
 from __future__ import annotations
@@ -22,11 +22,12 @@ Bytes: TypeAlias = npt.NDArray[np.uint8]
 
 @dataclass(frozen=True, slots=True)
 class Buffer:
-    """A pointer argument: ``data`` is a 1-D uint8 array, copied before the run.
+    """A pointer argument and its contents.
 
-    ``initialized`` False marks every byte as not yet written (a read of it is a finding). ``element_size`` and ``name``
-    only serve messages. ``offset`` bytes are added to the 256-byte aligned base to try other alignments.
-    ``alias_of`` names an earlier buffer whose memory this one shares.
+    ``data`` is a 1-D uint8 array, which is copied before the launch. ``initialized`` False marks every byte as
+    unwritten: reading it is an uninitialised read. ``element_size``, in bytes, and ``name`` appear in messages only.
+    ``offset`` bytes are added to the base, which is aligned to 256 bytes, to test other alignments. ``alias_of`` names
+    an earlier buffer whose memory this one shares.
     """
 
     name: str
@@ -51,19 +52,19 @@ Dim3: TypeAlias = tuple[int, int, int]
 
 @dataclass(frozen=True, slots=True)
 class Checks:
-    """Which checkers run. Off means: not looked at, and the access is still contained."""
+    """Checkers of a launch. With one switched off, accesses are still kept inside the emulated memory."""
 
     bounds: bool = True
     uninitialized: bool = True
     races: bool = True
     sync: bool = True
     contained: bool = True
-    """Off: code with no checks at all, and an access that is wrong may end the process. Only to measure with."""
+    """False compiles no checks at all: a wrong access may crash the process. For measurements only."""
 
 
 @dataclass(frozen=True, slots=True)
 class Watch:
-    """A place in a buffer whose last writer is wanted: ``Outcome.watched`` then says which store it was."""
+    """Bytes of a buffer whose last writer is returned in ``Outcome.watched``; ``offset`` and ``size`` in bytes."""
 
     buffer: str
     offset: int
@@ -72,7 +73,11 @@ class Watch:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One launch. ``entry`` is the mangled PTX name. ``max_steps`` bounds executed basic blocks of one warp."""
+    """One launch.
+
+    ``entry`` is the mangled PTX name. ``max_steps`` limits the basic blocks that one warp executes, ``max_seconds`` the
+    wall time, ``max_events`` the events that are returned.
+    """
 
     artifact: Artifact
     entry: str
@@ -86,24 +91,24 @@ class Request:
     max_seconds: float = 10.0
     max_events: int = 16
     coverage: bool = False
-    """Whether :attr:`Outcome.coverage` is wanted; an executor that cannot tell leaves it None."""
+    """Return :attr:`Outcome.coverage`, if the executor can measure it."""
     counting: bool = False
-    """Whether :attr:`Outcome.counted` is wanted; likewise. Counting is slow: it is for one launch, not for all."""
+    """Return :attr:`Outcome.counted`, if the executor can count. Counting is slow: it is for single launches."""
     guard_bytes: int = 4096
-    """Unaddressable bytes round every buffer, at least; large when it must be known whose overrun a far access is."""
+    """Minimum of unaddressable bytes around every buffer; large values attribute even a far overrun to its buffer."""
 
 
 LOCAL_MEMORY = "local memory"
-"""The ``buffer`` of an event in what a thread has for itself."""
+"""``buffer`` of an event in a thread's local memory."""
 
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """Something a checker saw, before it becomes a Finding.
+    """Report of a checker about one instruction, before it becomes a finding.
 
-    ``rule`` is a rule name (``memory/out-of-bounds``). ``location`` is the innermost source place. ``message`` is a
-    sentence for the user. ``count`` is how often the same rule fired at the same instruction. ``other`` is the second
-    party of a race.
+    ``rule`` is a rule name such as ``memory/out-of-bounds``, ``message`` a sentence for the user. ``location`` is the
+    innermost source location of the instruction, ``other`` that of the second access of a race. ``offset`` and ``size``
+    are bytes in ``buffer``. ``count`` is the number of times the rule was broken at the instruction.
     """
 
     rule: str
@@ -122,7 +127,7 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class Writer:
-    """The store that last wrote a watched place, and by whom."""
+    """The store that last wrote the watched bytes, and its thread."""
 
     location: Location | None
     instruction: str
@@ -132,12 +137,12 @@ class Writer:
 
 @dataclass(frozen=True, slots=True)
 class Goal:
-    """Something of a kernel's code that a launch can reach: a line, or one way a branch, guard or comparison can go.
+    """Coverage goal: a line, or one outcome of a branch, predicate or comparison.
 
-    ``at`` is where the instruction or branch stands. ``way`` tells the two ways apart and is 0 for a line. ``to`` is
-    where a branch leads this way, None for a way out of the kernel, and of guards and comparisons.
-    ``acts`` says that the line stores, calls or waits here; compilers compute other parts of a line ahead of time.
-    ``against`` are the numbers a branch's condition compares with.
+    ``at`` is the location of the instruction. ``way`` distinguishes the two outcomes and is 0 for a line. ``to`` is the
+    location at which the outcome continues, None for the exit of the kernel, a predicate or a comparison. ``acts`` is
+    True if the line has a side effect here, a store, call or barrier; compilers may hoist its other parts. ``against``
+    has the constants that a branch's condition compares with.
     """
 
     site: int
@@ -150,7 +155,7 @@ class Goal:
 
 @dataclass(frozen=True, slots=True)
 class Coverage:
-    """Which goals of a kernel a launch reached. The goals are the same in every launch of one kernel."""
+    """Coverage goals of a kernel, the same in every launch, and the mask of those that one launch reached."""
 
     goals: tuple[Goal, ...]
     hit: npt.NDArray[np.bool_]
@@ -158,7 +163,7 @@ class Coverage:
 
 @dataclass(frozen=True, slots=True)
 class Activity:
-    """How often one instruction was run by a warp, and by how many lanes in all."""
+    """Executions of one instruction by a warp, and the active lanes summed over them."""
 
     location: Location | None
     executions: int
@@ -167,10 +172,10 @@ class Activity:
 
 @dataclass(frozen=True, slots=True)
 class Traffic:
-    """What the requests of one instruction to global or to shared memory came to. A request is that of one warp.
+    """Memory traffic of one instruction to global or shared memory, with one request per warp.
 
-    ``bytes`` is what lanes asked for. ``units`` is what memory had to do: sectors of 32 bytes moved, or passes over the
-    32 banks made. ``least`` is the fewest that could have held the same bytes.
+    ``bytes`` is the number of bytes that lanes requested. ``units`` is the number of 32-byte sectors moved (global) or
+    of passes over the 32 banks (shared), ``least`` the smallest number that holds the same bytes.
     """
 
     location: Location | None
@@ -184,10 +189,10 @@ class Traffic:
 
 @dataclass(frozen=True, slots=True)
 class Counters:
-    """What one launch did, as a GPU's counters would have it.
+    """Performance counters of one launch, as a GPU's profiler defines them.
 
-    ``operations`` are additions and multiplications of floating-point numbers, a fused one two. ``touched`` bytes are
-    the distinct sectors of global memory: what would be moved if every byte had to come and go but once.
+    ``operations`` are floating-point additions and multiplications; a fused multiply-add counts as two. ``touched`` is
+    the size of the distinct sectors of global memory in bytes: the traffic with perfect caches.
     """
 
     activity: tuple[Activity, ...]
@@ -198,13 +203,16 @@ class Counters:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What one launch did.
+    """Result of one launch.
 
-    ``status`` is ``completed`` (all threads ran to the end; there may still be events), ``trapped`` (trap, failed
-    assert, or a fault that stops a GPU), ``hung`` (deadlock or budget), ``unsupported`` (an instruction we cannot run
-    was *reached* or translation refused it) or ``failed`` (the executor itself). Only ``completed`` outputs may be
-    compared. ``buffers`` are the bytes after the run, ``written`` a per-byte bool mask of what the kernel stored to
-    (None where the executor cannot know). ``approximate`` names executed instruction kinds with a documented error.
+    ``status`` is ``completed`` (all threads exited; there may still be events), ``trapped`` (trap, failed assert, or a
+    fault that stops a GPU), ``hung`` (deadlock, or a limit of the request), ``unsupported`` (an instruction without an
+    implementation was reached, or the kernel was rejected at translation) or ``failed`` (error of the executor).
+    Outputs may be compared only if it is ``completed``.
+
+    ``buffers`` has the bytes after the launch by buffer name. ``written`` has a bool mask of the bytes that the kernel
+    stored, None if the executor does not record stores. ``approximate`` names executed instructions with a documented
+    maximum error.
     """
 
     status: str
@@ -219,17 +227,17 @@ class Outcome:
     translate_ms: float = 0.0
     execute_ms: float = 0.0
     launch_ms: float = 0.0
-    """The part of ``execute_ms`` in which the kernel ran: memory laid out, results not yet copied."""
+    """The part of ``execute_ms`` in which the kernel itself ran, without preparing memory and copying results."""
     counters: Mapping[str, int] = field(default_factory=dict)
     coverage: Coverage | None = None
     counted: Counters | None = None
 
 
 class Executor(Protocol):
-    """Runs requests. Implementations keep translated or loaded code warm between runs of one artifact."""
+    """Executes launches. Implementations keep compiled or loaded code between launches of one artifact."""
 
     name: str
 
     def run(self, request: Request) -> Outcome:
-        """Run one launch. Never raises for what the kernel does; raises only on a programming error of ours."""
+        """Execute one launch. Errors of the kernel are part of the outcome; exceptions are bugs of the executor."""
         ...

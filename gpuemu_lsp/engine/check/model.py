@@ -1,4 +1,7 @@
-"""What a check takes and what it streams."""
+"""Requests, options, events and results of a check.
+
+Imports neither NumPy nor the emulator, so that the front ends start quickly.
+"""
 
 from __future__ import annotations
 
@@ -13,20 +16,22 @@ from gpuemu_lsp.engine.project.model import KernelSpec, Validation
 DEFAULT_SEED = 42
 DEFAULT_CASES = 16
 FIRST_CASES = 8
-"""So many run whatever they cost. The others of a check without a number run only while those before were cheap."""
+"""Cases that run whatever they cost. Without a requested number, further cases run only while these were cheap."""
 CHEAP = 200_000
-"""Elements of inputs and steps of the emulator, of all cases of a dtype: no clock, so a slow machine runs as many."""
+"""Input elements and emulator steps of all cases of a dtype up to which they count as cheap. Not a time, so that every
+machine runs the same cases."""
 DEFAULT_STRATEGY = "quick"
 
 
 @dataclass(frozen=True, slots=True)
 class CheckOptions:
-    """How much to run. What is correct never depends on them; only gpuemu.toml says that.
+    """Extent of a check. Correctness does not depend on it; gpuemu.toml alone defines that.
 
-    ``cases`` is per dtype; without a number they are as many as a save can afford (:attr:`most`). ``arch`` overrides
-    the configured architectures. ``execute`` False stops after lint (an untrusted workspace). ``seed_given`` says the
-    user chose the seed, so that ``[validation].seed`` does not. ``store_root`` is the folder whose ``.gpuemu/`` keeps
-    failures, None to keep none.
+    ``cases`` is per dtype; None runs as many as a check on save can afford, at most :attr:`most`. ``arch`` overrides
+    the configured architectures. ``execute`` False stops after lint, as in an untrusted workspace. ``seed_given`` is
+    True if the user chose ``seed``, which then overrides ``[validation].seed``. ``store_root`` is the folder whose
+    ``.gpuemu/`` stores failing cases, None to store none. ``case_seconds`` limits each launch and each call of the
+    reference.
     """
 
     cases: int | None = None
@@ -40,16 +45,15 @@ class CheckOptions:
     case_seconds: float = 10.0
     strategy: str = DEFAULT_STRATEGY
     dtypes: tuple[str, ...] = ()
-    """Only these dtypes are run, of a kernel that has any of them; empty for all."""
+    """Dtypes to run, if the kernel has any of them; empty for all."""
     coverage: bool = False
-    """Whether the report tells which lines and branches were reached. From the ninth case on, every other case is then
-    made to reach what no case has reached yet."""
+    """Report line and branch coverage. From the ninth case on, every other case is then guided to untaken branches."""
     unoptimized: bool = False
-    """Run some of the cases once more on PTX that was compiled without optimisation (the deep check)."""
+    """Run some of the cases again on PTX compiled without optimisation (the deep check)."""
     counters: bool = False
-    """Run the largest clean case once more and count what it does: memory traffic, bank conflicts, idle lanes."""
+    """Run the largest passing case again and count memory traffic, bank conflicts and idle lanes."""
     seconds: float | None = None
-    """No new case is begun after so long, however many were asked for; the first one always runs."""
+    """Time after which no further case starts, whatever ``cases`` is; the first one always runs."""
 
     @property
     def most(self) -> int:
@@ -59,10 +63,10 @@ class CheckOptions:
 
 @dataclass(frozen=True, slots=True)
 class CheckRequest:
-    """One kernel to check. ``text`` is an editor's unsaved buffer, None to read the file.
+    """One kernel to check.
 
-    ``overlay`` has texts of headers that an editor has not saved, by absolute path.
-    ``registered`` is False for a kernel that no gpuemu.toml mentions.
+    ``text`` is an editor's unsaved text of the source, None to read the file; ``overlay`` has unsaved texts of headers
+    by absolute path. ``registered`` is False for a kernel that no gpuemu.toml mentions.
     """
 
     spec: KernelSpec
@@ -76,7 +80,7 @@ class CheckRequest:
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """Where a check is: ``compile``, ``reference``, ``execute``, ... with a count where there is one."""
+    """Progress of a check: ``compile``, ``reference``, ``execute``, ...; with a count of cases where there is one."""
 
     kernel: str
     stage: str
@@ -86,7 +90,7 @@ class Stage:
 
 @dataclass(frozen=True, slots=True)
 class CaseCount:
-    """Cases executed and judged, and how many of them were clean."""
+    """Number of cases that were executed and judged, and of those that passed."""
 
     run: int = 0
     passed: int = 0
@@ -94,12 +98,11 @@ class CaseCount:
 
 @dataclass(frozen=True, slots=True)
 class DtypeMeasurements:
-    """The numbers of one dtype of a kernel.
+    """Errors of one dtype of a kernel.
 
-    ``errors`` has one figure per compared case: the largest error over the largest magnitude of the output.
-    ``max_diff`` is the largest absolute error of them all, ``worst`` as in :class:`KernelReport`. Without a reference
-    nothing is compared, and ``errors`` is empty. ``needed`` has, by the dtype of an output, the least tolerance that
-    each of those cases needs.
+    ``errors`` has the relative error of each compared case: the largest error over the largest magnitude of the output;
+    it is empty without a reference. ``max_diff`` is the largest absolute error of all cases, ``worst`` is as in
+    :class:`KernelReport`. ``needed`` has, by the dtype of an output, the smallest tolerance that each case needs.
     """
 
     dtype: str
@@ -111,13 +114,13 @@ class DtypeMeasurements:
 
     @property
     def relative(self) -> float:
-        """The largest of the errors."""
+        """The largest relative error."""
         return max(self.errors, default=0.0)
 
 
 @dataclass(frozen=True, slots=True)
 class BranchOutcome:
-    """One way a branch can go: to the line ``to`` (0-based; None: out of the kernel, or past what is guarded)."""
+    """One outcome of a branch: the 0-based line it continues at, None for the exit or past a guarded statement."""
 
     to: int | None
     reached: bool
@@ -125,7 +128,7 @@ class BranchOutcome:
 
 @dataclass(frozen=True, slots=True)
 class LineCoverage:
-    """A 0-based line of a source that is code, whether a case reached it, and the ways out of its branches."""
+    """Coverage of a 0-based source line with code; ``ways`` has the outcomes of its branches."""
 
     path: str
     line: int
@@ -135,10 +138,10 @@ class LineCoverage:
 
 @dataclass(frozen=True, slots=True)
 class LineTraffic:
-    """The requests of a line to one space: ``kind`` is load, store, copy or atomic. A request is that of a warp.
+    """Memory requests of one line to one space, one request per warp; ``kind`` is load, store, copy or atomic.
 
-    ``bytes`` is what lanes asked for; ``units`` the sectors (global) or passes over the banks (shared) that took,
-    ``least`` the fewest that could have held the same bytes.
+    ``bytes`` is the number of bytes that lanes requested. ``units`` is the number of 32-byte sectors (global memory) or
+    passes over the banks (shared memory) that this took, ``least`` the smallest number that holds the same bytes.
     """
 
     space: str
@@ -151,7 +154,7 @@ class LineTraffic:
 
 @dataclass(frozen=True, slots=True)
 class LineCounters:
-    """A 0-based line: instructions of a warp, the lanes that ran them, and what went to memory."""
+    """Counters of a 0-based line: warp instructions, active lanes summed over them, memory traffic."""
 
     path: str
     line: int
@@ -162,10 +165,10 @@ class LineCounters:
 
 @dataclass(frozen=True, slots=True)
 class KernelCounters:
-    """One case of one dtype: the largest that was clean.
+    """Counters of one case of one dtype, the largest that passed.
 
-    ``bytes`` is what global memory moves, in whole sectors and without caches; ``touched`` what it would move with
-    perfect ones. ``operations`` are floating-point additions and multiplications, a fused one two.
+    ``bytes`` is the global memory traffic in whole sectors, without caches; ``touched`` the traffic with perfect
+    caches. ``operations`` are floating-point additions and multiplications; a fused multiply-add counts as two.
     """
 
     dtype: str
@@ -180,18 +183,18 @@ class KernelCounters:
 
     @property
     def intensity(self) -> float | None:
-        """Operations per byte moved; None where nothing is moved."""
+        """Arithmetic intensity: operations per byte, None without traffic."""
         return self.operations / self.bytes if self.bytes else None
 
 
 @dataclass(frozen=True, slots=True)
 class KernelReport:
-    """The verdict on one kernel.
+    """Result of checking one kernel.
 
-    ``status`` is ``passed``, ``failed``, ``error`` (it could not be judged: compile or reference trouble),
-    ``unreferenced`` (it ran clean under the checkers, but no reference says what is right) or ``not-executed``.
-    ``worst`` is the largest error of any passed case as a fraction of what was allowed. ``registered`` says that a
-    gpuemu.toml names the kernel: one that then did not run is a failure of the configuration.
+    ``status`` is ``passed``, ``failed``, ``error`` (not verified: it does not compile or its reference fails),
+    ``unreferenced`` (no checker found anything, but there is no reference to compare with) or ``not-executed``.
+    ``worst`` is the largest error of any passed case as a fraction of the allowed error. ``registered`` is True if a
+    gpuemu.toml contains the kernel; not running is then a failure of the configuration.
     """
 
     name: str
@@ -210,7 +213,7 @@ class KernelReport:
     measured: tuple[DtypeMeasurements, ...] = ()
     coverage: tuple[LineCoverage, ...] = ()
     counters: tuple[KernelCounters, ...] = ()
-    """By dtype, where they were asked for and a clean case could be counted."""
+    """By dtype, if they were requested and a case passed."""
 
 
 CheckEvent: TypeAlias = "Stage | Finding | KernelReport"
@@ -221,7 +224,7 @@ CheckEvent: TypeAlias = "Stage | Finding | KernelReport"
 
 @dataclass(frozen=True, slots=True)
 class InputPreview:
-    """An input of a case, as much of it as a person can read. ``nonzero`` counts elements that are not zero."""
+    """Readable excerpt of an input; ``nonzero`` counts its elements that are not zero."""
 
     name: str
     dtype: str
@@ -232,11 +235,11 @@ class InputPreview:
 
 @dataclass(frozen=True, slots=True)
 class Replay:
-    """A stored case, run again.
+    """Result of replaying a stored case.
 
     ``verdict`` is ``still fails`` (the same rule), ``fixed`` (no error), ``changed`` (another error) or ``not
-    executed``, and then ``findings`` say why. ``rule`` and ``message`` are what was stored. ``digest`` identifies the
-    bits that went in: sizes, launch and every argument.
+    executed``, with the reason in ``findings``. ``rule`` and ``message`` are the stored ones. ``digest`` identifies the
+    inputs bit for bit: sizes, launch and every argument.
     """
 
     kernel: str
@@ -252,17 +255,17 @@ class Replay:
 
     @property
     def error(self) -> Finding | None:
-        """How it fails now: as it was stored if it still does, else the first error."""
+        """The error of the stored rule if it still occurs, else the first error, None without errors."""
         errors = [finding for finding in self.findings if finding.severity is Severity.ERROR]
         return next((finding for finding in errors if finding.rule == self.rule), errors[0] if errors else None)
 
 
 @dataclass(frozen=True, slots=True)
 class MinimisedFailure:
-    """What the minimiser made of a stored case.
+    """Result of minimising a stored case.
 
-    ``case`` is the id of the new, stored case, None when nothing smaller fails; ``replay`` is then the case as it was.
-    ``complete`` False: the budget ran out first; the case fails nevertheless.
+    ``case`` is the id of the new stored case, None if nothing smaller fails; ``replay`` is then that of the original.
+    ``complete`` is False if the budget ended the search; the case fails nevertheless.
     """
 
     original: str

@@ -81,6 +81,7 @@ def check_kernel(
         if finding is not None:
             yield totals.add(finding)
     if executor is not None:
+        # Strategies such as single_dtype_f16 fix the dtype.
         wanted = DTYPE_OF.get(request.options.strategy)
         plans = [plan for plan in prepared.plans if wanted in (None, plan.dtype)]
         if not plans:
@@ -149,6 +150,7 @@ def _check_plan(
 def _check_unoptimized(request: CheckRequest, prepared: PreparedKernel, totals: _Totals) -> Iterator[CheckEvent]:
     from gpuemu_lsp.engine.check.unoptimized import check_unoptimized
 
+    # Hints that the second pass was incomplete leave the status as it is: the kernel did run.
     for event in check_unoptimized(request, prepared, totals.runs):
         yield event if isinstance(event, Stage) or event.severity is Severity.HINT else totals.add(event)
 
@@ -204,6 +206,7 @@ def _report(
 
 
 def _status(request: CheckRequest, prepared: PreparedKernel, totals: _Totals, cases: CaseCount) -> str:
+    # A compilation that failed for lack of a header or a feature is no error of the kernel.
     if prepared.artifact is None:
         return "error" if totals.errors or not totals.not_run else "not-executed"
     if totals.errors:

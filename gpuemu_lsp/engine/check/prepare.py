@@ -91,7 +91,7 @@ def prepare(request: CheckRequest) -> PreparedKernel:
         findings += compiled.findings if request.registered else map(softened, compiled.findings)
         if compiled.artifact is None:
             break
-        # The PTX tells what the source alone does not, such as the instances of a template.
+        # The PTX has what the source alone does not show, such as the instances of a template.
         if not artifacts:
             result = resolve(spec, source, compiled.artifact.entries)
         artifacts.append(compiled.artifact)

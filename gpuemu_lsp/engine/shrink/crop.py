@@ -1,7 +1,7 @@
-"""Makes a case smaller by cutting pieces out of it: rows from the front or the end, values as they are.
+"""Pass that crops a case: removes leading or trailing indices of one dim and keeps all other values.
 
-Values drawn anew at another size lose what the failure hangs on; the leading part may lack it. This is delta
-debugging (Zeller and Hildebrandt, 2002) on the indices of one dim at a time.
+Values drawn again at another size lose those that the failure depends on, and the leading part of the current ones may
+lack them. This is delta debugging (Zeller and Hildebrandt, 2002) on the indices of one dim at a time.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from gpuemu_lsp.engine.shrink.values import clip, legal
 
 
 def crop_dims(start: ShrinkCandidate, space: CaseSpace) -> Proposals:
-    """Propose the case with ever shorter pieces of each dim cut out."""
+    """Propose the case without ever shorter pieces of each dim, the longest dim first."""
     current = start
     for spec in sorted(space.dims, key=lambda spec: -start.case.dims.get(spec.name, 0)):
         step = max(1, spec.multiple_of)
@@ -35,14 +35,15 @@ def crop_dims(start: ShrinkCandidate, space: CaseSpace) -> Proposals:
 def _cut_somewhere(
     current: ShrinkCandidate, space: CaseSpace, name: str, length: int
 ) -> Generator[ShrinkCandidate, bool, ShrinkCandidate | None]:
-    """Cut ``length`` indices of a dim out at the front or at the end; more places would only cost runs."""
+    """Propose to remove ``length`` indices of a dim at the front, then at the end."""
     size = current.case.dims[name]
     floor = min(floor_of(spec) for spec in space.dims if spec.name == name)
     drawn = space.rebuild(current.case, {**current.case.dims, name: size - length}) if size - length >= floor else None
     if drawn is None or drawn.dims[name] != size - length:
         return None
-    room = size - length
-    for place in dict.fromkeys((0, room)):
+    # Pieces from the middle are not tried: they succeed rarely, and clear_slices makes the front removable.
+    rest = size - length
+    for place in dict.fromkeys((0, rest)):
         candidate = without(current, drawn, place, size, space)
         if candidate is None:
             return None
@@ -52,9 +53,9 @@ def _cut_somewhere(
 
 
 def without(current: ShrinkCandidate, drawn: Case, place: int, size: int, space: CaseSpace) -> ShrinkCandidate | None:
-    """Return ``drawn`` with the values of ``current``, less what lies from ``place`` on along the axes that shrank.
+    """Return ``drawn`` with the values of ``current`` without those from ``place`` on, along the axes that shrank.
 
-    None where the shapes do not tell which axes those are: a window, say, that slides over a dim.
+    None if the shapes do not determine those axes, as of a tensor whose length is that of a window over the dim.
     """
     tensors: dict[str, Array] = {}
     for name, new in drawn.tensors.items():

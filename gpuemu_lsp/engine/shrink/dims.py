@@ -1,7 +1,7 @@
-"""Makes a case smaller: all sizes jointly, then each one, then pairs, of which one may grow while the other shrinks.
+"""Passes that shrink dims: all jointly, then each one, then pairs, of which one may grow while the other shrinks.
 
-Kernels fail at sizes that straddle a tile, so failing sizes are no interval: besides bisection, the small sizes around
-powers of two are tried from below.
+Kernels fail at sizes that are not a multiple of a tile, so failing sizes do not form an interval. Before bisection, the
+small sizes around powers of two are tried in ascending order.
 """
 
 from __future__ import annotations
@@ -17,18 +17,20 @@ from gpuemu_lsp.engine.shrink.order import size_key
 from gpuemu_lsp.engine.shrink.values import clip
 
 _LANDMARKS = (1, 2, 3, 4, 5, 8, 9, 16, 17, 32, 33, 64, 65, 128, 129, 256, 257, 512, 513, 1024, 1025)
-"""Sizes worth a try before bisection; more of them would cost more runs than they save."""
+"""Sizes tried before bisection: those of warps, blocks and tiles, and one more. Further ones cost more runs than they
+save."""
 _PRODUCT = 4096
-"""Sizes that are large together are exchanged for every landmark: a counter of 16 or 32 bits overflows, say."""
+"""Product of two dims from on which one of them is exchanged for every landmark: a failure that needs so many elements,
+such as a counter that overflows, needs the product and not either dim."""
 
 
 def shrink_dims_jointly(start: ShrinkCandidate, space: CaseSpace) -> Proposals:
-    """Propose cases with as many sizes as possible at their minimum."""
+    """Propose cases with as many dims as possible at their minimum."""
     yield from _Sizes(start, space).jointly()
 
 
 def shrink_dims(start: ShrinkCandidate, space: CaseSpace) -> Proposals:
-    """Propose cases with smaller sizes, one at a time and in pairs."""
+    """Propose cases with smaller dims, one at a time and in pairs."""
     sizes = _Sizes(start, space)
     for dim in list(sizes.free):
         yield from sizes.alone(dim)
@@ -40,7 +42,7 @@ def shrink_dims(start: ShrinkCandidate, space: CaseSpace) -> Proposals:
 
 
 class _Sizes:
-    """The state of one run of the pass. ``free`` are the dims that may still become smaller."""
+    """State of one run of the passes: the current case, and the bounds of its dims."""
 
     def __init__(self, start: ShrinkCandidate, space: CaseSpace) -> None:
         self._current = start
@@ -51,11 +53,13 @@ class _Sizes:
 
     @property
     def free(self) -> tuple[str, ...]:
+        """The dims that are above their minimum."""
         dims = self._current.case.dims
         return tuple(name for name, floor in self._floors.items() if dims.get(name, floor) > floor)
 
     def jointly(self) -> Proposals:
-        """Set all dims to their minimum, then all but one, then ever smaller groups (delta debugging)."""
+        """Set all dims to their minimum, then all but a group and the group alone, for ever smaller groups."""
+        # Delta debugging on the set of dims: complements of groups before groups, as they remove more.
         group = len(self.free)
         while group >= 1:
             names = self.free
@@ -68,7 +72,7 @@ class _Sizes:
             group //= 2
 
     def alone(self, name: str) -> Proposals:
-        """Make one dim smaller: landmarks from below, bisection, then single steps."""
+        """Shrink one dim: landmarks in ascending order, bisection, then single steps."""
         floor, step = self._floors[name], self._steps[name]
         low = floor
         for landmark in _LANDMARKS:
@@ -77,28 +81,32 @@ class _Sizes:
                 if (yield from self._try({name: size})):
                     break
                 low = size + step
+        # Bisection as if failing sizes were an interval. It ends at a size whose predecessor passes, not necessarily at
+        # the smallest one.
         while low < self._size(name):
             middle = self._snap(name, low + (self._size(name) - low) // 2)
             if not (yield from self._try({name: middle})):
                 low = max(middle, low) + step
+        # For failing sizes with a period of two to four, such as odd ones.
         for back in (1, 2, 3):
             yield from self._try({name: self._snap(name, self._size(name) - back * step)})
 
     def together(self, first: str, second: str) -> Proposals:
-        """Make two dims smaller at once, for failures that need them equal or in proportion."""
+        """Shrink two dims at once, for failures that need them equal, at a distance, or in proportion."""
         while first in self.free and second in self.free:
             a, b = self._size(first), self._size(second)
-            room = min(a - self._floors[first], b - self._floors[second])
+            most = min(a - self._floors[first], b - self._floors[second])
             accepted = False
-            for delta in dict.fromkeys((room, room // 2, 8, 4, 2, 1)):
-                if 0 < delta <= room and not accepted:
+            for delta in dict.fromkeys((most, most // 2, 8, 4, 2, 1)):
+                if 0 < delta <= most and not accepted:
                     accepted = yield from self._try_both(first, a - delta, second, b - delta)
+            # Halves keep a ratio, where equal steps keep a difference.
             accepted = accepted or (yield from self._try_both(first, a // 2, second, b // 2))
             if not accepted:
                 return
 
     def exchanged(self, first: str, second: str) -> Proposals:
-        """Make one dim a round size and the other as large as a better case allows: a product may be what fails."""
+        """Shrink one dim and let the other grow, as far as the case stays simpler, for failures that need a product."""
         if self._size(first) * self._size(second) <= _PRODUCT:
             yield from self._traded(first, second)
             return
@@ -108,11 +116,12 @@ class _Sizes:
                 yield from self.alone(second)
 
     def _beyond(self, first: str, landmark: int, second: str) -> int | None:
-        """Return about the largest size of one dim with which the case gets smaller, None where there is none."""
+        """Return about the largest size of ``second`` with which the case becomes simpler, None if there is none."""
         if not self._floors[first] <= landmark <= self._tops[first] or landmark == self._size(first):
             return None
         most = self._snap(second, (self._size(first) * self._size(second) - 1) // landmark)
         best = size_key(self._current.case)
+        # The number of elements depends on other tensors too: the largest size by the product may be too large.
         for size in (most, most - self._steps[second], most - 2 * self._steps[second]):
             if self._floors[second] < size <= self._tops[second]:
                 other = self._rebuilt({first: landmark, second: size})
@@ -121,14 +130,14 @@ class _Sizes:
         return None
 
     def _traded(self, first: str, second: str) -> Proposals:
-        """Make one dim a little or very small and let the other grow for it, as far as the case still gets smaller."""
+        """Set one dim to its minimum or one step lower, the other to the largest size that keeps the case simpler."""
         for size in dict.fromkeys((self._floors[first], self._size(first) - self._steps[first])):
             most = self._most({first: size}, second) if self._floors[first] <= size < self._size(first) else 0
             if most > self._size(second) and (yield from self._try({first: size, second: most})):
                 yield from self.alone(second)
 
     def _most(self, sizes: Mapping[str, int], name: str) -> int:
-        """Return how large a dim may be for the case to be smaller than it is, 0 where it cannot."""
+        """Return the largest size of ``name`` with which the case becomes simpler, its current size if none does."""
         best, step = size_key(self._current.case), self._steps[name]
         low, high = 0, (min(self._tops[name], 2 * _PRODUCT) - self._size(name)) // step
         while low < high:
@@ -147,15 +156,15 @@ class _Sizes:
         return max(self._floors[name], size - size % self._steps[name])
 
     def _rebuilt(self, sizes: Mapping[str, int]) -> Case | None:
-        """Return the case with other sizes and values drawn anew; None where there is none."""
+        """Return the case with other sizes and redrawn values, None if there is none."""
         dims = {**self._current.case.dims, **sizes}
         drawn = None if dims == self._current.case.dims else self._space.rebuild(self._current.case, dims)
         return drawn if drawn is not None and drawn.dims == dims else None
 
     def _try(self, sizes: Mapping[str, int]) -> Generator[ShrinkCandidate, bool, bool]:
-        """Propose the case with other sizes: with values drawn anew, and with those it has, cut to their new shapes.
+        """Propose the case with other sizes: with redrawn values, and with the current ones cut to their new shapes.
 
-        Once its values are no longer what was drawn, they are what it fails with: they are kept where that can be.
+        Once a pass has changed values, the failure depends on them, and redrawn ones are not tried.
         """
         drawn = self._rebuilt(sizes)
         if drawn is None:
@@ -170,19 +179,20 @@ class _Sizes:
 
 
 def floor_of(spec: DimSpec) -> int:
-    """Return the smallest size the dim may have."""
+    """Return the smallest size that the dim may have."""
     minimum, step = (1 if spec.minimum is None else spec.minimum), max(1, spec.multiple_of)
     return -(-minimum // step) * step
 
 
 def _cut(current: ShrinkCandidate, drawn: Case, domains: Mapping[str, ValueDomain]) -> ShrinkCandidate | None:
-    """Return ``drawn`` with the leading part of the current values wherever the shapes allow."""
+    """Return ``drawn`` with the leading part of the current values where tensors shrink; None if none changes."""
     tensors = dict(drawn.tensors)
     changed = set()
     for name, new in drawn.tensors.items():
         old = current.case.tensors.get(name)
         if old is None or old.dtype != new.dtype or old.ndim != new.ndim:
             continue
+        # A tensor that grows along an axis has no values for it.
         if any(have < want for have, want in zip(old.shape, new.shape, strict=True)):
             continue
         part = clip(old[tuple(slice(size) for size in new.shape)], domains.get(name, ValueDomain()))

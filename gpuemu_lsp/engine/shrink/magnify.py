@@ -1,7 +1,7 @@
-"""Makes a case smaller by giving fewer elements larger values: what overflows or drowns in a sum needs either.
+"""Pass that magnifies values: fewer elements of a larger value fail where more of smaller ones did.
 
-All elements take the largest magnitude there is, which shows most with fewest elements; then it grows a little, as
-beyond some bound nothing is judged any more.
+Overflows, and terms that are absorbed by a sum, need either many elements or large ones. All elements take the largest
+magnitude of the case; then it grows in small steps, as the error budget of a much larger value may exceed the error.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from gpuemu_lsp.engine.shrink.values import by_size, fit, legal
 
 _GROWTH = (1.0, 33 / 32, 17 / 16, 9 / 8, 5 / 4, 3 / 2, 2.0, 4.0)
 _FIRST: tuple[float, ...] = (1.0, 2.0)
-"""Where neither shows that values matter, nothing else is tried."""
+"""Factors of the first size that is tried: if none of them fails, values do not matter and the pass ends."""
 _FEW = 8
-"""So few elements are no long sum."""
+"""Sizes up to which no sum is long."""
 
 
 def magnify_values(start: ShrinkCandidate, space: CaseSpace) -> Proposals:
-    """Propose the case one smaller in a dim with the same large value everywhere, and then ever smaller ones."""
+    """Propose the case one step smaller in a dim with one large value in all elements, then bisect the dim."""
     current = start
     for spec in space.dims:
         floor, step = floor_of(spec), max(1, spec.multiple_of)
@@ -36,6 +36,7 @@ def magnify_values(start: ShrinkCandidate, space: CaseSpace) -> Proposals:
             if smaller is None:
                 break
             current = smaller
+            # The failing size is known to be at most size - step: bisect what lies below it.
             low, high = floor, size - step
             while low < high:
                 middle = low + (high - low) // (2 * step) * step
@@ -49,21 +50,24 @@ def magnify_values(start: ShrinkCandidate, space: CaseSpace) -> Proposals:
 def _at(
     current: ShrinkCandidate, space: CaseSpace, name: str, size: int, growth: tuple[float, ...]
 ) -> Generator[ShrinkCandidate, bool, ShrinkCandidate | None]:
-    """Try one size with ever larger values; return what was accepted."""
+    """Propose one size with ever larger values; return the accepted candidate, None if there is none."""
     drawn = space.rebuild(current.case, {**current.case.dims, name: size})
     if drawn is None or drawn.dims[name] != size:
         return None
     names = by_size(drawn)
     domains = space.domains(drawn)
-    for factor in growth[:1] if drawn.exact else growth:  # small integers must stay small
-        tensors = {key: _loud(current.case, drawn, key, factor, domains.get(key), space) for key in names}
+    # The small integers of an exact case must stay small.
+    for factor in growth[:1] if drawn.exact else growth:
+        tensors = {key: _magnified(current.case, drawn, key, factor, domains.get(key), space) for key in names}
         candidate = ShrinkCandidate(replace(drawn, tensors={**drawn.tensors, **tensors}), frozenset(names))
         if (yield candidate):
             return candidate
     return None
 
 
-def _loud(current: Case, drawn: Case, name: str, factor: float, domain: ValueDomain | None, space: CaseSpace) -> Array:
+def _magnified(
+    current: Case, drawn: Case, name: str, factor: float, domain: ValueDomain | None, space: CaseSpace
+) -> Array:
     values = current.tensors[name].astype(np.float64)
     largest = float(np.max(np.abs(values), where=np.isfinite(values), initial=0.0)) * factor
     like = drawn.tensors[name]

@@ -1,4 +1,4 @@
-"""What the minimiser works on and what it gives back."""
+"""Types of the shrinker: the space of cases, the budget, candidates, passes and results."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from gpuemu_lsp.engine.project.model import DimSpec
 
 @dataclass(frozen=True, slots=True)
 class ValueDomain:
-    """The values an input may have, both ends included; None for no bound. Only such values are ever proposed."""
+    """Values that an input may have, both ends included; None for no bound."""
 
     low: float | None = None
     high: float | None = None
@@ -20,12 +20,12 @@ class ValueDomain:
 
 @dataclass(frozen=True, slots=True)
 class CaseSpace:
-    """How to make other cases of the same plan.
+    """The cases of a plan and how to construct them.
 
-    ``dims`` says which sizes may change and within which bounds. ``rebuild`` makes the case with other sizes from the
-    seed and strategy of a case, None when there is none. ``redraw`` makes cases with these sizes that have other values
-    than ``rebuild``'s. ``relaid`` makes the same case with tensors that lie in memory more plainly. ``domains`` gives
-    the bounds of the inputs of a case, by parameter name; they may depend on its sizes.
+    ``dims`` are the sizes that may change, with their bounds. ``rebuild`` constructs the case with other sizes from the
+    seed and strategy of a case, None if there is none. ``redraw`` yields cases of given sizes with values other than
+    those of ``rebuild``. ``simpler_layouts`` yields the same case with tensors in simpler memory layouts. ``domains``
+    returns the bounds of a case's inputs by parameter name; they may depend on its sizes.
     """
 
     dims: tuple[DimSpec, ...]
@@ -37,7 +37,7 @@ class CaseSpace:
 
 @dataclass(frozen=True, slots=True)
 class ShrinkBudget:
-    """When to stop: runs of the kernel, and seconds of wall time."""
+    """Limits of a search: runs of the kernel, and wall time in seconds."""
 
     max_runs: int = 300
     max_seconds: float = 30.0
@@ -45,21 +45,21 @@ class ShrinkBudget:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ShrinkCandidate:
-    """A case, and the names of the inputs whose values are no longer what its key rebuilds."""
+    """A case, and the names of the inputs that its key does not rebuild."""
 
     case: Case
     changed: frozenset[str] = frozenset()
 
 
 Proposals: TypeAlias = Generator[ShrinkCandidate, bool, None]
-"""A pass: yields candidates and is told of each whether it became the best one."""
+"""A running pass: yields candidates, and receives for each whether it became the best case."""
 
 Pass: TypeAlias = Callable[[ShrinkCandidate, CaseSpace], Proposals]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Improvement:
-    """A smaller failing case, found after ``runs`` runs."""
+    """A simpler failing case, found after ``runs`` runs and ``seconds``."""
 
     case: Case
     changed: frozenset[str]
@@ -69,11 +69,11 @@ class Improvement:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ShrinkResult:
-    """The result.
+    """Result of a search.
 
-    ``changed`` names the inputs that must be stored with the case; the others follow from its key. ``reproduced``
-    False: the case given did not fail, so nothing was done. ``complete`` False: the budget ran out or the caller
-    cancelled; the case fails nevertheless.
+    ``changed`` names the inputs that must be stored with the case; the others follow from its key. ``reproduced`` is
+    False if the original case did not fail, and nothing was tried. ``complete`` is False if the budget or the caller
+    ended the search; the case fails nevertheless.
     """
 
     case: Case

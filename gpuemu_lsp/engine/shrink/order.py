@@ -1,4 +1,4 @@
-"""Which of two failing cases is the better one to show: smaller first, then plainer."""
+"""The order of cases: fewer elements first, then simpler layouts, then simpler values."""
 
 from __future__ import annotations
 
@@ -10,14 +10,16 @@ import numpy.typing as npt
 from gpuemu_lsp.engine.fuzz.model import Array, Case
 
 _FRACTIONS = (1, 2, 3, 4, 8, 16, 24, 60)
+"""Binary digits after the point by which fractions are distinguished."""
 _NOT_INTEGER = 100.0
 _INFINITE = 1000.0
 _NAN = 1001.0
 
 
 def is_simpler(left: Case, right: Case) -> bool:
-    """Compare by size, then by how many input elements are not zero, then by how plain those are."""
-    for key in (size_key, count_key, rank_key):  # the cheap ones first: inputs may have a million elements
+    """Return whether ``left`` precedes ``right``: by size, then non-zero input elements, then their complexity."""
+    # Each key is computed only if the one before is equal: the last takes seconds for a million elements.
+    for key in (size_key, count_key, rank_key):
         ours, theirs = key(left), key(right)
         if ours != theirs:
             return bool(ours < theirs)
@@ -25,10 +27,12 @@ def is_simpler(left: Case, right: Case) -> bool:
 
 
 def size_key(case: Case) -> tuple[object, ...]:
-    """Order cases by elements, then the sum of sizes, then the sizes by name, then by how oddly they lie in memory.
+    """Return the elements of all tensors, the sum of the dims, the dims by name, and the complexity of the layouts.
 
-    The fewer tensors do, the plainer; then, the smaller their gaps and offsets.
+    The last has the number of unusual layouts first, then the total of their gaps and offsets.
     """
+    # Elements before dims, as people read the arrays: a vector of 30 is simpler than matrices with M = N = K = 4. The
+    # dims by name distinguish cases that are otherwise equal.
     elements = sum(tensor.size for tensor in case.tensors.values())
     elements += sum(math.prod(shape) for shape in case.outputs.values())
     return elements, sum(case.dims.values()), *sorted(case.dims.items()), len(case.extra), _gaps(case)
@@ -39,22 +43,26 @@ def _gaps(case: Case) -> int:
 
 
 def count_key(case: Case) -> tuple[object, ...]:
-    """Order cases by the number of input elements that are not zero."""
+    """Return the number of input elements that are not zero."""
     return (sum(int(np.count_nonzero(tensor)) for tensor in case.tensors.values()),)
 
 
 def rank_key(case: Case) -> tuple[object, ...]:
-    """Order cases by how plain their values are."""
+    """Return the total complexity of the input elements."""
+    # fsum: the result must not depend on the order in which the tensors are stored.
     return (math.fsum(float(complexity(tensor).sum()) for tensor in case.tensors.values()),)
 
 
 def complexity(tensor: Array) -> npt.NDArray[np.float64]:
-    """Rank every element: zero is 0 and one is 1, then come integers, fractions, infinities, NaN; negatives later.
+    """Rank every element by how hard it is to reason about.
+
+    Zero has rank 0 and one has rank 1; larger integers, fractions, infinities and NaN follow in this order, and a
+    negative number follows its absolute value.
 
     Returns
     -------
     ndarray of float64, shape of ``tensor``
-        The lower the plainer.
+        The rank; the smallest is the simplest.
     """
     values = tensor.astype(np.float64)
     finite = np.isfinite(values)
@@ -67,7 +75,7 @@ def complexity(tensor: Array) -> npt.NDArray[np.float64]:
 
 
 def _fraction_bits(magnitude: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    """Return about how many binary digits each value needs after the point."""
+    """Return the number of binary digits each value needs after the point, rounded up to one of a few numbers."""
     bits = np.full_like(magnitude, _FRACTIONS[-1] + 1)
     for count in reversed(_FRACTIONS):
         scaled = np.ldexp(magnitude, count)

@@ -1,4 +1,4 @@
-"""The search: runs the passes until none of them finds anything better, within a budget."""
+"""The search: runs the passes in turn until none of them finds a simpler failing case, within a budget."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from gpuemu_lsp.engine.shrink.values import simplify_inputs
 _SIZES: tuple[Pass, ...] = (simplify_layout, shrink_dims_jointly, crop_dims, shrink_dims)
 _SLICES: tuple[Pass, ...] = (clear_slices, crop_dims)
 _MOVING: tuple[Pass, ...] = (redraw_values, magnify_values)
-"""They find other values to fail with: sizes are then tried again, as what follows costs many runs."""
+"""Passes that find other values to fail with. The round starts again after one of them succeeds."""
 _VALUES: tuple[Pass, ...] = (simplify_inputs, simplify_elements)
 
 STRATEGIES: dict[str, tuple[Pass, ...]] = {
@@ -28,7 +28,7 @@ STRATEGIES: dict[str, tuple[Pass, ...]] = {
     "binary-search-dims": (*_SIZES, *_MOVING),
     "binary-search-values": _VALUES,
 }
-"""Which passes a strategy name selects, in turn until none of them helps."""
+"""Passes by strategy name, in the order in which they run; see the package's page for the reasons."""
 
 
 def minimise(
@@ -40,7 +40,7 @@ def minimise(
     strategy: str = "all",
     cancelled: Callable[[], bool] = lambda: False,
 ) -> ShrinkResult:
-    """Return the smallest failing case found; see :func:`improvements` for the parameters."""
+    """Return the simplest failing case found; see :func:`improvements` for the parameters."""
     *_, last = improvements(case, space, still_fails, budget=budget, strategy=strategy, cancelled=cancelled)
     assert isinstance(last, ShrinkResult)
     return last
@@ -55,27 +55,27 @@ def improvements(
     strategy: str = "all",
     cancelled: Callable[[], bool] = lambda: False,
 ) -> Iterator[Improvement | ShrinkResult]:
-    """Yield ever smaller failing cases, and the result last.
+    """Yield ever simpler failing cases, and the result last.
 
     Parameters
     ----------
     case : Case
         A failing case, as its key rebuilds it.
     space : Space
-        How to make others like it.
+        The cases of its plan.
     still_fails : Callable[[Case], bool]
-        Runs a case and says whether it fails in the same way. It is asked about ``case`` first.
+        Runs a case and returns whether it fails in the same way. Its first argument is ``case``.
     budget : Budget or None
-        When to stop.
+        Limits; the default is that of :class:`ShrinkBudget`.
     strategy : str
         A name of :data:`STRATEGIES`.
     cancelled : Callable[[], bool]
-        Asked before every run.
+        Called before every run; True ends the search.
 
     Raises
     ------
     KeyError
-        If there is no such strategy.
+        If there is no such strategy. Raised by the call, not by the first step of the iterator.
     """
     search = _Search(ShrinkCandidate(case), space, still_fails, budget or ShrinkBudget(), cancelled)
     return search.run(STRATEGIES[strategy])
@@ -115,7 +115,9 @@ class _Search:
                     for improvement in self._exhaust(make):
                         moved = True
                         yield improvement
-                    improved = improved or (moved and make is not clear_slices)  # that only helps the pass after it
+                    # Cleared slices are of use to the next pass only; whether that succeeds decides.
+                    improved = improved or (moved and make is not clear_slices)
+                    # The following passes would spend runs on values that the size passes now cut off.
                     if moved and make in _MOVING:
                         break
             complete = True
@@ -124,10 +126,11 @@ class _Search:
         yield ShrinkResult(self._best.case, self._best.changed, self._runs, self._seconds(), reproduced, complete)
 
     def _exhaust(self, make: Pass) -> Iterator[Improvement]:
-        """Run one pass, telling it of each proposal whether it was accepted."""
+        """Run one pass to its end, sending it after each proposal whether that became the best case."""
         proposals = make(self._best, self._space)
         candidate = next(proposals, None)
         while candidate is not None:
+            # The comparison first: it is cheaper than a run.
             accepted = is_simpler(candidate.case, self._best.case) and self._fails(candidate)
             if accepted:
                 self._best = candidate
@@ -139,6 +142,7 @@ class _Search:
 
     def _fails(self, candidate: ShrinkCandidate) -> bool:
         identity = _identity(candidate.case)
+        # Only passing inputs need to be remembered: a failing one became the best case.
         if identity in self._passed:
             return False
         if self._runs >= self._budget.max_runs or self._seconds() >= self._budget.max_seconds or self._cancelled():
@@ -154,7 +158,7 @@ class _Search:
 
 
 def _identity(case: Case) -> bytes:
-    """Digest of what the kernel gets, so that no input is run twice for the same answer."""
+    """Return a digest of a launch's sizes, layouts and inputs; equal digests fail alike."""
     digest = hashlib.blake2b(repr((sorted(case.dims.items()), sorted(case.extra.items()))).encode(), digest_size=16)
     for name, tensor in sorted(case.tensors.items()):
         digest.update(repr((name, tensor.dtype.name, tensor.shape)).encode())

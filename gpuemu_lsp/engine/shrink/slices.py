@@ -1,7 +1,7 @@
-"""Makes inputs plain slice by slice: rows, columns and planes on which the failure does not hang, from the front.
+"""Pass that clears slices: leading rows, columns and planes that the failure does not need get the simplest value.
 
-A failure hangs on few of them, but which finding is the first to be told hangs on all. What is left lies at the end, so
-that sizes can then be cut from the front.
+A failure needs few slices, but which element is reported as the worst depends on all of them, so they cannot simply be
+cropped. Once the leading ones are cleared, the remaining values are at the end, and crop_dims can remove the front.
 """
 
 from __future__ import annotations
@@ -17,24 +17,26 @@ from gpuemu_lsp.engine.shrink.values import by_size, legal, simplest_value, with
 
 
 def clear_slices(start: ShrinkCandidate, space: CaseSpace) -> Proposals:
-    """Propose the case with as many leading slices as possible made plain, one axis of one input after the other."""
+    """Propose the case with as many leading slices as possible cleared, one axis of one input after the other."""
     current = start
+    # With all dims at their minimum there is nothing to crop.
     if all(start.case.dims.get(spec.name, 0) <= floor_of(spec) for spec in space.dims):
         return
     for name in by_size(start.case):
         domain = legal(space, start.case, name)
         for axis in range(start.case.tensors[name].ndim):
-            current = yield from _blank(current, name, axis, domain)
+            current = yield from _clear_axis(current, name, axis, domain)
 
 
-def _blank(
+def _clear_axis(
     current: ShrinkCandidate, name: str, axis: int, domain: ValueDomain
 ) -> Generator[ShrinkCandidate, bool, ShrinkCandidate]:
-    """Make leading slices plain: all but the last one, else ever fewer at a time."""
+    """Clear leading slices: all but the last one, else ever fewer at a time."""
+    # The last slice is left: if the failure needs none, simplify_inputs clears all of them in one run.
     last = current.case.tensors[name].shape[axis] - 1
     done, length = 0, last
     while length >= 1:
-        candidate = _plain(current, name, axis, slice(done, done + length), domain)
+        candidate = _cleared(current, name, axis, slice(done, done + length), domain)
         if candidate is None or (yield candidate):
             current = candidate or current
             done += length
@@ -44,8 +46,10 @@ def _blank(
     return current
 
 
-def _plain(current: ShrinkCandidate, name: str, axis: int, part: slice, domain: ValueDomain) -> ShrinkCandidate | None:
-    """Return the candidate with some slices of an input plain; None where they are."""
+def _cleared(
+    current: ShrinkCandidate, name: str, axis: int, part: slice, domain: ValueDomain
+) -> ShrinkCandidate | None:
+    """Return the candidate with some slices of an input cleared, None if they are clear already."""
     tensor = np.array(current.case.tensors[name])
     plain = simplest_value(tensor, domain)
     view = np.moveaxis(tensor, axis, 0)[part]

@@ -1,4 +1,4 @@
-"""The cases of a plan as the minimiser sees them: what the fuzzer could have drawn, and nothing else."""
+"""Construction of a plan's case space: the cases that the fuzzer could have drawn, and no others."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from gpuemu_lsp.engine.plan.model import Plan, TensorArg
 from gpuemu_lsp.engine.project.expressions import Expression, evaluate
 from gpuemu_lsp.engine.shrink.model import CaseSpace, ValueDomain
 
-_TELLING = ("uniform", "ties", "rising", "negative", "sorted")
-"""Values that show what others hide, where a case has few elements left."""
+_VALUE_CLASSES = ("uniform", "ties", "rising", "negative", "sorted")
+"""Classes of values that expose failures in cases of few elements."""
 
 _MORE = 16
-"""Draws for the patient: a hash or a bit that only some values have."""
+"""Further draws for failures that few values cause, such as of a hash."""
 
 
 def space_of(plan: Plan, case: Case, hints: LaunchHints | None = None) -> CaseSpace:
-    """Return the space round a case that the fuzzer built from ``plan``."""
+    """Return the space of ``case``, which the fuzzer drew from ``plan`` with the same ``hints``."""
 
     def legal(dims: Mapping[str, int]) -> bool:
         return all(allows(spec, dims[spec.name]) for spec in plan.dims)
@@ -41,26 +41,30 @@ def space_of(plan: Plan, case: Case, hints: LaunchHints | None = None) -> CaseSp
         return at(current.key.seed, recipe(current.key.strategy, 0), dims)
 
     def redraw(current: Case, dims: Mapping[str, int]) -> Iterator[Case]:
+        # Everything derives from the original's seed: a redrawn case is stored as its key alone.
         again = derive_seed(case.key.seed, "again")
         layout = recipe(current.key.strategy, 0).layout
         keys = [(case.key.seed, replace(recipe(case.key.strategy, 0), layout=layout))]
-        keys += [(case.key.seed, Recipe("small", values, layout=layout)) for values in _TELLING]
-        keys += [(again, Recipe("small", values, layout=layout)) for values in _TELLING[:2]]
+        keys += [(case.key.seed, Recipe("small", values, layout=layout)) for values in _VALUE_CLASSES]
+        keys += [(again, Recipe("small", values, layout=layout)) for values in _VALUE_CLASSES[:2]]
         more = (derive_seed(again, f"more_{index}") for index in range(_MORE))
-        keys += [(seed, Recipe("small", _TELLING[0], layout=layout)) for seed in more]
+        keys += [(seed, Recipe("small", _VALUE_CLASSES[0], layout=layout)) for seed in more]
         return (drawn for seed, how in keys if (drawn := at(seed, how, dims)) is not None)
 
     def simpler_layouts(current: Case) -> Iterator[Case]:
         how = recipe(current.key.strategy, 0)
-        others = (at(current.key.seed, replace(how, layout=layout), current.dims) for layout in _plainer(current))
+        others = (
+            at(current.key.seed, replace(how, layout=layout), current.dims) for layout in _simpler_layouts(current)
+        )
+        # A layout may depend on sizes: one that adds a gap or an offset is not simpler.
         same = (other for other in others if other is not None and other.extra.keys() <= current.extra.keys())
         return (replace(other, tensors=current.tensors) for other in same)
 
     return CaseSpace(plan.dims, resized, lambda other: domains_of(plan, other), redraw, simpler_layouts)
 
 
-def _plainer(case: Case) -> Iterator[str]:
-    """Yield layouts in which fewer tensors lie in memory oddly: none, one, all but one, and all as little as may be."""
+def _simpler_layouts(case: Case) -> Iterator[str]:
+    """Yield simpler layouts: no unusual tensor, one of them with the smallest gaps, all but one, all."""
     odd = sorted({key.partition(":")[2] for key in case.extra})
     if not odd:
         return
@@ -73,9 +77,9 @@ def _plainer(case: Case) -> Iterator[str]:
 
 
 def domains_of(plan: Plan, case: Case) -> Mapping[str, ValueDomain]:
-    """Evaluate the ranges of the inputs: half-open for integers, closed for floats.
+    """Return the ranges of a case's inputs: half-open in gpuemu.toml for integers, closed for floats.
 
-    Integers of an inferred plan that nobody described may be indices: like the fuzzer's, they stay below every size.
+    Undescribed integers of an inferred plan may be indices. As when the fuzzer draws them, they stay below every size.
 
     Raises
     ------
@@ -104,7 +108,7 @@ def _value(bound: Expression | float, environment: Mapping[str, int]) -> float:
 
 
 def _environment(case: Case) -> dict[str, int]:
-    """Return what an expression may name: the sizes, and size, shape and stride of each array."""
+    """Return the variables of expressions: the dims, and size, shape and strides of each array."""
     environment = dict(case.dims)
     shapes = {name: tensor.shape for name, tensor in case.tensors.items()} | dict(case.outputs)
     for name, shape in shapes.items():

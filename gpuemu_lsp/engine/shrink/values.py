@@ -1,4 +1,4 @@
-"""Makes the inputs plain as a whole: all zeros, all ones, signs, small integers."""
+"""Pass that rewrites whole inputs: all zeros, all ones, signs, small integers. Also helpers of the value passes."""
 
 from __future__ import annotations
 
@@ -18,9 +18,10 @@ Floats: TypeAlias = npt.NDArray[np.float64]
 
 
 def simplify_inputs(start: ShrinkCandidate, space: CaseSpace) -> Proposals:
-    """Propose the case with whole inputs rewritten: all of them at once, then one by one."""
+    """Propose the case with rewritten inputs: all of them at once, then one by one."""
     current = start
     domains = {name: legal(space, start.case, name) for name in start.case.tensors}
+    # All inputs at once first: most failures of layout and size need no particular values.
     for names in (by_size(start.case), *([name] for name in by_size(start.case))):
         for rewrite in _REWRITES:
             tensors = {name: current.case.tensors[name] for name in names}
@@ -33,9 +34,9 @@ def simplify_inputs(start: ShrinkCandidate, space: CaseSpace) -> Proposals:
 
 
 def legal(space: CaseSpace, case: Case, name: str) -> ValueDomain:
-    """Return what the values of an input may be: what is declared, or for undeclared integers the span they have.
+    """Return the values an input may have: the declared ones, or for undeclared integers the span of those drawn.
 
-    Integers are often indices or lengths; a value outside what was drawn could fail for a reason of its own.
+    Integers are often indices or lengths; a value outside the drawn span could fail for a reason of its own.
     """
     declared, tensor = space.domains(case).get(name), case.tensors[name]
     if declared is not None or tensor.dtype.kind not in "iu" or not tensor.size:
@@ -52,7 +53,7 @@ def with_tensors(candidate: ShrinkCandidate, tensors: Mapping[str, Array]) -> Sh
 def by_size(case: Case) -> list[str]:
     """Return the names of the inputs that may be changed, largest first.
 
-    Inputs that share their memory with another one stay as they are: their values would no longer agree.
+    Inputs that share memory are left out: changing one of them would make their values contradict each other.
     """
     shared = set()
     for key, other in case.extra.items():
@@ -62,7 +63,7 @@ def by_size(case: Case) -> list[str]:
 
 
 def fit(values: Floats, like: Array, domain: ValueDomain) -> Array:
-    """Return ``values`` in the dtype of ``like``, each moved into the domain. Integer values must be small."""
+    """Return ``values`` in the dtype of ``like``, clipped to the domain. Integers must be exact in float64."""
     lowest, highest = _span(like)
     low = lowest if domain.low is None else max(lowest, domain.low)
     high = highest if domain.high is None else min(highest, domain.high)
@@ -71,7 +72,7 @@ def fit(values: Floats, like: Array, domain: ValueDomain) -> Array:
 
 
 def _span(like: Array) -> tuple[float, float]:
-    """Return what the dtype can hold, as far as small values go: a conversion beyond it would wrap or overflow."""
+    """Return the range of the dtype, for integers up to 2**31: a conversion beyond it would wrap or overflow."""
     if like.dtype.kind == "b":
         return 0.0, 1.0
     if like.dtype.kind in "iu":
@@ -82,8 +83,9 @@ def _span(like: Array) -> tuple[float, float]:
 
 
 def clip(tensor: Array, domain: ValueDomain) -> Array:
-    """Return a copy in which every value outside the domain is moved to its nearer end; the others keep their bits."""
+    """Return a copy with every value outside the domain set to its nearer end; other values keep their bits."""
     clipped = np.array(tensor)
+    # Not np.clip: it would change the bits of NaN and of integers beyond 2**53.
     values = clipped.astype(np.float64)
     if domain.low is not None:
         clipped[values < domain.low] = domain.low
@@ -93,19 +95,19 @@ def clip(tensor: Array, domain: ValueDomain) -> Array:
 
 
 def simplest_value(like: Array, domain: ValueDomain) -> Array:
-    """Return the plainest legal value, as an array of one element."""
+    """Return the simplest legal value, as an array of one element."""
     options = fit(np.array(SIMPLE_VALUES), like, domain)
     return options[[int(np.argmin(complexity(options)))]]
 
 
 def _small(tensor: Array) -> Floats:
-    """Return the values as float64, with NaN and infinities brought to where the small numbers are."""
+    """Return the values as float64, NaN as zero and infinities as small numbers."""
     small: Floats = np.nan_to_num(tensor.astype(np.float64), nan=0.0, posinf=_SMALL, neginf=-_SMALL)
     return small
 
 
 SIMPLE_VALUES = (0.0, 1.0, -1.0, 2.0, 3.0, -2.0, 4.0, 0.5, 8.0, 16.0, 100.0, -100.0, 1024.0, 65536.0)
-"""Numbers that people like to see, plainest first."""
+"""Values to try, simplest first: round numbers are easier to follow through a computation."""
 
 _SMALL = 8.0
 
@@ -116,4 +118,4 @@ _REWRITES: tuple[Callable[[Array, ValueDomain], Array], ...] = (
     lambda tensor, domain: fit(np.clip(np.trunc(_small(tensor)), -_SMALL, _SMALL), tensor, domain),
     lambda tensor, domain: fit(np.clip(np.trunc(_small(tensor) * 16) / 16, -_SMALL, _SMALL), tensor, domain),
 )
-"""From the plainest to the least plain."""
+"""Rewrites from the one with the simplest result on; the first that still fails is kept."""
