@@ -8,7 +8,7 @@ from llvmlite import ir
 
 from gpuemu_lsp.engine.emulator.abi.fields import Field, Scalar
 from gpuemu_lsp.engine.emulator.llvm import ir_tools as t
-from gpuemu_lsp.engine.emulator.llvm.ir_tools import I32, I64, POINTER, Value
+from gpuemu_lsp.engine.emulator.llvm.ir_tools import I32, I64, POINTER, Value, i64
 
 _TYPES: Final[dict[Scalar, Any]] = {Scalar.I32: I32, Scalar.U32: I32, Scalar.I64: I64, Scalar.ADDRESS: I64}
 
@@ -42,6 +42,16 @@ def load_pointer(b: ir.IRBuilder, record: Value, field: Field) -> Value:
 def load_lanes(b: ir.IRBuilder, record: Value, field: Field, lanes: int) -> Value:
     """Load ``lanes`` elements of an array as a vector."""
     return t.load(b, record, field, field_type(field, lanes), align=field.scalar.size)
+
+
+def element_offset(b: ir.IRBuilder, field: Field, index: Value) -> Value:
+    """Return the byte offset of the element of an array that ``index``, an i32, selects at run time."""
+    return b.add(i64(field), b.shl(b.zext(index, I64), i64(field.scalar.size.bit_length() - 1)))
+
+
+def load_element(b: ir.IRBuilder, record: Value, field: Field, index: Value) -> Value:
+    """Load the element of an array that ``index``, an i32, selects at run time."""
+    return t.load(b, record, element_offset(b, field, index), field_type(field))
 
 
 def store_field(b: ir.IRBuilder, value: Value, record: Value, field: Field) -> None:

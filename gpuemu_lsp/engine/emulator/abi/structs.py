@@ -146,7 +146,14 @@ class LaunchRecord(Struct, align=64):
     TRACE = address()  # table of TracedAccess
     TRACE_COUNT = i64()
     TRACE_CALLBACK = address()  # Python function that empties the table when it holds TRACE_LIMIT entries
-    READABLE_BUFFERS = address()  # address and size of each parameter's buffer, 0 where not all of it is readable
+    READABLE_BUFFERS = address()  # a ReadableBuffer for each parameter
+
+
+class ReadableBuffer(Struct):
+    """Entry of ``LaunchRecord.READABLE_BUFFERS``: a buffer that may be read from its start to its end."""
+
+    ADDRESS = address()
+    BYTES = i64()
 
 
 MAX_PENDING_COPIES: Final = 64

@@ -1,7 +1,8 @@
-"""Functions that all translations share, compiled once per process: the checked access lane by lane, and events.
+"""The checked access lane by lane, and the event record.
 
-Translated code handles the ordinary case itself and calls these when a check fails or an access has no vector form.
-Every access is contained: a load that must not happen gives zero, a store is dropped.
+Generated code handles the ordinary case itself and calls these functions when a check fails or an access has no vector
+form. Every access is contained: a load that is refused yields 0, a store that is refused is dropped, and the kernel
+continues, so that one launch shows all of its faults.
 """
 
 from __future__ import annotations
@@ -16,14 +17,17 @@ from gpuemu_lsp.engine.emulator.abi.access_flags import (
     SPACES,
     STORE_FLAG,
 )
-from gpuemu_lsp.engine.emulator.abi.field_access import load_field, load_pointer, store_field
-from gpuemu_lsp.engine.emulator.abi.memory import SHADOW_OFFSET, Shadow
+from gpuemu_lsp.engine.emulator.abi.field_access import (
+    element_offset,
+    load_field,
+    load_pointer,
+    store_field,
+)
+from gpuemu_lsp.engine.emulator.abi.memory import Shadow
 from gpuemu_lsp.engine.emulator.abi.states import EVENT_KINDS, EventKind
 from gpuemu_lsp.engine.emulator.abi.structs import REGISTER_BYTES, BlockRecord, EventRecord, LaunchRecord, Warp
-from gpuemu_lsp.engine.emulator.devicelib import race_detector, row_access
-from gpuemu_lsp.engine.emulator.devicelib.async_copy import add_copies
-from gpuemu_lsp.engine.emulator.devicelib.block_scheduler import add_conductor
-from gpuemu_lsp.engine.emulator.devicelib.mbarrier import add_mbarrier
+from gpuemu_lsp.engine.emulator.devicelib.row_access import PLAIN_RACE_FLAGS
+from gpuemu_lsp.engine.emulator.devicelib.shadow_bytes import mark_written, shadow_bits
 from gpuemu_lsp.engine.emulator.llvm.ir_tools import (
     I1,
     I8,
@@ -43,15 +47,20 @@ from gpuemu_lsp.engine.emulator.llvm.ir_tools import (
 )
 
 _NULL_PAGE = 1 << 16
+"""Addresses below are reported as null pointers, also with the offset of a field or a small index."""
 
 
-def add_event(module: ir.Module) -> Value:
-    """Add ``event(ctx, site, kind, lane, address, size, access)``: count it; keep the first of each site and kind."""
+def add_record_event(module: ir.Module) -> Value:
+    """Add ``record_event(ctx, site, kind, lane, address, size, access)``.
+
+    All events are counted; the first of each site and kind is recorded, as far as the table has space.
+    """
     function, b = new_function(module, "record_event", VOID, [POINTER, I32, I32, I32, I64, I32, I32])
     ctx, site, kind, lane, address, size, access = function.args
     launch = load_pointer(b, ctx, Warp.LAUNCH)
     counts = load_pointer(b, launch, LaunchRecord.COUNTS)
     index = b.add(b.mul(b.zext(site, I64), i64(EVENT_KINDS)), b.zext(kind, I64))
+    # Not atomic: one thread executes all blocks of a launch.
     counter = b.gep(counts, [index], source_etype=I64)
     seen = b.load(counter, typ=I64)
     b.store(b.add(seen, i64(1)), counter)
@@ -60,6 +69,7 @@ def add_event(module: ir.Module) -> Value:
         b.icmp_unsigned("==", seen, i64(0)),
         b.icmp_unsigned("<", number, load_field(b, launch, LaunchRecord.EVENT_LIMIT)),
     )
+    # One record for each site and kind: a fault in a loop would otherwise fill the table, and hide the others.
     with b.if_then(fresh):
         store_field(b, b.add(number, i64(1)), launch, LaunchRecord.EVENT_COUNT)
         record = at(b, load_pointer(b, launch, LaunchRecord.EVENTS), b.mul(number, i64(EventRecord.SIZE)))
@@ -79,8 +89,12 @@ def add_event(module: ir.Module) -> Value:
     return function
 
 
-def add_check(module: ir.Module, event: Value) -> Value:
-    """Add ``check(ctx, site, lane, address, size, alignment, flags) -> i1``: whether one lane's access may happen."""
+def add_check_access(module: ir.Module, event: Value) -> Value:
+    """Add ``check_access(ctx, site, lane, address, size, alignment, flags) -> i1``: whether a lane's access may happen.
+
+    The order of the tests is that of their precedence in reports: null, misaligned, out of bounds, read-only,
+    uninitialised. Only the last lets the access happen, as hardware does.
+    """
     function, b = new_function(module, "check_access", I1, [POINTER, I32, I32, I64, I32, I32, I32])
     ctx, site, lane, address, size, alignment, flags = function.args
     launch = load_pointer(b, ctx, Warp.LAUNCH)
@@ -94,9 +108,12 @@ def add_check(module: ir.Module, event: Value) -> Value:
             b.position_at_end(b.append_basic_block("dead"))
 
     refuse(b.icmp_unsigned("<", address, i64(_NULL_PAGE)), EventKind.NULL)
+    # ``alignment`` is a power of two: addresses are naturally aligned, those of vectors as a whole (PTX ISA, ``ld``).
     low_bits = b.and_(address, b.zext(b.sub(alignment, i32(1)), I64))
     refuse(b.icmp_unsigned("!=", low_bits, i64(0)), EventKind.MISALIGNED)
     size64 = b.zext(size, I64)
+    # The window of the address's space: a local variable's index that leaves the thread's frame would otherwise reach
+    # the next thread's, which is addressable.
     space = b.and_(b.lshr(flags, i32(SPACE_SHIFT)), i32(3))
     shared = b.icmp_unsigned("==", space, i32(SPACES["shared"]))
     local = b.icmp_unsigned("==", space, i32(SPACES["local"]))
@@ -116,10 +133,12 @@ def add_check(module: ir.Module, event: Value) -> Value:
         b.select(local, frame, load_field(b, launch, LaunchRecord.ARENA_SIZE)),
     )
     offset = b.sub(address, low)
+    # Two unsigned comparisons: an address below the window gives a huge offset, which could wrap in the sum.
     fits = b.icmp_unsigned("<=", b.add(offset, size64), extent)
     inside = b.and_(b.icmp_unsigned("<", offset, extent), fits)
     refuse(b.not_(inside), EventKind.OUT_OF_BOUNDS)
-    every, some = _shadow_bits(b, address, size64)
+    # Inside the window there are still guard zones, and gaps between variables.
+    every, some = shadow_bits(b, address, size64)
 
     def has(bits: Value, bit: int) -> Value:
         return b.icmp_unsigned("!=", b.and_(bits, ir.Constant(I8, bit)), ir.Constant(I8, 0))
@@ -128,6 +147,7 @@ def add_check(module: ir.Module, event: Value) -> Value:
     refuse(b.and_(is_store, has(some, Shadow.READ_ONLY)), EventKind.READ_ONLY)
     silent = b.or_(is_store, b.icmp_unsigned("!=", b.and_(flags, i32(QUIET_FLAG)), i32(0)))
     with b.if_then(b.and_(b.not_(silent), b.not_(has(some, Shadow.INITIALISED)))):
+        # The message differs where a copy is pending: the program did write the bytes, but reads them before the wait.
         late = b.select(has(some, Shadow.IN_FLIGHT), i32(IN_FLIGHT_FLAG), i32(0))
         b.call(event, [ctx, site, i32(EventKind.UNINITIALISED), lane, address, size, b.or_(access, late)])
     with b.if_then(b.and_(is_store, has(some, Shadow.WATCHED))):
@@ -145,51 +165,12 @@ def add_check(module: ir.Module, event: Value) -> Value:
     return function
 
 
-def _shadow_bits(b: ir.IRBuilder, address: Value, size: Value) -> tuple[Value, Value]:
-    """Return the conjunction and the disjunction of the shadow bytes of an access."""
-    before = b.block
-    loop, end = b.append_basic_block("shadow"), b.append_basic_block("shadow.end")
-    b.branch(loop)
-    b.position_at_end(loop)
-    index, every, some = b.phi(I64), b.phi(I8), b.phi(I8)
-    byte = load(b, b.add(address, i64(SHADOW_OFFSET)), index, I8)
-    every_now, some_now = b.and_(every, byte), b.or_(some, byte)
-    following = b.add(index, i64(1))
-    for phi, first, then in (
-        (index, i64(0), following),
-        (every, ir.Constant(I8, 255), every_now),
-        (some, ir.Constant(I8, 0), some_now),
-    ):
-        phi.add_incoming(first, before)
-        phi.add_incoming(then, loop)
-    b.cbranch(b.icmp_unsigned("<", following, size), loop, end)
-    b.position_at_end(end)
-    return every_now, some_now
-
-
-def mark_written(b: ir.IRBuilder, address: Value, size: Value | int) -> None:
-    """Set the initialised and written bits of the ``size`` bytes at ``address``; the other bits stay."""
-    shadow = b.add(address, i64(SHADOW_OFFSET))
-    size = i64(size) if isinstance(size, int) else size
-    before = b.block
-    loop, end = b.append_basic_block("mark"), b.append_basic_block("mark.end")
-    b.branch(loop)
-    b.position_at_end(loop)
-    index = b.phi(I64)
-    index.add_incoming(i64(0), before)
-    byte = load(b, shadow, index, I8)
-    store(b, b.or_(byte, ir.Constant(I8, Shadow.INITIALISED | Shadow.WRITTEN)), shadow, index)
-    following = b.add(index, i64(1))
-    index.add_incoming(following, loop)
-    b.cbranch(b.icmp_unsigned("<", following, size), loop, end)
-    b.position_at_end(end)
-
-
-def add_access(module: ir.Module, check: Value, race: Value, together: Value, *, is_store: bool) -> Value:
+def add_access(module: ir.Module, check: Value, race: Value, whole_warp: Value, *, is_store: bool) -> Value:
     """Add ``load`` or ``store``: ``(ctx, site, mask, size, count, unused, flags)`` over the context's scratch space.
 
-    ``size`` is that of one element, ``count`` elements follow each other at each lane's address; bit i of ``unused``
-    says that nobody reads element i. Element i of all lanes lies at ``VALUE + i * SLOT``.
+    ``size`` is that of one element; ``count`` elements follow each other at each lane's address. Bit i of ``unused`` is
+    set if the register that element i is loaded to is never read. Element i of all lanes is in row i of
+    ``Warp.VALUES``. ``whole_warp`` is tried first where it can apply; it accesses nothing if it returns 0.
     """
     name = "store" if is_store else "load"
     function, b = new_function(module, name, VOID, [POINTER, I32, I32, I32, I32, I32, I32])
@@ -198,11 +179,12 @@ def add_access(module: ir.Module, check: Value, race: Value, together: Value, *,
     total = b.mul(size, count)
     races = b.lshr(flags, i32(RACE_SHIFT))
     space = b.and_(b.lshr(flags, i32(SPACE_SHIFT)), i32(3))
-    plain = b.icmp_unsigned("==", b.and_(races, i32(~row_access.PLAIN)), i32(0))
+    plain = b.icmp_unsigned("==", b.and_(races, i32(~PLAIN_RACE_FLAGS)), i32(0))
     single = b.and_(b.icmp_unsigned("==", count, i32(1)), b.icmp_unsigned("!=", space, i32(SPACES["local"])))
+    # The whole warp at once only where no lane can order another one, and where the lanes share one window.
     with b.if_then(b.and_(plain, single)):
         shared = b.icmp_unsigned("==", space, i32(SPACES["shared"]))
-        with b.if_then(b.call(together, [ctx, site, mask, size, shared, races])):
+        with b.if_then(b.call(whole_warp, [ctx, site, mask, size, shared, races])):
             b.ret_void()
     with for_lanes(b, mask) as lane:
         lane64 = b.zext(lane, I64)
@@ -215,16 +197,20 @@ def add_access(module: ir.Module, check: Value, race: Value, together: Value, *,
         index.add_incoming(i32(0), before)
         index64 = b.zext(index, I64)
         address = b.add(start, b.mul(index64, size64))
-        # An access is aligned as a whole; its later elements then are, too.
+        # A vector access is tested at its first element, with the alignment of the whole; its later elements then are
+        # aligned, too.
         alignment = b.select(b.icmp_unsigned("==", index, i32(0)), total, size)
+        # NVRTC widens neighbouring loads to vectors, which also load bytes that the program never uses: not a finding.
         quiet = b.mul(b.and_(b.lshr(unused, index), i32(1)), i32(QUIET_FLAG))
         allowed = b.call(check, [ctx, site, lane, address, size, alignment, b.or_(flags, quiet)])
         scratch = b.add(
             b.add(i64(Warp.VALUES), b.mul(index64, i64(REGISTER_BYTES))),
             b.mul(lane64, size64),
         )
+        # Before the access: the race detector compares a store's bytes with those in memory.
         with b.if_then(b.and_(allowed, b.icmp_unsigned("!=", races, i32(0)))):
             b.call(race, [ctx, site, lane, address, size, races, scratch])
+        # Sizes are known at run time only: one function serves all element types.
         for width in (I8, I16, I32, I64):
             with b.if_then(b.icmp_unsigned("==", size, i32(width.width // 8))):
                 if is_store:
@@ -247,19 +233,11 @@ def add_access(module: ir.Module, check: Value, race: Value, together: Value, *,
     return function
 
 
-def _access(module: ir.Module, check: Value, race: Value, *, is_store: bool) -> Value:
-    kind = "store" if is_store else "load"
-    races = module.get_global(f"race_row_{kind}"), module.get_global(f"race_scattered_{kind}")
-    together = row_access.add_together(module, races, is_store=is_store)
-    access = add_access(module, check, race, together, is_store=is_store)
-    row_access.add_row_access(module, access, races[0], is_store=is_store)
-    return access
+def add_affine_addresses(module: ir.Module) -> None:
+    """Add ``affine_addresses(ctx, first, count, base, step, window, offset, bits)``: addresses to the scratch space.
 
-
-def add_addresses(module: ir.Module) -> Value:
-    """Add ``addresses(ctx, first, count, base, step, window, offset, bits)``: stepping addresses to the scratch space.
-
-    Lane ``first + i`` gets ``((base + i * step) & bits) + window + offset``.
+    Lane ``first + i`` gets ``((base + i * step) & bits) + window + offset``. Shared and local addresses have 32 bits:
+    they wrap before the window's start and the constant offset are added.
     """
     function, b = new_function(module, "affine_addresses", VOID, [POINTER, I32, I32, I64, I64, I64, I64, I64])
     ctx, first, count, base, step, window, offset, bits = function.args
@@ -271,25 +249,9 @@ def add_addresses(module: ir.Module) -> Value:
     index.add_incoming(i32(0), before)
     address = b.and_(b.add(base, b.mul(b.zext(index, I64), step)), bits)
     address = b.add(b.add(address, window), offset)
-    lane = b.zext(b.add(first, index), I64)
-    store(b, address, ctx, b.add(i64(Warp.ADDRESSES), b.shl(lane, i64(3))))
+    store(b, address, ctx, element_offset(b, Warp.ADDRESSES, b.add(first, index)))
     following = b.add(index, i32(1))
     index.add_incoming(following, loop)
     b.cbranch(b.icmp_unsigned("<", following, count), loop, end)
     b.position_at_end(end)
     b.ret_void()
-    return function
-
-
-def build_runtime() -> ir.Module:
-    """Return the module with ``event``, ``check``, ``load``, ``store``, ``addresses`` and ``conduct``."""
-    module = ir.Module("runtime")
-    event = add_event(module)
-    check = add_check(module, event)
-    race = race_detector.add_races(module)
-    add_addresses(module)
-    loading, storing = (_access(module, check, race, is_store=is_store) for is_store in (False, True))
-    add_copies(module, check, loading, storing)
-    add_mbarrier(module, check, race, RACE_SHIFT)
-    add_conductor(module)
-    return module

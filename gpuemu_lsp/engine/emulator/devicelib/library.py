@@ -1,47 +1,78 @@
-"""The shared runtime functions as machine code, made on first use."""
+"""Builds the device library on first use in a process, and links generated code with it."""
 
 from __future__ import annotations
 
 from functools import cache
+from typing import Final
 
-from gpuemu_lsp.engine.emulator.devicelib import async_copy, mbarrier, race_detector
-from gpuemu_lsp.engine.emulator.devicelib.checked_access import build_runtime
+from llvmlite import ir
+
+from gpuemu_lsp.engine.emulator.devicelib import async_copy, checked_access, mbarrier, race_detector, row_access
+from gpuemu_lsp.engine.emulator.devicelib.block_scheduler import add_block_scheduler
 from gpuemu_lsp.engine.emulator.jit import disk_cache
 from gpuemu_lsp.engine.emulator.jit.compile import LoadedCode, compile_object, define, load_object, target_description
-from gpuemu_lsp.engine.emulator.llvm.ir_tools import ExternalFunction
+from gpuemu_lsp.engine.emulator.llvm.ir_tools import ExternalFunction, Value
 
-_NAMES = (
+_NAMES: Final = (
     *("record_event", "check_access", "load", "store", "load_row", "store_row", "affine_addresses", "run_blocks"),
     *(*async_copy.NAMES, *mbarrier.NAMES, *race_detector.NAMES),
 )
 
 
+def build_library() -> ir.Module:
+    """Return the LLVM module of the device library."""
+    module = ir.Module("runtime")
+    # Bottom up: each function is built with the functions that it calls.
+    event = checked_access.add_record_event(module)
+    check = checked_access.add_check_access(module, event)
+    race = race_detector.add_race_detector(module)
+    checked_access.add_affine_addresses(module)
+    loads, stores = (_add_accesses(module, check, race, is_store=is_store) for is_store in (False, True))
+    async_copy.add_async_copies(module, check, loads, stores)
+    mbarrier.add_mbarrier(module, check, race)
+    add_block_scheduler(module)
+    return module
+
+
+def _add_accesses(module: ir.Module, check: Value, race: Value, *, is_store: bool) -> Value:
+    """Add the access functions of one direction; return the one that accesses lane by lane."""
+    kind = "store" if is_store else "load"
+    row_race, scattered_race = module.get_global(f"race_row_{kind}"), module.get_global(f"race_scattered_{kind}")
+    whole_warp = row_access.add_warp_access(module, (row_race, scattered_race), is_store=is_store)
+    by_lane = checked_access.add_access(module, check, race, whole_warp, is_store=is_store)
+    row_access.add_row_access(module, by_lane, row_race, is_store=is_store)
+    return by_lane
+
+
 @cache
-def _runtime() -> LoadedCode:
+def _loaded() -> LoadedCode:
+    # No version number: the key covers the sources of the translator, and these functions are built from them.
     key = disk_cache.key_of(("runtime", target_description()))
     disk = disk_cache.shared_cache()
     code = disk.load(key)
     if code is None:
-        code = compile_object(build_runtime())
+        # Optimised in both tiers: it is compiled once per machine, and executes more often than any kernel.
+        code = compile_object(build_library())
         disk.store(key, code)
-    compiled = load_object(code, _NAMES)
-    for name, address in compiled.addresses.items():
+    loaded = load_object(code, _NAMES)
+    for name, address in loaded.addresses.items():
+        # The prefix keeps names such as "load" from clashing with symbols of the process.
         define(f"gpuemu_{name}", address)
-    return compiled
+    return loaded
 
 
-class _Runtime:
-    """Addresses of runtime functions by name."""
+class _DeviceLibrary:
+    """Addresses of the device library's functions by name."""
 
     def address(self, name: str) -> int:
-        """Return the address of a runtime function."""
-        address = ExternalFunction(_runtime().addresses[name])
+        """Return the address of a function."""
+        address = ExternalFunction(_loaded().addresses[name])
         address.name = f"gpuemu_{name}"
         return address
 
     def link(self) -> None:
-        """Make the runtime's functions known to code that is loaded from now on."""
-        _runtime()
+        """Make the functions known to code that is loaded from now on."""
+        _loaded()
 
 
-DEVICE_LIBRARY = _Runtime()
+DEVICE_LIBRARY: Final = _DeviceLibrary()

@@ -1,38 +1,44 @@
-"""The race checker for accesses of many lanes: neighbours, all at one place, or each at its own."""
+"""The race detector's fast paths: a whole warp's access by shadow cells.
+
+Three forms: a row (consecutive lanes at consecutive addresses, a coalesced access), a broadcast (all lanes at one
+address), and scattered lanes. Each checks and records the access if it is ordered after everything stored, as far as
+epochs show; else it returns 0 with at most some of the cells recorded, and the caller repeats the access lane by lane
+with ``race_lane``. Recording a cell twice is harmless: the second record is that of the same thread and epoch.
+"""
 
 from __future__ import annotations
 
 from llvmlite import ir
 
-from gpuemu_lsp.engine.emulator.abi.field_access import load_pointer
+from gpuemu_lsp.engine.emulator.abi.field_access import load_element, load_pointer
 from gpuemu_lsp.engine.emulator.abi.race_records import Epoch, ShadowPlane
 from gpuemu_lsp.engine.emulator.abi.structs import Warp
 from gpuemu_lsp.engine.emulator.devicelib.race_epochs import (
     ROW,
-    View,
+    AccessView,
     each_cell,
-    first_place,
-    note_other,
+    first_active_address,
+    keep_other_reader,
     return_if,
-    view_of,
+    view_access,
 )
-from gpuemu_lsp.engine.emulator.devicelib.race_lines import settle_cell
+from gpuemu_lsp.engine.emulator.devicelib.race_lines import expand_lines_of
 from gpuemu_lsp.engine.emulator.llvm import ir_tools as t
-from gpuemu_lsp.engine.emulator.llvm.ir_tools import I1, I32, I64, POINTER, VOID, Value, i32, i64
+from gpuemu_lsp.engine.emulator.llvm.ir_tools import I1, I32, I64, POINTER, VOID, Value, i32
 
 
-def add_row(module: ir.Module, *, is_store: bool, shared: bool) -> Value:
+def add_row_by_cell(module: ir.Module, *, is_store: bool, shared: bool) -> Value:
     """Add ``race_row_load_by_cell`` (or ``store``): ``(ctx, site, mask, address, first, cells, shift) -> i1``.
 
-    Lanes from ``first`` on access neighbouring places, ``1 << shift`` cells each, ``cells`` in all. Returns whether all
-    is in order, and notes the access if so. With ``shared`` it is ``..._shared``, for shared memory only, and quicker:
-    where all that was noted is older than the last barrier, or a read by the block since, no thread need be looked at.
+    Lanes from ``first`` on access consecutive addresses, ``1 << shift`` cells each, ``cells`` in all. With ``shared``
+    it is ``race_row_load_shared``, for shared memory only.
     """
     name = _name("race_row", is_store=is_store, shared=shared) + ("" if shared else "_by_cell")
     function, b = t.new_function(module, name, I1, [POINTER, I32, I32, I64, I32, I32, I32])
     ctx, site, mask, address, first, cells, shift = function.args
     launch = load_pointer(b, ctx, Warp.LAUNCH)
-    view = view_of(b, ctx, address, shared=shared, inside=first_place(b, launch, mask, address, first, shift))
+    inside = first_active_address(b, launch, mask, address, first, shift)
+    view = view_access(b, ctx, address, shared=shared, inside=inside)
     if not shared:
         return_if(b, view.foreign, 1)
     vector = ir.VectorType(I32, ROW)
@@ -46,6 +52,7 @@ def add_row(module: ir.Module, *, is_store: bool, shared: bool) -> Value:
     b.position_at_end(loop)
     start = b.phi(I32)
     start.add_incoming(i32(0), before)
+    # A lane has ``1 << shift`` cells, so that neighbouring cells may belong to one lane and share its mask bit.
     index = b.add(c(start), t.iota(I32, ROW))
     lane = b.add(c(first), b.lshr(index, c(shift)))
     bits = b.trunc(b.lshr(c(mask), b.and_(lane, c(i32(31)))), ir.VectorType(I1, ROW))
@@ -53,12 +60,13 @@ def add_row(module: ir.Module, *, is_store: bool, shared: bool) -> Value:
     me = b.add(c(view.me), lane)
     byte = b.zext(b.shl(start, i32(2)), I64)
 
+    # The planes have a margin at both ends, so that cells of inactive lanes can be loaded with the others.
     def fetch(plane: int) -> Value:
         return b.load(view.plane(plane, byte), typ=vector, align=4)
 
-    def note(plane: int, value: Value) -> None:
+    def store(plane: int, value: Value, mask: Value) -> None:
         call = f"llvm.masked.store.{t.mangled(vector)}.p0"
-        t.intrinsic(b, call, VOID, [value, view.plane(plane, byte), i32(4), active])
+        t.intrinsic(b, call, VOID, [value, view.plane(plane, byte), i32(4), mask])
 
     narrow = ir.IntType(ROW)
     written, read = fetch(ShadowPlane.WRITE_EPOCH), fetch(ShadowPlane.READ_EPOCH)
@@ -66,41 +74,45 @@ def add_row(module: ir.Module, *, is_store: bool, shared: bool) -> Value:
     def some(bits: Value) -> Value:
         return b.icmp_unsigned("!=", b.bitcast(b.and_(bits, active), narrow), ir.Constant(narrow, 0))
 
-    def write(when: Value) -> None:
+    def record(epoch: Value) -> None:
         planes = (ShadowPlane.WRITER, me), (ShadowPlane.WRITE_EPOCH, c(view.now)), (ShadowPlane.WRITE_SITE, c(site))
         if not is_store:
-            planes = (ShadowPlane.READER, me), (ShadowPlane.READ_EPOCH, when), (ShadowPlane.READ_SITE, c(site))
+            planes = (ShadowPlane.READER, me), (ShadowPlane.READ_EPOCH, epoch), (ShadowPlane.READ_SITE, c(site))
         for plane, value in planes:
-            note(plane, value)
+            store(plane, value, active)
 
     latch = b.append_basic_block("noted")
     if shared:
+        # Most accesses to shared memory follow a block barrier that orders everything stored. Two epoch comparisons
+        # show that without a look at threads; of reads also that the block has only read since.
         again = b.icmp_unsigned("==", read, c(view.read_by_block))
-        old = b.icmp_unsigned("<", read, c(view.block_floor))
-        fresh = b.and_(b.icmp_unsigned("<", written, c(view.block_floor)), old if is_store else b.or_(old, again))
+        old = b.icmp_unsigned("<", read, c(view.block_barrier))
+        fresh = b.and_(b.icmp_unsigned("<", written, c(view.block_barrier)), old if is_store else b.or_(old, again))
         usual, closer = b.append_basic_block("usual"), b.append_basic_block("closer")
         b.cbranch(some(b.not_(fresh)), closer, usual)
         b.position_at_end(usual)
-        write(b.select(again, read, c(view.now)))
+        # A record of several warps' reads stays as it is: it already stands for this one.
+        record(b.select(again, read, c(view.now)))
         b.branch(latch)
         b.position_at_end(closer)
+    # Any unordered write refuses the whole row, also where the vector clocks or the equal-value rule would allow it.
     bad, _ = view.unordered(fetch(ShadowPlane.WRITER), written, me)
     last = fetch(ShadowPlane.READER)
-    behind, x = view.unordered(last, read, me)
-    # Whether lanes that met have met them all is seen lane by lane.
-    return_if(b, some(b.or_(bad, behind if is_store else view.perhaps_met(read, x, behind))), 0)
+    concurrent, distance = view.unordered(last, read, me)
+    # Partial-mask synchronisation is known lane by lane. It decides about a conflict, and for reads about whether the
+    # earlier ones must stay in the record; both are left to ``race_lane``.
+    refused = concurrent if is_store else view.maybe_ordered_by_partial_sync(read, distance, concurrent)
+    return_if(b, some(b.or_(bad, refused)), 0)
     if not is_store:
+        # The lanes plane is kept up for reads only: of several unordered writes none is recorded here.
         mine = b.shl(c(i32(1)), lane)
-        lanes = b.or_(view.lanes(last, read, fetch(ShadowPlane.READER_LANES)), mine)
-        note(ShadowPlane.READER_LANES, b.select(behind, lanes, mine))
-        others = b.and_(b.and_(behind, active), b.icmp_unsigned("!=", last, me))
-        for plane, value in (
-            (ShadowPlane.OTHER_READER, last),
-            (ShadowPlane.OTHER_READ_SITE, fetch(ShadowPlane.READ_SITE)),
-        ):
-            place = view.plane(plane, byte)
-            t.intrinsic(b, f"llvm.masked.store.{t.mangled(vector)}.p0", VOID, [value, place, i32(4), others])
-    write(view.merged(read, x, behind, c(i32(0))))
+        lanes = b.or_(view.lanes_of(last, read, fetch(ShadowPlane.READER_LANES)), mine)
+        store(ShadowPlane.READER_LANES, b.select(concurrent, lanes, mine), active)
+        others = b.and_(b.and_(concurrent, active), b.icmp_unsigned("!=", last, me))
+        last_site = fetch(ShadowPlane.READ_SITE)
+        store(ShadowPlane.OTHER_READER, last, others)
+        store(ShadowPlane.OTHER_READ_SITE, last_site, others)
+    record(view.merged_epoch(read, distance, concurrent, c(i32(0))))
     b.branch(latch)
     b.position_at_end(latch)
     following = b.add(start, i32(ROW))
@@ -111,26 +123,28 @@ def add_row(module: ir.Module, *, is_store: bool, shared: bool) -> Value:
     return function
 
 
-def add_one(module: ir.Module, settle: Value, *, is_store: bool, shared: bool) -> Value:
-    """Add ``race_broadcast_load`` or ``race_broadcast_store``: ``(ctx, site, lanes, address, cells) -> i1``.
+def add_broadcast(module: ir.Module, expand: Value, *, is_store: bool, shared: bool) -> Value:
+    """Add ``race_broadcast_load`` (or ``store``): ``(ctx, site, lanes, address, cells) -> i1``.
 
-    All ``lanes`` access one place; stores only with one value. Otherwise as :func:`add_row`.
+    All ``lanes`` access one address; a store by several of them must store one value.
     """
     name = _name("race_broadcast", is_store=is_store, shared=shared)
     function, b = t.new_function(module, name, I1, [POINTER, I32, I32, I64, I32])
     ctx, site, lanes, address, cells = function.args
-    view = view_of(b, ctx, address, shared=shared)
-    nobody = b.icmp_unsigned("==", lanes, i32(0))
-    return_if(b, nobody if shared else b.or_(view.foreign, nobody), 1)
+    view = view_access(b, ctx, address, shared=shared)
+    # Generated code makes the call whatever the mask: a branch round it would cost more than this test.
+    is_empty = b.icmp_unsigned("==", lanes, i32(0))
+    return_if(b, is_empty if shared else b.or_(view.foreign, is_empty), 1)
     if not shared:
-        settle_cell(b, settle, ctx, address, cells)
+        expand_lines_of(b, expand, ctx, address, cells)
     lane = t.intrinsic(b, "llvm.cttz.i32", I32, [lanes, ir.Constant(I1, 1)])
     me = b.add(view.me, lane)
     several = b.zext(b.icmp_unsigned("!=", b.and_(lanes, b.sub(lanes, i32(1))), i32(0)), I32)
     last = b.sub(i32(31), t.intrinsic(b, "llvm.ctlz.i32", I32, [lanes, ir.Constant(I1, 1)]))
     with each_cell(b, b.zext(cells, I64)) as index:
-        _one_cell(b, view, site, me, index, lanes, several, is_store=is_store, shared=shared)
-        if not is_store:  # the one that is named may write later: another of these readers is the other party then
+        _check_cell(b, view, site, me, index, lanes, several, is_store=is_store, shared=shared)
+        if not is_store:
+            # The lane that is named may write later: the race is then with another of these readers.
             with b.if_then(b.icmp_unsigned("!=", several, i32(0))):
                 b.store(b.add(view.me, last), view.plane(ShadowPlane.OTHER_READER, index))
                 b.store(site, view.plane(ShadowPlane.OTHER_READ_SITE, index))
@@ -138,9 +152,9 @@ def add_one(module: ir.Module, settle: Value, *, is_store: bool, shared: bool) -
     return function
 
 
-def _one_cell(
+def _check_cell(
     b: ir.IRBuilder,
-    view: View,
+    view: AccessView,
     site: Value,
     me: Value,
     index: Value,
@@ -150,74 +164,79 @@ def _one_cell(
     is_store: bool,
     shared: bool = False,
 ) -> None:
-    """Check and note one cell of an access by ``lanes`` of the warp; ``several`` is 1 if they are more than one."""
+    """Check and record one cell of an access by ``lanes`` of the warp, at the first of which ``me`` is.
+
+    ``several`` is 1 if they are more than one; None means that they are one.
+    """
 
     def fetch(plane: int) -> Value:
         return b.load(view.plane(plane, index), typ=I32)
 
-    # An access by several lanes is only behind all of them if it is behind the warp.
-    def among(when: Value) -> Value:
-        if several is None:
-            return when
-        alone = b.icmp_unsigned("==", b.and_(when, i32(Epoch.SPREAD)), i32(0))
-        return b.or_(when, b.and_(several, b.zext(alone, I32)))
+    # An access stored for one of the lanes is ordered before that lane by program order, but not before the others:
+    # it counts as one of the warp. So does the record of an access by several lanes.
+    def widened(epoch: Value) -> Value:
+        assert several is not None
+        alone = b.icmp_unsigned("==", b.and_(epoch, i32(Epoch.SPREAD)), i32(0))
+        return b.or_(epoch, b.and_(several, b.zext(alone, I32)))
 
-    def write(when: Value) -> None:
+    def record(epoch: Value) -> None:
         planes = (ShadowPlane.WRITER, me), (ShadowPlane.WRITE_EPOCH, view.now), (ShadowPlane.WRITE_SITE, site)
         if not is_store:
-            planes = (ShadowPlane.READER, me), (ShadowPlane.READ_EPOCH, when), (ShadowPlane.READ_SITE, site)
+            planes = (ShadowPlane.READER, me), (ShadowPlane.READ_EPOCH, epoch), (ShadowPlane.READ_SITE, site)
         for plane, value in planes:
             b.store(value, view.plane(plane, index))
 
     written, read = fetch(ShadowPlane.WRITE_EPOCH), fetch(ShadowPlane.READ_EPOCH)
     latch = b.append_basic_block("noted")
     if shared:
+        # As in add_row_by_cell: ordered by the last block barrier, or only read by the block since.
         again = b.icmp_unsigned("==", read, view.read_by_block)
-        old = b.icmp_unsigned("<", read, view.block_floor)
-        fresh = b.and_(b.icmp_unsigned("<", written, view.block_floor), old if is_store else b.or_(old, again))
+        old = b.icmp_unsigned("<", read, view.block_barrier)
+        fresh = b.and_(b.icmp_unsigned("<", written, view.block_barrier), old if is_store else b.or_(old, again))
         usual, closer = b.append_basic_block("usual"), b.append_basic_block("closer")
         b.cbranch(fresh, usual, closer)
         b.position_at_end(usual)
         if several is not None:
             b.store(lanes, view.plane(ShadowPlane.READER_LANES, index))
-        write(b.select(again, read, view.now if several is None else b.or_(view.now, several)))
+        record(b.select(again, read, view.now if several is None else b.or_(view.now, several)))
         b.branch(latch)
         b.position_at_end(closer)
-    bad, _ = view.unordered(fetch(ShadowPlane.WRITER), among(written), me)
-    when = among(read)
-    behind, x = view.unordered(fetch(ShadowPlane.READER), when, me)
-    return_if(b, b.or_(bad, behind if is_store else view.perhaps_met(when, x, behind)), 0)
+    bad, _ = view.unordered(fetch(ShadowPlane.WRITER), written if several is None else widened(written), me)
+    epoch = read if several is None else widened(read)
+    concurrent, distance = view.unordered(fetch(ShadowPlane.READER), epoch, me)
+    refused = concurrent if is_store else view.maybe_ordered_by_partial_sync(epoch, distance, concurrent)
+    return_if(b, b.or_(bad, refused), 0)
     if not is_store:
-        both = b.or_(view.lanes(fetch(ShadowPlane.READER), read, fetch(ShadowPlane.READER_LANES)), lanes)
-        b.store(b.select(behind, both, lanes), view.plane(ShadowPlane.READER_LANES, index))
-        note_other(view, index, behind, me)
-    noted = view.merged(when, x, behind, i32(0))
+        both = b.or_(view.lanes_of(fetch(ShadowPlane.READER), read, fetch(ShadowPlane.READER_LANES)), lanes)
+        b.store(b.select(concurrent, both, lanes), view.plane(ShadowPlane.READER_LANES, index))
+        keep_other_reader(view, index, concurrent, me)
+    merged = view.merged_epoch(epoch, distance, concurrent, i32(0))
+    # A broadcast store is recorded as the first lane's write: all lanes store one value, so that this can only miss a
+    # race of the other lanes with a later write by that lane itself.
     if several is not None and not is_store:
-        alone = b.icmp_unsigned("==", b.and_(noted, i32(Epoch.SPREAD)), i32(0))
-        noted = b.or_(noted, b.and_(several, b.zext(alone, I32)))
-    write(noted)
+        merged = widened(merged)
+    record(merged)
     b.branch(latch)
     b.position_at_end(latch)
 
 
-def add_lanes(module: ir.Module, settle: Value, *, is_store: bool) -> Value:
-    """Add ``race_scattered_load`` or ``race_scattered_store``: ``(ctx, site, mask, cells) -> i1``.
+def add_scattered(module: ir.Module, expand: Value, *, is_store: bool) -> Value:
+    """Add ``race_scattered_load`` (or ``store``): ``(ctx, site, mask, cells) -> i1``.
 
-    Each lane has an address of its own, in the context's scratch space. Otherwise as :func:`add_row`.
+    Each lane has an address of its own, in the context's scratch space.
     """
-    name = "race_scattered_store" if is_store else "race_scattered_load"
+    name = _name("race_scattered", is_store=is_store, shared=False)
     function, b = t.new_function(module, name, I1, [POINTER, I32, I32, I32])
     ctx, site, mask, cells = function.args
     count = b.zext(cells, I64)
     with t.for_lanes(b, mask) as lane:
-        place = b.add(i64(Warp.ADDRESSES), b.shl(b.zext(lane, I64), i64(3)))
-        address = t.load(b, ctx, place, I64)
-        view = view_of(b, ctx, address)
+        address = load_element(b, ctx, Warp.ADDRESSES, lane)
+        view = view_access(b, ctx, address)
         with b.if_then(b.not_(view.foreign)):
-            settle_cell(b, settle, ctx, address, cells)
+            expand_lines_of(b, expand, ctx, address, cells)
             me = b.add(view.me, lane)
             with each_cell(b, count) as index:
-                _one_cell(b, view, site, me, index, b.shl(i32(1), lane), None, is_store=is_store)
+                _check_cell(b, view, site, me, index, b.shl(i32(1), lane), None, is_store=is_store)
     b.ret(ir.Constant(I1, 1))
     return function
 

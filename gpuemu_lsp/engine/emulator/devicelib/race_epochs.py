@@ -1,12 +1,12 @@
-"""What the race checker sees of one access: its cell, who it is, and how far back everything is ordered.
+"""Epoch comparison of the race detector: the shadow cell of an access, its thread, and its last-barrier epochs.
 
-Epochs as in FastTrack (Flanagan and Freund, PLDI 2009), with the orders of a GPU in place of locks: a thread's own
-program, its warp's ``.sync`` instructions, its block's barriers. Each order is a floor: what a thread of the same warp
-(block) did before the floor's epoch is behind us. See :class:`~gpuemu_lsp.engine.emulator.abi.structs.Cell`.
+The essay is in :mod:`~gpuemu_lsp.engine.emulator.devicelib`.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from llvmlite import ir
@@ -17,126 +17,142 @@ from gpuemu_lsp.engine.emulator.abi.structs import BlockRecord, LaunchRecord, Wa
 from gpuemu_lsp.engine.emulator.llvm import ir_tools as t
 from gpuemu_lsp.engine.emulator.llvm.ir_tools import I1, I32, I64, Value, i32, i64
 
-STORE = 1
-STRONG = 2
-ACQUIRES = 4
-RELEASES = 8
-ATOMIC = 16
-WATCHED = 32
-"""Flags of :func:`~gpuemu_lsp.engine.emulator.devicelib.race_detector.add_lane`: what an access is."""
-
 ROW = 16
-"""Cells looked at together."""
+"""Shadow cells compared at once."""
 
 
 @dataclass(frozen=True, slots=True)
-class View:
-    """What one access sees: where its cell lies, who lane 0 is, and the floors."""
+class AccessView:
+    """Shadow cell, thread and epochs of one access.
+
+    ``me`` is the thread number of lane 0; ``stride`` the distance from one plane of the cell to the next. ``foreign``
+    is true for local memory, which has no shadow cells because no other thread can access it.
+    """
 
     b: ir.IRBuilder
     cell: Value
-    distance: Value
+    stride: Value
     me: Value
     foreign: Value
     now: Value
-    warp_floor: Value
-    block_floor: Value
-    launch_floor: Value
-    partly: Value
+    warp_barrier: Value
+    block_barrier: Value
+    launch_start: Value
+    partial_sync: Value
 
     @property
     def read_by_block(self) -> Value:
-        """What is noted of a place that several warps of the block have read in this epoch."""
+        """Epoch of a location that several warps of the block have read since the last barrier."""
         return self.b.or_(self.now, i32(2))
 
     def plane(self, number: int, index: Value | int = 0) -> Value:
-        """Return a pointer into a plane, ``index`` bytes on."""
+        """Return a pointer to a plane of the cell, ``index`` bytes further."""
         b = self.b
-        base = b.add(self.cell, b.mul(self.distance, i64(number))) if number else self.cell
+        base = b.add(self.cell, b.mul(self.stride, i64(number))) if number else self.cell
         return t.at(b, base, index)
 
-    def unordered(self, who: Value, when: Value, me: Value) -> tuple[Value, Value]:
-        """Return whether an access noted in a cell is not known to be behind us, and how far its thread is from us."""
-        b = self.b
+    def unordered(self, thread: Value, epoch: Value, me: Value) -> tuple[Value, Value]:
+        """Return whether an access stored in a cell is unordered with this one as far as epochs show, and the distance.
 
-        def c(value: Value) -> Value:
-            return t.splat(b, value, ROW) if isinstance(who.type, ir.VectorType) else value
-
-        spread = b.and_(when, c(i32(Epoch.SPREAD)))
-        power = b.add(spread, b.shl(spread, c(i32(2))))  # one bit per level: 0, 1, 32, 1024
-        x = b.or_(b.xor(who, me), b.lshr(b.shl(c(i32(1)), power), c(i32(5))))
-        far = b.select(b.icmp_unsigned("<", x, c(i32(1024))), c(self.block_floor), c(self.launch_floor))
-        floor = b.select(b.icmp_unsigned("<", x, c(i32(32))), c(self.warp_floor), far)
-        late = b.icmp_unsigned(">=", when, floor)
-        return b.and_(late, b.icmp_unsigned("!=", x, c(i32(0)))), x
-
-    def perhaps_met(self, when: Value, x: Value, behind: Value) -> Value:
-        """Return where an access of the warp itself may be ordered by lanes that have met since, not by a floor."""
-        b = self.b
-
-        def c(value: Value) -> Value:
-            return t.splat(b, value, ROW) if isinstance(when.type, ir.VectorType) else value
-
-        near = b.icmp_unsigned("<", x, c(i32(32)))
-        return b.and_(b.and_(behind, near), b.icmp_unsigned("<", when, c(self.partly)))
-
-    def lanes(self, who: Value, when: Value, noted: Value) -> Value:
-        """Return a bit for each lane of the warp that made the accesses of a cell; ``noted`` is what it keeps of them.
-
-        Only where they are all of one warp: of others nobody asks.
+        The distance is 0 for the same thread, below 32 within the warp, below 1024 within the block; all operands may
+        be vectors of :data:`ROW` cells.
         """
         b = self.b
 
         def c(value: Value) -> Value:
-            return t.splat(b, value, ROW) if isinstance(who.type, ir.VectorType) else value
+            return t.splat(b, value, ROW) if isinstance(thread.type, ir.VectorType) else value
 
-        alone = b.icmp_unsigned("==", b.and_(when, c(i32(Epoch.SPREAD))), c(i32(0)))
-        return b.select(alone, b.shl(c(i32(1)), b.and_(who, c(i32(31)))), noted)
+        spread = b.and_(epoch, c(i32(Epoch.SPREAD)))
+        # The cell names only the last of several threads. Their spread 0, 1, 2, 3 becomes a distance of at least 0, 1,
+        # 32, 1024, so that the access counts as made by another thread of the warp, the block, or the grid.
+        power = b.add(spread, b.shl(spread, c(i32(2))))
+        distance = b.or_(b.xor(thread, me), b.lshr(b.shl(c(i32(1)), power), c(i32(5))))
+        far = b.select(b.icmp_unsigned("<", distance, c(i32(1024))), c(self.block_barrier), c(self.launch_start))
+        barrier = b.select(b.icmp_unsigned("<", distance, c(i32(32))), c(self.warp_barrier), far)
+        # No barrier inside a launch orders different blocks: only the start of the launch does.
+        late = b.icmp_unsigned(">=", epoch, barrier)
+        return b.and_(late, b.icmp_unsigned("!=", distance, c(i32(0)))), distance
 
-    def merged(self, when: Value, x: Value, concurrent: Value, strong: Value) -> Value:
-        """Return the epoch to note for an access that may be concurrent with those noted."""
+    def maybe_ordered_by_partial_sync(self, epoch: Value, distance: Value, unordered: Value) -> Value:
+        """Return whether a partial-mask synchronisation since the access may order it although no barrier does."""
         b = self.b
 
         def c(value: Value) -> Value:
-            return t.splat(b, value, ROW) if isinstance(when.type, ir.VectorType) else value
+            return t.splat(b, value, ROW) if isinstance(epoch.type, ir.VectorType) else value
 
-        wide = [b.zext(b.icmp_unsigned(">=", x, c(i32(limit))), when.type) for limit in (1, 32, 1024)]
-        level = b.add(b.add(wide[0], wide[1]), wide[2])
-        clock = b.and_(when, c(i32(-Epoch.TICK)))
+        near = b.icmp_unsigned("<", distance, c(i32(32)))
+        return b.and_(b.and_(unordered, near), b.icmp_unsigned("<", epoch, c(self.partial_sync)))
+
+    def lanes_of(self, thread: Value, epoch: Value, stored: Value) -> Value:
+        """Return a bit for each lane of the warp whose accesses the cell stands for; ``stored`` are those of the cell.
+
+        Meaningless for accesses of several warps, which no partial-mask synchronisation can order.
+        """
+        b = self.b
+
+        def c(value: Value) -> Value:
+            return t.splat(b, value, ROW) if isinstance(thread.type, ir.VectorType) else value
+
+        # The lanes plane is written for several lanes only; a single thread is known by its number.
+        alone = b.icmp_unsigned("==", b.and_(epoch, c(i32(Epoch.SPREAD))), c(i32(0)))
+        return b.select(alone, b.shl(c(i32(1)), b.and_(thread, c(i32(31)))), stored)
+
+    def merged_epoch(self, epoch: Value, distance: Value, concurrent: Value, strong: Value) -> Value:
+        """Return the epoch to store for this access, which joins the stored ones where it is ``concurrent`` with them.
+
+        One cell then stands for all of them: with the latest clock and the largest distance, so that a later access is
+        ordered after it only if it is ordered after each; strong only if all are.
+        """
+        b = self.b
+
+        def c(value: Value) -> Value:
+            return t.splat(b, value, ROW) if isinstance(epoch.type, ir.VectorType) else value
+
+        # Distance classes as numbers: each limit that the distance reaches adds one to the spread.
+        wide = [b.zext(b.icmp_unsigned(">=", distance, c(i32(limit))), epoch.type) for limit in (1, 32, 1024)]
+        spread = b.add(b.add(wide[0], wide[1]), wide[2])
+        clock = b.and_(epoch, c(i32(-Epoch.TICK)))
         later = b.select(b.icmp_unsigned(">", clock, c(self.now)), clock, c(self.now))
-        both = b.and_(when, strong)
-        return b.select(concurrent, b.or_(b.or_(later, level), both), b.or_(c(self.now), strong))
+        both = b.and_(epoch, strong)
+        return b.select(concurrent, b.or_(b.or_(later, spread), both), b.or_(c(self.now), strong))
 
 
-def first_place(b: ir.IRBuilder, launch: Value, mask: Value, address: Value, first: Value, shift: Value) -> Value:
-    """Return where the first active lane of a row is, which begins at ``address`` with lane ``first``.
+def first_active_address(
+    b: ir.IRBuilder, launch: Value, mask: Value, address: Value, first: Value, shift: Value
+) -> Value:
+    """Return the address of the first active lane of a row that begins at ``address`` with lane ``first``.
 
-    The row itself may begin before the memory it is in, where lanes without a part in it stand.
+    Inactive lanes may lie outside the memory that the row is in, so that the row's own address does not identify it.
     """
     lane = t.intrinsic(b, "llvm.cttz.i32", I32, [b.lshr(mask, first), ir.Constant(I1, 0)])
     cells = b.shl(b.zext(b.and_(lane, i32(31)), I64), b.zext(shift, I64))
     return b.add(address, b.shl(cells, load_field(b, launch, LaunchRecord.RACE_CELL_SHIFT)))
 
 
-def view_of(b: ir.IRBuilder, ctx: Value, address: Value, *, shared: bool = False, inside: Value | None = None) -> View:
-    """Return what an access at ``address`` sees; ``shared`` says that it is known to lie in shared memory.
+def view_access(
+    b: ir.IRBuilder, ctx: Value, address: Value, *, shared: bool = False, inside: Value | None = None
+) -> AccessView:
+    """Return the view of an access at ``address``; ``shared`` if it is known to lie in shared memory.
 
-    ``inside`` is a place that tells which memory is meant, where ``address`` itself may lie before it.
+    ``inside`` is an address that identifies the memory, where ``address`` itself may lie before it.
     """
     launch, block = load_pointer(b, ctx, Warp.LAUNCH), load_pointer(b, ctx, Warp.BLOCK)
+    # An arithmetic shift: a row may begin before the arena, and its cells are then in the plane's lower margin.
     offset = b.sub(address, load_field(b, launch, LaunchRecord.ARENA))
     index = b.shl(b.ashr(offset, load_field(b, launch, LaunchRecord.RACE_CELL_SHIFT)), i64(2))
     cell = b.add(load_field(b, launch, LaunchRecord.RACE_PLANES), index)
     number = load_field(b, ctx, Warp.FIRST_THREAD)
+    # Blocks use the same shared window one after another, and its cells are not cleared in between. Without the block
+    # in the thread number, accesses of an earlier block are ordered by this block's first epoch.
     me, foreign = b.and_(number, i32(THREAD_IN_BLOCK)), ir.Constant(I1, 0)
     if not shared:
-        told = address if inside is None else inside
-        place = b.sub(told, load_field(b, block, BlockRecord.SHARED))
+        known = address if inside is None else inside
+        place = b.sub(known, load_field(b, block, BlockRecord.SHARED))
         near = b.icmp_unsigned("<", place, load_field(b, launch, LaunchRecord.SHARED_SIZE))
-        private = b.icmp_unsigned(">=", told, load_field(b, launch, LaunchRecord.RACE_PRIVATE_START))
+        private = b.icmp_unsigned(">=", known, load_field(b, launch, LaunchRecord.RACE_PRIVATE_START))
         me = b.select(near, me, number)
         foreign = b.and_(private, b.not_(near))
-    return View(
+    return AccessView(
         b,
         cell,
         load_field(b, launch, LaunchRecord.RACE_PLANE_STRIDE),
@@ -150,11 +166,12 @@ def view_of(b: ir.IRBuilder, ctx: Value, address: Value, *, shared: bool = False
     )
 
 
-def unmet(b: ir.IRBuilder, ctx: Value, lane: Value, when: Value, lanes: Value) -> Value:
-    """Return which of ``lanes`` a lane of the same warp has not met since ``when``, as far as it knows."""
+def unsynchronised_lanes(b: ir.IRBuilder, ctx: Value, lane: Value, epoch: Value, lanes: Value) -> Value:
+    """Return those of ``lanes`` whose accesses in ``epoch`` are not ordered before ``lane`` by partial-mask syncs."""
+    # The lane's own bit is removed at the end: program order orders its earlier accesses, whatever its clock.
     vector = ir.VectorType(I32, 32)
-    known = t.load(b, ctx, b.add(i64(Warp.LANE_CLOCKS), b.shl(b.zext(lane, I64), i64(7))), vector, align=4)
-    unknown = b.bitcast(b.icmp_unsigned(">=", t.splat(b, when, 32), known), I32)
+    clock = t.load(b, ctx, b.add(i64(Warp.LANE_CLOCKS), b.shl(b.zext(lane, I64), i64(7))), vector, align=4)
+    unknown = b.bitcast(b.icmp_unsigned(">=", t.splat(b, epoch, 32), clock), I32)
     return b.and_(b.and_(lanes, b.not_(b.shl(i32(1), lane))), unknown)
 
 
@@ -165,40 +182,35 @@ def return_if(b: ir.IRBuilder, condition: Value, result: int | None) -> None:
             b.ret_void()
         else:
             b.ret(ir.Constant(I1, result))
+        # llvmlite closes the conditional with a branch of its own, which needs a block to stand in.
         b.position_at_end(b.append_basic_block("dead"))
 
 
-def note_other(view: View, index: Value, late: Value, me: Value) -> None:
-    """Keep the last reader beside the one that takes its place, where nothing orders the two."""
+def keep_other_reader(view: AccessView, index: Value, unordered: Value, me: Value) -> None:
+    """Store the last reader as the other reader, where this read takes its place and nothing orders the two.
+
+    If this thread then writes, the race is with the other reader: a finding must not name the same thread twice.
+    """
     b = view.b
-    who = b.load(view.plane(ShadowPlane.READER, index), typ=I32)
-    with b.if_then(b.and_(late, b.icmp_unsigned("!=", who, me))):
-        b.store(who, view.plane(ShadowPlane.OTHER_READER, index))
-        b.store(
-            b.load(view.plane(ShadowPlane.READ_SITE, index), typ=I32), view.plane(ShadowPlane.OTHER_READ_SITE, index)
-        )
+    reader = b.load(view.plane(ShadowPlane.READER, index), typ=I32)
+    with b.if_then(b.and_(unordered, b.icmp_unsigned("!=", reader, me))):
+        b.store(reader, view.plane(ShadowPlane.OTHER_READER, index))
+        site = b.load(view.plane(ShadowPlane.READ_SITE, index), typ=I32)
+        b.store(site, view.plane(ShadowPlane.OTHER_READ_SITE, index))
 
 
-class each_cell:  # noqa: N801 - used as a context manager function
-    """Build a loop over the cells of an access: yields byte offsets into a plane."""
-
-    def __init__(self, builder: ir.IRBuilder, count: Value) -> None:
-        self._b, self._count = builder, count
-
-    def __enter__(self) -> Value:
-        b = self._b
-        before = b.block
-        self._loop = b.append_basic_block("cell")
-        b.branch(self._loop)
-        b.position_at_end(self._loop)
-        self._index = b.phi(I64)
-        self._index.add_incoming(i64(0), before)
-        return b.shl(self._index, i64(2))
-
-    def __exit__(self, *unused: object) -> None:
-        b = self._b
-        following = b.add(self._index, i64(1))
-        self._index.add_incoming(following, b.block)
-        end = b.append_basic_block("cell.end")
-        b.cbranch(b.icmp_unsigned("<", following, self._count), self._loop, end)
-        b.position_at_end(end)
+@contextmanager
+def each_cell(b: ir.IRBuilder, count: Value) -> Iterator[Value]:
+    """Build a loop over the ``count`` cells of an access, at least one: yields byte offsets into a plane."""
+    before = b.block
+    loop = b.append_basic_block("cell")
+    b.branch(loop)
+    b.position_at_end(loop)
+    index = b.phi(I64)
+    index.add_incoming(i64(0), before)
+    yield b.shl(index, i64(2))
+    following = b.add(index, i64(1))
+    index.add_incoming(following, b.block)
+    end = b.append_basic_block("cell.end")
+    b.cbranch(b.icmp_unsigned("<", following, count), loop, end)
+    b.position_at_end(end)

@@ -6,7 +6,7 @@ import numpy as np
 
 from gpuemu_lsp.engine.emulator.abi.memory import MAX_ACCESS_BYTES
 from gpuemu_lsp.engine.emulator.abi.records import Record
-from gpuemu_lsp.engine.emulator.abi.structs import LaunchRecord
+from gpuemu_lsp.engine.emulator.abi.structs import LaunchRecord, ReadableBuffer
 from gpuemu_lsp.engine.emulator.launch.arena import Arena, Region
 from gpuemu_lsp.engine.emulator.versions.compiled_kernel import CompiledKernel
 from gpuemu_lsp.engine.execution import Buffer, Request
@@ -58,8 +58,7 @@ def place_parameters(request: Request, kernel: CompiledKernel, arena: Arena, buf
 
 def readable_buffers(request: Request, buffers: dict[str, Region]) -> Record:
     """Return, for each argument, where its buffer lies and its size, if all of it may be read from the start on."""
-    table = Record(16 * max(len(request.arguments), 1))
-    rows = table.table64(2 * len(request.arguments)).reshape(-1, 2)
+    table = Record(ReadableBuffer.SIZE * max(len(request.arguments), 1))
     whole: dict[str, bool] = {}
     for index, argument in enumerate(request.arguments):
         address, size = _FAR, MAX_ACCESS_BYTES
@@ -69,7 +68,9 @@ def readable_buffers(request: Request, buffers: dict[str, Region]) -> Record:
             region = buffers[argument.name]
             if whole[argument.name] and region.size >= MAX_ACCESS_BYTES and region.address % 32 == 0:
                 address, size = region.address, region.size
-        rows[index] = address, size
+        entry = table.at(index * ReadableBuffer.SIZE)
+        entry.set(ReadableBuffer.ADDRESS, address)
+        entry.set(ReadableBuffer.BYTES, size)
     return table
 
 

@@ -55,7 +55,7 @@ def test_a_stored_entry_is_found(tmp_path: Path) -> None:
 def test_keys_depend_on_every_source_of_the_translator() -> None:
     package = Path(disk_cache.__file__).parents[2]
     names = {path.relative_to(package).as_posix() for path in disk_cache.translator_files()}
-    assert {"emulator/codegen/translate.py", "emulator/devicelib/linked.py", "emulator/abi/structs.py",
+    assert {"emulator/codegen/translate.py", "emulator/devicelib/library.py", "emulator/abi/structs.py",
             "emulator/ops/__init__.py", "ptx/parser.py"} <= names  # fmt: skip
 
 

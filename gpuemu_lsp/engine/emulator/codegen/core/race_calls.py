@@ -127,7 +127,7 @@ def _inlined_pair_of_lines(e: Emitter, access: LoadStore, name: str, arguments: 
     fast, slow, recorded = e.append_block("lines"), e.append_block("cells"), e.append_block("recorded")
     b.cbranch(fine, fast, slow).set_weights([20, 1])
     b.position_at_end(fast)
-    row.note_pair(new)
+    row.record_pair(new)
     b.branch(recorded)
     b.position_at_end(slow)
     answer = _call(e, name, arguments)

@@ -17,8 +17,8 @@ from gpuemu_lsp.engine.emulator.codegen.core.addresses import host_vector
 from gpuemu_lsp.engine.emulator.codegen.core.emitter import Emitter
 from gpuemu_lsp.engine.emulator.codegen.core.instrumentation import trace_access
 from gpuemu_lsp.engine.emulator.codegen.core.race_calls import emit_fence, race_flags
-from gpuemu_lsp.engine.emulator.devicelib.checked_access import mark_written
 from gpuemu_lsp.engine.emulator.devicelib.library import DEVICE_LIBRARY
+from gpuemu_lsp.engine.emulator.devicelib.shadow_bytes import mark_written
 from gpuemu_lsp.engine.emulator.ir.opcodes import access_type, memory_space, type_bytes
 from gpuemu_lsp.engine.emulator.llvm import ir_tools as t
 from gpuemu_lsp.engine.emulator.llvm.ir_tools import I1, I32, I64, POINTER, Value, i32, i64
