@@ -1,4 +1,4 @@
-// Counts with one atomic per group of lanes that happen to be here together. clean
+// Counts with one atomic per group of converged lanes. clean
 __global__ void active_lanes(const int* x, int* count, int n) {
     const int i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i >= n || x[i] % 3 != 0) return;

@@ -1,4 +1,4 @@
-// Suffix sums: a pointer starts one past the row and walks down. clean
+// Suffix sums: a pointer starts one past the end of the row and is decremented. clean
 __global__ void backwards(const float* x, float* y, int rows, int cols) {
     const int r = blockIdx.x * blockDim.x + threadIdx.x;
     if (r >= rows) return;

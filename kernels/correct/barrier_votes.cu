@@ -1,4 +1,4 @@
-// Barriers that count and vote. clean
+// Barriers with reductions: count, and, or. clean
 __global__ void barrier_votes(const int* x, int* y, int n) {
     const int i = blockIdx.x * blockDim.x + threadIdx.x;
     const int v = i < n ? x[i] : 0;

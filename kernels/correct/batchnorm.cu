@@ -1,4 +1,4 @@
-// Batch norm of (batch, channels, pixels): one block per channel gathers over two axes. clean
+// Batch norm of (batch, channels, pixels): one block per channel reduces over two axes. clean
 __global__ void batchnorm(const float* x, const float* gamma, const float* beta, float* y, int batch, int channels,
                           int pixels) {
     __shared__ float shared[128];

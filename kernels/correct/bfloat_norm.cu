@@ -1,4 +1,4 @@
-// RMS norm of bfloat16 rows, two elements in one load where that is aligned. clean
+// RMS norm of bfloat16 rows, two elements per load where they are aligned. clean
 #include <cuda_bf16.h>
 
 __global__ void bfloat_norm(const __nv_bfloat16* x, __nv_bfloat16* y, int cols) {

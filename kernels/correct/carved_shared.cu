@@ -1,4 +1,4 @@
-// Dynamic shared memory carved into arrays of three types. clean
+// Dynamic shared memory divided into arrays of three types. clean
 __global__ void carved_shared(const float* x, float* y, int* counts, int n) {
     extern __shared__ double storage[];
     double* sums = storage;

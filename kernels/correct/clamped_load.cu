@@ -1,4 +1,4 @@
-// No branch round the load: the index is clamped into the buffer, and the result kept only where it is wanted. clean
+// No branch around the load: the index is clamped to the buffer, and the result used only where it is valid. clean
 __global__ void clamped_load(const float* x, float* y, int n) {
     const int i = blockIdx.x * blockDim.x + threadIdx.x;
     const float here = x[min(i, n - 1)];

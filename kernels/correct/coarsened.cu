@@ -1,4 +1,4 @@
-// Four elements per thread, a block apart, loaded before any is stored. clean
+// Four elements per thread, a block apart, all loaded before the first store. clean
 __global__ void coarsened(const float* x, float* y, int n) {
     const int base = blockIdx.x * 4 * 128 + threadIdx.x;
     float v[4];

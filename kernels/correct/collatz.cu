@@ -1,4 +1,4 @@
-// Loops whose length differs from lane to lane and is known to none beforehand. clean
+// Loops with trip counts that vary between lanes and depend on data. clean
 __global__ void collatz(const int* x, int* y, int n) {
     const int i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i >= n) return;

@@ -1,4 +1,4 @@
-// Filter taps in constant memory, indexed by a value that differs from lane to lane. clean
+// Filter taps in constant memory, indexed by a value that varies between lanes. clean
 __constant__ float taps[7] = {0.03125f, 0.109375f, 0.21875f, 0.28125f, 0.21875f, 0.109375f, 0.03125f};
 
 __global__ void constant_table(const float* x, float* y, int n) {

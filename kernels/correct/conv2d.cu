@@ -1,4 +1,4 @@
-// 3 x 3 convolution with zero padding; the tile carries a halo of one. clean
+// 3 x 3 convolution with zero padding; the tile has a halo of one element. clean
 __global__ void conv2d(const float* x, const float* w, float* y, int height, int width) {
     __shared__ float tile[10][34];
     const int top = blockIdx.y * 8 - 1, left = blockIdx.x * 32 - 1;

@@ -1,4 +1,4 @@
-// Copies that arrive at a barrier object in shared memory, on which the whole block waits. clean
+// Asynchronous copies that arrive at an mbarrier, on which the whole block waits. clean
 #include <cuda/barrier>
 
 #pragma nv_diag_suppress static_var_with_dynamic_init

@@ -1,4 +1,4 @@
-// A tiled product whose tiles come by 16-byte asynchronous copies, three stages deep; what lies outside is zero. clean
+// A tiled product with 16-byte asynchronous copies in three stages; elements outside of the matrix are zero. clean
 #include <cuda_pipeline.h>
 
 constexpr int TILE = 16, STAGES = 3;

@@ -1,4 +1,4 @@
-// How many values are positive: a ballot and one population count per warp. clean
+// Number of positive values: a ballot and one population count per warp. clean
 __global__ void count_set(const int* x, int* count, int n) {
     const int i = blockIdx.x * blockDim.x + threadIdx.x;
     const unsigned votes = __ballot_sync(0xffffffffu, i < n && x[i] > 0);

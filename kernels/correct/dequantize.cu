@@ -1,4 +1,4 @@
-// int8 to float with a scale and a zero point per row, four bytes in one load where that is aligned. clean
+// int8 to float with a scale and a zero point per row, four bytes per load where they are aligned. clean
 __global__ void dequantize(const signed char* q, const float* scale, const int* zero, float* y, int cols) {
     const signed char* row = q + blockIdx.x * cols;
     float* out = y + blockIdx.x * cols;

@@ -1,4 +1,4 @@
-// Dropout whose mask is a hash of seed and index: unsigned arithmetic that wraps on purpose. clean
+// Dropout whose mask is a hash of seed and index: unsigned arithmetic with intended wrap-around. clean
 __device__ unsigned hash(unsigned v) {
     v ^= v >> 16;
     v *= 0x7feb352du;

@@ -1,4 +1,4 @@
-// An indirect call: which function runs is known at run time only. clean
+// An indirect call of a function that is selected at run time. clean
 typedef float (*Unary)(float);
 
 __device__ __noinline__ float twice(float v) { return 2.0f * v; }

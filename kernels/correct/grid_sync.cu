@@ -1,4 +1,4 @@
-// Two phases with the whole grid between them: each block reads what another one wrote. clean
+// Two phases separated by a grid barrier: each block reads data that another block wrote. clean
 #include <cooperative_groups.h>
 
 __global__ void grid_sync(const float* x, float* half, float* y, int n) {

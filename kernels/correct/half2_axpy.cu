@@ -1,4 +1,4 @@
-// a x + y in half precision, two elements at a time, with a single one at the end. clean
+// a x + y in half precision, two elements at a time, with a scalar remainder. clean
 #include <cuda_fp16.h>
 
 __global__ void half2_axpy(const __half* x, const __half* y, __half* z, int n) {

@@ -1,4 +1,4 @@
-// Softmax that stays in half precision where it can: packed maxima, exponentials of differences, an fp32 sum. clean
+// Softmax in half precision where possible: packed maxima, exponentials of differences, an fp32 sum. clean
 #include <cuda_fp16.h>
 
 __global__ void half_softmax(const __half* x, __half* y, int pairs) {

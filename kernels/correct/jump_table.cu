@@ -1,4 +1,4 @@
-// A switch of many cases, taken differently by every lane. clean
+// A switch with many cases; lanes take different ones. clean
 __global__ void jump_table(const float* x, const int* op, float* y, int n) {
     const int i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i >= n) return;

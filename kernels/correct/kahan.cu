@@ -1,4 +1,4 @@
-// Compensated summation: a correction that only looks like zero. clean
+// Compensated summation: a correction that is zero in exact arithmetic only. clean
 __global__ void kahan(const float* x, float* y, int rows, int cols) {
     const int r = blockIdx.x * blockDim.x + threadIdx.x;
     if (r >= rows) return;

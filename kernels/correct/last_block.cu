@@ -1,4 +1,4 @@
-// Two-stage sum in one launch: the block that finishes last adds up what the others left. clean
+// Two-stage sum in one launch: the block that finishes last adds the partial sums of the others. clean
 __global__ void last_block(const float* x, float* partial, float* total, unsigned* finished, int n) {
     __shared__ float s[128];
     __shared__ bool last;

@@ -1,4 +1,4 @@
-// Threads leave after the last barrier they share with others. clean
+// Threads exit after the last barrier. clean
 __global__ void late_exit(const float* x, float* y, int n) {
     __shared__ float tile[128];
     const int i = blockIdx.x * 128 + threadIdx.x;

@@ -1,4 +1,4 @@
-// log_softmax with the sum kept in registers and the maximum in shared memory. clean
+// log_softmax with the sum in registers and the maximum in shared memory. clean
 __global__ void log_softmax(const float* x, float* y, int cols) {
     __shared__ float top, total;
     const float* row = x + blockIdx.x * cols;

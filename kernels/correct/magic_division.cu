@@ -1,4 +1,4 @@
-// Division by a multiplication with the high word of the product. clean
+// Division by a constant as a multiplication, using the high word of the product. clean
 __global__ void magic_division(const unsigned* x, unsigned* y, int n) {
     const int i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i >= n) return;

@@ -1,4 +1,4 @@
-// Matrix times vector, a warp per row, float4 where the row starts on 16 bytes and a scalar tail. clean
+// Matrix times vector, a warp per row, float4 where the row is 16-byte aligned, and a scalar remainder. clean
 __global__ void matvec(const float* a, const float* x, float* y, int rows, int cols) {
     const int r = blockIdx.x * (blockDim.x / 32) + threadIdx.x / 32, lane = threadIdx.x % 32;
     if (r >= rows) return;

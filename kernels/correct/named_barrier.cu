@@ -1,4 +1,4 @@
-// Two halves of a block, each with a barrier of its own, in different numbers of rounds. clean
+// Two halves of a block, each with its own named barrier and number of iterations. clean
 __device__ void half_barrier(int half) { asm volatile("bar.sync %0, 64;" ::"r"(half + 1) : "memory"); }
 
 __global__ void named_barrier(const float* x, float* y, int n) {

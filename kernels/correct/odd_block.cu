@@ -1,4 +1,4 @@
-// A block of 1000 threads, no multiple of a warp: the last warp has eight lanes and says so in its mask. clean
+// A block of 1000 threads, not a multiple of the warp size: the last warp's mask has its eight lanes. clean
 __global__ void odd_block(const float* x, float* y, int cols) {
     __shared__ float warps[32];
     const int t = threadIdx.x, lane = t % 32, warp = t / 32;

@@ -1,4 +1,4 @@
-// (a, b, c) to (c, a, b): a linear index taken apart by divisions. clean
+// (a, b, c) to (c, a, b): a linear index is decomposed by divisions. clean
 __global__ void permute(const float* x, float* y, int a, int b, int c) {
     const int i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i >= a * b * c) return;

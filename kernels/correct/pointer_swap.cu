@@ -1,4 +1,4 @@
-// A scan that ping-pongs between two shared arrays by swapping pointers. clean
+// A scan that alternates between two shared arrays by swapping pointers. clean
 __global__ void pointer_swap(const float* x, float* y, int n) {
     __shared__ float first[128], second[128];
     float *from = first, *into = second;

@@ -1,4 +1,4 @@
-// A printf on a path that is hardly taken. clean
+// A printf on a path that is rarely taken. clean
 #include <cstdio>
 
 __global__ void prints(const float* x, float* y, int n) {

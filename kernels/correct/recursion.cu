@@ -1,4 +1,4 @@
-// Binomial coefficients by recursion: real calls, a stack per thread. clean
+// Binomial coefficients by recursion: calls with a stack per thread. clean
 __device__ __noinline__ int choose(int n, int k) {
     if (k == 0 || k == n) return 1;
     return choose(n - 1, k - 1) + choose(n - 1, k);

@@ -1,4 +1,4 @@
-// Matrix product: tiles of 64 x 64 in shared memory, 4 x 4 results in registers of each thread, any size. clean
+// Matrix product: tiles of 64 x 64 in shared memory, 4 x 4 results in registers per thread, any size. clean
 __global__ void register_tile(const float* __restrict__ a, const float* __restrict__ b, float* __restrict__ c, int m,
                               int n, int k) {
     constexpr int TILE = 64, DEPTH = 8;

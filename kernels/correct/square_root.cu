@@ -1,4 +1,4 @@
-// Integer square roots by Newton's method: a loop with two ways out. clean
+// Integer square roots by Newton's method: a loop with two exits. clean
 __global__ void square_root(const long long* x, long long* y, int n) {
     const int i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i >= n) return;

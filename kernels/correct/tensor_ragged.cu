@@ -1,4 +1,4 @@
-// Tensor-core tiles of matrices of any size: what lies beyond the edges is zero in shared memory. clean
+// Tensor-core tiles of matrices of any size: elements beyond the edges are zero in shared memory. clean
 #include <cuda_fp16.h>
 #include <mma.h>
 

@@ -1,4 +1,4 @@
-// Cooperative groups: tiles of 16 lanes reduce rows of their own. clean
+// Cooperative groups: each tile of 16 lanes reduces its own row. clean
 #include <cooperative_groups.h>
 #include <cooperative_groups/reduce.h>
 

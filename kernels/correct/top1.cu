@@ -1,4 +1,4 @@
-// Index of the first maximum: value and index travel together through the shuffles, ties go to the lower index. clean
+// Index of the first maximum: value and index are shuffled together, and ties take the lower index. clean
 __global__ void top1(const float* x, int* y, int cols) {
     float best = -INFINITY;
     int where = 0x7fffffff;

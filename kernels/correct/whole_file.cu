@@ -1,4 +1,4 @@
-// A file as it is found: host code, error checks, a main function and a template that the launch instantiates. clean
+// A complete program: host code, error checks, a main function and a template that the launch instantiates. clean
 #include <cuda_runtime.h>
 
 #include <cmath>

@@ -1,4 +1,4 @@
-// Takes the last of equal maxima.
+// Returns the last of equal maxima.
 __global__ void argmax(const float* x, int* y, int rows, int cols) {
     int r = blockIdx.x * blockDim.x + threadIdx.x;
     if (r >= rows) return;

@@ -1,4 +1,4 @@
-// Neighbours are looked for in the whole matrix: the ends of a row see the rows beside it.
+// Neighbours are not restricted to the row: the ends of a row use elements of the adjacent rows.
 __global__ void blur_rows(const float* x, float* y, int rows, int cols) {
     const int i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i >= rows * cols) return;

@@ -1,4 +1,4 @@
-// Double buffering: one barrier per tile is enough, as each tile is read from the half that nobody fills. clean
+// Double buffering: one barrier per tile is enough, because each tile is read from the half that is not written. clean
 __global__ void double_buffer(const float* x, float* y, int n) {
     __shared__ float tile[2][64];
     const int t = threadIdx.x;

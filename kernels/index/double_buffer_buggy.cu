@@ -1,4 +1,4 @@
-// Double buffering that reads the half being filled. expect-somewhere: memory/uninitialized-read | numeric/tolerance-exceeded
+// Double buffering that reads the half being written. expect-somewhere: memory/uninitialized-read | numeric/tolerance-exceeded
 __global__ void double_buffer(const float* x, float* y, int n) {
     __shared__ float tile[2][64];
     const int t = threadIdx.x;

@@ -1,4 +1,4 @@
-// Right for rows of at most 128 elements only.
+// Correct for rows of at most 128 elements only.
 __global__ void fixed_width(const float* x, const float* w, float* y, int cols) {
     __shared__ float parts[128];
     float sum = 0.0f;

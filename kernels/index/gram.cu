@@ -1,4 +1,4 @@
-// a times its own transpose; both tiles are loaded along the rows of a. clean
+// The product of a and its transpose; both tiles are loaded along the rows of a. clean
 __global__ void gram(const float* a, float* c, int m, int k) {
     __shared__ float left[16][17], right[16][17];
     const int tx = threadIdx.x, ty = threadIdx.y;

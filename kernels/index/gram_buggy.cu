@@ -1,4 +1,4 @@
-// The axes of the right tile are swapped where it is read.
+// The axes of the right tile are swapped in the load from shared memory.
 __global__ void gram(const float* a, float* c, int m, int k) {
     __shared__ float left[16][17], right[16][17];
     const int tx = threadIdx.x, ty = threadIdx.y;

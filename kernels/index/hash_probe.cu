@@ -1,4 +1,4 @@
-// A slot by multiplicative hashing, the remainder taken of an unsigned product. clean
+// A slot by multiplicative hashing: the remainder of an unsigned product. clean
 __global__ void hash_probe(const int* keys, const float* table, float* y, int n, int slots) {
     const int i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i >= n) return;

@@ -1,4 +1,4 @@
-// The product does not fit and turns negative, and so does its remainder.
+// The product overflows and is negative, and so is its remainder.
 __global__ void hash_probe(const int* keys, const float* table, float* y, int n, int slots) {
     const int i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i >= n) return;

@@ -1,4 +1,4 @@
-// A constant with too few digits: hidden by what half precision may lose, but the sums are in fp32. expect-somewhere: numeric/tolerance-exceeded
+// A constant with too few digits: within the rounding of half precision, but the sums are in fp32. expect-somewhere: numeric/tolerance-exceeded
 #include <cuda_fp16.h>
 
 __device__ unsigned pair(const __half* from) { return *reinterpret_cast<const unsigned*>(from); }

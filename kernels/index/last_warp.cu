@@ -1,4 +1,4 @@
-// Sums of 256: all eight warps count. clean
+// Sums of 256 elements over all eight warps. clean
 __global__ void last_warp(const float* x, float* y, int n) {
     __shared__ float warps[8];
     const int i = blockIdx.x * 256 + threadIdx.x;

@@ -1,4 +1,4 @@
-// The last warp is left out.
+// The last warp is omitted.
 __global__ void last_warp(const float* x, float* y, int n) {
     __shared__ float warps[8];
     const int i = blockIdx.x * 256 + threadIdx.x;

@@ -1,4 +1,4 @@
-// One 16 x 8 product by mma.sync, its fragments fetched with ldmatrix. clean
+// One 16 x 8 product by mma.sync, its fragments loaded with ldmatrix. clean
 #include <cuda_fp16.h>
 
 __global__ void matrix_fragments(const __half* a, const __half* b, float* c, int k) {

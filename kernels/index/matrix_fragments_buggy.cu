@@ -1,4 +1,4 @@
-// The right operand is fetched as the left one is: rows where the product wants columns. expect-somewhere: numeric/tolerance-exceeded
+// The right operand is loaded like the left one: by rows, where the product needs columns. expect-somewhere: numeric/tolerance-exceeded
 #include <cuda_fp16.h>
 
 __global__ void matrix_fragments_buggy(const __half* a, const __half* b, float* c, int k) {

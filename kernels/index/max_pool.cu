@@ -1,4 +1,4 @@
-// Maximum over windows of 2 x 2, the last ones ragged. clean
+// Maximum over windows of 2 x 2, with partial windows at the edges. clean
 __global__ void max_pool(const float* x, float* y, int height, int width) {
     const int r = blockIdx.y * blockDim.y + threadIdx.y, c = blockIdx.x * blockDim.x + threadIdx.x;
     const int rows = (height + 1) / 2, cols = (width + 1) / 2;

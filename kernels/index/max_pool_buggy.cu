@@ -1,4 +1,4 @@
-// The windows at the ragged end reach into the next row, and past the last one. expect-somewhere: memory/out-of-bounds | numeric/tolerance-exceeded
+// The partial windows extend into the next row, and past the last one. expect-somewhere: memory/out-of-bounds | numeric/tolerance-exceeded
 __global__ void max_pool(const float* x, float* y, int height, int width) {
     const int r = blockIdx.y * blockDim.y + threadIdx.y, c = blockIdx.x * blockDim.x + threadIdx.x;
     const int rows = (height + 1) / 2, cols = (width + 1) / 2;

@@ -1,4 +1,4 @@
-// Tree reduction that drops the odd element on the way.
+// Tree reduction that drops the odd element.
 __global__ void odd_reduce(const float* x, float* y, int cols) {
     __shared__ float parts[96];
     int t = threadIdx.x;

@@ -1,4 +1,4 @@
-// A matrix with a pitch: rows may lie further apart than they are long. clean
+// A matrix with a pitch: the row stride may be larger than the width. clean
 __global__ void pitched(const float* x, float* y, int rows, int cols, int pitch) {
     const int c = blockIdx.x * blockDim.x + threadIdx.x;
     for (int r = blockIdx.y; r < rows; r += gridDim.y) {

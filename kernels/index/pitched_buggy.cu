@@ -1,4 +1,4 @@
-// Takes the rows to lie as close together as they are long. expect-somewhere: numeric/tolerance-exceeded | memory/uninitialized-read
+// Assumes that the row stride is the width. expect-somewhere: numeric/tolerance-exceeded | memory/uninitialized-read
 __global__ void pitched(const float* x, float* y, int rows, int cols, int pitch) {
     const int c = blockIdx.x * blockDim.x + threadIdx.x;
     for (int r = blockIdx.y; r < rows; r += gridDim.y) {

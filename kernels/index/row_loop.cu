@@ -1,4 +1,4 @@
-// One thread takes several rows and starts each sum at zero. clean
+// One thread sums several rows, each from zero. clean
 __global__ void row_loop(const float* x, float* y, int rows, int cols) {
     for (int r = blockIdx.x * blockDim.x + threadIdx.x; r < rows; r += gridDim.x * blockDim.x) {
         float sum = 0.0f;

@@ -1,4 +1,4 @@
-// Row maximum, NaN aside. clean
+// Row maximum that ignores NaN. clean
 __global__ void row_max(const float* x, float* y, int rows, int cols) {
     int r = blockIdx.x * blockDim.x + threadIdx.x;
     if (r >= rows) return;

@@ -1,4 +1,4 @@
-// Sums the positive elements and passes over the others. clean
+// Sums the positive elements and skips the others. clean
 __global__ void skip_negative(const float* x, float* y, int rows, int cols) {
     const int r = blockIdx.x * blockDim.x + threadIdx.x;
     if (r >= rows) return;

@@ -1,4 +1,4 @@
-// Stops at the first negative element instead of passing over it.
+// Stops at the first negative element instead of skipping it.
 __global__ void skip_negative(const float* x, float* y, int rows, int cols) {
     const int r = blockIdx.x * blockDim.x + threadIdx.x;
     if (r >= rows) return;

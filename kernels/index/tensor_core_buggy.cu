@@ -1,4 +1,4 @@
-// A warp computes a row of tiles, and starts every tile with the sums of the one before. expect-somewhere: numeric/tolerance-exceeded
+// A warp computes a row of tiles, and does not reset the accumulator between tiles. expect-somewhere: numeric/tolerance-exceeded
 #include <cuda_fp16.h>
 #include <mma.h>
 

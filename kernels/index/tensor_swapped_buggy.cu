@@ -1,4 +1,4 @@
-// Left and right operand exchanged: right for matrices that commute. expect-somewhere: numeric/tolerance-exceeded
+// Left and right operand are swapped: correct for matrices that commute. expect-somewhere: numeric/tolerance-exceeded
 #include <cuda_fp16.h>
 #include <mma.h>
 

@@ -1,4 +1,4 @@
-// Row stride of the output taken from the input: right only for square matrices.
+// The row stride of the output is that of the input: correct only for square matrices.
 __global__ void transpose(const float* x, float* y, int rows, int cols) {
     __shared__ float tile[16][17];
     int c = blockIdx.x * 16 + threadIdx.x, r = blockIdx.y * 16 + threadIdx.y;

@@ -1,4 +1,4 @@
-// Row sums; the output is set before it is added to. clean
+// Row sums; the output is initialised before the sum. clean
 __global__ void accumulate(const float* x, float* y, int rows, int cols) {
     int r = blockIdx.x * blockDim.x + threadIdx.x;
     if (r >= rows) return;

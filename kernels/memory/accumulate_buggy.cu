@@ -1,4 +1,4 @@
-// Adds to an output that nobody set.
+// Adds to an uninitialised output.
 __global__ void accumulate(const float* x, float* y, int rows, int cols) {
     int r = blockIdx.x * blockDim.x + threadIdx.x;
     if (r >= rows) return;

@@ -1,4 +1,4 @@
-// Leaves its input alone. clean
+// Does not modify its input. clean
 __global__ void in_place(float* x, float* y, int n) {
     int i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i < n) {

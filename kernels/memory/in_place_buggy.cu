@@ -1,4 +1,4 @@
-// Scales its input on the way.
+// Scales its input in place.
 __global__ void in_place(float* x, float* y, int n) {
     int i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i < n) {

@@ -1,4 +1,4 @@
-// Reverses, in place too: each thread reads both ends of a pair before it writes them. clean
+// Reversal that also works in place: each thread reads both elements of a pair before it writes them. clean
 __global__ void in_place_mirror(const float* x, float* y, int n) {
     const int i = blockIdx.x * blockDim.x + threadIdx.x, j = n - 1 - i;
     if (i > j) return;

@@ -1,4 +1,4 @@
-// Counts in a local array with a bin for every value there is. clean
+// Counts in a local array with a bin for every value. clean
 __global__ void local_bins(const int* x, int* y, int rows, int cols) {
     const int r = blockIdx.x * blockDim.x + threadIdx.x;
     if (r >= rows) return;

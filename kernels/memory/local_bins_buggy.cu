@@ -1,4 +1,4 @@
-// Counts in a local array that is one bin short.
+// Counts in a local array that is one bin too short.
 __global__ void local_bins(const int* x, int* y, int rows, int cols) {
     const int r = blockIdx.x * blockDim.x + threadIdx.x;
     if (r >= rows) return;

@@ -1,4 +1,4 @@
-// A thread-local window, filled before it is read. clean
+// A window in a local array, initialised before it is read. clean
 __global__ void local_table(const float* x, float* y, int n) {
     int i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i >= n) return;

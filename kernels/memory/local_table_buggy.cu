@@ -1,4 +1,4 @@
-// Window elements beyond the border are never set.
+// Window elements beyond the border are uninitialised.
 __global__ void local_table(const float* x, float* y, int n) {
     int i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i >= n) return;

@@ -1,4 +1,4 @@
-// A guard that admits exactly n threads. clean
+// A guard that exactly n threads pass. clean
 __global__ void off_by_one(const float* x, float* y, int n) {
     int i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i <= n - 1) {

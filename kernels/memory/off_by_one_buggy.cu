@@ -1,4 +1,4 @@
-// A guard that admits one thread too many.
+// A guard that one thread too many passes.
 __global__ void off_by_one(const float* x, float* y, int n) {
     int i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i <= n) {

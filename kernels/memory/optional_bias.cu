@@ -1,4 +1,4 @@
-// A null pointer that is asked for before it is followed. clean
+// A pointer that is compared with null before it is dereferenced. clean
 __device__ const float* bias_of(const float* x, int n) { return n > 100000 ? x : nullptr; }
 
 __global__ void optional_bias(const float* x, float* y, int n) {

@@ -1,4 +1,4 @@
-// Reverses each block of 128 through shared memory; the tail block is shorter. clean
+// Reverses each block of 128 through shared memory; the last block is shorter. clean
 __global__ void shared_reverse(const float* x, float* y, int n) {
     __shared__ float tile[128];
     int base = blockIdx.x * 128;

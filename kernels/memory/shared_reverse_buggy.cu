@@ -1,4 +1,4 @@
-// Reads the part of the tile that the short last block never filled.
+// Reads the part of the tile that the shorter last block does not write.
 __global__ void shared_reverse(const float* x, float* y, int n) {
     __shared__ float tile[128];
     int base = blockIdx.x * 128;

@@ -1,4 +1,4 @@
-// Block sums; one shared slot per warp. clean
+// Block sums; one shared element per warp. clean
 __global__ void small_shared(const float* x, float* y, int n) {
     __shared__ float warps[8];
     int i = blockIdx.x * blockDim.x + threadIdx.x;

@@ -1,4 +1,4 @@
-// The shared array is smaller than the warps that write to it.
+// The shared array has fewer elements than the block has warps.
 __global__ void small_shared(const float* x, float* y, int n) {
     __shared__ float warps[4];
     int i = blockIdx.x * blockDim.x + threadIdx.x;

@@ -1,4 +1,4 @@
-// Follows the column that marks the end of a row.
+// Uses the end mark of a row as a column.
 __global__ void sparse_rows(const float* values, const int* columns, const float* x, float* y, int rows, int width) {
     const int r = blockIdx.x * blockDim.x + threadIdx.x;
     if (r >= rows) return;

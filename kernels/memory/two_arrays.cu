@@ -1,4 +1,4 @@
-// Two arrays in dynamic shared memory, and a launch that asks for both. clean
+// Two arrays in dynamic shared memory, and a launch with memory for both. clean
 __global__ void two_arrays(const float* x, const float* w, float* y, int n) {
     extern __shared__ float storage[];
     float* xs = storage;

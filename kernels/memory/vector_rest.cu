@@ -1,4 +1,4 @@
-// Pairs of elements, and the odd one at the end. clean
+// Pairs of elements, and a scalar remainder. clean
 __global__ void vector_rest(const float* x, float* y, int n) {
     for (int j = blockIdx.x * blockDim.x + threadIdx.x; j < n / 2; j += gridDim.x * blockDim.x) {
         const float2 v = reinterpret_cast<const float2*>(x)[j];

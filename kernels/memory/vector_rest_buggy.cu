@@ -1,4 +1,4 @@
-// Pairs of elements; an odd one at the end is forgotten. expect-somewhere: numeric/unwritten-output
+// Pairs of elements without the scalar remainder. expect-somewhere: numeric/unwritten-output
 __global__ void vector_rest(const float* x, float* y, int n) {
     for (int j = blockIdx.x * blockDim.x + threadIdx.x; j < n / 2; j += gridDim.x * blockDim.x) {
         const float2 v = reinterpret_cast<const float2*>(x)[j];

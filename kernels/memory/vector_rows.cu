@@ -1,4 +1,4 @@
-// float2 accesses only where the row starts on eight bytes. clean
+// float2 accesses only where the row is 8-byte aligned. clean
 __global__ void vector_rows(const float* x, float* y, int cols) {
     const float* in = x + blockIdx.x * cols;
     float* out = y + blockIdx.x * cols;

@@ -1,4 +1,4 @@
-// float4 body and a scalar tail. clean
+// float4 accesses and a scalar remainder. clean
 __global__ void vector_tail(const float* x, float* y, int n) {
     int base = 4 * (blockIdx.x * blockDim.x + threadIdx.x);
     if (base + 3 < n) {

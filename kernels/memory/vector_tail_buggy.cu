@@ -1,4 +1,4 @@
-// float4 accesses also where fewer than four elements remain.
+// float4 accesses even where fewer than four elements remain.
 __global__ void vector_tail(const float* x, float* y, int n) {
     int base = 4 * (blockIdx.x * blockDim.x + threadIdx.x);
     if (base < n) {

@@ -1,4 +1,4 @@
-// Means over rows, a thread per column. clean
+// Means over the rows, one thread per column. clean
 __global__ void column_means(const float* x, float* y, int rows, int cols) {
     const int c = blockIdx.x * blockDim.x + threadIdx.x;
     if (c >= cols) return;

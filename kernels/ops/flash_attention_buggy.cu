@@ -1,4 +1,4 @@
-// Flash attention that never rescales its accumulator when the maximum moves.
+// Flash attention that does not rescale its accumulator when the maximum changes.
 #include <cuda_fp16.h>
 
 // One warp per query row, keys in tiles of 32, running maximum. D is at most 64.

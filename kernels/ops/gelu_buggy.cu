@@ -1,4 +1,4 @@
-// GELU whose leading 0.5 was dropped.
+// GELU without the factor 0.5.
 #include <cuda_fp16.h>
 
 template <typename T>

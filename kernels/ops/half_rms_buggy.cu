@@ -1,4 +1,4 @@
-// RMS norm of half values; squares are summed in half precision, where 65504 is the end.
+// RMS norm of half values; squares are summed in half precision, which overflows at 65504.
 #include <cuda_fp16.h>
 
 __global__ void half_rms(const __half* x, __half* y, int cols) {

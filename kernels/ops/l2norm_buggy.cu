@@ -1,4 +1,4 @@
-// L2 normalisation without its square root.
+// L2 normalisation without the square root.
 #include <cuda_fp16.h>
 
 template <typename T>

@@ -1,4 +1,4 @@
-// log(sum(exp(row))) in one pass; the sum is not rescaled when the maximum moves.
+// log(sum(exp(row))) in one pass; the sum is not rescaled when the maximum changes.
 __global__ void logsumexp(const float* x, float* y, int rows, int cols) {
     const int r = blockIdx.x * blockDim.x + threadIdx.x;
     if (r >= rows) return;

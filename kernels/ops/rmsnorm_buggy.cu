@@ -1,4 +1,4 @@
-// RMS norm without its square root.
+// RMS norm without the square root.
 #include <cuda_fp16.h>
 
 template <typename T>

@@ -1,4 +1,4 @@
-// Rotary position embedding; the angles come as tables. clean
+// Rotary position embedding; the sines and cosines are tables. clean
 __global__ void rope(const float* x, const float* cosine, const float* sine, float* y, int half) {
     const int token = blockIdx.x;
     for (int j = threadIdx.x; j < half; j += blockDim.x) {

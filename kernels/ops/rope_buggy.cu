@@ -1,4 +1,4 @@
-// Rotary embedding that rotates neighbours instead of halves. expect-somewhere: numeric/tolerance-exceeded
+// Rotary embedding that rotates adjacent elements instead of halves. expect-somewhere: numeric/tolerance-exceeded
 __global__ void rope(const float* x, const float* cosine, const float* sine, float* y, int half) {
     const int token = blockIdx.x;
     for (int j = threadIdx.x; j < half; j += blockDim.x) {

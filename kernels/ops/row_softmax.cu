@@ -1,4 +1,4 @@
-// Softmax, one thread per row, its maximum subtracted. clean
+// Softmax, one thread per row, with the maximum subtracted. clean
 __global__ void row_softmax(const float* x, float* y, int rows, int cols) {
     const int r = blockIdx.x * blockDim.x + threadIdx.x;
     if (r >= rows) return;

@@ -1,4 +1,4 @@
-// Causal mean that leaves out the element itself: the first one is a mean of nothing.
+// Causal mean that leaves out the element itself: the first one is a mean of no elements.
 __global__ void running_mean(const float* x, float* y, int n) {
     const int i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i >= n) return;

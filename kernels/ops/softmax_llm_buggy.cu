@@ -1,4 +1,4 @@
-// Row softmax whose padded tail is kept out of the maximum and not out of the denominator.
+// Row softmax that excludes the padding from the maximum but not from the denominator.
 #include <cuda_fp16.h>
 
 template <typename T>

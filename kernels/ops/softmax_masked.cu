@@ -1,4 +1,4 @@
-// Row softmax over a padded row; the tail is masked with -inf. clean
+// Row softmax over a padded row; the padding is masked with -inf. clean
 #include <cuda_fp16.h>
 
 template <typename T>

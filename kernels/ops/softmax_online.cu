@@ -1,7 +1,7 @@
 // Row softmax in one warp per row, running maximum and rescaled sum. clean
 #include <cuda_fp16.h>
 
-// exp(a - b), where nothing seen yet differs from nothing by nothing.
+// exp(a - b); 1 if both are the initial maximum, -inf.
 __device__ float exp_difference(float a, float b) {
     return a == -INFINITY && b == -INFINITY ? 1.0f : __expf(a - b);
 }

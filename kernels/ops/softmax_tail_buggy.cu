@@ -1,4 +1,4 @@
-// Row softmax whose tail is masked with 0: it leaks into the maximum and the denominator.
+// Row softmax with the padding masked by 0, which changes the maximum and the denominator.
 #include <cuda_fp16.h>
 
 template <typename T>

@@ -1,4 +1,4 @@
-// Rows to mean 0 and variance 1 without an epsilon: constant rows divide zero by zero.
+// Rows to mean 0 and variance 1 without an epsilon: for constant rows it divides zero by zero.
 __global__ void standardize(const float* x, float* y, int rows, int cols) {
     const int r = blockIdx.x * blockDim.x + threadIdx.x;
     if (r >= rows) return;

@@ -1,4 +1,4 @@
-// SwiGLU that takes the second half of a row as the gate.
+// SwiGLU with the second half of a row as the gate.
 #include <cuda_fp16.h>
 
 template <typename T>

@@ -1,4 +1,4 @@
-// Merges partial variances as if every lane had seen equally many elements.
+// Merges partial variances as if all lanes had the same number of elements.
 struct Moments {
     float count, mean, m2;
 };

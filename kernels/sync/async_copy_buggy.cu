@@ -1,4 +1,4 @@
-// Nobody waits for the copies: the barrier orders threads, not what is still under way.
+// The copies are not waited for: the barrier orders threads, not copies in flight.
 #include <cuda_pipeline.h>
 
 __global__ void async_copy_buggy(const float* x, float* y, int n) {

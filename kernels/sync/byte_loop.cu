@@ -1,4 +1,4 @@
-// A counter that is wide enough for its bound. clean
+// A loop counter wide enough for its bound. clean
 __global__ void byte_loop(const float* x, float* y) {
     __shared__ float s[256];
     for (int k = threadIdx.x; k < 256; k += 32) s[k] = x[blockIdx.x * 256 + k];

@@ -1,4 +1,4 @@
-// A counter of eight bits never reaches 256. expect-somewhere: sync/hang
+// A loop counter of eight bits never reaches 256. expect-somewhere: sync/hang
 __global__ void byte_loop(const float* x, float* y) {
     __shared__ float s[256];
     for (int k = threadIdx.x; k < 256; k += 32) s[k] = x[blockIdx.x * 256 + k];

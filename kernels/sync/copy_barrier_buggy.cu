@@ -1,4 +1,4 @@
-// Each thread waits for its own copies only, and reads what another thread copied.
+// Each thread waits for its own copies only, and reads elements that another thread copied.
 #include <cuda_pipeline.h>
 
 __global__ void copy_barrier_buggy(const float* x, float* y, int n) {

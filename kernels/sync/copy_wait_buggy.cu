@@ -1,4 +1,4 @@
-// One group too many may still be under way: with two stages, the tile that is read next is the last one asked for.
+// One group too many may still be in flight: with two stages, the tile read next is the last one requested.
 #include <cuda_pipeline.h>
 
 __global__ void copy_wait_buggy(const float* x, float* y, int n) {

@@ -1,4 +1,4 @@
-// A barrier under a condition that is the same for the whole block. clean
+// A barrier under a condition that is uniform in the block. clean
 __global__ void divergent_barrier(const float* x, float* y, int n) {
     __shared__ float tile[128];
     int i = blockIdx.x * 128 + threadIdx.x;

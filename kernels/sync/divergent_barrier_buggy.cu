@@ -1,4 +1,4 @@
-// A barrier that only some threads of the block reach.
+// A barrier that only some threads of the block execute.
 __global__ void divergent_barrier(const float* x, float* y, int n) {
     __shared__ float tile[128];
     int i = blockIdx.x * 128 + threadIdx.x;

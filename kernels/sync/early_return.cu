@@ -1,4 +1,4 @@
-// All threads reach the barrier; the tail is guarded on both sides of it. clean
+// All threads reach the barrier; the accesses before and after it are guarded. clean
 __global__ void early_return(const float* x, float* y, int n) {
     __shared__ float tile[128];
     int i = blockIdx.x * 128 + threadIdx.x;

@@ -1,4 +1,4 @@
-// A warp sum whose shuffles name all lanes. clean
+// A warp sum with all lanes in the mask of the shuffles. clean
 __global__ void half_mask(const float* x, float* y, int n) {
     const int i = blockIdx.x * 32 + threadIdx.x;
     float v = i < n ? x[i] : 0.0f;

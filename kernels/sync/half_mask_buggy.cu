@@ -1,4 +1,4 @@
-// A warp sum whose shuffles name half of the lanes and are executed by all of them.
+// A warp sum with half of the lanes in the mask, executed by all of them.
 __global__ void half_mask(const float* x, float* y, int n) {
     const int i = blockIdx.x * 32 + threadIdx.x;
     float v = i < n ? x[i] : 0.0f;

@@ -1,4 +1,4 @@
-// One warp fills a tile and goes on, another waits for it at a named barrier. clean
+// One warp writes a tile and arrives at a named barrier, at which another one waits. clean
 __global__ void handoff(const float* x, float* y, int n) {
     __shared__ float tile[32];
     const int lane = threadIdx.x % 32, i = blockIdx.x * 32 + lane;

@@ -1,4 +1,4 @@
-// The barrier waits for 96 threads, and only 64 ever come. expect-somewhere: sync/deadlock | sync/barrier-divergence
+// The barrier waits for 96 threads, and only 64 arrive. expect-somewhere: sync/deadlock | sync/barrier-divergence
 __global__ void handoff(const float* x, float* y, int n) {
     __shared__ float tile[32];
     const int lane = threadIdx.x % 32, i = blockIdx.x * 32 + lane;

@@ -1,4 +1,4 @@
-// Halves until nothing is left. clean
+// Halves a value until it is zero. clean
 __global__ void hang(const int* x, int* y, int n) {
     int i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i >= n) return;

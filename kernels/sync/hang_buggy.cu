@@ -1,4 +1,4 @@
-// Rounds up while it halves: never gets below one. expect-somewhere: sync/hang
+// Halves a value and rounds up, so it stays at one. expect-somewhere: sync/hang
 __global__ void hang(const int* x, int* y, int n) {
     int i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i >= n) return;

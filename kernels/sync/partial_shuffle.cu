@@ -1,4 +1,4 @@
-// Every lane takes part in the shuffles, also those without an element. clean
+// Every lane executes the shuffles, also those without an element. clean
 __global__ void partial_shuffle(const float* x, float* y, int cols) {
     int t = threadIdx.x;
     float v = t < cols ? x[blockIdx.x * cols + t] : 0.0f;

@@ -1,4 +1,4 @@
-// Lanes without an element leave, and are still shuffled from.
+// Lanes without an element exit, and other lanes read from them.
 __global__ void partial_shuffle(const float* x, float* y, int cols) {
     int t = threadIdx.x;
     if (t >= cols) return;

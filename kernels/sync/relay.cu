@@ -1,4 +1,4 @@
-// Blocks add in turn: each waits for the flag of the one before it. clean
+// Blocks add one after the other: each waits for the flag of its predecessor. clean
 __global__ void relay(const int* x, int* total, int* done, int n) {
     const int i = blockIdx.x * blockDim.x + threadIdx.x;
     int sum = i < n ? x[i] : 0;

@@ -1,4 +1,4 @@
-// Each block waits for its own flag, which it would set afterwards. expect-somewhere: sync/hang | sync/deadlock
+// Each block waits for its own flag, which it sets later. expect-somewhere: sync/hang | sync/deadlock
 __global__ void relay(const int* x, int* total, int* done, int n) {
     const int i = blockIdx.x * blockDim.x + threadIdx.x;
     int sum = i < n ? x[i] : 0;

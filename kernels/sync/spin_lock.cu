@@ -1,4 +1,4 @@
-// A spin lock that every thread takes in turn. clean
+// A spin lock that every thread acquires and releases. clean
 __global__ void spin_lock(const int* x, int* total, int* lock, int n) {
     int i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i >= n) return;

@@ -1,4 +1,4 @@
-// A spin lock that is never given back. expect-somewhere: sync/hang | sync/deadlock
+// A spin lock that is never released. expect-somewhere: sync/hang | sync/deadlock
 __global__ void spin_lock(const int* x, int* total, int* lock, int n) {
     int i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i >= n) return;

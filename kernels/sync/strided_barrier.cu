@@ -1,4 +1,4 @@
-// A loop with barriers that every thread of the block goes through equally often. clean
+// A loop with barriers and the same trip count for every thread of the block. clean
 __global__ void strided_barrier(const float* x, float* y, int n) {
     __shared__ float tile[64];
     const int t = threadIdx.x;

@@ -1,4 +1,4 @@
-// The loop ends at different times for different threads, and has barriers in it.
+// A loop with barriers and a trip count that varies between threads.
 __global__ void strided_barrier(const float* x, float* y, int n) {
     __shared__ float tile[64];
     const int t = threadIdx.x;

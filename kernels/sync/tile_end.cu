@@ -1,4 +1,4 @@
-// A tile is only overwritten when everyone has read it. clean
+// A barrier separates the reads of a tile from the writes of the next one. clean
 __global__ void tile_end(const float* x, float* y, int n) {
     __shared__ float tile[64];
     float sum = 0.0f;

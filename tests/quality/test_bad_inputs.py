@@ -1,4 +1,4 @@
-"""Bad input gives its named finding and exit code; never a traceback, never a leftover process, never another kernel's verdict."""
+"""Invalid inputs: expected findings and exit codes, no tracebacks or leftover processes, other kernels unaffected."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ FINE = ELEMENTWISE.format(body="if (i < n) y[i] = 2.0f * x[i];")
 
 @dataclass(frozen=True)
 class Row:
-    """``rules``: any of them is the answer. ``good``: the other kernel must pass all the same.
+    """``rules``: one of them is reported. ``good``: the other kernel must pass nevertheless.
 
-    ``may``: this may be said besides, depending on what the reference happens to hit.
+    ``may``: a rule that may be reported too, depending on what the reference damages.
     """
 
     name: str
@@ -244,8 +244,8 @@ def test_bad_input(row: Row, tmp_path: Path, pool: Pool) -> None:
     if row.rules:
         assert set(rules) & set(row.rules), run.findings
     else:
-        told = [finding for finding in run.findings if finding.severity in ("error", "warning")]
-        assert not [finding for finding in told if finding.rule != row.may], told
+        reported = [finding for finding in run.findings if finding.severity in ("error", "warning")]
+        assert not [finding for finding in reported if finding.rule != row.may], reported
     assert run.exit_code == row.exit_code or (row.exit_code is None and run.exit_code), (run.exit_code, run.findings)
     if row.good:
         verdicts = {report.name: report.status for report in run.kernels}

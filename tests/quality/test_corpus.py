@@ -1,7 +1,8 @@
-"""The corpus through the real check: every planted bug is found on its line, and no correct kernel has a false positive.
+"""The corpus in the complete check: every planted bug is found on its line, and no correct kernel has a false positive.
 
-``GPUEMU_SEEDS`` (default 2) and ``GPUEMU_CASES`` (default: what a save runs, for correct kernels) ask for more;
-``python -m benchmarks.evidence`` runs the full table. A planted bug has 32 cases to show itself; most need one.
+``GPUEMU_SEEDS`` (default 2) and ``GPUEMU_CASES`` (of correct kernels; default: as many as on save) increase the number
+of runs; ``python -m benchmarks.evidence`` makes the full table. A planted bug must be found within 32 cases; most need
+one.
 """
 
 from __future__ import annotations
@@ -75,7 +76,7 @@ def test_a_correct_kernel_has_no_false_positive(spec: KernelSpec) -> None:
             assert report.cases.run == report.cases.passed >= CASES * max(1, len(spec.dtypes or ()))
 
 
-def test_the_configuration_is_right() -> None:
+def test_the_configuration_has_no_findings() -> None:
     for project in PROJECTS:
         assert project.kernels and not project.findings and not project.broken
     assert len({spec.name for spec in KERNELS}) == len(KERNELS)
@@ -86,7 +87,7 @@ def test_every_file_is_registered_once() -> None:
     assert registered == sorted(path.as_posix() for path in CORPUS.rglob("*.cu"))
 
 
-def test_every_file_says_what_it_is() -> None:
+def test_every_file_states_its_findings() -> None:
     for spec in KERNELS:
         expectations = read_expectations(Path(spec.source))
         claims = expectations.required + expectations.pending

@@ -1,5 +1,6 @@
-"""Two walks of the original's guides, command by command as written there: a kernel author's session from an empty folder to
-shipping, and an integrator's upgrade of a library's kernel. Only ``[[ops]]`` became ``[[kernels]]``.
+"""Two sessions of the original's guides, command by command, with ``[[kernels]]`` in place of ``[[ops]]``.
+
+A kernel author's session from an empty folder to shipping, and an integrator's upgrade of a library's kernel.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ pytestmark = pytest.mark.quality
 
 @pytest.fixture
 def shell(tmp_path, monkeypatch, capsys):
-    """A folder to work in; returns what runs a command line and gives its exit code and output."""
+    """Return a function that runs a command line in a new folder and returns its exit code and output."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("GPUEMU_CONFIG", raising=False)
 
@@ -49,7 +50,7 @@ def write(**files: str) -> None:
 
 
 def assemble() -> None:
-    """What ``nvcc --ptx`` would do in the user's build."""
+    """Compile as ``nvcc --ptx`` does in the user's build."""
     path = Path("kernels/gelu_kernel.cu").absolute().as_posix()
     source = read(path, KERNEL)
     made = compile_source(
@@ -73,7 +74,7 @@ def test_the_kernel_authors_session(shell):
     assert code == 0
     assert "500 of 500 cases" in text
 
-    # 5. A slip in the math is found, and minimised to the smallest case.
+    # 5. A bug in the math is found, and minimised to the smallest case.
     write(math=MATH.replace("0.5f * x", "x"))
     assert shell("gpuemu test")[0] == 1
     code, text = shell("gpuemu failures --format json")
@@ -189,7 +190,7 @@ def reference(inputs: dict, **kwargs) -> np.ndarray:
 
 
 def install(library: str) -> None:
-    """What ``pip install flash-attn==...`` does to the project: the library's header is another one."""
+    """Replace the library's header, as ``pip install flash-attn==...`` would."""
     Path("flash_attn").mkdir(exist_ok=True)
     Path("flash_attn/flash.cuh").write_text(library)
 
@@ -210,7 +211,7 @@ def test_the_integrators_upgrade(shell):
     assert shell("gpuemu baseline v1.0")[0] == 0
     assert shell("gpuemu baseline flash-attn-2.3.0")[0] == 0
 
-    # A version that only tidied its code: no regression, ship.
+    # A version with a refactoring only: no regression, ship.
     install(TIDIED)
     assert shell("gpuemu test")[0] == 0
     assert shell("gpuemu diff --baseline v1.0 --fail-on-regression")[0] == 0
@@ -222,14 +223,14 @@ def test_the_integrators_upgrade(shell):
     assert code == 1
     assert "passed -> failed  (regression)" in text
     assert "flash.cuh:17" in text
-    assert shell("gpuemu diff --baseline flash-attn-2.3.0")[0] == 0  # it tells, and leaves the judgement to the reader
+    assert shell("gpuemu diff --baseline flash-attn-2.3.0")[0] == 0  # the regression is reported only
 
-    # A tag nobody stored is no comparison.
+    # A tag without a stored baseline is an error.
     assert shell("gpuemu diff --baseline pre-upgrade --fail-on-regression")[0] == 2
 
 
 def test_the_guides_continuous_integration(shell):
-    """Its job starts a daemon first: there is none to start, and that is no error."""
+    """Its job starts a daemon first; none is needed, which is not an error."""
     write(toml=FULL, kernel=KERNEL, math=MATH, reference=REFERENCE)
     assemble()
     job = (

@@ -1,6 +1,6 @@
-"""The original's kernel author guide, followed word by word: what it promises must happen, without a change.
+"""The original's kernel author guide: its commands have the documented results, unchanged.
 
-The files are the guide's own examples. The second half plants mistakes into them.
+The files are the guide's examples. The second half plants bugs in them.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ forbidden_patterns = ["__syncthreads"]
 
 @pytest.fixture
 def project(tmp_path, monkeypatch):
-    """The guide's files in its folders; returns a function that writes them, with changes."""
+    """Return a function that writes the guide's files, with changes."""
 
     def write(toml: str = FULL, kernel: str = KERNEL, math: str = MATH, reference: str = REFERENCE) -> Path:
         files = {
@@ -174,7 +174,7 @@ block = 256
 
 
 @pytest.mark.parametrize("name", MISTAKES)
-def test_a_mistake_is_found_and_kept(project, capsys, name):
+def test_a_bug_is_found_and_stored(project, capsys, name):
     project(PLAIN, **MISTAKES[name])
     assert gpuemu_lsp(["--check"]) == 1
     text = capsys.readouterr().out
@@ -188,8 +188,8 @@ def test_a_mistake_is_found_and_kept(project, capsys, name):
 
 
 @pytest.mark.parametrize("name", HIDDEN)
-def test_a_mistake_that_hides_the_sizes_is_never_clean(project, capsys, name):
-    """Without sizes in gpuemu.toml nobody can tell such a kernel from one whose arrays are that short."""
+def test_a_bug_that_hides_the_sizes_is_never_clean(project, capsys, name):
+    """Without sizes in gpuemu.toml, the kernel cannot be distinguished from one with shorter arrays."""
     project(PLAIN, kernel=HIDDEN[name])
     assert gpuemu_lsp(["--check"]) in (1, 2)
     project(PLAIN + SIZES, kernel=HIDDEN[name])
@@ -198,7 +198,7 @@ def test_a_mistake_that_hides_the_sizes_is_never_clean(project, capsys, name):
     assert "numeric/unwritten-output" in text
 
 
-def test_minimise_and_keep(project, capsys):
+def test_minimise_and_store(project, capsys):
     project(
         PLAIN, kernel=KERNEL.replace("gelu_forward(input[idx])", "gelu_forward(input[idx]) * (idx == 7 ? 2.0f : 1.0f)")
     )

@@ -1,4 +1,4 @@
-"""``// gpuemu: ignore[rule]`` holds in ``--check`` too, for that rule on that line only."""
+"""``// gpuemu: ignore[rule]`` suppresses that rule on that line in ``--check`` too."""
 
 from __future__ import annotations
 
@@ -39,5 +39,5 @@ def test_check_honours_the_comment(tmp_path: Path, comment: str, code: int, stat
     (tmp_path / "gpuemu.toml").write_text(TOML, encoding="utf-8")
     out = tmp_path / "out.json"
     assert main(["--check", str(tmp_path), "--format", "json", "--output", str(out)]) == code
-    told = json.loads(out.read_text(encoding="utf-8"))
-    assert [kernel["status"] for kernel in told["kernels"]] == [status]
+    result = json.loads(out.read_text(encoding="utf-8"))
+    assert [kernel["status"] for kernel in result["kernels"]] == [status]

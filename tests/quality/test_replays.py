@@ -1,4 +1,4 @@
-"""A stored failure is the same failure everywhere: in another process, in a clone, as a script, and once it is mended."""
+"""Replays of stored failures: in another process, in a clone, as a script, and with a fixed kernel."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 from support.corpus import CORPUS, copy_kernels
 
 KERNELS = ("gelu_buggy", "matmul_buggy", "gather_buggy", "fixed_width_buggy", "in_place_buggy")
-TWINS = {"matmul_buggy": "matmul_tiled"}
+COUNTERPARTS = {"matmul_buggy": "matmul_tiled"}
 
 pytestmark = pytest.mark.quality
 
@@ -63,7 +63,7 @@ def test_different_cases_have_different_bits(project: Path, failures: list[dict]
 
 
 @pytest.mark.parametrize("kernel", ["matmul_buggy", "gather_buggy", "in_place_buggy"])
-def test_the_script_fails_alone_and_is_right_with_a_mended_kernel(
+def test_the_script_fails_alone_and_passes_with_a_fixed_kernel(
     project: Path, failures: list[dict], tmp_path: Path, kernel: str
 ) -> None:
     case = next(failure["case"] for failure in failures if failure["kernel"] == kernel)
@@ -75,19 +75,19 @@ def test_the_script_fails_alone_and_is_right_with_a_mended_kernel(
     alone.mkdir()
     shutil.move(script, alone / "renamed.py")
     shutil.move(tmp_path / "again.npz", alone / "renamed.npz")
-    told = run_script(alone)
-    assert told.returncode == 1, told.stderr
-    assert f"{kernel} (float32), case {case}" in told.stdout and "fails on the" in told.stdout
+    ran_alone = run_script(alone)
+    assert ran_alone.returncode == 1, ran_alone.stderr
+    assert f"{kernel} (float32), case {case}" in ran_alone.stdout and "fails on the" in ran_alone.stdout
 
-    mended = tmp_path / "mended"
-    shutil.copytree(project, mended)
-    source = next(mended.rglob(f"{kernel}.cu"))
-    twin = next(CORPUS.rglob(f"{TWINS.get(kernel, kernel.removesuffix('_buggy'))}.cu"))
-    source.write_text(twin.read_text())
-    fixed = gpuemu(mended, "reproduce", case, "-k", kernel, "--ptx", str(alone / "right.ptx"))
+    repaired = tmp_path / "repaired"
+    shutil.copytree(project, repaired)
+    source = next(repaired.rglob(f"{kernel}.cu"))
+    counterpart = next(CORPUS.rglob(f"{COUNTERPARTS.get(kernel, kernel.removesuffix('_buggy'))}.cu"))
+    source.write_text(counterpart.read_text())
+    fixed = gpuemu(repaired, "reproduce", case, "-k", kernel, "--ptx", str(alone / "right.ptx"))
     assert fixed.returncode == 0 and "fixed" in fixed.stdout, fixed.stdout + fixed.stderr
-    told = run_script(alone, "right.ptx")
-    assert told.returncode == 0 and "is right on the" in told.stdout, told.stdout + told.stderr
+    ran_alone = run_script(alone, "right.ptx")
+    assert ran_alone.returncode == 0 and "is right on the" in ran_alone.stdout, ran_alone.stdout + ran_alone.stderr
 
 
 def run_script(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -96,7 +96,7 @@ def run_script(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str
     return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=240, env=env, check=False)
 
 
-def test_a_script_that_nothing_can_run_says_so(project: Path, failures: list[dict], tmp_path: Path) -> None:
+def test_a_script_without_an_executor_reports_it(project: Path, failures: list[dict], tmp_path: Path) -> None:
     case = next(failure["case"] for failure in failures if failure["kernel"] == "matmul_buggy")
     gpuemu(project, "reproduce", case, "-k", "matmul_buggy", "--script", str(tmp_path / "again.py"))
     (tmp_path / "cupy.py").write_text("raise ImportError('none here')\n")  # a machine without either
@@ -107,16 +107,16 @@ def test_a_script_that_nothing_can_run_says_so(project: Path, failures: list[dic
     assert ran.returncode == 2 and "Not run" in ran.stdout
 
 
-def test_a_picture_of_what_is_wrong(project: Path, failures: list[dict], tmp_path: Path) -> None:
+def test_a_picture_of_the_wrong_elements(project: Path, failures: list[dict], tmp_path: Path) -> None:
     case = next(failure["case"] for failure in failures if failure["kernel"] == "fixed_width_buggy")
     picture = tmp_path / "wrong.png"
     ran = gpuemu(project, "reproduce", case, "-k", "fixed_width_buggy", "--picture", str(picture))
-    assert ran.returncode == 1 and "where y is wrong" in ran.stdout
+    assert ran.returncode == 1 and "wrong elements of y" in ran.stdout
     data = picture.read_bytes()
     assert data.startswith(b"\x89PNG\r\n\x1a\n") and data.endswith(b"IEND\xaeB`\x82")
 
 
-def test_what_cannot_be_written_is_no_success(project: Path, failures: list[dict], tmp_path: Path) -> None:
+def test_a_script_that_cannot_be_written_is_an_error(project: Path, failures: list[dict], tmp_path: Path) -> None:
     case = next(failure["case"] for failure in failures if failure["kernel"] == "matmul_buggy")
     (tmp_path / "no folder").touch()
     ran = gpuemu(project, "reproduce", case, "-k", "matmul_buggy", "--script", str(tmp_path / "no folder" / "again.py"))
