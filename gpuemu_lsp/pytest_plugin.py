@@ -1,7 +1,6 @@
-"""``pytest --gpuemu``: the kernels of every collected ``gpuemu.toml`` are test items, beside a project's other tests.
+"""``pytest --gpuemu``: the kernels of every collected ``gpuemu.toml`` are test items.
 
-A face like the command line: what is right, what is wrong and how it is told is the engine's. pytest loads this module
-wherever the package is installed, so nothing heavy is imported before ``--gpuemu`` asks for it.
+pytest imports this module wherever the package is installed, so the engine is imported only with ``--gpuemu``.
 """
 
 from __future__ import annotations
@@ -25,11 +24,11 @@ _CHECKS = pytest.StashKey["_Checks"]()
 
 
 class KernelError(Exception):
-    """A kernel that is not clean; the message is what a terminal would show."""
+    """A kernel with errors; the message is the text output of the check."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add ``--gpuemu`` and what decides how much is run."""
+    """Add ``--gpuemu`` and the options of its checks."""
     from gpuemu_lsp.cli.arguments import architecture, positive, seed
 
     group = parser.getgroup("gpuemu", "CUDA kernels, checked without a GPU")
@@ -40,7 +39,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Make the nearest ``gpuemu.toml`` part of a run that names no paths, wherever ``testpaths`` point."""
+    """Add the nearest ``gpuemu.toml`` to a run without paths on the command line, whatever ``testpaths`` is."""
     config.addinivalue_line("markers", "gpuemu: a CUDA kernel, checked without a GPU")
     if not config.getoption("--gpuemu"):
         return
@@ -54,7 +53,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> ConfigFile | None:
-    """Take in every ``gpuemu.toml``."""
+    """Collect every ``gpuemu.toml``."""
     if file_path.name == CONFIG_NAME and parent.config.getoption("--gpuemu"):
         collected: ConfigFile = ConfigFile.from_parent(parent, path=file_path)
         return collected
@@ -62,19 +61,19 @@ def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> ConfigFile
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
-    """Begin with what was selected, on all cores; a worker of pytest-xdist does not know which will be its own."""
+    """Start the checks of the selected kernels, except in a pytest-xdist worker, which runs only some of them."""
     if _CHECKS in session.config.stash and not hasattr(session.config, "workerinput"):
-        session.config.stash[_CHECKS].begin([item for item in session.items if isinstance(item, KernelItem)])
+        session.config.stash[_CHECKS].start([item for item in session.items if isinstance(item, KernelItem)])
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
-    """End the worker processes."""
+    """Close the worker pool."""
     if _CHECKS in config.stash:
         config.stash[_CHECKS].close()
 
 
 class ConfigFile(pytest.File):
-    """One ``gpuemu.toml``: an item for itself where something is wrong with it, and one per kernel."""
+    """One ``gpuemu.toml``: an item for each kernel, and one for the file if it has errors or no kernels."""
 
     def collect(self) -> Iterator[pytest.Item]:
         """Yield the items."""
@@ -90,7 +89,7 @@ class ConfigFile(pytest.File):
 
 
 class _GpuemuItem(pytest.Item):
-    """What both kinds of item share."""
+    """Base class of the items."""
 
     def __init__(self, *, root: str, **kwargs: Any) -> None:
         super().__init__(**kwargs)
@@ -98,21 +97,21 @@ class _GpuemuItem(pytest.Item):
         self.add_marker("gpuemu")
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], *args: Any, **kwargs: Any) -> str | Any:
-        """Show a kernel's failure as the command line would, anything else as pytest does."""
+        """Return the text output of a check, or pytest's representation of any other exception."""
         if isinstance(excinfo.value, KernelError):
             return str(excinfo.value)
         return super().repr_failure(excinfo, *args, **kwargs)
 
 
 class ConfigItem(_GpuemuItem):
-    """Fails: with what is wrong with the configuration, or because nothing is registered."""
+    """An item that fails with the errors of a ``gpuemu.toml``, or because it registers no kernels."""
 
     def __init__(self, *, findings: tuple[Finding, ...], **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.findings = findings
 
     def runtest(self) -> None:
-        """Tell."""
+        """Fail."""
         from gpuemu_lsp.engine.report.model import Run
         from gpuemu_lsp.engine.report.text import render_text
 
@@ -121,34 +120,34 @@ class ConfigItem(_GpuemuItem):
         raise KernelError(render_text(Run(self.root, (), self.findings)))
 
     def reportinfo(self) -> tuple[os.PathLike[str] | str, int | None, str]:
-        """Return the place of the first mistake."""
+        """Return the location of the first error."""
         first = self.findings[0].place.range.start.line if self.findings else None
         return self.path, first, self.name
 
 
 class KernelItem(_GpuemuItem):
-    """One kernel: passes when it is clean, fails when it is not or was not run, whatever the reason."""
+    """One kernel. It fails if it has errors or was not run."""
 
     def __init__(self, *, request: CheckRequest, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.request = request
 
     def runtest(self) -> None:
-        """Wait for the check and judge it."""
+        """Wait for the check and fail if the kernel is not clean."""
         from gpuemu_lsp.engine.report.exit_codes import EXIT_CLEAN
         from gpuemu_lsp.engine.report.text import TextStyle, render_text
 
         run = self.config.stash[_CHECKS].result(self)
         text = render_text(run, TextStyle(hints=True))
         if not self.request.registered and {kernel.status for kernel in run.kernels} == {"not-executed"}:
-            pytest.skip(f"not run, and no {CONFIG_NAME} says how:\n{text}")
+            pytest.skip(f"not run, and not registered in a {CONFIG_NAME}:\n{text}")
         if run.exit_code != EXIT_CLEAN:
             raise KernelError(text)
         if run.findings:
             self.add_report_section("call", "gpuemu", text)
 
     def reportinfo(self) -> tuple[os.PathLike[str] | str, int | None, str]:
-        """Return where the kernel is registered, or its file."""
+        """Return the location of the kernel's registration, or its source."""
         place = self.request.spec.places.get("name")
         if place is None:
             return self.request.spec.source, None, self.name
@@ -156,7 +155,7 @@ class KernelItem(_GpuemuItem):
 
 
 class _Checks:
-    """The checks of one session, in worker processes of its own."""
+    """The checks of one session, and their worker pool."""
 
     def __init__(self) -> None:
         import os
@@ -167,26 +166,26 @@ class _Checks:
 
         cores = os.cpu_count() or 1
         self._pool = Pool(FUNCTIONS, size=cores, preload=PRELOAD)
-        self._waiting = ThreadPoolExecutor(cores)
-        self._begun: dict[KernelItem, Future[Run]] = {}
+        self._threads = ThreadPoolExecutor(cores)
+        self._started: dict[KernelItem, Future[Run]] = {}
 
-    def begin(self, items: list[KernelItem]) -> None:
-        """Start checks whose results will be wanted in this order."""
+    def start(self, items: list[KernelItem]) -> None:
+        """Start checks, in the order in which their results are needed."""
         from gpuemu_lsp.engine.jobs.run import run_requests
 
         for item in items:
-            if item not in self._begun:
-                self._begun[item] = self._waiting.submit(run_requests, (item.request,), (), item.root, self._pool)
+            if item not in self._started:
+                self._started[item] = self._threads.submit(run_requests, (item.request,), (), item.root, self._pool)
 
     def result(self, item: KernelItem) -> Run:
-        """Return what a check found."""
-        self.begin([item])
-        return self._begun[item].result()
+        """Return the run of a kernel, after waiting for it."""
+        self.start([item])
+        return self._started[item].result()
 
     def close(self) -> None:
-        """Give up what is not finished."""
+        """Cancel unfinished checks."""
         self._pool.close()
-        self._waiting.shutdown(cancel_futures=True)
+        self._threads.shutdown(cancel_futures=True)
 
 
 def _options(config: pytest.Config) -> CheckOptions:

@@ -1,7 +1,7 @@
-"""Files kept from one process to the next, by the content of what they were made from.
+"""On-disk cache folders, shared by processes.
 
-Writers rename a finished file into place, so processes may share a folder; readers check what they read. A folder that
-cannot be used is no error: nothing is kept then, and nothing found.
+Files are named after a hash of their inputs. A writer renames a finished file into place, and readers validate the
+content. A folder that cannot be used is not an error: writes are dropped, and reads find nothing.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ import platformdirs
 
 
 def cache_root() -> Path:
-    """Return the folder of all that is kept for this user: ``$GPUEMU_CACHE_DIR``, or where caches belong."""
+    """Return the root of all caches: ``$GPUEMU_CACHE_DIR``, or the user's cache directory."""
     root = os.environ.get("GPUEMU_CACHE_DIR")
     return Path(root) if root else platformdirs.user_cache_path("gpuemu-lsp")
 
 
 class CacheFolder:
-    """A folder of files that stays below ``limit_bytes``, but for what was written since it was last swept."""
+    """A cache folder. It is swept to below ``limit_bytes`` after every ``writes_between_sweeps`` writes."""
 
     def __init__(self, folder: Path, limit_bytes: int, writes_between_sweeps: int) -> None:
         self._folder = folder
@@ -38,7 +38,7 @@ class CacheFolder:
             return None
 
     def read_private(self, name: str) -> bytes | None:
-        """Return a file's content, or None; None also if anybody else could have written it."""
+        """Return a file's content; None if it is absent, or if another user could have written it."""
         try:
             if not _private(self._folder.stat()):
                 return None
@@ -48,12 +48,12 @@ class CacheFolder:
             return None
 
     def used(self, name: str) -> None:
-        """Note that a file was of use: the sweep removes what was used longest ago."""
+        """Record a use of a file: a sweep removes the least recently used files."""
         with contextlib.suppress(OSError):
             os.utime(self._folder / name)
 
     def write(self, name: str, content: bytes) -> None:
-        """Store a file that only its owner can read; a full or read-only disk is no error."""
+        """Store a file that only its owner can read; a full or read-only disk is not an error."""
         try:
             self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
             descriptor, temporary = tempfile.mkstemp(dir=self._folder, prefix=".new-")
@@ -71,7 +71,7 @@ class CacheFolder:
         self._writes += 1
 
     def _sweep(self) -> None:
-        """Remove the files used longest ago until the folder is well below its limit."""
+        """Remove the least recently used files until the folder is at most three quarters of its limit."""
         entries = []
         for path in self._folder.iterdir():
             with contextlib.suppress(OSError):
@@ -86,6 +86,6 @@ class CacheFolder:
 
 
 def _private(status: os.stat_result) -> bool:
-    """Whether only this user can have written something."""
+    """Return whether only this user can have written a file or folder."""
     owner = not hasattr(os, "geteuid") or status.st_uid == os.geteuid()
     return owner and not status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)

@@ -1,4 +1,4 @@
-"""The same kernels on a real GPU and on the emulator: equal bytes, equal verdicts. Skipped, with the reason, without a GPU."""
+"""The same kernels on a real GPU and on the emulator: equal bytes and events. Skipped without a GPU."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_gpu_and_emulator_agree(text, launch, tmp_path):
     assert real.buffers["x"].tobytes() == X.tobytes()
 
 
-def test_a_write_past_the_end_is_seen_in_the_guard(tmp_path):
+def test_a_write_past_the_end_overwrites_the_guard(tmp_path):
     text = 'extern "C" __global__ void k(const float* x, float* y, int n) { y[n] = x[0]; }\n'
     outcome = _run(Device(), text, (1, 1, 0), tmp_path)
     assert outcome.status == "completed"
@@ -77,7 +77,7 @@ def test_printf_is_collected(tmp_path):
     assert _run(Device(), text, (1, 1, 0), tmp_path).printed == "n=1000\n"
 
 
-def test_a_launch_that_cannot_be_is_no_fault(tmp_path):
+def test_a_rejected_launch_is_not_a_fault(tmp_path):
     device = Device()
     text = 'extern "C" __global__ void k(const float* x, float* y, int n) { y[0] = 1; }\n'
     outcome = _run(device, text, (1, 4096, 0), tmp_path)

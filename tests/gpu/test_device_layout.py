@@ -1,4 +1,4 @@
-"""What the device room computes without a GPU: where buffers lie, what the guards say, how parameters are passed."""
+"""Memory layout, guards, kernel parameters and error codes of the device executor; needs no GPU."""
 
 from __future__ import annotations
 
@@ -7,8 +7,16 @@ import pytest
 
 from gpuemu_lsp.engine.device import available
 from gpuemu_lsp.engine.device.device import runs_on
-from gpuemu_lsp.engine.device.errors import LAUNCH_REFUSED, fault
-from gpuemu_lsp.engine.device.layout import ALIGNMENT, CANARY, GUARD_BYTES, breaches, image, parameters, regions
+from gpuemu_lsp.engine.device.errors import LAUNCH_REJECTED, fault
+from gpuemu_lsp.engine.device.layout import (
+    ALIGNMENT,
+    CANARY,
+    GUARD_BYTES,
+    allocations,
+    initial_content,
+    overwrites,
+    parameters,
+)
 from gpuemu_lsp.engine.execution import Buffer, Scalar
 from gpuemu_lsp.engine.rules import RULES
 
@@ -25,34 +33,34 @@ def test_parameters_are_addresses_and_raw_bytes():
 
 
 @pytest.mark.parametrize(("size", "offset"), [(1, 0), (256, 0), (1000, 4), (0, 0), (12, 2)])
-def test_every_buffer_is_aligned_as_asked_between_guards(size, offset):
+def test_buffers_are_aligned_and_guarded(size, offset):
     buffer = _buffer("x", size % 251, offset=offset)
-    (region,) = regions((buffer,))
-    ((_, start),) = region.members
-    content = image(region)
+    (allocation,) = allocations((buffer,))
+    ((_, start),) = allocation.members
+    content = initial_content(allocation)
     assert start % ALIGNMENT == offset % ALIGNMENT
-    assert region.size - start - buffer.data.size >= GUARD_BYTES
+    assert allocation.size - start - buffer.data.size >= GUARD_BYTES
     assert bytes(content[start : start + buffer.data.size]) == buffer.data.tobytes()
     assert set(content[:start]) == {CANARY}
-    assert breaches(region, content) == ()
+    assert overwrites(allocation, content) == ()
 
 
-def test_an_alias_shares_the_memory_of_the_buffer_it_names():
+def test_an_alias_shares_an_allocation():
     arguments = (
         _buffer("x", 64),
         _buffer("y", 64, alias_of="x", offset=16),
         _buffer("z", 64, alias_of="y"),
         _buffer("w", 4),
     )
-    found = regions(arguments)
-    assert [[item.name for item, _ in region.members] for region in found] == [["x", "y", "z"], ["w"]]
-    starts = {item.name: start for region in found for item, start in region.members}
+    found = allocations(arguments)
+    assert [[item.name for item, _ in allocation.members] for allocation in found] == [["x", "y", "z"], ["w"]]
+    starts = {item.name: start for allocation in found for item, start in allocation.members}
     assert (starts["y"] - starts["x"], starts["z"] - starts["x"]) == (16, 0)
 
 
-def test_an_alias_of_nothing_is_refused():
-    with pytest.raises(ValueError, match="no earlier buffer"):
-        regions((_buffer("y", 4, alias_of="x"),))
+def test_an_alias_of_an_unknown_buffer_is_rejected():
+    with pytest.raises(ValueError, match="not an earlier buffer"):
+        allocations((_buffer("y", 4, alias_of="x"),))
 
 
 @pytest.mark.parametrize(
@@ -65,12 +73,12 @@ def test_an_alias_of_nothing_is_refused():
         ((-1, 120), [(-1, 1), (120, 1)]),
     ],
 )
-def test_writes_outside_are_seen_on_both_sides(changed, expected):
-    (region,) = regions((_buffer("x", 100),))
-    after = image(region)
-    start = region.members[0][1]
+def test_guards_detect_writes_on_both_sides(changed, expected):
+    (allocation,) = allocations((_buffer("x", 100),))
+    after = initial_content(allocation)
+    start = allocation.members[0][1]
     after[[start + at for at in changed]] = 0
-    assert [(item.offset, item.count) for item in breaches(region, after)] == expected
+    assert [(item.offset, item.count) for item in overwrites(allocation, after)] == expected
 
 
 @pytest.mark.parametrize(
@@ -85,19 +93,19 @@ def test_writes_outside_are_seen_on_both_sides(changed, expected):
         ("sm_120", (12, 0), True),
     ],
 )
-def test_a_cubin_runs_on_its_own_generation(arch, capability, expected):
+def test_binary_compatibility_of_cubins(arch, capability, expected):
     assert runs_on(arch, capability) is expected
 
 
 @pytest.mark.parametrize("status", [700, 702, 710, 714, 715, 716, 717, 718, 719])
-def test_faults_have_rules_and_refusals_are_none(status):
+def test_faults_have_rules_and_are_not_rejected_launches(status):
     known = fault(status)
     assert known is not None
     assert known.rule in RULES
-    assert status not in LAUNCH_REFUSED
+    assert status not in LAUNCH_REJECTED
 
 
-def test_without_a_gpu_there_is_a_reason():
+def test_availability_has_a_reason():
     present, reason = available()
     assert reason
     assert present in (True, False)

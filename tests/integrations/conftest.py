@@ -1,4 +1,4 @@
-"""The package as a user has it: built as a wheel and installed in an environment of its own."""
+"""Fixture: the package built as a wheel and installed in a separate environment."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ import pytest
 from support.corpus import CORPUS, corpus_entries, entry_text
 from support.installed_package import ROOT, Installed
 
-# Ours is what is to be installed; pytest-lsp breaks every test item that is no function, whoever defines it.
+# gpuemu-lsp itself is installed by pip; pytest-lsp breaks every test item that is not a function.
 _LEFT_OUT = ("gpuemu_lsp", "_gpuemu_lsp", "_editable_impl", "pytest_lsp")
 
 
 @pytest.fixture(scope="session")
 def installed(tmp_path_factory: pytest.TempPathFactory) -> Installed:
-    """Install by pip, in an environment that has what the package depends on as links, rather than downloaded again."""
+    """Install by pip, in an environment where the dependencies are links to those of this environment."""
     environment = Installed(tmp_path_factory.mktemp("installed"))
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", environment.root], check=True)
     packages = environment.root / f"lib/python{sys.version_info.major}.{sys.version_info.minor}/site-packages"

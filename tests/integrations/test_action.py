@@ -1,4 +1,4 @@
-"""The GitHub Action: its file follows GitHub's schema, and its steps do what they say when a shell runs them."""
+"""The GitHub Action: schema of its file, and its steps run by a shell."""
 
 from __future__ import annotations
 
@@ -21,49 +21,49 @@ def test_the_file_follows_the_schema() -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_no_expression_is_part_of_a_script() -> None:
+def test_scripts_contain_no_expressions() -> None:
     scripts = [step["run"] for step in ACTION["runs"]["steps"] if "run" in step]
     assert scripts
     assert not [script for script in scripts if "${{" in script]
 
 
-def test_it_installs_itself_and_annotates_the_line(installed: Installed, kernels: Path) -> None:
-    said = _run_steps(installed, kernels, expect=1)
+def test_the_action_installs_the_package_and_annotates_the_line(installed: Installed, kernels: Path) -> None:
+    output = _run_steps(installed, kernels, expect=1)
     line = next(
         n for n, text in enumerate((kernels / "gelu_buggy.cu").read_text().splitlines(), 1) if "expect:" in text
     )
-    assert re.search(rf"^::error [^\n]*file=gelu_buggy\.cu,line={line},", said, flags=re.MULTILINE), said
-    assert "file=gelu.cu" not in said
+    assert re.search(rf"^::error [^\n]*file=gelu_buggy\.cu,line={line},", output, flags=re.MULTILINE), output
+    assert "file=gelu.cu" not in output
 
 
-def test_clean_paths_pass_and_the_result_goes_to_the_file(installed: Installed, kernels: Path) -> None:
+def test_clean_paths_pass_and_the_result_is_written(installed: Installed, kernels: Path) -> None:
     inputs = {"paths": "gelu\nrelu.cu", "format": "junit", "output": "result.xml", "arguments": "--cases 4"}
     _run_steps(installed, kernels, install=False, **inputs)
     assert "gelu" in (kernels / "result.xml").read_text()
 
 
-def test_inputs_are_never_commands(installed: Installed, kernels: Path) -> None:
+def test_inputs_are_never_executed(installed: Installed, kernels: Path) -> None:
     evil = "$(touch${IFS}owned) ;touch owned `touch owned`"
     _run_steps(installed, kernels, install=False, paths=evil, arguments=evil, expect=2)
     assert not (kernels / "owned").exists()
 
 
 def _run_steps(installed: Installed, kernels: Path, expect: int = 0, install: bool = True, **inputs: str) -> str:
-    """Run the steps as a runner would; the last one is to end with ``expect``, those before it install the package."""
+    """Run the steps as a runner does. The last one must exit with ``expect``; the others install the package."""
     chosen = {name: about["default"] for name, about in ACTION["inputs"].items()} | inputs
     steps = [step for step in ACTION["runs"]["steps"] if "run" in step]
-    said = ""
+    output = ""
     for step in steps if install else steps[-1:]:
         assert step["shell"] == "bash"
         variables = {name: _evaluate(value, chosen) for name, value in step.get("env", {}).items()}
         folder = kernels / _evaluate(step.get("working-directory", "."), chosen)
         shell = ("bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", step["run"])
-        said += installed.run(*shell, cwd=folder, variables=variables, expect=expect if step is steps[-1] else 0)
-    return said
+        output += installed.run(*shell, cwd=folder, variables=variables, expect=expect if step is steps[-1] else 0)
+    return output
 
 
 def _evaluate(value: str, inputs: dict[str, Any]) -> str:
-    """Replace the two kinds of expressions that the file uses; any other is a mistake."""
+    """Evaluate the two kinds of expressions in the file; any other fails the test."""
 
     def replace(match: re.Match[str]) -> str:
         context, name = match[1].split(".")

@@ -1,4 +1,4 @@
-"""The GitLab template: its file follows GitLab's schema, and its job leaves the report that it promises."""
+"""The GitLab template: schema of its file, and the report written by its job."""
 
 from __future__ import annotations
 
@@ -20,22 +20,22 @@ def test_the_file_follows_the_schema() -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_the_job_fails_and_leaves_a_code_quality_report(installed: Installed, kernels: Path) -> None:
-    said = _run_job(installed, kernels, expect=1)
+def test_the_job_fails_and_writes_a_code_quality_report(installed: Installed, kernels: Path) -> None:
+    output = _run_job(installed, kernels, expect=1)
     report = json.loads((kernels / JOB["artifacts"]["reports"]["codequality"]).read_text())
     assert {found["location"]["path"] for found in report if found["severity"] != "info"} == {"gelu_buggy.cu"}
-    assert report[0]["description"] in said
+    assert report[0]["description"] in output
 
 
-def test_variables_choose_what_is_checked(installed: Installed, kernels: Path) -> None:
+def test_variables_select_the_targets(installed: Installed, kernels: Path) -> None:
     _run_job(installed, kernels, install=False, GPUEMU_PATHS="gelu relu.cu", GPUEMU_ARGUMENTS="--cases 4")
     assert json.loads((kernels / "gl-code-quality-report.json").read_text()) == []
 
 
 def _run_job(installed: Installed, kernels: Path, expect: int = 0, install: bool = True, **variables: str) -> str:
-    """Run the job's parts as a runner does: one shell for the preparation and the script, another for what follows."""
+    """Run the job as a runner does: one shell for ``before_script`` and ``script``, another for ``after_script``."""
     chosen = {**JOB["variables"], "GPUEMU_PACKAGE": str(ROOT), **variables}
     chosen["PIP_CACHE_DIR"] = chosen["PIP_CACHE_DIR"].replace("$CI_PROJECT_DIR", str(kernels))
     script = "\n".join((JOB["before_script"] if install else []) + JOB["script"])
-    said = installed.run("bash", "-eo", "pipefail", "-c", script, cwd=kernels, variables=chosen, expect=expect)
-    return said + installed.run("bash", "-c", "\n".join(JOB["after_script"]), cwd=kernels, variables=chosen)
+    output = installed.run("bash", "-eo", "pipefail", "-c", script, cwd=kernels, variables=chosen, expect=expect)
+    return output + installed.run("bash", "-c", "\n".join(JOB["after_script"]), cwd=kernels, variables=chosen)

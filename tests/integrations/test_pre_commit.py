@@ -1,4 +1,4 @@
-"""The hooks in a real pre-commit and a real git repository."""
+"""The pre-commit hooks, run by pre-commit in a git repository."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ def test_the_file_is_a_manifest() -> None:
 
 
 @pytest.mark.parametrize("hook", ["gpuemu", "gpuemu-changed"])
-def test_a_commit_waits_for_correct_kernels(installed: Installed, kernels: Path, tmp_path: Path, hook: str) -> None:
+def test_a_commit_needs_correct_kernels(installed: Installed, kernels: Path, tmp_path: Path, hook: str) -> None:
     variables = _repository(installed, kernels, tmp_path, hook)
     installed.run("git", "add", "-A", cwd=kernels, variables=variables)
-    refused = installed.run("git", "commit", "-m", "all", cwd=kernels, variables=variables, expect=1)
-    assert "gelu_buggy.cu" in refused
-    assert "Failed" in refused
+    rejected = installed.run("git", "commit", "-m", "all", cwd=kernels, variables=variables, expect=1)
+    assert "gelu_buggy.cu" in rejected
+    assert "Failed" in rejected
 
     (kernels / "gelu_buggy.cu").write_text((kernels / "gelu.cu").read_text())
     installed.run("git", "add", "-A", cwd=kernels, variables=variables)
@@ -35,17 +35,17 @@ def test_a_commit_waits_for_correct_kernels(installed: Installed, kernels: Path,
     assert "Passed" in accepted
 
 
-def test_the_hook_of_changed_files_looks_at_those_only(installed: Installed, kernels: Path, tmp_path: Path) -> None:
+def test_the_changed_files_hook_checks_only_those(installed: Installed, kernels: Path, tmp_path: Path) -> None:
     variables = _repository(installed, kernels, tmp_path, "gpuemu-changed")
     installed.run("git", "add", "gelu.cu", "gpuemu.toml", cwd=kernels, variables=variables)
     assert "Passed" in installed.run("git", "commit", "-m", "one", cwd=kernels, variables=variables)
 
 
 def _repository(installed: Installed, kernels: Path, tmp_path: Path, hook: str) -> dict[str, str]:
-    """Make the kernels a git repository with the hook; return the variables under which git touches nothing else.
+    """Make the kernels a git repository with the hook; return environment variables that isolate git.
 
-    The hook's own environment would be built from the package index, for minutes: it is told to use the one that is
-    there. Everything else is as the manifest says.
+    ``language: system`` makes the hook use the installed package. Otherwise pre-commit would build an environment from
+    the package index, which takes minutes.
     """
     manifest = tmp_path / "manifest"
     manifest.mkdir()

@@ -1,4 +1,4 @@
-"""``pytest --gpuemu`` in a user's own suite, with the plugin as pip installs it."""
+"""``pytest --gpuemu`` in a user's test suite, with the installed plugin."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from support.installed_package import Installed
 
 @pytest.fixture
 def suite(kernels: Path) -> Path:
-    """A project that keeps its tests in a folder of their own."""
+    """A project with its tests in a folder."""
     (kernels / "tests").mkdir()
     (kernels / "tests/test_mine.py").write_text("def test_mine():\n    pass\n")
     (kernels / "pytest.ini").write_text("[pytest]\ntestpaths = tests\n")
     return kernels
 
 
-def _counts(said: str) -> dict[str, int]:
-    last = said.strip().splitlines()[-1]
+def _counts(output: str) -> dict[str, int]:
+    last = output.strip().splitlines()[-1]
     return {what: int(number) for number, what in re.findall(r"(\d+) (\w+)", last.split(" in ")[0])}
 
 
@@ -34,33 +34,33 @@ def test_without_the_flag_nothing_is_collected_or_loaded(installed: Installed, s
     assert _counts(_pytest(installed, suite)) == {"passed": 2}
 
 
-def test_kernels_are_items_beside_the_other_tests(installed: Installed, suite: Path) -> None:
-    said = _pytest(installed, suite, "--gpuemu", "-v", expect=1)
-    assert _counts(said) == {"failed": 1, "passed": 2}
-    assert re.search(r"gpuemu\.toml::gelu PASSED", said)
-    assert re.search(r"gpuemu\.toml::gelu_buggy FAILED", said)
+def test_kernels_are_test_items(installed: Installed, suite: Path) -> None:
+    output = _pytest(installed, suite, "--gpuemu", "-v", expect=1)
+    assert _counts(output) == {"failed": 1, "passed": 2}
+    assert re.search(r"gpuemu\.toml::gelu PASSED", output)
+    assert re.search(r"gpuemu\.toml::gelu_buggy FAILED", output)
     line = next(n for n, text in enumerate((suite / "gelu_buggy.cu").read_text().splitlines(), 1) if "expect:" in text)
-    assert f"gelu_buggy.cu:{line}:" in said
-    assert "Reproduce: gpuemu reproduce" in said
-    assert "Traceback" not in said
+    assert f"gelu_buggy.cu:{line}:" in output
+    assert "Reproduce: gpuemu reproduce" in output
+    assert "Traceback" not in output
 
 
-def test_kernels_are_chosen_as_tests_are(installed: Installed, suite: Path) -> None:
+def test_kernels_are_selected_like_tests(installed: Installed, suite: Path) -> None:
     assert _counts(_pytest(installed, suite, "--gpuemu", "-k", "gelu and not buggy"))["passed"] == 1
     assert _counts(_pytest(installed, suite, "--gpuemu", "-m", "not gpuemu"))["passed"] == 1
     assert _counts(_pytest(installed, suite, "--gpuemu", "gpuemu.toml::gelu")) == {"passed": 1}
     assert _counts(_pytest(installed, suite, "--gpuemu", "tests")) == {"passed": 1}
 
 
-def test_workers_of_xdist_share_them_out(installed: Installed, suite: Path) -> None:
+def test_xdist_workers_share_the_kernels(installed: Installed, suite: Path) -> None:
     assert _counts(_pytest(installed, suite, "--gpuemu", "-n", "2", expect=1)) == {"failed": 1, "passed": 2}
 
 
 def test_a_broken_configuration_fails_on_its_line(installed: Installed, suite: Path) -> None:
     config = suite / "gpuemu.toml"
     config.write_text(config.read_text().replace("[kernels.dims]", "dtyps = 1\n[kernels.dims]", 1))
-    said = _pytest(installed, suite, "--gpuemu", expect=1)
-    assert re.search(r"gpuemu\.toml:6:1: error\[config/unknown-key\]", said), said
+    output = _pytest(installed, suite, "--gpuemu", expect=1)
+    assert re.search(r"gpuemu\.toml:6:1: error\[config/unknown-key\]", output), output
 
 
 def test_a_configuration_without_kernels_is_not_clean(installed: Installed, suite: Path) -> None:
@@ -70,20 +70,20 @@ def test_a_configuration_without_kernels_is_not_clean(installed: Installed, suit
 
 def test_a_kernel_that_cannot_run_is_not_clean(installed: Installed, suite: Path) -> None:
     (suite / "gelu.cu").unlink()
-    said = _pytest(installed, suite, "--gpuemu", "-k", "gelu and not buggy or configuration", expect=1)
-    assert "failed" in _counts(said)
+    output = _pytest(installed, suite, "--gpuemu", "-k", "gelu and not buggy or configuration", expect=1)
+    assert "failed" in _counts(output)
 
 
 @pytest.mark.parametrize(
     ("arguments", "reason"),
     [(("--gpuemu-cases", "0"), "not a positive whole number"), (("--gpuemu-arch", "x"), "not an architecture")],
 )
-def test_bad_arguments_are_told(installed: Installed, suite: Path, arguments: tuple[str, str], reason: str) -> None:
+def test_bad_arguments_are_errors(installed: Installed, suite: Path, arguments: tuple[str, str], reason: str) -> None:
     assert reason in _pytest(installed, suite, "--gpuemu", *arguments, expect=4)
 
 
-def test_an_interrupt_ends_it_and_leaves_no_process(installed: Installed, suite: Path) -> None:
-    """The interrupt comes while a worker is known to be inside the reference."""
+def test_an_interrupt_leaves_no_process(installed: Installed, suite: Path) -> None:
+    """The interrupt is sent while a worker runs the reference."""
     started = suite / "started"
     (suite / "reference/elementwise.py").write_text(
         "import pathlib, time\n"
@@ -101,8 +101,8 @@ def test_an_interrupt_ends_it_and_leaves_no_process(installed: Installed, suite:
         "    threading.Thread(target=interrupt, daemon=True).start()\n"
     )
     command = ("python", "-m", "pytest", "-p", "no:cacheprovider", "--gpuemu", "gpuemu.toml::gelu")
-    said = installed.run(*command, cwd=suite, variables={"GPUEMU_TEST_MARK": str(suite)}, expect=2)
-    assert "KeyboardInterrupt" in said
+    output = installed.run(*command, cwd=suite, variables={"GPUEMU_TEST_MARK": str(suite)}, expect=2)
+    assert "KeyboardInterrupt" in output
     marker = f"GPUEMU_TEST_MARK={suite}".encode()
     assert not [path for path in Path("/proc").glob("[0-9]*/environ") if marker in _read(path)]
 
@@ -110,5 +110,5 @@ def test_an_interrupt_ends_it_and_leaves_no_process(installed: Installed, suite:
 def _read(path: Path) -> bytes:
     try:
         return path.read_bytes()
-    except OSError:  # it has ended, or is not ours
+    except OSError:  # the process has ended or belongs to another user
         return b""

@@ -1,4 +1,4 @@
-"""An environment in which the package is installed, and how to run things there."""
+"""A virtual environment with the installed package, and commands run in it."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ class Installed:
 
     @property
     def environment(self) -> dict[str, str]:
-        """The variables of a shell in which it is activated; pip builds with the backend that is there."""
+        """The variables of an activated shell; pip builds with the installed build backend."""
         ours = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
         path = f"{self.root / 'bin'}{os.pathsep}{os.environ.get('PATH', '')}"
         return {**ours, "VIRTUAL_ENV": str(self.root), "PATH": path, "PIP_NO_BUILD_ISOLATION": "false"}
 
     def run(self, *command: str, cwd: Path = ROOT, variables: Mapping[str, str] | None = None, expect: int = 0) -> str:
-        """Run a command; its output, with the errors, if it ends as expected."""
+        """Run a command, check its exit code, and return its output including standard error."""
         done = subprocess.run(
             command,
             cwd=cwd,

@@ -1,1 +1,1 @@
-"""What a kernel measured once, and what is different now: numbers, resources, and the code the compiler made."""
+"""Baselines: stored measurements of kernels, compared with new ones: errors, resources and PTX."""

@@ -1,7 +1,7 @@
-"""Two sets of records, kernel by kernel: what is worse, what is better, and what the compiler makes differently.
+"""Comparison of baseline records: regressions and improvements of each kernel, and differences in its PTX.
 
-A check draws the same cases from the same seed and the emulator is deterministic, so a kernel that was not touched has
-the same numbers to the last bit. The threshold is for edits that only move rounding around.
+A check draws the same cases from the same seed, and the emulator is deterministic: an unchanged kernel has bitwise
+equal errors. The threshold is for edits that only change rounding.
 """
 
 from __future__ import annotations
@@ -16,14 +16,16 @@ from gpuemu_lsp.engine.ptx.diff import Hunk, diff_entries
 from gpuemu_lsp.engine.store import BaselineRecord
 
 THRESHOLD = 0.1
-"""Relative growth that is still noise, unless ``[policies].warn_threshold`` says otherwise."""
+"""Default of ``[policies].warn_threshold``: relative growth of a figure that is still noise."""
 
 _DOUBLED = 1.0
-"""Absolute errors have no scale of their own, so only twice as much is worse. They show what a relative error hides
-that is the largest in one difficult case before and after."""
+"""Growth of the absolute error that is a regression: it has no scale, so it must at least double.
 
-_DIFFICULT = 0.01
-"""Where a baseline's own relative error is larger, all that is left of the output is cancellation: nothing to judge."""
+The absolute error shows regressions that the largest relative error hides, if that belongs to the same ill-conditioned
+case before and after."""
+
+_ILL_CONDITIONED = 0.01
+"""Relative error of a baseline's case above which its output is dominated by cancellation and not compared."""
 
 _RANK = {"passed": 0, "unreferenced": 1, "not-executed": 2, "error": 3, "failed": 3}
 _LARGER_IS_WORSE = ("registers", "spills", "local_memory")
@@ -37,18 +39,18 @@ def compare(
     threshold: float = THRESHOLD,
     code: bool = True,
 ) -> Comparison:
-    """Compare a baseline with what was measured now.
+    """Compare a baseline with new measurements.
 
     Parameters
     ----------
     tag : str
-        The baseline's name.
+        Name of the baseline.
     before, after : Sequence[BaselineRecord]
-        A record per kernel, dtype and architecture.
+        A record for each kernel, dtype and architecture.
     threshold : float
         Relative growth of a figure up to which it is a change, not a regression.
     code : bool
-        Whether to compare the PTX too: it takes longest.
+        Whether to compare the PTX too, which takes longest.
     """
     old, new = _by_instance(before, after), _by_instance(after, before)
     changes = [_change(old.get(key), new.get(key), key, threshold, code) for key in dict.fromkeys((*new, *old))]
@@ -58,7 +60,7 @@ def compare(
 def _by_instance(
     records: Sequence[BaselineRecord], others: Sequence[BaselineRecord]
 ) -> dict[tuple[str, str, str], BaselineRecord]:
-    """Index records. A kernel that did not compile has one without dtype: it stands for every instance there was."""
+    """Index records. A kernel that did not compile has one record without dtype, which stands for all its instances."""
     found = {(record.kernel, record.dtype, record.arch): record for record in records if record.dtype}
     for record in records:
         if not record.dtype:
@@ -97,9 +99,14 @@ def _numbers(old: BaselineRecord, new: BaselineRecord, threshold: float) -> Iter
     same_number = len(first) == len(second) if first or second else "failed" not in (before, after)
     comparable = same_number and _same_cases(old, new)
     figures = {name: _pair(old.numbers, new.numbers, name) for name in ("max_diff", "max_rel_diff")}
-    easy = [pair for pair in zip(first, second, strict=False) if pair[0] <= max(_DIFFICULT, 8.0 * noise)]
-    if comparable and easy:
-        figures["max_rel_diff"] = max(before for before, _ in easy), max(after for _, after in easy)
+    well_conditioned = [
+        pair for pair in zip(first, second, strict=False) if pair[0] <= max(_ILL_CONDITIONED, 8.0 * noise)
+    ]
+    if comparable and well_conditioned:
+        figures["max_rel_diff"] = (
+            max(before for before, _ in well_conditioned),
+            max(after for _, after in well_conditioned),
+        )
     relative = figures["max_rel_diff"]
     verdict = _judged(*relative, threshold, noise) if relative is not None and comparable else CHANGE
     for name, pair in figures.items():
@@ -118,7 +125,7 @@ def _resources(before: Mapping[str, Json], after: Mapping[str, Json], threshold:
 
 
 def _named(usage: Mapping[str, Json]) -> dict[str, int]:
-    """Return resources under the names of the original, with what ptxas reports."""
+    """Return ptxas' resources under the names of the original gpuemu."""
     sums = {
         "registers": ("registers",),
         "spills": ("spill_stores", "spill_loads"),
@@ -136,7 +143,7 @@ def _named(usage: Mapping[str, Json]) -> dict[str, int]:
 
 
 def _judged(before: float, after: float, threshold: float, noise: float = 0.0) -> str:
-    """Judge a figure that should be small: only growth beyond threshold and noise is worse; and so for better."""
+    """Return the verdict for a figure that should be small. Only changes beyond threshold and noise count."""
     if after == before:
         return SAME
     if after > before * (1.0 + threshold) + noise:
@@ -153,20 +160,20 @@ def _code(old: BaselineRecord, new: BaselineRecord) -> tuple[Hunk, ...]:
     try:
         first, second = parse(old.ptx), parse(new.ptx)
     except PtxError:
-        return ()  # of a version that wrote what this one cannot read; the notes tell the toolchain
+        return ()  # PTX of a toolchain that this version cannot parse; the notes name it
     if entry not in first.functions or other not in second.functions:
         return ()
     return diff_entries(first, entry, second, other)
 
 
 def _notes(old: BaselineRecord, new: BaselineRecord) -> Iterator[str]:
-    """Say what else is different: it may explain a change that no edit does."""
+    """Yield other differences, which may explain changes that no edit does."""
     for key, words in (("toolchain", "toolchain"), ("options", "compile options"), ("executor", "executor")):
         before, after = old.origin.get(key), new.origin.get(key)
         if before is not None and after is not None and before != after:
             yield f"{words}: {_shown(before)} -> {_shown(after)}"
     if not _same_cases(old, new):
-        yield "other cases than the baseline's were run: errors are shown, not judged"
+        yield "the cases differ from the baseline's, so errors are shown but not compared"
 
 
 def _shown(value: Json) -> str:
@@ -178,7 +185,7 @@ def _same_cases(old: BaselineRecord, new: BaselineRecord) -> bool:
 
 
 def _files(origin: Mapping[str, Json]) -> tuple[str, ...]:
-    """Return the user's files the code comes from, the source first."""
+    """Return the user's files that the code comes from, the source first."""
     source, headers = _text(origin, "source"), origin.get("headers")
     others = [str(path) for path in headers] if isinstance(headers, list) else []
     return (*([source] if source is not None else []), *others)
@@ -192,7 +199,7 @@ def _pair(before: Mapping[str, Json], after: Mapping[str, Json], name: str) -> t
 
 
 def _errors(numbers: Mapping[str, Json]) -> list[float]:
-    """Return the relative error of every case; none where a check of an earlier version kept the largest only."""
+    """Return the relative error of every case; empty for records of earlier versions, which have only the largest."""
     found = numbers.get("errors")
     return [float(error) for error in found if isinstance(error, int | float)] if isinstance(found, list) else []
 

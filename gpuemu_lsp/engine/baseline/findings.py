@@ -1,4 +1,4 @@
-"""Regressions as findings, on the lines that were edited where the code tells them."""
+"""Findings for regressions, on the edited lines if the PTX has their positions."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ _NUMBERS = frozenset({"status", "max_diff", "max_rel_diff"})
 def regressions(
     comparison: Comparison, specs: Mapping[str, KernelSpec], severity: Severity = Severity.WARNING
 ) -> tuple[Finding, ...]:
-    """Return a finding for every figure that is worse than in the baseline.
+    """Return a finding for every figure that has regressed.
 
     Parameters
     ----------
     comparison : Comparison
-        Then and now.
+        The comparison with the baseline.
     specs : Mapping[str, KernelSpec]
-        The kernels by name: one whose code is unchanged is told at its entry in gpuemu.toml.
+        The kernels by name. The finding of a kernel with unchanged code is on its entry in gpuemu.toml.
     severity : Severity
-        Error where a regression is to fail.
+        Severity of the findings.
     """
     return tuple(
         _finding(comparison.tag, change, delta, specs.get(change.kernel), severity)
@@ -40,7 +40,7 @@ def regressions(
 
 
 def changed_lines(change: KernelChange) -> tuple[tuple[str, int], ...]:
-    """Return the lines whose code is not what it was, as (path, 0-based line): innermost, of the user's files."""
+    """Return the lines whose code differs, as (path, 0-based line), of the user's files, innermost inlined frame."""
     places = (
         next(((path, line) for path, line in code.places if path in change.files), None)
         for hunk in change.code
@@ -50,7 +50,7 @@ def changed_lines(change: KernelChange) -> tuple[tuple[str, int], ...]:
 
 
 def shown(value: Value) -> str:
-    """Return a figure as a person reads it."""
+    """Return a figure as text."""
     return f"{value:.3g}" if isinstance(value, float) else str(value)
 
 
@@ -72,7 +72,7 @@ def _finding(tag: str, change: KernelChange, delta: Delta, spec: KernelSpec | No
         arch=change.arch,
         dtype=change.dtype or None,
         data={"baseline": tag, "figure": delta.name, "before": delta.before, "after": delta.after},
-        related=tuple(Related(place, "its code changed too") for place in places[1:]),
+        related=tuple(Related(place, "also changed here") for place in places[1:]),
     )
 
 

@@ -1,4 +1,4 @@
-"""A comparison as records. Light: a face imports this without NumPy."""
+"""Records of a comparison. Does not import NumPy, for front ends."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ REGRESSION, IMPROVEMENT, CHANGE, SAME = "regression", "improvement", "change", "
 
 @dataclass(frozen=True, slots=True)
 class Delta:
-    """One figure then and now. ``verdict`` is ``regression``, ``improvement``, ``change`` (neither) or ``same``."""
+    """One figure before and after. ``verdict`` is ``regression``, ``improvement``, ``change`` (neither) or ``same``."""
 
     name: str
     before: Value
@@ -24,11 +24,11 @@ class Delta:
 
 @dataclass(frozen=True, slots=True)
 class KernelChange:
-    """One kernel instance then and now.
+    """One kernel instance before and after.
 
-    ``presence`` is ``both``, ``appeared`` (not in the baseline) or ``vanished`` (not measured any more). ``numbers``
-    and ``resources`` hold every figure that both have, ``code`` what the compiler makes differently. ``files`` are the
-    kernel's file and headers now, the file first.
+    ``presence`` is ``both``, ``appeared`` (not in the baseline) or ``vanished`` (no longer measured). ``numbers`` and
+    ``resources`` have every figure that both records have, ``code`` the differences in the PTX. ``files`` are the
+    kernel's current source and headers, the source first.
     """
 
     kernel: str
@@ -52,7 +52,7 @@ class KernelChange:
 
     @property
     def verdict(self) -> str:
-        """The worst that can be said of it."""
+        """The most severe verdict of its figures."""
         if self.presence != "both":
             return self.presence
         if self.having(REGRESSION):
@@ -64,7 +64,7 @@ class KernelChange:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """All kernels of a baseline and of now."""
+    """The comparison of all kernels of a baseline and of the new measurements."""
 
     tag: str
     changes: tuple[KernelChange, ...]

@@ -1,4 +1,4 @@
-"""From a finished check to what a baseline keeps of it. Runs where the check ran."""
+"""Baseline records of a finished check. Runs in the worker of the check."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from gpuemu_lsp.engine.store import BaselineRecord
 
 
 def records(request: CheckRequest, prepared: PreparedKernel, report: KernelReport) -> tuple[BaselineRecord, ...]:
-    """Return a record per dtype and architecture.
+    """Return a record for each dtype and architecture.
 
-    Numbers belong to the first architecture: it is the one that ran. A kernel that does not compile has one record
-    that says so.
+    Only the first architecture is executed and has numbers. A kernel that does not compile has one record with that
+    status.
     """
     if prepared.artifact is None:
         arch = request.options.arch or request.spec.arch[0]
@@ -26,7 +26,7 @@ def records(request: CheckRequest, prepared: PreparedKernel, report: KernelRepor
 
 
 def source_hash(request: CheckRequest, prepared: PreparedKernel) -> str:
-    """Return an identity of everything the compiler gets: text, headers, options, instances."""
+    """Return a hash of the compiler's input: text, headers, options, instances."""
     text = prepared.source.text if prepared.source is not None else ""
     parts = [text, *(f"{path}\0{view}" for path, view in sorted(prepared.headers.items()))]
     parts += [*request.spec.compile_options, *(plan.entry for plan in prepared.plans)]

@@ -1,4 +1,4 @@
-"""What every kernel measured at its last save and at the one before, for "since the previous save"."""
+"""Measurements of each kernel at its last and previous save, and comparisons with them."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from gpuemu_lsp.engine.baseline.model import Comparison
 from gpuemu_lsp.engine.store import BaselineRecord, Store
 
 SAVED, PREVIOUS = "@saved", "@previous"
-"""Tags of ours: no user's tag starts with an @."""
+"""Internal tags; users' tags must not start with ``@``."""
 
 
 def keep(store: Store, kernel: str, records: Sequence[BaselineRecord]) -> None:
-    """File what a check of a saved file measured. Checking the same text again is no new save."""
+    """Store the measurements of a saved file. Checking the same text again is not a new save."""
     last = store.baseline(SAVED, kernel)
     if last is not None and _identity(last) != _identity(records):
         store.store_baseline(PREVIOUS, last, kernel)
@@ -21,16 +21,16 @@ def keep(store: Store, kernel: str, records: Sequence[BaselineRecord]) -> None:
 
 
 def since_previous(store: Store, kernel: str, code: bool = False) -> Comparison | None:
-    """Compare the last save of a kernel with the one before; None while there is only one.
+    """Compare the last save of a kernel with the previous one; None if there is only one.
 
-    The PTX is compared only if ``code`` is set: without it this is fast enough for a hover.
+    The PTX is compared only if ``code`` is set; without it, the comparison is fast enough for a hover.
     """
     before, after = store.baseline(PREVIOUS, kernel), store.baseline(SAVED, kernel)
     return None if before is None or after is None else compare(PREVIOUS, before, after, code=code)
 
 
 def since_baseline(store: Store, kernel: str, tag: str, code: bool = False) -> Comparison | None:
-    """Compare the last save of a kernel with a baseline; None where either is missing."""
+    """Compare the last save of a kernel with a baseline; None if either is missing."""
     before, after = store.baseline(tag, kernel), store.baseline(SAVED, kernel)
     return None if before is None or after is None else compare(tag, before, after, code=code)
 

@@ -1,4 +1,4 @@
-"""A real GPU behind the emulator's interface, through CuPy: the same artifact, the same cases, guarded memory."""
+"""Execution on a real GPU through CuPy, with the emulator's interface: same artifact and cases, guarded buffers."""
 
 from __future__ import annotations
 

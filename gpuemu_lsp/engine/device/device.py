@@ -1,7 +1,7 @@
-"""Run one launch on a real GPU.
+"""Execution of one launch on a real GPU.
 
-Every run loads the module afresh (so that ``__device__`` variables start as the source says) and owns its memory. A
-fault leaves the CUDA context unusable for good: :attr:`Device.poisoned` then tells the worker to retire.
+Every run loads the module again, so that ``__device__`` variables have their initial values, and owns its memory. A
+fault makes the CUDA context permanently unusable; the worker then retires (:attr:`Device.poisoned`).
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from typing import Any
 
 import numpy as np
 
-from gpuemu_lsp.engine.device.errors import LAUNCH_REFUSED, fault
+from gpuemu_lsp.engine.device.errors import LAUNCH_REJECTED, fault
 from gpuemu_lsp.engine.device.layout import (
     GUARD_BYTES,
     GuardedAllocation,
     GuardOverwrite,
-    breaches,
-    image,
+    allocations,
+    initial_content,
+    overwrites,
     parameters,
-    regions,
 )
 from gpuemu_lsp.engine.execution import Bytes, Event, Outcome, Request
 
@@ -37,7 +37,7 @@ _NOT_RUN = "engine/not-executed"
 
 
 def available() -> tuple[bool, str]:
-    """Say whether there is a GPU to run on, and which, or why not."""
+    """Return whether a GPU can be used, and its name or the reason."""
     try:
         runtime = _cupy().runtime
         if runtime.getDeviceCount() < 1:
@@ -45,7 +45,7 @@ def available() -> tuple[bool, str]:
         properties = runtime.getDeviceProperties(0)
     except ImportError as error:
         return False, f"CuPy is not installed ({error})"
-    except RuntimeError as error:  # CuPy's errors all are
+    except RuntimeError as error:  # the base class of CuPy's errors
         return False, str(error)
     name = properties["name"].decode(errors="replace")
     capability = (int(properties["major"]), int(properties["minor"]))
@@ -59,12 +59,14 @@ def available() -> tuple[bool, str]:
 
 @dataclass(slots=True)
 class _Memory:
-    """Device allocations of one run, by region."""
+    """Device memory of one run: each allocation with its base address."""
 
-    bases: list[tuple[GuardedAllocation, int]]
+    allocated: list[tuple[GuardedAllocation, int]]
 
     def addresses(self) -> dict[str, int]:
-        return {buffer.name: base + start for region, base in self.bases for buffer, start in region.members}
+        return {
+            buffer.name: base + start for allocation, base in self.allocated for buffer, start in allocation.members
+        }
 
 
 class Device:
@@ -80,9 +82,9 @@ class Device:
         self._capability = (int(properties["major"]), int(properties["minor"]))
 
     def run(self, request: Request) -> Outcome:
-        """Run one launch. What the kernel does wrong is in the outcome, never raised."""
+        """Run one launch. Errors of the kernel are in the outcome and never raised."""
         if self.poisoned:
-            message = "an earlier fault has ended this process's use of the GPU"
+            message = "the GPU is unusable in this process after an earlier fault"
             return Outcome("failed", self.name, {}, events=(_event(_NOT_RUN, message),), counters={"poisoned": 1})
         start = time.perf_counter()
         printed: list[str] = []
@@ -99,7 +101,7 @@ class Device:
             "completed",
             self.name,
             buffers,
-            events=tuple(map(_breach_event, found)),
+            events=tuple(map(_overwrite_event, found)),
             printed="".join(printed),
             translate_ms=(loaded - start) * 1e3,
             execute_ms=(done - loaded) * 1e3,
@@ -107,7 +109,7 @@ class Device:
 
     @contextmanager
     def _module(self, request: Request) -> Iterator[int]:
-        """Load the artifact: its cubin where this GPU can run it, else its PTX through the driver's compiler."""
+        """Load the artifact: its cubin if this GPU can run it, else its PTX, which the driver compiles."""
         artifact = request.artifact
         fits = bool(artifact.cubin) and runs_on(artifact.arch, self._capability)
         module = self._cuda.driver.moduleLoadData(artifact.cubin if fits else artifact.ptx.encode() + b"\0")
@@ -115,21 +117,21 @@ class Device:
             yield self._cuda.driver.moduleGetFunction(module, request.entry)
         finally:
             if not self.poisoned:
-                self._quietly(self._cuda.driver.moduleUnload, module)
+                self._release(self._cuda.driver.moduleUnload, module)
 
     @contextmanager
     def _memory(self, request: Request) -> Iterator[_Memory]:
         memory = _Memory([])
         try:
-            for region in regions(request.arguments):
-                content = image(region)
-                base = self._cuda.runtime.malloc(region.size)
-                memory.bases.append((region, base))
-                self._copy(base, content.ctypes.data, region.size, self._cuda.runtime.memcpyHostToDevice)
+            for allocation in allocations(request.arguments):
+                content = initial_content(allocation)
+                base = self._cuda.runtime.malloc(allocation.size)
+                memory.allocated.append((allocation, base))
+                self._copy(base, content.ctypes.data, allocation.size, self._cuda.runtime.memcpyHostToDevice)
             yield memory
         finally:
-            for _, base in memory.bases:
-                self._quietly(self._cuda.runtime.free, base)
+            for _, base in memory.allocated:
+                self._release(self._cuda.runtime.free, base)
 
     def _launch(self, request: Request, function: int, memory: _Memory) -> None:
         driver = self._cuda.driver
@@ -146,21 +148,21 @@ class Device:
         self._cuda.runtime.deviceSynchronize()
 
     def _collect(self, memory: _Memory) -> tuple[dict[str, Bytes], list[GuardOverwrite]]:
-        """Copy everything back: the buffers' bytes, and what happened to the guards."""
+        """Copy the buffers back, and check their guards."""
         buffers: dict[str, Bytes] = {}
         found: list[GuardOverwrite] = []
-        for region, base in memory.bases:
-            after = np.empty(region.size, np.uint8)
-            self._copy(after.ctypes.data, base, region.size, self._cuda.runtime.memcpyDeviceToHost)
-            found.extend(breaches(region, after))
-            for buffer, start in region.members:
+        for allocation, base in memory.allocated:
+            after = np.empty(allocation.size, np.uint8)
+            self._copy(after.ctypes.data, base, allocation.size, self._cuda.runtime.memcpyDeviceToHost)
+            found.extend(overwrites(allocation, after))
+            for buffer, start in allocation.members:
                 buffers[buffer.name] = after[start : start + buffer.data.size].copy()
         return buffers, found
 
     def _failure(self, error: RuntimeError, printed: str) -> Outcome:
-        """Turn CUDA's error into an outcome; anything but a refused launch costs us the context."""
+        """Return the outcome of a CUDA error; every error except a rejected launch makes the context unusable."""
         status = int(getattr(error, "status", -1))
-        self.poisoned = self.poisoned or status not in LAUNCH_REFUSED
+        self.poisoned = self.poisoned or status not in LAUNCH_REJECTED
         known = fault(status)
         rule, text = (known.rule, f"{known.message}: {error}") if known is not None else (_NOT_RUN, str(error))
         return Outcome(
@@ -175,8 +177,8 @@ class Device:
     def _copy(self, to: int, source: int, size: int, kind: int) -> None:
         self._cuda.runtime.memcpy(to, source, size, kind)
 
-    def _quietly(self, function: Any, *arguments: int) -> None:
-        """Clean up: after a fault CUDA refuses this too, and the first error is the one that counts."""
+    def _release(self, function: Any, *arguments: int) -> None:
+        """Release a resource, ignoring errors: after a fault every call fails, and the fault has been reported."""
         try:
             function(*arguments)
         except RuntimeError:
@@ -184,7 +186,11 @@ class Device:
 
 
 def runs_on(arch: str, capability: tuple[int, int]) -> bool:
-    """Say whether a cubin for ``arch`` runs on a device: the same major, no newer minor, letters exactly."""
+    """Return whether a cubin for ``arch`` runs on a device of compute capability ``capability``.
+
+    Binary compatibility: same major version, minor version at least that of ``arch``; architecture-specific targets
+    (``sm_90a``) on exactly that version (CUDA C++ programming guide, "Binary Compatibility").
+    """
     number = arch.removeprefix("sm_")
     if not number.isdigit():
         return number.rstrip("af") == f"{capability[0]}{capability[1]}"
@@ -194,7 +200,7 @@ def runs_on(arch: str, capability: tuple[int, int]) -> bool:
 
 @contextmanager
 def _captured_stdout(into: list[str]) -> Iterator[None]:
-    """Collect what device code prints: the driver writes it to the process' C stdout when it synchronises."""
+    """Capture the output of device printf, which the driver writes to C's stdout at synchronisation."""
     sys.stdout.flush()
     libc = ctypes.CDLL(None)
     libc.fflush(None)
@@ -211,18 +217,22 @@ def _captured_stdout(into: list[str]) -> Iterator[None]:
             into.append(stream.read().decode(errors="replace"))
 
 
-def _breach_event(breach: GuardOverwrite) -> Event:
-    buffer, size = breach.buffer, breach.buffer.data.size
-    first = f"{-breach.offset} bytes before it" if breach.offset < 0 else f"{breach.offset - size} bytes past its end"
-    message = f"{breach.count} bytes were written outside `{buffer.name}` ({size} bytes), the first one {first}"
+def _overwrite_event(overwrite: GuardOverwrite) -> Event:
+    buffer, size = overwrite.buffer, overwrite.buffer.data.size
+    first = (
+        f"{-overwrite.offset} bytes before it"
+        if overwrite.offset < 0
+        else f"{overwrite.offset - size} bytes past its end"
+    )
+    message = f"{overwrite.count} bytes were written outside `{buffer.name}` ({size} bytes), the first one {first}"
     return Event(
         "memory/out-of-bounds",
         message,
         None,
         "",
         buffer=buffer.name,
-        offset=breach.offset,
-        size=breach.count,
+        offset=overwrite.offset,
+        size=overwrite.count,
         data={"guard_bytes": GUARD_BYTES},
     )
 
@@ -232,5 +242,5 @@ def _event(rule: str, message: str) -> Event:
 
 
 def _cupy() -> Any:
-    """Return CuPy's low-level CUDA bindings. Imported late: half a second, and absent where there is no GPU."""
+    """Import CuPy's low-level CUDA bindings. Deferred: it takes half a second and may not be installed."""
     return importlib.import_module("cupy.cuda")

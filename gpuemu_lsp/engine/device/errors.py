@@ -1,16 +1,18 @@
-"""What CUDA's error codes say about a kernel. Numbers are those of ``cudaError_t``, which the driver shares."""
+"""CUDA error codes of kernels. Values of ``cudaError_t``, which ``CUresult`` shares."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-LAUNCH_REFUSED = {1, 9, 98, 209, 218, 500, 701}
-"""Invalid value or configuration, no binary for this GPU, invalid PTX, too many resources: nothing ran, all is well."""
+LAUNCH_REJECTED = {1, 9, 98, 209, 218, 500, 701}
+"""Invalid value or configuration, no binary for this GPU, invalid PTX, too many resources.
+
+The kernel did not start, and the context stays usable."""
 
 
 @dataclass(frozen=True, slots=True)
 class DeviceFault:
-    """An error after which the context is lost: how the run ended, and the rule it breaks."""
+    """An error that makes the context unusable: status of the outcome, rule and message of the finding."""
 
     status: str
     rule: str
@@ -31,5 +33,5 @@ _FAULTS = {
 
 
 def fault(status: int) -> DeviceFault | None:
-    """Return what a CUDA status says about the kernel, None if the status is no fault of a kernel's."""
+    """Return the fault of a CUDA status, None for an error that a kernel does not cause."""
     return _FAULTS.get(status)

@@ -1,7 +1,7 @@
-"""Where each argument lies: guarded allocations and kernel parameters, as plain arithmetic on bytes.
+"""Memory layout of a launch's arguments: guarded allocations, and the bytes of kernel parameters.
 
-An allocation is ``[guard | offset | data | guard]``. Guards hold a pattern that is looked at after the run: a GPU does
-not report a write just outside a buffer as long as some other allocation lies there.
+An allocation is ``[guard | offset | data | guard]``. The guards contain a pattern that is checked after the run: a
+GPU does not report a write just outside a buffer if the address belongs to another allocation.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from gpuemu_lsp.engine.execution import Buffer, Bytes, Scalar
 GUARD_BYTES = 16 * 1024
 CANARY = 0xA5
 ALIGNMENT = 256
-"""What ``cudaMalloc`` promises."""
+"""Alignment of allocations in bytes, guaranteed by ``cudaMalloc``."""
 
 
 @dataclass(frozen=True, slots=True)
 class GuardedAllocation:
-    """One allocation. ``size`` is in bytes; ``members`` are the buffers inside, each with its start from the base."""
+    """One allocation of ``size`` bytes. ``members`` are its buffers, each with its offset from the base in bytes."""
 
     owner: Buffer
     size: int
@@ -31,28 +31,28 @@ class GuardedAllocation:
 
 @dataclass(frozen=True, slots=True)
 class GuardOverwrite:
-    """Changed guard bytes: the first changed byte relative to the start of the buffer's data, and how many."""
+    """Guard bytes changed by a kernel: offset of the first from the start of the buffer's data, and their number."""
 
     buffer: Buffer
     offset: int
     count: int
 
 
-def regions(arguments: Sequence[Buffer | Scalar]) -> tuple[GuardedAllocation, ...]:
-    """Lay out every buffer; those with ``alias_of`` share the allocation of the buffer they name.
+def allocations(arguments: Sequence[Buffer | Scalar]) -> tuple[GuardedAllocation, ...]:
+    """Return the allocations of all buffers. A buffer with ``alias_of`` shares the allocation of the buffer it names.
 
     Raises
     ------
     ValueError
-        If ``alias_of`` names no earlier buffer.
+        If ``alias_of`` does not name an earlier buffer.
     """
     members: dict[str, list[tuple[Buffer, int]]] = {}
-    home: dict[str, str] = {}
+    owners: dict[str, str] = {}
     for buffer in (item for item in arguments if isinstance(item, Buffer)):
-        owner = buffer.name if buffer.alias_of is None else home.get(buffer.alias_of)
+        owner = buffer.name if buffer.alias_of is None else owners.get(buffer.alias_of)
         if owner is None:
-            raise ValueError(f"{buffer.name} is an alias of {buffer.alias_of}, which is no earlier buffer")
-        home[buffer.name] = owner
+            raise ValueError(f"{buffer.name} is an alias of {buffer.alias_of}, which is not an earlier buffer")
+        owners[buffer.name] = owner
         members.setdefault(owner, []).append((buffer, GUARD_BYTES + buffer.offset))
     return tuple(
         GuardedAllocation(
@@ -62,27 +62,27 @@ def regions(arguments: Sequence[Buffer | Scalar]) -> tuple[GuardedAllocation, ..
     )
 
 
-def image(region: GuardedAllocation) -> Bytes:
-    """Return the bytes an allocation starts with: guards round the data of its first buffer."""
-    content = np.full(region.size, CANARY, np.uint8)
-    buffer, start = region.members[0]
+def initial_content(allocation: GuardedAllocation) -> Bytes:
+    """Return the initial bytes of an allocation: guards around the data of its first buffer."""
+    content = np.full(allocation.size, CANARY, np.uint8)
+    buffer, start = allocation.members[0]
     content[start : start + buffer.data.size] = buffer.data
     return content
 
 
-def breaches(region: GuardedAllocation, after: Bytes) -> tuple[GuardOverwrite, ...]:
-    """Return what the kernel wrote outside every buffer of the allocation, before and behind its first one."""
-    allowed = np.zeros(region.size, np.bool_)
-    for buffer, start in region.members:
+def overwrites(allocation: GuardedAllocation, after: Bytes) -> tuple[GuardOverwrite, ...]:
+    """Return the guard bytes that the kernel wrote, before and after the first buffer of the allocation."""
+    allowed = np.zeros(allocation.size, np.bool_)
+    for buffer, start in allocation.members:
         allowed[start : start + buffer.data.size] = True
     wrong: npt.NDArray[np.intp] = np.flatnonzero(~allowed & (after != CANARY))
-    buffer, start = region.members[0]
+    buffer, start = allocation.members[0]
     sides = (wrong[wrong < start], wrong[wrong >= start])
     return tuple(GuardOverwrite(buffer, int(side[0]) - start, len(side)) for side in sides if len(side))
 
 
 def parameters(arguments: Sequence[Buffer | Scalar], addresses: Mapping[str, int]) -> tuple[bytes, ...]:
-    """Return each kernel parameter as its bytes: 8-byte addresses for buffers, scalars and structs as they are."""
+    """Return the bytes of each kernel parameter: 8-byte addresses for buffers, scalars and structs unchanged."""
     return tuple(
         addresses[item.name].to_bytes(8, "little") if isinstance(item, Buffer) else item.data for item in arguments
     )

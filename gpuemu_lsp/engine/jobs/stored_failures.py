@@ -47,7 +47,7 @@ def failure(payload: Json) -> Iterator[Json]:
                 )
                 yield {
                     "failure": _record(item),
-                    "shown": store.shown(known.kernel, known.dtype, case),
+                    "shown": store.details(known.kernel, known.dtype, case),
                     "minimized": _record(smaller) if smaller is not None else None,
                 }
     except StoreError as error:

@@ -1,1 +1,1 @@
-"""Failing cases as files of their own: a script and an archive that show a failure without the project."""
+"""Export of a failing case as a standalone script and archive, which reproduce it without the project."""

@@ -1,4 +1,4 @@
-"""Write a case as a script that stands alone: the script is always the same, the archive beside it is the case."""
+"""Export of a case: a copy of :mod:`script`, which is the same for all cases, and an archive with the data."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ from gpuemu_lsp.engine.store import Failure
 
 
 def export(run: PlanRun, case: Case, failure: Failure, script: Path) -> Path:
-    """Write ``script`` and the archive of its name beside it; return the archive's path.
+    """Write ``script`` and an archive with the same name and suffix ``.npz``; return the archive's path.
 
     Raises
     ------
     OSError
-        If one of them cannot be written.
+        If a file cannot be written.
     """
     arrays: dict[str, Array] = {"ptx": _bytes(run.runner.launch.artifact.ptx.encode())}
     tensors = {arg.param: arg for arg in run.plan.args if isinstance(arg, TensorArg)}
@@ -71,7 +71,7 @@ def export(run: PlanRun, case: Case, failure: Failure, script: Path) -> Path:
 
 
 def _expected(run: PlanRun, case: Case) -> dict[str, Array]:
-    """Return what the reference expects and how far off each element may be, infinity where nothing can be said."""
+    """Return the expected outputs and the allowed error of each element, infinity for elements that are not judged."""
     expected = run.expect(case)
     if run.judge.reference is None or expected is None:
         return {}
@@ -80,9 +80,9 @@ def _expected(run: PlanRun, case: Case) -> dict[str, Array]:
     arrays: dict[str, Array] = {}
     for arg in output_tensors(run.plan):
         limit = limits[arg.param]
-        open_ = limit.undecided if limit.may_overflow is None else limit.undecided | limit.may_overflow
+        unjudged = limit.undecided if limit.may_overflow is None else limit.undecided | limit.may_overflow
         arrays[f"expected:{arg.param}"] = expected.arrays[arg.param].astype(np.float64)
-        arrays[f"allowed:{arg.param}"] = np.where(open_, np.inf, limit.allowed)
+        arrays[f"allowed:{arg.param}"] = np.where(unjudged, np.inf, limit.allowed)
     return arrays
 
 

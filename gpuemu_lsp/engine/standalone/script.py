@@ -1,8 +1,8 @@
 """Run one failing case of a CUDA kernel again with ``python FILE.py [OTHER.ptx]``.
 
-It needs NumPy, FILE.npz beside it, and either CuPy and an NVIDIA GPU, or the package gpuemu-lsp, whose emulator also
-sees what a GPU does not report: races, reads of memory nobody wrote, accesses just outside of a buffer.
-Exit codes: 0 it is right now; 1 it fails; 2 nothing was there to run it.
+It needs NumPy, FILE.npz in the same folder, and either CuPy and an NVIDIA GPU, or the package gpuemu-lsp. The emulator
+also detects errors that a GPU does not report: races, uninitialised reads, accesses just outside a buffer.
+Exit codes: 0 it passes; 1 it fails; 2 it could not be run.
 """
 
 import ctypes
@@ -17,7 +17,7 @@ _SHOWN = 8
 
 
 def main() -> int:
-    """Run the case and print what is wrong."""
+    """Run the case and print the errors."""
     with np.load(Path(__file__).with_suffix(".npz"), allow_pickle=False) as archive:
         arrays = dict(archive)
     about = json.loads(arrays["about"].tobytes())
@@ -29,24 +29,24 @@ def main() -> int:
     if ran is None:
         ran = _emulated(about, arrays, ptx)
     if ran is None:
-        print("  Not run: there is neither CuPy with a GPU nor the package gpuemu-lsp.")
+        print("  Not run: neither CuPy with a GPU nor the package gpuemu-lsp is available.")
         return 2
-    where, after, trouble = ran
-    for line in trouble:
+    where, after, errors = ran
+    for line in errors:
         print(f"  {line}")
     wrong = sum(_compare(item, arrays, after) for item in about["arguments"]) if after else 0
-    print(f"  {'fails' if wrong or trouble else 'is right'} on {where}")
-    return 1 if wrong or trouble else 0
+    print(f"  {'fails' if wrong or errors else 'passes'} on {where}")
+    return 1 if wrong or errors else 0
 
 
 def _on_gpu(about: dict[str, Any], arrays: dict[str, Any], ptx: str) -> tuple[str, dict[str, Any], list[str]] | None:
-    """Launch through CuPy; None where there is no GPU."""
+    """Launch through CuPy; return None if there is no GPU."""
     try:
         import cupy  # type: ignore[import-untyped, unused-ignore]
 
         if cupy.cuda.runtime.getDeviceCount() < 1:
             return None
-    except Exception:  # no CuPy, no driver: either way there is no GPU to use
+    except Exception:  # no CuPy or no driver
         return None
     driver, held, memory = cupy.cuda.driver, [], {}
     for item in about["arguments"]:
@@ -75,13 +75,13 @@ def _on_gpu(about: dict[str, Any], arrays: dict[str, Any], ptx: str) -> tuple[st
             if item["kind"] != "scalar":
                 start, size = item["offset"], arrays[f"argument:{item['name']}"].size
                 after[item["name"]] = cupy.asnumpy(memory[item["name"]])[start : start + size]
-    except RuntimeError as error:  # CuPy's errors all are
+    except RuntimeError as error:  # the base class of CuPy's errors
         return "the GPU", {}, [str(error)]
     return "the GPU", after, []
 
 
 def _emulated(about: dict[str, Any], arrays: dict[str, Any], ptx: str) -> tuple[str, dict[str, Any], list[str]] | None:
-    """Run in the emulator of gpuemu-lsp; None where it is not installed."""
+    """Run in the emulator of gpuemu-lsp; return None if it is not installed."""
     try:
         from gpuemu_lsp.engine.compile.model import Artifact
         from gpuemu_lsp.engine.emulator import Emulator
@@ -100,20 +100,20 @@ def _emulated(about: dict[str, Any], arrays: dict[str, Any], ptx: str) -> tuple[
     grid, block = tuple(about["grid"]), tuple(about["block"])
     request = Request(artifact, about["entry"], grid, block, about["shared_bytes"], tuple(arguments))
     outcome = Emulator().run(request)
-    trouble = [f"{event.rule}: {event.message}" for event in outcome.events]
-    if outcome.status != "completed" and not trouble:
-        trouble = [f"the launch ended as '{outcome.status}'"]
-    return "the emulator", dict(outcome.buffers) if outcome.status == "completed" else {}, trouble
+    errors = [f"{event.rule}: {event.message}" for event in outcome.events]
+    if outcome.status != "completed" and not errors:
+        errors = [f"the launch ended as '{outcome.status}'"]
+    return "the emulator", dict(outcome.buffers) if outcome.status == "completed" else {}, errors
 
 
 def _compare(item: dict[str, Any], arrays: dict[str, Any], after: dict[str, Any]) -> int:
-    """Print the first wrong elements of one argument; return how many are wrong."""
+    """Print the first wrong elements of one argument; return their number."""
     name = item["name"]
     if item["kind"] == "in":
         before = arrays[f"argument:{name}"]
         changed = 0 if item["shared"] else int(np.count_nonzero(before != after[name]))
         if changed:
-            print(f"  {name} is an input, and {changed} of its bytes were changed")
+            print(f"  {changed} bytes of the input {name} were changed")
         return changed
     if f"expected:{name}" not in arrays:
         return 0
@@ -132,7 +132,7 @@ def _compare(item: dict[str, Any], arrays: dict[str, Any], after: dict[str, Any]
 
 
 def _decoded(item: dict[str, Any], arrays: dict[str, Any], data: Any, shape: tuple[int, ...]) -> Any:
-    """Return an output's elements as float64. Types that NumPy lacks come with a table of their values."""
+    """Return an output's elements as float64. For types that NumPy lacks, the archive has a table of all values."""
     table = arrays.get(f"table:{item['dtype']}")
     stored = np.dtype(f"u{item['element_size']}" if table is not None else item["dtype"])
     steps = tuple(step * stored.itemsize for step in item["strides"])

@@ -1,7 +1,7 @@
-"""The SQLite file: where it lies, its schema, and one way to run a transaction.
+"""The SQLite file: path, schema with migrations, and transactions.
 
-Several processes may use the file at once: every transaction takes the write lock at its start and waits for it a
-limited time. Whatever SQLite or the file system has to say comes out as :class:`StoreError`.
+Several processes may use the file at once: every transaction takes the write lock at its start, and waits for it at
+most ``_BUSY_SECONDS``. Errors of SQLite and the file system are raised as :class:`StoreError`.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from pathlib import Path
 from gpuemu_lsp.engine.store.model import StoreError
 
 FOLDER = ".gpuemu"
-"""The project-local folder. It ignores itself in git, as it holds nothing that belongs into a repository."""
+"""The project-local folder. It contains a .gitignore that excludes it from version control."""
 FILE = "store.db"
 
 _APPLICATION_ID = 0x67707565  # "gpue"; marks the file as ours (sqlite.org/pragma.html#pragma_application_id)
 _BUSY_SECONDS = 3.0
 
-# One entry per schema version: the statements that lead to it from the one before. Entries are never changed.
+# Entry i migrates schema version i to i + 1. Entries must never be changed, since stores of all versions exist.
 _MIGRATIONS: tuple[tuple[str, ...], ...] = (
     (
         """CREATE TABLE failures (
@@ -60,7 +60,7 @@ _MIGRATIONS: tuple[tuple[str, ...], ...] = (
 
 
 class Database:
-    """A connection that opens at its first use. Safe to share between threads, not across a fork."""
+    """A connection that is opened at first use. Safe to share between threads, not across a fork."""
 
     def __init__(self, root: Path) -> None:
         self.path = root / FOLDER / FILE
@@ -69,7 +69,7 @@ class Database:
 
     @contextlib.contextmanager
     def transaction(self) -> Iterator[sqlite3.Connection]:
-        """Give a connection inside a transaction that is committed at the end, or rolled back on any error.
+        """Provide a connection in a transaction, which is committed at the end or rolled back on any exception.
 
         Raises
         ------
@@ -90,7 +90,7 @@ class Database:
                 raise StoreError(self._explain(error)) from error
 
     def exists(self) -> bool:
-        """Whether anything was ever stored. Reading from a project without a store must not create one."""
+        """Return whether the file exists. Reading from a project without a store must not create one."""
         return self.path.exists()
 
     def close(self) -> None:
@@ -109,7 +109,7 @@ class Database:
             connection.row_factory = sqlite3.Row
             connection.execute("PRAGMA foreign_keys = ON")
             self._migrate(connection)
-            connection.execute("PRAGMA synchronous = NORMAL")  # with WAL: a power cut loses the last entries only
+            connection.execute("PRAGMA synchronous = NORMAL")  # with WAL, a power failure loses the last entries only
         except BaseException:
             connection.close()
             raise
@@ -120,13 +120,15 @@ class Database:
         if _version(connection) == len(_MIGRATIONS) and _is_ours(connection):
             return
         connection.execute("PRAGMA journal_mode = WAL")
-        connection.execute("BEGIN IMMEDIATE")  # from here on no other process does the same
+        connection.execute("BEGIN IMMEDIATE")  # excludes a concurrent migration by another process
         try:
             version = _version(connection)
             if version > len(_MIGRATIONS):
-                raise StoreError(f"{self.path} was written by a newer gpuemu-lsp; update, or delete it to start afresh")
+                raise StoreError(
+                    f"{self.path} was written by a newer gpuemu-lsp; update gpuemu-lsp, or delete the file"
+                )
             if not _is_ours(connection) and connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
-                raise StoreError(f"{self.path} is not a store of gpuemu-lsp; move it away")
+                raise StoreError(f"{self.path} is not a store of gpuemu-lsp; move or delete it")
             for statements in _MIGRATIONS[version:]:
                 for statement in statements:
                     connection.execute(statement)
@@ -142,7 +144,7 @@ class Database:
         if isinstance(error, sqlite3.OperationalError) and ("locked" in text or "busy" in text):
             return f"{self.path} is locked by another process"
         if isinstance(error, sqlite3.DatabaseError) and ("malformed" in text or "not a database" in text):
-            return f"{self.path} is damaged ({text}); delete it to start afresh"
+            return f"{self.path} is damaged ({text}); delete it to create a new store"
         return f"{self.path} cannot be used: {text}"
 
 

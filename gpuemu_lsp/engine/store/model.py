@@ -1,27 +1,27 @@
-"""The records of the store."""
+"""Records of the store, and restoration of stored cases."""
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from gpuemu_lsp.engine.findings import Json
-from gpuemu_lsp.engine.fuzz.model import Array, CaseKey
+from gpuemu_lsp.engine.fuzz.model import Array, Case, CaseKey
 
 
 class StoreError(Exception):
-    """The store cannot be used. The message is for the user and names the file."""
+    """The store cannot be used. The message is shown to the user and names the file."""
 
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """A failing case, with what is needed to run it again.
+    """A failing case, with everything needed to run it again.
 
-    ``key`` rebuilds the case from the kernel's plan. ``tensors`` replaces inputs, by parameter name, where the
-    minimiser changed values. ``dims`` are the sizes the case had. ``line`` is the finding's 0-based line.
-    ``source_hash`` identifies the plan and source it was found with. ``minimised_from`` is the case id it was made of,
-    None for a case as it was drawn. ``optimized`` is False for what only unoptimised code shows.
+    ``key`` rebuilds the case from the kernel's plan. ``tensors`` has the inputs, by parameter name, whose values the
+    minimiser changed. ``dims`` are the sizes of the case. ``line`` is the finding's 0-based line. ``source_hash``
+    identifies the plan and source that failed. ``minimised_from`` is the id of the original case, None for a case as it
+    was drawn. ``optimized`` is False for a failure that only unoptimised code shows.
     """
 
     kernel: str
@@ -38,10 +38,9 @@ class Failure:
 
     @property
     def case(self) -> str:
-        """The id users see, a decimal string below 2**64.
+        """Return the case id, a decimal string below 2**64.
 
-        It is the seed for a case as it was drawn. A case that the minimiser made of it is another case, with an id made
-        of its contents.
+        The id of a case as it was drawn is its seed. The id of a minimised case is a hash of its contents.
         """
         if self.minimised_from is None and not self.tensors:
             return self.key.id
@@ -56,9 +55,9 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class StoredFailure:
-    """A failure as it came out of the store. Times are seconds since the epoch.
+    """A failure read from the store. Times are in seconds since the epoch.
 
-    ``fixed`` says that it passed the last time it was run; it is still replayed, after the others.
+    ``fixed`` says that it passed when it was last run; it is still replayed, after the failing ones.
     """
 
     failure: Failure
@@ -71,7 +70,10 @@ class StoredFailure:
 
 @dataclass(frozen=True, slots=True)
 class CheckVerdict:
-    """How one check of a kernel ended. ``status`` is as in the JSON report, ``time`` is seconds since the epoch."""
+    """The verdict of one check of a kernel and dtype.
+
+    ``status`` is as in the JSON report, ``time`` in seconds since the epoch.
+    """
 
     kernel: str
     dtype: str
@@ -85,9 +87,9 @@ class CheckVerdict:
 
 @dataclass(frozen=True, slots=True)
 class BaselineRecord:
-    """What one kernel instance measured when a baseline was taken: numbers and resources as plain JSON, and its PTX.
+    """The measurements of one kernel instance in a baseline: errors and resources as JSON, and its PTX.
 
-    ``origin`` says what the numbers are of: source, toolchain, options, seed, commit.
+    ``origin`` identifies what was measured: source, toolchain, options, seed, commit.
     """
 
     kernel: str
@@ -97,3 +99,26 @@ class BaselineRecord:
     resources: Mapping[str, Json] = field(default_factory=dict)
     ptx: str = ""
     origin: Mapping[str, Json] = field(default_factory=dict)
+
+
+def restored(failure: Failure, rebuilt: Case) -> Case | None:
+    """Return ``rebuilt`` with the stored values instead of the drawn ones.
+
+    Parameters
+    ----------
+    failure : Failure
+        The stored failure.
+    rebuilt : Case
+        The case that ``failure.key`` builds from the kernel's current plan.
+
+    Returns
+    -------
+    Case or None
+        None if an input no longer exists or has another shape or dtype: the signature has changed, and the stored
+        values do not apply.
+    """
+    for name, tensor in failure.tensors.items():
+        present = rebuilt.tensors.get(name)
+        if present is None or present.shape != tensor.shape or present.dtype != tensor.dtype:
+            return None
+    return replace(rebuilt, tensors={**rebuilt.tensors, **failure.tensors})

@@ -1,4 +1,4 @@
-"""The store as its users see it."""
+"""Public interface of the store."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ from gpuemu_lsp.engine.store.model import BaselineRecord, CheckVerdict, Failure,
 from gpuemu_lsp.engine.store.tensors import pack, unpack
 
 MAX_FAILURES = 1000
-"""Failures kept; beyond it those go that were not seen for the longest time, fixed ones first."""
+"""Largest number of failures; the least recently seen are deleted, fixed ones first."""
 MAX_TENSOR_BYTES = 64 << 20
-"""Compressed bytes of tensors kept."""
+"""Largest size of all stored tensors, compressed, in bytes."""
 MAX_VERDICTS = 5000
 
-_FIRST_TO_GO = "ORDER BY fixed DESC, last_seen ASC, id ASC"
+_EVICTION_ORDER = "ORDER BY fixed DESC, last_seen ASC, id ASC"
 
 
 class Store:
-    """Failures, verdicts and baselines of one project. Nothing is created before something is written.
+    """Failures, verdicts and baselines of one project. The file is created when something is written.
 
     Every method may raise :class:`StoreError`.
 
     Parameters
     ----------
     root : str or Path
-        The project's folder; the store is ``.gpuemu/store.db`` in it.
+        The project's folder; the store is its ``.gpuemu/store.db``.
     clock : Callable[[], float]
         Seconds since the epoch.
     """
@@ -46,15 +46,15 @@ class Store:
 
     # ---- failures ----------------------------------------------------------------------------------------------------
 
-    def record(self, failure: Failure, shown: Mapping[str, Json] | None = None) -> str:
-        """Store a failing case, or note that it failed again; return its case id.
+    def record(self, failure: Failure, details: Mapping[str, Json] | None = None) -> str:
+        """Store a failing case, or update it if it failed before; return its case id.
 
-        ``shown`` is what a face shows of it: the first wrong elements and a picture of where they lie. None keeps what
-        was stored.
+        ``details`` are for front ends: the first wrong elements and the map of all wrong elements. None keeps those
+        that are stored.
         """
         now = self._clock()
         key_dims = None if failure.key.dims is None else _dump(dict(failure.key.dims))
-        packed = None if shown is None else zlib.compress(_dump(dict(shown)).encode())
+        packed = None if details is None else zlib.compress(_dump(dict(details)).encode())
         with self._database.transaction() as connection:
             (row,) = connection.execute(
                 """INSERT INTO failures (kernel, dtype, rule, case_id, seed, strategy, key_dims, message, dims, line,
@@ -81,21 +81,21 @@ class Store:
         return failure.case
 
     def failures_for(self, kernel: str, dtype: str, limit: int = 50) -> list[StoredFailure]:
-        """Return what to replay first: failing cases, latest first, then those that passed the last time."""
+        """Return the cases to replay: failing cases, latest first, then those that passed when last run."""
         return self._failures(
             "WHERE kernel = ? AND dtype = ? ORDER BY fixed, last_seen DESC, id DESC LIMIT ?", (kernel, dtype, limit)
         )
 
     def failures(self, limit: int = 20) -> list[StoredFailure]:
-        """Return failures that are not fixed, latest first."""
+        """Return the failures that are not fixed, latest first."""
         return self._failures("WHERE NOT fixed ORDER BY last_seen DESC, id DESC LIMIT ?", (limit,))
 
     def find(self, case: str) -> list[StoredFailure]:
-        """Return every failure with this case id, latest first. Kernels that share a seed share a drawn case's id."""
+        """Return every failure with a case id, latest first. Kernels with the same seed share ids."""
         return self._failures("WHERE case_id = ? ORDER BY last_seen DESC, id DESC", (case,))
 
-    def shown(self, kernel: str, dtype: str, case: str) -> dict[str, Json]:
-        """Return what was stored to be shown of a case, nothing for one from before anything was."""
+    def details(self, kernel: str, dtype: str, case: str) -> dict[str, Json]:
+        """Return the stored details of a case; empty for a case stored by an earlier version."""
         if not self._database.exists():
             return {}
         with self._database.transaction() as connection:
@@ -109,10 +109,10 @@ class Store:
         try:
             return _load(zlib.decompress(row["shown"]).decode())
         except (zlib.error, UnicodeDecodeError) as error:
-            raise StoreError(f"what was stored of case {case} is damaged: {error}") from error
+            raise StoreError(f"the stored details of case {case} are damaged: {error}") from error
 
     def mark_fixed(self, kernel: str, dtype: str, case: str, *, optimized: bool = True) -> None:
-        """Note that a stored case passes now, on the level of optimisation it was found on."""
+        """Record that a stored case passes now, for the optimisation level at which it was found."""
         if self._database.exists():
             with self._database.transaction() as connection:
                 connection.execute(
@@ -121,7 +121,7 @@ class Store:
                 )
 
     def forget(self, kernel: str, dtype: str, case: str) -> None:
-        """Delete a case, for instance one that cannot be built any more because the signature changed."""
+        """Delete a case, for instance one that can no longer be built because the signature has changed."""
         if self._database.exists():
             with self._database.transaction() as connection:
                 connection.execute(
@@ -138,7 +138,7 @@ class Store:
     # ---- verdicts ----------------------------------------------------------------------------------------------------
 
     def record_verdict(self, verdict: CheckVerdict) -> None:
-        """Add to the history; the time is the store's."""
+        """Append to the history, with the current time."""
         with self._database.transaction() as connection:
             connection.execute(
                 """INSERT INTO verdicts (kernel, dtype, status, cases_run, cases_passed, source_hash, data, time)
@@ -151,7 +151,7 @@ class Store:
             connection.execute("DELETE FROM verdicts WHERE id <= (SELECT max(id) FROM verdicts) - ?", (MAX_VERDICTS,))
 
     def verdicts(self, kernel: str, dtype: str | None = None, limit: int = 20) -> list[CheckVerdict]:
-        """Return the history of a kernel, latest first."""
+        """Return the verdicts of a kernel, latest first."""
         if not self._database.exists():
             return []
         with self._database.transaction() as connection:
@@ -165,7 +165,7 @@ class Store:
     # ---- baselines ---------------------------------------------------------------------------------------------------
 
     def store_baseline(self, tag: str, records: Iterable[BaselineRecord], kernel: str | None = None) -> None:
-        """Store ``records`` under ``tag``, in place of everything that was there, or of that of ``kernel``."""
+        """Store ``records`` under ``tag``, replacing all records of the tag, or those of ``kernel``."""
         now = self._clock()
         rows = [
             (
@@ -182,7 +182,7 @@ class Store:
             connection.executemany("INSERT INTO baselines VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", rows)
 
     def baseline(self, tag: str, kernel: str | None = None) -> tuple[BaselineRecord, ...] | None:
-        """Return the baseline, or None when there is none of that name: nothing to compare with is no comparison."""
+        """Return a baseline, all of it or the records of ``kernel``; None if there are no records."""
         if not self._database.exists():
             return None
         with self._database.transaction() as connection:
@@ -193,7 +193,7 @@ class Store:
         return tuple(_baseline(row) for row in rows) or None
 
     def baseline_tags(self) -> list[tuple[str, float]]:
-        """Return every tag that a user gave with the time it was stored, latest first; ours start with an @."""
+        """Return the users' tags with the time they were stored, latest first. Internal tags start with ``@``."""
         if not self._database.exists():
             return []
         with self._database.transaction() as connection:
@@ -202,10 +202,10 @@ class Store:
             ).fetchall()
         return [(row[0], row[1]) for row in rows]
 
-    # ---- ending ------------------------------------------------------------------------------------------------------
+    # ---- closing -----------------------------------------------------------------------------------------------------
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         self._database.close()
 
     def __enter__(self) -> Self:
@@ -218,10 +218,10 @@ class Store:
 
 
 def _prune(connection: sqlite3.Connection, keep: int) -> None:
-    """Delete what is beyond the limits, but not the failure ``keep`` that was just stored."""
+    """Delete failures beyond the limits, except ``keep``, which was stored just now."""
     connection.execute(
         f"""DELETE FROM failures WHERE id IN (
-                SELECT id FROM failures WHERE id != ? {_FIRST_TO_GO}
+                SELECT id FROM failures WHERE id != ? {_EVICTION_ORDER}
                 LIMIT max(0, (SELECT count(*) FROM failures) - ?))""",
         (keep, MAX_FAILURES),
     )
@@ -230,7 +230,7 @@ def _prune(connection: sqlite3.Connection, keep: int) -> None:
         return
     sizes = connection.execute(
         f"""SELECT failures.id, sum(length(data)) AS size FROM failures JOIN tensors ON failure = failures.id
-            WHERE failures.id != ? GROUP BY failures.id {_FIRST_TO_GO}""",
+            WHERE failures.id != ? GROUP BY failures.id {_EVICTION_ORDER}""",
         (keep,),
     ).fetchall()
     for row in sizes:

@@ -1,4 +1,4 @@
-"""Arrays as bytes in a database column: little-endian, in C order, compressed; dtype by name, never pickled."""
+"""Serialisation of arrays: little-endian, C order, compressed; dtype by name, never pickled."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def pack(tensor: Array) -> tuple[str, str, bytes]:
     Raises
     ------
     StoreError
-        If the dtype has no plain bytes.
+        If the dtype is an object or record type.
     """
     dtype = _dtype(tensor.dtype.name)
     if tensor.dtype.byteorder == ">":
@@ -29,12 +29,12 @@ def pack(tensor: Array) -> tuple[str, str, bytes]:
 
 
 def unpack(dtype_name: str, shape_json: str, data: bytes) -> Array:
-    """Rebuild what :func:`pack` took apart; the array is writable.
+    """Return the array that :func:`pack` serialised; it is writable.
 
     Raises
     ------
     StoreError
-        If the three do not fit together.
+        If dtype, shape and data are inconsistent.
     """
     try:
         shape = tuple(int(size) for size in json.loads(shape_json))

@@ -1,4 +1,4 @@
-"""Comparing records: what is worse, what is better, what is only different, and what cannot be said."""
+"""Comparison of baseline records: regressions, improvements, changes, and incomparable cases."""
 
 from __future__ import annotations
 
@@ -74,12 +74,12 @@ def test_verdicts(new, expected):
     assert verdict(new) == expected
 
 
-def test_both_ways():
+def test_improvements():
     assert verdict(OLD, changed({"status": "failed"})) == "improvement"
     assert verdict(OLD, changed(resources={"spill_stores": 4})) == "improvement"
 
 
-def test_a_unit_in_the_last_place_is_noise_and_a_threshold_is_the_users():
+def test_noise_and_threshold():
     exact = changed({"max_rel_diff": 0.0})
     assert verdict(changed({"max_rel_diff": 1e-7}), exact) == "change"
     assert verdict(changed({"max_rel_diff": 3e-7}), exact) == "regression"
@@ -99,18 +99,18 @@ def test_a_unit_in_the_last_place_is_noise_and_a_threshold_is_the_users():
         ([1e-7, 2e-7], [1e-3], "change"),
     ],
 )
-def test_a_difficult_case_hides_no_other_one(before, after, expected):
+def test_an_ill_conditioned_case_does_not_hide_others(before, after, expected):
     old, new = (changed({"errors": list(errors), "max_rel_diff": max(errors)}) for errors in (before, after))
     assert verdict(new, old) == expected
 
 
-def test_other_cases_are_not_judged_and_what_else_differs_is_told():
+def test_different_cases_are_not_compared_and_differences_are_noted():
     (change,) = compare("v1", [OLD], [changed(origin={"cases": 8, "toolchain": "NVRTC 13.0"})]).changes
     assert any("toolchain: NVRTC 12.9 -> NVRTC 13.0" in note for note in change.notes)
-    assert any("not judged" in note for note in change.notes)
+    assert any("not compared" in note for note in change.notes)
 
 
-def test_kernels_that_came_and_went():
+def test_appeared_and_vanished_kernels():
     comparison = compare("v1", [OLD, replace(OLD, kernel="gone")], [OLD, replace(OLD, kernel="new")])
     assert {change.kernel: change.verdict for change in comparison.changes} == {
         "k": "same",
@@ -119,7 +119,7 @@ def test_kernels_that_came_and_went():
     }
 
 
-def test_a_kernel_that_no_longer_compiles_has_regressed_in_every_dtype():
+def test_a_kernel_that_no_longer_compiles_regresses_in_every_dtype():
     broken = BaselineRecord("k", "", "sm_80", {"status": "error"}, origin=ORIGIN)
     comparison = compare("v1", [OLD, replace(OLD, dtype="float16")], [broken])
     assert [(change.dtype, change.verdict) for change in comparison.changes] == [
@@ -143,7 +143,7 @@ def test_since_the_previous_save(tmp_path):
     with Store(tmp_path) as store:
         assert since_previous(store, "k") is None
         keep(store, "k", [OLD])
-        keep(store, "k", [OLD])  # checked twice is not saved twice
+        keep(store, "k", [OLD])  # a second check of the same text is not a save
         assert since_previous(store, "k") is None
         keep(store, "k", [changed(resources={"registers": 48}, origin={"source_hash": "b"})])
         (change,) = since_previous(store, "k").changes

@@ -1,4 +1,4 @@
-"""What is stored comes back, by time and by kernel, also through other processes, and trouble is a StoreError."""
+"""The store: round trips, order, limits, concurrent processes, and errors as StoreError."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def store(tmp_path):
         failure(0),
     ],
 )
-def test_failure_comes_back_as_it_was(store, tmp_path, sent):
+def test_failures_round_trip(store, tmp_path, sent):
     case = store.record(sent)
     store.close()
     with Store(tmp_path) as again:
@@ -70,7 +70,7 @@ def test_failure_comes_back_as_it_was(store, tmp_path, sent):
     ],
     ids=lambda tensor: f"{tensor.dtype.name}{list(tensor.shape)}",
 )
-def test_tensors_come_back_bit_for_bit(store, tensor):
+def test_tensors_round_trip_bitwise(store, tensor):
     store.record(failure(tensors={"x": tensor, "y": np.ones(3, np.float32)}))
     got = store.failures()[0].failure.tensors
     assert got.keys() == {"x", "y"}
@@ -80,13 +80,13 @@ def test_tensors_come_back_bit_for_bit(store, tensor):
 
 
 @pytest.mark.parametrize("tensor", [np.array([object()]), np.array([(1,)], [("a", "i4")])], ids=["object", "record"])
-def test_what_is_not_plain_bytes_is_refused(store, tensor):
+def test_object_and_record_arrays_are_rejected(store, tensor):
     with pytest.raises(StoreError, match=r"cannot be stored|unknown dtype"):
         store.record(failure(tensors={"x": tensor}))
     assert store.failures() == []  # the transaction was rolled back
 
 
-def test_case_id_is_the_seed_until_the_case_is_changed():
+def test_case_id_is_the_seed_or_a_hash():
     drawn = failure(U64)
     ones = {"x": np.ones(3, np.float32)}
     changed = [
@@ -106,10 +106,10 @@ def test_case_id_is_the_seed_until_the_case_is_changed():
         failure(1, key_dims=dict(dims), minimised_from="3") for dims in ([("a", 1), ("b", 2)], [("b", 2), ("a", 1)])
     )
     assert a.case == b.case
-    assert failure(U64, key_dims={"n": 1}).case == str(U64)  # its sizes were drawn, and only written down
+    assert failure(U64, key_dims={"n": 1}).case == str(U64)  # sizes in the key alone do not change the case
 
 
-def test_same_failure_twice_is_one_entry_seen_twice(store):
+def test_repeated_failure_updates_its_entry(store):
     store.record(failure(message="first", dims={"n": 1}))
     store.record(failure(message="second", dims={"n": 2}))
     (got,) = store.failures()
@@ -118,13 +118,13 @@ def test_same_failure_twice_is_one_entry_seen_twice(store):
 
 
 @pytest.mark.parametrize("other", [{"kernel": "j"}, {"dtype": "float16"}, {"rule": "memory/shared-race"}, {"seed": 8}])
-def test_different_failures_do_not_overwrite_each_other(store, other):
+def test_different_failures_are_separate_entries(store, other):
     store.record(failure())
     store.record(failure(**other))
     assert len(store.failures()) == 2
 
 
-def test_listing_is_by_time_not_by_seed(store):
+def test_failures_are_listed_by_time(store):
     for seed in (5, U64, 1, 9):
         store.record(failure(seed))
     store.record(failure(5))
@@ -132,7 +132,7 @@ def test_listing_is_by_time_not_by_seed(store):
     assert [got.case for got in store.failures(limit=2)] == ["5", "9"]
 
 
-def test_replay_order_is_failing_first_and_of_one_kernel_and_dtype(store):
+def test_replay_order_is_failing_cases_first(store):
     for seed in (1, 2, 3):
         store.record(failure(seed))
     store.record(failure(4, kernel="other"))
@@ -160,7 +160,7 @@ def test_find_and_forget(store):
     assert len(store.failures()) == 2
 
 
-def test_number_of_failures_is_bounded_and_the_newest_stay(store, monkeypatch):
+def test_number_of_failures_is_limited(store, monkeypatch):
     monkeypatch.setattr(store_module, "MAX_FAILURES", 3)
     for seed in range(1, 4):
         store.record(failure(seed))
@@ -170,7 +170,7 @@ def test_number_of_failures_is_bounded_and_the_newest_stay(store, monkeypatch):
     assert [got.case for got in store.failures_for("k", "float32")] == ["5", "4", "2"]
 
 
-def test_size_of_tensors_is_bounded_and_the_newest_stays(store, monkeypatch):
+def test_size_of_tensors_is_limited(store, monkeypatch):
     monkeypatch.setattr(store_module, "MAX_TENSOR_BYTES", 3000)
     noise = np.random.default_rng(0)
     for seed in range(1, 6):
@@ -184,7 +184,7 @@ def test_size_of_tensors_is_bounded_and_the_newest_stays(store, monkeypatch):
 # ---- verdicts and baselines ------------------------------------------------------------------------------------------
 
 
-def test_verdicts_are_a_bounded_history(store, monkeypatch):
+def test_number_of_verdicts_is_limited(store, monkeypatch):
     monkeypatch.setattr(store_module, "MAX_VERDICTS", 3)
     for passed in range(5):
         store.record_verdict(CheckVerdict("k", "float32", "failed", 10, passed, "h", {"max_error": 0.5}))
@@ -199,7 +199,7 @@ def test_verdicts_are_a_bounded_history(store, monkeypatch):
     assert store.verdicts("unknown") == []
 
 
-def test_baseline_is_replaced_as_a_whole_and_a_missing_one_is_none(store):
+def test_baseline_is_replaced_as_a_whole(store):
     first = BaselineRecord("a", "float32", "sm_80", {"max_error": 1e-7}, {"registers": 32}, "// ptx ü\n" * 1000)
     store.store_baseline("v1", [first, replace(first, kernel="b")])
     store.store_baseline("v1", [replace(first, ptx="")])
@@ -210,7 +210,7 @@ def test_baseline_is_replaced_as_a_whole_and_a_missing_one_is_none(store):
     assert store.baseline_tags() == [("v2", 1002.0), ("v1", 1001.0)]
 
 
-def test_stored_values_replace_the_drawn_ones_only_where_they_fit():
+def test_restored_values_must_match_shape_and_dtype():
     def case(**tensors):
         return Case(CaseKey(1, "s"), "float32", {}, tensors, {}, {}, (1, 1, 1), (1, 1, 1), 0)
 
@@ -235,7 +235,7 @@ def test_reading_creates_nothing(store, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_folder_ignores_itself(store, tmp_path):
+def test_folder_is_excluded_from_version_control(store, tmp_path):
     store.record(failure())
     assert (tmp_path / ".gpuemu" / ".gitignore").read_text() == "*\n"
 
@@ -244,7 +244,7 @@ def _damage(path):
     path.write_bytes(path.read_bytes()[:100] + b"\xff" * 20000)
 
 
-TROUBLE = {
+UNUSABLE = {
     "not a database": (lambda path: path.write_bytes(b"hello " * 1000), "damaged"),
     "damaged pages": (_damage, "damaged"),
     "newer": (lambda path: _execute(path, "PRAGMA user_version = 99"), "newer gpuemu-lsp"),
@@ -260,8 +260,8 @@ def _execute(path, *statements):
     connection.close()
 
 
-@pytest.mark.parametrize(("spoil", "says"), TROUBLE.values(), ids=TROUBLE.keys())
-def test_unusable_file_is_a_clear_error(tmp_path, spoil, says):
+@pytest.mark.parametrize(("spoil", "says"), UNUSABLE.values(), ids=UNUSABLE.keys())
+def test_unusable_file_is_an_error(tmp_path, spoil, says):
     with Store(tmp_path) as store:
         store.record(failure())
     path = tmp_path / ".gpuemu" / "store.db"
@@ -274,7 +274,7 @@ def test_unusable_file_is_a_clear_error(tmp_path, spoil, says):
 
 
 @pytest.mark.parametrize("prepare", [lambda root: (root / ".gpuemu").write_text(""), lambda root: root.rmdir()])
-def test_folder_that_cannot_be_made_is_a_clear_error(tmp_path, prepare):
+def test_folder_that_cannot_be_created_is_an_error(tmp_path, prepare):
     root = tmp_path / "project"
     root.mkdir()
     prepare(root)
@@ -282,7 +282,7 @@ def test_folder_that_cannot_be_made_is_a_clear_error(tmp_path, prepare):
         store.record(failure())
 
 
-def test_locked_file_is_a_clear_error(tmp_path, monkeypatch):
+def test_locked_file_is_an_error(tmp_path, monkeypatch):
     monkeypatch.setattr("gpuemu_lsp.engine.store.database._BUSY_SECONDS", 0.05)
     with Store(tmp_path) as store, Store(tmp_path) as other:
         store.record(failure())
@@ -305,14 +305,14 @@ def test_locked_file_is_a_clear_error(tmp_path, monkeypatch):
         'UPDATE failures SET dims = \'{"n": "x"}\'',
     ],
 )
-def test_damaged_rows_are_an_error_not_a_wrong_case(store, tmp_path, statement):
+def test_damaged_rows_are_an_error(store, tmp_path, statement):
     store.record(failure(tensors={"x": np.ones(3, np.float32)}))
     _execute(tmp_path / ".gpuemu" / "store.db", statement)
     with pytest.raises(StoreError):
         store.failures()
 
 
-def test_failing_callback_rolls_back_and_the_store_goes_on(store):
+def test_failed_transaction_is_rolled_back(store):
     store.record(failure(1))
     with pytest.raises(StoreError):
         store.record(failure(2, message="m", dims={"n": 1}, line=2**70))
@@ -331,7 +331,7 @@ with Store(sys.argv[1]) as store:
 """
 
 
-def test_processes_that_start_at_once_share_the_file(tmp_path):
+def test_concurrent_processes_share_the_file(tmp_path):
     writers = [
         subprocess.Popen([sys.executable, "-c", WRITER, str(tmp_path), str(number)], cwd=ROOT) for number in range(1, 5)
     ]
