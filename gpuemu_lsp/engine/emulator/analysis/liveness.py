@@ -1,7 +1,8 @@
 """Liveness: the registers live at the start and end of each basic block, as bit sets.
 
-Backward may-analysis: ``in = uses | (out - kills)``, ``out`` the union over the successors. Live registers are what a
-suspended warp saves, and what a waiting lane still needs (:mod:`.divergence`).
+A register is live where a later use may read its current value; the blocks in which it is live are its live range. A
+backward may-analysis: ``in = uses | (out - kills)``, with ``out`` the union over the successors. Live registers are
+what a suspended warp saves, and what a waiting lane still needs (:mod:`.divergence`).
 """
 
 from __future__ import annotations
