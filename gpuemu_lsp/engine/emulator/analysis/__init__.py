@@ -23,9 +23,9 @@ module                   result                                               us
 ``race_candidates``      accesses that the race detector instruments          code generation, race detector
 =======================  ===================================================  =========================================
 
-:class:`..versions.compiled_kernel.CompiledKernel` runs them in this order: ``cfg``, ``webs`` and ``liveness`` once per kernel,
-``divergence`` and ``register_home`` once per shape of thread blocks, ``race_candidates`` once per block size. The
-second group decides how the code computes, the third which checks can be left out: both are conservative, and where
+:class:`..versions.compiled_kernel.CompiledKernel` runs them in this order: ``cfg``, ``webs`` and ``liveness`` once per
+kernel, ``divergence`` and ``register_home`` once per shape of thread blocks, ``race_candidates`` once per block size.
+The second group decides how the code computes, the third which checks can be left out. Both are conservative, and where
 they rest on an assumption about a run (no 32-bit wrap, all threads at the same barrier) the run checks it.
 
 Start with :mod:`.divergence`, which explains SIMT execution, reconvergence and the scalar-PC version.
