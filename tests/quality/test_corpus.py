@@ -11,12 +11,13 @@ import os
 from pathlib import Path
 
 import pytest
-from support.corpus import CORPUS, corpus_projects
+from support.corpus import CORPUS, FOLDERS, corpus_projects
 from support.expectations import read_expectations
 
 from gpuemu_lsp.engine.check.model import DEFAULT_CASES, CheckOptions, CheckRequest, KernelReport
 from gpuemu_lsp.engine.check.pipeline import check_kernel
 from gpuemu_lsp.engine.findings import Finding, Severity
+from gpuemu_lsp.engine.jobs.targets import collect
 from gpuemu_lsp.engine.project.model import KernelSpec
 from gpuemu_lsp.engine.rules import RULES
 
@@ -80,6 +81,13 @@ def test_the_configuration_has_no_findings() -> None:
     for project in PROJECTS:
         assert project.kernels and not project.findings and not project.broken
     assert len({spec.name for spec in KERNELS}) == len(KERNELS)
+
+
+@pytest.mark.parametrize("arguments", [["kernels"], [str(CORPUS)], [str(CORPUS / folder) for folder in FOLDERS]])
+def test_a_folder_of_projects_has_all_of_their_kernels(arguments: list[str]) -> None:
+    targets = collect(arguments, CheckOptions(), CORPUS.parent)
+    assert all(request.registered for request in targets.requests)
+    assert sorted(request.spec.name for request in targets.requests) == sorted(spec.name for spec in KERNELS)
 
 
 def test_every_file_is_registered_once() -> None:

@@ -26,7 +26,7 @@ class Recipe:
     ``lead`` is the number of earlier cases of the same size class; it rotates the leading dim. ``layout`` is empty for
     strides, offsets and aliases that are drawn as far as the arguments allow them, :data:`PLAIN` for contiguous and
     aligned tensors, or :data:`TIGHT` for the smallest gaps and offsets: of all tensors, or of some (``tight:x,y``)
-    while the others are plain.
+    while the others are contiguous and aligned.
     """
 
     sizes: str

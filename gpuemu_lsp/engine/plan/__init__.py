@@ -6,15 +6,15 @@ earlier ones:
 
 1. :mod:`.entry` finds the ``__global__`` function, and the instances of a template to compile: those of ``entry`` and
    ``dtypes`` in gpuemu.toml, else those that launches in the file use, else default arguments, else ``float``.
-2. :mod:`.arguments` gives every C parameter a role. What gpuemu.toml says holds; without ``[kernels.args]``, pointers
-   to const are inputs, other pointers outputs, and integers are sizes. Types of parameters are followed through
-   typedefs and macros by the mangled name (:mod:`.mangled`) once the file has been compiled.
+2. :mod:`.arguments` gives every C parameter a role: that in gpuemu.toml, or without ``[kernels.args]`` one inferred from
+   the signature. Pointers to const are then inputs, other pointers outputs, and integers sizes. Typedefs and macros in
+   the types are resolved from the mangled name (:mod:`.mangled`) once the file has been compiled.
 3. :mod:`.launch` finds grid, block and shared memory: gpuemu.toml, else the first launch in host code that is integer
    arithmetic over the sizes (:mod:`.cexpr`), else, for a kernel with a single size, one thread per element.
 4. :mod:`.divisors` and :mod:`.kernel_intrinsics_used` restrict inferred sizes and launches to those the code supports:
    a body that computes ``n / 32`` and never ``n % 32`` is only correct for multiples of 32.
-5. :mod:`.probe`, for an inferred plan with several sizes only, finds the buffer lengths by running the kernel, with the
-   products of sizes that :mod:`.candidates` proposes. It runs later than the others, since it needs compiled code.
+5. :mod:`.probe` finds the buffer lengths of an inferred plan by running the kernel, with the products of sizes that
+   :mod:`.candidates` proposes. It runs later than the others, since it needs compiled code.
 
 A registered kernel that cannot be resolved has error findings that say what to add. For a file without gpuemu.toml
 nothing is an error: where inference fails the kernel is compiled but not run, and a hint gives the reason. An inferred

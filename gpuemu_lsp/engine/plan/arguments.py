@@ -133,8 +133,8 @@ def _duplicate_keys(args: list[PlanArg], context: KernelContext) -> list[Finding
 def _inferred(context: KernelContext) -> ArgumentRoles:
     """Infer the roles from the signature: pointers to const are inputs, other pointers outputs, integers sizes.
 
-    With exactly one integer every tensor has that many elements. With more, the shapes stay empty for the probe, which
-    finds them by running the kernel; a kernel with a reference must be configured.
+    With exactly one integer every tensor is assumed to have that many elements; with more, the shapes stay empty. The
+    probe then finds the shapes by running the kernel.
     """
     spec, decl, aliases = context.spec, context.declaration, context.type_aliases
     sizes = [param for param in decl.params if not param.pointer and _is_integer(param, aliases)]

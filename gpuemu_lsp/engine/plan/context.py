@@ -31,7 +31,7 @@ class KernelContext:
 
     @property
     def type_aliases(self) -> dict[str, str]:
-        """The names that may stand for a type in the signature, by name."""
+        """Replacements for names in the types of the signature, by name."""
         return {**self.definitions, **self.compiled_types}
 
     @property

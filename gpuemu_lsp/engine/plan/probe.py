@@ -1,4 +1,4 @@
-"""Inference of buffer lengths by running the kernel, for signatures with several sizes.
+"""Inference of buffer lengths by running the kernel, for plans that are not configured.
 
 From the signature alone, a kernel with the sizes M, N and K could read a[M * K] or a[K * N]. On sizes that are
 multiples of every tile of the launch, no partial tile is involved, so the smallest product of sizes that contains all
@@ -27,7 +27,7 @@ _MAX_STEPS = 20_000_000
 """Limit for all runs of one probe, in basic blocks executed by a warp; unlike a time limit it is deterministic."""
 _MAX_SIZES = 6
 _MAX_RETRIES = 3
-"""How often tensors that are too long get another candidate of the same length."""
+"""Limit of retries with another candidate of the same length for tensors that are too long."""
 
 RunWithShapes = Callable[[Plan, Mapping[str, int]], Outcome]
 """Runs a plan for given dims and returns its outcome."""

@@ -76,7 +76,7 @@ def test_choice_of_instances(
     dtypes: tuple[str, ...] | None,
     wanted: list[str],
 ) -> None:
-    """From ``entry``, dtypes, launches, defaults; without any, a finding shows the key to add."""
+    """Sources are ``entry``, dtypes, launches and defaults; without any, a finding shows the key to add."""
     source = reader(f"{template} __global__ void k(float* x) {{}}\n{host}\n")
     found, findings = instances(KernelContext(replace(_SPEC, entry=entry, dtypes=dtypes), source.kernels[0], source))
     assert [instance.expression for instance in found] == wanted
