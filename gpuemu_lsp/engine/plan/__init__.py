@@ -6,9 +6,9 @@ earlier ones:
 
 1. :mod:`.entry` finds the ``__global__`` function, and the instances of a template to compile: those of ``entry`` and
    ``dtypes`` in gpuemu.toml, else those that launches in the file use, else default arguments, else ``float``.
-2. :mod:`.arguments` gives every C parameter a role: that in gpuemu.toml, or without ``[kernels.args]`` one inferred from
-   the signature. Pointers to const are then inputs, other pointers outputs, and integers sizes. Typedefs and macros in
-   the types are resolved from the mangled name (:mod:`.mangled`) once the file has been compiled.
+2. :mod:`.arguments` gives every C parameter a role: that in gpuemu.toml, or without ``[kernels.args]`` one inferred
+   from the signature. Pointers to const are then inputs, other pointers outputs, and integers sizes. Typedefs and
+   macros in the types are resolved from the mangled name (:mod:`.mangled`) once the file has been compiled.
 3. :mod:`.launch` finds grid, block and shared memory: gpuemu.toml, else the first launch in host code that is integer
    arithmetic over the sizes (:mod:`.cexpr`), else, for a kernel with a single size, one thread per element.
 4. :mod:`.divisors` and :mod:`.kernel_intrinsics_used` restrict inferred sizes and launches to those the code supports:
