@@ -1,1 +1,1 @@
-"""Measurements, as ratios against a peer in the same run. Nothing here is a test."""
+"""Benchmarks: ratios to a peer measured in the same run. They are not part of the tests."""

@@ -1,9 +1,9 @@
-"""What Dask costs and how it scales here: the same checks in our pool and in a local cluster, 1 and 2 workers.
+"""Overhead and scaling of Dask: the same checks in a worker pool and in a local cluster, with 1 and 2 workers.
 
     python -m benchmarks.cluster [--cases N] [--repeat N] [--output docs/measurements/performance.md] [FOLDER]
 
-Starting the workers is not counted; each is warmed up by two checks of its own first. The four ways take turns, and
-the median of their times is told. Exits with 1 if one of them finds anything else than the others.
+The start of the workers is not counted; two checks warm them up. The four configurations take turns, and medians of
+their times are reported. Exits with 1 if their findings differ.
 """
 
 from __future__ import annotations
@@ -27,21 +27,20 @@ from gpuemu_lsp.engine.jobs.run import Runner, run_requests
 from gpuemu_lsp.engine.jobs.targets import collect
 from gpuemu_lsp.engine.workers import Pool
 
-WAYS = (("pool", 1), ("dask", 1), ("pool", 2), ("dask", 2))
+CONFIGURATIONS = (("pool", 1), ("dask", 1), ("pool", 2), ("dask", 2))
 NAMES = {"pool": "pool", "dask": "Dask"}
 
 
 def measured(runner: Runner, requests: tuple[CheckRequest, ...], root: str) -> tuple[float, frozenset[str]]:
-    """Return seconds, and everything that was found and said."""
+    """Return the seconds, and all findings and verdicts."""
     run_requests(requests[:2], (), root, runner)
     started = time.perf_counter()
     run = run_requests(requests, (), root, runner)
     seconds = time.perf_counter() - started
-    # An address is of the process that ran the kernel.
+    # Addresses differ between processes.
     data = ({name: value for name, value in one.data.items() if name != "address"} for one in run.findings)
-    told = zip(run.findings, data, strict=True)
-    said = {repr((one.fingerprint, one.message, one.case, more)) for one, more in told}
-    return seconds, frozenset(said | {f"{one.name}: {one.status}, {one.cases}" for one in run.kernels})
+    found = {repr((one.fingerprint, one.message, one.case, more)) for one, more in zip(run.findings, data, strict=True)}
+    return seconds, frozenset(found | {f"{one.name}: {one.status}, {one.cases}" for one in run.kernels})
 
 
 def opened(kind: str, size: int) -> AbstractContextManager[Pool | Cluster]:
@@ -49,9 +48,9 @@ def opened(kind: str, size: int) -> AbstractContextManager[Pool | Cluster]:
 
 
 def render(times: dict[tuple[str, int], list[float]], kernels: int, options: argparse.Namespace, same: bool) -> str:
-    """Return the part of the page."""
-    medians = {way: statistics.median(values) for way, values in times.items()}
-    first = medians[WAYS[0]]
+    """Return the section of the page."""
+    medians = {key: statistics.median(values) for key, values in times.items()}
+    first = medians[CONFIGURATIONS[0]]
     rows = [
         f"| {NAMES[kind]}, {size} worker{'s' * (size > 1)} | {seconds:.1f} | {first / seconds:.2f} |"
         for (kind, size), seconds in medians.items()
@@ -61,17 +60,17 @@ def render(times: dict[tuple[str, int], list[float]], kernels: int, options: arg
         [
             "## Checks on a Dask cluster",
             "",
-            f"`python -m benchmarks.cluster --cases {options.cases} --repeat {options.repeat}`: {kernels} kernels, our "
-            f"pool and a local Dask cluster in turns, medians of {options.repeat}",
+            f"`python -m benchmarks.cluster --cases {options.cases} --repeat {options.repeat}`: {kernels} kernels, a "
+            f"worker pool and a local Dask cluster in turns, medians of {options.repeat}",
             f"({os.cpu_count()} cores, Dask {distributed.__version__}, load {os.getloadavg()[1]:.1f} at the end):",
             "",
-            "| | seconds | speed, of one pool worker |",
+            "| | seconds | speedup over one pool worker |",
             "|---|---|---|",
             *rows,
             "",
-            "All runs found the same." if same else "**The runs did not find the same.**",
-            f"Against the pool's time, Dask's is {one:+.0%} with one worker and {two:+.0%} with two. A job is one "
-            "kernel, so a cluster helps a project of many kernels, and one slow kernel is as slow as before.",
+            "All runs have the same findings." if same else "**The findings of the runs differ.**",
+            f"Relative to the pool, Dask takes {one:+.0%} with one worker and {two:+.0%} with two. A job is one "
+            "kernel, so a cluster speeds up projects with many kernels, not a single slow kernel.",
             "",
         ]
     )
@@ -88,17 +87,17 @@ def main() -> int:
     requests = tuple(
         replace(item, options=replace(item.options, store_root=None)) for item in targets.requests if item.registered
     )
-    times: dict[tuple[str, int], list[float]] = {way: [] for way in WAYS}
+    times: dict[tuple[str, int], list[float]] = {key: [] for key in CONFIGURATIONS}
     found: set[frozenset[str]] = set()
     for turn in range(options.repeat):
-        for kind, size in WAYS:
+        for kind, size in CONFIGURATIONS:
             with opened(kind, size) as runner:
-                seconds, said = measured(runner, requests, targets.root)
+                seconds, results = measured(runner, requests, targets.root)
             times[kind, size].append(seconds)
-            found.add(said)
+            found.add(results)
             print(f"{turn + 1}: {kind} {size}: {seconds:.1f} s", file=sys.stderr, flush=True)
-    for odd in sorted(frozenset().union(*found) - frozenset.intersection(*found)):
-        print(f"not everywhere: {odd}", file=sys.stderr)
+    for difference in sorted(frozenset().union(*found) - frozenset.intersection(*found)):
+        print(f"not in all runs: {difference}", file=sys.stderr)
     put(options.output, "cluster", render(times, len(requests), options, len(found) == 1))
     return int(len(found) != 1)
 

@@ -1,10 +1,10 @@
-"""How long an editor waits: save to first diagnostic and to full verdict, keystroke to compile error, start to ready.
+"""Latency in an editor: save to first diagnostic and to verdict, keystroke to compile error, start to ready.
 
     python -m benchmarks.editor [--kernels N] [--json FILE] [--output docs/measurements/performance.md]
 
-A real server process is driven over stdio as an editor drives it, one kernel of ``kernels/`` at a time. Times are given
-as multiples of what NVRTC takes to compile the same kernel in the same run (the server's cache of products is empty),
-because a fixed number of milliseconds would say more about the machine. Needs the ``dev`` extra.
+A server process is driven over stdio like an editor does, one kernel of ``kernels/`` at a time. Times are multiples of
+NVRTC's compile time for the same kernel in the same run, which makes them comparable between machines. The server's
+compilation cache is empty. Needs the ``dev`` extra.
 """
 
 from __future__ import annotations
@@ -30,17 +30,17 @@ from tests.support.corpus import corpus_kernels
 
 ROOT = Path(__file__).parents[1]
 COMMAND = [sys.executable, "-m", "gpuemu_lsp", "--stdio"]
-PATIENCE = 120.0
+TIMEOUT = 120.0
 _MEASURES = (
     ("save to first diagnostic", "first", 0.0, "5 x, p95 15 x"),
     ("save to full quick verdict", "verdict", 0.0, "5 x, p95 15 x"),
-    ("last key to compile error, beyond the 250 ms that typing must pause", "key", 0.25, "2 x"),
+    ("last key to compile error, without the debounce time of 250 ms", "key", 0.25, "2 x"),
 )
-"""What is measured: title, name among a kernel's figures, seconds that are meant to pass, aim."""
+"""Measurements: title, key in a kernel's figures, intended delay in seconds, target."""
 
 
 class Editor:
-    """A client that notes when what was published."""
+    """An LSP client that records published diagnostics with their times."""
 
     def __init__(self) -> None:
         self.client: LanguageClient = make_test_lsp_client()
@@ -64,7 +64,7 @@ class Editor:
                 self.ready.set()
 
     async def start(self, root: Path) -> float:
-        """Start a server; return the seconds until its workers have answered."""
+        """Start a server; return the seconds until its workers are ready."""
         started = time.perf_counter()
         await self.client.start_io(*COMMAND)
         process = self.client._server
@@ -74,7 +74,7 @@ class Editor:
             capabilities=types.ClientCapabilities(), process_id=os.getpid(), root_uri=root.as_uri()
         )
         await self.client.initialize_session(params)
-        await asyncio.wait_for(self.ready.wait(), PATIENCE)
+        await asyncio.wait_for(self.ready.wait(), TIMEOUT)
         return time.perf_counter() - started
 
     def open(self, path: Path, text: str) -> None:
@@ -84,7 +84,7 @@ class Editor:
         self.client.text_document_did_open(types.DidOpenTextDocumentParams(item))
 
     def type(self, path: Path, text: str) -> None:
-        """Give a file another text, unsaved."""
+        """Change the text of a file without saving it."""
         uri = path.as_uri()
         self.versions[uri] += 1
         document = types.VersionedTextDocumentIdentifier(self.versions[uri], uri)
@@ -92,16 +92,16 @@ class Editor:
         self.client.text_document_did_change(types.DidChangeTextDocumentParams(document, [whole]))
 
     def save(self, path: Path) -> None:
-        """Say that it was saved; what is on disk stays as it is."""
+        """Notify the server of a save. The file on disk does not change."""
         identifier = types.TextDocumentIdentifier(path.as_uri())
         self.client.text_document_did_save(types.DidSaveTextDocumentParams(identifier))
 
     async def idle(self) -> None:
-        """Wait until nothing runs."""
-        await asyncio.wait_for(self.client.protocol.send_request_async("gpuemu/waitForIdle", {}), PATIENCE)
+        """Wait until the server is idle."""
+        await asyncio.wait_for(self.client.protocol.send_request_async("gpuemu/waitForIdle", {}), TIMEOUT)
 
     async def first(self, since: float, holds: Callable[[types.PublishDiagnosticsParams], bool]) -> float | None:
-        """Return the seconds from a moment to the first publication that says something, None if idle comes first."""
+        """Return the seconds from ``since`` to the first publication that ``holds``; None if none comes."""
         idle = asyncio.ensure_future(self.idle())
         try:
             while True:
@@ -116,13 +116,13 @@ class Editor:
 
 
 async def measure(editor: Editor, spec: KernelSpec) -> dict[str, float] | None:
-    """Measure one kernel; None for one that does not compile alone."""
+    """Measure one kernel; return None if it does not compile on its own."""
     path = Path(spec.source)
     text = path.read_text(encoding="utf-8")
     uri = path.as_uri()
     editor.open(path, text)
     await editor.idle()
-    # A line more makes another text of it: nothing of the last check can be used again.
+    # An additional line changes the text, so that no result of the last check can be reused.
     since = time.perf_counter()
     editor.type(path, text + f"\n// {since}\n")
     editor.save(path)
@@ -145,7 +145,7 @@ async def measure(editor: Editor, spec: KernelSpec) -> dict[str, float] | None:
 
 
 def compile_seconds(spec: KernelSpec, text: str) -> float | None:
-    """Return what NVRTC takes for a kernel, warm, with nothing kept: the median of three."""
+    """Return NVRTC's compile time of a kernel without caches: the median of three warm runs."""
     from gpuemu_lsp.engine.check.model import CheckOptions, CheckRequest
     from gpuemu_lsp.engine.check.prepare import prepare
 
@@ -160,7 +160,7 @@ def compile_seconds(spec: KernelSpec, text: str) -> float | None:
 
 
 def memory_mb(pid: int) -> dict[str, float]:
-    """Return the proportional memory of the server and of everything below it."""
+    """Return the proportional set size of the server and of its descendants, in MB."""
     parents = {}
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
@@ -189,7 +189,7 @@ def quantiles(values: list[float]) -> dict[str, float]:
 
 
 async def run(limit: int | None) -> dict[str, Any]:
-    """Drive a server over the corpus."""
+    """Measure the kernels of the corpus with one server."""
     specs = corpus_kernels()
     step = max(1, len(specs) // limit) if limit else 1
     chosen = specs[::step][: limit or len(specs)]
@@ -211,16 +211,16 @@ async def run(limit: int | None) -> dict[str, Any]:
 
 
 def part(result: dict[str, Any]) -> str:
-    """Return the figures as a part of docs/measurements/performance.md."""
+    """Return the figures as a section of docs/measurements/performance.md."""
     rows = result["kernels"]
     nvrtc = 1e3 * statistics.median(row["nvrtc"] for row in rows)
     lines = [
         "## In the editor",
         "",
-        f"`python -m benchmarks.editor`, {len(rows)} kernels of `kernels/`, {os.cpu_count()} cores. Multiples of what "
-        f"NVRTC takes for the same kernel in the same run (median {nvrtc:.0f} ms); nothing of the kernel is cached.",
+        f"`python -m benchmarks.editor`, {len(rows)} kernels of `kernels/`, {os.cpu_count()} cores. Multiples of "
+        f"NVRTC's compile time of the same kernel in the same run (median {nvrtc:.0f} ms); caches are empty.",
         "",
-        "| | kernels | p50 | p95 | aim |",
+        "| | kernels | p50 | p95 | target |",
         "|---|---|---|---|---|",
     ]
     for title, name, idle, aim in _MEASURES:
@@ -241,9 +241,9 @@ def part(result: dict[str, Any]) -> str:
 def main() -> None:
     """Run and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--kernels", type=int, metavar="N", help="only N of them, spread over the corpus")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write every figure there")
-    parser.add_argument("--output", type=Path, metavar="FILE", help="write its part of performance.md there")
+    parser.add_argument("--kernels", type=int, metavar="N", help="only N kernels, spread over the corpus")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write all figures to FILE")
+    parser.add_argument("--output", type=Path, metavar="FILE", help="update the section of performance.md in FILE")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as cache:
         os.environ["GPUEMU_CACHE_DIR"] = cache

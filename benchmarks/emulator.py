@@ -27,7 +27,7 @@ from cupy.cuda import nvrtc
 
 from benchmarks.fresh import nothing_cached
 from benchmarks.peers import native, simulator
-from benchmarks.peers.cases import Case, cases
+from benchmarks.peers.cases import BenchmarkCase, cases
 from benchmarks.peers.pocl import MissingError, Pocl
 from gpuemu_lsp.engine.compile.model import Artifact
 from gpuemu_lsp.engine.emulator import Emulator
@@ -64,7 +64,7 @@ def only(ptx: str, name: str) -> str:
     return f"{head}.visible .entry {body}\n" + (f"\t.file{tail}" if tail else "")
 
 
-def request(case: Case, ptx: str, checks: Checks) -> Request:
+def request(case: BenchmarkCase, ptx: str, checks: Checks) -> Request:
     """Return the launch request of a case."""
     arguments = tuple(
         Buffer(f"a{i}", np.ascontiguousarray(one).reshape(-1).view(np.uint8), element_size=one.itemsize)
@@ -76,7 +76,7 @@ def request(case: Case, ptx: str, checks: Checks) -> Request:
     return Request(artifact, case.name, case.grid, case.block, 0, arguments, checks, max_seconds=120)
 
 
-def run(emulator: Emulator, one: Request, case: Case) -> Outcome:
+def run(emulator: Emulator, one: Request, case: BenchmarkCase) -> Outcome:
     """Launch, and verify the result; a wrong one ends the benchmark."""
     outcome = emulator.run(one)
     assert outcome.status == "completed" and not outcome.events, (case.name, outcome.status, outcome.events)
@@ -85,7 +85,7 @@ def run(emulator: Emulator, one: Request, case: Case) -> Outcome:
     return outcome
 
 
-def ours(case: Case, ptx: str, repeat: int) -> dict[str, float]:
+def ours(case: BenchmarkCase, ptx: str, repeat: int) -> dict[str, float]:
     """Measure the emulator on one case."""
     row: dict[str, float] = {}
     text, firsts = only(ptx, case.name), []

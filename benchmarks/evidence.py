@@ -1,11 +1,11 @@
-"""Does the check find planted bugs and leave correct kernels alone? The whole corpus, under many seeds.
+"""Detection rate and false positives: the whole corpus under many seeds.
 
     python -m benchmarks.evidence [--seeds 20] [--cases 32] [--jobs N] [--output FILE] [NAME ...]
 
-For each kernel and seed the real check runs: three quarters of the cases are those of a save, one quarter holds
-adversarial values (zeros, denormals, huge numbers, NaN and infinity where no range keeps them out). Beside it stands
-what the usual unit test says of the same kernel: one typical shape, standard normal values, ``allclose`` against the
-same fp64 reference, run on the same emulator with its checkers switched off.
+Each kernel is checked under each seed. Three quarters of the cases are those of a check on save, one quarter has
+adversarial values (zeros, denormals, huge numbers, NaN and infinity where no range excludes them). For comparison, each
+kernel gets a conventional unit test: one typical shape, standard normal values, ``allclose`` against the same fp64
+reference, on the same emulator with its checkers disabled.
 """
 
 from __future__ import annotations
@@ -44,19 +44,19 @@ from tests.support.expectations import Expectations, read_expectations
 
 ROOT = Path(__file__).parent.parent
 TYPICAL = 256
-"""What a unit test takes where the dim allows it."""
+"""Size of a unit test's dims, where their ranges allow it."""
 BATCH = 40
-"""Kernels per set of processes: what they keep of each kernel is then let go."""
+"""Kernels per set of processes, whose memory grows with each kernel."""
 CLOSE = {"float16": (1e-3, 1e-3), "bfloat16": (1e-2, 1e-2)}
 """rtol and atol of the unit test by output dtype; ``allclose``'s own 1e-5 and 1e-8 for the others."""
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
-    """One kernel under all seeds.
+class CorpusRow:
+    """The results of one kernel under all seeds.
 
-    ``hits`` counts the seeds that showed the planted bug on its line, or, for a correct kernel, accused it. ``first``
-    is the number of the first failing case under each seed that had one.
+    ``hits`` is the number of seeds with a finding of the planted bug on its line or, for a correct kernel, with a false
+    positive. ``first`` is the number of the first failing case under each seed that has one.
     """
 
     name: str
@@ -73,11 +73,11 @@ class Row:
     trouble: tuple[str, ...]
 
 
-# ---- our check -------------------------------------------------------------------------------------------------------
+# ---- the check -------------------------------------------------------------------------------------------------------
 
 
-def examine(spec: KernelSpec, root: str, seeds: int, cases: int) -> Row:
-    """Check one kernel under every seed, and give it the usual unit test."""
+def measure(spec: KernelSpec, root: str, seeds: int, cases: int) -> CorpusRow:
+    """Check one kernel under every seed, and run its unit test."""
     expectations = read_expectations(Path(spec.source))
     planted = not expectations.clean
     rules: Counter[str] = Counter()
@@ -87,7 +87,7 @@ def examine(spec: KernelSpec, root: str, seeds: int, cases: int) -> Row:
     worst, hits, run = 0.0, 0, 0
     for seed in range(1, seeds + 1):
         findings, reports = _both(spec, root, seed, cases, planted and bool(expectations.required), expectations)
-        shown = expectations.found(findings) if planted else _accusing(findings)
+        shown = expectations.found(findings) if planted else _errors_and_warnings(findings)
         hits += bool(shown)
         run += sum(report.cases.run for report in reports)
         rules.update({finding.rule for finding in shown})
@@ -95,7 +95,7 @@ def examine(spec: KernelSpec, root: str, seeds: int, cases: int) -> Row:
         first += [report.first_failure for report in reports[:1] if report.first_failure is not None]
         worst = max([worst, *(report.worst for report in reports if report.worst is not None)])
         trouble |= {finding.rule for finding in findings if finding.rule.startswith(("engine/", "reference/"))}
-    return Row(
+    return CorpusRow(
         name=spec.name,
         planted=planted,
         pending=planted and not expectations.required,
@@ -114,7 +114,7 @@ def examine(spec: KernelSpec, root: str, seeds: int, cases: int) -> Row:
 def _both(
     spec: KernelSpec, root: str, seed: int, cases: int, may_stop: bool, expectations: Expectations
 ) -> tuple[list[Finding], list[KernelReport]]:
-    """Run the cases of a save, then the adversarial ones unless the bug has shown itself already."""
+    """Run the cases of a check on save, then the adversarial ones unless the bug has been found."""
     hard = cases // 4
     findings: list[Finding] = []
     reports: list[KernelReport] = []
@@ -128,28 +128,28 @@ def _both(
     return findings, reports
 
 
-def _accusing(findings: Iterable[Finding]) -> tuple[Finding, ...]:
+def _errors_and_warnings(findings: Iterable[Finding]) -> tuple[Finding, ...]:
     return tuple(finding for finding in findings if finding.severity in (Severity.ERROR, Severity.WARNING))
 
 
-# ---- the usual unit test ---------------------------------------------------------------------------------------------
+# ---- the unit test ---------------------------------------------------------------------------------------------------
 
 
 def unit_test(spec: KernelSpec, root: str) -> str:
-    """Return ``passes``, ``fails`` or ``stops`` (a trap or a hang), the worst over the dtypes."""
+    """Return ``passes``, ``fails`` or ``stops`` (a trap or a hang): the worst result of the dtypes."""
     request = CheckRequest(spec, CheckOptions(), root=root)
     prepared = prepare(request)
     executor, _ = choose_executor(request, prepared.place)
     assert executor is not None
-    said = [_unit_test(open_plan(request, prepared, plan, executor)) for plan in prepared.plans]
-    return max(said, key=("passes", "fails", "stops").index)
+    results = [_unit_test(open_plan(request, prepared, plan, executor)) for plan in prepared.plans]
+    return max(results, key=("passes", "fails", "stops").index)
 
 
 def _unit_test(run: PlanRun) -> str:
     plan = run.plan
     sizes = {dim.name: _typical(dim) for dim in plan.dims}
     drawn = (rebuild(plan, CaseKey(seed, "default/uniform", sizes)) for seed in itertools.count(1))
-    case = _normal(run, next(case for case in drawn if not case.extra))  # a unit test's tensors lie in memory plainly
+    case = _normal(run, next(case for case in drawn if not case.extra))  # a unit test's tensors are contiguous
     expected = run.expect(case)
     assert expected is not None
     launch = replace(
@@ -158,7 +158,7 @@ def _unit_test(run: PlanRun) -> str:
         block=case.block,
         shared_bytes=case.shared_bytes,
         arguments=tuple(
-            # A framework's allocator hands out memory that was used before; zeros stand for it, the same in every run.
+            # A framework's allocator returns memory with old contents. Zeros stand for it, to be reproducible.
             replace(argument, data=np.zeros_like(argument.data), initialized=True)
             if isinstance(argument, Buffer) and not argument.initialized
             else argument
@@ -182,7 +182,7 @@ def _unit_test(run: PlanRun) -> str:
 
 
 def _typical(dim: DimSpec) -> int:
-    """Return the largest power of two the dim allows, up to what unit tests take."""
+    """Return the largest power of two up to ``TYPICAL`` that the dim allows."""
     low, high = dim.minimum or 1, dim.maximum or TYPICAL
     power = 1 << (min(high, TYPICAL).bit_length() - 1)
     return max(low, power // dim.multiple_of * dim.multiple_of)
@@ -205,34 +205,34 @@ def _normal(run: PlanRun, case: Case) -> Case:
 # ---- the table -------------------------------------------------------------------------------------------------------
 
 
-def render(rows: Sequence[Row], seeds: int, cases: int, seconds: float) -> str:
-    """Return the part of the page that is about the corpus."""
+def render(rows: Sequence[CorpusRow], seeds: int, cases: int, seconds: float) -> str:
+    """Return the section of the page on the corpus."""
     planted = [row for row in rows if row.planted and not row.pending]
     pending = [row for row in rows if row.pending]
     correct = [row for row in rows if not row.planted]
     found = sum(row.hits == row.seeds for row in planted)
     quiet = sum(row.hits == 0 for row in correct)
-    told, accused = (sum(row.unit_test != "passes" for row in group) for group in (planted, correct))
+    unit_found, unit_false = (sum(row.unit_test != "passes" for row in group) for group in (planted, correct))
     bugs, others = len(planted), len(correct)
     text = [
         "## The corpus",
         "",
         f"Made by `python -m benchmarks.evidence --seeds {seeds} --cases {cases}` in {seconds / 60:.0f} minutes.",
-        f"{seeds} master seeds, {cases} cases per dtype and seed, a quarter of them with adversarial values; every run",
-        "in the emulator, every number measured by that command.",
+        f"{seeds} master seeds, {cases} cases per dtype and seed, a quarter of them with adversarial values; all runs",
+        "in the emulator.",
         "",
         "| | this check | one-shape `allclose` |",
         "|---|---|---|",
-        f"| planted bugs found | **{found} of {bugs}** under every seed | {told} of {bugs} |",
-        f"| correct kernels accused | **{others - quiet} of {others}** under any seed | {accused} of {others} |",
+        f"| planted bugs found | **{found} of {bugs}** under every seed | {unit_found} of {bugs} |",
+        f"| false positives | **{others - quiet} of {others}** kernels under any seed | {unit_false} of {others} |",
         "",
-        f"`allclose` is the usual unit test: one typical shape (powers of two up to {TYPICAL}), normal values,",
+        f"`allclose` is a conventional unit test: one typical shape (powers of two up to {TYPICAL}), normal values,",
         "rtol 1e-5, atol 1e-8 (1e-3 for half outputs), the same fp64 reference and emulator, without its checkers.",
         "",
         "### Planted bugs",
         "",
-        "`seeds`: under how many the bug showed itself on its line; `first`: number of the first failing case,",
-        "median and latest over the seeds.",
+        "`seeds`: seeds with a finding on the bug's line; `first`: first failing case, median and maximum",
+        "over the seeds.",
         "",
         "| kernel | found as | line | seeds | first | `allclose` |",
         "|---|---|---|---|---|---|",
@@ -240,31 +240,34 @@ def render(rows: Sequence[Row], seeds: int, cases: int, seconds: float) -> str:
         "",
         "### Correct kernels",
         "",
-        "`worst` is the largest error of any case as a fraction of what was allowed.",
+        "`worst` is the largest error of any case as a fraction of the allowed error.",
         "",
-        "| kernel | cases | accused | worst | `allclose` |",
+        "| kernel | cases | false positives | worst | `allclose` |",
         "|---|---|---|---|---|",
-        *(f"| {row.name} | {row.cases} | {_accusation(row)} | {row.worst:.2f} | {row.unit_test} |" for row in correct),
+        *(
+            f"| {row.name} | {row.cases} | {_false_positives(row)} | {row.worst:.2f} | {row.unit_test} |"
+            for row in correct
+        ),
     ]
     if pending:
         names = ", ".join(row.name for row in pending)
-        text += ["", "### Waiting for a checker", "", f"Planted, and not required to be found yet: {names}."]
+        text += ["", "### Without a checker", "", f"Planted bugs that no checker finds yet: {names}."]
     return "\n".join(text) + "\n"
 
 
-def _planted_row(row: Row) -> str:
+def _planted_row(row: CorpusRow) -> str:
     first = f"{statistics.median(row.first):.0f} / {max(row.first)}" if row.first else "-"
     where = ", ".join(map(str, row.lines)) or "-"
     rules = ", ".join(row.rules) or "-"
     return f"| {row.name} | {rules} | {where} | {row.hits}/{row.seeds} | {first} | {row.unit_test} |"
 
 
-def _accusation(row: Row) -> str:
-    return "no" if row.hits == 0 else f"{row.hits}/{row.seeds}: {', '.join(row.rules)}"
+def _false_positives(row: CorpusRow) -> str:
+    return "none" if row.hits == 0 else f"{row.hits}/{row.seeds}: {', '.join(row.rules)}"
 
 
 def main() -> None:
-    """Examine the corpus and write the page."""
+    """Measure the corpus and write the page."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="*")
     parser.add_argument("--seeds", type=int, default=20)
@@ -277,7 +280,7 @@ def main() -> None:
     rows = []
     for batch in (specs[start : start + BATCH] for start in range(0, len(specs), BATCH)):
         with ProcessPoolExecutor(options.jobs, get_context("spawn")) as pool:
-            futures = [pool.submit(examine, spec, CORPUS.as_posix(), options.seeds, options.cases) for spec in batch]
+            futures = [pool.submit(measure, spec, CORPUS.as_posix(), options.seeds, options.cases) for spec in batch]
             for future in futures:
                 row = future.result()
                 rows.append(row)

@@ -1,4 +1,4 @@
-"""Translation as on a machine that has never seen the kernel, in a process whose runtime functions are warm."""
+"""Translation without cached machine code, in a process whose device library is compiled."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from gpuemu_lsp.engine.emulator.versions.compiled_kernel import clear_code_cache
 
 @contextmanager
 def nothing_cached() -> Iterator[None]:
-    """Let translations inside find no machine code, in memory or on disk; the user's own cache is left alone."""
+    """Run the body with empty code caches, in memory and on disk. The user's cache is not touched."""
     DEVICE_LIBRARY.link()
     before = os.environ.get("GPUEMU_CACHE_DIR")
     with tempfile.TemporaryDirectory() as folder:

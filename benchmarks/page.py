@@ -1,4 +1,4 @@
-"""One page, several benchmarks: each owns the part between its own two marks, and running it again replaces that."""
+"""Sections of a page that several benchmarks write: each replaces the text between its own two markers."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 
 def put(page: Path | None, part: str, text: str) -> None:
-    """Write a part of a page, where it stood before or else at the end; without a page, print it."""
+    """Replace a section of a page, or append it if the page does not have it; without a page, print it."""
     if page is None:
         print(text, end="")
         return

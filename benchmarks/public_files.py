@@ -1,11 +1,11 @@
-"""Check kernels of public repositories, unmodified, and print tables of names and figures.
+"""Checks of unmodified kernels of public repositories, as tables of names and figures.
 
     python -m benchmarks.public_files FOLDER [--cases N] [--output FILE]
 
-FOLDER holds one checkout per repository (``llm.c`` and ``SGEMM_CUDA`` for the registered kernels, any others beside
-them). Three tables come out: what compiles through the device view with every line and column where it was, what the
-kernels registered in ``benchmarks/public/gpuemu.toml`` show against our fp64 references, and what is found where
-nothing is registered. None of the repositories' code is copied.
+FOLDER contains a checkout of each repository: ``llm.c`` and ``SGEMM_CUDA`` for the registered kernels, and any
+others. The tables are: kernels that compile through the device view with all lines and columns unchanged; results of
+the kernels registered in ``benchmarks/public/gpuemu.toml`` against fp64 references; findings in unregistered kernels.
+None of the repositories' code is copied.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ HERE = Path(__file__).parent / "public"
 
 
 def registered(folder: Path, cases: int, pool: Pool) -> list[str]:
-    """Check the registered kernels; returns the lines of their table."""
+    """Check the registered kernels; return the lines of their table."""
     text = re.sub(r'source = "', f'source = "{folder.absolute()}/', (HERE / "gpuemu.toml").read_text())
     with tempfile.TemporaryDirectory() as name:
         place = Path(name)
@@ -52,10 +52,10 @@ def registered(folder: Path, cases: int, pool: Pool) -> list[str]:
     return lines
 
 
-def as_they_are(folder: Path, cases: int, pool: Pool) -> tuple[list[str], list[str], list[str]]:
-    """Check every kernel without any configuration; returns the compile table, the reasons and what was found."""
+def unregistered(folder: Path, cases: int, pool: Pool) -> tuple[list[str], list[str], list[str]]:
+    """Check every kernel without a configuration; return the tables of compilations, reasons and findings."""
     compiled = ["| repository | files | kernels | compiled, lines unchanged | % |", "|---|---|---|---|---|"]
-    reasons = ["| repository | file | kernel | why it is not compiled |", "|---|---|---|---|"]
+    reasons = ["| repository | file | kernel | reason |", "|---|---|---|---|"]
     found = ["| repository | kernel | finding |", "|---|---|---|"]
     for repository in sorted(path for path in folder.iterdir() if path.is_dir()):
         requests = requests_of(repository, cases)
@@ -76,7 +76,7 @@ def as_they_are(folder: Path, cases: int, pool: Pool) -> tuple[list[str], list[s
 
 
 def requests_of(repository: Path, cases: int) -> list[CheckRequest]:
-    """Return a request per kernel of every .cu and .cuh file."""
+    """Return a request for each kernel of every .cu and .cuh file."""
     requests: list[CheckRequest] = []
     for path in sorted(path for path in repository.rglob("*.cu*") if path.suffix in SUFFIXES):
         try:
@@ -88,11 +88,11 @@ def requests_of(repository: Path, cases: int) -> list[CheckRequest]:
 
 
 def _compiled(repository: Path, run: Run, reasons: list[str]) -> tuple[int, int]:
-    """Count the instances there are and those that compile. A template nobody launches has no instance to compile."""
+    """Return the number of kernel instances and of those that compile. Templates without a launch have no instance."""
     counted = good = 0
     for report in run.kernels:
         why = [finding for finding in run.findings if _about(finding, report)]
-        if not report.compiled and any("is a template and nothing" in finding.message for finding in why):
+        if not report.compiled and any("is a template, and no launch" in finding.message for finding in why):
             continue
         if any("an #if excludes it" in finding.message for finding in why):
             continue
@@ -101,26 +101,26 @@ def _compiled(repository: Path, run: Run, reasons: list[str]) -> tuple[int, int]
             good += 1
             continue
         first = next((finding for finding in why if finding.severity is Severity.ERROR), None) or next(iter(why), None)
-        message = first.message.split("\n")[0][:100].replace("|", "/") if first else "no finding says"
+        message = first.message.split("\n")[0][:100].replace("|", "/") if first else "no finding"
         reasons.append(f"| {repository.name} | {Path(report.source).name} | {report.name} | {message} |")
     return counted, good
 
 
 def _about(finding: Finding, report: KernelReport) -> bool:
-    """Say whether a finding tells about this kernel: by its name, or as an error of the whole file."""
+    """Return whether a finding is about this kernel or about its whole file."""
     places = (finding.place, *(related.place for related in finding.related))
     return finding.kernel in (None, report.name) and any(place.path == report.source for place in places)
 
 
 def _lines_unchanged(path: str) -> bool:
-    """Say whether the device view has every line where it was, each character itself or a blank."""
+    """Return whether the device view keeps every line, and every character or a blank in its place."""
     text = Path(path).read_text(encoding="utf-8")
     before, after = text.split("\n"), read(path, text, usual_include_dirs(path, text)).device_view.split("\n")
     return len(before) == len(after) and all(map(_unchanged, before, after))
 
 
 def _unchanged(before: str, after: str) -> bool:
-    """A character outside of ASCII becomes as many blanks as it has bytes; a library's include may become CUDA's."""
+    """Return whether a line is unchanged, in bytes; an include of a library may be replaced by one of CUDA's."""
     if after.startswith("#include<") and before.lstrip().startswith("#"):
         return True
     kept, shown = before.encode(), after.encode()
@@ -138,9 +138,7 @@ def _listed(statuses: Counter[str]) -> str:
 def _page(parts: Sequence[tuple[str, str, list[str]]]) -> str:
     sections = [f"### {title}\n\n{text}\n\n" + "\n".join(lines) for title, text, lines in parts]
     command = "`python -m benchmarks.public_files FOLDER`"
-    head = (
-        f"## Public kernels, as they are\n\nMade by {command}. Names and figures only; none of their code is here.\n\n"
-    )
+    head = f"## Public kernels, unmodified\n\nGenerated by {command}. It contains none of their code.\n\n"
     return head + "\n\n".join(sections) + "\n"
 
 
@@ -153,13 +151,13 @@ def main() -> None:
     options = parser.parse_args()
     with Pool(FUNCTIONS, size=2, preload=PRELOAD) as pool:
         numbers = registered(options.folder, options.cases, pool)
-        compiled, reasons, found = as_they_are(options.folder, 4, pool)
+        compiled, reasons, found = unregistered(options.folder, 4, pool)
     page = _page(
         (
-            ("Compiled", "Every kernel that is no template, or that a launch in its file instantiates.", compiled),
-            ("Not compiled", "And why.", reasons),
+            ("Compiled", "Every kernel that is not a template, or that a launch in its file instantiates.", compiled),
+            ("Not compiled", "With the first error.", reasons),
             ("Checked against fp64 references", "Registered in `benchmarks/public/gpuemu.toml`.", numbers),
-            ("Nothing registered", "Errors and warnings of the checkers on inferred sizes, all of them.", found),
+            ("Unregistered", "All errors and warnings of the checkers, with inferred sizes.", found),
         )
     )
     put(options.output, "public kernels", page)

@@ -1,10 +1,10 @@
-"""How long a save takes: the whole quick check of a warm worker over NVRTC's own compile time, and a cold command.
+"""Duration of a quick check: in a warm worker, as a ratio to NVRTC's compile time, and of a cold command.
 
     python -m benchmarks.quick_check [--json] [--repeat N]
 
-Each repetition checks a text nobody compiled before (a variable is added), as after an edit: no cache answers, and
-the PTX is another one, so it is translated anew.
-NVRTC alone compiles the same device view with the same options here, warm. Medians; the ratio is what counts.
+Each repetition checks a new text (a variable is added), as after an edit: no cache has an entry for it, and the PTX
+differs and is translated again. NVRTC compiles the same device view with the same options in this process, warm. All
+figures are medians.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ KERNELS = {"gelu": "elementwise", "matmul_tiled": "tiled product", "softmax": "r
 
 
 def nvrtc_ms(request: CheckRequest, salt: str) -> float:
-    """Time NVRTC alone on one request's device view."""
+    """Return NVRTC's compile time of one request's device view, in ms."""
     from gpuemu_lsp.engine.compile import compile_source
     from gpuemu_lsp.engine.compile.model import CompileRequest
     from gpuemu_lsp.engine.plan.resolve import resolve
@@ -44,7 +44,7 @@ def nvrtc_ms(request: CheckRequest, salt: str) -> float:
 
 
 def check_ms(request: CheckRequest, salt: str, pool: Pool) -> float:
-    """Time one whole quick check in the warm pool."""
+    """Return the duration of one quick check in a warm pool, in ms."""
     edited = replace(request, text=Path(request.spec.source).read_text() + salt)
     started = time.perf_counter()
     run = run_requests([edited], (), request.root, pool)
@@ -54,7 +54,7 @@ def check_ms(request: CheckRequest, salt: str, pool: Pool) -> float:
 
 
 def cold_seconds(name: str) -> float:
-    """Time the command line for one kernel, from nothing."""
+    """Return the duration of the command line for one kernel, in seconds."""
     started = time.perf_counter()
     command = [sys.executable, "-m", "gpuemu_lsp", "--check", name, "--format", "json"]
     subprocess.run(command, cwd=ROOT / "kernels", check=True, stdout=subprocess.DEVNULL)
@@ -62,7 +62,7 @@ def cold_seconds(name: str) -> float:
 
 
 def measure(repeat: int) -> dict[str, object]:
-    """Run everything; return medians."""
+    """Run all measurements; return medians."""
     targets = collect(list(KERNELS), CheckOptions(), ROOT / "kernels")
     rows = []
     with Pool(FUNCTIONS, size=1, preload=PRELOAD) as pool:

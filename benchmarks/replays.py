@@ -1,10 +1,10 @@
-"""Every failure the corpus stores, run again in other processes and in a clone: the same bits, the same verdict.
+"""Determinism of replays: stored failures of the corpus, run again in other processes and in a copy of the project.
 
     python -m benchmarks.replays [--cases N] [--scripts] [FOLDER]
 
-The project is copied, checked, and copied again with its store. Each stored failure is then run again in both places,
-each time in a process that has run nothing else. With ``--scripts``, one failure of every kernel is written as a script
-and started in an empty folder instead, where it must fail alone. Exits with 1 where anything differs.
+The project is copied, checked, and copied again with its store. Each stored failure is then replayed in both copies,
+each time in a new process, and inputs, verdict and finding must be equal. With ``--scripts``, one failure of every
+kernel is instead exported as a script and run in an empty folder, where it must fail. Exits with 1 on a difference.
 """
 
 from __future__ import annotations
@@ -31,24 +31,24 @@ from gpuemu_lsp.engine.workers.wire import from_json, to_json
 SECONDS = 120.0
 
 
-def told(replay: Replay, root: str) -> tuple[object, ...]:
-    """Return what must be the same everywhere."""
+def signature(replay: Replay, root: str) -> tuple[object, ...]:
+    """Return the parts of a replay that must not depend on process or folder."""
     first = replay.error
     where = None if first is None else (relative(first.place.path, root), first.place.range, first.rule, first.message)
     return replay.dtype, replay.verdict, replay.digest, where
 
 
 def replays(root: Path, pool: Pool) -> Iterator[tuple[str, str, list[tuple[object, ...]]]]:
-    """Yield kernel, case and what a replay says, for everything stored."""
+    """Yield kernel, case and the signatures of its replays, for every stored failure."""
     requests = {item.spec.name: item for item in collect([], CheckOptions(), root).requests if item.registered}
     with Store(root) as store:
         stored = sorted({(item.failure.kernel, item.case) for item in store.failures(100_000)})
     for kernel, case in stored:
         payload = {"request": to_json(requests[kernel]), "case": case}
-        # Tainted by something else each time: the pool never gives such a process two jobs.
+        # A different taint for each job, so that the pool never reuses a worker.
         job = Job("reproduce", payload, wall_seconds=SECONDS, taint=f"{kernel}/{case}")
         found = run_job(pool, job)
-        yield kernel, case, [told(from_json(Replay, value), root.as_posix()) for value in found.named("replay")]
+        yield kernel, case, [signature(from_json(Replay, value), root.as_posix()) for value in found.named("replay")]
 
 
 def scripts(root: Path, pool: Pool) -> Iterator[tuple[str, str, int, str]]:
@@ -75,7 +75,7 @@ def main() -> int:
     parser.add_argument("folder", nargs="?", type=Path, default=Path(__file__).parents[1] / "kernels")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="gpuemu-replays-") as scratch:
-        first, second = Path(scratch) / "project", Path(scratch) / "else" / "where" / "clone"
+        first, second = Path(scratch) / "project", Path(scratch) / "other" / "folder" / "copy"
         shutil.copytree(options.folder, first, ignore=shutil.ignore_patterns(".gpuemu"))
         targets = collect([], CheckOptions(cases=options.cases), first)
         with Pool(FUNCTIONS, size=2, preload=PRELOAD) as pool:
@@ -83,7 +83,7 @@ def main() -> int:
             if options.scripts:
                 ran = list(scripts(first, pool))
                 wrong = [one for one in ran if one[2] != 1]
-                print(f"{len(ran)} scripts: {len(ran) - len(wrong)} fail alone as they should")
+                print(f"{len(ran)} scripts: {len(ran) - len(wrong)} fail as expected")
                 for kernel, case, code, text in wrong:
                     print(f"  {kernel} {case}: exit code {code}: {text[-300:]}")
                 return int(bool(wrong))
@@ -93,7 +93,7 @@ def main() -> int:
     verdicts = [verdict for _, _, found in here for _, verdict, *_ in found]
     kernels = len({kernel for kernel, _, _ in here})
     counts = ", ".join(f"{verdicts.count(one)} {one}" for one in sorted(set(verdicts)))
-    print(f"{len(here)} stored failures of {kernels} kernels: {counts}; {len(differing)} differ in the clone")
+    print(f"{len(here)} stored failures of {kernels} kernels: {counts}; {len(differing)} differ in the copy")
     for kernel, case, found in differing:
         print(f"  {kernel} {case}: {found}")
     lost = [(kernel, case) for kernel, case, found in here if any(verdict != "still fails" for _, verdict, *_ in found)]

@@ -1,1 +1,1 @@
-"""What the emulator is measured against: the same kernels as C, as OpenCL on PoCL, and in numba's CUDA simulator."""
+"""Peers of the emulator benchmark: the same kernels in C, in OpenCL on PoCL, and in numba's CUDA simulator."""

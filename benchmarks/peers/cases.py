@@ -1,4 +1,4 @@
-"""The kernels of the emulator's benchmark: sizes, launches, arguments, and what must come out."""
+"""Kernels of the emulator benchmark: sizes, launches, arguments and expected results."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ Arrays = tuple[Any, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Case:
-    """One kernel.
+class BenchmarkCase:
+    """One kernel with its launch.
 
-    ``arguments`` are arrays and NumPy scalars in the order of its parameters; ``output`` is the index of the array it
-    writes.
+    ``arguments`` are arrays and NumPy scalars in the order of the parameters; ``output`` is the index of the output
+    array.
     """
 
     name: str
@@ -27,18 +27,18 @@ class Case:
     expected: Callable[[Arrays], Any]
 
     def fresh(self) -> list[Any]:
-        """Return arguments that may be written to."""
+        """Return copies of the arguments."""
         return [one.copy() for one in self.arguments]
 
-    def verify(self, result: Any, who: str) -> None:
-        """Raise if a result is not what must come out."""
+    def verify(self, result: Any, peer: str) -> None:
+        """Raise an AssertionError if a result differs from the expected one."""
         expected = self.expected(self.arguments)
         if not np.allclose(result.reshape(expected.shape), expected, rtol=2e-3, atol=2e-4):
-            raise AssertionError(f"{who} computes {self.name} wrongly")
+            raise AssertionError(f"{peer}: wrong result of {self.name}")
 
 
-def cases() -> list[Case]:
-    """Return the kernels at their sizes: about a million elements, or 2 * 256^3 operations."""
+def cases() -> list[BenchmarkCase]:
+    """Return the kernels, with about a million elements or 2 * 256^3 operations each."""
     rng = np.random.default_rng(1)
     million, side = 1 << 20, 256
 
@@ -55,10 +55,10 @@ def cases() -> list[Case]:
     product = (a, b, empty(a), size)
     one = np.float32(1.5)
     return [
-        Case("saxpy", wide, line, (one, vector, floats(million), n), 2, lambda v: v[0] * v[1] + v[2]),
-        Case("gelu", wide, line, (vector, empty(vector), n), 1, lambda v: _gelu(v[0])),
-        Case("softmax", (1024, 1, 1), line, (rows, empty(rows), np.int32(1024)), 1, lambda v: _softmax(v[0])),
-        Case(
+        BenchmarkCase("saxpy", wide, line, (one, vector, floats(million), n), 2, lambda v: v[0] * v[1] + v[2]),
+        BenchmarkCase("gelu", wide, line, (vector, empty(vector), n), 1, lambda v: _gelu(v[0])),
+        BenchmarkCase("softmax", (1024, 1, 1), line, (rows, empty(rows), np.int32(1024)), 1, lambda v: _softmax(v[0])),
+        BenchmarkCase(
             "layernorm",
             (1024, 1, 1),
             line,
@@ -66,14 +66,16 @@ def cases() -> list[Case]:
             3,
             lambda v: _normal(v[0]) * v[1] + v[2],
         ),
-        Case("reduction", (64, 1, 1), line, (vector + 1, np.zeros(1, np.float32), n), 1, lambda v: _total(v[0])),
-        Case("transpose", (32, 32, 1), (32, 8, 1), (rows, empty(rows), np.int32(1024)), 1, lambda v: v[0].T),
-        Case("matmul_tiled", (16, 16, 1), (16, 16, 1), product, 2, lambda v: v[0] @ v[1]),
-        Case("matmul_register", (4, 4, 1), line, product, 2, lambda v: v[0] @ v[1]),
-        Case(
+        BenchmarkCase(
+            "reduction", (64, 1, 1), line, (vector + 1, np.zeros(1, np.float32), n), 1, lambda v: _total(v[0])
+        ),
+        BenchmarkCase("transpose", (32, 32, 1), (32, 8, 1), (rows, empty(rows), np.int32(1024)), 1, lambda v: v[0].T),
+        BenchmarkCase("matmul_tiled", (16, 16, 1), (16, 16, 1), product, 2, lambda v: v[0] @ v[1]),
+        BenchmarkCase("matmul_register", (4, 4, 1), line, product, 2, lambda v: v[0] @ v[1]),
+        BenchmarkCase(
             "flash_attention", (4, 4, 1), (64, 1, 1), (*heads, empty(heads[0]), size), 3, lambda v: _attention(*v[:3])
         ),
-        Case(
+        BenchmarkCase(
             "histogram",
             (64, 1, 1),
             line,

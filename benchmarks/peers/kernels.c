@@ -1,5 +1,5 @@
-// kernels.cu as plain C: loops over blocks and threads, one loop over the threads for each stretch between barriers.
-// Grids are those of kernels.py.
+// kernels.cu in C: loops over blocks and threads, with a separate loop over the threads between two barriers.
+// Grids are those of cases.py.
 #include <math.h>
 #define THREADS for (int t = 0; t < 256; t++)
 

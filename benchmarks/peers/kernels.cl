@@ -1,4 +1,4 @@
-// kernels.cu in OpenCL 1.2. It has no shuffles: the reduction goes through local memory instead.
+// kernels.cu in OpenCL 1.2, which has no shuffles: reductions use local memory.
 #define GROUP __kernel __attribute__((reqd_work_group_size(256, 1, 1)))
 
 GROUP void saxpy(float a, __global const float* x, __global float* y, int n) {

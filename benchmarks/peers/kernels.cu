@@ -1,4 +1,4 @@
-// The kernels of benchmarks/emulator.py. kernels.c and kernels.cl do the same work in the same order.
+// Kernels of benchmarks/emulator.py. kernels.c and kernels.cl perform the same operations in the same order.
 
 extern "C" __global__ void saxpy(float a, const float* x, float* y, int n) {
   int i = blockIdx.x * blockDim.x + threadIdx.x;

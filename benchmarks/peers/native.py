@@ -1,4 +1,4 @@
-"""The kernels as C, compiled by gcc."""
+"""The kernels in C, compiled by gcc."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.peers.cases import Case
+from benchmarks.peers.cases import BenchmarkCase
 
 FLAGS = ("-O3", "-march=native", "-shared", "-fPIC")
 
@@ -25,8 +25,8 @@ def build() -> ctypes.CDLL:
         return ctypes.CDLL(str(target))
 
 
-def measure(library: ctypes.CDLL, case: Case, repeat: int) -> list[float]:
-    """Return the milliseconds of each run, the first one not counted."""
+def measure(library: ctypes.CDLL, case: BenchmarkCase, repeat: int) -> list[float]:
+    """Return the milliseconds of each run after a first one."""
     function = getattr(library, case.name)
     times = []
     for _ in range(repeat + 1):

@@ -1,4 +1,4 @@
-"""The kernels as OpenCL, run by PoCL on one core. Needs pocl-opencl-icd (Debian) and pyopencl."""
+"""The kernels in OpenCL, run by PoCL on one core. Needs pocl-opencl-icd (Debian) and pyopencl."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.peers.cases import Case
+from benchmarks.peers.cases import BenchmarkCase
 
 
 class MissingError(Exception):
@@ -17,7 +17,7 @@ class MissingError(Exception):
 
 
 class Pocl:
-    """A context on PoCL's device, with one thread and without its cache of built kernels."""
+    """A context on PoCL's device, with one thread and without kernel caches."""
 
     def __init__(self) -> None:
         os.environ.update(POCL_MAX_PTHREAD_COUNT="1", POCL_KERNEL_CACHE="0", PYOPENCL_NO_CACHE="1")
@@ -37,8 +37,8 @@ class Pocl:
         self.version = platforms[0].version
         self.source = Path(__file__).with_name("kernels.cl").read_text()
 
-    def measure(self, case: Case, repeat: int) -> tuple[list[float], float]:
-        """Return the milliseconds of each warm run, and of building this one kernel and running it first."""
+    def measure(self, case: BenchmarkCase, repeat: int) -> tuple[list[float], float]:
+        """Return the milliseconds of each warm run, and of building the kernel and its first run."""
         cl, memory = self.cl, self.cl.mem_flags
         size = tuple(g * b for g, b in zip(case.grid, case.block, strict=True))
         times = []
@@ -64,7 +64,7 @@ class Pocl:
 
 
 def _only(source: str, name: str) -> str:
-    """Return the text of one kernel: building all of them would be unfair."""
+    """Return the source of one kernel, so that only this one is built and timed."""
     source = source.replace("GROUP", "__kernel __attribute__((reqd_work_group_size(256, 1, 1)))")
     kernels = source.split("\n__kernel")[1:]
     wanted = [one for one in kernels if one.partition("void ")[2].startswith(f"{name}(")]

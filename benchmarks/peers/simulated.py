@@ -1,5 +1,5 @@
 # ruff: noqa: ANN001, ANN201
-"""Kernels for numba's CUDA simulator, which wants ``cuda`` to be a module's global. Written as in kernels.cu."""
+"""Kernels of kernels.cu for numba's CUDA simulator, which needs ``cuda`` to be a global of the module."""
 
 import math
 

@@ -1,7 +1,7 @@
-"""Some of the kernels in numba's CUDA simulator, at sizes it can bear: a thread of the system for each CUDA thread.
+"""Some of the kernels in numba's CUDA simulator, at small sizes: it runs an OS thread for each CUDA thread.
 
-Run as a process of its own (`python -m benchmarks.peers.simulator REPEAT`): the simulator is chosen by an environment
-variable before numba is imported. It has no shuffles. Prints JSON: milliseconds per kernel.
+Runs as a separate process (`python -m benchmarks.peers.simulator REPEAT`), because an environment variable selects the
+simulator before numba is imported. The simulator has no shuffles. Prints JSON: milliseconds for each kernel.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.peers.cases import Case, cases
+from benchmarks.peers.cases import BenchmarkCase, cases
 
 
-def small_cases() -> list[Case]:
-    """Return the kernels the simulator can run, at small sizes."""
+def small_cases() -> list[BenchmarkCase]:
+    """Return the kernels that the simulator supports, at small sizes."""
     known = {case.name: case for case in cases()}
     n, side = 1024, 32
 
-    def cut(case: Case, grid: tuple[int, int, int], *arguments: Any) -> Case:
+    def cut(case: BenchmarkCase, grid: tuple[int, int, int], *arguments: Any) -> BenchmarkCase:
         return replace(case, grid=grid, arguments=arguments)
 
     one, x, y, _ = known["saxpy"].arguments
@@ -43,7 +43,7 @@ def small_cases() -> list[Case]:
 
 
 def measure(repeat: int) -> dict[str, float] | str:
-    """Return milliseconds per kernel, or why there are none."""
+    """Return the milliseconds of each kernel, or the reason why there are none."""
     environment = os.environ | {"NUMBA_ENABLE_CUDASIM": "1"}
     command = [sys.executable, "-m", "benchmarks.peers.simulator", str(repeat)]
     done = subprocess.run(command, env=environment, capture_output=True, text=True)
@@ -55,7 +55,7 @@ def measure(repeat: int) -> dict[str, float] | str:
 
 def main() -> None:
     """Print the medians of the simulator."""
-    # Here, not above: the process that starts this one needs no numba.
+    # Imported here, because the process that starts this one does not need numba.
     from benchmarks.peers import simulated
 
     result = {}

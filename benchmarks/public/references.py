@@ -1,4 +1,4 @@
-"""fp64 references for kernels of public repositories; ours, written from what the kernels are meant to compute."""
+"""fp64 references for kernels of public repositories, written for this benchmark from their specification."""
 
 import numpy as np
 
