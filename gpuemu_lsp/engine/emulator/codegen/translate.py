@@ -57,6 +57,7 @@ def runnable(instruction: Instruction) -> bool:
     if opcodes.is_collective(instruction):
         return collectives.supported(instruction)
     if opcode == "call":
+        # The front end inlines functions of the module and refuses unknown ones: what is left is the device runtime.
         return True
     return recursive_calls.supported(instruction) or any(supported(instruction) for supported, _ in _FAMILIES)
 
@@ -68,8 +69,10 @@ def translate(unit: TranslationUnit) -> ir.Module:
     control = ControlFlow(e)
     for number, block in enumerate(unit.program.blocks):
         e.begin_block(number)
+        # Found before the first instruction is written: the check of a group precedes its first load.
         e.load_groups = find_groups(e, block.code, memory.supported)
         e.builder.position_at_end(control.entries[number])
+        # At the entry and not on the edges: the dispatcher and resumption also lead here.
         cover_block(e)
         count_block(e)
         for instruction in block.code:
@@ -154,6 +157,7 @@ def _emit_guarded(e: Emitter, control: ControlFlow, instruction: Instruction) ->
 
 def _emit(e: Emitter, control: ControlFlow, instruction: Instruction) -> None:
     opcode = instruction.opcode
+    # By opcode first: the families below decide by all modifiers, which takes longer.
     if opcode in ("ld", "st", "ldu"):
         memory.emit_access(e, instruction)
     elif opcode in ("atom", "red"):

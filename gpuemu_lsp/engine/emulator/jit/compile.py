@@ -44,7 +44,7 @@ def _target_machine(level: int) -> Any:
     _initialise()
     features = binding.get_host_cpu_features()
     if vector_lanes() == 16:
-        # LLVM prefers 256-bit vectors on CPUs whose clock drops under 512-bit ones, and would split every subvector.
+        # LLVM prefers 256-bit vectors on CPUs whose clock drops under 512-bit ones, and would split every vector.
         features["prefer-256-bit"] = False
     return binding.Target.from_default_triple().create_target_machine(
         opt=level, cpu=binding.get_host_cpu_name(), features=features.flatten(), jit=True

@@ -96,6 +96,8 @@ class BaseAddressForm(AccessForm):
 
     def __init__(self, e: Emitter, access: LoadStore) -> None:
         super().__init__(e, access, range(e.parts))
+        # Computed in front of the check although only needed behind it: here the value dominates later accesses through
+        # the same register, which use it again.
         self.base_parts = range(e.parts if access.shape.per_part else 1)
         self.addresses = [host_address(e, access, part) for part in self.base_parts]
 
@@ -113,6 +115,7 @@ class BaseAddressForm(AccessForm):
         e, b = self.e, self.e.builder
         result = ir.Constant(I1, 1)
         for part, ((base, offset), (other, rest)) in enumerate(zip(self.addresses, shadowed, strict=True)):
+            # With all lanes active a replaced address has been refused already.
             if e.active(part) is not None:
                 address, checked = b.ptrtoint(base, I64), b.ptrtoint(other, I64)
                 same = b.icmp_unsigned("==", b.add(address, i64(offset - rest)), checked)
@@ -178,6 +181,7 @@ class UniformAccess(BaseAddressForm):
         b, access = self.e.builder, self.access
         columns: list[list[Value]] = [[] for _ in access.items]
         for part, (pointer, offset) in enumerate(self.addresses):
+            # align=1: addresses in unchecked code may be misaligned, and LLVM must not rely on natural alignment.
             for index, item in enumerate(access.items):
                 position = offset + index * access.size
                 if access.store:
@@ -185,6 +189,7 @@ class UniformAccess(BaseAddressForm):
                 else:
                     columns[index].append(t.load(b, pointer, position, self.element_type, align=1))
             if access.store and self.updates_shadow:
+                # Always stored: a test whether the bytes are marked already would cost more.
                 mark = ir.Constant(ir.IntType(access.total * 8), self.repeated(STORED, access.total))
                 t.store(b, mark, pointer, offset + SHADOW_OFFSET, align=1)
         return [] if access.store else columns

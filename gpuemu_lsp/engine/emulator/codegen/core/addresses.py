@@ -131,6 +131,7 @@ def host_address(e: Emitter, access: LoadStore, part: int) -> tuple[Value, int]:
     """Return (pointer, byte offset) of an access, unchecked: to be used after the check has passed."""
     base, space = access.address.base, access.space
 
+    # The register alone: accesses at other offsets share the pointer, and the offset folds into the addressing mode.
     def make() -> Value:
         b = e.builder
         window = address_scalar(e, Address(base, 0), part)

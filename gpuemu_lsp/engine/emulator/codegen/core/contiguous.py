@@ -52,6 +52,7 @@ class ContiguousAccess(BaseAddressForm):
         shadowed = self.shadowed
         row = ir.VectorType(ir.IntType(self.access.total * 8), e.lanes)
         for part in self.parts:
+            # One integer per lane, as wide as its whole access: four shadow bytes of a float, sixteen of a float4.
             base, offset = self.of_part(shadowed, part)
             bad = self.refused(t.load(b, base, offset + SHADOW_OFFSET, row, 1))
             mask = e.active(part)
@@ -78,6 +79,7 @@ class ContiguousAccess(BaseAddressForm):
     def _load(self, part: int) -> list[Value]:
         e = self.e
         base, offset = self.address_of_part(part)
+        # All elements of a part are consecutive in memory: whole rows and shuffles, instead of a gather per element.
         count = len(self.access.items)
         row = ir.VectorType(self.element_type, e.lanes)
         width = e.lanes * self.access.size
@@ -88,12 +90,14 @@ class ContiguousAccess(BaseAddressForm):
         base, offset = self.address_of_part(part)
         bits = f"b{access.size * 8}"
         values = [e.vector_operand(item, bits, part) for item in access.items]
+        # If all lanes are needed, the check has ensured that they are active.
         mask = None if self.needs_all_lanes else e.active(part)
         width = e.lanes * access.size
         row = ir.VectorType(self.element_type, e.lanes)
         mark = t.splat(b, ir.Constant(self.element_type, self.repeated(STORED, access.size)), e.lanes)
         for i, value in enumerate(interleave(e, values)):
             target = t.at(b, base, offset + i * width)
+            # The shadow has the layout of the data, so that it is marked by the same rows under the same mask.
             shadow = t.at(b, base, offset + i * width + SHADOW_OFFSET)
             for stored, pointer in ((value, target), (mark, shadow)) if self.updates_shadow else ((value, target),):
                 if mask is None:

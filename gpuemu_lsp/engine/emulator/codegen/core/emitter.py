@@ -52,6 +52,7 @@ class Emitter(RegisterFile):
             return self.builder.not_(self.scalar_operand(operand.register, "pred", part))
         if isinstance(operand, Register) and operand.name in self.unit.program.registers:
             return ops.read_as(self.builder, self.base(operand.name, part), type_)
+        # What is not a register of the program is a special register; `supported` has refused unknown ones.
         if isinstance(operand, Register):
             return ops.read_as(self.builder, special_base(self, operand.name, part), type_)
         return self.literal(operand, type_)
@@ -85,6 +86,7 @@ class Emitter(RegisterFile):
     def symbol(self, symbol: Symbol) -> Value:
         """Return a variable's address in its state space's window as an i64 (PTX ISA section 6.4.2)."""
         program = self.unit.program
+        # Shared and local variables have one address in all blocks and threads: the offset in their window.
         for window in (program.shared, program.local):
             slot = window.get(symbol.name)
             if slot is not None:
@@ -96,6 +98,7 @@ class Emitter(RegisterFile):
         if index is None:
             # Not a variable, then a function: its "address" is the number by which indirect calls select it.
             return i64(program.function_address(symbol.name) or 0)
+        # By index and not by address: code is cached on disk, and every process has another arena.
         table = self.launch_pointer(LaunchRecord.SYMBOLS)
         return self.builder.add(t.load(self.builder, table, index * 8, I64), i64(symbol.offset))
 
@@ -115,6 +118,7 @@ class Emitter(RegisterFile):
         """Write a scalar or a vector to a register of any shape; scalars are broadcast if it is varying."""
         if name == "_":
             return
+        # A register is varying if any of its definitions is: this one may be uniform.
         if self.unit.divergence.shapes[name].varying:
             if not isinstance(value.type, ir.VectorType):
                 value = t.splat(self.builder, value, self.lanes)

@@ -60,6 +60,7 @@ class GatherScatter(AccessForm):
         def limit(pre: ir.IRBuilder) -> Value:
             return t.splat(pre, pre.lshr(pre.add(size, i64(2 * MAX_DISPLACEMENT)), i64(bits)), e.lanes)
 
+        # The constant offset is part of the hoisted vector: loads at many offsets share the address vector.
         plain = address_vector(e, Address(access.address.base, 0), part)
         near = b.add(plain, e.hoisted(f"origin/{space}/{shift}", origin))
         self.base = e.hoisted(f"base/{space}", lambda pre: pre.sub(window_bounds(e, space)[0], i64(MAX_DISPLACEMENT)))
@@ -85,6 +86,7 @@ class GatherScatter(AccessForm):
             return None
         if self._is_affine:
             return self._first_to_last_in_buffer(buffer)
+        # Inactive lanes may hold any address.
         out = []
         for part in self.parts:
             address, mask = address_vector(e, self.access.address, part), e.active(part)
@@ -190,6 +192,7 @@ class GatherScatter(AccessForm):
         mark = t.splat(b, ir.Constant(self.element_type, self.repeated(STORED, access.size)), e.lanes)
         for index, item in enumerate(access.items):
             value = e.vector_operand(item, f"b{access.size * 8}", part)
+            # LLVM scatters in lane order: of lanes with equal addresses the highest wins, as in a uniform store.
             name = f"llvm.masked.scatter.{t.mangled(value.type)}.v{e.lanes}p0"
             offset = index * access.size
             t.intrinsic(b, name, t.VOID, [value, self._pointers(part, offset), i32(1), mask])

@@ -43,6 +43,7 @@ def access_row(e: Emitter, access: LoadStore) -> None:
     scope = e.snapshot()
     lanes = e.active_mask()
     _store_values(e, access, range(e.parts))
+    # One call for the warp, or one for each part if every part has a base of its own.
     rows = [[part] for part in range(e.parts)] if access.shape.per_part else [range(e.parts)]
     buffer = readable_parameter(e, access)
     loaded = []
@@ -58,7 +59,9 @@ def access_row(e: Emitter, access: LoadStore) -> None:
         name = "store_row" if access.store else "load_row"
         t.call_address(e.builder, DEVICE_LIBRARY.address(name), t.VOID, [*arguments, i32(buffer)])
         if not access.store:
+            # Read before the next call, which uses the same rows.
             loaded += [(part, _loaded_value(e, access, 0, part)) for part in parts]
+    # Registers are written last: the address register may be the destination.
     e.restore(scope)
     for part, value in loaded:
         write_loaded(e, access, access.items[0], [part], value)
@@ -90,6 +93,7 @@ def write_loaded(e: Emitter, access: LoadStore, item: Operand, parts: Sequence[i
     name = destination(item)
     if name == "_":
         return
+    # Not the shape of the access, but that of the register, which another instruction may have made more general.
     shape = e.unit.divergence.shapes[name]
     if shape.varying or shape.per_part:
         for part in parts:
@@ -140,6 +144,7 @@ def _store_values(e: Emitter, access: LoadStore, parts: Sequence[int]) -> None:
     """Write the values of a store to the scratch space."""
     for index, item in enumerate(access.items if access.store else ()):
         for part in parts:
+            # As bits: the library moves values of a size, whatever their type.
             value = e.vector_operand(item, f"b{access.size * 8}", part)
             position = Warp.VALUES + index * REGISTER_BYTES + part * e.lanes * access.size
             t.store(e.builder, value, e.context, position, align=1)

@@ -51,12 +51,14 @@ def find_groups(
             # Only arithmetic is certain to leave memory and shadow bytes as they are.
             closed += open_groups.values()
             open_groups = {}
+        # Loads themselves too: one that overwrites its address register ends the group.
         written = registers_written(instruction)
         for key in [key for key in open_groups if key[0] in written]:
             closed.append(open_groups.pop(key))
     closed += open_groups.values()
     result: dict[int, LoadGroup] = {}
     for positions in closed:
+        # Alone, a load is checked by its access form.
         if len(positions) > 1:
             group = LoadGroup(tuple(code[position] for position in positions))
             result |= dict.fromkeys(positions, group)
@@ -70,6 +72,7 @@ def _key(e: Emitter, load: Instruction) -> tuple[str, str] | None:
     # A guarded load has another active mask than the loads before and after it.
     if load.guard is not None or not isinstance(base, Register) or base.name not in e.unit.program.registers:
         return None
+    # Parameters are not checked, and local frames need the exact check of each lane.
     if access.space in ("local", "param") or access.shape.varying:
         return None
     return (base.name, access.space) if access.shape.part_uniform or access.shape.step == access.total else None
@@ -89,6 +92,7 @@ def _allowed(e: Emitter, loads: Sequence[LoadStore]) -> Value:
     if in_buffer is None:
         return _allowed_by_shadow(e, loads)
     by_shadow, join = e.append_block("shadow"), e.append_block()
+    # The shadow test is off the hot path, and what it computes is unknown behind it.
     before = b.block
     b.cbranch(in_buffer, join, by_shadow).set_weights([20, 1])
     b.position_at_end(by_shadow)
@@ -161,6 +165,7 @@ def _uniform_allowed(e: Emitter, loads: Sequence[LoadStore]) -> Value:
     for part in range(e.parts if loads[0].shape.per_part else 1):
         bases: dict[int, tuple[Value, list[tuple[int, int]]]] = {}
         for load in loads:
+            # By identity: loads far apart have bases of their own, with separate range checks.
             base, offset = shadowed_address(e, load, part)
             bases.setdefault(id(base), (base, []))[1].append((offset, offset + load.total))
         for base, ranges in bases.values():
@@ -191,6 +196,7 @@ def _chunks(ranges: list[tuple[int, int]]) -> list[tuple[int, int]]:
 def _refused(e: Emitter, base: Value, start: int, size: int) -> Value:
     """Return whether one of ``size`` bytes may not be read."""
     b = e.builder
+    # Up to 8 bytes one integer, above that a vector of 64-bit integers whose comparison is packed into a mask.
     word = ir.IntType(min(size, 8) * 8)
     wanted = ir.Constant(word, int.from_bytes(bytes([READABLE]) * (word.width // 8), "little"))
     if size <= 8:

@@ -114,6 +114,7 @@ class LaneMasks(WarpFunction):
         """Return one part of a 32-bit mask as a vector of i1."""
         if part:
             bits = self.builder.lshr(bits, i32(part * self.lanes))
+        # The reverse of pack: bit i of the integer becomes element i, on little-endian targets.
         narrow = self.builder.trunc(bits, ir.IntType(self.lanes))
         return self.builder.bitcast(narrow, ir.VectorType(I1, self.lanes))
 

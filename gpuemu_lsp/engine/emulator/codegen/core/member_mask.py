@@ -30,6 +30,8 @@ def mask_operand(instruction: Instruction) -> Operand:
 def members_of(e: Emitter, instruction: Instruction) -> Value:
     """Return the union of the active lanes' member masks as bits."""
     operand = mask_operand(instruction)
+    # Lanes at one collective may belong to different groups, as the tiles of a cooperative group with masks of their
+    # own: all of them wait for the union.
     if e.shape(operand).uniform:
         return e.scalar_operand(operand, "b32", 0)
     b = e.builder
@@ -59,6 +61,7 @@ def check_caller(e: Emitter, instruction: Instruction) -> None:
     """Report lanes that execute a collective whose mask omits them: undefined behaviour (PTX ISA section 9.7.13)."""
     operand = mask_operand(instruction)
     if e.constant(operand) in (-1, 0xFFFFFFFF):
+        # The usual mask contains every caller.
         return
     b = e.builder
     bad = []
@@ -81,6 +84,7 @@ def report_lanes(e: Emitter, condition: Value, lanes: Value, misuse: MaskMisuse)
     scope = e.snapshot()
     some, none = e.branch_unlikely(condition, "mask")
     b.position_at_end(some)
+    # The flag tells LLVM that the argument is not zero, which holds under the condition.
     lane = t.intrinsic(b, "llvm.cttz.i32", I32, [lanes, ir.Constant(I1, 1)])
     arguments = [e.context, i32(e.site), i32(EventKind.WARP_MASK), lane, i64(0), i32(misuse), i32(0)]
     t.call_address(b, DEVICE_LIBRARY.address("record_event"), t.VOID, arguments)

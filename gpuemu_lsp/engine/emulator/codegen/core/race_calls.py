@@ -96,6 +96,7 @@ def _contiguous(e: Emitter, access: LoadStore, form: ContiguousAccess, kind: str
     for part, count in runs:
         base, offset = form.address_of_part(part)
         address = b.add(b.ptrtoint(base, I64), i64(offset))
+        # Shadow cells per lane, a power of two: the library finds the lane of a cell by a shift.
         shift = cells.bit_length() - 1
         arguments = [lanes, address, i32(part * e.lanes), i32(count * cells), i32(shift)]
         if access.space == "global" and cells == 1 and count == WARP_SIZE and few:
@@ -120,10 +121,10 @@ def _inlined_pair_of_lines(e: Emitter, access: LoadStore, name: str, arguments: 
     offset = b.sub(address, e.launch(LaunchRecord.ARENA))
     row = ShadowLineRun(b, lines, i32(e.site), me, i32(0), now, launch_epoch, is_store=access.store)
     fine, new = row.pair(b.ashr(offset, i64(shift + ShadowLine.SHIFT)), i32(0))
-    whole = b.icmp_unsigned("==", b.and_(offset, i64((ShadowLine.CELLS << shift) - 1)), i64(0))
+    aligned = b.icmp_unsigned("==", b.and_(offset, i64((ShadowLine.CELLS << shift) - 1)), i64(0))
     # The check admits every address of the arena, shared memory included, which has no lines.
     is_global = b.icmp_unsigned("<", address, e.launch(LaunchRecord.RACE_PRIVATE_START))
-    fine = b.and_(b.and_(fine, b.icmp_unsigned("==", lanes, i32(-1))), b.and_(whole, is_global))
+    fine = b.and_(b.and_(fine, b.icmp_unsigned("==", lanes, i32(-1))), b.and_(aligned, is_global))
     fast, slow, recorded = e.append_block("lines"), e.append_block("cells"), e.append_block("recorded")
     b.cbranch(fine, fast, slow).set_weights([20, 1])
     b.position_at_end(fast)

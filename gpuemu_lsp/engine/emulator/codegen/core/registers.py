@@ -262,6 +262,7 @@ class RegisterFile(LaneMasks):
             # Unconditional even in a divergent block: the analysis makes a register varying if a lane that waits
             # elsewhere could still need its old value.
             self.store_slot(name, index, value)
+        # Vectors of all parts may have been computed from the old base.
         for other in range(self.parts):
             self._values.drop((name, other, True))
         self._values.put((name, index, False), value)

@@ -29,8 +29,8 @@ _FIELDS = {
     "%dynamic_smem_size": ("launch", LaunchRecord.DYNAMIC_SHARED),
     "%total_smem_size": ("launch", LaunchRecord.TOTAL_SHARED),
     **{
-        f"%clusterid.{axis}": ("block", place)
-        for axis, place in zip("xyz", (BlockRecord.X, BlockRecord.Y, BlockRecord.Z), strict=True)
+        f"%clusterid.{axis}": ("block", field)
+        for axis, field in zip("xyz", (BlockRecord.X, BlockRecord.Y, BlockRecord.Z), strict=True)
     },
     "%nclusterid.x": ("launch", LaunchRecord.GRID_X),
     "%nclusterid.y": ("launch", LaunchRecord.GRID_Y),
@@ -71,6 +71,7 @@ def special_base(e: RegisterFile, name: str, part: int) -> Value:
     """Return the scalar base of a special register that is not varying."""
     b = e.builder
     if name in _THREAD_FIELDS:
+        # Affine over the warp, or over each part: then its first lane holds the base.
         shape = e.shape(Register(name))
         lane = part * e.lanes if shape.per_part else 0
         return e.record_field(f"{name}+{lane}", "context", _THREAD_FIELDS[name].element(lane))
@@ -86,6 +87,7 @@ def special_base(e: RegisterFile, name: str, part: int) -> Value:
     if name == "%is_explicit_cluster":
         return ir.Constant(t.I1, 0)
     if name in ("%envreg1", "%envreg2"):
+        # Two 32-bit halves of a 64-bit address, the high one first.
         workspace = e.launch(LaunchRecord.GRID_WORKSPACE)
         return b.trunc(b.lshr(workspace, i64(32)) if name == "%envreg1" else workspace, I32)
     if name == "%gridid":
@@ -102,6 +104,7 @@ def special_vector(e: RegisterFile, name: str, part: int) -> Value:
     if name.startswith("%lanemask_"):
         lanes = range(part * e.lanes, (part + 1) * e.lanes)
         return ir.Constant(ir.VectorType(I32, e.lanes), [_LANE_MASKS[name[-2:]](lane) for lane in lanes])
+    # %laneid, and thread indices where they are affine.
     shape = e.shape(Register(name))
     return e.affine_vector(e.base_of_part(special_base(e, name, part), shape, part), shape.step)
 

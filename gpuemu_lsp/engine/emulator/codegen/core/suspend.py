@@ -79,6 +79,7 @@ class WarpExits:
     def count_steps(self) -> None:
         """Add the backward jumps since the last count to the warp's steps, and start a new quantum."""
         e, b = self.e, self.e.builder
+        # Counted here and not at every jump, which only decrements a register.
         used = b.sub(self._quantum(), b.load(self.budget_slot, typ=I32))
         steps = load_field(b, e.context, Warp.STEPS)
         store_field(b, b.add(steps, b.zext(used, I64)), e.context, Warp.STEPS)
@@ -122,6 +123,7 @@ class WarpExits:
         """Save all registers in the shapes that the next version expects, and return."""
         e, b = self.e, self.e.builder
         store_field(b, i32(resume), e.context, Warp.RESUME)
+        # All of them: the other version may continue at any block, where others are live.
         for name in e.registers_with_slots():
             self._save_as(name, self.unit.handover_shapes[name])
         self.leave(status)
@@ -130,6 +132,7 @@ class WarpExits:
 
     def _save(self, name: str) -> None:
         e = self.e
+        # A register that stays in the context is saved already.
         if name not in self.unit.in_memory:
             for index in range(e.slot_count(name)):
                 e.store_saved(name, index, e.load_slot(name, index))
@@ -140,7 +143,7 @@ class WarpExits:
         if shape == own:
             self._save(name)
             return
-        # All loads before the first store: a register that is kept in the context is widened in place.
+        # All loads before the first store: a register that stays in the context is widened in place.
         values = []
         for part in range(e.parts):
             value = e.base_of_part(e.load_slot(name, part if own.per_part else 0), own, part)
@@ -160,6 +163,7 @@ class WarpExits:
         for index in range(e.slot_count(name)):
             source = index if shape.varying or shape.per_part else 0
             value = e.load_saved(name, source, type_)
+            # The warp comes from a version in which the register is affine: base and step become a vector.
             if own.varying and not shape.varying:
                 if shape.step and not shape.per_part and index:
                     offset = (shape.step * index * e.lanes) & ((1 << scalar.width) - 1)

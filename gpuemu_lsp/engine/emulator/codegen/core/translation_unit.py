@@ -62,13 +62,16 @@ def registers_with_slots(program: Program, liveness: Liveness) -> tuple[str, ...
             names = (*registers_written(instruction), *registers_read(instruction))
             if instruction.guard is not None:
                 found.update(registers_written(instruction))
+            # Used in a second block: the values must travel between them.
             for name in names:
                 if first_block.setdefault(name, number) != number:
                     found.add(name)
         for name in terminator_reads(block):
             if first_block.setdefault(name, number) != number:
                 found.add(name)
+        # Also a register used in one block only, but around a loop, or in block 0 before it is written.
         found.update(liveness.registers(liveness.live_in[number]))
+    # Sorted, so that offsets are the same in every process: cached code contains them.
     return tuple(sorted(name for name in found if name in program.registers))
 
 

@@ -30,6 +30,7 @@ class WarpFunction:
         self.context = self.function.args[0]
         use_numbered_names(self.function)
         self.entry = self.function.append_basic_block("entry")
+        # Two builders on the entry block: the preamble stays there and is terminated last, when all is hoisted.
         self.preamble = Builder(self.entry)
         self.builder = Builder(self.entry)
         self.block_number = 0
@@ -63,6 +64,7 @@ class WarpFunction:
     def branch_unlikely(self, condition: Value, name: str) -> tuple[ir.Block, ir.Block]:
         """Branch to a new block if ``condition`` holds, which is rare; return (that block, the other successor)."""
         rare, usual = self.append_block(name), self.append_block()
+        # Weights as of __builtin_expect: the rare block is laid out of line.
         branch = self.builder.cbranch(condition, rare, usual)
         branch.set_weights([1, 2000])
         return rare, usual

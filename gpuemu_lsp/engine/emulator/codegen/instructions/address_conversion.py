@@ -53,12 +53,14 @@ def _convert_address(e: Emitter, instruction: Instruction) -> None:
     b = e.builder
     combine = b.sub if to_space else b.add
 
+    # Affine addresses stay affine: a window has one start for all lanes, and local frames a constant distance.
     def value(part: int, vector: bool) -> Value:
         shape = e.unit.divergence.shapes[target.name]
         if vector:
             address = e.vector_operand(source, type_, part)
         else:
             address = e.scalar_operand_for(source, type_, part, e.parts if shape.per_part else 1)
+        # A 32-bit source address is zero-extended.
         if address.type not in (I64, ir.VectorType(I64, e.lanes)):
             address = b.zext(address, ir.VectorType(I64, e.lanes) if vector else I64)
         if space == "shared":
@@ -88,6 +90,7 @@ def _is_space(e: Emitter, instruction: Instruction) -> None:
     def within(address: Value, low: Value, size: Value, vector: bool) -> Value:
         if vector:
             low, size = t.splat(b, low, e.lanes), t.splat(b, size, e.lanes)
+        # One unsigned comparison: below the range the difference wraps to a large number.
         return b.icmp_unsigned("<", b.sub(address, low), size)
 
     def value(part: int, vector: bool) -> Value:

@@ -35,6 +35,7 @@ def _is_special(name: str) -> bool:
     return name.startswith(_SPECIAL_NAMES)
 
 
+# By prefix: a special register that is unknown here must not be taken for one of the program.
 _SPECIAL_NAMES = (
     *("%tid", "%ntid", "%ctaid", "%nctaid", "%lane", "%warpid", "%nwarpid", "%smid", "%nsmid", "%gridid", "%clock"),
     *("%is_explicit", "%cluster", "%nclusterid", "%pm", "%envreg", "%globaltimer", "%reserved", "%total_smem"),
@@ -48,11 +49,13 @@ def emit_arithmetic(e: Emitter, instruction: Instruction) -> None:
     written, read = split_operands(instruction)
     sources = list(flattened(read))
     names = [register_name(operand) for operand in flattened(written)]
+    # The condition code CC.CF (add.cc, addc, ...) is a register like others here, with a value in every lane.
     if signature.reads_carry:
         sources.append(Register(CARRY))
     if signature.writes_carry:
         names.append(CARRY)
     real = [name for name in names if name != "_"]
+    # No result is used, and elementwise instructions have no other effect.
     if not real:
         return
     shapes = [e.unit.divergence.shapes[name] for name in real]
@@ -61,6 +64,7 @@ def emit_arithmetic(e: Emitter, instruction: Instruction) -> None:
     # With several results (a carry, or two elements) the most general shape decides, and `write` converts the others.
     if not varying and any(shape.step for shape in shapes):
         _check_widening(e, instruction, sources, parts)
+    # The same emitter of ops for scalars and vectors: an affine result needs one scalar operation per warp.
     for part in range(parts):
         values = [
             e.vector_operand(operand, type_, part) if varying else e.scalar_operand_for(operand, type_, part, parts)

@@ -18,6 +18,7 @@ from gpuemu_lsp.engine.emulator.llvm.ir_tools import I64, Value, i32, i64
 from gpuemu_lsp.engine.ptx.model import Address, Immediate, Instruction, Negated, Operand, Register
 
 _HINTS = frozenset({"L2::64B", "L2::128B", "L2::256B", "L2::cache_hint"})
+# .cg caches in L2 only, and copies 16 bytes at once (section 9.7.9.25.3.1).
 _SIZES = {"ca": (4, 8, 16), "cg": (16,)}
 
 
@@ -71,6 +72,7 @@ def _begin(e: Emitter, instruction: Instruction) -> None:
     if "L2::cache_hint" in instruction.modifiers:
         # The cache policy, a 64-bit operand at the end.
         rest = rest[:-1]
+    # The bytes are read now and written by the wait: a kernel that reads the target too early finds it uninitialised.
     for part in range(e.parts):
         for row, value in (
             (Warp.ADDRESSES, host_vector(e, target, "shared", part)),
@@ -82,6 +84,7 @@ def _begin(e: Emitter, instruction: Instruction) -> None:
     for row in (Warp.ADDRESSES, Warp.VALUES):
         trace_access(e, row)
     shared = SPACES["shared"] << SPACE_SHIFT | STORE_FLAG
+    # Both accesses may race on their own, the write at the time of the wait.
     source_races, target_races = copy_race_flags(e)
     flags = [
         i32(SPACES["global"] << SPACE_SHIFT | source_races << RACE_SHIFT),
@@ -94,12 +97,13 @@ def _begin(e: Emitter, instruction: Instruction) -> None:
 def _source_bytes(e: Emitter, rest: list[Operand], size: int, part: int) -> Value:
     """Return the bytes that each lane reads: all, ``src-size``, or none if ``ignore-src`` is true; the rest is zero."""
     b = e.builder
-    everything = t.splat(b, i64(size), e.lanes)
+    all_bytes = t.splat(b, i64(size), e.lanes)
     if not rest:
-        return everything
+        return all_bytes
     choice = rest[0]
+    # ignore-src is a predicate, src-size a 32-bit integer: the operand's type tells which of the two it is.
     register = choice.register if isinstance(choice, Negated) else choice
     if isinstance(register, Register) and e.unit.program.registers.get(register.name) == "pred":
         ignored = e.vector_operand(choice, "pred", part)
-        return b.select(ignored, t.splat(b, i64(0), e.lanes), everything)
+        return b.select(ignored, t.splat(b, i64(0), e.lanes), all_bytes)
     return b.zext(e.vector_operand(choice, "b32", part), ir.VectorType(I64, e.lanes))

@@ -56,6 +56,7 @@ def emit_atomic(e: Emitter, instruction: Instruction) -> None:
     type_ = access_type(instruction)
     size = type_bytes(type_)
     space = memory_space(instruction)
+    # All operands before the call: the loop over lanes reads them from memory by lane number.
     for part in range(e.parts):
         store_lanes(b, host_vector(e, address, space, part), e.context, Warp.ADDRESSES.element(part * e.lanes))
         for row, operand in enumerate(values):
@@ -63,10 +64,12 @@ def emit_atomic(e: Emitter, instruction: Instruction) -> None:
             t.store(b, value, e.context, Warp.VALUES + row * REGISTER_BYTES + part * e.lanes * size, align=1)
     trace_access(e)
     function = _function(e.module, _operation(instruction), type_, checked=e.unit.checked)
+    # A releasing operation orders like a fence followed by a relaxed one (section 8.8).
     if {"release", "acq_rel"} & set(instruction.modifiers):
         emit_fence(e)
     flags = SPACES[space] << SPACE_SHIFT | race_flags(e, instruction) << RACE_SHIFT
     b.call(function, [e.context, i32(e.site), e.active_mask(), i32(flags)])
+    # A red has no target, and no old values are loaded.
     name = target.name if isinstance(target, Register) else "_"
     row_type = ir.VectorType(ir.IntType(size * 8), e.lanes)
     for part in e.result_parts(name):
@@ -95,6 +98,7 @@ def _function(module: ir.Module, operation: str, type_: str, *, checked: bool) -
     low, limit = _window(b, context, flags, size)
     with t.for_lanes(b, mask) as lane:
         lane64 = b.zext(lane, I64)
+        # Lane numbers are known at run time only, hence scratch memory and not vector registers.
         address = t.load(b, context, b.add(i64(Warp.ADDRESSES), b.shl(lane64, i64(3))), I64)
         value = b.add(i64(Warp.VALUES), b.mul(lane64, i64(size)))
         execute, end = b.append_basic_block("execute"), b.append_basic_block("executed")

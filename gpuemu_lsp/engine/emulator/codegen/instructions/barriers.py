@@ -38,6 +38,7 @@ def emit_barrier(control: Dispatcher, end: BarrierSync) -> None:
         b.position_at_end(converged)
     barrier, count = (e.scalar_operand(operand, "b32", 0) for operand in operands[:2])
     store_field(b, e.block_mask(), e.context, Warp.BARRIER_MASK)
+    # bar.red: the barrier resolver combines the lanes' predicates over the block.
     predicate = e.pack(_predicates(e, operands[2])) if len(operands) > 2 else i32(0)
     store_field(b, predicate, e.context, Warp.BARRIER_RESULT)
     for field, value in (
@@ -56,6 +57,7 @@ def _lanes_wait(control: Dispatcher, end: BarrierSync, operands: Sequence[Operan
     lanes = e.block_mask()
     store_field(b, b.or_(load_field(b, e.context, Warp.BARRIER_MASK), lanes), e.context, Warp.BARRIER_MASK)
     predicates = _predicates(e, operands[2]) if len(operands) > 2 else None
+    # Rows per lane, blended with what other lanes of the warp, which wait at other barriers, have stored.
     for part in range(e.parts):
         executing = e.unpack(lanes, part)
         kinds = control.pc_vector(kind)
@@ -112,5 +114,6 @@ def _barrier_operands(instruction: Instruction) -> tuple[tuple[Operand, ...], in
         kind = next(kinds[m] for m in modifiers if m in kinds)
         number, *count, predicate = operands
         return (number, count[0] if count else zero, predicate), kind
+    # Without a count all threads of the block take part; barrier 0 is the default (section 9.7.13.1).
     kind = BarrierKind.ARRIVE if "arrive" in modifiers else BarrierKind.SYNC
     return (operands[0] if operands else zero, operands[1] if len(operands) > 1 else zero), kind

@@ -27,6 +27,7 @@ def emit_collective(e: Emitter, control: ControlFlow, instruction: Instruction) 
     # Waiting comes first: what follows must see the mask of the lanes that execute the collective in the end.
     members = members_of(e, instruction)
     control.wait_for_members(e.block_number, members)
+    # Reported, and executed with the lanes there are.
     check_caller(e, instruction)
     emit_warp_sync(e, mask_operand(instruction))
     _EMIT.get(instruction.opcode, _nothing)(e, instruction)

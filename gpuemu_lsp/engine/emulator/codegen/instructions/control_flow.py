@@ -40,7 +40,7 @@ class ControlFlow(Dispatcher):
         if not counted and not may_pass_others:
             return self.entries[target]
         e, b = self.e, self.e.builder
-        here = b.block
+        origin = b.block
         block = e.append_block()
         b.position_at_end(block)
         if counted:
@@ -60,7 +60,7 @@ class ControlFlow(Dispatcher):
             # Lanes that wait below the target must execute first, and lanes that wait at it are joined.
             free = b.icmp_unsigned("<", i32(target), b.load(self.lowest_waiting_slot, typ=I32))
             b.cbranch(free, self.entries[target], self.wait_at(target)).set_weights([100, 1])
-        b.position_at_end(here)
+        b.position_at_end(origin)
         return block
 
     def _cannot_reconverge_at(self, number: int, target: int) -> bool:

@@ -32,15 +32,17 @@ def emit_call(e: Emitter, instruction: Instruction) -> None:
         name = f"{argument.name}+0"
         for part in range(e.parts):
             vector = ir.VectorType(I64, e.lanes)
-            # A parameter variable that is never written has no register.
+            # A parameter variable that is never written has no register. All others are passed as 64 bits.
             value = ir.Constant(vector, None)
             if name in registers:
                 type_ = registers[name]
                 value = e.vector_operand(Register(name), type_, part)
                 value = b.zext(value, vector) if type_ != "b64" else value
             store_lanes(b, value, e.context, row.element(part * e.lanes))
+    # Into Python, for all active lanes at once: these functions allocate, or write to the host.
     callback = load_pointer(b, load_pointer(b, e.context, Warp.LAUNCH), LaunchRecord.CALLBACK)
     t.call_pointer(b, t.VOID, callback, [e.context, i32(e.site), e.active_mask(), i32(FUNCTIONS[callee.name])])
+    # Registers named NAME+0 hold call parameters, which the front end has turned from variables into registers.
     for result in returns.elements:
         assert isinstance(result, Symbol)
         name = f"{result.name}+0"

@@ -38,6 +38,7 @@ def _check_all_lanes(e: Emitter) -> None:
     """Report an incomplete warp: the behaviour is then undefined (``.aligned``, PTX ISA section 9.7.14.5)."""
     if not e.partial:
         return
+    # Reported and executed: inactive lanes contribute what their registers hold.
     b = e.builder
     absent = b.not_(e.block_mask())
     bad = b.icmp_unsigned("!=", absent, i32(0))
@@ -48,6 +49,8 @@ def _multiply(e: Emitter, instruction: Instruction) -> None:
     product = product_of(instruction)
     assert product is not None
     b = e.builder
+    # One buffer for all products of the function, in its stack frame. The layout is that of the registers, a row of 32
+    # lanes each: fragments need no permutation before the call.
     buffer = e.hoisted("fragments", lambda pre: t.aligned_alloca(pre, ir.ArrayType(I8, _BUFFER_BYTES)))
     bits = "b64" if product.wide else "b32"
     size = 8 if product.wide else 4
@@ -56,16 +59,16 @@ def _multiply(e: Emitter, instruction: Instruction) -> None:
     for start, operand in zip(starts, sources, strict=False):
         for index, register in enumerate(elements(operand)):
             for part in range(e.parts):
-                place = start + (index * WARP_SIZE + part * e.lanes) * size
-                t.store(b, e.vector_operand(register, bits, part), buffer, place, align=4)
+                position = start + (index * WARP_SIZE + part * e.lanes) * size
+                t.store(b, e.vector_operand(register, bits, part), buffer, position, align=4)
     # A call: the function is thousands of instructions, and unrolled loops contain many products of one type.
     b.call(product_function(e.module, product), [buffer])
     row = ir.VectorType(ir.IntType(8 * size), e.lanes)
     for index, register in enumerate(elements(targets)):
         name = _name(register)
         for part in e.result_parts(name):
-            place = starts[3] + (index * WARP_SIZE + part * e.lanes) * size
-            e.write(name, part, t.load(b, buffer, place, row, align=4), bits)
+            position = starts[3] + (index * WARP_SIZE + part * e.lanes) * size
+            e.write(name, part, t.load(b, buffer, position, row, align=4), bits)
 
 
 def _permute(e: Emitter, instruction: Instruction) -> None:
@@ -75,8 +78,9 @@ def _permute(e: Emitter, instruction: Instruction) -> None:
     sources = elements(source)
     for index, register in enumerate(sources):
         for part in range(e.parts):
-            place = Warp.VALUES + 4 * (index * WARP_SIZE + part * e.lanes)
-            t.store(b, e.vector_operand(register, "b32", part), e.context, place, align=4)
+            position = Warp.VALUES + 4 * (index * WARP_SIZE + part * e.lanes)
+            t.store(b, e.vector_operand(register, "b32", part), e.context, position, align=4)
+    # The pattern depends on the instruction alone: gathers with constant indices.
     transposed = "trans" in instruction.modifiers
     results: list[tuple[str, int, Value]] = []
     for index, register in enumerate(elements(target)):
@@ -112,9 +116,9 @@ def _words(e: Emitter, picks: list[HalfRegister], count: int) -> Value:
         ir.VectorType(I64, e.lanes), [(pick.register % count) * WARP_SIZE + pick.lane for pick in picks]
     )
     pointers = t.pointers(b, t.at(b, e.context, Warp.VALUES), index, I32)
-    every = t.splat(b, ir.Constant(I1, 1), e.lanes)
+    all_lanes = t.splat(b, ir.Constant(I1, 1), e.lanes)
     name = f"llvm.masked.gather.{t.mangled(vector)}.v{e.lanes}p0"
-    return t.intrinsic(b, name, vector, [pointers, i32(4), every, ir.Constant(vector, None)])
+    return t.intrinsic(b, name, vector, [pointers, i32(4), all_lanes, ir.Constant(vector, None)])
 
 
 def _name(operand: Operand) -> str:

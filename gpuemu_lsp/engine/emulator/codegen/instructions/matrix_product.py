@@ -3,7 +3,7 @@
 PTX does not specify the order and intermediate rounding of the sum of an element (section 9.7.14.5.14). Here products
 are exact, they and the accumulator are added in f64, and the sum is rounded once to the accumulator's type (to nearest
 even); f64 products are a chain of fused multiply-adds in the order of k; integers are exact. No GPU deviates from the
-exact sum by more than truncation of every addend to the accumulator's precision explains, and neither does this.
+exact sum by more than truncation of every addend to the accumulator's precision explains, and neither do these results.
 """
 
 from __future__ import annotations
@@ -68,6 +68,7 @@ class _Writer:
         """Write the whole function."""
         b, p = self.b, self.p
         at_a, at_b, at_c, at_d = offsets(p)
+        # Converted once, before the loops: an element of A takes part in 8 products, one of B in m.
         left, right = self._array(p.m * self.depth), self._array(_COLUMNS * self.depth)
         across = self._array(_COLUMNS * self.depth)
         sums = [b.alloca(self.row) for _ in range(8)]
@@ -115,8 +116,9 @@ class _Writer:
         b = self.b
         with self._loop(count, min(_CHUNK, count)) as index:
             chunk = min(_CHUNK, count)
-            place = b.lshr(b.mul(index, i64(32 if type_ == "b1" else ELEMENT_BITS[type_])), i64(3))
-            source = t.at(b, t.at(b, self.buffer, offset), place)
+            position = b.lshr(b.mul(index, i64(32 if type_ == "b1" else ELEMENT_BITS[type_])), i64(3))
+            source = t.at(b, t.at(b, self.buffer, offset), position)
+            # In the order of the registers; _multiply walks A in that order, and B is transposed.
             b.store(self._numbers(type_, source, chunk), self._element(array, index), align=8)
 
     def _numbers(self, type_: str, source: Value, count: int) -> Value:
@@ -130,15 +132,16 @@ class _Writer:
             return lanes.resize(b.load(source, typ=ir.VectorType(I8, count), align=1), I32, type_ == "s8")
         if type_ in ("s4", "u4"):
             # All nibbles of a chunk in one integer, shifted to each element, then extended from the top.
-            whole = t.splat(b, b.load(source, typ=ir.IntType(4 * count), align=1), count)
-            moved = b.lshr(whole, t.iota(ir.IntType(4 * count), count, 4))
-            nibble = b.shl(lanes.resize(moved, I32), lanes.integer(I32, 28))
+            nibbles = t.splat(b, b.load(source, typ=ir.IntType(4 * count), align=1), count)
+            shifted = b.lshr(nibbles, t.iota(ir.IntType(4 * count), count, 4))
+            nibble = b.shl(lanes.resize(shifted, I32), lanes.integer(I32, 28))
             return (b.ashr if type_ == "s4" else b.lshr)(nibble, lanes.integer(I32, 28))
         if type_ == "tf32":
             # tf32 has 10 bits of mantissa; hardware ignores the lower 13 bits of the register.
             pattern = b.and_(b.load(source, typ=ir.VectorType(I32, count), align=4), lanes.integer(I32, 0xFFFFE000))
             return lanes.fpext(lanes.bits(pattern, FLOAT), DOUBLE)
         if type_ in ("e4m3", "e5m2"):
+            # Every fp8 value is an f16 value: cvt decodes pairs.
             pairs = b.load(source, typ=ir.VectorType(I16, count // 2), align=1)
             decode = Instruction("cvt", ("rn", "f16x2", f"{type_}x2"), (Register("_"), Register("_")))
             halves = b.bitcast(ops.emit(b, decode, [pairs])[0], ir.VectorType(HALF, count))
@@ -151,23 +154,25 @@ class _Writer:
         b = self.b
         index = t.iota(I64, _COLUMNS, self.tile)
         name = f"llvm.masked.gather.{t.mangled(self.row)}.v{_COLUMNS}p0"
-        every = t.splat(b, ir.Constant(t.I1, 1), _COLUMNS)
+        all_columns = t.splat(b, ir.Constant(t.I1, 1), _COLUMNS)
         with self._loop(self.depth // self.tile) as step, self._loop(self.tile) as inner:
             start = b.add(b.mul(step, i64(_COLUMNS * self.tile)), inner)
             pointers = t.pointers(b, self._element(right, start), index, self.element)
-            row = t.intrinsic(b, name, self.row, [pointers, t.i32(8), every, ir.Constant(self.row, None)])
+            row = t.intrinsic(b, name, self.row, [pointers, t.i32(8), all_columns, ir.Constant(self.row, None)])
             k = b.add(b.mul(step, i64(self.tile)), inner)
             b.store(row, self._element(across, b.mul(k, i64(_COLUMNS))), align=8)
 
     def _multiply(self, left: Value, across: Value, base: Value, step: Value, sums: Sequence[Value]) -> None:
         """Add the products of one tile of A, eight rows of it, and the corresponding rows of B."""
         b = self.b
+        # An outer product per k: one element of A against a row of B. Every element of the result accumulates in the
+        # order of k, on which f64 results depend.
         with self._loop(self.tile) as inner:
             k = b.add(b.mul(step, i64(self.tile)), inner)
             row = b.load(self._element(across, b.mul(k, i64(_COLUMNS))), typ=self.row, align=8)
             for line in range(8):
-                place = b.add(b.add(base, inner), i64(line * self.tile))
-                value = t.splat(b, b.load(self._element(left, place), typ=self.element), _COLUMNS)
+                position = b.add(b.add(base, inner), i64(line * self.tile))
+                value = t.splat(b, b.load(self._element(left, position), typ=self.element), _COLUMNS)
                 b.store(self._fused(value, row, b.load(sums[line], typ=self.row)), sums[line])
 
     def _fused(self, value: Value, row: Value, total: Value) -> Value:
@@ -193,27 +198,29 @@ class _Writer:
         b, type_ = self.b, self.p.c
         lanes = LaneBuilder(b, _COLUMNS, ops.host())
         if type_ == "f16":
-            place = self._line_offset(offset, tile, line, 0, type_)
-            return lanes.fpext(lanes.fpext(t.load(b, self.buffer, place, lanes.type(HALF), 4), FLOAT), DOUBLE)
+            # Two columns in one register: a line is contiguous.
+            position = self._line_offset(offset, tile, line, 0, type_)
+            return lanes.fpext(lanes.fpext(t.load(b, self.buffer, position, lanes.type(HALF), 4), FLOAT), DOUBLE)
         four = ir.VectorType({"f32": FLOAT, "f64": DOUBLE, "s32": I32}[type_], 4)
         pair = [t.load(b, self.buffer, self._line_offset(offset, tile, line, i, type_), four, 4) for i in range(2)]
         # Of the four lanes of a line, lane t holds columns 2 t and 2 t + 1, in two registers (figures of 9.7.14.5).
         order = [0, 4, 1, 5, 2, 6, 3, 7]
-        together = b.shuffle_vector(*pair, ir.Constant(ir.VectorType(I32, _COLUMNS), order))
-        return together if type_ == "s32" else lanes.fpext(together, DOUBLE)
+        line_values = b.shuffle_vector(*pair, ir.Constant(ir.VectorType(I32, _COLUMNS), order))
+        return line_values if type_ == "s32" else lanes.fpext(line_values, DOUBLE)
 
     def _result(self, offset: int, tile: int, line: int, total: Value, addend: Value) -> None:
         """Round a line of D and store it."""
         b, type_ = self.b, self.p.d
         lanes = LaneBuilder(b, _COLUMNS, ops.host())
+        # Rounded here, once; saturation (.satfinite) clamps to the range of s32 instead of wrapping.
         if type_ == "s32":
-            together = t.unary_intrinsic(b, "sadd.sat", total, addend) if self.p.saturating else b.add(total, addend)
+            line_values = t.unary_intrinsic(b, "sadd.sat", total, addend) if self.p.saturating else b.add(total, addend)
         else:
-            together = convert.rounded_to(lanes, total, type_, "rn")
+            line_values = convert.rounded_to(lanes, total, type_, "rn")
         if type_ == "f16":
-            t.store(b, together, self.buffer, self._line_offset(offset, tile, line, 0, type_), align=4)
+            t.store(b, line_values, self.buffer, self._line_offset(offset, tile, line, 0, type_), align=4)
             return
         for second in range(2):
             order = ir.Constant(ir.VectorType(I32, 4), [second, second + 2, second + 4, second + 6])
-            part = b.shuffle_vector(together, together, order)
-            t.store(b, part, self.buffer, self._line_offset(offset, tile, line, second, type_), align=4)
+            half = b.shuffle_vector(line_values, line_values, order)
+            t.store(b, half, self.buffer, self._line_offset(offset, tile, line, second, type_), align=4)

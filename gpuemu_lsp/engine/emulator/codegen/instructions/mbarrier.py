@@ -58,14 +58,17 @@ def emit_mbarrier(e: Emitter, instruction: Instruction) -> None:
     address, *rest = operands
     assert isinstance(address, Address)
     kind = words[0]
+    # The count of an arrival defaults to 1; of a wait, the operand is the phase's state or parity.
     operand: Operand = rest[0] if rest else _ONE
     transactions: Operand = _NONE
     if kind in ("test_wait", "try_wait"):
         # try_wait may suspend the thread for a time limit; returning at once is an allowed outcome.
         kind = "parity" if "parity" in words else "test"
     elif kind in ("expect_tx", "complete_tx"):
+        # Transactions alone, without an arrival.
         transactions, operand = operand, _NONE
     elif "expect_tx" in words:
+        # arrive.expect_tx: both, in this order, so that the arrival cannot complete the phase early.
         transactions, operand = operand, _ONE
     _call(e, instruction, kind, address, operand, transactions)
     _result(e, target, kind in ("test", "parity"))
@@ -86,6 +89,7 @@ def _call(
     flags = i32(SPACES[space] << SPACE_SHIFT | race_flags(e, instruction) << RACE_SHIFT)
     arguments = [e.context, i32(e.site), e.active_mask(), i32(OPERATIONS[kind]), flags]
     # By default an arrival is a release and a completed wait an acquire.
+    # The release comes before the operation, which may complete the phase for a lane that acquires; the acquire after.
     if kind not in ("test", "parity"):
         emit_release(e)
     t.call_address(b, DEVICE_LIBRARY.address("mbarrier"), t.VOID, arguments)
@@ -112,6 +116,7 @@ def _result(e: Emitter, target: Operand, is_predicate: bool) -> None:
 
 
 def _pending_count(e: Emitter, instruction: Instruction) -> None:
+    # The state is opaque to programs; here its low 20 bits are the pending count, which has that many (9.7.13.15.2).
     target, state = instruction.operands
     name = target.name if isinstance(target, Register) else "_"
     for part in e.result_parts(name):

@@ -54,7 +54,7 @@ def emit_access(e: Emitter, instruction: Instruction) -> None:
     _trace(e, access)
     if is_strong(e):
         if {"release", "acq_rel"} & set(instruction.modifiers):
-            # A releasing operation is a fence followed by a relaxed one (PTX ISA section 8.8).
+            # A releasing operation orders like a fence followed by a relaxed one (PTX ISA section 8.8).
             emit_fence(e)
         library_access.access_lane_by_lane(e, access)
     elif access.space == "param" and isinstance(access.address.base, Symbol):
@@ -93,6 +93,7 @@ def _load_param(e: Emitter, access: LoadStore) -> None:
     assert isinstance(base, Symbol)
     offset = e.unit.program.params[base.name].offset + base.offset + access.address.offset
     params = e.launch_pointer(LaunchRecord.PARAMS)
+    # One scalar for all parts; for a varying register `write` broadcasts it.
     for index, item in enumerate(access.items):
         value = t.load(e.builder, params, offset + index * access.size, ir.IntType(access.size * 8))
         for part in e.result_parts(destination(item)):
@@ -112,6 +113,7 @@ def _checked(e: Emitter, access: LoadStore, form: AccessForm) -> None:
                 parts = form.parts if len(values) == 1 else [form.parts[index]]
                 library_access.write_loaded(e, access, item, parts, value)
         return
+    # Weights keep the slow path, a call with many arguments, out of the way of the fast one.
     slow, fast, end = e.append_block("slow"), e.append_block(), e.append_block()
     can_race = race_flags(e, access.instruction)
     in_bounds = e.append_block() if can_race else fast

@@ -49,6 +49,7 @@ def _set_depth(e: Emitter, part: int, value: Value) -> None:
 def _pointers(e: Emitter, part: int, depth: Value, offset: int) -> Value:
     b = e.builder
     base = e.record_field("stack", "context", Warp.STACK_BASE)
+    # Stacks of the lanes are adjacent, and lanes may be at different depths: a vector of pointers.
     index = b.add(depth, t.iota(I64, e.lanes, STACK_BYTES))
     return t.pointers(b, t.at(b, base, part * e.lanes * STACK_BYTES + offset), index)
 
@@ -58,6 +59,7 @@ def _push(e: Emitter, control: ControlFlow) -> None:
     call = e.unit.program.blocks[e.block_number].terminator
     assert isinstance(call, RecursiveCall)
     names = _saved(e, call)
+    # A word for each register, and the return address on top of them.
     frame = 8 * (len(names) + 1)
     depths = [_depth(e, part) for part in range(e.parts)]
     full = []
@@ -96,6 +98,7 @@ def _pop(e: Emitter) -> None:
             integer = ir.IntType(_width(type_))
             value = b.trunc(word, ir.VectorType(integer, e.lanes)) if integer.width < 64 else word
             value = value if integer == type_ else b.bitcast(value, ir.VectorType(type_, e.lanes))
+            # Only active lanes: those that return elsewhere have other frames.
             e.write_vector(name, part, value, e.unit.program.registers[name])
         active = e.active(part)
         _set_depth(e, part, shrunk if active is None else b.select(active, shrunk, depth))
@@ -104,6 +107,7 @@ def _pop(e: Emitter) -> None:
 def return_targets(e: Emitter, part: int) -> Value:
     """Return the block that each lane returns to, as i32; the frame is removed by the pop there."""
     b = e.builder
+    # The top word of the frame below the depth.
     word = _gather(e, part, _pointers(e, part, _depth(e, part), -8))
     return b.trunc(word, ir.VectorType(I32, e.lanes))
 

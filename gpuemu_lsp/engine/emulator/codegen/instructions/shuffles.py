@@ -19,6 +19,7 @@ def emit_shuffle(e: Emitter, instruction: Instruction) -> None:
     target, source, lane, clamp = instruction.operands[:4]
     mode = next(m for m in instruction.modifiers if m in ("up", "down", "bfly", "idx"))
     values = [e.vector_operand(source, "b32", part) for part in range(e.parts)]
+    # __shfl_*_sync with a constant offset, as in every unrolled reduction, has a constant pattern.
     lane_constant, clamp_constant = e.constant(lane), e.constant(clamp)
     if lane_constant is not None and clamp_constant is not None:
         results, inside, sources = _fixed_shuffle(e, values, mode, lane_constant, clamp_constant)
@@ -27,6 +28,7 @@ def emit_shuffle(e: Emitter, instruction: Instruction) -> None:
     # With 32 active lanes every source is active.
     if e.partial or e.is_guarded:
         _check_sources(e, mask_operand(instruction), inside, sources)
+    # d|p: p is whether the source lane was in the segment, not whether it was active.
     first = target.first if isinstance(target, Pair) else target
     second = target.second if isinstance(target, Pair) else None
     for part in range(e.parts):
@@ -66,26 +68,28 @@ def _fixed_shuffle(e: Emitter, values: list[Value], mode: str, amount: int, clam
     index_type, flag_type = ir.VectorType(I32, e.lanes), ir.VectorType(I1, e.lanes)
     results, inside, sources = [], [], []
     for part in range(e.parts):
-        mine = pattern[part * e.lanes : (part + 1) * e.lanes]
-        used = sorted({source // e.lanes for source, _ in mine})
-        lanes = [source % e.lanes for source, _ in mine]
+        own = pattern[part * e.lanes : (part + 1) * e.lanes]
+        # A pattern that stays within a part reads one source vector; one across parts selects between several.
+        used = sorted({source // e.lanes for source, _ in own})
+        lanes = [source % e.lanes for source, _ in own]
         result = None
         for origin in used:
             picked = b.shuffle_vector(values[origin], values[origin], ir.Constant(index_type, lanes))
             if result is None:
                 result = picked
             else:
-                here = ir.Constant(flag_type, [int(source // e.lanes == origin) for source, _ in mine])
-                result = b.select(here, picked, result)
+                from_origin = ir.Constant(flag_type, [int(source // e.lanes == origin) for source, _ in own])
+                result = b.select(from_origin, picked, result)
         results.append(result)
-        inside.append(ir.Constant(flag_type, [int(ok) for _, ok in mine]))
-        sources.append(ir.Constant(index_type, [source for source, _ in mine]))
+        inside.append(ir.Constant(flag_type, [int(ok) for _, ok in own]))
+        sources.append(ir.Constant(index_type, [source for source, _ in own]))
     return results, inside, sources
 
 
 def _indexed_shuffle(e: Emitter, values: list[Value], mode: str, lane: Operand, clamp: Operand) -> _Shuffled:
     """Write a shuffle whose pattern is computed at run time: through scratch memory, with a gather."""
     b = e.builder
+    # All parts are stored before the first gather: a lane may read from any part.
     for part, value in enumerate(values):
         t.store(b, value, e.context, Warp.VALUES + part * e.lanes * 4, align=4)
     vector = ir.VectorType(I32, e.lanes)
@@ -112,12 +116,13 @@ def _indexed_shuffle(e: Emitter, values: list[Value], mode: str, lane: Operand, 
         else:
             source, test = b.or_(lowest, b.and_(amount, outside_segment)), "<="
         inside = b.icmp_signed(test, source, highest)
+        # Outside the segment a lane reads itself. The mask keeps the gather inside the row for any operands.
         source = b.and_(b.select(inside, source, me), constant(31))
         index = b.zext(source, ir.VectorType(I64, e.lanes))
         pointers = t.pointers(b, t.at(b, e.context, Warp.VALUES), index, I32)
         name = f"llvm.masked.gather.{t.mangled(vector)}.v{e.lanes}p0"
-        every = t.splat(b, ir.Constant(I1, 1), e.lanes)
-        results.append(t.intrinsic(b, name, vector, [pointers, i32(4), every, ir.Constant(vector, None)]))
+        all_lanes = t.splat(b, ir.Constant(I1, 1), e.lanes)
+        results.append(t.intrinsic(b, name, vector, [pointers, i32(4), all_lanes, ir.Constant(vector, None)]))
         insides.append(inside)
         sources.append(source)
     return results, insides, sources
@@ -135,6 +140,7 @@ def _check_sources(e: Emitter, mask: Operand, inside: list[Value], sources: list
     for part in range(e.parts):
         shifted = b.lshr(t.splat(b, lanes, e.lanes), sources[part])
         absent = b.icmp_unsigned("==", b.and_(shifted, t.splat(b, i32(1), e.lanes)), t.splat(b, i32(0), e.lanes))
+        # Outside the segment no other lane is read.
         absent = b.and_(absent, inside[part])
         if e.constant(mask) not in (-1, 0xFFFFFFFF):
             member = b.lshr(e.vector_operand(mask, "b32", part), sources[part])

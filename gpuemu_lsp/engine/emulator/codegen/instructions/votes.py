@@ -19,6 +19,7 @@ REDUCTIONS = {"add", "min", "max", "and", "or", "xor"}
 
 def emit_activemask(e: Emitter, instruction: Instruction) -> None:
     """Write ``activemask.b32``."""
+    # The lanes that happen to be converged, as on hardware: kernels must not rely on more.
     name = register_name(instruction.operands[0])
     for part in e.result_parts(name):
         e.write(name, part, e.block_mask(), "b32")
@@ -27,6 +28,7 @@ def emit_activemask(e: Emitter, instruction: Instruction) -> None:
 def _predicate(e: Emitter, operand: Operand) -> Value:
     """Return a predicate operand as bits, zero in inactive lanes."""
     b = e.builder
+    # All or no bits for a uniform predicate, which has one value and no vector.
     if e.shape(operand).uniform:
         flag = e.scalar_operand(operand, "pred", 0)
         bits = b.select(flag, i32(-1), i32(0))
@@ -44,12 +46,14 @@ def emit_vote(e: Emitter, instruction: Instruction) -> None:
     lanes = e.active_mask()
     mode = next(m for m in instruction.modifiers if m in ("all", "any", "uni", "ballot"))
 
+    # Written once for scalars and for vectors: the member mask may differ between lanes.
     def result(members: Value, zero: Value, make: Callable[[Value], Value]) -> Value:
         present, agreeing = b.and_(make(lanes), members), b.and_(make(yes), members)
         if mode == "ballot":
             return agreeing
         if mode == "any":
             return b.icmp_unsigned("!=", agreeing, zero)
+        # Lanes that have exited do not vote: agreement is measured against the present members.
         unanimous = b.icmp_unsigned("==", agreeing, present)
         return unanimous if mode == "all" else b.or_(unanimous, b.icmp_unsigned("==", agreeing, zero))
 
@@ -83,24 +87,26 @@ def emit_match(e: Emitter, instruction: Instruction) -> None:
     type_ = instruction.modifiers[-1]
     b = e.builder
     size = int(type_[1:]) // 8
+    # For each active lane in turn: its value, read from memory by lane number, is compared with all others at once.
     values = [e.vector_operand(source, type_, part) for part in range(e.parts)]
     for part, value in enumerate(values):
         t.store(b, value, e.context, Warp.VALUES + part * e.lanes * size, align=1)
     lanes = e.active_mask()
     masks = [e.vector_operand(members, "b32", part) for part in range(e.parts)]
-    # One comparison of all lanes with each lane's value; the results go to the second row of the scratch space.
+    # The results go to the second row of the scratch space, as a mask per lane.
     with t.for_lanes(b, lanes) as lane:
         offset = b.zext(b.mul(lane, i32(size)), I64)
-        mine = t.load(b, e.context, b.add(offset, i64(Warp.VALUES)), ir.IntType(size * 8), align=1)
-        same = e.pack([b.icmp_unsigned("==", value, t.splat(b, mine, e.lanes)) for value in values])
+        own = t.load(b, e.context, b.add(offset, i64(Warp.VALUES)), ir.IntType(size * 8), align=1)
+        same = e.pack([b.icmp_unsigned("==", value, t.splat(b, own, e.lanes)) for value in values])
         t.store(b, b.and_(same, lanes), e.context, b.add(b.zext(b.shl(lane, i32(2)), I64), i64(Warp.VALUES + 256)))
-    everyone = "all" in instruction.modifiers
+    match_all = "all" in instruction.modifiers
     first = target.first if isinstance(target, Pair) else target
     for part in range(e.parts):
-        place = Warp.VALUES + 256 + 4 * part * e.lanes
-        same = t.load(b, e.context, place, ir.VectorType(I32, e.lanes), align=4)
+        position = Warp.VALUES + 256 + 4 * part * e.lanes
+        same = t.load(b, e.context, position, ir.VectorType(I32, e.lanes), align=4)
         same = b.and_(same, masks[part])
-        if everyone:
+        if match_all:
+            # match.all: the mask if all present members agree, else 0, and the predicate.
             present = b.and_(t.splat(b, lanes, e.lanes), masks[part])
             agree = b.icmp_unsigned("==", same, present)
             same = b.select(agree, same, t.splat(b, i32(0), e.lanes))
@@ -128,6 +134,7 @@ def emit_redux(e: Emitter, instruction: Instruction) -> None:
 
     def reduced(members: Value) -> Value:
         total = None
+        # The identity in all other lanes: inactive lanes hold arbitrary values.
         chosen = b.and_(members, e.active_mask())
         for part, value in enumerate(values):
             masked = b.select(e.unpack(chosen, part), value, t.splat(b, identity, e.lanes))
@@ -144,6 +151,7 @@ def emit_redux(e: Emitter, instruction: Instruction) -> None:
     # A varying mask: groups of lanes reduce separately, so that each lane needs a reduction of its own.
     for part in range(e.parts):
         t.store(b, e.vector_operand(operand, "b32", part), e.context, Warp.VALUES + 4 * part * e.lanes, align=4)
+    # Masks and results in separate rows: later lanes still read their masks.
     with t.for_lanes(b, e.active_mask()) as lane:
         offset = b.zext(b.shl(lane, i32(2)), I64)
         members = t.load(b, e.context, b.add(offset, i64(Warp.VALUES)), I32)
@@ -164,6 +172,7 @@ def emit_elect(e: Emitter, instruction: Instruction) -> None:
     """Write ``elect.sync d|p, membermask`` (section 9.7.13.14): the leader is the lowest active member."""
     target = instruction.operands[0]
     b = e.builder
+    # Any member may be chosen; the lowest makes results reproducible.
     candidates = b.and_(e.active_mask(), members_of(e, instruction))
     leader = t.intrinsic(b, "llvm.cttz.i32", I32, [candidates, ir.Constant(I1, 0)])
     names = [register_name(operand) for operand in flattened(elements(target))]
