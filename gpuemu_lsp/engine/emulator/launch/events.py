@@ -5,18 +5,21 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from gpuemu_lsp.engine.emulator.abi.access_flags import IN_FLIGHT_FLAG, SPACES, STORE_FLAG, RaceFlag
+from gpuemu_lsp.engine.emulator.abi.access_flags import IN_FLIGHT_FLAG, STORE_FLAG, RaceFlag
 from gpuemu_lsp.engine.emulator.abi.race_records import THREAD_IN_BLOCK, Epoch
 from gpuemu_lsp.engine.emulator.abi.states import EVENT_KINDS, EventKind
 from gpuemu_lsp.engine.emulator.abi.structs import EventRecord, LaunchRecord
 from gpuemu_lsp.engine.emulator.analysis.copies_only import is_only_copied
 from gpuemu_lsp.engine.emulator.frontend.address_spaces import RESERVED_SHARED
 from gpuemu_lsp.engine.emulator.ir.opcodes import PUSH, memory_space
+from gpuemu_lsp.engine.emulator.launch import access_messages
+from gpuemu_lsp.engine.emulator.launch.access_messages import AccessedBytes, accessed_bytes
 from gpuemu_lsp.engine.emulator.launch.arena import Region
 from gpuemu_lsp.engine.emulator.launch.race_events import RaceAccess, merged, race_event
 from gpuemu_lsp.engine.emulator.launch.report import Incident, LaunchReport
 from gpuemu_lsp.engine.emulator.launch.setup import PreparedLaunch
 from gpuemu_lsp.engine.execution import LOCAL_MEMORY, Dim3, Event, Writer
+from gpuemu_lsp.engine.ptx.model import Instruction
 
 _RULES: Mapping[int, str] = {
     EventKind.OUT_OF_BOUNDS: "memory/out-of-bounds",
@@ -178,7 +181,7 @@ def _access(prepared: PreparedLaunch, raw: _Raw) -> Event:
         message = "this reads shared memory that the system sets up for cooperative groups, which is not emulated"
         rule = "engine/unsupported-instruction"
         return Event(rule, message, instruction.location, instruction.name, thread, block, count=raw.count)
-    message = _message(raw, region, offset, memory_space(instruction))
+    message = _message(raw, instruction, _accessed(prepared, raw, region, offset))
     data = {"address": f"0x{raw.address & 0xFFFFFFFFFFFFFFFF:x}"}
     return Event(
         rule,
@@ -221,7 +224,7 @@ def _race(prepared: PreparedLaunch, raw: _Raw) -> Event:
     )
     region, offset = _place(prepared, raw)
     space = "shared" if region is not None and region.kind == "shared" else "global"
-    return race_event(space, one, other, _plain(region.name) if region else None, offset, raw.size, raw.count)
+    return race_event(space, one, other, _accessed(prepared, raw, region, offset), raw.count)
 
 
 def _place(prepared: PreparedLaunch, raw: _Raw) -> tuple[Region | None, int | None]:
@@ -270,30 +273,23 @@ def _shared_place(prepared: PreparedLaunch, address: int) -> tuple[Region, int]:
     return best, offset - best.address
 
 
-def _message(raw: _Raw, region: Region | None, offset: int | None, space: str) -> str:
-    what = "write" if raw.store else "read"
-    size = f"{raw.size} byte{'s' if raw.size != 1 else ''}"
+def _accessed(prepared: PreparedLaunch, raw: _Raw, region: Region | None, offset: int | None) -> AccessedBytes:
+    instruction = prepared.kernel.sites[raw.site][0]
+    assert instruction is not None
+    return accessed_bytes(instruction, region, _plain(region.name) if region else None, offset, raw.size)
+
+
+def _message(raw: _Raw, instruction: Instruction, access: AccessedBytes) -> str:
+    verb = "write" if raw.store else "read"
     if raw.kind == EventKind.NULL:
-        return f"{what} of {size} through a null pointer"
+        return access_messages.null_pointer(verb, access)
     if raw.kind == EventKind.MISALIGNED:
-        return f"misaligned {what}: the address is no multiple of the access's size"
-    where = f"`{_plain(region.name)}`" if region is not None else "any buffer"
-    if raw.kind == EventKind.UNINITIALISED and raw.in_flight:
-        return f"read of {size} at byte {offset} of {where} before the asynchronous copy to them has been waited for"
+        return access_messages.misaligned(verb, access, instruction)
     if raw.kind == EventKind.UNINITIALISED:
-        return f"read of {size} that nobody has written, at byte {offset} of {where}"
+        return access_messages.in_flight(access) if raw.in_flight else access_messages.uninitialised(access)
     if raw.kind == EventKind.READ_ONLY:
-        return f"write to {where}, which is constant memory"
-    if region is None or offset is None:
-        return f"{what} of {size} outside every buffer"
-    if SPACES.get(space) == SPACES["local"]:
-        return f"{what} of {size} at byte {offset} of the thread's local memory, which has {region.size}"
-    if offset < 0:
-        return f"{what} of {size} that starts {-offset} bytes before {where}"
-    if offset >= region.size:
-        beyond = offset - region.size
-        return f"{what} of {size}, {beyond} bytes past the end of {where} ({region.size} bytes)"
-    return f"{what} of {size} across the end of {where} ({region.size} bytes), at byte {offset}"
+        return access_messages.read_only(access)
+    return access_messages.out_of_bounds(verb, access)
 
 
 def _plain(name: str) -> str:

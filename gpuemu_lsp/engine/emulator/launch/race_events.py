@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
+from gpuemu_lsp.engine.emulator.launch.access_messages import AccessedBytes
 from gpuemu_lsp.engine.execution import Dim3, Event
 from gpuemu_lsp.engine.ptx.model import Instruction, Location
 
@@ -32,17 +33,16 @@ class RaceAccess:
         return "updates atomically" if self.atomic else "writes" if self.wrote else "reads"
 
 
-def race_event(
-    space: str, one: RaceAccess, other: RaceAccess, buffer: str | None, offset: int | None, size: int, count: int
-) -> Event:
+def race_event(space: str, one: RaceAccess, other: RaceAccess, accessed: AccessedBytes, count: int) -> Event:
     """Return the event of a race between two parties."""
     # The read shows the wrong value: it is where the user looks.
     first, second = (other, one) if one.wrote and not other.wrote and not _unnamed(other, one) else (one, other)
-    where = f"`{buffer}`" if buffer else f"{space} memory"
-    at = f"byte {offset} of {where}" if offset is not None else where
-    message = f"{_who(first)} {first.verb} {at}, which {_who(second, first)} {second.verb}; nothing orders the two"
+    place = f"{space} memory" if accessed.name is None else accessed.place
+    message = (
+        f"{_who(first)} {_active(first)} {place} and {_who(second, first)} {_active(second)} it without synchronization"
+    )
     if _same_warp(first, second):
-        message += " (lanes of a warp do not run in step)"
+        message += "; lanes of a warp need not execute in lockstep"
     return Event(
         f"memory/{space}-race",
         message,
@@ -50,9 +50,9 @@ def race_event(
         first.instruction.name,
         first.thread,
         first.block,
-        buffer,
-        offset,
-        size,
+        accessed.name,
+        accessed.offset,
+        accessed.size,
         count,
         other=second.location,
         data={
@@ -63,6 +63,10 @@ def race_event(
             "other_instruction": second.instruction.name,
         },
     )
+
+
+def _active(access: RaceAccess) -> str:
+    return "atomically updates" if access.atomic else access.verb
 
 
 def _same_warp(one: RaceAccess, other: RaceAccess) -> bool:

@@ -213,11 +213,11 @@ class Scheduler:
         living = [(index, warp) for index, warp in enumerate(warps) if warp.get(Warp.STATUS) != Status.DONE]
         for index, warp in living:
             if warp.get(Warp.STEPS) > self._prepared.request.max_steps:
-                self._hang(resident, index, warp, "the step budget ran out in this loop")
+                self._hang(resident, index, warp, "this loop does not terminate: the step limit was reached")
                 return True
         if living and time.monotonic() - self._code.seconds > self._deadline:
             index, warp = next((one for one in living if one[1].get(Warp.STATUS) == Status.READY), living[0])
-            self._hang(resident, index, warp, "the time budget ran out in this loop")
+            self._hang(resident, index, warp, "this loop does not terminate: the time limit was reached")
             return True
         return False
 

@@ -1,0 +1,132 @@
+"""Messages of memory events, in array elements where the accessed bytes are one.
+
+The terms are those of Compute Sanitizer (memcheck, initcheck). Messages contain no addresses, so that two runs report
+the same text.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from gpuemu_lsp.engine.emulator.ir.opcodes import VECTOR_LENGTHS, type_bytes
+from gpuemu_lsp.engine.emulator.launch.arena import Region
+from gpuemu_lsp.engine.ptx.model import Instruction
+
+_SCALAR = re.compile(r"[busf](8|16|32|64|128)")
+_TYPED = re.compile(r"[suf](8|16|32|64)")
+"""PTX types that show the element type of an array. Untyped bits, such as ``b32``, may hold two halves."""
+
+
+@dataclass(frozen=True, slots=True)
+class AccessedBytes:
+    """Bytes of one access, relative to the region they are in or next to.
+
+    ``name`` is that of the variable or buffer, None without a region. ``offset``, ``size``, ``region_size`` and
+    ``element_size`` are in bytes; ``element_size`` 0 means unknown. ``inferred`` says that it is the access that shows
+    the element size: the declared type may be another one.
+    """
+
+    name: str | None
+    offset: int | None
+    size: int
+    region_size: int = 0
+    element_size: int = 0
+    inferred: bool = False
+
+    @property
+    def place(self) -> str:
+        """The accessed element, or the first accessed byte: ``x[2]``, ``s[127] at byte 508`` or ``byte 10 of x``."""
+        if self.name is None or self.offset is None:
+            return "an address in no buffer"
+        if not self._in_elements:
+            return f"byte {self.offset} of {self.name}"
+        element = f"{self.name}[{self.offset // self.element_size}]"
+        return f"{element} at byte {self.offset}" if self.inferred else element
+
+    @property
+    def subject(self) -> str:
+        """The place, preceded by the number of bytes unless they are one element."""
+        if self._in_elements and self.size == self.element_size:
+            return self.place
+        return f"{_count(self.size, 'byte')} at {self.place}"
+
+    @property
+    def extent(self) -> str:
+        """The size of the region."""
+        if self._in_elements and self.region_size % self.element_size == 0:
+            return _count(self.region_size // self.element_size, "element")
+        return _count(self.region_size, "byte")
+
+    @property
+    def _in_elements(self) -> bool:
+        # Shared memory without variables has a description for a name, which cannot be indexed.
+        return bool(
+            self.name is not None
+            and self.name.isidentifier()
+            and self.offset is not None
+            and self.element_size
+            and self.offset % self.element_size == 0
+        )
+
+
+def accessed_bytes(
+    instruction: Instruction, region: Region | None, name: str | None, offset: int | None, size: int
+) -> AccessedBytes:
+    """Describe an access of ``size`` bytes at ``offset`` of a region."""
+    if region is None or name is None or offset is None:
+        return AccessedBytes(None, None, size)
+    if region.kind == "buffer":
+        return AccessedBytes(name, offset, size, region.size, region.element_size)
+    return AccessedBytes(name, offset, size, region.size, _scalar_bytes(instruction), inferred=True)
+
+
+def _scalar_bytes(instruction: Instruction) -> int:
+    """Return the size of the array elements that an instruction accesses, 0 if its type does not show it."""
+    # A vector access may be one element of a float4 array or four of a float array.
+    if VECTOR_LENGTHS.keys() & set(instruction.modifiers):
+        return 0
+    kind = instruction.modifiers[-1] if instruction.modifiers else ""
+    return type_bytes(kind) if _TYPED.fullmatch(kind) else 0
+
+
+def null_pointer(verb: str, access: AccessedBytes) -> str:
+    """Return the message of an access through a null pointer; ``verb`` is ``read`` or ``write``, here and below."""
+    return f"{verb} of {_count(access.size, 'byte')} through a null pointer"
+
+
+def misaligned(verb: str, access: AccessedBytes, instruction: Instruction) -> str:
+    """Return the message of an access at an address that is not a multiple of its size."""
+    # Of a vector access the event has the size of one element, but the whole vector must be aligned (PTX ISA, "ld").
+    kind = instruction.modifiers[-1] if instruction.modifiers else ""
+    lanes = next((VECTOR_LENGTHS[one] for one in instruction.modifiers if one in VECTOR_LENGTHS), 1)
+    size = lanes * type_bytes(kind) if _SCALAR.fullmatch(kind) else access.size
+    return f"misaligned {verb} of {_count(size, 'byte')} at {access.place}: the address is not {size}-byte aligned"
+
+
+def uninitialised(access: AccessedBytes) -> str:
+    """Return the message of a read of bytes that were never written."""
+    return f"uninitialized read of {access.subject}"
+
+
+def in_flight(access: AccessedBytes) -> str:
+    """Return the message of a read of bytes that an asynchronous copy is still writing."""
+    return f"{uninitialised(access)}: the asynchronous copy that writes it has not been waited for"
+
+
+def read_only(access: AccessedBytes) -> str:
+    """Return the message of a write to constant memory."""
+    return f"write to {access.subject}, which is in constant memory"
+
+
+def out_of_bounds(verb: str, access: AccessedBytes) -> str:
+    """Return the message of an access outside its region, or across the end of it."""
+    if access.name is None or access.offset is None:
+        return f"{verb} of {_count(access.size, 'byte')} is out of bounds: the address is in no buffer"
+    if 0 <= access.offset < access.region_size:
+        return f"{verb} of {access.subject} extends past the end of {access.name}, which has {access.extent}"
+    return f"{verb} of {access.subject} is out of bounds: {access.name} has {access.extent}"
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
