@@ -1,1 +1,7 @@
-"""The state of one translation: registers, masks, dispatch, the forms an access can take, instrumentation."""
+"""The core of code generation: function, masks, registers and operands; dispatch; memory access forms; instrumentation.
+
+The emitter is built in layers, each a class derived from the one below: the function (:mod:`.warp_function`), lane
+masks (:mod:`.masks`), the register file (:mod:`.registers`), operands (:mod:`.emitter`). :mod:`.suspend` leaves the
+function and :mod:`.dispatch` enters it. A memory access is decoded in :mod:`.addresses` and executed by a form of
+:mod:`.access_forms`, :mod:`.contiguous` or :mod:`.gather_scatter`, or by the device library (:mod:`.library_access`).
+"""

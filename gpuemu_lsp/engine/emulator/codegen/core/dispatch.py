@@ -64,6 +64,7 @@ class Dispatcher(WarpExits):
             for number in sorted(self.resumable):
                 cases[Resume.FIRST_BLOCK + number] = self._resumed(number)
         pre = e.preamble
+        # Last in the entry block, of which everything above may have become a part.
         resume = load_field(pre, e.context, Warp.RESUME)
         self.start_quantum(pre)
         invalid = e.append_block("invalid")
@@ -86,6 +87,7 @@ class Dispatcher(WarpExits):
         # threads must read as exited.
         if self.scalar_pc or not self.unit.block_shape.full_warps:
             self.exit_all_but(lanes)
+        # The context is that of an earlier warp: stacks must be empty again.
         if self.unit.program.recursive:
             for part in range(e.parts):
                 empty = ir.Constant(ir.VectorType(I64, e.lanes), None)

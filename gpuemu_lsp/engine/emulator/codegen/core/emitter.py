@@ -48,6 +48,7 @@ class Emitter(RegisterFile):
 
     def scalar_operand(self, operand: Operand, type_: str, part: int) -> Value:
         """Return an operand's base as PTX type ``type_``: of the warp, or of ``part``."""
+        # A negated operand is a predicate: no other register has a complement in PTX.
         if isinstance(operand, Negated):
             return self.builder.not_(self.scalar_operand(operand.register, "pred", part))
         if isinstance(operand, Register) and operand.name in self.unit.program.registers:

@@ -76,6 +76,7 @@ def _add(e: Emitter, counter: int) -> None:
     table = e.launch(LaunchRecord.SITE_COUNTERS)
     start = e.site * SiteCounters.SIZE + counter
     number = b.zext(t.intrinsic(b, "llvm.ctpop.i32", I32, [lanes]), I64)
+    # Two counters side by side: executions by a warp, and by a lane.
     for offset, amount in ((start, b.zext(some, I64)), (start + 8, number)):
         t.store(b, b.add(t.load(b, table, offset, I64), amount), table, offset)
 

@@ -84,7 +84,7 @@ def report_lanes(e: Emitter, condition: Value, lanes: Value, misuse: MaskMisuse)
     scope = e.snapshot()
     some, none = e.branch_unlikely(condition, "mask")
     b.position_at_end(some)
-    # The flag tells LLVM that the argument is not zero, which holds under the condition.
+    # The flag promises LLVM an argument that is not zero, which the condition ensures.
     lane = t.intrinsic(b, "llvm.cttz.i32", I32, [lanes, ir.Constant(I1, 1)])
     arguments = [e.context, i32(e.site), i32(EventKind.WARP_MASK), lane, i64(0), i32(misuse), i32(0)]
     t.call_address(b, DEVICE_LIBRARY.address("record_event"), t.VOID, arguments)

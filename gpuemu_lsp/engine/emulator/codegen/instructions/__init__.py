@@ -1,1 +1,4 @@
-"""LLVM IR of single PTX instructions, one family per module."""
+"""PTX instructions as LLVM IR, one family per module.
+
+A family is a pair: ``supported(instruction)``, asked before translation, and a function that writes the instruction.
+"""

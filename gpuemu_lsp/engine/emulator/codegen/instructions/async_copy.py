@@ -101,7 +101,7 @@ def _source_bytes(e: Emitter, rest: list[Operand], size: int, part: int) -> Valu
     if not rest:
         return all_bytes
     choice = rest[0]
-    # ignore-src is a predicate, src-size a 32-bit integer: the operand's type tells which of the two it is.
+    # ignore-src is a predicate, src-size a 32-bit integer: distinguished by the operand's type.
     register = choice.register if isinstance(choice, Negated) else choice
     if isinstance(register, Register) and e.unit.program.registers.get(register.name) == "pred":
         ignored = e.vector_operand(choice, "pred", part)
