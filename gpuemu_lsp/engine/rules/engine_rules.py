@@ -52,6 +52,7 @@ n = { max = 4096 }
             bad="""\
 import ctypes
 
+
 def reference(inputs):
     return ctypes.string_at(0)
 """,

@@ -20,6 +20,7 @@ def reference(inputs):
             good="""\
 import numpy as np
 
+
 def reference(inputs):
     return np.tanh(inputs["x"])
 """,
@@ -52,6 +53,7 @@ def reference(inputs):
             bad="""\
 import numpy as np
 
+
 def reference(inputs):
     return 2.0 * inputs["x"] + np.random.normal(size=inputs["x"].shape)
 """,
@@ -70,6 +72,7 @@ def reference(inputs):
         Example(
             bad="""\
 import numpy as np
+
 
 def reference(inputs):
     return (2.0 * inputs["x"]).astype(np.float32)
@@ -91,6 +94,7 @@ def reference(inputs):
         Example(
             bad="""\
 import numpy as np
+
 
 def reference(inputs):
     return np.zeros(inputs["x"].shape)
