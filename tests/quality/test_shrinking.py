@@ -1,6 +1,6 @@
-"""Planted bugs shrink to their known minimum from whatever case they are found with; no smaller sizes fail.
+"""Planted bugs shrink to their known minimum from any case, and no smaller sizes fail.
 
-A slice: ``python -m benchmarks.shrinking`` does it for all of them and 20 seeds, and ``--prove`` for all minima.
+This is a sample; ``python -m benchmarks.shrinking`` runs all bugs with 20 seeds, and ``--prove`` all minima.
 """
 
 from __future__ import annotations

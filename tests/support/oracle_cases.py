@@ -36,7 +36,7 @@ def plan(args, dims, grid=("1",), block=("32",)):
 
 
 def rows(dtype="float32", out="float32"):
-    """A plan of ``x[r, c] -> y[r, c]``."""
+    """Return a plan of ``x[r, c] -> y[r, c]``."""
     return plan(
         [tensor("x", "in", ["r", "c"], dtype), tensor("y", "out", ["r", "c"], out)], ["r", "c"], ("r",), ("256",)
     )
@@ -55,7 +55,7 @@ def reference(folder, body, header="import numpy as np, math", signature="inputs
 
 
 def outcome(drawn, case, outputs, written=True, **changed):
-    """What an executor would return if the kernel had stored ``outputs``."""
+    """Return the outcome of a launch that stored ``outputs``."""
     buffers = {a.name: a.data.copy() for a in pack_arguments(drawn, case) if isinstance(a, Buffer)}
     for arg in drawn.args:
         if isinstance(arg, TensorArg) and arg.param in outputs:
@@ -87,12 +87,12 @@ def const(x, value):
 
 
 def seq_sum(x, axis=-1):
-    """One thread adds from left to right."""
+    """Sum as one thread does, from left to right."""
     return np.take(np.cumsum(x, axis=axis, dtype=x.dtype), [-1], axis=axis)
 
 
 def tree_sum(x):
-    """A block adds strided and then in halves."""
+    """Sum as a block does: strided by lanes, then pairwise."""
     width = 32
     steps = -(-x.shape[-1] // width)
     padded = np.zeros((*x.shape[:-1], steps * width), x.dtype)

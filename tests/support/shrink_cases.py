@@ -1,4 +1,4 @@
-"""Cases to shrink, and a predicate that watches what it is asked."""
+"""Cases to shrink, and a predicate that records its arguments."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MNK = (DimSpec("m", 1, 512), DimSpec("n", 1, 512), DimSpec("k", 1, 512))
 
 
 def build(dims, *, shape=None, dtype=np.float32, exact=False, draw=None):
-    """Make a case with one input ``x`` (all dims, unless told otherwise), an index input and an output."""
+    """Make a case with one input ``x`` (all dims by default), an index input and an output."""
     rng = np.random.default_rng(5)
     shape = tuple(dims.values()) if shape is None else shape(dims)
     x = draw(rng, shape) if draw else rng.normal(0, 10, shape)
@@ -29,7 +29,7 @@ def space(*specs, **how):
 
 
 class Kernel:
-    """A predicate that remembers what it was asked and checks that no input was asked about twice."""
+    """A predicate that records its arguments and checks that no passing input is run twice."""
 
     def __init__(self, fails):
         self.fails, self.asked, self.seen = fails, [], set()

@@ -40,7 +40,7 @@ class ReplayStore:
         return case_id in self._replayed
 
     def cases(self) -> list[tuple[Case, str]]:
-        """Return the stored cases that failed last time, each with its id."""
+        """Return the stored cases, each with its id: failing ones first, then those that passed when last run."""
         if self.store is None:
             return []
         try:

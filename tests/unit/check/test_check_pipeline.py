@@ -1,4 +1,4 @@
-"""One kernel from source to verdict, with the real compiler, emulator and reference."""
+"""The check of one kernel from its source to its report, with the real compiler, emulator and reference."""
 
 from __future__ import annotations
 
@@ -6,38 +6,9 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from support.check_project import CU, REFERENCE, TOML, request, run
 
-from gpuemu_lsp.engine.check.model import CheckOptions, CheckRequest, KernelReport, Stage
-from gpuemu_lsp.engine.check.pipeline import check_kernel
-from gpuemu_lsp.engine.findings import Finding
-from gpuemu_lsp.engine.jobs.targets import collect
 from gpuemu_lsp.engine.store import Store
-
-CU = """\
-__global__ void twice(const float* x, float* y, int n) {
-    int i = blockIdx.x * blockDim.x + threadIdx.x;
-    if (i < n) y[i] = 2.0f * x[i];
-}
-"""
-REFERENCE = "def reference(inputs, **kwargs):\n    return 2.0 * inputs['x']\n"
-TOML = '[[kernels]]\nname = "twice"\nsource = "twice.cu"\nreference = "twice.py"\n'
-
-
-def request(folder: Path, cu: str = CU, reference: str = REFERENCE, toml: str = TOML, **options) -> CheckRequest:
-    (folder / "twice.cu").write_text(cu)
-    (folder / "twice.py").write_text(reference)
-    (folder / "gpuemu.toml").write_text(toml)
-    targets = collect([], CheckOptions(**options), folder)
-    assert not targets.findings, targets.findings
-    (made,) = targets.requests
-    return replace(made, options=replace(made.options, store_root=options.get("store_root")))
-
-
-def run(made: CheckRequest) -> tuple[KernelReport, list[Finding], list[str]]:
-    events = list(check_kernel(made))
-    assert isinstance(events[-1], KernelReport)
-    findings = [event for event in events if isinstance(event, Finding)]
-    return events[-1], findings, [event.stage for event in events if isinstance(event, Stage)]
 
 
 def test_a_correct_kernel_passes_with_only_a_hint(tmp_path: Path) -> None:
@@ -49,7 +20,7 @@ def test_a_correct_kernel_passes_with_only_a_hint(tmp_path: Path) -> None:
     assert 0 <= (report.worst or 0.0) < 1
 
 
-def test_costly_cases_are_no_more_than_eight_unless_they_are_asked_for(tmp_path: Path) -> None:
+def test_no_more_than_eight_costly_cases_run_without_a_requested_number(tmp_path: Path) -> None:
     toml = TOML + "[kernels.dims]\nn = { min = 30000, max = 40000 }\n"
     assert run(request(tmp_path, toml=toml))[0].cases.run == 8
     assert run(request(tmp_path, toml=toml, cases=12))[0].cases.run == 12
@@ -67,7 +38,7 @@ def test_costly_cases_are_no_more_than_eight_unless_they_are_asked_for(tmp_path:
         ("    if", "    assert(n < 2);\n    if", "sync/trap", 2),
     ],
 )
-def test_a_planted_bug_sits_on_its_line(tmp_path: Path, old: str, new: str, rule: str, line: int | None) -> None:
+def test_a_planted_bug_is_reported_on_its_line(tmp_path: Path, old: str, new: str, rule: str, line: int | None) -> None:
     text = CU.replace(old, new, 1)
     assert text != CU
     report, findings, _ = run(request(tmp_path, "#include <cassert>\n" + text, case_seconds=2.0))
@@ -93,7 +64,7 @@ def test_an_untrusted_workspace_compiles_and_runs_nothing(tmp_path: Path) -> Non
     assert not marker.exists()
 
 
-def test_the_editors_text_wins_over_the_file(tmp_path: Path) -> None:
+def test_unsaved_text_takes_precedence_over_the_file(tmp_path: Path) -> None:
     made = request(tmp_path)
     report, findings, _ = run(replace(made, text=CU.replace("2.0f", "3.0f")))
     assert report.status == "failed"
@@ -105,7 +76,7 @@ def test_the_same_seed_gives_the_same_findings(tmp_path: Path) -> None:
     assert run(made)[1] == run(made)[1]
 
 
-def test_a_stored_failure_is_replayed_first_and_forgiven_when_fixed(tmp_path: Path) -> None:
+def test_a_stored_failure_is_replayed_first_and_marked_as_fixed_when_it_passes(tmp_path: Path) -> None:
     root = str(tmp_path)
     broken = request(tmp_path, CU.replace("2.0f *", "i == 17 ? 5.0f : 2.0f *"), store_root=root)
     assert run(broken)[0].status == "failed"
@@ -118,7 +89,7 @@ def test_a_stored_failure_is_replayed_first_and_forgiven_when_fixed(tmp_path: Pa
     assert fixed.cases.run > 8
 
 
-def test_a_strategy_of_one_dtype_says_when_there_is_no_such_instance(tmp_path: Path) -> None:
+def test_a_strategy_of_one_dtype_without_such_an_instance_is_reported(tmp_path: Path) -> None:
     made = request(tmp_path)
     alone = replace(made, options=replace(made.options, strategy="single_dtype_f16"))
     report, findings, _ = run(alone)

@@ -1,11 +1,11 @@
-"""From counters of a launch to lines of a kernel and hints."""
+"""Counters of a launch by source line, and the hints derived from them."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 import pytest
-from test_check_pipeline import REFERENCE, request, run
+from support.check_project import REFERENCE, request, run
 
 from gpuemu_lsp.engine.check.model import LineTraffic
 
@@ -56,7 +56,7 @@ def test_waste_is_a_hint_on_its_line(tmp_path: Path, cu: str, expected: list[tup
     assert all(one.severity == "hint" and one.case for one in findings if one.rule.startswith("perf/"))
 
 
-def test_the_numbers_of_a_line(tmp_path: Path) -> None:
+def test_counters_of_a_line(tmp_path: Path) -> None:
     report, _, _ = run(request(tmp_path, TILED.replace("[33]", "[32]"), toml=TOML, counters=True, cases=1))
     (counters,) = report.counters
     assert (counters.dtype, counters.dims) == ("float32", {"n": 64})
@@ -71,7 +71,7 @@ def test_the_numbers_of_a_line(tmp_path: Path) -> None:
     assert line.lanes == 32 * line.instructions
 
 
-def test_idle_lanes_are_told_where_they_count(tmp_path: Path) -> None:
+def test_idle_lanes_are_reported_where_they_matter(tmp_path: Path) -> None:
     cu = """\
 __global__ void twice(const float* x, float* y, int n) {
     int i = blockIdx.x * blockDim.x + threadIdx.x;
@@ -105,7 +105,7 @@ def test_a_comment_silences_a_hint(tmp_path: Path) -> None:
     assert perf(findings) == []
 
 
-def test_nothing_is_counted_unless_asked_for_or_where_nothing_passes(tmp_path: Path) -> None:
+def test_nothing_is_counted_without_a_request_or_a_passing_case(tmp_path: Path) -> None:
     report, findings, stages = run(request(tmp_path, TILED, toml=TOML, cases=1))
     assert report.counters == () and perf(findings) == [] and "count" not in stages
     wrong = TILED.replace("2.0f", "3.0f")

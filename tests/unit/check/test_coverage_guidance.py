@@ -1,4 +1,4 @@
-"""Coverage by line, and cases that are made to go where none has gone."""
+"""Line coverage, and cases guided to untaken branches."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def check(folder: Path, condition: str, wrong: str, **options) -> tuple[KernelRe
 )
 def test_a_branch_that_random_cases_miss_is_found_and_its_case_replays(tmp_path: Path, condition: str) -> None:
     report, findings, _ = check(tmp_path, condition, "v + 1.0f")
-    assert report.status == "passed" and not report.coverage, findings  # the same number of cases, not steered
+    assert report.status == "passed" and not report.coverage, findings  # the same number of cases, not guided
     report, findings, request = check(tmp_path, condition, "v + 1.0f", coverage=True)
     assert "numeric/tolerance-exceeded" in [finding.rule for finding in findings], report
     with Store(tmp_path) as store:
@@ -68,7 +68,7 @@ def test_a_branch_that_random_cases_miss_is_found_and_its_case_replays(tmp_path:
         assert isinstance(last, Replay) and last.verdict == "still fails", (item, last)
 
 
-def test_lines_and_ways_of_what_was_reached(tmp_path: Path) -> None:
+def test_lines_and_branch_outcomes_that_were_reached(tmp_path: Path) -> None:
     report, _, _ = check(tmp_path, "x[i] * x[i] > 977.0f", "sqrtf(v) + 1.0f", coverage=True)
     assert {one.path for one in report.coverage} == {str(tmp_path / "twice.cu")}
     lines = {one.line + 1: one for one in report.coverage}

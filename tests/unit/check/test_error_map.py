@@ -1,4 +1,4 @@
-"""Pictures of where the wrong elements lie."""
+"""Maps and sketches of wrong elements."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_a_vector_is_folded_and_its_end_is_empty():
     assert found["actual"][6][3:5] == [1.0, None] and found["expected"][0][0] is None
 
 
-def test_a_sketch_tells_none_some_half_and_all():
+def test_a_sketch_distinguishes_none_some_half_and_all():
     wrong = np.zeros((8, 64), dtype=np.bool_)
     wrong[0, :2] = wrong[1, 0] = True
     wrong[7, 62:] = True

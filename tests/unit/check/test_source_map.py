@@ -1,4 +1,4 @@
-"""Places in PTX become places in the user's file."""
+"""Mapping of PTX locations to ranges in the user's files."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_statement_range_ends_with_the_statement(line: str, column: int, expecte
 
 
 @pytest.mark.parametrize(("line", "column"), [(-1, 0), (5, 0), (10**9, 3)])
-def test_a_line_outside_the_file_is_no_error(line: int, column: int) -> None:
+def test_a_line_outside_the_file_is_accepted(line: int, column: int) -> None:
     assert statement_range("one\ntwo", line, column).start.line == max(line, 0)
 
 
@@ -52,5 +52,5 @@ def test_the_innermost_user_line_wins_and_the_callers_are_related() -> None:
 
 
 @pytest.mark.parametrize("location", [None, Location(2, 1, 1), Location(99, 1, 1)])
-def test_without_a_user_line_the_kernel_name_stands_in(location: Location | None) -> None:
+def test_without_a_user_line_the_fallback_is_used(location: Location | None) -> None:
     assert atlas().place(location) == (Place("/k.cu", Range.of(0, 0, 0, 1)), ())

@@ -1,4 +1,4 @@
-"""Comparison element by element: NaN, Inf, formats, poison, inputs, invariants, words."""
+"""Element-wise comparison: NaN, Inf, formats, poison, modified inputs, invariants, messages."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_special_values_agree_by_position_and_sign(actual, expected, found):
         ("float16", [0.01, 0.02], [0.01, 0.03], 1 / 3),
     ],
 )
-def test_an_error_near_the_end_of_the_range_is_no_share_of_anything(dtype, actual, expected, relative):
+def test_relative_errors_near_the_end_of_the_range_are_ignored(dtype, actual, expected, relative):
     form = FORMATS[dtype]
     assert judged(actual, expected, dtype).relative == pytest.approx(relative, abs=1.01 * form.roundoff, rel=1e-3)
 
@@ -78,7 +78,7 @@ def test_checks_of_special_values_can_be_switched_off():
     assert rules(judged([NAN, INF], [1.0, 1.0], validation=Validation(check_inf=False))) == [("numeric/nan", 1)]
 
 
-def test_a_nan_the_kernel_swallowed_is_a_warning_when_the_input_had_one():
+def test_a_dropped_nan_is_a_warning_if_the_input_has_one():
     verdict = judged([0.0, 1.0], [NAN, 1.0], finite=False)
     assert [m.severity for m in verdict.mismatches] == [Severity.WARNING]
     assert [m.severity for m in judged([NAN, 1.0], [0.0, 1.0], finite=False).mismatches] == [None]
@@ -132,7 +132,7 @@ def test_integers_wrap_and_are_exact(dtype, actual, expected, clean):
     assert (not found) == clean
 
 
-def test_a_byte_that_is_no_bool_is_wrong():
+def test_a_byte_that_is_not_a_bool_is_wrong():
     drawn = vector("bool")
     case = case_of(drawn, "uniform", {"n": 2})
     nothing = ErrorBudget(np.zeros(2), np.zeros(2, dtype=bool))
@@ -159,7 +159,7 @@ def test_unwritten_elements(dtype, masks):
     assert found[0].message == "y[3] was never written; n = 4"
 
 
-def test_inputs_come_back_unchanged():
+def test_a_modified_input_is_reported():
     drawn = rows()
     case = case_of(drawn, "uniform", {"r": 2, "c": 3})
     changed = case.tensors["x"].copy()
@@ -205,7 +205,7 @@ def test_invariants(invariants, actual, broken):
     assert [m.rule for m in found.mismatches] == ["numeric/invariant"] * broken
 
 
-def test_the_message_says_what_and_how_much():
+def test_the_message_has_values_errors_and_counts():
     verdict = judged([1.0, 2.0, 3.0, 4.5], [1.0, 2.25, 3.0, 3.0], tolerance=1e-3)
     worst = verdict.mismatches[0]
     assert worst.message == (

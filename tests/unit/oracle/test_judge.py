@@ -144,7 +144,7 @@ def test_correct_kernels_pass_every_case(tmp_path, name, how, dtype):
 
 @pytest.mark.parametrize("strategy", ["nan_injected", "adversarial"])
 @pytest.mark.parametrize(("name", "how"), CORRECT)
-def test_correct_kernels_pass_with_hostile_values(tmp_path, name, how, strategy):
+def test_correct_kernels_pass_with_special_values(tmp_path, name, how, strategy):
     body, right, _ = ROW_KERNELS[name]
     drawn, loaded = rows(), reference(tmp_path, body)
     for case in drawn_cases(drawn, 4, strategy=strategy):
@@ -161,20 +161,20 @@ def test_planted_bugs_show_in_eight_cases(tmp_path, name, how):
 
 
 @pytest.mark.parametrize(("kernel", "too_tight"), [(softmax, True), (padded_softmax, False)])
-def test_a_tolerance_tighter_than_rounding_is_obeyed_and_said_so(tmp_path, kernel, too_tight):
+def test_a_tolerance_tighter_than_rounding_applies_with_a_note(tmp_path, kernel, too_tight):
     drawn, loaded = rows(), reference(tmp_path, SOFTMAX)
     tight = {"float32": Tolerance(atol=1e-12, rtol=0.0)}
     judged = [verdict(loaded, drawn, case, on_x(kernel), tolerances=tight) for case in drawn_cases(drawn)]
-    told = [one for run in judged for one in run.mismatches]
-    assert {one.rule for one in told} == {"numeric/tolerance-exceeded"}
-    assert all(one.severity is None and one.error > one.allowed for one in told)
-    said = ["tighter than the error that rounding explains" in one.message for one in told]
-    assert all(said) if too_tight else not all(said)
+    found = [one for run in judged for one in run.mismatches]
+    assert {one.rule for one in found} == {"numeric/tolerance-exceeded"}
+    assert all(one.severity is None and one.error > one.allowed for one in found)
+    noted = ["tighter than the error that rounding explains" in one.message for one in found]
+    assert all(noted) if too_tight else not all(noted)
     assert not any("gpuemu.toml" in one.message for run in planted_softmax(loaded, drawn) for one in run.mismatches)
 
 
 def planted_softmax(loaded, drawn):
-    """Without a tolerance nobody set one too tight."""
+    """Judge a wrong softmax without a configured tolerance."""
     return [verdict(loaded, drawn, case, on_x(padded_softmax)) for case in drawn_cases(drawn)]
 
 
@@ -229,7 +229,7 @@ def test_wrong_matmuls_do_not(tmp_path, how):
     assert any(one.mismatches for one in judged)
 
 
-def test_small_integers_leave_no_room(tmp_path):
+def test_small_integers_have_a_zero_budget(tmp_path):
     loaded = reference(tmp_path, MATMUL_REFERENCES["operator"])
     linear = Numerics(frozenset({"f32"}), (), linear=True)
     case = next(c for c in _linear_cases() if c.exact)
@@ -282,7 +282,7 @@ def test_integers_are_exact_but_for_ties_and_borders(tmp_path, drawn, body, kern
     assert all(not one.mismatches for one in judged) == right
 
 
-MOVES = Numerics(frozenset(), (), True)
+COPIES = Numerics(frozenset(), (), True)
 SORT = plan([tensor("x", "in", ["n"]), tensor("i", "out", ["n"], "int32")], ["n"])
 TAKE = plan([tensor("x", "in", ["n"]), tensor("y", "out", ["n"])], ["n"])
 
@@ -301,10 +301,10 @@ TAKE = plan([tensor("x", "in", ["n"]), tensor("y", "out", ["n"])], ["n"])
         (TAKE, "return np.maximum(inputs['x'], 0)", lambda i: {"y": np.where(i["x"] > 0, i["x"], F(1e-7))}, False),
     ],
 )
-def test_a_kernel_that_only_moves_values_is_exact(tmp_path, drawn, body, kernel, right):
-    """The index of a maximum is a choice the reference makes; in an order, equal values may stand either way."""
+def test_a_kernel_that_only_copies_values_is_exact(tmp_path, drawn, body, kernel, right):
+    """The reference defines the index of a maximum; a permutation may place equal values in either order."""
     loaded = reference(tmp_path, body)
-    judged = [verdict(loaded, drawn, case, kernel, MOVES) for case in drawn_cases(drawn, 24)]
+    judged = [verdict(loaded, drawn, case, kernel, COPIES) for case in drawn_cases(drawn, 24)]
     assert all(not one.mismatches for one in judged) == right
 
 
@@ -353,7 +353,7 @@ COMPLEX = plan([tensor("x", "in", ["n"]), tensor("y", "out", ["n", "2"])], ["n"]
         (lambda i: {"y": np.stack([i["x"], np.full_like(i["x"], np.nan)], -1)}, False),
     ],
 )
-def test_a_complex_number_that_lost_one_part_has_lost_both(tmp_path, kernel, right):
+def test_a_complex_number_with_one_infinite_part_has_an_open_other_part(tmp_path, kernel, right):
     loaded = reference(tmp_path, "x = inputs['x']\nreturn np.stack([x, 0 * np.nan_to_num(x)], -1)")
     judged = [verdict(loaded, COMPLEX, case, kernel) for case in drawn_cases(COMPLEX, 8, strategy="nan_injected")]
     assert all(not one.mismatches for one in judged) == right
@@ -367,7 +367,7 @@ return np.broadcast_to(top + np.log(np.exp(x - top).sum(axis=-1, keepdims=True))
 
 
 def logsumexp(x):
-    """Unlike the reference it never takes an infinity from itself."""
+    """Computes logsumexp without subtracting an infinity from itself, unlike the reference."""
     top = x.max(-1, keepdims=True)
     shifted = np.where(x == top, np.float32(0), x - top)
     return np.broadcast_to(top + np.log(seq_sum(np.exp(shifted))), x.shape)
@@ -378,7 +378,7 @@ def without_nan(x):
 
 
 @pytest.mark.parametrize(("kernel", "right"), [(logsumexp, True), (without_nan, False)])
-def test_a_nan_that_only_the_reference_makes_of_infinities_is_no_nan_that_was_dropped(tmp_path, kernel, right):
+def test_a_nan_that_only_the_reference_produces_was_not_dropped(tmp_path, kernel, right):
     loaded, drawn = reference(tmp_path, LOGSUMEXP), rows()
     judged = [verdict(loaded, drawn, case, on_x(kernel)) for case in drawn_cases(drawn, 16, strategy="nan_injected")]
     assert all(not one.mismatches for one in judged) == right

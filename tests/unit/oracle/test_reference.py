@@ -1,4 +1,4 @@
-"""References: loading, calling, what they may return, and everything a user's file may do wrong."""
+"""References: loading, calling, accepted return values, and mistakes in the user's file."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ TWO_CASE = case_of(TWO_OUT, "uniform", {"n": 4})
         "x = inputs['x']; x *= 2; return x",
     ],
 )
-def test_what_one_output_may_look_like(tmp_path, body):
+def test_accepted_forms_of_one_output(tmp_path, body):
     before = CASE.tensors["x"].copy()
     got = call(reference(tmp_path, body), ROWS, CASE)
     assert np.array_equal(got.arrays["y"], before.astype(np.float64) * 2)
@@ -90,7 +90,7 @@ def test_nothing_returned_means_changed_in_place(tmp_path):
         ("return inputs['q', 1]", "reference/error", "KeyError"),
     ],
 )
-def test_failures_are_told_with_their_line(tmp_path, body, rule, says):
+def test_failures_have_their_line(tmp_path, body, rule, says):
     loaded = reference(tmp_path, body)
     with pytest.raises(ReferenceFailure) as failure:
         call(loaded, ROWS, CASE)
@@ -125,7 +125,7 @@ def test_another_function_by_name(tmp_path):
     assert call(load(str(path), "twice"), ROWS, CASE).arrays["y"].shape == (2, 3)
 
 
-def test_prints_and_warnings_go_nowhere(tmp_path, capfd):
+def test_output_and_warnings_are_discarded(tmp_path, capfd):
     header = "import numpy as np, sys, warnings\nprint('loading')"
     body = "print('called'); print('err', file=sys.stderr); warnings.warn('w'); return np.log(-inputs['x'] ** 2)"
     call(reference(tmp_path, body, header), ROWS, CASE)
@@ -133,15 +133,15 @@ def test_prints_and_warnings_go_nowhere(tmp_path, capfd):
     assert (captured.out, captured.err) == ("", "")
 
 
-def test_every_load_reads_the_file_and_its_neighbours_afresh(tmp_path):
-    (tmp_path / "neighbour_of_ref.py").write_text("FACTOR = 2\n")
+def test_every_load_reads_the_file_and_its_modules_again(tmp_path):
+    (tmp_path / "module_of_ref.py").write_text("FACTOR = 2\n")
     body = "return inputs['x'] * FACTOR"
-    header = "from neighbour_of_ref import FACTOR"
+    header = "from module_of_ref import FACTOR"
     first = call(reference(tmp_path, body, header), ROWS, CASE)
-    (tmp_path / "neighbour_of_ref.py").write_text("FACTOR = 3\n")
+    (tmp_path / "module_of_ref.py").write_text("FACTOR = 3\n")
     second = call(reference(tmp_path, body, header), ROWS, CASE)
     assert np.allclose(second.arrays["y"], first.arrays["y"] * 1.5)
-    assert "neighbour_of_ref" not in sys.modules
+    assert "module_of_ref" not in sys.modules
     assert not list(tmp_path.glob("__pycache__"))
     assert str(tmp_path) not in sys.path
 
@@ -165,18 +165,18 @@ def test_keyword_arguments_reach_the_function(tmp_path):
     assert np.allclose(call(loaded, drawn, case).arrays["y"], case.tensors["x"] * 2.5 + 8)
 
 
-def test_low_precision_is_noticed(tmp_path):
+def test_low_precision_is_reported(tmp_path):
     got = call(reference(tmp_path, "return inputs['x'].astype(np.float32)"), ROWS, CASE)
     assert got.low_precision == ("y",)
     assert call(reference(tmp_path, "return inputs['x']"), ROWS, CASE).low_precision == ()
 
 
-def test_overflow_of_the_reference_is_noticed(tmp_path):
+def test_overflow_of_the_reference_is_recorded(tmp_path):
     assert call(reference(tmp_path, "return np.exp(1e3 + inputs['x'])"), ROWS, CASE).overflowed
     assert not call(reference(tmp_path, "return 1 / (0 * inputs['x'])"), ROWS, CASE).overflowed
 
 
-def test_randomness_shows(tmp_path):
+def test_a_random_reference_is_detected(tmp_path):
     steady = reference(tmp_path, "return inputs['x']")
     assert same_outputs(call(steady, ROWS, CASE), call(steady, ROWS, CASE))
     random = reference(tmp_path, "return inputs['x'] + np.random.rand()")

@@ -1,4 +1,4 @@
-"""Traced arrays: what rounds, what does not, and what leaves the trace."""
+"""Traced arrays: operations that round, exact ones, and values that leave the trace."""
 
 from __future__ import annotations
 
@@ -62,17 +62,17 @@ def test_operations_round_by_their_size(function, least, most):
         lambda x: np.argmax(x, axis=-1),
     ],
 )
-def test_moves_and_comparisons_are_exact(function):
+def test_copies_and_comparisons_are_exact(function):
     assert np.array_equal(plain(function(traced(X.copy(), arithmetic()))), function(X))
 
 
-def test_opposite_signs_push_opposite_ways():
+def test_opposite_signs_give_opposite_errors():
     up = plain(np.exp(traced(X.copy(), arithmetic(3, 1.0)))) - np.exp(X)
     down = plain(np.exp(traced(X.copy(), arithmetic(3, -1.0)))) - np.exp(X)
     assert np.allclose(up, -down, rtol=1e-6)
 
 
-def test_the_range_is_the_kernels():
+def test_overflow_and_underflow_are_those_of_the_kernel():
     huge = traced(np.array([1e30, 1e-30, 3.0]), arithmetic())
     squared = plain(huge * huge)
     assert squared[0] == np.inf
@@ -81,7 +81,7 @@ def test_the_range_is_the_kernels():
         assert np.isnan(plain(np.log(traced(np.array([-1.0]), arithmetic()))))
 
 
-def test_equal_terms_and_swallowed_ones_add_up():
+def test_errors_of_equal_and_absorbed_terms_add_up():
     def move(values):
         return abs(float(plain(traced(values, arithmetic()).sum(axis=0))) - values.sum()) / values.sum() / UNIT
 
@@ -90,7 +90,7 @@ def test_equal_terms_and_swallowed_ones_add_up():
     assert move(np.concatenate([[1e7], random])) > 1e-4 / UNIT, "each term is below the last place of the sum"
 
 
-def test_squared_differences_count_what_cancelled():
+def test_squared_differences_have_the_error_of_what_cancelled():
     shifted = X + 1000
     calm = traced(X.copy(), arithmetic())
     wild = traced(shifted.copy(), arithmetic())
@@ -98,7 +98,7 @@ def test_squared_differences_count_what_cancelled():
     assert spread[1] > 1000 * spread[0]
 
 
-def test_numbers_that_leave_are_counted():
+def test_conversions_to_python_numbers_are_counted():
     rounding = arithmetic()
     x = traced(X.copy(), rounding)
     float(x[0, 0])
@@ -120,8 +120,8 @@ def test_numpy_functions_of_the_module_keep_the_trace():
     assert type(reference_like(X)) is np.ndarray
 
 
-def test_every_element_of_a_spectrum_errs_by_the_norm_of_what_it_sums():
-    """One frequency goes in: all others are zero, and a correct kernel's are roundoffs of the one."""
+def test_every_element_of_a_spectrum_has_a_normwise_error():
+    """Of one frequency all others are zero; a correct kernel has roundoffs of that one there."""
     wave = np.cos(2 * np.pi * 5 * np.arange(64) / 64)
     rounded = plain(np.fft.fft(traced(wave, arithmetic())))
     error = np.abs(rounded - np.fft.fft(wave)) / UNIT / np.sqrt(np.sum(wave**2))

@@ -1,4 +1,4 @@
-"""Cases that come from plans: ranges and layouts are kept, and what is found can be built again."""
+"""Cases of plans: ranges and layouts are respected, and results can be rebuilt."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def test_cases_of_the_fuzzer_shrink_and_stay_rebuildable():
     }
 
 
-def test_one_value_of_a_few_is_looked_for_patiently():
+def test_a_failure_that_few_values_cause_is_found_by_further_draws():
     """A hash that turns negative does so for a quarter of the keys at the smallest number of slots."""
     args = tuple(TensorArg(name, name, "in", "int32", (parse(dim),)) for name, dim in (("keys", "n"), ("table", "m")))
     plan = plan_of(args, (N, DimSpec("m", 1, 300)), "1", "32")
@@ -108,7 +108,7 @@ def strided_cases(plan, least=2):
     return [case for case in cases(plan, 3, 40) if gap(case) >= least]
 
 
-def test_a_layout_that_does_not_matter_becomes_plain_and_keeps_its_values():
+def test_a_layout_that_does_not_matter_becomes_simple_and_keeps_its_values():
     start = strided_cases(strided_plan())[0]
     found = minimise(start, space_of(strided_plan(), start), lambda case: case.dims == start.dims, budget=LARGE)
     assert not found.case.extra and found.case.key.strategy.endswith("/plain")
@@ -117,7 +117,7 @@ def test_a_layout_that_does_not_matter_becomes_plain_and_keeps_its_values():
 
 
 def test_a_layout_that_matters_gets_the_smallest_gap_before_sizes_shrink():
-    """Rows that overlap show where a row's start is taken for another one's: the larger the gap, the more it needs."""
+    """A failure that needs more rows the larger the gap between them is."""
     plan = strided_plan()
     for start in strided_cases(plan)[:4]:
         found = minimise(start, space_of(plan, start), lambda case: case.dims["m"] > 1 + gap(case) > 1, budget=LARGE)
@@ -144,8 +144,8 @@ def test_only_the_tensor_whose_layout_matters_keeps_one():
         assert rebuild(plan, found.case.key).extra == found.case.extra
 
 
-def test_sizes_shrink_from_the_witness_that_was_moved_to():
-    """Where others than the first values fail, smaller sizes are drawn from those."""
+def test_sizes_shrink_with_the_redrawn_values():
+    """After a redraw smaller sizes are drawn with the new class of values."""
     plan = strided_plan()
     start = next(case for case in cases(plan, 3, 40) if case.dims["n"] > 60 and not case.extra)
     assert start.values != "rising"

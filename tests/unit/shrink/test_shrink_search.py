@@ -1,4 +1,4 @@
-"""The search: what it promises, how it ends, and what single steps cannot reach."""
+"""The search: its invariants, its budget, and minima that single steps do not reach."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from gpuemu_lsp.engine.shrink.order import count_key, rank_key, size_key
 
 
 def wobbly(case):
-    """A failure with no simple shape."""
+    """A failure that is not monotone in anything."""
     n, x = case.dims["n"], case.tensors["x"]
     return n > 20 and n * n % 7 in (0, 1, 2) and int(abs(x).sum()) % 3 != 0 and np.count_nonzero(x) > 5
 
@@ -51,12 +51,12 @@ def test_budget_of_time_and_cancelling_stop_it():
     assert found.runs == 7 and not found.complete and wobbly(found.case)
 
 
-def test_case_that_does_not_fail_is_said_so():
+def test_case_that_does_not_fail_is_not_reproduced():
     found = minimise(build({"n": 20}), space(N), lambda case: False)
     assert not found.reproduced and found.complete and found.runs == 1 and found.case.dims == {"n": 20}
 
 
-def test_what_the_predicate_raises_comes_through():
+def test_exceptions_of_the_predicate_propagate():
     def broken(case):
         raise OSError("executor gone")
 
@@ -64,7 +64,7 @@ def test_what_the_predicate_raises_comes_through():
         minimise(build({"n": 20}), space(N), broken)
 
 
-def test_unknown_strategy_is_refused_at_once():
+def test_unknown_strategy_raises_at_the_call():
     with pytest.raises(KeyError):
         improvements(build({"n": 20}), space(N), wobbly, strategy="simulated-annealing")
 
@@ -100,8 +100,8 @@ def test_fewer_elements_of_larger_value():
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_which_of_many_wrong_elements_is_the_worst_need_not_be_luck(seed):
-    """Every column is wrong, and one from the 33rd on must be the worst. Which one is hangs on all values together."""
+def test_values_are_redrawn_where_the_worst_element_depends_on_all(seed):
+    """Every column is wrong, and one from the 33rd on must be the worst, which depends on all values together."""
 
     def fails(case):
         x = np.abs(case.tensors["x"].astype(float))

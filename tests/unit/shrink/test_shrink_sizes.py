@@ -63,7 +63,7 @@ def test_few_runs_are_enough_for_three_sizes():
 
 
 def test_values_that_matter_are_kept_when_sizes_shrink():
-    """Values drawn anew at another size lose the one that matters; the cut of the present ones has it."""
+    """Redrawn values at another size lack the one that matters; the cropped current ones have it."""
     case = build({"n": 900})
     case.tensors["x"][2] = np.inf
     found = minimise(case, space(N), lambda case: np.isinf(case.tensors["x"]).any(), strategy="binary-search-dims")

@@ -1,4 +1,4 @@
-"""Planted failures shrink to the known plainest values, and no illegal value is tried on the way."""
+"""Planted failures shrink to the known simplest values, and no illegal value is proposed."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def test_exact_cases_stay_exact():
         assert (case.tensors["x"] == np.rint(case.tensors["x"])).all() and abs(case.tensors["x"]).max() <= 4
 
 
-def test_special_values_go_unless_they_matter():
+def test_special_values_are_removed_unless_they_matter():
     start = build({"n": 6}, draw=lambda rng, shape: [1.5, np.nan, -np.inf, 2.5, np.nan, 3.5])
     how = CaseSpace((), lambda *_: None)
     found = minimise(start, how, lambda case: np.isnan(case.tensors["x"][4]), budget=LARGE)
@@ -120,7 +120,7 @@ def test_inputs_that_share_memory_keep_their_values():
     }
 
 
-def test_plainness_orders_as_a_person_would():
+def test_complexity_orders_values():
     order = [0, 1, -1, 2, 3, -3, 8, 100, 1e6, 0.5, 0.25, 2.5, 0.1, np.inf, np.nan]
     ranks = complexity(np.array(order, np.float64))
     assert ranks.tolist() == sorted(ranks) and len(set(ranks)) == len(ranks)

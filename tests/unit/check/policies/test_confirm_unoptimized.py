@@ -1,4 +1,4 @@
-"""Reads that only the optimiser makes are no findings; the source's own are."""
+"""Events of loads that the optimiser hoisted are dropped; those of the source's own loads stand."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def check(folder: Path, text: str) -> tuple[KernelReport, list[Finding]]:
     return events[-1], errors
 
 
-def test_a_load_that_the_optimiser_makes_for_all_lanes_is_no_finding(tmp_path: Path) -> None:
+def test_a_load_hoisted_for_all_lanes_gives_no_finding(tmp_path: Path) -> None:
     report, errors = check(tmp_path, CU)
     assert (report.status, errors) == ("passed", [])
     assert report.cases.run == 16
@@ -64,7 +64,7 @@ def test_a_load_that_the_optimiser_makes_for_all_lanes_is_no_finding(tmp_path: P
         ("    if (t == 0) s[0] = v;\n", "", "memory/uninitialized-read", 6),
     ],
 )
-def test_what_the_source_reads_as_well_stands(tmp_path: Path, old: str, new: str, rule: str, line: int) -> None:
+def test_an_event_that_unoptimised_code_shows_stands(tmp_path: Path, old: str, new: str, rule: str, line: int) -> None:
     assert old in CU
     report, errors = check(tmp_path, CU.replace(old, new))
     assert report.status == "failed"

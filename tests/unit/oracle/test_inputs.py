@@ -1,4 +1,4 @@
-"""What the reference sees of a case."""
+"""Arguments that a reference is called with."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_an_unknown_name_is_not_guessed_among_several(two):
     assert inputs.get("mask") is None
 
 
-def test_a_single_tensor_answers_to_any_name_but_only_when_indexed():
+def test_a_single_tensor_is_found_by_any_name_when_indexed():
     case = case_of(ONE, "uniform", {"n": 3})
     inputs = build(ONE, case, exact_inputs(ONE, case))
     assert np.array_equal(inputs["x"], case.tensors["input"])
@@ -68,7 +68,7 @@ def test_a_single_tensor_answers_to_any_name_but_only_when_indexed():
     assert inputs.get("bias") is None
 
 
-def test_keywords_are_what_the_function_names():
+def test_keywords_are_those_the_function_names():
     case = case_of(TWO, "uniform", {"n": 4})
     assert keywords(TWO, case, ("eps", "n"), everything=False) == {"eps": float(np.float32(1e-5)), "n": 4}
     assert set(keywords(TWO, case, (), everything=True)) == {"eps", "causal", "count"}

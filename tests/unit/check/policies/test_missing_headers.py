@@ -1,4 +1,4 @@
-"""Headers that were not found: what they explain is told once, on the include, and nothing else is excused."""
+"""Missing headers: their consequences are one finding on the include, and all other errors stay."""
 
 from __future__ import annotations
 
@@ -36,40 +36,40 @@ def errors(findings: list[Finding]) -> list[tuple[str, int]]:
     return [(item.rule, item.place.range.start.line) for item in findings if item.severity is Severity.ERROR]
 
 
-def told(findings: list[Finding]) -> list[Finding]:
+def hints(findings: list[Finding]) -> list[Finding]:
     return [item for item in findings if item.rule == "engine/not-executed" and item.message.startswith("Not checked")]
 
 
 @pytest.mark.parametrize("include", ["<widget.h>", '"vendor/widget.h"', "<torch/extension.h>"])
-def test_a_header_that_was_not_found_is_one_hint_on_its_include(tmp_path, include):
+def test_a_missing_header_is_one_hint_on_its_include(tmp_path, include):
     report, findings = checked(tmp_path, f"#include {include}\n{ALIEN}__device__ widget_t w;\n")
-    (hint,) = told(findings)
+    (hint,) = hints(findings)
     assert errors(findings) == []
     assert (hint.severity, hint.place.range.start.line) == (Severity.HINT, 0)
     assert include.strip('<">') in hint.message and "`widget_t`" in hint.message
     assert (report.status, report.compiled) == ("not-executed", False)
 
 
-def test_what_a_broken_head_leaves_of_its_body_is_no_error(tmp_path):
-    """Without its macros a kernel is no function, and its body stands at the level of the file."""
+def test_the_body_of_a_function_with_a_broken_head_has_no_errors(tmp_path):
+    """Without its macros the head of a kernel is not a declaration, and its body is parsed at file scope."""
     kernel = "__global__ void __launch_bounds__(SIZE) alien(widget_t *x, widget_t *y, int n)\n" + BODY
     kernel = kernel.replace("if (i < n)", "\n#pragma unroll\nfor (int j = 0; j < 4; j++)")
     _, findings = checked(tmp_path, f"#include <widget.h>\n{kernel}\n#define LAST\n")
     assert [item for item in findings if item.rule.startswith("compile/")] == []
-    assert len(told(findings)) == 1
+    assert len(hints(findings)) == 1
 
 
-def test_a_registered_kernel_without_its_header_is_not_called_clean(tmp_path):
+def test_a_registered_kernel_without_its_header_has_not_passed(tmp_path):
     toml = '[[kernels]]\nname = "alien"\nsource = "one.cu"\n'
     report, findings = checked(tmp_path, f"#include <widget.h>\n{ALIEN}", toml)
-    (warning,) = told(findings)
+    (warning,) = hints(findings)
     assert (warning.severity, report.status, errors(findings)) == (Severity.WARNING, "not-executed", [])
 
 
 def test_an_unknown_name_stays_an_error_where_all_headers_are_there(tmp_path):
     (tmp_path / "own.h").write_text("#pragma once\n")
     report, findings = checked(tmp_path, f'#include <cstdio>\n#include "own.h"\n{ALIEN}')
-    assert ("compile/error", 2) in errors(findings) and not told(findings)
+    assert ("compile/error", 2) in errors(findings) and not hints(findings)
     assert report.status == "error"
 
 
@@ -88,7 +88,7 @@ def test_a_library_of_the_host_explains_only_names_like_its_own(tmp_path):
         (ALIEN + PLAIN.replace("y[i] = x[i]", "y = i"), 2),
     ],
 )
-def test_an_error_elsewhere_stays_an_error_beside_a_missing_header(tmp_path, text, line):
+def test_an_error_elsewhere_stays_an_error_next_to_a_missing_header(tmp_path, text, line):
     _, findings = checked(tmp_path, "#include <widget.h>\n" + text)
     assert errors(findings) == [("compile/error", line)]
 
@@ -100,21 +100,21 @@ def test_an_error_that_no_header_explains_stays_an_error(tmp_path):
 
 def test_a_missing_header_that_nothing_needs_is_not_mentioned(tmp_path):
     report, findings = checked(tmp_path, f"#include <widget.h>\n{PLAIN}")
-    assert (report.compiled, told(findings)) == (True, [])
+    assert (report.compiled, hints(findings)) == (True, [])
 
 
-def test_a_header_that_a_header_misses_is_told_where_it_is_included(tmp_path):
+def test_a_header_missing_in_a_header_is_reported_on_its_include(tmp_path):
     (tmp_path / "own.h").write_text("#pragma once\n#include <widget.h>\nstruct Own { widget_t a; };\n")
     text = '#include "own.h"\n' + ALIEN.replace("widget_t", "Own")
     _, findings = checked(tmp_path, text)
-    (hint,) = told(findings)
+    (hint,) = hints(findings)
     assert (errors(findings), Path(hint.place.path).name, hint.place.range.start.line) == ([], "own.h", 1)
 
 
-def test_a_library_that_does_not_compile_here_is_not_the_users_mistake(tmp_path):
+def test_a_library_that_nvrtc_cannot_compile_is_not_the_users_mistake(tmp_path):
     text = "#include <thrust/sort.h>\n" + PLAIN.replace("if (i < n)", "thrust::sort(thrust::seq, y, y + n); if (i < n)")
     report, findings = checked(tmp_path, text)
-    (hint,) = told(findings)
+    (hint,) = hints(findings)
     assert (errors(findings), hint.place.range.start.line, report.status) == ([], 0, "not-executed")
 
 
@@ -130,11 +130,11 @@ def test_a_template_of_a_library_used_wrongly_is_an_error_on_the_users_line(tmp_
 def test_device_runtime_is_one_hint(tmp_path):
     calls = "cudaStream_t s; cudaStreamCreateWithFlags(&s, 0); cudaStreamDestroy(s); if (i < n)"
     _, findings = checked(tmp_path, PLAIN.replace("if (i < n)", calls))
-    assert errors(findings) == [] and len(told(findings)) <= 1
+    assert errors(findings) == [] and len(hints(findings)) <= 1
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "expected"),
     [
         ("const float a = 0.5f;\nconst float b = -a;\n" + PLAIN.replace("= x[i]", "= b * x[i]"), "constexpr"),
         (
@@ -143,11 +143,11 @@ def test_device_runtime_is_one_hint(tmp_path):
         ),
     ],
 )
-def test_what_nvrtc_alone_cannot_do_is_said(tmp_path, text, said):
+def test_limits_of_nvrtc_are_reported(tmp_path, text, expected):
     report, findings = checked(tmp_path, text)
-    (hint,) = told(findings)
+    (hint,) = hints(findings)
     assert (errors(findings), report.status) == ([], "not-executed")
-    assert said in hint.message
+    assert expected in hint.message
 
 
 def test_a_device_variable_with_a_dynamic_value_is_an_error(tmp_path):
@@ -172,7 +172,7 @@ __global__ void drawn(T* y, S* states, int n) {
 """
 
 
-def test_an_instance_that_was_only_guessed_is_no_error(tmp_path):
+def test_errors_of_a_guessed_instance_are_a_hint(tmp_path):
     report, findings = checked(tmp_path, GUESSED)
     (hint,) = [item for item in findings if item.rule == "engine/not-executed"]
     assert errors(findings) == []
@@ -183,12 +183,12 @@ def test_an_instance_that_was_only_guessed_is_no_error(tmp_path):
 @pytest.mark.parametrize(
     ("good", "bad", "line"), [("i < n)", "i < m)", 5), ("int i =", "int i", 4), ("blockDim.x", "blockDim.q", 4)]
 )
-def test_what_is_wrong_with_a_template_whatever_its_types_are_stays_an_error(tmp_path, good, bad, line):
+def test_errors_of_a_template_that_any_instance_has_stay_errors(tmp_path, good, bad, line):
     _, findings = checked(tmp_path, GUESSED.replace(good, bad))
     assert ("compile/error", line) in errors(findings)
 
 
-def test_an_instance_that_a_launch_names_is_no_guess(tmp_path):
+def test_an_instance_named_by_a_launch_is_not_a_guess(tmp_path):
     launch = "void go(float* y, float* s, int n) { drawn<float, float><<<n / 64, 64>>>(y, s, n); }\n"
     _, findings = checked(tmp_path, GUESSED + launch)
     assert ("compile/error", 5) in errors(findings)

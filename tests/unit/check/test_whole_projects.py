@@ -70,7 +70,7 @@ def test_a_template_in_a_header_is_run_as_the_file_that_includes_it_launches_it(
     assert "launch of runner.cu line 8" in hint.message
 
 
-def test_what_the_checkers_find_in_such_a_header_sits_in_the_header(project):
+def test_events_in_such_a_header_are_reported_in_the_header(project):
     root = project({"src/runner.cu": RUNNER, "src/kernels/scale.cuh": TILE.replace("i < n", "i <= n")})
     report, findings = check(root / "src/kernels/scale.cuh")
     assert report.status == "failed"
@@ -89,13 +89,13 @@ extern "C" void run(const real* x, real* y, int n) { scale<<<(n + 127) / 128, 12
 AROUND = '#define FACTOR 2.0f\ntypedef float real;\n#include "scale.cuh"\n'
 
 
-def test_a_header_that_launches_its_own_kernels_has_what_the_file_that_includes_it_gives(project):
+def test_a_header_that_launches_its_own_kernels_is_compiled_with_the_file_that_includes_it(project):
     root = project({"scale.cuh": FRAGMENT, "main.cu": AROUND})
     report, findings = check(root / "scale.cuh")
     assert (report.status, report.compiled) == ("unreferenced", True), findings
 
 
-def test_a_source_that_others_include_has_what_they_give_it(project):
+def test_a_source_that_others_include_is_compiled_with_them(project):
     """Through another source, too: `main.cu` includes `work.cu`, and that the kernel."""
     around = AROUND.replace("scale.cuh", "work.cu")
     root = project({"scale.cu": FRAGMENT, "work.cu": '#include "scale.cu"\n', "main.cu": around})
@@ -103,7 +103,7 @@ def test_a_source_that_others_include_has_what_they_give_it(project):
     assert (report.status, report.compiled) == ("unreferenced", True), findings
 
 
-def test_errors_in_such_a_source_are_those_it_has_where_it_is_included(project):
+def test_errors_in_such_a_source_are_those_of_its_inclusion(project):
     around = AROUND.replace("scale.cuh", "work.cu")
     broken = FRAGMENT.replace("x[i];", "x[j];")
     root = project({"scale.cu": broken, "work.cu": '#include "scale.cu"\n', "main.cu": around})
@@ -112,7 +112,7 @@ def test_errors_in_such_a_source_are_those_it_has_where_it_is_included(project):
     assert (Path(error.place.path).name, error.place.range.start.line) == ("scale.cu", 2)
 
 
-def test_errors_in_such_a_header_are_those_it_has_where_it_is_included(project):
+def test_errors_in_such_a_header_are_those_of_its_inclusion(project):
     root = project({"scale.cuh": FRAGMENT.replace("x[i];", "x[j];"), "main.cu": AROUND})
     report, findings = check(root / "scale.cuh")
     assert not report.compiled
@@ -121,7 +121,7 @@ def test_errors_in_such_a_header_are_those_it_has_where_it_is_included(project):
     assert (Path(error.place.path).name, error.place.range.start.line) == ("scale.cuh", 2)
 
 
-def test_a_kernel_in_a_file_with_errors_is_not_said_to_be_left_out(project):
+def test_a_kernel_in_a_file_with_errors_is_not_reported_as_excluded(project):
     root = project({"scale.cu": "__gobal__ float f;\n" + AROUND.splitlines()[0] + "\n" + FRAGMENT})
     report, findings = check(root / "scale.cu")
     assert not report.compiled
@@ -172,7 +172,7 @@ def test_a_header_above_the_folder_is_found_though_another_header_is_rewritten(p
     assert report.compiled, findings
 
 
-def test_a_kernel_that_launches_kernels_compiles_and_is_never_called_clean(project):
+def test_a_kernel_that_launches_kernels_compiles_and_does_not_pass(project):
     source = """\
 __global__ void child(float* y, int n) {
     int i = threadIdx.x;
@@ -195,14 +195,14 @@ __global__ void parent(float* y, int n) {
     assert reports["child"].compiled
 
 
-def test_an_angled_header_beside_the_source_is_found_as_builds_find_it(project):
+def test_an_angled_include_is_found_next_to_the_source(project):
     root = project({"csrc/k.cu": "#include <k.cuh>\n__global__ void k(float* y, int n) { if (n > 0) y[0] = TWO; }\n"})
     (root / "csrc" / "k.cuh").write_text("#pragma once\n#define TWO 2.0f\n")
     report, findings = check(root / "csrc/k.cu")
     assert report.compiled, findings
 
 
-def test_a_named_pipe_beside_a_kernel_is_not_opened(project):
+def test_a_named_pipe_next_to_a_kernel_is_not_opened(project):
     root = project({"scale.cu": FRAGMENT, "half.cuh": "__device__ float half_of(float x) { return 0.5f * x; }\n"})
     os.mkfifo(root / "pipe.cu")
     os.mkfifo(root / "scale.cuh")

@@ -1,11 +1,11 @@
-"""Indices that leave 32 bits at declared sizes, and all that looks like it and is right."""
+"""32-bit index overflows at declared sizes, and correct code that resembles them."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 import pytest
-from test_check_pipeline import request, run
+from support.check_project import request, run
 
 ROWS = """\
 __global__ void twice(const float* x, float* y, INT rows, INT cols) {
@@ -52,11 +52,11 @@ def test_a_row_times_columns(tmp_path: Path, int_: str, index: str, expected: bo
     "dims",
     [
         "rows = { min = 1, max = 40000 }, cols = { min = 1, max = 40000 }",  # 1.6e9 elements
-        "rows = { min = 1, max = 60000 }, cols = { min = 1 }",  # nobody said how many columns
+        "rows = { min = 1, max = 60000 }, cols = { min = 1 }",  # no declared maximum of the columns
         "rows = { min = 1, max = 60000 }, cols = 128",
     ],
 )
-def test_sizes_that_were_not_declared(tmp_path: Path, dims: str) -> None:
+def test_sizes_without_a_declared_maximum_give_no_finding(tmp_path: Path, dims: str) -> None:
     old = "rows = { min = 1, max = 60000 }, cols = { min = 1, max = 60000 }"
     cu = ROWS.replace("INT", "int").replace("INDEX", "row * cols + c")
     assert found(tmp_path, cu, TOML.replace(old, dims)) == []
@@ -93,7 +93,7 @@ def test_a_flat_index(tmp_path: Path, count: str, type_: str, expected: bool) ->
     assert [rule for rule, _ in rules] == (["memory/index-overflow"] if expected else [])
 
 
-def test_hashes_are_meant_to_wrap(tmp_path: Path) -> None:
+def test_hashes_may_wrap(tmp_path: Path) -> None:
     cu = """\
 __global__ void twice(const float* x, float* y, int rows, int cols) {
     size_t row = blockIdx.x;
@@ -123,7 +123,7 @@ __global__ void twice(const float* x, float* y, int rows, int cols) {
     assert found(tmp_path, cu) == []
 
 
-def test_what_a_comment_allows_is_a_hint(tmp_path: Path) -> None:
+def test_an_ignore_comment_makes_it_a_hint(tmp_path: Path) -> None:
     cu = ROWS.replace("INT", "int").replace(
         "INDEX] = 2.0f * x[INDEX];",
         "row * cols + c] = 2.0f * x[row * cols + c];  // gpuemu: ignore[memory/index-overflow]",

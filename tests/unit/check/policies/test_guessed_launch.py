@@ -1,4 +1,4 @@
-"""Kernels of which nobody says how they are launched: what the guess may have caused is no mistake of theirs."""
+"""Kernels without a known launch: what a wrong guess may have caused is not reported as a mistake."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def mistakes(folder: Path, cu: str) -> tuple[str, set[str]]:
 
 
 @pytest.mark.parametrize("cu", [ONE_WARP, ONE_THREAD, ONE_BLOCK, MIRRORED], ids=["warp", "thread", "block", "literal"])
-def test_a_kernel_written_for_one_launch_is_not_accused_of_another(tmp_path: Path, cu: str) -> None:
+def test_a_kernel_written_for_one_launch_is_not_flagged_for_another(tmp_path: Path, cu: str) -> None:
     status, rules = mistakes(tmp_path, cu)
     assert rules == set()
     assert status == "unreferenced"

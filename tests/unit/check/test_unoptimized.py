@@ -1,4 +1,4 @@
-"""What the optimiser hides is found by the second look of the deep check; correct code is not accused."""
+"""The deep check's second pass finds what the optimiser removes, and no false positives."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def racy() -> str:
     return ONE_WORD.replace("SIZE", "1").replace("SLOT", "0")
 
 
-def test_a_race_the_optimiser_hides_is_found_on_its_line(tmp_path, racy):
+def test_a_race_the_optimiser_removes_is_found_on_its_line(tmp_path, racy):
     report, errors = check(request_for(tmp_path, racy))
     assert (report.status, errors) == ("unreferenced", [])
     report, errors = check(request_for(tmp_path, racy, unoptimized=True))
@@ -72,18 +72,18 @@ def test_a_race_the_optimiser_hides_is_found_on_its_line(tmp_path, racy):
     assert all(finding.data["optimize"] is False and "unoptimised" in finding.message for finding in errors)
 
 
-def test_its_twin_is_not_accused(tmp_path):
-    twin = ONE_WORD.replace("SIZE", "1024").replace("SLOT", "threadIdx.x")
-    report, errors = check(request_for(tmp_path, twin, unoptimized=True))
+def test_its_correct_counterpart_has_no_finding(tmp_path):
+    correct = ONE_WORD.replace("SIZE", "1024").replace("SLOT", "threadIdx.x")
+    report, errors = check(request_for(tmp_path, correct, unoptimized=True))
     assert (report.status, errors) == ("unreferenced", [])
 
 
-def test_copies_of_objects_that_are_not_wholly_set_are_no_reads(tmp_path):
+def test_copies_of_partly_initialised_objects_are_not_reads(tmp_path):
     report, errors = check(request_for(tmp_path, OBJECTS, unoptimized=True))
     assert (report.status, errors) == ("unreferenced", [])
 
 
-def test_the_stored_case_fails_again_on_its_level_only(tmp_path, racy):
+def test_a_stored_case_is_replayed_at_its_optimisation_level_only(tmp_path, racy):
     request = request_for(tmp_path, racy, unoptimized=True, store_root=str(tmp_path))
     check(request)
     with Store(tmp_path) as store:
@@ -97,11 +97,11 @@ def test_the_stored_case_fails_again_on_its_level_only(tmp_path, racy):
         assert [item.fixed for item in store.failures()] == [False] * len(store.failures())
 
 
-def test_slow_cases_are_cut_short_and_that_is_told(tmp_path, monkeypatch):
+def test_a_second_pass_cut_short_by_time_is_reported(tmp_path, monkeypatch):
     monkeypatch.setattr("gpuemu_lsp.engine.check.unoptimized._SECONDS", 0.0)
-    twin = ONE_WORD.replace("SIZE", "1024").replace("SLOT", "threadIdx.x")
-    request = replace(request_for(tmp_path, twin, unoptimized=True), registered=True)
+    correct = ONE_WORD.replace("SIZE", "1024").replace("SLOT", "threadIdx.x")
+    request = replace(request_for(tmp_path, correct, unoptimized=True), registered=True)
     events = list(check_kernel(request))
     assert isinstance(events[-1], KernelReport) and events[-1].status == "unreferenced"
-    told = [event.message for event in events if isinstance(event, Finding) and event.rule == "engine/not-executed"]
-    assert any("only 1 of 8 cases ran within the time limit" in message for message in told), told
+    reports = [event.message for event in events if isinstance(event, Finding) and event.rule == "engine/not-executed"]
+    assert any("only 1 of 8 cases ran within the time limit" in message for message in reports), reports

@@ -1,4 +1,4 @@
-"""Code for a newer architecture than the default one, and what only looks like it."""
+"""Code for an architecture newer than the default, and errors that do not depend on it."""
 
 from __future__ import annotations
 
@@ -57,21 +57,21 @@ def errors(result: PreparedKernel) -> list[str]:
 
 
 @pytest.mark.parametrize("text", [CLUSTER, ASSEMBLY, GUARDED], ids=["cluster", "wgmma", "guarded"])
-def test_a_file_that_nobody_registered_is_compiled_for_what_it_is_written_for(tmp_path: Path, text: str) -> None:
+def test_an_unregistered_file_is_compiled_for_the_architecture_it_needs(tmp_path: Path, text: str) -> None:
     result = prepared(tmp_path, text)
     assert errors(result) == []
     assert result.artifact is not None and result.artifact.arch == "sm_90a"
     assert list(result.resources) == ["sm_90a"]
 
 
-def test_a_registered_kernel_is_told_which_architecture_it_needs(tmp_path: Path) -> None:
+def test_the_error_of_a_registered_kernel_names_the_architecture_it_needs(tmp_path: Path) -> None:
     result = prepared(tmp_path, CLUSTER, REGISTERED)
     first = errors(result)[0]
     assert result.artifact is None
     assert "not supported for this GPU architecture" in first and 'set `arch = "sm_90a"` in gpuemu.toml' in first
 
 
-def test_an_architecture_that_was_asked_for_is_kept(tmp_path: Path) -> None:
+def test_a_requested_architecture_is_kept(tmp_path: Path) -> None:
     result = prepared(tmp_path, CLUSTER, arch="sm_80")
     assert result.artifact is None and errors(result)
 
