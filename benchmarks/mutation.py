@@ -1,11 +1,11 @@
-"""Does the check notice when one thing in a correct kernel is changed? Mutation testing of the whole corpus.
+"""Mutation testing of the check: detection of single changes in correct kernels.
 
     python -m benchmarks.mutation [--cases 8] [--sample N] [--seed 1] [--jobs N] [--toml FILE] [--output FILE]
 
-Every correct kernel is changed in one place (a comparison, a sign, a barrier taken out, a sum overwritten, ...) and
-checked with the cases of a save. A change that the compiler makes nothing of, the same PTX, is left out, and so is one
-that does not compile. What survives is listed: it is either a change without consequence for the sizes and values
-gpuemu.toml allows, or something the check misses, and only reading tells which.
+Every correct kernel of the corpus is changed in one place (a comparison, a sign, a removed barrier, an overwritten sum,
+...) and checked with the cases of a save. Mutants that do not compile, or compile to the same PTX, are left out. The
+survivors are listed: a survivor is either equivalent for the sizes and values that gpuemu.toml allows, or a bug that
+the check misses; deciding that takes a reader.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from tests.support.corpus import CORPUS, corpus_kernels
 from tests.support.expectations import read_expectations
 
 BATCH = 400
-"""Mutants per set of processes: what they keep of each kernel is then let go."""
+"""Mutants per process pool: a new pool frees what the processes cached of each kernel."""
 
 OPERATORS = {
     "comparison": (r" (<|<=|>|>=) (?=\w)", {"<": "<=", "<=": "<", ">": ">=", ">=": ">"}),
@@ -47,7 +47,7 @@ OPERATORS = {
     "guard taken out": (r"\bif \((?=[^()]*<[^()]*\))([^()]*)\)", {}),
     "other index": (r"\b(threadIdx|blockIdx)\.[xy]\b", {"threadIdx": "blockIdx", "blockIdx": "threadIdx"}),
 }
-"""Name to a pattern and what its first group becomes; the ones without a table are made in :func:`_replacement`."""
+"""Pattern and replacements of its first group, by name; without a table :func:`_replacement` constructs them."""
 
 _KERNEL = re.compile(r"__(?:global|device)__[^;{]*\{")
 
@@ -64,8 +64,8 @@ class Mutant:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
-    """What became of a mutant: ``caught``, ``survived``, ``same code`` or ``no code``."""
+class MutantResult:
+    """Result of checking a mutant: ``caught``, ``survived``, ``same code`` or ``no code`` (does not compile)."""
 
     kernel: str
     mutant: Mutant
@@ -74,7 +74,7 @@ class Outcome:
 
 
 def mutants(text: str) -> Iterator[Mutant]:
-    """Yield every mutant of a source: one change each, in device code only."""
+    """Yield every mutant of a source, with one change in device code each."""
     code = [span for match in _KERNEL.finditer(text) for span in [(match.end(), _end(text, match.end()))]]
     for operator, (pattern, table) in OPERATORS.items():
         for match in re.finditer(pattern, text):
@@ -90,7 +90,7 @@ def mutants(text: str) -> Iterator[Mutant]:
 
 
 def _end(text: str, start: int) -> int:
-    """Return where the block that begins at ``start`` ends."""
+    """Return the end of the block that begins at ``start``."""
     depth = 1
     for index in range(start, len(text)):
         depth += (text[index] == "{") - (text[index] == "}")
@@ -109,15 +109,15 @@ def _replacement(operator: str, old: str, table: dict[str, str]) -> tuple[str, .
     return (table[old],) if old in table else ()
 
 
-def judge(spec: KernelSpec, root: str, mutant: Mutant, cases: int) -> Outcome:
+def judge(spec: KernelSpec, root: str, mutant: Mutant, cases: int) -> MutantResult:
     """Check one mutant with the cases of a save."""
     request = CheckRequest(spec, CheckOptions(cases=cases, max_failures=1), root=root)
     changed = CheckRequest(spec, request.options, root=root, text=mutant.text)
     before, after = _ptx(request), _ptx(changed)
     if after is None:
-        return Outcome(spec.name, mutant, "no code")
+        return MutantResult(spec.name, mutant, "no code")
     if before == after:
-        return Outcome(spec.name, mutant, "same code")
+        return MutantResult(spec.name, mutant, "same code")
     events = list(check_kernel(changed))
     rules = {
         event.rule
@@ -125,11 +125,11 @@ def judge(spec: KernelSpec, root: str, mutant: Mutant, cases: int) -> Outcome:
         if isinstance(event, Finding) and event.severity in (Severity.ERROR, Severity.WARNING)
     }
     assert any(isinstance(event, KernelReport) for event in events)
-    return Outcome(spec.name, mutant, "caught" if rules else "survived", tuple(sorted(rules)))
+    return MutantResult(spec.name, mutant, "caught" if rules else "survived", tuple(sorted(rules)))
 
 
 def _ptx(request: CheckRequest) -> str | None:
-    """Return the kernel's PTX without what names lines and files."""
+    """Return the kernel's PTX without debug information."""
     artifact = prepare(request).artifact
     if artifact is None:
         return None
@@ -137,8 +137,8 @@ def _ptx(request: CheckRequest) -> str | None:
     return "\n".join(kept)
 
 
-def render(outcomes: Sequence[Outcome], cases: int, sampled: bool) -> str:
-    """Return the part of the page that is about mutants."""
+def render(outcomes: Sequence[MutantResult], cases: int, sampled: bool) -> str:
+    """Return the section of the page."""
     counted = Counter((outcome.mutant.operator, outcome.fate) for outcome in outcomes)
     judged = [outcome for outcome in outcomes if outcome.fate in ("caught", "survived")]
     caught = sum(outcome.fate == "caught" for outcome in judged)
@@ -166,7 +166,7 @@ def render(outcomes: Sequence[Outcome], cases: int, sampled: bool) -> str:
 
 
 def main() -> None:
-    """Make the mutants, check them, write the table."""
+    """Construct the mutants, check them and write the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--cases", type=int, default=8)
     parser.add_argument("--sample", type=int)
@@ -182,7 +182,7 @@ def main() -> None:
     made = [(spec, mutant) for spec in correct for mutant in mutants(Path(spec.source).read_text(encoding="utf-8"))]
     random.Random(options.seed).shuffle(made)
     chosen = made[: options.sample] if options.sample else made
-    outcomes: list[Outcome] = []
+    outcomes: list[MutantResult] = []
     for batch in (chosen[start : start + BATCH] for start in range(0, len(chosen), BATCH)):
         with ProcessPoolExecutor(options.jobs, get_context("spawn")) as pool:
             futures = [pool.submit(judge, spec, root, mutant, options.cases) for spec, mutant in batch]

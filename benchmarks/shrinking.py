@@ -1,9 +1,9 @@
-"""How small planted bugs become: shrink each from the first failing case of many seeds, against its known minimum.
+"""Quality of shrinking: planted bugs, shrunk from the first failing case of many seeds, against their known minima.
 
     python -m benchmarks.shrinking [--seeds N] [--part I/N] [--jobs N] [--runs N] [NAME ...]
     python -m benchmarks.shrinking --prove [NAME ...]
 
-The known minimum of a bug, per rule and line, stands in ``kernels/minimal.toml``.
+``kernels/minimal.toml`` has the known minima of each bug by rule and line.
 """
 
 from __future__ import annotations
@@ -46,14 +46,14 @@ GOLDEN = ROOT / "kernels" / "minimal.toml"
 CASES = 32
 RUNS = 200
 BATCH = 40
-"""Kernels per set of processes: what they keep of each kernel is then let go."""
+"""Kernels per process pool: a new pool frees what the processes cached of each kernel."""
 
 
 @dataclass(frozen=True, slots=True)
 class Shrunk:
-    """What became of the first failing case of one seed. ``line`` is 1-based.
+    """Result of shrinking the first failing case of one seed. ``line`` is 1-based.
 
-    ``runs`` are all launches, ``sized`` those until its sizes were as small as they became.
+    ``runs`` counts all launches, ``sized`` those until the final sizes were reached.
     """
 
     kernel: str
@@ -74,13 +74,13 @@ class Shrunk:
 
 
 def goldens(kernel: str, rule: str, line: int) -> list[dict[str, object]]:
-    """Return the known minima of a bug as it shows on one line; several where equally small ones exist."""
+    """Return the known minima of a bug with one rule on one line; several if equally small ones exist."""
     entries = tomli.loads(GOLDEN.read_text()).get(kernel, [])
     return [entry for entry in entries if entry["rule"] == rule and entry["line"] == line]
 
 
 def examine(spec: KernelSpec, root: str, seeds: Sequence[int], runs: int = RUNS) -> list[Shrunk]:
-    """Shrink the first failing case of each seed; seeds take the dtypes in turn."""
+    """Shrink the first failing case of each seed; the dtypes take turns."""
     request = CheckRequest(spec, CheckOptions(), root=root)
     prepared = prepare(request)
     executor, _ = choose_executor(request, prepared.place)
@@ -99,7 +99,7 @@ def examine(spec: KernelSpec, root: str, seeds: Sequence[int], runs: int = RUNS)
 
 
 def first_failing(run: PlanRun, expectations: Expectations, seed: int) -> tuple[Case, Finding] | None:
-    """Return the first case of a check with this seed that shows the planted bug, and what it shows."""
+    """Return the first case of a check with this seed that shows the planted bug, and the finding."""
     for case in draw_cases(run.plan, seed, CASES, run.context.hints):
         shown = expectations.found(ReopenedCase((), run, case).examine(case, case.key.id))
         if shown:
@@ -119,9 +119,9 @@ def _shrink(run: PlanRun, case: Case, target: Finding, seed: int, runs: int) -> 
 
 
 def smaller_failures(spec: KernelSpec, root: str, entry: Mapping[str, object], most: int = 60) -> list[dict[str, int]]:
-    """Return sizes smaller than a known minimum at which the bug shows on the same line all the same.
+    """Return sizes smaller than a known minimum at which the bug still shows on the same line.
 
-    Every class of values the search knows is tried, at the ``most`` smaller sizes nearest to the minimum.
+    All classes of values are tried, at the ``most`` smaller vectors of sizes nearest to the minimum.
     """
     request = CheckRequest(spec, CheckOptions(), root=root)
     prepared = prepare(request)
@@ -153,7 +153,7 @@ def smaller_failures(spec: KernelSpec, root: str, entry: Mapping[str, object], m
 
 
 def main() -> None:
-    """Shrink the corpus' planted bugs and print what came of it."""
+    """Shrink the corpus' planted bugs and print the results."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="*")
     parser.add_argument("--seeds", type=int, default=20)

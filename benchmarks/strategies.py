@@ -1,12 +1,12 @@
-"""What each strategy of the original is worth here: recall on planted bugs and false positives on correct kernels.
+"""Comparison of the original's strategies: recall on planted bugs and false positives on correct kernels.
 
     python -m benchmarks.strategies [--cases N] [--seed S] [--part I/N --counts FILE] [--jobs N] [NAME ...]
 
-Parts (``--part 2/6``: every sixth kernel from the second on) add what they count to FILE; the table is made of all.
+Parts (``--part 2/6``: every sixth kernel from the second on) append their counts to FILE; the table shows their sum.
 
-As in the original's study every strategy gives each kernel the same number of cases (8), the dtypes in turn, and a case
-of a planted bug counts when it shows that bug on its line; a case of a correct kernel, when it accuses it. Intervals
-are Wilson's at 95 % (Wilson, 1927, "Probable inference, the law of succession, and statistical inference").
+As in the original's study every strategy gives each kernel the same number of cases (8), the dtypes in turn. A case of
+a planted bug counts if it shows that bug on its line, a case of a correct kernel if it flags anything. Intervals are
+Wilson's at 95 % (Wilson, 1927, "Probable inference, the law of succession, and statistical inference").
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ PAPER = {
 
 @dataclass(frozen=True, slots=True)
 class Count:
-    """Cases of one kernel under one strategy, and how many of them were flagged."""
+    """Cases of one kernel under one strategy, and the number of them that were flagged."""
 
     kernel: str
     planted: bool
@@ -61,7 +61,7 @@ class Count:
 
 
 def examine(spec: KernelSpec, root: str, seed: int, cases: int) -> list[Count]:
-    """Give one kernel the cases of every strategy."""
+    """Run the cases of every strategy on one kernel."""
     request = CheckRequest(spec, CheckOptions(), root=root)
     prepared = prepare(request)
     executor, _ = choose_executor(request, prepared.place)
@@ -71,7 +71,8 @@ def examine(spec: KernelSpec, root: str, seed: int, cases: int) -> list[Count]:
         return []
     runs = [open_plan(request, prepared, plan, executor) for plan in prepared.plans]
     if any("sync/hang" in claim.rules for claim in expectations.required):
-        for run in runs:  # what never ends is waited for in every case
+        # A hang takes the whole time limit in every case.
+        for run in runs:
             run.runner.launch = replace(run.runner.launch, max_seconds=_ENDLESS_SECONDS)
     counts = []
     for strategy in STRATEGIES:
@@ -100,7 +101,7 @@ def _count(runs: Sequence[PlanRun], strategy: str, seed: int, cases: int, expect
 
 
 def wilson(hits: int, total: int, z: float = 1.959964) -> tuple[float, float]:
-    """Return the interval of a share at 95 %."""
+    """Return Wilson's interval of a proportion; the default is that at 95 %."""
     if not total:
         return 0.0, 1.0
     share = hits / total
@@ -118,7 +119,7 @@ def render(counts: Sequence[Count], cases: int, seed: int) -> str:
         f"Made by `python -m benchmarks.strategies --cases {cases} --seed {seed}`: so many cases per kernel.",
         "A bug counts as found when one of them shows it on its line. In brackets: Wilson's 95 % interval.",
         "",
-        "| strategy | bugs found | cases that show them | correct cases accused | correct kernels | the study |",
+        "| strategy | bugs found | cases that show them | correct cases flagged | correct kernels | the study |",
         "|---|---|---|---|---|---|",
     ]
     for strategy in STRATEGIES:
@@ -144,18 +145,18 @@ def share(hits: int, total: int) -> str:
 def _study(strategy: str) -> str:
     if strategy not in PAPER:
         return "-"
-    found, accused = PAPER[strategy]
-    return f"{100 * found / 80:.0f} % of cases, {100 * accused / 128:.0f} % accused"
+    found, positives = PAPER[strategy]
+    return f"{100 * found / 80:.0f} % of cases, {100 * positives / 128:.0f} % flagged"
 
 
 def main() -> None:
-    """Examine the corpus and print the table."""
+    """Run the corpus and print the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="*")
     parser.add_argument("--cases", type=int, default=8)
     parser.add_argument("--seed", type=int, default=42)
     parser.add_argument("--part", default="1/1")
-    parser.add_argument("--counts", type=Path, help="file that parts add to")
+    parser.add_argument("--counts", type=Path, help="file to which parts append their counts")
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
     options = parser.parse_args()
     specs = corpus_kernels(options.names)
@@ -170,7 +171,7 @@ def main() -> None:
                 counts += found
                 for count in found:
                     if (count.flagged and not count.planted) or (count.planted and not count.flagged):
-                        kind = "missed" if count.planted else "accused"
+                        kind = "missed" if count.planted else "false positive"
                         print(f"{count.kernel:<28}{count.strategy:<20}{kind}", flush=True)
     if options.counts is not None:
         with options.counts.open("a") as file:

@@ -1,12 +1,13 @@
-"""How tolerances compare, derived, measured or from a table: numeric bugs found and correct kernels accused.
+"""Comparison of tolerances, derived, calibrated or from a table: numeric bugs found and false positives.
 
     python -m benchmarks.tolerance [--cases N] [--seed S] [--strategy NAME] [--jobs N] [--output FILE]
         [NAME ...]
 
 Three are tried on the same runs: the budget that is derived per element when nothing is configured, the envelope that
 ``gpuemu calibrate`` writes (p95 x 1.5 of N cases of the correct kernel), and the original's default table. As in the
-original's study a bug is judged with the envelope of its correct twin. Unlike there, no case is judged that an envelope
-was made of: they are drawn from another seed. Only errors of values count, as no tolerance bears on anything else.
+original's study a bug is judged with the envelope of its correct counterpart. Unlike there, the judged cases are not
+those the envelope was measured on: they are drawn from another seed. Only wrong values count, as tolerances affect
+nothing else.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ _NUMERIC = frozenset({"numeric/tolerance-exceeded", "numeric/nan", "numeric/inf"
 
 @dataclass(frozen=True, slots=True)
 class Count:
-    """Cases of one dtype of a kernel, and how many of them each way flagged, in the order of :data:`WAYS`."""
+    """Cases of one dtype of a kernel, and the number each tolerance flagged, in the order of :data:`WAYS`."""
 
     kernel: str
     dtype: str
@@ -60,7 +61,7 @@ class Count:
 
 
 def examine(spec: KernelSpec, bugs: Sequence[KernelSpec], root: str, seed: int, cases: int, how: str) -> list[Count]:
-    """Measure the envelopes of a correct kernel; judge other cases with them, its own and those of its bugs."""
+    """Measure the envelopes of a correct kernel; judge other cases of it and of its bugs with them."""
     counts = []
     others = [(True, {run.plan.dtype: run for run in _opened(bug, root)}) for bug in bugs]
     for run in _opened(spec, root):
@@ -120,8 +121,8 @@ def _judged(
     return judge(run.plan, case, outcome, evaluation, JudgingPolicy(tolerances, run.context.request.validation))
 
 
-def twins(specs: Sequence[KernelSpec]) -> Iterator[tuple[KernelSpec, list[KernelSpec]]]:
-    """Yield each correct kernel and the numeric bugs planted in it: same reference and, if there is one, same name."""
+def counterparts(specs: Sequence[KernelSpec]) -> Iterator[tuple[KernelSpec, list[KernelSpec]]]:
+    """Yield each correct kernel with the numeric bugs planted in it: same reference and, if possible, same name."""
     correct = {spec.name: spec for spec in specs if not spec.name.endswith("_buggy")}
     bugs: dict[str, list[KernelSpec]] = {name: [] for name in correct}
     for spec in specs:
@@ -140,35 +141,35 @@ def _reference(spec: KernelSpec) -> tuple[str | None, str | None]:
 
 
 def render(counts: Sequence[Count], options: argparse.Namespace, minutes: float) -> str:
-    """Return the part of the page."""
+    """Return the section of the page."""
     lines = [
         "## Tolerances",
         "",
         f"Made by `python -m benchmarks.tolerance --cases {options.cases} --seed {options.seed} --strategy "
         f"{options.strategy}` in {minutes:.0f} minutes: kernels with float outputs, {options.cases} cases",
         "per dtype that no envelope was made of, the same runs judged three times. A bug is judged with the envelope",
-        "of its correct twin. Only errors of values count, so what the checkers find is not in here. In brackets:",
-        "Wilson's 95 % interval.",
+        "of its correct counterpart. Only errors of values count, so what the checkers find is not in here.",
+        "In brackets: Wilson's 95 % interval.",
         "",
-        "| tolerance | numeric bugs found | cases that show them | correct cases accused | correct kernels accused |",
+        "| tolerance | numeric bugs found | cases that show them | correct cases flagged | correct kernels flagged |",
         "|---|---|---|---|---|",
     ]
     bugs = [count for count in counts if count.planted]
     correct = [count for count in counts if not count.planted]
     for index, way in enumerate(WAYS):
-        found, accused = ({one.kernel for one in group if one.flagged[index]} for group in (bugs, correct))
+        found, positives = ({one.kernel for one in group if one.flagged[index]} for group in (bugs, correct))
         cells = (
             share(len(found), len({one.kernel for one in bugs})),
             share(sum(one.flagged[index] for one in bugs), sum(one.cases for one in bugs)),
             share(sum(one.flagged[index] for one in correct), sum(one.cases for one in correct)),
-            share(len(accused), len({one.kernel for one in correct})),
+            share(len(positives), len({one.kernel for one in correct})),
         )
         lines.append(f"| {way} | {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"
 
 
 def main() -> None:
-    """Examine the corpus and write the table."""
+    """Judge the corpus and write the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="*", help="correct kernels (default: all)")
     parser.add_argument("--cases", type=int, default=50)
@@ -177,7 +178,7 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
     parser.add_argument("--output", type=Path)
     options = parser.parse_args()
-    pairs = [pair for pair in twins(corpus_kernels()) if not options.names or pair[0].name in options.names]
+    pairs = [pair for pair in counterparts(corpus_kernels()) if not options.names or pair[0].name in options.names]
     started = time.perf_counter()
     counts: list[Count] = []
     for batch in (pairs[start : start + BATCH] for start in range(0, len(pairs), BATCH)):
@@ -187,8 +188,8 @@ def main() -> None:
                 counts += (found := future.result())
                 for one in found:
                     kind = "bug" if one.planted else "correct"
-                    told = "  ".join(f"{flagged:>3}" for flagged in one.flagged)
-                    print(f"{one.kernel:<28}{one.dtype:<10}{kind:<9}{one.cases:>4}: {told}", flush=True)
+                    flagged = "  ".join(f"{count:>3}" for count in one.flagged)
+                    print(f"{one.kernel:<28}{one.dtype:<10}{kind:<9}{one.cases:>4}: {flagged}", flush=True)
     minutes = (time.perf_counter() - started) / 60
     put(options.output, "tolerances", render(counts, options, minutes))
 
