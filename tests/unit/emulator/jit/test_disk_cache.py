@@ -60,7 +60,7 @@ def test_keys_depend_on_every_source_of_the_translator() -> None:
 
 
 @pytest.mark.parametrize("change", [lambda raw: raw[:-1], lambda raw: raw + b"\0", lambda raw: b"", lambda raw: b"\x7fELF" + raw,
-                                    lambda raw: raw[:-1] + bytes([raw[-1] ^ 1]), lambda raw: raw[:30] + b"x" + raw[31:]])  # fmt: skip
+                                    lambda raw: raw[:-1] + bytes([raw[-1] ^ 1]), lambda raw: raw[:30] + bytes([raw[30] ^ 1]) + raw[31:]])  # fmt: skip
 def test_a_damaged_entry_is_ignored_and_replaced(tmp_path: Path, change) -> None:
     cache = ObjectCache(tmp_path)
     cache.store(KEY, b"code")
