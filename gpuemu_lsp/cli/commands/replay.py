@@ -16,7 +16,7 @@ from gpuemu_lsp.engine.findings import Json
 from gpuemu_lsp.engine.jobs.crash_findings import ending_finding
 from gpuemu_lsp.engine.jobs.run import fingerprinted, seconds_for
 from gpuemu_lsp.engine.jobs.run_one import JobResult, run_job
-from gpuemu_lsp.engine.report.error_map import error_map_png
+from gpuemu_lsp.engine.report.charts import error_map_png
 from gpuemu_lsp.engine.report.exit_codes import EXIT_CLEAN, EXIT_FINDINGS, EXIT_INTERNAL, EXIT_USAGE
 from gpuemu_lsp.engine.report.replays import render_replay, render_smaller, replay_record, smaller_record
 from gpuemu_lsp.engine.report.text import TextStyle, render_finding

@@ -1,12 +1,18 @@
-"""Charts of the HTML report as inline SVG: error histogram, map of wrong elements, registers over time."""
+"""Charts: error histogram, map of wrong elements and registers over time.
+
+The HTML report has them as inline SVG; the map of wrong elements is also available as text and as a PNG.
+"""
 
 from __future__ import annotations
 
 import math
+import struct
+import zlib
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from html import escape
 
+from gpuemu_lsp.engine.findings import Finding
 from gpuemu_lsp.engine.report.model import HistoryEntry
 
 _WIDTH, _HEIGHT = 320, 120
@@ -14,6 +20,8 @@ _LEFT, _RIGHT, _TOP, _BOTTOM = 30, 18, 8, 22
 _DECADES = range(-17, 2)
 _SHADES = {".": 0.3, "+": 0.65, "#": 1.0}
 _CELL = 9
+_PIXELS = 12
+_MAP_COLOURS = {"#": b"\xc0\x39\x2b", "+": b"\xe6\x7e\x22", ".": b"\xf5\xc5\x90", " ": b"\xe4\xe8\xec"}
 
 
 def histogram(errors: Sequence[float], label: str) -> str:
@@ -93,6 +101,27 @@ def timeline(history: Sequence[HistoryEntry], label: str) -> str:
     return _svg(_WIDTH, _HEIGHT, label, parts)
 
 
+def error_map_text(finding: Finding) -> str:
+    """Render the map of a numeric finding; empty for an output of one element."""
+    rows = _map_rows(finding)
+    if len("".join(rows)) < 2:
+        return ""
+    head = f"wrong elements of {finding.data.get('output')} (# all, + half, . some):"
+    return "".join(f"    {line}\n" for line in (head, *(f"|{row}|" for row in rows)))
+
+
+def error_map_png(finding: Finding) -> bytes | None:
+    """Return the map as a PNG (W3C PNG specification, third edition), or None if the finding has none."""
+    rows = _map_rows(finding)
+    if not rows:
+        return None
+    lines = [b"".join(_MAP_COLOURS[sign] * _PIXELS for sign in row) for row in rows]
+    pixels = b"".join((b"\0" + line) * _PIXELS for line in lines)
+    header = struct.pack(">IIBBBBB", len(rows[0]) * _PIXELS, len(rows) * _PIXELS, 8, 2, 0, 0, 0)
+    chunks = ((b"IHDR", header), (b"IDAT", zlib.compress(pixels, 9)), (b"IEND", b""))
+    return b"\x89PNG\r\n\x1a\n" + b"".join(_chunk(kind, data) for kind, data in chunks)
+
+
 def _bar(left: float, width: float, count: int, most: int, style: str, tooltip: str) -> str:
     height = max(count / most * (_HEIGHT - _TOP - _BOTTOM), 1.5)
     top = _HEIGHT - _BOTTOM - height
@@ -115,3 +144,12 @@ def _svg(width: float, height: float, label: str, parts: Sequence[str]) -> str:
 
 def _day(time: float) -> str:
     return datetime.fromtimestamp(time, UTC).strftime("%Y-%m-%d %H:%M")
+
+
+def _map_rows(finding: Finding) -> list[str]:
+    rows = finding.data.get("where")
+    return [str(row) for row in rows] if isinstance(rows, list) else []
+
+
+def _chunk(kind: bytes, data: bytes) -> bytes:
+    return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from gpuemu_lsp.engine.check.model import MinimisedFailure, Replay
 from gpuemu_lsp.engine.findings import Json
-from gpuemu_lsp.engine.report.error_map import error_map_text
+from gpuemu_lsp.engine.report.charts import error_map_text
 from gpuemu_lsp.engine.report.json_format import finding_record
 from gpuemu_lsp.engine.report.text import TextStyle, render_finding
 
