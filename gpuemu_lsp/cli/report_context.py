@@ -49,15 +49,11 @@ def _history(run: Run, root: str | None) -> dict[tuple[str, str], tuple[HistoryE
         usage = item.data.get("resources")
         resources = usage if isinstance(usage, dict) else {}
         spills = [_count(resources.get(name)) for name in ("spill_stores", "spill_loads")]
-        error = item.data.get("max_rel_diff")
         return HistoryEntry(
             time=item.time,
             status=item.status,
-            arch=str(item.data.get("arch", "")),
             registers=_count(resources.get("registers")),
             spills=sum(count for count in spills if count is not None) if None not in spills else None,
-            error=float(error) if isinstance(error, int | float) else None,
-            source_hash=item.source_hash,
         )
 
     history: dict[tuple[str, str], tuple[HistoryEntry, ...]] = {}

@@ -33,11 +33,8 @@ class HistoryEntry:
 
     time: float
     status: str
-    arch: str
     registers: int | None
     spills: int | None
-    error: float | None
-    source_hash: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -207,7 +207,7 @@ def _closing(run: Run, style: TextStyle) -> str:
     counts += [
         (number, words)
         for number, words in (
-            (statuses.count("error"), "could not be judged"),
+            (statuses.count("error"), "could not be checked"),
             (statuses.count("unreferenced"), "without a reference"),
             (statuses.count("not-executed"), "not executed"),
         )

@@ -120,14 +120,6 @@ class Store:
                     (kernel, dtype, case, optimized),
                 )
 
-    def forget(self, kernel: str, dtype: str, case: str) -> None:
-        """Delete a case, for instance one that can no longer be built because the signature has changed."""
-        if self._database.exists():
-            with self._database.transaction() as connection:
-                connection.execute(
-                    "DELETE FROM failures WHERE kernel = ? AND dtype = ? AND case_id = ?", (kernel, dtype, case)
-                )
-
     def _failures(self, condition: str, parameters: tuple[str | int, ...]) -> list[StoredFailure]:
         if not self._database.exists():
             return []

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from gpuemu_lsp.engine.compile.model import ResourceUsage
 from gpuemu_lsp.engine.project.expressions import Expression, ExpressionError, evaluate
+from gpuemu_lsp.engine.report.text import cases_text
 from gpuemu_lsp.engine.source.model import KernelDecl
 from gpuemu_lsp.server.diagnostics.kernel_results import KernelResult
 from gpuemu_lsp.server.documents.parsed_files import ParsedFile
@@ -24,7 +25,7 @@ _STATUS = {
 
 @dataclass(frozen=True, slots=True)
 class ResultSummary:
-    """A result and its summary: status and number of cases passed."""
+    """A result and its summary: status and number of cases."""
 
     result: KernelResult
     text: str
@@ -88,5 +89,5 @@ def _summary(result: KernelResult) -> str:
     report = result.report
     text = _STATUS.get(report.status, report.status)
     if report.cases.run:
-        text += f", {report.cases.passed} of {report.cases.run} cases"
+        text += f", {cases_text(report)}"
     return text

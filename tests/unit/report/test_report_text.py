@@ -189,7 +189,7 @@ def test_summary_counts_add_up(source):
     kernels = tuple(KernelReport(f"k{i}", source, status, True) for i, status in enumerate(statuses))
     last = render_text(Run("/", kernels, (finding(source),), seconds=2.0)).splitlines()[-1]
     assert last == (
-        "6 kernels: 2 passed, 1 failed, 1 could not be judged, 1 without a reference, 1 not executed; "
+        "6 kernels: 2 passed, 1 failed, 1 could not be checked, 1 without a reference, 1 not executed; "
         "1 error, 0 warnings (2.0 s)"
     )
 

@@ -148,16 +148,14 @@ def test_replay_order_is_failing_cases_first(store):
     assert [got.case for got in store.failures_for("k", "float32", limit=1)] == ["3"]
 
 
-def test_find_and_forget(store):
+def test_find_by_case_id(store):
     for kernel in ("k", "j"):
         store.record(failure(1, kernel=kernel, tensors={"x": np.ones(2)}))
     case = store.record(failure(1, key_dims={"n": 2}, minimised_from="1"))
     assert {got.failure.kernel for got in store.failures()} == {"k", "j"}
     (minimised,) = store.find(case)
     assert minimised.failure.key.dims == {"n": 2}
-    store.forget("k", "float32", case)
-    assert store.find(case) == [] and store.find("no such") == []
-    assert len(store.failures()) == 2
+    assert store.find("no such") == []
 
 
 def test_number_of_failures_is_limited(store, monkeypatch):
@@ -231,7 +229,6 @@ def test_reading_creates_nothing(store, tmp_path):
     assert store.failures() == store.failures_for("k", "float32") == store.find("1") == store.verdicts("k") == []
     assert store.baseline("t") is None and store.baseline_tags() == []
     store.mark_fixed("k", "float32", "1")
-    store.forget("k", "float32", "1")
     assert list(tmp_path.iterdir()) == []
 
 
