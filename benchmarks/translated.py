@@ -39,7 +39,7 @@ def kernels_of(ptx: str, seen: set[str]) -> Iterator[tuple[str, CompiledKernel |
         try:
             kernel = CompiledKernel(module, name)
             kernel.specialised(_BLOCK)
-            kernel.general(_BLOCK)
+            kernel.scalar_pc(_BLOCK)
         except (TranslationError, RecursionError) as error:
             yield name, None, str(error)
         else:

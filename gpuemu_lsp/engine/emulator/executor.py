@@ -12,15 +12,15 @@ from gpuemu_lsp.engine.emulator.abi.memory import Shadow
 from gpuemu_lsp.engine.emulator.launch import events as events_module
 from gpuemu_lsp.engine.emulator.launch.arena import ArenaFullError, shared_arena
 from gpuemu_lsp.engine.emulator.launch.barriers import BarrierAssumptionError
-from gpuemu_lsp.engine.emulator.launch.callbacks import DeviceRuntime
-from gpuemu_lsp.engine.emulator.launch.counting import CounterCollector
+from gpuemu_lsp.engine.emulator.launch.counters import CounterCollector
 from gpuemu_lsp.engine.emulator.launch.coverage import coverage_of
-from gpuemu_lsp.engine.emulator.launch.report import LaunchReport
+from gpuemu_lsp.engine.emulator.launch.device_runtime import DeviceRuntime
 from gpuemu_lsp.engine.emulator.launch.scheduler import AssumptionError, Scheduler
-from gpuemu_lsp.engine.emulator.launch.setup import PreparedLaunch, prepare
+from gpuemu_lsp.engine.emulator.launch.setup import prepare
+from gpuemu_lsp.engine.emulator.launch.state import LaunchReport, PreparedLaunch
 from gpuemu_lsp.engine.emulator.launch.vector_clocks import attach_race_detector
 from gpuemu_lsp.engine.emulator.versions.compiled_kernel import CompiledKernel, KernelCache, TranslationError
-from gpuemu_lsp.engine.emulator.versions.tiering import LaunchCode
+from gpuemu_lsp.engine.emulator.versions.tiering import LaunchVersions
 from gpuemu_lsp.engine.execution import Buffer, Bytes, Event, Outcome, Request
 from gpuemu_lsp.engine.ptx.errors import PtxError
 
@@ -71,10 +71,10 @@ class _Again(Exception):  # noqa: N818 - not an error: the launch starts anew wi
 
 def _run_once(kernel: CompiledKernel, request: Request, milliseconds: float) -> Outcome:
     started = time.perf_counter()
-    code = LaunchCode(kernel, request)
-    if code.fast is None:
-        code.general()
-    code.seconds = 0.0
+    versions = LaunchVersions(kernel, request)
+    if versions.specialised is None:
+        versions.scalar_pc()
+    versions.compile_seconds = 0.0
     translated = time.perf_counter()
     milliseconds += (translated - started) * 1e3
     arena = shared_arena()
@@ -82,28 +82,28 @@ def _run_once(kernel: CompiledKernel, request: Request, milliseconds: float) -> 
     prepared = prepare(request, kernel, arena, host.address)
     host.heap = prepared.heap
     counting = CounterCollector(kernel.program, arena, prepared.launch) if request.counting else None
-    order = attach_race_detector(prepared, kernel.tracking(code.watching, request.block))
-    scheduler = Scheduler(prepared, order, code)
+    clocks = attach_race_detector(prepared, kernel.race_candidates(versions.checker_mode, request.block))
+    scheduler = Scheduler(prepared, clocks, versions)
     ready = time.perf_counter()
     try:
         report = scheduler.run()
     except AssumptionError as error:
-        kernel.pin(code.shape, error.site)
+        kernel.force_varying(versions.shape, error.site)
         raise _Again(milliseconds) from None
     except BarrierAssumptionError:
-        kernel.distrust_barriers()
+        kernel.drop_full_barrier_assumption()
         raise _Again(milliseconds) from None
     finally:
-        order.close()
+        clocks.close()
     finished = time.perf_counter()
-    spent = code.seconds
-    code.spent((finished - ready - spent) * 1e3, scheduler.seen(prepared.blocks))
+    compiling = versions.compile_seconds
+    versions.end_launch((finished - ready - compiling) * 1e3, scheduler.profile(prepared.blocks))
     outcome = _outcome(prepared, report, host)
     return replace(
         outcome,
-        translate_ms=milliseconds + spent * 1e3,
-        execute_ms=(time.perf_counter() - translated - spent) * 1e3,
-        launch_ms=(finished - ready - spent) * 1e3,
+        translate_ms=milliseconds + compiling * 1e3,
+        execute_ms=(time.perf_counter() - translated - compiling) * 1e3,
+        launch_ms=(finished - ready - compiling) * 1e3,
         counted=counting.counters() if counting is not None else None,
     )
 
@@ -134,7 +134,7 @@ def _outcome(prepared: PreparedLaunch, report: LaunchReport, host: DeviceRuntime
         printed=host.printed,
         approximate=_approximate(prepared.kernel),
         steps=report.steps,
-        coverage=coverage_of(prepared.kernel.program, prepared.reached.bytes) if request.coverage else None,
+        coverage=coverage_of(prepared.kernel.program, prepared.coverage.bytes) if request.coverage else None,
     )
 
 

@@ -45,7 +45,7 @@ def kernel_of(emulator: Emulator) -> CompiledKernel:
 
 def takes_over(emulator: Emulator) -> bool:
     code = kernel_of(emulator).specialised((64, 1, 1), CheckerMode.MEMORY)[1]
-    return code is not None and code.plain is not None
+    return code is not None and code.fallback is not None
 
 
 @pytest.mark.parametrize(
@@ -78,13 +78,13 @@ def test_faults_are_found_by_both() -> None:
 
 
 def test_rarely_parting_counts_as_together() -> None:
-    forks = ConvergenceProfile()
-    assert not forks.together(frozenset({1, 2}))
-    forks.note([0, 5, 1, 0], 8)
-    forks.decide([0, 0, 1, 0], 4)
-    assert forks.together(frozenset({1, 2})) == {2}
-    forks.give_up()
-    assert not forks.together(frozenset({1, 2}))
+    profile = ConvergenceProfile()
+    assert not profile.speculated(frozenset({1, 2}))
+    profile.record([0, 5, 1, 0], 8)
+    profile.decide([0, 0, 1, 0], 4)
+    assert profile.speculated(frozenset({1, 2})) == {2}
+    profile.disable()
+    assert not profile.speculated(frozenset({1, 2}))
 
 
 def test_low_bits_of_the_thread_number_have_a_form_per_part() -> None:

@@ -51,16 +51,18 @@ def run(emulator: Emulator, source: str, grid: int, x: np.ndarray, size: int, *o
 @pytest.mark.parametrize("source", [SUMS, SPIN], ids=["blocks", "a long loop"])
 def test_a_launch_changes_over_on_its_way(source: str, monkeypatch: pytest.MonkeyPatch) -> None:
     levels: list[bool] = []
-    loaded = compiled_kernel._loaded
+    load = compiled_kernel._load_or_compile
     monkeypatch.setattr(
-        compiled_kernel, "_loaded", lambda *a, optimised: levels.append(optimised) or loaded(*a, optimised=optimised)
+        compiled_kernel,
+        "_load_or_compile",
+        lambda *a, optimised: levels.append(optimised) or load(*a, optimised=optimised),
     )
     grid = 64 if source is SUMS else 1
     x = np.random.default_rng(0).integers(0, 100, 64 * grid, dtype=np.int32)
     x = x.astype(np.float32) if source is SUMS else x
     expected = run(Emulator(optimised=True), source, grid, x, 4 * x.size)
     assert levels == [True]
-    monkeypatch.setattr(compiled_kernel.CompiledKernel, "cost_ms", 0.0)
+    monkeypatch.setattr(compiled_kernel.CompiledKernel, "optimisation_ms", 0.0)
     found = run(Emulator(), source, grid, x, 4 * x.size)
     assert levels == [True, False, True]
     assert expected.status == found.status == "completed"

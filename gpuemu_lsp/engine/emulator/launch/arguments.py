@@ -86,7 +86,7 @@ def place_variables(kernel: CompiledKernel, arena: Arena, symbols: Record, launc
             content[: len(variable.init)] = np.frombuffer(variable.init, dtype=np.uint8)
         arena.fill(region, content, read_only=variable.space == "const")
         regions[variable.name] = region
-        symbols.table64(len(kernel.symbols))[kernel.symbols[variable.name]] = region.address
+        symbols.table64(len(kernel.symbol_indices))[kernel.symbol_indices[variable.name]] = region.address
     constants = [regions[v.name] for v in variables if v.space == "const"]
     if constants:
         launch.set(LaunchRecord.CONST_LOW, constants[0].address)

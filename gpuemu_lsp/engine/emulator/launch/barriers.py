@@ -1,4 +1,10 @@
-"""What a block waits at when none of its warps can run: barriers, and collectives that lanes do not come to."""
+"""Resolution of barriers and warp collectives when no warp of a block can execute.
+
+The generated block scheduler releases a ``bar.sync`` of all threads at one instruction by itself. Everything else comes
+here: barriers with a thread count, ``bar.arrive`` and ``bar.red``, barriers after some threads have exited, threads at
+different barrier instructions, and collectives whose mask names lanes that never come. Where hardware would accept what
+the CUDA programming guide forbids, or would hang, an incident is reported and the launch goes on if it can.
+"""
 
 from __future__ import annotations
 
@@ -9,98 +15,112 @@ from gpuemu_lsp.engine.emulator.abi.records import RecordView, lanes_of
 from gpuemu_lsp.engine.emulator.abi.states import BarrierKind, Status
 from gpuemu_lsp.engine.emulator.abi.structs import Warp
 from gpuemu_lsp.engine.emulator.ir.lattice import WARP_SIZE
-from gpuemu_lsp.engine.emulator.launch.report import Incident, LaunchReport
-from gpuemu_lsp.engine.emulator.launch.setup import PreparedLaunch, ResidentBlock
+from gpuemu_lsp.engine.emulator.launch.state import Incident, LaunchReport, PreparedLaunch, ResidentBlock
 from gpuemu_lsp.engine.emulator.launch.vector_clocks import VectorClocks
 
 
 class BarrierAssumptionError(Exception):
-    """Threads met at different barriers of the program, and the race checker counted on their not doing so."""
+    """Threads waited at different barrier instructions, although races were excluded assuming that they do not."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Waiting:
-    """A lane at a barrier; ``index`` is its warp's."""
+class _WaitingLane:
+    """A lane that waits at a barrier; ``index`` is its warp's number, ``expected`` the barrier's thread count or 0."""
 
     warp: RecordView
     index: int
     lane: int
-    name: int
-    count: int
+    barrier: int
+    expected: int
     kind: int
     predicate: bool
     site: int
 
+    @property
+    def thread(self) -> int:
+        return self.index * WARP_SIZE + self.lane
+
 
 class BarrierResolver:
-    """Lets the threads of a block meet; what is odd about that goes into ``report``."""
+    """Releases the barriers of one launch's blocks; incidents go to ``report``."""
 
-    def __init__(self, prepared: PreparedLaunch, order: VectorClocks, report: LaunchReport) -> None:
-        self._prepared, self._order, self._report = prepared, order, report
+    def __init__(self, prepared: PreparedLaunch, clocks: VectorClocks, report: LaunchReport) -> None:
+        self._prepared, self._clocks, self._report = prepared, clocks, report
 
     def resolve(self, resident: ResidentBlock, warps: list[RecordView]) -> None:
-        """Open a barrier that is complete, or let an incomplete collective run, or give up."""
-        waiting = [lane for index, warp in enumerate(warps) for lane in _waiting(index, warp)]
+        """Release what can be released; if nothing can, execute a partial collective; if none, report a deadlock.
+
+        Raises
+        ------
+        BarrierAssumptionError
+            If the launch must start again with more accesses instrumented.
+        """
+        waiting = [lane for index, warp in enumerate(warps) for lane in _waiting_lanes(index, warp)]
         arriving = [one for one in waiting if one.kind == BarrierKind.ARRIVE]
+        # Arrivals first: they may complete a barrier at which others wait.
         for one in arriving:
-            resident.arrivals[one.name] = resident.arrivals.get(one.name, 0) + 1
-            self._order.arrive(resident, one.name, one.index * WARP_SIZE + one.lane)
+            resident.arrivals[one.barrier] = resident.arrivals.get(one.barrier, 0) + 1
+            self._clocks.arrive(resident, one.barrier, one.thread)
             _release(one)
         waiting = [one for one in waiting if one.kind != BarrierKind.ARRIVE]
-        by_name: dict[int, list[_Waiting]] = defaultdict(list)
+        by_barrier: dict[int, list[_WaitingLane]] = defaultdict(list)
         for one in waiting:
-            by_name[one.name].append(one)
-        alive = _alive(warps)
-        opened = bool(arriving)
-        for name, lanes in by_name.items():
-            opened |= self._try_open(resident, name, lanes, alive)
-        if not opened:
-            opened = self._force_collective(resident, warps)
-        if not opened:
-            self._stuck(resident, waiting)
+            by_barrier[one.barrier].append(one)
+        live = _live_threads(warps)
+        progress = bool(arriving)
+        for barrier, lanes in by_barrier.items():
+            progress |= self._try_release(resident, barrier, lanes, live)
+        if not progress:
+            progress = self._force_collectives(resident, warps)
+        if not progress:
+            self._report_deadlock(resident, waiting)
 
-    def _try_open(self, resident: ResidentBlock, name: int, lanes: list[_Waiting], alive: int) -> bool:
-        counts = {one.count for one in lanes}
-        arrived = len(lanes) + resident.arrivals.get(name, 0)
-        expected = max(counts)
+    def _try_release(self, resident: ResidentBlock, barrier: int, lanes: list[_WaitingLane], live: int) -> bool:
+        arrived = len(lanes) + resident.arrivals.get(barrier, 0)
+        expected = max(one.expected for one in lanes)
+        # Without a thread count the barrier is for all threads. Exited ones are not waited for, as on hardware.
         if expected:
             if arrived < expected:
                 return False
-        elif len(lanes) < alive:
+        elif len(lanes) < live:
             return False
-        if self._order.trusting and len({one.site for one in lanes}) > 1:
+        if self._clocks.assumes_full_barriers and len({one.site for one in lanes}) > 1:
             raise BarrierAssumptionError
-        self._check_meeting(resident, lanes, alive, expected)
-        resident.arrivals.pop(name, None)
-        self._order.meet(resident, name, [one.index * WARP_SIZE + one.lane for one in lanes], alive)
+        self._check_divergence(resident, lanes, live, expected)
+        resident.arrivals.pop(barrier, None)
+        self._clocks.synchronise(resident, barrier, [one.thread for one in lanes], live)
         _reduce(lanes)
         for one in lanes:
             _release(one)
         return True
 
-    def _check_meeting(self, resident: ResidentBlock, lanes: list[_Waiting], alive: int, expected: int) -> None:
-        """Report what hardware lets pass, or hangs on: threads that have left, or wait at another barrier."""
+    def _check_divergence(self, resident: ResidentBlock, lanes: list[_WaitingLane], live: int, expected: int) -> None:
+        """Report a barrier that not all threads of the block execute, or not at the same place.
+
+        It happens to work on hardware: barriers are counted by warps, and identified by number. CUDA leaves it
+        undefined.
+        """
         first = lanes[0]
-        thread = first.index * WARP_SIZE + first.lane
         if not expected and len(lanes) < self._prepared.threads:
-            gone = self._prepared.threads - alive
-            message = f"{len(lanes)} threads of the block wait at this barrier after {gone} others have ended"
-            self._report.add(Incident("sync/barrier-divergence", message, first.site, thread, resident.number))
+            exited = self._prepared.threads - live
+            message = f"{len(lanes)} threads of the block wait at this barrier after {exited} others have ended"
+            self._report.add(Incident("sync/barrier-divergence", message, first.site, first.thread, resident.number))
             return
+        # By source line, not by site: NVRTC duplicates a barrier when it unrolls a loop or clones a branch.
         lines = {self._line(one.site) for one in lanes}
         if len(lines) > 1:
             others = sum(1 for one in lanes if self._line(one.site) != self._line(first.site))
             message = f"{len(lanes) - others} threads wait at this barrier while {others} wait at another one"
-            self._report.add(Incident("sync/barrier-divergence", message, first.site, thread, resident.number))
+            self._report.add(Incident("sync/barrier-divergence", message, first.site, first.thread, resident.number))
 
     def _line(self, site: int) -> tuple[int, int] | int:
         instruction = self._prepared.kernel.sites[site][0]
         location = instruction.location if instruction is not None else None
         return (location.file, location.line) if location is not None else site
 
-    def _force_collective(self, resident: ResidentBlock, warps: list[RecordView]) -> bool:
-        """Let lanes run a collective although lanes it names will not come."""
-        opened = False
+    def _force_collectives(self, resident: ResidentBlock, warps: list[RecordView]) -> bool:
+        """Execute collectives with the lanes that have arrived, where lanes of the mask can no longer come."""
+        progress = False
         for index, warp in enumerate(warps):
             mask = warp.get(Warp.COLLECTIVE_MASK)
             if warp.get(Warp.STATUS) != Status.BLOCKED or not mask:
@@ -109,74 +129,80 @@ class BarrierResolver:
             number = int(warp.row(Warp.PC)[lane])
             message = "a lane that the mask names never gets to this warp-wide instruction"
             site = self._prepared.kernel.site_of_block(number)
-            self._report.add(
-                Incident("sync/missing-warp-mask", message, site, index * WARP_SIZE + lane, resident.number)
-            )
+            thread = index * WARP_SIZE + lane
+            self._report.add(Incident("sync/missing-warp-mask", message, site, thread, resident.number))
             warp.set(Warp.COLLECTIVE_MASK, 0)
             warp.set(Warp.FORCE_COLLECTIVE, 1)
             warp.set(Warp.STATUS, Status.READY)
-            opened = True
-        return opened
+            progress = True
+        return progress
 
-    def _stuck(self, resident: ResidentBlock, waiting: list[_Waiting]) -> None:
+    def _report_deadlock(self, resident: ResidentBlock, waiting: list[_WaitingLane]) -> None:
         self._report.status = "hung"
-        places: dict[tuple[int, int], list[_Waiting]] = defaultdict(list)
+        by_place: dict[tuple[int, int], list[_WaitingLane]] = defaultdict(list)
         for one in waiting:
-            places[one.name, one.site].append(one)
-        for (name, site), lanes in places.items():
-            expected = lanes[0].count or self._prepared.threads
-            message = f"{len(lanes)} threads wait at barrier {name} for {expected}; no other thread can still arrive"
-            thread = lanes[0].index * WARP_SIZE + lanes[0].lane
-            self._report.add(Incident("sync/deadlock", message, site, thread, resident.number))
+            by_place[one.barrier, one.site].append(one)
+        for (barrier, site), lanes in by_place.items():
+            expected = lanes[0].expected or self._prepared.threads
+            message = f"{len(lanes)} threads wait at barrier {barrier} for {expected}; no other thread can still arrive"
+            self._report.add(Incident("sync/deadlock", message, site, lanes[0].thread, resident.number))
 
 
-def _alive(warps: list[RecordView]) -> int:
-    """Return how many threads of a block have not ended."""
-    living = (warp.get(Warp.LIVE_MASK) for warp in warps if warp.get(Warp.STATUS) != Status.DONE)
-    return sum(mask.bit_count() for mask in living)
+def _live_threads(warps: list[RecordView]) -> int:
+    """Return the number of threads of a block that have not exited."""
+    # A warp that has ended no longer updates its mask.
+    live = (warp.get(Warp.LIVE_MASK) for warp in warps if warp.get(Warp.STATUS) != Status.DONE)
+    return sum(mask.bit_count() for mask in live)
 
 
-def _waiting(index: int, warp: RecordView) -> list[_Waiting]:
+def _waiting_lanes(index: int, warp: RecordView) -> list[_WaitingLane]:
     """Return the lanes of a warp that wait at a barrier."""
     status = warp.get(Warp.STATUS)
     if status not in (Status.BARRIER, Status.BLOCKED):
         return []
-    mask = warp.get(Warp.BARRIER_MASK)
-    names, counts = warp.row(Warp.BARRIER_ID), warp.row(Warp.BARRIER_COUNT)
+    barriers, counts = warp.row(Warp.BARRIER_ID), warp.row(Warp.BARRIER_COUNT)
     kinds, sites = warp.row(Warp.BARRIER_KIND), warp.row(Warp.BARRIER_SITE)
-    together = status == Status.BARRIER
+    # A converged warp stores one description of the barrier, in the first elements, and its predicates as a mask.
+    converged = status == Status.BARRIER
     predicates = warp.get(Warp.BARRIER_RESULT)
     result = []
-    for lane in lanes_of(mask):
-        place = 0 if together else lane
-        kind = int(kinds[place])
-        predicate = bool(predicates >> lane & 1) if together else bool(kind >> 8 & 1)
+    for lane in lanes_of(warp.get(Warp.BARRIER_MASK)):
+        element = 0 if converged else lane
+        kind = int(kinds[element])
+        predicate = bool(predicates >> lane & 1) if converged else bool(kind >> 8 & 1)
         result.append(
-            _Waiting(
-                warp, index, lane, int(names[place]), int(counts[place]), kind & 0xFF, predicate, int(sites[place])
+            _WaitingLane(
+                warp=warp,
+                index=index,
+                lane=lane,
+                barrier=int(barriers[element]),
+                expected=int(counts[element]),
+                kind=kind & 0xFF,
+                predicate=predicate,
+                site=int(sites[element]),
             )
         )
     return result
 
 
-def _release(one: _Waiting) -> None:
+def _release(one: _WaitingLane) -> None:
     warp = one.warp
     warp.set(Warp.BARRIER_MASK, warp.get(Warp.BARRIER_MASK) & ~(1 << one.lane))
     # A warp that waits as a whole is released as a whole: all its lanes wait at one barrier.
     warp.set(Warp.STATUS, Status.READY)
 
 
-def _reduce(lanes: list[_Waiting]) -> None:
-    """Give the lanes of a ``bar.red`` its result."""
+def _reduce(lanes: list[_WaitingLane]) -> None:
+    """Give the lanes of a ``bar.red`` its result, in place of the thread count, which is no longer needed."""
     kind = lanes[0].kind
     if kind == BarrierKind.SYNC:
         return
-    agreeing = sum(one.predicate for one in lanes)
+    true = sum(one.predicate for one in lanes)
     result = {
-        BarrierKind.RED_POPC: agreeing,
-        BarrierKind.RED_AND: int(agreeing == len(lanes)),
-        BarrierKind.RED_OR: int(agreeing > 0),
+        BarrierKind.RED_POPC: true,
+        BarrierKind.RED_AND: int(true == len(lanes)),
+        BarrierKind.RED_OR: int(true > 0),
     }[BarrierKind(kind)]
     for one in lanes:
-        together = one.warp.get(Warp.STATUS) == Status.BARRIER
-        one.warp.row(Warp.BARRIER_COUNT)[0 if together else one.lane] = result
+        converged = one.warp.get(Warp.STATUS) == Status.BARRIER
+        one.warp.row(Warp.BARRIER_COUNT)[0 if converged else one.lane] = result

@@ -16,8 +16,7 @@ from gpuemu_lsp.engine.emulator.launch import access_messages
 from gpuemu_lsp.engine.emulator.launch.access_messages import AccessedBytes, accessed_bytes
 from gpuemu_lsp.engine.emulator.launch.arena import Region
 from gpuemu_lsp.engine.emulator.launch.race_events import RaceAccess, merged, race_event
-from gpuemu_lsp.engine.emulator.launch.report import Incident, LaunchReport
-from gpuemu_lsp.engine.emulator.launch.setup import PreparedLaunch
+from gpuemu_lsp.engine.emulator.launch.state import Incident, LaunchReport, PreparedLaunch
 from gpuemu_lsp.engine.execution import LOCAL_MEMORY, Dim3, Event, Writer
 from gpuemu_lsp.engine.ptx.model import Instruction
 
@@ -119,7 +118,7 @@ def _records(prepared: PreparedLaunch) -> list[_Raw]:
                 block=record.get(EventRecord.BLOCK),
                 warp=record.get(EventRecord.WARP),
                 flags=record.get(EventRecord.FLAGS),
-                count=int(prepared.counts.table64((site + 1) * EVENT_KINDS)[site * EVENT_KINDS + kind]),
+                count=int(prepared.event_counts.table64((site + 1) * EVENT_KINDS)[site * EVENT_KINDS + kind]),
                 other_site=record.get(EventRecord.OTHER_SITE),
                 other=record.get(EventRecord.OTHER_THREAD),
                 other_epoch=record.get(EventRecord.OTHER_EPOCH),

@@ -1,4 +1,4 @@
-"""Races as events: on the line of the read where there is one, the other party's line beside it."""
+"""Events of races: placed on the line of the read if there is one, with the other access's line."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from gpuemu_lsp.engine.ptx.model import Instruction, Location
 
 @dataclass(frozen=True, slots=True)
 class RaceAccess:
-    """One of the two: who did what with which instruction. ``spread`` is that of :class:`.layout.Cell`."""
+    """One access of a race. ``number`` is the thread number, ``spread`` that of the shadow cell's epoch."""
 
     instruction: Instruction
     number: int
@@ -24,23 +24,25 @@ class RaceAccess:
 
     @property
     def location(self) -> Location | None:
-        """Where its instruction stands."""
+        """Source location of the instruction."""
         return self.instruction.location
 
     @property
     def verb(self) -> str:
-        """What it did."""
+        """The access as a verb."""
         return "updates atomically" if self.atomic else "writes" if self.wrote else "reads"
 
 
 def race_event(space: str, one: RaceAccess, other: RaceAccess, accessed: AccessedBytes, count: int) -> Event:
-    """Return the event of a race between two parties."""
-    # The read shows the wrong value: it is where the user looks.
-    first, second = (other, one) if one.wrote and not other.wrote and not _unnamed(other, one) else (one, other)
+    """Return the event of a race between two accesses; either may have come first."""
+    # The wrong value shows in the read: the finding stands there.
+    first, second = (other, one) if one.wrote and not other.wrote and not _is_unnamed(other, one) else (one, other)
     place = f"{space} memory" if accessed.name is None else accessed.place
+    one_thread, other_thread = _thread_text(first), _thread_text(second, first)
     message = (
-        f"{_who(first)} {_active(first)} {place} and {_who(second, first)} {_active(second)} it without synchronization"
+        f"{one_thread} {_active(first)} {place} and {other_thread} {_active(second)} it without synchronization"
     )
+    # Code from before Volta relies on lock step inside a warp: without the hint the finding looks wrong.
     if _same_warp(first, second):
         message += "; lanes of a warp need not execute in lockstep"
     return Event(
@@ -57,7 +59,7 @@ def race_event(space: str, one: RaceAccess, other: RaceAccess, accessed: Accesse
         other=second.location,
         data={
             "access": first.verb,
-            "other_thread": None if _unnamed(second, first) else list(second.thread),
+            "other_thread": None if _is_unnamed(second, first) else list(second.thread),
             "other_block": list(second.block),
             "other_access": second.verb,
             "other_instruction": second.instruction.name,
@@ -70,37 +72,41 @@ def _active(access: RaceAccess) -> str:
 
 
 def _same_warp(one: RaceAccess, other: RaceAccess) -> bool:
+    # A wider spread names one thread of several blocks or warps: the others may be in any warp.
     return one.number >> 5 == other.number >> 5 and max(one.spread, other.spread) < 2
 
 
-def _who(party: RaceAccess, beside: RaceAccess | None = None) -> str:
-    if beside is not None and _unnamed(party, beside):
-        return "another thread of the " + ("warp", "block", "grid")[party.spread - 1]
-    text = f"thread {_dims(party.thread)}"
-    if beside is None or beside.block != party.block:
-        text += f" of block {_dims(party.block)}"
+def _thread_text(access: RaceAccess, other: RaceAccess | None = None) -> str:
+    """Describe the thread of an access; after that of ``other`` has been described, as short as is unambiguous."""
+    if other is not None and _is_unnamed(access, other):
+        return "another thread of the " + ("warp", "block", "grid")[access.spread - 1]
+    text = f"thread {_dims(access.thread)}"
+    if other is None or other.block != access.block:
+        text += f" of block {_dims(access.block)}"
     return text
 
 
-def _unnamed(party: RaceAccess, beside: RaceAccess) -> bool:
-    """Whether only the latest of several threads is kept, and that is the other party itself."""
-    return bool(party.spread) and party.number == beside.number
+def _is_unnamed(access: RaceAccess, other: RaceAccess) -> bool:
+    """Whether the cell stands for several threads and names only the one that made the other access, too."""
+    return bool(access.spread) and access.number == other.number
 
 
 def _dims(dims: Dim3) -> str:
-    """Return coordinates as short as they can be said."""
+    """Return coordinates without trailing zeros: ``3``, ``(3, 1)``, ``(3, 0, 2)``."""
     x, y, z = dims
     return f"({x}, {y}, {z})" if z else f"({x}, {y})" if y else str(x)
 
 
 def merged(events: Iterable[Event]) -> list[Event]:
-    """Return one event for each pair of places: either party may have come second."""
+    """Return one event for each pair of source locations: a race is reported for either access coming second."""
     found: dict[tuple[str, frozenset[Location | None]], Event] = {}
     result: list[Event] = []
     for event in events:
         if not event.rule.endswith("-race"):
             result.append(event)
             continue
+        # The detector records one event per site of the later access: two statements that race with each other give
+        # two, as each is the later one for some threads.
         key = event.rule, frozenset((event.location, event.other))
         known = found.get(key)
         if known is None:

@@ -1,9 +1,65 @@
-"""The outer scheduler: what the inner one cannot decide. Spinning blocks, lanes on their own, hangs."""
+"""The scheduler of a launch: two levels, one in generated code and one in Python.
+
+Generated level
+===============
+
+``run_blocks`` (:mod:`~gpuemu_lsp.engine.emulator.devicelib.block_scheduler`) executes block after block on one CPU
+thread. Inside a block it sweeps over the warps: each ready warp's function is called and returns a
+:class:`~gpuemu_lsp.engine.emulator.abi.states.Status`. Its decisions are those that ordinary launches need, and
+together cost a few nanoseconds per warp:
+
+================================  ====================================================================================
+what it sees                      what it does
+================================  ====================================================================================
+``DONE`` of all warps             ends the block, starts the next one
+``BARRIER`` of all threads        releases them, if all wait at one plain ``bar.sync`` (and starts a new epoch)
+``YIELD``                         continues with the next warp, for at most ``YIELDS_PER_CALL`` times
+``MISSPECULATED``                 calls the fallback version of the warp function at once
+================================  ====================================================================================
+
+For everything else it returns 1, with each warp's status in its context. It also returns now and then on its own, so
+that limits are tested: after so many yields or barriers.
+
+Python level
+============
+
+:class:`Scheduler` decides what happens next:
+
+================================  ====================================================================================
+what it sees                      what it does
+================================  ====================================================================================
+``STOP``                          ends the launch: a trap, an unsupported instruction
+``DIVERGED``                      continues the warp in the scalar-PC version
+``ASSUMPTION_FAILED``             raises, so that the launch starts again without the assumption
+``YIELD`` (time used up)          tests the limits, promotes to better code, or lets other blocks execute
+no warp ready                     :class:`~gpuemu_lsp.engine.emulator.launch.barriers.BarrierResolver`: barriers,
+                                  collectives, deadlocks
+================================  ====================================================================================
+
+Several resident blocks
+=======================
+
+Blocks normally execute one after another in one set of records (``ResidentBlock``): deterministic, and their shared
+memory stays in the CPU's cache. A kernel whose blocks wait for each other (a grid barrier, a decoupled look-back) would
+then never end: the first block spins for a flag that a later one sets. A block that has used up its time more than
+``_PATIENCE`` times therefore stays resident while further blocks start next to it, up to ``_MAX_RESIDENT``. Each
+resident block then gets a turn until it yields; when a round ends no block, one more is started. Once all blocks have
+ended the extra records are dropped.
+
+Hardware likewise makes progress in all of its resident blocks, the number of which is limited.
+
+Limits
+======
+
+A launch ends as hung when a warp exceeds ``max_steps`` backward jumps or the launch ``max_seconds``, without the time
+spent on compilation. Either way the report names a loop: that of the warp that is executing.
+"""
 
 from __future__ import annotations
 
 import ctypes
 import time
+from typing import Final
 
 from gpuemu_lsp.engine.emulator.abi.records import RecordView, lanes_of
 from gpuemu_lsp.engine.emulator.abi.states import Resume, Status
@@ -13,22 +69,22 @@ from gpuemu_lsp.engine.emulator.ir.lattice import WARP_SIZE
 from gpuemu_lsp.engine.emulator.ir.program import EXIT
 from gpuemu_lsp.engine.emulator.jit import compile
 from gpuemu_lsp.engine.emulator.launch.barriers import BarrierResolver
-from gpuemu_lsp.engine.emulator.launch.report import Incident, LaunchReport
-from gpuemu_lsp.engine.emulator.launch.setup import BARRIERS_PER_CALL, YIELDS_PER_CALL, PreparedLaunch, ResidentBlock
+from gpuemu_lsp.engine.emulator.launch.setup import BARRIERS_PER_CALL, YIELDS_PER_CALL, add_resident
+from gpuemu_lsp.engine.emulator.launch.state import Incident, LaunchReport, PreparedLaunch, ResidentBlock
 from gpuemu_lsp.engine.emulator.launch.vector_clocks import VectorClocks
-from gpuemu_lsp.engine.emulator.versions.tiering import LaunchCode, LaunchProfile
+from gpuemu_lsp.engine.emulator.versions.tiering import LaunchProfile, LaunchVersions
 
-_PATIENCE = 6
-"""How often a block may use up its yields before other blocks are started beside it."""
+_PATIENCE: Final = 6
+"""Times that a block may use up its yields before other blocks become resident with it."""
 
-_MAX_RESIDENT = 256
+_MAX_RESIDENT: Final = 256
 
-_FIRST_BLOCKS = 8
-"""Blocks run before the time for all of them is first estimated; the stretches double."""
+_FIRST_BLOCKS: Final = 8
+"""Blocks executed before the launch's time is first estimated; each further stretch is twice as long."""
 
 
 class AssumptionError(Exception):
-    """Specialised code met a case it was not made for; ``site`` says where."""
+    """A specialised version met a value that it assumes not to occur, at ``site``."""
 
     def __init__(self, site: int) -> None:
         super().__init__(site)
@@ -38,39 +94,40 @@ class AssumptionError(Exception):
 class Scheduler:
     """Runs one prepared launch."""
 
-    def __init__(self, prepared: PreparedLaunch, order: VectorClocks, code: LaunchCode) -> None:
+    def __init__(self, prepared: PreparedLaunch, clocks: VectorClocks, versions: LaunchVersions) -> None:
         self._prepared = prepared
-        self._code = code
+        self._versions = versions
         self._stretch = _FIRST_BLOCKS
-        self._began = time.monotonic()
+        self._started = time.monotonic()
         self._report = LaunchReport()
-        self._conduct = compile.function(DEVICE_LIBRARY.address("run_blocks"), ctypes.c_void_p)
-        self._deadline = self._began + prepared.request.max_seconds
-        self._meetings = BarrierResolver(prepared, order, self._report)
-        prepared.launch.set(LaunchRecord.FUNCTION, code.fast or code.general())
-        prepared.launch.set(LaunchRecord.FALLBACK, code.plain)
+        self._run_blocks = compile.function(DEVICE_LIBRARY.address("run_blocks"), ctypes.c_void_p)
+        self._deadline = self._started + prepared.request.max_seconds
+        self._barriers = BarrierResolver(prepared, clocks, self._report)
+        prepared.launch.set(LaunchRecord.FUNCTION, versions.specialised or versions.scalar_pc())
+        prepared.launch.set(LaunchRecord.FALLBACK, versions.fallback)
 
     def run(self) -> LaunchReport:
         """Run all blocks.
 
         Raises
         ------
-        AssumptionError, DistrustError
-            If the launch must be started again with another translation.
+        AssumptionError, BarrierAssumptionError
+            If the launch must be started again with other code.
         """
         prepared = self._prepared
         residents = prepared.residents
         upcoming = 0
         while not self._ended:
-            if len(residents) == 1 and not residents[0].under_way:
-                upcoming = self._run_alone(residents[0], upcoming)
-                if upcoming >= prepared.blocks and not residents[0].under_way:
+            if len(residents) == 1 and not residents[0].started:
+                upcoming = self._run_in_order(residents[0], upcoming)
+                if upcoming >= prepared.blocks and not residents[0].started:
                     break
-                to_come = self._elapsed() * (prepared.blocks - upcoming) / max(upcoming, 1)
-                self._consider(to_come, self.seen(upcoming))
+                # Between blocks no warp is suspended: the only point at which speculative code can be entered.
+                to_come = self._elapsed_ms() * (prepared.blocks - upcoming) / max(upcoming, 1)
+                self._promote(to_come, self.profile(upcoming))
                 self._stretch *= 2
                 continue
-            upcoming = self._run_together(upcoming)
+            upcoming = self._run_round(upcoming)
         self._report.steps = self._steps()
         return self._report
 
@@ -78,41 +135,43 @@ class Scheduler:
     def _ended(self) -> bool:
         return self._report.status != "completed"
 
-    # ---- which block runs --------------------------------------------------------------------------------------------
+    # ---- choice of blocks --------------------------------------------------------------------------------------------
 
-    def _run_alone(self, resident: ResidentBlock, upcoming: int) -> int:
-        """Run blocks one after another until all have ended or one is stuck; return the next block's number."""
+    def _run_in_order(self, resident: ResidentBlock, upcoming: int) -> int:
+        """Run blocks one after another until a stretch has ended or one must stay resident; return the next block."""
         launch = self._prepared.launch
         self._prepared.focus(resident)
         launch.set(LaunchRecord.NEXT_BLOCK, upcoming)
-        end = self._prepared.blocks if self._code.best else min(upcoming + self._stretch, self._prepared.blocks)
+        # In stretches only while there may be better code; then all at once.
+        last = self._prepared.blocks
+        end = last if self._versions.is_final else min(upcoming + self._stretch, last)
         launch.set(LaunchRecord.BLOCK_END, end)
         launch.set(LaunchRecord.IN_BLOCK, 0)
-        seen = -1
-        while not self._ended and self._conduct(launch.address):
+        current = -1
+        while not self._ended and self._run_blocks(launch.address):
             number = launch.get(LaunchRecord.NEXT_BLOCK)
-            if number != seen:
-                seen, resident.asked = number, 0
+            if number != current:
+                current, resident.yields = number, 0
                 resident.arrivals.clear()
             resident.number = number
-            spinning = self._attend(resident)
-            if spinning and resident.asked > _PATIENCE and self._prepared.blocks > number + 1:
-                resident.under_way = True
+            used_up = self._attend(resident)
+            if used_up and resident.yields > _PATIENCE and last > number + 1:
+                resident.started = True
                 return number + 1
         return launch.get(LaunchRecord.NEXT_BLOCK)
 
-    def _run_together(self, upcoming: int) -> int:
-        """Give each resident block a turn; start one more when none ended."""
+    def _run_round(self, upcoming: int) -> int:
+        """Give each resident block a turn; add a resident block if none has ended. Return the next block to start."""
         prepared = self._prepared
         launch = prepared.launch
         progress = False
         for resident in prepared.residents:
             if self._ended:
                 return upcoming
-            if not resident.under_way:
+            if not resident.started:
                 if upcoming >= prepared.blocks:
                     continue
-                resident.number, resident.under_way, resident.asked = upcoming, True, 0
+                resident.number, resident.started, resident.yields = upcoming, True, 0
                 resident.arrivals.clear()
                 upcoming += 1
                 launch.set(LaunchRecord.IN_BLOCK, 0)
@@ -121,61 +180,55 @@ class Scheduler:
             prepared.focus(resident)
             launch.set(LaunchRecord.NEXT_BLOCK, resident.number)
             launch.set(LaunchRecord.BLOCK_END, resident.number + 1)
-            launch.set(LaunchRecord.YIELDS_LEFT, 1)  # a block that waits for another one is not to wait for long
+            # One quantum only: the block probably waits for another one, and spinning does not help that one.
+            launch.set(LaunchRecord.YIELDS_LEFT, 1)
             launch.set(LaunchRecord.BARRIERS_LEFT, 1)
             while not self._ended:
-                if not self._conduct(launch.address):
-                    resident.under_way, progress = False, True
+                if not self._run_blocks(launch.address):
+                    resident.started, progress = False, True
                     break
                 if self._attend(resident):
                     break
         if not progress and upcoming < prepared.blocks and len(prepared.residents) < _MAX_RESIDENT:
-            prepared.add_resident()
-        if upcoming >= prepared.blocks and not any(r.under_way for r in prepared.residents):
+            add_resident(prepared)
+        if upcoming >= prepared.blocks and not any(resident.started for resident in prepared.residents):
             del prepared.residents[1:]
         return upcoming
 
-    def _elapsed(self) -> float:
-        """Return the milliseconds the launch has run, translations not counted."""
-        return (time.monotonic() - self._began - self._code.seconds) * 1e3
+    # ---- better code -------------------------------------------------------------------------------------------------
 
-    def seen(self, blocks: int) -> LaunchProfile:
-        """Return what has been seen of lanes that part, in so many blocks."""
+    def _elapsed_ms(self) -> float:
+        """Return the time the launch has run, without compilation."""
+        return (time.monotonic() - self._started - self._versions.compile_seconds) * 1e3
+
+    def profile(self, blocks: int) -> LaunchProfile:
+        """Return the divergence seen in the first ``blocks`` blocks."""
         prepared = self._prepared
-        parted = prepared.parted.table32(len(prepared.kernel.program.blocks))
-        return LaunchProfile(
-            parted.tolist(), blocks * prepared.warp_count, prepared.launch.get(LaunchRecord.MISSPECULATIONS)
-        )
+        diverged = prepared.divergence_counts.table32(len(prepared.kernel.program.blocks))
+        misspeculations = prepared.launch.get(LaunchRecord.MISSPECULATIONS)
+        return LaunchProfile(diverged.tolist(), blocks * prepared.warp_count, misspeculations)
 
-    def _consider(self, milliseconds: float, seen: LaunchProfile | None = None) -> None:
-        """Go on in optimised code if that pays for so much time."""
-        better = self._code.improve(milliseconds, seen)
-        if not better:
+    def _promote(self, milliseconds: float, profile: LaunchProfile | None = None) -> None:
+        """Continue in better code if that pays for so much time; see :meth:`LaunchVersions.promote`."""
+        replacements = self._versions.promote(milliseconds, profile)
+        if not replacements:
             return
         launch = self._prepared.launch
-        launch.set(LaunchRecord.FALLBACK, self._code.plain)
+        launch.set(LaunchRecord.FALLBACK, self._versions.fallback)
         first = launch.get(LaunchRecord.FUNCTION)
-        launch.set(LaunchRecord.FUNCTION, better.get(first, first))
+        launch.set(LaunchRecord.FUNCTION, replacements.get(first, first))
         for resident in self._prepared.residents:
             for warp in self._warps(resident):
-                now = warp.get(Warp.FUNCTION)
-                warp.set(Warp.FUNCTION, better.get(now, now))
+                current = warp.get(Warp.FUNCTION)
+                warp.set(Warp.FUNCTION, replacements.get(current, current))
 
-    def _steps(self) -> int:
-        total = self._prepared.launch.get(LaunchRecord.STEPS)
-        for resident in self._prepared.residents:
-            total += sum(warp.get(Warp.STEPS) for warp in self._warps(resident))
-        return total
-
-    def _warps(self, resident: ResidentBlock) -> list[RecordView]:
-        return [self._prepared.warp(resident, index) for index in range(self._prepared.warp_count)]
-
-    # ---- one block that needs attention ------------------------------------------------------------------------------
+    # ---- one block that cannot continue by itself --------------------------------------------------------------------
 
     def _attend(self, resident: ResidentBlock) -> bool:
-        """Decide what the warps of a block do next; return whether some only used up their time."""
+        """Decide how the warps of a block continue; return whether the block has merely used up its time."""
         launch = self._prepared.launch
-        yielded = launch.get(LaunchRecord.BARRIERS_LEFT) <= 0
+        # Many barriers without a yield count as time used up, too.
+        used_up = launch.get(LaunchRecord.BARRIERS_LEFT) <= 0
         launch.set(LaunchRecord.YIELDS_LEFT, YIELDS_PER_CALL)
         launch.set(LaunchRecord.BARRIERS_LEFT, BARRIERS_PER_CALL)
         warps = self._warps(resident)
@@ -187,41 +240,54 @@ class Scheduler:
             if status == Status.ASSUMPTION_FAILED:
                 raise AssumptionError(warp.get(Warp.STOP_SITE))
             if status == Status.DIVERGED:
-                self._hand_over(warp)
+                self._enter_scalar_pc(warp)
             elif status == Status.YIELD:
-                yielded = True
+                used_up = True
                 warp.set(Warp.STATUS, Status.READY)
-        if self._over_budget(resident, warps):
+        if self._exceeds_limits(resident, warps):
             return False
-        if yielded:
-            resident.asked += 1
-            self._consider(self._elapsed())
+        if used_up:
+            resident.yields += 1
+            self._promote(self._elapsed_ms())
             return True
         if not any(warp.get(Warp.STATUS) == Status.READY for warp in warps):
-            self._meetings.resolve(resident, warps)
+            self._barriers.resolve(resident, warps)
         return False
 
-    def _hand_over(self, warp: RecordView) -> None:
-        """Let the general translation run a warp whose lanes must be independent."""
-        warp.set(Warp.FUNCTION, self._code.general())
+    def _enter_scalar_pc(self, warp: RecordView) -> None:
+        """Continue a warp in the scalar-PC version."""
+        warp.set(Warp.FUNCTION, self._versions.scalar_pc())
+        # Each lane executes its barrier or collective again, on its own: none of them waits any longer.
         warp.set(Warp.BARRIER_MASK, 0)
         warp.set(Warp.COLLECTIVE_MASK, 0)
         warp.set(Warp.STATUS, Status.READY)
 
-    def _over_budget(self, resident: ResidentBlock, warps: list[RecordView]) -> bool:
-        """End a launch that has used up its steps or its time: in a loop, whether that waits or not."""
-        living = [(index, warp) for index, warp in enumerate(warps) if warp.get(Warp.STATUS) != Status.DONE]
-        for index, warp in living:
+    def _steps(self) -> int:
+        total = self._prepared.launch.get(LaunchRecord.STEPS)
+        for resident in self._prepared.residents:
+            total += sum(warp.get(Warp.STEPS) for warp in self._warps(resident))
+        return total
+
+    def _warps(self, resident: ResidentBlock) -> list[RecordView]:
+        return [self._prepared.warp(resident, index) for index in range(self._prepared.warp_count)]
+
+    # ---- limits ------------------------------------------------------------------------------------------------------
+
+    def _exceeds_limits(self, resident: ResidentBlock, warps: list[RecordView]) -> bool:
+        """End the launch if it has exceeded its steps or its time."""
+        live = [(index, warp) for index, warp in enumerate(warps) if warp.get(Warp.STATUS) != Status.DONE]
+        for index, warp in live:
             if warp.get(Warp.STEPS) > self._prepared.request.max_steps:
-                self._hang(resident, index, warp, "this loop does not terminate: the step limit was reached")
+                self._report_hang(resident, index, warp, "this loop does not terminate: the step limit was reached")
                 return True
-        if living and time.monotonic() - self._code.seconds > self._deadline:
-            index, warp = next((one for one in living if one[1].get(Warp.STATUS) == Status.READY), living[0])
-            self._hang(resident, index, warp, "this loop does not terminate: the time limit was reached")
+        if live and time.monotonic() - self._versions.compile_seconds > self._deadline:
+            # A warp that executes is in the loop that does not end; the others wait for it.
+            index, warp = next((one for one in live if one[1].get(Warp.STATUS) == Status.READY), live[0])
+            self._report_hang(resident, index, warp, "this loop does not terminate: the time limit was reached")
             return True
         return False
 
-    def _hang(self, resident: ResidentBlock, index: int, warp: RecordView, message: str) -> None:
+    def _report_hang(self, resident: ResidentBlock, index: int, warp: RecordView, message: str) -> None:
         resume = warp.get(Warp.RESUME)
         if resume >= Resume.FIRST_BLOCK:
             number, lane = resume - Resume.FIRST_BLOCK, lanes_of(warp.get(Warp.ACTIVE_MASK) or 1)[0]
@@ -235,7 +301,7 @@ class Scheduler:
         self._report.status = "hung"
 
     def _first_located(self, number: int) -> int:
-        """Return the first site from a block on that has a line: a lone jump has none, where it leads to has."""
+        """Return the first site from a basic block on that has a source line: a block of one jump has none."""
         kernel = self._prepared.kernel
         start = kernel.site_of_block(number)
         seen: set[int] = set()

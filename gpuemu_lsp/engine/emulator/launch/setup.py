@@ -1,15 +1,14 @@
-"""Memory and records of one launch, and of the blocks that are under way."""
+"""Sets up a launch: memory in the arena, records, tables, and the first resident block."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 
 from gpuemu_lsp.engine.emulator.abi.memory import POISON, REDZONE, Shadow
-from gpuemu_lsp.engine.emulator.abi.records import Record, RecordView
+from gpuemu_lsp.engine.emulator.abi.records import Record
 from gpuemu_lsp.engine.emulator.abi.states import EVENT_KINDS, Status
 from gpuemu_lsp.engine.emulator.abi.structs import STACK_BYTES, BlockRecord, CopyQueue, EventRecord, LaunchRecord, Warp
 from gpuemu_lsp.engine.emulator.ir.lattice import WARP_SIZE
@@ -20,95 +19,30 @@ from gpuemu_lsp.engine.emulator.launch.arguments import (
     place_variables,
     readable_buffers,
 )
-from gpuemu_lsp.engine.emulator.launch.heap import HEAP_BYTES, Heap
+from gpuemu_lsp.engine.emulator.launch.device_runtime import HEAP_BYTES, Heap
+from gpuemu_lsp.engine.emulator.launch.state import PreparedLaunch, ResidentBlock
 from gpuemu_lsp.engine.emulator.versions.compiled_kernel import CompiledKernel
 from gpuemu_lsp.engine.execution import Request
 
-EVENT_LIMIT = 256
-QUANTUM = 1 << 12
-YIELDS_PER_CALL = 64
-BARRIERS_PER_CALL = 1 << 13
-_MOST_SHARED = 227 * 1024
-"""Bytes of shared memory per block, on sm_90 and later (CUDA Programming Guide, technical specifications)."""
-GRID_WORKSPACE_BYTES = 64
-"""What cooperative groups keep for a grid: a size and a barrier."""
+EVENT_LIMIT: Final = 256
+"""Event records of a launch; further events are counted only."""
 
+QUANTUM: Final = 1 << 12
+"""Backward jumps after which a warp yields: long enough that the switch costs nothing, short enough for spin loops."""
 
-@dataclass(slots=True)
-class ResidentBlock:
-    """A block that is under way: its record, its warps' contexts, its memory."""
+YIELDS_PER_CALL: Final = 64
+BARRIERS_PER_CALL: Final = 1 << 13
+"""Yields, and barriers released, after which the generated block scheduler returns to Python to test the limits."""
 
-    record: Record
-    warps: Record
-    copies: Record | None
-    shared: Region
-    local: Region
-    number: int = 0
-    under_way: bool = False
-    arrivals: dict[int, int] = field(default_factory=dict)
-    asked: int = 0
+_MAX_SHARED: Final = 227 * 1024
+"""Bytes of shared memory per block, on sm_90 and later (CUDA programming guide, technical specifications)."""
 
-
-@dataclass(slots=True)
-class PreparedLaunch:
-    """A launch ready to run."""
-
-    request: Request
-    kernel: CompiledKernel
-    arena: Arena
-    launch: Record
-    events: Record
-    counts: Record
-    reached: Record
-    parted: Record
-    readable: Record
-    symbols: Record
-    shared_shadow: npt.NDArray[np.uint8]
-    buffers: dict[str, Region]
-    module_variables: dict[str, Region]
-    heap: Heap | None = None
-    residents: list[ResidentBlock] = field(default_factory=list)
-    grown: Callable[[], None] = lambda: None
-    """Called when the launch has taken more memory."""
-
-    @property
-    def threads(self) -> int:
-        """Threads to a block."""
-        x, y, z = self.request.block
-        return x * y * z
-
-    @property
-    def warp_count(self) -> int:
-        """Warps to a block."""
-        return -(-self.threads // WARP_SIZE)
-
-    @property
-    def blocks(self) -> int:
-        """Blocks of the grid."""
-        x, y, z = self.request.grid
-        return x * y * z
-
-    def warp(self, resident: ResidentBlock, index: int) -> RecordView:
-        """Return the context of one warp."""
-        return resident.warps.at(index * self.kernel.context_bytes)
-
-    def add_resident(self) -> ResidentBlock:
-        """Make room for one more block under way."""
-        resident = _resident(self)
-        self.residents.append(resident)
-        self.grown()
-        return resident
-
-    def focus(self, resident: ResidentBlock) -> None:
-        """Make the inner scheduler work on this block."""
-        launch = self.launch
-        launch.set(LaunchRecord.WARPS, resident.warps.address)
-        launch.set(LaunchRecord.BLOCK, resident.record.address)
-        launch.set(LaunchRecord.LOCAL, resident.local.address)
+_GRID_WORKSPACE_BYTES: Final = 64
+"""Cooperative groups' workspace of a grid: its size and the state of its barrier."""
 
 
 def prepare(request: Request, kernel: CompiledKernel, arena: Arena, callback: int) -> PreparedLaunch:
-    """Lay out a launch in a fresh arena.
+    """Lay out a launch in the arena, which is reset; ``callback`` is the device runtime's address.
 
     Raises
     ------
@@ -119,39 +53,50 @@ def prepare(request: Request, kernel: CompiledKernel, arena: Arena, callback: in
     """
     arena.reset()
     program = kernel.program
-    symbols = Record(max(8 * len(kernel.symbols), 8))
+    symbols = Record(max(8 * len(kernel.symbol_indices), 8))
     launch = Record(LaunchRecord.SIZE)
     variables = place_variables(kernel, arena, symbols, launch)
     buffers = place_buffers(request, arena)
     params = place_parameters(request, kernel, arena, buffers)
     readable = readable_buffers(request, buffers)
     events = Record(EVENT_LIMIT * EventRecord.SIZE)
-    counts = Record(max(len(kernel.sites), 1) * EVENT_KINDS * 8)
-    reached = Record(max(len(kernel.sites), 1))
-    parted = Record(4 * len(program.blocks))
+    event_counts = Record(max(len(kernel.sites), 1) * EVENT_KINDS * 8)
+    coverage = Record(max(len(kernel.sites), 1))
+    divergence_counts = Record(4 * len(program.blocks))
     fresh = Shadow.ADDRESSABLE | (0 if request.checks.uninitialized else Shadow.INITIALISED)
     shadow = _shared_shadow(request, kernel, fresh)
     prepared = PreparedLaunch(
-        request, kernel, arena, launch, events, counts, reached, parted, readable, symbols, shadow, buffers, variables
+        request=request,
+        kernel=kernel,
+        arena=arena,
+        launch=launch,
+        events=events,
+        event_counts=event_counts,
+        coverage=coverage,
+        divergence_counts=divergence_counts,
+        readable_buffers=readable,
+        symbols=symbols,
+        shared_shadow=shadow,
+        buffers=buffers,
+        module_variables=variables,
     )
-    _describe(prepared, params, fresh, callback)
+    _fill_launch_record(prepared, params, fresh, callback)
     if program.calls_malloc:
         prepared.heap = Heap(arena, arena.take("device heap", "variable", HEAP_BYTES), fresh)
     if program.reads_grid_workspace:
-        workspace = arena.take("grid workspace", "variable", GRID_WORKSPACE_BYTES)
-        arena.fill(workspace, np.zeros(GRID_WORKSPACE_BYTES, dtype=np.uint8))
+        workspace = arena.take("grid workspace", "variable", _GRID_WORKSPACE_BYTES)
+        arena.fill(workspace, np.zeros(_GRID_WORKSPACE_BYTES, dtype=np.uint8))
         launch.set(LaunchRecord.GRID_WORKSPACE, workspace.address)
     _watch(request, arena, launch, buffers)
-    first = prepared.add_resident()
-    prepared.focus(first)
+    prepared.focus(add_resident(prepared))
     return prepared
 
 
-def _describe(prepared: PreparedLaunch, params: Region, fresh: int, callback: int) -> None:
-    """Fill the launch's record."""
+def _fill_launch_record(prepared: PreparedLaunch, params: Region, fresh: int, callback: int) -> None:
+    """Fill in the launch record; the rest of its fields start at 0."""
     request, launch, shadow = prepared.request, prepared.launch, prepared.shared_shadow
     x, y, z = request.block
-    for target, value in (
+    for field, value in (
         (LaunchRecord.GRID_X, request.grid[0]),
         (LaunchRecord.GRID_Y, request.grid[1]),
         (LaunchRecord.GRID_Z, request.grid[2]),
@@ -174,10 +119,10 @@ def _describe(prepared: PreparedLaunch, params: Region, fresh: int, callback: in
         (LaunchRecord.SYMBOLS, prepared.symbols.address),
         (LaunchRecord.EVENTS, prepared.events.address),
         (LaunchRecord.EVENT_LIMIT, EVENT_LIMIT),
-        (LaunchRecord.COUNTS, prepared.counts.address),
-        (LaunchRecord.COVERAGE, prepared.reached.address),
-        (LaunchRecord.DIVERGENCE_COUNTS, prepared.parted.address),
-        (LaunchRecord.READABLE_BUFFERS, prepared.readable.address),
+        (LaunchRecord.COUNTS, prepared.event_counts.address),
+        (LaunchRecord.COVERAGE, prepared.coverage.address),
+        (LaunchRecord.DIVERGENCE_COUNTS, prepared.divergence_counts.address),
+        (LaunchRecord.READABLE_BUFFERS, prepared.readable_buffers.address),
         (LaunchRecord.LOCAL_FRAME, max(prepared.kernel.program.local_bytes, 1)),
         (LaunchRecord.CALLBACK, callback),
         (LaunchRecord.WARP_STRIDE, prepared.kernel.context_bytes),
@@ -185,15 +130,15 @@ def _describe(prepared: PreparedLaunch, params: Region, fresh: int, callback: in
         (LaunchRecord.WATCH_SITE, -1),
         (LaunchRecord.ARENA, prepared.arena.address),
     ):
-        launch.set(target, value)
+        launch.set(field, value)
 
 
 def _shared_shadow(request: Request, kernel: CompiledKernel, fresh: int) -> npt.NDArray[np.uint8]:
-    """Return the shadow of fresh shared memory: variables addressable, the gaps between them not."""
+    """Return the shadow bytes of shared memory at the start of a block: gaps between variables are not addressable."""
     program = kernel.program
     size = program.dynamic_shared + request.shared_bytes
-    if size > _MOST_SHARED:
-        raise ArenaFullError(f"{size} bytes of shared memory for a block, and no GPU has more than {_MOST_SHARED}")
+    if size > _MAX_SHARED:
+        raise ArenaFullError(f"{size} bytes of shared memory for a block, and no GPU has more than {_MAX_SHARED}")
     shadow = np.zeros(-(-max(size, 1) // 16) * 16, dtype=np.uint8)
     for slot in program.shared.values():
         shadow[slot.offset : slot.offset + slot.size] = fresh
@@ -202,6 +147,7 @@ def _shared_shadow(request: Request, kernel: CompiledKernel, fresh: int) -> npt.
 
 
 def _watch(request: Request, arena: Arena, launch: Record, buffers: dict[str, Region]) -> None:
+    """Record the last writer of the bytes that the request names."""
     watch = request.watch
     region = buffers.get(watch.buffer) if watch is not None else None
     if watch is None or region is None:
@@ -210,6 +156,14 @@ def _watch(request: Request, arena: Arena, launch: Record, buffers: dict[str, Re
     launch.set(LaunchRecord.WATCH_LOW, low)
     launch.set(LaunchRecord.WATCH_HIGH, low + watch.size)
     arena.shadow(low, watch.size)[:] |= Shadow.WATCHED
+
+
+def add_resident(prepared: PreparedLaunch) -> ResidentBlock:
+    """Allocate memory and records for one more resident block."""
+    resident = _resident(prepared)
+    prepared.residents.append(resident)
+    prepared.on_growth()
+    return resident
 
 
 def _resident(prepared: PreparedLaunch) -> ResidentBlock:
@@ -225,7 +179,7 @@ def _resident(prepared: PreparedLaunch) -> ResidentBlock:
     record.set(BlockRecord.COPIES, copies.address if copies is not None else 0)
     resident = ResidentBlock(record, warps, copies, shared, local)
     stack = arena.take("call stack", "stack", STACK_BYTES * count * WARP_SIZE) if kernel.program.recursive else None
-    # The arena has grown: everything handed out may be touched.
+    # The arena has grown: the bounds check must admit the new memory.
     prepared.launch.set(LaunchRecord.ARENA_SIZE, arena.size)
     arena.data(shared.address, shared.size)[:] = POISON
     prepared.launch.set(LaunchRecord.LOCAL_SIZE, local.size if kernel.program.local_bytes else 0)

@@ -1,7 +1,19 @@
-"""Orders between threads that floors cannot tell: fences with flags, locks, named barriers.
+"""Vector clocks for synchronisation beyond barrier epochs: release and acquire, locks, named barriers.
 
-Vector clocks, but only where a program needs them: what a thread released through a place, and who has learnt of it.
-A clock is kept for a block (what its threads did before its last barrier) or for one thread.
+The generated race detector compares epochs. Where these show two accesses unordered, and the kernel has fences, named
+barriers or ``mbarrier`` objects, it asks Python. This module then keeps what FastTrack keeps for locks: the clock that
+a thread has released through a location, and the clocks that each thread has acquired (PTX ISA section 8.8, release and
+acquire patterns; a fence followed by a strong write releases, a strong read acquires).
+
+A clock maps threads to epochs: accesses of the thread before that epoch are ordered. To stay small, one entry may stand
+for a whole block: what all its threads did before its last barrier. Two facts about GPUs keep clocks short:
+
+- A barrier of the block makes all its threads equal. What one of them has acquired before it is the block's then, and
+  is moved from the thread's clock to the block's (:meth:`VectorClocks._spread_at_barrier`).
+- Kernels release after a barrier by one thread, so that a released clock often is one block entry and one thread entry.
+
+Scopes of fences are not distinguished, and where a shadow cell stands for several accesses the answer is "ordered" if
+any of them is: both can only miss races.
 """
 
 from __future__ import annotations
@@ -11,15 +23,16 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
+from gpuemu_lsp.engine.emulator.abi.fields import Field
 from gpuemu_lsp.engine.emulator.abi.race_records import Epoch, RaceCall, ShadowPlane
 from gpuemu_lsp.engine.emulator.abi.structs import LaunchRecord, Warp
 from gpuemu_lsp.engine.emulator.analysis.race_candidates import RaceCandidates
 from gpuemu_lsp.engine.emulator.ir.lattice import WARP_SIZE
-from gpuemu_lsp.engine.emulator.launch.race_shadow import shared_planes
-from gpuemu_lsp.engine.emulator.launch.setup import PreparedLaunch, ResidentBlock
+from gpuemu_lsp.engine.emulator.launch.race_shadow import shadow_planes
+from gpuemu_lsp.engine.emulator.launch.state import PreparedLaunch, ResidentBlock
 
-Clocks: TypeAlias = Mapping[int, int]
-"""For a thread's number, or the complement of a block's, the first epoch that is not known."""
+Clock: TypeAlias = Mapping[int, int]
+"""By thread number, or by the complement of a block's number: the first epoch whose accesses are not ordered."""
 
 _CALL = ctypes.CFUNCTYPE(
     ctypes.c_int32, ctypes.c_int64, ctypes.c_int32, ctypes.c_int32, ctypes.c_int64, ctypes.c_uint32, ctypes.c_uint32
@@ -27,179 +40,196 @@ _CALL = ctypes.CFUNCTYPE(
 
 
 @dataclass(frozen=True, slots=True)
-class _Here:
-    """The thread that asks, and its floors."""
+class _Caller:
+    """The thread that makes a call, with its warp's context: the warp is executing, so that epochs are current."""
 
     thread: int
     lane: int
     context: int
 
-    def field(self, offset: int) -> int:
-        return ctypes.c_uint32.from_address(self.context + offset).value
+    def get(self, field: Field) -> int:
+        return ctypes.c_uint32.from_address(self.context + field).value
 
     @property
     def block(self) -> int:
         return self.thread >> 10
 
     @property
-    def block_floor(self) -> int:
-        return self.field(Warp.BLOCK_BARRIER_EPOCH)
+    def block_barrier(self) -> int:
+        return self.get(Warp.BLOCK_BARRIER_EPOCH)
 
     @property
-    def fenced(self) -> int:
-        return self.field(Warp.FENCE_EPOCH.element(self.lane))
+    def fence(self) -> int:
+        return self.get(Warp.FENCE_EPOCH.element(self.lane))
 
 
 @dataclass(slots=True)
-class _Learnt:
-    """What threads of one block have learnt of others: each thread's last lesson, and what barriers have spread."""
+class _BlockClocks:
+    """Acquired clocks of one block: of all its threads, and of single threads with the epoch they acquired in."""
 
     all: dict[int, int] = field(default_factory=dict)
-    by_thread: dict[int, tuple[int, Clocks]] = field(default_factory=dict)
+    by_thread: dict[int, tuple[int, Clock]] = field(default_factory=dict)
 
 
 class VectorClocks:
-    """What is known of one launch beyond floors; answers the race checker's calls while it runs."""
+    """Released and acquired clocks of one launch; serves the race detector's calls while it runs."""
 
-    def __init__(self, prepared: PreparedLaunch, tracking: RaceCandidates) -> None:
+    def __init__(self, prepared: PreparedLaunch, candidates: RaceCandidates) -> None:
         self._prepared = prepared
-        self._tracking = tracking
-        self._released: dict[int, Clocks] = {}
-        self._blocks: dict[int, _Learnt] = {}
+        self._candidates = candidates
+        self._released: dict[int, Clock] = {}
+        self._blocks: dict[int, _BlockClocks] = {}
         self._arrived: dict[tuple[int, int], dict[int, int]] = {}
         self._call = _CALL(self._answer)
-        if tracking.needs_vector_clocks:
+        # Without an address the generated code makes no calls: most kernels synchronise by barriers only.
+        if candidates.needs_vector_clocks:
             prepared.launch.set(LaunchRecord.RACE_CALLBACK, ctypes.cast(self._call, ctypes.c_void_p).value or 0)
 
     @property
-    def trusting(self) -> bool:
-        """Whether accesses are not watched because all threads meet at one and the same barrier each time."""
-        return self._tracking.assumes_full_barriers
+    def assumes_full_barriers(self) -> bool:
+        """Whether accesses are not instrumented because all threads wait at the same barrier instruction each time."""
+        return self._candidates.assumes_full_barriers
 
     def close(self) -> None:
-        """Note how far the launch's epochs went."""
-        if not self._tracking.sites:
+        """Store the launch's highest epoch, after which the next launch starts."""
+        if not self._candidates.sites:
             return
         highest = self._prepared.launch.get(LaunchRecord.RACE_HIGHEST_EPOCH)
+        # A launch may end in the middle of blocks, by a trap or a time limit.
         for resident in self._prepared.residents:
             for index in range(self._prepared.warp_count):
                 highest = max(highest, self._prepared.warp(resident, index).get(Warp.EPOCH))
-        shared_planes().end(highest)
+        shadow_planes().end(highest)
 
-    # ---- what translated code asks -----------------------------------------------------------------------------------
+    # ---- calls of generated code -------------------------------------------------------------------------------------
 
-    def _answer(self, context: int, what: int, lane: int, address: int, who: int, when: int) -> int:
+    def _answer(self, context: int, call: int, lane: int, address: int, who: int, when: int) -> int:
         first = ctypes.c_uint32.from_address(context + Warp.FIRST_THREAD).value
-        here = _Here(first + lane, lane, context)
-        if what == RaceCall.ORDERED:
-            return int(self._ordered(here, who, when))
-        if what == RaceCall.ACQUIRE:
-            clocks = self._released.get(who)
-            if clocks is not None:  # else an earlier launch left its mark
-                self._learn(here, clocks)
+        caller = _Caller(first + lane, lane, context)
+        if call == RaceCall.ORDERED:
+            return int(self._is_ordered(caller, who, when))
+        if call == RaceCall.ACQUIRE:
+            # Release numbers are unique across launches: one of an earlier launch is not found, as it should.
+            clock = self._released.get(who)
+            if clock is not None:
+                self._acquire(caller, clock)
         else:
-            self._release(here, address)
+            self._release(caller, address)
         return 0
 
-    def _ordered(self, here: _Here, who: int, when: int) -> bool:
-        """Return whether an access noted in a cell is known to be behind a thread; in doubt it is."""
+    def _is_ordered(self, caller: _Caller, who: int, when: int) -> bool:
+        """Return whether the accesses of a shadow cell are ordered before the caller; if in doubt, they are."""
         spread = when & Epoch.SPREAD
+        # Several blocks: the cell names only one of them.
         if spread == Epoch.SPREAD:
-            return True  # which blocks these were is not kept
-        doubt = False
-        for clocks in self._lessons(here):
-            if when < clocks.get(~(who >> 10), 0):
+            return True
+        in_doubt = False
+        for clock in self._acquired(caller):
+            if when < clock.get(~(who >> 10), 0):
                 return True
-            if spread == 0 and when < clocks.get(who, 0):
+            if spread == 0 and when < clock.get(who, 0):
                 return True
-            if spread and any(thread >> 10 == who >> 10 for thread in clocks if thread >= 0):
-                doubt = True  # some of these threads are known: which, is not kept
-        return doubt
+            # Several threads of a block, some of which are ordered: the cell does not name them all.
+            if spread and any(thread >> 10 == who >> 10 for thread in clock if thread >= 0):
+                in_doubt = True
+        return in_doubt
 
-    def _lessons(self, here: _Here) -> Iterable[Clocks]:
-        learnt = self._blocks.get(here.block)
-        if learnt is None:
+    def _acquired(self, caller: _Caller) -> Iterable[Clock]:
+        """Yield the clocks that the caller has acquired, itself or through its warp or block."""
+        clocks = self._blocks.get(caller.block)
+        if clocks is None:
             return
-        self._spread(learnt, here.block_floor)
-        yield learnt.all
-        warp_floor = here.field(Warp.WARP_BARRIER_EPOCH)
-        for thread, (when, clocks) in learnt.by_thread.items():
-            if thread == here.thread or (thread >> 5 == here.thread >> 5 and when < warp_floor):
-                yield clocks
+        self._spread_at_barrier(clocks, caller.block_barrier)
+        yield clocks.all
+        warp_barrier = caller.get(Warp.WARP_BARRIER_EPOCH)
+        for thread, (epoch, clock) in clocks.by_thread.items():
+            in_warp = thread >> 5 == caller.thread >> 5
+            if thread == caller.thread or (in_warp and epoch < warp_barrier):
+                yield clock
 
-    def _spread(self, learnt: _Learnt, floor: int) -> None:
-        """Give the whole block what single threads learnt before its last barrier."""
-        for thread in [thread for thread, (when, _) in learnt.by_thread.items() if when < floor]:
-            _join(learnt.all, learnt.by_thread.pop(thread)[1])
+    def _spread_at_barrier(self, clocks: _BlockClocks, barrier: int) -> None:
+        """Give all threads of the block the clocks that single threads acquired before its last barrier.
 
-    def _learn(self, here: _Here, clocks: Clocks) -> None:
-        learnt = self._blocks.setdefault(here.block, _Learnt())
-        self._spread(learnt, here.block_floor)
-        _, known = learnt.by_thread.get(here.thread, (0, {}))
-        merged: Clocks = clocks
+        Done when a clock is next needed: the generated scheduler releases barriers without a call into Python.
+        """
+        for thread in [thread for thread, (epoch, _) in clocks.by_thread.items() if epoch < barrier]:
+            _join(clocks.all, clocks.by_thread.pop(thread)[1])
+
+    def _acquire(self, caller: _Caller, clock: Clock) -> None:
+        clocks = self._blocks.setdefault(caller.block, _BlockClocks())
+        self._spread_at_barrier(clocks, caller.block_barrier)
+        _, known = clocks.by_thread.get(caller.thread, (0, {}))
+        merged: Clock = clock
+        # Released clocks are shared by all that acquire them, so that a join needs a copy.
         if known:
-            both = dict(clocks)
+            both = dict(clock)
             _join(both, known)
             merged = both
-        learnt.by_thread[here.thread] = (here.field(Warp.EPOCH), merged)
+        clocks.by_thread[caller.thread] = (caller.get(Warp.EPOCH), merged)
 
-    def _release(self, here: _Here, address: int) -> None:
-        """Let whoever comes to this place learn what the thread knew at its last fence."""
+    def _release(self, caller: _Caller, address: int) -> None:
+        """Publish through an address what is ordered before the caller's last fence."""
         launch = self._prepared.launch
         offset = (address - launch.get(LaunchRecord.ARENA)) >> launch.get(LaunchRecord.RACE_CELL_SHIFT)
         plane = ShadowPlane.RELEASE * launch.get(LaunchRecord.RACE_PLANE_STRIDE)
         cell = launch.get(LaunchRecord.RACE_PLANES) + plane + 4 * offset
-        mark = ctypes.c_uint32.from_address(cell)
-        clocks: dict[int, int] = dict(self._released.get(mark.value, {}))
-        for known in self._lessons(here):
-            _join(clocks, known)
-        # What the block did before its last barrier counts as released, too: a fence of each thread before a barrier,
-        # then one thread's flag, is a common idiom.
-        _join(clocks, {~here.block: here.block_floor})
-        if here.fenced >= here.block_floor:
-            floor = here.field(Warp.WARP_BARRIER_EPOCH)
-            if floor > here.block_floor and here.fenced >= floor:
-                _join(
-                    clocks,
-                    dict.fromkeys(range(here.thread & -WARP_SIZE, (here.thread & -WARP_SIZE) + WARP_SIZE), floor),
-                )
-            _join(clocks, {here.thread: here.fenced})
-        number = shared_planes().release()
-        self._released[number] = clocks
-        mark.value = number
+        number = ctypes.c_uint32.from_address(cell)
+        # What others released through this address before stays: a lock or counter that several threads update forms a
+        # release sequence, and its reader acquires from all of them.
+        clock: dict[int, int] = dict(self._released.get(number.value, {}))
+        for acquired in self._acquired(caller):
+            _join(clock, acquired)
+        # Also what the whole block did before its last barrier: a barrier, then a fence and a flag by one thread, is
+        # the common way to publish a block's results, and causality order is transitive (PTX ISA section 8.9.5).
+        _join(clock, {~caller.block: caller.block_barrier})
+        # The same for the warp's last barrier. Accesses after the fence are not released: its epoch is the bound.
+        if caller.fence >= caller.block_barrier:
+            warp_barrier = caller.get(Warp.WARP_BARRIER_EPOCH)
+            if warp_barrier > caller.block_barrier and caller.fence >= warp_barrier:
+                first = caller.thread & -WARP_SIZE
+                _join(clock, dict.fromkeys(range(first, first + WARP_SIZE), warp_barrier))
+            _join(clock, {caller.thread: caller.fence})
+        released = shadow_planes().next_release()
+        self._released[released] = clock
+        number.value = released
 
-    # ---- barriers of a part of the block -----------------------------------------------------------------------------
+    # ---- barriers of some threads of the block -----------------------------------------------------------------------
 
-    def arrive(self, resident: ResidentBlock, name: int, thread: int) -> None:
-        """Note that a thread, by its number in its block, has come to a barrier without waiting there."""
-        clocks = self._arrived.setdefault((resident.number, name), {})
+    def arrive(self, resident: ResidentBlock, barrier: int, thread: int) -> None:
+        """Release a thread's clock to a barrier at which it arrives without waiting (``bar.arrive``).
+
+        ``thread`` is its index in the block.
+        """
+        clock = self._arrived.setdefault((resident.number, barrier), {})
         number = (resident.number << 10) + thread
-        learnt = self._blocks.setdefault(resident.number, _Learnt())
-        _join(clocks, learnt.by_thread.get(number, (0, {}))[1])
-        _join(clocks, {number: self._next(resident)})
+        clocks = self._blocks.setdefault(resident.number, _BlockClocks())
+        _join(clock, clocks.by_thread.get(number, (0, {}))[1])
+        _join(clock, {number: self._next_epoch(resident)})
 
-    def meet(self, resident: ResidentBlock, name: int, threads: list[int], alive: int) -> None:
-        """Note that threads of a block have met at a barrier; ``alive`` threads there are."""
+    def synchronise(self, resident: ResidentBlock, barrier: int, threads: list[int], live: int) -> None:
+        """Order the threads that leave a barrier after all that have come to it; ``live`` threads are in the block."""
         prepared = self._prepared
         contexts = [prepared.warp(resident, index) for index in range(prepared.warp_count)]
-        now = self._next(resident)
-        clocks = self._arrived.pop((resident.number, name), {})
-        if len(threads) == alive:
+        now = self._next_epoch(resident)
+        clock = self._arrived.pop((resident.number, barrier), {})
+        # All live threads: the same as a barrier that the generated scheduler releases.
+        if len(threads) == live:
             for context in contexts:
-                for offset in (Warp.EPOCH, Warp.WARP_BARRIER_EPOCH, Warp.BLOCK_BARRIER_EPOCH):
-                    context.set(offset, now)
+                for epoch in (Warp.EPOCH, Warp.WARP_BARRIER_EPOCH, Warp.BLOCK_BARRIER_EPOCH):
+                    context.set(epoch, now)
             return
-        learnt = self._blocks.setdefault(resident.number, _Learnt())
+        clocks = self._blocks.setdefault(resident.number, _BlockClocks())
         first = resident.number << 10
-        lessons = [learnt.by_thread[first + thread][1] for thread in threads if first + thread in learnt.by_thread]
-        for lesson in {id(lesson): lesson for lesson in lessons}.values():
-            _join(clocks, lesson)
-        _join(clocks, {first + thread: now for thread in threads})
+        acquired = [clocks.by_thread[first + thread][1] for thread in threads if first + thread in clocks.by_thread]
+        # Threads that left an earlier barrier together share one clock object: joined once.
+        for one in {id(one): one for one in acquired}.values():
+            _join(clock, one)
+        _join(clock, {first + thread: now for thread in threads})
         for thread in threads:
-            learnt.by_thread[(resident.number << 10) + thread] = (now, clocks)
+            clocks.by_thread[(resident.number << 10) + thread] = (now, clock)
 
-    def _next(self, resident: ResidentBlock) -> int:
-        """Begin a new epoch in all warps of a block."""
+    def _next_epoch(self, resident: ResidentBlock) -> int:
+        """Start a new epoch in all warps of a block: epochs of different warps become comparable."""
         prepared = self._prepared
         contexts = [prepared.warp(resident, index) for index in range(prepared.warp_count)]
         now = max(context.get(Warp.EPOCH) for context in contexts) + Epoch.TICK
@@ -208,18 +238,19 @@ class VectorClocks:
         return now
 
 
-def _join(clocks: dict[int, int], more: Clocks) -> None:
-    for key, when in more.items():
-        if clocks.get(key, 0) < when:
-            clocks[key] = when
+def _join(clock: dict[int, int], other: Clock) -> None:
+    """Raise each entry of a clock to that of another one."""
+    for key, epoch in other.items():
+        if clock.get(key, 0) < epoch:
+            clock[key] = epoch
 
 
-def attach_race_detector(prepared: PreparedLaunch, tracking: RaceCandidates) -> VectorClocks:
-    """Set up the race checker for a launch."""
-    if tracking.sites:
+def attach_race_detector(prepared: PreparedLaunch, candidates: RaceCandidates) -> VectorClocks:
+    """Give a launch its shadow memory and vector clocks."""
+    if candidates.sites:
         first = prepared.residents[0]
-        planes = shared_planes()
-        planes.begin(prepared.launch, tracking.cell_shift, min(first.shared.address, first.local.address))
-        planes.install(prepared.launch, prepared.arena, tracking.cell_shift)
-        prepared.grown = lambda: planes.install(prepared.launch, prepared.arena, tracking.cell_shift)
-    return VectorClocks(prepared, tracking)
+        planes = shadow_planes()
+        planes.begin(prepared.launch, candidates.cell_shift, min(first.shared.address, first.local.address))
+        planes.install(prepared.launch, prepared.arena, candidates.cell_shift)
+        prepared.on_growth = lambda: planes.install(prepared.launch, prepared.arena, candidates.cell_shift)
+    return VectorClocks(prepared, candidates)

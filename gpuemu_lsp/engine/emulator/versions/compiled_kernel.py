@@ -1,4 +1,4 @@
-"""Translated kernels, kept while the process lives: parsed once, analysed per entry, compiled per block shape."""
+"""Compiled kernels of this process: parsed once per module, analysed per kernel, compiled per version."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from functools import cached_property
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from gpuemu_lsp.engine.emulator.abi.structs import REGISTER_BYTES, Warp
 from gpuemu_lsp.engine.emulator.analysis.cfg import build_cfg
@@ -34,33 +34,33 @@ from gpuemu_lsp.engine.emulator.jit.compile import (
     target_description,
     vector_lanes,
 )
+from gpuemu_lsp.engine.emulator.versions.cache_key import assumption_texts, program_texts
 from gpuemu_lsp.engine.emulator.versions.convergence_profile import ConvergenceProfile
-from gpuemu_lsp.engine.emulator.versions.identity import assumptions, identity
 from gpuemu_lsp.engine.ptx.model import Instruction, Module
 from gpuemu_lsp.engine.ptx.parser import parse
 
-_KEPT_MODULES = 16
+_MAX_MODULES: Final = 16
 
-_FIRST_LEVEL = 0
-"""How well code is optimised at first: not at all. Most kernels are run for a few milliseconds and then edited."""
-_BEST_LEVEL = 1
-_CHEAPEST_MS = 20.0
+_BASELINE_LEVEL: Final = 0
+_OPTIMISED_LEVEL: Final = 1
+"""Optimisation levels of the two tiers. Level 1: NVRTC has optimised the PTX already."""
 
+_LEAST_COST_MS: Final = 20.0
 
-_DIMENSIONS = 4
-"""Dimensions of blocks of which a kernel's addresses are computed thread by thread: each may ask for other code."""
+_MAX_BLOCK_DIMENSIONS: Final = 4
+"""Block dimensions for which addresses are analysed thread by thread; each set of race candidates needs own code."""
 
 
 class TranslationError(Exception):
-    """PTX that can be read but not be translated: it was written by hand, or the translator is wrong."""
+    """PTX that parses but cannot be translated: it is malformed, or the translator has a bug."""
 
 
 @contextmanager
 def _translating() -> Iterator[None]:
-    """Turn whatever goes wrong into a TranslationError.
+    """Turn every failure of the translator into a TranslationError.
 
-    PTX that no compiler made can be wrong in ways that only show as the translator trips over them (a register of the
-    wrong type, an operand too few). Such a kernel has not run, and the caller must be able to say so.
+    PTX that no compiler emits can be wrong in ways that show only as the translator fails on them (a register of the
+    wrong type, a missing operand). Such a kernel has not run, and the caller must be able to report that.
     """
     try:
         yield
@@ -72,15 +72,15 @@ def _translating() -> Iterator[None]:
 
 @dataclass(slots=True)
 class CompiledVersion:
-    """One translation: the code, and the analysis it rests on.
+    """Machine code of one version, and the divergence analysis that it rests on.
 
-    ``plain`` is the code that takes over where lanes part that were taken to stay together, None if none were.
+    ``fallback`` takes over warps that diverge at a speculated branch; None for a version that does not speculate.
     """
 
     address: int
-    info: DivergenceInfo
-    compiled: LoadedCode
-    plain: CompiledVersion | None = None
+    divergence: DivergenceInfo
+    code: LoadedCode
+    fallback: CompiledVersion | None = None
 
 
 class CheckerMode(Enum):
@@ -105,45 +105,37 @@ _Key: TypeAlias = tuple[ThreadBlockShape, frozenset[str], CheckerMode, Instrumen
 
 
 class CompiledKernel:
-    """One kernel of a module and its translations."""
+    """One kernel of a module, analysed once, with its versions compiled on demand."""
 
     def __init__(self, module: Module, entry: str, *, optimised: bool = False) -> None:
         program, self.graph = build_cfg(flatten(module, entry))
         self.program: Program = split_webs(program, self.graph)
-        self.live: Liveness = liveness(self.program, self.graph)
-        self.symbols = {name: index for index, name in enumerate(self.program.variables)}
-        self._specialised: dict[_Key, CompiledVersion | None] = {}
-        self._general: dict[_Key, CompiledVersion] = {}
-        self._tracking: dict[tuple[CheckerMode, _Dims | None], RaceCandidates] = {}
-        self._pinned: dict[ThreadBlockShape, frozenset[str]] = {}
+        self.liveness: Liveness = liveness(self.program, self.graph)
+        self.symbol_indices = {name: index for index, name in enumerate(self.program.variables)}
         self.optimised = optimised
-        self.forks = ConvergenceProfile()
-        self._trusting = True
-        self._spent_ms = 0.0
+        self.convergence = ConvergenceProfile()
+        self._specialised: dict[_Key, CompiledVersion | None] = {}
+        self._scalar_pc: dict[_Key, CompiledVersion] = {}
+        self._race_candidates: dict[tuple[CheckerMode, _Dims | None], RaceCandidates] = {}
+        self._forced_varying: dict[ThreadBlockShape, frozenset[str]] = {}
+        self._assume_full_barriers = True
+        self._baseline_ms = 0.0
 
     @cached_property
-    def saved(self) -> dict[str, int]:
+    def context_offsets(self) -> dict[str, int]:
         """Byte offset of each saved register in a warp's context."""
-        names = registers_with_slots(self.program, self.live)
+        # Equal for all versions: a warp that changes to another one finds its registers.
+        names = registers_with_slots(self.program, self.liveness)
         return {name: Warp.SAVED_REGISTERS + index * REGISTER_BYTES for index, name in enumerate(names)}
-
-    @cached_property
-    def _identity(self) -> tuple[str, ...]:
-        """What decides the code of all translations: the program and the machine."""
-        return (*identity(self.program), target_description())
-
-    @cached_property
-    def _pointers(self) -> Mapping[str, int]:
-        return pointer_parameters(self.program)
 
     @property
     def context_bytes(self) -> int:
-        """Size of a warp's context."""
-        return -(-(Warp.SAVED_REGISTERS + REGISTER_BYTES * len(self.saved)) // 64) * 64
+        """Size of a warp's context, a multiple of 64 bytes."""
+        return -(-(Warp.SAVED_REGISTERS + REGISTER_BYTES * len(self.context_offsets)) // 64) * 64
 
     @cached_property
     def sites(self) -> list[tuple[Instruction | None, Trap | None]]:
-        """The instruction (and the stop, where a block ends with one) of each site number."""
+        """The instruction of each site, and the trap where a basic block ends with one."""
         result: list[tuple[Instruction | None, Trap | None]] = []
         for block in self.program.blocks:
             result += [(instruction, None) for instruction in block.code]
@@ -152,161 +144,197 @@ class CompiledKernel:
         return result
 
     def site_of_block(self, number: int) -> int:
-        """Return the number of a block's first site."""
+        """Return the first site of a basic block."""
         return sum(len(block.code) + 1 for block in self.program.blocks[:number])
 
-    @property
-    def cost_ms(self) -> float:
-        """What making optimised code takes, roughly: a millisecond for each instruction."""
-        return max(_CHEAPEST_MS, float(len(self.sites)))
+    # ---- tiers -------------------------------------------------------------------------------------------------------
 
     @property
-    def best(self) -> bool:
-        """Whether the code is as good as it gets."""
-        return self.optimised and self.forks.decided
+    def optimisation_ms(self) -> float:
+        """Estimated time to compile optimised code: a millisecond per instruction."""
+        return max(_LEAST_COST_MS, float(len(self.sites)))
 
-    def spent(self, milliseconds: float, pays: float) -> bool:
-        """Count time spent in unoptimised code; return whether that is ``pays`` times the cost of better code."""
-        self._spent_ms += milliseconds
-        return self._spent_ms > pays * self.cost_ms
+    @property
+    def is_final(self) -> bool:
+        """Whether no better code will be compiled: it is optimised, and the speculation is decided."""
+        return self.optimised and self.convergence.decided
+
+    def add_baseline_time(self, milliseconds: float, factor: float) -> bool:
+        """Add time spent in baseline code; return whether the sum exceeds ``factor`` times the time to optimise."""
+        self._baseline_ms += milliseconds
+        return self._baseline_ms > factor * self.optimisation_ms
 
     def optimise(self) -> None:
-        """Use optimised code from now on, which takes for granted what has been decided about the forks."""
+        """Use optimised code from now on, with the speculation that has been decided."""
         if not self.optimised:
             self.optimised = True
             self._specialised.clear()
-            self._general.clear()
+            self._scalar_pc.clear()
             return
-        known = self._specialised.items()
-        stay = {
-            key: code
-            for key, code in known
-            if not code or not (code.plain or self.forks.together(code.info.divergent_loop_branches))
+        # Already optimised: only the speculation has changed, and versions that it does not concern stay.
+        self._specialised = {
+            key: version
+            for key, version in self._specialised.items()
+            if not version
+            or not (version.fallback or self.convergence.speculated(version.divergence.divergent_loop_branches))
         }
-        self._specialised = stay
 
-    def pin(self, shape: ThreadBlockShape, site: int) -> None:
-        """Treat what the instruction at ``site`` writes as varying from now on: an assumption about it was wrong."""
+    # ---- assumptions that launches have disproved --------------------------------------------------------------------
+
+    def force_varying(self, shape: ThreadBlockShape, site: int) -> None:
+        """Treat the results of the instruction at ``site`` as varying: an assumption about them has failed."""
         instruction = self.sites[site][0]
         names = registers_written(instruction) if instruction is not None else ()
-        self._pinned[shape] = self._pinned.get(shape, frozenset()) | set(names)
+        self._forced_varying[shape] = self._forced_varying.get(shape, frozenset()) | set(names)
 
-    def tracking(self, watching: CheckerMode, block: _Dims) -> RaceCandidates:
-        """Return what the race checker watches in blocks of these dimensions."""
-        if watching in (CheckerMode.MEMORY, CheckerMode.UNCHECKED):
+    def drop_full_barrier_assumption(self) -> None:
+        """Instrument accesses that were excluded because all threads wait at the same barrier instruction each time."""
+        self._assume_full_barriers = False
+        self._race_candidates.clear()
+
+    def race_candidates(self, mode: CheckerMode, block: _Dims) -> RaceCandidates:
+        """Return the accesses that the race detector instruments in blocks of these dimensions."""
+        if mode in (CheckerMode.MEMORY, CheckerMode.UNCHECKED):
             return NO_RACE_CANDIDATES
-        one = block if (watching, block) in self._tracking or len(self._tracking) < _DIMENSIONS else None
-        if (watching, one) not in self._tracking:
-            aliased = watching == CheckerMode.RACES_ALIASED
-            self._tracking[watching, one] = find_race_candidates(
-                self.program, one, aliased=aliased, assume_full_barriers=self._trusting
+        # For further dimensions the result for any dimensions is used, so that a kernel launched with ever new ones is
+        # not compiled for each.
+        few = len(self._race_candidates) < _MAX_BLOCK_DIMENSIONS
+        dimensions = block if (mode, block) in self._race_candidates or few else None
+        if (mode, dimensions) not in self._race_candidates:
+            self._race_candidates[mode, dimensions] = find_race_candidates(
+                self.program,
+                dimensions,
+                aliased=mode == CheckerMode.RACES_ALIASED,
+                assume_full_barriers=self._assume_full_barriers,
             )
-        return self._tracking[watching, one]
+        return self._race_candidates[mode, dimensions]
 
-    def distrust_barriers(self) -> None:
-        """Let the race checker no longer count on all threads meeting at one and the same barrier of the program."""
-        self._trusting = False
-        self._tracking.clear()
-
-    def _key(self, block: _Dims, watching: CheckerMode, noting: Instrumentation) -> _Key:
-        shape = thread_block_shape(block, vector_lanes())
-        return shape, self._pinned.get(shape, frozenset()), watching, noting, self.tracking(watching, block)
+    # ---- versions ----------------------------------------------------------------------------------------------------
 
     def specialised(
-        self, block: _Dims, watching: CheckerMode = CheckerMode.MEMORY, noting: Instrumentation = Instrumentation.NONE
+        self, block: _Dims, mode: CheckerMode = CheckerMode.MEMORY, noting: Instrumentation = Instrumentation.NONE
     ) -> tuple[ThreadBlockShape, CompiledVersion | None]:
-        """Return the fast translation for a block's shape; None where only the general one is right."""
+        """Return the specialised or speculative version for a block's shape; None where only the scalar-PC version is.
+
+        Raises
+        ------
+        TranslationError
+            If the kernel cannot be translated.
+        """
         with _translating():
-            key = self._key(block, watching, noting)
+            key = self._key(block, mode, noting)
             if key not in self._specialised:
                 self._specialised[key] = self._specialise(key)
         return key[0], self._specialised[key]
 
-    def _specialise(self, key: _Key) -> CompiledVersion | None:
-        info = self._analyse(key)
-        if not info.reconverges or self.program.recursive:
-            return None
-        together = self.forks.together(info.divergent_loop_branches)
-        better = self._analyse(key, together) if together else info
-        if better.shapes == info.shapes or not better.reconverges:
-            return self._compile(key, info, info, optimised=self.optimised)
-        plain = self._compile(key, info, info, optimised=False)
-        code = self._compile(key, better, info, optimised=self.optimised, together=together)
-        return replace(code, plain=plain)
-
-    def _analyse(self, key: _Key, together: frozenset[int] = frozenset()) -> DivergenceInfo:
-        shape, pinned, *_ = key
-        frame = max(self.program.local_bytes, 1)
-        return analyse_divergence(self.program, self.graph, self.live, shape, pinned, frame, together)
-
-    def general(
-        self, block: _Dims, watching: CheckerMode = CheckerMode.MEMORY, noting: Instrumentation = Instrumentation.NONE
+    def scalar_pc(
+        self, block: _Dims, mode: CheckerMode = CheckerMode.MEMORY, noting: Instrumentation = Instrumentation.NONE
     ) -> CompiledVersion:
-        """Return the translation in which lanes are independent; it can take over from the specialised one."""
-        key = self._key(block, watching, noting)
-        if key not in self._general:
-            fast = self._specialised.get(key)
+        """Return the scalar-PC version, which can take over warps of the specialised one."""
+        key = self._key(block, mode, noting)
+        if key not in self._scalar_pc:
+            specialised = self._specialised.get(key)
             with _translating():
-                info = all_divergent(self.program)
-                before = (fast.plain or fast).info if fast else info
-                self._general[key] = self._compile(key, info, before, optimised=self.optimised, whole=True)
-        return self._general[key]
+                divergence = all_divergent(self.program)
+                # Warps of a speculative version hand over registers in the shapes of its fallback.
+                source = (specialised.fallback or specialised).divergence if specialised else divergence
+                self._scalar_pc[key] = self._compile(key, divergence, source, optimised=self.optimised, scalar_pc=True)
+        return self._scalar_pc[key]
 
-    def _in_memory(self, info: DivergenceInfo) -> frozenset[str]:
-        return registers_kept_in_memory(self.program, self.graph, self.live, info)
+    def _key(self, block: _Dims, mode: CheckerMode, noting: Instrumentation) -> _Key:
+        shape = thread_block_shape(block, vector_lanes())
+        return shape, self._forced_varying.get(shape, frozenset()), mode, noting, self.race_candidates(mode, block)
+
+    def _specialise(self, key: _Key) -> CompiledVersion | None:
+        proven = self._analyse(key)
+        if not proven.reconverges or self.program.recursive:
+            return None
+        branches = self.convergence.speculated(proven.divergent_loop_branches)
+        speculated = self._analyse(key, branches) if branches else proven
+        # Speculation must gain something: shapes that are more regular.
+        if speculated.shapes == proven.shapes or not speculated.reconverges:
+            return self._compile(key, proven, proven, optimised=self.optimised)
+        # The fallback is entered rarely by design, so that optimising it would not pay.
+        fallback = self._compile(key, proven, proven, optimised=False)
+        version = self._compile(key, speculated, proven, optimised=self.optimised, speculated_uniform=branches)
+        return replace(version, fallback=fallback)
+
+    def _analyse(self, key: _Key, speculated_uniform: frozenset[int] = frozenset()) -> DivergenceInfo:
+        shape, forced_varying, *_ = key
+        frame = max(self.program.local_bytes, 1)
+        return analyse_divergence(
+            self.program, self.graph, self.liveness, shape, forced_varying, frame, speculated_uniform
+        )
+
+    @cached_property
+    def _program_texts(self) -> tuple[str, ...]:
+        """The part of the cache key that all versions share: the program and the machine."""
+        return (*program_texts(self.program), target_description())
+
+    @cached_property
+    def _pointer_parameters(self) -> Mapping[str, int]:
+        return pointer_parameters(self.program)
 
     def _compile(
         self,
         key: _Key,
-        info: DivergenceInfo,
-        before: DivergenceInfo,
+        divergence: DivergenceInfo,
+        handover: DivergenceInfo,
         *,
         optimised: bool,
-        whole: bool = False,
-        together: frozenset[int] = frozenset(),
+        scalar_pc: bool = False,
+        speculated_uniform: frozenset[int] = frozenset(),
     ) -> CompiledVersion:
-        shape, _, watching, noting, tracking = key
+        shape, _, mode, noting, candidates = key
+        # Registers in memory make code short: baseline code has them all there, and so has the scalar-PC version, whose
+        # groups of lanes come and go at every basic block.
+        if scalar_pc or not optimised:
+            in_memory = frozenset(self.context_offsets)
+        else:
+            in_memory = registers_kept_in_memory(self.program, self.graph, self.liveness, divergence)
         unit = TranslationUnit(
             program=self.program,
             graph=self.graph,
-            liveness=self.live,
-            divergence=info,
+            liveness=self.liveness,
+            divergence=divergence,
             block_shape=shape,
-            scalar_pc=whole,
-            symbol_indices=self.symbols,
-            context_offsets=self.saved,
-            in_memory=frozenset(self.saved)
-            if whole or not optimised
-            else registers_kept_in_memory(self.program, self.graph, self.live, info),
-            handover_shapes=before.shapes,
-            race_candidates=tracking,
-            checked=watching != CheckerMode.UNCHECKED,
+            scalar_pc=scalar_pc,
+            symbol_indices=self.symbol_indices,
+            context_offsets=self.context_offsets,
+            in_memory=in_memory,
+            handover_shapes=handover.shapes,
+            race_candidates=candidates,
+            checked=mode != CheckerMode.UNCHECKED,
             coverage=noting == Instrumentation.COVERAGE,
             counting=noting == Instrumentation.COUNTERS,
-            pointer_parameters=self._pointers,
+            pointer_parameters=self._pointer_parameters,
             baseline=not optimised,
-            speculated_uniform=together,
+            speculated_uniform=speculated_uniform,
         )
-        compiled = _loaded((*self._identity, *assumptions(unit)), unit, optimised=optimised)
-        return CompiledVersion(compiled.addresses["warp"], info, compiled)
+        code = _load_or_compile((*self._program_texts, *assumption_texts(unit)), unit, optimised=optimised)
+        return CompiledVersion(code.addresses["warp"], divergence, code)
 
 
-_KEPT_CODE = 64
-_code: dict[bytes, LoadedCode] = {}
+_MAX_LOADED: Final = 64
+_loaded: dict[bytes, LoadedCode] = {}
 
 
 def clear_code_cache() -> None:
-    """Forget all machine code of this process that no kernel holds; benchmarks start afresh with it."""
-    _code.clear()
+    """Drop this process's machine code, except what kernels hold; benchmarks measure compilation after it."""
+    _loaded.clear()
 
 
-def _loaded(parts: tuple[str, ...], unit: TranslationUnit, *, optimised: bool) -> LoadedCode:
-    """Return the code of a unit: of this process, from disk, or translated; better code than asked for will do."""
-    level = _BEST_LEVEL if optimised else _FIRST_LEVEL
-    keys = [disk_cache.key_of((f"level {one}", *parts)) for one in range(_BEST_LEVEL, level - 1, -1)]
-    key = next((key for key in keys if key in _code), keys[-1])
-    compiled = _code.pop(key, None)
-    if compiled is None:
+def _load_or_compile(texts: tuple[str, ...], unit: TranslationUnit, *, optimised: bool) -> LoadedCode:
+    """Return the code of a unit: loaded before in this process, from disk, or compiled.
+
+    Baseline code is not compiled where optimised code of the same unit exists.
+    """
+    level = _OPTIMISED_LEVEL if optimised else _BASELINE_LEVEL
+    keys = [disk_cache.key_of((f"level {one}", *texts)) for one in range(_OPTIMISED_LEVEL, level - 1, -1)]
+    key = next((key for key in keys if key in _loaded), keys[-1])
+    # Taken out and put back at the end: the dictionary is ordered by last use, and the oldest entry goes first.
+    loaded = _loaded.pop(key, None)
+    if loaded is None:
         DEVICE_LIBRARY.link()
         disk = disk_cache.shared_cache()
         code = None
@@ -317,23 +345,23 @@ def _loaded(parts: tuple[str, ...], unit: TranslationUnit, *, optimised: bool) -
         if code is None:
             code = compile_object(translate(unit), level)
             disk.store(key, code)
-        compiled = load_object(code, ("warp",))
-    _code[key] = compiled
-    while len(_code) > _KEPT_CODE:
-        del _code[next(iter(_code))]
-    return compiled
+        loaded = load_object(code, ("warp",))
+    _loaded[key] = loaded
+    while len(_loaded) > _MAX_LOADED:
+        del _loaded[next(iter(_loaded))]
+    return loaded
 
 
 @dataclass(slots=True)
 class KernelCache:
-    """Modules by the text they were parsed from; the oldest go first."""
+    """Parsed modules and their kernels by PTX text; the least recently used go first."""
 
     optimised: bool = False
-    """Whether code is optimised at once."""
+    """Whether kernels are optimised from their first launch on."""
     _modules: dict[str, tuple[Module, dict[str, CompiledKernel]]] = field(default_factory=dict)
 
     def kernel(self, ptx: str, entry: str) -> tuple[CompiledKernel, Module, float]:
-        """Return a kernel, its module, and the milliseconds it took to get it.
+        """Return a kernel, its module, and the milliseconds that parsing and analysing took.
 
         Raises
         ------
@@ -342,7 +370,7 @@ class KernelCache:
         KeyError
             If it has no such kernel.
         TranslationError
-            If the kernel makes no sense.
+            If the kernel is malformed.
         """
         started = time.perf_counter()
         key = hashlib.blake2b(ptx.encode(), digest_size=16).hexdigest()
@@ -350,7 +378,7 @@ class KernelCache:
         if known is None:
             known = (parse(ptx), {})
         self._modules[key] = known
-        while len(self._modules) > _KEPT_MODULES:
+        while len(self._modules) > _MAX_MODULES:
             del self._modules[next(iter(self._modules))]
         module, kernels = known
         if entry not in kernels:

@@ -1,53 +1,60 @@
-"""Where lanes stay together although they might part: seen in a kernel's first launches, assumed in its optimised code.
+"""Convergence profile: branches that a kernel's first launches show to be uniform in most warps.
 
-A fork is a branch by which lanes enter a loop or not, or leave it in different rounds. Most strided loops have some,
-and most warps never part there: only the warp in which a row ends does. Code that takes lanes to stay together keeps
-indices as a base and a step. It looks, and hands a warp that does part to the plain code.
+The candidates are divergent loop branches, by which lanes enter a loop or not, or leave it in different iterations
+(temporal divergence). Most strided loops have one, and most warps never diverge there: only the warp in which a row
+ends does. Baseline code counts, for each basic block, the warps that diverge at its end; optimised code speculates on
+branches with low counts. The consequences of a wrong speculation are described in
+:mod:`~gpuemu_lsp.engine.emulator.versions`.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from typing import Final
 
-_RARE = 4
-"""Lanes are taken to stay together at a fork where at most one warp in so many has parted."""
+_RARE: Final = 4
+"""A branch is speculated uniform if at most one warp in so many has diverged there.
+
+A misspeculating warp continues in baseline code, at about half the speed, while the others gain less than that."""
 
 
 class ConvergenceProfile:
-    """What was seen at the forks of a kernel, and what is taken for granted because of it."""
+    """Divergence counts of one kernel's launches, and the speculation decided from them."""
 
     def __init__(self) -> None:
-        self._parted: Counter[int] = Counter()
+        self._diverged: Counter[int] = Counter()
         self._warps = 0
-        self._steady: frozenset[int] | None = None
+        self._uniform: frozenset[int] | None = None
 
     @property
     def decided(self) -> bool:
-        """Whether it has been decided what to take for granted."""
-        return self._steady is not None
+        """Whether it is decided which branches to speculate on."""
+        return self._uniform is not None
 
-    def together(self, forks: frozenset[int]) -> frozenset[int]:
-        """Return at which of the ``forks`` lanes are taken to stay together: at none as long as that is not decided."""
-        if self._steady is None:
+    def speculated(self, branches: frozenset[int]) -> frozenset[int]:
+        """Return those of ``branches``, by block number, that are speculated uniform; none before the decision."""
+        if self._uniform is None:
             return frozenset()
-        return frozenset(forks & self._steady)
+        return frozenset(branches & self._uniform)
 
-    def note(self, parted: Sequence[int], warps: int) -> None:
-        """Count how often lanes have parted at the end of each block in so many ``warps``."""
-        self._parted.update({number: count for number, count in enumerate(parted) if count})
+    def record(self, diverged: Sequence[int], warps: int) -> None:
+        """Add a launch: how many of ``warps`` diverged at the end of each basic block."""
+        self._diverged.update({number: count for number, count in enumerate(diverged) if count})
         self._warps += warps
 
-    def decide(self, parted: Sequence[int], warps: int) -> None:
-        """Decide, also by what a launch under way has seen so far."""
+    def decide(self, diverged: Sequence[int], warps: int) -> None:
+        """Decide from the recorded launches and from the counts of the current one, which has not ended."""
         limit = (self._warps + warps) // _RARE
-        self._steady = frozenset(number for number, count in enumerate(parted) if count + self._parted[number] <= limit)
+        self._uniform = frozenset(
+            number for number, count in enumerate(diverged) if count + self._diverged[number] <= limit
+        )
 
-    def give_up(self) -> None:
-        """Take nothing for granted."""
-        self._steady = frozenset()
+    def disable(self) -> None:
+        """Speculate on no branch from now on."""
+        self._uniform = frozenset()
 
     @staticmethod
-    def often(apart: int, warps: int) -> bool:
-        """Whether too many warps have parted where they were taken not to."""
-        return apart > warps // _RARE
+    def misspeculates_often(misspeculations: int, warps: int) -> bool:
+        """Whether more warps diverged at speculated branches than speculation can gain by."""
+        return misspeculations > warps // _RARE

@@ -1,8 +1,7 @@
-"""The machine code of a launch: made quickly at first, and made anew, optimised, once it has run for long enough.
+"""Tiered compilation of one launch: baseline code first, optimised code once the kernel is hot.
 
-Both save a warp's registers in the same places, so that a launch can change over whenever no warp is running. Neither
-contracts or reorders arithmetic: results are the same bit for bit. What is made quickly keeps registers in memory all
-the time, and calls the runtime for most accesses instead of checking them itself.
+All versions and tiers save a warp's registers in the same places, so that a launch can change its code whenever no warp
+is executing: between blocks, or in the middle of one whose warps are all suspended.
 """
 
 from __future__ import annotations
@@ -10,110 +9,119 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from gpuemu_lsp.engine.emulator.ir.lattice import ThreadBlockShape
 from gpuemu_lsp.engine.emulator.versions.compiled_kernel import CheckerMode, CompiledKernel, Instrumentation
 from gpuemu_lsp.engine.execution import Buffer, Request
 
-_PAYS = 2.0
-"""Unoptimised code takes about twice the time: what it has cost too much is half of what it took."""
+_HOT: Final = 2.0
+"""A kernel is hot when its time in baseline code exceeds so many times the time to optimise it.
+
+Baseline code takes about twice the time of optimised code, so that half of its time could have been saved."""
 
 
 @dataclass(frozen=True, slots=True)
 class LaunchProfile:
-    """What a launch has seen: how often lanes parted at the end of each block, in how many warps.
+    """Divergence seen in a launch.
 
-    ``apart`` counts the warps whose lanes parted where they were taken to stay together.
+    ``diverged`` counts, for each basic block, the warps that diverged at its end; ``misspeculations`` the warps that
+    diverged at a branch speculated uniform.
     """
 
-    parted: Sequence[int]
+    diverged: Sequence[int]
     warps: int
-    apart: int
+    misspeculations: int
 
 
-class LaunchCode:
-    """The translations that one launch runs, by address."""
+class LaunchVersions:
+    """Addresses of the versions that one launch executes, and their replacement by better ones."""
 
     def __init__(self, kernel: CompiledKernel, request: Request) -> None:
         self._kernel, self._request = kernel, request
-        self._watching = _watching(request)
+        self._mode = _checker_mode(request)
         self.shape: ThreadBlockShape
-        self.fast: int | None
-        self.plain = 0
-        self._general: int | None = None
-        self.seconds = 0.0
-        """Time spent on translating since the launch began."""
+        self.specialised: int | None
+        self.fallback = 0
+        self._scalar_pc: int | None = None
+        self.compile_seconds = 0.0
+        """Time spent on compilation since the launch started; not part of the kernel's own time."""
         self._find()
 
     @property
-    def watching(self) -> CheckerMode:
-        """What the race checker is to look at."""
-        return self._watching
+    def checker_mode(self) -> CheckerMode:
+        """Checks that the launch asks for."""
+        return self._mode
 
     @property
-    def best(self) -> bool:
-        """Whether the code is as good as it gets."""
-        return self._kernel.best
+    def is_final(self) -> bool:
+        """Whether no better code will be compiled."""
+        return self._kernel.is_final
 
-    def general(self) -> int:
-        """Return the translation in which lanes are independent."""
-        if self._general is None:
+    def scalar_pc(self) -> int:
+        """Return the address of the scalar-PC version, which is compiled on first use: most launches never need it."""
+        if self._scalar_pc is None:
             started = time.perf_counter()
-            self._general = self._kernel.general(self._request.block, self._watching, _noting(self._request)).address
-            self.seconds += time.perf_counter() - started
-        return self._general
+            version = self._kernel.scalar_pc(self._request.block, self._mode, _instrumentation(self._request))
+            self._scalar_pc = version.address
+            self.compile_seconds += time.perf_counter() - started
+        return self._scalar_pc
 
-    def improve(self, milliseconds: float, seen: LaunchProfile | None) -> dict[int, int]:
-        """Optimise if that pays for so much time spent or to come; return, for each address in use, the new one.
+    def promote(self, milliseconds: float, profile: LaunchProfile | None) -> dict[int, int]:
+        """Compile better code if the time spent or expected makes it pay; return its address for each one in use.
 
-        ``seen`` is None while warps are under way: they can only go on in code that takes nothing for granted.
+        ``profile`` is None while warps are suspended inside a block: they can continue in the optimised version, but
+        not in a speculative one.
         """
         kernel = self._kernel
         if kernel.optimised:
-            if kernel.forks.decided or seen is None:
+            if kernel.convergence.decided or profile is None:
                 return {}
-        elif milliseconds < _PAYS * kernel.cost_ms:
+        elif milliseconds < _HOT * kernel.optimisation_ms:
             return {}
-        started, before = time.perf_counter(), (self.fast, self._general)
-        if seen is None:
-            kernel.forks.give_up()
+        started, before = time.perf_counter(), (self.specialised, self._scalar_pc)
+        # Without speculation for good, where it cannot start now: a kernel whose single blocks run this long would
+        # otherwise be compiled a third time.
+        if profile is None:
+            kernel.convergence.disable()
         else:
-            kernel.forks.decide(seen.parted, seen.warps)
+            kernel.convergence.decide(profile.diverged, profile.warps)
         kernel.optimise()
         self._find()
-        self.seconds += time.perf_counter() - started
+        self.compile_seconds += time.perf_counter() - started
         if before[1] is not None:
-            self._general = None
-            self.general()
-        return {old: new for old, new in zip(before, (self.fast, self._general), strict=True) if old and new}
+            self._scalar_pc = None
+            self.scalar_pc()
+        return {old: new for old, new in zip(before, (self.specialised, self._scalar_pc), strict=True) if old and new}
 
-    def spent(self, milliseconds: float, seen: LaunchProfile) -> None:
-        """Count the time of a launch that has ended, and what it has seen."""
+    def end_launch(self, milliseconds: float, profile: LaunchProfile) -> None:
+        """Add the time and the profile of a launch that has ended; the next one may then start in better code."""
         kernel = self._kernel
-        if self.plain and kernel.forks.often(seen.apart, seen.warps):
-            kernel.forks.give_up()
+        if self.fallback and kernel.convergence.misspeculates_often(profile.misspeculations, profile.warps):
+            kernel.convergence.disable()
             kernel.optimise()
             return
-        kernel.forks.note(seen.parted, seen.warps)
-        pays = kernel.spent(milliseconds, _PAYS)
-        if not kernel.best and (pays or kernel.optimised):
-            kernel.forks.decide([0] * len(seen.parted), 0)
+        kernel.convergence.record(profile.diverged, profile.warps)
+        is_hot = kernel.add_baseline_time(milliseconds, _HOT)
+        if not kernel.is_final and (is_hot or kernel.optimised):
+            # The launch has just been recorded: nothing of it is left to count.
+            kernel.convergence.decide([0] * len(profile.diverged), 0)
             kernel.optimise()
 
     def _find(self) -> None:
         kernel, request = self._kernel, self._request
-        self.shape, found = kernel.specialised(request.block, self._watching, _noting(request))
-        self.fast = found.address if found is not None else None
-        self.plain = found.plain.address if found is not None and found.plain is not None else 0
+        self.shape, version = kernel.specialised(request.block, self._mode, _instrumentation(request))
+        self.specialised = version.address if version is not None else None
+        self.fallback = version.fallback.address if version is not None and version.fallback is not None else 0
 
 
-def _noting(request: Request) -> Instrumentation:
+def _instrumentation(request: Request) -> Instrumentation:
     if request.counting:
         return Instrumentation.COUNTERS
     return Instrumentation.COVERAGE if request.coverage else Instrumentation.NONE
 
 
-def _watching(request: Request) -> CheckerMode:
+def _checker_mode(request: Request) -> CheckerMode:
     if not request.checks.contained:
         return CheckerMode.UNCHECKED
     if not request.checks.races:

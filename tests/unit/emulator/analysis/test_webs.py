@@ -73,7 +73,7 @@ def test_a_loop_that_starts_at_tid_leaves_tid_alone() -> None:
     assert fast is not None
     shared = [i for block in kernel.program.blocks for i in block.code if i.opcode == "st" and "shared" in i.modifiers]
     (base, _) = registers_read(shared[0])
-    assert fast.info.shapes[base].step == 4
+    assert fast.divergence.shapes[base].step == 4
     x = np.arange(200, dtype=np.float32)
     outcome = launch(source, 1, 64, x, np.zeros(200, np.float32), np.int32(200))
     expected = [i + (i % 64 + 32 if i % 64 < 32 else 0) for i in range(200)]

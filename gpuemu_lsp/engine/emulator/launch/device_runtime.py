@@ -1,4 +1,4 @@
-"""What device code may ask of its host: printf, assert, malloc, free."""
+"""The device runtime: ``printf``, ``assert``, ``malloc`` and ``free`` of device code, in Python."""
 
 from __future__ import annotations
 
@@ -7,20 +7,57 @@ import re
 
 import numpy as np
 
+from gpuemu_lsp.engine.emulator.abi.memory import Shadow
 from gpuemu_lsp.engine.emulator.abi.records import lanes_of
 from gpuemu_lsp.engine.emulator.codegen.instructions.device_runtime import FUNCTIONS, ROWS
-from gpuemu_lsp.engine.emulator.launch.arena import Arena
-from gpuemu_lsp.engine.emulator.launch.heap import Heap
+from gpuemu_lsp.engine.emulator.launch.arena import Arena, Region
 
 _SPECIFICATION = re.compile(rb"%([-+ #0]*)(\*|\d+)?(?:\.(\*|\d+))?(hh|h|ll|l|z|t|j|L)?([diouxXeEfFgGaAcsp%])")
 
 _MAX_PRINTED = 1 << 20
+"""Characters of output that are kept: as on a GPU, whose buffer has 1 MiB, more is lost."""
+
+HEAP_BYTES = 8 << 20
+"""Size of the device heap unless a program requests more (``cudaLimitMallocHeapSize``)."""
+
+_HEAP_ALIGNMENT = 16
+_HEAP_GAP = 64
+"""Unaddressable bytes between allocations, so that an overrun of one does not reach the next."""
 
 CALLBACK = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int, ctypes.c_uint32, ctypes.c_int)
 
 
+class Heap:
+    """Heap of device ``malloc``: allocates from a region in order; unallocated and freed bytes are not addressable.
+
+    Freed memory is never allocated again, so that a use after free is reported.
+    """
+
+    def __init__(self, arena: Arena, region: Region, fresh: int) -> None:
+        self._arena, self._region, self._fresh = arena, region, fresh
+        self._next = region.address
+        self._sizes: dict[int, int] = {}
+
+    def allocate(self, size: int) -> int:
+        """Return the address of ``size`` fresh bytes, or 0 when the heap is exhausted (as for a size of 0)."""
+        end = self._next + size
+        if size == 0 or end > self._region.address + self._region.size:
+            return 0
+        address = self._next
+        self._arena.shadow(address, size)[:] = self._fresh
+        self._sizes[address] = size
+        self._next = -(-(end + _HEAP_GAP) // _HEAP_ALIGNMENT) * _HEAP_ALIGNMENT
+        return address
+
+    def free(self, address: int) -> None:
+        """Free an allocation. Any other address is ignored: CUDA leaves that case undefined, and no rule covers it."""
+        size = self._sizes.pop(address, 0)
+        if size:
+            self._arena.shadow(address, size)[:] &= 255 & ~(Shadow.ADDRESSABLE | Shadow.INITIALISED)
+
+
 class DeviceRuntime:
-    """Answers calls from device code; ``printed`` collects what was printed."""
+    """Serves the calls of device code; ``printed`` is their output."""
 
     def __init__(self, arena: Arena) -> None:
         self._arena = arena
@@ -32,7 +69,7 @@ class DeviceRuntime:
 
     @property
     def address(self) -> int:
-        """The address generated code calls."""
+        """Address that generated code calls."""
         return ctypes.cast(self._function, ctypes.c_void_p).value or 0
 
     @property
@@ -41,6 +78,7 @@ class DeviceRuntime:
         return "".join(self._printed)
 
     def _called(self, context: int, site: int, mask: int, which: int) -> None:
+        # Lane after lane, in order: the lines of a warp's printf appear by thread number.
         rows = [np.ctypeslib.as_array((ctypes.c_int64 * 32).from_address(context + offset)) for offset in ROWS]
         for lane in lanes_of(mask):
             values = [int(row[lane]) & 0xFFFFFFFFFFFFFFFF for row in rows]
@@ -57,7 +95,7 @@ class DeviceRuntime:
         if self.heap is not None and which == FUNCTIONS["malloc"]:
             return self.heap.allocate(values[0])
         if self.heap is not None and which == FUNCTIONS["free"]:
-            self.heap.release(values[0])
+            self.heap.free(values[0])
         return 0
 
     def _print(self, format_: int, arguments: int) -> int:
@@ -69,7 +107,7 @@ class DeviceRuntime:
 
 
 def format_device(arena: Arena, template: bytes, arguments: int) -> str:
-    """Format as device ``printf`` does: arguments lie one after another, each at its natural alignment."""
+    """Format as device ``printf`` does: arguments lie one after another in memory, each naturally aligned."""
     position = arguments
 
     def take(size: int) -> bytes:

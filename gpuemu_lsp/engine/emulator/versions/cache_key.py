@@ -1,31 +1,33 @@
-"""What a translation unit is, as text: equal for units that are translated to the same code, wherever they come from.
+"""A translation unit as text, equal for units that translate to equal code: the key of the code caches.
 
-Every field of a unit counts unless it is named here as following from others, so that a new one is never forgotten.
+Every field of a unit is included unless it is named here as derived from others, so that a new field cannot be
+forgotten: a missing one would hand the wrong machine code to a kernel.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Set
 from dataclasses import fields
+from typing import Final
 
 from gpuemu_lsp.engine.emulator.analysis.divergence import DivergenceInfo
 from gpuemu_lsp.engine.emulator.codegen.core.translation_unit import TranslationUnit
 from gpuemu_lsp.engine.emulator.ir.program import BasicBlock, Program
 from gpuemu_lsp.engine.ptx.model import Instruction
 
-_FOLLOWING = frozenset({"graph", "liveness"})
-"""Fields of a unit that follow from its program."""
+_DERIVED: Final = frozenset({"graph", "liveness"})
+"""Fields of a unit that are computed from its program."""
 
 
-def assumptions(unit: TranslationUnit) -> Iterator[str]:
-    """Give texts for all of a unit but its program."""
+def assumption_texts(unit: TranslationUnit) -> Iterator[str]:
+    """Yield the texts of all fields of a unit but its program."""
     for one in fields(TranslationUnit):
-        if one.name not in _FOLLOWING and one.name != "program":
+        if one.name not in _DERIVED and one.name != "program":
             yield f"{one.name}={_text(getattr(unit, one.name))}"
 
 
 def _text(value: object) -> str:
-    """Return a value as text that does not depend on the order of sets."""
+    """Return a value as text, independent of the iteration order of sets, which differs between processes."""
     if isinstance(value, DivergenceInfo):
         return " ".join(f"{one.name}={_text(getattr(value, one.name))}" for one in fields(value))
     if isinstance(value, Mapping):
@@ -33,16 +35,16 @@ def _text(value: object) -> str:
     return repr(sorted(value)) if isinstance(value, Set) else repr(value)
 
 
-def identity(program: Program) -> Iterator[str]:
-    """Give texts that, together, tell a program from every other one that is translated differently.
+def program_texts(program: Program) -> Iterator[str]:
+    """Yield texts that together distinguish a program from every program that translates to different code.
 
-    Source locations and lines of the PTX text are left out: code does not depend on them, and an edit elsewhere in the
-    file moves them.
+    Source locations and lines of the PTX text are omitted: code does not depend on them, and an edit elsewhere in the
+    file would otherwise invalidate it.
     """
     for one in fields(Program):
         value = getattr(program, one.name)
         if one.name != "blocks":
-            # The order of mappings counts: variables are numbered by it.
+            # In order: variables are numbered by their place in the mapping.
             yield f"{one.name}={list(value.items()) if hasattr(value, 'items') else value!r}"
     for block in program.blocks:
         yield from _block(block)

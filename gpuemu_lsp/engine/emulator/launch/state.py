@@ -1,0 +1,114 @@
+"""State of one launch: its records in memory, the blocks that are resident, and its report."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from gpuemu_lsp.engine.emulator.abi.records import Record, RecordView
+from gpuemu_lsp.engine.emulator.abi.structs import LaunchRecord
+from gpuemu_lsp.engine.emulator.ir.lattice import WARP_SIZE
+from gpuemu_lsp.engine.emulator.launch.arena import Arena, Region
+from gpuemu_lsp.engine.emulator.launch.device_runtime import Heap
+from gpuemu_lsp.engine.emulator.versions.compiled_kernel import CompiledKernel
+from gpuemu_lsp.engine.execution import Request
+
+
+@dataclass(slots=True)
+class ResidentBlock:
+    """Memory and records of a resident thread block: one that has started and not ended, or the next to start.
+
+    ``arrivals`` counts, by barrier, the threads that arrived without waiting; ``yields`` how often the block has used
+    up its time.
+    """
+
+    record: Record
+    warps: Record
+    copies: Record | None
+    shared: Region
+    local: Region
+    number: int = 0
+    started: bool = False
+    arrivals: dict[int, int] = field(default_factory=dict)
+    yields: int = 0
+
+
+@dataclass(slots=True)
+class PreparedLaunch:
+    """A launch with its memory laid out, ready to run."""
+
+    request: Request
+    kernel: CompiledKernel
+    arena: Arena
+    launch: Record
+    events: Record
+    event_counts: Record
+    coverage: Record
+    divergence_counts: Record
+    readable_buffers: Record
+    symbols: Record
+    shared_shadow: npt.NDArray[np.uint8]
+    buffers: dict[str, Region]
+    module_variables: dict[str, Region]
+    heap: Heap | None = None
+    residents: list[ResidentBlock] = field(default_factory=list)
+    on_growth: Callable[[], None] = lambda: None
+    """Called when the arena has grown during the launch."""
+
+    @property
+    def threads(self) -> int:
+        """Threads per block."""
+        x, y, z = self.request.block
+        return x * y * z
+
+    @property
+    def warp_count(self) -> int:
+        """Warps per block."""
+        return -(-self.threads // WARP_SIZE)
+
+    @property
+    def blocks(self) -> int:
+        """Blocks of the grid."""
+        x, y, z = self.request.grid
+        return x * y * z
+
+    def warp(self, resident: ResidentBlock, index: int) -> RecordView:
+        """Return the context of one warp."""
+        return resident.warps.at(index * self.kernel.context_bytes)
+
+    def focus(self, resident: ResidentBlock) -> None:
+        """Make the generated block scheduler execute this block."""
+        self.launch.set(LaunchRecord.WARPS, resident.warps.address)
+        self.launch.set(LaunchRecord.BLOCK, resident.record.address)
+        self.launch.set(LaunchRecord.LOCAL, resident.local.address)
+
+
+@dataclass(frozen=True, slots=True)
+class Incident:
+    """A finding of the scheduler: rule, message and site; ``thread`` is the linear index in its block."""
+
+    rule: str
+    message: str
+    site: int
+    thread: int
+    block: int
+
+
+@dataclass(slots=True)
+class LaunchReport:
+    """How a launch ended: ``completed``, ``hung`` or ``stopped``; its incidents and its backward jumps."""
+
+    status: str = "completed"
+    incidents: dict[tuple[str, int], Incident] = field(default_factory=dict)
+    counts: Counter[tuple[str, int]] = field(default_factory=Counter)
+    steps: int = 0
+
+    def add(self, incident: Incident) -> None:
+        """Count an incident; the first of each rule and site is kept."""
+        key = incident.rule, incident.site
+        self.incidents.setdefault(key, incident)
+        self.counts[key] += 1
