@@ -39,9 +39,7 @@ def race_event(space: str, one: RaceAccess, other: RaceAccess, accessed: Accesse
     first, second = (other, one) if one.wrote and not other.wrote and not _is_unnamed(other, one) else (one, other)
     place = f"{space} memory" if accessed.name is None else accessed.place
     one_thread, other_thread = _thread_text(first), _thread_text(second, first)
-    message = (
-        f"{one_thread} {_active(first)} {place} and {other_thread} {_active(second)} it without synchronization"
-    )
+    message = f"{one_thread} {_active(first)} {place} and {other_thread} {_active(second)} it without synchronization"
     # Code from before Volta relies on lock step inside a warp: without the hint the finding looks wrong.
     if _same_warp(first, second):
         message += "; lanes of a warp need not execute in lockstep"
