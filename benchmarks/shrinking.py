@@ -69,7 +69,7 @@ class Shrunk:
 
     @property
     def golden(self) -> bool:
-        """Whether it is the known minimum of this rule and line."""
+        """True if it is a known minimum of this rule and line."""
         return any(dict(self.dims) == entry["dims"] for entry in goldens(self.kernel, self.rule, self.line))
 
 

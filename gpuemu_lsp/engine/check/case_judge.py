@@ -49,7 +49,7 @@ class ErrorStatistics:
         """Add the errors of a drawn case.
 
         Stored cases count only if this check draws them too: the numbers of two checks with one seed are comparable
-        whatever is stored.
+        independently of the store.
         """
         self.max_diff = max(self.max_diff, result.max_diff)
         self.errors.append(result.relative)
@@ -104,5 +104,5 @@ class CaseJudge:
 
     @property
     def verified_nothing(self) -> bool:
-        """Whether outputs were compared and the error budget covered every value of all their elements."""
+        """True if outputs were compared and the error budget covered every value of all their elements."""
         return bool(self.statistics.compared) and not self.statistics.decided

@@ -16,7 +16,7 @@ from gpuemu_lsp.engine.project.model import KernelSpec, Validation
 DEFAULT_SEED = 42
 DEFAULT_CASES = 16
 FIRST_CASES = 8
-"""Cases that run whatever they cost. Without a requested number, further cases run only while these were cheap."""
+"""Cases that run at any cost. Without a requested number, further cases run only while these were cheap."""
 CHEAP = 200_000
 """Input elements and emulator steps of all cases of a dtype up to which they count as cheap. Not a time, so that every
 machine runs the same cases."""
@@ -53,7 +53,7 @@ class CheckOptions:
     counters: bool = False
     """Run the largest passing case again and count memory traffic, bank conflicts and idle lanes."""
     seconds: float | None = None
-    """Time after which no further case starts, whatever ``cases`` is; the first one always runs."""
+    """Time after which no further case starts, also if ``cases`` are left; the first one always runs."""
 
     @property
     def most(self) -> int:

@@ -42,7 +42,7 @@ _NOT_RUN = frozenset({"engine/unsupported-instruction", "engine/not-executed", "
 
 @dataclass(slots=True)
 class _Totals:
-    """What the report of a kernel is computed from."""
+    """Totals from which the report of a kernel is computed."""
 
     errors: int = 0
     unverified: bool = False
@@ -82,10 +82,10 @@ def check_kernel(
             yield totals.add(finding)
     if executor is not None:
         # Strategies such as single_dtype_f16 fix the dtype.
-        wanted = DTYPE_OF.get(request.options.strategy)
-        plans = [plan for plan in prepared.plans if wanted in (None, plan.dtype)]
+        dtype = DTYPE_OF.get(request.options.strategy)
+        plans = [plan for plan in prepared.plans if dtype in (None, plan.dtype)]
         if not plans:
-            yield totals.add(_not_executed(request, prepared, f"it is not checked as {wanted}"))
+            yield totals.add(_not_executed(request, prepared, f"it is not checked as {dtype}"))
         for plan in [plan for plan in plans if plan.dtype in request.options.dtypes] or plans:
             yield from _check_plan(request, prepared, plan, executor, totals)
         if request.options.unoptimized and executor.name == "emulator" and totals.runs:
@@ -126,7 +126,7 @@ def _check_plan(
     until = None if seconds is None else time.monotonic() + seconds / len(prepared.plans)
     largest = None
     for case, case_id in run.cases():
-        # The time limit is the user's; the first case runs whatever it takes.
+        # A time limit is set by the user; the first case always runs.
         if until is not None and run.progress.count.run and time.monotonic() >= until:
             break
         passed = run.progress.count.passed
@@ -206,7 +206,7 @@ def _report(
 
 
 def _status(request: CheckRequest, prepared: PreparedKernel, totals: _Totals, cases: CaseCount) -> str:
-    # A compilation that failed for lack of a header or a feature is no error of the kernel.
+    # A compilation that failed for lack of a header or a feature is not an error of the kernel.
     if prepared.artifact is None:
         return "error" if totals.errors or not totals.not_run else "not-executed"
     if totals.errors:

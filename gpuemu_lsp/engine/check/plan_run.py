@@ -30,7 +30,7 @@ from gpuemu_lsp.engine.source.ignore_comments import IgnoreComments
 
 @dataclass(frozen=True, slots=True)
 class PlanContext:
-    """What all cases of one plan have in common, and no case changes."""
+    """Inputs that all cases of one plan share and no case changes."""
 
     request: CheckRequest
     plan: Plan

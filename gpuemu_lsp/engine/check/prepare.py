@@ -16,7 +16,7 @@ from gpuemu_lsp.engine.compile import ToolchainError, compile_source
 from gpuemu_lsp.engine.compile.model import Artifact, CompileRequest, CompileResult, ResourceUsage
 from gpuemu_lsp.engine.findings import Finding, Place, Range, Severity
 from gpuemu_lsp.engine.lint import lint
-from gpuemu_lsp.engine.plan.model import Plan
+from gpuemu_lsp.engine.plan.model import Plan, PlanResult
 from gpuemu_lsp.engine.plan.resolve import resolve
 from gpuemu_lsp.engine.project.model import KernelSpec
 from gpuemu_lsp.engine.rules import make
@@ -70,51 +70,68 @@ def prepare(request: CheckRequest) -> PreparedKernel:
         errors = _errors_without_entry(spec, source, views, headers)
         hints = () if errors else tuple(map(softened, result.findings))
         return PreparedKernel((*errors, *(result.findings if request.registered else hints)), place, source)
-    findings: list[Finding] = []
-    ignores = IgnoreComments(lambda path: text if path == spec.source else request.overlay.get(path) or _header(path))
-    artifacts: list[Artifact] = []
-    resources: dict[str, ResourceUsage] = {}
-    milliseconds = 0.0
     compilation = _Compilation(spec, source, views, headers, result.entries)
+    compiled = _compile_architectures(request, compilation, result, place)
+    artifact = compiled.artifacts[0] if compiled.artifacts else None
+    ignores = IgnoreComments(lambda path: text if path == spec.source else request.overlay.get(path) or _header(path))
+    findings = (*filter(partial(_is_relevant, artifact is not None), compiled.result.findings), *compiled.findings)
+    return PreparedKernel(
+        findings=tuple(map(ignores.apply, findings)),
+        place=place,
+        source=source,
+        plans=tuple(plan for plan in compiled.result.plans if artifact is None or plan.entry in artifact.entries),
+        artifact=artifact,
+        resources=compiled.resources,
+        headers=headers,
+        compile_ms=compiled.milliseconds,
+        artifacts=tuple(compiled.artifacts),
+        ignores=ignores,
+    )
+
+
+@dataclass(slots=True)
+class _CompiledArchitectures:
+    """Compilations of a kernel for all its architectures; ``result`` is its resolution with the PTX known."""
+
+    result: PlanResult
+    findings: list[Finding] = field(default_factory=list)
+    artifacts: list[Artifact] = field(default_factory=list)
+    resources: dict[str, ResourceUsage] = field(default_factory=dict)
+    milliseconds: float = 0.0
+
+
+def _compile_architectures(
+    request: CheckRequest, compilation: _Compilation, result: PlanResult, place: Place
+) -> _CompiledArchitectures:
+    """Compile and lint for each architecture, up to the first that fails: the others would fail alike."""
+    spec, source = compilation.spec, compilation.source
+    done = _CompiledArchitectures(result)
     for arch in [request.options.arch] if request.options.arch else spec.arch:
         try:
             compiled = compilation.run(arch)
         except ToolchainError as error:
             message = f"'{spec.name}' was not compiled: {error}"
-            findings.append(make("engine/not-executed", message, place, kernel=spec.name))
+            done.findings.append(make("engine/not-executed", message, place, kernel=spec.name))
             break
-        milliseconds += compiled.milliseconds
+        done.milliseconds += compiled.milliseconds
         if compiled.artifact is None and request.options.arch is None:
             compiled = or_newer(compiled, request.registered, compilation.run)
-        if compiled.artifact is None and result.guessed and not request.registered:
-            compiled = without_guessed_instance(compiled, result.entries[0])
-        findings += compiled.findings if request.registered else map(softened, compiled.findings)
+        if compiled.artifact is None and done.result.guessed and not request.registered:
+            compiled = without_guessed_instance(compiled, done.result.entries[0])
+        done.findings += compiled.findings if request.registered else map(softened, compiled.findings)
         if compiled.artifact is None:
             break
-        # The PTX has what the source alone does not show, such as the instances of a template.
-        if not artifacts:
-            result = resolve(spec, source, compiled.artifact.entries)
-        artifacts.append(compiled.artifact)
-        for expression in result.entries:
+        # The PTX shows what the source alone does not, such as the types behind typedefs in the signature.
+        if not done.artifacts:
+            done.result = resolve(spec, source, compiled.artifact.entries)
+        done.artifacts.append(compiled.artifact)
+        for expression in done.result.entries:
             entry = compiled.artifact.entries.get(expression)
             if entry is not None:
-                findings += lint(compiled.artifact, entry, spec, source)
+                done.findings += lint(compiled.artifact, entry, spec, source)
                 if entry in compiled.artifact.resources:
-                    resources.setdefault(compiled.artifact.arch, compiled.artifact.resources[entry])
-    return PreparedKernel(
-        findings=tuple(
-            map(ignores.apply, (*filter(partial(_is_relevant, bool(artifacts)), result.findings), *findings))
-        ),
-        place=place,
-        source=source,
-        plans=tuple(plan for plan in result.plans if not artifacts or plan.entry in artifacts[0].entries),
-        artifact=artifacts[0] if artifacts else None,
-        resources=resources,
-        headers=headers,
-        compile_ms=milliseconds,
-        artifacts=tuple(artifacts),
-        ignores=ignores,
-    )
+                    done.resources.setdefault(compiled.artifact.arch, compiled.artifact.resources[entry])
+    return done
 
 
 def without_optimization(request: CheckRequest, prepared: PreparedKernel) -> CompileResult:
@@ -134,7 +151,7 @@ def without_optimization(request: CheckRequest, prepared: PreparedKernel) -> Com
 
 
 def _is_relevant(compiled: bool, finding: Finding) -> bool:
-    """Return whether a finding is of use: why a kernel was not run is not if it does not compile."""
+    """Return whether a finding is relevant: a hint that a kernel was not run is not if it does not compile."""
     return compiled or finding.rule != "engine/not-executed" or finding.severity is not Severity.HINT
 
 

@@ -18,7 +18,7 @@ from gpuemu_lsp.engine.findings import Finding, Severity
 from gpuemu_lsp.engine.rules import make
 
 _SHARE = 4
-"""One case in so many runs again, but no fewer than a quick check has."""
+"""One case in four runs again, but no fewer than a check on save has."""
 _SECONDS = 30.0
 """Time after which no further case starts: unoptimised code may be slow, and the report waits for it."""
 
@@ -51,18 +51,18 @@ def _plan(
 ) -> Iterator[Stage | Finding]:
     options = request.options
     known, run = optimized.reported_rules, unoptimized_run(optimized, prepared, artifact)
-    wanted = max(FIRST_CASES, options.most // _SHARE)
+    planned = max(FIRST_CASES, options.most // _SHARE)
     seconds = _SECONDS if options.seconds is None else min(_SECONDS, options.seconds / _SHARE)
     until = time.monotonic() + seconds / plans
     for done, (case, case_id) in enumerate(run.cases()):
-        if done == wanted:
+        if done == planned:
             return
         if done and time.monotonic() >= until:
-            # With a time limit of the user's it is no news that cases are left out.
+            # A user who sets a time limit expects that cases are left out.
             if options.seconds is None:
-                yield _not_run(request, prepared, f"only {done} of {wanted} cases ran within the time limit")
+                yield _not_run(request, prepared, f"only {done} of {planned} cases ran within the time limit")
             return
-        yield Stage(request.spec.name, "unoptimized", done, wanted)
+        yield Stage(request.spec.name, "unoptimized", done, planned)
         for finding in run.check(case, case_id, None):
             if finding.rule not in known:
                 yield finding

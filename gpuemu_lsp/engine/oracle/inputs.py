@@ -113,14 +113,14 @@ def keywords(plan: Plan, case: Case, accepted: Iterable[str], everything: bool, 
 
     They are the scalars and dims named in ``accepted``, and with ``everything`` (``**kwargs``) all scalars.
     """
-    wanted = set(accepted)
+    named = set(accepted)
     own = [(arg, scalar_value(arg, case, wrap)) for arg in plan.args if isinstance(arg, ScalarArg)]
     scalars = {arg.key: value for arg, value in own}
     by_param = {arg.param: value for arg, value in own}
     chosen = dict(scalars) if everything else {}
     # Later sources win: a scalar renamed with `as` over its parameter name, and both over a dim of the same name.
     for source in (case.dims, by_param, scalars):
-        chosen.update({name: value for name, value in source.items() if name in wanted})
+        chosen.update({name: value for name, value in source.items() if name in named})
     return chosen
 
 

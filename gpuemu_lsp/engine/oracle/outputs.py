@@ -42,7 +42,7 @@ class ReferenceOutput:
     low_precision: tuple[str, ...] = ()
     traced: bool = field(default=False, compare=False)
     overflowed: bool = False
-    """Whether an intermediate result exceeded fp64, so that an infinity or NaN may be due to the reference alone."""
+    """True if an intermediate result exceeded fp64, so that an infinity or NaN may be due to the reference alone."""
 
 
 def read_outputs(
@@ -57,12 +57,12 @@ def read_outputs(
     ReferenceFailure
         If it does not fit the declared outputs.
     """
-    wanted = output_tensors(plan)
-    parts = _split(path, wanted, given, result)
+    expected = output_tensors(plan)
+    parts = _split(path, expected, given, result)
     arrays: dict[str, Array] = {}
     low: list[str] = []
     is_traced = True
-    for arg, part in zip(wanted, parts, strict=True):
+    for arg, part in zip(expected, parts, strict=True):
         # Recognised by the type, before conversion makes it a plain array.
         is_traced = is_traced and isinstance(part, np.ndarray) and type(part) is not np.ndarray
         array = _as_array(path, arg, part)
@@ -72,27 +72,27 @@ def read_outputs(
     return ReferenceOutput(arrays, seconds, tuple(low), is_traced)
 
 
-def _split(path: str, wanted: tuple[TensorArg, ...], given: Mapping[str, Array], result: Any) -> tuple[Any, ...]:
+def _split(path: str, expected: tuple[TensorArg, ...], given: Mapping[str, Array], result: Any) -> tuple[Any, ...]:
     """Match the returned values with the outputs: by name, by order, or the inputs modified in place."""
-    names = ", ".join(arg.param for arg in wanted)
+    names = ", ".join(arg.param for arg in expected)
     # Only `inout` parameters: a reference that returns nothing and has a pure output has forgotten its `return`.
-    if result is None and wanted and all(arg.direction == "inout" for arg in wanted):
-        return tuple(given[arg.param] for arg in wanted)
+    if result is None and expected and all(arg.direction == "inout" for arg in expected):
+        return tuple(given[arg.param] for arg in expected)
     if isinstance(result, Mapping):
-        missing = [arg.param for arg in wanted if arg.key not in result and arg.param not in result]
+        missing = [arg.param for arg in expected if arg.key not in result and arg.param not in result]
         if missing:
             have = ", ".join(map(str, result)) or "nothing"
             raise _unusable(path, f"it returned a dict with {have}; missing: {', '.join(missing)}")
-        return tuple(result[arg.key] if arg.key in result else result[arg.param] for arg in wanted)
+        return tuple(result[arg.key] if arg.key in result else result[arg.param] for arg in expected)
     # A list is not unpacked for a single output: it may be the output itself, as nested lists.
-    if len(wanted) == 1:
+    if len(expected) == 1:
         alone = isinstance(result, tuple) and len(result) == 1
         return (result[0],) if alone else (result,)
     if isinstance(result, tuple | list):
-        if len(result) != len(wanted):
-            raise _unusable(path, f"it returned {len(result)} arrays for {len(wanted)} outputs ({names})")
+        if len(result) != len(expected):
+            raise _unusable(path, f"it returned {len(result)} arrays for {len(expected)} outputs ({names})")
         return tuple(result)
-    raise _unusable(path, f"it returned one {type(result).__name__} for {len(wanted)} outputs ({names})")
+    raise _unusable(path, f"it returned one {type(result).__name__} for {len(expected)} outputs ({names})")
 
 
 def _as_array(path: str, arg: TensorArg, part: Any) -> Array:

@@ -36,7 +36,7 @@ class TracedArray(np.ndarray[Any, Any]):
     magnitude: Array | None
     """Sum of the magnitudes that were subtracted to give this array, None if unknown; see :func:`magnitude_of`."""
     counted: bool
-    """Whether conversion to a Python number counts as a leak. Scalar arguments are exact until they are used."""
+    """True if conversion to a Python number counts as a leak. Scalar arguments are exact until they are used."""
 
     def __array_finalize__(self, origin: Any) -> None:
         # Called for every view and copy. The arithmetic is inherited; the magnitude belongs to one result only, and a

@@ -20,8 +20,8 @@ _LANDMARKS = (1, 2, 3, 4, 5, 8, 9, 16, 17, 32, 33, 64, 65, 128, 129, 256, 257, 5
 """Sizes tried before bisection: those of warps, blocks and tiles, and one more. Further ones cost more runs than they
 save."""
 _PRODUCT = 4096
-"""Product of two dims from on which one of them is exchanged for every landmark: a failure that needs so many elements,
-such as a counter that overflows, needs the product and not either dim."""
+"""Product of two dims from on which one of them is exchanged for every landmark. A failure that needs many elements, as
+the overflow of a counter, needs the product and not either dim."""
 
 
 def shrink_dims_jointly(start: ShrinkCandidate, space: CaseSpace) -> Proposals:

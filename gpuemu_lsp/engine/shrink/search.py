@@ -81,7 +81,7 @@ def improvements(
     return search.run(STRATEGIES[strategy])
 
 
-class _StopSearch(Exception):  # noqa: N818 - like StopIteration, it is no error
+class _StopSearch(Exception):  # noqa: N818 - like StopIteration, it is not an error
     """The budget is spent, or the caller cancelled."""
 
 

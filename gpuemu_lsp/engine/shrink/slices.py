@@ -51,9 +51,9 @@ def _cleared(
 ) -> ShrinkCandidate | None:
     """Return the candidate with some slices of an input cleared, None if they are clear already."""
     tensor = np.array(current.case.tensors[name])
-    plain = simplest_value(tensor, domain)
+    simplest = simplest_value(tensor, domain)
     view = np.moveaxis(tensor, axis, 0)[part]
-    if not (complexity(view) > complexity(plain)[0]).any():
+    if not (complexity(view) > complexity(simplest)[0]).any():
         return None
-    view[...] = plain[0]
+    view[...] = simplest[0]
     return with_tensors(current, {name: tensor})

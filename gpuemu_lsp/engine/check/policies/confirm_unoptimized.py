@@ -28,7 +28,7 @@ _CLAIMED_RULES = frozenset(
         *("sync/barrier-divergence", "sync/deadlock", "sync/missing-warp-mask"),
     }
 )
-"""Rules that hold of the source whatever a compiler makes of it."""
+"""Rules that hold of the source at any optimisation level."""
 
 Run = Callable[[Case], Outcome]
 """Launches a case on unoptimised code."""

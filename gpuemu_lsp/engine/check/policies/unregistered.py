@@ -1,6 +1,6 @@
 """Findings about kernels that no gpuemu.toml mentions.
 
-The user has not asked for such a kernel. It may be inside an inactive ``#if``, need a header that NVRTC lacks, or be a
+The user has not requested such a kernel. It may be inside an inactive ``#if``, need a header that NVRTC lacks, or be a
 template whose instance is guessed: none of that is a mistake.
 """
 
