@@ -1,4 +1,4 @@
-"""Each checker fires on its bug, at the right line, and says who did what to which buffer."""
+"""Each checker reports its bug with line, thread, buffer and offset."""
 
 from __future__ import annotations
 
@@ -173,7 +173,7 @@ CASES = [
 
 
 @pytest.mark.parametrize("case", CASES, ids=[case[0] for case in CASES])
-def test_bug_is_seen(case: tuple) -> None:
+def test_the_bug_is_reported(case: tuple) -> None:
     _, source, grid, block, arguments, rule, line, buffer, status = case
     outcome = launch(source, grid, block, *arguments, max_steps=300)
     assert rules(outcome) == [rule], outcome.events
@@ -186,7 +186,7 @@ def test_bug_is_seen(case: tuple) -> None:
     assert event.thread is not None and event.block is not None
 
 
-def test_blocks_that_wait_for_another_one_at_barriers_make_progress() -> None:
+def test_blocks_that_wait_for_another_block_at_barriers_make_progress() -> None:
     source = """extern "C" __global__ void k(volatile int* flag) {
   if (blockIdx.x == 1) flag[0] = 1;
   while (flag[0] == 0) __syncthreads();
@@ -248,7 +248,7 @@ def test_written_mask_and_unwritten_bytes() -> None:
 
 
 def test_an_exchange_initialises():
-    """Nobody looks at what was there: so are flags in shared memory made ready."""
+    """An exchange does not depend on the old value: kernels initialise flags in shared memory by it."""
     source = """extern "C" __global__ void k(int* y) {
   __shared__ int hits;
   atomicExch(&hits, 0);
@@ -262,7 +262,7 @@ def test_an_exchange_initialises():
     assert outcome.status == "completed"
 
 
-def test_an_unset_element_is_found_in_unoptimised_code_where_it_is_used_and_not_where_it_is_copied() -> None:
+def test_an_uninitialised_element_is_found_in_unoptimised_code_where_it_is_used_not_where_it_is_copied() -> None:
     source = """extern "C" __global__ void k(const int* x, int* y) {
   const int i = threadIdx.x;
   struct Pair { int set[2]; int unset[2]; } mine, copy;

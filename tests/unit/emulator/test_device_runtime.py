@@ -1,4 +1,4 @@
-"""What device code asks of its surroundings: a heap, the whole grid, clusters, module variables."""
+"""Device runtime: the heap, grid barriers, clusters, module variables."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import numpy as np
 from support.emulator_launch import launch, out, ptx_kernel, result, rules
 
 
-def test_malloc_gives_memory_of_ones_own() -> None:
+def test_malloc_allocates_per_thread() -> None:
     source = """extern "C" __global__ void k(int* y, int n) {
         int* p = (int*)malloc(n * sizeof(int));
         for (int i = 0; i < n; ++i) p[i] = threadIdx.x * 100 + i;
@@ -30,7 +30,7 @@ def test_the_heap_is_checked() -> None:
     assert not launch(body.format("p[0] = 1;", "free((void*)p);"), 1, 1, out(np.zeros(1, np.int32)), np.int32(0)).events
 
 
-def test_malloc_of_too_much_is_null() -> None:
+def test_malloc_beyond_the_heap_returns_null() -> None:
     source = 'extern "C" __global__ void k(int* y, unsigned long long n) { void* p = malloc(n); y[0] = p == nullptr; y[1] = malloc(0) == nullptr; }'
     outcome = launch(source, 1, 1, out(np.zeros(2, np.int32)), np.uint64(1 << 40))
     assert list(result(outcome, 0, np.int32)) == [1, 1]
@@ -90,7 +90,7 @@ L: ret;"""
     assert launch(single, 3, 1, out(np.zeros(6, np.int32))).status == "completed"
 
 
-def test_module_variables_begin_as_they_say() -> None:
+def test_initialisers_of_module_variables() -> None:
     source = """
     struct Pair { int a; float b; };
     __device__ Pair pairs[2] = {{3, 1.5f}, {4, 2.5f}};
@@ -115,7 +115,7 @@ _RESERVED = """extern "C" __global__ void k(int* y) {
 }"""
 
 
-def test_reserved_shared_memory_holds_what_was_written_and_nothing_else() -> None:
+def test_reserved_shared_memory_has_no_other_content() -> None:
     y = np.full(32, -1, np.int32)
     outcome = launch(_RESERVED.replace("WRITE", ""), 1, 32, y)
     assert result(outcome, 0, np.int32).tolist() == list(range(32)) and not outcome.events

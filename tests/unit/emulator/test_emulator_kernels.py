@@ -1,4 +1,4 @@
-"""Whole kernels, with ragged sizes and many block shapes, against NumPy."""
+"""Complete kernels, with sizes that are not multiples of the block and many block shapes, against NumPy."""
 
 from __future__ import annotations
 
@@ -216,7 +216,7 @@ def test_warp_collectives() -> None:
         assert got[thread].tolist() == expected
 
 
-def test_collectives_in_diverged_code_with_their_own_masks() -> None:
+def test_collectives_in_divergent_code_with_partial_masks() -> None:
     source = """extern "C" __global__ void k(int* y) {
       int lane = threadIdx.x & 31, v = lane;
       if (lane < 8) v = __shfl_xor_sync(0xffu, v, 1) + 100;
@@ -266,7 +266,7 @@ def test_spin_lock_between_lanes_of_one_warp() -> None:
     assert result(outcome, 1, I)[0] == 128
 
 
-def test_naive_spin_lock_needs_independent_threads() -> None:
+def test_naive_spin_lock_needs_independent_thread_scheduling() -> None:
     source = """extern "C" __global__ void k(int* lock, volatile int* y) {
       while (atomicCAS(lock, 0, 1) != 0) ;
       y[0] = y[0] + 1; __threadfence(); atomicExch(lock, 0); }"""
@@ -366,7 +366,7 @@ def test_half_precision() -> None:
     np.testing.assert_array_equal(result(outcome, 1, np.float16), expected)
 
 
-def test_unsigned_halo_wraps_without_harm() -> None:
+def test_unsigned_halo_index_wraps() -> None:
     source = """extern "C" __global__ void k(const float* x, float* y, unsigned n) {
       unsigned i = blockIdx.x * blockDim.x + threadIdx.x; unsigned l = i - 1;
       if (i < n) y[i] = (l < n ? x[l] : 0.f) + x[i]; }"""

@@ -1,4 +1,4 @@
-"""A small, fixed slice of what benchmarks/fuzz_emulator.py runs."""
+"""A fixed sample of the random kernels of benchmarks/fuzz_emulator.py."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ def test_random_kernel(seed: int, optimised: bool) -> None:
     assert run_kernel(Emulator(optimised=optimised), seed) == "equal"
 
 
-# 21, 41 and 57 tripped the translator when it still raised.
+# Seeds 21, 41 and 57 once raised an exception in the translator.
 @pytest.mark.parametrize("seed", [21, 41, 57, *range(100, 120)])
 def test_mutant(seed: int) -> None:
     assert run_mutant(EMULATOR, seed) in ENDINGS
 
 
-def test_a_wrong_answer_would_be_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_wrong_result_is_detected(monkeypatch: pytest.MonkeyPatch) -> None:
     seed = next(
         seed for seed in range(100) if any(isinstance(item, Assignment) for item in programs.RandomKernel(seed).items)
     )
@@ -41,7 +41,7 @@ def test_rounding_against_known_values() -> None:
     from fractions import Fraction
 
     one, ulp = 0x3F800000, Fraction(1, 1 << 23)
-    assert semantics.encode(1 + ulp / 2, "rn", 0) == one  # a tie goes to the even one
+    assert semantics.encode(1 + ulp / 2, "rn", 0) == one  # ties to even
     assert semantics.encode(1 + ulp * 3 / 2, "rn", 0) == one + 2
     assert semantics.encode(1 + ulp / 2, "rp", 0) == one + 1
     assert semantics.encode(-1 - ulp / 2, "rp", 0) == one | 0x80000000
@@ -70,7 +70,7 @@ $L2:
     ("line", "why"), [("and.b32 %c0, %r0, 7;", "for a register of 8"), ("", "from a register of 8")]
 )
 def test_a_register_that_is_too_narrow_is_refused(line: str, why: str) -> None:
-    # Its place in memory is as small: writing more there once killed the process.
+    # Its slot in memory is as narrow: a wider store once crashed the process.
     outcome = launch(NARROW.replace("LINE", line), 1, 64, np.zeros(8, np.uint8))
     assert outcome.status == "failed" and why in outcome.events[0].message
 
@@ -94,12 +94,12 @@ $L1:
 )
 
 
-def test_a_stop_among_some_lanes_leaves_the_code_behind_it_whole() -> None:
+def test_an_unsupported_instruction_in_some_lanes_does_not_affect_the_code_after_it() -> None:
     assert launch(PARTIAL, 1, 32, np.zeros(64, np.uint8)).status == "unsupported"
 
 
 @pytest.mark.parametrize("variable", [".shared .b8 s[99999999999999999999];", ".local .b8 s[99999999999];"])
-def test_memory_that_nothing_has_is_refused(variable: str) -> None:
+def test_variables_larger_than_memory_are_refused(variable: str) -> None:
     ptx = PARTIAL.replace(".reg .pred", f"{variable}\n  .reg .pred", 1).replace("tex.2d", "st.b32 [s], 0; tex.2d")
     outcome = launch(ptx, 1, 32, np.zeros(64, np.uint8))
     assert outcome.status == "failed" and "it needs" in outcome.events[0].message

@@ -1,7 +1,7 @@
-"""Every planted memory and synchronisation bug is found by its rule, on its line; no twin is accused.
+"""Every planted memory and synchronisation bug is found by its rule, on its line; no correct counterpart is flagged.
 
-For blocks of 32, 48, 256 and 1000 threads, ragged grids, optimised and unoptimised PTX. Each kernel takes two of these
-launches by turns; ``GPUEMU_ALL_SIZES=1`` runs all of them.
+For blocks of 32, 48, 256 and 1000 threads, ragged grids, optimised and unoptimised PTX. Each kernel is run with two of
+these launches in turn; ``GPUEMU_ALL_SIZES=1`` runs all of them.
 """
 
 from __future__ import annotations
@@ -51,10 +51,10 @@ def test_the_bug_is_found_on_its_line(fault: Fault, block: int, options: tuple[s
 
 
 @pytest.mark.parametrize(("fault", "block", "options"), CASES, ids=NAMES)
-def test_the_twin_is_not_accused(fault: Fault, block: int, options: tuple[str, ...]) -> None:
+def test_the_correct_counterpart_is_clean(fault: Fault, block: int, options: tuple[str, ...]) -> None:
     outcome = run(fault, fixed=True, block=block, options=options)
     assert (outcome.status, outcome.events) == ("completed", ())
 
 
-def test_there_are_as_many_bugs_as_promised() -> None:
+def test_there_are_at_least_sixty_planted_bugs() -> None:
     assert len({fault.name for fault in FAULTS} | {race.name for race in PLANTED}) >= 60

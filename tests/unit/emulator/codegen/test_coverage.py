@@ -1,4 +1,4 @@
-"""Which lines and outcomes of branches a launch reached."""
+"""Coverage of lines and branch outcomes."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def reached(n: int, block: int = 64, top: float = 200.0, **more) -> tuple[set[in
 
 
 @pytest.mark.parametrize("options", [(), ("-G",)], ids=["optimised", "unoptimised"])
-def test_lines_behind_a_branch_count_only_when_it_goes_there(options) -> None:
+def test_lines_behind_a_branch_are_covered_only_if_it_is_taken(options) -> None:
     lines, missed = reached(64, options=options)
     assert 5 in lines and 7 not in lines
     assert any(line == 6 and to == 7 for line, to in missed)
@@ -50,16 +50,16 @@ def test_lines_behind_a_branch_count_only_when_it_goes_there(options) -> None:
     assert 5 not in lines and any(line == 4 for line, _ in missed)
 
 
-def test_a_branch_that_parts_lanes_goes_both_ways_and_a_full_block_one() -> None:
+def test_a_divergent_branch_covers_both_outcomes_and_a_uniform_one_its_own() -> None:
     _, missed = reached(64)
     assert any(line == 3 for line, _ in missed)
     _, missed = reached(70)
     assert not any(line == 3 for line, _ in missed)
-    _, missed = reached(96, block=48)  # warps that are not full
+    _, missed = reached(96, block=48)  # partial warps
     assert any(line == 3 for line, _ in missed)
 
 
-def test_nothing_is_counted_unasked_and_results_are_the_same() -> None:
+def test_coverage_is_optional_and_does_not_change_results() -> None:
     x = np.linspace(0, 100, 128, dtype=np.float32)
     plain, counted = (
         launch(KERNEL, 2, 64, x, out(np.zeros(128, np.float32)), np.int32(100), coverage=on) for on in (False, True)
@@ -69,7 +69,7 @@ def test_nothing_is_counted_unasked_and_results_are_the_same() -> None:
     assert plain.events == counted.events
 
 
-def test_a_comparison_has_two_ways_as_a_branch_has() -> None:
+def test_a_comparison_has_two_outcomes_like_a_branch() -> None:
     source = """extern "C" __global__ void k(const int* x, int* y, int n) {
       int v = x[threadIdx.x];
       y[threadIdx.x] = v == 41 ? 7 : n == 5 ? v : 9; }"""
