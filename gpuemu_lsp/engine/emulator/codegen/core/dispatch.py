@@ -242,11 +242,10 @@ class Dispatcher(WarpExits):
         group = b.load(e.block_mask_slot, typ=I32)
         others = b.and_(b.load(e.live_mask_slot, typ=I32), b.not_(b.or_(waiting, group)))
         last = load_field(b, e.context, Warp.PREFERRED_LANE)
-        # Candidates above the lane selected last come first; -2 << lane are the bits above it, none above lane 31, by
-        # which "no lane yet" (-1) is replaced.
-        above = b.and_(
-            others, b.shl(i32(-2), b.and_(b.select(b.icmp_signed("<", last, i32(0)), i32(31), last), i32(31)))
-        )
+        # Lanes above the one selected last come first: -2 << lane are the bits above it. "No lane yet" (-1) counts as
+        # lane 31, above which there are none.
+        start = b.and_(b.select(b.icmp_signed("<", last, i32(0)), i32(31), last), i32(31))
+        above = b.and_(others, b.shl(i32(-2), start))
         candidates = b.select(b.icmp_unsigned("!=", above, i32(0)), above, others)
         lane = t.intrinsic(b, "llvm.cttz.i32", I32, [candidates, ir.Constant(I1, 0)])
         preferred = b.select(b.icmp_unsigned("!=", others, i32(0)), lane, i32(-1))
@@ -307,9 +306,8 @@ class Dispatcher(WarpExits):
         b.store(e.pack(chosen), e.block_mask_slot)
         # An edge compares its target with the lowest block at which other lanes wait: below it, the executing lanes
         # may continue without coming back here.
-        waiting = [
-            b.select(is_chosen, self.pc_vector(EXITED_PC), pc) for is_chosen, pc in zip(chosen, pcs, strict=True)
-        ]
+        exited = self.pc_vector(EXITED_PC)
+        waiting = [b.select(is_chosen, exited, pc) for is_chosen, pc in zip(chosen, pcs, strict=True)]
         b.store(self._lowest(waiting), self.lowest_waiting_slot)
         # EXITED_PC is the greatest counter: it is selected, and the default taken, only when no lane lives.
         switch = b.switch(selected, self.exit_warp())
