@@ -1,1 +1,1 @@
-"""The engine: everything but the faces. It knows nothing of editors and can be used alone."""
+"""The engine: everything but the front ends. It depends on no editor protocol and can be used alone."""
