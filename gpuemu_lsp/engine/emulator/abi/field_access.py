@@ -6,11 +6,16 @@ from typing import Any, Final
 
 from llvmlite import ir
 
-from gpuemu_lsp.engine.emulator.abi.fields import Field, Scalar
+from gpuemu_lsp.engine.emulator.abi.fields import Field, FieldType
 from gpuemu_lsp.engine.emulator.llvm import ir_tools as t
 from gpuemu_lsp.engine.emulator.llvm.ir_tools import I32, I64, POINTER, Value, i64
 
-_TYPES: Final[dict[Scalar, Any]] = {Scalar.I32: I32, Scalar.U32: I32, Scalar.I64: I64, Scalar.ADDRESS: I64}
+_TYPES: Final[dict[FieldType, Any]] = {
+    FieldType.I32: I32,
+    FieldType.U32: I32,
+    FieldType.I64: I64,
+    FieldType.ADDRESS: I64,
+}
 
 
 def field_type(field: Field, lanes: int = 1) -> Any:
@@ -34,7 +39,7 @@ def load_field(b: ir.IRBuilder, record: Value, field: Field) -> Value:
 
 def load_pointer(b: ir.IRBuilder, record: Value, field: Field) -> Value:
     """Load an address as a pointer instead of as an integer."""
-    if field.scalar is not Scalar.ADDRESS:
+    if field.scalar is not FieldType.ADDRESS:
         raise TypeError(f"a field of type {field.scalar.name} is not an address")
     return t.load(b, record, field, POINTER)
 
@@ -62,7 +67,7 @@ def store_field(b: ir.IRBuilder, value: Value, record: Value, field: Field) -> N
     TypeError
         If the value's type is not the declared one.
     """
-    is_pointer = value.type == POINTER and field.scalar is Scalar.ADDRESS
+    is_pointer = value.type == POINTER and field.scalar is FieldType.ADDRESS
     if not is_pointer and value.type != field_type(field):
         raise TypeError(f"a value of type {value.type} for a field of type {field.scalar.name}")
     t.store(b, value, record, field)

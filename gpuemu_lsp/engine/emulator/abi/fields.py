@@ -18,7 +18,7 @@ from enum import Enum
 from typing import Any, ClassVar
 
 
-class Scalar(Enum):
+class FieldType(Enum):
     """Type of a field's elements. The value is the size in bytes and, for tests, the type's code in :mod:`struct`."""
 
     I32 = 4, "i"
@@ -41,11 +41,11 @@ class Scalar(Enum):
 class Field(int):
     """Byte offset of a field in its record, with the type and number of its elements."""
 
-    scalar: Scalar
+    scalar: FieldType
     count: int
     align: int
 
-    def __new__(cls, offset: int, scalar: Scalar, count: int = 1, align: int = 0) -> Field:
+    def __new__(cls, offset: int, scalar: FieldType, count: int = 1, align: int = 0) -> Field:
         """Make the field at ``offset``; ``align`` defaults to the natural alignment of its elements."""
         field = super().__new__(cls, offset)
         field.scalar, field.count, field.align = scalar, count, align or scalar.size
@@ -63,27 +63,27 @@ class Field(int):
 
 def i32(count: int = 1, align: int = 0) -> Field:
     """Declare signed 32-bit integers."""
-    return Field(0, Scalar.I32, count, align)
+    return Field(0, FieldType.I32, count, align)
 
 
 def u32(count: int = 1) -> Field:
     """Declare unsigned 32-bit integers: lane masks. Generated code does not distinguish them from signed ones."""
-    return Field(0, Scalar.U32, count)
+    return Field(0, FieldType.U32, count)
 
 
 def i64(count: int = 1) -> Field:
     """Declare signed 64-bit integers."""
-    return Field(0, Scalar.I64, count)
+    return Field(0, FieldType.I64, count)
 
 
 def address() -> Field:
     """Declare an address in this process; generated code may load it as a pointer or as an integer."""
-    return Field(0, Scalar.ADDRESS)
+    return Field(0, FieldType.ADDRESS)
 
 
 def opaque(size: int, align: int = 8) -> Field:
     """Declare ``size`` bytes whose type depends on the access, such as register values of any width."""
-    return Field(0, Scalar.BYTE, size, align)
+    return Field(0, FieldType.BYTE, size, align)
 
 
 class Struct:

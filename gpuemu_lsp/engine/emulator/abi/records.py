@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from gpuemu_lsp.engine.emulator.abi.fields import Field, Scalar
+from gpuemu_lsp.engine.emulator.abi.fields import Field, FieldType
 
 
 class RecordView:
@@ -21,7 +21,7 @@ class RecordView:
         if field.scalar.size == 8:
             return int(self._i64[offset >> 3])
         value = int(self._i32[offset >> 2])
-        return value & 0xFFFFFFFF if field.scalar is Scalar.U32 else value
+        return value & 0xFFFFFFFF if field.scalar is FieldType.U32 else value
 
     def set(self, field: Field, value: int) -> None:
         """Write a field; higher bits of ``value`` are dropped."""

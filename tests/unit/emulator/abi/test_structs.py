@@ -8,7 +8,7 @@ import pytest
 from llvmlite import ir
 
 from gpuemu_lsp.engine.emulator.abi import field_access
-from gpuemu_lsp.engine.emulator.abi.fields import Field, Scalar, Struct
+from gpuemu_lsp.engine.emulator.abi.fields import Field, FieldType, Struct
 from gpuemu_lsp.engine.emulator.abi.race_records import ShadowLine
 from gpuemu_lsp.engine.emulator.abi.records import Record
 from gpuemu_lsp.engine.emulator.abi.structs import (
@@ -25,11 +25,11 @@ from gpuemu_lsp.engine.emulator.abi.structs import (
 from gpuemu_lsp.engine.emulator.llvm.ir_tools import I32, I64, POINTER, VOID, Value, i32, i64, new_function
 
 _CTYPES = {
-    Scalar.I32: ctypes.c_int32,
-    Scalar.U32: ctypes.c_uint32,
-    Scalar.I64: ctypes.c_int64,
-    Scalar.ADDRESS: ctypes.c_uint64,
-    Scalar.BYTE: ctypes.c_uint8,
+    FieldType.I32: ctypes.c_int32,
+    FieldType.U32: ctypes.c_uint32,
+    FieldType.I64: ctypes.c_int64,
+    FieldType.ADDRESS: ctypes.c_uint64,
+    FieldType.BYTE: ctypes.c_uint8,
 }
 
 _STRUCTS = (
@@ -86,16 +86,16 @@ def test_saved_registers_follow_the_context() -> None:
 
 def test_an_element_of_an_array_keeps_the_type() -> None:
     third = Warp.TID_X.element(3)
-    assert (third, third.scalar, third.count) == (Warp.TID_X + 12, Scalar.I32, 29)
+    assert (third, third.scalar, third.count) == (Warp.TID_X + 12, FieldType.I32, 29)
 
 
 class _Mixed(Struct, align=64):
-    SMALL = Field(0, Scalar.I32)
-    MASK = Field(0, Scalar.U32)
-    WIDE = Field(0, Scalar.I64)
-    ROW = Field(0, Scalar.I32, 3)
-    LINK = Field(0, Scalar.ADDRESS)
-    BYTES = Field(0, Scalar.BYTE, 5)
+    SMALL = Field(0, FieldType.I32)
+    MASK = Field(0, FieldType.U32)
+    WIDE = Field(0, FieldType.I64)
+    ROW = Field(0, FieldType.I32, 3)
+    LINK = Field(0, FieldType.ADDRESS)
+    BYTES = Field(0, FieldType.BYTE, 5)
 
 
 def test_python_reads_what_it_wrote_with_the_declared_type() -> None:
