@@ -1,4 +1,4 @@
-"""The executor: one launch from request to outcome."""
+"""The emulator as an executor: one launch, from request to outcome."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ import numpy as np
 
 from gpuemu_lsp.engine.emulator import ops
 from gpuemu_lsp.engine.emulator.abi.memory import Shadow
-from gpuemu_lsp.engine.emulator.launch import events as events_module
 from gpuemu_lsp.engine.emulator.launch.arena import ArenaFullError, shared_arena
 from gpuemu_lsp.engine.emulator.launch.barriers import BarrierAssumptionError
 from gpuemu_lsp.engine.emulator.launch.counters import CounterCollector
 from gpuemu_lsp.engine.emulator.launch.coverage import coverage_of
 from gpuemu_lsp.engine.emulator.launch.device_runtime import DeviceRuntime
+from gpuemu_lsp.engine.emulator.launch.events import FAULTS, collect_events, last_writer
 from gpuemu_lsp.engine.emulator.launch.scheduler import AssumptionError, Scheduler
 from gpuemu_lsp.engine.emulator.launch.setup import prepare
 from gpuemu_lsp.engine.emulator.launch.state import LaunchReport, PreparedLaunch
@@ -28,10 +28,10 @@ _MAX_THREADS = 1024
 
 
 class Emulator:
-    """Runs launches on the CPU (implements :class:`~gpuemu_lsp.engine.execution.Executor`).
+    """Runs launches on the CPU; implements :class:`~gpuemu_lsp.engine.execution.Executor`.
 
-    Keeps translations warm. One launch at a time per process: all share one arena. ``optimised`` asks for optimised
-    code from the first launch on; otherwise it is made when it pays.
+    Compiled kernels are cached. One launch at a time per process, because all share one arena. ``optimised`` compiles
+    optimised code from the first launch on; by default it is compiled for hot kernels.
     """
 
     name = "emulator"
@@ -40,7 +40,7 @@ class Emulator:
         self._library = KernelCache(optimised=optimised)
 
     def run(self, request: Request) -> Outcome:
-        """Run one launch. What the kernel does wrong is in the outcome's events, never an exception."""
+        """Run one launch. Errors of the kernel are events of the outcome, never exceptions."""
         problem = _launch_problem(request)
         if problem is not None:
             return _failed(problem)
@@ -63,13 +63,14 @@ class Emulator:
                 return _failed(f"the PTX cannot be translated: {error}")
 
 
-class _Again(Exception):  # noqa: N818 - not an error: the launch starts anew with another translation
+class _Again(Exception):  # noqa: N818 - not an error: the launch starts again with other code
     def __init__(self, milliseconds: float) -> None:
         super().__init__()
         self.milliseconds = milliseconds
 
 
 def _run_once(kernel: CompiledKernel, request: Request, milliseconds: float) -> Outcome:
+    """Run a launch from its beginning; ``milliseconds`` have been spent on translation before."""
     started = time.perf_counter()
     versions = LaunchVersions(kernel, request)
     if versions.specialised is None:
@@ -78,9 +79,9 @@ def _run_once(kernel: CompiledKernel, request: Request, milliseconds: float) -> 
     translated = time.perf_counter()
     milliseconds += (translated - started) * 1e3
     arena = shared_arena()
-    host = DeviceRuntime(arena)
-    prepared = prepare(request, kernel, arena, host.address)
-    host.heap = prepared.heap
+    runtime = DeviceRuntime(arena)
+    prepared = prepare(request, kernel, arena, runtime.address)
+    runtime.heap = prepared.heap
     counting = CounterCollector(kernel.program, arena, prepared.launch) if request.counting else None
     clocks = attach_race_detector(prepared, kernel.race_candidates(versions.checker_mode, request.block))
     scheduler = Scheduler(prepared, clocks, versions)
@@ -98,7 +99,7 @@ def _run_once(kernel: CompiledKernel, request: Request, milliseconds: float) -> 
     finished = time.perf_counter()
     compiling = versions.compile_seconds
     versions.end_launch((finished - ready - compiling) * 1e3, scheduler.profile(prepared.blocks))
-    outcome = _outcome(prepared, report, host)
+    outcome = _outcome(prepared, report, runtime)
     return replace(
         outcome,
         translate_ms=milliseconds + compiling * 1e3,
@@ -108,11 +109,12 @@ def _run_once(kernel: CompiledKernel, request: Request, milliseconds: float) -> 
     )
 
 
-def _outcome(prepared: PreparedLaunch, report: LaunchReport, host: DeviceRuntime) -> Outcome:
-    events = events_module.collect(prepared, report)
-    if host.assertion is not None:
+def _outcome(prepared: PreparedLaunch, report: LaunchReport, runtime: DeviceRuntime) -> Outcome:
+    events = collect_events(prepared, report)
+    # A failed assert is a call and a trap in PTX: the event is the trap's, the text the call's.
+    if runtime.assertion is not None:
         events = tuple(
-            replace(e, message=host.assertion) if e.rule == "sync/trap" and e.instruction.startswith("call") else e
+            replace(e, message=runtime.assertion) if e.rule == "sync/trap" and e.instruction.startswith("call") else e
             for e in events
         )
     arena, request = prepared.arena, prepared.request
@@ -122,7 +124,8 @@ def _outcome(prepared: PreparedLaunch, report: LaunchReport, host: DeviceRuntime
         if isinstance(argument, Buffer):
             region = prepared.buffers[argument.name]
             buffers[argument.name] = arena.data(region.address, region.size).copy()
-            if request.checks.contained:  # code without checks does not note what it writes
+            # Code without checks does not keep shadow bytes.
+            if request.checks.contained:
                 written[argument.name] = (arena.shadow(region.address, region.size) & Shadow.WRITTEN) != 0
     return Outcome(
         status=_status(report, events),
@@ -130,8 +133,8 @@ def _outcome(prepared: PreparedLaunch, report: LaunchReport, host: DeviceRuntime
         buffers=buffers,
         written=written,
         events=events,
-        watched=events_module.writer(prepared),
-        printed=host.printed,
+        watched=last_writer(prepared),
+        printed=runtime.printed,
         approximate=_approximate(prepared.kernel),
         steps=report.steps,
         coverage=coverage_of(prepared.kernel.program, prepared.coverage.bytes) if request.coverage else None,
@@ -144,13 +147,13 @@ def _status(report: LaunchReport, events: tuple[Event, ...]) -> str:
         return "unsupported"
     if report.status == "hung":
         return "hung"
-    if report.status == "stopped" or rules & events_module.FAULTS:
+    if report.status == "stopped" or rules & FAULTS:
         return "trapped"
     return "completed"
 
 
 def _approximate(kernel: CompiledKernel) -> tuple[str, ...]:
-    """Return the opcodes of the kernel whose result the manual only bounds."""
+    """Return the opcodes of the kernel for whose result the PTX manual gives an error bound, not a value."""
     names = {
         instruction.name
         for block in kernel.program.blocks
@@ -161,7 +164,7 @@ def _approximate(kernel: CompiledKernel) -> tuple[str, ...]:
 
 
 def _launch_problem(request: Request) -> str | None:
-    """Return why CUDA would refuse the launch, if it would."""
+    """Return the reason for which CUDA would reject the launch, None if it would not."""
     x, y, z = request.block
     if min(request.block) < 1 or min(request.grid) < 1:
         return f"a launch of {request.grid} blocks of {request.block} threads is empty"

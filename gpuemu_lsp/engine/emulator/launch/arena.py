@@ -1,4 +1,8 @@
-"""The one piece of memory a launch may touch, with a shadow byte for each of its bytes."""
+"""The arena: one reservation of memory that holds everything a launch may access, with a shadow byte per byte.
+
+An access outside every region finds an unaddressable shadow byte instead of crashing the process: regions are separated
+by guard zones, and the range check of generated code keeps all addresses inside the reservation.
+"""
 
 from __future__ import annotations
 
@@ -14,16 +18,16 @@ from gpuemu_lsp.engine.emulator.abi.memory import REDZONE, SHADOW_OFFSET, Shadow
 Bytes = npt.NDArray[np.uint8]
 
 _MARGIN = 1 << 16
-"""Bytes at the ends of the mapping that are never given out."""
+"""Bytes at both ends of the mapping that are never allocated."""
 
 
 class ArenaFullError(MemoryError):
-    """The launch needs more memory than the arena has."""
+    """The launch needs more memory than the arena has; the text completes "it needs ..."."""
 
 
 @dataclass(frozen=True, slots=True)
 class Region:
-    """A named stretch of the arena. ``kind`` is buffer, variable, shared, local, param or heap."""
+    """An allocation in the arena; sizes in bytes. ``kind`` is buffer, variable, shared, local, stack or param."""
 
     name: str
     kind: str
@@ -33,10 +37,10 @@ class Region:
 
 
 class Arena:
-    """Memory handed out from low to high; all of it is taken back at once.
+    """Allocates from low to high addresses and frees everything at once.
 
-    The mapping is reserved, not committed: pages cost memory when they are first touched. A shadow byte lies
-    ``SHADOW_DISTANCE`` above the byte it describes.
+    The mapping is reserved, not committed: pages use memory from their first access on. The shadow byte of a byte is
+    ``SHADOW_OFFSET`` bytes above it.
     """
 
     def __init__(self) -> None:
@@ -51,16 +55,16 @@ class Arena:
 
     @property
     def size(self) -> int:
-        """Bytes handed out, guard zones included: no access may reach further."""
+        """Allocated bytes with guard zones, the extent of the bounds check."""
         return self._used
 
     def reset(self) -> None:
-        """Take everything back; nothing is addressable any more."""
+        """Free all regions; no byte is addressable any more."""
         self._shadow[: self._used + 2 * _MARGIN] = 0
         self._used = 0
         self.regions.clear()
 
-    def take(
+    def allocate(
         self,
         region_name: str,
         kind: str,
@@ -71,12 +75,14 @@ class Arena:
         offset: int = 0,
         element: int = 1,
     ) -> Region:
-        """Hand out ``size`` bytes at ``offset`` beyond an aligned address, with at least ``guard`` bytes on each side.
+        """Allocate ``size`` bytes at ``offset`` from an aligned address, with a guard zone on each side.
+
+        Guard zones have at least ``guard`` bytes. ``offset`` places a buffer at an address that is less aligned than that of a fresh allocation.
 
         Raises
         ------
         ArenaFullError
-            If there is no room.
+            If the arena is full.
         """
         guard = max(guard, REDZONE)
         start = -(-(self.address + self._used + guard) // alignment) * alignment + offset
@@ -89,19 +95,19 @@ class Arena:
         return region
 
     def data(self, address: int, size: int) -> Bytes:
-        """Return a view of the bytes at an address."""
+        """Return a view of ``size`` bytes at an address."""
         start = address - self.address + _MARGIN
         return self._data[start : start + size]
 
     def shadow(self, address: int, size: int) -> Bytes:
-        """Return a view of the shadow of the bytes at an address."""
+        """Return a view of the shadow bytes of ``size`` bytes at an address."""
         start = address - self.address + _MARGIN
         return self._shadow[start : start + size]
 
     def fill(
         self, region: Region, content: Bytes | bytes, *, initialised: bool = True, read_only: bool = False
     ) -> None:
-        """Make a region addressable with this content."""
+        """Make a region addressable and fill it."""
         self.data(region.address, region.size)[:] = np.frombuffer(content, dtype=np.uint8)
         bits = Shadow.ADDRESSABLE | (Shadow.INITIALISED if initialised else 0) | (Shadow.READ_ONLY if read_only else 0)
         self.shadow(region.address, region.size)[:] = bits

@@ -1,4 +1,4 @@
-"""What a launch is given, and where it lies: buffers, the parameter block, variables of the module."""
+"""Placement of a launch's arguments in the arena: buffers, the parameter block, variables of the module."""
 
 from __future__ import annotations
 
@@ -12,13 +12,14 @@ from gpuemu_lsp.engine.emulator.versions.compiled_kernel import CompiledKernel
 from gpuemu_lsp.engine.execution import Buffer, Request
 
 _MAX_GUARD = 1 << 20
+"""Guard zones are as large as their buffer, up to this: an index that is wrong by a dimension stays inside them."""
 
-_FAR = 1 << 62
-"""An address far from all others."""
+_NO_BUFFER = 1 << 62
+"""Address of the empty entry in the table of readable buffers, which no access is near."""
 
 
 def place_buffers(request: Request, arena: Arena) -> dict[str, Region]:
-    """Place the buffers, each once, and fill them."""
+    """Allocate and fill the buffers; return the region of each, shared by those that alias."""
     regions: dict[str, Region] = {}
     for argument in request.arguments:
         if not isinstance(argument, Buffer):
@@ -28,7 +29,7 @@ def place_buffers(request: Request, arena: Arena) -> dict[str, Region]:
             continue
         size = int(argument.data.size)
         guard = max(request.guard_bytes, min(size, _MAX_GUARD))
-        region = arena.take(
+        region = arena.allocate(
             argument.name, "buffer", size, guard=guard, offset=argument.offset, element=argument.element_size
         )
         known = argument.initialized or not request.checks.uninitialized
@@ -38,11 +39,17 @@ def place_buffers(request: Request, arena: Arena) -> dict[str, Region]:
 
 
 def place_parameters(request: Request, kernel: CompiledKernel, arena: Arena, buffers: dict[str, Region]) -> Region:
-    """Write the parameter block; every argument goes where its parameter lies."""
+    """Allocate and fill the parameter block.
+
+    Raises
+    ------
+    ValueError
+        If the arguments do not fit the kernel's parameters in number or size.
+    """
     slots = list(kernel.program.params.values())
     if len(slots) != len(request.arguments):
         raise ValueError(f"{len(request.arguments)} arguments for {len(slots)} parameters of {request.entry}")
-    region = arena.take("parameters", "param", max(kernel.program.param_bytes, 8))
+    region = arena.allocate("parameters", "param", max(kernel.program.param_bytes, 8))
     image = np.zeros(region.size, dtype=np.uint8)
     for slot, argument in zip(slots, request.arguments, strict=True):
         if isinstance(argument, Buffer):
@@ -57,11 +64,15 @@ def place_parameters(request: Request, kernel: CompiledKernel, arena: Arena, buf
 
 
 def readable_buffers(request: Request, buffers: dict[str, Region]) -> Record:
-    """Return, for each argument, where its buffer lies and its size, if all of it may be read from the start on."""
+    """Return the table of :class:`ReadableBuffer`, one entry per argument.
+
+    Generated code loads from a buffer in it without testing shadow bytes, in whole vectors: the buffer must be
+    initialised, large enough for a warp's access, and aligned. Other arguments have an entry that no address is in.
+    """
     table = Record(ReadableBuffer.SIZE * max(len(request.arguments), 1))
     whole: dict[str, bool] = {}
     for index, argument in enumerate(request.arguments):
-        address, size = _FAR, MAX_ACCESS_BYTES
+        address, size = _NO_BUFFER, MAX_ACCESS_BYTES
         if isinstance(argument, Buffer):
             initialised = argument.initialized or not request.checks.uninitialized
             whole[argument.name] = whole.get(argument.alias_of or "", initialised)
@@ -75,12 +86,12 @@ def readable_buffers(request: Request, buffers: dict[str, Region]) -> Record:
 
 
 def place_variables(kernel: CompiledKernel, arena: Arena, symbols: Record, launch: Record) -> dict[str, Region]:
-    """Place module variables: constants first, so that they form one window."""
+    """Allocate and fill module variables; constants first, so that ``isspacep.const`` is one range comparison."""
     regions: dict[str, Region] = {}
     variables = sorted(kernel.program.variables.values(), key=lambda v: v.space != "const")
     for variable in variables:
         size = max(variable.size, 1)
-        region = arena.take(variable.name, "variable", size, alignment=max(variable.alignment, 256))
+        region = arena.allocate(variable.name, "variable", size, alignment=max(variable.alignment, 256))
         content = np.zeros(size, dtype=np.uint8)
         if variable.init is not None:
             content[: len(variable.init)] = np.frombuffer(variable.init, dtype=np.uint8)

@@ -103,14 +103,14 @@ class BarrierResolver:
         first = lanes[0]
         if not expected and len(lanes) < self._prepared.threads:
             exited = self._prepared.threads - live
-            message = f"{len(lanes)} threads of the block wait at this barrier after {exited} others have ended"
+            message = f"divergent barrier: {len(lanes)} threads wait here after {exited} other threads have exited"
             self._report.add(Incident("sync/barrier-divergence", message, first.site, first.thread, resident.number))
             return
         # By source line, not by site: NVRTC duplicates a barrier when it unrolls a loop or clones a branch.
         lines = {self._line(one.site) for one in lanes}
         if len(lines) > 1:
             others = sum(1 for one in lanes if self._line(one.site) != self._line(first.site))
-            message = f"{len(lanes) - others} threads wait at this barrier while {others} wait at another one"
+            message = f"divergent barrier: {len(lanes) - others} threads wait here, {others} at another barrier"
             self._report.add(Incident("sync/barrier-divergence", message, first.site, first.thread, resident.number))
 
     def _line(self, site: int) -> tuple[int, int] | int:
@@ -127,7 +127,7 @@ class BarrierResolver:
                 continue
             lane = lanes_of(mask)[0]
             number = int(warp.row(Warp.PC)[lane])
-            message = "a lane that the mask names never gets to this warp-wide instruction"
+            message = "a lane in the member mask never executes this instruction"
             site = self._prepared.kernel.site_of_block(number)
             thread = index * WARP_SIZE + lane
             self._report.add(Incident("sync/missing-warp-mask", message, site, thread, resident.number))
@@ -144,7 +144,7 @@ class BarrierResolver:
             by_place[one.barrier, one.site].append(one)
         for (barrier, site), lanes in by_place.items():
             expected = lanes[0].expected or self._prepared.threads
-            message = f"{len(lanes)} threads wait at barrier {barrier} for {expected}; no other thread can still arrive"
+            message = f"deadlock: {len(lanes)} of {expected} threads wait at barrier {barrier}, and no other can arrive"
             self._report.add(Incident("sync/deadlock", message, site, lanes[0].thread, resident.number))
 
 

@@ -1,4 +1,4 @@
-"""From what counting code notes to the counters of a launch."""
+"""Performance counters of a launch, computed from what counting versions record."""
 
 from __future__ import annotations
 
@@ -22,43 +22,43 @@ from gpuemu_lsp.engine.ptx.model import Immediate, Instruction
 
 _SPACES = ("global", "shared")
 _SPACE_OF = {"buffer": 0, "variable": 0, "heap": 0, "shared": 1}
-"""Where a region of the arena would lie on a GPU; what a thread has for itself and parameters count nowhere."""
+"""Memory space of a region on a GPU. Local memory, stacks and parameters are not counted."""
 _REQUESTS, _BYTES, _UNITS, _LEAST = range(4)
-"""Rows of a space's table, as in :class:`~gpuemu_lsp.engine.execution.Traffic`; a column is a site."""
+"""Rows of a space's table, in the order of the fields of ``Traffic``; columns are sites."""
 _OPERATIONS = {"add": 1, "sub": 1, "mul": 1, "fma": 2, "mad": 2}
 _NUMBERS = {"f16": 1, "bf16": 1, "f32": 1, "f64": 1, "f16x2": 2, "bf16x2": 2, "f32x2": 2}
-"""Floating-point types, and how many numbers a lane has in one."""
+"""Floating-point types with their numbers per register."""
 
 _CALL = ctypes.CFUNCTYPE(None)
 
 
 class CounterCollector:
-    """What one launch has done so far. Its tables are what counting code writes to."""
+    """Counters of one launch, with the tables that generated code fills."""
 
     def __init__(self, program: Program, arena: Arena, launch: Record) -> None:
         self._arena, self._launch = arena, launch
         self._sites = _sites(program)
         count = max(len(self._sites), 1)
-        self._tally = Record(count * SiteCounters.SIZE)
+        self._site_counters = Record(count * SiteCounters.SIZE)
         self._trace = Record(TRACE_LIMIT * TracedAccess.SIZE)
         self._sizes = np.array([_size(one) if one is not None else 0 for _, one in self._sites], dtype=np.int64)
         self._traffic = np.zeros((len(_SPACES), 4, count), dtype=np.int64)
         self._touched = np.zeros(SHADOW_OFFSET // memory_transactions.SECTOR, dtype=np.bool_)
-        self._call = _CALL(self._take)
-        launch.set(LaunchRecord.SITE_COUNTERS, self._tally.address)
+        self._call = _CALL(self._evaluate_trace)
+        launch.set(LaunchRecord.SITE_COUNTERS, self._site_counters.address)
         launch.set(LaunchRecord.TRACE, self._trace.address)
         launch.set(LaunchRecord.TRACE_CALLBACK, ctypes.cast(self._call, ctypes.c_void_p).value or 0)
 
     def counters(self) -> Counters:
-        """Return what was counted, once the launch has ended."""
-        self._take()
-        tally = self._tally.bytes.view(np.int64).reshape(-1, SiteCounters.SIZE // 8)
+        """Return the counters of a launch that has ended."""
+        self._evaluate_trace()
+        counts = self._site_counters.bytes.view(np.int64).reshape(-1, SiteCounters.SIZE // 8)
         activity: list[Activity] = []
         operations = 0
         for site, (first, instruction) in enumerate(self._sites):
             if instruction is None:
                 continue
-            executions, lanes = map(int, tally[site, 2:] if instruction.guard is not None else tally[first, :2])
+            executions, lanes = map(int, counts[site, 2:] if instruction.guard is not None else counts[first, :2])
             if executions:
                 activity.append(Activity(instruction.location, executions, lanes))
                 operations += _operations(instruction, executions, lanes)
@@ -76,8 +76,11 @@ class CounterCollector:
                 result.append(Traffic(instruction.location, instruction.name, space, *numbers))
         return result
 
-    def _take(self) -> None:
-        """Look at all accesses noted, and forget them."""
+    def _evaluate_trace(self) -> None:
+        """Evaluate all recorded accesses and empty the table.
+
+        Thousands at a time, as arrays: one by one in Python would take far longer than the kernel.
+        """
         count = self._launch.get(LaunchRecord.TRACE_COUNT)
         self._launch.set(LaunchRecord.TRACE_COUNT, 0)
         raw = self._trace.bytes[: count * TracedAccess.SIZE].reshape(count, TracedAccess.SIZE)
@@ -86,7 +89,9 @@ class CounterCollector:
         sites = heads[:, 0].astype(np.int64)
         active = (heads[:, 1:] >> np.arange(WARP_SIZE, dtype=np.uint32) & 1).astype(np.bool_)
         offsets = addresses - self._arena.address
-        active &= (offsets >= 0) & (offsets < self._arena.size)  # what lies elsewhere is a finding, not traffic
+        # An address outside the arena is a finding, not traffic.
+        active &= (offsets >= 0) & (offsets < self._arena.size)
+        # By the first active lane: an access to several spaces at once is an error, whose traffic does not matter.
         spaces = self._spaces(addresses[np.arange(count), active.argmax(axis=1)])
         spaces[~active.any(axis=1)] = -1
         there = spaces == 0
@@ -103,12 +108,12 @@ class CounterCollector:
 
     def _add(self, space: int, sites: Numbers, active: Flags, units: Numbers, least: Numbers) -> None:
         table = self._traffic[space]
-        asked = active.sum(axis=1) * self._sizes[sites]
-        for row, numbers in ((_REQUESTS, np.ones_like(sites)), (_BYTES, asked), (_UNITS, units), (_LEAST, least)):
+        requested = active.sum(axis=1) * self._sizes[sites]
+        for row, numbers in ((_REQUESTS, np.ones_like(sites)), (_BYTES, requested), (_UNITS, units), (_LEAST, least)):
             np.add.at(table[row], sites, numbers)
 
     def _spaces(self, addresses: Numbers) -> npt.NDArray[np.int64]:
-        """Return the number of the space that each address lies in, -1 for none that counts."""
+        """Return the index of each address's space, -1 for spaces that are not counted."""
         regions = sorted(self._arena.regions, key=lambda region: region.address)
         starts = np.array([region.address for region in regions], dtype=np.int64)
         spaces = np.array([*(_SPACE_OF.get(region.kind, -1) for region in regions), -1], dtype=np.int64)
@@ -116,7 +121,7 @@ class CounterCollector:
 
 
 def _sites(program: Program) -> list[tuple[int, Instruction | None]]:
-    """Return, for each site, the first site of its block and its instruction."""
+    """Return, for each site, the first site of its basic block, and its instruction."""
     result: list[tuple[int, Instruction | None]] = []
     for block in program.blocks:
         first = len(result)
@@ -126,7 +131,7 @@ def _sites(program: Program) -> list[tuple[int, Instruction | None]]:
 
 
 def _size(instruction: Instruction) -> int:
-    """Return the bytes that a lane moves, 0 for what moves none."""
+    """Return the bytes that a lane reads or writes, 0 for instructions that access no memory."""
     if instruction.opcode in ("ld", "st", "ldu", "atom", "red"):
         return type_bytes(access_type(instruction)) * vector_length(instruction)
     if instruction.opcode == "cp" and len(instruction.operands) > 2 and isinstance(instruction.operands[2], Immediate):
@@ -135,7 +140,7 @@ def _size(instruction: Instruction) -> int:
 
 
 def _operations(instruction: Instruction, executions: int, lanes: int) -> int:
-    """Return the floating-point additions and multiplications of one instruction."""
+    """Return the floating-point operations of one instruction; a fused multiply-add is two."""
     if instruction.opcode == "mma":
         product = product_of(instruction)
         floating = product is not None and product.d.startswith(("f", "bf"))

@@ -1,4 +1,4 @@
-"""From the bits that covering code leaves to goals with places in the source."""
+"""Coverage of a launch: goals with source locations, from the coverage bytes of generated code."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from gpuemu_lsp.engine.emulator.ir.program import EXIT, BarrierSync, BasicBlock,
 from gpuemu_lsp.engine.execution import Coverage, Goal
 from gpuemu_lsp.engine.ptx.model import Immediate, Instruction, Location
 
-_WAYS = (CoverageBits.TAKEN, CoverageBits.NOT_TAKEN)
+_OUTCOMES = (CoverageBits.TAKEN, CoverageBits.NOT_TAKEN)
 _ACTING = frozenset({"st", "atom", "red", "call", "cp", "mbarrier"})
 
 
 def coverage_of(program: Program, reached: npt.NDArray[np.uint8]) -> Coverage:
-    """Return what a launch reached; ``reached`` has the bits of every site."""
-    goals, sites, bits = _goals(_Same(program))
+    """Return a launch's coverage; ``reached`` has the :class:`CoverageBits` of every site."""
+    goals, sites, bits = _goals(_ProgramKey(program))
     return Coverage(goals, (reached[sites] & bits) != 0)
 
 
-class _Same:
-    """A program as a key: by identity, as every launch of a kernel has the same one."""
+class _ProgramKey:
+    """A program compared by identity, as a key of the cache below: all launches of a kernel share one program."""
 
     def __init__(self, program: Program) -> None:
         self.program = program
@@ -37,34 +37,35 @@ class _Same:
         return id(self.program)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Same) and other.program is self.program
+        return isinstance(other, _ProgramKey) and other.program is self.program
 
 
 @lru_cache(maxsize=16)
-def _goals(key: _Same) -> tuple[tuple[Goal, ...], npt.NDArray[np.int64], npt.NDArray[np.uint8]]:
-    """Return a program's goals, and for each the site and the bit that say whether it is reached."""
+def _goals(key: _ProgramKey) -> tuple[tuple[Goal, ...], npt.NDArray[np.int64], npt.NDArray[np.uint8]]:
+    """Return a program's goals, and for each the site and the bit that show whether it is reached."""
     blocks = key.program.blocks
+    # In program order, so that goals of equal programs have equal indices in every process.
     conditions = _Conditions(blocks)
     found: list[tuple[Goal, int, int]] = []
     first = 0
     for block in blocks:
         places = dict.fromkeys(one.location for one in block.code if one.location is not None)
         acting = {one.location for one in block.code if one.opcode in _ACTING}
-        # Whoever comes to a block runs all of it: one bit stands for its lines.
+        # Lanes that enter a basic block execute all of it: one bit stands for its lines.
         found += [(Goal(first, 0, place, acts=place in acting), first, CoverageBits.REACHED) for place in places]
         for site, one in enumerate(block.code, first):
             decided = one.guard.register if one.guard is not None else compared_predicate(one)
             if decided is not None:
                 numbers = conditions.numbers(decided.name)
-                found += [(Goal(site, way, one.location, against=numbers), site, way) for way in _WAYS]
+                found += [(Goal(site, way, one.location, against=numbers), site, way) for way in _OUTCOMES]
         end, last = block.terminator, first + len(block.code)
         if isinstance(end, BarrierSync | Trap) and end.instruction.location is not None:
             found.append((Goal(first, 0, end.instruction.location, acts=True), first, CoverageBits.REACHED))
         elif isinstance(end, Branch):
             name = end.guard.register.name
-            at, numbers = conditions.place(name) or _ends(block), conditions.numbers(name)
-            for way, target in zip(_WAYS, (end.taken, end.not_taken), strict=True):
-                found.append((Goal(last, way, at, _begins(blocks, target), against=numbers), last, way))
+            at, numbers = conditions.location(name) or _last_location(block), conditions.numbers(name)
+            for way, target in zip(_OUTCOMES, (end.taken, end.not_taken), strict=True):
+                found.append((Goal(last, way, at, _first_location(blocks, target), against=numbers), last, way))
         first = last + 1
     goals = tuple(goal for goal, _, _ in found)
     sites = np.array([site for _, site, _ in found], dtype=np.int64)
@@ -72,7 +73,7 @@ def _goals(key: _Same) -> tuple[tuple[Goal, ...], npt.NDArray[np.int64], npt.NDA
 
 
 class _Conditions:
-    """Where predicates come from."""
+    """Definitions of the predicates that decide branches."""
 
     def __init__(self, blocks: Sequence[BasicBlock]) -> None:
         self._writers: dict[str, list[Instruction]] = defaultdict(list)
@@ -81,13 +82,13 @@ class _Conditions:
                 for name in registers_written(one):
                     self._writers[name].append(one)
 
-    def place(self, predicate: str) -> Location | None:
-        """Return the line that computes it, which is the one with the ``if``; None if several do."""
+    def location(self, predicate: str) -> Location | None:
+        """Return the line that computes a predicate, which is the one with the ``if``; None if several do."""
         writers = self._writers[predicate]
         return writers[0].location if len(writers) == 1 else None
 
     def numbers(self, predicate: str) -> tuple[float, ...]:
-        """Return the literals that it says something is equal to, or more or less than."""
+        """Return the literals that a predicate compares with: inputs near them are likely to reach both outcomes."""
         seen: set[str] = set()
         left, found = [predicate], dict[float, None]()
         while left:
@@ -116,11 +117,11 @@ def _literals(compare: Instruction) -> Iterator[float]:
                 yield number
 
 
-def _ends(block: BasicBlock) -> Location | None:
+def _last_location(block: BasicBlock) -> Location | None:
     return next((one.location for one in reversed(block.code) if one.location is not None), None)
 
 
-def _begins(blocks: Sequence[BasicBlock], target: int) -> Location | None:
+def _first_location(blocks: Sequence[BasicBlock], target: int) -> Location | None:
     if target == EXIT:
         return None
     return next((one.location for one in blocks[target].code if one.location is not None), None)

@@ -1,4 +1,4 @@
-"""From what generated code and the scheduler noted to events: who did what to which buffer, where in the source."""
+"""Events of a launch, from the records of generated code and the scheduler's incidents: thread, buffer, source line."""
 
 from __future__ import annotations
 
@@ -30,18 +30,19 @@ _RULES: Mapping[int, str] = {
 }
 
 _MASK_REASONS = {
-    1: "the lane is not in the mask it passes",
-    2: "the lane reads from a lane that takes no part: the value is undefined",
-    3: "all 32 lanes of the warp must run this instruction, and some are missing: the result is undefined",
+    1: "the executing lane is not in its own member mask",
+    2: "the source lane does not participate: the value read from it is undefined",
+    3: "not all 32 lanes of the warp execute this instruction: the result is undefined",
 }
+"""By the number that generated code stores in place of the access's size."""
 
 FAULTS = frozenset({"memory/out-of-bounds", "memory/misaligned", "memory/null-pointer"})
-"""What stops a GPU: outputs of such a launch mean nothing."""
+"""Rules of faults that end a kernel on a GPU: outputs of such a launch are undefined."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Raw:
-    """An event record."""
+class _RawEvent:
+    """An event record, with the number of times the event happened."""
 
     site: int
     kind: int
@@ -66,17 +67,19 @@ class _Raw:
         return bool(self.flags & STORE_FLAG)
 
 
-def collect(prepared: PreparedLaunch, report: LaunchReport) -> tuple[Event, ...]:
-    """Return the launch's events, the most telling first: faults, then synchronisation, then the rest."""
+def collect_events(prepared: PreparedLaunch, report: LaunchReport) -> tuple[Event, ...]:
+    """Return the launch's events: those of generated code in the order they happened, then the scheduler's."""
     checks = prepared.request.checks
     events = []
     for raw in _records(prepared):
-        if raw.kind == EventKind.UNINITIALISED and _moved(prepared, raw):
+        if raw.kind == EventKind.UNINITIALISED and _is_copied_object(prepared, raw):
             continue
         make = _stop if raw.kind == EventKind.STOP else _race if raw.kind == EventKind.RACE else _access
         events.append(make(prepared, raw))
     for key, incident in report.incidents.items():
         events.append(_from_incident(prepared, incident, report.counts[key]))
+    # Bounds and synchronisation are always checked, because faulty accesses must be contained: events of checks that
+    # the request disables are dropped here.
     wanted = []
     for event in merged(events):
         if event.rule in FAULTS and not checks.bounds:
@@ -87,8 +90,8 @@ def collect(prepared: PreparedLaunch, report: LaunchReport) -> tuple[Event, ...]
     return tuple(wanted[: prepared.request.max_events])
 
 
-def writer(prepared: PreparedLaunch) -> Writer | None:
-    """Return who last wrote the watched place."""
+def last_writer(prepared: PreparedLaunch) -> Writer | None:
+    """Return the last writer of the watched bytes, None if there was none."""
     launch = prepared.launch
     site = launch.get(LaunchRecord.WATCH_SITE)
     if site < 0:
@@ -103,13 +106,14 @@ def writer(prepared: PreparedLaunch) -> Writer | None:
     )
 
 
-def _records(prepared: PreparedLaunch) -> list[_Raw]:
+def _records(prepared: PreparedLaunch) -> list[_RawEvent]:
+    """Return the launch's event records."""
     raws = []
     for index in range(prepared.launch.get(LaunchRecord.EVENT_COUNT)):
         record = prepared.events.at(index * EventRecord.SIZE)
         site, kind = record.get(EventRecord.SITE), record.get(EventRecord.KIND)
         raws.append(
-            _Raw(
+            _RawEvent(
                 site=site,
                 kind=kind,
                 lane=record.get(EventRecord.LANE),
@@ -129,18 +133,19 @@ def _records(prepared: PreparedLaunch) -> list[_Raw]:
 
 
 def _coordinates(linear: int, dims: Dim3) -> Dim3:
+    """Return the coordinates of a linear index; x is the fastest dimension."""
     x, y, _ = dims
     return linear % x, linear // x % y, linear // (x * y)
 
 
-def _stop(prepared: PreparedLaunch, raw: _Raw) -> Event:
+def _stop(prepared: PreparedLaunch, raw: _RawEvent) -> Event:
     instruction, stop = prepared.kernel.sites[raw.site]
     rule, message = "engine/unsupported-instruction", "this instruction cannot be run"
     name = instruction.name if instruction is not None else ""
     if stop is not None:
         rule, message = stop.rule, stop.message
     elif name == PUSH:
-        rule, message, name = "sync/trap", "recursive calls overflow the thread's stack", "call"
+        rule, message, name = "sync/trap", "recursion overflows the thread's stack", "call"
     elif name:
         message = f"`{name}` cannot be run"
     return Event(
@@ -154,8 +159,11 @@ def _stop(prepared: PreparedLaunch, raw: _Raw) -> Event:
     )
 
 
-def _moved(prepared: PreparedLaunch, raw: _Raw) -> bool:
-    """Whether a thread only copied an object of its own that is not wholly set."""
+def _is_copied_object(prepared: PreparedLaunch, raw: _RawEvent) -> bool:
+    """Whether the read is part of copying a local object that is only partly initialised.
+
+    C++ copies a class object whole, with its padding and unset members; that is not an error.
+    """
     instruction = prepared.kernel.sites[raw.site][0]
     if instruction is None or instruction.opcode != "ld" or memory_space(instruction) not in ("local", "generic"):
         return False
@@ -165,7 +173,7 @@ def _moved(prepared: PreparedLaunch, raw: _Raw) -> bool:
     return is_only_copied(prepared.kernel.program, instruction)
 
 
-def _access(prepared: PreparedLaunch, raw: _Raw) -> Event:
+def _access(prepared: PreparedLaunch, raw: _RawEvent) -> Event:
     instruction = prepared.kernel.sites[raw.site][0]
     assert instruction is not None
     thread = _coordinates(raw.warp * 32 + raw.lane, prepared.request.block)
@@ -175,7 +183,7 @@ def _access(prepared: PreparedLaunch, raw: _Raw) -> Event:
         return Event(
             rule, _MASK_REASONS[raw.size], instruction.location, instruction.name, thread, block, count=raw.count
         )
-    region, offset = _place(prepared, raw)
+    region, offset = _locate(prepared, raw)
     if raw.kind == EventKind.UNINITIALISED and region is not None and region.name == RESERVED_SHARED.name:
         message = "this reads shared memory that the system sets up for cooperative groups, which is not emulated"
         rule = "engine/unsupported-instruction"
@@ -189,7 +197,7 @@ def _access(prepared: PreparedLaunch, raw: _Raw) -> Event:
         instruction.name,
         thread,
         block,
-        _plain(region.name) if region else None,
+        _demangled(region.name) if region else None,
         offset,
         raw.size,
         raw.count,
@@ -197,42 +205,44 @@ def _access(prepared: PreparedLaunch, raw: _Raw) -> Event:
     )
 
 
-def _race(prepared: PreparedLaunch, raw: _Raw) -> Event:
+def _race(prepared: PreparedLaunch, raw: _RawEvent) -> Event:
     request = prepared.request
 
-    def party(site: int, number: int, wrote: bool, atomic: bool, spread: int) -> RaceAccess:
+    def access(site: int, number: int, wrote: bool, atomic: bool, spread: int) -> RaceAccess:
         instruction = prepared.kernel.sites[site][0]
         assert instruction is not None
         thread = _coordinates(number & THREAD_IN_BLOCK, request.block)
         return RaceAccess(instruction, number, wrote, atomic, thread, _coordinates(number >> 10, request.grid), spread)
 
-    one = party(
+    one = access(
         raw.site,
         raw.block << 10 | raw.warp * 32 + raw.lane,
         bool(raw.flags & RaceFlag.STORE),
         bool(raw.flags & RaceFlag.ATOMIC),
         0,
     )
-    atomic = prepared.kernel.sites[raw.other_site][0]
-    other = party(
+    # The record has only the kind of the other access: its instruction shows whether it was atomic.
+    other_instruction = prepared.kernel.sites[raw.other_site][0]
+    other = access(
         raw.other_site,
         raw.other,
         raw.other_wrote,
-        atomic is not None and atomic.opcode in ("atom", "red"),
+        other_instruction is not None and other_instruction.opcode in ("atom", "red"),
         raw.other_epoch & Epoch.SPREAD,
     )
-    region, offset = _place(prepared, raw)
+    region, offset = _locate(prepared, raw)
     space = "shared" if region is not None and region.kind == "shared" else "global"
     return race_event(space, one, other, _accessed(prepared, raw, region, offset), raw.count)
 
 
-def _place(prepared: PreparedLaunch, raw: _Raw) -> tuple[Region | None, int | None]:
-    """Return the region an access is about and its offset there: the one it hits, else the nearest."""
+def _locate(prepared: PreparedLaunch, raw: _RawEvent) -> tuple[Region | None, int | None]:
+    """Return the region that an access hits, else the nearest one, and the access's offset from its start."""
     instruction = prepared.kernel.sites[raw.site][0]
     assert instruction is not None
+    # An asynchronous copy has two addresses, in different spaces: which one is at fault follows from the address.
     space = "generic" if instruction.opcode == "cp" else memory_space(instruction)
     if space == "shared":
-        return _shared_place(prepared, raw.address)
+        return _locate_shared(prepared, raw.address)
     if space == "local":
         frame = max(prepared.kernel.program.local_bytes, 1)
         local = prepared.residents[0].local
@@ -245,16 +255,16 @@ def _place(prepared: PreparedLaunch, raw: _Raw) -> tuple[Region | None, int | No
     inside = [r for r in regions if r.address <= raw.address < r.address + r.size]
     if inside:
         if inside[0].kind == "shared":
-            return _shared_place(prepared, raw.address)
+            return _locate_shared(prepared, raw.address)
         return inside[0], raw.address - inside[0].address
     if instruction.opcode == "cp" and raw.store:
-        return _shared_place(prepared, raw.address)
+        return _locate_shared(prepared, raw.address)
     nearest = min(regions, key=lambda r: max(r.address - raw.address, raw.address - (r.address + r.size)))
     return nearest, raw.address - nearest.address
 
 
-def _shared_place(prepared: PreparedLaunch, address: int) -> tuple[Region, int]:
-    """Return the shared variable an address lies in or is nearest to."""
+def _locate_shared(prepared: PreparedLaunch, address: int) -> tuple[Region, int]:
+    """Return the shared variable that contains an address or is nearest to it, and the offset from its start."""
     program, request = prepared.kernel.program, prepared.request
     windows = [resident.shared for resident in prepared.residents]
     window = min(windows, key=lambda r: abs(address - (r.address + r.size // 2)))
@@ -272,13 +282,13 @@ def _shared_place(prepared: PreparedLaunch, address: int) -> tuple[Region, int]:
     return best, offset - best.address
 
 
-def _accessed(prepared: PreparedLaunch, raw: _Raw, region: Region | None, offset: int | None) -> AccessedBytes:
+def _accessed(prepared: PreparedLaunch, raw: _RawEvent, region: Region | None, offset: int | None) -> AccessedBytes:
     instruction = prepared.kernel.sites[raw.site][0]
     assert instruction is not None
-    return accessed_bytes(instruction, region, _plain(region.name) if region else None, offset, raw.size)
+    return accessed_bytes(instruction, region, _demangled(region.name) if region else None, offset, raw.size)
 
 
-def _message(raw: _Raw, instruction: Instruction, access: AccessedBytes) -> str:
+def _message(raw: _RawEvent, instruction: Instruction, access: AccessedBytes) -> str:
     verb = "write" if raw.store else "read"
     if raw.kind == EventKind.NULL:
         return access_messages.null_pointer(verb, access)
@@ -291,25 +301,24 @@ def _message(raw: _Raw, instruction: Instruction, access: AccessedBytes) -> str:
     return access_messages.out_of_bounds(verb, access)
 
 
-def _plain(name: str) -> str:
-    """Return a variable's own name out of the mangled one NVRTC gives function-scope variables (``_ZZ2mmE2As``)."""
+def _demangled(name: str) -> str:
+    """Return the identifier in the mangled name of a function-scope variable: ``As`` for ``_ZZ2mmE2As``."""
     if not name.startswith("_Z"):
         return name
-    digits = ""
+    # Identifiers are preceded by their length (Itanium C++ ABI, 5.1.2); the last one is the variable.
     best = name
     index = 0
     while index < len(name):
-        if name[index].isdigit():
-            start = index
-            while index < len(name) and name[index].isdigit():
-                index += 1
-            digits = name[start:index]
-            length = int(digits)
-            if 0 < length <= len(name) - index:
-                best = name[index : index + length]
-                index += length
-        else:
+        if not name[index].isdigit():
             index += 1
+            continue
+        start = index
+        while index < len(name) and name[index].isdigit():
+            index += 1
+        length = int(name[start:index])
+        if 0 < length <= len(name) - index:
+            best = name[index : index + length]
+            index += length
     return best
 
 

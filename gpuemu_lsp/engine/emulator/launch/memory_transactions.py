@@ -1,7 +1,7 @@
-"""What the accesses of a warp cost memory: sectors of global memory, passes over the banks of shared memory.
+"""Memory transactions of a warp's accesses: sectors of global memory, passes over the banks of shared memory.
 
-All functions take one row of 32 addresses per request, and which of its lanes act. Accesses are aligned to their size,
-which is a power of two up to 16.
+A request is one access of a warp. All functions take an array of addresses and one of active lanes, both of shape
+``(requests, 32)``, and return one number per request. Accesses are aligned to their size, a power of two up to 16.
 """
 
 from __future__ import annotations
@@ -15,33 +15,38 @@ Numbers: TypeAlias = npt.NDArray[np.int64]
 Flags: TypeAlias = npt.NDArray[np.bool_]
 
 SECTOR: Final = 32
-"""Bytes that global memory moves at once."""
+"""Bytes of a sector, the smallest unit of a transfer from global memory."""
 BANKS: Final = 32
-"""Shared memory gives each bank's word, of 4 bytes, once per pass."""
+"""Banks of shared memory; each delivers one word of 4 bytes per pass."""
 _WORD = 4
 _PASS_BYTES = BANKS * _WORD
 _NONE = -1
 
 
 def sectors(addresses: Numbers, active: Flags) -> Numbers:
-    """Return, per request, how many sectors hold what the active lanes ask for."""
+    """Return the number of sectors that contain the accesses of the active lanes."""
     return _count(_sorted(addresses // SECTOR, active))
 
 
 def least_sectors(addresses: Numbers, active: Flags, sizes: Numbers) -> Numbers:
-    """Return, per request, how many sectors would do if the distinct places it asks for lay side by side."""
-    asked: Numbers = _count(_sorted(addresses, active)) * sizes
-    return (asked + SECTOR - 1) // SECTOR
+    """Return the number of sectors if the distinct addresses of each request were consecutive (fully coalesced).
+
+    ``sizes`` has the bytes per lane of each request.
+    """
+    requested: Numbers = _count(_sorted(addresses, active)) * sizes
+    return (requested + SECTOR - 1) // SECTOR
 
 
 def passes(addresses: Numbers, active: Flags, size: int) -> tuple[Numbers, Numbers]:
-    """Return, per request of ``size`` bytes a lane, the passes over the banks, and the fewest that would do.
+    """Return the passes over the banks, and the number without bank conflicts, for ``size`` bytes per lane.
 
-    Lanes that want the same word share it. A request of 8 or 16 bytes a lane is served by halves or quarters of the
-    warp, 128 bytes at most at a time.
+    Lanes that access the same word share it (broadcast). Accesses of 8 or 16 bytes per lane are served in two or four
+    parts of the warp, of at most 128 bytes each.
     """
     count = len(addresses)
     together = min(addresses.shape[1], _PASS_BYTES // size)
+    # Each lane's words, then one row per part of the warp: a pass serves any set of words with at most one per bank, so
+    # that a part takes as many passes as its fullest bank has different words.
     words = addresses[:, :, None] // _WORD + np.arange(max(size // _WORD, 1))
     wanted = np.broadcast_to(active[:, :, None], words.shape)
     parts = addresses.shape[1] // together
@@ -53,18 +58,18 @@ def passes(addresses: Numbers, active: Flags, size: int) -> tuple[Numbers, Numbe
 
 
 def _sorted(values: Numbers, active: Flags) -> Numbers:
-    """Sort each row; what belongs to lanes that do not act comes first, as ``_NONE``."""
+    """Sort each row; inactive lanes come first, as ``_NONE``."""
     return np.sort(np.where(active, values, _NONE), axis=1)
 
 
 def _count(ordered: Numbers) -> Numbers:
-    """Return how many different values each sorted row has."""
+    """Return the number of different values in each sorted row."""
     counts: Numbers = _fresh(ordered).sum(axis=1)
     return counts
 
 
 def _fresh(ordered: Numbers) -> Flags:
-    """Return which values of each sorted row are the first of their kind."""
+    """Return, for each value of a sorted row, whether it differs from the one before."""
     first: Flags = ordered != _NONE
     first[:, 1:] &= ordered[:, 1:] != ordered[:, :-1]
     return first

@@ -37,6 +37,7 @@ def race_event(space: str, one: RaceAccess, other: RaceAccess, accessed: Accesse
     """Return the event of a race between two accesses; either may have come first."""
     # The wrong value shows in the read: the finding stands there.
     first, second = (other, one) if one.wrote and not other.wrote and not _is_unnamed(other, one) else (one, other)
+    # Accesses through pointers into no known buffer still have a memory space.
     place = f"{space} memory" if accessed.name is None else accessed.place
     one_thread, other_thread = _thread_text(first), _thread_text(second, first)
     message = f"{one_thread} {_active(first)} {place} and {other_thread} {_active(second)} it without synchronization"
@@ -76,6 +77,7 @@ def _same_warp(one: RaceAccess, other: RaceAccess) -> bool:
 
 def _thread_text(access: RaceAccess, other: RaceAccess | None = None) -> str:
     """Describe the thread of an access; after that of ``other`` has been described, as short as is unambiguous."""
+    # Naming the same thread twice would make the finding look impossible.
     if other is not None and _is_unnamed(access, other):
         return "another thread of the " + ("warp", "block", "grid")[access.spread - 1]
     text = f"thread {_dims(access.thread)}"

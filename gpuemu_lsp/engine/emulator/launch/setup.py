@@ -82,9 +82,9 @@ def prepare(request: Request, kernel: CompiledKernel, arena: Arena, callback: in
     )
     _fill_launch_record(prepared, params, fresh, callback)
     if program.calls_malloc:
-        prepared.heap = Heap(arena, arena.take("device heap", "variable", HEAP_BYTES), fresh)
+        prepared.heap = Heap(arena, arena.allocate("device heap", "variable", HEAP_BYTES), fresh)
     if program.reads_grid_workspace:
-        workspace = arena.take("grid workspace", "variable", _GRID_WORKSPACE_BYTES)
+        workspace = arena.allocate("grid workspace", "variable", _GRID_WORKSPACE_BYTES)
         arena.fill(workspace, np.zeros(_GRID_WORKSPACE_BYTES, dtype=np.uint8))
         launch.set(LaunchRecord.GRID_WORKSPACE, workspace.address)
     _watch(request, arena, launch, buffers)
@@ -170,15 +170,15 @@ def _resident(prepared: PreparedLaunch) -> ResidentBlock:
     kernel, request, arena = prepared.kernel, prepared.request, prepared.arena
     count = prepared.warp_count
     frame = max(kernel.program.local_bytes, 1)
-    shared = arena.take("shared memory", "shared", len(prepared.shared_shadow), guard=2 * REDZONE)
-    local = arena.take("local memory", "local", frame * count * WARP_SIZE)
+    shared = arena.allocate("shared memory", "shared", len(prepared.shared_shadow), guard=2 * REDZONE)
+    local = arena.allocate("local memory", "local", frame * count * WARP_SIZE)
     record = Record(BlockRecord.SIZE)
     record.set(BlockRecord.SHARED, shared.address)
     warps = Record(kernel.context_bytes * count)
     copies = Record(CopyQueue.SIZE * count) if kernel.program.has_async_copies else None
     record.set(BlockRecord.COPIES, copies.address if copies is not None else 0)
     resident = ResidentBlock(record, warps, copies, shared, local)
-    stack = arena.take("call stack", "stack", STACK_BYTES * count * WARP_SIZE) if kernel.program.recursive else None
+    stack = arena.allocate("call stack", "stack", STACK_BYTES * count * WARP_SIZE) if kernel.program.recursive else None
     # The arena has grown: the bounds check must admit the new memory.
     prepared.launch.set(LaunchRecord.ARENA_SIZE, arena.size)
     arena.data(shared.address, shared.size)[:] = POISON
