@@ -77,7 +77,7 @@ class Arena:
     ) -> Region:
         """Allocate ``size`` bytes at ``offset`` from an aligned address, with a guard zone on each side.
 
-        Guard zones have at least ``guard`` bytes. ``offset`` places a buffer at an address that is less aligned than that of a fresh allocation.
+        Guard zones have at least ``guard`` bytes. With ``offset`` a buffer is less aligned than a fresh allocation is.
 
         Raises
         ------
