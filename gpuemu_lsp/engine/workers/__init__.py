@@ -35,10 +35,10 @@ of the nearest subreaper, whatever session or process group it moved to.
 - A worker that is killed leaves its descendants to the fork server, which kills every child that is not a worker until
   none is left (:func:`system.kill_children`).
 - The pool closes, or its process ends in any way including ``SIGKILL``: the control socket ends, and the fork server
-  kills all its children, removes the temporary folder of all workers and exits. If that takes too long, the pool kills
-  the fork server.
-- The fork server dies: the kernel kills its workers (``PR_SET_PDEATHSIG``), and the supervisor kills their process
-  groups. Only a process of a job that also left its session escapes in this case.
+  kills all its children, removes the temporary folder of all workers and exits.
+- The fork server dies, or the pool kills it because it did not end in time: the kernel kills its workers
+  (``PR_SET_PDEATHSIG``), and the supervisor kills the process groups of workers whose fork server died. Only a process
+  of a job that also left its session escapes in this case.
 
 When a process ends
 -------------------
