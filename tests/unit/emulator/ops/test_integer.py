@@ -128,9 +128,11 @@ def test_carry_flag(name: str) -> None:
     _check(f"add.cc.{name} d, a, b", lambda a, b: (a + b, (a + b) >> width))
     _check(f"addc.{name} d, a, b", lambda a, b, c: a + b + c)
     _check(f"addc.cc.{name} d, a, b", lambda a, b, c: (a + b + c, (a + b + c) >> width))
-    _check(f"sub.cc.{name} d, a, b", lambda a, b: (a - b, a < b))
-    _check(f"subc.cc.{name} d, a, b", lambda a, b, c: (a - b - c, a - b - c < 0))
     mask = (1 << width) - 1
+    # The carry-out of a + ~b + 1, as ptxas' IADD3 has it: the inverse of a borrow.
+    _check(f"sub.cc.{name} d, a, b", lambda a, b: (a - b, a >= b))
+    _check(f"subc.{name} d, a, b", lambda a, b, c: a + (b ^ mask) + c)
+    _check(f"subc.cc.{name} d, a, b", lambda a, b, c: (a + (b ^ mask) + c, (a + (b ^ mask) + c) >> width))
     _check(
         f"madc.hi.cc.{name} d, a, b, c",
         lambda a, b, c, carry: ((a * b >> width) + c + carry, ((a * b >> width) + c + carry) >> width),
