@@ -83,7 +83,7 @@ class FunctionBuilder:
         lanes = int(match[1][1:]) if match[1] else 0
         for item in match[3].split(","):
             for name in _register_names(item.strip()):
-                self._declare_register(name, match[2], lanes)
+                self.declare_register(name, match[2], lanes)
         if len(self.registers) > _MOST_REGISTERS:
             raise UnlocatedSyntaxError("too many registers")
         self._scopes[-1].operands.clear()
@@ -145,7 +145,8 @@ class FunctionBuilder:
             *extra,
         )
 
-    def _declare_register(self, name: str, kind: str, lanes: int) -> None:
+    def declare_register(self, name: str, kind: str, lanes: int = 0) -> None:
+        """Add a register, or with ``lanes`` a vector of registers."""
         if lanes:
             elements = [f"{name}.{axis}" for axis in "xyzwabcd"[:lanes]]
             unique = [self._unique(element) for element in elements]
