@@ -11,7 +11,7 @@ from dataclasses import replace
 from gpuemu_lsp.engine.emulator.frontend.address_spaces import RESERVED_SHARED
 from gpuemu_lsp.engine.emulator.frontend.builder import InsertionPoint, ProgramBuilder
 from gpuemu_lsp.engine.emulator.frontend.naming import InlinedNames
-from gpuemu_lsp.engine.emulator.frontend.simplify import simplified
+from gpuemu_lsp.engine.emulator.frontend.simplify import simplified, with_state_space
 from gpuemu_lsp.engine.emulator.ir.opcodes import (
     BARRIER_RESULT,
     BUILTIN_CALLS,
@@ -98,6 +98,7 @@ class _InlinedBody:
         self._builder, self._function, self._insert, self._names = builder, function, insert, names
         self._after, self._stack = after, stack
         self._labels: dict[str, int] = {}
+        self._spaces = {v.name: v.space for v in (*builder.module.variables, *function.variables)}
 
     def write(self) -> None:
         """Append the body at the insertion point."""
@@ -124,7 +125,7 @@ class _InlinedBody:
     # ---- instructions ------------------------------------------------------------------------------------------------
 
     def _instruction(self, raw: Instruction) -> None:
-        instruction = self._names.renamed(self._reserved(raw))
+        instruction = self._names.renamed(with_state_space(self._reserved(raw), self._spaces))
         opcode = instruction.opcode
         if opcode == "bra":
             self._branch(instruction)
