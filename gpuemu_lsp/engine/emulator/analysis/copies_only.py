@@ -5,8 +5,8 @@ class; to set a bit field it loads the word that contains it. Valgrind's Memchec
 bytes is no error, using them is.
 
 A shuffle is a copy as well: ``if (lane == 0) b = atomicAdd(n, k); b = shfl(b, 0);`` is NVIDIA's own way to reserve
-space for a warp. Every lane passes its ``b``, and only that of lane 0 is read. Where a lane does read an undefined value,
-it receives the fill pattern of uninitialised memory, as it does in optimised code, where ``b`` is a register.
+space for a warp. Every lane passes its ``b``, and only that of lane 0 is read. Where a lane does read an undefined
+value, it receives the fill pattern of uninitialised memory, as it does in optimised code, where ``b`` is a register.
 """
 
 from __future__ import annotations

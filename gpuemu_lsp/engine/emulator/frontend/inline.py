@@ -288,7 +288,8 @@ class _InlinedBody:
         if formal.space == "param" and isinstance(actual, Symbol):
             return
         bits = "pred" if formal.type == "pred" else f"b{formal.size * 8}"
-        opcode, modifiers = "mov", (bits,)
+        opcode = "mov"
+        modifiers: tuple[str, ...] = (bits,)
         here: Operand = Register(name)
         there = actual
         if formal.space == "param":
