@@ -38,6 +38,9 @@ def _parser() -> argparse.ArgumentParser:
     lint.add_argument("-k", "--kernel", metavar="KERNEL", help="a registered kernel (default: all)")
     lint.add_argument("-p", "--ptx", type=Path, metavar="FILE", help="inspect this PTX instead of compiling the source")
     lint.add_argument(
+        "--emit-ptx", type=Path, metavar="FILE", help="write the kernel's PTX to FILE, or to standard output for '-'"
+    )
+    lint.add_argument(
         "--arch", type=architecture, metavar="SM", help="compile for this architecture instead, e.g. sm_90"
     )
     lint.add_argument("--format", choices=("text", "json"), default="text")
@@ -65,7 +68,7 @@ def _parser() -> argparse.ArgumentParser:
 def _lint(options: argparse.Namespace) -> int:
     from gpuemu_lsp.cli.commands.lint import lint
 
-    return lint(options.kernel, options.ptx, options.arch, options.format)
+    return lint(options.kernel, options.ptx, options.arch, options.format, options.emit_ptx)
 
 
 def _status(options: argparse.Namespace) -> int:

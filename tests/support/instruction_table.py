@@ -26,6 +26,10 @@ mov.{b16,u16,s16} %h0, %h1
 mov.{b32,u32,s32} %r0, %r1
 mov.{b64,u64,s64} %d0, %d1
 mov.f32 %f0, 0f3F800000
+mov.v2.{b32,u32,s32} {%r0, %r1}, {%r2, %r3}
+mov.v4.{b16,u16,s16} {%h0, %h1, %h2, %h3}, {%h1, %h0, %h3, %h2}
+mov.v4.f32 {%f0, %f1, %f2, %f3}, {%f1, %f0, %f3, %f2}
+mov.v2.u64 {%d0, %d1}, {%d1, %d0}
 mov.f64 %e0, 0d3FF0000000000000
 mov.pred %p0, %p1
 mov.b32 %r0, {%h0, %h1}
@@ -208,6 +212,10 @@ sad.{u64,s64} %d0, %d1, %d2, %d3
 dp4a.{u32,s32}.{u32,s32} %r0, %r1, %r2, %r3
 dp2a.{lo,hi}.{u32,s32}.{u32,s32} %r0, %r1, %r2, %r3
 {vadd2,vsub2,vabsdiff2,vmin2,vmax2}.{s32,u32}.s32.u32{,.sat} %r0, %r1, %r2, %r3
+{vadd,vsub,vabsdiff,vmin,vmax}.{s32,u32}.{s32,u32}.u32{,.sat} %r0, %r1, %r2
+{vadd,vsub,vabsdiff,vmin,vmax}.{s32,u32}.u32.s32{,.sat}.add %r0, %r1, %r2, %r3
+{vshl,vshr}.{s32,u32}.{s32,u32}.u32{,.sat}.{clamp,wrap} %r0, %r1, %r2
+{vshl,vshr}.s32.u32.u32.clamp.add %r0, %r1, %r2, %r3
 {vadd4,vsub4,vabsdiff4,vmin4,vmax4}.{s32,u32}.u32.u32{,.sat,.add} %r0, %r1, %r2, %r3
 """
 

@@ -67,7 +67,9 @@ def _write(config: Path, accepted: Sequence[tuple[ToleranceEnvelope, str]]) -> b
     """Change only the values in the file; print the reason and return False if that is not possible."""
     try:
         before = config.read_bytes().decode("utf-8")
-        text = before
+        # Columns of the configuration are counted after a byte order mark.
+        text = before.removeprefix("\ufeff")
+        mark = before[: len(before) - len(text)]
         for envelope, origin in accepted:
             changed = _changed(text, envelope, origin)
             if changed is None:
@@ -82,7 +84,7 @@ def _write(config: Path, accepted: Sequence[tuple[ToleranceEnvelope, str]]) -> b
             print(f"gpuemu: {config.name} changed during calibration; nothing was written.", file=sys.stderr)
             return False
         temporary = config.with_name(f".{config.name}.new")
-        temporary.write_bytes(text.encode("utf-8"))
+        temporary.write_bytes((mark + text).encode("utf-8"))
         broken = [item for item in load(temporary).findings if item.severity is Severity.ERROR]
         if broken and not load(config).findings:
             temporary.unlink()

@@ -162,7 +162,7 @@ def verified(run: Run, code: int) -> int:
     """Compare a run that was written out with the comments of its sources; return the exit code."""
     if code == EXIT_USAGE:
         return code
-    texts = {kernel.source: Path(kernel.source).read_text("utf-8", "replace") for kernel in run.kernels}
+    texts = {kernel.source: Path(kernel.source).read_text("utf-8-sig", "replace") for kernel in run.kernels}
     verification = verify(run, texts)
     print(verification.text(), file=sys.stderr)
     return verification.exit_code(run)

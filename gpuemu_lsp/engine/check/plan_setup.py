@@ -115,7 +115,7 @@ def _source_map(prepared: PreparedKernel, module: Module, plan: Plan) -> SourceM
         if path == source.path:
             return source.text
         if path in prepared.headers:
-            return Path(path).read_text(encoding="utf-8", errors="replace")
+            return Path(path).read_text(encoding="utf-8-sig", errors="replace")
         return None
 
     return SourceMap(module.files, text_of, plan.place)

@@ -56,7 +56,7 @@ def prepare(request: CheckRequest) -> PreparedKernel:
     text = request.text
     if text is None:
         try:
-            text = Path(spec.source).read_bytes().decode("utf-8")
+            text = Path(spec.source).read_bytes().decode("utf-8-sig")
         except (OSError, UnicodeDecodeError) as error:
             message = f"{Path(spec.source).name} cannot be read as UTF-8 text: {error}"
             return PreparedKernel((make("config/missing-file", message, place, kernel=spec.name),), place)
@@ -176,7 +176,7 @@ class _Compilation:
         around = chain(launched, includers(source.path, include_dirs))
         attempts = []
         for includer in islice(dict.fromkeys(around), _MAX_INCLUDERS):
-            text = self.headers.get(includer) or Path(includer).read_text(encoding="utf-8", errors="replace")
+            text = self.headers.get(includer) or Path(includer).read_text(encoding="utf-8-sig", errors="replace")
             views = device_views(includer, text, include_dirs, {source.path: source.text})
             whole = _compiled(replace(request, path=includer, text=views.view, headers=views.headers), views)
             if whole.artifact is not None:
@@ -225,6 +225,6 @@ def _compiled(request: CompileRequest, views: DeviceViews) -> CompileResult:
 
 def _header(path: str) -> str | None:
     try:
-        return Path(path).read_text(encoding="utf-8", errors="replace")
+        return Path(path).read_text(encoding="utf-8-sig", errors="replace")
     except OSError:
         return None

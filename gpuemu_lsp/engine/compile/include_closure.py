@@ -148,7 +148,7 @@ def _absolute(path: Path) -> str:
 def read_text(path: str) -> str | None:
     """Return a file's text, invalid UTF-8 as replacement characters; None if it cannot be read."""
     try:
-        return Path(path).read_text(encoding="utf-8", errors="replace")
+        return Path(path).read_text(encoding="utf-8-sig", errors="replace")
     except (OSError, ValueError):
         return None
 

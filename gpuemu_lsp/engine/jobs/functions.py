@@ -147,7 +147,10 @@ def minimize(payload: Json) -> Iterator[Json]:
 
 
 def lint(payload: Json) -> Iterator[Json]:
-    """Compile and inspect one kernel; ``payload`` has the ``request`` and ``ptx``, a PTX file to inspect or None."""
+    """Compile and inspect one kernel.
+
+    ``payload`` has the ``request``, ``ptx``, a PTX file to inspect or None, and ``emit`` where the PTX is wanted.
+    """
     from gpuemu_lsp.engine.jobs.artifacts import artifact_reports
 
     assert isinstance(payload, dict)
@@ -155,7 +158,7 @@ def lint(payload: Json) -> Iterator[Json]:
     assert ptx is None or isinstance(ptx, str)
     request = from_json(CheckRequest, payload["request"])
     yield encode(Stage(request.spec.name, "compile"))
-    for report in artifact_reports(request, ptx):
+    for report in artifact_reports(request, ptx, emit=bool(payload.get("emit"))):
         yield {"artifact": to_json(report)}
 
 

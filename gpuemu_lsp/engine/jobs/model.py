@@ -23,3 +23,5 @@ class ArtifactReport:
     lines: tuple[str, ...] = ()
     findings: tuple[Finding, ...] = ()
     resources: Mapping[str, ResourceUsage] = field(default_factory=dict)
+    ptx: str = ""
+    """The compiled file's PTX, where it was asked for."""

@@ -212,7 +212,7 @@ def _text(path: Path) -> tuple[str, str | None]:
     if reason is not None:
         return "", reason
     try:
-        return path.read_bytes().decode("utf-8"), None
+        return path.read_bytes().decode("utf-8-sig"), None
     except (OSError, UnicodeDecodeError) as error:
         return "", f"cannot be read as UTF-8 text ({error})"
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from gpuemu_lsp.engine.ptx.errors import UnlocatedSyntaxError, shown
 from gpuemu_lsp.engine.ptx.model import (
     Guard,
+    Immediate,
     Instruction,
     Label,
     Location,
@@ -17,13 +18,14 @@ from gpuemu_lsp.engine.ptx.model import (
     Variable,
     Vector,
 )
-from gpuemu_lsp.engine.ptx.operands import operand, split
+from gpuemu_lsp.engine.ptx.operands import RegisterSum, operand, operand_or_sum, split
 from gpuemu_lsp.engine.ptx.variables import SIZES, variable
 
 _REGISTERS = re.compile(r"\.reg\s*(?:\.align\s+\d+\s*)?(?:\.(v[248])\s*)?\.(\w+)\s+(.*)", re.S | re.ASCII)
 _NUMBERED = re.compile(r"([%\w$]+?)\s*<\s*(\d{1,7})\s*>", re.ASCII)
 _IDENTIFIER = re.compile(r"[A-Za-z_$%][\w$]*", re.ASCII)
 _CALL = re.compile(r"\s*(?:\(([^()]*)\)\s*,\s*)?([%\w$]+)\s*(?:,\s*\(([^()]*)\)\s*)?(?:,\s*([\w$]+)\s*)?", re.ASCII)
+_SUMMABLE = frozenset(f"{kind}{bits}" for kind in "bsu" for bits in (16, 32, 64))
 _MOST_REGISTERS = 1 << 20
 
 
@@ -83,7 +85,7 @@ class FunctionBuilder:
         lanes = int(match[1][1:]) if match[1] else 0
         for item in match[3].split(","):
             for name in _register_names(item.strip()):
-                self._declare_register(name, match[2], lanes)
+                self.declare_register(name, match[2], lanes)
         if len(self.registers) > _MOST_REGISTERS:
             raise UnlocatedSyntaxError("too many registers")
         self._scopes[-1].operands.clear()
@@ -117,13 +119,28 @@ class FunctionBuilder:
                 raise UnlocatedSyntaxError(f"expected a predicate register, found {shown(predicate)}")
             guard = Guard(register, match["negated"] == "!")
         text = match["operands"]
-        operands = self._call(text) if parts[0] == "call" else self._operands(text)
+        operands = self._call(text) if parts[0] == "call" else self._operands(text, location, line)
         self.items.append(Instruction(parts[0], parts[1], operands, guard, location, line))
 
-    def _operands(self, text: str) -> tuple[Operand, ...]:
+    def _operands(self, text: str, location: Location | None = None, line: int = 0) -> tuple[Operand, ...]:
         if not text or text.isspace():
             return ()
-        return tuple([self._operand(part) for part in split(text)])
+        if "+" not in text:
+            return tuple([self._operand(part) for part in split(text)])
+        parsed = [operand_or_sum(part, self.find) for part in split(text)]
+        return tuple([self._sum(one, location, line) if isinstance(one, RegisterSum) else one for one in parsed])
+
+    def _sum(self, value: RegisterSum, location: Location | None, line: int) -> Register:
+        """Add an instruction before the current one that computes a register plus a constant, as ptxas does."""
+        kind = self.registers.get(value.register.name, "")
+        if kind not in _SUMMABLE:
+            raise UnlocatedSyntaxError(f"a constant cannot be added to '{value.register.name}'")
+        self._inner += 1
+        result = Register(f"%sum@{self._inner}")
+        self.registers[result.name] = kind
+        operands = (result, value.register, Immediate(value.offset, "int"))
+        self.items.append(Instruction("add", (f"u{kind[1:]}",), operands, None, location, line))
+        return result
 
     def _operand(self, text: str) -> Operand:
         known = self._scopes[-1].operands
@@ -145,7 +162,8 @@ class FunctionBuilder:
             *extra,
         )
 
-    def _declare_register(self, name: str, kind: str, lanes: int) -> None:
+    def declare_register(self, name: str, kind: str, lanes: int = 0) -> None:
+        """Add a register, or with ``lanes`` a vector of registers."""
         if lanes:
             elements = [f"{name}.{axis}" for axis in "xyzwabcd"[:lanes]]
             unique = [self._unique(element) for element in elements]

@@ -124,7 +124,8 @@ class Label:
 class Variable:
     """A declared variable or parameter (section 5).
 
-    ``space`` is ``global``, ``const``, ``shared``, ``local`` or ``param``. ``size`` is in bytes, 0 for an unsized
+    ``space`` is ``global``, ``const``, ``shared``, ``local``, ``param``, or ``reg`` for a parameter of a
+    device function. ``size`` is in bytes, 0 for an unsized
     ``extern .shared`` array (dynamic shared memory). ``init`` is the little-endian initial image, or None;
     ``relocations`` are (byte offset, symbol, addend) of addresses in it. ``alignment`` in bytes; 0 means natural.
     """

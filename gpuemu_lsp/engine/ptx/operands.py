@@ -4,11 +4,22 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TypeAlias
 
 from gpuemu_lsp.engine.ptx.errors import UnlocatedSyntaxError, shown
-from gpuemu_lsp.engine.ptx.literals import integer, literal
+from gpuemu_lsp.engine.ptx.expressions import constant
+from gpuemu_lsp.engine.ptx.literals import literal
 from gpuemu_lsp.engine.ptx.model import Address, Immediate, Negated, Operand, Pair, Register, Symbol, Vector
+
+
+@dataclass(frozen=True, slots=True)
+class RegisterSum:
+    """``%r1+4`` outside of brackets: a register plus a constant, which the builder computes in a new register."""
+
+    register: Register
+    offset: int
+
 
 Lookup: TypeAlias = Callable[[str], "Operand | None"]
 """Function from a name to its register, vector of registers or variable; None if undeclared."""
@@ -17,7 +28,7 @@ _NAME = r"[A-Za-z_$%][\w$]*"
 _IDENTIFIER = re.compile(_NAME, re.ASCII)
 _SPECIAL = re.compile(r"%[a-z]\w*(?:\.[xyzw])?", re.ASCII)
 _COMPONENT = re.compile(rf"({_NAME})\.([xyzwrgba])", re.ASCII)
-_SUM = re.compile(rf"({_NAME})\s*([+-])\s*([-+]?\s*\w+)", re.ASCII)
+_SUM = re.compile(rf"({_NAME})\s*([+-].*)", re.ASCII | re.S)
 _COMMA_IN_BRACKETS = re.compile(r"\[[^\]]*,")
 _OPENING, _CLOSING = "{[(", "}])"
 _DEEPEST = 4
@@ -49,6 +60,21 @@ def split(text: str) -> list[str]:
     return pieces
 
 
+def operand_or_sum(text: str, lookup: Lookup) -> Operand | RegisterSum:
+    """Parse one operand of an instruction, which may be the sum of a register and a constant.
+
+    Raises
+    ------
+    SyntaxProblem
+        If the text is not an operand.
+    """
+    match = _SUM.fullmatch(text.strip())
+    base = lookup(match[1]) if match else None
+    if match is not None and isinstance(base, Register):
+        return RegisterSum(base, _offset(match[2]))
+    return operand(text, lookup)
+
+
 def operand(text: str, lookup: Lookup, depth: int = 0) -> Operand:
     """Parse one operand.
 
@@ -65,9 +91,9 @@ def operand(text: str, lookup: Lookup, depth: int = 0) -> Operand:
         return _address(_inside(text, "]"), lookup, depth)
     if first == "{":
         return Vector(_elements(_inside(text, "}"), lookup, depth))
-    if first == "!":
+    if first == "!" and _IDENTIFIER.fullmatch(text[1:].strip()):
         return Negated(_register(text[1:], lookup))
-    number = literal(text)
+    number = literal(text) or constant(text)
     if number is not None:
         return number
     raise UnlocatedSyntaxError(f"expected an operand, found {shown(text)}" if text else "expected an operand")
@@ -82,7 +108,9 @@ def _named(text: str, lookup: Lookup) -> Operand:
     if match := _SUM.fullmatch(text):
         base = _name(match[1], lookup)
         if isinstance(base, Symbol):
-            return Symbol(base.name, base.offset + _offset(match[2], match[3]))
+            return Symbol(base.name, base.offset + _offset(match[2]))
+        if isinstance(base, Immediate) and (number := constant(text)) is not None:  # WARP_SZ - 1
+            return number
         raise UnlocatedSyntaxError(f"expected brackets around a sum with a register: {shown(text)}")
     if match := _COMPONENT.fullmatch(text):
         found = lookup(match[1])
@@ -119,7 +147,7 @@ def _address(inner: str, lookup: Lookup, depth: int) -> Operand:
     offset = 0
     match = _SUM.fullmatch(inner)
     if match:
-        inner, offset = match[1], _offset(match[2], match[3])
+        inner, offset = match[1], _offset(match[2])
     base = operand(inner, lookup, depth + 1)
     if isinstance(base, Symbol):
         return Address(Symbol(base.name), base.offset + offset)
@@ -140,6 +168,9 @@ def _inside(text: str, closing: str) -> str:
     return text[1:-1]
 
 
-def _offset(sign: str, digits: str) -> int:
-    value = integer(digits)
-    return -value if sign == "-" else value
+def _offset(text: str) -> int:
+    """Return the value of ``+4`` or ``-(2*4)``."""
+    value = constant(text)
+    if value is None:
+        raise UnlocatedSyntaxError(f"expected a constant, found {shown(text)}")
+    return value.bits

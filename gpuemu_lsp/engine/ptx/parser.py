@@ -152,6 +152,9 @@ class _ModuleParser:
             self._body.open()
         elif self._head is not None:
             self._body = FunctionBuilder()
+            for parameter in (*self._head.returns, *self._head.params):
+                if parameter.space == "reg":
+                    self._body.declare_register(parameter.name, parameter.type)
             self._tables = _Tables()
             self._locations.start_function()
         else:

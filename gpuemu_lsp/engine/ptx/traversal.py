@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator
 
 from gpuemu_lsp.engine.ptx.model import (
@@ -20,11 +19,6 @@ from gpuemu_lsp.engine.ptx.model import (
 def instructions_of(function: Function) -> Iterator[Instruction]:
     """Yield the instructions of a function."""
     return (item for item in function.body or () if isinstance(item, Instruction))
-
-
-def histogram(function: Function) -> Counter[str]:
-    """Count the typed opcodes of a function: ``{"fma.rn.f32": 12, ...}``."""
-    return Counter(instruction.name for instruction in instructions_of(function))
 
 
 def callees(module: Module, function: Function) -> frozenset[str]:

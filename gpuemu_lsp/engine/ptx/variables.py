@@ -47,7 +47,7 @@ def variable(text: str, space: str = "") -> Variable:
     text
         The declaration.
     space
-        The state space if the text has none, or has ``.reg`` (a parameter of a device function).
+        The state space if the text has none.
 
     Raises
     ------
@@ -114,7 +114,7 @@ def _take(words: _DeclarationWords, word: str, head: str) -> None:
     if word in _SPACES:
         words.space = "global" if word == "tex" else word
     elif word == "reg":
-        words.space = words.space or "param"
+        words.space = "reg"
     elif word in _VECTORS:
         words.lanes = _VECTORS[word]
     elif word in SIZES or word in _OPAQUE:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 from functools import lru_cache
 from pathlib import Path
 
@@ -18,8 +19,8 @@ def _lines(path: str) -> tuple[bytes, ...]:
 
 @lru_cache(maxsize=64)
 def _read(path: str, time: int, size: int) -> tuple[bytes, ...]:
-    """Read a file; ``time`` and ``size`` are part of the cache key."""
-    return tuple(Path(path).read_bytes().split(b"\n"))
+    """Read a file; ``time`` and ``size`` are part of the cache key. A byte order mark has no column."""
+    return tuple(Path(path).read_bytes().removeprefix(codecs.BOM_UTF8).split(b"\n"))
 
 
 def line_bytes(path: str, line: int) -> bytes:

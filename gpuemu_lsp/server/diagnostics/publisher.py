@@ -150,6 +150,6 @@ def _is_scalar(value: object) -> bool:
 
 def _read(path: str) -> str:
     try:
-        return Path(path).read_bytes().decode("utf-8", "replace")
+        return Path(path).read_bytes().decode("utf-8-sig", "replace")
     except OSError:
         return ""

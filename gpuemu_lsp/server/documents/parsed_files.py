@@ -136,7 +136,7 @@ def refers_to(spec: KernelSpec, decl: KernelDecl, alone: bool) -> bool:
 def text_on_disk(path: str) -> str | None:
     """Return a file's text on disk; None where it does not exist or is not UTF-8."""
     try:
-        return Path(path).read_bytes().decode("utf-8")
+        return Path(path).read_bytes().decode("utf-8-sig")
     except (OSError, UnicodeDecodeError):
         return None
 

@@ -305,6 +305,53 @@ def test_lint_of_a_bad_ptx_file(here, capsys, ptx, says):
     assert says in text or "cannot be read" in text
 
 
+PTX = ".version 8.0\n.target sm_80\n.address_size 64\n.visible .entry {name}()\n{{\n{body}  ret;\n}}\n"
+
+
+@pytest.mark.parametrize(
+    ("names", "says"),
+    [
+        (["other"], "no entry of 'scale'; its entries are: other."),
+        (["_Z5otherPf", "_Z7rescalePf"], "_Z5otherPf (other), _Z7rescalePf (rescale)"),
+        (["_Z5scalePf", "scale"], "more than one entry of 'scale'"),
+    ],
+)
+def test_lint_refuses_the_ptx_of_another_kernel(here, capsys, names, says):
+    head, body = PTX.split(".visible")
+    (here.root / "k.ptx").write_text(head + "".join(f".visible{body}".format(name=name, body="") for name in names))
+    assert gpuemu(["lint", "-k", "scale", "--ptx", "k.ptx"]) == 2
+    assert says in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("name", ["scale", "_Z5scalePfPKfi", "_Z5scalePdPKdi"])
+def test_lint_finds_the_kernel_by_its_name_or_mangled_name(here, capsys, name):
+    here.write(toml=(here.root / "gpuemu.toml").read_text() + CHECKS.format(limit=64, patterns="[]"))
+    (here.root / "k.ptx").write_text(PTX.format(name=name, body=""))
+    assert gpuemu(["lint", "-k", "scale", "--ptx", "k.ptx"]) == 0
+    assert "Result: PASS" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("body", ["  bogus.f32 %f1;\n", "  add.u32 %r1, %r2, 1;\n  sub.u32 1, 2;\n", "  mov.u32 ;;[\n"])
+def test_errors_in_a_ptx_file_are_on_their_line(here, capsys, body):
+    (here.root / "k.ptx").write_text(PTX.format(name="scale", body="\n" + body))
+    assert gpuemu(["lint", "-k", "scale", "--ptx", "k.ptx"]) == 2
+    text = capsys.readouterr().out
+    assert "k.ptx:7:3: " in text
+    assert "line 7" in text
+
+
+def test_lint_emits_ptx(here, capsys):
+    assert gpuemu(["lint", "-k", "scale", "--emit-ptx", "out.ptx"]) == 0
+    assert "Kernel: scale" in capsys.readouterr().out
+    written = (here.root / "out.ptx").read_text()
+    assert ".version" in written and ".entry" in written
+    assert gpuemu(["lint", "-k", "scale", "--emit-ptx", "-"]) == 0
+    assert capsys.readouterr().out == written
+    assert gpuemu(["lint", "-k", "scale", "--emit-ptx", "no/such/folder.ptx"]) == 2
+    assert gpuemu(["lint", "-k", "scale", "--emit-ptx", "a.ptx", "--ptx", "out.ptx"]) == 2
+    assert "--emit-ptx" in capsys.readouterr().err
+
+
 def test_lint_of_a_ptx_file_needs_a_kernel(here, capsys):
     toml = (here.root / "gpuemu.toml").read_text()
     here.write(toml=toml + "\n" + toml.replace('"scale"', '"second"\nentry = "scale"'))

@@ -1,4 +1,4 @@
-"""Precision analysis, exactness on integers, opcode histogram, normal form, and demangling."""
+"""Precision analysis, exactness on integers, normal form, and demangling."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from support.ptx_text import compiled, entry_of, module_of
 
 from gpuemu_lsp.engine.ptx import arithmetic_precisions, linear_only, normalise, parse
 from gpuemu_lsp.engine.ptx.demangle import demangled_name
-from gpuemu_lsp.engine.ptx.traversal import histogram
 
 HALF = "#include <cuda_fp16.h>\n#include <cuda_bf16.h>\n"
 _MMA = (
@@ -69,11 +68,6 @@ def test_arithmetic(code: str, precisions: str, linear: bool) -> None:
     name = entry_of(module).name
     assert sorted(arithmetic_precisions(module, name)) == precisions.split()
     assert linear_only(module, name) is linear
-
-
-def test_histogram_includes_predicated_instructions() -> None:
-    text = ".version 8.0\n.target sm_80\n.entry k() { .reg .pred %p; .reg .b32 %r; @%p add.s32 %r, %r, 1; add.s32 %r, %r, 2; ret; }"
-    assert histogram(parse(text).functions["k"]) == {"add.s32": 2, "ret": 1}
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,10 @@
 Unoptimised code copies objects as a whole, including padding, uninitialised members, and the one byte of an empty
 class; to set a bit field it loads the word that contains it. Valgrind's Memcheck does likewise: copying undefined
 bytes is no error, using them is.
+
+A shuffle is a copy as well: ``if (lane == 0) b = atomicAdd(n, k); b = shfl(b, 0);`` is NVIDIA's own way to reserve
+space for a warp. Every lane passes its ``b``, and only that of lane 0 is read. Where a lane does read an undefined
+value, it receives the fill pattern of uninitialised memory, as it does in optimised code, where ``b`` is a register.
 """
 
 from __future__ import annotations
@@ -21,7 +25,7 @@ _MASKED = frozenset({"mov", "and", "or", "cvt"})
 
 
 def is_only_copied(program: Program, load: Instruction) -> bool:
-    """Whether the value of ``load`` goes nowhere but into local memory."""
+    """Whether the value of ``load`` goes nowhere but into local memory or to other lanes."""
     known = origins(program)
     uses: dict[str, list[Instruction]] = defaultdict(list)
     for block in program.blocks:
@@ -43,9 +47,18 @@ def is_only_copied(program: Program, load: Instruction) -> bool:
                 fresh = {(target, masked or masks) for target in registers_written(use)} - seen
                 seen |= fresh
                 left += fresh
+            elif _is_passed_to_lanes(use, name):
+                continue
             elif use.opcode != "st" or not _to_own_memory(use, name, program, known):
                 return False
     return True
+
+
+def _is_passed_to_lanes(use: Instruction, name: str) -> bool:
+    """Whether ``name`` is the value that a shuffle passes, and neither lane, clamp nor mask."""
+    if use.opcode != "shfl" or (use.guard is not None and use.guard.register.name == name):
+        return False
+    return [index for index, operand in enumerate(use.operands) if index and operand == Register(name)] == [1]
 
 
 def _to_own_memory(store: Instruction, name: str, program: Program, known: Mapping[str, frozenset[str]]) -> bool:

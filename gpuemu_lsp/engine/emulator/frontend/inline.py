@@ -11,7 +11,7 @@ from dataclasses import replace
 from gpuemu_lsp.engine.emulator.frontend.address_spaces import RESERVED_SHARED
 from gpuemu_lsp.engine.emulator.frontend.builder import InsertionPoint, ProgramBuilder
 from gpuemu_lsp.engine.emulator.frontend.naming import InlinedNames
-from gpuemu_lsp.engine.emulator.frontend.simplify import simplified
+from gpuemu_lsp.engine.emulator.frontend.simplify import simplified, with_state_space
 from gpuemu_lsp.engine.emulator.ir.opcodes import (
     BARRIER_RESULT,
     BUILTIN_CALLS,
@@ -21,6 +21,7 @@ from gpuemu_lsp.engine.emulator.ir.opcodes import (
     is_barrier,
     is_collective,
 )
+from gpuemu_lsp.engine.emulator.ir.operands import elements
 from gpuemu_lsp.engine.emulator.ir.program import (
     EXIT,
     BarrierSync,
@@ -34,6 +35,7 @@ from gpuemu_lsp.engine.emulator.ir.program import (
 )
 from gpuemu_lsp.engine.emulator.matrix import lowering
 from gpuemu_lsp.engine.ptx.model import (
+    Address,
     Function,
     Guard,
     Instruction,
@@ -96,6 +98,7 @@ class _InlinedBody:
         self._builder, self._function, self._insert, self._names = builder, function, insert, names
         self._after, self._stack = after, stack
         self._labels: dict[str, int] = {}
+        self._spaces = {v.name: v.space for v in (*builder.module.variables, *function.variables)}
 
     def write(self) -> None:
         """Append the body at the insertion point."""
@@ -122,7 +125,7 @@ class _InlinedBody:
     # ---- instructions ------------------------------------------------------------------------------------------------
 
     def _instruction(self, raw: Instruction) -> None:
-        instruction = self._names.renamed(self._reserved(raw))
+        instruction = self._names.renamed(with_state_space(self._reserved(raw), self._spaces))
         opcode = instruction.opcode
         if opcode == "bra":
             self._branch(instruction)
@@ -216,15 +219,10 @@ class _InlinedBody:
         returns, callee, arguments = instruction.operands[:3]
         self._names.begin_call()
         name = callee.name if isinstance(callee, Symbol) else ""
-        arguments_here = tuple(map(self._names.call_variable, _names(arguments)))
-        returns_here = tuple(map(self._names.call_variable, _names(returns)))
+        arguments_here = tuple(map(self._actual, elements(arguments)))
+        returns_here = tuple(map(self._actual, elements(returns)))
         if name in BUILTIN_CALLS:
-            operands = (
-                Vector(tuple(Symbol(x) for x in returns_here)),
-                Symbol(name),
-                Vector(tuple(Symbol(x) for x in arguments_here)),
-            )
-            call = replace(instruction, operands=operands)
+            call = replace(instruction, operands=(Vector(returns_here), Symbol(name), Vector(arguments_here)))
             self._insert.append(call)
             # Declared as returning, but it never does.
             if name == "__assertfail":
@@ -235,8 +233,12 @@ class _InlinedBody:
         else:
             self._direct_call(instruction, name, arguments_here, returns_here)
 
+    def _actual(self, operand: Operand) -> Operand:
+        """Return an argument or result with its name in the program; registers and constants have theirs already."""
+        return Symbol(self._names.call_variable(operand.name)) if isinstance(operand, Symbol) else operand
+
     def _direct_call(
-        self, instruction: Instruction, name: str, arguments: tuple[str, ...], returns: tuple[str, ...]
+        self, instruction: Instruction, name: str, arguments: tuple[Operand, ...], returns: tuple[Operand, ...]
     ) -> None:
         function = self._builder.module.functions.get(name)
         recursive = self._builder.is_recursive(name)
@@ -247,23 +249,64 @@ class _InlinedBody:
             problem = f"calls of `{name}` are nested too deeply"
         elif recursive and any(v.space == "local" for v in function.variables):
             problem = f"`{name}` calls itself and has local memory, which cannot be run"
+        elif recursive and not all(isinstance(operand, Symbol) for operand in (*arguments, *returns)):
+            problem = f"`{name}` calls itself and has parameters in registers, which cannot be run"
         if problem is not None or function is None:
             self._unsupported(instruction, problem or "")
         elif recursive:
-            self._recursive_call(instruction, function, arguments, returns)
+            self._recursive_call(instruction, function, _names(arguments), _names(returns))
         else:
             start, following = self._builder.new_block(), self._builder.new_block()
+            passed = list(zip(function.params, arguments, strict=False))
+            returned = list(zip(function.returns, returns, strict=False))
+            formals = {formal.name: self._formal(formal, actual) for formal, actual in (*passed, *returned)}
+            for formal, actual in passed:
+                self._transfer(instruction, formal, formals[formal.name], actual, to_formal=True)
             self._insert.terminate(Jump(start))
-            formals = dict(zip((p.name for p in function.params), arguments, strict=False))
-            formals |= dict(zip((p.name for p in function.returns), returns, strict=False))
             inline_function(self._builder, function, start, formals, following, self._stack, instruction.location)
             self._insert.move(following)
+            for formal, actual in returned:
+                self._transfer(instruction, formal, formals[formal.name], actual, to_formal=False)
+
+    def _formal(self, formal: Variable, actual: Operand) -> str:
+        """Return the name, unique in the program, of a parameter or result of the call."""
+        if formal.space == "param" and isinstance(actual, Symbol):
+            return actual.name
+        unique = self._names.call_variable(f"{formal.name}&{self._builder.call_sites}")
+        if formal.space == "reg":
+            self._builder.registers[unique] = formal.type
+        return unique
+
+    def _transfer(
+        self, instruction: Instruction, formal: Variable, name: str, actual: Operand, *, to_formal: bool
+    ) -> None:
+        """Append the move of an argument to its parameter, or of a result to its register.
+
+        Formal and actual parameters may each be registers or ``.param`` variables, arguments also constants (PTX ISA
+        section 7.1). Two ``.param`` variables are one, and need no move.
+        """
+        if formal.space == "param" and isinstance(actual, Symbol):
+            return
+        bits = "pred" if formal.type == "pred" else f"b{formal.size * 8}"
+        opcode = "mov"
+        modifiers: tuple[str, ...] = (bits,)
+        here: Operand = Register(name)
+        there = actual
+        if formal.space == "param":
+            # The modifier marks an access to a call parameter, see `call_parameters`.
+            opcode, modifiers, here = "st" if to_formal else "ld", ("call", "param", bits), Address(Symbol(name))
+        elif isinstance(actual, Symbol):
+            opcode, modifiers, there = "ld" if to_formal else "st", ("call", "param", bits), Address(actual)
+        operands = (here, there) if to_formal else (there, here)
+        if opcode == "mov" and isinstance(there, Register) and there.name == "_":
+            return
+        self._insert.append(replace(instruction, opcode=opcode, modifiers=modifiers, operands=operands))
 
     def _unsupported(self, instruction: Instruction, problem: str) -> None:
         self._insert.terminate_with(lambda _: Trap(instruction, "engine/unsupported-instruction", problem))
 
     def _indirect_call(
-        self, instruction: Instruction, callee: Register, arguments: tuple[str, ...], returns: tuple[str, ...]
+        self, instruction: Instruction, callee: Register, arguments: tuple[Operand, ...], returns: tuple[Operand, ...]
     ) -> None:
         """Compare the address with every function that has the signature of the prototype, and call the one it is."""
         prototype = instruction.operands[3] if len(instruction.operands) > 3 else None
@@ -317,7 +360,5 @@ def _matches(function: Function, prototype: tuple[tuple[Variable, ...], tuple[Va
     return mine == ([v.size for v in prototype[0]], [v.size for v in prototype[1]])
 
 
-def _names(operand: Operand) -> tuple[str, ...]:
-    if not isinstance(operand, Vector):
-        return ()
-    return tuple(element.name for element in operand.elements if isinstance(element, Symbol | Register))
+def _names(operands: tuple[Operand, ...]) -> tuple[str, ...]:
+    return tuple(operand.name for operand in operands if isinstance(operand, Symbol))

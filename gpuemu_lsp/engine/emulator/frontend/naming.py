@@ -97,6 +97,9 @@ class InlinedNames:
         )
 
     def _register(self, register: Register) -> Register:
+        # A parameter in a register is the call variable itself.
+        if register.name in self._formals:
+            return Register(self._formals[register.name])
         if register.name in self._registers:
             return Register(self._prefix + register.name)
         return register

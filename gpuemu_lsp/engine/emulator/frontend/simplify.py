@@ -1,17 +1,20 @@
-"""Simplification of memory instructions: cache hints are dropped, vector atomics split into scalar ones."""
+"""Simplification of memory instructions: cache hints are dropped, vector atomics and moves split into scalar ones."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
-from gpuemu_lsp.engine.emulator.ir.opcodes import access_type, type_bytes, vector_length
-from gpuemu_lsp.engine.emulator.ir.operands import elements
-from gpuemu_lsp.engine.ptx.model import Address, Immediate, Instruction, Operand, Register
+from gpuemu_lsp.engine.emulator.ir.opcodes import access_type, memory_space, type_bytes, vector_length
+from gpuemu_lsp.engine.emulator.ir.operands import address_operand, elements
+from gpuemu_lsp.engine.ptx.model import Address, Immediate, Instruction, Operand, Register, Symbol
 
 _HINT = "L2::cache_hint"
 _VECTOR_TYPES = frozenset({"f32", "f16", "bf16", "f16x2", "bf16x2"})
 _ACCESSES = frozenset({"ld", "st", "atom", "red"})
+_BEFORE_SPACE = frozenset(
+    {"weak", "relaxed", "acquire", "release", "acq_rel", "volatile", "cta", "cluster", "gpu", "sys"}
+)
 
 
 def simplified(instruction: Instruction, registers: dict[str, str]) -> tuple[Instruction, ...]:
@@ -20,6 +23,8 @@ def simplified(instruction: Instruction, registers: dict[str, str]) -> tuple[Ins
     if instruction.opcode == "createpolicy":
         operands = (instruction.operands[0], Immediate(0, "int"))
         return (replace(instruction, opcode="mov", modifiers=("b64",), operands=operands),)
+    if instruction.opcode == "mov" and vector_length(instruction) > 1:
+        return tuple(_moves(instruction, registers))
     if instruction.opcode not in _ACCESSES:
         return (instruction,)
     if _HINT in instruction.modifiers:
@@ -29,6 +34,25 @@ def simplified(instruction: Instruction, registers: dict[str, str]) -> tuple[Ins
         return (instruction,)
     # A vector atom or red is atomic per element, not as a whole (PTX ISA section 9.7.13.7).
     return tuple(_element_by_element(instruction, registers))
+
+
+def with_state_space(instruction: Instruction, spaces: Mapping[str, str]) -> Instruction:
+    """Return an access without a state space to a variable by its name as one to the variable's space.
+
+    Without a state space an address is generic, but the name of a shared or local variable is an offset in its window
+    (PTX ISA section 6.4.1). ptxas uses the instruction of the variable's space. ``spaces`` has the state space of each
+    variable.
+    """
+    if instruction.opcode not in _ACCESSES or memory_space(instruction) != "generic":
+        return instruction
+    address = address_operand(instruction)
+    space = spaces.get(address.base.name) if address is not None and isinstance(address.base, Symbol) else None
+    if space is None or (space == "const" and instruction.opcode != "ld"):
+        return instruction
+    # The space comes before the operation of an atomic, and before the length and type of a load.
+    words = instruction.modifiers
+    position = next((index for index, word in enumerate(words) if word not in _BEFORE_SPACE), len(words))
+    return replace(instruction, modifiers=(*words[:position], space, *words[position:]))
 
 
 def _is_known(instruction: Instruction) -> bool:
@@ -56,6 +80,23 @@ def _element_by_element(instruction: Instruction, registers: dict[str, str]) -> 
             bits = {"f32": "b32", "f16": "b16"}.get(registers[target.name], registers[target.name])
             move = replace(instruction, opcode="mov", modifiers=(bits,), operands=(target, result))
             yield move
+
+
+def _moves(instruction: Instruction, registers: dict[str, str]) -> Iterator[Instruction]:
+    """Yield a ``mov`` for each element of ``mov.v2`` or ``mov.v4``; others are yielded as they are, and trap."""
+    targets, sources = (elements(operand) for operand in instruction.operands)
+    words = tuple(word for word in instruction.modifiers if word not in ("v2", "v4"))
+    if len(words) != 1 or not len(targets) == len(sources) == vector_length(instruction):
+        yield instruction
+        return
+    pairs = [(target, source) for target, source in zip(targets, sources, strict=True) if target != Register("_")]
+    # All elements are read before the first is written.
+    held = [_fresh(target, registers) if target in sources else target for target, _ in pairs]
+    for register, (_, source) in zip(held, pairs, strict=True):
+        yield replace(instruction, modifiers=words, operands=(register, source))
+    for register, (target, _) in zip(held, pairs, strict=True):
+        if register != target:
+            yield replace(instruction, modifiers=words, operands=(target, register))
 
 
 def _fresh(operand: Operand, registers: dict[str, str]) -> Register:

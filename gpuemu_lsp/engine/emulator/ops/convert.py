@@ -183,6 +183,10 @@ def _float_to_float(to: str, source: str, modes: _ConversionModes) -> Operation 
         if modes.ftz and source == "f32":
             a = ieee.flush(lanes, a, source)
         value = ieee.widen(lanes, a, source)
+        if source in ("f16", "bf16") and to in ("f32", "f64"):
+            # ptxas folds a NaN to 0x7fffffff, for f64 widened once more; between f32 and f64 it keeps the payload.
+            canonical = ieee.constant_bits(lanes, "f32", ieee.CANONICAL_NAN["f32"])
+            value = lanes.select(lanes.fcmp("uno", value, value), canonical, value)
         if modes.whole:
             value = lanes.call(_WHOLE[modes.whole], value)
         if modes.sat:

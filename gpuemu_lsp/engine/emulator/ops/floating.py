@@ -191,12 +191,22 @@ def _sign_change(form: OpcodeForm) -> Operation | None:
 
     def emit(lanes: LaneBuilder, a: Value) -> Value:
         a = ieee.flush(lanes, a, unit) if ftz else a
-        if not negate:
-            return _magnitude(lanes, a, unit)
-        pattern = _pattern(lanes, a, unit)
-        return _as_unit(lanes, lanes.builder.xor(pattern, lanes.integer(element(pattern), ieee.sign_bit(unit))), unit)
+        if unit not in _WIDE:
+            # In half precision a NaN becomes the canonical one, and not of the other sign (ptxas folds 0x7fff).
+            wide = ieee.widen(lanes, a, unit)
+            canonical = ieee.constant_bits(lanes, unit, ieee.CANONICAL_NAN[unit])
+            return lanes.select(lanes.fcmp("uno", wide, wide), canonical, _changed_sign(lanes, a, unit, negate))
+        return _changed_sign(lanes, a, unit, negate)
 
     return operation(name, (name,), unpacked(name, emit))
+
+
+def _changed_sign(lanes: LaneBuilder, value: Value, unit: str, negate: bool) -> Value:
+    """Return a value with its sign bit inverted, or cleared."""
+    if not negate:
+        return _magnitude(lanes, value, unit)
+    pattern = _pattern(lanes, value, unit)
+    return _as_unit(lanes, lanes.builder.xor(pattern, lanes.integer(element(pattern), ieee.sign_bit(unit))), unit)
 
 
 def _copysign(form: OpcodeForm) -> Operation | None:

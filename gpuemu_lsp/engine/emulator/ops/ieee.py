@@ -67,9 +67,14 @@ def widen(lanes: LaneBuilder, value: Value, name: str) -> Value:
 
 
 def narrow(lanes: LaneBuilder, value: Value, name: str) -> Value:
-    """Round an f32 to f16 or bf16, to nearest even; values of other formats are returned as they are."""
+    """Round an f32 to f16 or bf16, to nearest even; values of other formats are returned as they are.
+
+    Every NaN becomes the canonical one (PTX ISA section 9.7.4: half precision arithmetic), where a host's conversion
+    would keep sign and payload. ptxas folds ``cvt.rn.f16.f32`` of any NaN to 0x7fff.
+    """
     if name == "f16":
-        return lanes.fptrunc(value, HALF)
+        nan = lanes.fcmp("uno", value, value)
+        return lanes.select(nan, constant_bits(lanes, name, CANONICAL_NAN[name]), lanes.fptrunc(value, HALF))
     if name != "bf16":
         return value
     # Adding just under half a unit, and 1 more if the result would be odd, carries into the upper half exactly where

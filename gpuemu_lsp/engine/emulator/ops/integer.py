@@ -68,20 +68,22 @@ def _carrying(form: OpcodeForm, which: str) -> Operation | None:
 
 def _with_carry(name: str, which: str, reads: bool, writes: bool) -> Operation:
     integer = _INT[_width(name)]
-    add = which == "add"
 
     def emit(lanes: LaneBuilder, values: Sequence[Value]) -> Sequence[Value]:
         builder = lanes.builder
         a, b = values[0], values[1]
-        step = builder.add if add else builder.sub
-        result = step(a, b)
-        # Unsigned overflow; for sub the flag is the borrow (PTX ISA section 9.7.2).
-        carry = lanes.ult(result, a) if add else lanes.ult(a, b)
+        if which == "sub" and not reads:
+            return (builder.sub(a, b), lanes.inverted(lanes.ult(a, b))) if writes else (builder.sub(a, b),)
+        # The flag is the carry-out of the adder also for a subtraction, a + ~b + 1, where it is the inverse of the
+        # borrow. The manual calls it a borrow (section 9.7.2), but addc after sub.cc shows the difference: ptxas makes
+        # of sub.cc, subc and addc IADD3 with a - b, a + ~b + carry, a + b + carry on one predicate.
+        b = builder.xor(b, lanes.integer(integer, -1)) if which == "sub" else b
+        result = builder.add(a, b)
+        carry = lanes.ult(result, a)
         if reads:
-            # At most one of the two steps can carry.
-            extra = lanes.resize(values[2], integer)
-            again = step(result, extra)
-            carry = builder.or_(carry, lanes.ult(again, result) if add else lanes.ult(result, extra))
+            # At most one of the two additions can carry.
+            again = builder.add(result, lanes.resize(values[2], integer))
+            carry = builder.or_(carry, lanes.ult(again, result))
             result = again
         return (result, carry) if writes else (result,)
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from gpuemu_lsp.engine.emulator.ops import convert
 from gpuemu_lsp.engine.emulator.ops.form import OpcodeForm, Operation, Resolver, operation
 from gpuemu_lsp.engine.emulator.ops.lanes import LaneBuilder, Value
-from gpuemu_lsp.engine.emulator.ops.types import I8, I16, I32
+from gpuemu_lsp.engine.emulator.ops.types import I8, I16, I32, I128
 
+_SHIFTS = ("vshl", "vshr")
 _OPERATIONS = ("vadd", "vsub", "vabsdiff", "vmin", "vmax")
 
 
@@ -56,4 +57,41 @@ def _video(form: OpcodeForm) -> Operation | None:
     return operation(result or "u32", (left or "u32", right or "u32", "u32"), emit)
 
 
-RESOLVERS: dict[str, Resolver] = {f"{name}{count}": _video for name in _OPERATIONS for count in (2, 4)}
+def _scalar_video(form: OpcodeForm) -> Operation | None:
+    """Resolve ``vadd vsub vabsdiff vmin vmax vshl vshr`` on whole registers, with an optional addition.
+
+    The result is exact before it is saturated or cut to 32 bits (PTX ISA section 9.7.18: video instructions).
+    """
+    name = form.opcode
+    types = [form.type(("u32", "s32")) for _ in range(3)]
+    saturating = form.has("sat")
+    mode = form.take("clamp", "wrap") if name in _SHIFTS else None
+    adding = form.has("add")
+    result, left, right = types
+    if result is None or left is None or right is None or not form.done:
+        return None
+    if name in _SHIFTS and (mode is None or right != "u32"):
+        return None
+
+    def emit(lanes: LaneBuilder, a: Value, b: Value, *c: Value) -> Value:
+        builder = lanes.builder
+        # A 33-bit number shifted by 32 fits.
+        x = lanes.resize(a, I128, left == "s32")
+        if name in _SHIFTS:
+            limit = lanes.integer(I32, 32 if mode == "clamp" else 31)
+            amount = lanes.call("umin", b, limit) if mode == "clamp" else builder.and_(b, limit)
+            exact = (builder.shl if name == "vshl" else builder.ashr)(x, lanes.resize(amount, I128))
+        else:
+            exact = _one(lanes, name, x, lanes.resize(b, I128, right == "s32"))
+        if saturating:
+            exact = convert.clamp(lanes, exact, result, True)
+        short = lanes.resize(exact, I32)
+        return builder.add(short, *c) if c else short
+
+    return operation(result, (left, right, result) if adding else (left, right), emit)
+
+
+RESOLVERS: dict[str, Resolver] = {
+    **{f"{name}{count}": _video for name in _OPERATIONS for count in (2, 4)},
+    **dict.fromkeys((*_OPERATIONS, *_SHIFTS), _scalar_video),
+}

@@ -37,7 +37,7 @@ class Signature:
 
     Vectors ``{a, b}`` and pairs ``p|q`` count as one entry per element, in source order. An instruction that reads or
     writes the condition code (``addc``, ``add.cc``; PTX ISA section 9.7.2) has one more source or destination at the
-    end, of type ``pred``: the carry (for ``sub.cc`` the borrow), which has no operand in the text.
+    end, of type ``pred``: the carry-out of the adder, also for a subtraction, which has no operand in the text.
     """
 
     destinations: tuple[str, ...]

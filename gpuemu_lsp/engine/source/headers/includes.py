@@ -111,7 +111,7 @@ def load(path: str) -> SourceText | None:
 # A changed file has another time or size and so another key; old entries are evicted.
 @lru_cache(maxsize=256)
 def _load(path: str, modified: int, size: int) -> SourceText:
-    return SourceText(Path(path).read_bytes().decode("utf-8", "replace"))
+    return SourceText(Path(path).read_bytes().decode("utf-8-sig", "replace"))
 
 
 def _resolved(text: SourceText, path: str, include_dirs: Sequence[str]) -> Iterator[str]:

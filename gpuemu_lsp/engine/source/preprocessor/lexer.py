@@ -28,6 +28,7 @@ _NOISE = re.compile(
 )
 _DIRECTIVE = re.compile(r"^[ \t]*#[ \t]*(\w*)((?:[^\n\\]|\\\r?\n|\\.)*)", re.MULTILINE)
 _NOT_ASCII = re.compile(r"[\x1c-\x1f\x80-\xfe]")
+_BYTE_ORDER_MARK = "\xef\xbb\xbf"
 _NOT_NEWLINE = re.compile(r"[^\r\n]")
 _BRACKET = re.compile(r"[()\[\]{}]")
 _CLOSER = {"(": ")", "[": "]", "{": "}"}
@@ -65,6 +66,10 @@ class SourceText:
         self.raw = text.encode("utf-8", "surrogatepass").decode("latin-1")
         # str.isspace and \s accept 0x85 and 0xa0, which are bytes of UTF-8 sequences here: a letter replaces them all.
         self.clean = _NOT_ASCII.sub("\xff", _NOISE.sub(_blank_noise, self.raw))
+        # A reader of files removes the byte order mark, but an editor may send it with the text. It is white space, or
+        # it would be part of the first word.
+        if self.raw.startswith(_BYTE_ORDER_MARK):
+            self.clean = " " * len(_BYTE_ORDER_MARK) + self.clean[len(_BYTE_ORDER_MARK) :]
         self.directives = tuple(
             Directive(match[1], match[2].strip(), match.start(), match.end())
             for match in _DIRECTIVE.finditer(self.clean)

@@ -8,6 +8,7 @@ from enum import Enum
 
 from gpuemu_lsp.engine.source.preprocessor.lexer import WORD, SourceText, closing, closing_angle, split_top, strip
 from gpuemu_lsp.engine.source.preprocessor.macros import MacroTable
+from gpuemu_lsp.engine.source.syntax.initialisers import is_initialiser
 from gpuemu_lsp.engine.source.syntax.items import Item, has_initialiser, is_type_head, without_template
 
 EXECUTION_SPACE_WORDS = frozenset({"__global__", "__device__", "__constant__", "__shared__", "__managed__"})
@@ -117,6 +118,8 @@ def read_declaration(text: SourceText, item: Item, macros: MacroTable) -> Declar
     if signature is not None and (not has_initialiser(code[start : signature.open])):
         if signature.name_start == start and item.body is None and signature.owner is None:
             return Declaration(item, DeclarationKind.INVOCATION, frozenset(), uses, head_words)
+        if item.body is None and is_initialiser(code, start, signature.open, macros):
+            return Declaration(item, DeclarationKind.VARIABLE, _variable_names(head), uses, head_words)
         # An operator is found through its operand types (see the index of reachable code), not by a name.
         names = frozenset({signature.name} if signature.name != "operator" else ())
         return Declaration(item, DeclarationKind.FUNCTION, names, uses, head_words, signature.open, signature.owner)

@@ -66,8 +66,19 @@ def test_a_load_that_is_stored_to_local_memory_is_a_copy() -> None:
     assert is_only_copied(kernel, load(kernel))
 
 
+def test_a_load_whose_value_a_shuffle_passes_is_a_copy() -> None:
+    kernel = program(COPY.format("shfl.sync.idx.b32 %r2|%p1, %r1, 0, 31, -1; st.local.u32 [%d3+8], %r2;"))
+    assert is_only_copied(kernel, load(kernel))
+
+
 def test_a_load_whose_value_is_used_is_not() -> None:
-    for use in ("add.u32 %r2, %r1, 1;", "st.global.u32 [%d1], %r1;", "setp.eq.u32 %p1, %r1, 0; @%p1 bra A; A:"):
+    for use in (
+        "shfl.sync.idx.b32 %r2, %r3, %r1, 31, -1;",
+        "shfl.sync.idx.b32 %r2, %r1, %r1, 31, -1;",
+        "add.u32 %r2, %r1, 1;",
+        "st.global.u32 [%d1], %r1;",
+        "setp.eq.u32 %p1, %r1, 0; @%p1 bra A; A:",
+    ):
         kernel = program("ld.param.u64 %d1, [x]; " + COPY.format(use))
         (one,) = (found for found in instructions(kernel, "ld") if "local" in found.modifiers)
         assert not is_only_copied(kernel, one), use

@@ -398,3 +398,26 @@ def test_eight_bit_floats(kind: str, name: str) -> None:
     expected = np.clip(np.nan_to_num(wide), -largest, largest).astype(dtype).view(np.uint8)
     assert (result[number] & np.uint16(255) == expected[number]).all()
     assert (result[~number] & np.uint16(255) == 0x7F).all()
+
+
+@pytest.mark.parametrize(
+    ("text", "wide", "canonical"),
+    [
+        ("cvt.rn.f16.f32 d, a", 32, 0x7FFF), ("cvt.rz.f16.f32 d, a", 32, 0x7FFF), ("cvt.rn.bf16.f32 d, a", 32, 0x7FFF),
+        ("cvt.rn.f16.f64 d, a", 64, 0x7FFF), ("cvt.rn.f16x2.f32 d, a, a", 32, 0x7FFF7FFF),
+        ("cvt.rn.bf16x2.f32 d, a, a", 32, 0x7FFF7FFF), ("cvt.f32.f16 d, a", 16, 0x7FFFFFFF),
+        ("cvt.f32.bf16 d, a", 16, 0x7FFFFFFF), ("cvt.f64.f16 d, a", 16, 0x7FFFFFFFE0000000), ("neg.f16 d, a", 16, 0x7FFF),
+        ("abs.f16 d, a", 16, 0x7FFF), ("neg.bf16 d, a", 16, 0x7FFF), ("abs.bf16 d, a", 16, 0x7FFF),
+        ("add.f16 d, a, a", 16, 0x7FFF), ("sub.f16 d, a, a", 16, 0x7FFF), ("mul.f16 d, a, a", 16, 0x7FFF),
+        ("fma.rn.f16 d, a, a, a", 16, 0x7FFF), ("fma.rn.relu.f16 d, a, a, a", 16, 0x7FFF),
+        ("add.bf16 d, a, a", 16, 0x7FFF), ("fma.rn.bf16 d, a, a, a", 16, 0x7FFF), ("min.f16 d, a, a", 16, 0x7FFF),
+        ("max.NaN.bf16 d, a, a", 16, 0x7FFF), ("cvt.rni.f16.f16 d, a", 16, 0x7FFF), ("tanh.approx.f16 d, a", 16, 0x7FFF),
+        ("ex2.approx.f16 d, a", 16, 0x7FFF),
+    ],
+)  # fmt: skip
+def test_nans_of_half_precision_are_canonical(text: str, wide: int, canonical: int) -> None:
+    # Conversions and signs as ptxas folds them for sm_90; the arithmetic as PTX ISA section 9.7.4 has it.
+    payloads = {16: [0xFFE1, 0x7FC3], 32: [0x7FC00001, 0xFFC12345, 0x7F800001], 64: [0xFFF8000000000001]}
+    values = np.array(payloads[wide], {16: np.uint16, 32: np.uint32, 64: np.uint64}[wide])
+    count = text.count(" a") + text.count(",a")
+    assert set(run(text, *[values] * count)[0].tolist()) == {canonical}

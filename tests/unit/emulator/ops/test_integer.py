@@ -128,9 +128,11 @@ def test_carry_flag(name: str) -> None:
     _check(f"add.cc.{name} d, a, b", lambda a, b: (a + b, (a + b) >> width))
     _check(f"addc.{name} d, a, b", lambda a, b, c: a + b + c)
     _check(f"addc.cc.{name} d, a, b", lambda a, b, c: (a + b + c, (a + b + c) >> width))
-    _check(f"sub.cc.{name} d, a, b", lambda a, b: (a - b, a < b))
-    _check(f"subc.cc.{name} d, a, b", lambda a, b, c: (a - b - c, a - b - c < 0))
     mask = (1 << width) - 1
+    # The carry-out of a + ~b + 1, as ptxas' IADD3 has it: the inverse of a borrow.
+    _check(f"sub.cc.{name} d, a, b", lambda a, b: (a - b, a >= b))
+    _check(f"subc.{name} d, a, b", lambda a, b, c: a + (b ^ mask) + c)
+    _check(f"subc.cc.{name} d, a, b", lambda a, b, c: (a + (b ^ mask) + c, (a + (b ^ mask) + c) >> width))
     _check(
         f"madc.hi.cc.{name} d, a, b, c",
         lambda a, b, c, carry: ((a * b >> width) + c + carry, ((a * b >> width) + c + carry) >> width),
@@ -452,3 +454,35 @@ def test_unknown_modifiers_are_unsupported(text: str) -> None:
     assert not ops.supports(parse(text))
     with pytest.raises(ValueError, match="no elementwise semantics"):
         ops.operand_types(parse(text))
+
+
+@pytest.mark.parametrize("left", ["u32", "s32"])
+@pytest.mark.parametrize("to", ["u32", "s32"])
+def test_video_instructions_of_whole_registers(to: str, left: str) -> None:
+    def signed(value: int, name: str) -> int:
+        return _signed(value, 32) if name == "s32" else value & 0xFFFFFFFF
+
+    def shift(name: str, a: int, amount: int) -> int:
+        return a << amount if name == "vshl" else a >> amount
+
+    operations = {
+        "vadd": lambda a, b: a + b, "vsub": lambda a, b: a - b, "vabsdiff": lambda a, b: abs(a - b), "vmin": min, "vmax": max
+    }  # fmt: skip
+    numbers = [0, 1, 7, 31, 32, 33, 0x7FFFFFFF, 0x80000000, 0xFFFFFFFF]
+    rows = np.array([(a, b, 5) for a in numbers for b in numbers], np.uint32).T
+    for name, function in operations.items():
+        exact = [function(signed(a, left), b) for a, b, _ in rows.T.tolist()]
+        _video_results(f"{name}.{to}.{left}.u32", exact, to, rows)
+    for name in ("vshl", "vshr"):
+        for mode, limited in (("clamp", lambda n: min(n, 32)), ("wrap", lambda n: n & 31)):
+            exact = [shift(name, signed(a, left), limited(b)) for a, b, _ in rows.T.tolist()]
+            _video_results(f"{name}.{to}.{left}.u32{{sat}}.{mode}", exact, to, rows)
+
+
+def _video_results(name: str, exact: list[int], to: str, rows: np.ndarray) -> None:
+    plain, saturated = (name.format(sat=s) if "{" in name else name + s for s in ("", ".sat"))
+    limited = [_clamp(value, to) for value in exact]
+    for opcode, values in ((plain, exact), (saturated, limited)):
+        assert run(f"{opcode} d, a, b", *rows[:2])[0].tolist() == [value & 0xFFFFFFFF for value in values], opcode
+        added = [value + 5 & 0xFFFFFFFF for value in values]
+        assert run(f"{opcode}.add d, a, b, c", *rows)[0].tolist() == added, opcode
