@@ -41,29 +41,21 @@ def test_temporal_divergence_of_a_loop() -> None:
     assert outcome.buffers["a1"].view(np.uint32).tolist() == [2] * 50
 
 
-@pytest.mark.parametrize("seed", range(8))
-def test_addresses_of_packed_shared_variables(seed: int) -> None:
-    """Shared variables are aligned by their own type only: bits of their addresses are computed lane by lane."""
-    rng = random.Random(seed)
-    sizes = [rng.randrange(1, 70) for _ in range(3)] if seed else [3, 2, 64]
-    shift, mask, least = rng.randrange(2, 9) if seed else 7, rng.choice((64, 96, 127, 128)), 64
-    source = f"""extern "C" __global__ void k(unsigned* y) {{
-      __shared__ int a[{sizes[0]}]; __shared__ char b[{sizes[1]}]; __shared__ int c[{least + sizes[2]}];
-      unsigned t = threadIdx.x;
-      a[t % {sizes[0]}] = b[t % {sizes[1]}] = c[t] = 0;
-      unsigned at = (unsigned)__cvta_generic_to_shared(&c[t]), first = (unsigned)__cvta_generic_to_shared(&c[0]);
-      y[t] = at >> {shift}; y[64 + t] = first; y[128 + t] = at & {mask}; y[192 + t] = (at | 1) >> {shift};
-      y[256 + t] = (at < first + 128) ? 1 : 2;
-      y[320 + t] = (unsigned)((size_t)&c[t] >> {shift}) - (unsigned)(((size_t)&c[0] - first) >> {shift}); }}"""
-    found = launch(source, 1, 64, np.zeros(384, np.uint32)).buffers["a0"].view(np.uint32).reshape(6, 64)
-    first, lane = int(found[1, 0]), np.arange(64)
-    at = first + 4 * lane
-    np.testing.assert_array_equal(found[0], at >> shift)
-    np.testing.assert_array_equal(found[2], at & mask)
-    np.testing.assert_array_equal(found[3], (at | 1) >> shift)
-    np.testing.assert_array_equal(found[4], np.where(at < first + 128, 1, 2))
-    # The window begins at a multiple of 256 bytes: shifted addresses are those in the window plus its start.
-    np.testing.assert_array_equal(found[5], at >> shift)
+@pytest.mark.parametrize("count", [1, 3, 5, 8, 32, 33])
+@pytest.mark.parametrize("expression", ["{} >> 7", "({} | 1) >> 5", "{} & 128", "{} < first + 128", "({} | 0) & 96"])
+def test_addresses_of_packed_shared_variables(expression: str, count: int) -> None:
+    """Shared variables are aligned by their own type only: the bits of their addresses differ from lane to lane."""
+    source = f"""extern "C" __global__ void k(unsigned* y, int* z) {{
+      __shared__ int a[{count}], b[64];
+      unsigned t = threadIdx.x, first = {{1}};
+      a[t % {count}] = 1; b[t] = t; __syncthreads();
+      z[t] = a[(t + 1) % {count}] + b[63 - t];
+      unsigned at = (unsigned)__cvta_generic_to_shared(&b[t]);
+      y[t] = {expression.format("at")}; y[t + 64] = at; }}""".replace("{1}", "(unsigned)__cvta_generic_to_shared(b)")
+    found = launch(source, 1, 64, np.zeros(128, np.uint32), np.zeros(64, np.int32)).buffers["a0"].view(np.uint32)
+    at = found[64:].astype(np.int64)
+    np.testing.assert_array_equal(at, at[0] + 4 * np.arange(64))
+    np.testing.assert_array_equal(found[:64], eval(expression.format("at"), {"at": at, "first": at[0]}))
 
 
 def _two_entries(enter: str, stay: str) -> str:
