@@ -164,7 +164,12 @@ def _inferred(context: KernelContext) -> ArgumentRoles:
         else:
             return ArgumentRoles(problem=f"the signature does not determine the value of '{param.name}'")
     if not any(isinstance(arg, TensorArg) for arg in args):
-        return ArgumentRoles(problem="the kernel has no pointer parameter, so there is no output to check")
+        if not context.registered:
+            return ArgumentRoles(problem="the kernel has no pointer parameter, so there is no output to check")
+        # Its accesses to __device__ variables, barriers and asserts are checked. Sizes that gpuemu.toml declares are
+        # not guesses; other values are.
+        guessed = any(param.name not in (spec.dims or {}) for param in decl.params)
+        return ArgumentRoles(tuple(args), tuple(dims.values()), inferred=guessed)
     if not sizes:
         return ArgumentRoles(problem="no integer parameter determines the size of the buffers")
     return ArgumentRoles(tuple(args), tuple(dims.values()), inferred=True, flat=flat)
