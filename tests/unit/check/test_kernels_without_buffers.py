@@ -54,7 +54,7 @@ def check(folder: Path, kernel: str, config: str, key: str = "") -> tuple[Kernel
         ("bump", SIZE + LAUNCH),
         ("clear", ONE),
         ("scale", ONE),
-        ("fill", '[kernels.dims]\nn = { min = 1, max = 64 }\n' + LAUNCH),
+        ("fill", "[kernels.dims]\nn = { min = 1, max = 64 }\n" + LAUNCH),
     ],
 )
 def test_correct_kernels_run_to_completion(tmp_path: Path, kernel: str, config: str) -> None:

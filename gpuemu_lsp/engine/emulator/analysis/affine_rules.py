@@ -26,7 +26,6 @@ from gpuemu_lsp.engine.emulator.ir.lattice import VARYING, WARP_SIZE, LatticeVal
 from gpuemu_lsp.engine.emulator.ir.operands import registers_written
 from gpuemu_lsp.engine.ptx.model import Immediate, Instruction, Operand, Register
 
-
 WINDOW_ZEROS = 8
 """Low bits that are zero in the address at which the window of a state space, or a global variable, begins."""
 
