@@ -136,13 +136,27 @@ class Writer:
 
 
 @dataclass(frozen=True, slots=True)
+class Solution:
+    """A value of an argument, or of an element of it, at which the two sides of a comparison are equal.
+
+    The value is ``offset``, plus ``scale`` times the scalar argument ``other`` if there is one. ``argument`` and
+    ``other`` are numbers of kernel parameters; ``argument`` is None if the parameter is not known.
+    """
+
+    argument: int | None
+    offset: float
+    other: int | None = None
+    scale: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
 class Goal:
     """Coverage goal: a line, or one outcome of a branch, predicate or comparison.
 
     ``at`` is the location of the instruction. ``way`` distinguishes the two outcomes and is 0 for a line. ``to`` is the
     location at which the outcome continues, None for the exit of the kernel, a predicate or a comparison. ``acts`` is
     True if the line has a side effect here, a store, call or barrier; compilers may hoist its other parts. ``against``
-    has the constants that a branch's condition compares with.
+    has the constants that a branch's condition compares with, ``solutions`` values that make its sides equal.
     """
 
     site: int
@@ -151,6 +165,7 @@ class Goal:
     to: Location | None = None
     acts: bool = False
     against: tuple[float, ...] = ()
+    solutions: tuple[Solution, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,11 +1,13 @@
 """Coverage-guided cases: inputs that may take branches that no case has taken.
 
 An untaken branch compares with constants of the kernel, which random inputs rarely match. A guided case takes such a
-constant as one of its sizes, or writes it, or a value next to it, to elements of an input.
+constant as one of its sizes, or writes it, or a value next to it, to elements of an input. Where the comparison can be
+solved for an argument (``3 * x + 7 == 51307``), the solution is given to that argument.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
@@ -13,13 +15,14 @@ import numpy as np
 
 from gpuemu_lsp.engine.check.coverage import CoverageTotals
 from gpuemu_lsp.engine.check.replay_store import plan_digest
-from gpuemu_lsp.engine.execution import Coverage
+from gpuemu_lsp.engine.execution import Coverage, Solution
 from gpuemu_lsp.engine.fuzz import rebuild
 from gpuemu_lsp.engine.fuzz.cases import bounds_of
 from gpuemu_lsp.engine.fuzz.model import Array, Case, CaseKey, LaunchHints, PlanError
 from gpuemu_lsp.engine.fuzz.rng import Rng, derive_seed
 from gpuemu_lsp.engine.fuzz.size_classes import allows
-from gpuemu_lsp.engine.plan.model import Plan
+from gpuemu_lsp.engine.plan.model import Plan, PlanArg, ScalarArg
+from gpuemu_lsp.engine.project.expressions import Expression, ExpressionError, evaluate, names
 from gpuemu_lsp.engine.store import Failure
 
 FIRST = 8
@@ -54,15 +57,21 @@ class CoverageGuidance:
             self._pool = [*self._pool[-_POOL_SIZE:], case]
 
     def draw(self) -> tuple[Case, str] | None:
-        """Return a case and its id; None if every executed branch took all outcomes or compares with no constant."""
-        numbers = [number for goal in self.totals.missed() for number in goal.against]
+        """Return a case and its id; None if no branch compares with anything that an input can be made equal to."""
+        missed = self.totals.missed()
+        numbers = [number for goal in missed for number in goal.against]
+        solvable = [goal.solutions for goal in missed if goal.solutions]
+        known = [goal.solutions for goal in self.totals.goals if goal.solutions]
         self._count += 1
-        if not numbers:
+        if not numbers and not known:
             return None
         seed = derive_seed(self.seed, f"steer_{self._count}")
         rng = Rng(seed)
         try:
             base = self._base(rng, seed)
+            # Also those of branches that were taken: a race needs several threads there at once.
+            if known and (not numbers or rng.bool(0.6)):
+                return self._solved(base, rng.choice(solvable if solvable and rng.bool(0.875) else known), seed, rng)
             number = rng.choice(numbers)
             dims = base.dims
             if isinstance(number, int) and rng.bool(0.5):
@@ -79,21 +88,64 @@ class CoverageGuidance:
             return rng.choice(self._pool)
         return rebuild(self.plan, CaseKey(seed, rng.choice(_RECIPES)), self.hints)
 
-    def _planted(self, base: Case, number: float, rng: Rng) -> tuple[Case, str] | None:
-        """Write the number, or a value next to it, to some elements of an input."""
+    def _solved(self, base: Case, solutions: tuple[Solution, ...], seed: int, rng: Rng) -> tuple[Case, str] | None:
+        """Give one argument of a branch's comparisons the value that makes the sides equal, or each of them."""
+        # A condition such as ``x == 5 && v[i] == 7`` needs all of them at once. Sizes come first: they change shapes.
+        chosen = [rng.choice(solutions)] if rng.bool(0.5) else list(solutions)
+        chosen.sort(key=lambda one: not isinstance(self._argument(one.argument), ScalarArg))
+        found: tuple[Case, str] | None = None
+        for solution in chosen:
+            made = self._with_solution(base if found is None else found[0], solution, seed, rng)
+            found = made or found
+        return found
+
+    def _with_solution(self, base: Case, solution: Solution, seed: int, rng: Rng) -> tuple[Case, str] | None:
+        """Give an argument, or elements of it, the value at which a comparison's sides are equal, or one next to it."""
+        number = solution.offset
+        if solution.other is not None:
+            other = self._argument(solution.other)
+            if not isinstance(other, ScalarArg):
+                return None
+            number += solution.scale * float(base.scalars[other.param])
+        argument = self._argument(solution.argument)
+        if isinstance(argument, ScalarArg):
+            dims = _solved_size(self.plan, base, argument, number, rng)
+            return self._with_sizes(base, dims, seed) if dims is not None else None
+        # Division leaves a fraction where the comparison is between two values: the next integer is beyond it.
+        kind = base.tensors[argument.param].dtype.kind if argument and argument.param in base.tensors else "f"
+        value = math.ceil(number) if kind in "iu" or number.is_integer() else number
+        return self._planted(base, value, rng, argument.param if argument is not None else None, exact=True)
+
+    def _argument(self, number: int | None) -> PlanArg | None:
+        return self.plan.args[number] if number is not None and number < len(self.plan.args) else None
+
+    def _with_sizes(self, base: Case, dims: Mapping[str, int], seed: int) -> tuple[Case, str]:
+        """Return the base with other sizes; its planted values stay where no shape changes."""
+        case = rebuild(self.plan, CaseKey(seed, base.key.strategy, dims), self.hints)
+        if base.values != "planted" or any(case.tensors[name].shape != one.shape for name, one in base.tensors.items()):
+            return case, case.key.id
+        return self._stored(case, dict(base.tensors))
+
+    def _planted(
+        self, base: Case, number: float, rng: Rng, only: str | None = None, *, exact: bool = False
+    ) -> tuple[Case, str] | None:
+        """Write the number, or a value next to it, to some elements of an input; of ``only`` if it is given."""
         ranges = bounds_of(self.plan, base.dims)
-        names = [name for name, tensor in base.tensors.items() if tensor.size and tensor.dtype != np.bool_]
-        alike = [name for name in names if (base.tensors[name].dtype.kind in "iu") == isinstance(number, int)]
-        if not names:
+        filled = [name for name, tensor in base.tensors.items() if tensor.size and tensor.dtype != np.bool_]
+        alike = [name for name in filled if (base.tensors[name].dtype.kind in "iu") == isinstance(number, int)]
+        if not filled:
             return None
-        name = rng.choice(alike or names)
+        name = only if only in filled else rng.choice(alike or filled)
         tensor = base.tensors[name]
-        value = _value_near(number, tensor, ranges.get(name), rng)
+        value = _value_near(number, tensor, ranges.get(name), rng, exact=exact)
         if value is None:
             return None
         changed = tensor.copy().reshape(-1)
-        changed[list(_indices(changed.size, rng))] = value
-        tensors = {**base.tensors, name: changed.reshape(tensor.shape)}
+        changed[list(_indices(changed.size, rng, many=exact))] = value
+        return self._stored(base, {**base.tensors, name: changed.reshape(tensor.shape)})
+
+    def _stored(self, base: Case, tensors: dict[str, Array]) -> tuple[Case, str]:
+        """Return the base with these tensors, and make the record that rebuilds it."""
         # A base from the pool may have planted values itself: every tensor that its key does not rebuild is stored.
         drawn = rebuild(self.plan, base.key, self.hints).tensors
         kept = {key: one for key, one in tensors.items() if one.tobytes() != drawn[key].tobytes()}
@@ -111,9 +163,35 @@ def _resized(plan: Plan, dims: Mapping[str, int], number: float, rng: Rng) -> Ma
     return {**dims, rng.choice(free).name: size} if free else dims
 
 
-def _value_near(number: float, tensor: Array, bounds: tuple[float, float] | None, rng: Rng) -> np.generic | None:
-    """Return the number, or a value next to it, as an element; None if the dtype or the bounds exclude it."""
-    value = number * rng.choice(_FACTORS)
+def _solved_size(plan: Plan, base: Case, argument: ScalarArg, number: float, rng: Rng) -> Mapping[str, int] | None:
+    """Return sizes at which a scalar argument has the number, or one next to it; None if there are none."""
+    if not isinstance(argument.value, Expression):
+        return None
+    wanted = math.ceil(number) + rng.choice((0, 0, 0, 1, -1))
+    free = [spec for spec in plan.dims if spec.name in names(argument.value)]
+    if not free:
+        return None
+    spec = rng.choice(free)
+    try:
+        # The value is taken to be a linear function of the size; whether it is shows when it is evaluated again.
+        here = base.dims[spec.name]
+        at = evaluate(argument.value, base.dims)
+        slope = evaluate(argument.value, {**base.dims, spec.name: here + 1}) - at
+        size = here + (wanted - at) // slope if slope else here
+        dims = {**base.dims, spec.name: size}
+        return dims if size > 0 and allows(spec, size) and evaluate(argument.value, dims) == wanted else None
+    except ExpressionError:
+        return None
+
+
+def _value_near(
+    number: float, tensor: Array, bounds: tuple[float, float] | None, rng: Rng, *, exact: bool = False
+) -> np.generic | None:
+    """Return the number, or a value next to it, as an element; None if the dtype or the bounds exclude it.
+
+    ``exact``: no multiples of the number are tried.
+    """
+    value = number if exact else number * rng.choice(_FACTORS)
     kind = tensor.dtype.type
     if tensor.dtype.kind in "iu":
         whole = int(value) + rng.choice((0, 0, 1, -1))
@@ -129,9 +207,9 @@ def _value_near(number: float, tensor: Array, bounds: tuple[float, float] | None
     return element if fits else None
 
 
-def _indices(size: int, rng: Rng) -> Iterator[int]:
-    """Yield the elements to change: one, the first, the last, a tenth, or all."""
-    how = rng.range(0, 5)
+def _indices(size: int, rng: Rng, *, many: bool = False) -> Iterator[int]:
+    """Yield the elements to change: one, the first, the last, a tenth, or all; with ``many`` mostly several."""
+    how = rng.choice((0, 3, 4, 4)) if many else rng.range(0, 5)
     if how == 0:
         yield rng.range(0, size)
     elif how == 1:

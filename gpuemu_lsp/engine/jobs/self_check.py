@@ -68,7 +68,7 @@ def self_check() -> Iterator[Component]:
     yield from map(_header, _HEADERS)
     yield from _run()
     there, detail = available()
-    remedy = "not needed: the emulator runs everything; a CUDA driver and cupy-cuda12x make it available"
+    remedy = "not needed: checks run in the emulator; a CUDA driver and cupy-cuda12x make it available"
     yield Component("GPU", there, detail, remedy, needed=False)
 
 

@@ -78,6 +78,8 @@ def _split(path: str, expected: tuple[TensorArg, ...], given: Mapping[str, Array
     # Only `inout` parameters: a reference that returns nothing and has a pure output has forgotten its `return`.
     if result is None and expected and all(arg.direction == "inout" for arg in expected):
         return tuple(given[arg.param] for arg in expected)
+    if not expected:
+        raise _unusable(path, "the kernel has no `out` or `inout` argument to compare with; remove `reference`")
     if isinstance(result, Mapping):
         missing = [arg.param for arg in expected if arg.key not in result and arg.param not in result]
         if missing:

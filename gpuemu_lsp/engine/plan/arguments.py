@@ -6,12 +6,14 @@ import difflib
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+import numpy as np
+
 from gpuemu_lsp.engine.findings import Finding
 from gpuemu_lsp.engine.plan.context import KernelContext
 from gpuemu_lsp.engine.plan.model import PlanArg, ScalarArg, TensorArg
 from gpuemu_lsp.engine.plan.types import FLOATS, INTEGERS, ElementType, element_type
-from gpuemu_lsp.engine.project.expressions import Expression, parse
-from gpuemu_lsp.engine.project.model import DimSpec, PointerSpec, ScalarSpec
+from gpuemu_lsp.engine.project.expressions import Expression, constant, parse
+from gpuemu_lsp.engine.project.model import DimSpec, KernelSpec, PointerSpec, ScalarSpec
 from gpuemu_lsp.engine.rules import make
 from gpuemu_lsp.engine.source.model import Param
 
@@ -113,7 +115,32 @@ def _argument(context: KernelContext, param: Param, given: PointerSpec | ScalarS
     if known.dtype in INTEGERS and isinstance(given.value, float) and not given.value.is_integer():
         message = f"'{param.name}' is a {param.type}: {given.value} is not a whole number."
         return make("config/bad-value", message, place, kernel=spec.name)
+    beyond = _beyond_type(spec, param, known.dtype, given.value)
+    if beyond is not None:
+        key, message = beyond
+        return make("config/bad-value", message, context.config_place(key), kernel=spec.name)
     return ScalarArg(param.name, given.key or param.name, known.dtype, given.value)
+
+
+def _beyond_type(
+    spec: KernelSpec, param: Param, dtype: str, value: Expression | float | bool
+) -> tuple[str, str] | None:
+    """Return the key and the message of a value that no argument of an integer type can have, None if all fit.
+
+    A parameter that is passed a size as it is must hold every size that `[kernels.dims]` declares.
+    """
+    if dtype not in INTEGERS or isinstance(value, bool):
+        return None
+    highest = int(np.iinfo(dtype).max)
+    number = constant(value) if isinstance(value, Expression) else value
+    if number is not None:
+        fits = int(np.iinfo(dtype).min) <= number <= highest
+        return None if fits else (f"args.{param.name}", f"{number} does not fit `{param.type} {param.name}`.")
+    dim = (spec.dims or {}).get(str(value))
+    if dim is None or dim.maximum is None or dim.maximum <= highest:
+        return None
+    message = f"`max` = {dim.maximum} of `{dim.name}` does not fit `{param.type} {param.name}`, which holds {highest}."
+    return f"dims.{dim.name}.max", message
 
 
 def _duplicate_keys(args: list[PlanArg], context: KernelContext) -> list[Finding]:
@@ -156,6 +183,11 @@ def _inferred(context: KernelContext) -> ArgumentRoles:
         elif known.lanes != 1:
             return ArgumentRoles(problem=f"'{param.name}' is a {param.type} passed by value")
         elif known.dtype in INTEGERS:
+            beyond = _beyond_type(spec, param, known.dtype, parse(param.name))
+            if beyond is not None:
+                key, message = beyond
+                finding = make("config/bad-value", message, context.config_place(key), kernel=spec.name)
+                return ArgumentRoles(findings=(finding,))
             args.append(ScalarArg(param.name, param.name, known.dtype, parse(param.name)))
         elif known.dtype in FLOATS and spec.reference is None:
             args.append(ScalarArg(param.name, param.name, known.dtype, 0.5))
@@ -164,7 +196,12 @@ def _inferred(context: KernelContext) -> ArgumentRoles:
         else:
             return ArgumentRoles(problem=f"the signature does not determine the value of '{param.name}'")
     if not any(isinstance(arg, TensorArg) for arg in args):
-        return ArgumentRoles(problem="the kernel has no pointer parameter, so there is no output to check")
+        if not context.registered:
+            return ArgumentRoles(problem="the kernel has no pointer parameter, so there is no output to check")
+        # Its accesses to __device__ variables, barriers and asserts are checked. Sizes that gpuemu.toml declares are
+        # not guesses; other values are.
+        guessed = any(param.name not in (spec.dims or {}) for param in decl.params)
+        return ArgumentRoles(tuple(args), tuple(dims.values()), inferred=guessed)
     if not sizes:
         return ArgumentRoles(problem="no integer parameter determines the size of the buffers")
     return ArgumentRoles(tuple(args), tuple(dims.values()), inferred=True, flat=flat)

@@ -25,6 +25,11 @@ class KernelContext:
     compiled_types: Mapping[str, str] = field(default_factory=dict)
 
     @property
+    def registered(self) -> bool:
+        """Whether gpuemu.toml has an entry for the kernel."""
+        return "name" in self.spec.places
+
+    @property
     def definitions(self) -> dict[str, str]:
         """C text by name: constants of the file and template arguments."""
         return {**self.source.constants, **self.bindings}

@@ -91,6 +91,8 @@ def probe(plan: Plan, run: RunWithShapes, constants: Sequence[int] = ()) -> Prob
 
     ``constants`` are integer constants of the file, since ``NUM_BINS`` may be a length.
     """
+    if not any(isinstance(arg, TensorArg) for arg in plan.args):
+        return ProbeResult(plan)
     names = [dim.name for dim in plan.dims]
     if not 1 <= len(names) <= _MAX_SIZES:
         return ProbeResult(None, f"{len(names)} size parameters are too many to infer the shapes of its buffers")

@@ -21,6 +21,8 @@ from gpuemu_lsp.engine.project.model import DimSpec, KernelSpec
 from gpuemu_lsp.engine.rules import make
 from gpuemu_lsp.engine.source.model import KernelDecl, SourceFile
 
+_NO_DTYPE = "float32"
+"""The dtype under which a kernel without parameters is checked: the default of ``[validation]``."""
 _POWERS_OF_TWO = tuple(1 << power for power in range(1, 11))
 
 
@@ -45,7 +47,8 @@ def resolve(spec: KernelSpec, source: SourceFile, entries: Mapping[str, str] | N
         collected.extend(finding for finding in found if finding not in collected)
         if plan is not None:
             plans.append(plan)
-    if spec.dtypes and plans and not declaration.template:
+    has_buffers = any(isinstance(arg, TensorArg) for plan in plans for arg in plan.args)
+    if spec.dtypes and has_buffers and not declaration.template:
         collected.extend(_unsupported_dtypes(context, plans))
     guessed = any(instance.guessed for instance in chosen)
     return PlanResult(tuple(plans), tuple(instance.expression for instance in chosen), tuple(collected), guessed)
@@ -86,7 +89,7 @@ def _plan(context: KernelContext, instance: KernelInstance) -> tuple[Plan | None
     plan = Plan(
         kernel=context.spec.name,
         entry=instance.expression,
-        dtype=instance.dtype or _dtype(roles),
+        dtype=instance.dtype or _dtype(context.spec, roles),
         args=roles.args,
         dims=_supported_dims(context, roles, launch) if roles.inferred else roles.dims,
         grid=launch.grid,
@@ -142,8 +145,12 @@ def _unknown_dims(context: KernelContext, roles: ArgumentRoles, launch: Resolved
     return findings
 
 
-def _dtype(roles: ArgumentRoles) -> str:
+def _dtype(spec: KernelSpec, roles: ArgumentRoles) -> str:
+    """Return the dtype that a check of the kernel is for: that of its buffers, or of its scalars without any."""
     tensors = [arg for arg in roles.args if isinstance(arg, TensorArg)]
+    if not tensors:
+        # The kernel works on __device__ variables, whose types are the same in every check.
+        return (*(spec.dtypes or ()), *(arg.dtype for arg in roles.args), _NO_DTYPE)[0]
     outputs = [arg for arg in tensors if arg.direction != "in"]
     floats = [arg for arg in (*outputs, *tensors) if "float" in arg.dtype]
     return (floats or outputs or tensors)[0].dtype
@@ -154,6 +161,8 @@ def _notes(roles: ArgumentRoles, launch: ResolvedLaunch) -> tuple[str, ...]:
         return ()
     tensors = [arg for arg in roles.args if isinstance(arg, TensorArg)]
     shapes = [f"{arg.param}: {arg.direction} [{', '.join(map(str, arg.shape)) or '?'}]" for arg in tensors]
+    if not tensors:
+        shapes = [f"{arg.param} = {arg.value}" for arg in roles.args if isinstance(arg, ScalarArg)]
     return (*shapes, *launch.notes)
 
 
@@ -177,6 +186,9 @@ def _unsupported_dtypes(context: KernelContext, plans: list[Plan]) -> list[Findi
 
 def _unresolved(context: KernelContext, problem: str) -> Finding:
     spec, name = context.spec, context.declaration.name
+    if spec.reference is None and spec.args is None and context.registered:
+        message = f"'{name}' was compiled but not run: {problem.rstrip('.')}.\n{template(context.declaration)}"
+        return make("engine/not-executed", message, context.place, kernel=spec.name, severity=Severity.WARNING)
     if spec.reference is None and spec.args is None:
         message = f"'{name}' was compiled but not run: {problem}. Register it in gpuemu.toml to have it checked."
         return make("engine/not-executed", message, context.place, kernel=spec.name, severity=Severity.HINT)

@@ -68,6 +68,73 @@ def test_a_branch_that_random_cases_miss_is_found_and_its_case_replays(tmp_path:
         assert isinstance(last, Replay) and last.verdict == "still fails", (item, last)
 
 
+PLANTED = """\
+__device__ int total;
+__global__ void k(const int* v, float* y, int n, int x, unsigned z) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i >= n) return;
+    y[i] = 1.0f;
+    if (CONDITION) STATEMENT;
+}
+"""
+PLANTED_TOML = """\
+[[kernels]]
+name = "k"
+source = "k.cu"
+[kernels.dims]
+n = { min = 64, max = 2000 }
+x = { min = 1, max = 99999 }
+z = { min = 1, max = 99999 }
+[kernels.args]
+v = { in = ["n"], range = [0, 1000000] }
+y = { out = ["n"] }
+n = "n"
+x = "x"
+z = "z"
+[kernels.launch]
+grid = "ceil_div(n, 128)"
+block = 128
+"""
+
+
+def check_planted(folder: Path, condition: str, statement: str, cases: int) -> tuple[KernelReport, set[str]]:
+    (folder / "k.cu").write_text(PLANTED.replace("CONDITION", condition).replace("STATEMENT", statement))
+    (folder / "gpuemu.toml").write_text(PLANTED_TOML)
+    (request,) = collect([], CheckOptions(cases=cases, coverage=True), folder).requests
+    events = list(check_kernel(request))
+    assert isinstance(events[-1], KernelReport)
+    return events[-1], {event.rule for event in events if isinstance(event, Finding)}
+
+
+@pytest.mark.parametrize(
+    "condition",
+    [
+        "x == 18543",
+        "x + 3 > 99990",
+        "3 * x + 7 == 51307",
+        "(x ^ 77) == 4123",
+        "x % 1000 == 185",
+        "x / 7 == 1234",
+        "x * x == 34225",
+        "z >= 99000 && z < 99003",
+        "x == n + 12345",
+        "z == 2 * x + 1",
+        "z % 1024 == 77 && x == 4071",
+        "v[i] == 185123",
+        "v[i] % 100000 == 777",
+        "(v[i] >> 4) == 1111 && (v[i] & 15) == 7",
+        "v[i] == x + 54321",
+        "v[i] == 91234 && x == 777",
+    ],
+)
+def test_a_race_behind_a_comparison_that_can_be_solved(tmp_path: Path, condition: str) -> None:
+    """In the number of cases of the deep check; correct counterparts are clean."""
+    report, rules = check_planted(tmp_path, condition, "total += i", 400)
+    assert "memory/global-race" in rules and report.status == "failed"
+    report, rules = check_planted(tmp_path, condition, "atomicAdd(&total, i)", 60)
+    assert not rules and report.cases.passed == report.cases.run >= 60
+
+
 def test_lines_and_branch_outcomes_that_were_reached(tmp_path: Path) -> None:
     report, _, _ = check(tmp_path, "x[i] * x[i] > 977.0f", "sqrtf(v) + 1.0f", coverage=True)
     assert {one.path for one in report.coverage} == {str(tmp_path / "twice.cu")}

@@ -138,3 +138,27 @@ def test_the_entry_in_the_message_can_be_pasted(tmp_path: Path, signature: str) 
     assert template(source.kernels[0]).endswith(pasted)
     again = _resolve(tmp_path, code, pasted)
     assert len(again.plans) == 1 and not again.findings
+
+
+@pytest.mark.parametrize(
+    "args", ['[kernels.args]\nx = { in = ["n"] }\ny = { out = ["n"] }\n', ""], ids=["given", "inferred"]
+)
+@pytest.mark.parametrize(("type_", "most"), [("int", 2**31 - 1), ("unsigned", 2**32 - 1), ("short", 2**15 - 1)])
+def test_sizes_that_the_parameter_cannot_hold(tmp_path: Path, args: str, type_: str, most: int) -> None:
+    code = f"__global__ void k(const float* x, float* y, {type_} n) {{}}"
+    scalar = 'n = "n"\n' if args else ""
+    for maximum, expected in ((most, []), (most + 1, ["config/bad-value"])):
+        dims = f"[kernels.dims]\nn = {{ min = 1, max = {maximum} }}\n"
+        found = _resolve(tmp_path, code, f"{dims}{args}{scalar}{_LAUNCH}")
+        assert [finding.rule for finding in found.findings] == expected
+        if expected:
+            (finding,) = found.findings
+            assert f"does not fit `{type_} n`" in finding.message and finding.place.path.endswith("gpuemu.toml")
+            assert not found.plans
+
+
+def test_a_number_that_the_parameter_cannot_hold(tmp_path: Path) -> None:
+    code = "__global__ void k(const float* x, float* y, int n, int m) {}"
+    toml = '[kernels.dims]\nn = 5\n[kernels.args]\nx = { in = ["n"] }\ny = { out = ["n"] }\nn = "n"\nm = 3000000000\n'
+    (finding,) = _resolve(tmp_path, code, toml + _LAUNCH).findings
+    assert finding.rule == "config/bad-value" and "does not fit `int m`" in finding.message

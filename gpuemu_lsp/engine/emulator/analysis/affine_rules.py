@@ -26,6 +26,9 @@ from gpuemu_lsp.engine.emulator.ir.lattice import VARYING, WARP_SIZE, LatticeVal
 from gpuemu_lsp.engine.emulator.ir.operands import registers_written
 from gpuemu_lsp.engine.ptx.model import Immediate, Instruction, Operand, Register
 
+WINDOW_ZEROS = 8
+"""Low bits that are zero in the address at which the window of a state space, or a global variable, begins."""
+
 
 @dataclass(frozen=True, slots=True)
 class AffineContext:
@@ -57,6 +60,13 @@ def _any_per_part(values: Sequence[LatticeValue]) -> bool:
 def _copy(context: AffineContext, instruction: Instruction, values: list[LatticeValue]) -> LatticeValue | None:
     # A mov that packs or unpacks a vector is not a copy.
     return values[0] if len(values) == 1 and len(registers_written(instruction)) == 1 else None
+
+
+def _convert_address(
+    context: AffineContext, instruction: Instruction, values: list[LatticeValue]
+) -> LatticeValue | None:
+    # A generic address is an offset plus the start of its window.
+    return LatticeValue(values[0].shape, min(values[0].zeros, WINDOW_ZEROS))
 
 
 def _add(context: AffineContext, instruction: Instruction, values: list[LatticeValue]) -> LatticeValue | None:
@@ -166,7 +176,7 @@ def _or(context: AffineContext, instruction: Instruction, values: list[LatticeVa
         # Bits below both the base and the stride are zero in every lane.
         free = min(value.zeros, trailing_zeros(value.shape.step))
         if constant < (1 << free):
-            return LatticeValue(value.shape, trailing_zeros(constant))
+            return LatticeValue(value.shape, min(value.zeros, trailing_zeros(constant)))
     return None
 
 
@@ -231,7 +241,7 @@ _AffineRule: TypeAlias = Callable[[AffineContext, Instruction, list[LatticeValue
 
 AFFINE_RULES: dict[str, _AffineRule] = {
     "mov": _copy,
-    "cvta": _copy,
+    "cvta": _convert_address,
     "add": _add,
     "sub": _add,
     "mul": _multiply,

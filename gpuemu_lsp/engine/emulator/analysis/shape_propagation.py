@@ -11,7 +11,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from gpuemu_lsp.engine.emulator.analysis.affine_rules import AFFINE_RULES, AffineContext, trailing_zeros
+from gpuemu_lsp.engine.emulator.analysis.affine_rules import (
+    AFFINE_RULES,
+    WINDOW_ZEROS,
+    AffineContext,
+    trailing_zeros,
+)
 from gpuemu_lsp.engine.emulator.ir.lattice import UNIFORM, VARYING, LatticeValue, ThreadBlockShape, VectorShape, join
 from gpuemu_lsp.engine.emulator.ir.opcodes import memory_space
 from gpuemu_lsp.engine.emulator.ir.operands import CARRY, flattened, registers_written, split_operands
@@ -56,6 +61,8 @@ class ShapePropagation:
         self._frame = frame_bytes
         self._specials = block.specials()
         self._registers = program.registers
+        self._shared = program.shared
+        self._variables = program.variables
         self._values: dict[str, LatticeValue] = dict.fromkeys(pinned, LatticeValue(VARYING))
         self._definitions: list[_Definition] = []
         self._users: dict[str, list[int]] = {}
@@ -126,9 +133,16 @@ class ShapePropagation:
             if operand.name in self._registers:
                 return self._values.get(operand.name)
             return self._specials.get(operand.name, LatticeValue(UNIFORM))
-        # Assumes that variables are at multiples of 128 bytes. For a shared variable that holds only if the sizes of
-        # those before it are such multiples.
-        return LatticeValue(UNIFORM, 7 if isinstance(operand, Symbol) and operand.offset % 128 == 0 else 0)
+        return LatticeValue(UNIFORM, self._address_zeros(operand) if isinstance(operand, Symbol) else 0)
+
+    def _address_zeros(self, symbol: Symbol) -> int:
+        """Return the number of low bits that are known to be zero in the address of a variable."""
+        # Shared variables are packed: only their offset in the window says how they are aligned.
+        slot = self._shared.get(symbol.name)
+        if slot is not None:
+            return trailing_zeros(symbol.offset + slot.offset)
+        # Functions, parameters and local variables are at addresses about which nothing is assumed.
+        return min(trailing_zeros(symbol.offset), WINDOW_ZEROS) if symbol.name in self._variables else 0
 
     def _evaluate(self, definition: _Definition) -> LatticeValue | None:
         """Apply the transfer function of a definition; None while a source is not known yet."""

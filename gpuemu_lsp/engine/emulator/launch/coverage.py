@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import struct
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
@@ -12,9 +11,10 @@ import numpy as np
 import numpy.typing as npt
 
 from gpuemu_lsp.engine.emulator.abi.states import CoverageBits
+from gpuemu_lsp.engine.emulator.analysis.comparison_solver import ComparisonSolver, literal_value
 from gpuemu_lsp.engine.emulator.ir.operands import compared_predicate, registers_read, registers_written
 from gpuemu_lsp.engine.emulator.ir.program import EXIT, BarrierSync, BasicBlock, Branch, Program, Trap
-from gpuemu_lsp.engine.execution import Coverage, Goal
+from gpuemu_lsp.engine.execution import Coverage, Goal, Solution
 from gpuemu_lsp.engine.ptx.model import Immediate, Instruction, Location
 
 _OUTCOMES = (CoverageBits.TAKEN, CoverageBits.NOT_TAKEN)
@@ -45,7 +45,7 @@ def _goals(key: _ProgramKey) -> tuple[tuple[Goal, ...], npt.NDArray[np.int64], n
     """Return a program's goals, and for each the site and the bit that show whether it is reached."""
     blocks = key.program.blocks
     # In program order, so that goals of equal programs have equal indices in every process.
-    conditions = _Conditions(blocks)
+    conditions = _Conditions(key.program)
     found: list[tuple[Goal, int, int]] = []
     first = 0
     for block in blocks:
@@ -56,16 +56,19 @@ def _goals(key: _ProgramKey) -> tuple[tuple[Goal, ...], npt.NDArray[np.int64], n
         for site, one in enumerate(block.code, first):
             decided = one.guard.register if one.guard is not None else compared_predicate(one)
             if decided is not None:
-                numbers = conditions.numbers(decided.name)
-                found += [(Goal(site, way, one.location, against=numbers), site, way) for way in _OUTCOMES]
+                numbers, solved = conditions.numbers(decided.name), conditions.solutions(decided.name)
+                for way in _OUTCOMES:
+                    found.append((Goal(site, way, one.location, against=numbers, solutions=solved), site, way))
         end, last = block.terminator, first + len(block.code)
         if isinstance(end, BarrierSync | Trap) and end.instruction.location is not None:
             found.append((Goal(first, 0, end.instruction.location, acts=True), first, CoverageBits.REACHED))
         elif isinstance(end, Branch):
             name = end.guard.register.name
             at, numbers = conditions.location(name) or _last_location(block), conditions.numbers(name)
+            solved = conditions.solutions(name)
             for way, target in zip(_OUTCOMES, (end.taken, end.not_taken), strict=True):
-                found.append((Goal(last, way, at, _first_location(blocks, target), against=numbers), last, way))
+                goal = Goal(last, way, at, _first_location(blocks, target), against=numbers, solutions=solved)
+                found.append((goal, last, way))
         first = last + 1
     goals = tuple(goal for goal, _, _ in found)
     sites = np.array([site for _, site, _ in found], dtype=np.int64)
@@ -75,9 +78,10 @@ def _goals(key: _ProgramKey) -> tuple[tuple[Goal, ...], npt.NDArray[np.int64], n
 class _Conditions:
     """Definitions of the predicates that decide branches."""
 
-    def __init__(self, blocks: Sequence[BasicBlock]) -> None:
+    def __init__(self, program: Program) -> None:
         self._writers: dict[str, list[Instruction]] = defaultdict(list)
-        for block in blocks:
+        self._solver = ComparisonSolver(program, self._writers)
+        for block in program.blocks:
             for one in block.code:
                 for name in registers_written(one):
                     self._writers[name].append(one)
@@ -89,8 +93,16 @@ class _Conditions:
 
     def numbers(self, predicate: str) -> tuple[float, ...]:
         """Return the literals that a predicate compares with: inputs near them are likely to reach both outcomes."""
+        return tuple(dict.fromkeys(number for one in self._comparisons(predicate) for number in _literals(one)))
+
+    def solutions(self, predicate: str) -> tuple[Solution, ...]:
+        """Return values of arguments at which the sides of its comparisons are equal."""
+        found = (solution for one in self._comparisons(predicate) for solution in self._solver.solve(one))
+        return tuple(dict.fromkeys(found))
+
+    def _comparisons(self, predicate: str) -> list[Instruction]:
         seen: set[str] = set()
-        left, found = [predicate], dict[float, None]()
+        left, found = [predicate], list[Instruction]()
         while left:
             name = left.pop()
             if name in seen:
@@ -100,21 +112,17 @@ class _Conditions:
                 if "pred" in one.modifiers:  # and, or, not, mov: of other predicates
                     left += registers_read(one)
                 elif one.opcode in ("setp", "set"):
-                    found |= dict.fromkeys(_literals(one))
-        return tuple(found)
+                    found.append(one)
+        return found
 
 
 def _literals(compare: Instruction) -> Iterator[float]:
     for operand in compare.operands:
         if not isinstance(operand, Immediate):
             continue
-        if operand.kind == "int":
-            yield operand.bits
-        else:
-            form = "<f" if operand.kind == "f32" else "<d"
-            (number,) = struct.unpack(form, operand.bits.to_bytes(struct.calcsize(form), "little"))
-            if math.isfinite(number):
-                yield number
+        number = literal_value(operand)
+        if math.isfinite(number):
+            yield number
 
 
 def _last_location(block: BasicBlock) -> Location | None:

@@ -11,7 +11,7 @@ import numpy as np
 from gpuemu_lsp.engine.emulator.abi.race_records import Epoch, ShadowPlane
 from gpuemu_lsp.engine.emulator.abi.records import Record
 from gpuemu_lsp.engine.emulator.abi.structs import LaunchRecord
-from gpuemu_lsp.engine.emulator.launch.arena import Arena
+from gpuemu_lsp.engine.emulator.launch.arena import Arena, ArenaFullError
 
 _MARGIN = 1 << 20
 """Bytes at both ends of each plane: inactive lanes of a row may lie before the arena or after it."""
@@ -43,21 +43,19 @@ class ShadowPlanes:
         needed = 2 * _MARGIN + (arena.size >> shift << 2)
         if needed > self._stride or self._epoch > _LAST_EPOCH:
             stride = max(self._stride, -(-needed * 5 // 4 // _MARGIN) * _MARGIN)
-            # Not private, although no process shares it (a forked one maps its own): private reservations, here many
-            # times the arena, count against a worker's memory limit (RLIMIT_DATA), shared ones do not.
-            flags = mmap.MAP_SHARED | mmap.MAP_ANONYMOUS | getattr(mmap, "MAP_NORESERVE", 0)
             # At the start of a launch there is nothing to keep: the old mapping is dropped first, so that both never
             # exist at once.
             old = self._map if launch.get(LaunchRecord.RACE_PLANES) else None
-            self._map = None
-            self._map = mmap.mmap(-1, stride * len(ShadowPlane), flags=flags)
+            # A launch that finds no cells must not use those of the launch before it.
+            self._map, self._stride, kept_stride = None, 0, self._stride
+            self._map = _reserved(stride * len(ShadowPlane))
             view = np.frombuffer(self._map, dtype=np.uint8)
             self._address = int(view.ctypes.data)
             if old is not None:
-                before = np.frombuffer(old, dtype=np.uint8)
+                cells = np.frombuffer(old, dtype=np.uint8)
                 for plane in range(len(ShadowPlane)):
-                    kept = before[plane * self._stride : (plane + 1) * self._stride]
-                    view[plane * stride : plane * stride + self._stride] = kept
+                    kept = cells[plane * kept_stride : (plane + 1) * kept_stride]
+                    view[plane * stride : plane * stride + kept_stride] = kept
             self._stride = stride
         launch.set(LaunchRecord.RACE_PLANES, self._address + _MARGIN)
         launch.set(LaunchRecord.RACE_PLANE_STRIDE, self._stride)
@@ -78,6 +76,28 @@ class ShadowPlanes:
     def end(self, highest: int) -> None:
         """Store the highest epoch of a launch that has ended."""
         self._epoch = max(self._epoch, (highest // Epoch.TICK + 1) * Epoch.TICK)
+
+
+def _reserved(size: int) -> mmap.mmap:
+    """Return zeroed memory of which pages are allocated when they are first touched.
+
+    Raises
+    ------
+    ArenaFullError
+        If the system refuses.
+    """
+    # Not private, although no process shares it (a forked one maps its own): private reservations, here many times
+    # the arena, count against a worker's memory limit (RLIMIT_DATA), shared ones do not. Where the system accounts for
+    # shared memory in full, it may still accept a private mapping.
+    lazily = mmap.MAP_ANONYMOUS | getattr(mmap, "MAP_NORESERVE", 0)
+    for flags in (mmap.MAP_SHARED | lazily, mmap.MAP_PRIVATE | lazily):
+        try:
+            return mmap.mmap(-1, size, flags=flags)
+        except OSError as error:
+            reason = error.strerror or str(error)
+    raise ArenaFullError(
+        f"{size >> 20} MiB of address space for the race detector, which the system refuses ({reason})"
+    )
 
 
 @cache

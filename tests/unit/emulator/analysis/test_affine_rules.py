@@ -7,7 +7,7 @@ import random
 import pytest
 from support.instruction_launch import parse
 
-from gpuemu_lsp.engine.emulator.analysis.affine_rules import AFFINE_RULES, AffineContext, trailing_zeros
+from gpuemu_lsp.engine.emulator.analysis.affine_rules import AFFINE_RULES, WINDOW_ZEROS, AffineContext, trailing_zeros
 from gpuemu_lsp.engine.emulator.ir.lattice import UNIFORM, VARYING, WARP_SIZE, LatticeValue, VectorShape
 
 LANES = 8
@@ -59,7 +59,7 @@ def test_rules_are_sound(name: str) -> None:
     claimed = 0
     for _ in range(3000):
         a, lanes = random_value(rng)
-        constant = rng.choice((rng.randrange(1, 64), 1 << rng.randrange(12)))
+        constant = rng.choice((0, rng.randrange(1, 64), 1 << rng.randrange(12)))
         if name.startswith("sh"):
             constant = rng.randrange(12)
         if name == "and.b32":
@@ -125,6 +125,15 @@ def test_or_adds_where_no_bit_is_set_on_both_sides() -> None:
     found = rule("or.b32 d, a, 3", scaled, LITERAL)
     assert found is not None and found.shape.step == 4
     assert rule("or.b32 d, a, 4", scaled, LITERAL) is None
+
+
+def test_or_with_zero_knows_no_more_zero_bits_than_its_operand() -> None:
+    assert rule("or.b32 d, a, 0", TID, LatticeValue(UNIFORM, 63)) == TID
+
+
+def test_a_generic_address_is_aligned_as_its_window_is() -> None:
+    found = rule("cvta.shared.u64 d, a", LatticeValue(UNIFORM, 63))
+    assert found is not None and found.zeros == WINDOW_ZEROS
 
 
 def test_saturating_arithmetic_is_not_affine() -> None:

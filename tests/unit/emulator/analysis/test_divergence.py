@@ -41,6 +41,32 @@ def test_temporal_divergence_of_a_loop() -> None:
     assert outcome.buffers["a1"].view(np.uint32).tolist() == [2] * 50
 
 
+ADDRESS_BITS = {
+    "at >> 7": lambda at: at >> 7,
+    "(at | 1) >> 5": lambda at: (at | 1) >> 5,
+    "at & 128": lambda at: at & 128,
+    "(at | 0) & 96": lambda at: at & 96,
+    "at < first + 128": lambda at: at < at[0] + 128,
+}
+
+
+@pytest.mark.parametrize("count", [1, 3, 5, 8, 32, 33])
+@pytest.mark.parametrize("expression", ADDRESS_BITS)
+def test_addresses_of_packed_shared_variables(expression: str, count: int) -> None:
+    """Shared variables are aligned by their own type only: the bits of their addresses differ from lane to lane."""
+    source = f"""extern "C" __global__ void k(unsigned* y, int* z) {{
+      __shared__ int a[{count}], b[64];
+      unsigned t = threadIdx.x, first = {{1}};
+      a[t % {count}] = 1; b[t] = t; __syncthreads();
+      z[t] = a[(t + 1) % {count}] + b[63 - t];
+      unsigned at = (unsigned)__cvta_generic_to_shared(&b[t]);
+      y[t] = {expression}; y[t + 64] = at; }}""".replace("{1}", "(unsigned)__cvta_generic_to_shared(b)")
+    found = launch(source, 1, 64, np.zeros(128, np.uint32), np.zeros(64, np.int32)).buffers["a0"].view(np.uint32)
+    at = found[64:].astype(np.int64)
+    np.testing.assert_array_equal(at, at[0] + 4 * np.arange(64))
+    np.testing.assert_array_equal(found[:64], ADDRESS_BITS[expression](at))
+
+
 def _two_entries(enter: str, stay: str) -> str:
     """Return a kernel with a loop that is entered at its head or in its middle (irreducible control flow)."""
     return ptx_kernel(
