@@ -274,3 +274,20 @@ async def test_a_file_with_an_invalid_configuration_is_not_reported_clean(editor
     editor.save("gpuemu.toml", TOML)
     await editor.idle()
     assert editor.found("scale.cu") == []
+
+
+OPS = '\n[[ops]]\nname = "attention"\nreference = "ref.py"\n'
+
+
+async def test_an_op_that_did_not_run_is_shown_on_its_name(editor: Editor):
+    write(editor.root)
+    (editor.root / "gpuemu.toml").write_text(TOML + OPS, encoding="utf-8")
+    await editor.start()
+    editor.open("gpuemu.toml")
+    await editor.idle()
+    (shown,) = editor.found("gpuemu.toml")
+    line = (TOML + OPS).splitlines().index('name = "attention"')
+    assert (shown.code, shown.range.start.line) == ("engine/not-executed", line)
+    editor.replace("gpuemu.toml", TOML)
+    await editor.idle()
+    assert editor.found("gpuemu.toml") == []

@@ -52,7 +52,8 @@ def lint(kernel: str | None, ptx: Path | None, arch: str | None, form: str) -> i
         if not reports:
             print("gpuemu: no kernel is registered; lint checks the limits in gpuemu.toml.", file=sys.stderr)
         print_out("\n".join(blocks))
-    return _exit_code(reports, config)
+    code = _exit_code(reports, config)
+    return EXIT_USAGE if code == EXIT_CLEAN and targets.ops else code
 
 
 def _reports(pool: Pool, request: CheckRequest, ptx: str | None) -> list[ArtifactReport]:
