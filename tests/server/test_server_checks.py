@@ -291,3 +291,37 @@ async def test_an_op_that_did_not_run_is_shown_on_its_name(editor: Editor):
     editor.replace("gpuemu.toml", TOML)
     await editor.idle()
     assert editor.found("gpuemu.toml") == []
+
+
+BROKEN_REFERENCES = {
+    "raises": ("import no_such_module\n" + REFERENCE, "reference/error", 0),
+    "wrong shape": (REFERENCE.replace('inputs["x"]', 'inputs["x"][:-1]'), "reference/wrong-shape", 1),
+    "exits": (REFERENCE.replace("    return", "    import os\n    os._exit(3)\n    return"), "reference/error", None),
+}
+
+
+@pytest.mark.parametrize("name", BROKEN_REFERENCES)
+async def test_a_broken_reference_does_not_make_its_kernel_look_clean(editor: Editor, name: str):
+    text, rule, line = BROKEN_REFERENCES[name]
+    write(editor.root, WRONG)
+    await editor.start()
+    editor.open("scale.cu")
+    await editor.idle()
+    assert editor.codes("scale.cu") == {"numeric/tolerance-exceeded"}
+    editor.open("ref.py")
+    editor.save("ref.py", text)
+    await editor.until(lambda: editor.codes("scale.cu") != {"numeric/tolerance-exceeded"})
+    assert editor.codes("scale.cu") == {"numeric/tolerance-exceeded", rule}
+    wrong, hint = sorted(editor.found("scale.cu"), key=lambda item: item.code)
+    assert wrong.data["stale"] and "not compared again" in wrong.message
+    assert (hint.severity, hint.range.start.line) == (types.DiagnosticSeverity.Hint, 0)
+    if line is not None:
+        (broken,) = editor.found("ref.py")
+        assert (broken.code, broken.range.start.line) == (rule, line)
+        assert broken.severity == types.DiagnosticSeverity.Error
+        assert broken.related_information[0].location.uri == editor.uri("gpuemu.toml")
+    editor.save("ref.py", REFERENCE)
+    await editor.until(lambda: editor.codes("scale.cu") == {"numeric/tolerance-exceeded"})
+    assert editor.found("ref.py") == []
+    (wrong,) = editor.found("scale.cu")
+    assert not wrong.data["stale"] and "not compared again" not in wrong.message

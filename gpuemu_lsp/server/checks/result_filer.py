@@ -17,6 +17,7 @@ from gpuemu_lsp.server.work import Batch, KernelCheck
 
 _TRANSIENT_RULES = frozenset({"engine/worker-crashed", "engine/timeout", "engine/internal-error"})
 """Another check of the same content may end differently."""
+_NOT_COMPARED = "\n(found in an earlier check; not compared again, because the reference failed)"
 
 
 class ResultFiler:
@@ -85,7 +86,43 @@ class ResultFiler:
             found = [item for item in check.findings if item.rule != "engine/not-executed" or not report.compiled]
             return self._file_compilation(batch, check, found)
         static, ran = split_by_layer(check.findings)
+        if any(_is_reference_error(item) for item in ran):
+            ran = (*ran, *self._hints_on_kernel(check, ran), *self._not_compared_again(batch, check))
         return self._replace("run", batch, check, ran) | self._file_compilation(batch, check, static)
+
+    def _hints_on_kernel(self, check: KernelCheck, findings: Iterable[Finding]) -> list[Finding]:
+        """Return hints on the kernel's name that its reference failed: the error itself is in the reference."""
+        name_place = self._name_place(check)
+        if name_place is None:
+            return []
+        return [
+            replace(
+                item,
+                severity=Severity.HINT,
+                message=f"'{check.request.spec.name}' was not compared with its reference: {item.message}",
+                place=name_place,
+                related=(Related(item.place, "the reference"),),
+            )
+            for item in findings
+            if _is_reference_error(item)
+        ]
+
+    def _not_compared_again(self, batch: Batch, check: KernelCheck) -> list[Finding]:
+        """Return the last numeric findings of a kernel that could not be compared with its reference now.
+
+        Without a comparison nothing is known about them: to drop them would make the kernel look clean.
+        """
+        source, diagnostics = _source("run", batch, check), self._session.diagnostics
+        revision, document = diagnostics.revision_of(source), self._session.documents.get(batch.key.path)
+        kept = []
+        for item in diagnostics.findings_from(source):
+            if not item.rule.startswith("numeric/"):
+                continue
+            if document is not None and revision is not None and item.place.path == batch.key.path:
+                item = replace(item, place=replace(item.place, range=document.migrate(item.place.range, revision)))
+            message = item.message if item.message.endswith(_NOT_COMPARED) else item.message + _NOT_COMPARED
+            kept.append(replace(item, message=message, data={**item.data, "stale": True}))
+        return kept
 
     def _drop_removed_kernels(self, batch: Batch) -> set[str]:
         """Drop the results of kernels that the file no longer contains."""
@@ -107,12 +144,18 @@ class ResultFiler:
         request, place = check.request, finding.place
         if not finding.rule.startswith("engine/") or place.path == request.spec.source:
             return finding
-        parsed = self._session.parsed_files.last(request.spec.source)
-        decl = parsed.decl_of(request.spec) if parsed is not None and parsed.text == request.text else None
-        if decl is None:
+        name_place = self._name_place(check)
+        if name_place is None:
             return finding
         related = (*finding.related, Related(place, "registered here"))
-        return replace(finding, place=Place(request.spec.source, decl.name_range), related=related)
+        return replace(finding, place=name_place, related=related)
+
+    def _name_place(self, check: KernelCheck) -> Place | None:
+        """Return the place of the kernel's name in its source, if that is still the text that was checked."""
+        request = check.request
+        parsed = self._session.parsed_files.last(request.spec.source)
+        decl = parsed.decl_of(request.spec) if parsed is not None and parsed.text == request.text else None
+        return None if decl is None else Place(request.spec.source, decl.name_range)
 
 
 def is_repeatable(batch: Batch) -> bool:
@@ -122,6 +165,10 @@ def is_repeatable(batch: Batch) -> bool:
 
 def _source(layer: Layer, batch: Batch, check: KernelCheck) -> DiagnosticSource:
     return DiagnosticSource(layer, batch.key.path, kernel_id(check.request.spec))
+
+
+def _is_reference_error(finding: Finding) -> bool:
+    return finding.rule.startswith("reference/") and finding.severity is Severity.ERROR
 
 
 def _has_error(findings: Iterable[Finding]) -> bool:
