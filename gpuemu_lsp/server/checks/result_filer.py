@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from gpuemu_lsp.engine.check.model import CheckRequest, Replay
+from gpuemu_lsp.engine.compile.diagnostics import INCLUDED_HERE
 from gpuemu_lsp.engine.findings import Finding, Place, Related, Severity
 from gpuemu_lsp.engine.jobs.run import fingerprinted
 from gpuemu_lsp.server.diagnostics.kernel_results import KernelResult
@@ -61,7 +62,8 @@ class ResultFiler:
 
     def _file_compilation(self, batch: Batch, check: KernelCheck, findings: Iterable[Finding]) -> set[str]:
         """File findings of compilation and lint; those of the last run stay."""
-        return self._replace("compile", batch, check, findings)
+        found = tuple(findings)
+        return self._replace("compile", batch, check, (*found, *_on_includes(check.request.spec.source, found)))
 
     def _file_first_error(self, batch: Batch, check: KernelCheck) -> set[str]:
         """File the first error of a run before the run ends.
@@ -165,6 +167,24 @@ def is_repeatable(batch: Batch) -> bool:
 
 def _source(layer: Layer, batch: Batch, check: KernelCheck) -> DiagnosticSource:
     return DiagnosticSource(layer, batch.key.path, kernel_id(check.request.spec))
+
+
+def _on_includes(source: str, findings: Iterable[Finding]) -> Iterator[Finding]:
+    """Yield, for each include of a source, the first error in a header that it leads to, as clangd does.
+
+    The header may not be open, and then nothing would be shown next to the code that does not compile.
+    """
+    seen = set()
+    for item in findings:
+        if item.rule != "compile/error" or item.place.path == source:
+            continue
+        include = next(
+            (other for other in item.related if other.place.path == source and other.message == INCLUDED_HERE), None
+        )
+        if include is not None and include.place not in seen:
+            seen.add(include.place)
+            related = (Related(item.place, "error in the header"), *item.related)
+            yield replace(item, message=f"in included file: {item.message}", place=include.place, related=related)
 
 
 def _is_reference_error(finding: Finding) -> bool:
