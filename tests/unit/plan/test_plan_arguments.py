@@ -138,3 +138,15 @@ def test_the_entry_in_the_message_can_be_pasted(tmp_path: Path, signature: str) 
     assert template(source.kernels[0]).endswith(pasted)
     again = _resolve(tmp_path, code, pasted)
     assert len(again.plans) == 1 and not again.findings
+
+
+@pytest.mark.parametrize(
+    "args", ["", '[kernels.args]\ny = { out = ["n"] }\nn = "n"\nt = 1\n'], ids=["inferred", "configured"]
+)
+@pytest.mark.parametrize("kind", ["Texture", "Surface"])
+def test_a_texture_parameter_was_not_run_for_that_reason(tmp_path: Path, kind: str, args: str) -> None:
+    code = f"__global__ void k(cuda{kind}Object_t t, float* y, int n) {{ y[0] = n; }}\n"
+    (finding,) = _resolve(tmp_path, code, "[kernels.dims]\nn = { max = 8 }\n" + args + _LAUNCH).findings
+    assert (finding.rule, finding.severity) == ("engine/not-executed", "warning")
+    assert f"'t' is a {kind.lower()} object" in finding.message
+    assert "gpuemu.toml" not in finding.message
