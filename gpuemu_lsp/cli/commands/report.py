@@ -135,7 +135,8 @@ def _sign(command: CheckCommand, options: ReportOptions, run: Run, targets: Targ
     try:
         if _digests(targets) != before:
             raise NotSignableError("files changed during the check")
-        registered = [spec.name for project in targets.projects for spec in (*project.kernels, *project.ops)]
+        registered = [spec.name for project in targets.projects for spec in project.kernels]
+        registered += [op.name for project in targets.projects for op in project.ops]
         broken = [name for project in targets.projects for name in project.broken]
         configured = targets.projects[0].validation.seed if targets.projects else None
         seed = command.options.seed if command.options.seed_given or configured is None else configured
