@@ -1,4 +1,4 @@
-"""``pytest --gpuemu``: the kernels of every collected ``gpuemu.toml`` are test items.
+"""``pytest --gpuemu``: the kernels and ops of every collected ``gpuemu.toml`` are test items.
 
 pytest imports this module wherever the package is installed, so the engine is imported only with ``--gpuemu``.
 """
@@ -73,7 +73,7 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 
 
 class ConfigFile(pytest.File):
-    """One ``gpuemu.toml``: an item for each kernel, and one for the file if it has errors or no kernels."""
+    """One ``gpuemu.toml``: an item for each kernel and op, and one for the file if it has errors or no kernels."""
 
     def collect(self) -> Iterator[pytest.Item]:
         """Yield the items."""
@@ -82,10 +82,13 @@ class ConfigFile(pytest.File):
 
         targets = collect([str(self.path)], _options(self.config), self.path.parent)
         findings = tuple(finding for finding in targets.findings if finding.severity is Severity.ERROR)
-        if findings or not targets.requests:
+        if findings or not (targets.requests or targets.ops):
             yield ConfigItem.from_parent(self, name="configuration", findings=findings, root=targets.root)
         for request in targets.requests:
             yield KernelItem.from_parent(self, name=request.spec.name, request=request, root=targets.root)
+        for op in targets.ops:
+            mine = tuple(finding for finding in targets.findings if finding.kernel == op.name)
+            yield OpItem.from_parent(self, name=op.name, findings=mine, root=targets.root)
 
 
 class _GpuemuItem(pytest.Item):
@@ -123,6 +126,10 @@ class ConfigItem(_GpuemuItem):
         """Return the location of the first error."""
         first = self.findings[0].place.range.start.line if self.findings else None
         return self.path, first, self.name
+
+
+class OpItem(ConfigItem):
+    """One op. It fails: ops are not run, and what did not run is never clean."""
 
 
 class KernelItem(_GpuemuItem):

@@ -68,6 +68,14 @@ def test_a_configuration_without_kernels_is_not_clean(installed: Installed, suit
     assert "nothing was checked" in _pytest(installed, suite, "--gpuemu", expect=1)
 
 
+def test_an_op_that_did_not_run_is_not_clean(installed: Installed, suite: Path) -> None:
+    config = suite / "gpuemu.toml"
+    config.write_text(config.read_text() + '[[ops]]\nname = "attention"\nreference = "reference/elementwise.py"\n')
+    output = _pytest(installed, suite, "--gpuemu", "-v", "-k", "attention", expect=1)
+    assert re.search(r"gpuemu\.toml::attention FAILED", output)
+    assert "running [[ops]] is not supported yet" in output
+
+
 def test_a_kernel_that_cannot_run_is_not_clean(installed: Installed, suite: Path) -> None:
     (suite / "gelu.cu").unlink()
     output = _pytest(installed, suite, "--gpuemu", "-k", "gelu and not buggy or configuration", expect=1)

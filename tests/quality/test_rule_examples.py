@@ -25,7 +25,6 @@ MATRIX = "[kernels.dims]\nrows = { max = 200 }\ncols = { max = 200 }\n"
 UNTESTED = {
     "compile/missing-header": "a toolkit without an optional header",
     "numeric/shape-mismatch": "an executor that loses bytes",
-    "numeric/nondeterministic": "a device without a fixed order of threads",
     "numeric/regression": "a stored baseline",
     "artifact/regression": "a stored baseline",
     "engine/timeout": "a long time",

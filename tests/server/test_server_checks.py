@@ -274,3 +274,73 @@ async def test_a_file_with_an_invalid_configuration_is_not_reported_clean(editor
     editor.save("gpuemu.toml", TOML)
     await editor.idle()
     assert editor.found("scale.cu") == []
+
+
+OPS = '\n[[ops]]\nname = "attention"\nreference = "ref.py"\n'
+
+
+async def test_an_op_that_did_not_run_is_shown_on_its_name(editor: Editor):
+    write(editor.root)
+    (editor.root / "gpuemu.toml").write_text(TOML + OPS, encoding="utf-8")
+    await editor.start()
+    editor.open("gpuemu.toml")
+    await editor.idle()
+    (shown,) = editor.found("gpuemu.toml")
+    line = (TOML + OPS).splitlines().index('name = "attention"')
+    assert (shown.code, shown.range.start.line) == ("engine/not-executed", line)
+    editor.replace("gpuemu.toml", TOML)
+    await editor.idle()
+    assert editor.found("gpuemu.toml") == []
+
+
+BROKEN_REFERENCES = {
+    "raises": ("import no_such_module\n" + REFERENCE, "reference/error", 0),
+    "wrong shape": (REFERENCE.replace('inputs["x"]', 'inputs["x"][:-1]'), "reference/wrong-shape", 1),
+    "exits": (REFERENCE.replace("    return", "    import os\n    os._exit(3)\n    return"), "reference/error", None),
+}
+
+
+@pytest.mark.parametrize("name", BROKEN_REFERENCES)
+async def test_a_broken_reference_does_not_make_its_kernel_look_clean(editor: Editor, name: str):
+    text, rule, line = BROKEN_REFERENCES[name]
+    write(editor.root, WRONG)
+    await editor.start()
+    editor.open("scale.cu")
+    await editor.idle()
+    assert editor.codes("scale.cu") == {"numeric/tolerance-exceeded"}
+    editor.open("ref.py")
+    editor.save("ref.py", text)
+    await editor.until(lambda: "not compared again" in editor.found("scale.cu")[0].message)
+    (wrong,) = editor.found("scale.cu")
+    assert (wrong.code, wrong.data["stale"]) == ("numeric/tolerance-exceeded", True)
+    (hint,) = (item for item in editor.last("scale.cu").diagnostics if item.code == rule)
+    assert (hint.severity, hint.range.start.line) == (types.DiagnosticSeverity.Hint, 0)
+    if line is not None:
+        (broken,) = editor.found("ref.py")
+        assert (broken.code, broken.range.start.line) == (rule, line)
+        assert broken.severity == types.DiagnosticSeverity.Error
+        assert broken.related_information[0].location.uri == editor.uri("gpuemu.toml")
+    editor.save("ref.py", REFERENCE)
+    await editor.until(lambda: "not compared again" not in editor.found("scale.cu")[0].message)
+    assert editor.found("ref.py") == []
+    (wrong,) = editor.found("scale.cu")
+    assert not wrong.data["stale"] and "not compared again" not in wrong.message
+
+
+async def test_an_error_in_a_header_is_shown_on_the_include_that_leads_to_it(editor: Editor):
+    write(editor.root, '#include "outer.h"\n' + GOOD)
+    (editor.root / "outer.h").write_text('#include "inner.h"\n', encoding="utf-8")
+    (editor.root / "inner.h").write_text("\n__device__ int f() { return nope; }\n", encoding="utf-8")
+    await editor.start()
+    editor.open("scale.cu")
+    await editor.idle()
+    (shown,) = editor.found("scale.cu")
+    assert (shown.code, shown.range.start.line) == ("compile/error", 0)
+    assert shown.message.startswith('in included file: identifier "nope" is undefined')
+    where = shown.related_information[0].location
+    assert (where.uri, where.range.start.line) == (editor.uri("inner.h"), 1)
+    (in_header,) = editor.found("inner.h")
+    assert in_header.message.startswith("identifier")
+    editor.save("scale.cu", GOOD)
+    await editor.idle()
+    assert editor.found("scale.cu") == editor.found("inner.h") == []

@@ -67,7 +67,8 @@ def lint(kernel: str | None, ptx: Path | None, arch: str | None, form: str, emit
     if emit is not None:
         # The PTX was asked for, which needs no limits.
         reports = [replace(report, result=report.result.replace(_UNLIMITED, "PASS")) for report in reports]
-    return _exit_code(reports, config)
+    code = _exit_code(reports, config)
+    return EXIT_USAGE if code == EXIT_CLEAN and targets.ops and emit is None else code
 
 
 def _write_ptx(path: Path, reports: Sequence[ArtifactReport]) -> int | None:

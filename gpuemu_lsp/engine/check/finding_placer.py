@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 from gpuemu_lsp.engine.check.case_runner import CaseRunner
 from gpuemu_lsp.engine.check.error_map import sketch
@@ -64,12 +65,16 @@ class FindingFactory:
         return next((self.config_places[key] for key in (*keys, "") if key in self.config_places), self.plan.place)
 
     def reference_failure(self, failure: ReferenceFailure, case: Case | None) -> Finding:
-        """Build the finding of a reference that could not be loaded, or that failed on ``case``."""
-        found = self.finding(failure.rule, failure.message, self.config_place("reference"), case)
-        if failure.line is None:
-            return found
-        raised = Place(failure.path, Range.of(failure.line - 1, 0, failure.line - 1, 1))
-        return replace(found, related=(Related(raised, "raised here"),))
+        """Build the finding of a reference that could not be loaded, or that failed on ``case``.
+
+        It is on the line of the script that failed: that is the file to edit, whichever kernels use it.
+        """
+        registered = self.config_place("reference")
+        place = line_place(failure.path, failure.line or 1)
+        if place is None:
+            return self.finding(failure.rule, failure.message, registered, case)
+        found = self.finding(failure.rule, failure.message, place, case)
+        return replace(found, related=(Related(registered, f"the reference of '{self.plan.kernel}'"),))
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +131,17 @@ class FindingPlacer:
         text = _STATUS_TEXTS.get(outcome.status, f"The launch ended with status '{outcome.status}'")
         message = f"{text}: {outcome.printed[-200:]}" if outcome.printed else f"{text}."
         return self.findings.finding(rule, message, self.findings.plan.place, case, case_id)
+
+
+def line_place(path: str, line: int) -> Place | None:
+    """Return the place of the text of a 1-based line of a file; None if the file cannot be read."""
+    try:
+        lines = Path(path).read_bytes().split(b"\n")
+    except OSError:
+        return None
+    text = lines[line - 1].rstrip() if line <= len(lines) else b""
+    start = len(text) - len(text.lstrip())
+    return Place(path, Range.of(line - 1, start, line - 1, max(len(text), start + 1)))
 
 
 def _mismatch_data(snapshot: MismatchSnapshot) -> dict[str, Json]:

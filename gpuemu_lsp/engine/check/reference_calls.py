@@ -101,8 +101,11 @@ class ReferenceCaller:
 
     def _not_deterministic(self, case: Case) -> Finding:
         message = "Two calls with the same inputs returned different results, so nothing can be compared with them."
-        place = self.findings.config_place("reference")
-        return self.findings.finding("reference/not-deterministic", message, place, case)
+        assert self.reference is not None
+        failure = ReferenceFailure(
+            "reference/not-deterministic", message, self.reference.path, self.reference.result_line
+        )
+        return self.findings.reference_failure(failure, case)
 
     def _low_precision(self, expected: ReferenceOutput) -> Finding:
         names = ", ".join(expected.low_precision)

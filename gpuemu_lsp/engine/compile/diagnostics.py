@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
@@ -28,6 +28,10 @@ _NAME_MAP = "__nv_name_map"
 _EXPRESSION = "#pragma nv_mangled_name "
 _HEX_BYTES = re.compile(r"0x[0-9a-fA-F]+(?= bytes| max)")
 _ENTRY = re.compile(r"(?:Entry function|entry function|Unresolved extern function) '(?P<name>[^']+)'")
+
+
+INCLUDED_HERE = "included here"
+"""Message of the locations that lead from a header to the compiled file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,8 +152,19 @@ def _user_place(message: CompilerMessage, sources: DiagnosticSources) -> tuple[P
     place = _place(position, sources)
     if missing := _MISSING.match(message.text):
         place = _target_place(place, missing["name"], sources)
-    include = sources.include_of(position.path) if position.path != sources.main else None
-    return place, [Related(include, "included here")] if include is not None else []
+    return place, [*_include_chain(position.path, sources)]
+
+
+def _include_chain(path: str, sources: DiagnosticSources) -> Iterator[Related]:
+    """Yield the includes that lead to a header, the innermost first, the last one in the compiled file."""
+    seen = set()
+    while path != sources.main and path not in seen:
+        seen.add(path)
+        include = sources.include_of(path)
+        if include is None:
+            return
+        yield Related(include, INCLUDED_HERE)
+        path = include.path
 
 
 def _instantiation_position(message: CompilerMessage, sources: DiagnosticSources) -> LogPosition | None:

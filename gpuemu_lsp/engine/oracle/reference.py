@@ -6,6 +6,7 @@ the helper modules of its folder; its output is discarded.
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import importlib.abc
 import importlib.util
@@ -49,6 +50,26 @@ class Reference:
     function: Callable[..., Any]
     accepted: tuple[str, ...]
     everything: bool
+
+    @property
+    def result_line(self) -> int | None:
+        """The 1-based line of the function's only ``return``, or of its ``def`` if it has several or none.
+
+        None if the function is not written in the script, but imported or built there.
+        """
+        code = getattr(inspect.unwrap(self.function), "__code__", None)
+        if code is None or code.co_filename != self.path:
+            return None
+        for node in ast.walk(ast.parse(Path(self.path).read_bytes())):
+            if not isinstance(node, ast.FunctionDef):
+                continue
+            # A code object starts at the first decorator.
+            first = min([node.lineno, *(item.lineno for item in node.decorator_list)])
+            if first == code.co_firstlineno:
+                returns = [item.lineno for item in _own_statements(node) if isinstance(item, ast.Return)]
+                return returns[0] if len(returns) == 1 else node.lineno
+        line: int = code.co_firstlineno  # a lambda
+        return line
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,8 +154,29 @@ def call_with(
         ):
             result = reference.function(mapping, **extra)
         seconds = time.perf_counter() - start
-        output = read_outputs(reference.path, plan, case, given, result, seconds)
+        try:
+            output = read_outputs(reference.path, plan, case, given, result, seconds)
+        except ReferenceFailure as failure:
+            failure.line = _result_line(reference)
+            raise
     return replace(output, overflowed=bool(overflows))
+
+
+def _result_line(reference: Reference) -> int | None:
+    try:
+        return reference.result_line
+    except (OSError, SyntaxError, ValueError):  # the file was saved again during the check
+        return None
+
+
+def _own_statements(function: ast.FunctionDef) -> Iterator[ast.AST]:
+    """Yield the nodes of a function without those of functions and classes inside it."""
+    pending: list[ast.AST] = [*function.body]
+    while pending:
+        node = pending.pop()
+        yield node
+        if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Lambda):
+            pending += ast.iter_child_nodes(node)
 
 
 def same_outputs(left: ReferenceOutput, right: ReferenceOutput) -> bool:

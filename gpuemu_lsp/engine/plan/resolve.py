@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 
@@ -19,10 +20,12 @@ from gpuemu_lsp.engine.plan.types import INTEGERS, element_type
 from gpuemu_lsp.engine.project.expressions import names, parse
 from gpuemu_lsp.engine.project.model import DimSpec, KernelSpec
 from gpuemu_lsp.engine.rules import make
-from gpuemu_lsp.engine.source.model import KernelDecl, SourceFile
+from gpuemu_lsp.engine.source.model import KernelDecl, Param, SourceFile
 
 _NO_DTYPE = "float32"
 """The dtype under which a kernel without parameters is checked: the default of ``[validation]``."""
+_TEXTURE = re.compile(r"\bcuda(?:Texture|Surface)Object_t\b|\bCU(?:tex|surf)Object\b")
+"""Types of bindless textures and surfaces (CUDA C++ programming guide, 3.2.14). In C they are integers."""
 _POWERS_OF_TWO = tuple(1 << power for power in range(1, 11))
 
 
@@ -74,6 +77,9 @@ def unregistered(source: SourceFile, decl: KernelDecl, include_dirs: tuple[str, 
 
 
 def _plan(context: KernelContext, instance: KernelInstance) -> tuple[Plan | None, tuple[Finding, ...]]:
+    texture = next((param for param in context.declaration.params if _TEXTURE.search(param.type)), None)
+    if texture is not None:
+        return None, (_texture_parameter(context, texture),)
     roles = assign_roles(context)
     if roles.problem is not None:
         return None, (*roles.findings, _unresolved(context, roles.problem))
@@ -194,6 +200,17 @@ def _unresolved(context: KernelContext, problem: str) -> Finding:
         return make("engine/not-executed", message, context.place, kernel=spec.name, severity=Severity.HINT)
     message = f"'{name}' was not run: {problem.rstrip('.')}.\n{template(context.declaration)}"
     return make("config/ambiguous-signature", message, context.place, kernel=spec.name)
+
+
+def _texture_parameter(context: KernelContext, param: Param) -> Finding:
+    """Return the finding of a parameter for which no configuration can give a value."""
+    kind = "surface" if "urface" in param.type else "texture"
+    message = (
+        f"'{context.declaration.name}' was compiled but not run: '{param.name}' is a {kind} object ({param.type}), and "
+        f"{kind}s are not supported."
+    )
+    severity = Severity.WARNING if "name" in context.spec.places else Severity.HINT
+    return make("engine/not-executed", message, context.place, kernel=context.spec.name, severity=severity)
 
 
 def template(decl: KernelDecl) -> str:

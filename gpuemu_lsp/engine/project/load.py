@@ -85,6 +85,19 @@ def load(config: Path | None, text: str | None = None, root: Path | None = None)
     return _build(values, text, config, empty)
 
 
+def ops_not_executed(project: Project) -> tuple[Finding, ...]:
+    """Return a finding for each op: ops are not run, and what did not run is never clean."""
+    return tuple(
+        make(
+            "engine/not-executed",
+            f"The op '{op.name}' was not checked: running [[ops]] is not supported yet.",
+            op.place,
+            kernel=op.name,
+        )
+        for op in project.ops
+    )
+
+
 def _read(config: Path, start: Place) -> tuple[str, Finding | None]:
     why = files.problem(str(config), want_folder=False)
     if why is not None:

@@ -70,7 +70,11 @@ def render_text(run: Run, style: TextStyle = TextStyle()) -> str:
             shared = list(first.values()).count(case) > 1
             blocks.append(f"  Reproduce: gpuemu reproduce {case}{f' -k {name}' if shared else ''}\n")
     width = max((len(kernel.name) for kernel in run.kernels), default=0)
-    lines = [line for kernel in run.kernels for line in (render_verdict(kernel, width, style), *_counters(kernel))]
+    lines = [
+        line
+        for kernel in run.kernels
+        for line in (render_verdict(kernel, width, style), *_reason(kernel, run, shown), *_counters(kernel))
+    ]
     parts = blocks + (["\n".join(lines) + "\n"] if lines else []) + [_closing(run, style)]
     return "\n".join(parts)
 
@@ -146,6 +150,23 @@ def _element_value(value: Json) -> str:
 def _shown_by_default(finding: Finding) -> bool:
     """Return whether a finding is shown without ``--hints``. Hints of counters exist only if counters are requested."""
     return finding.severity is not Severity.HINT or finding.rule.startswith("perf/")
+
+
+def _reason(kernel: KernelReport, run: Run, shown: Sequence[Finding]) -> list[str]:
+    """Return why a kernel did not run, on one line, unless a finding that is shown says so."""
+    if kernel.status != "not-executed":
+        return []
+    reasons = [finding for finding in run.findings if _explains(finding, kernel)]
+    if not reasons or any(finding in shown for finding in reasons):
+        return []
+    return [f"    {reasons[0].message.partition(chr(10))[0]}"]
+
+
+def _explains(finding: Finding, kernel: KernelReport) -> bool:
+    """Return whether a finding says why a kernel did not run; one about its whole file names no kernel."""
+    if not finding.rule.startswith("engine/") and finding.rule != "config/ambiguous-signature":
+        return False
+    return finding.kernel == kernel.name or (finding.kernel is None and finding.place.path == kernel.source)
 
 
 def _counters(kernel: KernelReport) -> list[str]:

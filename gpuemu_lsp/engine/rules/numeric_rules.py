@@ -154,27 +154,6 @@ __global__ void variance(const float* x, float* y, int n) {
         ),
     ),
     Rule(
-        "numeric/nondeterministic",
-        Severity.WARNING,
-        "different results of two identical runs",
-        "The same input has different results in two runs, by more than the order of atomic operations explains.",
-        Example(
-            bad="""\
-__global__ void head(const float* x, float* y, int* count, int n) {  // any 16 elements
-    int i = blockIdx.x * blockDim.x + threadIdx.x;
-    int slot = i < n ? atomicAdd(count, 1) : 16;
-    if (slot < 16) y[slot] = x[i];
-}
-""",
-            good="""\
-__global__ void head(const float* x, float* y, int* count, int n) {  // the first 16 elements
-    int i = blockIdx.x * blockDim.x + threadIdx.x;
-    if (i < 16 && i < n) y[i] = x[i];
-}
-""",
-        ),
-    ),
-    Rule(
         "numeric/regression",
         Severity.WARNING,
         "larger error than the baseline",

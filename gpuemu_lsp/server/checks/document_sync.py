@@ -7,7 +7,8 @@ from pathlib import Path
 
 from gpuemu_lsp.engine.findings import Finding
 from gpuemu_lsp.engine.project import load
-from gpuemu_lsp.engine.project.load import CONFIG_NAME
+from gpuemu_lsp.engine.project.load import CONFIG_NAME, ops_not_executed
+from gpuemu_lsp.engine.project.model import Project
 from gpuemu_lsp.engine.report.source_lines import forget as forget_lines
 from gpuemu_lsp.server.checks.check_queue import CheckQueue
 from gpuemu_lsp.server.checks.scheduler import BatchScheduler
@@ -115,7 +116,7 @@ class DocumentSync:
             # Also when the editor has another text: the version on disk is the fallback for an invalid save.
             await session.parsed_files.run_in_thread(session.projects.read_config, path)
             if document is not None:
-                return revision, (await session.parsed_files.parse_config(path, document.text)).findings
+                return revision, _findings(await session.parsed_files.parse_config(path, document.text))
             return revision, await session.parsed_files.run_in_thread(_findings_on_disk, path)
 
         def publish(found: tuple[int, tuple[Finding, ...] | None]) -> None:
@@ -130,4 +131,8 @@ class DocumentSync:
 
 
 def _findings_on_disk(path: str) -> tuple[Finding, ...] | None:
-    return load(Path(path)).findings if Path(path).exists() else None
+    return _findings(load(Path(path))) if Path(path).exists() else None
+
+
+def _findings(project: Project) -> tuple[Finding, ...]:
+    return project.findings + ops_not_executed(project)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from gpuemu_lsp.engine.check.model import CheckRequest, Replay
+from gpuemu_lsp.engine.compile.diagnostics import INCLUDED_HERE
 from gpuemu_lsp.engine.findings import Finding, Place, Related, Severity
 from gpuemu_lsp.engine.jobs.run import fingerprinted
 from gpuemu_lsp.server.diagnostics.kernel_results import KernelResult
@@ -17,6 +18,7 @@ from gpuemu_lsp.server.work import Batch, KernelCheck
 
 _TRANSIENT_RULES = frozenset({"engine/worker-crashed", "engine/timeout", "engine/internal-error"})
 """Another check of the same content may end differently."""
+_NOT_COMPARED = "\n(found in an earlier check; not compared again, because the reference failed)"
 
 
 class ResultFiler:
@@ -60,7 +62,8 @@ class ResultFiler:
 
     def _file_compilation(self, batch: Batch, check: KernelCheck, findings: Iterable[Finding]) -> set[str]:
         """File findings of compilation and lint; those of the last run stay."""
-        return self._replace("compile", batch, check, findings)
+        found = tuple(findings)
+        return self._replace("compile", batch, check, (*found, *_on_includes(check.request.spec.source, found)))
 
     def _file_first_error(self, batch: Batch, check: KernelCheck) -> set[str]:
         """File the first error of a run before the run ends.
@@ -85,7 +88,43 @@ class ResultFiler:
             found = [item for item in check.findings if item.rule != "engine/not-executed" or not report.compiled]
             return self._file_compilation(batch, check, found)
         static, ran = split_by_layer(check.findings)
+        if any(_is_reference_error(item) for item in ran):
+            ran = (*ran, *self._hints_on_kernel(check, ran), *self._not_compared_again(batch, check))
         return self._replace("run", batch, check, ran) | self._file_compilation(batch, check, static)
+
+    def _hints_on_kernel(self, check: KernelCheck, findings: Iterable[Finding]) -> list[Finding]:
+        """Return hints on the kernel's name that its reference failed: the error itself is in the reference."""
+        name_place = self._name_place(check)
+        if name_place is None:
+            return []
+        return [
+            replace(
+                item,
+                severity=Severity.HINT,
+                message=f"'{check.request.spec.name}' was not compared with its reference: {item.message}",
+                place=name_place,
+                related=(Related(item.place, "the reference"),),
+            )
+            for item in findings
+            if _is_reference_error(item)
+        ]
+
+    def _not_compared_again(self, batch: Batch, check: KernelCheck) -> list[Finding]:
+        """Return the last numeric findings of a kernel that could not be compared with its reference now.
+
+        Without a comparison nothing is known about them: to drop them would make the kernel look clean.
+        """
+        source, diagnostics = _source("run", batch, check), self._session.diagnostics
+        revision, document = diagnostics.revision_of(source), self._session.documents.get(batch.key.path)
+        kept = []
+        for item in diagnostics.findings_from(source):
+            if not item.rule.startswith("numeric/"):
+                continue
+            if document is not None and revision is not None and item.place.path == batch.key.path:
+                item = replace(item, place=replace(item.place, range=document.migrate(item.place.range, revision)))
+            message = item.message if item.message.endswith(_NOT_COMPARED) else item.message + _NOT_COMPARED
+            kept.append(replace(item, message=message, data={**item.data, "stale": True}))
+        return kept
 
     def _drop_removed_kernels(self, batch: Batch) -> set[str]:
         """Drop the results of kernels that the file no longer contains."""
@@ -107,12 +146,18 @@ class ResultFiler:
         request, place = check.request, finding.place
         if not finding.rule.startswith("engine/") or place.path == request.spec.source:
             return finding
-        parsed = self._session.parsed_files.last(request.spec.source)
-        decl = parsed.decl_of(request.spec) if parsed is not None and parsed.text == request.text else None
-        if decl is None:
+        name_place = self._name_place(check)
+        if name_place is None:
             return finding
         related = (*finding.related, Related(place, "registered here"))
-        return replace(finding, place=Place(request.spec.source, decl.name_range), related=related)
+        return replace(finding, place=name_place, related=related)
+
+    def _name_place(self, check: KernelCheck) -> Place | None:
+        """Return the place of the kernel's name in its source, if that is still the text that was checked."""
+        request = check.request
+        parsed = self._session.parsed_files.last(request.spec.source)
+        decl = parsed.decl_of(request.spec) if parsed is not None and parsed.text == request.text else None
+        return None if decl is None else Place(request.spec.source, decl.name_range)
 
 
 def is_repeatable(batch: Batch) -> bool:
@@ -122,6 +167,28 @@ def is_repeatable(batch: Batch) -> bool:
 
 def _source(layer: Layer, batch: Batch, check: KernelCheck) -> DiagnosticSource:
     return DiagnosticSource(layer, batch.key.path, kernel_id(check.request.spec))
+
+
+def _on_includes(source: str, findings: Iterable[Finding]) -> Iterator[Finding]:
+    """Yield, for each include of a source, the first error in a header that it leads to, as clangd does.
+
+    The header may not be open, and then nothing would be shown next to the code that does not compile.
+    """
+    seen = set()
+    for item in findings:
+        if item.rule != "compile/error" or item.place.path == source:
+            continue
+        include = next(
+            (other for other in item.related if other.place.path == source and other.message == INCLUDED_HERE), None
+        )
+        if include is not None and include.place not in seen:
+            seen.add(include.place)
+            related = (Related(item.place, "error in the header"), *item.related)
+            yield replace(item, message=f"in included file: {item.message}", place=include.place, related=related)
+
+
+def _is_reference_error(finding: Finding) -> bool:
+    return finding.rule.startswith("reference/") and finding.severity is Severity.ERROR
 
 
 def _has_error(findings: Iterable[Finding]) -> bool:

@@ -52,6 +52,11 @@ class DiagnosticStore:
         result = self._results.get(source)
         return result.findings if result is not None else ()
 
+    def revision_of(self, source: DiagnosticSource) -> int | None:
+        """Return the revision of the result of a source, None if it has none."""
+        result = self._results.get(source)
+        return result.revision if result is not None else None
+
     def drop(self, layer: Layer, path: str, keep: frozenset[str] = frozenset()) -> set[str]:
         """Drop the results of a layer of a file, except those of the kernels in ``keep``."""
         dropped = [

@@ -151,14 +151,56 @@ def test_ops_alone_were_not_checked(here, capsys, verb):
     assert "one of [[ops]]" in errors
 
 
-def test_unchecked_ops_make_a_signed_report_a_warning(here, capsys):
+@pytest.fixture
+def with_op(here):
     ops = '[[ops]]\nname = "flash_attention"\nmodule = "flash_attn"\nreference = "ref.py"\n'
     here.write(toml=ops + (here.root / "gpuemu.toml").read_text())
-    code, text, _ = gpuemu_output(capsys, "test", "--quick")
-    assert code == 0
-    assert "warning[engine/not-executed]" in text
-    gpuemu_output(capsys, "report", "--quick", "--signed", "--output", "r.txt")
-    assert "result:    WARNED" in gpuemu_output(capsys, "verify", "r.txt")[1]
+    return here
+
+
+@pytest.mark.parametrize(
+    "command",
+    [["test", "--quick"], ["ci", "--quick"], ["report", "--quick"], ["lint"], ["coverage"], ["baseline", "v1"]],
+    ids=lambda command: command[0],
+)
+def test_an_op_that_did_not_run_is_not_clean(with_op, capsys, command):
+    assert gpuemu_output(capsys, *command)[0] == 2
+
+
+def test_an_error_counts_more_than_an_op_that_did_not_run(with_op, capsys):
+    with_op.write(kernel=KERNEL.replace("2.0f", "2.5f"))
+    assert gpuemu_output(capsys, "ci", "--quick")[0] == 1
+
+
+def test_a_kernel_is_checked_alone_whatever_ops_there_are(with_op, capsys):
+    assert gpuemu_output(capsys, "fuzz", "--op", "scale", "--iterations", "2")[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("form", "expected"),
+    [
+        ("text", "warning[engine/not-executed]"),
+        ("json", '"rule": "engine/not-executed"'),
+        ("junit", '<error type="engine/not-executed"'),
+        ("sarif", '"ruleId": "engine/not-executed"'),
+        ("gitlab", '"check_name": "engine/not-executed"'),
+        ("github", "gpuemu engine/not-executed (flash_attention)"),
+        ("pr-comment", "1 not executed"),
+        ("html", "not-executed"),
+    ],
+)
+def test_every_format_shows_an_op_that_did_not_run(with_op, capsys, form, expected):
+    code, text, _ = gpuemu_output(capsys, "ci", "--quick", "--format", form)
+    assert code == 2
+    assert expected in text
+    assert "flash_attention" in text.replace("\\_", "_")
+
+
+def test_a_report_about_an_op_that_did_not_run_is_not_signed(with_op, capsys):
+    code, _, errors = gpuemu_output(capsys, "report", "--quick", "--signed", "--output", "r.txt")
+    assert code == 2
+    assert "not signed: flash_attention did not run" in errors
+    assert not (with_op.root / "r.txt.intoto.json").exists()
 
 
 TYPED = """\

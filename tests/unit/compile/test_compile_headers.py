@@ -31,7 +31,8 @@ def test_an_error_in_a_header_is_located_there_with_the_include_as_related(tree)
     assert error.place.path == str(tree / "inc" / "sub" / "deep.h")
     assert (error.place.range.start.line, error.message) == (2, 'identifier "nope" is undefined')
     assert [(item.place.path, item.place.range.start.line) for item in error.related] == [
-        (str(tree / "src" / "common.h"), 1)
+        (str(tree / "src" / "common.h"), 1),
+        (str(tree / "src" / "kernel.cu"), 0),
     ]
 
 

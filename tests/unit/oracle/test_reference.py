@@ -119,6 +119,32 @@ def test_scripts_that_cannot_be_loaded(tmp_path, text, says, line):
     assert failure.value.line == line
 
 
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("def reference(inputs):\n    x = inputs['x']\n    return x[:, :2]\n", 3),
+        ("def reference(inputs):\n    def f(x):\n        return x\n    return f(inputs['x'])[:, :2]\n", 4),
+        ("\ndef reference(inputs):\n    if inputs:\n        return 1, 2\n    return 3\n", 2),
+        ("def reference(inputs):\n    inputs['x']\n", 1),
+        ("import functools\n\n@functools.cache\ndef f(): return 1\n\nreference = lambda inputs: (1, 2)\n", 6),
+    ],
+)
+def test_a_result_of_the_wrong_shape_is_on_its_return(tmp_path, text, line):
+    path = tmp_path / "ref.py"
+    path.write_text(text)
+    with pytest.raises(ReferenceFailure) as failure:
+        call(load(str(path)), ROWS, CASE)
+    assert (failure.value.rule, failure.value.line) == ("reference/wrong-shape", line)
+
+
+def test_an_unknown_key_fails_on_its_line_with_the_known_keys(tmp_path):
+    several = plan([tensor("a", "in", ["n"]), tensor("b", "in", ["n"]), tensor("y", "out", ["n"])], ["n"])
+    loaded = reference(tmp_path, "a = inputs['a']\nreturn a + inputs['bias']")
+    with pytest.raises(ReferenceFailure, match="'bias' is not an input of this kernel; its inputs are a, b") as failure:
+        call(loaded, several, case_of(several, "uniform", {"n": 4}))
+    assert failure.value.line == 5
+
+
 def test_another_function_by_name(tmp_path):
     path = tmp_path / "ref.py"
     path.write_text("def twice(inputs):\n    return inputs['x'] * 2\n")

@@ -162,3 +162,15 @@ def test_a_number_that_the_parameter_cannot_hold(tmp_path: Path) -> None:
     toml = '[kernels.dims]\nn = 5\n[kernels.args]\nx = { in = ["n"] }\ny = { out = ["n"] }\nn = "n"\nm = 3000000000\n'
     (finding,) = _resolve(tmp_path, code, toml + _LAUNCH).findings
     assert finding.rule == "config/bad-value" and "does not fit `int m`" in finding.message
+
+
+@pytest.mark.parametrize(
+    "args", ["", '[kernels.args]\ny = { out = ["n"] }\nn = "n"\nt = 1\n'], ids=["inferred", "configured"]
+)
+@pytest.mark.parametrize("kind", ["Texture", "Surface"])
+def test_a_texture_parameter_was_not_run_for_that_reason(tmp_path: Path, kind: str, args: str) -> None:
+    code = f"__global__ void k(cuda{kind}Object_t t, float* y, int n) {{ y[0] = n; }}\n"
+    (finding,) = _resolve(tmp_path, code, "[kernels.dims]\nn = { max = 8 }\n" + args + _LAUNCH).findings
+    assert (finding.rule, finding.severity) == ("engine/not-executed", "warning")
+    assert f"'t' is a {kind.lower()} object" in finding.message
+    assert "gpuemu.toml" not in finding.message

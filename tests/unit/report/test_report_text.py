@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 import pytest
 
 from gpuemu_lsp.engine.check.model import CaseCount, KernelReport
-from gpuemu_lsp.engine.findings import Place, Range, Related
+from gpuemu_lsp.engine.findings import Place, Range, Related, Severity
 from gpuemu_lsp.engine.report.model import Run
 from gpuemu_lsp.engine.report.terminal_text import cells, cut, expand, frame
 from gpuemu_lsp.engine.report.text import TextStyle, cases_text, element_table, render_text
@@ -97,13 +98,15 @@ def run_of(source, findings, *names, stored=()):
 
 def test_grouped_by_kernel_errors_first(source):
     findings = [
-        finding(source, "numeric/nondeterministic", "a"),
+        finding(source, "numeric/regression", "a"),
         finding(source, "sync/hang", "b"),
         finding(source, "memory/misaligned", "a", line=1),
         finding(source, "config/unknown-key", None),
     ]
     text = render_text(run_of(source, findings, "a", "b"))
-    order = [text.index(rule) for rule in ("config/unknown-key", "memory/misaligned", "nondeterministic", "sync/hang")]
+    order = [
+        text.index(rule) for rule in ("config/unknown-key", "memory/misaligned", "numeric/regression", "sync/hang")
+    ]
     assert order == sorted(order)
 
 
@@ -130,7 +133,7 @@ def test_reproduce_once_per_failing_kernel(source, stored, expected):
 
 
 def test_warnings_have_no_reproduce_command(source):
-    text = render_text(run_of(source, [finding(source, "numeric/nondeterministic", case="77")], "k", stored=("k",)))
+    text = render_text(run_of(source, [finding(source, "numeric/regression", case="77")], "k", stored=("k",)))
     assert "Reproduce" not in text
 
 
@@ -206,3 +209,18 @@ def test_summary_counts_add_up(source):
 )
 def test_cases_of_a_failing_kernel_are_those_that_fail(status, cases, text):
     assert cases_text(KernelReport("k", "/k.cu", status, True, cases=cases)) == text
+
+
+@pytest.mark.parametrize("kernel", ["k", None], ids=["its own", "of its file"])
+def test_a_kernel_that_did_not_run_gives_its_reason_on_one_line(source, kernel):
+    hint = make(
+        "engine/not-executed",
+        "'k' was compiled but not run: no size.\n[[kernels]]",
+        Place(source, Range.of(0, 0, 0, 4)),
+        kernel=kernel,
+        severity=Severity.HINT,
+    )
+    run = replace(run_of(source, [hint]), kernels=(KernelReport("k", source, "not-executed", True, registered=False),))
+    text = render_text(run)
+    assert text.splitlines()[1] == "    'k' was compiled but not run: no size."
+    assert render_text(run, TextStyle(hints=True)).count("no size") == 1
