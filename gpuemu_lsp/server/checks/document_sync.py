@@ -28,12 +28,11 @@ class DocumentSync:
     def opened(self, uri: str, path: str, version: int, text: str) -> None:
         """Add a document and check it."""
         session = self._session
-        revision = session.advance()
-        session.documents[path] = Document(uri, path, version, text, revision, revision)
+        session.documents[path] = Document(uri, path, version, text)
         if Path(path).name == CONFIG_NAME:
             self._validate_config(path)
         elif session.is_kernel_file(path):
-            self._queue.files_changed([path])
+            self._queue.file_opened(path)
         session.publisher.publish([path])
 
     def changed(self, path: str, version: int, changes: Iterable[ContentChange]) -> None:

@@ -56,7 +56,8 @@ class ResultFiler:
             for item in session.diagnostics.findings_from(source)
             if (item.rule, item.dtype, item.place) != identity
         ]
-        session.publisher.publish(session.diagnostics.replace(source, [*others, minimised], session.revision))
+        paths = session.diagnostics.replace(source, [*others, minimised], session.revision, request.text, stored=True)
+        session.publisher.publish(paths)
 
     def _file_compilation(self, batch: Batch, check: KernelCheck, findings: Iterable[Finding]) -> set[str]:
         """File findings of compilation and lint; those of the last run stay."""
@@ -78,7 +79,7 @@ class ResultFiler:
         report = check.report
         assert report is not None
         executed = batch.key.kind == "check"
-        result = KernelResult(check.request, report, tuple(check.findings), batch.revision)
+        result = KernelResult(check.request, report, tuple(check.findings))
         self._session.results.put(result, executed)
         if not executed:
             # A compilation while typing never runs the kernel: that is not worth a diagnostic.
@@ -100,7 +101,10 @@ class ResultFiler:
 
     def _replace(self, layer: Layer, batch: Batch, check: KernelCheck, findings: Iterable[Finding]) -> set[str]:
         identified = [self._on_kernel(check, finding) for finding in fingerprinted(list(findings), check.request.root)]
-        return self._session.diagnostics.replace(_source(layer, batch, check), identified, batch.revision)
+        stored = batch.store_root is not None and not any(item.rule == "engine/not-stored" for item in check.findings)
+        return self._session.diagnostics.replace(
+            _source(layer, batch, check), identified, batch.revision, check.request.text, stored
+        )
 
     def _on_kernel(self, check: KernelCheck, finding: Finding) -> Finding:
         """Move a finding that a kernel did not run from gpuemu.toml to the kernel, where its author sees it."""

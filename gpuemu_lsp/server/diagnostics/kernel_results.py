@@ -13,12 +13,17 @@ from gpuemu_lsp.server.documents.parsed_files import kernel_id, refers_to
 
 @dataclass(frozen=True, slots=True)
 class KernelResult:
-    """Report and findings of a check or compilation, with its request and the session's revision it holds for."""
+    """Report and findings of a check or compilation, with its request."""
 
     request: CheckRequest
     report: KernelReport
     findings: tuple[Finding, ...]
-    revision: int
+
+    @property
+    def stored(self) -> bool:
+        """Whether failing cases are in the project's store, so that they can be reproduced and minimised."""
+        writable = not any(finding.rule == "engine/not-stored" for finding in self.findings)
+        return writable and self.request.options.store_root is not None
 
 
 @dataclass(slots=True)
@@ -37,6 +42,10 @@ class KernelResults:
         self._compiled[key] = result
         if executed:
             self._checked[key] = result
+
+    def of_file(self, path: str) -> list[KernelResult]:
+        """Return the results of the checks of a file."""
+        return [result for (source, _), result in self._checked.items() if source == path]
 
     def named(self, path: str | None, name: str) -> KernelResult | None:
         """Return the last result of an entry of gpuemu.toml; ``path`` None is any file."""
