@@ -115,6 +115,7 @@ class CheckQueue:
         self._scheduler.cancel([BatchKey("check", path), BatchKey("compile", path)])
         self._forget_pending([path])
         self._checked.pop(path, None)
+        self._session.results.drop(path, frozenset())
         layers: tuple[Layer, ...] = ("config", "compile", "run")
         return {changed for layer in layers for changed in self._session.diagnostics.drop(layer, path)}
 

@@ -43,6 +43,11 @@ class KernelResults:
         if executed:
             self._checked[key] = result
 
+    @property
+    def failing(self) -> int:
+        """Number of kernels whose last check found an error."""
+        return sum(result.report.status in ("failed", "error") for result in self._checked.values())
+
     def of_file(self, path: str) -> list[KernelResult]:
         """Return the results of the checks of a file."""
         return [result for (source, _), result in self._checked.items() if source == path]

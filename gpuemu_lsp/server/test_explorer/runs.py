@@ -20,6 +20,7 @@ from gpuemu_lsp.server.events import (
     ServerEvent,
     TextEdited,
 )
+from gpuemu_lsp.server.kernel_info.hover_text import number_text
 from gpuemu_lsp.server.session import Session
 from gpuemu_lsp.server.test_explorer.explorer import TestExplorer
 from gpuemu_lsp.server.test_explorer.items import TestItem, parse_id
@@ -239,18 +240,17 @@ def _final_state(check: KernelCheck, item: TestItem) -> dict[str, Any]:
 
 
 def _values(finding: Finding) -> tuple[str | None, str | None]:
-    """Return expected and actual values of the first wrong elements, as two texts to compare."""
+    """Return expected and actual value of the first wrong element.
+
+    Both are one line of 7 significant digits: clients show them in one line and cut off what is longer.
+    """
     rows = finding.data.get("elements")
     name = finding.data.get("output", "")
     if not isinstance(rows, list):
         rows = [{key: finding.data.get(key) for key in ("index", "expected", "actual")}]
-    columns: dict[str, list[str]] = {"expected": [], "actual": []}
     for row in rows:
-        if not isinstance(row, dict) or not isinstance(row.get("index"), list):
-            continue
-        index = ", ".join(map(str, row["index"]))  # type: ignore[arg-type]
-        for key, lines in columns.items():
-            lines.append(f"{name}[{index}] = {row.get(key)}")
-    if not columns["expected"]:
-        return None, None
-    return "\n".join(columns["expected"]), "\n".join(columns["actual"])
+        if isinstance(row, dict) and isinstance(row.get("index"), list):
+            element = f"{name}[{', '.join(map(str, row['index']))}]"  # type: ignore[arg-type]
+            expected, actual = (number_text(row.get(key)) for key in ("expected", "actual"))
+            return f"{element} = {expected}", f"{element} = {actual}"
+    return None, None

@@ -30,6 +30,7 @@ def stale(harness) -> list[bool]:
 async def test_a_file_that_is_opened_after_its_check_is_not_marked_as_edited(harness, check_on):
     harness.services.configuration.update({"checkOn": check_on})
     harness.services.explorer.active = True
+    harness.services.session.folders = [harness.root.as_posix()]
     await harness.services.queue.check_all()
     (job,) = await harness.until(1)
     await job.finish(error(harness.path), harness.report("failed"))
