@@ -10,6 +10,7 @@ from gpuemu_lsp.engine.findings import Finding, Place, Related, Severity
 from gpuemu_lsp.engine.jobs.run import fingerprinted
 from gpuemu_lsp.server.diagnostics.kernel_results import KernelResult
 from gpuemu_lsp.server.diagnostics.sources import DiagnosticSource, Layer, split_by_layer
+from gpuemu_lsp.server.diagnostics.unused_suppressions import unused_suppressions
 from gpuemu_lsp.server.documents.parsed_files import kernel_id
 from gpuemu_lsp.server.events import BatchEnded, KernelCompiled, KernelFinished, RunErrorFound, ServerEvent
 from gpuemu_lsp.server.session import Session
@@ -35,7 +36,7 @@ class ResultFiler:
             case KernelFinished(batch, check):
                 paths = self._file_result(batch, check)
             case BatchEnded(batch, completed=True):
-                paths = self._drop_removed_kernels(batch)
+                paths = self._drop_removed_kernels(batch) | self._file_suppressions(batch)
             case _:
                 return
         self._session.publisher.publish(paths)
@@ -98,6 +99,14 @@ class ResultFiler:
             paths |= self._session.diagnostics.drop("run", batch.key.path, current)
             self._session.results.drop(batch.key.path, current)
         return paths
+
+    def _file_suppressions(self, batch: Batch) -> set[str]:
+        """File the suppression comments of a file that had no effect in a check of all its kernels."""
+        if batch.key.kind != "check" or not batch.whole or not batch.checks:
+            return set()
+        source, text = DiagnosticSource("run", batch.key.path), batch.checks[0].request.text
+        unused = list(unused_suppressions(batch))
+        return self._session.diagnostics.replace(source, unused, batch.revision, text) if unused else set()
 
     def _replace(self, layer: Layer, batch: Batch, check: KernelCheck, findings: Iterable[Finding]) -> set[str]:
         identified = [self._on_kernel(check, finding) for finding in fingerprinted(list(findings), check.request.root)]

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from gpuemu_lsp.engine.check.model import CheckRequest, KernelReport
 from gpuemu_lsp.engine.compile.model import ResourceUsage
-from gpuemu_lsp.engine.findings import Finding
+from gpuemu_lsp.engine.findings import Finding, Json
 from gpuemu_lsp.engine.source.model import KernelDecl
 from gpuemu_lsp.server.documents.parsed_files import kernel_id, refers_to
 
@@ -86,3 +86,8 @@ def _referring(
         for (source, _), result in sorted(results.items(), key=lambda item: item[0])
         if source == path and refers_to(result.request.spec, decl, alone)
     ]
+
+
+def number_text(value: Json) -> str:
+    """Return a value of a finding with 7 significant digits, as many as a float32 needs to be recognised."""
+    return f"{value:.7g}" if isinstance(value, float) else "?" if value is None else str(value)

@@ -99,6 +99,7 @@ class DiagnosticPublisher:
             severity=_SEVERITIES[finding.severity],
             code=finding.rule,
             source=SOURCE,
+            tags=[types.DiagnosticTag.Unnecessary] if finding.rule == "config/unused-suppression" else None,
             related_information=related or None,
             code_description=self._page(finding.rule),
             data={

@@ -181,6 +181,10 @@ class ParsedFiles:
             known = self._configs[path] = text, await self.run_in_thread(load, Path(path), text)
         return known[1]
 
+    def forget_config(self, path: str) -> None:
+        """Parse a configuration again although its text is the same, because files that it names have changed."""
+        self._configs.pop(path, None)
+
     async def run_in_thread(self, function: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs) -> _T:
         """Call a function in the parser thread, after the calls that were queued before."""
         assert not kwargs

@@ -11,7 +11,7 @@ from gpuemu_lsp.engine.project import place_of
 from gpuemu_lsp.engine.project.schema import describe_key, lookup
 from gpuemu_lsp.engine.project.tree import read_tree
 from gpuemu_lsp.engine.report.counters import counters_text, traffic_text
-from gpuemu_lsp.server.diagnostics.kernel_results import KernelResults
+from gpuemu_lsp.server.diagnostics.kernel_results import KernelResults, number_text
 from gpuemu_lsp.server.kernel_info.occupancy import occupancy
 from gpuemu_lsp.server.kernel_info.summaries import KernelSummary, ResultSummary
 from gpuemu_lsp.server.session import Session
@@ -183,8 +183,3 @@ def _occupancy(arch: str, usage: ResourceUsage, launch: tuple[int, int] | None) 
 
 def _tuple(value: Json) -> str:
     return f"({', '.join(map(str, value))})" if isinstance(value, list) else str(value)
-
-
-def number_text(value: Json) -> str:
-    """Return a value of a finding with 7 significant digits, as many as a float32 needs to be recognised."""
-    return f"{value:.7g}" if isinstance(value, float) else "?" if value is None else str(value)

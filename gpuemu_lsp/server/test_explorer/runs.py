@@ -9,6 +9,7 @@ from typing import Any
 from gpuemu_lsp.engine.findings import Finding, Severity
 from gpuemu_lsp.server.checks.check_queue import CheckQueue
 from gpuemu_lsp.server.checks.requests import CheckRunOptions
+from gpuemu_lsp.server.diagnostics.kernel_results import number_text
 from gpuemu_lsp.server.documents.locations import path_from_uri
 from gpuemu_lsp.server.documents.parsed_files import kernel_id
 from gpuemu_lsp.server.events import (
@@ -20,7 +21,6 @@ from gpuemu_lsp.server.events import (
     ServerEvent,
     TextEdited,
 )
-from gpuemu_lsp.server.kernel_info.hover_text import number_text
 from gpuemu_lsp.server.session import Session
 from gpuemu_lsp.server.test_explorer.explorer import TestExplorer
 from gpuemu_lsp.server.test_explorer.items import TestItem, parse_id
