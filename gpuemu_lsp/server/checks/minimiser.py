@@ -74,13 +74,13 @@ class CaseMinimiser:
             minimised = from_json(MinimisedFailure, value)
             if minimised.replay.verdict in ("still fails", "changed"):
                 self._filer.replace_case(request, minimised.replay)
-            self._show_message(_message(request, minimised))
+            self._show_message(outcome_text(request, minimised))
         if not result.done:
             self._show_message(ending_finding(request, result.ending).message)
         return bool(next(result.named("smaller"), None)) or not result.done
 
 
-def _message(request: CheckRequest, result: MinimisedFailure) -> str:
+def outcome_text(request: CheckRequest, result: MinimisedFailure) -> str:
     """Return the outcome in words; case ids mean nothing to a reader."""
     name = request.spec.name
     if result.replay.verdict == "fixed":

@@ -36,18 +36,20 @@ class TrackedWork:
 
 
 @dataclass(slots=True, eq=False)
-class _Checks:
+class ChecksProgress:
     """Checks of files that run at the same time. They share one bar, which counts their kernels."""
 
     batches: list[Batch] = field(default_factory=list)
     ended: asyncio.Event = field(default_factory=asyncio.Event)
 
     def title(self) -> str:
+        """Return the title of the bar, which cannot change once it has begun."""
         verb = "Fuzzing" if any(batch.deep for batch in self.batches) else "Checking"
         files = {batch.key.path for batch in self.batches}
         return f"{verb} {Path(files.pop()).name if len(files) == 1 else f'{len(files)} files'}"
 
     def measure(self) -> tuple[int, int]:
+        """Return the number of kernels finished, and of all."""
         done = sum(len(batch.checks) if batch.ended.is_set() else batch.finished for batch in self.batches)
         return done, sum(len(batch.checks) for batch in self.batches)
 
@@ -61,7 +63,7 @@ class ProgressBars:
         self._cancel = cancel
         self._tasks: set[asyncio.Task[None]] = set()
         self._numbers = itertools.count(1)
-        self._checks: _Checks | None = None
+        self._checks: ChecksProgress | None = None
 
     def on_event(self, event: ServerEvent) -> None:
         """Track checks and jobs; the ending of a job is read from the job itself."""
@@ -88,7 +90,7 @@ class ProgressBars:
         if self._checks is not None:
             self._checks.batches.append(batch)
             return
-        checks = self._checks = _Checks([batch])
+        checks = self._checks = ChecksProgress([batch])
 
         def cancel() -> None:
             self._cancel([one.key for one in checks.batches if not one.ended.is_set()])
