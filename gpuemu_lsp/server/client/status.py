@@ -13,7 +13,6 @@ from gpuemu_lsp.server.events import (
     BatchStarted,
     JobEnded,
     JobStarted,
-    KernelFinished,
     ServerEvent,
     SettingsChanged,
 )
@@ -69,8 +68,6 @@ class ServerStatus:
             case SettingsChanged():
                 self._restricted = not event.new.trusted
                 self._select_executor(event.new.executor)
-            case KernelFinished():
-                self._send()
 
     def _count(self, change: int) -> None:
         self._busy += change
