@@ -64,9 +64,10 @@ class BatchEnded:
 
 @dataclass(frozen=True, slots=True)
 class CheckSkipped:
-    """A requested check of a file has nothing to run."""
+    """A requested check of a file has nothing to run, or was cancelled before it began."""
 
     path: str
+    cancelled: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,6 +18,7 @@ from gpuemu_lsp.server.checks.scheduler import BatchScheduler
 from gpuemu_lsp.server.checks.stored_failures import StoredFailures
 from gpuemu_lsp.server.client.notifications import (
     CodeLensRefresher,
+    log_message,
     notify_failures_changed,
     show_message,
     trace_batches,
@@ -87,7 +88,7 @@ def build_services(server: GpuemuServer, pool: Pool) -> Services:
 
     progress = ProgressBars(server, scheduler.cancel)
     code_lenses = CodeLensRefresher(server.workspace_code_lens_refresh)
-    status = ServerStatus(pool, notify)
+    status = ServerStatus(pool, notify, lambda: session.results.failing, partial(log_message, server))
     events.subscribe(
         partial(apply_settings, pool),
         # Results first: the subscribers below read them from the session.

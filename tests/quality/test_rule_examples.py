@@ -23,6 +23,7 @@ LAUNCH = '[kernels.launch]\ngrid = "ceil_div(n, 256)"\nblock = 256\n'
 TABLES = DIMS + ARGS + LAUNCH
 MATRIX = "[kernels.dims]\nrows = { max = 200 }\ncols = { max = 200 }\n"
 UNTESTED = {
+    "config/unused-suppression": "the language server",
     "compile/missing-header": "a toolkit without an optional header",
     "numeric/shape-mismatch": "an executor that loses bytes",
     "numeric/regression": "a stored baseline",

@@ -101,7 +101,7 @@ async def test_a_case_that_was_not_run_again_has_not_passed(editor: Editor):
     await editor.idle()
     tests = (await editor.ask("gpuemu/discoverTests", {}))["tests"]
     case = next(item for item in tests if item["kind"] == "case")
-    size = re.search(r"n=(\d+)", case["label"])
+    size = re.search(r"n = (\d+)", case["label"])
     assert size is not None
     editor.save("scale.cu", GOOD.replace("2.0f", f"(n == {size[1]} ? 2.0f : 3.0f)"))
     await editor.idle()

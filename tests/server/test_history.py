@@ -53,3 +53,17 @@ async def test_measurements_become_the_baseline(editor: Editor):
     assert "since the baseline accepted: passed → failed" in text and "previous save: passed" not in text
     with pytest.raises(JsonRpcException, match="must not start with '@'"):
         await editor.command("gpuemu.acceptBaseline", editor.uri("scale.cu"), "scale", "@saved")
+
+
+async def test_the_case_that_is_shown_stays_the_same_at_every_save(editor: Editor):
+    write(editor.root, WRONG)
+    await editor.start()
+    editor.open("scale.cu")
+    await editor.idle()
+    shown = []
+    for number in range(4):
+        editor.save("scale.cu", WRONG + "\n" * (number + 1))
+        await editor.idle()
+        (wrong,) = editor.found("scale.cu")
+        shown.append(wrong.data["case"])
+    assert len(set(shown)) == 1

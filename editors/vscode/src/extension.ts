@@ -157,7 +157,7 @@ class ClientManager implements vscode.Disposable {
       failures,
       tests,
       panels,
-      this.status.follow(client),
+      this.status.follow(client, () => tests.onIdle()),
       this.failuresView.follow(failures),
       new Artifacts(client),
     );

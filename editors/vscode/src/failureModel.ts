@@ -61,6 +61,6 @@ export class FailureModel implements vscode.Disposable {
 
 /** Return a short description of a case: its dtype and sizes. */
 export function describeCase(failure: Failure): string {
-  const dims = Object.entries(failure.dims).map(([name, size]) => `${name}=${size}`);
-  return [failure.dtype, ...dims].filter(Boolean).join(" ");
+  const dims = Object.entries(failure.dims).map(([name, size]) => `${name} = ${size}`);
+  return [failure.dtype, ...dims].filter(Boolean).join(", ") || "case";
 }

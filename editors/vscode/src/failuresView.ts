@@ -66,9 +66,9 @@ export class FailuresView implements vscode.TreeDataProvider<Node>, vscode.Dispo
   }
 
   private refresh(): void {
-    const count = this.model?.all.length ?? 0;
+    const count = countKernels(this.model?.all ?? []);
     this.tree.badge = count
-      ? { value: count, tooltip: `${count} failing ${count === 1 ? "case" : "cases"}` }
+      ? { value: count, tooltip: `${count} ${count === 1 ? "kernel fails" : "kernels fail"}` }
       : undefined;
     this.changed.fire();
   }
@@ -103,11 +103,17 @@ function groupItem(node: Group): vscode.TreeItem {
   return item;
 }
 
-function failureItem(failure: Failure): vscode.TreeItem {
-  const item = new vscode.TreeItem(failure.rule);
+/** Return the number of kernels with failing cases. */
+export function countKernels(failures: readonly Failure[]): number {
+  return new Set(failures.map((failure) => `${failure.uri}#${failure.kernel}`)).size;
+}
+
+/** A failing case: its type and sizes, then what is wrong; the rule's name is in the tooltip. */
+export function failureItem(failure: Failure): vscode.TreeItem {
+  const item = new vscode.TreeItem(describeCase(failure) + (failure.minimized ? " (minimal)" : ""));
   item.id = `${failure.uri}#case#${argumentsOf(failure).slice(1).join("#")}`;
-  item.description = describeCase(failure) + (failure.minimized ? " (minimal)" : "");
-  item.tooltip = failure.message;
+  item.description = failure.message;
+  item.tooltip = `${failure.rule}: ${failure.message}`;
   item.contextValue = "failure";
   item.iconPath = new vscode.ThemeIcon("error", new vscode.ThemeColor("testing.iconFailed"));
   item.command = {

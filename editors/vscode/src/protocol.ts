@@ -8,6 +8,10 @@ export interface ServerStatus {
   health: Health;
   quiescent: boolean;
   message?: string | null;
+  /** Number of kernels whose last check found an error. */
+  failing?: number;
+  /** Nothing of the workspace is executed, because it is not trusted. */
+  restricted?: boolean;
   executor?: string | null;
   versions?: Record<string, string>;
 }
@@ -94,6 +98,9 @@ export interface Test {
   uri: string;
   range: lsp.Range | null;
   runnable: boolean;
+  /** The state of a stored failing case; null for other tests, whose states are sent when they are checked. */
+  state?: "failed" | null;
+  message?: string | null;
 }
 
 export interface TestsChanged {

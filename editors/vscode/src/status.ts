@@ -22,9 +22,15 @@ export class StatusItem implements vscode.Disposable {
     this.starting();
   }
 
-  follow(client: LanguageClient): vscode.Disposable {
+  /** Show the status of a server. A client has one handler for each notification, so it calls `onIdle` as well. */
+  follow(client: LanguageClient, onIdle: () => void): vscode.Disposable {
     this.render({ health: "ok", quiescent: true });
-    return client.onNotification(Method.status, (status: ServerStatus) => this.render(status));
+    return client.onNotification(Method.status, (status: ServerStatus) => {
+      this.render(status);
+      if (status.quiescent) {
+        onIdle();
+      }
+    });
   }
 
   starting(): void {
@@ -59,8 +65,8 @@ export class StatusItem implements vscode.Disposable {
   }
 
   private render(status: ServerStatus): void {
-    const icon = { ok: "$(check)", warning: "$(warning)", error: "$(error)" }[status.health];
-    this.set(`${status.quiescent ? icon : "$(sync~spin)"} gpuemu`, tooltip(status), "gpuemu.failures.focus");
+    const { icon, text } = summary(status);
+    this.set(`${status.quiescent ? icon : "$(sync~spin)"} ${text}`, tooltip(status), "gpuemu.failures.focus");
     if (status.health !== "ok") {
       this.item.backgroundColor = new vscode.ThemeColor(`statusBarItem.${status.health}Background`);
     }
@@ -72,6 +78,18 @@ export class StatusItem implements vscode.Disposable {
     this.item.command = command;
     this.item.backgroundColor = undefined;
   }
+}
+
+/** Return what the item shows of a status: a tick only if kernels were run and none fails. */
+export function summary(status: ServerStatus): { icon: string; text: string } {
+  const failing = status.failing ?? 0;
+  if (status.health !== "ok") {
+    return { icon: status.health === "error" ? "$(error)" : "$(warning)", text: "gpuemu" };
+  }
+  if (failing) {
+    return { icon: "$(error)", text: `gpuemu: ${failing} ${failing === 1 ? "kernel fails" : "kernels fail"}` };
+  }
+  return status.restricted ? { icon: "$(shield)", text: "gpuemu: restricted" } : { icon: "$(check)", text: "gpuemu" };
 }
 
 function tooltip(status: ServerStatus): vscode.MarkdownString {

@@ -54,6 +54,11 @@ export class KernelTests implements vscode.Disposable {
     return this.runs.size;
   }
 
+  /** The server is idle: checks on save have ended. */
+  onIdle(): void {
+    this.onSave.end();
+  }
+
   dispose(): void {
     for (const id of [...this.runs.keys()]) {
       this.end(id);
@@ -85,12 +90,30 @@ export class KernelTests implements vscode.Disposable {
         this.items.delete(id);
       }
     }
+    const failing: [vscode.TestItem, TestState][] = [];
     for (const test of tests) {
-      this.put(test); // the server sends parents before their children
+      const isNew = !this.items.has(test.id);
+      const item = this.put(test); // the server sends parents before their children
+      if (isNew && test.state) {
+        failing.push([item, { runId: null, id: test.id, state: test.state, message: test.message ?? undefined }]);
+      }
     }
+    this.showStored(failing);
   }
 
-  private put(test: Test): void {
+  /** Show the state of stored cases that were found by an earlier check: no state is sent for them. */
+  private showStored(failing: readonly [vscode.TestItem, TestState][]): void {
+    if (failing.length === 0) {
+      return;
+    }
+    const run = this.controller.createTestRun(new vscode.TestRunRequest(), "stored", false);
+    for (const [item, state] of failing) {
+      report(run, item, state);
+    }
+    run.end();
+  }
+
+  private put(test: Test): vscode.TestItem {
     let item = this.items.get(test.id);
     if (!item) {
       item = this.controller.createTestItem(test.id, test.label, vscode.Uri.parse(test.uri));
@@ -101,6 +124,7 @@ export class KernelTests implements vscode.Disposable {
     item.label = test.label;
     item.range = test.range ? toRange(test.range) : undefined;
     item.sortText = `${test.range?.start.line ?? 0}`.padStart(7, "0") + test.label;
+    return item;
   }
 
   // ---- runs ----------------------------------------------------------------------------------------------------------
@@ -178,30 +202,20 @@ export class KernelTests implements vscode.Disposable {
   }
 }
 
-/** The run that shows checks on save. It lasts while any of its tests is queued or running. */
+/** The run that shows checks on save. It lasts until the server is idle, so that it counts all their kernels. */
 class SaveRun {
   private run: vscode.TestRun | undefined;
-  private readonly open = new Set<string>();
 
   constructor(private readonly controller: vscode.TestController) {}
 
   report(item: vscode.TestItem, update: TestState): void {
     this.run ??= this.controller.createTestRun(new vscode.TestRunRequest(), "saved", false);
     report(this.run, item, update);
-    if (update.state === "enqueued" || update.state === "started") {
-      this.open.add(update.id);
-    } else {
-      this.open.delete(update.id);
-      if (this.open.size === 0) {
-        this.end();
-      }
-    }
   }
 
   end(): void {
     this.run?.end();
     this.run = undefined;
-    this.open.clear();
   }
 }
 

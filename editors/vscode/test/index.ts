@@ -5,6 +5,7 @@ import type MochaModule from "mocha";
 import { clientTests } from "./client.test";
 import { discoveryTests } from "./discovery.test";
 import { drawingTests } from "./drawing.test";
+import { viewTests } from "./views.test";
 
 const required = require("mocha") as typeof MochaModule & { default?: typeof MochaModule };
 const Mocha = required.default ?? required;
@@ -13,6 +14,7 @@ export function run(): Promise<void> {
   const mocha = new Mocha({ ui: "bdd", timeout: 120_000 });
   mocha.suite.emit("pre-require", globalThis, "", mocha);
   drawingTests();
+  viewTests();
   discoveryTests();
   clientTests();
   return new Promise((resolve, reject) => {

@@ -11,6 +11,7 @@ from pathlib import Path
 from gpuemu_lsp.engine.check.model import CheckRequest
 from gpuemu_lsp.engine.check.policies.missing_headers import without_cascades
 from gpuemu_lsp.engine.check.policies.newer_architecture import or_newer
+from gpuemu_lsp.engine.check.policies.unknown_suppressions import unknown_suppressions
 from gpuemu_lsp.engine.check.policies.unregistered import softened, without_guessed_instance
 from gpuemu_lsp.engine.compile import ToolchainError, compile_source
 from gpuemu_lsp.engine.compile.model import Artifact, CompileRequest, CompileResult, ResourceUsage
@@ -76,7 +77,7 @@ def prepare(request: CheckRequest) -> PreparedKernel:
     ignores = IgnoreComments(lambda path: text if path == spec.source else request.overlay.get(path) or _header(path))
     findings = (*filter(partial(_is_relevant, artifact is not None), compiled.result.findings), *compiled.findings)
     return PreparedKernel(
-        findings=tuple(map(ignores.apply, findings)),
+        findings=(*unknown_suppressions(spec.source, text), *map(ignores.apply, findings)),
         place=place,
         source=source,
         plans=tuple(plan for plan in compiled.result.plans if artifact is None or plan.entry in artifact.entries),

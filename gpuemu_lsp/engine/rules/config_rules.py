@@ -48,6 +48,57 @@ dtypes = ["float32"]
         ),
     ),
     Rule(
+        "config/unknown-suppression",
+        Severity.WARNING,
+        "comment that suppresses nothing",
+        "A `// gpuemu: ignore[RULE]` comment names a rule that does not exist, or one that no comment can suppress: a "
+        "failed compilation, an out-of-bounds access, a run that was not completed. The comment has no effect.",
+        Example(
+            bad="""\
+__global__ void scale(const float* x, float* y, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) {
+        y[i] = 2.0f * x[i];  // gpuemu: ignore[numeric/tolerance]
+    }
+}
+""",
+            good="""\
+__global__ void scale(const float* x, float* y, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) {
+        y[i] = 2.0f * x[i];
+    }
+}
+""",
+        ),
+    ),
+    Rule(
+        "config/unused-suppression",
+        Severity.HINT,
+        "comment that suppressed nothing in the last check",
+        "All kernels of the file were checked, and none of them had the finding that this `// gpuemu: ignore[RULE]` "
+        "comment suppresses. Reported in editors only, and not for rules that only a deep check or `--counters` "
+        "reports: there, the comment may still have an effect.",
+        Example(
+            bad="""\
+__global__ void scale(const float* x, float* y, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) {
+        y[i] = 2.0f * x[i];  // gpuemu: ignore[numeric/nan]
+    }
+}
+""",
+            good="""\
+__global__ void scale(const float* x, float* y, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) {
+        y[i] = 2.0f * x[i];
+    }
+}
+""",
+        ),
+    ),
+    Rule(
         "config/bad-value",
         Severity.ERROR,
         "invalid value",

@@ -6,10 +6,10 @@ A trailing comment applies to its own line, a comment on a line of its own to th
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
-from gpuemu_lsp.engine.findings import Finding, Severity
+from gpuemu_lsp.engine.findings import Finding, Range, Severity
 
 IGNORABLE = (
     *("numeric/", "artifact/", "perf/", "compile/warning", "sync/missing-warp-mask"),
@@ -25,21 +25,38 @@ MARK = re.compile(r"//.*?\bgpuemu:\s*ignore\[(?P<rules>[^\]\n]*)\]")
 _COMMENT = re.compile(r"^\s*//")
 
 
-def ignored_lines(text: str) -> Mapping[int, frozenset[str]]:
-    """Return the rules that are suppressed on each 0-based line of a text."""
+@dataclass(frozen=True, slots=True)
+class Suppression:
+    """A rule named by a comment: ``range`` is its name there, ``line`` the 0-based line it applies to."""
+
+    rule: str
+    range: Range
+    line: int
+
+
+def suppressions(text: str) -> Iterator[Suppression]:
+    """Yield the rules that the comments of a text suppress."""
     if "gpuemu:" not in text:
-        return {}
-    found: dict[int, frozenset[str]] = {}
+        return
     lines = text.split("\n")
     for number, line in enumerate(lines):
         mark = MARK.search(line)
         if mark is None:
             continue
-        rules = frozenset(part.strip() for part in mark["rules"].split(",") if part.strip())
         target = number
         while target < len(lines) - 1 and (_COMMENT.match(lines[target]) or not lines[target].strip()):
             target += 1
-        found[target] = found.get(target, frozenset()) | rules
+        for name in re.finditer(r"[^,\s]+", mark["rules"]):
+            start = mark.start("rules") + name.start()
+            column = len(line[:start].encode("utf-8", "surrogatepass"))
+            yield Suppression(name[0], Range.of(number, column, number, column + len(name[0].encode())), target)
+
+
+def ignored_lines(text: str) -> Mapping[int, frozenset[str]]:
+    """Return the rules that are suppressed on each 0-based line of a text."""
+    found: dict[int, frozenset[str]] = {}
+    for one in suppressions(text):
+        found[one.line] = found.get(one.line, frozenset()) | {one.rule}
     return found
 
 

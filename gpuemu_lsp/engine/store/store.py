@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import sqlite3
 import time
 import zlib
@@ -81,10 +82,22 @@ class Store:
         return failure.case
 
     def failures_for(self, kernel: str, dtype: str, limit: int = 50) -> list[StoredFailure]:
-        """Return the cases to replay: failing cases, latest first, then those that passed when last run."""
-        return self._failures(
-            "WHERE kernel = ? AND dtype = ? ORDER BY fixed, last_seen DESC, id DESC LIMIT ?", (kernel, dtype, limit)
-        )
+        """Return the cases to replay: failing cases, then those that passed when last run.
+
+        Among each, minimised cases come first, then smaller ones, then those found earlier. The order does not depend
+        on when a case last failed, so that consecutive checks show the same case until it passes.
+        """
+        if not self._database.exists():
+            return []
+        with self._database.transaction() as connection:
+            rows = connection.execute(
+                "SELECT id, fixed, minimised_from, dims FROM failures WHERE kernel = ? AND dtype = ?", (kernel, dtype)
+            ).fetchall()
+            chosen = [row["id"] for row in sorted(rows, key=_replay_order)[:limit]]
+            marks = ", ".join("?" * len(chosen))
+            found = connection.execute(f"SELECT * FROM failures WHERE id IN ({marks})", chosen).fetchall()
+            by_id = {row["id"]: row for row in found}
+            return [_failure(by_id[key], connection) for key in chosen]
 
     def failures(self, limit: int = 20) -> list[StoredFailure]:
         """Return the failures that are not fixed, latest first."""
@@ -230,6 +243,11 @@ def _prune(connection: sqlite3.Connection, keep: int) -> None:
             return
         connection.execute("DELETE FROM failures WHERE id = ?", (row["id"],))
         total -= row["size"]
+
+
+def _replay_order(row: sqlite3.Row) -> tuple[bool, bool, int, int]:
+    """Return a sort key that is smallest for the case to replay first; size is the product of the dims."""
+    return bool(row["fixed"]), not row["minimised_from"], math.prod(_dims(row["dims"]).values()), row["id"]
 
 
 def _failure(row: sqlite3.Row, connection: sqlite3.Connection) -> StoredFailure:

@@ -48,8 +48,15 @@ class CheckQueue:
 
     # ---- requests ------------------------------------------------------------------------------------------------
 
+    def file_opened(self, path: str) -> None:
+        """Check a file that was opened, or only compile it where the user checks manually."""
+        if self._session.settings.check_on == "save":
+            self.check([path])
+        else:
+            self._compile_after(_SAVE_SECONDS, path, edited=False)
+
     def files_changed(self, paths: Iterable[str]) -> None:
-        """Check files that were opened or saved; only compile them where the user checks manually."""
+        """Check files that were saved; only compile them where the user checks manually."""
         if self._session.settings.check_on == "save":
             self.check(paths)
             return
@@ -89,11 +96,15 @@ class CheckQueue:
 
     def cancel(self) -> int:
         """Cancel all checks, and the jobs that show progress; return their number."""
-        return self._scheduler.cancel() + self._session.jobs.cancel()
+        count = self._scheduler.cancel() + self._session.jobs.cancel()
+        self._forget_pending(list(self._options))
+        return count
 
     def cancel_checks(self, paths: Iterable[str]) -> None:
         """Cancel the checks of some files."""
-        self._scheduler.cancel([BatchKey("check", path) for path in paths])
+        cancelled = list(paths)
+        self._scheduler.cancel([BatchKey("check", path) for path in cancelled])
+        self._forget_pending(cancelled)
 
     def cancel_compilation(self, path: str) -> None:
         """Cancel the compilation of a file."""
@@ -102,7 +113,9 @@ class CheckQueue:
     def drop_file(self, path: str) -> set[str]:
         """Cancel and drop everything of a file; return the paths whose diagnostics may have changed."""
         self._scheduler.cancel([BatchKey("check", path), BatchKey("compile", path)])
+        self._forget_pending([path])
         self._checked.pop(path, None)
+        self._session.results.drop(path, frozenset())
         layers: tuple[Layer, ...] = ("config", "compile", "run")
         return {changed for layer in layers for changed in self._session.diagnostics.drop(layer, path)}
 
@@ -124,6 +137,12 @@ class CheckQueue:
             case BatchEnded(batch, completed) if batch.key.kind == "check":
                 if not (completed and is_repeatable(batch)):
                     self._checked.pop(batch.key.path, None)
+
+    def _forget_pending(self, paths: Iterable[str]) -> None:
+        """Report the checks that were cancelled before they began: no batch does."""
+        for path in paths:
+            if self._options.pop(path, None) is not None:
+                self._events.publish(CheckSkipped(path, cancelled=True))
 
     # ---- checks --------------------------------------------------------------------------------------------------
 
@@ -169,9 +188,10 @@ class CheckQueue:
 
     # ---- compilations --------------------------------------------------------------------------------------------
 
-    def _compile_after(self, seconds: float, path: str) -> None:
+    def _compile_after(self, seconds: float, path: str, edited: bool = True) -> None:
         key = BatchKey("compile", path)
-        self._scheduler.debounce(seconds, key, partial(self._prepare_compilation, path), partial(self._compile, path))
+        begin = partial(self._compile, path, edited)
+        self._scheduler.debounce(seconds, key, partial(self._prepare_compilation, path), begin)
 
     async def _prepare_compilation(self, path: str) -> _Snapshot:
         revision = self._session.revision
@@ -179,12 +199,13 @@ class CheckQueue:
         requests = () if parsed is None else requests_of(self._session, parsed, execute=False)
         return _Snapshot(revision, parsed, requests)
 
-    def _compile(self, path: str, snapshot: _Snapshot) -> None:
+    def _compile(self, path: str, edited: bool, snapshot: _Snapshot) -> None:
         session, parsed = self._session, snapshot.parsed
         if path not in session.documents or parsed is None or parsed.project is None:
             return
-        self._checked.pop(path, None)
-        self._events.publish(TextEdited(path))
+        if edited:
+            self._checked.pop(path, None)
+            self._events.publish(TextEdited(path))
         session.publisher.publish(session.diagnostics.paths_of(path) | {path})  # marks the last run's findings as stale
         self._scheduler.start(BatchKey("compile", path), snapshot.requests, snapshot.revision)
 

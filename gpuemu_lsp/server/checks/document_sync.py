@@ -29,12 +29,11 @@ class DocumentSync:
     def opened(self, uri: str, path: str, version: int, text: str) -> None:
         """Add a document and check it."""
         session = self._session
-        revision = session.advance()
-        session.documents[path] = Document(uri, path, version, text, revision, revision)
+        session.documents[path] = Document(uri, path, version, text)
         if Path(path).name == CONFIG_NAME:
             self._validate_config(path)
         elif session.is_kernel_file(path):
-            self._queue.files_changed([path])
+            self._queue.file_opened(path)
         session.publisher.publish([path])
 
     def changed(self, path: str, version: int, changes: Iterable[ContentChange]) -> None:
@@ -71,7 +70,22 @@ class DocumentSync:
                 affected |= {source for source in checked if Path(source).is_relative_to(Path(path).parent)}
             else:
                 affected |= {path} & checked
+        self._validate_configs_naming(paths)
         self._queue.files_changed(affected | self._session.dependents(paths))
+
+    def _validate_configs_naming(self, paths: Sequence[str]) -> None:
+        """Validate the configurations whose files have been renamed, deleted or created."""
+        session = self._session
+        exists = {path: Path(path).exists() for path in paths}
+        for project in session.projects.known():
+            named = {path for spec in project.kernels for path in (spec.source, spec.reference)}
+            gone = any(path in named and not there for path, there in exists.items())
+            missing = any(finding.rule == "config/missing-file" for finding in project.findings)
+            came = any(there and Path(path).is_relative_to(project.root) for path, there in exists.items())
+            if project.config is not None and (gone or (missing and came)):
+                session.projects.expire(project.config)
+                session.parsed_files.forget_config(project.config)
+                self._validate_config(project.config)
 
     def closed(self, path: str) -> None:
         """Remove a document, and the findings of its unsaved text."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from gpuemu_lsp.engine.check.model import CheckRequest, MinimisedFailure
 from gpuemu_lsp.engine.jobs.crash_findings import ending_finding
@@ -51,7 +51,7 @@ class CaseMinimiser:
             for request in requests:
                 found |= await self._minimise(request, case, dtype)
             if not found:
-                self._show_message(f"No case {case} is stored for this file.")
+                self._show_message("This failing case is no longer stored: check the file again.")
             await self._failures.refresh(requests[0].root)
         finally:
             self._busy.discard((path, case))
@@ -74,19 +74,27 @@ class CaseMinimiser:
             minimised = from_json(MinimisedFailure, value)
             if minimised.replay.verdict in ("still fails", "changed"):
                 self._filer.replace_case(request, minimised.replay)
-            self._show_message(_message(request, minimised))
+            self._show_message(outcome_text(request, minimised))
         if not result.done:
             self._show_message(ending_finding(request, result.ending).message)
         return bool(next(result.named("smaller"), None)) or not result.done
 
 
-def _message(request: CheckRequest, result: MinimisedFailure) -> str:
+def outcome_text(request: CheckRequest, result: MinimisedFailure) -> str:
+    """Return the outcome in words; case ids mean nothing to a reader."""
     name = request.spec.name
     if result.replay.verdict == "fixed":
-        return f"Case {result.original} of {name} no longer fails."
+        return f"{name}: this case no longer fails."
     if result.replay.verdict == "not executed":
-        return f"Case {result.original} of {name} could not be run."
-    sizes = ", ".join(f"{key} = {size}" for key, size in result.replay.dims.items())
+        return f"{name}: this case could not be run."
+    before, after = (_sizes(dims) for dims in (result.original_dims, result.replay.dims))
     if result.case is None:
-        return f"No case smaller than {result.original} of {name} fails ({sizes})."
-    return f"Case {result.original} of {name} was minimized to case {result.case} ({sizes}) in {result.runs} runs."
+        return f"{name}: no smaller case fails{f' ({before})' if before else ''}."
+    runs = f"{result.runs} run{'' if result.runs == 1 else 's'}"
+    if before == after:
+        return f"{name}: minimized to simpler values{f' at {after}' if after else ''}, in {runs}."
+    return f"{name}: minimized from {before} to {after}, in {runs}."
+
+
+def _sizes(dims: Mapping[str, int]) -> str:
+    return ", ".join(f"{name} = {size}" for name, size in dims.items())

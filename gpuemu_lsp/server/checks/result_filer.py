@@ -11,6 +11,7 @@ from gpuemu_lsp.engine.findings import Finding, Place, Related, Severity
 from gpuemu_lsp.engine.jobs.run import fingerprinted
 from gpuemu_lsp.server.diagnostics.kernel_results import KernelResult
 from gpuemu_lsp.server.diagnostics.sources import DiagnosticSource, Layer, split_by_layer
+from gpuemu_lsp.server.diagnostics.unused_suppressions import unused_suppressions
 from gpuemu_lsp.server.documents.parsed_files import kernel_id
 from gpuemu_lsp.server.events import BatchEnded, KernelCompiled, KernelFinished, RunErrorFound, ServerEvent
 from gpuemu_lsp.server.session import Session
@@ -37,7 +38,7 @@ class ResultFiler:
             case KernelFinished(batch, check):
                 paths = self._file_result(batch, check)
             case BatchEnded(batch, completed=True):
-                paths = self._drop_removed_kernels(batch)
+                paths = self._drop_removed_kernels(batch) | self._file_suppressions(batch)
             case _:
                 return
         self._session.publisher.publish(paths)
@@ -58,7 +59,8 @@ class ResultFiler:
             for item in session.diagnostics.findings_from(source)
             if (item.rule, item.dtype, item.place) != identity
         ]
-        session.publisher.publish(session.diagnostics.replace(source, [*others, minimised], session.revision))
+        paths = session.diagnostics.replace(source, [*others, minimised], session.revision, request.text, stored=True)
+        session.publisher.publish(paths)
 
     def _file_compilation(self, batch: Batch, check: KernelCheck, findings: Iterable[Finding]) -> set[str]:
         """File findings of compilation and lint; those of the last run stay."""
@@ -81,7 +83,7 @@ class ResultFiler:
         report = check.report
         assert report is not None
         executed = batch.key.kind == "check"
-        result = KernelResult(check.request, report, tuple(check.findings), batch.revision)
+        result = KernelResult(check.request, report, tuple(check.findings))
         self._session.results.put(result, executed)
         if not executed:
             # A compilation while typing never runs the kernel: that is not worth a diagnostic.
@@ -137,9 +139,20 @@ class ResultFiler:
             self._session.results.drop(batch.key.path, current)
         return paths
 
+    def _file_suppressions(self, batch: Batch) -> set[str]:
+        """File the suppression comments of a file that had no effect in a check of all its kernels."""
+        if batch.key.kind != "check" or not batch.whole or not batch.checks:
+            return set()
+        source, text = DiagnosticSource("run", batch.key.path), batch.checks[0].request.text
+        unused = list(unused_suppressions(batch))
+        return self._session.diagnostics.replace(source, unused, batch.revision, text) if unused else set()
+
     def _replace(self, layer: Layer, batch: Batch, check: KernelCheck, findings: Iterable[Finding]) -> set[str]:
         identified = [self._on_kernel(check, finding) for finding in fingerprinted(list(findings), check.request.root)]
-        return self._session.diagnostics.replace(_source(layer, batch, check), identified, batch.revision)
+        stored = batch.store_root is not None and not any(item.rule == "engine/not-stored" for item in check.findings)
+        return self._session.diagnostics.replace(
+            _source(layer, batch, check), identified, batch.revision, check.request.text, stored
+        )
 
     def _on_kernel(self, check: KernelCheck, finding: Finding) -> Finding:
         """Move a finding that a kernel did not run from gpuemu.toml to the kernel, where its author sees it."""

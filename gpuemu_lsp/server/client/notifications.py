@@ -34,6 +34,11 @@ def trace_batches(server: GpuemuServer, event: ServerEvent) -> None:
         server.log_trace(types.LogTraceParams(f"{key.kind} of {key.path} {ended}"))
 
 
+def log_message(server: GpuemuServer, text: str) -> None:
+    """Write a line to the client's log of the server."""
+    server.window_log_message(types.LogMessageParams(types.MessageType.Info, text))
+
+
 def show_message(server: GpuemuServer, text: str) -> None:
     """Show an information message to the user."""
     server.window_show_message(types.ShowMessageParams(types.MessageType.Info, text))

@@ -6,15 +6,14 @@ import asyncio
 import itertools
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from lsprotocol import types
 from pygls.exceptions import JsonRpcException
 from pygls.lsp.server import LanguageServer
 
-from gpuemu_lsp.server.events import BatchStarted, JobStarted, ServerEvent
+from gpuemu_lsp.server.events import BatchEnded, BatchStarted, JobStarted, ServerEvent
 from gpuemu_lsp.server.work import Batch, BatchKey, RunningJob
 
 _DELAY_SECONDS = 0.5
@@ -24,16 +23,39 @@ _PERIOD_SECONDS = 0.5
 
 @dataclass(frozen=True, slots=True)
 class TrackedWork:
-    """Work whose progress is shown. ``measure`` returns the steps done and their total, 0 where it is unknown."""
+    """Work whose progress is shown. ``measure`` returns the steps done and their total, 0 where it is unknown.
 
-    title: str
+    ``title`` is called when the bar begins; ``unit`` names the steps.
+    """
+
+    title: Callable[[], str]
     measure: Callable[[], tuple[int, int]]
     ended: asyncio.Event
     cancel: Callable[[], object]
+    unit: str = ""
+
+
+@dataclass(slots=True, eq=False)
+class ChecksProgress:
+    """Checks of files that run at the same time. They share one bar, which counts their kernels."""
+
+    batches: list[Batch] = field(default_factory=list)
+    ended: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def title(self) -> str:
+        """Return the title of the bar, which cannot change once it has begun."""
+        verb = "Fuzzing" if any(batch.deep for batch in self.batches) else "Checking"
+        files = {batch.key.path for batch in self.batches}
+        return f"{verb} {Path(files.pop()).name if len(files) == 1 else f'{len(files)} files'}"
+
+    def measure(self) -> tuple[int, int]:
+        """Return the number of kernels finished, and of all."""
+        done = sum(len(batch.checks) if batch.ended.is_set() else batch.finished for batch in self.batches)
+        return done, sum(len(batch.checks) for batch in self.batches)
 
 
 class ProgressBars:
-    """One progress bar for each check and each job with a title that lasts."""
+    """One progress bar for all checks, and one for each job with a title, that last."""
 
     def __init__(self, server: LanguageServer, cancel: Callable[[Iterable[BatchKey]], object]) -> None:
         self.supported = False
@@ -41,12 +63,15 @@ class ProgressBars:
         self._cancel = cancel
         self._tasks: set[asyncio.Task[None]] = set()
         self._numbers = itertools.count(1)
+        self._checks: ChecksProgress | None = None
 
     def on_event(self, event: ServerEvent) -> None:
-        """Track checks and jobs; their ending is read from the work itself."""
+        """Track checks and jobs; the ending of a job is read from the job itself."""
         match event:
             case BatchStarted(batch) if batch.key.kind == "check":
-                self._track(self._batch(batch))
+                self._add(batch)
+            case BatchEnded(batch) if batch.key.kind == "check":
+                self._end_checks()
             case JobStarted(job) if job.title is not None:
                 self._track(_job(job, job.title))
 
@@ -60,14 +85,23 @@ class ProgressBars:
         for task in self._tasks:
             task.cancel()
 
-    def _batch(self, batch: Batch) -> TrackedWork:
-        verb = "Fuzzing" if batch.deep else "Checking"
-        return TrackedWork(
-            f"{verb} {Path(batch.key.path).name}",
-            lambda: (batch.finished, len(batch.checks)),
-            batch.ended,
-            partial(self._cancel, [batch.key]),
-        )
+    def _add(self, batch: Batch) -> None:
+        """Add a check to those that run, or begin with it."""
+        if self._checks is not None:
+            self._checks.batches.append(batch)
+            return
+        checks = self._checks = ChecksProgress([batch])
+
+        def cancel() -> None:
+            self._cancel([one.key for one in checks.batches if not one.ended.is_set()])
+
+        self._track(TrackedWork(checks.title, checks.measure, checks.ended, cancel, "kernels"))
+
+    def _end_checks(self) -> None:
+        """End the bar of the checks once all of them have ended."""
+        if self._checks is not None and all(batch.ended.is_set() for batch in self._checks.batches):
+            self._checks.ended.set()
+            self._checks = None
 
     def _track(self, work: TrackedWork) -> None:
         if self.supported:
@@ -85,12 +119,12 @@ class ProgressBars:
         except JsonRpcException:
             return  # the client refused
         try:
-            bars.begin(token, types.WorkDoneProgressBegin(title=work.title, cancellable=True, percentage=0))
+            bars.begin(token, types.WorkDoneProgressBegin(title=work.title(), cancellable=True, percentage=0))
             self._cancel_with(token, work)
             percentage = 0
             while not await _ends_within(work, _PERIOD_SECONDS):
                 done, total = work.measure()
-                message = f"{done}/{total}" if total else None
+                message = f"{done} of {total} {work.unit}".rstrip() if total else None
                 percentage = max(percentage, 100 * min(done, total) // total if total else 0)
                 bars.report(token, types.WorkDoneProgressReport(message=message, percentage=percentage))
         finally:
@@ -108,7 +142,7 @@ class ProgressBars:
 
 
 def _job(job: RunningJob, title: str) -> TrackedWork:
-    return TrackedWork(title, lambda: (job.done, job.total), job.ended, job.cancel)
+    return TrackedWork(lambda: title, lambda: (job.done, job.total), job.ended, job.cancel)
 
 
 async def _ends_within(work: TrackedWork, seconds: float) -> bool:

@@ -8,7 +8,14 @@ from typing import Any
 
 from gpuemu_lsp.engine.workers import Job, Pool
 from gpuemu_lsp.engine.workers.model import Done, Event, Progress
-from gpuemu_lsp.server.events import BatchEnded, BatchStarted, JobEnded, JobStarted, ServerEvent, SettingsChanged
+from gpuemu_lsp.server.events import (
+    BatchEnded,
+    BatchStarted,
+    JobEnded,
+    JobStarted,
+    ServerEvent,
+    SettingsChanged,
+)
 
 METHOD = "gpuemu/serverStatus"
 
@@ -16,13 +23,18 @@ METHOD = "gpuemu/serverStatus"
 class ServerStatus:
     """Notifies the client when its status changes."""
 
-    def __init__(self, pool: Pool, notify: Callable[[str, Any], None]) -> None:
+    def __init__(
+        self, pool: Pool, notify: Callable[[str, Any], None], failing: Callable[[], int], log: Callable[[str], None]
+    ) -> None:
         self._pool = pool
         self._notify = notify
+        self._failing = failing
+        self._log = log
         self._busy = 0
         self._versions: dict[str, str] = {}
         self._problem: str | None = None
         self._warning: str | None = None
+        self._restricted = False
         self._requested_executor = "auto"
         self.executor = "emulator"
         self._sent: dict[str, Any] | None = None
@@ -54,6 +66,7 @@ class ServerStatus:
             case JobEnded(job) if job.title is not None:
                 self._count(-1)
             case SettingsChanged():
+                self._restricted = not event.new.trusted
                 self._select_executor(event.new.executor)
 
     def _count(self, change: int) -> None:
@@ -76,17 +89,33 @@ class ServerStatus:
             self._versions = {name: str(value) for name, value in event.value.items()}
             compiler = self._versions.get("NVRTC", "")
             self._problem = f"NVRTC is {compiler}" if compiler.startswith("not usable") else None
+            versions = (f"{name} {version}" for name, version in self._shown_versions().items())
+            self._log(f"Ready: {', '.join(versions)}.")
         elif not isinstance(event, Done):
             self._problem = "The worker processes do not start; nothing can be checked."
         self._select_executor(self._requested_executor)
 
+    def _shown_versions(self) -> dict[str, str]:
+        """Return the versions for the user. A missing GPU needs no reason unless the settings ask for one."""
+        gpu = self._versions.get("GPU", "")
+        plain = {"GPU": "none"} if gpu.startswith("none") and self._warning is None else {}
+        return {**self._versions, **plain}
+
     def _send(self) -> None:
+        failing = self._failing()
+        message = self._problem or self._warning
+        if message is None and self._restricted:
+            message = "Restricted mode: kernels are compiled, but not run."
+        elif message is None and failing:
+            message = f"{failing} kernel{' fails' if failing == 1 else 's fail'}."
         status = {
             "health": "error" if self._problem is not None else "warning" if self._warning is not None else "ok",
             "quiescent": self._busy == 0,
-            "message": self._problem or self._warning,
+            "message": message,
+            "failing": failing,
+            "restricted": self._restricted,
             "executor": self.executor,
-            "versions": dict(self._versions),
+            "versions": self._shown_versions(),
         }
         if status != self._sent:
             self._sent = status

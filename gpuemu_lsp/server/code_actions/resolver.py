@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from lsprotocol import types
 from pygls.capabilities import get_capability
 
 from gpuemu_lsp.engine.check.model import CheckRequest
+from gpuemu_lsp.engine.findings import Position, Range
 from gpuemu_lsp.engine.project import discover
 from gpuemu_lsp.engine.project.edits import TextChange, append
 from gpuemu_lsp.engine.project.load import CONFIG_NAME
@@ -21,7 +23,7 @@ from gpuemu_lsp.server.checks.requests import requests_of_file
 from gpuemu_lsp.server.client.params import plain
 from gpuemu_lsp.server.client.protocol import GpuemuServer
 from gpuemu_lsp.server.code_actions import fixes
-from gpuemu_lsp.server.documents.locations import client_range, path_from_uri
+from gpuemu_lsp.server.documents.locations import byte_position, client_range, path_from_uri
 from gpuemu_lsp.server.session import Session
 
 _log = logging.getLogger(__name__)
@@ -95,6 +97,20 @@ class CodeActionResolver:
             changes = await self._registration_changes(path, deferred.kernel)
         if changes:
             action.edit = self._workspace_edit(changes)
+
+    def replacement(self, path: str, span: types.Range, name: str) -> types.WorkspaceEdit | None:
+        """Return the edit that replaces a name, quoted or not, by another one; None where the range has no name."""
+        text = self._session.text(path)
+        lines = text.split("\n") if text is not None else []
+        if span.start.line != span.end.line or span.start.line >= len(lines):
+            return None
+        encoding = self._session.publisher.encoding
+        start, end = (byte_position(lines, Position(at.line, at.character), encoding) for at in (span.start, span.end))
+        old = lines[start.line].encode("utf-8", "replace")[start.column : end.column].decode("utf-8", "replace")
+        quote = old[:1] if old[:1] in ("'", '"') else ""
+        if not re.fullmatch(r"[\w./-]+", old.strip("'\"")):
+            return None
+        return self._workspace_edit([_FileChange(path, TextChange(Range(start, end), f"{quote}{name}{quote}"))])
 
     def _config_changes(self, path: str, deferred: DeferredEdit) -> list[_FileChange]:
         project = self._session.projects.of(path)

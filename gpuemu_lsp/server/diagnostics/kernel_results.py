@@ -6,19 +6,24 @@ from dataclasses import dataclass, field
 
 from gpuemu_lsp.engine.check.model import CheckRequest, KernelReport
 from gpuemu_lsp.engine.compile.model import ResourceUsage
-from gpuemu_lsp.engine.findings import Finding
+from gpuemu_lsp.engine.findings import Finding, Json
 from gpuemu_lsp.engine.source.model import KernelDecl
 from gpuemu_lsp.server.documents.parsed_files import kernel_id, refers_to
 
 
 @dataclass(frozen=True, slots=True)
 class KernelResult:
-    """Report and findings of a check or compilation, with its request and the session's revision it holds for."""
+    """Report and findings of a check or compilation, with its request."""
 
     request: CheckRequest
     report: KernelReport
     findings: tuple[Finding, ...]
-    revision: int
+
+    @property
+    def stored(self) -> bool:
+        """Whether failing cases are in the project's store, so that they can be reproduced and minimised."""
+        writable = not any(finding.rule == "engine/not-stored" for finding in self.findings)
+        return writable and self.request.options.store_root is not None
 
 
 @dataclass(slots=True)
@@ -37,6 +42,15 @@ class KernelResults:
         self._compiled[key] = result
         if executed:
             self._checked[key] = result
+
+    @property
+    def failing(self) -> int:
+        """Number of kernels whose last check found an error."""
+        return sum(result.report.status in ("failed", "error") for result in self._checked.values())
+
+    def of_file(self, path: str) -> list[KernelResult]:
+        """Return the results of the checks of a file."""
+        return [result for (source, _), result in self._checked.items() if source == path]
 
     def named(self, path: str | None, name: str) -> KernelResult | None:
         """Return the last result of an entry of gpuemu.toml; ``path`` None is any file."""
@@ -72,3 +86,8 @@ def _referring(
         for (source, _), result in sorted(results.items(), key=lambda item: item[0])
         if source == path and refers_to(result.request.spec, decl, alone)
     ]
+
+
+def number_text(value: Json) -> str:
+    """Return a value of a finding with 7 significant digits, as many as a float32 needs to be recognised."""
+    return f"{value:.7g}" if isinstance(value, float) else "?" if value is None else str(value)

@@ -11,7 +11,7 @@ from lsprotocol import types
 
 from gpuemu_lsp.engine.findings import Finding, Place, Severity
 from gpuemu_lsp.server.diagnostics.rules_page import RulesPage
-from gpuemu_lsp.server.diagnostics.sources import DiagnosticSource, DiagnosticStore
+from gpuemu_lsp.server.diagnostics.sources import DiagnosticSource, DiagnosticStore, SourceResult
 from gpuemu_lsp.server.documents.document import Document
 from gpuemu_lsp.server.documents.locations import Encoding, client_range, uri_from_path
 
@@ -68,8 +68,8 @@ class DiagnosticPublisher:
     def located(self, path: str) -> list[tuple[Finding, types.Range]]:
         """Return the findings in a file with their ranges in its current text."""
         return [
-            (finding, self._location(finding.place, source, revision).range)
-            for source, revision, finding in self._diagnostics.in_file(path)
+            (finding, self._location(finding.place, source, result.revision).range)
+            for source, result, finding in self._diagnostics.in_file(path)
         ]
 
     def pull(self, path: str) -> tuple[list[types.Diagnostic], str]:
@@ -86,23 +86,40 @@ class DiagnosticPublisher:
             diagnostics=[self._diagnostic(*found) for found in self._diagnostics.in_file(path)],
         )
 
-    def _diagnostic(self, source: DiagnosticSource, revision: int, finding: Finding) -> types.Diagnostic:
-        document = self._documents.get(source.path)
-        stale = source.layer == "run" and document is not None and document.edited_since(revision)
+    def _diagnostic(self, source: DiagnosticSource, result: SourceResult, finding: Finding) -> types.Diagnostic:
+        stale = self._is_stale(source, result, finding)
         related = [
-            types.DiagnosticRelatedInformation(self._location(other.place, source, revision), other.message)
+            types.DiagnosticRelatedInformation(self._location(other.place, source, result.revision), other.message)
             for other in finding.related
         ]
         return types.Diagnostic(
-            range=self._location(finding.place, source, revision).range,
-            message=finding.message + (_STALE if stale else ""),
+            range=self._location(finding.place, source, result.revision).range,
+            # A compilation of the new text follows at once: in its findings the remark would only flicker.
+            message=finding.message + (_STALE if stale and source.layer == "run" else ""),
             severity=_SEVERITIES[finding.severity],
             code=finding.rule,
             source=SOURCE,
+            tags=[types.DiagnosticTag.Unnecessary] if finding.rule == "config/unused-suppression" else None,
             related_information=related or None,
             code_description=self._page(finding.rule),
-            data={**_data(finding, stale), "file": self.uri_of(source.path), "stored": has_stored_case(finding)},
+            data={
+                **_data(finding, stale),
+                "file": self.uri_of(source.path),
+                "stored": result.stored and has_failing_case(finding),
+            },
         )
+
+    def _is_stale(self, source: DiagnosticSource, result: SourceResult, finding: Finding) -> bool:
+        """Return whether the text that was checked, or that of the header a finding lies in, differs from the editor's.
+
+        The source is compared by its text: a document that was opened after the check, or whose edits were undone, has
+        the text that was checked. The text of a header is not kept, so its edits count.
+        """
+        document = self._documents.get(source.path)
+        if document is not None and result.text is not None and document.text != result.text:
+            return True
+        header = self._documents.get(finding.place.path) if finding.place.path != source.path else None
+        return source.layer != "config" and header is not None and header.edited_since(result.revision)
 
     def _location(self, place: Place, source: DiagnosticSource, revision: int) -> types.Location:
         document = self._documents.get(place.path)
@@ -124,8 +141,8 @@ class DiagnosticPublisher:
         return document.uri if document is not None else uri_from_path(path)
 
 
-def has_stored_case(finding: Finding) -> bool:
-    """Return whether the finding's failing case is stored: only then can it be reproduced and minimised."""
+def has_failing_case(finding: Finding) -> bool:
+    """Return whether a finding has a failing case, which can be reproduced and minimised once it is stored."""
     return finding.case is not None and finding.severity is Severity.ERROR
 
 

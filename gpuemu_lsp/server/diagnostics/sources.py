@@ -25,10 +25,16 @@ class DiagnosticSource:
 
 @dataclass(frozen=True, slots=True)
 class SourceResult:
-    """Findings of a source in the text of a revision of the session."""
+    """Findings of a source in a text of its file, which was that of a revision of the session.
+
+    ``text`` is None for gpuemu.toml, whose findings are never older than its text. ``stored``: failing cases of the run
+    are in the project's store.
+    """
 
     findings: tuple[Finding, ...]
     revision: int
+    text: str | None = None
+    stored: bool = False
 
 
 @dataclass(slots=True)
@@ -40,9 +46,16 @@ class DiagnosticStore:
     def __len__(self) -> int:
         return len(self._results)
 
-    def replace(self, source: DiagnosticSource, findings: Iterable[Finding], revision: int) -> set[str]:
+    def replace(
+        self,
+        source: DiagnosticSource,
+        findings: Iterable[Finding],
+        revision: int,
+        text: str | None = None,
+        stored: bool = False,
+    ) -> set[str]:
         """Replace the result of a source."""
-        result = SourceResult(tuple(findings), revision)
+        result = SourceResult(tuple(findings), revision, text, stored)
         old = self._results.get(source)
         self._results[source] = result
         return _paths(result) | (_paths(old) if old is not None else set())
@@ -82,8 +95,8 @@ class DiagnosticStore:
         """Return the files that findings of checking ``path`` point to, such as its headers."""
         return {place for source, result in self._results.items() if source.path == path for place in _paths(result)}
 
-    def in_file(self, path: str) -> Iterator[tuple[DiagnosticSource, int, Finding]]:
-        """Yield source, revision and finding for each finding that points to a file, without duplicates."""
+    def in_file(self, path: str) -> Iterator[tuple[DiagnosticSource, SourceResult, Finding]]:
+        """Yield source, result and finding for each finding that points to a file, without duplicates."""
         seen = set()
         for source, result in sorted(self._results.items(), key=lambda item: item[0]):
             for finding in result.findings:
@@ -91,7 +104,7 @@ class DiagnosticStore:
                     continue
                 if (key := _identity(finding)) not in seen:
                     seen.add(key)
-                    yield source, result.revision, finding
+                    yield source, result, finding
 
     def findings_of(self, path: str) -> Iterator[Finding]:
         """Yield all findings of checking a file, whichever file they point to."""

@@ -34,15 +34,16 @@ class AppliedEdit:
 class Document:
     """A document between didOpen and didClose.
 
-    ``uri`` is the client's own spelling. ``saved`` is the session's revision at which disk and text last agreed.
+    ``uri`` is the client's own spelling. ``revision`` is the session's revision of the last edit, 0 before the first:
+    opening a document is no edit. ``saved`` is the revision at which disk and text last agreed.
     """
 
     uri: str
     path: str
     version: int
     text: str
-    revision: int
-    saved: int
+    revision: int = 0
+    saved: int = 0
     edits: deque[AppliedEdit] = field(default_factory=lambda: deque(maxlen=_MAX_EDITS))
 
     def apply(self, change: ContentChange, revision: int, encoding: Encoding) -> None:

@@ -22,7 +22,7 @@ from gpuemu_lsp.engine.project import load
 from gpuemu_lsp.engine.project.model import KernelSpec, Project
 from gpuemu_lsp.engine.source import read
 from gpuemu_lsp.engine.source.headers.includes import closure
-from gpuemu_lsp.engine.source.model import KernelDecl
+from gpuemu_lsp.engine.source.model import KernelDecl, LaunchSite
 from gpuemu_lsp.engine.source.preprocessor.lexer import SourceText
 from gpuemu_lsp.server.workspace.projects import Projects
 
@@ -54,6 +54,7 @@ class KernelEntry:
 class ParsedFile:
     """A text and the kernels in it. ``project`` is None where gpuemu.toml has never been valid TOML.
 
+    ``launches`` are those in the text and, for a header, in the files that include it.
     ``headers`` are the user headers it includes, directly or not; ``missing`` are names of headers that do not exist.
     """
 
@@ -64,6 +65,7 @@ class ParsedFile:
     entries: tuple[KernelEntry, ...] = ()
     headers: tuple[str, ...] = ()
     missing: frozenset[str] = frozenset()
+    launches: tuple[LaunchSite, ...] = ()
 
     def decl_of(self, spec: KernelSpec) -> KernelDecl | None:
         """Return the kernel function that an entry of gpuemu.toml refers to."""
@@ -109,6 +111,7 @@ def parse_file(project: Project | None, path: str, text: str) -> ParsedFile:
         ),
         tuple(headers),
         frozenset(Path(include.target).name for include in source.includes if include.resolved is None),
+        source.launches,
     )
 
 
@@ -180,6 +183,10 @@ class ParsedFiles:
         if known is None or known[0] != text:
             known = self._configs[path] = text, await self.run_in_thread(load, Path(path), text)
         return known[1]
+
+    def forget_config(self, path: str) -> None:
+        """Parse a configuration again although its text is the same, because files that it names have changed."""
+        self._configs.pop(path, None)
 
     async def run_in_thread(self, function: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs) -> _T:
         """Call a function in the parser thread, after the calls that were queued before."""

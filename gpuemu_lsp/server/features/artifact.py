@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import hashlib
+import re
 import urllib.parse
 from typing import Any
 
 from lsprotocol import types
 from pygls.exceptions import JsonRpcInternalError, JsonRpcInvalidParams
 
+from gpuemu_lsp.engine.cache_folder import cache_root
 from gpuemu_lsp.engine.jobs.crash_findings import ending_finding
 from gpuemu_lsp.engine.workers import Job
 from gpuemu_lsp.engine.workers.wire import to_json
@@ -63,6 +66,22 @@ def parse_virtual_uri(uri: str) -> tuple[str, str, str]:
         raise JsonRpcInvalidParams(f"{uri} is not a virtual document of this server")
     kernel = urllib.parse.unquote(path[1]).removesuffix(f".{path[0]}")
     return urllib.parse.unquote(parts.query), kernel, path[0]
+
+
+def write_artifact(path: str, kernel: str, form: str, found: dict[str, Any]) -> str:
+    """Write a kernel's PTX or SASS to the user's cache, for clients without virtual documents; return the file's path.
+
+    A kernel always has the same file, so that showing it again refreshes what the editor has open.
+    """
+    digest = hashlib.blake2b(path.encode("utf-8", "surrogateescape"), digest_size=6).hexdigest()
+    name = re.sub(r"[^A-Za-z0-9_.-]+", "_", kernel)
+    target = cache_root() / "artifacts" / digest / f"{name}.{found['arch']}.{form}"
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_text(found["text"], encoding="utf-8")
+    except OSError as error:
+        raise JsonRpcInternalError(f"{target} cannot be written: {error.strerror or error}") from error
+    return target.as_posix()
 
 
 async def disassemble(session: Session, uri: Any, kernel: Any, form: Any, arch: Any) -> dict[str, Any]:

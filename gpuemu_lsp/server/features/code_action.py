@@ -15,7 +15,7 @@ from pygls.capabilities import get_capability
 from gpuemu_lsp.engine.source.ignore_comments import ignorable
 from gpuemu_lsp.server.client.params import plain
 from gpuemu_lsp.server.client.protocol import GpuemuServer
-from gpuemu_lsp.server.code_actions.fixes import LIMITS
+from gpuemu_lsp.server.code_actions.fixes import LIMITS, suggestion_in
 from gpuemu_lsp.server.code_actions.resolver import CodeActionResolver, DeferredEdit
 from gpuemu_lsp.server.diagnostics.publisher import SOURCE
 from gpuemu_lsp.server.documents.locations import path_from_uri
@@ -79,6 +79,10 @@ async def _actions(
     def edit(title: str, deferred: DeferredEdit) -> types.CodeAction:
         return types.CodeAction(title=title, kind=_FIX, diagnostics=[diagnostic], data=deferred.to_json())
 
+    suggested = suggestion_in(diagnostic.message) if rule.startswith("config/") else None
+    if suggested is not None and (change := resolver.replacement(path, diagnostic.range, suggested)) is not None:
+        title = f"Change to '{suggested}'"
+        yield types.CodeAction(title, _FIX, diagnostics=[diagnostic], is_preferred=True, edit=change)
     if isinstance(case, str) and data.get("stored"):
         label = _case_label(data)
         yield run(f"Reproduce failure{label}", REPRODUCE, file, case, kernel, dtype)
@@ -136,7 +140,9 @@ def _make_titles_unique(found: list[types.CodeAction]) -> None:
 
 def _effect(action: types.CodeAction) -> object:
     command = action.command
-    return action.data if command is None else (command.command, command.arguments)
+    if command is None:
+        return action.data if action.data is not None else (action.title, repr(action.edit))
+    return command.command, command.arguments
 
 
 def _supports_literals(server: GpuemuServer) -> bool:

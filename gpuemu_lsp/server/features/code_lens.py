@@ -5,7 +5,7 @@ from __future__ import annotations
 from lsprotocol import types
 
 from gpuemu_lsp.server.client.protocol import GpuemuServer
-from gpuemu_lsp.server.diagnostics.publisher import has_stored_case
+from gpuemu_lsp.server.diagnostics.publisher import has_failing_case
 from gpuemu_lsp.server.documents.locations import path_from_uri
 from gpuemu_lsp.server.features.commands import CHECK, FUZZ, MINIMIZE, SHOW_ARTIFACT
 from gpuemu_lsp.server.handlers import background_request
@@ -35,7 +35,8 @@ def _lenses(session: Session, uri: str, kernel: KernelSummary) -> list[types.Cod
     todo = [types.Command(title=_title(session, kernel), command=CHECK, arguments=[uri, *([name] if name else [])])]
     if name is not None and session.settings.trusted:
         todo.append(types.Command(title="Fuzz", command=FUZZ, arguments=[uri, name]))
-    failing = next((item for result in kernel.results for item in result.findings if has_stored_case(item)), None)
+    stored = [item for result in kernel.results if result.stored for item in result.findings]
+    failing = next(filter(has_failing_case, stored), None)
     if failing is not None:
         arguments = [item for item in (uri, failing.case, failing.kernel or name, failing.dtype) if item is not None]
         todo.append(types.Command(title="Minimize", command=MINIMIZE, arguments=arguments))

@@ -13,9 +13,10 @@ from pygls.exceptions import JsonRpcInvalidParams
 from gpuemu_lsp.engine.workers import Job
 from gpuemu_lsp.engine.workers.wire import to_json
 from gpuemu_lsp.server.checks.requests import CheckRunOptions, requests_of_file
+from gpuemu_lsp.server.client.notifications import show_message
 from gpuemu_lsp.server.client.protocol import GpuemuServer
 from gpuemu_lsp.server.documents.locations import path_from_uri, uri_from_path
-from gpuemu_lsp.server.features.artifact import FORMS, virtual_uri
+from gpuemu_lsp.server.features.artifact import FORMS, disassemble, virtual_uri, write_artifact
 from gpuemu_lsp.server.features.debug_info import debug_info
 from gpuemu_lsp.server.handlers import background_command, command
 from gpuemu_lsp.server.services import Services
@@ -90,7 +91,12 @@ def register(server: GpuemuServer, services: Services) -> None:
         uri = virtual_uri(arguments[0], kernel or names[0], form)
         if get_capability(server.client_capabilities, "workspace.text_document_content", None) is not None:
             _show(server, uri)
-        return {"uri": uri}
+            return {"uri": uri}
+        found = await disassemble(session, arguments[0], kernel or names[0], form, None)
+        written = await session.parsed_files.run_in_thread(write_artifact, path, kernel or names[0], form, found)
+        if not _show(server, uri_from_path(written)):
+            show_message(server, f"The {form.upper()} of {kernel or names[0]} is in {written}.")
+        return {"uri": uri, "path": written}
 
     @command(server, DEBUG_INFO)
     def info(*_: Any) -> str:
@@ -147,6 +153,9 @@ def _text(arguments: tuple[Any, ...], index: int) -> str | None:
     return value if isinstance(value, str) and value else None
 
 
-def _show(server: GpuemuServer, uri: str) -> None:
-    if get_capability(server.client_capabilities, "window.show_document.support", False):
+def _show(server: GpuemuServer, uri: str) -> bool:
+    """Show a document; return whether the client supports that (LSP 3.16, window/showDocument)."""
+    supported = bool(get_capability(server.client_capabilities, "window.show_document.support", False))
+    if supported:
         server.window_show_document(types.ShowDocumentParams(uri=uri, take_focus=True))
+    return supported

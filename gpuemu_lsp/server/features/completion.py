@@ -1,4 +1,4 @@
-"""textDocument/completion: keys that a table of gpuemu.toml may still contain."""
+"""textDocument/completion in gpuemu.toml: keys of a table, and values of a key."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from gpuemu_lsp.engine.project.load import CONFIG_NAME
 from gpuemu_lsp.engine.project.schema import describe_key, known_keys
 from gpuemu_lsp.engine.project.value_kinds import ConfigKey, Table, Tables
 from gpuemu_lsp.server.client.protocol import GpuemuServer
+from gpuemu_lsp.server.documents.config_values import cursor_in_value, values_at
 from gpuemu_lsp.server.documents.locations import byte_position, path_from_uri
 from gpuemu_lsp.server.handlers import background_request
 from gpuemu_lsp.server.services import Services
@@ -25,7 +26,7 @@ def register(server: GpuemuServer, services: Services) -> None:
     """Add the handler."""
     session = services.session
 
-    @background_request(server, types.TEXT_DOCUMENT_COMPLETION, types.CompletionOptions())
+    @background_request(server, types.TEXT_DOCUMENT_COMPLETION, types.CompletionOptions(trigger_characters=['"', "/"]))
     async def completion(params: types.CompletionParams) -> list[types.CompletionItem]:
         path = path_from_uri(params.text_document.uri)
         document = session.documents.get(path) if path is not None else None
@@ -34,16 +35,36 @@ def register(server: GpuemuServer, services: Services) -> None:
         cursor = Position(params.position.line, params.position.character)
         lines = document.text.split("\n")
         position = byte_position(lines, cursor, session.publisher.encoding)
-        return await session.parsed_files.run_in_thread(_items, lines, position)
+        return await session.parsed_files.run_in_thread(_items, document.path, lines, position, params.position)
 
 
-def _items(lines: list[str], position: Position) -> list[types.CompletionItem]:
-    """Return keys at the start of a line; none within a value."""
+def _items(path: str, lines: list[str], position: Position, cursor: types.Position) -> list[types.CompletionItem]:
+    """Return keys at the start of a line, values behind ``key =``. ``cursor`` is the position in the client's units."""
     line = lines[position.line].encode("utf-8", "replace")
     if not _KEY_PREFIX.match(line[: position.column]):
-        return []
+        return _value_items(path, lines, position.line, line[: position.column].decode("utf-8", "replace"), cursor)
     table = _table_above(lines, position.line)
     return [_item(key) for key in known_keys(table)]
+
+
+def _value_items(
+    path: str, lines: list[str], line: int, before: str, cursor: types.Position
+) -> list[types.CompletionItem]:
+    value = cursor_in_value(lines, line, before)
+    if value is None:
+        return []
+    # Sizes of what was typed are the same in all encodings unless it has other characters than ASCII.
+    start = types.Position(cursor.line, max(cursor.character - len(value.typed), 0))
+    replaced = types.Range(start, cursor)
+    return [
+        types.CompletionItem(
+            label=item.label,
+            kind=types.CompletionItemKind.Value,
+            filter_text=item.text,
+            text_edit=types.TextEdit(replaced, item.text),
+        )
+        for item in values_at(lines, path, line, value)
+    ]
 
 
 def _table_above(lines: list[str], line: int) -> tuple[str | int, ...]:

@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import gc
 import os
+import platform
 from typing import Any
 
 from lsprotocol import types
 from pygls.capabilities import get_capability
 from pygls.uris import to_fs_path
 
-from gpuemu_lsp.server.client.notifications import RefreshRequester
+from gpuemu_lsp import __version__
+from gpuemu_lsp.server.client.notifications import RefreshRequester, log_message
 from gpuemu_lsp.server.client.params import plain
 from gpuemu_lsp.server.client.protocol import GpuemuServer
 from gpuemu_lsp.server.documents.locations import Encoding
 from gpuemu_lsp.server.features import diagnostic, watched_files
 from gpuemu_lsp.server.handlers import background_notification, background_request, request
 from gpuemu_lsp.server.services import Services
+from gpuemu_lsp.server.session import Session
 
 WAIT_FOR_IDLE = "gpuemu/waitForIdle"
 _YOUNG_THRESHOLD = 700
@@ -49,6 +52,7 @@ def register(server: GpuemuServer, services: Services) -> None:
     @background_notification(server, types.INITIALIZED)
     async def initialized(_: types.InitializedParams) -> None:
         _freeze_startup_objects()
+        log_message(server, _started(session))
         services.watcher.enabled = not watched_files.register_watchers(server)
         services.configuration.subscribe()
         services.status.query_versions()
@@ -68,6 +72,13 @@ def register(server: GpuemuServer, services: Services) -> None:
     @background_request(server, WAIT_FOR_IDLE)
     async def wait_for_idle(_: Any) -> None:
         await services.queue.wait_idle()
+
+
+def _started(session: Session) -> str:
+    """Return the first line of the client's log: what was started, and for which folders."""
+    folders = ", ".join(session.folders) or "no folder"
+    restricted = "" if session.settings.trusted else "; restricted mode: kernels are compiled, but not run"
+    return f"gpuemu-lsp {__version__} started for {folders} (Python {platform.python_version()}{restricted})."
 
 
 def _freeze_startup_objects() -> None:

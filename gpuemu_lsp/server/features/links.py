@@ -28,7 +28,7 @@ def register(server: GpuemuServer, services: Services) -> None:
         if document is None:
             return []
         lines = document.text.split("\n")
-        project = await _project(session, document)
+        project = await config_project(session, document)
         return [
             types.DocumentLink(
                 range=client_range(lines, place.range, session.publisher.encoding), target=session.uri_of(path)
@@ -46,19 +46,19 @@ def register(server: GpuemuServer, services: Services) -> None:
         position = byte_position(document.text.split("\n"), cursor, session.publisher.encoding)
         if Path(document.path).name != CONFIG_NAME:
             return await _entry_of(session, document, position)
-        kernels = (await _project(session, document)).kernels
-        for spec, key in _keys_at(kernels, document.path, position):
+        kernels = (await config_project(session, document)).kernels
+        for spec, key in keys_at(kernels, document.path, position):
             if key == "like":
                 places = [other.places["name"] for other in kernels if other.name == spec.like]
-                return _location(session, places[0]) if places else None
+                return location(session, places[0]) if places else None
             if key == "reference" and spec.reference is not None:
-                return _location(session, Place(spec.reference, Range.of(0, 0, 0, 0)))
+                return location(session, Place(spec.reference, Range.of(0, 0, 0, 0)))
             if key in ("name", "source", "entry"):
                 return await _kernel(session, spec)
         return None
 
 
-def _keys_at(kernels: tuple[KernelSpec, ...], path: str, position: Position) -> Iterator[tuple[KernelSpec, str]]:
+def keys_at(kernels: tuple[KernelSpec, ...], path: str, position: Position) -> Iterator[tuple[KernelSpec, str]]:
     """Yield the keys that are written at a position of gpuemu.toml, with the entry they are written in."""
     for spec in kernels:
         for key, place in spec.places.items():
@@ -73,7 +73,8 @@ def _config(session: Session, uri: str) -> Document | None:
     return document if document is not None and Path(document.path).name == CONFIG_NAME else None
 
 
-async def _project(session: Session, document: Document) -> Project:
+async def config_project(session: Session, document: Document) -> Project:
+    """Return the project of an open gpuemu.toml, from its text in the editor."""
     return await session.parsed_files.parse_config(document.path, document.text)
 
 
@@ -94,7 +95,7 @@ def _paths(project: Project) -> list[tuple[Place, str]]:
 async def _kernel(session: Session, spec: KernelSpec) -> types.Location:
     parsed = await session.parse(spec.source)
     decl = parsed.decl_of(spec) if parsed is not None else None
-    return _location(session, Place(spec.source, decl.name_range if decl is not None else Range.of(0, 0, 0, 0)))
+    return location(session, Place(spec.source, decl.name_range if decl is not None else Range.of(0, 0, 0, 0)))
 
 
 async def _entry_of(session: Session, document: Document, position: Position) -> types.Location | None:
@@ -103,10 +104,11 @@ async def _entry_of(session: Session, document: Document, position: Position) ->
     for entry in parsed.entries if parsed is not None else ():
         place, decl = entry.spec.places.get("name"), entry.decl
         if place is not None and decl is not None and decl.name_range.start <= position <= decl.name_range.end:
-            return _location(session, place)
+            return location(session, place)
     return None
 
 
-def _location(session: Session, place: Place) -> types.Location:
+def location(session: Session, place: Place) -> types.Location:
+    """Return a place in the client's URI and code units."""
     lines = (session.text(place.path) or "").split("\n")
     return types.Location(session.uri_of(place.path), client_range(lines, place.range, session.publisher.encoding))

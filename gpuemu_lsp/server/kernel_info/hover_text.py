@@ -11,7 +11,7 @@ from gpuemu_lsp.engine.project import place_of
 from gpuemu_lsp.engine.project.schema import describe_key, lookup
 from gpuemu_lsp.engine.project.tree import read_tree
 from gpuemu_lsp.engine.report.counters import counters_text, traffic_text
-from gpuemu_lsp.server.diagnostics.kernel_results import KernelResults
+from gpuemu_lsp.server.diagnostics.kernel_results import KernelResults, number_text
 from gpuemu_lsp.server.kernel_info.occupancy import occupancy
 from gpuemu_lsp.server.kernel_info.summaries import KernelSummary, ResultSummary
 from gpuemu_lsp.server.session import Session
@@ -61,9 +61,12 @@ def _activity(line: LineCounters) -> str:
 
 
 def finding_text(finding: Finding) -> str:
-    """Describe a finding of a case: sizes, wrong elements, and their distribution over the output."""
+    """Describe a finding of a case: sizes, wrong elements, and their distribution over the output.
+
+    Its message is left out: clients show the diagnostic in the same hover.
+    """
     data = finding.data
-    lines = [f"**{finding.rule}** {finding.message}"]
+    lines = [f"**{finding.rule}**"]
     facts = [finding.dtype or "", *(f"{name} = {size}" for name, size in finding.dims.items()), f"case {finding.case}"]
     if isinstance(data.get("thread"), list) and isinstance(data.get("block"), list):
         facts.append(f"thread {_tuple(data['thread'])} of block {_tuple(data['block'])}")
@@ -78,7 +81,9 @@ def finding_text(finding: Finding) -> str:
             if isinstance(row, dict):
                 index = row.get("index")
                 subscript = ", ".join(map(str, index)) if isinstance(index, list) else ""
-                table.append(f"| {name}[{subscript}] | {_number(row.get('expected'))} | {_number(row.get('actual'))} |")
+                table.append(
+                    f"| {name}[{subscript}] | {number_text(row.get('expected'))} | {number_text(row.get('actual'))} |"
+                )
         lines.append("\n".join(table))
     picture = data.get("where")
     if isinstance(picture, list) and picture:
@@ -178,7 +183,3 @@ def _occupancy(arch: str, usage: ResourceUsage, launch: tuple[int, int] | None) 
 
 def _tuple(value: Json) -> str:
     return f"({', '.join(map(str, value))})" if isinstance(value, list) else str(value)
-
-
-def _number(value: Json) -> str:
-    return f"{value:.7g}" if isinstance(value, float) else "?" if value is None else str(value)

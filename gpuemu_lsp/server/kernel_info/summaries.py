@@ -65,7 +65,7 @@ async def kernels_of(session: Session, path: str) -> list[KernelSummary]:
         alone = len(parsed.kernels) == 1
         results = tuple(session.results.checks_of(path, decl, alone))
         resources = session.results.resources_of(path, decl, alone)
-        edited = frozenset(item.report.name for item in results if document.edited_since(item.revision))
+        edited = frozenset(item.report.name for item in results if item.request.text != document.text)
         found.append(KernelSummary(decl, results, resources, edited, _launch(parsed, decl)))
     return found
 

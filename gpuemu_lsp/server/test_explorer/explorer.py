@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
@@ -32,7 +33,16 @@ class TestExplorer:
         parsed = self._session.parsed_files.last(path)
         if parsed is None or parsed.project is None:
             return []
-        return items_of(self._session.uri_of(path), parsed, self._failures.of(parsed.project.root))
+        failures = self._failures.of(parsed.project.root)
+        return items_of(self._session.uri_of(path), parsed, failures, self._label(path))
+
+    def _label(self, path: str) -> str:
+        """Return a file's name, with its folders below the workspace folder where several files have the name."""
+        same = [other for other in self._session.files() if Path(other).name == Path(path).name]
+        if len(same) < 2:
+            return Path(path).name
+        root = Path(os.path.commonpath([Path(other).parent for other in same]))
+        return Path(path).relative_to(root).as_posix() if Path(path).is_relative_to(root) else path
 
     async def discover(self) -> list[TestItem]:
         """Return all items: those of registered kernels and of open files."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import urllib.parse
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,10 +12,16 @@ from typing import Any
 from gpuemu_lsp.engine.findings import Json
 from gpuemu_lsp.server.documents.parsed_files import KernelEntry, ParsedFile
 
+_ID_DIGITS = 6
+"""Digits of a case's id that distinguish cases of the same sizes."""
+
 
 @dataclass(frozen=True, slots=True)
 class TestItem:
-    """One item; ``line`` is that of its kernel's name, or of the store that fails."""
+    """One item; ``line`` is that of its kernel's name, or of the store that fails.
+
+    ``message`` is that of a stored failing case, which has failed the last time it was run; None for other items.
+    """
 
     __test__ = False  # not a test class to pytest
 
@@ -23,6 +30,7 @@ class TestItem:
     kind: str
     parent: str | None
     line: int | None = None
+    message: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,12 +62,17 @@ def parse_id(identity: str) -> TestId:
     return TestId(uri, *parts[:3])
 
 
-def items_of(uri: str, parsed: ParsedFile, failures: Sequence[dict[str, Json]]) -> list[TestItem]:
-    """Return the items of a file, registered kernels first; none for a file without kernels."""
+def items_of(
+    uri: str, parsed: ParsedFile, failures: Sequence[dict[str, Json]], label: str | None = None
+) -> list[TestItem]:
+    """Return the items of a file, registered kernels first; none for a file without kernels.
+
+    ``label`` is that of the file, by default its name.
+    """
     entries = [entry for entry in parsed.entries if entry.registered or entry.decl is not None]
     if not entries:
         return []
-    items = [TestItem(file_id(uri), Path(parsed.path).name, "file", None)]
+    items = [TestItem(file_id(uri), label or Path(parsed.path).name, "file", None)]
     for entry in sorted(entries, key=lambda item: not item.registered):
         spec = entry.spec
         kernel = kernel_item_id(uri, entry.id)
@@ -68,10 +81,8 @@ def items_of(uri: str, parsed: ParsedFile, failures: Sequence[dict[str, Json]]) 
         for dtype in _dtypes(entry):
             inner = f"{kernel}/{dtype}"
             items.append(TestItem(inner, dtype, "dtype", kernel, line))
-            for failure in failures:
-                if failure["kernel"] == spec.name and failure["dtype"] == dtype:
-                    at = failure["line"] if isinstance(failure["line"], int) else line
-                    items.append(TestItem(f"{inner}/{failure['id']}", _label(failure), "case", inner, at))
+            stored = [item for item in failures if (item["kernel"], item["dtype"]) == (spec.name, dtype)]
+            items += _cases(inner, line, stored)
     return items
 
 
@@ -88,6 +99,8 @@ def item_to_client(item: TestItem, uri: str) -> dict[str, Any]:
         "uri": uri,
         "range": span,
         "runnable": True,
+        "state": "failed" if item.message is not None else None,
+        "message": item.message,
     }
 
 
@@ -96,7 +109,19 @@ def _dtypes(entry: KernelEntry) -> tuple[str, ...]:
     return entry.spec.dtypes or tuple(dict.fromkeys(plan.dtype for plan in entry.plans))
 
 
+def _cases(parent: str, line: int | None, failures: Sequence[dict[str, Json]]) -> Iterator[TestItem]:
+    """Yield an item for each failing case; a case that has failed by several rules is one item."""
+    cases = {failure["id"]: failure for failure in reversed(failures)}  # the latest failure of a case is the first
+    labels = Counter(map(_label, cases.values()))
+    for case, failure in reversed(cases.items()):
+        label = _label(failure)
+        if labels[label] > 1:
+            label += f", case {str(case)[-_ID_DIGITS:]}"
+        at = failure["line"] if isinstance(failure["line"], int) else line
+        yield TestItem(f"{parent}/{case}", label, "case", parent, at, str(failure["message"]))
+
+
 def _label(failure: dict[str, Json]) -> str:
     dims = failure["dims"]
-    sizes = ", ".join(f"{name}={size}" for name, size in dims.items()) if isinstance(dims, dict) else ""
+    sizes = ", ".join(f"{name} = {size}" for name, size in dims.items()) if isinstance(dims, dict) else ""
     return f"{sizes or 'case'} ({failure['rule']})"

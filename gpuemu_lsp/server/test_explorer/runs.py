@@ -9,10 +9,12 @@ from typing import Any
 from gpuemu_lsp.engine.findings import Finding, Severity
 from gpuemu_lsp.server.checks.check_queue import CheckQueue
 from gpuemu_lsp.server.checks.requests import CheckRunOptions
+from gpuemu_lsp.server.diagnostics.kernel_results import number_text
 from gpuemu_lsp.server.documents.locations import path_from_uri
 from gpuemu_lsp.server.documents.parsed_files import kernel_id
 from gpuemu_lsp.server.events import (
     BatchEnded,
+    BatchStarted,
     CheckSkipped,
     KernelFinished,
     KernelStarted,
@@ -35,10 +37,16 @@ _STATES = {
 
 @dataclass(slots=True)
 class _Run:
-    """One run. ``waiting``: by file, the ids of the kernels without a final state."""
+    """One run.
+
+    ``waiting``: by file, the ids of the kernels without a final state. ``batches``: by file, the batch that checks
+    them, once it has started. Batches that were running when the run was requested are not among them: they may check
+    an older text, other kernels or fewer cases.
+    """
 
     id: str
     waiting: dict[str, set[str]] = field(default_factory=dict)
+    batches: dict[str, Batch] = field(default_factory=dict)
     cancelled: bool = False
 
 
@@ -90,7 +98,7 @@ class TestRuns:
         paths = list(run.waiting)
         self._queue.cancel_checks(paths)
         for path in paths:
-            self._skip(path, "The run was cancelled.")
+            self._skip([run], path, "The run was cancelled.")
         self._end_if_complete(run)
         return True
 
@@ -102,6 +110,9 @@ class TestRuns:
     def on_event(self, event: ServerEvent) -> None:
         """Send the states that follow from an event of a check; compilations have none."""
         match event:
+            case BatchStarted(batch) if batch.key.kind == "check":
+                for run in self._waiting_for(batch.key.path, None):
+                    run.batches[batch.key.path] = batch
             case KernelStarted(batch, check) if batch.key.kind == "check":
                 self._send_kernel_states(batch, check, lambda _: {"state": "started"}, final=False)
             case KernelFinished(batch, check) if batch.key.kind == "check":
@@ -109,17 +120,22 @@ class TestRuns:
                 self._send_kernel_states(batch, check, lambda item: _final_state(check, item), final=True)
             case BatchEnded(batch, completed) if batch.key.kind == "check":
                 reason = "The file no longer contains this kernel." if completed else "Superseded by a newer check."
-                self._skip(batch.key.path, reason)
-            case CheckSkipped(path):
-                self._skip(path, "Nothing to check: see the diagnostics of the file.")
+                self._skip(self._waiting_for(batch.key.path, batch), batch.key.path, reason)
+            case CheckSkipped(path, cancelled):
+                reason = "The check was cancelled." if cancelled else "Nothing to check: see the file's diagnostics."
+                self._skip(self._waiting_for(path, None), path, reason)
             case TextEdited(path):
                 self._mark_stale(path)
 
     # ---- states --------------------------------------------------------------------------------------------------
 
-    def _skip(self, path: str, reason: str) -> None:
-        """Skip the items of a file that runs wait for."""
-        for run in list(self._runs.values()):
+    def _waiting_for(self, path: str, batch: Batch | None) -> list[_Run]:
+        """Return the runs that wait for a batch of a file; None is one that has not started."""
+        return [run for run in self._runs.values() if path in run.waiting and run.batches.get(path) is batch]
+
+    def _skip(self, runs: Iterable[_Run], path: str, reason: str) -> None:
+        """Skip the items of a file that some runs wait for."""
+        for run in runs:
             for item in self._below(path, run.waiting.pop(path, set())):
                 self._send_state(item.id, "skipped", run, message=reason)
             self._end_if_complete(run)
@@ -141,7 +157,7 @@ class TestRuns:
         kernel = kernel_id(check.request.spec)
         ids = {item.id for item in self._explorer.items(path) if item.kind == "kernel"}
         ids = {item for item in ids if parse_id(item).kernel == kernel}
-        runs: list[_Run | None] = [run for run in self._runs.values() if ids & run.waiting.get(path, set())]
+        runs: list[_Run | None] = [run for run in self._waiting_for(path, batch) if ids & run.waiting[path]]
         for run in runs or [None]:
             for item in self._below(path, ids):
                 self._send_state(item.id, run=run, **state(item))
@@ -224,18 +240,17 @@ def _final_state(check: KernelCheck, item: TestItem) -> dict[str, Any]:
 
 
 def _values(finding: Finding) -> tuple[str | None, str | None]:
-    """Return expected and actual values of the first wrong elements, as two texts to compare."""
+    """Return expected and actual value of the first wrong element.
+
+    Both are one line of 7 significant digits: clients show them in one line and cut off what is longer.
+    """
     rows = finding.data.get("elements")
     name = finding.data.get("output", "")
     if not isinstance(rows, list):
         rows = [{key: finding.data.get(key) for key in ("index", "expected", "actual")}]
-    columns: dict[str, list[str]] = {"expected": [], "actual": []}
     for row in rows:
-        if not isinstance(row, dict) or not isinstance(row.get("index"), list):
-            continue
-        index = ", ".join(map(str, row["index"]))  # type: ignore[arg-type]
-        for key, lines in columns.items():
-            lines.append(f"{name}[{index}] = {row.get(key)}")
-    if not columns["expected"]:
-        return None, None
-    return "\n".join(columns["expected"]), "\n".join(columns["actual"])
+        if isinstance(row, dict) and isinstance(row.get("index"), list):
+            element = f"{name}[{', '.join(map(str, row['index']))}]"  # type: ignore[arg-type]
+            expected, actual = (number_text(row.get(key)) for key in ("expected", "actual"))
+            return f"{element} = {expected}", f"{element} = {actual}"
+    return None, None

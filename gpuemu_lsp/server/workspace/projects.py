@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from gpuemu_lsp.engine.project import discover, load
@@ -62,6 +62,12 @@ class Projects:
                 loaded = _LoadedProject(stamp, project, project if complete else fallback)
             self._loaded[config] = loaded
         return loaded.project
+
+    def expire(self, config: str) -> None:
+        """Read a configuration again although it is the same: whether it is valid depends on the files it names."""
+        loaded = self._loaded.get(config)
+        if loaded is not None:
+            self._loaded[config] = replace(loaded, stamp=(0, 0))
 
     def read_all(self, folders: Iterable[str]) -> None:
         """Read the configurations of some folders."""

@@ -61,7 +61,7 @@ try {
 
   await bench.step("the failures view leads to the line", async () => {
     await bench.failure("halo_buggy.cu").first().locator(".monaco-tl-twistie").click();
-    const row = bench.failure("numeric/").first();
+    const row = bench.failure("cols = ").first();
     await row.click();
     await page.locator(".tab.active").filter({ hasText: "row_softmax_buggy.cu" }).waitFor();
     await until("the cursor is on the line", () => bench.says(`Ln ${facts.bug_line + 1},`));

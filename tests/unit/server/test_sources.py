@@ -62,7 +62,7 @@ def test_revalidation_updates_the_revision():
     store = DiagnosticStore()
     store.replace(RUN, [finding("numeric/nan", HEADER)], 1)
     assert store.revalidate(SOURCE, 5) == {HEADER}
-    assert [revision for _, revision, _ in store.in_file(HEADER)] == [5]
+    assert [result.revision for _, result, _ in store.in_file(HEADER)] == [5]
 
 
 def test_configurations_are_not_checked_files():

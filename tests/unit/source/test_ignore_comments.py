@@ -6,7 +6,7 @@ import pytest
 
 from gpuemu_lsp.engine.findings import Place, Range, Severity
 from gpuemu_lsp.engine.rules import make
-from gpuemu_lsp.engine.source.ignore_comments import IgnoreComments, ignorable, ignored_lines
+from gpuemu_lsp.engine.source.ignore_comments import IgnoreComments, ignorable, ignored_lines, suppressions
 
 TEXT = """\
 int a; // gpuemu: ignore[memory/shared-race]
@@ -49,3 +49,14 @@ def test_a_suppressed_finding_becomes_a_hint():
     assert suppressed.severity is Severity.HINT and suppressed.data["ignored"] is True
     other = make("memory/global-race", "m", place)
     assert IgnoreComments(lambda _: TEXT).apply(other) is other
+
+
+def test_a_suppression_has_the_range_of_its_rule_and_the_line_it_applies_to():
+    text = "// é gpuemu: ignore[numeric/nan, memory/shared-race]\n\nx = 1;\n"
+    found = list(suppressions(text))
+    assert [(one.rule, one.line) for one in found] == [("numeric/nan", 2), ("memory/shared-race", 2)]
+    line = text.split("\n")[0].encode()
+    assert [line[one.range.start.column : one.range.end.column].decode() for one in found] == [
+        "numeric/nan",
+        "memory/shared-race",
+    ]

@@ -139,13 +139,24 @@ def test_replay_order_is_failing_cases_first(store):
     store.record(failure(5, dtype="float16"))
     store.mark_fixed("k", "float32", "3")
     assert [(got.case, got.fixed) for got in store.failures_for("k", "float32")] == [
-        ("2", False),
         ("1", False),
+        ("2", False),
         ("3", True),
     ]
     assert "3" not in {got.case for got in store.failures()}
-    store.record(failure(3))
-    assert [got.case for got in store.failures_for("k", "float32", limit=1)] == ["3"]
+
+
+def test_the_case_to_replay_first_does_not_change_while_it_fails(store):
+    """The first one is the case an editor shows: it would alternate if it depended on when each failed last."""
+    for seed, n in ((1, 600), (2, 7), (3, 40)):
+        store.record(replace(failure(seed), dims={"n": n}))
+    for again in ((2, 7), (3, 40), (1, 600)):
+        assert [got.case for got in store.failures_for("k", "float32")] == ["2", "3", "1"]
+        store.record(replace(failure(again[0]), dims={"n": again[1]}))
+    minimised = store.record(replace(failure(9), dims={"n": 50}, minimised_from="1"))
+    assert [got.case for got in store.failures_for("k", "float32", limit=2)] == [minimised, "2"]
+    store.mark_fixed("k", "float32", minimised)
+    assert [got.case for got in store.failures_for("k", "float32")] == ["2", "3", "1", minimised]
 
 
 def test_find_by_case_id(store):
@@ -165,7 +176,7 @@ def test_number_of_failures_is_limited(store, monkeypatch):
     store.mark_fixed("k", "float32", "3")
     store.record(failure(4))
     store.record(failure(5))
-    assert [got.case for got in store.failures_for("k", "float32")] == ["5", "4", "2"]
+    assert [got.case for got in store.failures_for("k", "float32")] == ["2", "4", "5"]
 
 
 def test_size_of_tensors_is_limited(store, monkeypatch):

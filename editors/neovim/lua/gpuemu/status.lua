@@ -6,6 +6,8 @@ local M = {}
 ---@field health "ok"|"warning"|"error"
 ---@field quiescent boolean
 ---@field message string?
+---@field failing integer? number of kernels whose last check found an error
+---@field restricted boolean? nothing of the workspace is executed
 ---@field executor string?
 ---@field versions table<string, string>
 
@@ -44,7 +46,12 @@ function M.line(bufnr)
   elseif status.health ~= "ok" then
     return "gpuemu: " .. status.health
   end
-  return status.quiescent and "gpuemu" or "gpuemu: checking"
+  if not status.quiescent then
+    return "gpuemu: checking"
+  elseif (status.failing or 0) > 0 then
+    return ("gpuemu: %d kernel%s"):format(status.failing, status.failing == 1 and " fails" or "s fail")
+  end
+  return status.restricted and "gpuemu: restricted" or "gpuemu"
 end
 
 return M

@@ -24,6 +24,10 @@ T.run(function()
   T.wait("a diagnostic", function() return T.problems(bufnr)[1] end)
   T.idle()
 
+  T.wait("the number of failing kernels", function()
+    return require("gpuemu.status").line(bufnr) == "gpuemu: 1 kernel fails"
+  end)
+
   vim.cmd("Gpuemu failures")
   local item = T.wait("the quickfix list", function() return listed()[1] end)
   T.equal(vim.fs.normalize(vim.api.nvim_buf_get_name(item.bufnr)), vim.fs.normalize(vim.api.nvim_buf_get_name(bufnr)))

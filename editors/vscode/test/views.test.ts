@@ -1,0 +1,40 @@
+import assert from "node:assert/strict";
+import { countKernels, failureItem } from "../src/failuresView";
+import type { Failure, ServerStatus } from "../src/protocol";
+import { summary } from "../src/status";
+
+const FAILURE: Failure = {
+  id: "4937353349871290361",
+  kernel: "scale",
+  dtype: "float32",
+  dims: { rows: 64, cols: 32 },
+  rule: "numeric/tolerance-exceeded",
+  message: "y[0] = 2.5, expected 2",
+  uri: "file:///scale.cu",
+  range: { start: { line: 3, character: 0 }, end: { line: 4, character: 0 } },
+  minimized: true,
+};
+const STATUS: ServerStatus = { health: "ok", quiescent: true };
+
+export function viewTests(): void {
+  describe("texts of the views", () => {
+    it("counts failing kernels, not their cases", () => {
+      assert.equal(countKernels([FAILURE, { ...FAILURE, id: "1" }, { ...FAILURE, kernel: "other" }]), 2);
+    });
+
+    it("names a failing case by its sizes, followed by what is wrong", () => {
+      const item = failureItem(FAILURE);
+      assert.equal(item.label, "float32, rows = 64, cols = 32 (minimal)");
+      assert.equal(item.description, "y[0] = 2.5, expected 2");
+      assert.equal(item.tooltip, "numeric/tolerance-exceeded: y[0] = 2.5, expected 2");
+    });
+
+    it("shows a tick only if no kernel fails and kernels may run", () => {
+      assert.deepEqual(summary(STATUS), { icon: "$(check)", text: "gpuemu" });
+      assert.deepEqual(summary({ ...STATUS, failing: 2 }), { icon: "$(error)", text: "gpuemu: 2 kernels fail" });
+      assert.deepEqual(summary({ ...STATUS, failing: 1 }), { icon: "$(error)", text: "gpuemu: 1 kernel fails" });
+      assert.deepEqual(summary({ ...STATUS, restricted: true }), { icon: "$(shield)", text: "gpuemu: restricted" });
+      assert.deepEqual(summary({ ...STATUS, health: "warning", failing: 2 }), { icon: "$(warning)", text: "gpuemu" });
+    });
+  });
+}

@@ -1,0 +1,128 @@
+"""Symbols, folding, references, completion of values and fixes of misspelt names, in sources and gpuemu.toml."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+from lsprotocol import types
+from support.lsp_editor import PATIENCE, Editor
+from support.server_kernels import GOOD, REFERENCE, TOML, write
+
+LAUNCHED = GOOD + "\nint main() {\n    float *x, *y;\n    scale<<<4, 128>>>(x, y, 512);\n}\n"
+
+
+async def ask(editor: Editor, method: str, name: str, **params):
+    document = types.TextDocumentIdentifier(editor.uri(name))
+    request = getattr(editor.client, f"{method}_async")
+    kind = {
+        "text_document_document_symbol": types.DocumentSymbolParams,
+        "text_document_folding_range": types.FoldingRangeParams,
+        "text_document_references": types.ReferenceParams,
+        "text_document_completion": types.CompletionParams,
+    }[method]
+    return await asyncio.wait_for(request(kind(text_document=document, **params)), PATIENCE)
+
+
+async def _references(editor: Editor, name: str, line: int, character: int) -> list[tuple[str, int]]:
+    context = types.ReferenceContext(include_declaration=True)
+    position = types.Position(line, character)
+    found = await ask(editor, "text_document_references", name, position=position, context=context)
+    return sorted((item.uri.rpartition("/")[2], item.range.start.line) for item in found or [])
+
+
+async def test_symbols_and_folds_of_sources_and_configurations(editor: Editor):
+    write(editor.root)
+    await editor.start()
+    editor.open("scale.cu")
+    editor.open("gpuemu.toml")
+    assert [item.name for item in await ask(editor, "text_document_document_symbol", "scale.cu")] == ["scale"]
+    assert [item.name for item in await ask(editor, "text_document_document_symbol", "gpuemu.toml")] == ["scale"]
+    folds = await ask(editor, "text_document_folding_range", "scale.cu")
+    assert {(fold.start_line, fold.end_line) for fold in folds} == {(0, 4), (2, 3)}
+    folds = await ask(editor, "text_document_folding_range", "gpuemu.toml")
+    assert min(fold.start_line for fold in folds) == 0
+    params = types.WorkspaceSymbolParams("SCA")
+    found = await asyncio.wait_for(editor.client.workspace_symbol_async(params), PATIENCE)
+    assert [(item.name, item.location.uri.rpartition("/")[2]) for item in found] == [
+        ("scale", "scale.cu"),
+        ("scale", "gpuemu.toml"),
+    ]
+
+
+async def test_references_of_a_kernel_are_its_entries_launches_and_reference(editor: Editor):
+    write(editor.root, LAUNCHED)
+    (editor.root / "ref.py").write_text("import math\n\n" + REFERENCE, encoding="utf-8")
+    await editor.start()
+    editor.open("scale.cu")
+    editor.open("gpuemu.toml")
+    expected = [
+        ("gpuemu.toml", 1),
+        ("ref.py", 2),
+        ("scale.cu", 0),
+        ("scale.cu", LAUNCHED.split("\n").index("    scale<<<4, 128>>>(x, y, 512);")),
+    ]
+    assert await _references(editor, "scale.cu", 0, GOOD.index("scale") + 1) == expected
+    assert await _references(editor, "scale.cu", expected[-1][1], 6) == expected
+    assert await _references(editor, "gpuemu.toml", 1, 10) == expected
+    assert await _references(editor, "scale.cu", 2, 9) == []
+
+
+async def test_values_are_offered_and_replace_what_was_typed(editor: Editor):
+    write(editor.root)
+    await editor.start()
+    text = TOML + '\n[[kernels]]\nname = "b"\nsource = "sc'
+    editor.open("gpuemu.toml", text)
+    lines = text.split("\n")
+    position = types.Position(len(lines) - 1, len(lines[-1]))
+    (item,) = await ask(editor, "text_document_completion", "gpuemu.toml", position=position)
+    assert item.label == "scale.cu" and item.text_edit.new_text == "scale.cu"
+    assert item.text_edit.range.start.character == len('source = "')
+
+
+async def test_a_misspelt_name_is_corrected_by_a_quick_fix(editor: Editor):
+    write(editor.root)
+    await editor.start()
+    typo = TOML.replace("[kernels.launch]", "[kernels.tolerances]\nflot32 = 1e-3\n[kernels.launch]")
+    typo = typo.replace("reference = ", "refernce = ")
+    (editor.root / "gpuemu.toml").write_text(typo, encoding="utf-8")
+    editor.open("gpuemu.toml")
+    await editor.until(lambda: len(editor.found("gpuemu.toml")) == 2)
+    titles = set()
+    while editor.found("gpuemu.toml"):
+        count = len(editor.found("gpuemu.toml"))
+        actions = await editor.actions("gpuemu.toml", editor.found("gpuemu.toml")[0])
+        (title,) = [title for title in actions if title.startswith("Change to")]
+        titles.add(title)
+        editor.apply(actions[title].edit)
+        await editor.until(lambda count=count: len(editor.found("gpuemu.toml")) < count)
+    assert titles == {"Change to 'reference'", "Change to 'float32'"}
+    assert (editor.root / "gpuemu.toml").read_text(encoding="utf-8") == typo.replace("refernce", "reference").replace(
+        "flot32", "float32"
+    )
+
+
+async def test_a_client_without_virtual_documents_is_shown_a_file(editor: Editor):
+    write(editor.root)
+    await editor.start()
+    editor.open("scale.cu")
+    answer = await editor.command("gpuemu.showArtifact", editor.uri("scale.cu"), "scale", "ptx")
+    assert ".visible .entry scale" in Path(answer["path"]).read_text(encoding="utf-8")
+    await editor.until(lambda: any(answer["path"] in item.message for item in editor.client.messages))
+
+
+async def test_the_status_counts_failing_kernels_and_says_restricted(editor: Editor):
+    write(editor.root, GOOD.replace("2.0f", "2.5f"))
+    await editor.start()
+    editor.open("scale.cu")
+    await editor.idle()
+    await editor.until(lambda: editor.statuses[-1].message == "1 kernel fails.")
+    assert editor.statuses[-1].failing == 1 and editor.statuses[-1].health == "ok"
+    assert any("gpuemu-lsp" in item.message and "started" in item.message for item in editor.client.log_messages)
+
+
+async def test_restricted_mode_is_part_of_the_status(editor: Editor):
+    write(editor.root)
+    await editor.start(trusted=False)
+    await editor.until(lambda: bool(editor.statuses) and bool(editor.statuses[-1].restricted))
+    assert "not run" in editor.statuses[-1].message
