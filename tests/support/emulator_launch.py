@@ -1,4 +1,4 @@
-"""Compile CUDA C++ with NVRTC and run it in the emulator: what the tests of this folder share."""
+"""Compiles CUDA C++ with NVRTC and runs it in the emulator."""
 
 from __future__ import annotations
 
