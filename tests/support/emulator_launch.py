@@ -1,4 +1,4 @@
-"""Compiles CUDA C++ with NVRTC and runs it in the emulator."""
+"""Launches in the emulator: CUDA C++ compiled with NVRTC, or PTX text as it is."""
 
 from __future__ import annotations
 
