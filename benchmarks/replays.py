@@ -22,9 +22,9 @@ from gpuemu_lsp.engine.check.model import CheckOptions, Replay
 from gpuemu_lsp.engine.jobs.functions import FUNCTIONS, PRELOAD
 from gpuemu_lsp.engine.jobs.run import run_requests
 from gpuemu_lsp.engine.jobs.run_one import run_job
-from gpuemu_lsp.engine.jobs.targets import collect
+from gpuemu_lsp.engine.jobs.targets import collect, projects_below
 from gpuemu_lsp.engine.report.model import relative
-from gpuemu_lsp.engine.store import Store
+from gpuemu_lsp.engine.store import Store, StoredFailure
 from gpuemu_lsp.engine.workers import Job, Pool
 from gpuemu_lsp.engine.workers.wire import from_json, to_json
 
@@ -38,12 +38,19 @@ def signature(replay: Replay, root: str) -> tuple[object, ...]:
     return replay.dtype, replay.verdict, replay.digest, where
 
 
+def stored_failures(root: Path) -> list[StoredFailure]:
+    """Return the failures of a project, or of the projects below a folder that is none itself."""
+    found = []
+    for project in [root] if (root / "gpuemu.toml").exists() else projects_below(root):
+        with Store(project) as store:
+            found += store.failures(100_000)
+    return found
+
+
 def replays(root: Path, pool: Pool) -> Iterator[tuple[str, str, list[tuple[object, ...]]]]:
     """Yield kernel, case and the signatures of its replays, for every stored failure."""
     requests = {item.spec.name: item for item in collect([], CheckOptions(), root).requests if item.registered}
-    with Store(root) as store:
-        stored = sorted({(item.failure.kernel, item.case) for item in store.failures(100_000)})
-    for kernel, case in stored:
+    for kernel, case in sorted({(item.failure.kernel, item.case) for item in stored_failures(root)}):
         payload = {"request": to_json(requests[kernel]), "case": case}
         # A different taint for each job, so that the pool never reuses a worker.
         job = Job("reproduce", payload, wall_seconds=SECONDS, taint=f"{kernel}/{case}")
@@ -54,8 +61,7 @@ def replays(root: Path, pool: Pool) -> Iterator[tuple[str, str, list[tuple[objec
 def scripts(root: Path, pool: Pool) -> Iterator[tuple[str, str, int, str]]:
     """Yield kernel, case, exit code and output of a script for one failure of every kernel."""
     requests = {item.spec.name: item for item in collect([], CheckOptions(), root).requests if item.registered}
-    with Store(root) as store:
-        cases = {item.failure.kernel: item.case for item in store.failures(100_000)}
+    cases = {item.failure.kernel: item.case for item in stored_failures(root)}
     for kernel, case in sorted(cases.items()):
         with tempfile.TemporaryDirectory(prefix="gpuemu-script-") as alone:
             path = str(Path(alone) / "again.py")

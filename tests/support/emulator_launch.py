@@ -1,4 +1,4 @@
-"""Compile CUDA C++ with NVRTC and run it in the emulator: what the tests of this folder share."""
+"""Launches in the emulator: CUDA C++ compiled with NVRTC, or PTX text as it is."""
 
 from __future__ import annotations
 

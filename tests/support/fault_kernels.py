@@ -1,8 +1,8 @@
-"""Planted memory and synchronisation bugs, each with a twin that only differs in what makes it right.
+"""Planted memory and synchronisation bugs, each with a correct counterpart that differs in one place.
 
-``FIX`` stands where the twin and the bug differ. Every kernel takes ``(const int* x, int* y, int* z, int n)``: ``x`` has ``n``
-numbers below 1000, ``y`` has room for ``n`` and nothing in it, ``z`` has 1024 zeros; the last block is ragged. A block
-has four bytes of dynamic shared memory per thread. The lines that may be blamed are marked ``// here``.
+``FIX`` is replaced by what differs. Every kernel takes ``(const int* x, int* y, int* z, int n)``: ``x`` has ``n`` numbers
+below 1000, ``y`` has ``n`` uninitialised elements, ``z`` has 1024 zeros; the last block is ragged. A block has four bytes
+of dynamic shared memory per thread. The lines on which the finding may be are marked ``// here``.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ BARRIER, DEADLOCK, HANG = "sync/barrier-divergence", "sync/deadlock", "sync/hang
 
 
 @dataclass(frozen=True)
-class Fault:
-    """A kernel with a bug, and its twin.
+class PlantedFault:
+    """A kernel with a bug, and its correct counterpart.
 
-    ``whole_warps`` says that it is meant for blocks of whole warps only, ``least`` for how many threads at least.
+    ``whole_warps``: it is written for blocks of whole warps; ``least``: of so many threads or more.
     """
 
     name: str
@@ -34,7 +34,7 @@ class Fault:
 
     @property
     def lines(self) -> frozenset[int]:
-        """The lines that may be blamed, from 1."""
+        """Lines on which the finding may be, from 1."""
         return frozenset(at for at, line in enumerate(self.source(fixed=False).split("\n"), 1) if "// here" in line)
 
 
@@ -46,148 +46,148 @@ extern "C" __global__ void k(const int* x, int* y, int* z, int n) {
 """
 
 FAULTS = [
-    Fault("guard one too far", OUT, """
+    PlantedFault("guard one too far", OUT, """
   if (i FIX n) y[i] = 1;  // here
 """, "<=", "<"),
-    Fault("no guard", OUT, """
+    PlantedFault("no guard", OUT, """
   FIX
     y[i] = t;  // here
 """, "", "if (i < n)"),
-    Fault("left neighbour of the first", OUT, """
+    PlantedFault("left neighbour of the first", OUT, """
   if (i < n) y[i] = x[FIX];  // here
 """, "i - 1", "i > 0 ? i - 1 : 0"),
-    Fault("right neighbour of the last", OUT, """
+    PlantedFault("right neighbour of the last", OUT, """
   if (i < n) y[i] = x[i + 1 < FIX ? i + 1 : i];  // here
 """, "n + 1", "n"),
-    Fault("gather", OUT, """
+    PlantedFault("gather", OUT, """
   if (i < n) y[i] = x[x[i] FIX];  // here
 """, "+ n", "% n"),
-    Fault("scatter with atomics", OUT, """
+    PlantedFault("scatter with atomics", OUT, """
   if (i < n) atomicAdd(&z[(x[i] | 512) * FIX], 1);  // here
 """, "2", "1"),
-    Fault("vector across the end", OUT, """
+    PlantedFault("vector across the end", OUT, """
   if (4 * i + FIX < n) ((int4*)y)[i] = make_int4(1, 2, 3, 4);  // here
 """, "0", "3"),
-    Fault("last member of a structure", OUT, """
+    PlantedFault("last member of a structure", OUT, """
   if (3 * i + FIX < n) ((Point*)y)[i].c = i;  // here
 """, "0", "2"),
-    Fault("byte behind the end", OUT, """
+    PlantedFault("byte behind the end", OUT, """
   if (i == 0) ((char*)y)[4 * n + FIX] = 1;  // here
 """, "0", "-1"),
-    Fault("rows too wide", OUT, """
+    PlantedFault("rows too wide", OUT, """
   if (i < n) y[i / 8 * FIX + i % 8] = i;  // here
 """, "9", "8"),
-    Fault("strided loop too long", OUT, """
+    PlantedFault("strided loop too long", OUT, """
   for (int j = i; j < FIX; j += m * gridDim.x) y[j] = j;  // here
 """, "n + 1", "n"),
-    Fault("counts down past the start", OUT, """
+    PlantedFault("counts down past the start", OUT, """
   if (i == 0)
     for (int j = n - 1; j >= FIX; --j) y[j] = x[j];  // here
 """, "-1", "0"),
-    Fault("cached load behind the end", OUT, """
+    PlantedFault("cached load behind the end", OUT, """
   if (i < n) y[i] = __ldg(x + i + FIX);  // here
 """, "1", "0"),
-    Fault("shared array shorter than the block", OUT, """
+    PlantedFault("shared array shorter than the block", OUT, """
   __shared__ int s[FIX];
   s[t] = i;  // here
   __syncthreads();
   if (i < n) y[i] = s[m - 1 - t];  // here
 """, "31", "1024"),
-    Fault("before a shared array", OUT, """
+    PlantedFault("before a shared array", OUT, """
   __shared__ int s[1024];
   s[t] = i;
   __syncthreads();
   if (i < n) y[i] = s[t - FIX];  // here
 """, "1", "0"),
-    Fault("from one shared array into the next", OUT, """
+    PlantedFault("from one shared array into the next", OUT, """
   __shared__ int s[1024], u[1024];
   s[t] = u[t] = i;
   __syncthreads();
   if (i < n) y[i] = s[t FIX] + u[t];  // here
 """, "+ (t < m - 1 ? 0 : 1025 - m)", ""),
-    Fault("behind dynamic shared memory", OUT, """
+    PlantedFault("behind dynamic shared memory", OUT, """
   extern __shared__ int d[];
   d[t + FIX] = i;  // here
   if (i < n) y[i] = d[t + FIX];  // here
 """, "1", "0"),
-    Fault("two tiles in room for one", OUT, """
+    PlantedFault("two tiles in the space of one", OUT, """
   extern __shared__ int d[];
   int* second = d + FIX * m;
   second[t] = i;  // here
   if (i < n) y[i] = second[t];  // here
 """, "1", "0"),
-    Fault("behind an array of the thread", OUT, """
+    PlantedFault("behind an array of the thread", OUT, """
   int a[8];
   for (int k = 0; k < 8; ++k) a[k] = x[k];
   if (i < n) y[i] = a[(x[i] & 7) FIX];  // here
 """, "+ (1 << 24)", ""),
-    Fault("behind a constant table", OUT, """
+    PlantedFault("behind a constant table", OUT, """
   if (i < n) y[i] = table[(x[i] | 15) & 15 FIX];  // here
 """, "+ 1 | 16", ""),
-    Fault("behind a global table", OUT, """
+    PlantedFault("behind a global table", OUT, """
   if (i < n) atomicAdd(&bank[x[i] % FIX], 1);  // here
 """, "80", "64"),
-    Fault("memory used after it was freed", OUT, """
+    PlantedFault("memory used after it was freed", OUT, """
   int* p = (int*)malloc(16);
   p[t & 3] = i;
   FIX
   if (i < n) y[i] = p[t & 3];  // here
 """, "free(p);", ""),
-    Fault("odd element as a pair", MISALIGNED, """
+    PlantedFault("odd element as a pair", MISALIGNED, """
   if (i < n / 8) *(long long*)(y + 2 * i + FIX) = 1;  // here
 """, "1", "0"),
-    Fault("word at a byte offset", MISALIGNED, """
+    PlantedFault("word at a byte offset", MISALIGNED, """
   if (i < n / 2) *(int*)((char*)y + 4 * i + FIX) = 1;  // here
 """, "2", "0"),
-    Fault("shared bytes read as a word", MISALIGNED, """
+    PlantedFault("shared bytes read as a word", MISALIGNED, """
   __shared__ __align__(16) char s[4112];
   for (int k = 0; k < 4; ++k) s[4 * t + k] = k;
   if (t == 0) for (int k = 0; k < 4; ++k) s[4 * m + k] = k;
   __syncthreads();
   if (i < n) y[i] = *(int*)(s + 4 * t + FIX);  // here
 """, "1", "0"),
-    Fault("null pointer", NULL, """
+    PlantedFault("null pointer", NULL, """
   const int* p = (const int*)((size_t)(x[0] FIX 0) * (size_t)x);
   if (i < n) y[i] = *p;  // here
 """, "<", ">="),
-    Fault("output used as an accumulator", UNSET, """
+    PlantedFault("output used as an accumulator", UNSET, """
   if (i < n) y[i] FIX x[i];  // here
 """, "+=", "="),
-    Fault("shared tail not set", UNSET, """
+    PlantedFault("shared tail not set", UNSET, """
   __shared__ int s[1024];
   if (t FIX m - 1) s[t] = i;
   __syncthreads();
   if (i < n) y[i] = s[m - 1 - t];  // here
 """, "<", "<="),
-    Fault("neighbour behind the tile", UNSET, """
+    PlantedFault("neighbour behind the tile", UNSET, """
   __shared__ int s[1026];
   s[t] = i;
   __syncthreads();
   if (i < n) y[i] = t + 1 < FIX ? s[t + 1] : 0;  // here
 """, "m + 1", "m"),
-    Fault("first element of an own array", UNSET, """
+    PlantedFault("first element of an own array", UNSET, """
   int a[8];
   for (int k = FIX; k < 8; ++k) a[k] = x[k] + t;
   if (i < n) y[i] = a[x[i] & 7];  // here
 """, "1", "0"),
-    Fault("memory from malloc", UNSET, """
+    PlantedFault("memory from malloc", UNSET, """
   int* p = (int*)malloc(16);
   FIX
   if (i < n) y[i] = p[1] + t;  // here
 """, "", "p[1] = 0;"),
-    Fault("barrier for one half", BARRIER, """
+    PlantedFault("barrier for one half", BARRIER, """
   if (FIX)
     __syncthreads();  // here
   if (i < n) y[i] = t;
 """, "t < m / 2", "n > 0"),
-    Fault("return before a barrier", BARRIER, """
+    PlantedFault("return before a barrier", BARRIER, """
   __shared__ int s[1024];
   if (i >= FIX) return;
   s[t] = i;
   __syncthreads();  // here
   if (i < n) y[i] = s[t];
 """, "n", "1 << 20"),
-    Fault("one thread goes round once more", BARRIER, """
+    PlantedFault("one thread goes round once more", BARRIER, """
   __shared__ int s[1024];
   for (int k = 0; k < 2 + (t == 0) * FIX; ++k) {
     s[t] = k;
@@ -195,54 +195,54 @@ FAULTS = [
   }
   if (i < n) y[i] = s[t];
 """, "1", "0"),
-    Fault("barrier waits for more threads than there are", DEADLOCK, """
+    PlantedFault("barrier waits for more threads than there are", DEADLOCK, """
   asm volatile("bar.sync 1, %0;" ::"r"(m + FIX) : "memory");  // here
   if (i < n) y[i] = t;
 """, "32", "0", whole_warps=True),
-    Fault("two barriers the wrong way round", DEADLOCK, """
+    PlantedFault("two barriers the wrong way round", DEADLOCK, """
   if (t < FIX) asm volatile("bar.sync 1, %0;" ::"r"(m) : "memory");  // here
   asm volatile("bar.sync 2, %0;" ::"r"(m) : "memory");  // here
   if (t >= FIX) asm volatile("bar.sync 1, %0;" ::"r"(m) : "memory");  // here
   if (i < n) y[i] = t;
 """, "32", "2048", whole_warps=True, least=64),
-    Fault("mask without the lane itself", MASK, """
+    PlantedFault("mask without the lane itself", MASK, """
   int v = __shfl_xor_sync(FIX, t, 1);  // here
   if (i < n) y[i] = v;
 """, "0x0000ffffu", "0xffffffffu", whole_warps=True),
-    Fault("shuffle in a branch", MASK, """
+    PlantedFault("shuffle in a branch", MASK, """
   int v = t;
   if ((t & 31) < FIX) v = __shfl_down_sync(0xffffffffu, v, 16);  // here
   if (i < n) y[i] = v;
 """, "20", "32", whole_warps=True),
-    Fault("vote in a branch", MASK, """
+    PlantedFault("vote in a branch", MASK, """
   unsigned v = 0;
   if ((t & 31) < FIX) v = __ballot_sync(0xffffffffu, x[t & 7] > 3);  // here
   if (i < n) y[i] = v;
 """, "9", "32", whole_warps=True),
-    Fault("warp barrier in a branch", MASK, """
+    PlantedFault("warp barrier in a branch", MASK, """
   if ((t & 31) < FIX)
     __syncwarp();  // here
   if (i < n) y[i] = t;
 """, "16", "32", whole_warps=True),
-    Fault("flag that nobody sets", HANG, """
+    PlantedFault("flag that no thread sets", HANG, """
   volatile int* flag = z;
   if (i == 0) flag[0] = 1;
   while (flag[FIX] == 0) {}  // here
   if (i < n) y[i] = t;
 """, "1", "0"),
-    Fault("lock that is not given back", HANG, """
+    PlantedFault("lock that is not released", HANG, """
   if (t == 0) {
     while (atomicCAS(&z[0], 0, 1) != 0) {}  // here
     __threadfence();
     FIX
   }
 """, "", "atomicExch(&z[0], 0);"),
-    Fault("loop that steps over its end", HANG, """
+    PlantedFault("loop that steps over its end", HANG, """
   int sum = 0;
   for (int k = 1; k != FIX; k += 2) sum += ((volatile int*)z)[k & 7];  // here
   if (i < n) y[i] = sum;
 """, "1024", "1025"),
-    Fault("trap on a valid number", TRAP, """
+    PlantedFault("trap on a valid number", TRAP, """
   if (i < n && x[i] >= FIX)
     __trap();  // here
 """, "500", "1000"),

@@ -1,8 +1,8 @@
-"""Planted races, each with a twin that only differs by what orders the accesses.
+"""Planted races, each with a correct counterpart that differs only in what orders the accesses.
 
-``FIX`` stands where the twin has its order, ``BUG`` where the race has something else instead. Every kernel takes
-``(const int* x, int* y, int* z, int n)``: ``n`` is the number of threads in the grid, ``x`` and ``y`` have 4 * n elements, ``z`` 1024 zeros.
-The expected lines of the two parties are marked ``// one`` and ``// other``.
+``FIX`` is replaced by what differs. Every kernel takes ``(const int* x, int* y, int* z, int n)``: ``n`` is the number of
+threads in the grid, ``x`` and ``y`` have 4 * n elements, ``z`` has 1024 zeros. The expected lines of the two accesses are
+marked ``// one`` and ``// other``.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
-class Planted:
-    """A kernel with a race, and its twin. ``whole_warps`` says that it is meant for blocks of whole warps only.
+class PlantedRace:
+    """A kernel with a race, and its correct counterpart.
 
-    A block of fewer than ``least`` threads is right as it stands.
+    ``whole_warps``: it is written for blocks of whole warps. With fewer than ``least`` threads it has no race.
     """
 
     name: str
@@ -32,7 +32,7 @@ class Planted:
 
     @property
     def lines(self) -> frozenset[int]:
-        """The lines of both parties, from 1."""
+        """Lines of both accesses, from 1."""
         text = self.source(fixed=False).split("\n")
         return frozenset(number for number, line in enumerate(text, 1) if "// one" in line or "// other" in line)
 
@@ -45,19 +45,19 @@ SYNC = "__syncthreads();"
 WARP = "__syncwarp();"
 
 PLANTED = [
-    Planted("shared reverse", "shared", """
+    PlantedRace("shared reverse", "shared", """
   __shared__ int s[1024];
   s[t] = x[i];  // one
   FIX
   y[i] = s[m - 1 - t];  // other
 """, "", SYNC),
-    Planted("one thread writes, all read", "shared", """
+    PlantedRace("one thread writes, all read", "shared", """
   __shared__ int s;
   if (t == 0) s = x[b];  // one
   FIX
   y[i] = s + t;  // other
 """, "", SYNC),
-    Planted("each warp counts in a part that it has cleared", "shared", """
+    PlantedRace("each warp counts in a part that it has cleared", "shared", """
   __shared__ int s[32][32];
   s[t / 32][t % 32] = 0;  // one
   FIX
@@ -65,7 +65,7 @@ PLANTED = [
   __syncthreads();
   y[i] = s[t / 32][t % 32];
 """, "", WARP, whole_warps=True),
-    Planted("all have read, the last thread writes", "shared", """
+    PlantedRace("all have read, the last thread writes", "shared", """
   __shared__ int s;
   if (t == 0) s = x[b];
   __syncthreads();
@@ -75,7 +75,7 @@ PLANTED = [
   __syncthreads();
   y[i] = v + s;
 """, "", SYNC, least=64),
-    Planted("all have read, the first thread writes", "shared", """
+    PlantedRace("all have read, the first thread writes", "shared", """
   __shared__ int s;
   if (t == 0) s = x[b];
   __syncthreads();
@@ -85,7 +85,7 @@ PLANTED = [
   __syncthreads();
   y[i] = v + s;
 """, "", SYNC),
-    Planted("end of the loop", "shared", """
+    PlantedRace("end of the loop", "shared", """
   __shared__ int s[1024];
   int sum = 0;
   for (int k = 0; k < 3; ++k) {
@@ -96,7 +96,7 @@ PLANTED = [
   }
   y[i] = sum;
 """, "", SYNC),
-    Planted("barrier that is left out once", "shared", """
+    PlantedRace("barrier that is left out once", "shared", """
   __shared__ int s[1024];
   int sum = 0;
   for (int k = 0; k < 3; ++k) {
@@ -107,7 +107,7 @@ PLANTED = [
   }
   y[i] = sum;
 """, "1", "7"),
-    Planted("scan in one phase", "shared", """
+    PlantedRace("scan in one phase", "shared", """
   __shared__ int s[1024];
   s[t] = x[i];
   __syncthreads();
@@ -119,7 +119,7 @@ PLANTED = [
   }
   y[i] = s[t];
 """, "", SYNC),
-    Planted("tree reduction without barriers", "shared", """
+    PlantedRace("tree reduction without barriers", "shared", """
   __shared__ int s[1024];
   s[t] = x[i];  // one
   for (int d = 512; d > 0; d /= 2) {
@@ -128,7 +128,7 @@ PLANTED = [
   }
   if (t == 0) y[b] = s[0];
 """, "", SYNC),
-    Planted("double buffer", "shared", """
+    PlantedRace("double buffer", "shared", """
   __shared__ int s[2][1024];
   int sum = 0;
   for (int k = 0; k < 4; ++k) {
@@ -138,13 +138,13 @@ PLANTED = [
   }
   y[i] = sum;
 """, "k & 1 & 0", "k & 1"),
-    Planted("warps of a block in step", "shared", """
+    PlantedRace("warps of a block in step", "shared", """
   __shared__ int s[1024];
   s[t] = x[i];  // one
   FIX
   y[i] = s[t ^ 1];  // other
 """, "", WARP, whole_warps=True),
-    Planted("volatile warp reduction", "shared", """
+    PlantedRace("volatile warp reduction", "shared", """
   __shared__ int buffer[1024];
   volatile int* s = buffer + (t & ~31);
   const int lane = t & 31;
@@ -155,13 +155,13 @@ PLANTED = [
   }
   if (lane == 0) y[i] = s[0];
 """, "", WARP, whole_warps=True),
-    Planted("barrier of the wrong kind", "shared", """
+    PlantedRace("barrier of the wrong kind", "shared", """
   __shared__ int s[1024];
   s[t] = x[i];  // one
   FIX
   y[i] = s[(t + 32) % m];  // other
 """, WARP, SYNC, least=33),
-    Planted("counter read too early", "shared", """
+    PlantedRace("counter read too early", "shared", """
   __shared__ int s;
   if (t == 0) s = 0;
   __syncthreads();
@@ -169,7 +169,7 @@ PLANTED = [
   FIX
   y[i] = s;  // other
 """, "", SYNC),
-    Planted("counter not yet cleared", "shared", """
+    PlantedRace("counter not yet cleared", "shared", """
   __shared__ int s;
   if (t == 0) s = 0;  // one
   FIX
@@ -177,7 +177,7 @@ PLANTED = [
   __syncthreads();
   y[i] = s;
 """, "", SYNC),
-    Planted("plain increment", "shared", """
+    PlantedRace("plain increment", "shared", """
   __shared__ int s[8];
   if (t < 8) s[t] = 0;
   __syncthreads();
@@ -185,24 +185,24 @@ PLANTED = [
   __syncthreads();
   if (t < 8) y[8 * b + t] = s[t];
 """, "s[x[i] & 7] += 1;", "atomicAdd(&s[x[i] & 7], 1);"),
-    Planted("neighbouring bytes, one too far", "shared", """
+    PlantedRace("neighbouring bytes, one too far", "shared", """
   __shared__ char s[1032];
   s[t + 1] = 0;
   __syncthreads();
   s[t FIX] = x[i] + 1;  // one
   y[i] = s[t];  // other
 """, "+ 1", "+ 0"),
-    Planted("halves of a word", "shared", """
+    PlantedRace("halves of a word", "shared", """
   __shared__ short s[1024];
   s[t] = x[i];  // one
   y[i] = s[FIX];  // other
 """, "t ^ 1", "t", whole_warps=True),
-    Planted("vectors side by side", "shared", """
+    PlantedRace("vectors side by side", "shared", """
   __shared__ __align__(16) int s[4 * 1024 + 4];
   *(int4*)(s + 4 * t) = make_int4(t, i, 1, 2);  // one
   y[i] = s[4 * t + FIX];  // other
 """, "4", "3", whole_warps=True),
-    Planted("shared memory used again", "shared", """
+    PlantedRace("shared memory used again", "shared", """
   __shared__ int s[1024];
   s[t] = x[i];
   __syncthreads();
@@ -212,7 +212,7 @@ PLANTED = [
   __syncthreads();
   y[i] = s[(t + 1) % m];
 """, "", SYNC),
-    Planted("tiles of a warp", "shared", """
+    PlantedRace("tiles of a warp", "shared", """
   __shared__ int s[1024];
   const int lane = t & 31;
   const unsigned mask = lane < 16 ? 0x0000ffffu : 0xffff0000u;
@@ -220,7 +220,7 @@ PLANTED = [
   __syncwarp(mask);
   y[i] = s[t ^ FIX];  // other
 """, "16", "8", whole_warps=True),
-    Planted("half a warp reads what one of its lanes writes again", "shared", """
+    PlantedRace("half a warp reads what one of its lanes writes again", "shared", """
   __shared__ int s[64];
   const unsigned half = 0xffffu << t / 16 % 2 * 16;
   int sum = 0;
@@ -232,7 +232,7 @@ PLANTED = [
   }
   y[i] = sum;
 """, "", "__syncwarp(half);", whole_warps=True),
-    Planted("four lanes read what one of them adds to", "shared", """
+    PlantedRace("four lanes read what one of them adds to", "shared", """
   __shared__ int s[256];
   const unsigned four = 15u << t % 32 / 4 * 4;
   int sum = 0;
@@ -246,7 +246,7 @@ PLANTED = [
   }
   y[i] = sum;
 """, "", "__syncwarp(four);", whole_warps=True),
-    Planted("half a warp counts", "shared", """
+    PlantedRace("half a warp counts", "shared", """
   __shared__ int s[64];
   const unsigned half = 0xffffu << t / 16 % 2 * 16;
   if (t % 16 == 0) s[t / 16] = 0;
@@ -255,7 +255,7 @@ PLANTED = [
   FIX
   if (t % 16 == 0) y[i] = s[t / 16];  // other
 """, "", "__syncwarp(half);", whole_warps=True),
-    Planted("named barrier of one half", "shared", """
+    PlantedRace("named barrier of one half", "shared", """
   __shared__ int s[1024];
   s[t] = x[i];  // one
   const int half = t / 32 % 2;
@@ -264,13 +264,13 @@ PLANTED = [
   int other = FIX;
   y[i] = other < m ? s[other] : 0;  // other
 """, "t ^ 32", "t ^ 1", whole_warps=True, least=64),
-    Planted("different values to one place", "shared", """
+    PlantedRace("different values to one place", "shared", """
   __shared__ int s;
   if (t < 2) s = FIX;  // one // other
   __syncthreads();
   y[i] = s;
 """, "t", "7"),
-    Planted("flag before its data", "shared", """
+    PlantedRace("flag before its data", "shared", """
   __shared__ volatile int flag;
   __shared__ int s[2];
   if (t == 0) flag = 0;
@@ -286,7 +286,7 @@ PLANTED = [
     y[b] = s[0];  // other
   }
 """, "", "__threadfence_block();"),
-    Planted("barrier object used before it is made", "shared", """
+    PlantedRace("barrier object used before it is made", "shared", """
   __shared__ unsigned long long s;
   const unsigned at = (unsigned)__cvta_generic_to_shared(&s);
   if (t == 0) asm volatile("mbarrier.init.shared.b64 [%0], %1;" :: "r"(at), "r"(m) : "memory");  // one
@@ -295,7 +295,7 @@ PLANTED = [
   asm volatile("mbarrier.arrive.shared.b64 %0, [%1];" : "=l"(state) : "r"(at) : "memory");  // other
   y[i] = 0;
 """, "", SYNC),
-    Planted("volatile sums without a fence", "global", """
+    PlantedRace("volatile sums without a fence", "global", """
   volatile int* sums = y;
   if (t != 0) return;
   int before = 0;
@@ -307,7 +307,7 @@ PLANTED = [
   FIX
   atomicExch(&z[b], 1);
 """, "", "__threadfence();"),
-    Planted("last block without a fence", "global", """
+    PlantedRace("last block without a fence", "global", """
   __shared__ int last;
   if (t == 0) {
     y[b] = x[b] + 1;  // one
@@ -317,14 +317,14 @@ PLANTED = [
   __syncthreads();
   if (last && t < gridDim.x) y[gridDim.x + t] = ((volatile int*)y)[t];  // other
 """, "", "__threadfence();"),
-    Planted("flag between blocks", "global", """
+    PlantedRace("flag between blocks", "global", """
   if (t != 0) return;
   if (b > 0) while (atomicAdd(&z[b - 1], 0) == 0) {}
   y[b] = (b > 0 ? y[b - 1] : 0) + 1;  // one // other
   FIX
   atomicExch(&z[b], 1);
 """, "", "__threadfence();"),
-    Planted("lock around too little", "global", """
+    PlantedRace("lock around too little", "global", """
   if (t == 0) {
     int v = x[b] + 1;
     FIX
@@ -335,34 +335,34 @@ PLANTED = [
     atomicExch(&z[0], 0);
   }
 """, "z[1] += 1;  // other", "z[2 + b] += 1;"),
-    Planted("histogram with plain increments", "global", """
+    PlantedRace("histogram with plain increments", "global", """
   FIX  // one // other
 """, "z[x[i] & 7] += 1;", "atomicAdd(&z[x[i] & 7], 1);"),
-    Planted("neighbour across blocks", "global", """
+    PlantedRace("neighbour across blocks", "global", """
   y[i] = t;  // one
   __syncthreads();
   z[0 * i + 1023 - i % 1000] = y[FIX];  // other
 """, "(i + m) % n", "b * m + (t + 1) % m"),
-    Planted("in place with a shift", "global", """
+    PlantedRace("in place with a shift", "global", """
   y[i] = y[FIX] + 1;  // one // other
 """, "(i + 1) % n", "i"),
-    Planted("grid stride that overlaps", "global", """
+    PlantedRace("grid stride that overlaps", "global", """
   for (int j = i; j < 2 * n; j += FIX) y[j] = i + 1;  // one // other
 """, "n - 1", "n"),
-    Planted("sum by the first thread of each block", "global", """
+    PlantedRace("sum by the first thread of each block", "global", """
   if (t == 0) FIX  // one // other
 """, "z[0] += x[b] + 1;", "atomicAdd(&z[0], x[b] + 1);"),
-    Planted("plain store beside an atomic", "global", """
+    PlantedRace("weak store next to an atomic", "global", """
   atomicAdd(&z[0], 1);  // one
   if (i == n - 1) z[FIX] = 0;  // other
 """, "0", "1"),
-    Planted("halves of a buffer", "global", """
+    PlantedRace("halves of a buffer", "global", """
   if (b % 2 == 0) y[i] = 1; else y[n + i - FIX] = 2;  // one // other
 """, "n - m", "0"),
-    Planted("bytes of one word", "global", """
+    PlantedRace("bytes of one word", "global", """
   ((char*)y)[FIX] = i + 1;  // one // other
 """, "i / 2", "i"),
-    Planted("compare and swap without a loop's care", "global", """
+    PlantedRace("compare and swap without a loop's care", "global", """
   int old = z[0], assumed;
   do { assumed = old; old = atomicCAS(z, assumed, assumed + 1); } while (old != assumed);  // one
   FIX

@@ -1,4 +1,4 @@
-"""Random CUDA C++ with divergent control flow, and what each of its threads computes, evaluated one thread at a time."""
+"""Random CUDA C++ programs with divergent control flow, and a reference that evaluates them thread by thread."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ INPUTS = 64
 
 
 class _Left(Exception):
-    """A thread left a statement: by break, continue or return."""
+    """Control left a statement by break, continue or return."""
 
     def __init__(self, how: str) -> None:
         super().__init__(how)
@@ -209,7 +209,7 @@ def _run_round(statements: list[Statement], thread: Thread) -> bool:
 
 @dataclass
 class RandomProgram:
-    """A kernel ``k(const unsigned* x, unsigned* y)`` and its meaning."""
+    """A kernel ``k(const unsigned* x, unsigned* y)``, as source and as reference."""
 
     seed: int
 

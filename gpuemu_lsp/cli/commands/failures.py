@@ -10,6 +10,7 @@ from pathlib import Path
 
 from gpuemu_lsp.cli.output import print_out
 from gpuemu_lsp.engine.findings import Json
+from gpuemu_lsp.engine.jobs.targets import projects_below
 from gpuemu_lsp.engine.project import discover
 from gpuemu_lsp.engine.report.exit_codes import EXIT_CLEAN, EXIT_USAGE
 from gpuemu_lsp.engine.store import Store, StoredFailure, StoreError
@@ -17,15 +18,18 @@ from gpuemu_lsp.engine.store import Store, StoredFailure, StoreError
 
 def list_failures(limit: int, form: str) -> int:
     """Print at most ``limit`` failures; return 0 if the store could be read, whether or not there are any."""
-    root = project_root()
-    if root is None:
+    roots = project_roots()
+    if not roots:
         return EXIT_USAGE
-    try:
-        with Store(root) as store:
-            failures = store.failures(limit)
-    except StoreError as error:
-        print(f"gpuemu: {error}", file=sys.stderr)
-        return EXIT_USAGE
+    failures: list[StoredFailure] = []
+    for root in roots:
+        try:
+            with Store(root) as store:
+                failures += store.failures(limit)
+        except StoreError as error:
+            print(f"gpuemu: {error}", file=sys.stderr)
+            return EXIT_USAGE
+    failures = sorted(failures, key=lambda item: item.last_seen, reverse=True)[:limit] if len(roots) > 1 else failures
     if form == "json":
         document = {"version": 1, "failures": [_record(item) for item in failures]}
         print_out(json.dumps(document, indent=2, ensure_ascii=False) + "\n")
@@ -41,6 +45,17 @@ def project_root() -> Path | None:
         print("gpuemu: no gpuemu.toml in this folder or above; gpuemu init creates one.", file=sys.stderr)
         return None
     return config.parent
+
+
+def project_roots() -> list[Path]:
+    """Return the current project's folder, or those of the projects below a folder that is in none.
+
+    So a case that ``--check FOLDER`` has stored is found from where the check was started.
+    """
+    if discover(Path.cwd()) is None and (below := projects_below(Path.cwd())):
+        return below
+    root = project_root()
+    return [] if root is None else [root]
 
 
 def failure_table(failures: Sequence[StoredFailure]) -> list[str]:

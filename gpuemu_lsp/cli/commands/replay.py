@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from gpuemu_lsp.cli.commands.check import find_targets, open_pool
-from gpuemu_lsp.cli.commands.failures import failure_table, project_root
+from gpuemu_lsp.cli.commands.failures import failure_table, project_roots
 from gpuemu_lsp.cli.output import OutputOptions, print_out
 from gpuemu_lsp.engine.check.model import CheckOptions, CheckRequest, MinimisedFailure, Replay
 from gpuemu_lsp.engine.findings import Json
@@ -173,27 +173,31 @@ def _identified(replay: Replay, root: str) -> Replay:
 
 def _requests(options: ReplayOptions) -> list[CheckRequest] | None:
     """Return a request for every kernel that has a stored case with this id; print the reason and return None."""
-    root = project_root()
-    if root is None:
-        return None
-    try:
-        with Store(root) as store:
-            stored = [item for item in store.find(options.case) if options.kernel in (None, item.failure.kernel)]
-            recent = store.failures(_RECENT) if not stored else []
-    except StoreError as error:
-        print(f"gpuemu: {error}", file=sys.stderr)
-        return None
-    if not stored:
+    roots = project_roots()
+    wanted: dict[Path, set[str]] = {}
+    recent: list[StoredFailure] = []
+    for root in roots:
+        try:
+            with Store(root) as store:
+                stored = [item for item in store.find(options.case) if options.kernel in (None, item.failure.kernel)]
+                recent += store.failures(_RECENT) if not stored else []
+        except StoreError as error:
+            print(f"gpuemu: {error}", file=sys.stderr)
+            return None
+        if stored:
+            wanted[root] = {item.failure.kernel for item in stored}
+    if roots and not wanted:
         of = f" of '{options.kernel}'" if options.kernel is not None else ""
-        print(f"gpuemu: no stored case '{options.case}'{of}.{_known(recent)}", file=sys.stderr)
-        return None
-    targets = find_targets([str(root)], CheckOptions(executor=options.executor, arch=options.arch))
-    if targets is None:
-        return None
-    wanted = {item.failure.kernel for item in stored}
-    requests = [request for request in targets.requests if request.spec.name in wanted]
-    for name in sorted(wanted - {request.spec.name for request in requests}):
-        print(f"gpuemu: case {options.case} is of '{name}', which is no longer in the project.", file=sys.stderr)
+        print(f"gpuemu: no stored case '{options.case}'{of}.{_known(recent[:_RECENT])}", file=sys.stderr)
+    requests = []
+    for root, kernels in wanted.items():
+        targets = find_targets([str(root)], CheckOptions(executor=options.executor, arch=options.arch))
+        if targets is None:
+            return None
+        found = [request for request in targets.requests if request.spec.name in kernels]
+        for name in sorted(kernels - {request.spec.name for request in found}):
+            print(f"gpuemu: case {options.case} is of '{name}', which is no longer in the project.", file=sys.stderr)
+        requests += found
     return requests or None
 
 

@@ -102,8 +102,7 @@ class _TargetCollector:
         """Add the kernel of a name from the folder's configuration, or where it has none, from those below it."""
         projects = [self._project(folder)]
         if projects[0].config is None and folder != folder.parent:
-            below = [path.parent for path in _walk(folder) if path.name == CONFIG_NAME]
-            projects = [self._project(inner) for inner in below] or projects
+            projects = [self._project(inner) for inner in projects_below(folder)] or projects
         named = [(project, spec) for project in projects for spec in project.kernels if spec.name == name]
         if not named:
             raise TargetError(_unknown(projects, name))
@@ -157,6 +156,11 @@ def _unknown(projects: Sequence[Project], name: str) -> str:
     else:
         hint = "there is no gpuemu.toml with kernels here."
     return f"'{name}' is neither a file nor a registered kernel; {hint}"
+
+
+def projects_below(folder: Path) -> list[Path]:
+    """Return the folders below ``folder`` that have a configuration of their own."""
+    return [path.parent for path in _walk(folder) if path.name == CONFIG_NAME]
 
 
 def _walk(folder: Path) -> Iterator[Path]:

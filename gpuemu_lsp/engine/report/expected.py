@@ -19,6 +19,7 @@ from gpuemu_lsp.engine.report.model import Run, relative
 
 _RULES = r"([a-z]+/[a-z-]+(?:\s*\|\s*[a-z]+/[a-z-]+)*)"
 _LINE = re.compile(rf"//.*?\bexpect:\s*{_RULES}")
+_COUNTED = (Severity.ERROR, Severity.WARNING)
 _ANYWHERE = re.compile(rf"\bexpect-somewhere:\s*{_RULES}")
 
 
@@ -39,6 +40,7 @@ class Verification:
     """The comparison of a run with the comments of its sources.
 
     ``mismatches`` are lines of text: an announced bug that was not found, or an error in a kernel that announces none.
+    An announced finding may be a warning.
     """
 
     announced: int
@@ -75,10 +77,11 @@ def verify(run: Run, texts: Mapping[str, str]) -> Verification:
     announced, mismatches = 0, []
     for kernel in run.kernels:
         expected = expected_findings(texts.get(kernel.source, ""))
-        errors = [one for one in run.findings if one.kernel == kernel.name and one.severity is Severity.ERROR]
+        found = [one for one in run.findings if one.kernel == kernel.name and one.severity in _COUNTED]
+        errors = [one for one in found if one.severity is Severity.ERROR]
         if expected:
             announced += 1
-            if not any(one.matches(error) for one in expected for error in errors):
+            if not any(one.matches(finding) for one in expected for finding in found):
                 mismatches.append(_missing(kernel, expected, run.root))
         mismatches += [] if expected else [_unexpected(kernel, error, run.root) for error in errors]
     return Verification(announced, tuple(mismatches))

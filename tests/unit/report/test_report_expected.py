@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from gpuemu_lsp.engine.check.model import KernelReport
@@ -39,6 +41,13 @@ def test_comments_give_rules_and_lines():
 def test_an_announced_bug_must_be_found_and_no_other_kernel_may_fail(text, found, exit_code):
     run = run_of(*found, status="failed" if found else "passed")
     assert verify(run, {"/p/k.cu": text}).exit_code(run) == exit_code
+
+
+def test_an_announced_finding_may_be_a_warning():
+    run = run_of(("memory/out-of-bounds", 1), status="passed")
+    warned = replace(run, findings=tuple(replace(one, severity=Severity.WARNING) for one in run.findings))
+    assert verify(warned, {"/p/k.cu": BUGGY}).exit_code(warned) == 0
+    assert verify(warned, {"/p/k.cu": ""}).exit_code(warned) == 0
 
 
 @pytest.mark.parametrize("status", ["error", "not-executed"])

@@ -9,6 +9,7 @@ from typing import Final
 
 STORE_FLAG: Final = 1
 QUIET_FLAG: Final = 2
+"""The loaded value is never used: an uninitialised read is not reported."""
 IN_FLIGHT_FLAG: Final = 2
 """In an event record, in place of ``QUIET_FLAG``: an asynchronous copy to the address has not been delivered."""
 SPACE_SHIFT: Final = 4
@@ -21,8 +22,8 @@ class RaceFlag:
     """Kind of an access to the race detector."""
 
     STORE: Final = 1
-    STRONG: Final = 2
+    STRONG: Final = 2  # never races with another strong access
     ACQUIRE: Final = 4
     RELEASE: Final = 8
     ATOMIC: Final = 16
-    WATCHED: Final = 32
+    WATCHED: Final = 32  # set for every access that is checked, so that its flags are not 0

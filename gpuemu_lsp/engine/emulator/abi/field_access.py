@@ -26,9 +26,9 @@ def field_type(field: Field, lanes: int = 1) -> Any:
     TypeError
         If the field is opaque, or has fewer elements.
     """
-    if field.scalar not in _TYPES or lanes > field.count:
-        raise TypeError(f"{lanes} elements of a field of {field.count} x {field.scalar.name}")
-    type_ = _TYPES[field.scalar]
+    if field.type not in _TYPES or lanes > field.count:
+        raise TypeError(f"{lanes} elements of a field of {field.count} x {field.type.name}")
+    type_ = _TYPES[field.type]
     return type_ if lanes == 1 else ir.VectorType(type_, lanes)
 
 
@@ -39,19 +39,19 @@ def load_field(b: ir.IRBuilder, record: Value, field: Field) -> Value:
 
 def load_pointer(b: ir.IRBuilder, record: Value, field: Field) -> Value:
     """Load an address as a pointer instead of as an integer."""
-    if field.scalar is not FieldType.ADDRESS:
-        raise TypeError(f"a field of type {field.scalar.name} is not an address")
+    if field.type is not FieldType.ADDRESS:
+        raise TypeError(f"a field of type {field.type.name} is not an address")
     return t.load(b, record, field, POINTER)
 
 
 def load_lanes(b: ir.IRBuilder, record: Value, field: Field, lanes: int) -> Value:
     """Load ``lanes`` elements of an array as a vector."""
-    return t.load(b, record, field, field_type(field, lanes), align=field.scalar.size)
+    return t.load(b, record, field, field_type(field, lanes), align=field.element_size)
 
 
 def element_offset(b: ir.IRBuilder, field: Field, index: Value) -> Value:
     """Return the byte offset of the element of an array that ``index``, an i32, selects at run time."""
-    return b.add(i64(field), b.shl(b.zext(index, I64), i64(field.scalar.size.bit_length() - 1)))
+    return b.add(i64(field), b.shl(b.zext(index, I64), i64(field.element_size.bit_length() - 1)))
 
 
 def load_element(b: ir.IRBuilder, record: Value, field: Field, index: Value) -> Value:
@@ -67,14 +67,14 @@ def store_field(b: ir.IRBuilder, value: Value, record: Value, field: Field) -> N
     TypeError
         If the value's type is not the declared one.
     """
-    is_pointer = value.type == POINTER and field.scalar is FieldType.ADDRESS
+    is_pointer = value.type == POINTER and field.type is FieldType.ADDRESS
     if not is_pointer and value.type != field_type(field):
-        raise TypeError(f"a value of type {value.type} for a field of type {field.scalar.name}")
+        raise TypeError(f"a value of type {value.type} for a field of type {field.type.name}")
     t.store(b, value, record, field)
 
 
 def store_lanes(b: ir.IRBuilder, value: Value, record: Value, field: Field) -> None:
     """Store a vector to the first elements of an array."""
     if value.type != field_type(field, value.type.count):
-        raise TypeError(f"a value of type {value.type} for a field of type {field.scalar.name}")
-    t.store(b, value, record, field, align=field.scalar.size)
+        raise TypeError(f"a value of type {value.type} for a field of type {field.type.name}")
+    t.store(b, value, record, field, align=field.element_size)

@@ -19,46 +19,43 @@ from typing import Any, ClassVar
 
 
 class FieldType(Enum):
-    """Type of a field's elements. The value is the size in bytes and, for tests, the type's code in :mod:`struct`."""
+    """Type of a field's elements."""
 
-    I32 = 4, "i"
-    U32 = 4, "I"
-    I64 = 8, "q"
-    ADDRESS = 8, "Q"
-    BYTE = 1, "B"
+    I32 = "i32"
+    U32 = "u32"
+    I64 = "i64"
+    ADDRESS = "address"
+    BYTE = "byte"
 
     @property
     def size(self) -> int:
         """Size of one element in bytes."""
-        return self.value[0]
-
-    @property
-    def code(self) -> str:
-        """Code of the type in the modules :mod:`struct` and :mod:`array`."""
-        return self.value[1]
+        return {"i32": 4, "u32": 4, "byte": 1}.get(self.value, 8)
 
 
 class Field(int):
     """Byte offset of a field in its record, with the type and number of its elements."""
 
-    scalar: FieldType
+    type: FieldType
     count: int
+    element_size: int
     align: int
 
-    def __new__(cls, offset: int, scalar: FieldType, count: int = 1, align: int = 0) -> Field:
-        """Make the field at ``offset``; ``align`` defaults to the natural alignment of its elements."""
+    def __new__(cls, offset: int, type_: FieldType, count: int = 1, align: int = 0) -> Field:
+        """Create the field at ``offset``; ``align`` defaults to the natural alignment of its elements."""
         field = super().__new__(cls, offset)
-        field.scalar, field.count, field.align = scalar, count, align or scalar.size
+        field.type, field.count, field.element_size = type_, count, type_.size
+        field.align = align or type_.size
         return field
 
     @property
     def size(self) -> int:
         """Size of the whole field in bytes."""
-        return self.scalar.size * self.count
+        return self.element_size * self.count
 
     def element(self, index: int) -> Field:
         """Return the elements from ``index`` on as a field."""
-        return Field(self + index * self.scalar.size, self.scalar, self.count - index)
+        return Field(self + index * self.element_size, self.type, self.count - index)
 
 
 def i32(count: int = 1, align: int = 0) -> Field:
@@ -87,7 +84,7 @@ def opaque(size: int, align: int = 8) -> Field:
 
 
 class Struct:
-    """A record; subclasses declare fields and get their offsets. ``align`` is the least alignment of the record."""
+    """A record; subclasses declare fields and get their offsets. ``align`` is the minimum alignment of the record."""
 
     SIZE: ClassVar[int]
     FIELDS: ClassVar[dict[str, Field]]
@@ -99,7 +96,7 @@ class Struct:
         for name, declared in list(vars(cls).items()):
             if isinstance(declared, Field):
                 start = -(-end // declared.align) * declared.align
-                field = Field(start, declared.scalar, declared.count, declared.align)
+                field = Field(start, declared.type, declared.count, declared.align)
                 setattr(cls, name, field)
                 cls.FIELDS[name] = field
                 end = start + field.size

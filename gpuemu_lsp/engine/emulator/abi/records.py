@@ -18,15 +18,15 @@ class RecordView:
     def get(self, field: Field) -> int:
         """Return the value of a field, of an array its first element."""
         offset = self._start + field
-        if field.scalar.size == 8:
+        if field.element_size == 8:
             return int(self._i64[offset >> 3])
         value = int(self._i32[offset >> 2])
-        return value & 0xFFFFFFFF if field.scalar is FieldType.U32 else value
+        return value & 0xFFFFFFFF if field.type is FieldType.U32 else value
 
     def set(self, field: Field, value: int) -> None:
         """Write a field; higher bits of ``value`` are dropped."""
         offset = self._start + field
-        if field.scalar.size == 8:
+        if field.element_size == 8:
             self._i64[offset >> 3] = _signed(value, 64)
         else:
             self._i32[offset >> 2] = _signed(value, 32)

@@ -25,7 +25,7 @@ class Status(IntEnum):
     DIVERGED = 4  # divergent for too long, or lanes wait one by one: the scalar-PC version must continue
     BLOCKED = 5  # every live lane waits for something
     STOP = 6  # a trap, or an instruction that is not supported
-    ASSUMPTION_FAILED = 7  # a specialised version found a value that differs from what it assumed
+    ASSUMPTION_FAILED = 7  # an affine 32-bit index wraps where it is widened: start again with it varying
     MISSPECULATED = 8  # diverged at a branch that was speculated uniform: the fallback must continue
 
 

@@ -92,6 +92,8 @@ Races that are missed, by decision:
 - *Collectives.* Every ``.sync`` collective orders its lanes; the CUDA guide promises that for ``__syncwarp`` only.
 - *Vector clocks with merged records.* Where the cell stands for several blocks, or for threads of which some are known
   to be ordered, the answer is "ordered" (:meth:`~gpuemu_lsp.engine.emulator.launch.vector_clocks.VectorClocks`).
+- *Weak before strong.* Of a weak access and, after a block barrier, an atomic by the same thread to the same location
+  only the atomic is stored, so that a race of the weak access with another block's atomic is missed.
 - *Paths.* Only accesses that happen with the given input are compared.
 - *Reports.* One event per site is recorded with both parties; further ones are counted.
 

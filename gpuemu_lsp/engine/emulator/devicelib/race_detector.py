@@ -131,7 +131,7 @@ class _LaneCell:
             mine = b.and_(several, b.icmp_unsigned("==", thread, self._me))
             thread = b.select(mine, self._load(ShadowPlane.OTHER_READER), thread)
             site = b.select(mine, self._load(ShadowPlane.OTHER_READ_SITE), site)
-        # Two strong accesses never race (PTX ISA section 8.7.1); one strong access races with a weak one.
+        # Two strong accesses never race (PTX ISA section 8.7.1); a strong access and a weak one do.
         weak = b.icmp_unsigned("==", b.and_(epoch, self._strong), i32(0))
         # Out of line: conflicts are rare, and most are resolved there by an order that epochs do not show.
         with b.if_then(b.and_(unordered, weak)):
@@ -153,15 +153,14 @@ class _LaneCell:
     def record(self, planes: _Planes, earlier: _Earlier, compatible: Value) -> None:
         """Store the access, together with the earlier one where they are concurrent and ``compatible``.
 
-        An earlier access that is ordered before this one can be forgotten: what is ordered after this one is ordered
-        after it, too. That holds with two exceptions, both about a weak access followed by a strong one (the strong one
-        alone would hide a race of the weak one with a later strong access):
-
-        - a weak access of the same thread since the block's last barrier;
-        - a concurrent weak read.
+        An earlier access that is ordered before this one is forgotten: what is ordered after this one is ordered after
+        it, too. The exception is a weak access under a strong one, which alone would hide a race of the weak access
+        with a later strong one: a weak access of the same thread stays in place of this one, and a concurrent weak read
+        stays the one that is named.
         """
         b, view = self._b, self._view
         epoch = earlier.epoch
+        # Only since the block's last barrier: before it, the access can race with other blocks alone, which is missed.
         own = b.and_(b.icmp_unsigned("==", earlier.distance, i32(0)), b.icmp_unsigned(">=", epoch, view.block_barrier))
         was_weak = b.icmp_unsigned("==", b.and_(epoch, i32(Epoch.STRONG)), i32(0))
         weak_before_strong = b.and_(was_weak, b.icmp_unsigned("!=", self._strong, i32(0)))

@@ -136,6 +136,7 @@ def view_access(
 
     ``inside`` is an address that identifies the memory, where ``address`` itself may lie before it.
     """
+    # Loaded again for every access: between two of them the warp may have synchronised.
     launch, block = load_pointer(b, ctx, Warp.LAUNCH), load_pointer(b, ctx, Warp.BLOCK)
     # An arithmetic shift: a row may begin before the arena, and its cells are then in the plane's lower margin.
     offset = b.sub(address, load_field(b, launch, LaunchRecord.ARENA))

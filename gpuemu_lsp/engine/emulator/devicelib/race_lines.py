@@ -127,6 +127,7 @@ def add_row_by_line(module: ir.Module, by_cell: Value, expand: Value, *, is_stor
     offset = b.trunc(b.and_(cell, i64(ShadowLine.CELLS - 1)), I32)
     number = b.ashr(cell, i64(ShadowLine.SHIFT))
     count = b.lshr(cells, shift)
+    # ``count`` is at least 1: a shift by 32 bits would be poison in LLVM.
     every = b.lshr(i32(-1), b.sub(i32(32), count))
     lanes = b.and_(b.lshr(mask, first), every)
     whole = b.and_(b.icmp_unsigned("==", lanes, every), b.icmp_unsigned("==", offset, i32(0)))
@@ -248,6 +249,7 @@ class ShadowLineRun:
             b.icmp_unsigned("==", load_field(b, changed, ShadowLine.SITE), self._site),
         )
         joins = b.and_(same, b.or_(alike, b.icmp_unsigned("==", others, i32(0))))
+        # The other record need not have the same cells: an own read before an own write is ordered, whatever the cell.
         fits = b.and_(b.or_(stale, joins), b.or_(*self._state(other, thread)))
         go_on = b.append_basic_block("fine")
         b.cbranch(fits, go_on, refused)

@@ -28,13 +28,13 @@ _MASK: Final = ir.VectorType(I1, WARP_SIZE)
 
 
 def add_warp_access(module: ir.Module, race: tuple[Value, Value], *, is_store: bool) -> Value:
-    """Add ``load_together`` or ``store_together``: ``(ctx, site, mask, size, shared, races) -> i1``.
+    """Add ``load_warp`` or ``store_warp``: ``(ctx, site, mask, size, shared, races) -> i1``.
 
     Accesses one element of ``size`` bytes per lane, addresses and values in the context's scratch space, if no check
     fails; else accesses nothing and returns 0. ``races`` are the race flags of a plain access, or 0; ``race`` are the
     race detector's functions for rows and for scattered lanes.
     """
-    name = "store_together" if is_store else "load_together"
+    name = "store_warp" if is_store else "load_warp"
     function, b = t.new_function(module, name, I1, [POINTER, I32, I32, I32, I1, I32])
     _for_each_size(b, function, lambda access: access.emit(race), is_store=is_store)
     return function
@@ -72,7 +72,7 @@ def add_row_access(module: ir.Module, access: Value, race: Value, *, is_store: b
 def _add_row(module: ir.Module, race: Value, *, is_store: bool) -> Value:
     """Add ``load_in_row`` or ``store_in_row``: ``(ctx, site, mask, size, shared, races, start, buffer) -> i1``.
 
-    As ``load_together`` for a row: lane 0 is at ``start``, an offset into the window for shared memory. ``buffer`` is
+    As ``load_warp`` for a row: lane 0 is at ``start``, an offset into the window for shared memory. ``buffer`` is
     the number of the parameter that a load's address comes from, negative for none.
     """
     name = "store_in_row" if is_store else "load_in_row"

@@ -20,7 +20,7 @@ only, and takes over the warps that diverge at a speculated branch.
 lanes must advance independently, such as those that wait for each other inside a branch (independent thread scheduling,
 CUDA programming guide), recursive kernels, and kernels whose control flow has no reconvergence points to order.
 
-All versions save a warp's registers in the same places of its context (:class:`~..abi.structs.Warp`), so that a warp
+All versions save a warp's registers in the same places of its context (``abi.structs.Warp``), so that a warp
 can suspend in one and continue in another. Results are the same bit for bit in all of them.
 
 Two tiers
@@ -28,8 +28,8 @@ Two tiers
 
 The *baseline tier* is compiled without optimisation: registers stay in memory, and most accesses are calls of the
 device library. It compiles faster and runs at about half the speed. Most kernels run for milliseconds and are then
-edited, so that optimisation would not pay. The *optimised tier* is compiled once the time a kernel has
-spent, or is about to spend, in baseline code exceeds the cost of compiling it.
+edited, so that optimisation would not pay. The *optimised tier* is compiled when a kernel is hot: the time that it has
+spent in baseline code, or is expected to, exceeds twice the time to compile it.
 
 Neither tier contracts or reorders floating-point arithmetic.
 
@@ -65,21 +65,22 @@ Transitions
 =====================  ============================================  =================================================
 transition             trigger                                       carried out by
 =====================  ============================================  =================================================
-hot                    estimated time exceeds the compile time       :meth:`.tiering.LaunchVersions.promote`, at the end
+hot                    expected time exceeds twice the compile time  :meth:`.tiering.LaunchVersions.promote`, at the end
                                                                      of a run of blocks or when a block yields
 hot, next launch       time of ended launches exceeds it             :meth:`.tiering.LaunchVersions.end_launch`
 speculation decided    divergence counts of the launches so far      :class:`.convergence_profile.ConvergenceProfile`
 ``MISSPECULATED``      a speculated branch diverges                  ``run_blocks`` in generated code, for that warp
 misspeculates often    more than one warp in four did                :meth:`.tiering.LaunchVersions.end_launch`
-``DIVERGED``           divergent for too long, or lanes wait singly  :class:`~..launch.scheduler.Scheduler`, that warp
-``ASSUMPTION_FAILED``  an affine 32-bit index wraps where it is      :class:`~..executor.Emulator` starts the launch
+``DIVERGED``           divergent for too long, or lanes wait singly  ``launch.scheduler``, for that warp
+``ASSUMPTION_FAILED``  an affine 32-bit index wraps where it is      ``executor.Emulator`` starts the launch
                        widened to 64 bits                            again; the register is then varying
-barriers differ        threads meet at different barriers, although  the same; the race detector then assumes nothing
+barriers differ        threads wait at different barriers, although  the same; the race detector then assumes nothing
                        races were excluded by full barriers          about barriers
 =====================  ============================================  =================================================
 
-A warp never returns from the fallback or the scalar-PC version. Promotion in the middle of a block cannot enter a
-speculative version: its suspended warps are in states that the speculation may exclude.
+"Hot, between blocks" leads to the specialised version if there is nothing to speculate on. A warp never returns from
+the fallback or the scalar-PC version. Promotion in the middle of a block cannot enter a speculative version: its
+suspended warps are in states that the speculation may exclude.
 
 Machine code is found by content, not by version: :mod:`.cache_key` describes a translation unit as text, equal for
 units that translate to equal code, and the disk cache stores objects under a digest of it.

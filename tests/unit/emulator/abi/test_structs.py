@@ -45,9 +45,9 @@ def test_offsets_are_those_of_a_c_structure(struct: type[Struct]) -> None:
     end = 0
     for name, field in struct.FIELDS.items():
         # ctypes knows natural alignment only: stronger alignment is padding in front of the field.
-        if field.align > field.scalar.size and end % field.align:
+        if field.align > field.element_size and end % field.align:
             members.append((f"padding{end}", ctypes.c_uint8 * (-end % field.align)))
-        members.append((name, _CTYPES[field.scalar] * field.count))
+        members.append((name, _CTYPES[field.type] * field.count))
         end = field + field.size
     c = type("C", (ctypes.Structure,), {"_fields_": members})
     assert {name: getattr(c, name).offset for name in struct.FIELDS} == struct.FIELDS
@@ -59,7 +59,7 @@ def test_fields_are_aligned_and_do_not_overlap(struct: type[Struct]) -> None:
     end = 0
     for field in struct.FIELDS.values():
         assert field >= end
-        assert field % field.scalar.size == 0
+        assert field % field.element_size == 0
         end = field + field.size
     assert end <= struct.SIZE
 
@@ -86,7 +86,7 @@ def test_saved_registers_follow_the_context() -> None:
 
 def test_an_element_of_an_array_keeps_the_type() -> None:
     third = Warp.TID_X.element(3)
-    assert (third, third.scalar, third.count) == (Warp.TID_X + 12, FieldType.I32, 29)
+    assert (third, third.type, third.count) == (Warp.TID_X + 12, FieldType.I32, 29)
 
 
 class _Mixed(Struct, align=64):

@@ -1,51 +1,39 @@
-"""Shadow memory of the race detector: what happens when the system refuses to reserve it."""
+"""Shadow memory of the race detector: its reservation, and its place in forked processes."""
 
 from __future__ import annotations
 
-import mmap
-from types import SimpleNamespace
+import os
+import subprocess
+import sys
+from pathlib import Path
 
+from gpuemu_lsp.engine.emulator.launch.race_shadow import shadow_planes
+
+PROGRAM = """
+import resource, sys
+sys.path.insert(0, sys.argv[1])
 import numpy as np
-import pytest
 from support.emulator_launch import launch
 
-from gpuemu_lsp.engine.emulator.launch import race_shadow
-
-KERNEL = """extern "C" __global__ void k(int* y, int shift) {
-  int t = threadIdx.x;
-  y[t] = t; __syncthreads();
-  y[(t + shift) % blockDim.x] = 7 * t; }"""
-RACE = """extern "C" __global__ void k(int* y, int shift) { y[0] += threadIdx.x + shift; }"""
-
-
-def _run(source: str = KERNEL, count: int = 64):
-    return launch(source, 1, 64, np.zeros(count, np.int32), np.int32(0))
+resource.setrlimit(resource.RLIMIT_DATA, (4 << 30, 4 << 30))
+source = '''extern "C" __global__ void k(const char* x, char* y) { y[threadIdx.x] = x[threadIdx.x + 1]; }'''
+for guard in (1 << 22, 1 << 25):  # the second launch needs far more cells, of a byte each
+    x = np.arange(64, dtype=np.int8)
+    outcome = launch(source, 1, 32, x, x.copy(), guard_bytes=guard)
+    assert (outcome.status, outcome.events) == ("completed", ()), outcome
+"""
 
 
-def test_refused_memory_is_a_clear_error_and_the_next_launch_works(monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(*_: object, **__: object) -> mmap.mmap:
-        raise OSError(12, "Cannot allocate memory")
-
-    race_shadow.shadow_planes.cache_clear()
-    with monkeypatch.context() as patch:
-        patch.setattr(race_shadow, "mmap", SimpleNamespace(**{**vars(mmap), "mmap": refuse}))
-        for _ in range(2):
-            outcome = _run(RACE)
-            assert outcome.status == "failed"
-            (event,) = outcome.events
-            assert event.rule == "engine/not-executed"
-            assert "for the race detector" in event.message and "Cannot allocate memory" in event.message
-    assert "memory/global-race" in [event.rule for event in _run(RACE).events]
+def test_reserved_shadow_memory_does_not_count_against_a_memory_limit() -> None:
+    here = str(Path(__file__).parents[3])
+    done = subprocess.run([sys.executable, "-c", PROGRAM, here], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
 
 
-def test_where_shared_memory_is_refused_a_private_mapping_serves(monkeypatch: pytest.MonkeyPatch) -> None:
-    def private_only(file: int, size: int, flags: int) -> mmap.mmap:
-        if flags & mmap.MAP_SHARED:
-            raise OSError(12, "Cannot allocate memory")
-        return mmap.mmap(file, size, flags=flags)
-
-    race_shadow.shadow_planes.cache_clear()
-    monkeypatch.setattr(race_shadow, "mmap", SimpleNamespace(**{**vars(mmap), "mmap": private_only}))
-    assert "memory/global-race" in [event.rule for event in _run(RACE).events]
-    assert not _run(count=1 << 20).events
-    race_shadow.shadow_planes.cache_clear()
+def test_a_forked_process_has_shadow_memory_of_its_own() -> None:
+    own = shadow_planes()
+    child = os.fork()
+    if child == 0:
+        os._exit(shadow_planes() is own)
+    assert os.waitpid(child, 0)[1] == 0
+    assert shadow_planes() is own

@@ -1,4 +1,4 @@
-"""Each checker reports its bug with line, thread, buffer and offset."""
+"""Events of each checker: rule, line, thread, buffer and offset; faulty accesses are contained."""
 
 from __future__ import annotations
 
@@ -173,7 +173,7 @@ CASES = [
 
 
 @pytest.mark.parametrize("case", CASES, ids=[case[0] for case in CASES])
-def test_the_bug_is_reported(case: tuple) -> None:
+def test_the_event_has_rule_line_and_buffer(case: tuple) -> None:
     _, source, grid, block, arguments, rule, line, buffer, status = case
     outcome = launch(source, grid, block, *arguments, max_steps=300)
     assert rules(outcome) == [rule], outcome.events
@@ -262,7 +262,7 @@ def test_an_exchange_initialises():
     assert outcome.status == "completed"
 
 
-def test_an_uninitialised_element_is_found_in_unoptimised_code_where_it_is_used_not_where_it_is_copied() -> None:
+def test_copying_a_partly_initialised_object_is_not_reported() -> None:
     source = """extern "C" __global__ void k(const int* x, int* y) {
   const int i = threadIdx.x;
   struct Pair { int set[2]; int unset[2]; } mine, copy;

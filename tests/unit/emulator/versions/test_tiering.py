@@ -1,4 +1,4 @@
-"""Unoptimised and optimised code: the same bits from both, and from a launch that changes over on its way."""
+"""Baseline and optimised tier: the same bits from both, and from a launch that is promoted in between."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def run(emulator: Emulator, source: str, grid: int, x: np.ndarray, size: int, *o
 
 
 @pytest.mark.parametrize("source", [SUMS, SPIN], ids=["blocks", "a long loop"])
-def test_a_launch_changes_over_on_its_way(source: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_launch_is_promoted(source: str, monkeypatch: pytest.MonkeyPatch) -> None:
     levels: list[bool] = []
     load = compiled_kernel._load_or_compile
     monkeypatch.setattr(

@@ -1,4 +1,4 @@
-"""Counters of launches, against numbers worked out by hand."""
+"""Performance counters of launches, compared with numbers worked out by hand."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_saxpy(options) -> None:
     assert lanes(found, 4) == 1000 / 32
 
 
-def test_no_counters_unless_asked_for() -> None:
+def test_no_counters_unless_requested() -> None:
     x = np.zeros(32, np.float32)
     assert launch(SAXPY, 1, 32, x, x.copy(), np.float32(2), np.int32(32)).counted is None
 
@@ -73,7 +73,7 @@ extern "C" __global__ void k(const float* x, float* y, int n) {
 
 
 @pytest.mark.parametrize(("pad", "passes"), [(0, 32), (1, 1)])
-def test_banks_of_a_transpose(pad: int, passes: int) -> None:
+def test_bank_conflicts_of_a_transpose(pad: int, passes: int) -> None:
     x = np.arange(64 * 64, dtype=np.float32)
     found = counters(TRANSPOSE, (2, 2), (32, 8), x, out(x.copy()), np.int32(64), options=(f"-DPAD={pad}",))
     rows = [one for one in found.traffic if one.space == "shared" and one.instruction.startswith("ld")]
@@ -96,7 +96,7 @@ extern "C" __global__ void k(const float* x, float* y, int n) {
 """
 
 
-def test_rows_read_one_by_lane_are_far_apart() -> None:
+def test_one_row_per_lane_is_uncoalesced() -> None:
     n = 40
     found = counters(COLUMN, 1, 64, np.zeros(64 * n, np.float32), out(np.zeros(64, np.float32)), np.int32(n))
     loads = [one for one in found.traffic if one.instruction.startswith("ld")]
@@ -118,13 +118,13 @@ extern "C" __global__ void k(float* y) {
 """
 
 
-def test_lanes_that_idle() -> None:
+def test_inactive_lanes_of_divergent_code() -> None:
     found = counters(DIVERGENT, 1, 64, np.zeros(64, np.float32))
     assert lanes(found, 5) == 8
     assert lanes(found, 3) == 32
 
 
-def test_a_warp_that_is_not_full_has_only_its_lanes() -> None:
+def test_a_partial_warp_has_only_its_threads() -> None:
     found = counters(SAXPY, 1, 40, np.zeros(40, np.float32), np.zeros(40, np.float32), np.float32(2), np.int32(40))
     assert lanes(found, 4) == 20
     assert traffic(found, 4, opcode="st").units == 5
@@ -143,7 +143,7 @@ extern "C" __global__ void k(float* y, int* lock) {
 """
 
 
-def test_lanes_that_run_on_their_own() -> None:
+def test_lanes_in_the_scalar_pc_version() -> None:
     found = counters(INDEPENDENT, 1, 32, np.zeros(32, np.float32), np.zeros(1, np.int32))
     stored = traffic(found, 6, opcode="st")
     assert (stored.requests, stored.units, stored.least) == (32, 32, 32)
@@ -178,7 +178,7 @@ extern "C" __global__ void k(const float4* x, float4* y) {
 """
 
 
-def test_asynchronous_copies_count_on_both_sides() -> None:
+def test_asynchronous_copies_count_in_both_spaces() -> None:
     found = counters(COPY, 1, 32, np.zeros(256, np.float32), out(np.zeros(128, np.float32)))
     copies = {one.space: one for one in found.traffic if one.instruction.startswith("cp.")}
     assert (copies["global"].units, copies["global"].least) == (32, 16)

@@ -11,7 +11,7 @@ import os
 import numpy as np
 import pytest
 from support.emulator_launch import launch, out
-from support.fault_kernels import FAULTS, Fault
+from support.fault_kernels import FAULTS, PlantedFault
 from support.race_kernels import PLANTED
 
 from gpuemu_lsp.engine.execution import Outcome
@@ -21,7 +21,7 @@ LEVELS: tuple[tuple[str, ...], ...] = ((), ("-G",))
 BLOCKS = 3
 
 
-def launches(index: int, fault: Fault) -> list[tuple[int, tuple[str, ...]]]:
+def launches(index: int, fault: PlantedFault) -> list[tuple[int, tuple[str, ...]]]:
     sizes = [size for size in SIZES if size >= fault.least and (size % 32 == 0 or not fault.whole_warps)]
     if os.environ.get("GPUEMU_ALL_SIZES"):
         return [(size, level) for size in sizes for level in LEVELS]
@@ -32,7 +32,7 @@ CASES = [(fault, size, level) for index, fault in enumerate(FAULTS) for size, le
 NAMES = [f"{fault.name}-{size}{'-unoptimised' if level else ''}" for fault, size, level in CASES]
 
 
-def run(fault: Fault, *, fixed: bool, block: int, options: tuple[str, ...]) -> Outcome:
+def run(fault: PlantedFault, *, fixed: bool, block: int, options: tuple[str, ...]) -> Outcome:
     n = BLOCKS * block - 7
     x = np.random.default_rng(block).integers(0, 1000, n, dtype=np.int32)
     x[-1] = 999
@@ -42,7 +42,7 @@ def run(fault: Fault, *, fixed: bool, block: int, options: tuple[str, ...]) -> O
 
 
 @pytest.mark.parametrize(("fault", "block", "options"), CASES, ids=NAMES)
-def test_the_bug_is_found_on_its_line(fault: Fault, block: int, options: tuple[str, ...]) -> None:
+def test_the_bug_is_found_on_its_line(fault: PlantedFault, block: int, options: tuple[str, ...]) -> None:
     outcome = run(fault, fixed=False, block=block, options=options)
     assert {event.rule for event in outcome.events} == {fault.rule}, outcome.events
     lines = {event.location.line for event in outcome.events if event.location is not None}
@@ -51,7 +51,7 @@ def test_the_bug_is_found_on_its_line(fault: Fault, block: int, options: tuple[s
 
 
 @pytest.mark.parametrize(("fault", "block", "options"), CASES, ids=NAMES)
-def test_the_correct_counterpart_is_clean(fault: Fault, block: int, options: tuple[str, ...]) -> None:
+def test_the_correct_counterpart_is_clean(fault: PlantedFault, block: int, options: tuple[str, ...]) -> None:
     outcome = run(fault, fixed=True, block=block, options=options)
     assert (outcome.status, outcome.events) == ("completed", ())
 

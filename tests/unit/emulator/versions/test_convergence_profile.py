@@ -1,4 +1,4 @@
-"""Loops that lanes may leave in different rounds, run as if they stayed together until they do not."""
+"""Speculation on divergent loop branches: same results, faults and bits as without it, and the fallback's entry."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def kernel_of(emulator: Emulator) -> CompiledKernel:
     return emulator._library.kernel(compile_ptx(ROWS), "k")[0]
 
 
-def takes_over(emulator: Emulator) -> bool:
+def has_fallback(emulator: Emulator) -> bool:
     code = kernel_of(emulator).specialised((64, 1, 1), CheckerMode.MEMORY)[1]
     return code is not None and code.fallback is not None
 
@@ -51,33 +51,33 @@ def takes_over(emulator: Emulator) -> bool:
 @pytest.mark.parametrize(
     ("first", "later", "stay"),
     [(512, 512, True), (512, 545, False), (512, 500, False), (20, 20, True), (0, 512, True)],
-    ids=["together", "one warp apart later", "the other warp", "always apart", "another way later"],
+    ids=["converged", "one warp diverges later", "the other warp", "always divergent", "another branch later"],
 )
-def test_results_do_not_depend_on_it(first: int, later: int, stay: bool) -> None:
-    plain, assuming = Emulator(), Emulator(optimised=True)
-    expected = run(plain, first, later)
-    assert not takes_over(plain)
+def test_results_do_not_depend_on_speculation(first: int, later: int, stay: bool) -> None:
+    baseline, speculating = Emulator(), Emulator(optimised=True)
+    expected = run(baseline, first, later)
+    assert not has_fallback(baseline)
     for _ in range(3):
-        found = run(assuming, first, later)
+        found = run(speculating, first, later)
         assert found.status == expected.status == "completed"
         assert not found.events
         assert np.array_equal(found.buffers["y"], expected.buffers["y"])
         assert np.array_equal(found.written["y"], expected.written["y"])
-    assert takes_over(assuming) is stay
+    assert has_fallback(speculating) is stay
 
 
-def test_faults_are_found_by_both() -> None:
-    plain, assuming = Emulator(), Emulator(optimised=True)
-    run(assuming, 512, 512)
-    assert takes_over(assuming)
+def test_faults_are_the_same_with_speculation() -> None:
+    baseline, speculating = Emulator(), Emulator(optimised=True)
+    run(speculating, 512, 512)
+    assert has_fallback(speculating)
     for cols in (512, 531, 600):
-        expected, found = (run(emulator, 512, cols, missing=100) for emulator in (plain, assuming))
+        expected, found = (run(emulator, 512, cols, missing=100) for emulator in (baseline, speculating))
         assert bool(expected.events) is (cols > 500)
         assert found.events == expected.events
         assert np.array_equal(found.written["y"], expected.written["y"])
 
 
-def test_rarely_parting_counts_as_together() -> None:
+def test_branches_that_rarely_diverge_are_speculated_uniform() -> None:
     profile = ConvergenceProfile()
     assert not profile.speculated(frozenset({1, 2}))
     profile.record([0, 5, 1, 0], 8)

@@ -1,4 +1,4 @@
-"""What requests of a warp cost, against numbers worked out by hand."""
+"""Sectors and bank passes of a warp's requests, compared with numbers worked out by hand."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def row(addresses: np.ndarray) -> np.ndarray:
         (4096 + 16 * LANES, 16, 16, 16),  # float4
         (4096 + 2 * LANES, 2, 2, 2),  # half
         (4096 + LANES, 1, 1, 1),
-        (np.full(32, 4096), 4, 1, 1),  # all at one place
+        (np.full(32, 4096), 4, 1, 1),  # all at one address
         (4096 + 4 * (LANES % 16) + 4096 * (LANES // 16), 4, 4, 4),  # two rows of 16
     ],
 )
@@ -35,7 +35,7 @@ def test_sectors(addresses: np.ndarray, size: int, moved: int, least: int) -> No
     assert least_sectors(row(addresses), ALL, np.array([size])).tolist() == [least]
 
 
-def test_only_lanes_that_act_count() -> None:
+def test_inactive_lanes_do_not_count() -> None:
     column = np.concatenate([row(4096 + 1024 * LANES)] * 2)
     active = np.stack([LANES < 5, LANES < 0])
     assert sectors(column, active).tolist() == [5, 0]

@@ -1,4 +1,4 @@
-"""Random programs of a few accesses and meetings: the race checker says what all pairs of accesses say.
+"""Random programs of accesses and synchronisation: the race detector agrees with a check of all pairs of accesses.
 
 Compiled without optimisation, so that the accesses are those of the source.
 """
@@ -36,7 +36,7 @@ GUARDS: dict[str, Callable[[int, int], bool]] = {
     "t == m - 1": lambda t, m: t == m - 1,
     "t % 32 == 0": lambda t, m: t % 32 == 0,
 }
-BARRIERS_PER_CALL = {
+SYNCHRONISATION = {
     "": "",
     "warp": "__syncwarp();",
     "half": "if (t % 32 < 16) __syncwarp(0xffff);",
@@ -53,26 +53,26 @@ ACTS = {
 
 @dataclass(frozen=True)
 class Step:
-    """An access by the threads that the guard lets through, and the meeting after it."""
+    """An access by the threads for which the guard holds, and the synchronisation after it."""
 
     act: str
     memory: str
     index: str
     guard: str
-    meeting: str
+    sync: str
 
 
 def drawn(seed: int) -> tuple[int, list[Step]]:
     rng = random.Random(seed)
-    loose = seed % 2  # every other program has few meetings
-    meetings = ["", "half", "halves", "halves", "warp", "block"] if loose else ["warp", "warp", "block", "block", ""]
+    loose = seed % 2  # every other program synchronises rarely
+    syncs = ["", "half", "halves", "halves", "warp", "block"] if loose else ["warp", "warp", "block", "block", ""]
     steps = [
         Step(
             rng.choice(["write", "add", "read", "read", "update"]),
             rng.choice(["s", "s", "g"]),
             rng.choice(list(INDICES)),
             rng.choice([*GUARDS, "true", "true"]),
-            rng.choice(meetings),
+            rng.choice(syncs),
         )
         for _ in range(rng.randint(2, 4) if loose else rng.randint(3, 8))
     ]
@@ -90,12 +90,12 @@ def source(steps: list[Step]) -> str:
     ]
     for number, step in enumerate(steps, 1):
         act = ACTS[step.act].format(f"{step.memory}[{step.index}]", 1000 * number)
-        lines.append(f"  if ({step.guard}) {act} {BARRIERS_PER_CALL[step.meeting]}")
+        lines.append(f"  if ({step.guard}) {act} {SYNCHRONISATION[step.sync]}")
     return "\n".join([*lines, "  y[t] = sum;", "}"])
 
 
 def racing(threads: int, steps: list[Step]) -> set[str]:
-    """Return the memories with two accesses that nothing orders, by looking at all pairs."""
+    """Return the memories with two conflicting, unordered accesses, by comparing all pairs."""
     found = set()
     made = [
         (number, step, thread, INDICES[step.index](thread, threads))
@@ -110,27 +110,27 @@ def racing(threads: int, steps: list[Step]) -> set[str]:
             or (one.act == other.act and one.act in ("read", "update"))
         ):
             continue
-        between = {step.meeting for step in steps[first:second]}
+        between = {step.sync for step in steps[first:second]}
         same_warp = t // 32 == u // 32
-        met = "block" in between or (same_warp and "warp" in between)
+        ordered = "block" in between or (same_warp and "warp" in between)
         same_half = same_warp and t % 32 // 16 == u % 32 // 16
-        if not met and not (same_half and ("halves" in between or ("half" in between and t % 32 < 16))):
+        if not ordered and not (same_half and ("halves" in between or ("half" in between and t % 32 < 16))):
             found.add(one.memory)
     return found
 
 
 @pytest.mark.parametrize("seed", range(24))
-def test_the_checker_says_what_all_pairs_say(seed: int) -> None:
+def test_agrees_with_all_pairs(seed: int) -> None:
     threads, steps = drawn(seed)
     x = np.random.default_rng(seed).integers(0, 1000, threads, dtype=np.int32)
     y, g = np.zeros(threads, np.int32), np.zeros(128, np.int32)
     checks = Checks(uninitialized=False)
     outcome = launch(source(steps), 1, threads, x, y, g, options=("-G",), checks=checks)
     assert outcome.status == "completed"
-    told = {"s" if event.rule == "memory/shared-race" else "g" for event in outcome.events}
-    assert told == racing(threads, steps), source(steps)
+    reported = {"s" if event.rule == "memory/shared-race" else "g" for event in outcome.events}
+    assert reported == racing(threads, steps), source(steps)
 
 
-def test_both_answers_are_drawn() -> None:
+def test_programs_with_and_without_races_are_drawn() -> None:
     answers = [racing(*drawn(seed)) for seed in range(24)]
     assert sum(not answer for answer in answers) >= 4 and sum(map(bool, answers)) >= 8

@@ -1,4 +1,4 @@
-"""Every planted race is found, on its lines; no twin is accused: for many block sizes, optimised and not."""
+"""Every planted race is found on its lines, and no correct counterpart is flagged, for several block sizes."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import os
 import numpy as np
 import pytest
 from support.emulator_launch import Checks, launch, rules
-from support.race_kernels import PLANTED, Planted
+from support.race_kernels import PLANTED, PlantedRace
 
 from gpuemu_lsp.engine.execution import Outcome
 
@@ -15,7 +15,7 @@ SIZES = [32, 48, 256, 1000]
 LEVELS = [(), ("-G",)]
 
 
-def run(planted: Planted, *, fixed: bool, block: int, options: tuple[str, ...], races: bool = True) -> Outcome:
+def run(planted: PlantedRace, *, fixed: bool, block: int, options: tuple[str, ...], races: bool = True) -> Outcome:
     blocks = planted.blocks
     n = block * blocks
     x = np.random.default_rng(block).integers(0, 1000, 4 * n, dtype=np.int32)
@@ -24,7 +24,7 @@ def run(planted: Planted, *, fixed: bool, block: int, options: tuple[str, ...], 
     return launch(planted.source(fixed), blocks, block, x, y, z, np.int32(n), options=options, checks=checks)
 
 
-def fits(planted: Planted, block: int) -> bool:
+def fits(planted: PlantedRace, block: int) -> bool:
     return not planted.whole_warps or block % 32 == 0
 
 
@@ -37,7 +37,7 @@ NAMES = [f"{planted.name}-{block}" for planted, block in CASES]
 
 @pytest.mark.parametrize("options", LEVELS, ids=["optimised", "unoptimised"])
 @pytest.mark.parametrize(("planted", "block"), CASES, ids=NAMES)
-def test_a_twin_is_not_accused(planted: Planted, block: int, options: tuple[str, ...]) -> None:
+def test_the_correct_counterpart_is_not_flagged(planted: PlantedRace, block: int, options: tuple[str, ...]) -> None:
     outcome = run(planted, fixed=True, block=block, options=options)
     assert outcome.status == "completed"
     assert not outcome.events
@@ -45,7 +45,7 @@ def test_a_twin_is_not_accused(planted: Planted, block: int, options: tuple[str,
 
 @pytest.mark.parametrize("options", LEVELS, ids=["optimised", "unoptimised"])
 @pytest.mark.parametrize(("planted", "block"), BUGS, ids=[f"{planted.name}-{block}" for planted, block in BUGS])
-def test_a_race_is_found_with_both_parties(planted: Planted, block: int, options: tuple[str, ...]) -> None:
+def test_a_race_is_found_with_both_accesses(planted: PlantedRace, block: int, options: tuple[str, ...]) -> None:
     outcome = run(planted, fixed=False, block=block, options=options)
     races = [event for event in outcome.events if event.rule == f"memory/{planted.space}-race"]
     assert races, outcome.events
@@ -57,6 +57,6 @@ def test_a_race_is_found_with_both_parties(planted: Planted, block: int, options
 
 
 @pytest.mark.parametrize("planted", PLANTED, ids=lambda planted: planted.name)
-def test_unwatched_launches_say_nothing(planted: Planted) -> None:
+def test_no_race_is_reported_without_the_check(planted: PlantedRace) -> None:
     outcome = run(planted, fixed=False, block=256, options=(), races=False)
     assert not [rule for rule in rules(outcome) if rule.endswith("-race")]

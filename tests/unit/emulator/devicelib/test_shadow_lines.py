@@ -1,4 +1,4 @@
-"""Rows of neighbours in global memory, of any alignment and extent: races are found just where there are some."""
+"""Rows of consecutive lanes in global memory, of any alignment and extent: races are found exactly where they are."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from support.emulator_launch import Checks, launch
 from gpuemu_lsp.engine.execution import Event
 
 BLOCK, BLOCKS, STEPS, WORDS = 96, 3, 6, 512
-NOTHING, STORE, LOAD, MEET = range(4)
+NOTHING, STORE, LOAD, BARRIER = range(4)
 
 ROWS = """
 typedef TYPE T;
@@ -40,42 +40,42 @@ TYPES = {
 
 
 @dataclass(frozen=True)
-class Done:
-    """What one thread did to one element, between which of its block's barriers."""
+class Access:
+    """An access of one thread to one element, with the number of its block's barriers before it."""
 
     block: int
     thread: int
     stores: bool
-    meetings: int
+    barriers: int
 
 
-def accesses(steps: np.ndarray) -> dict[int, list[Done]]:
-    """Return what is done to each element."""
-    found: dict[int, list[Done]] = {}
+def accesses(steps: np.ndarray) -> dict[int, list[Access]]:
+    """Return the accesses to each element."""
+    found: dict[int, list[Access]] = {}
     for block in range(BLOCKS):
-        meetings = 0
+        barriers = 0
         for kind, start, first, last in steps[block]:
-            meetings += int(kind == MEET)
+            barriers += int(kind == BARRIER)
             for thread in range(first, last) if kind in (STORE, LOAD) else ():
-                done = Done(block, thread, bool(kind == STORE), meetings)
-                found.setdefault(int(start) + thread, []).append(done)
+                access = Access(block, thread, bool(kind == STORE), barriers)
+                found.setdefault(int(start) + thread, []).append(access)
     return found
 
 
 def races(steps: np.ndarray) -> set[frozenset[tuple[int, int]]]:
-    """Return the pairs of (block, thread) that race, by looking at all pairs."""
+    """Return the pairs of (block, thread) that race, by comparing all pairs of accesses."""
     pairs = set()
     for among in accesses(steps).values():
         for i, one in enumerate(among):
             for other in among[:i]:
-                ordered = one.block == other.block and (one.thread == other.thread or one.meetings != other.meetings)
+                ordered = one.block == other.block and (one.thread == other.thread or one.barriers != other.barriers)
                 if (one.stores or other.stores) and not ordered:
                     pairs.add(frozenset({(one.block, one.thread), (other.block, other.thread)}))
     return pairs
 
 
-def parties(event: Event) -> frozenset[tuple[int, int]] | None:
-    """Return both parties of a race, None if the other one is not named."""
+def threads_of(event: Event) -> frozenset[tuple[int, int]] | None:
+    """Return both threads of a race, None if the other one is not named."""
     assert event.thread is not None and event.block is not None
     if event.data["other_thread"] is None:
         return None
@@ -84,13 +84,13 @@ def parties(event: Event) -> frozenset[tuple[int, int]] | None:
 
 
 def drawn(seed: int) -> np.ndarray:
-    """Return what each block does: rows that mostly keep out of each other's way, and sometimes do not."""
+    """Return each block's steps: rows that mostly are disjoint, and sometimes overlap."""
     rng = np.random.default_rng(seed)
     steps = np.zeros((BLOCKS, STEPS, 4), np.int32)
     offset = int(rng.integers(0, 16)) * int(rng.integers(0, 2))
     for block in range(BLOCKS):
         for step in range(STEPS):
-            kind = rng.choice([STORE, LOAD, MEET], p=[0.45, 0.35, 0.2])
+            kind = rng.choice([STORE, LOAD, BARRIER], p=[0.45, 0.35, 0.2])
             first, last = (0, BLOCK) if rng.random() < 0.5 else sorted(rng.integers(0, BLOCK + 1, 2))
             astray = rng.integers(-2, 3) if rng.random() < 0.08 else 0
             steps[block, step] = kind, max(block * BLOCK + offset + astray, 0), first, last
@@ -98,7 +98,7 @@ def drawn(seed: int) -> np.ndarray:
 
 
 @pytest.mark.parametrize("name", TYPES)
-def test_rows_race_just_where_threads_share_a_place(name: str) -> None:
+def test_rows_race_exactly_where_threads_share_an_element(name: str) -> None:
     words, make, take = TYPES[name]
     source = f"#define MAKE(x) {make}\n#define TAKE(v) {take}\n" + ROWS.replace("TYPE", name)
     with_races = 0
@@ -110,7 +110,7 @@ def test_rows_race_just_where_threads_share_a_place(name: str) -> None:
         checks = Checks(uninitialized=False)
         outcome = launch(source, BLOCKS, BLOCK, steps.reshape(-1), memory, sums, np.int32(STEPS), checks=checks)
         assert outcome.status == "completed"
-        found = [parties(event) for event in outcome.events if event.rule == "memory/global-race"]
+        found = [threads_of(event) for event in outcome.events if event.rule == "memory/global-race"]
         assert bool(found) == bool(expected), seed
         assert all(pair is None or pair in expected for pair in found), seed
         with_races += bool(expected)

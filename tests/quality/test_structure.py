@@ -1,0 +1,35 @@
+"""Sizes that keep the product readable: modules per folder, lines per file. Cycles are import-linter's."""
+
+from __future__ import annotations
+
+import ast
+from collections import Counter
+from pathlib import Path
+
+PRODUCT = Path(__file__).resolve().parents[2] / "gpuemu_lsp"
+MODULES_PER_FOLDER = 20
+LINES_PER_FILE = 400
+
+
+def test_no_folder_holds_more_modules_than_a_reader_can_survey():
+    counts = Counter(path.parent for path in PRODUCT.rglob("*.py"))
+    assert not {str(folder): count for folder, count in counts.items() if count > MODULES_PER_FOLDER}
+
+
+def test_no_file_has_more_than_one_reason_to_be_long():
+    lengths = {str(path): len(path.read_text("utf-8").splitlines()) for path in PRODUCT.rglob("*.py")}
+    assert not {path: length for path, length in lengths.items() if length > LINES_PER_FILE}
+
+
+def test_every_package_says_what_it_holds():
+    packages = [path for path in PRODUCT.rglob("__init__.py") if len(path.read_text("utf-8").split('"""')) < 2]
+    assert not packages
+
+
+def test_a_public_class_name_has_one_meaning():
+    defined: dict[str, list[str]] = {}
+    for path in PRODUCT.rglob("*.py"):
+        for node in ast.parse(path.read_text("utf-8")).body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                defined.setdefault(node.name, []).append(str(path.relative_to(PRODUCT)))
+    assert not {name: paths for name, paths in defined.items() if len(paths) > 1}
