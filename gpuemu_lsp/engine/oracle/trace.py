@@ -50,7 +50,11 @@ class TracedArray(np.ndarray[Any, Any]):
         out = kwargs.pop("out", None)
         operands = tuple(plain(value) for value in inputs)
         options = {name: plain(value) for name, value in kwargs.items()}
-        if out is not None:
+        # With `out=`, as in `x += y`, an operand may be the output: the perturbation needs its old value, so the result
+        # is computed apart and copied. Under `where=` the elements that are left out must keep theirs.
+        apart = out is not None and arithmetic is not None and "where" not in options
+        apart = apart and all(given is not None for given in out)
+        if out is not None and not apart:
             options["out"] = tuple(plain(value) for value in out)
         result = getattr(ufunc, method)(*operands, **options)
         if arithmetic is None or result is None or result is NotImplemented:
@@ -61,9 +65,9 @@ class TracedArray(np.ndarray[Any, Any]):
         wrapped = []
         for position, value in enumerate(results):
             array = rounded(arithmetic, call, np.asarray(value))
-            # An array passed as `out=`, as by `x += y`, already has the exact result and is returned as it is: the
-            # perturbed copy is lost, so an in-place operation contributes no error of its own.
             given = out[position] if out is not None and position < len(out) else None
+            if given is not None and apart:
+                np.copyto(plain(given), array, casting="same_kind")
             wrapped.append(given if given is not None else traced(array, arithmetic))
             if isinstance(wrapped[-1], TracedArray):
                 wrapped[-1].magnitude = magnitude

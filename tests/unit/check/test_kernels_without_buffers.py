@@ -83,7 +83,7 @@ def test_a_reference_has_nothing_to_be_compared_with(tmp_path: Path) -> None:
     assert [finding.rule for finding in findings] == ["reference/wrong-shape"] and "remove" in findings[0].message
 
 
-def test_a_registered_kernel_is_not_reported_to_be_registered(tmp_path: Path) -> None:
+def test_the_advice_for_a_registered_kernel_is_not_to_register_it(tmp_path: Path) -> None:
     _, (finding,) = check(tmp_path, "chase", ONE)
     assert finding.rule == "engine/not-executed" and "Register" not in finding.message
     assert "[kernels.args]\nnext =" in finding.message

@@ -140,3 +140,30 @@ def test_complex_numbers_round_in_both_parts(function):
     for part in (np.real, np.imag) if np.iscomplexobj(exact) else (np.real,):
         error = np.abs(part(plain(rounded)) - part(exact)) / np.abs(exact) / UNIT
         assert 0.3 < error.max() < 8
+
+
+def _in_place(x):
+    y = x.copy()
+    y += x
+    y *= x
+    return y
+
+
+def _into_a_given_array(x):
+    out = np.empty_like(x)
+    np.exp(x, out=out)
+    return out
+
+
+@pytest.mark.parametrize("function", [_in_place, _into_a_given_array])
+def test_operations_in_place_round_like_others(function):
+    exact = function(X)
+    moved = np.abs(plain(function(traced(X.copy(), arithmetic()))) - exact) / np.abs(exact)
+    assert 0.4 * UNIT < moved.max() < 5 * UNIT
+
+
+def test_elements_left_out_by_where_keep_their_values():
+    x = traced(X.copy(), arithmetic())
+    y = np.zeros_like(X)
+    np.add(x, x, out=y, where=X > 3)
+    assert (y[X <= 3] == 0).all() and np.allclose(y[X > 3], 2 * X[X > 3], rtol=1e-5)
