@@ -236,4 +236,4 @@ async def test_a_socket_on_this_machine(tmp_path: Path, option: str, unused_tcp_
 
 def test_only_this_machine_may_connect():
     result = subprocess.run([*COMMAND[:-1], "--tcp", "0.0.0.0:4711"], capture_output=True, text=True, check=False)
-    assert result.returncode == 2 and "is not this machine" in result.stderr
+    assert result.returncode == 2 and "is not a loopback address" in result.stderr

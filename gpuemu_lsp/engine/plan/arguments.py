@@ -6,12 +6,10 @@ import difflib
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-import numpy as np
-
 from gpuemu_lsp.engine.findings import Finding
 from gpuemu_lsp.engine.plan.context import KernelContext
 from gpuemu_lsp.engine.plan.model import PlanArg, ScalarArg, TensorArg
-from gpuemu_lsp.engine.plan.types import FLOATS, INTEGERS, ElementType, element_type
+from gpuemu_lsp.engine.plan.types import FLOATS, INTEGERS, ElementType, element_type, integer_limits
 from gpuemu_lsp.engine.project.expressions import Expression, constant, parse
 from gpuemu_lsp.engine.project.model import DimSpec, KernelSpec, PointerSpec, ScalarSpec
 from gpuemu_lsp.engine.rules import make
@@ -131,10 +129,10 @@ def _beyond_type(
     """
     if dtype not in INTEGERS or isinstance(value, bool):
         return None
-    highest = int(np.iinfo(dtype).max)
+    lowest, highest = integer_limits(dtype)
     number = constant(value) if isinstance(value, Expression) else value
     if number is not None:
-        fits = int(np.iinfo(dtype).min) <= number <= highest
+        fits = lowest <= number <= highest
         return None if fits else (f"args.{param.name}", f"{number} does not fit `{param.type} {param.name}`.")
     dim = (spec.dims or {}).get(str(value))
     if dim is None or dim.maximum is None or dim.maximum <= highest:

@@ -131,3 +131,10 @@ def element_type(text: str, aliases: Mapping[str, str] | None = None) -> Element
 def dtype_size(dtype: str) -> int:
     """Return the size of an element in bytes."""
     return _SIZES.get(dtype) or int(dtype.removeprefix("u").removeprefix("int").removeprefix("float")) // 8
+
+
+def integer_limits(dtype: str) -> tuple[int, int]:
+    """Return the smallest and the largest value of an integer dtype. NumPy is not loaded in the main process."""
+    signed = not dtype.startswith("u")
+    bits = int(dtype.lstrip("uint"))
+    return (-(1 << (bits - 1)), (1 << (bits - 1)) - 1) if signed else (0, (1 << bits) - 1)
