@@ -122,9 +122,9 @@ try {
     await until("the fixed file is on disk", () => fs.readFileSync(facts.buggy, "utf8").trim() === facts.fixed.trim());
     await page.keyboard.press("Control+Home");
     await page.locator(".codelens-decoration a").filter({ hasText: "passed" }).first().waitFor();
-    await page.locator(".monaco-editor .squiggly-error").waitFor({ state: "detached" });
+    await page.locator(".monaco-editor .squiggly-error").first().waitFor({ state: "detached" });
     await bench.test("row_softmax_buggy").locator(".codicon-testing-passed-icon").waitFor();
-    await bench.failure("row_softmax_buggy").waitFor({ state: "detached" });
+    await bench.failure("row_softmax_buggy").first().waitFor({ state: "detached" });
     await bench.shot("fixed");
     await page.keyboard.press("Control+Shift+M");
     await bench.rows(".markers-panel").filter({ hasText: "halo_buggy.cu" }).first().waitFor();
