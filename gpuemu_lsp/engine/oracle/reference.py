@@ -57,6 +57,7 @@ class Reference:
 
         None if the function is not written in the script, but imported or built there.
         """
+        # A decorator such as functools.wraps leaves the user's function below its wrapper.
         code = getattr(inspect.unwrap(self.function), "__code__", None)
         if code is None or code.co_filename != self.path:
             return None
@@ -66,6 +67,7 @@ class Reference:
             # A code object starts at the first decorator.
             first = min([node.lineno, *(item.lineno for item in node.decorator_list)])
             if first == code.co_firstlineno:
+                # Which of several returns was taken is not known after the call, so the `def` stands for all of them.
                 returns = [item.lineno for item in _own_statements(node) if isinstance(item, ast.Return)]
                 return returns[0] if len(returns) == 1 else node.lineno
         line: int = code.co_firstlineno  # a lambda
@@ -157,6 +159,7 @@ def call_with(
         try:
             output = read_outputs(reference.path, plan, case, given, result, seconds)
         except ReferenceFailure as failure:
+            # The call itself succeeded: there is no traceback that would name a line of the script.
             failure.line = _result_line(reference)
             raise
     return replace(output, overflowed=bool(overflows))
