@@ -1,10 +1,12 @@
 """Latency in an editor: save to first diagnostic and to verdict, keystroke to compile error, start to ready.
 
     python -m benchmarks.editor [--kernels N] [--json FILE] [--output docs/measurements/performance.md]
+    python -m benchmarks.editor --large [--repeat N]
 
 A server process is driven over stdio like an editor does, one kernel of ``kernels/`` at a time. Times are multiples of
 NVRTC's compile time for the same kernel in the same run, which makes them comparable between machines. The server's
-compilation cache is empty. Needs the ``dev`` extra.
+compilation cache is empty. ``--large`` measures generated files of up to 20,000 lines instead
+(:mod:`benchmarks.large_files`). Needs the ``dev`` extra.
 """
 
 from __future__ import annotations
@@ -24,6 +26,7 @@ from typing import Any
 from lsprotocol import types
 from pytest_lsp import LanguageClient, make_test_lsp_client
 
+from benchmarks import large_files
 from benchmarks.page import put
 from gpuemu_lsp.engine.project.model import KernelSpec
 from tests.support.corpus import corpus_kernels
@@ -210,6 +213,22 @@ async def run(limit: int | None) -> dict[str, Any]:
     return {"ready_seconds": ready, "memory_start": at_start, "memory_end": at_end, "kernels": figures}
 
 
+async def run_large(repeat: int) -> dict[str, dict[str, float]]:
+    """Measure large files, each in a server of its own; medians of several runs."""
+    figures: dict[str, list[dict[str, float]]] = {size.title: [] for size in large_files.SIZES}
+    for _ in range(repeat):
+        for size in large_files.SIZES:
+            with tempfile.TemporaryDirectory() as folder:
+                editor = Editor()
+                await editor.start(Path(folder))
+                found = await large_files.measure(editor, Path(folder), size)
+                figures[size.title].append(found)
+                print(size.title, {name: f"{1e3 * value:.0f} ms" for name, value in found.items()}, file=sys.stderr)
+                await editor.client.shutdown_session()
+                await editor.client.stop()
+    return {title: large_files.median(runs) for title, runs in figures.items()}
+
+
 def part(result: dict[str, Any]) -> str:
     """Return the figures as a section of docs/measurements/performance.md."""
     rows = result["kernels"]
@@ -242,15 +261,20 @@ def main() -> None:
     """Run and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--kernels", type=int, metavar="N", help="only N kernels, spread over the corpus")
+    parser.add_argument("--large", action="store_true", help="measure large generated files instead")
+    parser.add_argument("--repeat", type=int, default=1, metavar="N", help="with --large: median of N runs")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write all figures to FILE")
     parser.add_argument("--output", type=Path, metavar="FILE", help="update the section of performance.md in FILE")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as cache:
         os.environ["GPUEMU_CACHE_DIR"] = cache
-        result = asyncio.run(run(options.kernels))
+        result = asyncio.run(run_large(options.repeat) if options.large else run(options.kernels))
     if options.json is not None:
         options.json.write_text(json.dumps(result, indent=2), encoding="utf-8")
-    put(options.output, "editor", part(result))
+    if options.large:
+        put(options.output, "editor-large", large_files.part(result))
+    else:
+        put(options.output, "editor", part(result))
 
 
 if __name__ == "__main__":

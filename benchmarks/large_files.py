@@ -1,0 +1,197 @@
+"""Latency in large files, in multiples of a small file's in the same run.
+
+Two generated files (20,000 lines with 83 kernels, 1,500 with 41) and one of 70 lines with one kernel, all without
+gpuemu.toml. The first kernel of each reads out of bounds, so that its verdict is a diagnostic. Part of
+:mod:`benchmarks.editor`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import statistics
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from lsprotocol import types
+
+from benchmarks.large_source import large_source
+
+if TYPE_CHECKING:
+    from benchmarks.editor import Editor
+
+TIMEOUT = 600.0
+_KEYS = 20
+_MEASURES = (
+    ("key to hover, p95", "key", "100 ms"),
+    ("open to first verdict", "verdict", "3 s"),
+    ("open to idle", "idle", ""),
+    ("newline to idle", "newline", ""),
+    ("comment and save to idle", "comment", "1 s"),
+    ("hover during the checks, p95", "during", "50 ms"),
+)
+"""Measurements: title, key in a file's figures, target."""
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """Size of a generated file."""
+
+    kernels: int
+    lines: int
+
+    @property
+    def title(self) -> str:
+        """Heading of the file's column."""
+        return f"{self.lines:,} lines, {self.kernels} kernel{'s' if self.kernels > 1 else ''}"
+
+
+SIZES = (Size(1, 70), Size(41, 1500), Size(83, 20000))
+
+
+class OpenFile:
+    """A file in the editor whose edits are sent as changed ranges."""
+
+    def __init__(self, editor: Editor, path: Path, text: str) -> None:
+        self._editor, self._path = editor, path
+        self.lines = text.split("\n")
+        path.write_text(text, encoding="utf-8")
+
+    def open(self) -> None:
+        """Open the file."""
+        self._editor.open(self._path, "\n".join(self.lines))
+
+    def insert(self, line: int, column: int, text: str) -> None:
+        """Insert text."""
+        uri = self._path.as_uri()
+        self._editor.versions[uri] += 1
+        place = types.Position(line, column)
+        change = types.TextDocumentContentChangePartial(types.Range(place, place), text)
+        document = types.VersionedTextDocumentIdentifier(self._editor.versions[uri], uri)
+        self._editor.client.text_document_did_change(types.DidChangeTextDocumentParams(document, [change]))
+        whole = self.lines[line][:column] + text + self.lines[line][column:]
+        self.lines[line : line + 1] = whole.split("\n")
+
+    def save(self) -> None:
+        """Write the file and notify the server."""
+        self._path.write_text("\n".join(self.lines), encoding="utf-8")
+        self._editor.save(self._path)
+
+    def close(self) -> None:
+        """Close the file."""
+        identifier = types.TextDocumentIdentifier(self._path.as_uri())
+        self._editor.client.text_document_did_close(types.DidCloseTextDocumentParams(identifier))
+
+    async def hover(self, line: int) -> float:
+        """Return the seconds of a hover over a kernel's name."""
+        identifier = types.TextDocumentIdentifier(self._path.as_uri())
+        place = types.Position(line, self.lines[line].index("(") - 1)
+        since = time.perf_counter()
+        found = await self._editor.client.text_document_hover_async(types.HoverParams(identifier, place))
+        assert found is not None, f"no hover at line {line + 1}"
+        return time.perf_counter() - since
+
+    def kernels(self) -> list[int]:
+        """Return the lines with the kernels' names."""
+        return [number for number, line in enumerate(self.lines) if line.startswith("__global__ void")]
+
+
+async def measure(editor: Editor, folder: Path, size: Size) -> dict[str, float]:
+    """Measure one file, opened for the first time."""
+    path = folder / f"generated_{size.kernels}.cu"
+    uri = path.as_uri()
+    file = OpenFile(editor, path, large_source(size.kernels, size.lines))
+    since = time.perf_counter()
+    file.open()
+    idle = asyncio.ensure_future(_idle(editor))
+    verdict = None
+    during = []
+    while not idle.done():
+        if verdict is None:
+            verdict = next(
+                (
+                    moment - since
+                    for moment, params in editor.published
+                    if moment > since and params.uri == uri and any(map(_is_verdict, params.diagnostics))
+                ),
+                None,
+            )
+        during.append(await file.hover(file.kernels()[-1]))
+        await asyncio.sleep(0.02)
+    figures = {"idle": time.perf_counter() - since, "during": _p95(during)}
+    figures["verdict"] = verdict if verdict is not None else figures["idle"]
+    figures["key"] = _p95([await _key(file, number) for number in range(_KEYS)])
+    await _idle(editor)
+    middle = file.kernels()[len(file.kernels()) // 2]
+    figures["newline"] = await _settled(editor, lambda: file.insert(middle + 2, 0, "\n"))
+
+    def comment() -> None:
+        file.insert(middle + 1, len(file.lines[middle + 1]), "  // one thread per element")
+        file.save()
+
+    file.save()
+    await _idle(editor)
+    figures["comment"] = await _settled(editor, comment)
+    file.close()
+    await _idle(editor)
+    return figures
+
+
+async def _key(file: OpenFile, number: int) -> float:
+    """Type one character in the body of a kernel and hover over its name."""
+    kernels = file.kernels()
+    line = kernels[number * 7 % len(kernels)]
+    file.insert(line + 1, len(file.lines[line + 1]), " " if number % 2 else ";")
+    seconds = await file.hover(line)
+    await asyncio.sleep(0.05)
+    return seconds
+
+
+async def _settled(editor: Editor, edit: Any) -> float:
+    """Return the seconds from an edit until the server is idle."""
+    since = time.perf_counter()
+    edit()
+    await _idle(editor)
+    return time.perf_counter() - since
+
+
+async def _idle(editor: Editor) -> None:
+    await asyncio.wait_for(editor.client.protocol.send_request_async("gpuemu/waitForIdle", {}), TIMEOUT)
+
+
+def _is_verdict(item: types.Diagnostic) -> bool:
+    return str(item.code).startswith(("memory/", "sync/", "numeric/"))
+
+
+def _p95(values: list[float]) -> float:
+    ordered = sorted(values)
+    return ordered[round(0.95 * (len(ordered) - 1))] if ordered else 0.0
+
+
+def part(figures: dict[str, dict[str, float]]) -> str:
+    """Return the figures of the files, the small one first, as a section of a page."""
+    small, *others = figures
+    lines = [
+        "## Large files",
+        "",
+        "`python -m benchmarks.editor --large`: generated files without gpuemu.toml, edits sent as ranges, one server, "
+        "caches empty. Multiples are of the small file in the same run.",
+        "",
+        f"| | {small} | {' | '.join(f'{other} | multiple' for other in others)} | aim |",
+        f"|---|---|{'---|---|' * len(others)}---|",
+    ]
+    for title, name, aim in _MEASURES:
+        base = figures[small][name]
+        cells = [f"{_time(figures[other][name])} | {figures[other][name] / base:.1f} x" for other in others]
+        lines.append(f"| {title} | {_time(base)} | {' | '.join(cells)} | {aim} |")
+    return "\n".join(lines) + "\n"
+
+
+def _time(seconds: float) -> str:
+    return f"{1e3 * seconds:.0f} ms" if seconds < 1 else f"{seconds:.1f} s"
+
+
+def median(runs: list[dict[str, float]]) -> dict[str, float]:
+    """Return the median of each figure of several runs."""
+    return {name: statistics.median(run[name] for run in runs) for name in runs[0]}
