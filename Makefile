@@ -22,7 +22,7 @@ test: $(STAMP) lint types imports  ## lint, types, import contracts and all test
 	$(BIN)/pytest tests/editors
 
 editors: editors-tools  ## tests in real editors, which are installed first
-	$(BIN)/pytest tests/editors
+	GPUEMU_REQUIRE_EDITORS=1 $(BIN)/pytest tests/editors
 
 editors-tools: $(STAMP)  ## install the editors that pip does not bring
 	tests/editors/install_emacs.sh

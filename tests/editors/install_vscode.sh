@@ -23,7 +23,7 @@ if [ -e "$STAMP" ] && [ -e "editors/vscode/node_modules/.stamp-$LOCK" ]; then
 fi
 
 extension() { # the packages of the extension; none needs its install scripts
-    (cd editors/vscode && npm install --no-save --ignore-scripts --no-audit --no-fund --loglevel=error && touch "node_modules/.stamp-$LOCK")
+    (cd editors/vscode && npm ci --ignore-scripts --no-audit --no-fund --loglevel=error && touch "node_modules/.stamp-$LOCK")
 }
 if [ -e "$STAMP" ]; then
     PATH=$DIR/bin:$PATH

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NoReturn
+
+import pytest
 
 from support.corpus import copy_kernels
 
 KERNELS = ("row_softmax_buggy", "row_softmax", "gelu", "halo_buggy")
+REQUIRED = "GPUEMU_REQUIRE_EDITORS"
 SERVER = (sys.executable, "-m", "gpuemu_lsp", "--stdio")
 
 
@@ -38,3 +43,10 @@ def make_project(root: Path) -> EditorProject:
     """Copy a few kernels of the corpus, their references and their part of ``gpuemu.toml`` to a new folder."""
     copy_kernels(KERNELS, root, '[project]\nname = "editors"\n\n')
     return EditorProject(root)
+
+
+def without_editor(reason: str) -> NoReturn:
+    """Skip a test whose editor is not installed; fail it where ``GPUEMU_REQUIRE_EDITORS`` is set, as in CI."""
+    if os.environ.get(REQUIRED):
+        pytest.fail(reason)
+    pytest.skip(reason)

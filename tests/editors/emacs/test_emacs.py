@@ -9,8 +9,7 @@ import subprocess
 import textwrap
 from pathlib import Path
 
-import pytest
-from support.editor_project import EditorProject
+from support.editor_project import EditorProject, without_editor
 
 HERE = Path(__file__).parent
 GUIDE = HERE.parents[2] / "docs/editors.md"
@@ -23,7 +22,7 @@ def test_eglot_shows_the_finding_and_sees_it_go(
 ) -> None:
     emacs = shutil.which("emacs")
     if emacs is None or _major(emacs) < OLDEST:
-        pytest.skip(f"Emacs {OLDEST} or later is not installed (tests/editors/install_emacs.sh)")
+        without_editor(f"Emacs {OLDEST} or later is not installed (tests/editors/install_emacs.sh)")
     setup = tmp_path / "setup.el"
     setup.write_text(_snippet("Emacs"))
     facts = {"file": str(project.buggy), "bug_line": project.bug_line, "fixed": project.fixed}

