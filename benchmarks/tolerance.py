@@ -35,7 +35,7 @@ from gpuemu_lsp.engine.fuzz.model import Case
 from gpuemu_lsp.engine.fuzz.rng import derive_seed
 from gpuemu_lsp.engine.jobs.calibration import MARGIN, PERCENTILE, PROFILES, bound
 from gpuemu_lsp.engine.oracle import ComparisonResult, JudgingPolicy, ReferenceEvaluation, ReferenceOutput, judge
-from gpuemu_lsp.engine.oracle.inputs import output_tensors
+from gpuemu_lsp.engine.oracle.inputs import compared_tensors
 from gpuemu_lsp.engine.project.model import KernelSpec, Tolerance
 from tests.support.corpus import CORPUS, corpus_kernels
 from tests.support.expectations import read_expectations
@@ -66,7 +66,7 @@ def examine(spec: KernelSpec, bugs: Sequence[KernelSpec], root: str, seed: int, 
     others = [(True, {run.plan.dtype: run for run in _opened(bug, root)}) for bug in bugs]
     for run in _opened(spec, root):
         dtype = run.plan.dtype
-        if not any(is_float(arg.dtype) for arg in output_tensors(run.plan)):
+        if not any(is_float(arg.dtype) for arg in compared_tensors(run.plan)):
             continue
         ways = ({}, _envelopes(run, seed, cases, how), dict(PROFILES["default"]))
         held = derive_seed(seed, "held out")

@@ -80,6 +80,17 @@ async def test_values_are_offered_and_replace_what_was_typed(editor: Editor):
     assert item.text_edit.range.start.character == len('source = "')
 
 
+async def test_ways_to_compare_an_output_are_offered(editor: Editor):
+    write(editor.root)
+    await editor.start()
+    text = TOML + '\n[[kernels]]\nname = "b"\n[kernels.args]\nws = { out = ["n"], compare = '
+    editor.open("gpuemu.toml", text)
+    lines = text.split("\n")
+    position = types.Position(len(lines) - 1, len(lines[-1]))
+    items = await ask(editor, "text_document_completion", "gpuemu.toml", position=position)
+    assert {item.text_edit.new_text for item in items} == {"true", "false", '"sorted"', '"set"'}
+
+
 async def test_a_misspelt_name_is_corrected_by_a_quick_fix(editor: Editor):
     write(editor.root)
     await editor.start()

@@ -8,7 +8,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from gpuemu_lsp.engine.check.case_judge import CaseJudge
 from gpuemu_lsp.engine.check.case_runner import CaseRunner
@@ -191,6 +191,10 @@ class PlanRun:
     def closing(self) -> Iterator[Finding]:
         """Yield what is known only after the last case: pending problems, and that nothing could be verified."""
         yield from self.problems()
+        if self.reference.changes is not None:
+            # References that compute in place on their copies are right: then a changed input makes no difference.
+            severity = Severity.WARNING if self.progress.failing else Severity.HINT
+            yield replace(self.reference.changes, severity=severity)
         # Other strategies may draw nothing but NaN on purpose.
         if self.context.request.options.strategy != DEFAULT_STRATEGY or self.progress.failing:
             return

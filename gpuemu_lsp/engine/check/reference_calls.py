@@ -7,7 +7,7 @@ import signal
 import threading
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import FrameType
 
 from gpuemu_lsp.engine.check.finding_placer import FindingFactory
@@ -15,7 +15,7 @@ from gpuemu_lsp.engine.check.model import CheckRequest
 from gpuemu_lsp.engine.findings import Finding
 from gpuemu_lsp.engine.fuzz.model import Case
 from gpuemu_lsp.engine.oracle import Reference, ReferenceFailure, ReferenceOutput, call, load
-from gpuemu_lsp.engine.oracle.reference import same_outputs
+from gpuemu_lsp.engine.oracle.reference import changing_line, same_outputs
 
 
 class DeadlineError(BaseException):
@@ -71,13 +71,15 @@ class ReferenceCall:
 class ReferenceCaller:
     """Calls the reference on the cases of one plan; without a ``reference`` every call has no output.
 
-    While ``verified`` is False, each call is made twice to see whether the reference is deterministic.
+    While ``verified`` is False, each call is made twice to see whether the reference is deterministic. ``changes`` is
+    the finding of a reference that changes its inputs, once a call has.
     """
 
     reference: Reference | None
     findings: FindingFactory
     case_seconds: float
     verified: bool = False
+    changes: Finding | None = None
     timing: dict[str, float] = field(default_factory=dict)
 
     def expect(self, case: Case) -> ReferenceCall:
@@ -95,6 +97,8 @@ class ReferenceCaller:
         finally:
             milliseconds = (time.perf_counter() - started) * 1e3
             self.timing["reference"] = self.timing.get("reference", 0.0) + milliseconds
+        if expected.changed_inputs and self.changes is None:
+            self.changes = self._changes_input(case, expected)
         if expected.low_precision and not self.verified:
             return ReferenceCall(expected, (self._low_precision(expected),))
         return ReferenceCall(expected)
@@ -106,6 +110,20 @@ class ReferenceCaller:
             "reference/not-deterministic", message, self.reference.path, self.reference.result_line
         )
         return self.findings.reference_failure(failure, case)
+
+    def _changes_input(self, case: Case, expected: ReferenceOutput) -> Finding:
+        assert self.reference is not None
+        plan, names = self.findings.plan, ", ".join(f"`{name}`" for name in expected.changed_inputs)
+        with deadline(self.case_seconds):
+            line = changing_line(self.reference, plan, case)
+        message = (
+            f"The reference changes its {'input' if len(expected.changed_inputs) == 1 else 'inputs'} {names} in place; "
+            f"later uses see the changed values, and '{plan.kernel}' does not change it. Work on a copy, such as "
+            f'`inputs["{expected.changed_inputs[0]}"].copy()`.'
+        )
+        failure = ReferenceFailure("reference/changes-input", message, self.reference.path, line)
+        found = self.findings.reference_failure(failure, case)
+        return replace(found, data={**found.data, "inputs": [*expected.changed_inputs]})
 
     def _low_precision(self, expected: ReferenceOutput) -> Finding:
         names = ", ".join(expected.low_precision)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -152,3 +152,14 @@ def overflow_threshold(form: FloatFormat) -> float:
     half = float(np.ldexp(1.0, exponent - form.digits - 1))
     # float64 cannot represent its own threshold: adding half an ulp rounds back to the largest number.
     return form.largest + half if form.largest + half != form.largest else form.largest
+
+
+def integer_distance(left: npt.NDArray[Any], right: npt.NDArray[Any]) -> Doubles:
+    """Return ``|left - right|`` in fp64, for arrays of one integer dtype; zero for equal elements only.
+
+    Above 2**53 neighbouring integers are one number in fp64, so the difference is taken before the conversion.
+    """
+    unsigned = np.dtype(f"u{left.dtype.itemsize}")
+    larger = np.maximum(left, right).astype(unsigned)
+    distance: Doubles = (larger - np.minimum(left, right).astype(unsigned)).astype(np.float64)
+    return distance

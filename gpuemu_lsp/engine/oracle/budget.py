@@ -108,7 +108,7 @@ from gpuemu_lsp.engine.fuzz.dtypes import FORMATS, is_float
 from gpuemu_lsp.engine.fuzz.model import Array, Case
 from gpuemu_lsp.engine.oracle.arithmetic import KernelArithmetic, largest_input, spacing, squares_exceed
 from gpuemu_lsp.engine.oracle.copies_only import exact_copy_bound
-from gpuemu_lsp.engine.oracle.inputs import output_tensors
+from gpuemu_lsp.engine.oracle.inputs import compared_tensors
 from gpuemu_lsp.engine.oracle.perturb import (
     evaluate,
     finite_run,
@@ -151,7 +151,7 @@ class ErrorBudget:
 
 def error_budgets(evaluation: ReferenceEvaluation, tolerances: Mapping[str, Tolerance]) -> dict[str, ErrorBudget]:
     """Return the budget of every output by parameter name: as configured for its dtype, otherwise derived."""
-    outputs = output_tensors(evaluation.plan)
+    outputs = compared_tensors(evaluation.plan)
     found = {
         arg.param: configured_budget(evaluation.expected.arrays[arg.param], arg, tolerances)
         or exact_budget(evaluation, arg)
@@ -190,7 +190,7 @@ def quick_budgets(evaluation: ReferenceEvaluation) -> dict[str, ErrorBudget]:
             _floor(expected.arrays[arg.param], arg, case, arithmetic, traced=True),
             np.zeros(expected.arrays[arg.param].shape, dtype=np.bool_),
         )
-        for arg in output_tensors(plan)
+        for arg in compared_tensors(plan)
     }
 
 

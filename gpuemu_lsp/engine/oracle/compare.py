@@ -14,7 +14,7 @@ from gpuemu_lsp.engine.findings import Severity
 from gpuemu_lsp.engine.fuzz.dtypes import FORMATS, is_float
 from gpuemu_lsp.engine.fuzz.model import Array, Case
 from gpuemu_lsp.engine.fuzz.pack import unpack
-from gpuemu_lsp.engine.oracle.arithmetic import overflow_threshold, spacing
+from gpuemu_lsp.engine.oracle.arithmetic import integer_distance, overflow_threshold, spacing
 from gpuemu_lsp.engine.oracle.budget import ErrorBudget
 from gpuemu_lsp.engine.oracle.inputs import output_tensors
 from gpuemu_lsp.engine.oracle.mismatch import (
@@ -34,6 +34,7 @@ from gpuemu_lsp.engine.oracle.reference_free import (
     unwritten_elements,
     unwritten_mismatch,
 )
+from gpuemu_lsp.engine.oracle.unordered import UnorderedOutput, compare_unordered
 from gpuemu_lsp.engine.plan.model import Plan, TensorArg
 from gpuemu_lsp.engine.project.model import Invariants, Tolerance, Validation
 
@@ -86,6 +87,8 @@ def compare(
     max_diff, relative = 0.0, 0.0
     needed: dict[str, float] = {}
     for arg in output_tensors(plan):
+        if arg.compare == "none":
+            continue
         data = outcome.buffers.get(arg.param)
         if data is None:
             data = outcome.buffers.get(case.extra.get(f"alias:{arg.param}", ""))
@@ -94,14 +97,22 @@ def compare(
             found.append(short_buffer(arg, case, 0 if data is None else int(data.size)))
             continue
         unwritten = unwritten_elements(arg, case, outcome, actual)
-        if unwritten is not None:
+        right = None if expected is None else expected.arrays[arg.param]
+        if unwritten is not None and (arg.ordered or _fills(arg, actual, right)):
             found.append(unwritten_mismatch(arg, case, unwritten))
         # Unwritten elements hold poison: their values would be reported a second time as wrong numbers.
         judged = np.ones(actual.shape, dtype=np.bool_) if unwritten is None else ~unwritten
         found += broken_invariants(plan, case, arg, actual, policy.invariants, judged)
-        if expected is None:
+        if right is None:
             continue
-        output = _OutputElements(arg, case, actual, expected.arrays[arg.param], budgets[arg.param], judged)
+        if not arg.ordered:
+            collected = UnorderedOutput(arg, case, actual, right, budgets[arg.param], judged)
+            mismatches = compare_unordered(collected)
+            found += mismatches
+            elements, decided = elements + int(right.size), decided + collected.decided
+            worst = max(worst, float("inf") if mismatches else 0.0)
+            continue
+        output = _OutputElements(arg, case, actual, right, budgets[arg.param], judged)
         elements += int(judged.size)
         decided += int(np.count_nonzero(output.decided))
         mismatches, ratio = _floats(output, policy.validation) if is_float(arg.dtype) else _integers(output)
@@ -114,6 +125,11 @@ def compare(
     # A severity set here is a warning; mismatches with the rule's own severity come first.
     found.sort(key=lambda mismatch: (mismatch.severity is not None, -mismatch.ratio))
     return ComparisonResult(tuple(found), worst, decided, elements, max_diff, relative, needed)
+
+
+def _fills(arg: TensorArg, actual: Array, expected: Array | None) -> bool:
+    """Return whether the kernel must write every element of an output without a fixed order."""
+    return arg.compare == "sorted" and expected is not None and expected.shape == actual.shape
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,6 +146,8 @@ def _errors(output: _OutputElements) -> _Errors:
     out, ref = output.actual.astype(np.float64), output.expected.astype(np.float64)
     with np.errstate(invalid="ignore", over="ignore"):
         error = np.abs(out - ref)
+    if output.actual.dtype.kind in "iu" and output.expected.dtype.kind in "iu":
+        error = integer_distance(output.actual, output.expected.astype(output.actual.dtype))
     counted = output.decided & np.isfinite(error)
     largest = float(np.max(error, where=counted, initial=0.0))
     if largest == 0.0:
@@ -257,7 +275,7 @@ def _integers(output: _OutputElements) -> tuple[list[Mismatch], float]:
         # An integer result that exceeds the output's dtype wraps, as the conversion in C does.
         reference = (expected != 0).astype(np.uint8) if arg.dtype == "bool" else expected.astype(actual.dtype)
         different = actual != reference
-        distance = np.abs(actual.astype(np.float64) - reference.astype(np.float64))
+        distance = integer_distance(actual, reference)
     else:
         reference = expected
         distance = np.abs(actual.astype(np.float64) - expected)

@@ -74,6 +74,11 @@ def output_tensors(plan: Plan) -> tuple[TensorArg, ...]:
     return tuple(arg for arg in plan.args if isinstance(arg, TensorArg) and arg.direction != "in")
 
 
+def compared_tensors(plan: Plan) -> tuple[TensorArg, ...]:
+    """Return the outputs that are compared with the reference, in parameter order."""
+    return tuple(arg for arg in output_tensors(plan) if arg.compare != "none")
+
+
 def widened(values: Array, dtype: str) -> Array:
     """Return a copy of ``values`` in the dtype that the reference computes in.
 

@@ -9,7 +9,7 @@ from gpuemu_lsp.engine.execution import Outcome
 from gpuemu_lsp.engine.fuzz.model import Case
 from gpuemu_lsp.engine.oracle.budget import configured_budget, error_budgets, quick_budgets
 from gpuemu_lsp.engine.oracle.compare import JudgingPolicy, compare
-from gpuemu_lsp.engine.oracle.inputs import output_tensors
+from gpuemu_lsp.engine.oracle.inputs import compared_tensors
 from gpuemu_lsp.engine.oracle.mismatch import ComparisonResult, Mismatch
 from gpuemu_lsp.engine.oracle.reference import ReferenceEvaluation
 from gpuemu_lsp.engine.plan.model import Plan
@@ -43,7 +43,7 @@ def judge(
     # The full budget takes about a dozen evaluations of the reference. Its floor takes none and is a lower bound of
     # it, so outputs within the floor pass without them. That is the case for most correct launches.
     floors = quick_budgets(evaluation)
-    for arg in output_tensors(plan):
+    for arg in compared_tensors(plan):
         configured = configured_budget(expected.arrays[arg.param], arg, tolerances)
         floors[arg.param] = configured if configured is not None else floors[arg.param]
     quick = compare(plan, case, outcome, expected, floors, policy)
@@ -60,7 +60,7 @@ def judge(
 
 def _has_configured_tolerance(mismatch: Mismatch, plan: Plan, tolerances: Mapping[str, Tolerance]) -> bool:
     """Return whether an error exceeds a tolerance that gpuemu.toml sets."""
-    dtypes = {arg.param: arg.dtype for arg in output_tensors(plan)}
+    dtypes = {arg.param: arg.dtype for arg in compared_tensors(plan)}
     return mismatch.rule == "numeric/tolerance-exceeded" and dtypes.get(mismatch.param) in tolerances
 
 

@@ -152,6 +152,8 @@ def _element(name: str, index: tuple[int, ...]) -> str:
 
 def number(value: object) -> str:
     """Return a number as messages show it: seven significant digits, integers in full."""
+    if isinstance(value, int | np.integer):
+        return str(int(value))  # fp64 has the integers up to 2**53 only
     real = float(value)  # type: ignore[arg-type]
     if np.isnan(real):
         return "NaN"

@@ -11,7 +11,7 @@ import numpy as np
 from gpuemu_lsp.engine.fuzz.dtypes import is_float
 from gpuemu_lsp.engine.fuzz.model import Array, Case
 from gpuemu_lsp.engine.fuzz.pack import shape_of
-from gpuemu_lsp.engine.oracle.inputs import output_tensors
+from gpuemu_lsp.engine.oracle.inputs import compared_tensors, output_tensors
 from gpuemu_lsp.engine.oracle.trace import plain
 from gpuemu_lsp.engine.plan.model import Plan, TensorArg
 
@@ -41,6 +41,8 @@ class ReferenceOutput:
     seconds: float = 0.0
     low_precision: tuple[str, ...] = ()
     traced: bool = field(default=False, compare=False)
+    changed_inputs: tuple[str, ...] = ()
+    """Inputs of the kernel whose copies the reference changed, by their names in the reference's inputs."""
     overflowed: bool = False
     """True if an intermediate result exceeded fp64, so that an infinity or NaN may be due to the reference alone."""
 
@@ -57,8 +59,8 @@ def read_outputs(
     ReferenceFailure
         If it does not fit the declared outputs.
     """
-    expected = output_tensors(plan)
-    parts = _split(path, expected, given, result)
+    expected = compared_tensors(plan)
+    parts = _split(path, expected, output_tensors(plan), given, result)
     arrays: dict[str, Array] = {}
     low: list[str] = []
     is_traced = True
@@ -68,16 +70,24 @@ def read_outputs(
         array = _as_array(path, arg, part)
         if array.dtype.kind == "f" and array.dtype.itemsize < 8:
             low.append(arg.param)
-        arrays[arg.param] = _with_shape(path, arg, _widened(array, arg), shape_of(case, arg.param))
+        place = _with_shape if arg.ordered else _sorted_values
+        arrays[arg.param] = place(path, arg, _widened(array, arg), shape_of(case, arg.param))
     return ReferenceOutput(arrays, seconds, tuple(low), is_traced)
 
 
-def _split(path: str, expected: tuple[TensorArg, ...], given: Mapping[str, Array], result: Any) -> tuple[Any, ...]:
-    """Match the returned values with the outputs: by name, by order, or the inputs modified in place."""
+def _split(
+    path: str, expected: tuple[TensorArg, ...], outputs: tuple[TensorArg, ...], given: Mapping[str, Array], result: Any
+) -> tuple[Any, ...]:
+    """Match the returned values with the outputs: by name, by order, or the inputs modified in place.
+
+    ``expected`` are the compared ones of ``outputs``. A tuple may have all outputs or the compared ones.
+    """
     names = ", ".join(arg.param for arg in expected)
     # Only `inout` parameters: a reference that returns nothing and has a pure output has forgotten its `return`.
     if result is None and expected and all(arg.direction == "inout" for arg in expected):
         return tuple(given[arg.param] for arg in expected)
+    if not expected and outputs:
+        raise _unusable(path, "every output has `compare = false`; remove `reference`")
     if not expected:
         raise _unusable(path, "the kernel has no `out` or `inout` argument to compare with; remove `reference`")
     if isinstance(result, Mapping):
@@ -86,6 +96,8 @@ def _split(path: str, expected: tuple[TensorArg, ...], given: Mapping[str, Array
             have = ", ".join(map(str, result)) or "nothing"
             raise _unusable(path, f"it returned a dict with {have}; missing: {', '.join(missing)}")
         return tuple(result[arg.key] if arg.key in result else result[arg.param] for arg in expected)
+    if len(outputs) > len(expected) and isinstance(result, tuple) and len(result) == len(outputs):
+        return tuple(part for arg, part in zip(outputs, result, strict=True) if arg in expected)
     # A list is not unpacked for a single output: it may be the output itself, as nested lists.
     if len(expected) == 1:
         alone = isinstance(result, tuple) and len(result) == 1
@@ -132,6 +144,16 @@ def _with_shape(path: str, arg: TensorArg, array: Array, shape: tuple[int, ...])
         return array.reshape(shape)
     message = f"{arg.param}: it returned shape {_shape(array.shape)}, but gpuemu.toml declares {_shape(shape)}"
     raise _unusable(path, message)
+
+
+def _sorted_values(path: str, arg: TensorArg, array: Array, shape: tuple[int, ...]) -> Array:
+    """Return the values of an output without a fixed order: sorted within rows, or all of them if there are fewer."""
+    if arg.compare == "set":
+        return np.unique(array)
+    # What the kernel left unwritten in a buffer that it also reads is not known.
+    if arg.direction == "out" and array.size < int(np.prod(shape)):
+        return np.sort(array, axis=None)
+    return np.sort(_with_shape(path, arg, array, shape), axis=-1)
 
 
 def _shape(shape: tuple[int, ...]) -> str:

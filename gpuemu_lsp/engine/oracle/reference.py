@@ -117,7 +117,32 @@ def call(reference: Reference, plan: Plan, case: Case) -> ReferenceOutput:
     ReferenceFailure
         If it raises, exits, or returns something that does not fit the declared outputs.
     """
-    return call_with(reference, plan, case, exact_inputs(plan, case))
+    tensors = exact_inputs(plan, case)
+    output = call_with(reference, plan, case, tensors)
+    before = exact_inputs(plan, case)
+    changed = tuple(
+        arg.key
+        for arg in input_tensors(plan)
+        if arg.direction == "in" and not _equal(tensors[arg.param], before[arg.param])
+    )
+    return replace(output, changed_inputs=changed)
+
+
+def changing_line(reference: Reference, plan: Plan, case: Case) -> int | None:
+    """Return the 1-based line on which the reference changes an input, of its ``def`` if that is not found.
+
+    The inputs are passed as read-only arrays, for which NumPy raises ValueError where they are changed.
+    """
+    tensors = exact_inputs(plan, case)
+    for arg in input_tensors(plan):
+        tensors[arg.param].flags.writeable = arg.direction != "in"
+    try:
+        call_with(reference, plan, case, tensors)
+    except ReferenceFailure as failure:
+        if "read-only" in failure.message and failure.line is not None:
+            return failure.line
+    code = getattr(inspect.unwrap(reference.function), "__code__", None)
+    return code.co_firstlineno if code is not None and code.co_filename == reference.path else None
 
 
 def exact_inputs(plan: Plan, case: Case) -> dict[str, Array]:
@@ -135,7 +160,7 @@ def call_with(
     """Call the reference with other values of the same shapes.
 
     With ``arithmetic`` the call is traced: every operation rounds as in that arithmetic. The reference may modify
-    ``tensors`` in place, so the caller passes copies.
+    ``tensors`` in place, so the caller passes copies that it does not use again.
 
     Raises
     ------
@@ -163,6 +188,10 @@ def call_with(
             failure.line = _result_line(reference)
             raise
     return replace(output, overflowed=bool(overflows))
+
+
+def _equal(left: Array, right: Array) -> bool:
+    return np.array_equal(left, right, equal_nan=right.dtype.kind == "f")
 
 
 def _result_line(reference: Reference) -> int | None:

@@ -103,6 +103,7 @@ def _argument(context: KernelContext, param: Param, given: PointerSpec | ScalarS
             given.align,
             given.strided,
             given.may_alias,
+            compare=given.compare,
         )
     if param.pointer:
         message = f"'{param.name}' is a pointer; give its direction and shape, e.g. {param.name} = {{ in = [\"n\"] }}"

@@ -30,6 +30,13 @@ class TensorArg:
     may_alias: str | None = None
     lanes: int = 1
     """Values in one C element: 4 for ``float4*``. The shape counts values, not C elements."""
+    compare: str = "elements"
+    """Comparison of an output: ``elements``, ``sorted`` (any order in a row), ``set``, or ``none``."""
+
+    @property
+    def ordered(self) -> bool:
+        """Whether each element of the output has its own expected value."""
+        return self.compare not in ("sorted", "set")
 
 
 @dataclass(frozen=True, slots=True)

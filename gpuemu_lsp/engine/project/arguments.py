@@ -14,7 +14,8 @@ from gpuemu_lsp.engine.project.tree import Path
 from gpuemu_lsp.engine.project.value_kinds import join
 
 _DIRECTIONS = ("in", "out", "inout")
-_POINTERS_ONLY = ("range", "dtype", "align", "strided", "may_alias")
+_POINTERS_ONLY = ("range", "dtype", "align", "compare", "strided", "may_alias")
+_COMPARISONS = {True: "elements", False: "none"}
 
 
 def build_args(
@@ -115,6 +116,10 @@ def _from_table(
         return None if misplaced else ScalarSpec(value["value"], value.get("as"))
     if not (_range_fits(value.get("range"), path, reporter) and _align_fits(value.get("align"), path, reporter)):
         return None
+    compare = value.get("compare", True)
+    if role == "in" and "compare" in raw:
+        reporter.bad_key((*path, "compare"), f"`compare` applies to outputs only, and `{name}` is an input; remove it.")
+        return None
     return PointerSpec(
         direction=role,
         shape=value[role],
@@ -124,6 +129,7 @@ def _from_table(
         align=value.get("align"),
         strided=value.get("strided", False),
         may_alias=value.get("may_alias"),
+        compare=_COMPARISONS.get(compare, compare),
     )
 
 

@@ -145,6 +145,17 @@ ARGUMENT = Table(
             "Also try base addresses aligned to only this many bytes (a power of two).",
             example=16,
         ),
+        ConfigKey(
+            "compare",
+            Either((Boolean(), String(("sorted", "set")))),
+            "How an output is compared with the reference: `true` element by element, `false` not at all (a workspace "
+            'or hash table, which the reference need not return), `"sorted"` in any order within each row (an output '
+            'placed by atomic counters), `"set"` in any order and number of repetitions. With `"sorted"` and `"set"` '
+            "the reference may return fewer values than the shape has, as a stream compaction does; the kernel may "
+            "leave the rest unwritten. Memory and races are checked for every output.",
+            example="sorted",
+            default=True,
+        ),
         ConfigKey("strided", Boolean(), "Also try non-contiguous layouts.", example=True, default=False),
         ConfigKey(
             "may_alias", String(), "Another pointer argument that may be the same buffer, which is also tried.", "x"

@@ -36,6 +36,7 @@ class PointerSpec:
     align: int | None = None
     strided: bool = False
     may_alias: str | None = None
+    compare: str = "elements"  # "elements" | "sorted" | "set" | "none"
 
 
 @dataclass(frozen=True, slots=True)

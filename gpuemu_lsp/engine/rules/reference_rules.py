@@ -106,4 +106,27 @@ def reference(inputs):
             language="python",
         ),
     ),
+    Rule(
+        "reference/changes-input",
+        Severity.WARNING,
+        "input changed by the reference",
+        "The reference changed an array that the kernel only reads, for example with `x *= 2`. It gets copies, so the "
+        "kernel is not affected, but an expression of the reference that uses the array later sees the changed values. "
+        "A hint while the outputs agree.",
+        Example(
+            bad="""\
+def reference(inputs):
+    x = inputs["x"]
+    x *= 2.0
+    return 2.0 * inputs["x"]
+""",
+            good="""\
+def reference(inputs):
+    x = inputs["x"].copy()
+    x *= 2.0
+    return x
+""",
+            language="python",
+        ),
+    ),
 )

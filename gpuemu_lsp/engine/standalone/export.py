@@ -18,7 +18,7 @@ from gpuemu_lsp.engine.fuzz.geometry import strides
 from gpuemu_lsp.engine.fuzz.model import Array, Case
 from gpuemu_lsp.engine.fuzz.pack import shape_of
 from gpuemu_lsp.engine.oracle.budget import error_budgets
-from gpuemu_lsp.engine.oracle.inputs import output_tensors
+from gpuemu_lsp.engine.oracle.inputs import compared_tensors
 from gpuemu_lsp.engine.oracle.reference import ReferenceEvaluation
 from gpuemu_lsp.engine.plan.model import TensorArg
 from gpuemu_lsp.engine.store import Failure
@@ -78,7 +78,9 @@ def _expected(run: PlanRun, case: Case) -> dict[str, Array]:
     evaluation = ReferenceEvaluation(run.judge.reference, run.plan, case, expected, run.judge.numerics)
     limits = error_budgets(evaluation, run.context.request.spec.tolerances)
     arrays: dict[str, Array] = {}
-    for arg in output_tensors(run.plan):
+    for arg in compared_tensors(run.plan):
+        if not arg.ordered:
+            continue
         limit = limits[arg.param]
         unjudged = limit.undecided if limit.may_overflow is None else limit.undecided | limit.may_overflow
         arrays[f"expected:{arg.param}"] = expected.arrays[arg.param].astype(np.float64)

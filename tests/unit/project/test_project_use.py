@@ -74,6 +74,8 @@ def written(path: list[str], value: object) -> str:
     config = {path[0]: deepcopy(NEEDED.get(path[0], {}))}
     if path[:2] == ["kernels", "args"] and len(path) == 4 and path[3] in ("in", "out", "inout", "value"):
         config["kernels"]["args"]["x"] = {}
+    if path[-1] == "compare":
+        config["kernels"]["args"]["x"] = {"out": ["n"]}
     if path[-1] == "may_alias":
         config["kernels"]["args"]["y"] = {"out": ["n"]}
     table = config
