@@ -100,6 +100,13 @@ class SettingsChanged:
 
 
 @dataclass(frozen=True, slots=True)
+class PauseChanged:
+    """The checks that changes of files start were paused or resumed."""
+
+    paused: bool
+
+
+@dataclass(frozen=True, slots=True)
 class StoredFailuresChanged:
     """The list of stored failing cases of a project has changed."""
 
@@ -125,6 +132,7 @@ ServerEvent: TypeAlias = (
     | JobStarted
     | JobEnded
     | SettingsChanged
+    | PauseChanged
     | StoredFailuresChanged
     | MeasurementsCompared
 )

@@ -15,7 +15,7 @@ from gpuemu_lsp.server.checks.result_filer import is_repeatable
 from gpuemu_lsp.server.checks.scheduler import BatchScheduler
 from gpuemu_lsp.server.diagnostics.sources import DiagnosticSource, Layer
 from gpuemu_lsp.server.documents.parsed_files import ParsedFile
-from gpuemu_lsp.server.events import BatchEnded, CheckSkipped, EventBus, ServerEvent, TextEdited
+from gpuemu_lsp.server.events import BatchEnded, CheckSkipped, EventBus, PauseChanged, ServerEvent, TextEdited
 from gpuemu_lsp.server.session import Session
 from gpuemu_lsp.server.work import BatchKey
 
@@ -45,18 +45,26 @@ class CheckQueue:
         """Digest of each file whose last check, whole and not deep, is running or has a repeatable result."""
         self._options: dict[str, CheckRunOptions] = {}
         """Options of pending checks, merged from all requests since the last check began."""
+        self._held: set[str] = set()
+        """Files whose automatic checks wait for the end of a pause."""
+        self.paused = False
 
     # ---- requests ------------------------------------------------------------------------------------------------
 
     def file_opened(self, path: str) -> None:
         """Check a file that was opened, or only compile it where the user checks manually."""
-        if self._session.settings.check_on == "save":
+        if self.paused:
+            self._held.add(path)
+        elif self._session.settings.check_on == "save":
             self.check([path])
         else:
             self._compile_after(_SAVE_SECONDS, path, edited=False)
 
     def files_changed(self, paths: Iterable[str]) -> None:
         """Check files that were saved; only compile them where the user checks manually."""
+        if self.paused:
+            self._held |= set(paths)
+            return
         if self._session.settings.check_on == "save":
             self.check(paths)
             return
@@ -94,6 +102,24 @@ class CheckQueue:
         for user in self._open_includers(path):
             self._compile_after(_TYPING_SECONDS, user)
 
+    def set_paused(self, paused: bool) -> None:
+        """Pause or resume the checks that opened, edited and saved files start; requested checks run all the same.
+
+        A pause cancels what runs. Its files, and those that changed during the pause, are checked when it ends.
+        """
+        if paused == self.paused:
+            return
+        self.paused = paused
+        if paused:
+            active = self._scheduler.active
+            self._held |= {key.path for key in active}
+            self._scheduler.cancel(active)
+            self._forget_pending(list(self._options))
+        else:
+            held, self._held = self._held, set()
+            self.files_changed(path for path in held if path in self._session.checked_files())
+        self._events.publish(PauseChanged(paused))
+
     def cancel(self) -> int:
         """Cancel all checks, and the jobs that show progress; return their number."""
         count = self._scheduler.cancel() + self._session.jobs.cancel()
@@ -114,6 +140,7 @@ class CheckQueue:
         """Cancel and drop everything of a file; return the paths whose diagnostics may have changed."""
         self._scheduler.cancel([BatchKey("check", path), BatchKey("compile", path)])
         self._forget_pending([path])
+        self._held.discard(path)
         self._checked.pop(path, None)
         self._session.results.drop(path, frozenset())
         layers: tuple[Layer, ...] = ("config", "compile", "run")
@@ -207,6 +234,9 @@ class CheckQueue:
             self._checked.pop(path, None)
             self._events.publish(TextEdited(path))
         session.publisher.publish(session.diagnostics.paths_of(path) | {path})  # marks the last run's findings as stale
+        if self.paused:
+            self._held.add(path)
+            return
         self._scheduler.start(BatchKey("compile", path), snapshot.requests, snapshot.revision)
 
     def _open_includers(self, header: str) -> set[str]:

@@ -131,6 +131,11 @@ class BatchScheduler:
         self.cancel()
 
     @property
+    def active(self) -> frozenset[BatchKey]:
+        """Keys of the pending and running batches."""
+        return frozenset({*self._pending, *self._running})
+
+    @property
     def busy(self) -> bool:
         """Whether any batch is pending or running."""
         return bool(self._pending or self._running)

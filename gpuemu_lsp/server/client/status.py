@@ -13,6 +13,7 @@ from gpuemu_lsp.server.events import (
     BatchStarted,
     JobEnded,
     JobStarted,
+    PauseChanged,
     ServerEvent,
     SettingsChanged,
 )
@@ -35,6 +36,7 @@ class ServerStatus:
         self._problem: str | None = None
         self._warning: str | None = None
         self._restricted = False
+        self._paused = False
         self._requested_executor = "auto"
         self.executor = "emulator"
         self._sent: dict[str, Any] | None = None
@@ -65,6 +67,9 @@ class ServerStatus:
                 self._count(1)
             case JobEnded(job) if job.title is not None:
                 self._count(-1)
+            case PauseChanged(paused):
+                self._paused = paused
+                self._send()
             case SettingsChanged():
                 self._restricted = not event.new.trusted
                 self._select_executor(event.new.executor)
@@ -108,12 +113,15 @@ class ServerStatus:
             message = "Restricted mode: kernels are compiled, but not run."
         elif message is None and failing:
             message = f"{failing} kernel{' fails' if failing == 1 else 's fail'}."
+        if self._paused and self._problem is None:
+            message = " ".join(filter(None, ("Checks are paused.", message)))
         status = {
             "health": "error" if self._problem is not None else "warning" if self._warning is not None else "ok",
             "quiescent": self._busy == 0,
             "message": message,
             "failing": failing,
             "restricted": self._restricted,
+            "paused": self._paused,
             "executor": self.executor,
             "versions": self._shown_versions(),
         }

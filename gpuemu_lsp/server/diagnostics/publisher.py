@@ -23,7 +23,7 @@ _SEVERITIES = {
     Severity.INFORMATION: types.DiagnosticSeverity.Information,
     Severity.HINT: types.DiagnosticSeverity.Hint,
 }
-_STALE = "\n(found in the last save; the text has changed since)"
+_STALE = "\n(found by the last check; the text has changed since)"
 
 
 class DiagnosticPublisher:

@@ -25,6 +25,8 @@ from gpuemu_lsp.server.session import Session
 CHECK = "gpuemu.check"
 CHECK_ALL = "gpuemu.checkAll"
 CANCEL = "gpuemu.cancel"
+PAUSE = "gpuemu.pause"
+RESUME = "gpuemu.resume"
 FUZZ = "gpuemu.fuzz"
 MINIMIZE = "gpuemu.minimize"
 REPRODUCE = "gpuemu.reproduce"
@@ -64,6 +66,16 @@ def register(server: GpuemuServer, services: Services) -> None:
     @command(server, CANCEL)
     def cancel(*_: Any) -> dict[str, int]:
         return {"cancelled": queue.cancel()}
+
+    @command(server, PAUSE)
+    def pause(*_: Any) -> dict[str, bool]:
+        queue.set_paused(True)
+        return {"paused": True}
+
+    @command(server, RESUME)
+    def resume(*_: Any) -> dict[str, bool]:
+        queue.set_paused(False)
+        return {"paused": False}
 
     @background_command(server, MINIMIZE)
     async def minimize(*arguments: Any) -> dict[str, int]:
