@@ -211,3 +211,40 @@ async def test_diagnostics_of_other_servers_have_no_actions(editor: Editor):
     wrong = await _open(editor, WRONG)
     wrong.source = "clangd"
     assert await editor.actions("scale.cu", wrong) == {}
+
+
+async def _fix_all(editor: Editor, name: str) -> list[types.CodeAction]:
+    where = types.Range(types.Position(0, 0), types.Position(0, 0))
+    context = types.CodeActionContext([], only=["source.fixAll"])
+    document = types.TextDocumentIdentifier(editor.uri(name))
+    params = types.CodeActionParams(document, where, context)
+    return list(await editor.client.text_document_code_action_async(params) or [])
+
+
+async def test_fix_all_corrects_typos_and_removes_unused_suppressions_only(editor: Editor):
+    suppressed = WRONG.replace("x[i];\n", "x[i];  // gpuemu: ignore[numeric/nan, numeric/tolerance-exceeded]\n")
+    write(editor.root, suppressed)
+    config = TOML.replace("[kernels.launch]", "[kernels.lanuch]").replace("reference =", "referense =")
+    (editor.root / "gpuemu.toml").write_text(config, encoding="utf-8")
+    await editor.start()
+    editor.open("gpuemu.toml")
+    await editor.until(lambda: len(editor.found("gpuemu.toml")) >= 2)
+    (action,) = await _fix_all(editor, "gpuemu.toml")
+    assert action.kind == "source.fixAll.gpuemu" and len(action.edit.document_changes) == 1
+    editor.apply(action.edit)
+    assert (editor.root / "gpuemu.toml").read_text() == TOML
+    assert await _fix_all(editor, "gpuemu.toml") == []
+    editor.open("scale.cu")
+    await editor.idle()
+    (hint,) = [item for item in editor.last("scale.cu").diagnostics if item.code == "config/unused-suppression"]
+    assert "Remove this suppression" in await editor.actions("scale.cu", hint)
+    (action,) = await _fix_all(editor, "scale.cu")
+    editor.apply(action.edit)
+    assert "// gpuemu: ignore[numeric/tolerance-exceeded]\n" in (editor.root / "scale.cu").read_text()
+    await editor.idle()
+    assert await _fix_all(editor, "scale.cu") == []
+
+
+async def test_fix_all_is_listed_on_request_only(editor: Editor):
+    wrong = await _open(editor, WRONG.replace("x[i];\n", "x[i];  // gpuemu: ignore[numeric/nan]\n"))
+    assert not [title for title in await editor.actions("scale.cu", wrong) if title.startswith("Fix everything")]

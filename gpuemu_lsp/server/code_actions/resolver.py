@@ -22,7 +22,7 @@ from gpuemu_lsp.engine.workers.wire import to_json
 from gpuemu_lsp.server.checks.requests import requests_of_file
 from gpuemu_lsp.server.client.params import plain
 from gpuemu_lsp.server.client.protocol import GpuemuServer
-from gpuemu_lsp.server.code_actions import fixes
+from gpuemu_lsp.server.code_actions import fix_all, fixes
 from gpuemu_lsp.server.documents.locations import byte_position, client_range, path_from_uri
 from gpuemu_lsp.server.session import Session
 
@@ -112,6 +112,28 @@ class CodeActionResolver:
             return None
         return self._workspace_edit([_FileChange(path, TextChange(Range(start, end), f"{quote}{name}{quote}"))])
 
+    def certain_fixes(self, path: str) -> types.WorkspaceEdit | None:
+        """Return the edit that fixes what is certain in a file; None if there is nothing, or the text has changed."""
+        text = self._session.text(path)
+        if text is None:
+            return None
+        found = [
+            finding
+            for source, result, finding in self._session.diagnostics.in_file(path)
+            if source.layer == "config" or result.text == text
+        ]
+        changes = [_FileChange(path, change) for change in fix_all.certain_changes(text, found)]
+        return self._workspace_edit(changes) if changes else None
+
+    def unused(self, path: str, span: types.Range) -> types.WorkspaceEdit | None:
+        """Return the edit that removes the rule at a range from its suppression comment."""
+        text = self._session.text(path) or ""
+        lines, encoding = text.split("\n"), self._session.publisher.encoding
+        start, end = (byte_position(lines, Position(at.line, at.character), encoding) for at in (span.start, span.end))
+        rule = fix_all.text_at(text, Range(start, end))
+        change = fix_all.without_suppressions(text, span.start.line, (rule,))
+        return self._workspace_edit([_FileChange(path, change)]) if change is not None else None
+
     def _config_changes(self, path: str, deferred: DeferredEdit) -> list[_FileChange]:
         project = self._session.projects.of(path)
         text = self._session.text(project.config) if project is not None and project.config is not None else None
@@ -167,14 +189,19 @@ class CodeActionResolver:
                 unversioned.setdefault(self._session.uri_of(change.path), []).append(self._text_edit(change))
             return types.WorkspaceEdit(changes=unversioned)
         steps: list[Any] = []
+        edits: dict[str, list[types.TextEdit]] = {}
         for change in changes:
             uri = self._session.uri_of(change.path)
             document = self._session.documents.get(change.path)
+            if change.path in edits:  # one step for each document: later steps would see moved positions
+                edits[change.path].append(self._text_edit(change))
+                continue
             if change.create:
                 steps.append(types.CreateFile(uri=uri, options=types.CreateFileOptions(ignore_if_exists=True)))
             version = document.version if document is not None else None
             identifier = types.OptionalVersionedTextDocumentIdentifier(uri=uri, version=version)
-            steps.append(types.TextDocumentEdit(text_document=identifier, edits=[self._text_edit(change)]))
+            edits[change.path] = [self._text_edit(change)]
+            steps.append(types.TextDocumentEdit(text_document=identifier, edits=edits[change.path]))
         return types.WorkspaceEdit(document_changes=steps)
 
     def _text_edit(self, change: _FileChange) -> types.TextEdit:

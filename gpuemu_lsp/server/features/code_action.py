@@ -6,7 +6,7 @@ Listing the actions is cheap; an edit is computed on resolve, or at once for a c
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from typing import Any
 
 from lsprotocol import types
@@ -15,6 +15,7 @@ from pygls.capabilities import get_capability
 from gpuemu_lsp.engine.source.ignore_comments import ignorable
 from gpuemu_lsp.server.client.params import plain
 from gpuemu_lsp.server.client.protocol import GpuemuServer
+from gpuemu_lsp.server.code_actions.fix_all import UNUSED_SUPPRESSION
 from gpuemu_lsp.server.code_actions.fixes import LIMITS, suggestion_in
 from gpuemu_lsp.server.code_actions.resolver import CodeActionResolver, DeferredEdit
 from gpuemu_lsp.server.diagnostics.publisher import SOURCE
@@ -26,18 +27,27 @@ from gpuemu_lsp.server.session import Session
 
 _UNREGISTERED_RULES = frozenset({"config/launch-inferred", "engine/not-executed"})
 _FIX = types.CodeActionKind.QuickFix
+FIX_ALL = "source.fixAll.gpuemu"
 
 
 def register(server: GpuemuServer, services: Services) -> None:
     """Add the handlers."""
     session, resolver = services.session, services.resolver
-    options = types.CodeActionOptions(code_action_kinds=[_FIX], resolve_provider=True)
+    options = types.CodeActionOptions(code_action_kinds=[_FIX, FIX_ALL], resolve_provider=True)
 
     @background_request(server, types.TEXT_DOCUMENT_CODE_ACTION, options)
     async def code_action(params: types.CodeActionParams) -> list[types.Command | types.CodeAction]:
         path = path_from_uri(params.text_document.uri)
         wanted = params.context.only
-        if path is None or (wanted and not any(kind == _FIX or _FIX.startswith(f"{kind}.") for kind in wanted)):
+        if path is None:
+            return []
+        # Only on request: as one of the actions at a position it would be listed everywhere.
+        if wanted and _includes(wanted, FIX_ALL) and _supports_literals(server):
+            edit = resolver.certain_fixes(path)
+            title = "Fix everything that is certain (gpuemu)"
+            if edit is not None:
+                return [types.CodeAction(title, FIX_ALL, edit=edit)]
+        if wanted and not _includes(wanted, _FIX):
             return []
         found: list[types.CodeAction] = []
         for diagnostic in params.context.diagnostics:
@@ -83,6 +93,9 @@ async def _actions(
     if suggested is not None and (change := resolver.replacement(path, diagnostic.range, suggested)) is not None:
         title = f"Change to '{suggested}'"
         yield types.CodeAction(title, _FIX, diagnostics=[diagnostic], is_preferred=True, edit=change)
+    if rule == UNUSED_SUPPRESSION and (removal := resolver.unused(path, diagnostic.range)) is not None:
+        title = "Remove this suppression"
+        yield types.CodeAction(title, _FIX, diagnostics=[diagnostic], is_preferred=True, edit=removal)
     if isinstance(case, str) and data.get("stored"):
         label = _case_label(data)
         yield run(f"Reproduce failure{label}", REPRODUCE, file, case, kernel, dtype)
@@ -111,6 +124,15 @@ async def _actions(
     if ignorable(rule):
         line = diagnostic.range.start.line
         yield edit(f"Ignore {rule} here", DeferredEdit("ignore", uri, "", rule, line=line))
+
+
+def _includes(wanted: Iterable[str], kind: str) -> bool:
+    """Return whether a kind of code action is among the requested ones, whose sub-kinds they include."""
+    return any(kind == one or kind.startswith(f"{one}.") for one in map(_kind_text, wanted))
+
+
+def _kind_text(kind: str) -> str:
+    return str(getattr(kind, "value", kind))
 
 
 def _case_label(data: dict[str, Any]) -> str:

@@ -1,0 +1,100 @@
+"""Fixes that need no choice by the author: ``source.fixAll.gpuemu``."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable
+
+from gpuemu_lsp.engine.findings import Finding, Position, Range
+from gpuemu_lsp.engine.project import place_of
+from gpuemu_lsp.engine.project.edits import TextChange
+from gpuemu_lsp.engine.project.schema import known_keys
+from gpuemu_lsp.engine.source.ignore_comments import MARK
+from gpuemu_lsp.server.code_actions.fixes import suggestion_in
+
+UNKNOWN_KEY = "config/unknown-key"
+UNUSED_SUPPRESSION = "config/unused-suppression"
+_LONG = 8
+"""Length from which a name with two typing errors is still unambiguous."""
+_DIRECTIVE = re.compile(r"\bgpuemu:\s*ignore\[[^\]\n]*\]")
+
+
+def certain_changes(text: str, findings: Iterable[Finding]) -> list[TextChange]:
+    """Return the changes of a text that fix findings of it in the only way there is; they do not overlap."""
+    changes = []
+    unused: dict[int, set[str]] = {}
+    for finding in findings:
+        span = finding.place.range
+        if finding.rule == UNKNOWN_KEY:
+            change = spelling(text, span, finding.message)
+            changes += [change] if change is not None else []
+        elif finding.rule == UNUSED_SUPPRESSION:
+            unused.setdefault(span.start.line, set()).add(text_at(text, span))
+    removals = (without_suppressions(text, line, rules) for line, rules in unused.items())
+    return [*changes, *(change for change in removals if change is not None)]
+
+
+def spelling(text: str, span: Range, message: str) -> TextChange | None:
+    """Return the change of a misspelt key to the one its message suggests, if no other key is as close."""
+    written, suggested = text_at(text, span), suggestion_in(message)
+    name = written.strip("'\"")
+    location = place_of(text, span.start.line, span.start.column)
+    if suggested is None or location is None or not name:
+        return None
+    most = 2 if len(name) >= _LONG else 1
+    close = [key.name for key in known_keys(location.path[:-1]) if distance(name, key.name) <= most]
+    quote = written[: len(written) - len(written.lstrip("'\""))]
+    return TextChange(span, f"{quote}{suggested}{quote}") if close == [suggested] else None
+
+
+def without_suppressions(text: str, line: int, rules: Collection[str]) -> TextChange | None:
+    """Return the change that removes rules from the suppression comment of a line, or the comment if none is left.
+
+    Other text of the comment stays. A line that would be empty is removed.
+    """
+    lines = text.split("\n")
+    content = lines[line].removesuffix("\r") if line < len(lines) else ""
+    mark = MARK.search(content)
+    if mark is None:
+        return None
+    kept = [rule for rule in re.findall(r"[^,\s]+", mark["rules"]) if rule not in rules]
+    if kept:
+        return _replaced(line, content, mark.start("rules"), mark.end("rules"), ", ".join(kept))
+    comment = content[mark.start() :]
+    rest = re.sub(r"^//\s+", "// ", _DIRECTIVE.sub("", comment, count=1)).rstrip().removesuffix("//")
+    before = content[: mark.start()]
+    if rest:
+        return _replaced(line, content, mark.start(), len(content), rest)
+    if before.strip():
+        return _replaced(line, content, len(before.rstrip()), len(content), "")
+    return TextChange(Range(Position(line, 0), Position(line + 1, 0)), "") if line + 1 < len(lines) else None
+
+
+def distance(one: str, other: str) -> int:
+    """Return the optimal string alignment distance: insertions, deletions, replacements, swaps of neighbours."""
+    above: list[int] = []
+    previous = list(range(len(other) + 1))
+    for row, letter in enumerate(one, 1):
+        current = [row]
+        for column, compared in enumerate(other, 1):
+            cost = letter != compared
+            least = min(previous[column] + 1, current[-1] + 1, previous[column - 1] + cost)
+            if row > 1 and column > 1 and (one[row - 2], letter) == (compared, other[column - 2]):
+                least = min(least, above[column - 2] + 1)
+            current.append(least)
+        above, previous = previous, current
+    return previous[-1]
+
+
+def text_at(text: str, span: Range) -> str:
+    """Return the text of a range within one line; empty for others."""
+    lines = text.split("\n")
+    if span.start.line != span.end.line or span.start.line >= len(lines):
+        return ""
+    content = lines[span.start.line].encode("utf-8", "surrogatepass")
+    return content[span.start.column : span.end.column].decode("utf-8", "replace")
+
+
+def _replaced(line: int, content: str, first: int, last: int, new: str) -> TextChange:
+    start, end = (len(content[:at].encode("utf-8", "surrogatepass")) for at in (first, last))
+    return TextChange(Range.of(line, start, line, end), new)
