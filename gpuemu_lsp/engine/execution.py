@@ -94,6 +94,10 @@ class Request:
     """Return :attr:`Outcome.coverage`, if the executor can measure it."""
     counting: bool = False
     """Return :attr:`Outcome.counted`, if the executor can count. Counting is slow: it is for single launches."""
+    fill: int = 0xCB
+    """Byte that uninitialised shared and local memory holds: large in magnitude in every format, so that it shows."""
+    descending: bool = False
+    """Execute blocks, and the warps of each, from the last to the first. CUDA leaves the order open."""
     guard_bytes: int = 4096
     """Minimum of unaddressable bytes around every buffer; large values attribute even a far overrun to its buffer."""
 

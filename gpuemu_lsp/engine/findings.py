@@ -67,6 +67,7 @@ class Finding:
 
     ``rule`` is a name of :mod:`gpuemu_lsp.engine.rules`. ``case`` is a decimal string: JSON numbers have only 53
     bits. ``data`` has JSON values only: expected, actual, index, thread, block, max_error, count, ...
+    ``consequences`` are errors that exist only because of this one, in the same case; they are not counted.
     """
 
     rule: str
@@ -81,6 +82,27 @@ class Finding:
     data: Mapping[str, Json] = field(default_factory=dict)
     related: tuple[Related, ...] = ()
     fingerprint: str = ""
+    consequences: tuple[Finding, ...] = ()
+
+    @property
+    def consequence_messages(self) -> tuple[str, ...]:
+        """The messages of the consequences, as every format shows them under the finding."""
+        return tuple(f"consequence: {one.message}" for one in self.consequences)
+
+    @property
+    def locations(self) -> tuple[Related, ...]:
+        """The consequences and the related places."""
+        following = zip(self.consequences, self.consequence_messages, strict=True)
+        return (*(Related(one.place, message) for one, message in following), *self.related)
+
+    @property
+    def whole_message(self) -> str:
+        """The message, with the consequences on lines of their own: for formats without related places."""
+        return "\n".join((self.message, *self.consequence_messages))
+
+    def continues(self, earlier: Finding) -> bool:
+        """Return whether this is ``earlier`` with consequences that a later case showed."""
+        return bool(self.consequences) and replace(self, consequences=earlier.consequences) == earlier
 
     def with_fingerprint(self, relative_path: str, line_text: str) -> Finding:
         """Return the finding with an identity that does not change when lines move.
@@ -90,3 +112,12 @@ class Finding:
         parts = (self.rule, relative_path, self.kernel or "", self.dtype or "", " ".join(line_text.split()))
         digest = hashlib.blake2b("\0".join(parts).encode(), digest_size=8).hexdigest()
         return replace(self, fingerprint=digest)
+
+
+def collect(findings: list[Finding], finding: Finding) -> None:
+    """Add a finding to those of a check, in place of the one that it continues."""
+    for position, earlier in enumerate(findings):
+        if finding.continues(earlier):
+            findings[position] = finding
+            return
+    findings.append(finding)

@@ -62,6 +62,7 @@ class CaseJudge:
     """Judges launches of one plan.
 
     ``confirmation`` re-examines events that the optimiser may have caused; without one all events stand.
+    ``right_outputs`` names the outputs that were right in some launch.
     """
 
     plan: Plan
@@ -71,6 +72,7 @@ class CaseJudge:
     confirmation: UnoptimizedConfirmation | None = None
     statistics: ErrorStatistics = field(default_factory=ErrorStatistics)
     reference_values: ReferenceValues = field(default_factory=ReferenceValues)
+    right_outputs: set[str] = field(default_factory=set)
     _stored: dict[str, ComparisonResult] = field(default_factory=dict)
 
     def events(self, case: Case, outcome: Outcome) -> Iterator[Event]:
@@ -83,11 +85,7 @@ class CaseJudge:
         self, case: Case, outcome: Outcome, expected: ReferenceOutput | None, stored_id: str | None = None
     ) -> ComparisonResult:
         """Compare the outputs of a completed launch; ``stored_id`` is the case's id if it comes from the store."""
-        evaluation = None
-        if self.reference is not None and expected is not None:
-            numerics = replace(self.numerics, approximate=outcome.approximate)
-            evaluation = ReferenceEvaluation(self.reference, self.plan, case, expected, numerics)
-        result = judge(self.plan, case, outcome, evaluation, self.policy)
+        result = self.recompare(case, outcome, expected)
         self.statistics.add_judged(result)
         if expected is not None:
             self.reference_values.add(expected)
@@ -95,6 +93,18 @@ class CaseJudge:
                 self._stored[stored_id] = result
             else:
                 self.statistics.add_drawn(result)
+        return result
+
+    def recompare(self, case: Case, outcome: Outcome, expected: ReferenceOutput | None) -> ComparisonResult:
+        """Compare a launch, for instance a variation of one that was judged, without adding it to the statistics."""
+        evaluation = None
+        if self.reference is not None and expected is not None:
+            numerics = replace(self.numerics, approximate=outcome.approximate)
+            evaluation = ReferenceEvaluation(self.reference, self.plan, case, expected, numerics)
+        result = judge(self.plan, case, outcome, evaluation, self.policy)
+        if expected is not None and result.decided:
+            wrong = {mismatch.param for mismatch in result.mismatches if mismatch.severity is None}
+            self.right_outputs |= expected.arrays.keys() - wrong
         return result
 
     def count_repeated(self, case_id: str) -> None:

@@ -7,7 +7,7 @@ from functools import cache
 
 from gpuemu_lsp.engine.check.coverage_guidance import CoverageGuidance
 from gpuemu_lsp.engine.check.model import CheckRequest
-from gpuemu_lsp.engine.execution import Executor, Outcome, Request, Watch
+from gpuemu_lsp.engine.execution import Argument, Executor, Outcome, Request, Watch
 from gpuemu_lsp.engine.findings import Finding, Place
 from gpuemu_lsp.engine.fuzz import pack_arguments
 from gpuemu_lsp.engine.fuzz.model import Case
@@ -86,6 +86,16 @@ class CaseRunner:
         self._add_time("translate", outcome.translate_ms)
         self._add_time("execute", outcome.execute_ms)
         self.approximate.update(outcome.approximate)
+        return outcome
+
+    def repeat(self, case: Case, launch: Request, arguments: tuple[Argument, ...] | None = None) -> Outcome:
+        """Launch a case with a variation of ``self.launch``; its coverage and work are not counted."""
+        arguments = pack_arguments(self.plan, case) if arguments is None else arguments
+        outcome = self.executor.run(
+            replace(launch, grid=case.grid, block=case.block, shared_bytes=case.shared_bytes, arguments=arguments)
+        )
+        self._add_time("translate", outcome.translate_ms)
+        self._add_time("execute", outcome.execute_ms)
         return outcome
 
     def _add_time(self, stage: str, milliseconds: float) -> None:

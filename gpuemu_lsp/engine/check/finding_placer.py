@@ -17,6 +17,9 @@ from gpuemu_lsp.engine.oracle import ReferenceFailure
 from gpuemu_lsp.engine.plan.model import Plan
 from gpuemu_lsp.engine.rules import make
 
+OTHER_ACCESS = "the other access"
+"""Message of the place of a race's second access."""
+
 _STATUS_RULES = {"hung": "sync/hang", "trapped": "sync/trap", "failed": "engine/not-executed"}
 _STATUS_TEXTS = {
     "hung": "The launch did not terminate",
@@ -89,7 +92,7 @@ class FindingPlacer:
         place, related = self.findings.source_map.place(event.location)
         if event.other is not None:
             other, _ = self.findings.source_map.place(event.other)
-            related = (Related(other, "the other access"), *related)
+            related = (Related(other, OTHER_ACCESS), *related)
         message = event.message
         if case.dims:
             message += f" ({', '.join(f'{name} = {size}' for name, size in case.dims.items())})"

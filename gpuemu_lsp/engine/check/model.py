@@ -257,7 +257,8 @@ class Replay:
     def error(self) -> Finding | None:
         """The error of the stored rule if it still occurs, else the first error, None without errors."""
         errors = [finding for finding in self.findings if finding.severity is Severity.ERROR]
-        return next((finding for finding in errors if finding.rule == self.rule), errors[0] if errors else None)
+        same = (one for one in errors if self.rule in (one.rule, *(other.rule for other in one.consequences)))
+        return next(same, errors[0] if errors else None)
 
 
 @dataclass(frozen=True, slots=True)

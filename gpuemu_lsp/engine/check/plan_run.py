@@ -13,6 +13,8 @@ from dataclasses import dataclass, field, replace
 from gpuemu_lsp.engine.check.case_judge import CaseJudge
 from gpuemu_lsp.engine.check.case_runner import CaseRunner
 from gpuemu_lsp.engine.check.case_source import CaseSource
+from gpuemu_lsp.engine.check.causes.attribution import attributed
+from gpuemu_lsp.engine.check.causes.consequences import CauseAnalysis
 from gpuemu_lsp.engine.check.failure_snapshot import MismatchSnapshot
 from gpuemu_lsp.engine.check.finding_placer import FindingFactory, FindingPlacer
 from gpuemu_lsp.engine.check.model import DEFAULT_STRATEGY, CaseCount, CheckRequest
@@ -20,12 +22,16 @@ from gpuemu_lsp.engine.check.policies.confirm_unoptimized import claims_of_unopt
 from gpuemu_lsp.engine.check.policies.guessed_launch import claim_on_guessed_launch, not_checked
 from gpuemu_lsp.engine.check.reference_calls import ReferenceCaller
 from gpuemu_lsp.engine.check.replay_store import ReplayStore
-from gpuemu_lsp.engine.execution import Outcome
+from gpuemu_lsp.engine.execution import Event, Outcome
 from gpuemu_lsp.engine.findings import Finding, Severity
+from gpuemu_lsp.engine.fuzz import cases as draw_cases
 from gpuemu_lsp.engine.fuzz.model import Case, LaunchHints, PlanError
-from gpuemu_lsp.engine.oracle import ReferenceOutput
+from gpuemu_lsp.engine.oracle import Mismatch, ReferenceOutput
 from gpuemu_lsp.engine.plan.model import Plan
 from gpuemu_lsp.engine.source.ignore_comments import IgnoreComments
+
+_CONTROL_CASES = 4
+"""Drawn cases that are tried to find one in which the outputs are right."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,8 +87,9 @@ class PlanRun:
     progress: RunProgress = field(default_factory=RunProgress)
     finished: bool = False
     snapshots: dict[str, MismatchSnapshot] = field(default_factory=dict)
-    _reported: set[tuple[str, Severity, str, int]] = field(default_factory=set)
+    _reported: dict[tuple[str, Severity, str, int], Finding] = field(default_factory=dict)
     _pending: list[Finding] = field(default_factory=list)
+    _controls: Iterator[Case] | None = None
 
     @property
     def plan(self) -> Plan:
@@ -134,7 +141,7 @@ class PlanRun:
         # An ignore comment silences a finding, but it cannot make a case pass that did not run to completion.
         if outcome.status == "completed":
             found = [self.context.ignores.apply(finding) for finding in found]
-        failed = any(finding.severity is Severity.ERROR for finding in found)
+        failed = any(map(_is_error, found))
         judged = outcome.status not in ("unsupported", "failed")
         self.progress.add(judged=judged, failed=failed)
         self.reference.verified = self.reference.verified or judged
@@ -147,21 +154,38 @@ class PlanRun:
         self.finished = enough or not judged or outcome.status == "hung"
         for finding in found:
             key = (finding.rule, finding.severity, finding.place.path, finding.place.range.start.line)
-            if key not in self._reported:
-                self._reported.add(key)
+            earlier = self._reported.get(key)
+            if earlier is None:
+                self._reported[key] = finding
                 yield finding
+            elif finding.consequences and not earlier.consequences:
+                # What follows from the cause showed in a later case only.
+                self._reported[key] = replace(earlier, consequences=finding.consequences)
+                yield self._reported[key]
 
     def examine(
-        self, case: Case, case_id: str, outcome: Outcome, expected: ReferenceOutput | None
+        self, case: Case, case_id: str, outcome: Outcome, expected: ReferenceOutput | None, attribute: bool = True
     ) -> Iterator[Finding]:
-        """Yield everything a launch shows, including what was reported before; nothing is counted or stored."""
+        """Yield everything a launch shows, including what was reported before; nothing is counted or stored.
+
+        Without ``attribute`` consequences are findings of their own, which takes fewer launches.
+        """
         self.snapshots = {}
         guessed = self.plan.inferred and self.judge.reference is None
-        found = self._events(case, case_id, outcome, guessed)
+        found = list(self._events(case, case_id, outcome, guessed))
         if not self.store.optimized:
-            yield from claims_of_unoptimized(found)
+            yield from claims_of_unoptimized(finding for _, finding in found)
             return
-        yield from found
+        if attribute and not guessed and outcome.status == "completed":
+            mismatches = self._mismatches(case, case_id, outcome, expected)
+            # What a comment suppresses hides nothing that follows from it.
+            standing = [event for event, finding in found if _is_error(self.context.ignores.apply(finding))]
+            analysis = CauseAnalysis(self.runner, self.judge, case, outcome, expected, standing, self._right_outputs)
+            yield from attributed(
+                analysis, found, mismatches, lambda one: self._placed(case, case_id, outcome, expected, one)
+            )
+            return
+        yield from (finding for _, finding in found)
         if outcome.status != "completed":
             if not outcome.events:
                 finding = self.placer.status(outcome, case, case_id)
@@ -170,20 +194,46 @@ class PlanRun:
         # Which tensors are outputs, and how large they are, was guessed too.
         if guessed:
             return
-        stored_id = case_id if self.store.replayed(case_id) else None
-        result = self.judge.compare(case, outcome, expected, stored_id)
-        for mismatch in result.mismatches:
-            snapshot = MismatchSnapshot.of(self.plan, case, outcome, expected, mismatch)
-            self.snapshots.setdefault(mismatch.rule, snapshot)
-            yield self.placer.mismatch(snapshot, case_id)
+        for mismatch in self._mismatches(case, case_id, outcome, expected):
+            yield self._placed(case, case_id, outcome, expected, mismatch)
 
-    def _events(self, case: Case, case_id: str, outcome: Outcome, guessed: bool) -> Iterator[Finding]:
+    def _mismatches(
+        self, case: Case, case_id: str, outcome: Outcome, expected: ReferenceOutput | None
+    ) -> tuple[Mismatch, ...]:
+        stored_id = case_id if self.store.replayed(case_id) else None
+        return self.judge.compare(case, outcome, expected, stored_id).mismatches
+
+    def _right_outputs(self) -> set[str]:
+        """Return the outputs that are right in some case, of which the first drawn ones are tried if none is known.
+
+        They are tried whatever has run before: else a stored case would be explained differently from a drawn one.
+        """
+        if self._controls is None:
+            context, options = self.context, self.context.request.options
+            self._controls = draw_cases(self.plan, context.seed, _CONTROL_CASES, context.hints, options.strategy)
+        for case in () if self.judge.right_outputs else self._controls:
+            expected = self.reference.expect(case).output
+            outcome = self.runner.repeat(case, self.runner.launch)
+            if expected is not None and outcome.status == "completed":
+                self.judge.recompare(case, outcome, expected)
+            if self.judge.right_outputs:
+                break
+        return self.judge.right_outputs
+
+    def _placed(
+        self, case: Case, case_id: str, outcome: Outcome, expected: ReferenceOutput | None, mismatch: Mismatch
+    ) -> Finding:
+        snapshot = MismatchSnapshot.of(self.plan, case, outcome, expected, mismatch)
+        self.snapshots.setdefault(mismatch.rule, snapshot)
+        return self.placer.mismatch(snapshot, case_id)
+
+    def _events(self, case: Case, case_id: str, outcome: Outcome, guessed: bool) -> Iterator[tuple[Event, Finding]]:
         for event in self.judge.events(case, outcome):
             finding = self.placer.event(event, case, case_id)
-            yield claim_on_guessed_launch(finding, event, self.plan, case) if guessed else finding
+            yield event, claim_on_guessed_launch(finding, event, self.plan, case) if guessed else finding
 
     def _record(self, case: Case, case_id: str, found: list[Finding]) -> None:
-        finding = next(finding for finding in found if finding.severity is Severity.ERROR)
+        finding = next(filter(_is_error, found))
         guidance = self.runner.guidance
         planted = None if guidance is None else guidance.failures.get(case_id)
         self.store.record(case, case_id, finding, self.snapshots.get(finding.rule), planted)
@@ -216,3 +266,7 @@ class PlanRun:
         if self.store.problem is not None:
             problem, self.store.problem = self.store.problem, None
             yield problem
+
+
+def _is_error(finding: Finding) -> bool:
+    return finding.severity is Severity.ERROR

@@ -36,10 +36,11 @@ class ReopenedCase:
     run: PlanRun | None = None
     case: Case | None = None
 
-    def examine(self, case: Case, case_id: str) -> list[Finding]:
+    def examine(self, case: Case, case_id: str, attribute: bool = True) -> list[Finding]:
         """Run ``case`` once and return its findings, including problems of the reference.
 
-        Nothing is counted or stored, so that any number of cases can be examined.
+        Nothing is counted or stored, so that any number of cases can be examined. Without ``attribute`` consequences
+        are findings of their own.
         """
         assert self.run is not None
         expected = self.run.expect(case)
@@ -49,12 +50,14 @@ class ReopenedCase:
         if self.run.finished:
             self.run.finished = False
             return problems
-        return problems + self.launch(case, case_id, expected)
+        return problems + self.launch(case, case_id, expected, attribute)
 
-    def launch(self, case: Case, case_id: str, expected: ReferenceOutput | None) -> list[Finding]:
+    def launch(
+        self, case: Case, case_id: str, expected: ReferenceOutput | None, attribute: bool = True
+    ) -> list[Finding]:
         """Launch ``case`` and compare it with the expected outputs."""
         assert self.run is not None
-        return list(self.run.examine(case, case_id, self.run.runner.run(case), expected))
+        return list(self.run.examine(case, case_id, self.run.runner.run(case), expected, attribute))
 
 
 def replay(request: CheckRequest, failure: Failure, case_id: str) -> Iterator[Stage | Replay]:
@@ -164,7 +167,8 @@ def _verdict(failure: Failure, findings: list[Finding]) -> str:
     errors = [finding for finding in findings if finding.severity is Severity.ERROR]
     if any(finding.rule.startswith("reference/") for finding in errors):
         return "not executed"
-    if any(finding.rule == failure.rule for finding in errors):
+    # The stored error may be a consequence of another one now.
+    if any(one.rule == failure.rule for finding in errors for one in (finding, *finding.consequences)):
         return "still fails"
     if errors:
         return "changed"

@@ -112,7 +112,11 @@ def restored_case(plan: Plan, failure: Failure, hints: LaunchHints) -> Case | No
     if failure.tensors and failure.source_hash != plan_digest(plan):
         return None
     try:
-        return restored(failure, rebuild(plan, failure.key, hints))
+        # JSON objects of the store are sorted; messages list sizes in the order of gpuemu.toml.
+        key, order = failure.key, [spec.name for spec in plan.dims]
+        if key.dims is not None:
+            key = replace(key, dims={name: key.dims[name] for name in order if name in key.dims})
+        return restored(failure, rebuild(plan, key, hints))
     except PlanError:
         return None
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from gpuemu_lsp.engine.execution import Argument, Buffer, Bytes, Scalar
 from gpuemu_lsp.engine.fuzz.dtypes import is_float, numpy_dtype
@@ -44,6 +45,23 @@ def unpack(arg: TensorArg, case: Case, data: Bytes) -> Array | None:
     if data.size < _span(shape, steps) * dtype.itemsize:
         return None
     return _view(np.ascontiguousarray(data), dtype, shape, steps).copy()
+
+
+def with_elements(
+    arg: TensorArg, case: Case, data: Bytes, chosen: npt.NDArray[np.bool_], values: Array
+) -> tuple[Bytes, npt.NDArray[np.bool_]]:
+    """Return a buffer's bytes with the ``chosen`` elements replaced by those of ``values``, and a mask of these bytes.
+
+    ``values`` has the shape of the tensor and is converted to its dtype.
+    """
+    dtype = numpy_dtype(arg.dtype)
+    shape = shape_of(case, arg.param)
+    steps = strides(case.extra, arg.param, shape)
+    replaced, marks = np.array(data), np.zeros_like(data)
+    with np.errstate(invalid="ignore", over="ignore"):
+        _view(replaced, dtype, shape, steps)[chosen] = values[chosen].astype(dtype)
+    _view(marks, np.dtype(f"V{dtype.itemsize}"), shape, steps)[chosen] = np.void(b"\1" * dtype.itemsize)
+    return replaced, marks != 0
 
 
 def byte_offset(arg: TensorArg, case: Case, index: tuple[int, ...]) -> int:

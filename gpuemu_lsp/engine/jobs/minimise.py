@@ -49,7 +49,7 @@ def minimise_case(
         return
     yield Stage(name, "reproduce")
     started = time.perf_counter()
-    findings = opened.examine(opened.case, case_id)
+    findings = opened.examine(opened.case, case_id, attribute=False)
     seconds = time.perf_counter() - started
     target = next((finding for finding in findings if _is_error(finding) and finding.rule == failure.rule), None)
     if target is None:
@@ -84,7 +84,7 @@ def _simpler_dtype(
         candidate = reopen(request, other)
         if candidate.run is None or candidate.case is None:
             continue
-        for finding in candidate.examine(candidate.case, candidate.case.key.id):
+        for finding in candidate.examine(candidate.case, candidate.case.key.id, attribute=False):
             if _is_error(finding) and (finding.rule, _line(finding)) == (target.rule, _line(target)):
                 return candidate, other, finding
     return opened, failure, target
@@ -102,7 +102,7 @@ def shrinking(
     space, launch = space_of(run.plan, case, run.context.hints), run.runner.launch
 
     def fails(other: Case) -> bool:
-        found = opened.examine(other, case.key.id)
+        found = opened.examine(other, case.key.id, attribute=False)
         return any(_is_error(one) and one.rule == target.rule and _line(one) == _line(target) for one in found)
 
     run.runner.launch = replace(launch, max_seconds=min(_limit(target, seconds), launch.max_seconds))

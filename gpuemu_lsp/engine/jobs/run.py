@@ -5,11 +5,11 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Protocol
 
 from gpuemu_lsp.engine.check.model import CheckEvent, CheckRequest, KernelReport
-from gpuemu_lsp.engine.findings import Finding, Json, Severity
+from gpuemu_lsp.engine.findings import Finding, Json, Severity, collect
 from gpuemu_lsp.engine.jobs.crash_findings import ending_finding
 from gpuemu_lsp.engine.jobs.functions import decode
 from gpuemu_lsp.engine.report.model import Run, relative
@@ -84,8 +84,11 @@ def seconds_for(request: CheckRequest) -> float:
 def fingerprinted(findings: Sequence[Finding], root: str) -> list[Finding]:
     """Set the fingerprint of every finding, from its content and the text of its line."""
     return [
-        finding.with_fingerprint(
-            relative(finding.place.path, root), line_text(finding.place.path, finding.place.range.start.line)
+        replace(
+            finding.with_fingerprint(
+                relative(finding.place.path, root), line_text(finding.place.path, finding.place.range.start.line)
+            ),
+            consequences=tuple(fingerprinted(finding.consequences, root)),
         )
         for finding in findings
     ]
@@ -104,7 +107,7 @@ def _submit(
                 return
             decoded = decode(event.value)
             if isinstance(decoded, Finding):
-                pending.findings.append(decoded)
+                collect(pending.findings, decoded)
             elif isinstance(decoded, KernelReport):
                 pending.report = decoded
             if on_event is not None:
@@ -153,4 +156,14 @@ def _unique(findings: Sequence[Finding]) -> list[Finding]:
             seen.add(key)
             unique.append(finding)
     order = {severity: index for index, severity in enumerate(Severity)}
-    return sorted(unique, key=lambda item: (item.place.path, order[item.severity], item.place.range, item.rule))
+    # Wrong numbers come last: they may follow from what precedes them.
+    return sorted(
+        unique,
+        key=lambda item: (
+            item.place.path,
+            order[item.severity],
+            item.rule.startswith("numeric/"),
+            item.place.range,
+            item.rule,
+        ),
+    )

@@ -139,6 +139,14 @@ def describe(
     )
 
 
+def undefined_message(mismatch: Mismatch) -> str:
+    """Return the message of a mismatch whose worst element depends on uninitialised memory, without its value."""
+    name = _element(mismatch.param, mismatch.index)
+    expected = "" if mismatch.expected is None else f", expected {number(mismatch.expected)}"
+    _, separator, rest = mismatch.message.partition(";")
+    return f"{name} depends on uninitialized memory{expected}{separator}{rest}"
+
+
 def with_dims(message: str, case: Case) -> str:
     """Return the message followed by the sizes of the case."""
     if not case.dims:

@@ -31,7 +31,7 @@ def _annotation(finding: Finding, root: str) -> str:
         "title": f"gpuemu {finding.rule}" + (f" ({finding.kernel})" if finding.kernel else ""),
     }
     listed = ",".join(f"{key}={_property(value)}" for key, value in properties.items())
-    return f"::{_COMMAND[finding.severity]} {listed}::{_escape(finding.message)}"
+    return f"::{_COMMAND[finding.severity]} {listed}::{_escape(finding.whole_message)}"
 
 
 def _escape(text: str) -> str:

@@ -27,7 +27,7 @@ def _issue(finding: Finding, earlier: int, root: str) -> Json:
     # GitLab merges issues with equal fingerprints, so a second finding of the same kind on a line gets another.
     identity = f"{finding.fingerprint}{earlier or ''}"
     return {
-        "description": f"{finding.kernel}: {finding.message}" if finding.kernel else finding.message,
+        "description": f"{finding.kernel}: {finding.whole_message}" if finding.kernel else finding.whole_message,
         "check_name": finding.rule,
         "fingerprint": hashlib.blake2b(identity.encode(), digest_size=16).hexdigest(),
         "severity": _SEVERITY[finding.severity],

@@ -151,10 +151,18 @@ def _finding(finding: Finding, run: Run) -> str:
     return (
         f'<article class="{finding.severity.value}"><h3><code>{escape(where)}</code> '
         f'<span class="soft">{escape(finding.rule)}</span></h3>\n'
-        f'<p class="message">{escape(finding.message)}</p>{_source(finding)}'
+        f'<p class="message">{escape(finding.message)}</p>{_source(finding)}{_consequences(finding, run)}'
         + (f'<div class="side">{extras}</div>' if extras else "")
         + f'<div class="soft">{escape(" · ".join(context))}</div></article>'
     )
+
+
+def _consequences(finding: Finding, run: Run) -> str:
+    items = []
+    for one, text in zip(finding.consequences, finding.consequence_messages, strict=True):
+        where = f"{relative(one.place.path, run.root)}:{one.place.range.start.line + 1}"
+        items.append(f"<li><code>{escape(where)}</code> {escape(text)}</li>")
+    return f"<ul>{''.join(items)}</ul>" if items else ""
 
 
 def _source(finding: Finding) -> str:

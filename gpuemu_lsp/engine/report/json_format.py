@@ -61,7 +61,8 @@ def kernel_record(kernel: KernelReport, root: str) -> dict[str, Json]:
 
 
 def finding_record(finding: Finding, root: str) -> dict[str, Json]:
-    """Return one finding as JSON."""
+    """Return one finding as JSON, with ``consequences`` if it has any."""
+    consequences: list[Json] = [finding_record(one, root) for one in finding.consequences]
     return {
         "rule": finding.rule,
         "severity": finding.severity.value,
@@ -79,6 +80,7 @@ def finding_record(finding: Finding, root: str) -> dict[str, Json]:
             for item in finding.related
         ],
         "fingerprint": finding.fingerprint,
+        **({"consequences": consequences} if consequences else {}),
     }
 
 

@@ -60,6 +60,7 @@ def _finding(finding: Finding, run: Run) -> Sequence[str]:
     place = finding.place
     where = f"{relative(place.path, run.root)}:{place.range.start.line + 1}"
     what = f"{finding.severity.value} **{escape(finding.rule)}**<br>{escape(finding.message.partition(chr(10))[0])}"
+    what += "".join(f"<br>{escape(consequence)}" for consequence in finding.consequence_messages)
     kept = finding.case and finding.kernel in run.stored
     return _code(where), escape(finding.kernel or ""), what, _code(f"gpuemu reproduce {finding.case}") if kept else ""
 

@@ -74,7 +74,7 @@ def _result(finding: Finding, index: int, root: str, seen: Counter[str]) -> Json
         "locations": [location],
         "relatedLocations": [
             {"id": number, "message": {"text": item.message}, **_location(item.place, root)}
-            for number, item in enumerate(finding.related)
+            for number, item in enumerate(finding.locations)
         ],
         "partialFingerprints": {"gpuemu/v1": fingerprint},
         "properties": {name: record[name] for name in ("kernel", "arch", "dtype", "case", "dims", "data")},

@@ -89,10 +89,10 @@ def render_finding(finding: Finding, root: str, style: TextStyle) -> str:
     context = _context(finding)
     if context:
         lines.append(style.paint(f"  {context}", _DIM))
-    for item in finding.related[:_RELATED]:
+    for item in finding.locations[:_RELATED]:
         lines.append(f"  {_where(item.place, root)}: {item.message}")
-    if len(finding.related) > _RELATED:
-        lines.append(f"  ... and {len(finding.related) - _RELATED} more locations")
+    if len(finding.locations) > _RELATED:
+        lines.append(f"  ... and {len(finding.locations) - _RELATED} more locations")
     return "\n".join(lines) + "\n"
 
 

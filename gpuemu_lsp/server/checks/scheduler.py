@@ -22,7 +22,7 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import TypeVar
 
 from gpuemu_lsp.engine.check.model import CheckRequest, KernelReport
-from gpuemu_lsp.engine.findings import Finding, Severity
+from gpuemu_lsp.engine.findings import Finding, Severity, collect
 from gpuemu_lsp.engine.jobs.crash_findings import ending_finding
 from gpuemu_lsp.engine.jobs.functions import decode
 from gpuemu_lsp.engine.jobs.run import seconds_for
@@ -169,7 +169,7 @@ class BatchScheduler:
         if isinstance(event, Progress):
             decoded = decode(event.value)
             if isinstance(decoded, Finding):
-                check.findings.append(decoded)
+                collect(check.findings, decoded)
                 if check.compiled and decoded.severity is Severity.ERROR:
                     self._events.publish(RunErrorFound(batch, check))
             elif isinstance(decoded, KernelReport):

@@ -90,7 +90,7 @@ class DiagnosticPublisher:
         stale = self._is_stale(source, result, finding)
         related = [
             types.DiagnosticRelatedInformation(self._location(other.place, source, result.revision), other.message)
-            for other in finding.related
+            for other in finding.locations
         ]
         return types.Diagnostic(
             range=self._location(finding.place, source, result.revision).range,

@@ -71,6 +71,15 @@ def finding_text(finding: Finding) -> str:
     if isinstance(data.get("thread"), list) and isinstance(data.get("block"), list):
         facts.append(f"thread {_tuple(data['thread'])} of block {_tuple(data['block'])}")
     lines.append(", ".join(fact for fact in facts if fact))
+    lines += _wrong_elements(data)
+    for message, consequence in zip(finding.consequence_messages, finding.consequences, strict=True):
+        lines += [message, *_wrong_elements(consequence.data)]
+    return "\n\n".join(lines)
+
+
+def _wrong_elements(data: Mapping[str, Json]) -> list[str]:
+    """Return a table of the first wrong elements and a sketch of where they are, as paragraphs."""
+    lines: list[str] = []
     rows = data.get("elements")
     if not isinstance(rows, list) and data.get("index") and data.get("actual") is not None:
         rows = [{"index": data["index"], "expected": data.get("expected"), "actual": data["actual"]}]
@@ -91,7 +100,7 @@ def finding_text(finding: Finding) -> str:
         frame = "+" + "-" * width + "+"
         lines.append("```text\n" + "\n".join([frame, *(f"|{line!s:{width}}|" for line in picture), frame]) + "\n```")
         lines.append(f"{data.get('count')} of {data.get('total')} elements are wrong; `#` all, `+` half, `.` some")
-    return "\n\n".join(lines)
+    return lines
 
 
 def key_text(results: KernelResults, text: str, position: Position) -> str | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -15,13 +16,19 @@ from gpuemu_lsp.engine.compile.model import ResourceUsage
 from gpuemu_lsp.engine.findings import Place, Range, Related
 from gpuemu_lsp.engine.report.github import render_github
 from gpuemu_lsp.engine.report.gitlab import render_gitlab
+from gpuemu_lsp.engine.report.html import render_html
 from gpuemu_lsp.engine.report.json_format import render_json, render_jsonl
 from gpuemu_lsp.engine.report.junit import render_junit
+from gpuemu_lsp.engine.report.markdown import render_markdown
 from gpuemu_lsp.engine.report.model import Run
 from gpuemu_lsp.engine.report.sarif import render_sarif
+from gpuemu_lsp.engine.report.text import render_text
 from gpuemu_lsp.engine.rules import RULES, make
 
 SCHEMA = json.loads((Path(__file__).parents[3] / "docs" / "check-output.schema.json").read_text())
+
+
+FOLLOWING = "y[17] = NaN, expected 4.1; n = 33"
 
 
 @pytest.fixture
@@ -29,6 +36,7 @@ def run(tmp_path):
     source = tmp_path / "k.cu"
     source.write_text('/* 🙂é */ float x = "値";\r\nsecond\n')
     place = Place(source.as_posix(), Range.of(0, 13, 0, 19))  # the bytes of ``float``
+    following = make("numeric/nan", FOLLOWING, place, kernel="k").with_fingerprint("k.cu", "text")
     findings = tuple(
         make(
             rule,
@@ -39,6 +47,7 @@ def run(tmp_path):
             dims={"n": 3},
             data={"expected": math.nan, "elements": [{"actual": -math.inf}], "count": 2**60},
             related=(Related(Place(source.as_posix(), Range.of(1, 0, 1, 3)), "here"),),
+            consequences=(following,) if rule == "memory/shared-race" else (),
         ).with_fingerprint("k.cu", "text")
         for rule in RULES
     )
@@ -183,3 +192,24 @@ def test_an_unregistered_kernel_that_did_not_run_does_not_change_the_exit_code()
     )
     assert Run("/", kernels, ()).exit_code == 0
     assert Run("/", kernels[1:], ()).exit_code == 2
+
+
+FORMATS = {
+    "text": render_text,
+    "json": render_json,
+    "jsonl": render_jsonl,
+    "github": render_github,
+    "gitlab": render_gitlab,
+    "junit": render_junit,
+    "sarif": render_sarif,
+    "markdown": render_markdown,
+    "html": render_html,
+}
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_every_format_lists_a_consequence_under_its_cause(run, name):
+    errors = tuple(finding for finding in run.findings if finding.rule == "memory/shared-race")
+    text = FORMATS[name](replace(run, findings=errors))
+    assert FOLLOWING in text.replace("\\[", "[").replace("\\]", "]")
+    assert run.summary.errors == sum(finding.severity == "error" for finding in run.findings)

@@ -17,7 +17,7 @@ from typing import Final
 from llvmlite import ir
 
 from gpuemu_lsp.engine.emulator.abi.field_access import load_field, load_pointer, store_field
-from gpuemu_lsp.engine.emulator.abi.memory import POISON, Shadow
+from gpuemu_lsp.engine.emulator.abi.memory import Shadow
 from gpuemu_lsp.engine.emulator.abi.structs import (
     MAX_PENDING_COPIES,
     REGISTER_BYTES,
@@ -66,8 +66,8 @@ def _move(b: ir.IRBuilder, to: Value, source: Value, size: int) -> None:
     t.intrinsic(b, "llvm.memcpy.p0.p0.i64", VOID, arguments)
 
 
-def _fill(b: ir.IRBuilder, to: Value, byte: int, size: int) -> None:
-    t.intrinsic(b, "llvm.memset.p0.i64", VOID, [to, ir.Constant(I8, byte), i64(size), ir.Constant(I1, 0)])
+def _fill(b: ir.IRBuilder, to: Value, byte: Value, size: int) -> None:
+    t.intrinsic(b, "llvm.memset.p0.i64", VOID, [to, byte, i64(size), ir.Constant(I1, 0)])
 
 
 def _add_deliver(module: ir.Module, store_lanes: Value) -> Value:
@@ -196,7 +196,7 @@ def _add_begin(module: ir.Module, check: Value, load_lanes: Value, store_lanes: 
     keep = b.or_(fresh, ir.Constant(I8, 255 & ~Shadow.INITIALISED))
     with t.for_lanes(b, good) as lane:
         change_shadow(b, load(b, targets, _row(b, lane, 8), I64), size, keep, Shadow.IN_FLIGHT)
-    _fill(b, t.at(b, entry, CopyEntry.DATA), 0, 4 * 128)
+    _fill(b, t.at(b, entry, CopyEntry.DATA), ir.Constant(I8, 0), 4 * 128)
     _copy_whole(b, load_lanes, [ctx, site, b.load(whole), i32(_WORD), words, i32(0), source_flags], sources, entry)
     # The rest, lane by lane. Bytes that are not read stay 0 in the entry (``src-size`` smaller than the copy).
     partial = b.and_(lanes, b.not_(b.load(whole)))
@@ -220,8 +220,9 @@ def _add_begin(module: ir.Module, check: Value, load_lanes: Value, store_lanes: 
 
 def _poison(b: ir.IRBuilder, store_lanes: Value, arguments: list[Value]) -> None:
     ctx = arguments[0]
+    content = b.trunc(load_field(b, load_pointer(b, ctx, Warp.LAUNCH), LaunchRecord.FILL), I8)
     for word in range(4):
-        _fill(b, t.at(b, ctx, Warp.VALUES + word * REGISTER_BYTES), POISON, 128)
+        _fill(b, t.at(b, ctx, Warp.VALUES + word * REGISTER_BYTES), content, 128)
     b.call(store_lanes, arguments)
 
 

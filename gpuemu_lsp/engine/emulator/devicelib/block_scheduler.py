@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from llvmlite import ir
 
 from gpuemu_lsp.engine.emulator.abi.field_access import load_field, load_pointer, store_field, store_lanes
-from gpuemu_lsp.engine.emulator.abi.memory import POISON, SHADOW_OFFSET
+from gpuemu_lsp.engine.emulator.abi.memory import SHADOW_OFFSET
 from gpuemu_lsp.engine.emulator.abi.race_records import Epoch
 from gpuemu_lsp.engine.emulator.abi.states import BarrierKind, Resume, Status
 from gpuemu_lsp.engine.emulator.abi.structs import BlockRecord, LaunchRecord, Warp
@@ -177,7 +177,10 @@ def _add_start_block(module: ir.Module, highest: Value) -> Value:
     block = load_pointer(b, launch, LaunchRecord.BLOCK)
     steps = b.alloca(I64)
     b.store(load_field(b, launch, LaunchRecord.STEPS), steps)
-    number = load_field(b, launch, LaunchRecord.NEXT_BLOCK)
+    position = load_field(b, launch, LaunchRecord.NEXT_BLOCK)
+    highest_number = load_field(b, launch, LaunchRecord.FIRST_OF_DESCENDING)
+    descending = b.icmp_unsigned("!=", highest_number, i64(0))
+    number = b.select(descending, b.sub(highest_number, position), position)
     grid_x = b.zext(load_field(b, launch, LaunchRecord.GRID_X), I64)
     grid_y = b.zext(load_field(b, launch, LaunchRecord.GRID_Y), I64)
     rest = b.udiv(number, grid_x)
@@ -191,14 +194,17 @@ def _add_start_block(module: ir.Module, highest: Value) -> Value:
     # Blocks share one window of shared memory, one after another: what the block before left there must neither be
     # initialised nor have plausible values.
     fresh = b.trunc(load_field(b, launch, LaunchRecord.FRESH_SHADOW), I8)
+    content = b.trunc(load_field(b, launch, LaunchRecord.FILL), I8)
     shared = load_field(b, block, BlockRecord.SHARED)
     # 0 for kernels without shared memory: most launches have many small blocks, and their start must cost little.
     shared_size = load_field(b, launch, LaunchRecord.SHARED_RESET_SIZE)
     with b.if_then(b.icmp_unsigned("!=", shared_size, i64(0))):
-        _fill(b, shared, ir.Constant(I8, POISON), shared_size)
+        _fill(b, shared, content, shared_size)
         _copy(b, b.add(shared, i64(SHADOW_OFFSET)), load_field(b, launch, LaunchRecord.SHARED_SHADOW), shared_size)
     local, local_size = load_field(b, launch, LaunchRecord.LOCAL), load_field(b, launch, LaunchRecord.LOCAL_SIZE)
     with b.if_then(b.icmp_unsigned("!=", local_size, i64(0))):
+        # Without it a thread would read what an earlier block, or an earlier launch, left there.
+        _fill(b, local, content, local_size)
         _fill(b, b.add(local, i64(SHADOW_OFFSET)), fresh, local_size)
     code = load_field(b, launch, LaunchRecord.FUNCTION)
     with b.if_then(_detects_races(b, launch)):

@@ -7,7 +7,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from gpuemu_lsp.engine.emulator.abi.memory import POISON, REDZONE, Shadow
+from gpuemu_lsp.engine.emulator.abi.memory import REDZONE, Shadow
 from gpuemu_lsp.engine.emulator.abi.records import Record
 from gpuemu_lsp.engine.emulator.abi.states import EVENT_KINDS, Status
 from gpuemu_lsp.engine.emulator.abi.structs import STACK_BYTES, BlockRecord, CopyQueue, EventRecord, LaunchRecord, Warp
@@ -116,6 +116,8 @@ def _fill_launch_record(prepared: PreparedLaunch, params: Region, fresh: int, ca
         (LaunchRecord.SHARED_SIZE, len(shadow)),
         (LaunchRecord.SHARED_RESET_SIZE, len(shadow) if shadow.any() else 0),
         (LaunchRecord.SHARED_SHADOW, shadow.ctypes.data),
+        (LaunchRecord.FILL, request.fill),
+        (LaunchRecord.FIRST_OF_DESCENDING, prepared.blocks - 1 if request.descending else 0),
         (LaunchRecord.SYMBOLS, prepared.symbols.address),
         (LaunchRecord.EVENTS, prepared.events.address),
         (LaunchRecord.EVENT_LIMIT, EVENT_LIMIT),
@@ -125,7 +127,6 @@ def _fill_launch_record(prepared: PreparedLaunch, params: Region, fresh: int, ca
         (LaunchRecord.READABLE_BUFFERS, prepared.readable_buffers.address),
         (LaunchRecord.LOCAL_FRAME, max(prepared.kernel.program.local_bytes, 1)),
         (LaunchRecord.CALLBACK, callback),
-        (LaunchRecord.WARP_STRIDE, prepared.kernel.context_bytes),
         (LaunchRecord.BLOCK_END, prepared.blocks),
         (LaunchRecord.WATCH_SITE, -1),
         (LaunchRecord.ARENA, prepared.arena.address),
@@ -181,7 +182,7 @@ def _resident(prepared: PreparedLaunch) -> ResidentBlock:
     stack = arena.allocate("call stack", "stack", STACK_BYTES * count * WARP_SIZE) if kernel.program.recursive else None
     # The arena has grown: the bounds check must admit the new memory.
     prepared.launch.set(LaunchRecord.ARENA_SIZE, arena.size)
-    arena.data(shared.address, shared.size)[:] = POISON
+    arena.data(shared.address, shared.size)[:] = request.fill
     prepared.launch.set(LaunchRecord.LOCAL_SIZE, local.size if kernel.program.local_bytes else 0)
     x, y, _ = request.block
     for index in range(count):

@@ -82,7 +82,11 @@ class PreparedLaunch:
 
     def focus(self, resident: ResidentBlock) -> None:
         """Make the generated block scheduler execute this block."""
-        self.launch.set(LaunchRecord.WARPS, resident.warps.address)
+        stride = self.kernel.context_bytes
+        descending = self.request.descending
+        first = (self.warp_count - 1) * stride if descending else 0
+        self.launch.set(LaunchRecord.WARPS, resident.warps.address + first)
+        self.launch.set(LaunchRecord.WARP_STRIDE, -stride if descending else stride)
         self.launch.set(LaunchRecord.BLOCK, resident.record.address)
         self.launch.set(LaunchRecord.LOCAL, resident.local.address)
 

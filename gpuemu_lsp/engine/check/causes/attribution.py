@@ -1,0 +1,71 @@
+"""Findings of one launch, each with its consequences."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+
+from gpuemu_lsp.engine.check.causes.consequences import RACE, CauseAnalysis, is_race
+from gpuemu_lsp.engine.check.finding_placer import OTHER_ACCESS
+from gpuemu_lsp.engine.execution import Event
+from gpuemu_lsp.engine.findings import Finding, Json, Severity
+from gpuemu_lsp.engine.oracle import Mismatch
+from gpuemu_lsp.engine.oracle.mismatch import undefined_message
+
+
+def attributed(
+    analysis: CauseAnalysis,
+    found: Sequence[tuple[Event, Finding]],
+    mismatches: Sequence[Mismatch],
+    place: Callable[[Mismatch], Finding],
+) -> Iterator[Finding]:
+    """Yield the findings of a completed launch in the order of their events, then independent mismatches.
+
+    ``found`` has the events and their findings, ``mismatches`` what the comparison of the outputs shows; ``place``
+    returns the finding of a mismatch.
+    """
+    race = _first(found, analysis.races)
+    late = [] if race is None else [event for event in analysis.reads if analysis.is_late(event)]
+    read = _first(found, [event for event in analysis.reads if event not in late])
+    following: dict[int, list[Finding]] = {number: [] for number in range(len(found))}
+    if race is not None:
+        following[race] += (finding for event, finding in found if event in late)
+    attribution = analysis.attribute(mismatches)
+    independent = [place(one) for one in attribution.independent]
+    for group, ones in attribution.by_cause.items():
+        cause = race if group == RACE else read
+        placed = [_undefined(place(one), one) if analysis.is_undefined(one) else place(one) for one in ones]
+        (independent if cause is None else following[cause]).extend(placed)
+    alone: list[Finding] = []
+    for finding in independent:
+        store = _racing_store(analysis, finding, found)
+        (alone if store is None else following[store]).append(finding)
+    for number, (event, finding) in enumerate(found):
+        if event not in late:
+            yield replace(finding, consequences=tuple(following[number]))
+    yield from alone
+
+
+def _first(found: Sequence[tuple[Event, Finding]], events: Sequence[Event]) -> int | None:
+    return next((number for number, (event, _) in enumerate(found) if event in events), None)
+
+
+def _undefined(finding: Finding, mismatch: Mismatch) -> Finding:
+    """Return the finding of an element without a defined value: what the emulator filled memory with is no result."""
+    elements = finding.data.get("elements")
+    data: dict[str, Json] = {**finding.data, "actual": None, "max_error": None, "ulps": None}
+    if isinstance(elements, list):
+        data["elements"] = [{**one, "actual": None} if isinstance(one, dict) else one for one in elements]
+    return replace(finding, message=undefined_message(mismatch), data=data)
+
+
+def _racing_store(analysis: CauseAnalysis, mismatch: Finding, found: Sequence[tuple[Event, Finding]]) -> int | None:
+    """Return the race of the store that wrote the worst element, if the output has been right in another case."""
+    output = mismatch.data.get("output")
+    if not analysis.races or mismatch.severity is not Severity.ERROR or output not in analysis.right_outputs():
+        return None
+    for number, (event, finding) in enumerate(found):
+        places = (finding.place, *(one.place for one in finding.related if one.message == OTHER_ACCESS))
+        if event in analysis.causes and is_race(event) and event.buffer == output and mismatch.place in places:
+            return number
+    return None
