@@ -11,7 +11,7 @@ from gpuemu_lsp.engine.jobs.functions import FUNCTIONS, PRELOAD, WARM_UP
 from gpuemu_lsp.engine.workers import Limits, Pool
 from gpuemu_lsp.engine.workers.system import return_freed_memory
 from gpuemu_lsp.server.client.protocol import GpuemuProtocol, GpuemuServer
-from gpuemu_lsp.server.configuration import configure_logging, default_workers
+from gpuemu_lsp.server.configuration import configure_logging
 from gpuemu_lsp.server.features import (
     artifact,
     code_action,
@@ -32,6 +32,7 @@ from gpuemu_lsp.server.features import (
     watched_files,
 )
 from gpuemu_lsp.server.services import Services, build_services
+from gpuemu_lsp.server.settings import default_workers
 
 _FEATURES: tuple[Callable[[GpuemuServer, Services], None], ...] = (
     lifecycle.register,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -17,7 +16,7 @@ from gpuemu_lsp.server.client.params import plain
 from gpuemu_lsp.server.client.protocol import GpuemuServer
 from gpuemu_lsp.server.events import EventBus, ServerEvent, SettingsChanged
 from gpuemu_lsp.server.session import Session
-from gpuemu_lsp.server.settings import SECTION, read
+from gpuemu_lsp.server.settings import SECTION, default_workers, read
 
 _log = logging.getLogger(__name__)
 _FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
@@ -82,11 +81,6 @@ def apply_settings(pool: Pool, event: ServerEvent) -> None:
             _log.warning("%s", problem)
     if old.jobs != new.jobs:
         pool.resize(new.jobs or default_workers())
-
-
-def default_workers() -> int:
-    """Return the number of checks that may run at a time, at least 2: typing need not wait for a long check."""
-    return max(2, os.cpu_count() or 2)
 
 
 def configure_logging(level: str, file: str | None) -> str | None:

@@ -18,6 +18,7 @@ from gpuemu_lsp.server.checks.scheduler import BatchScheduler
 from gpuemu_lsp.server.checks.stored_failures import StoredFailures
 from gpuemu_lsp.server.client.notifications import (
     CodeLensRefresher,
+    log_checks,
     log_message,
     notify_failures_changed,
     show_message,
@@ -26,6 +27,7 @@ from gpuemu_lsp.server.client.notifications import (
 from gpuemu_lsp.server.client.progress import ProgressBars
 from gpuemu_lsp.server.client.protocol import GpuemuServer
 from gpuemu_lsp.server.client.status import ServerStatus
+from gpuemu_lsp.server.code_actions.registrar import Registrar
 from gpuemu_lsp.server.code_actions.resolver import CodeActionResolver
 from gpuemu_lsp.server.configuration import Configuration, apply_settings
 from gpuemu_lsp.server.diagnostics.measurement_history import MeasurementHistory
@@ -58,6 +60,7 @@ class Services:
     failures: StoredFailures
     minimiser: CaseMinimiser
     resolver: CodeActionResolver
+    registrar: Registrar
     explorer: TestExplorer
     runs: TestRuns
 
@@ -86,6 +89,7 @@ def build_services(server: GpuemuServer, pool: Pool) -> Services:
     explorer = TestExplorer(session, failures, notify)
     runs = TestRuns(session, queue, explorer, notify)
 
+    resolver = CodeActionResolver(server, session)
     progress = ProgressBars(server, scheduler.cancel)
     code_lenses = CodeLensRefresher(server.workspace_code_lens_refresh)
     status = ServerStatus(pool, notify, lambda: session.results.failing, partial(log_message, server))
@@ -99,6 +103,7 @@ def build_services(server: GpuemuServer, pool: Pool) -> Services:
         code_lenses.on_event,
         watched_folders.on_event,
         partial(trace_batches, server),
+        partial(log_checks, server),
         failures.on_event,
         history.on_event,
         partial(notify_failures_changed, notify),
@@ -119,7 +124,8 @@ def build_services(server: GpuemuServer, pool: Pool) -> Services:
         code_lenses=code_lenses,
         failures=failures,
         minimiser=minimiser,
-        resolver=CodeActionResolver(server, session),
+        resolver=resolver,
+        registrar=Registrar(server, session, resolver),
         explorer=explorer,
         runs=runs,
     )

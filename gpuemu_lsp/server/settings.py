@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any
@@ -66,6 +67,11 @@ _TYPES: Mapping[str, _SettingType] = {
 }
 _INITIAL_ONLY = frozenset({"trusted"})
 """Read from ``initializationOptions`` only: a workspace's own settings must not be able to make it trusted."""
+
+
+def default_workers() -> int:
+    """Return the number of checks that may run at a time, at least 2: typing need not wait for a long check."""
+    return max(2, os.cpu_count() or 2)
 
 
 def camel(name: str) -> str:

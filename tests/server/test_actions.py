@@ -207,6 +207,40 @@ async def test_registration_creates_an_entry_and_a_runnable_reference(editor: Ed
     assert not editor.last("scale.cu").diagnostics
 
 
+async def _lenses(editor: Editor) -> dict[str, types.Command]:
+    params = types.CodeLensParams(types.TextDocumentIdentifier(editor.uri("scale.cu")))
+    found = await editor.client.text_document_code_lens_async(params)
+    return {lens.command.title: lens.command for lens in found or []}
+
+
+async def test_the_lens_of_an_unregistered_kernel_registers_it_on_disk_and_checks_it(editor: Editor):
+    (editor.root / "scale.cu").write_text(GOOD, encoding="utf-8")
+    await editor.start()
+    editor.open("scale.cu")
+    await editor.idle()
+    todo = (await _lenses(editor))["Register kernel"]
+    answer = await editor.command(todo.command, *todo.arguments)
+    assert answer == {"config": editor.uri("gpuemu.toml"), "reference": editor.uri("ref_scale.py")}
+    assert 'name = "scale"' in (editor.root / "gpuemu.toml").read_text(encoding="utf-8")
+    assert "np.zeros((n,))" in (editor.root / "ref_scale.py").read_text(encoding="utf-8")
+    await editor.idle()
+    assert editor.codes("scale.cu") == {"numeric/tolerance-exceeded"}  # it is compared, with zeros
+    assert "Register kernel" not in await _lenses(editor)
+    with pytest.raises(JsonRpcException, match="registered already"):
+        await editor.command(todo.command, *todo.arguments)
+
+
+async def test_registration_keeps_the_text_of_an_existing_configuration(editor: Editor):
+    write(editor.root)
+    other = GOOD.replace("scale", "other")
+    (editor.root / "other.cu").write_text(other, encoding="utf-8")
+    await editor.start()
+    editor.open("other.cu")
+    await editor.idle()
+    await editor.command("gpuemu.register", editor.uri("other.cu"), "other")
+    assert (editor.root / "gpuemu.toml").read_text(encoding="utf-8").startswith(TOML + "\n[[kernels]]")
+
+
 async def test_diagnostics_of_other_servers_have_no_actions(editor: Editor):
     wrong = await _open(editor, WRONG)
     wrong.source = "clangd"

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import pytest
 from lsprotocol import types
 from pygls.exceptions import JsonRpcException
@@ -100,3 +103,21 @@ async def test_a_kernel_that_does_not_compile_has_no_artifact(editor: Editor):
         await editor.ask("gpuemu/artifact", params)
     with pytest.raises(JsonRpcException, match="no kernel 'other'"):
         await editor.ask("gpuemu/artifact", {**params, "kernel": "other"})
+
+
+@pytest.mark.parametrize(("form", "store"), [("ptx", r"st\.global"), ("sass", r"\bSTG")])
+async def test_the_definition_of_an_instruction_is_its_source_line(editor: Editor, form: str, store: str):
+    write(editor.root)
+    await editor.start()
+    editor.open("scale.cu")
+    written = await editor.command("gpuemu.showArtifact", editor.uri("scale.cu"), "scale", form)
+    lines = Path(written["path"]).read_text(encoding="utf-8").split("\n")
+    line = next(number for number, content in enumerate(lines) if re.search(store, content))
+    for uri in (Path(written["path"]).as_uri(), written["uri"]):
+        for number, expected in ((line, STORE_LINE), (0, None)):
+            where = types.DefinitionParams(types.TextDocumentIdentifier(uri), types.Position(number, 4))
+            found = await editor.client.text_document_definition_async(where)
+            if expected is None:
+                assert found is None
+            else:
+                assert (found.uri, found.range.start.line) == (editor.uri("scale.cu"), expected)

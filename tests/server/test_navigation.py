@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import re
+import sys
 from pathlib import Path
 
 from lsprotocol import types
 from support.lsp_editor import PATIENCE, Editor
 from support.server_kernels import GOOD, REFERENCE, TOML, write
+
+from gpuemu_lsp import __version__
 
 LAUNCHED = GOOD + "\nint main() {\n    float *x, *y;\n    scale<<<4, 128>>>(x, y, 512);\n}\n"
 
@@ -129,7 +133,23 @@ async def test_the_status_counts_failing_kernels_and_says_restricted(editor: Edi
     await editor.idle()
     await editor.until(lambda: editor.statuses[-1].message == "1 kernel fails.")
     assert editor.statuses[-1].failing == 1 and editor.statuses[-1].health == "ok"
-    assert any("gpuemu-lsp" in item.message and "started" in item.message for item in editor.client.log_messages)
+
+
+async def test_the_log_says_what_was_started_and_each_check_with_its_result(editor: Editor):
+    write(editor.root, GOOD.replace("2.0f", "2.5f"))
+    await editor.start()
+    editor.open("scale.cu")
+    await editor.idle()
+    log = [item.message for item in editor.client.log_messages]
+    await editor.until(lambda: any(item.message.startswith("Ready: ") for item in editor.client.log_messages))
+    (ready,) = [item.message for item in editor.client.log_messages if item.message.startswith("Ready: ")]
+    assert f"gpuemu-lsp {__version__} started for {editor.root}" in log[0] and sys.executable in log[0]
+    assert re.match(r"Ready: executor emulator, \d+ workers, .*NVRTC \d+", ready)
+    assert f"Project {editor.root}/gpuemu.toml: 1 kernels." in log
+    check = log.index(f"Check of {editor.root}/scale.cu: scale.")
+    (result,) = [line for line in log[check:] if line.startswith("scale: ")]
+    assert re.fullmatch(r"scale: failed, \d+ of \d+ cases passed, \d+\.\d\d s, numeric/tolerance-exceeded", result)
+    assert all(item.type == types.MessageType.Info for item in editor.client.log_messages)
 
 
 async def test_restricted_mode_is_part_of_the_status(editor: Editor):

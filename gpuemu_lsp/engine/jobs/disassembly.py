@@ -1,14 +1,9 @@
-"""PTX or SASS of one kernel as text, with the source line of each instruction. Runs in a worker.
-
-Source lines come from ``.loc`` directives in PTX (PTX ISA, "Debugging Directives") and from the comments of
-``nvdisasm -g`` in SASS.
-"""
+"""PTX or SASS of one kernel as text, with the source line of each instruction. Runs in a worker."""
 
 from __future__ import annotations
 
 import importlib.util
 import os
-import re
 import shutil
 import subprocess
 import tempfile
@@ -19,13 +14,10 @@ from pathlib import Path
 from gpuemu_lsp.engine.check.model import CheckRequest
 from gpuemu_lsp.engine.check.prepare import prepare
 from gpuemu_lsp.engine.findings import Json, Severity
+from gpuemu_lsp.engine.jobs.instruction_lines import ptx_lines, sass_lines
 from gpuemu_lsp.engine.workers.wire import from_json
 
 _SECONDS = 20.0
-_FILE = re.compile(r'^\s*\.file\s+(\d+)\s+"([^"]+)"', re.MULTILINE)
-_LOC = re.compile(r"\s*\.loc\s+(\d+)\s+(\d+)\s+\d+")
-_SASS_LINE = re.compile(r'\s*//## File "([^"]+)", line (\d+)')
-_SASS_CODE = re.compile(r"^\s*/\*[0-9a-f]{4,}\*/")
 
 
 def disassemble(payload: Json) -> Iterator[Json]:
@@ -51,35 +43,6 @@ def disassemble(payload: Json) -> Iterator[Json]:
             return
         spans = sass_lines(text, path)
     yield {"artifact": {"text": text, "arch": artifact.arch, "map": _json(spans)}}
-
-
-def ptx_lines(text: str, path: str) -> list[tuple[int, int, int]]:
-    """Return ``(source line, first, last)`` of each run of PTX lines from one line of ``path``; 0-based."""
-    files = {int(match[1]): match[2] for match in _FILE.finditer(text)}
-    spans: list[tuple[int, int, int]] = []
-    current: int | None = None
-    for number, line in enumerate(text.split("\n")):
-        match = _LOC.match(line)
-        if match:
-            current = int(match[2]) - 1 if _same(files.get(int(match[1]), ""), path) else None
-        elif current is not None and line.strip().endswith(";"):
-            _extend(spans, current, number)
-        if line.startswith("}"):
-            current = None
-    return spans
-
-
-def sass_lines(text: str, path: str) -> list[tuple[int, int, int]]:
-    """Return ``(source line, first, last)`` as :func:`ptx_lines`, for the output of ``nvdisasm -g``."""
-    spans: list[tuple[int, int, int]] = []
-    current: int | None = None
-    for number, line in enumerate(text.split("\n")):
-        match = _SASS_LINE.match(line)
-        if match:
-            current = int(match[2]) - 1 if _same(match[1], path) else None
-        elif current is not None and _SASS_CODE.match(line):
-            _extend(spans, current, number)
-    return spans
 
 
 class _DisassemblyError(Exception):
@@ -113,17 +76,6 @@ def _nvdisasm() -> str | None:
             if os.access(candidate, os.X_OK):
                 return str(candidate)
     return shutil.which("nvdisasm")
-
-
-def _extend(spans: list[tuple[int, int, int]], line: int, number: int) -> None:
-    if spans and spans[-1][0] == line and spans[-1][2] == number - 1:
-        spans[-1] = (line, spans[-1][1], number)
-    else:
-        spans.append((line, number, number))
-
-
-def _same(one: str, other: str) -> bool:
-    return os.path.normpath(one) == os.path.normpath(other)
 
 
 def _json(spans: list[tuple[int, int, int]]) -> list[Json]:

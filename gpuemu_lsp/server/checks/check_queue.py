@@ -111,7 +111,7 @@ class CheckQueue:
             return
         self.paused = paused
         if paused:
-            active = self._scheduler.active
+            active = {key for key in self._scheduler.active if key.kind != "config"}
             self._held |= {key.path for key in active}
             self._scheduler.cancel(active)
             self._forget_pending(list(self._options))

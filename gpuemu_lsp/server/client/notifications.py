@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from typing import Any
 
 from lsprotocol import types
 
+from gpuemu_lsp.engine.check.model import KernelReport
+from gpuemu_lsp.engine.findings import Finding, Severity
 from gpuemu_lsp.server.client.protocol import GpuemuServer
 from gpuemu_lsp.server.events import (
     BatchEnded,
+    BatchStarted,
+    KernelFinished,
     MeasurementsCompared,
+    PauseChanged,
     ServerEvent,
     SettingsChanged,
     StoredFailuresChanged,
@@ -32,6 +38,30 @@ def trace_batches(server: GpuemuServer, event: ServerEvent) -> None:
         key = event.batch.key
         ended = "ended" if event.completed else "cancelled"
         server.log_trace(types.LogTraceParams(f"{key.kind} of {key.path} {ended}"))
+
+
+def log_checks(server: GpuemuServer, event: ServerEvent) -> None:
+    """Write start and result of every check to the client's log; compilations while typing are left out."""
+    match event:
+        case BatchStarted(batch) if batch.key.kind == "check" and batch.checks:
+            names = ", ".join(check.request.spec.name for check in batch.checks)
+            log_message(server, f"{'Deep check' if batch.deep else 'Check'} of {batch.key.path}: {names}.")
+        case KernelFinished(batch, check) if batch.key.kind == "check" and check.report is not None:
+            log_message(server, _result_line(check.report, check.findings))
+        case BatchEnded(batch, completed=False) if batch.key.kind == "check":
+            log_message(server, f"Check of {batch.key.path} cancelled, or superseded by a newer one.")
+        case PauseChanged(paused):
+            log_message(server, "Checks are paused." if paused else "Checks are resumed.")
+
+
+def _result_line(report: KernelReport, findings: Sequence[Finding]) -> str:
+    """Return one line: status, cases and seconds of a kernel, and its errors and warnings."""
+    cases = f", {report.cases.passed} of {report.cases.run} cases passed" if report.cases.run else ""
+    total = report.timing_ms.get("total")
+    seconds = f", {total / 1000:.2f} s" if total is not None else ""
+    counts = Counter(item.rule for item in findings if item.severity in (Severity.ERROR, Severity.WARNING))
+    rules = "".join(f", {rule}{f' ({count})' if count > 1 else ''}" for rule, count in sorted(counts.items()))
+    return f"{report.name}: {report.status}{cases}{seconds}{rules}"
 
 
 def log_message(server: GpuemuServer, text: str) -> None:

@@ -17,6 +17,7 @@ from gpuemu_lsp.server.events import (
     ServerEvent,
     SettingsChanged,
 )
+from gpuemu_lsp.server.settings import default_workers
 
 METHOD = "gpuemu/serverStatus"
 
@@ -37,6 +38,7 @@ class ServerStatus:
         self._warning: str | None = None
         self._restricted = False
         self._paused = False
+        self._workers = default_workers()
         self._requested_executor = "auto"
         self.executor = "emulator"
         self._sent: dict[str, Any] | None = None
@@ -72,6 +74,7 @@ class ServerStatus:
                 self._send()
             case SettingsChanged():
                 self._restricted = not event.new.trusted
+                self._workers = event.new.jobs or default_workers()
                 self._select_executor(event.new.executor)
 
     def _count(self, change: int) -> None:
@@ -94,11 +97,12 @@ class ServerStatus:
             self._versions = {name: str(value) for name, value in event.value.items()}
             compiler = self._versions.get("NVRTC", "")
             self._problem = f"NVRTC is {compiler}" if compiler.startswith("not usable") else None
-            versions = (f"{name} {version}" for name, version in self._shown_versions().items())
-            self._log(f"Ready: {', '.join(versions)}.")
         elif not isinstance(event, Done):
             self._problem = "The worker processes do not start; nothing can be checked."
         self._select_executor(self._requested_executor)
+        if isinstance(event, Progress):
+            versions = (f"{name} {version}" for name, version in self._shown_versions().items())
+            self._log(f"Ready: executor {self.executor}, {self._workers} workers, {', '.join(versions)}.")
 
     def _shown_versions(self) -> dict[str, str]:
         """Return the versions for the user. A missing GPU needs no reason unless the settings ask for one."""

@@ -86,17 +86,18 @@ class CodeActionResolver:
         path = path_from_uri(deferred.uri)
         if path is None:
             return
-        changes: list[_FileChange] = []
+        changes: list[FileChange] = []
         if deferred.what == "ignore":
             text = self._session.text(path)
             change = fixes.ignore(text, deferred.line, deferred.rule) if text is not None else None
-            changes = [_FileChange(path, change)] if change is not None else []
+            changes = [FileChange(path, change)] if change is not None else []
         elif deferred.what in ("tolerance", "limit"):
             changes = self._config_changes(path, deferred)
         elif deferred.what == "register":
-            changes = await self._registration_changes(path, deferred.kernel)
+            registration = await self.registration(path, deferred.kernel)
+            changes = [] if isinstance(registration, str) else list(registration)
         if changes:
-            action.edit = self._workspace_edit(changes)
+            action.edit = self.workspace_edit(changes)
 
     def replacement(self, path: str, span: types.Range, name: str) -> types.WorkspaceEdit | None:
         """Return the edit that replaces a name, quoted or not, by another one; None where the range has no name."""
@@ -110,7 +111,7 @@ class CodeActionResolver:
         quote = old[:1] if old[:1] in ("'", '"') else ""
         if not re.fullmatch(r"[\w./-]+", old.strip("'\"")):
             return None
-        return self._workspace_edit([_FileChange(path, TextChange(Range(start, end), f"{quote}{name}{quote}"))])
+        return self.workspace_edit([FileChange(path, TextChange(Range(start, end), f"{quote}{name}{quote}"))])
 
     def certain_fixes(self, path: str) -> types.WorkspaceEdit | None:
         """Return the edit that fixes what is certain in a file; None if there is nothing, or the text has changed."""
@@ -122,8 +123,8 @@ class CodeActionResolver:
             for source, result, finding in self._session.diagnostics.in_file(path)
             if source.layer == "config" or result.text == text
         ]
-        changes = [_FileChange(path, change) for change in fix_all.certain_changes(text, found)]
-        return self._workspace_edit(changes) if changes else None
+        changes = [FileChange(path, change) for change in fix_all.certain_changes(text, found)]
+        return self.workspace_edit(changes) if changes else None
 
     def unused(self, path: str, span: types.Range) -> types.WorkspaceEdit | None:
         """Return the edit that removes the rule at a range from its suppression comment."""
@@ -132,9 +133,9 @@ class CodeActionResolver:
         start, end = (byte_position(lines, Position(at.line, at.character), encoding) for at in (span.start, span.end))
         rule = fix_all.text_at(text, Range(start, end))
         change = fix_all.without_suppressions(text, span.start.line, (rule,))
-        return self._workspace_edit([_FileChange(path, change)]) if change is not None else None
+        return self.workspace_edit([FileChange(path, change)]) if change is not None else None
 
-    def _config_changes(self, path: str, deferred: DeferredEdit) -> list[_FileChange]:
+    def _config_changes(self, path: str, deferred: DeferredEdit) -> list[FileChange]:
         project = self._session.projects.of(path)
         text = self._session.text(project.config) if project is not None and project.config is not None else None
         if project is None or project.config is None or text is None or deferred.value is None:
@@ -143,12 +144,13 @@ class CodeActionResolver:
             change = fixes.tolerance_edit(text, deferred.kernel, deferred.dtype or "float32", float(deferred.value))
         else:
             change = fixes.limit_edit(text, deferred.kernel, deferred.rule, int(deferred.value))
-        return [_FileChange(project.config, change)] if change is not None else []
+        return [FileChange(project.config, change)] if change is not None else []
 
-    async def _registration_changes(self, path: str, kernel: str) -> list[_FileChange]:
+    async def registration(self, path: str, kernel: str) -> tuple[FileChange, FileChange] | str:
+        """Return the changes of reference and gpuemu.toml that register a kernel, or the reason why there are none."""
         request = await self._request(path, kernel)
         if request is None or request.registered:
-            return []
+            return f"{kernel} is registered already." if request is not None else f"This file has no kernel {kernel}."
         config = discover(Path(path).parent)
         target = Path(config) if config is not None else Path(self._folder_of(path)) / CONFIG_NAME
         reference = fixes.reference_path(path, kernel)
@@ -162,10 +164,10 @@ class CodeActionResolver:
         entry, skeleton = registration.get("entry"), registration.get("reference")
         if not isinstance(entry, str) or not isinstance(skeleton, str):
             _log.warning("%s cannot be registered: %s", kernel, registration.get("trouble", result.ending))
-            return []
+            return f"{kernel} cannot be registered: {registration.get('trouble', 'its probe did not end')}."
         text = self._session.text(target.as_posix())
-        registered = _FileChange(target.as_posix(), append(text or "", entry), create=text is None)
-        return [_FileChange(reference, append("", skeleton), create=True), registered]
+        registered = FileChange(target.as_posix(), append(text or "", entry), create=text is None)
+        return FileChange(reference, append("", skeleton), create=True), registered
 
     def _folder_of(self, path: str) -> str:
         """Return the innermost workspace folder of a file, else the folder it lies in."""
@@ -182,7 +184,8 @@ class CodeActionResolver:
         changes = get_capability(capabilities, "workspace.workspace_edit.document_changes", False)
         return bool(changes) and types.ResourceOperationKind.Create in (operations or ())
 
-    def _workspace_edit(self, changes: list[_FileChange]) -> types.WorkspaceEdit:
+    def workspace_edit(self, changes: list[FileChange]) -> types.WorkspaceEdit:
+        """Return changes as an edit of the client's documents, with their versions where it supports that."""
         if not get_capability(self._server.client_capabilities, "workspace.workspace_edit.document_changes", False):
             unversioned: dict[str, list[types.TextEdit]] = {}
             for change in changes:
@@ -204,14 +207,16 @@ class CodeActionResolver:
             steps.append(types.TextDocumentEdit(text_document=identifier, edits=edits[change.path]))
         return types.WorkspaceEdit(document_changes=steps)
 
-    def _text_edit(self, change: _FileChange) -> types.TextEdit:
+    def _text_edit(self, change: FileChange) -> types.TextEdit:
         lines = (self._session.text(change.path) or "").split("\n")
         span = client_range(lines, change.change.range, self._session.publisher.encoding)
         return types.TextEdit(range=span, new_text=change.change.text)
 
 
 @dataclass(frozen=True, slots=True)
-class _FileChange:
+class FileChange:
+    """A change of a file, which is created first if it does not exist."""
+
     path: str
     change: TextChange
     create: bool = False

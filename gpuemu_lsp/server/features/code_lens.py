@@ -7,7 +7,7 @@ from lsprotocol import types
 from gpuemu_lsp.server.client.protocol import GpuemuServer
 from gpuemu_lsp.server.diagnostics.publisher import has_failing_case
 from gpuemu_lsp.server.documents.locations import path_from_uri
-from gpuemu_lsp.server.features.commands import CHECK, FUZZ, MINIMIZE, SHOW_ARTIFACT
+from gpuemu_lsp.server.features.commands import CHECK, FUZZ, MINIMIZE, REGISTER, SHOW_ARTIFACT
 from gpuemu_lsp.server.handlers import background_request
 from gpuemu_lsp.server.kernel_info.summaries import KernelSummary, kernels_of
 from gpuemu_lsp.server.services import Services
@@ -33,6 +33,8 @@ def _lenses(session: Session, uri: str, kernel: KernelSummary) -> list[types.Cod
     start = types.Position(line, 0)
     name = kernel.results[0].report.name if kernel.results else None
     todo = [types.Command(title=_title(session, kernel), command=CHECK, arguments=[uri, *([name] if name else [])])]
+    if kernel.unregistered is not None and session.settings.trusted:
+        todo.append(types.Command(title="Register kernel", command=REGISTER, arguments=[uri, kernel.unregistered]))
     if name is not None and session.settings.trusted:
         todo.append(types.Command(title="Fuzz", command=FUZZ, arguments=[uri, name]))
     stored = [item for result in kernel.results if result.stored for item in result.findings]

@@ -28,6 +28,7 @@ CANCEL = "gpuemu.cancel"
 PAUSE = "gpuemu.pause"
 RESUME = "gpuemu.resume"
 FUZZ = "gpuemu.fuzz"
+REGISTER = "gpuemu.register"
 MINIMIZE = "gpuemu.minimize"
 REPRODUCE = "gpuemu.reproduce"
 ACCEPT = "gpuemu.acceptBaseline"
@@ -89,6 +90,19 @@ def register(server: GpuemuServer, services: Services) -> None:
         script = await _write_reproduction(session, arguments)
         _show(server, uri_from_path(script))
         return {"path": script}
+
+    @background_command(server, REGISTER)
+    async def register_kernel(*arguments: Any) -> dict[str, str]:
+        path, kernel = _file(arguments), _text(arguments, 1)
+        if kernel is None:
+            raise JsonRpcInvalidParams(f"{REGISTER} takes a file's uri and the name of a kernel")
+        written = await services.registrar.register(path, kernel)
+        if isinstance(written, str):
+            raise JsonRpcInvalidParams(written)
+        services.sync.changed_on_disk([written.config, written.reference])
+        if not _show(server, uri_from_path(written.reference)):
+            show_message(server, f"{kernel} is registered; write its formula into {written.reference}.")
+        return {"config": uri_from_path(written.config), "reference": uri_from_path(written.reference)}
 
     @background_command(server, ACCEPT)
     async def accept(*arguments: Any) -> dict[str, list[str]]:

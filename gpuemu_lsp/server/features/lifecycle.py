@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import platform
+import sys
 from typing import Any
 
 from lsprotocol import types
@@ -58,6 +59,10 @@ def register(server: GpuemuServer, services: Services) -> None:
         services.status.query_versions()
         services.sync.validate_folders()
         services.watched_folders.update()
+        await session.parsed_files.run_in_thread(session.projects.read_all, tuple(session.folders))
+        for project in session.projects.known():
+            if project.config is not None:
+                log_message(server, f"Project {project.config}: {len(project.kernels)} kernels.")
         await services.configuration.pull()  # last: a client need not respond
 
     @request(server, types.SHUTDOWN)
@@ -78,7 +83,8 @@ def _started(session: Session) -> str:
     """Return the first line of the client's log: what was started, and for which folders."""
     folders = ", ".join(session.folders) or "no folder"
     restricted = "" if session.settings.trusted else "; restricted mode: kernels are compiled, but not run"
-    return f"gpuemu-lsp {__version__} started for {folders} (Python {platform.python_version()}{restricted})."
+    python = f"Python {platform.python_version()}, {sys.executable}"
+    return f"gpuemu-lsp {__version__} started for {folders} ({python}{restricted})."
 
 
 def _freeze_startup_objects() -> None:

@@ -1,4 +1,7 @@
-"""textDocument/definition and documentLink: from names in gpuemu.toml to kernels and back, from paths to files."""
+"""textDocument/definition and documentLink.
+
+From names in gpuemu.toml to kernels and back, from paths to files, from instructions of PTX and SASS to source lines.
+"""
 
 from __future__ import annotations
 
@@ -8,14 +11,18 @@ from pathlib import Path
 from lsprotocol import types
 
 from gpuemu_lsp.engine.findings import Place, Position, Range
+from gpuemu_lsp.engine.jobs.instruction_lines import source_of
 from gpuemu_lsp.engine.project.load import CONFIG_NAME
 from gpuemu_lsp.engine.project.model import KernelSpec, Project
-from gpuemu_lsp.server.client.protocol import GpuemuServer
+from gpuemu_lsp.server.client.protocol import SCHEME, GpuemuServer
 from gpuemu_lsp.server.documents.document import Document
 from gpuemu_lsp.server.documents.locations import byte_position, client_range, path_from_uri
+from gpuemu_lsp.server.features.artifact import disassemble, parse_virtual_uri
 from gpuemu_lsp.server.handlers import background_request
 from gpuemu_lsp.server.services import Services
 from gpuemu_lsp.server.session import Session
+
+_ARTIFACTS = (".ptx", ".sass")
 
 
 def register(server: GpuemuServer, services: Services) -> None:
@@ -41,8 +48,8 @@ def register(server: GpuemuServer, services: Services) -> None:
         cursor = Position(params.position.line, params.position.character)
         path = path_from_uri(params.text_document.uri)
         document = session.documents.get(path) if path is not None else None
-        if document is None:
-            return None
+        if document is None or document.path.endswith(_ARTIFACTS):
+            return await _instruction(session, params)
         position = byte_position(document.text.split("\n"), cursor, session.publisher.encoding)
         if Path(document.path).name != CONFIG_NAME:
             return await _entry_of(session, document, position)
@@ -56,6 +63,23 @@ def register(server: GpuemuServer, services: Services) -> None:
             if key in ("name", "source", "entry"):
                 return await _kernel(session, spec)
         return None
+
+
+async def _instruction(session: Session, params: types.DefinitionParams) -> types.Location | None:
+    """Return the source line of an instruction in a file or virtual document with PTX or SASS."""
+    uri, line = params.text_document.uri, params.position.line
+    path = path_from_uri(uri)
+    if path is not None and path.endswith(_ARTIFACTS):
+        found = await session.parsed_files.run_in_thread(source_of, session.text(path) or "", line)
+    elif uri.startswith(f"{SCHEME}:"):
+        source, kernel, form = parse_virtual_uri(uri)
+        text = (await disassemble(session, source, kernel, form, None))["text"]
+        found = await session.parsed_files.run_in_thread(source_of, text, line)
+    else:
+        return None
+    if found is None or not Path(found[0]).is_absolute():
+        return None
+    return location(session, Place(found[0], Range.of(found[1], 0, found[1], 0)))
 
 
 def keys_at(kernels: tuple[KernelSpec, ...], path: str, position: Position) -> Iterator[tuple[KernelSpec, str]]:

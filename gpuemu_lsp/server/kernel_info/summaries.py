@@ -42,6 +42,8 @@ class KernelSummary:
     """Names of the entries whose result is of an older text."""
     launch: tuple[int, int] | None
     """Threads per block and bytes of dynamic shared memory, where they are constants."""
+    unregistered: str | None
+    """Name by which the kernel can be registered; None if it is, or if gpuemu.toml has errors."""
 
     def summaries(self) -> Iterator[ResultSummary]:
         """Yield a summary of each result; several entries may refer to the same function."""
@@ -66,8 +68,16 @@ async def kernels_of(session: Session, path: str) -> list[KernelSummary]:
         results = tuple(session.results.checks_of(path, decl, alone))
         resources = session.results.resources_of(path, decl, alone)
         edited = frozenset(item.report.name for item in results if item.request.text != document.text)
-        found.append(KernelSummary(decl, results, resources, edited, _launch(parsed, decl)))
+        name = _unregistered(parsed, decl)
+        found.append(KernelSummary(decl, results, resources, edited, _launch(parsed, decl), name))
     return found
+
+
+def _unregistered(parsed: ParsedFile, decl: KernelDecl) -> str | None:
+    entries = [entry for entry in parsed.entries if entry.decl == decl]
+    if not entries or any(entry.registered for entry in entries) or parsed.project is None or parsed.project.broken:
+        return None
+    return entries[0].spec.name
 
 
 def _launch(parsed: ParsedFile, decl: KernelDecl) -> tuple[int, int] | None:
