@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 from gpuemu_lsp.engine.findings import Place
 from gpuemu_lsp.engine.project.model import KernelSpec
@@ -48,10 +49,16 @@ class KernelContext:
     def text(self) -> str:
         """The lines of the kernel's definition."""
         span = self.declaration.range
-        return "\n".join(self.source.text.split("\n")[span.start.line : span.end.line + 1])
+        return "\n".join(lines_of(self.source.text)[span.start.line : span.end.line + 1])
 
     def config_place(self, key: str) -> Place:
         """Return where a dotted key of the entry is written, or the table that lacks it."""
         while key and key not in self.spec.places:
             key = key.rpartition(".")[0]
         return self.spec.places[key]
+
+
+@lru_cache(maxsize=4)
+def lines_of(text: str) -> tuple[str, ...]:
+    """Return the lines of a text; every kernel of a file asks for them."""
+    return tuple(text.split("\n"))

@@ -47,7 +47,7 @@ def test_variables_with_parenthesised_initialisers_stay(line: str) -> None:
 def test_function_declarations_are_functions(line: str) -> None:
     text = SourceText(f"{_BEFORE}{line}\n")
     start = text.code.index(line)
-    assert not is_initialiser(text.code, start, text.code.index("A(", start) + 1, MacroTable([text]))
+    assert not is_initialiser(text.code, start, text.code.index("A(", start) + 1, MacroTable([text]), text.code[:start])
 
 
 @pytest.mark.parametrize("line", ["constexpr unsigned A(N / 2);", "const int A(N);", "const T A{3}, B(4);"])

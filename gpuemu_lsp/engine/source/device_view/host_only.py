@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Set
+from dataclasses import dataclass
 
 _NAMES = re.compile(
     r"""(?x)
@@ -52,8 +53,20 @@ _UNQUALIFIED = re.compile(
 )
 
 
-def is_host_only(code: str, uses: Set[str], calls: Set[str], declared: Set[str]) -> bool:
-    """Return whether code can only be host code.
+@dataclass(frozen=True, slots=True)
+class HostMentions:
+    """What some code mentions that only host code can: ``certain``, or one of ``names`` unless the user declares it."""
+
+    certain: bool
+    names: frozenset[str]
+
+    def is_host_only(self, declared: Set[str]) -> bool:
+        """Return whether the code can only be host code; ``declared`` are names that the user's files declare."""
+        return self.certain or not self.names <= declared
+
+
+def host_mentions(code: str, uses: Set[str], calls: Set[str]) -> HostMentions:
+    """Return what some code mentions of the host.
 
     Parameters
     ----------
@@ -61,13 +74,9 @@ def is_host_only(code: str, uses: Set[str], calls: Set[str], declared: Set[str])
         The text without comments.
     uses, calls
         Its identifiers, and those followed by an argument list, with the expansions of macros among them.
-    declared
-        Names that the user's files declare, which therefore are not a library's.
     """
-    return (
-        "<<<" in code
-        or any(_NAMES.fullmatch(word) and word not in declared for word in uses)
-        or any(_CALLS.fullmatch(word) and word not in declared for word in calls)
-        or bool(_STANDARD.search(code) or _LIBRARIES.search(code))
-        or any(word not in declared for match in _UNQUALIFIED.finditer(code) for word in match.groups() if word)
-    )
+    names = {word for word in uses if _NAMES.fullmatch(word)}
+    names |= {word for word in calls if _CALLS.fullmatch(word)}
+    names |= {word for match in _UNQUALIFIED.finditer(code) for word in match.groups() if word}
+    certain = "<<<" in code or bool(_STANDARD.search(code) or _LIBRARIES.search(code))
+    return HostMentions(certain, frozenset(names))

@@ -11,8 +11,9 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 
-from gpuemu_lsp.engine.source.device_view.host_only import is_host_only
-from gpuemu_lsp.engine.source.preprocessor.lexer import SourceText, closing, opening_angle
+from gpuemu_lsp.engine.source.device_view.host_only import HostMentions, host_mentions
+from gpuemu_lsp.engine.source.memo import Memo
+from gpuemu_lsp.engine.source.preprocessor.lexer import SourceText, closing, opening_angle, words_of
 from gpuemu_lsp.engine.source.preprocessor.macros import MacroTable
 from gpuemu_lsp.engine.source.syntax.declarations import (
     EXECUTION_SPACE_WORDS,
@@ -20,7 +21,7 @@ from gpuemu_lsp.engine.source.syntax.declarations import (
     DeclarationKind,
     read_declaration,
 )
-from gpuemu_lsp.engine.source.syntax.items import class_members
+from gpuemu_lsp.engine.source.syntax.items import Event, class_members, conditionals, within
 from gpuemu_lsp.engine.source.syntax.parsed_source import ParsedSource
 
 _MENTION = re.compile(r"(?<![\w.\x80-\xff])(?<!->)[A-Za-z_][\w\x80-\xff]*")
@@ -54,22 +55,52 @@ class ReachableCode:
     words: frozenset[str]
 
 
-@dataclass(eq=False, slots=True)
-class _DeclarationNode:
-    """A declaration as a node of the reference graph.
+@dataclass(frozen=True, slots=True)
+class _References:
+    """What the text of an item says of its references, wherever the item is.
 
-    ``members`` of a class are nodes of their own, since host-only members can be dropped from a class that stays;
-    ``own`` is the code without them. ``uses`` and ``calls`` are the outgoing references by name.
+    ``members`` of a class have references of their own, since host-only members can be dropped from a class that stays;
+    their declarations are relative to the class, and ``own`` is the code without them. ``uses`` and ``calls`` are the
+    references by name.
     """
 
-    file: ParsedSource
-    declaration: Declaration
     own: str
     uses: frozenset[str]
     calls: frozenset[str]
+    host: HostMentions
+    members: tuple[tuple[Declaration, _References], ...] = ()
+
+
+_known_references: Memo[_References] = Memo(1 << 14)
+_known_locals: Memo[bool] = Memo(1 << 14)
+
+
+@dataclass(eq=False, slots=True)
+class _DeclarationNode:
+    """A declaration as a node of the reference graph; ``offset`` is what its positions are relative to."""
+
+    path: str
+    offset: int
+    declaration: Declaration
+    references: _References
     members: list[_DeclarationNode] = field(default_factory=list)
     host: bool = False
     reachable: bool = False
+
+    @property
+    def own(self) -> str:
+        """Its code without that of its members."""
+        return self.references.own
+
+    @property
+    def uses(self) -> frozenset[str]:
+        """The names it mentions."""
+        return self.references.uses
+
+    @property
+    def calls(self) -> frozenset[str]:
+        """The names it calls."""
+        return self.references.calls
 
     @property
     def is_device(self) -> bool:
@@ -86,36 +117,67 @@ class _DeclarationNode:
 def reachable_code(files: Sequence[ParsedSource], macros: MacroTable) -> ReachableCode:
     """Return the items of all files that device code needs."""
     declared = {name for file in files for declaration in file.declarations for name in declaration.names}
-    nodes = [_node(file, declaration, macros, declared) for file in files for declaration in file.declarations]
+    nodes = [node for file in files for node in _nodes(file, macros, declared)]
     index = _index(nodes)
     _propagate_host(nodes, index)
     words = _mark_reachable(nodes, index, files)
     words |= _mark_dependents(nodes, index, files)
-    dropped = {file.path: tuple(_dropped(node for node in nodes if node.file is file)) for file in files}
+    dropped: dict[str, tuple[tuple[int, int], ...]] = {}
+    for file in files:
+        dropped[file.path] = tuple(_dropped(node for node in nodes if node.path == file.path))
     return ReachableCode(dropped, frozenset(words))
 
 
+def _nodes(file: ParsedSource, macros: MacroTable, declared: Set[str]) -> Iterator[_DeclarationNode]:
+    events = conditionals(file.text)
+    for declaration in file.declarations:
+        found = _references(file.text.code, declaration, macros, events)
+        yield _node(file.path, 0, declaration, found, declared)
+
+
 def _node(
-    file: ParsedSource, declaration: Declaration, macros: MacroTable, declared: Set[str], in_class: bool = False
+    path: str,
+    offset: int,
+    declaration: Declaration,
+    references: _References,
+    declared: Set[str],
+    in_class: bool = False,
 ) -> _DeclarationNode:
-    item, code = declaration.item, file.text.code
-    inside: list[_DeclarationNode] = []
-    own = code[item.start : item.end]
-    if declaration.kind is DeclarationKind.TYPE and item.body is not None:
-        close = closing(code, item.body)
-        own = code[item.start : item.body] + code[close : item.end]
-        inside = [
-            _node(file, read_declaration(file.text, member, macros), macros, declared, True)
-            for member in class_members(file.text, macros, item.body, close)
-        ]
-    uses = macros.expand(_MENTION.findall(own))
-    calls = macros.expand(_CALL.findall(own))
+    inside = [
+        _node(path, offset + declaration.item.start, member, inner, declared, True)
+        for member, inner in references.members
+    ]
+    host = references.host.is_host_only(declared)
     if declaration.kind is DeclarationKind.VARIABLE and not declaration.on_device and not in_class:
         # Device code cannot read a host variable unless it is a constant.
-        host = not {"const", "constexpr"} & declaration.head_words or is_host_only(own, uses, calls, declared)
-        return _DeclarationNode(file, declaration, own, uses, calls, inside, host)
-    host = declaration.host_only or (not declaration.device_only and is_host_only(own, uses, calls, declared))
-    return _DeclarationNode(file, declaration, own, uses, calls, inside, host)
+        host = host or not {"const", "constexpr"} & declaration.head_words
+    else:
+        host = declaration.host_only or (not declaration.device_only and host)
+    return _DeclarationNode(path, offset, declaration, references, inside, host)
+
+
+def _references(code: str, declaration: Declaration, macros: MacroTable, events: Sequence[Event]) -> _References:
+    """Return the references of a declaration in some code with conditional directives at ``events``."""
+    item = declaration.item
+    whole = code[item.start : item.end]
+    has_members = declaration.kind is DeclarationKind.TYPE and item.body is not None and item.body < item.end
+    body = item.body - item.start if has_members and item.body is not None else None
+    inner = within(events, item.start, item.end) if has_members else ()
+    key = whole, body, inner, macros.affecting(words_of(whole))
+    return _known_references.get(key, lambda: _read_references(whole, body, macros, inner))
+
+
+def _read_references(code: str, body: int | None, macros: MacroTable, events: Sequence[Event]) -> _References:
+    own = code
+    members: tuple[tuple[Declaration, _References], ...] = ()
+    if body is not None:
+        close = closing(code, body)
+        own = code[:body] + code[close:]
+        found = (read_declaration(code, item, macros) for item in class_members(code, macros, body, close, events))
+        members = tuple((member, _references(code, member, macros, events)) for member in found)
+    uses = macros.expand(frozenset(_MENTION.findall(own)))
+    calls = macros.expand(frozenset(_CALL.findall(own)))
+    return _References(own, uses, calls, host_mentions(own, uses, calls), members)
 
 
 def _index(nodes: Iterable[_DeclarationNode]) -> dict[str, list[_DeclarationNode]]:
@@ -197,6 +259,10 @@ def _is_shadowed(word: str, target: _DeclarationNode, node: _DeclarationNode) ->
 
 def _declares(code: str, name: str) -> bool:
     """Return whether code declares a parameter or local variable of this name."""
+    return _known_locals.get((code, name), lambda: _finds_declarator(code, name))
+
+
+def _finds_declarator(code: str, name: str) -> bool:
     pattern = rf"(?:\b(\w+)\s+|[>\]]\s*|[*&]\s*){re.escape(name)}\s*(?:[=;,)\[({{]|:(?!:))"
     return any(match[1] not in _NO_TYPES for match in re.finditer(pattern, code))
 
@@ -296,6 +362,6 @@ def _launch_words(text: SourceText) -> Iterator[str]:
 def _dropped(nodes: Iterable[_DeclarationNode]) -> Iterator[tuple[int, int]]:
     for node in nodes:
         if not node.reachable:
-            yield node.declaration.item.start, node.declaration.item.end
+            yield node.offset + node.declaration.item.start, node.offset + node.declaration.item.end
         else:
             yield from _dropped(node.members)

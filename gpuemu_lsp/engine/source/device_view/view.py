@@ -98,6 +98,8 @@ def _view(file: ParsedSource, reachable: ReachableCode, shown: Sequence[bool], r
     raw = blank(file.text.raw, _spans(file, reachable, shown))
     for start, line in replacements.items():
         raw = raw[:start] + line + raw[start + len(line) :]
+    if raw.isascii() and "\0" not in raw:
+        return raw
     view = raw.encode("latin-1").decode("utf-8", "surrogatepass")
     # NVRTC takes a C string in UTF-8: surrogates and NUL cannot be passed, and it rejects a byte order mark inside.
     return _UNREADABLE.sub(lambda match: " " * len(match[0].encode("utf-8", "surrogatepass")), view)

@@ -38,6 +38,11 @@ def with_callers(
         if declaration.kind is DeclarationKind.FUNCTION and declaration.item.body is not None
         for name in declaration.names
     }
+    wanted = functions.keys() & {launch.host_function for launch in found if launch.host_function is not None}
+    callers: dict[str, list[Declaration]] = {name: [] for name in wanted}
+    for declaration in file.declarations:
+        for used in wanted & declaration.uses:
+            callers[used].append(declaration)
     bindings: dict[str, list[dict[str, str]]] = {}
     for launch in found:
         name = launch.host_function
@@ -45,13 +50,17 @@ def with_callers(
             yield launch
             continue
         if name not in bindings:
-            bindings[name] = list(_calls(functions[name], file, constants, macros))
+            bindings[name] = list(_calls(functions[name], callers[name], file, constants, macros))
         for values in bindings[name] or [{}]:
             yield replace(launch, locals={**values, **launch.locals})
 
 
 def _calls(
-    function: Declaration, file: ParsedSource, constants: Mapping[str, str], macros: MacroTable
+    function: Declaration,
+    callers: Sequence[Declaration],
+    file: ParsedSource,
+    constants: Mapping[str, str],
+    macros: MacroTable,
 ) -> Iterator[dict[str, str]]:
     code, item = file.text.code, function.item
     if function.parameters is None or item.body is None:
@@ -66,13 +75,12 @@ def _calls(
         param.name for param in template_parameters(file.text, item.start, without_template(code, item.start, item.end))
     ]
     seen: list[dict[str, str]] = []
-    for caller in file.declarations:
+    call = re.compile(rf"\b{re.escape(next(iter(function.names)))}\s*(?=[<(])")
+    for caller in callers:
         if caller is function or caller.item.kind != "code":
             continue
         inner = caller.item
-        for match in re.compile(rf"\b{re.escape(next(iter(function.names)))}\s*(?=[<(])").finditer(
-            code, inner.start, inner.end
-        ):
+        for match in call.finditer(code, inner.start, inner.end):
             given = _arguments(code, match.end())
             if given is None or len(seen) == _MAX_CALLS:
                 continue

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from copy import copy
 from dataclasses import dataclass
 from functools import cached_property
 
 from gpuemu_lsp.engine.findings import Range
+from gpuemu_lsp.engine.source.memo import Memo
 
 WORD = re.compile(r"[A-Za-z_\x80-\xff][\w\x80-\xff]*")
 """An identifier in a Latin-1 decoded text; bytes of UTF-8 sequences are letters."""
@@ -29,6 +30,11 @@ _NOISE = re.compile(
 _DIRECTIVE = re.compile(r"^[ \t]*#[ \t]*(\w*)((?:[^\n\\]|\\\r?\n|\\.)*)", re.MULTILINE)
 _NOT_ASCII = re.compile(r"[\x1c-\x1f\x80-\xfe]")
 _BYTE_ORDER_MARK = "\xef\xbb\xbf"
+_OPEN_RAW_STRING = re.compile(r"\b(?:u8|[uUL])?R\"")
+_EMPTY_LINE = re.compile(r"\n\r?\n")
+_BLOCK_BYTES = 1500
+"""Least size of a block. An edit costs one block, and every reading a lookup of each."""
+_SEARCHED_BYTES = 16_000
 _NOT_NEWLINE = re.compile(r"[^\r\n]")
 _BRACKET = re.compile(r"[()\[\]{}]")
 _CLOSER = {"(": ")", "[": "]", "{": "}"}
@@ -60,31 +66,34 @@ class SourceText:
         The preprocessor directives in order.
     code
         ``clean`` with the directives blanked as well: the input of the compiler after preprocessing, macros unexpanded.
+    blocks
+        Offsets of the ends of blocks: runs of lines that end outside of comments, literals and directives.
     """
 
     def __init__(self, text: str) -> None:
         self.raw = text.encode("utf-8", "surrogatepass").decode("latin-1")
-        # str.isspace and \s accept 0x85 and 0xa0, which are bytes of UTF-8 sequences here: a letter replaces them all.
-        self.clean = _NOT_ASCII.sub("\xff", _NOISE.sub(_blank_noise, self.raw))
-        # A reader of files removes the byte order mark, but an editor may send it with the text. It is white space, or
-        # it would be part of the first word.
-        if self.raw.startswith(_BYTE_ORDER_MARK):
-            self.clean = " " * len(_BYTE_ORDER_MARK) + self.clean[len(_BYTE_ORDER_MARK) :]
-        self.directives = tuple(
-            Directive(match[1], match[2].strip(), match.start(), match.end())
-            for match in _DIRECTIVE.finditer(self.clean)
-        )
-        self.code = blank(self.clean, ((directive.start, directive.end) for directive in self.directives))
+        clean, code, directives, ends = [], [], [], []
+        for start, block in _blocks(self.raw):
+            clean.append(block.clean)
+            code.append(block.code)
+            directives += [
+                Directive(directive.kind, directive.body, directive.start + start, directive.end + start)
+                for directive in block.directives
+            ]
+            ends.append(start + len(block.clean))
+        self.clean, self.code = "".join(clean), "".join(code)
+        self.directives, self.blocks = tuple(directives), tuple(ends)
 
     def without(self, dead: Sequence[tuple[int, int]]) -> SourceText:
         """Return this text with the inactive regions ``dead`` removed from ``code`` and ``directives``."""
         if not dead:
             return self
         other = copy(self)
+        starts = [start for start, _ in dead]
         other.directives = tuple(
             directive
             for directive in self.directives
-            if not any(start <= directive.start and directive.end <= end for start, end in dead)
+            if (region := bisect_right(starts, directive.start)) == 0 or directive.end > dead[region - 1][1]
         )
         other.code = blank(self.code, dead)
         return other
@@ -103,6 +112,84 @@ class SourceText:
         return decode(self.raw[start:end])
 
 
+@dataclass(frozen=True, slots=True)
+class _Block:
+    """The forms of a block; the directives are relative to its start."""
+
+    clean: str
+    code: str
+    directives: tuple[Directive, ...]
+
+
+_known_blocks: Memo[_Block | None] = Memo(1 << 12)
+
+
+def _blocks(raw: str) -> Iterator[tuple[int, _Block]]:
+    """Yield the blocks of a text with their offsets.
+
+    The lexer starts every block in its initial state. A block in which a token may continue is therefore extended until
+    it is complete; the last one ends at the end of the text, where an open comment ends too.
+    """
+    start = 0
+    while start < len(raw):
+        end = _end_of_block(raw, start, _BLOCK_BYTES)
+        while (block := _lexed(raw[start:end], start == 0, end == len(raw))) is None:
+            end = _end_of_block(raw, start, 2 * (end - start))
+        yield start, block
+        start = end
+
+
+def _end_of_block(raw: str, start: int, least: int) -> int:
+    """Return the end of a line with a brace at the margin, else of an empty line, that is not continued."""
+    least += start
+    position = least
+    while (brace := raw.find("\n}", position, least + _SEARCHED_BYTES)) >= 0:
+        position = raw.find("\n", brace + 1) + 1
+        if position == 0:
+            return len(raw)
+        if not raw.endswith(("\\\n", "\\\r\n"), brace, position):
+            return position
+    empty = _EMPTY_LINE.search(raw, least)
+    return empty.end() if empty is not None else len(raw)
+
+
+def _lexed(raw: str, first: bool, last: bool) -> _Block | None:
+    """Return the forms of a block; None if a token may continue behind it."""
+    has_mark = first and raw.startswith(_BYTE_ORDER_MARK)
+    return _known_blocks.get((raw, has_mark, last), lambda: _lex(raw, has_mark, last))
+
+
+def _lex(raw: str, has_mark: bool, last: bool) -> _Block | None:
+    end = 0
+
+    def blank_noise(match: re.Match[str]) -> str:
+        nonlocal end
+        end = match.end()
+        return _blank_noise(match)
+
+    # str.isspace and \s accept 0x85 and 0xa0, which are bytes of UTF-8 sequences here: a letter replaces them all.
+    clean = _NOT_ASCII.sub("\xff", _NOISE.sub(blank_noise, raw))
+    if not last and (end == len(raw) or _OPEN_RAW_STRING.search(clean)):
+        return None
+    # A reader of files removes the byte order mark, but an editor may send it with the text. It is white space, or it
+    # would be part of the first word.
+    if has_mark:
+        clean = " " * len(_BYTE_ORDER_MARK) + clean[len(_BYTE_ORDER_MARK) :]
+    directives = tuple(
+        Directive(match[1], match[2].strip(), match.start(), match.end()) for match in _DIRECTIVE.finditer(clean)
+    )
+    code = blank(clean, ((directive.start, directive.end) for directive in directives))
+    return _Block(clean, code, directives)
+
+
+_known_words: Memo[frozenset[str]] = Memo(1 << 14)
+
+
+def words_of(code: str) -> frozenset[str]:
+    """Return the identifiers in some code."""
+    return _known_words.get(code, lambda: frozenset(WORD.findall(code)))
+
+
 def decode(raw: str) -> str:
     """Decode a Latin-1 held text as UTF-8; an incomplete sequence becomes U+FFFD."""
     return raw.encode("latin-1").decode("utf-8", "replace")
@@ -113,10 +200,17 @@ def blank(raw: str, spans: Iterable[tuple[int, int]]) -> str:
     parts: list[str] = []
     position = 0
     for start, end in spans:
-        parts += (raw[position:start], _NOT_NEWLINE.sub(" ", raw[start:end]))
+        parts += (raw[position:start], spaces(raw[start:end]))
         position = end
     parts.append(raw[position:])
     return "".join(parts)
+
+
+def spaces(raw: str) -> str:
+    """Return as many spaces as a text has bytes; line breaks stay."""
+    if "\r" in raw:
+        return _NOT_NEWLINE.sub(" ", raw)
+    return "\n".join(" " * len(line) for line in raw.split("\n"))
 
 
 def closing(code: str, start: int) -> int:
@@ -224,5 +318,5 @@ def _blank_noise(match: re.Match[str]) -> str:
         return found
     if found[0] in "\"'" and len(found) > 1:
         # The quotes stay, so that a literal is still an expression: `extern "C"`, arguments.
-        return found[0] + _NOT_NEWLINE.sub(" ", found[1:-1]) + found[-1]
-    return _NOT_NEWLINE.sub(" ", found)
+        return found[0] + spaces(found[1:-1]) + found[-1]
+    return spaces(found)

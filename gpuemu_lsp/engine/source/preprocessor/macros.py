@@ -7,7 +7,7 @@ of its bodies at once. For reachability this errs towards keeping code.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Hashable, Iterable, Iterator, Set
 from dataclasses import dataclass
 
 from gpuemu_lsp.engine.source.preprocessor.lexer import WORD, Directive, SourceText
@@ -38,6 +38,19 @@ class MacroTable:
         )
         """Macros whose body has an unmatched brace, such as ``BEGIN_NAMESPACE``."""
 
+    def affecting(self, words: Set[str]) -> Hashable:
+        """Return a key of all definitions on which the meaning of some code depends, given the identifiers in it.
+
+        Two tables with an equal key give the same result for the same code.
+        """
+        used = words & self.definitions.keys()
+        if not used:
+            return ()
+        names = sorted(self.expand(used) & self.definitions.keys())
+        found = tuple(macro for name in names for macro in self.definitions[name])
+        # Pasted tokens may be the name of any macro.
+        return self if any("##" in macro.body for macro in found) else found
+
     def bodies(self, name: str) -> Iterator[str]:
         """Yield the replacement lists of a name."""
         return (macro.body for macro in self.definitions.get(name, ()))
@@ -50,6 +63,8 @@ class MacroTable:
 
     def expand(self, words: Iterable[str]) -> frozenset[str]:
         """Return words with the identifiers in the bodies of macros among them, transitively."""
+        if isinstance(words, frozenset) and self.definitions.keys().isdisjoint(words):
+            return words
         found: set[str] = set()
         waiting = list(words)
         while waiting:

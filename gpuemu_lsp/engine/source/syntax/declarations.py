@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 
-from gpuemu_lsp.engine.source.preprocessor.lexer import WORD, SourceText, closing, closing_angle, split_top, strip
+from gpuemu_lsp.engine.source.memo import Memo
+from gpuemu_lsp.engine.source.preprocessor.lexer import WORD, closing, closing_angle, split_top, strip, words_of
 from gpuemu_lsp.engine.source.preprocessor.macros import MacroTable
-from gpuemu_lsp.engine.source.syntax.initialisers import is_initialiser
+from gpuemu_lsp.engine.source.syntax.initialisers import ContextNeededError, is_initialiser
 from gpuemu_lsp.engine.source.syntax.items import Item, has_initialiser, is_type_head, without_template
 
 EXECUTION_SPACE_WORDS = frozenset({"__global__", "__device__", "__constant__", "__shared__", "__managed__"})
@@ -85,45 +86,91 @@ class FunctionSignature:
     close: int
 
 
-def read_declaration(text: SourceText, item: Item, macros: MacroTable) -> Declaration:
-    """Classify one item and collect its names."""
-    code = text.code
-    uses = macros.expand(WORD.findall(code, item.start, item.end))
-    if item.kind != "code":
-        return Declaration(item, DeclarationKind.BRACE, frozenset(), uses)
-    start = strip(code, without_template(code, item.start, item.end), item.end)[0]
-    end = item.body if item.body is not None else item.end
+@dataclass(frozen=True, slots=True)
+class _ItemReading:
+    """What the text of an item says of its declaration; ``parameters`` is relative to the item.
+
+    ``initialiser`` are the offsets of a declaration and of its parenthesis, which may also initialise a variable: the
+    code before the item decides.
+    """
+
+    kind: DeclarationKind
+    names: frozenset[str]
+    uses: frozenset[str]
+    head_words: frozenset[str] = field(default=frozenset())
+    parameters: int | None = None
+    owner: str | None = None
+    initialiser: tuple[int, int] | None = None
+
+
+_known_readings: Memo[_ItemReading] = Memo(1 << 14)
+
+
+def read_declaration(code: str, item: Item, macros: MacroTable) -> Declaration:
+    """Classify one item of some code and collect its names."""
+    start, own = item.start, code[item.start : item.end]
+    body = item.body - start if item.body is not None else None
+    is_code, words = item.kind == "code", words_of(own)
+    if body is not None and body >= len(own):
+        # The item was never closed: what its head says is also behind its end.
+        found = _read(code[start:], len(own), body, is_code, words, macros)
+    else:
+        key = own, body, is_code, macros.affecting(words)
+        found = _known_readings.get(key, lambda: _read(own, len(own), body, is_code, words, macros))
+    parameters = found.parameters + start if found.parameters is not None else None
+    if found.initialiser is not None:
+        head, opening = found.initialiser
+        if is_initialiser(code, start + head, start + opening, macros, code[: start + head]):
+            names = _variable_names(own[head:])
+            return Declaration(item, DeclarationKind.VARIABLE, names, found.uses, found.head_words)
+    return Declaration(item, found.kind, found.names, found.uses, found.head_words, parameters, found.owner)
+
+
+def _read(
+    code: str, size: int, body: int | None, is_code: bool, words: frozenset[str], macros: MacroTable
+) -> _ItemReading:
+    """Read the item at the beginning of some code; ``words`` are the identifiers in it."""
+    uses = macros.expand(words)
+    if not is_code:
+        return _ItemReading(DeclarationKind.BRACE, frozenset(), uses)
+    start = strip(code, without_template(code, 0, size), size)[0]
+    end = body if body is not None else size
     head = code[start:end]
-    head_words = macros.expand(WORD.findall(code, item.start, end))
+    head_words = macros.expand(frozenset(WORD.findall(code, 0, end)))
     first = WORD.match(head)
     word = first[0] if first else ""
     if word == "static_assert" or word == "_Static_assert":
-        return Declaration(item, DeclarationKind.ASSERTION, frozenset(), uses, head_words)
+        return _ItemReading(DeclarationKind.ASSERTION, frozenset(), uses, head_words)
     if word == "template" or head.startswith("extern template"):
-        return Declaration(item, DeclarationKind.INSTANTIATION, frozenset(), uses, head_words)
+        return _ItemReading(DeclarationKind.INSTANTIATION, frozenset(), uses, head_words)
     if word == "using":
         alias = re.match(r"using\s+(\w+)[^=;]*=", head)
         if alias:
-            return Declaration(item, DeclarationKind.ALIAS, frozenset({alias[1]}), uses, head_words)
-        return Declaration(item, DeclarationKind.USING, frozenset(WORD.findall(head)[-1:]), uses, head_words)
+            return _ItemReading(DeclarationKind.ALIAS, frozenset({alias[1]}), uses, head_words)
+        return _ItemReading(DeclarationKind.USING, frozenset(WORD.findall(head)[-1:]), uses, head_words)
     if word == "namespace":
-        return Declaration(item, DeclarationKind.USING, frozenset(WORD.findall(head)[1:2]), uses, head_words)
+        return _ItemReading(DeclarationKind.USING, frozenset(WORD.findall(head)[1:2]), uses, head_words)
     if word == "concept":
-        return Declaration(item, DeclarationKind.ALIAS, frozenset(WORD.findall(head)[1:2]), uses, head_words)
+        return _ItemReading(DeclarationKind.ALIAS, frozenset(WORD.findall(head)[1:2]), uses, head_words)
     if word == "typedef":
-        return Declaration(item, DeclarationKind.ALIAS, _typedef_names(code, start, item), uses, head_words)
-    if is_type_head(head) and (item.body is not None or "(" not in head):
-        return Declaration(item, DeclarationKind.TYPE, _type_names(code, start, item), uses, head_words)
-    signature = find_signature(code, start, item.body if item.body is not None else item.end)
+        return _ItemReading(DeclarationKind.ALIAS, _typedef_names(code, size, start, body), uses, head_words)
+    if is_type_head(head) and (body is not None or "(" not in head):
+        return _ItemReading(DeclarationKind.TYPE, _type_names(code, size, start, body), uses, head_words)
+    signature = find_signature(code, start, end)
     if signature is not None and (not has_initialiser(code[start : signature.open])):
-        if signature.name_start == start and item.body is None and signature.owner is None:
-            return Declaration(item, DeclarationKind.INVOCATION, frozenset(), uses, head_words)
-        if item.body is None and is_initialiser(code, start, signature.open, macros):
-            return Declaration(item, DeclarationKind.VARIABLE, _variable_names(head), uses, head_words)
+        if signature.name_start == start and body is None and signature.owner is None:
+            return _ItemReading(DeclarationKind.INVOCATION, frozenset(), uses, head_words)
         # An operator is found through its operand types (see the index of reachable code), not by a name.
         names = frozenset({signature.name} if signature.name != "operator" else ())
-        return Declaration(item, DeclarationKind.FUNCTION, names, uses, head_words, signature.open, signature.owner)
-    return Declaration(item, DeclarationKind.VARIABLE, _variable_names(head), uses, head_words)
+        function = _ItemReading(DeclarationKind.FUNCTION, names, uses, head_words, signature.open, signature.owner)
+        if body is not None:
+            return function
+        try:
+            if not is_initialiser(code, start, signature.open, macros, None):
+                return function
+        except ContextNeededError:
+            return replace(function, initialiser=(start, signature.open))
+    return _ItemReading(DeclarationKind.VARIABLE, _variable_names(head), uses, head_words)
 
 
 def find_signature(code: str, start: int, end: int) -> FunctionSignature | None:
@@ -172,33 +219,33 @@ def find_signature(code: str, start: int, end: int) -> FunctionSignature | None:
     return found
 
 
-def _type_names(code: str, start: int, item: Item) -> frozenset[str]:
-    end = item.body if item.body is not None else item.end
+def _type_names(code: str, size: int, start: int, body: int | None) -> frozenset[str]:
+    end = body if body is not None else size
     head = code[start:end]
     head = re.split(r"(?<!:):(?!:)", head, maxsplit=1)[0]
     head = re.sub(r"<.*", "", head, flags=re.DOTALL)
     names = [word for word in WORD.findall(head) if word not in _KEYWORDS]
     found = set(names[-1:])
-    if item.body is not None:
-        close = closing(code, item.body)
+    if body is not None:
+        close = closing(code, body)
         if re.search(r"\benum\b", head):
             # Enumerators are names. Identifiers in their values become names too, which at most keeps more code.
-            found |= set(WORD.findall(code, item.body, close))
-        found |= set(WORD.findall(code, close, item.end))
+            found |= set(WORD.findall(code, body, close))
+        found |= set(WORD.findall(code, close, size))
     return frozenset(found)
 
 
-def _typedef_names(code: str, start: int, item: Item) -> frozenset[str]:
-    if item.body is not None:
-        close = closing(code, item.body)
-        names = {word for word in WORD.findall(code, start, item.body) if word not in _KEYWORDS}
-        inner = set(WORD.findall(code, item.body, close)) if re.search(r"\benum\b", code[start : item.body]) else set()
-        return frozenset(names | inner | set(WORD.findall(code, close, item.end)))
-    body = code[start : item.end]
-    pointer = re.search(r"\(\s*\*\s*(\w+)\s*\)", body)
+def _typedef_names(code: str, size: int, start: int, body: int | None) -> frozenset[str]:
+    if body is not None:
+        close = closing(code, body)
+        names = {word for word in WORD.findall(code, start, body) if word not in _KEYWORDS}
+        inner = set(WORD.findall(code, body, close)) if re.search(r"\benum\b", code[start:body]) else set()
+        return frozenset(names | inner | set(WORD.findall(code, close, size)))
+    whole = code[start:size]
+    pointer = re.search(r"\(\s*\*\s*(\w+)\s*\)", whole)
     if pointer:
         return frozenset({pointer[1]})
-    flat = re.sub(r"\[[^\]]*\]|\([^()]*\)", "", body)
+    flat = re.sub(r"\[[^\]]*\]|\([^()]*\)", "", whole)
     return frozenset(WORD.findall(flat)[-1:])
 
 

@@ -28,16 +28,25 @@ _NO_TYPE = "return|struct|class|enum|union|using|typename|namespace|new|else"
 _QUALIFIED = re.compile(r"(?:::\s*)?[A-Za-z_]\w*(?:\s*::\s*[A-Za-z_]\w*)*")
 
 
-def is_initialiser(code: str, declaration: int, opening: int, macros: MacroTable) -> bool:
+class ContextNeededError(Exception):
+    """The code before a declaration decides what it is."""
+
+
+def is_initialiser(code: str, declaration: int, opening: int, macros: MacroTable, before: str | None) -> bool:
     """Return whether the parenthesis at ``opening`` initialises a variable, and does not hold a function's parameters.
 
-    ``declaration`` is the offset of the declaration; variables are looked for before it.
+    ``declaration`` is the offset of the declaration in ``code``; variables are looked for in ``before``, the code
+    before it.
+
+    Raises
+    ------
+    ContextNeededError
+        If ``before`` is None and decides.
     """
     close = closing(code, opening)
     following = strip(code, close, len(code))[0]
     if code[following : following + 1] not in (";", ","):
         return False
-    before = code[:declaration]
     kinds = [_is_expression(part, before, macros) for part in _parts(code[opening + 1 : close - 1])]
     if not kinds or False in kinds:
         return False
@@ -45,7 +54,7 @@ def is_initialiser(code: str, declaration: int, opening: int, macros: MacroTable
     return True in kinds or "constexpr" in WORD.findall(code, declaration, opening)
 
 
-def _is_expression(part: str, before: str, macros: MacroTable) -> bool | None:
+def _is_expression(part: str, before: str | None, macros: MacroTable) -> bool | None:
     """Return whether one part is an expression; None where that depends on the meaning of a name."""
     if part.startswith("..."):
         return False
@@ -83,7 +92,7 @@ def _is_expression(part: str, before: str, macros: MacroTable) -> bool | None:
     return False
 
 
-def _after_template(rest: str, before: str, macros: MacroTable) -> bool | None:
+def _after_template(rest: str, before: str | None, macros: MacroTable) -> bool | None:
     """Return whether ``name<...>`` followed by ``rest`` is an expression."""
     if rest.startswith("::"):  # `limits<int>::max()`, `traits<T>::type x`
         rest = rest[2:].lstrip()
@@ -98,11 +107,13 @@ def _parts(text: str) -> list[str]:
     return [text[start:end] for start, end in split_top(text)]
 
 
-def _is_value(name: str, before: str, macros: MacroTable) -> bool | None:
+def _is_value(name: str, before: str | None, macros: MacroTable) -> bool | None:
     """Return whether a name is that of a variable, an enumerator or a macro for a value."""
     last = name.split("::")[-1].strip()
     if last in macros.definitions:
         return True if any(_LITERAL.match(body) for body in macros.bodies(last)) else None
+    if before is None:
+        raise ContextNeededError
     if re.search(rf"\b(?:struct|class|union|enum|typename|using)\s+{last}\b|\btypedef\b[^;]*\b{last}\s*;", before):
         return False
     variable = rf"\b(?!(?:{_NO_TYPE})\b)\w+[\s*&]+{last}\s*(?:=(?!=)|[\[{{(])"

@@ -10,10 +10,13 @@ after it. Only brackets and semicolons are followed here, with two recoveries:
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
-from gpuemu_lsp.engine.source.preprocessor.lexer import WORD, SourceText, closing, closing_angle, strip
+from gpuemu_lsp.engine.source.memo import Memo
+from gpuemu_lsp.engine.source.preprocessor.lexer import WORD, SourceText, closing, closing_angle, strip, words_of
 from gpuemu_lsp.engine.source.preprocessor.macros import MacroTable
 
 _OPENER = {")": "(", "]": "[", "}": "{"}
@@ -40,8 +43,8 @@ _MAX_RECOVERIES = 50
 class Item:
     """A top-level item from byte ``start`` to ``end``, its ``;`` or ``}`` included.
 
-    ``body`` is the offset of its first brace outside of parentheses. ``scope`` are the enclosing namespaces, outermost
-    first. ``kind`` is "code", "open" or "close" for the two ends of a namespace or linkage block, or "stray" for an
+    ``body`` is the offset of its first brace outside of parentheses, behind the end of an item that was never closed.
+    ``scope`` are the enclosing namespaces, outermost first. ``kind`` is "code", "open" or "close" for the two ends of a namespace or linkage block, or "stray" for an
     unmatched closing brace.
     """
 
@@ -61,40 +64,88 @@ class ItemList:
     balanced: bool
 
 
+Containers: TypeAlias = "tuple[tuple[str | None, bool], ...]"
+"""Enclosing blocks, outermost first: name of a namespace, and whether it is ``extern "C"``."""
+Event: TypeAlias = "tuple[int, str]"
+"""Offset of a bracket or conditional directive, and which one it is."""
+
+
 def split_items(text: SourceText, macros: MacroTable) -> ItemList:
     """Return the items of a whole file."""
-    cutter = _ItemSplitter(text, macros, 0, len(text.code))
-    return cutter.run()
+    return _ItemSplitter(text.code, macros, 0, len(text.code), conditionals(text)).run(text.blocks)
 
 
-def class_members(text: SourceText, macros: MacroTable, body: int, end: int) -> tuple[Item, ...]:
-    """Return the members of a class whose braces are at ``body`` and before ``end``, without access specifiers."""
-    close = text.code.rfind("}", body, end)
-    return _ItemSplitter(text, macros, body + 1, close if close > body else end).run().items
+def conditionals(text: SourceText) -> tuple[Event, ...]:
+    """Return the offsets and kinds of the conditional directives of a text."""
+    return tuple(
+        (directive.start, directive.kind)
+        for directive in text.directives
+        if directive.kind.startswith("if") or directive.kind == "endif" or directive.kind in _BRANCHES
+    )
+
+
+def within(events: Sequence[Event], start: int, end: int) -> tuple[Event, ...]:
+    """Return the events between two offsets, relative to the first."""
+    inside = events[bisect_left(events, (start, "")) : bisect_left(events, (end, ""))]
+    return tuple((offset - start, kind) for offset, kind in inside)
+
+
+def class_members(code: str, macros: MacroTable, body: int, end: int, events: Sequence[Event]) -> tuple[Item, ...]:
+    """Return the members of a class whose braces are at ``body`` and before ``end``, without access specifiers.
+
+    ``events`` are the conditional directives in ``code``.
+    """
+    close = code.rfind("}", body, end)
+    last = close if close > body else end
+    return _ItemSplitter(code, macros, body + 1, last, events).run((last,)).items
+
+
+@dataclass(frozen=True, slots=True)
+class _SplitBlock:
+    """Items of a block that begins and ends between items, relative to its start, and the containers at its end."""
+
+    items: tuple[Item, ...]
+    containers: Containers
+    balanced: bool
+
+
+_known_blocks: Memo[_SplitBlock | None] = Memo(1 << 12)
 
 
 class _ItemSplitter:
-    """One pass over the brackets of a range of code."""
+    """One pass over the brackets of a range of code, block by block.
 
-    def __init__(self, text: SourceText, macros: MacroTable, start: int, end: int) -> None:
-        self._text, self._code, self._macros = text, text.code, macros
-        self._end = end
+    ``_end`` is the end of the blocks that were read. A block that begins and ends between two items, with its
+    conditionals balanced, needs no state but the enclosing containers, so the items in it are remembered.
+    """
+
+    def __init__(
+        self,
+        code: str,
+        macros: MacroTable,
+        start: int,
+        end: int,
+        conditionals: Sequence[Event],
+        containers: Containers = (),
+    ) -> None:
+        self._code, self._macros, self._conditionals = code, macros, conditionals
+        self._end, self._limit = start, end
         self._items: list[Item] = []
         self._balanced = True
-        self._containers: list[tuple[str | None, bool]] = []  # (namespace, extern "C")
+        self._containers: list[tuple[str | None, bool]] = list(containers)
         self._branches: list[tuple[list[str], int]] = []
         self._first = start
         self._begin(start)
 
-    def run(self) -> ItemList:
+    def run(self, blocks: Sequence[int]) -> ItemList:
+        """Return the items up to the last of some offsets, at which the blocks end."""
         recoveries = 0
         position = self._first
         while True:
-            for offset, event in self._events(position):
-                if event in _OPENER or event in "([{;":
-                    self._bracket(offset, event)
-                else:
-                    self._conditional(event)
+            for end in blocks[bisect_right(blocks, position) :]:
+                self._end = end
+                self._block(position, end)
+                position = end
             if not self._stack:
                 break
             # The item is never closed: it ends at the next definition, and the pass continues there.
@@ -109,27 +160,87 @@ class _ItemSplitter:
             self._emit(self._end)
         return ItemList(tuple(self._items), self._balanced and not self._containers)
 
-    def _events(self, position: int) -> Iterator[tuple[int, str]]:
-        """Yield brackets and conditional directives in text order."""
-        conditionals = [
-            (directive.start, directive.kind)
-            for directive in self._text.directives
-            if position <= directive.start < self._end
-            and (directive.kind.startswith("if") or directive.kind == "endif" or directive.kind in _BRANCHES)
-        ]
-        brackets = [(match.start(), match[0]) for match in _TOKEN.finditer(self._code, position, self._end)]
-        return iter(sorted(conditionals + brackets))
+    def _block(self, start: int, end: int) -> None:
+        """Read a block from ``start``, which is the end of the last one or a recovery, to ``end``."""
+        between_items = not self._stack and self._start >= start
+        if between_items:
+            self._begin(max(start, self._began))
+        known = self._alone(start, end) if between_items and self._began == start and end < self._limit else None
+        if known is None:
+            self._read(self._events(start, end))
+            return
+        self._items += (
+            Item(
+                item.start + start,
+                item.end + start,
+                item.body + start if item.body is not None else None,
+                item.scope,
+                item.extern_c,
+                item.kind,
+            )
+            for item in known.items
+        )
+        self._containers = list(known.containers)
+        self._balanced = self._balanced and known.balanced
+        self._begin(end)
+
+    def _alone(self, start: int, end: int) -> _SplitBlock | None:
+        """Return the items of a block; None if it does not end between items, or a conditional is open there."""
+        code = self._code[start:end]
+        # What follows the block decides whether a macro invocation at its end is an item.
+        following = strip(self._code, end, self._limit)[0]
+        code += self._code[following : following + 1]
+        conditionals = within(self._conditionals, start, end)
+        containers = tuple(self._containers)
+        key = code, conditionals, containers, self._macros.affecting(words_of(code))
+
+        def split() -> _SplitBlock | None:
+            inner = _ItemSplitter(code, self._macros, 0, len(code), conditionals, containers)
+            return inner._split_alone(end - start)
+
+        return _known_blocks.get(key, split)
+
+    def _split_alone(self, end: int) -> _SplitBlock | None:
+        self._end = end
+        self._begin(0)
+        depth = 0
+        for _, kind in self._conditionals:
+            depth += kind.startswith("if") - (kind == "endif")
+            if depth < 0 or (depth == 0 and kind in _BRANCHES):
+                return None
+        self._read(self._events(0, end))
+        if self._stack or depth or self._start != end:
+            return None
+        return _SplitBlock(tuple(self._items), tuple(self._containers), self._balanced)
+
+    def _read(self, events: Sequence[Event]) -> None:
+        for offset, event in events:
+            if event in _OPENER or event in "([{;":
+                self._bracket(offset, event)
+            else:
+                self._conditional(event)
+
+    def _events(self, start: int, end: int) -> list[Event]:
+        """Return brackets and conditional directives in text order."""
+        first, last = (bisect_left(self._conditionals, (offset, "")) for offset in (start, end))
+        brackets = [(match.start(), match[0]) for match in _TOKEN.finditer(self._code, start, end)]
+        return sorted([*self._conditionals[first:last], *brackets])
 
     def _begin(self, position: int) -> None:
         """Start a new item at the first code after ``position``."""
+        self._began = position
         self._stack: list[str] = []
         self._body: int | None = None
         self._ends_at_brace = False
         self._start = strip(self._code, position, self._end)[0]
-        while match := _ACCESS.match(self._code, self._start):
+        while self._start < self._end and (match := _ACCESS.match(self._code, self._start)):
             self._start = match.end()
         # BEGIN_NAMESPACE and its like are items of their own: the brace they open is not in the text.
-        while (word := WORD.match(self._code, self._start)) and word[0] in self._macros.unbalanced:
+        while (
+            self._start < self._end
+            and (word := WORD.match(self._code, self._start))
+            and word[0] in self._macros.unbalanced
+        ):
             end = strip(self._code, word.end(), self._end)[0]
             if self._code[end : end + 1] == "(":
                 end = closing(self._code, end)
@@ -194,7 +305,7 @@ class _ItemSplitter:
             self._balanced = False
         if self._stack:
             return
-        following = strip(self._code, offset + 1, self._end)[0]
+        following = strip(self._code, offset + 1, self._limit)[0]
         next_sign = self._code[following : following + 1]
         if sign == "}" and self._ends_at_brace and next_sign not in (",", "{"):
             # `: a{1}, b{2} {}` is one constructor: a brace before `,` or `{` is not its body. `};` is one item.

@@ -53,9 +53,10 @@ def instances(file: ParsedSource) -> tuple[tuple[str, tuple[str, ...]], ...]:
 def dynamic_shared(file: ParsedSource, found: tuple[KernelDecl, ...]) -> Mapping[str, str]:
     """Map kernels to the element type of the ``extern __shared__`` array they declare."""
     shared = {}
+    kernel_names = {kernel.name for kernel in found}
     for declaration in file.declarations:
         for name in declaration.names:
-            if any(kernel.name == name for kernel in found):
+            if name in kernel_names:
                 item = declaration.item
                 match = _SHARED.search(file.text.code, item.start, item.end)
                 if match:

@@ -24,7 +24,7 @@ class ParsedSource:
 def parse_source(path: str, text: SourceText, macros: MacroTable) -> ParsedSource:
     """Split a text into items and read their declarations."""
     items = split_items(text, macros)
-    declarations = (read_declaration(text, item, macros) for item in items.items)
+    declarations = (read_declaration(text.code, item, macros) for item in items.items)
     return ParsedSource(path, text, items, tuple(_with_generated_names(text, item, macros) for item in declarations))
 
 
@@ -39,5 +39,5 @@ def _with_generated_names(text: SourceText, declaration: Declaration, macros: Ma
     for expansion in expansions_at(text.code, opening, macros.definitions[word[0]]):
         inner = SourceText(expansion)
         for generated in split_items(inner, macros).items:
-            names |= read_declaration(inner, generated, macros).names
+            names |= read_declaration(inner.code, generated, macros).names
     return replace(declaration, names=frozenset(names))
