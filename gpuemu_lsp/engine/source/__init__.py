@@ -10,6 +10,8 @@
     The text NVRTC compiles: host-only code replaced by spaces, every line and byte column kept.
 ``host``
     Kernel launches with their configuration, and the constants and locals it is made of.
+``memo``
+    Results by content, which make reading again after an edit cost what has changed.
 
 :func:`read` combines them into one :class:`~gpuemu_lsp.engine.source.model.SourceFile`. All offsets and columns below
 this package are UTF-8 bytes, the unit of NVRTC's columns; the language server converts them at its boundary.

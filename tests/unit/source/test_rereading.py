@@ -86,7 +86,7 @@ def _read_sequentially(text: str, monkeypatch: pytest.MonkeyPatch) -> object:
         return _read_first(text, monkeypatch)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(texts=st.sampled_from(_SOURCES).flatmap(_edits))
 def test_reading_after_edits_is_reading_for_the_first_time(texts: list[str]) -> None:
     for text in texts[:-1]:

@@ -44,8 +44,8 @@ class Item:
     """A top-level item from byte ``start`` to ``end``, its ``;`` or ``}`` included.
 
     ``body`` is the offset of its first brace outside of parentheses, behind the end of an item that was never closed.
-    ``scope`` are the enclosing namespaces, outermost first. ``kind`` is "code", "open" or "close" for the two ends of a namespace or linkage block, or "stray" for an
-    unmatched closing brace.
+    ``scope`` are the enclosing namespaces, outermost first. ``kind`` is "code", "open" or "close" for the two ends of a
+    namespace or linkage block, or "stray" for an unmatched closing brace.
     """
 
     start: int
