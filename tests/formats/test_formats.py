@@ -6,6 +6,7 @@ import io
 import itertools
 import json
 import math
+import os
 import re
 import shutil
 import subprocess
@@ -235,7 +236,7 @@ def test_html_passes_html_validate(real, tmp_path):
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_html_renders_in_a_browser(real, tmp_path):
+def test_html_renders_in_a_browser(real, tmp_path, short_folder):
     browser = next((name for name in ("chromium", "chromium-browser", "google-chrome") if shutil.which(name)), None)
     if browser is None:
         pytest.skip("no Chromium is installed")
@@ -245,11 +246,12 @@ def test_html_renders_in_a_browser(real, tmp_path):
         "--headless",
         "--no-sandbox",
         "--disable-gpu",
-        f"--user-data-dir={tmp_path / 'profile'}",
+        f"--user-data-dir={short_folder}",
         "--window-size=1200,1400",
     ]
     command += [f"--screenshot={tmp_path / 'page.png'}", (tmp_path / "page.html").as_uri()]
-    subprocess.run(command, capture_output=True, timeout=120, check=True)
+    environment = {**os.environ, "TMPDIR": str(short_folder)}  # for its sockets
+    subprocess.run(command, capture_output=True, timeout=120, check=True, env=environment)
     picture = (tmp_path / "page.png").read_bytes()
     assert picture.startswith(b"\x89PNG") and len(picture) > 20_000
 

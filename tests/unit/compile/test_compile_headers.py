@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+
 import pytest
 from support.compile_requests import KERNEL, compiled, covered, spans
 
@@ -206,3 +210,16 @@ def test_circular_includes(tmp_path):
 def test_predefined_limits_of_the_host_compiler(tmp_path):
     text = "__global__ void k(float* x) { x[0] = -__FLT_MAX__; x[1] = __INT_MAX__; x[2] = __DBL_EPSILON__; }\n"
     assert compiled(text, tmp_path).findings == ()
+
+
+def test_headers_are_precompiled_below_a_long_temporary_folder(tmp_path):
+    """NVRTC writes no precompiled header below a long path, and then every file pays for the costly headers."""
+    folder = tmp_path / ("t" * 120)
+    folder.mkdir()
+    program = (
+        "from gpuemu_lsp.engine.compile import warm_up\n"
+        "from gpuemu_lsp.engine.compile.scratch import scratch\n"
+        "list(warm_up())\n"
+        "assert scratch().prefixes and all(scratch().prefixes.values()), scratch()\n"
+    )
+    subprocess.run([sys.executable, "-c", program], env={**os.environ, "TMPDIR": str(folder)}, check=True, timeout=120)

@@ -102,9 +102,8 @@ def job(number):
 """
 
 
-def test_workers_inherit_the_warm_state(tmp_path, monkeypatch):
-    scratch = tmp_path / "tmp"
-    scratch.mkdir()
+def test_workers_inherit_the_warm_state(tmp_path, monkeypatch, short_folder):
+    scratch = short_folder
     monkeypatch.setattr(tempfile, "tempdir", str(scratch))
     monkeypatch.setenv("GPUEMU_CACHE_DIR", str(tmp_path / "cache"))
     path = tmp_path / "warmed.py"
