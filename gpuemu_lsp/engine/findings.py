@@ -15,6 +15,10 @@ from typing import TypeAlias
 Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | None"
 
 
+_RUN_RULES = ("memory/", "sync/", "numeric/")
+"""Prefixes of the rules that launches of cases break."""
+
+
 class Severity(StrEnum):
     """Severity of a finding; an ERROR makes ``--check`` exit with 1."""
 
@@ -100,9 +104,18 @@ class Finding:
         """The message, with the consequences on lines of their own: for formats without related places."""
         return "\n".join((self.message, *self.consequence_messages))
 
-    def continues(self, earlier: Finding) -> bool:
-        """Return whether this is ``earlier`` with consequences that a later case showed."""
-        return bool(self.consequences) and replace(self, consequences=earlier.consequences) == earlier
+    def replaces(self, earlier: Finding) -> bool:
+        """Return whether a check that yields this after ``earlier`` found a simpler case of it, or consequences.
+
+        A check yields one finding of a run for each rule, severity and line, and dtype and architecture.
+        """
+        of_run = self.case is not None and earlier.case is not None and self.rule.startswith(_RUN_RULES)
+        return of_run and self._run_key == earlier._run_key
+
+    @property
+    def _run_key(self) -> tuple[object, ...]:
+        place = self.place.path, self.place.range.start.line
+        return self.rule, self.severity, self.kernel, self.dtype, self.arch, place
 
     def with_fingerprint(self, relative_path: str, line_text: str) -> Finding:
         """Return the finding with an identity that does not change when lines move.
@@ -115,9 +128,9 @@ class Finding:
 
 
 def collect(findings: list[Finding], finding: Finding) -> None:
-    """Add a finding to those of a check, in place of the one that it continues."""
+    """Add a finding to those of a check, in place of the one that it replaces."""
     for position, earlier in enumerate(findings):
-        if finding.continues(earlier):
+        if finding.replaces(earlier):
             findings[position] = finding
             return
     findings.append(finding)

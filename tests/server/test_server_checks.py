@@ -344,3 +344,26 @@ async def test_an_error_in_a_header_is_shown_on_the_include_that_leads_to_it(edi
     editor.save("scale.cu", GOOD)
     await editor.idle()
     assert editor.found("scale.cu") == editor.found("inner.h") == []
+
+
+async def test_ten_saves_show_the_same_case_and_mark_older_results_as_stale(editor: Editor):
+    """Many sizes fail, and every save changes the code: the case must not change with it."""
+    wrong = GOOD.replace("2.0f *", "(n > 129 && i == 3 ? 2.5f : 2.0f) *")
+    write(editor.root, wrong)
+    await editor.start()
+    editor.open("scale.cu")
+    await editor.idle()
+    (error,) = editor.found("scale.cu")
+    cases = [(error.data["case"], error.data["dims"])]
+    for turn in range(10):
+        before = len(editor.published)
+        # A statement of its own, so that the verdict of the last save does not apply.
+        statement = f"if (n < -{turn + 2}) y[0] = {turn};"
+        editor.save("scale.cu", wrong.replace("    if (i < n)", f"    {statement}\n    if (i < n)"))
+        await editor.idle()
+        *between, last = [one for one in editor.published[before:] if one.uri == editor.uri("scale.cu")]
+        assert all(item.data["stale"] for one in between for item in one.diagnostics)
+        (error,) = last.diagnostics
+        cases.append((error.data["case"], error.data["dims"]))
+        assert error.data["stale"] is False
+    assert cases == [cases[0]] * 11

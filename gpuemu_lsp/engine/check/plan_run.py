@@ -7,6 +7,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
@@ -130,8 +131,8 @@ class PlanRun:
     def check(self, case: Case, case_id: str, expected: ReferenceOutput | None) -> Iterator[Finding]:
         """Run one case, yield what is wrong with it, and update the store.
 
-        A finding is reported once per rule, severity and line: with guessed sizes one case may only hint at what
-        another proves.
+        A finding is reported once per rule, severity and line, and again if a simpler case shows it: with guessed sizes
+        one case may only hint at what another proves.
         """
         yield from self.problems()
         if self.finished:
@@ -149,19 +150,33 @@ class PlanRun:
             self._record(case, case_id, found)
         elif judged:
             self.store.mark_passed(case_id)
-        enough = self.progress.failing >= self.context.request.options.max_failures
+        # All stored cases run: an error of the last check must not be missing because others failed first.
+        enough = self.progress.failing >= self.context.request.options.max_failures and self.store.all_replayed(case_id)
         # After a hang no further case runs: each would take the whole time limit too.
         self.finished = enough or not judged or outcome.status == "hung"
         for finding in found:
             key = (finding.rule, finding.severity, finding.place.path, finding.place.range.start.line)
             earlier = self._reported.get(key)
-            if earlier is None:
-                self._reported[key] = finding
-                yield finding
-            elif finding.consequences and not earlier.consequences:
-                # What follows from the cause showed in a later case only.
-                self._reported[key] = replace(earlier, consequences=finding.consequences)
-                yield self._reported[key]
+            shown = finding if earlier is None else self._simpler(earlier, finding)
+            if shown is not earlier:
+                self._reported[key] = shown
+                yield shown
+
+    def _simpler(self, one: Finding, other: Finding) -> Finding:
+        """Return of two findings of one error that of the simpler case, the first of equal ones.
+
+        The order is that in which the store replays cases, so that the next check shows the same case. What follows
+        from the error may show in the other case only.
+        """
+        simple, other = sorted((one, other), key=self._order)
+        return (
+            simple
+            if simple.consequences or not other.consequences
+            else replace(simple, consequences=other.consequences)
+        )
+
+    def _order(self, finding: Finding) -> tuple[bool, int]:
+        return not self.store.minimised(finding.case), math.prod(finding.dims.values())
 
     def examine(
         self, case: Case, case_id: str, outcome: Outcome, expected: ReferenceOutput | None, attribute: bool = True

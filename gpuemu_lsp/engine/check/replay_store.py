@@ -39,6 +39,15 @@ class ReplayStore:
         """Return whether a case was taken from the store."""
         return case_id in self._replayed
 
+    def minimised(self, case_id: str | None) -> bool:
+        """Return whether a replayed case is the result of minimising another one."""
+        failure = self._replayed.get(case_id or "")
+        return failure is not None and failure.minimised_from is not None
+
+    def all_replayed(self, case_id: str) -> bool:
+        """Return whether the last stored case has run, if ``case_id`` runs now."""
+        return case_id not in self._replayed or case_id == next(reversed(self._replayed))
+
     def cases(self) -> list[tuple[Case, str]]:
         """Return the stored cases, each with its id: failing ones first, then those that passed when last run."""
         if self.store is None:

@@ -71,7 +71,7 @@ def errors(folder: Path, cu: str, **options) -> list[Finding]:
     found = run(request(folder, cu, toml=TOML, **options))[1]
     latest: list[Finding] = []
     for one in found:
-        latest = [other for other in latest if not one.continues(other)] + [one]
+        latest = [other for other in latest if not one.replaces(other)] + [one]
     return [one for one in latest if one.severity is Severity.ERROR]
 
 
