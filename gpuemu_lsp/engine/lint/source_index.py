@@ -15,8 +15,8 @@ from gpuemu_lsp.engine.findings import Place, Range
 from gpuemu_lsp.engine.lint.skipped_regions import skipped_regions
 from gpuemu_lsp.engine.source.headers.includes import closure
 from gpuemu_lsp.engine.source.model import KernelDecl, SourceFile
-from gpuemu_lsp.engine.source.preprocessor.lexer import WORD, SourceText, blank
-from gpuemu_lsp.engine.source.preprocessor.macros import MacroTable
+from gpuemu_lsp.engine.source.preprocessor.lexer import WORD, blank, source_text
+from gpuemu_lsp.engine.source.preprocessor.macros import MacroTable, macro_table
 from gpuemu_lsp.engine.source.syntax.declarations import Declaration, DeclarationKind
 from gpuemu_lsp.engine.source.syntax.parsed_source import ParsedSource, parse_source
 
@@ -47,7 +47,7 @@ class SourceIndex:
     """
 
     def __init__(self, source: SourceFile, include_dirs: Sequence[str], defined: frozenset[str]) -> None:
-        main = SourceText(source.text)
+        main = source_text(source.text)
         self.texts = {source.path: main, **closure(main, source.path, include_dirs, {})}
         self._main = source.path
         self._defined = defined
@@ -55,7 +55,7 @@ class SourceIndex:
     @cached_property
     def macros(self) -> MacroTable:
         """The macros of all files."""
-        return MacroTable(self.texts.values())
+        return macro_table(self.texts.values())
 
     @cached_property
     def _files(self) -> tuple[ParsedSource, ...]:

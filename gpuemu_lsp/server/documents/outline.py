@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from gpuemu_lsp.engine.source.preprocessor.lexer import SourceText
+from gpuemu_lsp.engine.source.preprocessor.lexer import source_text
 
 _HEADER = re.compile(r"^\s*(?P<brackets>\[\[?)\s*(?P<path>[^\[\]#]+?)\s*\]")
 _NAME = re.compile(r"^\s*name\s*=\s*(?P<quote>[\"'])(?P<name>.*?)(?P=quote)")
@@ -75,7 +75,7 @@ def source_folds(text: str) -> Iterator[Fold]:
 
     All of them, not only kernels: a client that is offered any ranges no longer folds by indentation.
     """
-    source = SourceText(text)
+    source = source_text(text)
     yield from _brackets(source.code)
     for comment in re.finditer(r"/\*.*?\*/", source.raw, re.DOTALL):
         first = source.raw.count("\n", 0, comment.start())

@@ -23,7 +23,7 @@ from gpuemu_lsp.engine.project.model import KernelSpec, Project
 from gpuemu_lsp.engine.source import read
 from gpuemu_lsp.engine.source.headers.includes import closure
 from gpuemu_lsp.engine.source.model import KernelDecl, LaunchSite
-from gpuemu_lsp.engine.source.preprocessor.lexer import SourceText
+from gpuemu_lsp.engine.source.preprocessor.lexer import source_text
 from gpuemu_lsp.server.workspace.projects import Projects
 
 _MAX_FILES = 512
@@ -91,7 +91,7 @@ def parse_file(project: Project | None, path: str, text: str) -> ParsedFile:
     if project is None:
         return ParsedFile(None, path, text, read(path, text).kernels)
     source, found = read_kernels(project, path, text)
-    tokens = SourceText(text)
+    tokens = source_text(text)
     if not found and not source.kernels and _KERNEL.search(tokens.code):
         # A kernel's declaration is incomplete, or #if excludes every kernel: the compiler reports which.
         found = [(KernelSpec(Path(path).stem, path, None), False)]

@@ -204,26 +204,33 @@ def _index(nodes: Iterable[_DeclarationNode]) -> dict[str, list[_DeclarationNode
 
 def _propagate_host(nodes: Sequence[_DeclarationNode], index: Mapping[str, list[_DeclarationNode]]) -> None:
     """Propagate host-only: to code without specifier that calls a host function or uses a host type, transitively."""
-    everything = [node for top in nodes for node in top.family()]
-    changed = True
-    while changed:
-        changed = False
+    undecided = [node for top in nodes for node in top.family() if not node.host and not node.is_device]
+    known: set[str] = set()
+    while True:
         # A name is host-only if all of its declarations are: an overload for the device makes calls of it eligible.
-        hosts = {name: found[0].declaration.kind for name, found in index.items() if all(node.host for node in found)}
-        functions = {name for name, kind in hosts.items() if kind is DeclarationKind.FUNCTION}
-        types = {name for name, kind in hosts.items() if kind in (DeclarationKind.TYPE, DeclarationKind.ALIAS)}
-        variables = {name for name, kind in hosts.items() if kind is DeclarationKind.VARIABLE}
-        for node in everything:
-            if node.host or node.is_device:
-                continue
+        names = {name for name, found in index.items() if name not in known and all(node.host for node in found)}
+        kinds = {name: index[name][0].declaration.kind for name in names}
+        functions = {name for name, kind in kinds.items() if kind is DeclarationKind.FUNCTION}
+        types = {name for name, kind in kinds.items() if kind in (DeclarationKind.TYPE, DeclarationKind.ALIAS)}
+        variables = {name for name, kind in kinds.items() if kind is DeclarationKind.VARIABLE}
+        known |= names
+        found_hosts = False
+        for node in undecided:
             holds_host = any(member.host and member.declaration.kind not in _REMOVABLE for member in node.members)
-            if (
-                holds_host
-                or node.calls & functions
-                or node.uses & types - node.declaration.names
-                or any(not _declares(node.own, name) for name in node.uses & variables)
-            ):
-                node.host = changed = True
+            if holds_host or (not names.isdisjoint(node.uses) and _refers(node, functions, types, variables)):
+                node.host = found_hosts = True
+        if not found_hosts:
+            return
+        undecided = [node for node in undecided if not node.host]
+
+
+def _refers(node: _DeclarationNode, functions: Set[str], types: Set[str], variables: Set[str]) -> bool:
+    """Return whether a node calls one of some functions, or uses one of some types or variables of others."""
+    return bool(
+        node.calls & functions
+        or node.uses & types - node.declaration.names
+        or any(not _declares(node.own, name) for name in node.uses & variables)
+    )
 
 
 def _mark_reachable(

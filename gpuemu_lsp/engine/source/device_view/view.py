@@ -13,8 +13,8 @@ from gpuemu_lsp.engine.source.device_view.reachability import ReachableCode, rea
 from gpuemu_lsp.engine.source.headers import known_headers
 from gpuemu_lsp.engine.source.headers.includes import closure, resolve_line
 from gpuemu_lsp.engine.source.preprocessor.conditions import defines, inactive_regions
-from gpuemu_lsp.engine.source.preprocessor.lexer import SourceText, blank
-from gpuemu_lsp.engine.source.preprocessor.macros import MacroTable
+from gpuemu_lsp.engine.source.preprocessor.lexer import blank, source_text
+from gpuemu_lsp.engine.source.preprocessor.macros import MacroTable, macro_table
 from gpuemu_lsp.engine.source.syntax.parsed_source import ParsedSource, parse_source
 
 _OURS = re.compile(r"\b__CUDACC_RTC__\b")
@@ -56,7 +56,7 @@ def device_views(
     options
         Compile options, of which ``-D`` and ``-U`` are used.
     """
-    main = SourceText(text)
+    main = source_text(text)
     # A header that tests __CUDACC_RTC__ supports NVRTC and is compiled as it is on disk.
     others = {
         header: content
@@ -66,7 +66,7 @@ def device_views(
     dead = inactive_regions(path, main, others, defines(options), partial(resolve_line, include_dirs=include_dirs))
     main = main.without(dead[path])
     others = {header: content.without(dead.get(header, ())) for header, content in others.items()}
-    macros = MacroTable((main, *others.values()))
+    macros = macro_table((main, *others.values()))
     files = [
         parse_source(path, main, macros),
         *(parse_source(header, content, macros) for header, content in others.items()),

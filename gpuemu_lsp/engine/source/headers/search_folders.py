@@ -11,7 +11,7 @@ from pathlib import Path
 
 from gpuemu_lsp.engine.source.headers.includes import closure, includes
 from gpuemu_lsp.engine.source.headers.known_headers import is_device_header, is_standard
-from gpuemu_lsp.engine.source.preprocessor.lexer import SourceText
+from gpuemu_lsp.engine.source.preprocessor.lexer import SourceText, source_text
 
 TOP = frozenset({".git", ".hg", "gpuemu.toml", "pyproject.toml"})
 """Entries that mark the root directory of a project."""
@@ -22,7 +22,7 @@ _MAX_LEVELS = 6
 def usual_include_dirs(path: str, text: str) -> tuple[str, ...]:
     """Return the directories with the missing headers of the file at ``path``, in the order they have to be added."""
     candidates = list(_usual(Path(path).parent))
-    main = SourceText(text)
+    main = source_text(text)
     found: list[str] = []
     # A header that is found includes further ones, so what is missing is computed again after each directory.
     while candidates:

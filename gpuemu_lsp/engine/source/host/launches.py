@@ -19,6 +19,7 @@ from gpuemu_lsp.engine.source.syntax.parsed_source import ParsedSource
 _TRIPLE = re.compile(r"<<<")
 _CALL = re.compile(r"\bcuda(?:LaunchKernel|LaunchCooperativeKernel)\s*(?=\()")
 _ANY = re.compile(r"<<<|\bcudaLaunch(?:Cooperative)?Kernel\b")
+_LAUNCH_FUNCTIONS = frozenset({"cudaLaunchKernel", "cudaLaunchCooperativeKernel"})
 _NAME = re.compile(r"(?:::)?(?:[A-Za-z_]\w*\s*::\s*)*[A-Za-z_]\w*$")
 _FUNCTION = re.compile(
     r"^(?:\(\s*(?:const\s+)?void\s*\*\s*\)|\(?\s*reinterpret_cast\s*<[^<>]*>\s*\()?\s*&?\s*"
@@ -61,9 +62,11 @@ def launches(file: ParsedSource, constants: Mapping[str, str], macros: MacroTabl
     """
     found: list[LaunchSite] = []
     makers = invocation_pattern(_ANY, macros)
+    may_launch = _LAUNCH_FUNCTIONS | macros.definitions.keys() if makers is not None else _LAUNCH_FUNCTIONS
     for declaration in file.declarations:
         item = declaration.item
-        if item.kind != "code":
+        is_direct = file.text.code.find("<<<", item.start, item.end) >= 0
+        if item.kind != "code" or not (is_direct or not may_launch.isdisjoint(declaration.uses)):
             continue
         is_function = declaration.kind is DeclarationKind.FUNCTION
         site = _HostRegion(

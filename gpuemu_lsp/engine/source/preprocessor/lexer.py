@@ -11,7 +11,7 @@ from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from copy import copy
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 from gpuemu_lsp.engine.findings import Range
 from gpuemu_lsp.engine.source.memo import Memo
@@ -110,6 +110,12 @@ class SourceText:
     def original(self, start: int, end: int) -> str:
         """Return the original text between two byte offsets."""
         return decode(self.raw[start:end])
+
+
+@lru_cache(maxsize=8)
+def source_text(text: str) -> SourceText:
+    """Return the forms of a text, those of the last few texts without computing them again."""
+    return SourceText(text)
 
 
 @dataclass(frozen=True, slots=True)

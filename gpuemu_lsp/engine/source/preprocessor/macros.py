@@ -9,7 +9,9 @@ from __future__ import annotations
 import re
 from collections.abc import Hashable, Iterable, Iterator, Set
 from dataclasses import dataclass
+from functools import lru_cache
 
+from gpuemu_lsp.engine.source.memo import Memo
 from gpuemu_lsp.engine.source.preprocessor.lexer import WORD, Directive, SourceText
 
 _DEFINITION = re.compile(r"([A-Za-z_]\w*)(\(([^()]*)\))?(.*)", re.DOTALL)
@@ -33,6 +35,7 @@ class MacroTable:
         for text in texts:
             for macro in definitions(text):
                 self.definitions.setdefault(macro.name, []).append(macro)
+        self._affecting: dict[frozenset[str], Hashable] = {}
         self.unbalanced = frozenset(
             name for name in self.definitions if any(body.count("{") != body.count("}") for body in self.bodies(name))
         )
@@ -43,9 +46,14 @@ class MacroTable:
 
         Two tables with an equal key give the same result for the same code.
         """
-        used = words & self.definitions.keys()
-        if not used:
+        if self.definitions.keys().isdisjoint(words):
             return ()
+        used = frozenset(words & self.definitions.keys())
+        if used not in self._affecting:
+            self._affecting[used] = self._definitions_behind(used)
+        return self._affecting[used]
+
+    def _definitions_behind(self, used: frozenset[str]) -> Hashable:
         names = sorted(self.expand(used) & self.definitions.keys())
         found = tuple(macro for name in names for macro in self.definitions[name])
         # Pasted tokens may be the name of any macro.
@@ -77,6 +85,16 @@ class MacroTable:
         return frozenset(found)
 
 
+def macro_table(texts: Iterable[SourceText]) -> MacroTable:
+    """Return the table of the definitions in some texts; the same table for the same definitions."""
+    found = tuple(texts)
+    key = tuple(macro for text in found for macro in definitions(text))
+    return _known_tables.get(key, lambda: MacroTable(found))
+
+
+_known_tables: Memo[MacroTable] = Memo(8)
+
+
 def definitions(text: SourceText) -> Iterator[Macro]:
     """Yield the macros that a text defines, in order."""
     for directive in text.directives:
@@ -87,7 +105,12 @@ def definitions(text: SourceText) -> Iterator[Macro]:
 
 def definition(directive: Directive) -> Macro | None:
     """Read one ``#define``; None for any other directive."""
-    match = _DEFINITION.match(directive.body) if directive.kind == "define" else None
+    return _read_definition(directive.body) if directive.kind == "define" else None
+
+
+@lru_cache(maxsize=1 << 12)
+def _read_definition(body_text: str) -> Macro | None:
+    match = _DEFINITION.match(body_text)
     if match is None:
         return None
     body = _CONTINUATION.sub(" ", match[4])
