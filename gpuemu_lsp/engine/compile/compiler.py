@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 import threading
 import time
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 
@@ -20,6 +20,7 @@ from gpuemu_lsp.engine.compile.program import NvrtcOutput, build
 from gpuemu_lsp.engine.compile.scratch import line_directive, scratch
 from gpuemu_lsp.engine.compile.toolchain import architectures, cuda_include_dirs, toolchain
 from gpuemu_lsp.engine.findings import Finding, Place, Range, Severity
+from gpuemu_lsp.engine.ptx.slicing import module_text
 from gpuemu_lsp.engine.rules import make
 
 _LOCK = threading.Lock()
@@ -47,11 +48,31 @@ class _Compilation:
     folders: tuple[str, ...]
 
 
-def compile_source(request: CompileRequest, cache: DiskCache | None = None) -> CompileResult:
+@dataclass(frozen=True, slots=True)
+class _Program:
+    """Output of a program, its log's messages, and the reason for each name expression that is not a kernel."""
+
+    output: NvrtcOutput
+    messages: tuple[messages.CompilerMessage, ...]
+    unknown: Mapping[str, str]
+
+
+@dataclass(slots=True)
+class CompileSession:
+    """Programs and include closures of one file's kernels, which are compiled in turn; no file may change meanwhile."""
+
+    programs: dict[tuple[object, ...], _Program] = field(default_factory=dict)
+    closures: dict[tuple[object, ...], IncludeClosure] = field(default_factory=dict)
+
+
+def compile_source(
+    request: CompileRequest, cache: DiskCache | None = None, session: CompileSession | None = None
+) -> CompileResult:
     """Compile a device view with NVRTC, to PTX and cubin in one call.
 
     A name expression that matches no kernel is a finding; the others are still compiled. Outputs are stored in
-    ``cache`` (default: the user's cache directory), diagnostics are derived from the log each time.
+    ``cache`` (default: the user's cache directory), diagnostics are derived from the log each time. ``session`` saves
+    the other kernels of a file all work that they have in common.
 
     Raises
     ------
@@ -59,17 +80,23 @@ def compile_source(request: CompileRequest, cache: DiskCache | None = None) -> C
         If NVRTC or CUDA's headers are not installed.
     """
     start = time.perf_counter()
-    compilation = _compilation(request)
+    session = session or CompileSession()
+    compilation = _compilation(request, session)
     store = cache if cache is not None else _default_cache()
     if unusable := _invalid_request(compilation):
         return CompileResult(None, unusable)
     with _LOCK:
-        output, missing = _build_with_fallbacks(compilation, store)
-        read_messages = _with_source_lines(compilation, messages.parse(output.log))
+        program = _program(compilation, store, session)
+    output = program.output
     sources = diagnostics.DiagnosticSources(
         request.path, compilation.origin, request.options_place or compilation.origin, compilation.includes
     )
-    found = (*missing, *diagnostics.findings(read_messages, sources))
+    missing = (
+        make("compile/missing-entry", f"`{item}` is not a kernel of this file: {why}", compilation.origin)
+        for item, why in program.unknown.items()
+        if item in request.expressions
+    )
+    found = (*missing, *diagnostics.findings(program.messages, sources))
     if not output.succeeded and not any(_explains_failure(item) for item in found):
         found = (*found, make("compile/error", f"{toolchain()} failed: {_last_line(output.log)}", compilation.origin))
     return CompileResult(
@@ -87,7 +114,8 @@ def warm_up() -> Iterator[None]:
     Processes that are forked from this one inherit both and compile their first kernel three times as fast.
     """
     for header in ("", "#include <cuda_fp16.h>\n"):
-        compilation = _compilation(CompileRequest("/nothing.cu", f"{header}__global__ void nothing() {{}}\n"))
+        request = CompileRequest("/nothing.cu", f"{header}__global__ void nothing() {{}}\n")
+        compilation = _compilation(request, CompileSession())
         scratch().precompile(preamble(compilation.includes), _options(compilation))
         yield
 
@@ -97,7 +125,7 @@ def _default_cache() -> DiskCache:
     return DiskCache(default_folder())
 
 
-def _compilation(request: CompileRequest) -> _Compilation:
+def _compilation(request: CompileRequest, session: CompileSession) -> _Compilation:
     # Relative include options are relative to the file they are written in, gpuemu.toml.
     base = request.options_place.path if request.options_place is not None else request.path
     options = read_options(request.options, str(Path(base).parent))
@@ -107,7 +135,10 @@ def _compilation(request: CompileRequest) -> _Compilation:
     request = replace(request, text=text)
     origin = request.origin or Place(request.path, Range.of(0, 0, 0, 0))
     own = tuple(folder for folder in folders if not _is_system(folder))
-    return _Compilation(request, options, user_includes(request.path, text, own, request.headers), origin, own)
+    key = (request.path, text, own, tuple(request.headers.items()))
+    if key not in session.closures:
+        session.closures[key] = user_includes(request.path, text, own, request.headers)
+    return _Compilation(request, options, session.closures[key], origin, own)
 
 
 def _is_system(folder: str) -> bool:
@@ -130,8 +161,38 @@ def _invalid_request(compilation: _Compilation) -> tuple[Finding, ...]:
     return tuple(found)
 
 
-def _build_with_fallbacks(compilation: _Compilation, store: DiskCache) -> tuple[NvrtcOutput, tuple[Finding, ...]]:
-    """Build, and on failure repeat without causes that are not the user's; also return findings on name expressions.
+def _program(compilation: _Compilation, store: DiskCache, session: CompileSession) -> _Program:
+    """Build the program of all kernels of the file, or, if one of the others does not compile, of this one's alone."""
+    request = compilation.request
+    own = request.expressions
+    # In one order, so that all kernels of the file have the same program.
+    everything = tuple(sorted({*own, *request.program}))
+    if len(everything) > len(own):
+        program = _built(compilation, everything, store, session)
+        if not program.output.succeeded:
+            # Without name expressions no template is instantiated: what fails even then fails for every kernel.
+            program = _built(compilation, (), store, session)
+        if not program.output.succeeded or program.output.lowered.keys() | program.unknown.keys() >= {*own}:
+            return program
+    return _built(compilation, own, store, session)
+
+
+def _built(
+    compilation: _Compilation, expressions: tuple[str, ...], store: DiskCache, session: CompileSession
+) -> _Program:
+    request = replace(compilation.request, expressions=expressions)
+    headers = tuple(request.headers.items())
+    key = (request.path, request.text, request.arch, request.optimize, expressions, compilation.options, headers)
+    if key not in session.programs:
+        compilation = replace(compilation, request=request)
+        output, unknown = _build_with_fallbacks(compilation, store)
+        read_messages = _with_source_lines(compilation, messages.parse(output.log))
+        session.programs[key] = _Program(output, read_messages, unknown)
+    return session.programs[key]
+
+
+def _build_with_fallbacks(compilation: _Compilation, store: DiskCache) -> tuple[NvrtcOutput, Mapping[str, str]]:
+    """Build, and on failure repeat without causes that are not the user's; also return unknown name expressions.
 
     A language standard or linkage that the user did not choose is taken only if it compiles without errors; otherwise
     the errors of the chosen configuration are reported.
@@ -145,13 +206,13 @@ def _build_with_fallbacks(compilation: _Compilation, store: DiskCache) -> tuple[
     ):
         newer = replace(compilation, options=replace(compilation.options, standard="c++20"))
         if (other := _build_cached(newer, prefix, compilation.request.expressions, store)).succeeded:
-            return other, ()
+            return other, {}
     if _needs_device_runtime(output):
         linked = replace(
             compilation, options=replace(compilation.options, passed=(*compilation.options.passed, _SEPARATE))
         )
         if (other := _build_cached(linked, prefix, compilation.request.expressions, store)).succeeded:
-            return other, ()
+            return other, {}
     if _conflicts_with_prelude(output):
         # The prelude's conflicting names may be in its 64-bit integers only, or anywhere; the attempt with the fewest
         # errors is reported if none succeeds.
@@ -167,17 +228,13 @@ def _build_with_fallbacks(compilation: _Compilation, store: DiskCache) -> tuple[
         else diagnostics.bad_expressions(messages.parse(output.log), compilation.request.expressions)
     )
     if not bad:
-        return output, ()
+        return output, {}
     good = tuple(item for item in compilation.request.expressions if item not in bad)
     output = _build_cached(compilation, prefix, good, store)
     overloaded = {item: entry for item in bad if (entry := _only_kernel(output.ptx, item)) is not None}
     output = replace(output, lowered={**output.lowered, **overloaded})
-    missing = tuple(
-        make("compile/missing-entry", f"`{item}` is not a kernel of this file: {why}", compilation.origin)
-        for item, why in bad.items()
-        if item not in overloaded
-    )
-    return output, missing if output.succeeded else ()  # with errors, unresolved names are consequences
+    unknown = {item: why for item, why in bad.items() if item not in overloaded}
+    return output, unknown if output.succeeded else {}  # with errors, unresolved names are consequences
 
 
 def _only_kernel(ptx: str, name: str) -> str | None:
@@ -302,12 +359,14 @@ def _options(compilation: _Compilation) -> tuple[str, ...]:
 
 
 def _artifact(request: CompileRequest, output: NvrtcOutput) -> Artifact:
+    """Return the artifact of the requested kernels: the program may have others, which are cut out of the PTX."""
+    entries = {item: output.lowered[item] for item in request.expressions if item in output.lowered}
     return Artifact(
         path=request.path,
         arch=request.arch,
-        ptx=output.ptx,
+        ptx=module_text(output.ptx).slice(entries.values()) if entries else output.ptx,
         cubin=output.cubin,
-        entries=output.lowered,
+        entries=entries,
         resources=ptxas.resources(output.log, output.ptx),
         toolchain=toolchain(),
     )

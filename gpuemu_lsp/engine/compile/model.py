@@ -14,7 +14,8 @@ class CompileRequest:
 
     ``text`` is the device view: same lines and columns as the saved file. ``expressions`` are the C++ name expressions
     of the requested kernels (``softmax_rows<float>``); plain ``extern "C"`` names are allowed. With ``optimize``
-    False the PTX is unoptimised. ``options`` are the user's and follow the built-in ones.
+    False the PTX is unoptimised. ``options`` are the user's and follow the built-in ones. ``program`` are the name
+    expressions of all kernels of the file, which are compiled as one program.
 
     ``headers`` are device views of user headers by absolute path, which NVRTC reads in place of the files on disk.
     Findings about the request rather than the text are placed at ``origin``, where the kernel is configured, and
@@ -25,6 +26,7 @@ class CompileRequest:
     text: str
     arch: str = "sm_80"
     expressions: tuple[str, ...] = ()
+    program: tuple[str, ...] = ()
     options: tuple[str, ...] = ()
     include_dirs: tuple[str, ...] = ()
     optimize: bool = True
@@ -53,7 +55,8 @@ class ResourceUsage:
 class Artifact:
     """The output of one successful compilation.
 
-    ``entries`` maps each requested name expression to its mangled PTX name. ``resources`` is by mangled name.
+    ``entries`` maps each requested name expression to its mangled PTX name. ``ptx`` has these kernels and what they
+    use; ``cubin`` and ``resources``, by mangled name, also have the other kernels of the program.
     """
 
     path: str

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from functools import lru_cache
 
 from gpuemu_lsp.engine.compile.messages import LogPosition
 from gpuemu_lsp.engine.compile.model import ResourceUsage
@@ -27,6 +28,7 @@ _LOC = re.compile(r"\s*\.loc\s+(\d+)\s+(\d+)\s+(\d+)")
 _CUMULATIVE_STACK = re.compile(r"(\d+) bytes cumulative stack size")
 
 
+@lru_cache(maxsize=2)  # the kernels of a file have one log
 def resources(log: str, ptx: str = "") -> Mapping[str, ResourceUsage]:
     """Return the resource usage of each kernel, by mangled name.
 
