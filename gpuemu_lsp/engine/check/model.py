@@ -54,6 +54,9 @@ class CheckOptions:
     """Run the largest passing case again and count memory traffic, bank conflicts and idle lanes."""
     seconds: float | None = None
     """Time after which no further case starts, also if ``cases`` are left; the first one always runs."""
+    verdicts: str = "run"
+    """``run`` always runs the cases; ``record`` also stores the verdict; ``reuse`` takes the stored verdict of the same
+    code where there is one."""
 
     @property
     def most(self) -> int:
@@ -66,7 +69,8 @@ class CheckRequest:
     """One kernel to check.
 
     ``text`` is an editor's unsaved text of the source, None to read the file; ``overlay`` has unsaved texts of headers
-    by absolute path. ``registered`` is False for a kernel that no gpuemu.toml mentions.
+    by absolute path. ``registered`` is False for a kernel that no gpuemu.toml mentions. ``program`` are the name
+    expressions of all kernels of the file: one compilation then serves the checks of them all.
     """
 
     spec: KernelSpec
@@ -76,6 +80,7 @@ class CheckRequest:
     text: str | None = None
     root: str = "."
     overlay: Mapping[str, str] = field(default_factory=dict)
+    program: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,6 +219,8 @@ class KernelReport:
     coverage: tuple[LineCoverage, ...] = ()
     counters: tuple[KernelCounters, ...] = ()
     """By dtype, if they were requested and a case passed."""
+    reused: bool = False
+    """The verdict is that of an earlier check of the same code."""
 
 
 CheckEvent: TypeAlias = "Stage | Finding | KernelReport"

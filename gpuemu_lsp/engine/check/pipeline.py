@@ -27,6 +27,7 @@ from gpuemu_lsp.engine.check.plan_run import PlanRun
 from gpuemu_lsp.engine.check.plan_setup import open_plan, settle_shapes
 from gpuemu_lsp.engine.check.policies.index_overflow import index_overflows
 from gpuemu_lsp.engine.check.prepare import PreparedKernel, prepare
+from gpuemu_lsp.engine.check.verdicts.reuse import ReusedVerdict, begin_recording, find_verdict, store_verdict
 from gpuemu_lsp.engine.execution import Executor
 from gpuemu_lsp.engine.findings import Finding, Severity
 from gpuemu_lsp.engine.fuzz.strategies import DTYPE_OF
@@ -49,9 +50,13 @@ class _Totals:
     not_run: int = 0
     runs: list[PlanRun] = field(default_factory=list)
     counters: list[KernelCounters] = field(default_factory=list)
+    found: list[Finding] = field(default_factory=list)
+    cut_short: bool = False
+    """A time limit ended the check before all cases had run."""
 
     def add(self, finding: Finding) -> Finding:
         """Count a finding and return it."""
+        self.found.append(finding)
         if finding.severity is Severity.ERROR:
             self.errors += 1
         if finding.rule in _UNVERIFIED:
@@ -80,20 +85,22 @@ def check_kernel(
         executor, finding = choose_executor(request, prepared.place)
         if finding is not None:
             yield totals.add(finding)
+    reused: ReusedVerdict | None = None
+    static = len(totals.found)
     if executor is not None:
-        # Strategies such as single_dtype_f16 fix the dtype.
-        dtype = DTYPE_OF.get(request.options.strategy)
-        plans = [plan for plan in prepared.plans if dtype in (None, plan.dtype)]
-        if not plans:
-            yield totals.add(_not_executed(request, prepared, f"it is not checked as {dtype}"))
-        for plan in [plan for plan in plans if plan.dtype in request.options.dtypes] or plans:
-            yield from _check_plan(request, prepared, plan, executor, totals)
-        if request.options.unoptimized and executor.name == "emulator" and totals.runs:
-            yield from _check_unoptimized(request, prepared, totals)
+        reused = find_verdict(request, prepared)
+        if reused is not None:
+            yield from map(totals.add, reused.findings)
+        else:
+            yield from _check_plans(request, prepared, executor, totals)
     elif prepared.artifact is not None and not totals.errors and not totals.not_run:
         yield totals.add(_not_executed(request, prepared))
     total = (time.perf_counter() - started) * 1e3
-    report = _report(request, prepared, totals, executor, total)
+    if reused is not None:
+        report = _reused_report(request, prepared, totals, reused.report, total)
+    else:
+        report = _report(request, prepared, totals, executor, total)
+        store_verdict(request, prepared, totals.runs, totals.found[static:], report, totals.cut_short)
     if on_verdict is not None:
         on_verdict(prepared, report)
     yield report
@@ -103,6 +110,22 @@ def _limited(options: CheckOptions) -> CheckOptions:
     """Limit the time of an unregistered kernel: its sizes are guesses, and others wait for the worker."""
     seconds = _UNREGISTERED_SECONDS if options.seconds is None else min(options.seconds, _UNREGISTERED_SECONDS)
     return replace(options, seconds=seconds, case_seconds=min(options.case_seconds, _UNREGISTERED_CASE_SECONDS))
+
+
+def _check_plans(
+    request: CheckRequest, prepared: PreparedKernel, executor: Executor, totals: _Totals
+) -> Iterator[CheckEvent]:
+    """Run the cases of every dtype."""
+    begin_recording()
+    # Strategies such as single_dtype_f16 fix the dtype.
+    dtype = DTYPE_OF.get(request.options.strategy)
+    plans = [plan for plan in prepared.plans if dtype in (None, plan.dtype)]
+    if not plans:
+        yield totals.add(_not_executed(request, prepared, f"it is not checked as {dtype}"))
+    for plan in [plan for plan in plans if plan.dtype in request.options.dtypes] or plans:
+        yield from _check_plan(request, prepared, plan, executor, totals)
+    if request.options.unoptimized and executor.name == "emulator" and totals.runs:
+        yield from _check_unoptimized(request, prepared, totals)
 
 
 def _check_plan(
@@ -128,6 +151,7 @@ def _check_plan(
     for case, case_id in run.cases():
         # A time limit is set by the user; the first case always runs.
         if until is not None and run.progress.count.run and time.monotonic() >= until:
+            totals.cut_short = True
             break
         passed = run.progress.count.passed
         yield Stage(plan.kernel, "reference", run.progress.count.run, request.options.most)
@@ -144,7 +168,7 @@ def _check_plan(
         counted = count(run, largest)
         if counted is not None:
             totals.counters.append(counted.counters)
-            yield from counted.hints
+            yield from map(totals.add, counted.hints)
 
 
 def _check_unoptimized(request: CheckRequest, prepared: PreparedKernel, totals: _Totals) -> Iterator[CheckEvent]:
@@ -202,6 +226,21 @@ def _report(
             for line in run.runner.guidance.totals.lines(run.context.findings.source_map)
         ),
         counters=tuple(totals.counters),
+    )
+
+
+def _reused_report(
+    request: CheckRequest, prepared: PreparedKernel, totals: _Totals, stored: KernelReport, total: float
+) -> KernelReport:
+    """Return the report of a stored verdict with what this check found out itself."""
+    assert prepared.artifact is not None
+    return replace(
+        stored,
+        source=request.spec.source,
+        status=_status(request, prepared, totals, stored.cases),
+        resources=prepared.resources,
+        timing_ms={"compile": prepared.compile_ms, "total": total},
+        toolchain=prepared.artifact.toolchain,
     )
 
 

@@ -74,7 +74,8 @@ class PlanRun:
     """Runs the cases of one plan. Made by :func:`~gpuemu_lsp.engine.check.plan_setup.open_plan`.
 
     ``finished`` is True once no further case is to run. ``snapshots`` has, by rule, the mismatches of the launch that
-    was examined last. ``opening`` are findings that precede all cases.
+    was examined last. ``opening`` are findings that precede all cases. ``merged`` is True once a finding was left out
+    because another one is on its line.
     """
 
     context: PlanContext
@@ -88,6 +89,7 @@ class PlanRun:
     progress: RunProgress = field(default_factory=RunProgress)
     finished: bool = False
     snapshots: dict[str, MismatchSnapshot] = field(default_factory=dict)
+    merged: bool = False
     _reported: dict[tuple[str, Severity, str, int], Finding] = field(default_factory=dict)
     _pending: list[Finding] = field(default_factory=list)
     _controls: Iterator[Case] | None = None
@@ -158,6 +160,7 @@ class PlanRun:
             key = (finding.rule, finding.severity, finding.place.path, finding.place.range.start.line)
             earlier = self._reported.get(key)
             shown = finding if earlier is None else self._simpler(earlier, finding)
+            self.merged = self.merged or earlier is not None
             if shown is not earlier:
                 self._reported[key] = shown
                 yield shown

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import replace
-from pathlib import Path
 
 from gpuemu_lsp.engine.check.case_judge import CaseJudge
 from gpuemu_lsp.engine.check.case_runner import CaseRunner
@@ -19,7 +18,6 @@ from gpuemu_lsp.engine.check.policies.confirm_unoptimized import Run, Unoptimize
 from gpuemu_lsp.engine.check.prepare import PreparedKernel, without_optimization
 from gpuemu_lsp.engine.check.reference_calls import ReferenceCaller, load_reference
 from gpuemu_lsp.engine.check.replay_store import ReplayStore
-from gpuemu_lsp.engine.check.source_map import SourceMap
 from gpuemu_lsp.engine.compile import ToolchainError
 from gpuemu_lsp.engine.compile.model import Artifact
 from gpuemu_lsp.engine.execution import Executor, Outcome, Request
@@ -31,7 +29,6 @@ from gpuemu_lsp.engine.oracle import JudgingPolicy, Numerics
 from gpuemu_lsp.engine.plan.model import Plan, TensorArg
 from gpuemu_lsp.engine.plan.probe import probe
 from gpuemu_lsp.engine.ptx import parse
-from gpuemu_lsp.engine.ptx.model import Module
 from gpuemu_lsp.engine.rules import make
 from gpuemu_lsp.engine.store import Store
 
@@ -50,7 +47,7 @@ def open_plan(request: CheckRequest, prepared: PreparedKernel, plan: Plan, execu
     numerics = Numerics(arithmetic_precisions(module, entry), (), linear)
     hints = LaunchHints(_tile_sizes(source.constants, plan.entry), linear)
     spec, options = request.spec, request.options
-    findings = FindingFactory(plan, artifact.arch, _source_map(prepared, module, plan), spec.places)
+    findings = FindingFactory(plan, artifact.arch, prepared.source_map(module, plan), spec.places)
     context = PlanContext(request, plan, hints, prepared.ignores, findings)
     launch = Request(artifact, entry, (1, 1, 1), (1, 1, 1), 0, (), max_seconds=options.case_seconds)
     guidance = CoverageGuidance(plan, context.seed, hints, CoverageTotals()) if options.coverage else None
@@ -80,7 +77,7 @@ def unoptimized_run(run: PlanRun, prepared: PreparedKernel, artifact: Artifact) 
     they are one check of the kernel.
     """
     context, options = run.context, run.context.request.options
-    findings = replace(context.findings, source_map=_source_map(prepared, parse(artifact.ptx), run.plan))
+    findings = replace(context.findings, source_map=prepared.source_map(parse(artifact.ptx), run.plan))
     context = replace(context, findings=findings)
     launch = replace(run.runner.launch, artifact=artifact, entry=artifact.entries[run.plan.entry])
     runner = replace(run.runner, launch=launch, guidance=None)
@@ -105,20 +102,6 @@ def _unoptimized_launches(request: CheckRequest, prepared: PreparedKernel, run: 
     except ToolchainError:
         return None
     return unoptimized_run(run, prepared, artifact).runner.run if artifact is not None else None
-
-
-def _source_map(prepared: PreparedKernel, module: Module, plan: Plan) -> SourceMap:
-    source = prepared.source
-    assert source is not None
-
-    def text_of(path: str) -> str | None:
-        if path == source.path:
-            return source.text
-        if path in prepared.headers:
-            return Path(path).read_text(encoding="utf-8-sig", errors="replace")
-        return None
-
-    return SourceMap(module.files, text_of, plan.place)
 
 
 def _tile_sizes(constants: Mapping[str, str], entry: str) -> tuple[int, ...]:

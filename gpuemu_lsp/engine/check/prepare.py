@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cache, partial
 from itertools import chain, islice
 from pathlib import Path
 
@@ -13,6 +13,7 @@ from gpuemu_lsp.engine.check.policies.missing_headers import without_cascades
 from gpuemu_lsp.engine.check.policies.newer_architecture import or_newer
 from gpuemu_lsp.engine.check.policies.unknown_suppressions import unknown_suppressions
 from gpuemu_lsp.engine.check.policies.unregistered import softened, without_guessed_instance
+from gpuemu_lsp.engine.check.source_map import SourceMap
 from gpuemu_lsp.engine.compile import ToolchainError, compile_source
 from gpuemu_lsp.engine.compile.model import Artifact, CompileRequest, CompileResult, ResourceUsage
 from gpuemu_lsp.engine.findings import Finding, Place, Range, Severity
@@ -20,6 +21,7 @@ from gpuemu_lsp.engine.lint import lint
 from gpuemu_lsp.engine.plan.model import Plan, PlanResult
 from gpuemu_lsp.engine.plan.resolve import resolve
 from gpuemu_lsp.engine.project.model import KernelSpec
+from gpuemu_lsp.engine.ptx.model import Module
 from gpuemu_lsp.engine.rules import make
 from gpuemu_lsp.engine.source import DeviceViews, device_views, includers, read
 from gpuemu_lsp.engine.source.ignore_comments import IgnoreComments
@@ -35,7 +37,7 @@ class PreparedKernel:
 
     ``artifacts`` has one compilation per requested architecture, in that order; ``artifact`` is the first of them, the
     one to execute. ``headers`` has the device views of included files by path. ``ignores`` applies the ignore comments
-    of the source.
+    of the source. ``overlay`` has the unsaved texts of headers.
     """
 
     findings: tuple[Finding, ...]
@@ -48,6 +50,20 @@ class PreparedKernel:
     compile_ms: float = 0.0
     artifacts: tuple[Artifact, ...] = ()
     ignores: IgnoreComments = field(default_factory=lambda: IgnoreComments(lambda _: None))
+    overlay: Mapping[str, str] = field(default_factory=dict)
+
+    def source_map(self, module: Module, plan: Plan) -> SourceMap:
+        """Return the source map of a module that was compiled from this kernel's file."""
+        source = self.source
+        assert source is not None
+
+        @cache
+        def text_of(path: str) -> str | None:
+            if path == source.path:
+                return source.text
+            return self.overlay.get(path) or _header(path) if path in self.headers else None
+
+        return SourceMap(module.files, text_of, plan.place)
 
 
 def prepare(request: CheckRequest) -> PreparedKernel:
@@ -87,6 +103,7 @@ def prepare(request: CheckRequest) -> PreparedKernel:
         compile_ms=compiled.milliseconds,
         artifacts=tuple(compiled.artifacts),
         ignores=ignores,
+        overlay=request.overlay,
     )
 
 

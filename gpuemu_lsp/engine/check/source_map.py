@@ -27,7 +27,7 @@ class SourceMap:
 
     def place(self, location: Location | None) -> tuple[Place, tuple[Related, ...]]:
         """Return the innermost user place of ``location`` and those it is inlined at; the fallback if there is none."""
-        chain = [place for place in map(self._user_place, _inlining_chain(location)) if place is not None]
+        chain = [place for place in map(self.user_place, inlining_chain(location)) if place is not None]
         if not chain:
             return self.fallback, ()
         related = tuple(Related(place, "inlined here") for place in chain[1:] if place != chain[0])
@@ -35,9 +35,10 @@ class SourceMap:
 
     def known(self, location: Location | None) -> Place | None:
         """Return the innermost user place of ``location``, None if there is none."""
-        return next((place for place in map(self._user_place, _inlining_chain(location)) if place is not None), None)
+        return next((place for place in map(self.user_place, inlining_chain(location)) if place is not None), None)
 
-    def _user_place(self, location: Location) -> Place | None:
+    def user_place(self, location: Location) -> Place | None:
+        """Return the place of one location without its call sites, None if it is not in the user's code."""
         path = self.files.get(location.file)
         text = self.text_of(path) if path is not None else None
         if path is None or text is None:
@@ -76,7 +77,8 @@ def _statement_end(raw: bytes, start: int) -> int:
     return len(raw)
 
 
-def _inlining_chain(location: Location | None) -> list[Location]:
+def inlining_chain(location: Location | None) -> list[Location]:
+    """Return a location and the call sites it is inlined at, innermost first."""
     # The limit guards against a module whose inlining chain is cyclic.
     chain: list[Location] = []
     while location is not None and len(chain) < 64:

@@ -29,6 +29,7 @@ from gpuemu_lsp.engine.fuzz.model import Array, Case
 from gpuemu_lsp.engine.oracle import inputs as reference_inputs
 from gpuemu_lsp.engine.oracle.arithmetic import Numerics
 from gpuemu_lsp.engine.oracle.inputs import input_tensors, widened
+from gpuemu_lsp.engine.oracle.opened_files import recorded_files
 from gpuemu_lsp.engine.oracle.outputs import ReferenceFailure, ReferenceOutput, read_outputs
 from gpuemu_lsp.engine.oracle.rounding import MonteCarloArithmetic
 from gpuemu_lsp.engine.oracle.trace import traced, traced_globals, traced_scalar
@@ -253,6 +254,7 @@ def _script_environment(folder: str) -> Iterator[None]:
             contextlib.redirect_stderr(sink),
             warnings.catch_warnings(),
             np.errstate(all="ignore"),
+            recorded_files(),
         ):
             warnings.simplefilter("ignore")
             yield

@@ -120,11 +120,14 @@ _INTERNAL = re.compile(r"(?P<length>\d+)(?:_INTERNAL_|_GLOBAL__N_)")
 def _without_lines(text: str) -> str:
     code = _LINES.sub("", _COMMENT.sub("", text))
     code = _LOCAL_DEPOT.sub("__local_depot", _BLOCK_LABEL.sub("$L__BB_", _SPACE.sub(" ", code)))
-    return _without_internal_names(code)
+    return canonical_name(code)
 
 
-def _without_internal_names(code: str) -> str:
-    """Remove the names of internal namespaces: they have the file's name and that of its first kernel."""
+def canonical_name(code: str) -> str:
+    """Return a mangled name, or code, without the names of internal namespaces.
+
+    They contain the file's name and that of its first kernel.
+    """
     parts, end = [], 0
     # Each search begins behind the last name: it may end in digits, before the length of the next one.
     while (match := _INTERNAL.search(code, end)) is not None:

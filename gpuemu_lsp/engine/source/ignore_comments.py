@@ -77,10 +77,14 @@ class IgnoreComments:
 
     def apply(self, finding: Finding) -> Finding:
         """Return the finding, downgraded to a hint where a comment on its line suppresses its rule."""
-        if not ignorable(finding.rule) or finding.rule not in self._at(finding):
+        if not self.covers(finding):
             return finding
         message = f"Suppressed by a 'gpuemu: ignore' comment: {finding.message}"
         return replace(finding, severity=Severity.HINT, message=message, data={**finding.data, "ignored": True})
+
+    def covers(self, finding: Finding) -> bool:
+        """Return whether a comment on its line suppresses the rule of a finding."""
+        return ignorable(finding.rule) and finding.rule in self._at(finding)
 
     def _at(self, finding: Finding) -> frozenset[str]:
         path = finding.place.path

@@ -133,6 +133,16 @@ class Store:
                     (kernel, dtype, case, optimized),
                 )
 
+    def move(self, kernel: str, dtype: str, case: str, rule: str, line: int) -> None:
+        """Record that a stored failure is on another 0-based line, because the text around it was edited."""
+        if self._database.exists():
+            with self._database.transaction() as connection:
+                connection.execute(
+                    """UPDATE failures SET line = ?
+                       WHERE kernel = ? AND dtype = ? AND case_id = ? AND rule = ? AND line IS NOT ?""",
+                    (line, kernel, dtype, case, rule, line),
+                )
+
     def _failures(self, condition: str, parameters: tuple[str | int, ...]) -> list[StoredFailure]:
         if not self._database.exists():
             return []

@@ -60,6 +60,11 @@ class UnoptimizedConfirmation:
     _compiled: bool = field(default=False, init=False)
     _outcomes: dict[tuple[str, tuple[tuple[str, int], ...]], Outcome] = field(default_factory=dict, init=False)
 
+    @property
+    def used(self) -> bool:
+        """Whether an event needed confirmation, so that the result depends on unoptimised code too."""
+        return self._compiled
+
     def stands(self, event: Event, case: Case) -> bool:
         """Return whether an event may be claimed of the source."""
         if event.rule not in _CONFIRMED_RULES or not any(map(self._is_hoisted, _reads(event))):

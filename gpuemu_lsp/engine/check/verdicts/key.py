@@ -1,0 +1,101 @@
+"""Keys of verdicts: digests of everything that determines the outcome of a check's launches."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import sys
+from dataclasses import replace
+from functools import cache
+from importlib import metadata
+from pathlib import Path
+
+from gpuemu_lsp.engine.check.model import CheckRequest
+from gpuemu_lsp.engine.check.prepare import PreparedKernel
+from gpuemu_lsp.engine.findings import Json
+from gpuemu_lsp.engine.plan.model import Plan
+from gpuemu_lsp.engine.ptx.slicing import code_identity
+from gpuemu_lsp.engine.store import Store, StoreError
+from gpuemu_lsp.engine.workers.wire import to_json
+
+_VERSION = 1
+_ENGINE = Path(__file__).parents[2]
+_REPLAYED = 50
+_COMPILE_KEYS = ("artifact_checks", "compile_options", "include_dirs", "arch", "source")
+"""Keys of gpuemu.toml whose effect is in the PTX, or that no launch depends on."""
+
+
+def _engine_digest() -> str:
+    digest = hashlib.blake2b(digest_size=20)
+    for path in sorted(_ENGINE.rglob("*.py")):
+        digest.update(path.relative_to(_ENGINE).as_posix().encode() + b"\0" + path.read_bytes() + b"\0")
+    return digest.hexdigest()
+
+
+_ENGINE_DIGEST = _engine_digest()
+# Computed at import: when the package is upgraded under a running server, results of the old modules must not be
+# stored under the key of the new ones.
+
+
+def verdict_key(request: CheckRequest, prepared: PreparedKernel) -> str | None:
+    """Return the key of a kernel's verdict as its stored cases are now; None if the store cannot be read."""
+    artifact, source, spec = prepared.artifact, prepared.source, request.spec
+    assert artifact is not None and source is not None
+    try:
+        cases = [_stored_cases(request, plan) for plan in prepared.plans]
+    except StoreError:
+        return None
+    parts: list[Json] = [
+        _VERSION,
+        _ENGINE_DIGEST,
+        [sys.version, *_installed()],
+        code_identity(artifact.ptx, sorted(artifact.entries[plan.entry] for plan in prepared.plans)),
+        [artifact.arch, dict(artifact.entries)],
+        [_plain(replace(plan, notes=())) for plan in prepared.plans],
+        # Sizes next to the constants of a file are worth a case, and arrays may have these lengths.
+        dict(source.constants),
+        [spec.name, spec.reference, spec.reference_function, _plain(spec.tolerances), _plain(spec.invariants)],
+        [*sorted(key for key in spec.places if not key.startswith(_COMPILE_KEYS))],
+        _plain(request.validation),
+        [request.registered, request.root, _plain(replace(request.options, store_root=None, verdicts="run"))],
+        cases,
+        _scripts(spec.reference),
+    ]
+    return hashlib.blake2b(
+        json.dumps(parts, sort_keys=True).encode("utf-8", "surrogatepass"), digest_size=20
+    ).hexdigest()
+
+
+@cache
+def _installed() -> tuple[str, ...]:
+    """Return the installed packages with their versions: a reference may use any of them."""
+    return tuple(sorted(f"{one.name} {one.version}" for one in metadata.distributions()))
+
+
+def _stored_cases(request: CheckRequest, plan: Plan) -> Json:
+    """Return the cases that a check replays. When a case failed last, and on which line, does not matter."""
+    if request.options.store_root is None:
+        return []
+    with Store(request.options.store_root) as store:
+        stored = store.failures_for(plan.kernel, plan.dtype, limit=_REPLAYED)
+    return [
+        [item.case, item.fixed, item.failure.rule, item.failure.optimized, item.failure.source_hash] for item in stored
+    ]
+
+
+def _scripts(reference: str | None) -> list[Json]:
+    """Return the names of the reference's neighbours: it may import one that did not exist."""
+    return [] if reference is None else [*sorted(path.name for path in Path(reference).parent.glob("*.py"))]
+
+
+def _plain(value: object) -> Json:
+    """Return a record as JSON without the places in it."""
+    return _without_places(to_json(value))
+
+
+def _without_places(data: Json) -> Json:
+    if isinstance(data, dict):
+        if data.get("$type") == "Place":
+            return None
+        return {key: _without_places(value) for key, value in data.items()}
+    return [_without_places(value) for value in data] if isinstance(data, list) else data
