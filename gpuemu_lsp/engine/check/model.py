@@ -56,7 +56,7 @@ class CheckOptions:
     """Time after which no further case starts, also if ``cases`` are left; the first one always runs."""
     verdicts: str = "run"
     """``run`` always runs the cases; ``record`` also stores the verdict; ``reuse`` takes the stored verdict of the same
-    code where there is one."""
+    code where there is one. ``find`` takes it too, and like ``stop`` ends before the first case, without a report."""
 
     @property
     def most(self) -> int:
@@ -70,7 +70,8 @@ class CheckRequest:
 
     ``text`` is an editor's unsaved text of the source, None to read the file; ``overlay`` has unsaved texts of headers
     by absolute path. ``registered`` is False for a kernel that no gpuemu.toml mentions. ``program`` are the name
-    expressions of all kernels of the file: one compilation then serves the checks of them all.
+    expressions of all kernels of the file: one compilation then serves the checks of them all. ``batch`` identifies
+    requests of one file at one time: a worker that has checked one of them reads no file again for the others.
     """
 
     spec: KernelSpec
@@ -81,6 +82,7 @@ class CheckRequest:
     root: str = "."
     overlay: Mapping[str, str] = field(default_factory=dict)
     program: tuple[str, ...] = ()
+    batch: str = ""
 
 
 @dataclass(frozen=True, slots=True)

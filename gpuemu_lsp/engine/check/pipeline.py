@@ -26,7 +26,7 @@ from gpuemu_lsp.engine.check.model import (
 from gpuemu_lsp.engine.check.plan_run import PlanRun
 from gpuemu_lsp.engine.check.plan_setup import open_plan, settle_shapes
 from gpuemu_lsp.engine.check.policies.index_overflow import index_overflows
-from gpuemu_lsp.engine.check.prepare import PreparedKernel, prepare
+from gpuemu_lsp.engine.check.prepare import FileSession, PreparedKernel, prepare
 from gpuemu_lsp.engine.check.verdicts.reuse import ReusedVerdict, begin_recording, find_verdict, store_verdict
 from gpuemu_lsp.engine.execution import Executor
 from gpuemu_lsp.engine.findings import Finding, Severity
@@ -67,18 +67,21 @@ class _Totals:
 
 
 def check_kernel(
-    request: CheckRequest, on_verdict: Callable[[PreparedKernel, KernelReport], None] | None = None
+    request: CheckRequest,
+    on_verdict: Callable[[PreparedKernel, KernelReport], None] | None = None,
+    session: FileSession | None = None,
 ) -> Iterator[CheckEvent]:
     """Check one kernel; yield stages and findings as soon as they are known, and its report last.
 
-    ``on_verdict`` is called with the prepared kernel and the report, before the report is yielded.
+    ``on_verdict`` is called with the prepared kernel and the report, before the report is yielded. ``session`` is
+    shared by the checks of a file's kernels.
     """
     started = time.perf_counter()
     if not request.registered:
         request = replace(request, options=_limited(request.options))
     name, totals = request.spec.name, _Totals()
     yield Stage(name, "compile")
-    prepared = prepare(request)
+    prepared = prepare(request, session)
     yield from map(totals.add, prepared.findings)
     executor: Executor | None = None
     if prepared.artifact is not None and prepared.plans and request.options.execute:
@@ -91,6 +94,8 @@ def check_kernel(
         reused = find_verdict(request, prepared)
         if reused is not None:
             yield from map(totals.add, reused.findings)
+        elif request.options.verdicts in ("find", "stop"):
+            return
         else:
             yield from _check_plans(request, prepared, executor, totals)
     elif prepared.artifact is not None and not totals.errors and not totals.not_run:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from itertools import chain, islice
@@ -14,7 +14,7 @@ from gpuemu_lsp.engine.check.policies.newer_architecture import or_newer
 from gpuemu_lsp.engine.check.policies.unknown_suppressions import unknown_suppressions
 from gpuemu_lsp.engine.check.policies.unregistered import softened, without_guessed_instance
 from gpuemu_lsp.engine.check.source_map import SourceMap
-from gpuemu_lsp.engine.compile import ToolchainError, compile_source
+from gpuemu_lsp.engine.compile import CompileSession, ToolchainError, compile_source
 from gpuemu_lsp.engine.compile.model import Artifact, CompileRequest, CompileResult, ResourceUsage
 from gpuemu_lsp.engine.findings import Finding, Place, Range, Severity
 from gpuemu_lsp.engine.lint import lint
@@ -66,8 +66,61 @@ class PreparedKernel:
         return SourceMap(module.files, text_of, plan.place)
 
 
-def prepare(request: CheckRequest) -> PreparedKernel:
+@dataclass(slots=True)
+class FileSession:
+    """What the checks of one file's kernels have in common. It is for one batch of checks: files are read once."""
+
+    compile: CompileSession = field(default_factory=CompileSession)
+    _sources: dict[tuple[object, ...], SourceFile] = field(default_factory=dict)
+    _views: dict[tuple[object, ...], DeviceViews] = field(default_factory=dict)
+
+    def source(self, request: CheckRequest, text: str) -> SourceFile:
+        """Return the parsed source of a request."""
+        key = _file_key(request, text)
+        if key not in self._sources:
+            self._sources[key] = read(request.spec.source, text, request.spec.include_dirs, request.overlay)
+        return self._sources[key]
+
+    def views(self, request: CheckRequest, text: str) -> DeviceViews:
+        """Return the device views of a request's source and its headers."""
+        key = _file_key(request, text)
+        if key not in self._views:
+            self._views[key] = device_views(request.spec.source, text, request.spec.include_dirs, request.overlay)
+        return self._views[key]
+
+
+def _file_key(request: CheckRequest, text: str) -> tuple[object, ...]:
+    return request.spec.source, text, request.spec.include_dirs, tuple(request.overlay.items())
+
+
+def program_of(requests: Sequence[CheckRequest], session: FileSession) -> tuple[str, ...]:
+    """Return the name expressions of all kernels of a file that compile together.
+
+    The requests have a text and the same compile options. An instance with guessed template arguments may not compile;
+    if the program fails, it is made of the others.
+    """
+    resolved = []
+    for request in requests:
+        assert request.text is not None
+        resolved.append(resolve(request.spec, session.source(request, request.text)))
+    entries = tuple(dict.fromkeys(entry for result in resolved for entry in result.entries))
+    certain = tuple(dict.fromkeys(entry for result in resolved if not result.guessed for entry in result.entries))
+    if len(certain) == len(entries):
+        return entries
+    request = requests[0]
+    assert request.text is not None
+    views, arch = session.views(request, request.text), request.options.arch or request.spec.arch[0]
+    source, headers = session.source(request, request.text), {**request.overlay, **views.headers}
+    try:
+        compiled = _Compilation(request.spec, source, views, headers, entries, session.compile, entries).run(arch)
+    except ToolchainError:
+        return certain
+    return certain if compiled.artifact is None else entries
+
+
+def prepare(request: CheckRequest, session: FileSession | None = None) -> PreparedKernel:
     """Read, resolve, compile and lint one kernel. Does not execute the user's code."""
+    session = session or FileSession()
     spec = request.spec
     place = spec.places.get("source") or spec.places.get("") or Place(spec.source, Range.of(0, 0, 0, 1))
     text = request.text
@@ -77,17 +130,16 @@ def prepare(request: CheckRequest) -> PreparedKernel:
         except (OSError, UnicodeDecodeError) as error:
             message = f"{Path(spec.source).name} cannot be read as UTF-8 text: {error}"
             return PreparedKernel((make("config/missing-file", message, place, kernel=spec.name),), place)
-    source = read(spec.source, text, spec.include_dirs, request.overlay)
+    source, views = session.source(request, text), session.views(request, text)
     result = resolve(spec, source)
-    views = device_views(spec.source, text, spec.include_dirs, request.overlay)
     headers = {**request.overlay, **views.headers}
     if any(finding.rule == "compile/missing-entry" for finding in result.findings):
         # A kernel whose declaration is half written is not found. Its syntax errors say why, and then a hint that an
         # unregistered kernel is missing adds nothing.
-        errors = _errors_without_entry(spec, source, views, headers)
+        errors = _errors_without_entry(_Compilation(spec, source, views, headers, (), session.compile, ()))
         hints = () if errors else tuple(map(softened, result.findings))
         return PreparedKernel((*errors, *(result.findings if request.registered else hints)), place, source)
-    compilation = _Compilation(spec, source, views, headers, result.entries)
+    compilation = _Compilation(spec, source, views, headers, result.entries, session.compile, request.program)
     compiled = _compile_architectures(request, compilation, result, place)
     artifact = compiled.artifacts[0] if compiled.artifacts else None
     ignores = IgnoreComments(lambda path: text if path == spec.source else request.overlay.get(path) or _header(path))
@@ -165,7 +217,8 @@ def without_optimization(request: CheckRequest, prepared: PreparedKernel) -> Com
     spec = request.spec
     views = device_views(spec.source, source.text, spec.include_dirs, request.overlay)
     entries = tuple(artifact.entries)
-    return _Compilation(spec, source, views, prepared.headers, entries).run(artifact.arch, optimize=False)
+    compilation = _Compilation(spec, source, views, prepared.headers, entries, CompileSession(), request.program)
+    return compilation.run(artifact.arch, optimize=False)
 
 
 def _is_relevant(compiled: bool, finding: Finding) -> bool:
@@ -175,19 +228,21 @@ def _is_relevant(compiled: bool, finding: Finding) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Compilation:
-    """A source file and the entry points to compile it for."""
+    """A source file and the entry points to compile it for; ``program`` are those of all its kernels."""
 
     spec: KernelSpec
     source: SourceFile
     views: DeviceViews
     headers: Mapping[str, str]
     entries: tuple[str, ...]
+    session: CompileSession
+    program: tuple[str, ...]
 
     def run(self, arch: str, *, optimize: bool = True) -> CompileResult:
         """Compile the file; a header that does not compile alone as part of a file that includes it."""
         source, include_dirs = self.source, self.spec.include_dirs
         request = self._request(arch, optimize)
-        compiled = _compiled(request, self.views)
+        compiled = _compiled(request, self.views, self.session)
         if compiled.artifact is not None:
             return compiled
         launched = (launch.path for launch in source.launches if launch.path is not None)
@@ -196,7 +251,8 @@ class _Compilation:
         for includer in islice(dict.fromkeys(around), _MAX_INCLUDERS):
             text = self.headers.get(includer) or Path(includer).read_text(encoding="utf-8-sig", errors="replace")
             views = device_views(includer, text, include_dirs, {source.path: source.text})
-            whole = _compiled(replace(request, path=includer, text=views.view, headers=views.headers), views)
+            included = replace(request, path=includer, text=views.view, headers=views.headers)
+            whole = _compiled(included, views, self.session)
             if whole.artifact is not None:
                 return whole
             attempts.append(whole)
@@ -209,6 +265,7 @@ class _Compilation:
             text=self.source.device_view,
             arch=arch,
             expressions=self.entries,
+            program=self.program,
             options=self.spec.compile_options,
             include_dirs=self.spec.include_dirs,
             headers=self.headers,
@@ -222,20 +279,18 @@ def _error_count(compiled: CompileResult) -> int:
     return sum(finding.severity is Severity.ERROR for finding in compiled.findings)
 
 
-def _errors_without_entry(
-    spec: KernelSpec, source: SourceFile, views: DeviceViews, headers: Mapping[str, str]
-) -> tuple[Finding, ...]:
+def _errors_without_entry(compilation: _Compilation) -> tuple[Finding, ...]:
     """Return the compile errors of a file in which the kernel is not found."""
     try:
-        compiled = _Compilation(spec, source, views, headers, ()).run(spec.arch[0])
+        compiled = compilation.run(compilation.spec.arch[0])
     except ToolchainError:
         return ()
     return () if compiled.artifact is not None else compiled.findings
 
 
-def _compiled(request: CompileRequest, views: DeviceViews) -> CompileResult:
+def _compiled(request: CompileRequest, views: DeviceViews, session: CompileSession) -> CompileResult:
     """Compile, and remove the errors that are not the user's."""
-    compiled = compile_source(request)
+    compiled = compile_source(request, session=session)
     if compiled.artifact is not None:
         return compiled
     return replace(compiled, findings=tuple(without_cascades(compiled.findings, views, request.include_dirs)))

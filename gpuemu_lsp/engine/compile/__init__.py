@@ -10,6 +10,9 @@ Options
 Include closure
     NVRTC reports neither the headers it read nor include chains. The user's headers are therefore found here, by the
     same search as the compiler's, for cache keys and for diagnostics in headers (:mod:`include_closure`).
+One program per file
+    The kernels of a file are entries of one program, so that one call serves the checks of them all. Their PTX is cut
+    out of it. If another kernel's template does not compile, a kernel has a program of its own.
 Header mirror
     NVRTC searches the including file's directory first, so a header with a device view cannot stay next to its file.
     The views are written to a private directory tree that repeats their absolute paths, each behind a ``#line`` that
@@ -41,8 +44,8 @@ each request.
 
 from __future__ import annotations
 
-from gpuemu_lsp.engine.compile.compiler import compile_source, warm_up
+from gpuemu_lsp.engine.compile.compiler import CompileSession, compile_source, warm_up
 from gpuemu_lsp.engine.compile.preamble import stub_headers
 from gpuemu_lsp.engine.compile.toolchain import ToolchainError, toolchain
 
-__all__ = ["ToolchainError", "compile_source", "stub_headers", "toolchain", "warm_up"]
+__all__ = ["CompileSession", "ToolchainError", "compile_source", "stub_headers", "toolchain", "warm_up"]

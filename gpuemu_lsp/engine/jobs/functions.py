@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from gpuemu_lsp.engine.check.model import CheckEvent, CheckRequest, KernelReport, Stage
 from gpuemu_lsp.engine.findings import Finding, Json
+from gpuemu_lsp.engine.jobs.sessions import session_of
 from gpuemu_lsp.engine.workers.wire import from_json, to_json
 
 if TYPE_CHECKING:
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 _PACKAGE = "gpuemu_lsp.engine.jobs"
 _TARGETS = {
     "functions": ("check", "measure", "reproduce", "export", "minimize", "lint", "describe", "self_check"),
+    "file_checks": ("check_file",),
     "stored_failures": ("failures", "failure"),
     "disassembly": ("disassemble",),
     "registration": ("registration",),
@@ -43,14 +45,14 @@ WARM_UP = ("gpuemu_lsp.engine.compile:warm_up", f"{_PACKAGE}.warm_up:warm_up")
 
 def check(payload: Json) -> Iterator[Json]:
     """Check one kernel; ``payload`` is a :class:`CheckRequest`."""
-    for item in _checked(from_json(CheckRequest, payload)):
+    for item in checked(from_json(CheckRequest, payload)):
         if not isinstance(item, list):
             yield encode(item)
 
 
 def measure(payload: Json) -> Iterator[Json]:
     """Check one kernel and yield last its baseline records; ``payload`` is a :class:`CheckRequest`."""
-    for item in _checked(from_json(CheckRequest, payload)):
+    for item in checked(from_json(CheckRequest, payload)):
         if not isinstance(item, list):
             yield encode(item)
             continue
@@ -58,7 +60,7 @@ def measure(payload: Json) -> Iterator[Json]:
             yield {"record": to_json(record)}
 
 
-def _checked(request: CheckRequest) -> Iterator[CheckEvent | list[BaselineRecord]]:
+def checked(request: CheckRequest) -> Iterator[CheckEvent | list[BaselineRecord]]:
     """Yield the events of a check, then its baseline records, which are also kept in the project's store."""
     from gpuemu_lsp.engine.baseline.records import records
     from gpuemu_lsp.engine.check.pipeline import check_kernel
@@ -70,7 +72,7 @@ def _checked(request: CheckRequest) -> Iterator[CheckEvent | list[BaselineRecord
         measured.extend(records(request, prepared, report))
         remember(request, report, measured)
 
-    yield from check_kernel(request, on_report)
+    yield from check_kernel(request, on_report, session_of(request))
     yield measured
 
 

@@ -26,7 +26,7 @@ class ReusedVerdict:
 
 def find_verdict(request: CheckRequest, prepared: PreparedKernel) -> ReusedVerdict | None:
     """Return the stored verdict of a kernel, None if it is to be checked."""
-    if request.options.verdicts != "reuse" or not _storable(request):
+    if request.options.verdicts not in ("reuse", "find") or not _storable(request):
         return None
     key = verdict_key(request, prepared)
     verdict = cache.load(key) if key is not None else None
@@ -57,7 +57,11 @@ def store_verdict(
     The stored cases of the project are part of the key, and the check has changed them: all that it added are cases of
     this code, which it has run.
     """
-    if request.options.verdicts == "run" or not _storable(request) or not is_repeatable(runs, findings, cut_short):
+    if (
+        request.options.verdicts not in ("record", "reuse")
+        or not _storable(request)
+        or not is_repeatable(runs, findings, cut_short)
+    ):
         return
     files = file_digests() if request.spec.reference is not None else {}
     key = verdict_key(request, prepared)
