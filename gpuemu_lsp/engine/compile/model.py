@@ -26,13 +26,13 @@ class CompileRequest:
     text: str
     arch: str = "sm_80"
     expressions: tuple[str, ...] = ()
-    program: tuple[str, ...] = ()
     options: tuple[str, ...] = ()
     include_dirs: tuple[str, ...] = ()
     optimize: bool = True
     headers: Mapping[str, str] = field(default_factory=dict)
     origin: Place | None = None
     options_place: Place | None = None
+    program: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from gpuemu_lsp.engine.check.model import CheckRequest
 from gpuemu_lsp.engine.check.prepare import PreparedKernel
 from gpuemu_lsp.engine.check.verdicts.sites import CodeSites
-from gpuemu_lsp.engine.findings import Finding, Place, Related
+from gpuemu_lsp.engine.findings import Finding, Place
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,12 +29,13 @@ class Anchor:
 class AnchoredFinding:
     """A finding with the anchors of its place and of its related places.
 
-    ``suppressed``: an ignore comment names its rule on its line.
+    ``suppressed``: an ignore comment names its rule on its line. The finding has no ``consequences``; they are here.
     """
 
     finding: Finding
     anchors: tuple[Anchor, ...]
     suppressed: bool
+    consequences: tuple[AnchoredFinding, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,18 +51,22 @@ class Anchoring:
         """Return a finding with anchors, None if a place of it has none."""
         anchors = [self._anchor(place) for place in (finding.place, *(one.place for one in finding.related))]
         found = tuple(anchor for anchor in anchors if anchor is not None)
-        if len(found) < len(anchors):
+        following = tuple(one for one in map(self.anchored, finding.consequences) if one is not None)
+        if len(found) < len(anchors) or len(following) < len(finding.consequences):
             return None
-        return AnchoredFinding(finding, found, self.prepared.ignores.covers(finding))
+        suppressed = self.prepared.ignores.covers(finding)
+        return AnchoredFinding(replace(finding, consequences=()), found, suppressed, following)
 
     def placed(self, stored: AnchoredFinding) -> Finding | None:
         """Return a stored finding at its place in this text, None if it is not known for certain."""
-        places = [self._place(anchor) for anchor in stored.anchors]
-        if None in places:
+        places = [place for place in map(self._place, stored.anchors) if place is not None]
+        following = tuple(one for one in map(self.placed, stored.consequences) if one is not None)
+        if len(places) < len(stored.anchors) or len(following) < len(stored.consequences):
             return None
-        first, *others = (place for place in places if place is not None)
-        related = tuple(Related(place, one.message) for place, one in zip(others, stored.finding.related, strict=True))
-        finding = replace(stored.finding, place=first, related=related)
+        related = tuple(
+            replace(one, place=place) for place, one in zip(places[1:], stored.finding.related, strict=True)
+        )
+        finding = replace(stored.finding, place=places[0], related=related, consequences=following)
         return finding if self.prepared.ignores.covers(finding) == stored.suppressed else None
 
     def _anchor(self, place: Place) -> Anchor | None:
