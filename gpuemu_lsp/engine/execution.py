@@ -27,7 +27,8 @@ class Buffer:
     ``data`` is a 1-D uint8 array, which is copied before the launch. ``initialized`` False marks every byte as
     unwritten: reading it is an uninitialised read. ``element_size``, in bytes, and ``name`` appear in messages only.
     ``offset`` bytes are added to the base, which is aligned to 256 bytes, to test other alignments. ``alias_of`` names
-    an earlier buffer whose memory this one shares.
+    an earlier buffer whose memory this one shares. The kernel gets the address of the byte ``pointer_offset`` of
+    ``data``: a view need not begin where its allocation does.
     """
 
     name: str
@@ -36,6 +37,7 @@ class Buffer:
     element_size: int = 4
     offset: int = 0
     alias_of: str | None = None
+    pointer_offset: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -53,7 +53,7 @@ def place_parameters(request: Request, kernel: CompiledKernel, arena: Arena, buf
     image = np.zeros(region.size, dtype=np.uint8)
     for slot, argument in zip(slots, request.arguments, strict=True):
         if isinstance(argument, Buffer):
-            raw = buffers[argument.name].address.to_bytes(8, "little")
+            raw = (buffers[argument.name].address + argument.pointer_offset).to_bytes(8, "little")
         else:
             raw = argument.data
         if len(raw) > slot.size:

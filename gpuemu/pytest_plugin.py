@@ -1,0 +1,61 @@
+"""pytest plugin: ``pytest --gpuemu-triton`` runs a suite's Triton launches in the emulator, under its checkers.
+
+An error that a checker finds in a launch fails the test that made it. Triton and PyTorch are imported only with the
+option.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from gpuemu.triton import Session
+
+_SESSION = pytest.StashKey["Session"]()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the options."""
+    group = parser.getgroup("gpuemu")
+    group.addoption("--gpuemu-triton", action="store_true", help="run Triton launches in the emulator; no GPU is needed")
+    group.addoption("--gpuemu-arch", default="sm_80", metavar="SM", help="architecture to compile Triton kernels for")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Start the session before any test module is imported: autotuners ask for the device at import."""
+    if not config.getoption("--gpuemu-triton"):
+        return
+    try:
+        import torch  # noqa: F401 - imported before the session, which then maps its devices
+    except ImportError:
+        pass
+    try:
+        from gpuemu import triton
+    except ImportError as error:
+        raise pytest.UsageError(f"--gpuemu-triton needs Triton: {error}; pip install 'gpuemu-lsp[triton]'") from None
+    config.stash[_SESSION] = triton.activate(config.getoption("--gpuemu-arch"))
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """End the session."""
+    if _SESSION in config.stash:
+        from gpuemu import triton
+
+        triton.deactivate()
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> Iterator[None] | None:
+    """Report how many launches ran and what was found."""
+    session = config.stash.get(_SESSION, None)
+    if session is None:
+        return None
+    terminalreporter.section("gpuemu: Triton launches")
+    ran = sum(record.status == "completed" for record in session.launches)
+    terminalreporter.write_line(f"{len(session.launches)} launches, {ran} completed")
+    for finding in session.findings:
+        start = finding.place.range.start
+        terminalreporter.write_line(f"{finding.place.path}:{start.line + 1}: {finding.message} [{finding.rule}]")
+    return None

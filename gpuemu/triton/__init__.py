@@ -1,0 +1,16 @@
+"""Triton without a GPU: launches of a script or a test suite run in the emulator, on CPU tensors, under its checkers.
+
+>>> import gpuemu.triton
+>>> with gpuemu.triton.emulated() as session:
+...     add_kernel[(4,)](x, y, out, n, BLOCK=1024)  # x, y and out are CPU tensors of PyTorch, or NumPy arrays
+>>> session.findings
+()
+
+:func:`activate` does the same for the rest of the process. Inside, ``device="cuda"`` of PyTorch means the CPU.
+"""
+
+from __future__ import annotations
+
+from gpuemu.triton.session import KernelError, LaunchRecord, Session, activate, deactivate, emulated
+
+__all__ = ["KernelError", "LaunchRecord", "Session", "activate", "deactivate", "emulated"]

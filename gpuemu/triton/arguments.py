@@ -1,0 +1,97 @@
+"""Arguments of a Triton launch, as those of the PTX kernel.
+
+Triton's signature has a type for each Python parameter: ``*fp32`` for a pointer, ``i32`` for a scalar, ``constexpr``
+for a value that is compiled in, ``tensordesc<...>`` for a tensor descriptor, and a tuple of types for a tuple. On
+architectures without TMA a descriptor is passed as its base pointer, shape and strides. The kernel has two more
+parameters than the signature: pointers to the global scratch and to the profiler's scratch memory of the launch.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+from triton.backends.driver import expand_signature, wrap_handle_tensordesc_impl
+from triton.backends.nvidia.driver import make_tensordesc_arg
+
+from gpuemu.triton.storage import TensorMemory, memory_of
+from gpuemu_lsp.engine.execution import Argument, Buffer, Scalar
+
+_INTEGERS = {"i1": "b", "i8": "b", "i16": "h", "i32": "i", "i64": "q", "u1": "B", "u8": "B", "u16": "H", "u32": "I", "u64": "Q"}
+_FLOATS = {"fp32": "f", "f32": "f", "fp64": "d", "fp16": "e"}
+NULL = bytes(8)
+
+
+class UnsupportedArgumentError(TypeError):
+    """An argument that the emulator cannot pass to a kernel."""
+
+
+class ArgumentPacker:
+    """Packs the arguments of launches of one compiled kernel."""
+
+    def __init__(self, signature: dict[str, Any], descriptors: Any) -> None:
+        if descriptors:
+            raise UnsupportedArgumentError("tensor descriptors need TMA on this architecture; use sm_80 instead")
+        self._names = tuple(map(str, signature))
+        self._types = tuple(signature.values())
+        # Triton's own code takes descriptors apart, so that the order of their parts follows its version.
+        self._flat = wrap_handle_tensordesc_impl(lambda values: values, signature, descriptors, make_tensordesc_arg)
+
+    def pack(self, values: Sequence[Any]) -> tuple[list[Argument], dict[str, TensorMemory]]:
+        """Return the kernel's arguments, and the memory behind each buffer by the buffer's name."""
+        expanded = expand_signature(self._types, None, "nvTmaDesc")
+        arguments: list[Argument] = []
+        memory: dict[str, TensorMemory] = {}
+        first: dict[int, str] = {}
+        for name, kind, value in _leaves(self._labels(), expanded, self._flat(values)):
+            if kind == "constexpr":
+                continue
+            if not kind.startswith("*"):
+                arguments.append(Scalar(name, scalar_bytes(kind, value)))
+                continue
+            if value is None or value == 0 if isinstance(value, int | None) else False:
+                arguments.append(Scalar(name, NULL))
+                continue
+            where = memory_of(value)
+            owner = first.setdefault(where.address, name)
+            memory.setdefault(owner, where)
+            arguments.append(
+                Buffer(
+                    name,
+                    where.data,
+                    element_size=where.item_size,
+                    alias_of=owner if owner != name else None,
+                    pointer_offset=where.offset,
+                )
+            )
+        return arguments, memory
+
+    def _labels(self) -> list[str]:
+        """Return a name for each entry of the expanded signature."""
+        labels: list[str] = []
+        for name, kind in zip(self._names, self._types, strict=True):
+            parts = expand_signature((kind,), None, "nvTmaDesc")
+            labels += [name] if len(parts) == 1 else [name, *(f"{name}.{index}" for index in range(1, len(parts)))]
+        return labels
+
+
+def _leaves(names: Sequence[str], kinds: Sequence[Any], values: Sequence[Any]) -> Iterator[tuple[str, str, Any]]:
+    for name, kind, value in zip(names, kinds, values, strict=True):
+        if isinstance(kind, tuple):
+            yield from _leaves([f"{name}[{index}]" for index in range(len(kind))], kind, value)
+        else:
+            yield name, kind, value
+
+
+def scalar_bytes(kind: str, value: Any) -> bytes:
+    """Return a scalar of one of Triton's types as little-endian bytes."""
+    if kind in _INTEGERS:
+        return struct.pack(f"<{_INTEGERS[kind]}", int(value))
+    if kind in _FLOATS:
+        return np.float16(value).tobytes() if kind == "fp16" else struct.pack(f"<{_FLOATS[kind]}", value)
+    if kind == "bf16":
+        return np.asarray(value, dtype=ml_dtypes.bfloat16).tobytes()
+    raise UnsupportedArgumentError(f"an argument of type {kind}")

@@ -1,0 +1,213 @@
+"""Sessions in which Triton launches run in the emulator, and the findings that they collect."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from typing import Literal, TypeAlias
+
+import numpy as np
+import triton
+
+from gpuemu.triton.driver import EmulatorDriver, TritonLaunch
+from gpuemu.triton.findings import launch_findings
+from gpuemu.triton.torch_devices import cuda_means_cpu
+from gpuemu_lsp.engine.compile.model import Artifact
+from gpuemu_lsp.engine.compile.triton_backend import (
+    WARP_SIZE,
+    restore_backend,
+    target_of,
+    use_ptx_backend,
+    with_fixed_locations,
+)
+from gpuemu_lsp.engine.emulator import Emulator
+from gpuemu_lsp.engine.execution import Argument, Buffer, Checks, Request, Scalar
+from gpuemu_lsp.engine.findings import Finding, Severity
+
+OnFinding: TypeAlias = Literal["raise", "warn", "collect"]
+DEFAULT_ARCH = "sm_80"
+DEFAULT_SECONDS = 60.0
+
+
+class KernelError(RuntimeError):
+    """A launch in which a checker found an error; ``findings`` has what it found."""
+
+    def __init__(self, findings: tuple[Finding, ...]) -> None:
+        super().__init__("\n".join(map(_sentence, findings)))
+        self.findings = findings
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchRecord:
+    """One launch: the kernel, its grid, its result and the milliseconds of translation and execution."""
+
+    kernel: str
+    grid: tuple[int, int, int]
+    threads: int
+    status: str
+    translate_ms: float
+    execute_ms: float
+    findings: tuple[Finding, ...]
+
+
+@dataclass(slots=True)
+class Session:
+    """Launches and findings between activation and its end.
+
+    ``on_finding`` says what an error finding does: ``raise`` a :class:`KernelError` from the launch, ``warn``, or only
+    ``collect``. Findings of a lower severity never raise.
+    """
+
+    arch: str
+    checks: Checks
+    on_finding: OnFinding
+    seconds: float
+    launches: list[LaunchRecord] = field(default_factory=list)
+    _emulator: Emulator = field(default_factory=Emulator)
+    _artifacts: dict[str, Artifact] = field(default_factory=dict)
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """Findings of all launches, in the order in which they were made; each rule once per line."""
+        found: dict[tuple[str, object], Finding] = {}
+        for record in self.launches:
+            for finding in record.findings:
+                found.setdefault((finding.rule, finding.place), finding)
+        return tuple(found.values())
+
+    def run(self, launch: TritonLaunch) -> None:
+        """Run a launch, write its results to the tensors, and report.
+
+        Raises
+        ------
+        KernelError
+            If it has an error and ``on_finding`` is ``raise``.
+        """
+        arguments, memory = launch.packer.pack(launch.values)
+        arguments += _scratch(launch)
+        request = Request(
+            artifact=self._artifact(launch),
+            entry=launch.kernel.name,
+            grid=launch.grid,
+            block=(WARP_SIZE * launch.metadata.num_warps, 1, 1),
+            shared_bytes=launch.kernel.shared_bytes,
+            arguments=tuple(arguments),
+            checks=self.checks,
+            max_seconds=self.seconds,
+        )
+        started = time.perf_counter()
+        outcome = self._emulator.run(request)
+        elapsed = (time.perf_counter() - started) * 1e3
+        for name, where in memory.items():
+            if name in outcome.buffers:
+                where.data[:] = outcome.buffers[name]
+        if outcome.printed:
+            print(outcome.printed, end="")  # noqa: T201 - tl.device_print
+        findings = launch_findings(request, outcome)
+        self.launches.append(
+            LaunchRecord(
+                launch.kernel.name,
+                launch.grid,
+                request.block[0],
+                outcome.status,
+                outcome.translate_ms,
+                elapsed - outcome.translate_ms,
+                findings,
+            )
+        )
+        self._report(findings)
+
+    def _artifact(self, launch: TritonLaunch) -> Artifact:
+        ptx = launch.kernel.ptx
+        if ptx not in self._artifacts:
+            name = launch.kernel.name
+            self._artifacts[ptx] = Artifact("", self.arch, with_fixed_locations(ptx), b"", {name: name}, {}, "triton")
+        return self._artifacts[ptx]
+
+    def _report(self, findings: tuple[Finding, ...]) -> None:
+        errors = tuple(finding for finding in findings if finding.severity is Severity.ERROR)
+        if errors and self.on_finding == "raise":
+            raise KernelError(errors)
+        if self.on_finding != "collect":
+            for finding in findings:
+                warnings.warn(_sentence(finding), stacklevel=3)
+
+
+def _scratch(launch: TritonLaunch) -> list[Argument]:
+    """Return the two arguments that follow those of the signature: scratch memory of the launch and of the profiler."""
+    x, y, z = launch.grid
+    metadata = launch.metadata
+    arguments: list[Argument] = []
+    for name, size in (("global scratch", metadata.global_scratch_size), ("profile scratch", metadata.profile_scratch_size)):
+        total = size * x * y * z * getattr(metadata, "num_ctas", 1)
+        arguments.append(
+            Buffer(name, np.zeros(total, np.uint8), initialized=False) if total else Scalar(name, bytes(8))
+        )
+    return arguments
+
+
+def _sentence(finding: Finding) -> str:
+    start = finding.place.range.start
+    return f"{finding.place.path}:{start.line + 1}:{start.column + 1}: {finding.message} [{finding.rule}]"
+
+
+@contextmanager
+def emulated(
+    arch: str = DEFAULT_ARCH,
+    *,
+    checks: Checks | None = None,
+    on_finding: OnFinding = "raise",
+    seconds: float = DEFAULT_SECONDS,
+) -> Iterator[Session]:
+    """Run Triton launches in the emulator inside a ``with`` statement.
+
+    Parameters
+    ----------
+    arch
+        The architecture to compile for, such as ``sm_80``.
+    checks
+        The checkers; by default all.
+    on_finding
+        What an error does: ``raise``, ``warn`` or ``collect``.
+    seconds
+        Limit of each launch, in seconds.
+    """
+    session = Session(arch, checks or Checks(), on_finding, seconds)
+    with ExitStack() as stack:
+        stack.callback(restore_backend, use_ptx_backend())
+        config = triton.runtime.driver
+        # Reading `active` would look for a GPU; `_active` is None until then.
+        stack.callback(_set_driver, getattr(config, "_active", None))
+        _set_driver(EmulatorDriver(target_of(arch), session.run))
+        stack.enter_context(cuda_means_cpu())
+        yield session
+
+
+def _set_driver(driver: object) -> None:
+    triton.runtime.driver._active = driver
+
+
+_activation = ExitStack()
+
+
+def activate(
+    arch: str = DEFAULT_ARCH,
+    *,
+    checks: Checks | None = None,
+    on_finding: OnFinding = "raise",
+    seconds: float = DEFAULT_SECONDS,
+) -> Session:
+    """Run Triton launches in the emulator until :func:`deactivate`, or for the rest of the process.
+
+    The parameters are those of :func:`emulated`.
+    """
+    deactivate()
+    return _activation.enter_context(emulated(arch, checks=checks, on_finding=on_finding, seconds=seconds))
+
+
+def deactivate() -> None:
+    """End what :func:`activate` began."""
+    _activation.close()

@@ -1,0 +1,73 @@
+"""Triton's compiler for NVIDIA GPUs, stopped at PTX.
+
+Triton assembles PTX to a cubin with ptxas before each first launch. The emulator runs PTX, so that stage is removed;
+Triton itself needs neither a GPU nor a driver until then. Imports Triton, so only workers and programs that use Triton
+already import this module.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from triton.backends import backends
+from triton.backends.compiler import GPUTarget
+from triton.backends.nvidia.compiler import CUDABackend
+
+_INLINE_ASM = re.compile(r"// begin inline asm\n.*?// end inline asm", re.S)
+_LOC = re.compile(r"^[ \t]*\.loc\b[^\n]*", re.M)
+WARP_SIZE = 32
+
+
+class PtxBackend(CUDABackend):  # type: ignore[misc]  # Triton has no type information
+    """Triton's CUDA backend whose binary is the PTX."""
+
+    def __init__(self, target: GPUTarget) -> None:
+        super().__init__(target)
+        self.binary_ext = "ptx"
+
+    def add_stages(self, stages: dict[str, Any], options: Any, language: Any) -> None:
+        """Add the stages up to PTX."""
+        super().add_stages(stages, options, language)
+        stages.pop("cubin", None)
+
+    def hash(self) -> str:
+        """Return the part of Triton's cache key that identifies this compiler; no ptxas takes part."""
+        return f"gpuemu-ptx-{self.target.arch}"
+
+
+def use_ptx_backend() -> type[CUDABackend]:
+    """Make Triton compile with :class:`PtxBackend`; return the class that it used before."""
+    backend = backends["nvidia"]
+    previous: type[CUDABackend] = backend.compiler
+    restore_backend(PtxBackend)
+    return previous
+
+
+def restore_backend(compiler: type[CUDABackend]) -> None:
+    """Make Triton compile with ``compiler``, the result of :func:`use_ptx_backend`."""
+    # The record of a backend is frozen, and Triton has no public way to replace its compiler.
+    object.__setattr__(backends["nvidia"], "compiler", compiler)
+
+
+def target_of(arch: str) -> GPUTarget:
+    """Return Triton's target for an architecture such as ``sm_80`` or ``sm_90a``."""
+    return GPUTarget("cuda", int(re.sub(r"\D", "", arch)), WARP_SIZE)
+
+
+def with_fixed_locations(ptx: str) -> str:
+    """Return PTX in which an inline assembly statement has one source location.
+
+    LLVM counts the lines of a statement of several lines into its ``.loc`` directives, so that the second and later
+    ones name lines of the ``.py`` file that have nothing to do with it. The first one is that of the statement.
+    """
+    return _INLINE_ASM.sub(_with_first_location, ptx)
+
+
+def _with_first_location(match: re.Match[str]) -> str:
+    statement = match.group()
+    first = _LOC.search(statement)
+    if first is None:
+        return statement
+    # The lines stay, empty, so that line numbers of the PTX do not change.
+    return statement[: first.end()] + _LOC.sub("", statement[first.end() :])
