@@ -6,7 +6,7 @@ option.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import contextlib
 from typing import TYPE_CHECKING
 
 import pytest
@@ -14,29 +14,26 @@ import pytest
 if TYPE_CHECKING:
     from gpuemu.triton import Session
 
-_SESSION = pytest.StashKey["Session"]()
+_SESSION: pytest.StashKey[Session] = pytest.StashKey()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add the options."""
     group = parser.getgroup("gpuemu")
-    group.addoption("--gpuemu-triton", action="store_true", help="run Triton launches in the emulator; no GPU is needed")
-    group.addoption("--gpuemu-arch", default="sm_80", metavar="SM", help="architecture to compile Triton kernels for")
+    group.addoption("--gpuemu-triton", action="store_true", help="run Triton launches in the emulator, without a GPU")
 
 
 def pytest_configure(config: pytest.Config) -> None:
     """Start the session before any test module is imported: autotuners ask for the device at import."""
     if not config.getoption("--gpuemu-triton"):
         return
-    try:
+    with contextlib.suppress(ImportError):
         import torch  # noqa: F401 - imported before the session, which then maps its devices
-    except ImportError:
-        pass
     try:
         from gpuemu import triton
     except ImportError as error:
         raise pytest.UsageError(f"--gpuemu-triton needs Triton: {error}; pip install 'gpuemu-lsp[triton]'") from None
-    config.stash[_SESSION] = triton.activate(config.getoption("--gpuemu-arch"))
+    config.stash[_SESSION] = triton.activate(config.getoption("--gpuemu-arch") or triton.DEFAULT_ARCH)
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
@@ -47,15 +44,14 @@ def pytest_unconfigure(config: pytest.Config) -> None:
         triton.deactivate()
 
 
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> Iterator[None] | None:
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
     """Report how many launches ran and what was found."""
     session = config.stash.get(_SESSION, None)
     if session is None:
-        return None
+        return
     terminalreporter.section("gpuemu: Triton launches")
     ran = sum(record.status == "completed" for record in session.launches)
     terminalreporter.write_line(f"{len(session.launches)} launches, {ran} completed")
     for finding in session.findings:
         start = finding.place.range.start
         terminalreporter.write_line(f"{finding.place.path}:{start.line + 1}: {finding.message} [{finding.rule}]")
-    return None

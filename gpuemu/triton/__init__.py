@@ -11,6 +11,6 @@
 
 from __future__ import annotations
 
-from gpuemu.triton.session import KernelError, LaunchRecord, Session, activate, deactivate, emulated
+from gpuemu.triton.session import DEFAULT_ARCH, KernelError, LaunchRecord, Session, activate, deactivate, emulated
 
-__all__ = ["KernelError", "LaunchRecord", "Session", "activate", "deactivate", "emulated"]
+__all__ = ["DEFAULT_ARCH", "KernelError", "LaunchRecord", "Session", "activate", "deactivate", "emulated"]

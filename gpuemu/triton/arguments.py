@@ -20,8 +20,20 @@ from triton.backends.nvidia.driver import make_tensordesc_arg
 from gpuemu.triton.storage import TensorMemory, memory_of
 from gpuemu_lsp.engine.execution import Argument, Buffer, Scalar
 
-_INTEGERS = {"i1": "b", "i8": "b", "i16": "h", "i32": "i", "i64": "q", "u1": "B", "u8": "B", "u16": "H", "u32": "I", "u64": "Q"}
-_FLOATS = {"fp32": "f", "f32": "f", "fp64": "d", "fp16": "e"}
+_INTEGERS = {
+    "i1": "b",
+    "i8": "b",
+    "i16": "h",
+    "i32": "i",
+    "i64": "q",
+    "u1": "B",
+    "u8": "B",
+    "u16": "H",
+    "u32": "I",
+    "u64": "Q",
+}
+"""Format characters of :mod:`struct` by Triton's type."""
+_FLOATS = {"fp32": "f", "f32": "f", "fp64": "d"}
 NULL = bytes(8)
 
 
@@ -52,7 +64,7 @@ class ArgumentPacker:
             if not kind.startswith("*"):
                 arguments.append(Scalar(name, scalar_bytes(kind, value)))
                 continue
-            if value is None or value == 0 if isinstance(value, int | None) else False:
+            if value is None:
                 arguments.append(Scalar(name, NULL))
                 continue
             where = memory_of(value)
@@ -91,7 +103,8 @@ def scalar_bytes(kind: str, value: Any) -> bytes:
     if kind in _INTEGERS:
         return struct.pack(f"<{_INTEGERS[kind]}", int(value))
     if kind in _FLOATS:
-        return np.float16(value).tobytes() if kind == "fp16" else struct.pack(f"<{_FLOATS[kind]}", value)
-    if kind == "bf16":
-        return np.asarray(value, dtype=ml_dtypes.bfloat16).tobytes()
+        return struct.pack(f"<{_FLOATS[kind]}", value)
+    if kind in ("fp16", "bf16"):
+        # Unlike struct, NumPy rounds a number that is too large to infinity, as Triton's launcher does.
+        return np.asarray(value).astype(np.float16 if kind == "fp16" else ml_dtypes.bfloat16).tobytes()
     raise UnsupportedArgumentError(f"an argument of type {kind}")

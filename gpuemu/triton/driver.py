@@ -75,8 +75,11 @@ class EmulatorDriver(DriverBase):  # type: ignore[misc]  # Triton has no type in
         return self._target
 
     def get_current_device(self) -> int:
-        """Return the number of the only device."""
-        return 0
+        """Return the number of the only device.
+
+        Triton keeps compiled kernels per device: those of another architecture, or of a GPU, must not be found.
+        """
+        return int(self._target.arch)
 
     def set_current_device(self, device: int) -> None:
         """Accept any number: there is one device."""
@@ -87,7 +90,8 @@ class EmulatorDriver(DriverBase):  # type: ignore[misc]  # Triton has no type in
 
     def get_device_capability(self, device: int = 0) -> tuple[int, int]:
         """Return the compute capability of the target."""
-        return divmod(self._target.arch, 10)
+        major, minor = divmod(int(self._target.arch), 10)
+        return major, minor
 
     def get_active_torch_device(self) -> Any:
         """Return PyTorch's device for tensors that kernels take."""

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import functools
 import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 import triton
+from triton.runtime.jit import JITFunction
 
 from gpuemu.triton.driver import EmulatorDriver, TritonLaunch
 from gpuemu.triton.findings import launch_findings
-from gpuemu.triton.torch_devices import cuda_means_cpu
+from gpuemu.triton.storage import NumpyTensor
+from gpuemu.triton.torch_devices import cuda_means_cpu, replaced
 from gpuemu_lsp.engine.compile.model import Artifact
 from gpuemu_lsp.engine.compile.triton_backend import (
     WARP_SIZE,
@@ -140,8 +143,9 @@ def _scratch(launch: TritonLaunch) -> list[Argument]:
     """Return the two arguments that follow those of the signature: scratch memory of the launch and of the profiler."""
     x, y, z = launch.grid
     metadata = launch.metadata
+    sizes = {"global scratch": metadata.global_scratch_size, "profile scratch": metadata.profile_scratch_size}
     arguments: list[Argument] = []
-    for name, size in (("global scratch", metadata.global_scratch_size), ("profile scratch", metadata.profile_scratch_size)):
+    for name, size in sizes.items():
         total = size * x * y * z * getattr(metadata, "num_ctas", 1)
         arguments.append(
             Buffer(name, np.zeros(total, np.uint8), initialized=False) if total else Scalar(name, bytes(8))
@@ -181,9 +185,43 @@ def emulated(
         config = triton.runtime.driver
         # Reading `active` would look for a GPU; `_active` is None until then.
         stack.callback(_set_driver, getattr(config, "_active", None))
-        _set_driver(EmulatorDriver(target_of(arch), session.run))
+        _set_driver(EmulatorDriver(target_of(arch), _run_in_current_session))
+        stack.enter_context(_current(session))
         stack.enter_context(cuda_means_cpu())
+        stack.enter_context(replaced(JITFunction, "run", _with_tensors(JITFunction.run)))
         yield session
+
+
+_sessions: list[Session] = []
+
+
+@contextmanager
+def _current(session: Session) -> Iterator[None]:
+    _sessions.append(session)
+    try:
+        yield
+    finally:
+        _sessions.remove(session)
+
+
+def _run_in_current_session(launch: TritonLaunch) -> None:
+    # Triton keeps the launcher of a kernel that it has compiled, beyond the session in which that happened.
+    _sessions[-1].run(launch)
+
+
+def _with_tensors(run: Callable[..., Any]) -> Callable[..., Any]:
+    """Return Triton's function for launches, extended to NumPy arrays."""
+
+    @functools.wraps(run)
+    def wrapped(self: Any, *args: Any, **kwargs: Any) -> Any:
+        named = {name: _tensor(value) for name, value in kwargs.items()}
+        return run(self, *map(_tensor, args), **named)
+
+    return wrapped
+
+
+def _tensor(value: Any) -> Any:
+    return NumpyTensor(value) if isinstance(value, np.ndarray) else value
 
 
 def _set_driver(driver: object) -> None:

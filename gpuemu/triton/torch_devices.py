@@ -6,7 +6,6 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Any
-from unittest import mock
 
 
 @contextmanager
@@ -28,8 +27,19 @@ def cuda_means_cpu() -> Iterator[None]:
             "get_device_capability": lambda device=None: (8, 0),
             "get_device_name": lambda device=None: "gpuemu",
         }.items():
-            stack.enter_context(mock.patch.object(torch.cuda, name, value))
+            stack.enter_context(replaced(torch.cuda, name, value))
         yield
+
+
+@contextmanager
+def replaced(owner: Any, name: str, value: object) -> Iterator[None]:
+    """Replace an attribute of a module or class inside a ``with`` statement."""
+    previous = getattr(owner, name)
+    setattr(owner, name, value)
+    try:
+        yield
+    finally:
+        setattr(owner, name, previous)
 
 
 def _device_mode(torch: Any) -> type:
