@@ -4,8 +4,10 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+TRITON_VENV := .venv-triton
+TRITON_STAMP := $(TRITON_VENV)/.installed
 
-.PHONY: help check corpus test editors editors-tools lint types imports format docs clean
+.PHONY: help check corpus test test-triton editors editors-tools lint types imports format docs clean
 .DEFAULT_GOAL := check
 
 help:  ## list the targets
@@ -20,6 +22,9 @@ corpus: $(STAMP)  ## check kernels/: 249 kernels, 88 of them with a planted bug
 test: $(STAMP) lint types imports  ## lint, types, import contracts and all tests
 	$(BIN)/pytest -n 2 --ignore=tests/editors
 	$(BIN)/pytest tests/editors
+
+test-triton: $(TRITON_STAMP)  ## tests that need Triton and PyTorch, in an environment of their own
+	GPUEMU_REQUIRE_TRITON=1 $(TRITON_VENV)/bin/pytest -c tests/triton/pytest.ini tests/triton
 
 editors: editors-tools  ## tests in real editors, which are installed first
 	GPUEMU_REQUIRE_EDITORS=1 $(BIN)/pytest tests/editors
@@ -51,5 +56,11 @@ $(STAMP): pyproject.toml
 	$(BIN)/python -m pip install --quiet --editable '.[dev]'
 	touch $(STAMP)
 
+$(TRITON_STAMP): pyproject.toml
+	$(PYTHON) -m venv $(TRITON_VENV)
+	$(TRITON_VENV)/bin/python -m pip install --quiet --upgrade pip
+	$(TRITON_VENV)/bin/python -m pip install --quiet --editable '.[triton]' torch==2.13.0 pytest pytest-timeout
+	touch $(TRITON_STAMP)
+
 clean:  ## remove everything that make wrote
-	rm -rf $(VENV) .editors editors/vscode/node_modules editors/vscode/dist build dist .mypy_cache .ruff_cache .pytest_cache
+	rm -rf $(VENV) $(TRITON_VENV) .editors editors/vscode/node_modules editors/vscode/dist build dist .mypy_cache .ruff_cache .pytest_cache
