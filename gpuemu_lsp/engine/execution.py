@@ -78,7 +78,8 @@ class Request:
     """One launch.
 
     ``entry`` is the mangled PTX name. ``max_steps`` limits the basic blocks that one warp executes, ``max_seconds`` the
-    wall time, ``max_events`` the events that are returned.
+    wall time of the execution, ``translate_seconds`` that of all translation before and during it, ``max_events`` the
+    events that are returned.
     """
 
     artifact: Artifact
@@ -91,6 +92,7 @@ class Request:
     watch: Watch | None = None
     max_steps: int = 20_000_000
     max_seconds: float = 10.0
+    translate_seconds: float = 30.0
     max_events: int = 16
     coverage: bool = False
     """Return :attr:`Outcome.coverage`, if the executor can measure it."""

@@ -54,7 +54,8 @@ def _device() -> Executor:
 class CaseRunner:
     """Launches cases of one plan and accumulates what all launches have in common.
 
-    ``launch`` is the request with everything but the case's own grid, block and arguments. ``timing`` has milliseconds
+    ``launch`` is the request with everything but the case's own grid, block and arguments; its limit of translation is
+    that of all launches together. ``timing`` has milliseconds
     by stage, ``approximate`` the executed instructions with a documented error. ``work`` counts executed steps and
     input elements: a measure of cost that is the same on every machine.
     """
@@ -76,6 +77,7 @@ class CaseRunner:
             shared_bytes=case.shared_bytes,
             arguments=pack_arguments(self.plan, case),
             watch=watch,
+            translate_seconds=max(0.0, self.launch.translate_seconds - self.timing.get("translate", 0.0) / 1e3),
             # A launch with a watch repeats one whose coverage is known.
             coverage=self.guidance is not None and watch is None,
         )

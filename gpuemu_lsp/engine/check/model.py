@@ -31,7 +31,7 @@ class CheckOptions:
     the configured architectures. ``execute`` False stops after lint, as in an untrusted workspace. ``seed_given`` is
     True if the user chose ``seed``, which then overrides ``[validation].seed``. ``store_root`` is the folder whose
     ``.gpuemu/`` stores failing cases, None to store none. ``case_seconds`` limits each launch and each call of the
-    reference.
+    reference, ``translate_seconds`` the translation of a dtype's kernel to machine code, in all launches together.
     """
 
     cases: int | None = None
@@ -43,6 +43,7 @@ class CheckOptions:
     store_root: str | None = None
     max_failures: int = 3
     case_seconds: float = 10.0
+    translate_seconds: float = 30.0
     strategy: str = DEFAULT_STRATEGY
     dtypes: tuple[str, ...] = ()
     """Dtypes to run, if the kernel has any of them; empty for all."""

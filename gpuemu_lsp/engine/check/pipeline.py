@@ -36,7 +36,9 @@ from gpuemu_lsp.engine.rules import make
 
 _UNREGISTERED_SECONDS = 10.0
 _UNREGISTERED_CASE_SECONDS = 3.0
-_UNVERIFIED = frozenset({"reference/error", "reference/wrong-shape", "reference/not-deterministic"})
+_UNVERIFIED = frozenset(
+    {"reference/error", "reference/wrong-shape", "reference/not-deterministic", "engine/timeout"}
+)
 """Rules after which the kernel has the status ``error`` and not ``failed``."""
 _NOT_RUN = frozenset({"engine/unsupported-instruction", "engine/not-executed", "config/ambiguous-signature"})
 

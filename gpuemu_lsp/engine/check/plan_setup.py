@@ -49,7 +49,16 @@ def open_plan(request: CheckRequest, prepared: PreparedKernel, plan: Plan, execu
     spec, options = request.spec, request.options
     findings = FindingFactory(plan, artifact.arch, prepared.source_map(module, plan), spec.places)
     context = PlanContext(request, plan, hints, prepared.ignores, findings)
-    launch = Request(artifact, entry, (1, 1, 1), (1, 1, 1), 0, (), max_seconds=options.case_seconds)
+    launch = Request(
+        artifact,
+        entry,
+        (1, 1, 1),
+        (1, 1, 1),
+        0,
+        (),
+        max_seconds=options.case_seconds,
+        translate_seconds=options.translate_seconds,
+    )
     guidance = CoverageGuidance(plan, context.seed, hints, CoverageTotals()) if options.coverage else None
     runner = CaseRunner(plan, executor, launch, guidance)
     store = ReplayStore(plan, hints, Store(options.store_root) if options.store_root is not None else None)
@@ -145,6 +154,7 @@ def settle_shapes(
                 arguments=pack_arguments(candidate, case),
                 max_steps=_PROBE_STEPS,
                 max_seconds=_PROBE_SECONDS,
+                translate_seconds=request.options.translate_seconds,
                 max_events=_PROBE_EVENTS,
                 guard_bytes=_GUARD_BYTES,
             )

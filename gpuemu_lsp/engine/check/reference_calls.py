@@ -2,48 +2,16 @@
 
 from __future__ import annotations
 
-import contextlib
-import signal
-import threading
 import time
-from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from types import FrameType
 
 from gpuemu_lsp.engine.check.finding_placer import FindingFactory
 from gpuemu_lsp.engine.check.model import CheckRequest
+from gpuemu_lsp.engine.deadline import deadline
 from gpuemu_lsp.engine.findings import Finding
 from gpuemu_lsp.engine.fuzz.model import Case
 from gpuemu_lsp.engine.oracle import Reference, ReferenceFailure, ReferenceOutput, call, load
 from gpuemu_lsp.engine.oracle.reference import changing_line, same_outputs
-
-
-class DeadlineError(BaseException):
-    """A deadline has passed. Not an Exception, so that ``except Exception`` in the user's code does not catch it."""
-
-
-@contextlib.contextmanager
-def deadline(seconds: float) -> Iterator[None]:
-    """Raise :class:`DeadlineError` in the body after ``seconds``, and again every second while it continues.
-
-    It interrupts Python code; a native function that does not return is ended by the worker pool's own time limit.
-    """
-    # Signals are delivered to the main thread only. Workers run checks there; tests may not.
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-
-    def interrupt(number: int, frame: FrameType | None) -> None:
-        raise DeadlineError(f"it did not return within {seconds:g} s")
-
-    before = signal.signal(signal.SIGALRM, interrupt)
-    # Repeated, as a `finally` or bare `except` in the user's code may swallow the first one.
-    signal.setitimer(signal.ITIMER_REAL, seconds, 1.0)
-    try:
-        yield
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0.0)
-        signal.signal(signal.SIGALRM, before)
 
 
 def load_reference(request: CheckRequest, findings: FindingFactory) -> tuple[Reference | None, Finding | None]:

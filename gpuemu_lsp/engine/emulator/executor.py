@@ -9,6 +9,8 @@ import numpy as np
 
 from gpuemu_lsp.engine.emulator import ops
 from gpuemu_lsp.engine.emulator.abi.memory import Shadow
+from gpuemu_lsp.engine.emulator.devicelib.library import DEVICE_LIBRARY
+from gpuemu_lsp.engine.emulator.jit.translation_limit import TranslationLimit, TranslationTimeoutError
 from gpuemu_lsp.engine.emulator.launch.arena import ArenaFullError, shared_arena
 from gpuemu_lsp.engine.emulator.launch.barriers import BarrierAssumptionError
 from gpuemu_lsp.engine.emulator.launch.counters import CounterCollector
@@ -44,8 +46,14 @@ class Emulator:
         problem = _launch_problem(request)
         if problem is not None:
             return _failed(problem)
+        # Compiled once per machine, and not interrupted: its time is not the kernel's.
+        DEVICE_LIBRARY.link()
+        limit = TranslationLimit(request.translate_seconds)
         try:
-            kernel, _, milliseconds = self._library.kernel(request.artifact.ptx, request.entry)
+            with limit.running():
+                kernel, _, milliseconds = self._library.kernel(request.artifact.ptx, request.entry)
+        except TranslationTimeoutError as error:
+            return _timed_out(request, request.artifact.ptx.count(";\n"), error)
         except PtxError as error:
             return _failed(f"the PTX cannot be read: {error}")
         except KeyError:
@@ -54,13 +62,15 @@ class Emulator:
             return _failed(f"the PTX cannot be translated: {error}")
         while True:
             try:
-                return _run_once(kernel, request, milliseconds)
+                return _run_once(kernel, request, limit, milliseconds)
             except _Again as again:
                 milliseconds = again.milliseconds
             except ArenaFullError as error:
                 return _failed(f"not run: it needs {error}")
             except TranslationError as error:
                 return _failed(f"the PTX cannot be translated: {error}")
+            except TranslationTimeoutError as error:
+                return _timed_out(request, len(kernel.sites), error)
 
 
 class _Again(Exception):  # noqa: N818 - not an error: the launch starts again with other code
@@ -69,10 +79,12 @@ class _Again(Exception):  # noqa: N818 - not an error: the launch starts again w
         self.milliseconds = milliseconds
 
 
-def _run_once(kernel: CompiledKernel, request: Request, milliseconds: float) -> Outcome:
+def _run_once(
+    kernel: CompiledKernel, request: Request, limit: TranslationLimit, milliseconds: float
+) -> Outcome:
     """Run a launch from its beginning; ``milliseconds`` have been spent on translation before."""
     started = time.perf_counter()
-    versions = LaunchVersions(kernel, request)
+    versions = LaunchVersions(kernel, request, limit)
     if versions.specialised is None:
         versions.scalar_pc()
     versions.compile_seconds = 0.0
@@ -175,6 +187,13 @@ def _launch_problem(request: Request) -> str | None:
     return None
 
 
-def _failed(message: str) -> Outcome:
-    event = Event("engine/not-executed", message, None, "")
+def _timed_out(request: Request, instructions: int, error: TranslationTimeoutError) -> Outcome:
+    """Return the outcome of a launch whose translation took too long."""
+    limit = f"{request.translate_seconds:.3g} s"
+    message = f"translating {instructions:,} PTX instructions took longer than {limit}; the time ran out in {error}"
+    return _failed(message, "engine/timeout")
+
+
+def _failed(message: str, rule: str = "engine/not-executed") -> Outcome:
+    event = Event(rule, message, None, "")
     return Outcome(status="failed", executor=Emulator.name, buffers={}, events=(event,))

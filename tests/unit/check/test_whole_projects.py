@@ -9,7 +9,7 @@ import pytest
 
 from gpuemu_lsp.engine.check.model import CheckOptions, KernelReport
 from gpuemu_lsp.engine.check.pipeline import check_kernel
-from gpuemu_lsp.engine.check.reference_calls import deadline
+from gpuemu_lsp.engine.deadline import deadline
 from gpuemu_lsp.engine.findings import Finding
 from gpuemu_lsp.engine.jobs.targets import collect
 

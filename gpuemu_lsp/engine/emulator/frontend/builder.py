@@ -17,6 +17,14 @@ class OpenBlock:
     terminator: Terminator | None = None
 
 
+_MAX_SIZE = 400_000
+"""Instructions of a program, with every call inlined: exponential in the depth of calls at worst."""
+
+
+class ProgramSizeError(Exception):
+    """The program is too large to be translated."""
+
+
 class ProgramBuilder:
     """Basic blocks and declarations of the functions inlined so far.
 
@@ -33,6 +41,20 @@ class ProgramBuilder:
         self.call_sites = 0
         self.recursive_entries: dict[str, int] = {}
         self._recursive: dict[str, bool] = {}
+        self._size = 0
+
+    def add_body(self, function: Function) -> None:
+        """Count a body that is inlined.
+
+        Raises
+        ------
+        ProgramSizeError
+            If the program becomes too large.
+        """
+        self.call_sites += 1
+        self._size += len(function.body or ())
+        if self._size > _MAX_SIZE:
+            raise ProgramSizeError(f"with its calls inlined it has more than {_MAX_SIZE:,} instructions")
 
     def new_block(self) -> int:
         """Add an open block, and return its number."""

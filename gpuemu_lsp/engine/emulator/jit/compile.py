@@ -52,7 +52,12 @@ def _target_machine(level: int) -> Any:
 
 
 def compile_object(module: ir.Module, level: int = 2) -> bytes:
-    """Compile a module to an object file.
+    """Compile a module to an object file; see :func:`compile_text`."""
+    return compile_text(str(module), level)
+
+
+def compile_text(text: str, level: int) -> bytes:
+    """Compile the text of a module to an object file.
 
     Level 0 compiles in a fraction of the time of level 1, and its code takes about twice as long to run.
 
@@ -62,7 +67,7 @@ def compile_object(module: ir.Module, level: int = 2) -> bytes:
         If LLVM rejects the module, which is a bug of the translator.
     """
     machine = _target_machine(level)
-    parsed = binding.parse_assembly(str(module))
+    parsed = binding.parse_assembly(text)
     parsed.verify()
     if level:
         _optimise(parsed, machine, level)

@@ -22,6 +22,7 @@ from gpuemu_lsp.engine.emulator.analysis.webs import split_webs
 from gpuemu_lsp.engine.emulator.codegen.core.translation_unit import TranslationUnit, registers_with_slots
 from gpuemu_lsp.engine.emulator.codegen.translate import translate
 from gpuemu_lsp.engine.emulator.devicelib.library import DEVICE_LIBRARY
+from gpuemu_lsp.engine.emulator.frontend.builder import ProgramSizeError
 from gpuemu_lsp.engine.emulator.frontend.flatten import flatten
 from gpuemu_lsp.engine.emulator.ir.lattice import ThreadBlockShape, thread_block_shape
 from gpuemu_lsp.engine.emulator.ir.operands import registers_written
@@ -29,11 +30,11 @@ from gpuemu_lsp.engine.emulator.ir.program import Program, Trap
 from gpuemu_lsp.engine.emulator.jit import disk_cache
 from gpuemu_lsp.engine.emulator.jit.compile import (
     LoadedCode,
-    compile_object,
     load_object,
     target_description,
     vector_lanes,
 )
+from gpuemu_lsp.engine.emulator.jit.translation_limit import TranslationTimeoutError, compile_within_limit
 from gpuemu_lsp.engine.emulator.versions.cache_key import assumption_texts, program_texts
 from gpuemu_lsp.engine.emulator.versions.convergence_profile import ConvergenceProfile
 from gpuemu_lsp.engine.ptx.model import Instruction, Module
@@ -46,6 +47,14 @@ _OPTIMISED_LEVEL: Final = 1
 """Optimisation levels of the two tiers. Level 1: NVRTC has optimised the PTX already."""
 
 _LEAST_COST_MS: Final = 20.0
+
+_COMPACT_SITES: Final = 4_000
+"""Sites from which optimised code has the form of baseline code: accesses as calls, registers in memory.
+
+LLVM's register allocator is superlinear in the length of a function. Code of 12,500 sites with inlined accesses took
+135 s, in this form 3 s."""
+_MAX_OPTIMISED_SITES: Final = 20_000
+"""Sites up to which code is optimised at all."""
 
 _MAX_BLOCK_DIMENSIONS: Final = 4
 """Block dimensions for which addresses are analysed thread by thread; each set of race candidates needs own code."""
@@ -64,8 +73,10 @@ def _translating() -> Iterator[None]:
     """
     try:
         yield
-    except (TranslationError, MemoryError):
+    except (TranslationError, TranslationTimeoutError, MemoryError):
         raise
+    except ProgramSizeError as error:
+        raise TranslationError(str(error)) from error
     except Exception as error:
         raise TranslationError(f"{type(error).__name__} {error}".replace("\n", " ")[:200]) from error
 
@@ -112,7 +123,8 @@ class CompiledKernel:
         self.program: Program = split_webs(program, self.graph)
         self.liveness: Liveness = liveness(self.program, self.graph)
         self.symbol_indices = {name: index for index, name in enumerate(self.program.variables)}
-        self.optimised = optimised
+        self._may_optimise = len(self.sites) <= _MAX_OPTIMISED_SITES
+        self.optimised = optimised and self._may_optimise
         self.convergence = ConvergenceProfile()
         self._specialised: dict[_Key, CompiledVersion | None] = {}
         self._scalar_pc: dict[_Key, CompiledVersion] = {}
@@ -157,7 +169,17 @@ class CompiledKernel:
     @property
     def is_final(self) -> bool:
         """Whether no better code will be compiled: it is optimised, and the speculation is decided."""
-        return self.optimised and self.convergence.decided
+        return not self._may_optimise or (self.optimised and self.convergence.decided)
+
+    @property
+    def _is_compact(self) -> bool:
+        return len(self.sites) > _COMPACT_SITES
+
+    def stay_baseline(self) -> None:
+        """Compile no optimised code from now on: it has exceeded the time limit of translation."""
+        self._may_optimise = self.optimised = False
+        self._specialised.clear()
+        self._scalar_pc.clear()
 
     def add_baseline_time(self, milliseconds: float, factor: float) -> bool:
         """Add time spent in baseline code; return whether the sum exceeds ``factor`` times the time to optimise."""
@@ -249,7 +271,9 @@ class CompiledKernel:
         proven = self._analyse(key)
         if not proven.reconverges or self.program.recursive:
             return None
-        branches = self.convergence.speculated(proven.divergent_loop_branches)
+        # Affine addresses gain nothing where every access is a call.
+        loops = frozenset() if self._is_compact else proven.divergent_loop_branches
+        branches = self.convergence.speculated(loops)
         speculated = self._analyse(key, branches) if branches else proven
         # Speculation must gain something: shapes that are more regular.
         if speculated.shapes == proven.shapes or not speculated.reconverges:
@@ -288,7 +312,8 @@ class CompiledKernel:
         shape, _, mode, noting, candidates = key
         # Registers in memory make code short: baseline code has them all there, and so has the scalar-PC version, whose
         # groups of lanes come and go at every basic block.
-        if scalar_pc or not optimised:
+        compact = not optimised or self._is_compact
+        if scalar_pc or compact:
             in_memory = frozenset(self.context_offsets)
         else:
             in_memory = registers_kept_in_memory(self.program, self.graph, self.liveness, divergence)
@@ -308,7 +333,7 @@ class CompiledKernel:
             coverage=noting == Instrumentation.COVERAGE,
             counting=noting == Instrumentation.COUNTERS,
             pointer_parameters=self._pointer_parameters,
-            baseline=not optimised,
+            baseline=compact,
             speculated_uniform=speculated_uniform,
         )
         code = _load_or_compile((*self._program_texts, *assumption_texts(unit)), unit, optimised=optimised)
@@ -343,7 +368,7 @@ def _load_or_compile(texts: tuple[str, ...], unit: TranslationUnit, *, optimised
             if code is not None:
                 break
         if code is None:
-            code = compile_object(translate(unit), level)
+            code = compile_within_limit(str(translate(unit)), level)
             disk.store(key, code)
         loaded = load_object(code, ("warp",))
     _loaded[key] = loaded
@@ -390,4 +415,4 @@ class KernelCache:
         return kernels[entry], module, (time.perf_counter() - started) * 1e3
 
 
-__all__ = ["CompiledKernel", "CompiledVersion", "KernelCache", "TranslationError"]
+__all__ = ["CompiledKernel", "CompiledVersion", "KernelCache", "TranslationError", "TranslationTimeoutError"]

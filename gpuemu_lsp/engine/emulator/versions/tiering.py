@@ -7,11 +7,12 @@ is executing: between blocks, or in the middle of one whose warps are all suspen
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from gpuemu_lsp.engine.emulator.ir.lattice import ThreadBlockShape
+from gpuemu_lsp.engine.emulator.jit.translation_limit import TranslationLimit, TranslationTimeoutError
 from gpuemu_lsp.engine.emulator.versions.compiled_kernel import CheckerMode, CompiledKernel, Instrumentation
 from gpuemu_lsp.engine.execution import Buffer, Request
 
@@ -19,6 +20,9 @@ _HOT: Final = 2.0
 """A kernel is hot when its time in baseline code exceeds so many times the time to optimise it.
 
 Baseline code takes about twice the time of optimised code, so that half of its time could have been saved."""
+
+_OPTIMISED_SHARE: Final = 0.5
+"""Share of a launch's time for translation that optimised code may take; the rest is for baseline code instead."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,10 +39,17 @@ class LaunchProfile:
 
 
 class LaunchVersions:
-    """Addresses of the versions that one launch executes, and their replacement by better ones."""
+    """Addresses of the versions that one launch executes, and their replacement by better ones.
 
-    def __init__(self, kernel: CompiledKernel, request: Request) -> None:
-        self._kernel, self._request = kernel, request
+    Raises
+    ------
+    TranslationTimeoutError
+        By the constructor and by each method that compiles, if translation exceeds ``limit``. Optimised code that would
+        exceed it is not used.
+    """
+
+    def __init__(self, kernel: CompiledKernel, request: Request, limit: TranslationLimit) -> None:
+        self._kernel, self._request, self._limit = kernel, request, limit
         self._mode = _checker_mode(request)
         self.shape: ThreadBlockShape
         self.specialised: int | None
@@ -62,8 +73,8 @@ class LaunchVersions:
         """Return the address of the scalar-PC version, which is compiled on first use: most launches never need it."""
         if self._scalar_pc is None:
             started = time.perf_counter()
-            version = self._kernel.scalar_pc(self._request.block, self._mode, _instrumentation(self._request))
-            self._scalar_pc = version.address
+            self._compile(self._select_scalar_pc)
+            assert self._scalar_pc is not None
             self.compile_seconds += time.perf_counter() - started
         return self._scalar_pc
 
@@ -74,6 +85,8 @@ class LaunchVersions:
         not in a speculative one.
         """
         kernel = self._kernel
+        if kernel.is_final:
+            return {}
         if kernel.optimised:
             if kernel.convergence.decided or profile is None:
                 return {}
@@ -109,10 +122,29 @@ class LaunchVersions:
             kernel.optimise()
 
     def _find(self) -> None:
+        self._compile(self._select_specialised)
+
+    def _compile(self, select: Callable[[], None]) -> None:
+        """Run ``select`` within the limit; in baseline code from now on if optimised code takes too long."""
+        if self._kernel.optimised:
+            try:
+                with self._limit.running(_OPTIMISED_SHARE):
+                    select()
+                return
+            except TranslationTimeoutError:
+                self._kernel.stay_baseline()
+        with self._limit.running():
+            select()
+
+    def _select_specialised(self) -> None:
         kernel, request = self._kernel, self._request
         self.shape, version = kernel.specialised(request.block, self._mode, _instrumentation(request))
         self.specialised = version.address if version is not None else None
         self.fallback = version.fallback.address if version is not None and version.fallback is not None else 0
+
+    def _select_scalar_pc(self) -> None:
+        version = self._kernel.scalar_pc(self._request.block, self._mode, _instrumentation(self._request))
+        self._scalar_pc = version.address
 
 
 def _instrumentation(request: Request) -> Instrumentation:

@@ -1,0 +1,37 @@
+"""Interruption of Python code that exceeds a time limit."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import threading
+from collections.abc import Iterator
+from types import FrameType
+
+
+class DeadlineError(BaseException):
+    """A deadline has passed. Not an Exception, so that ``except Exception`` in the user's code does not catch it."""
+
+
+@contextlib.contextmanager
+def deadline(seconds: float) -> Iterator[None]:
+    """Raise :class:`DeadlineError` in the body after ``seconds``, and again every second while it continues.
+
+    It interrupts Python code; a native function that does not return is ended by the worker pool's own time limit.
+    Deadlines do not nest. Outside of the main thread, to which signals are delivered, there is no limit.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        raise DeadlineError(f"it did not return within {seconds:g} s")
+
+    before = signal.signal(signal.SIGALRM, interrupt)
+    # Repeated, as a `finally` or bare `except` in the user's code may swallow the first one.
+    signal.setitimer(signal.ITIMER_REAL, seconds, 1.0)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0.0)
+        signal.signal(signal.SIGALRM, before)
