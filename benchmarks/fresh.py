@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 from gpuemu_lsp.engine.emulator.devicelib.library import DEVICE_LIBRARY
 from gpuemu_lsp.engine.emulator.jit.disk_cache import shared_cache
-from gpuemu_lsp.engine.emulator.versions.compiled_kernel import clear_code_cache
+from gpuemu_lsp.engine.emulator.versions.code_cache import clear_code_cache
 
 
 @contextmanager

@@ -14,6 +14,8 @@ from gpuemu_lsp.engine.fuzz.model import Case
 from gpuemu_lsp.engine.plan.model import Plan
 from gpuemu_lsp.engine.rules import make
 
+_LOOKUP_SECONDS = 1.0
+
 
 def choose_executor(request: CheckRequest, place: Place) -> tuple[Executor | None, Finding | None]:
     """Return the executor, and a finding if a GPU was requested and none is available.
@@ -54,10 +56,10 @@ def _device() -> Executor:
 class CaseRunner:
     """Launches cases of one plan and accumulates what all launches have in common.
 
-    ``launch`` is the request with everything but the case's own grid, block and arguments; its limit of translation is
-    that of all launches together. ``timing`` has milliseconds
-    by stage, ``approximate`` the executed instructions with a documented error. ``work`` counts executed steps and
-    input elements: a measure of cost that is the same on every machine.
+    ``launch`` is the request with everything but the case's own grid, block and arguments; its limit of
+    translation is that of all launches together. ``timing`` has milliseconds by stage, ``approximate`` the executed
+    instructions with a documented error. ``work`` counts executed steps and input elements: a measure of cost that is
+    the same on every machine.
     """
 
     plan: Plan
@@ -77,7 +79,7 @@ class CaseRunner:
             shared_bytes=case.shared_bytes,
             arguments=pack_arguments(self.plan, case),
             watch=watch,
-            translate_seconds=max(0.0, self.launch.translate_seconds - self.timing.get("translate", 0.0) / 1e3),
+            translate_seconds=self._translate_seconds(),
             # A launch with a watch repeats one whose coverage is known.
             coverage=self.guidance is not None and watch is None,
         )
@@ -94,11 +96,23 @@ class CaseRunner:
         """Launch a case with a variation of ``self.launch``; its coverage and work are not counted."""
         arguments = pack_arguments(self.plan, case) if arguments is None else arguments
         outcome = self.executor.run(
-            replace(launch, grid=case.grid, block=case.block, shared_bytes=case.shared_bytes, arguments=arguments)
+            replace(
+                launch,
+                grid=case.grid,
+                block=case.block,
+                shared_bytes=case.shared_bytes,
+                arguments=arguments,
+                translate_seconds=self._translate_seconds(),
+            )
         )
         self._add_time("translate", outcome.translate_ms)
         self._add_time("execute", outcome.execute_ms)
         return outcome
+
+    def _translate_seconds(self) -> float:
+        """Return what is left for translation; enough to find code that is in a cache."""
+        spent = self.timing.get("translate", 0.0) / 1e3
+        return max(min(_LOOKUP_SECONDS, self.launch.translate_seconds), self.launch.translate_seconds - spent)
 
     def _add_time(self, stage: str, milliseconds: float) -> None:
         self.timing[stage] = self.timing.get(stage, 0.0) + milliseconds

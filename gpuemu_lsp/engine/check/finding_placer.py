@@ -63,6 +63,12 @@ class FindingFactory:
             data=data or {},
         )
 
+    def timed_out(self, reason: str) -> Finding:
+        """Build the finding of a kernel whose translation took too long, on its name."""
+        advice = "Less inlining and unrolling makes it shorter."
+        message = f"'{self.plan.kernel}' was not run: {reason}. {advice}"
+        return self.finding("engine/timeout", message, self.plan.place)
+
     def config_place(self, *keys: str) -> Place:
         """Return the place of the first of ``keys`` that gpuemu.toml sets, else the kernel's entry, else the kernel."""
         return next((self.config_places[key] for key in (*keys, "") if key in self.config_places), self.plan.place)
@@ -93,6 +99,8 @@ class FindingPlacer:
         if event.other is not None:
             other, _ = self.findings.source_map.place(event.other)
             related = (Related(other, OTHER_ACCESS), *related)
+        if event.rule == "engine/timeout":
+            return self.findings.timed_out(event.message)
         message = event.message
         if case.dims:
             message += f" ({', '.join(f'{name} = {size}' for name, size in case.dims.items())})"

@@ -36,9 +36,7 @@ from gpuemu_lsp.engine.rules import make
 
 _UNREGISTERED_SECONDS = 10.0
 _UNREGISTERED_CASE_SECONDS = 3.0
-_UNVERIFIED = frozenset(
-    {"reference/error", "reference/wrong-shape", "reference/not-deterministic", "engine/timeout"}
-)
+_UNVERIFIED = frozenset({"reference/error", "reference/wrong-shape", "reference/not-deterministic", "engine/timeout"})
 """Rules after which the kernel has the status ``error`` and not ``failed``."""
 _NOT_RUN = frozenset({"engine/unsupported-instruction", "engine/not-executed", "config/ambiguous-signature"})
 
@@ -116,7 +114,12 @@ def check_kernel(
 def _limited(options: CheckOptions) -> CheckOptions:
     """Limit the time of an unregistered kernel: its sizes are guesses, and others wait for the worker."""
     seconds = _UNREGISTERED_SECONDS if options.seconds is None else min(options.seconds, _UNREGISTERED_SECONDS)
-    return replace(options, seconds=seconds, case_seconds=min(options.case_seconds, _UNREGISTERED_CASE_SECONDS))
+    return replace(
+        options,
+        seconds=seconds,
+        case_seconds=min(options.case_seconds, _UNREGISTERED_CASE_SECONDS),
+        translate_seconds=min(options.translate_seconds, _UNREGISTERED_SECONDS),
+    )
 
 
 def _check_plans(
@@ -139,6 +142,9 @@ def _check_plan(
     request: CheckRequest, prepared: PreparedKernel, plan: Plan, executor: Executor, totals: _Totals
 ) -> Iterator[CheckEvent]:
     """Run the cases of one dtype."""
+    seconds = request.options.seconds
+    # Probing and translation count.
+    until = None if seconds is None else time.monotonic() + seconds / len(prepared.plans)
     if plan.inferred:
         yield Stage(plan.kernel, "probe")
         settled, findings = settle_shapes(request, prepared, plan, executor)
@@ -152,8 +158,6 @@ def _check_plan(
     yield from map(totals.add, run.opening)
     overflows = index_overflows(plan, run.context.hints, run.runner.launch, run.context.findings)
     yield from map(totals.add, map(prepared.ignores.apply, overflows))
-    seconds = request.options.seconds
-    until = None if seconds is None else time.monotonic() + seconds / len(prepared.plans)
     largest = None
     for case, case_id in run.cases():
         # A time limit is set by the user; the first case always runs.

@@ -75,7 +75,8 @@ class PlanRun:
 
     ``finished`` is True once no further case is to run. ``snapshots`` has, by rule, the mismatches of the launch that
     was examined last. ``opening`` are findings that precede all cases. ``merged`` is True once a finding was left out
-    because another one is on its line.
+    because another one is on its line. ``not_run`` is the reason for which the last case could not be run, if one could
+    not.
     """
 
     context: PlanContext
@@ -88,6 +89,7 @@ class PlanRun:
     opening: tuple[Finding, ...] = ()
     progress: RunProgress = field(default_factory=RunProgress)
     finished: bool = False
+    not_run: str = ""
     snapshots: dict[str, MismatchSnapshot] = field(default_factory=dict)
     merged: bool = False
     _reported: dict[tuple[str, Severity, str, int], Finding] = field(default_factory=dict)
@@ -144,8 +146,11 @@ class PlanRun:
         # An ignore comment silences a finding, but it cannot make a case pass that did not run to completion.
         if outcome.status == "completed":
             found = [self.context.ignores.apply(finding) for finding in found]
-        failed = any(map(_is_error, found))
         judged = outcome.status not in ("unsupported", "failed")
+        if outcome.status == "failed":
+            self.not_run = next((event.message for event in outcome.events), "")
+        # A case is not to blame for the time that translation takes, and is not stored.
+        failed = any(_is_error(finding) and finding.rule != "engine/timeout" for finding in found)
         self.progress.add(judged=judged, failed=failed)
         self.reference.verified = self.reference.verified or judged
         if failed:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Mapping
 from dataclasses import replace
 
@@ -128,8 +129,14 @@ _PROBE_STEPS = 2_000_000
 """Basic blocks of one warp in a probing launch; its sizes are small."""
 _PROBE_SECONDS = 5.0
 """Time limit of a probing launch. The steps end it first except on a very busy machine."""
+_PROBE_TOTAL_SECONDS = 10.0
+"""Time limit of all probing launches of a plan."""
 _PROBE_EVENTS = 1000
 """Other mistakes of a kernel must not end a probing launch before it has accessed all of its buffers."""
+
+
+class _ProbeTimeoutError(Exception):
+    """The kernel's translation exceeded its limit."""
 
 
 def settle_shapes(
@@ -141,10 +148,15 @@ def settle_shapes(
     """
     assert prepared.artifact is not None
     artifact = prepared.artifact
+    ends = time.monotonic() + _PROBE_TOTAL_SECONDS
 
     def run(candidate: Plan, dims: Mapping[str, int]) -> Outcome:
+        if time.monotonic() >= ends:
+            raise PlanError(
+                f"the launches that find the lengths of its buffers took longer than {_PROBE_TOTAL_SECONDS:g} s"
+            )
         case = rebuild(candidate, CaseKey(0, "default", dict(dims)))
-        return executor.run(
+        outcome = executor.run(
             Request(
                 artifact=artifact,
                 entry=artifact.entries[plan.entry],
@@ -159,11 +171,19 @@ def settle_shapes(
                 guard_bytes=_GUARD_BYTES,
             )
         )
+        reason = next((event.message for event in outcome.events if event.rule == "engine/timeout"), None)
+        if reason is not None:
+            raise _ProbeTimeoutError(reason)
+        return outcome
 
     try:
         probed = probe(plan, run, _array_lengths(prepared))
     except PlanError as error:
         return None, (_unsettled(request, plan, str(error)),)
+    except _ProbeTimeoutError as error:
+        found = FindingFactory(plan, artifact.arch, SourceMap({}, lambda _: None, plan.place)).timed_out(str(error))
+        hint = replace(found, rule="engine/not-executed", severity=Severity.HINT)
+        return None, (found if request.registered else hint,)
     if probed.plan is None and not (request.registered and _has_shapes(plan)):
         return None, (_unsettled(request, plan, probed.reason),)
     # For a registered kernel the shapes that its signature states hold even if the probing launches contradict them.

@@ -164,6 +164,8 @@ def previews(case: Case) -> tuple[InputPreview, ...]:
 
 
 def _verdict(failure: Failure, findings: list[Finding]) -> str:
+    if any(finding.rule == "engine/timeout" for finding in findings):
+        return "not executed"
     errors = [finding for finding in findings if finding.severity is Severity.ERROR]
     if any(finding.rule.startswith("reference/") for finding in errors):
         return "not executed"

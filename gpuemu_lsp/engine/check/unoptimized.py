@@ -69,7 +69,7 @@ def _plan(
         if run.finished:
             break
     if not run.progress.count.run and optimized.progress.count.run:
-        yield _not_run(request, prepared, "the emulator cannot run it")
+        yield _not_run(request, prepared, run.not_run or "the emulator cannot run it")
 
 
 def _not_run(request: CheckRequest, prepared: PreparedKernel, why: str) -> Finding:

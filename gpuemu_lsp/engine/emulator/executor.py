@@ -79,9 +79,7 @@ class _Again(Exception):  # noqa: N818 - not an error: the launch starts again w
         self.milliseconds = milliseconds
 
 
-def _run_once(
-    kernel: CompiledKernel, request: Request, limit: TranslationLimit, milliseconds: float
-) -> Outcome:
+def _run_once(kernel: CompiledKernel, request: Request, limit: TranslationLimit, milliseconds: float) -> Outcome:
     """Run a launch from its beginning; ``milliseconds`` have been spent on translation before."""
     started = time.perf_counter()
     versions = LaunchVersions(kernel, request, limit)
@@ -191,7 +189,7 @@ def _timed_out(request: Request, instructions: int, error: TranslationTimeoutErr
     """Return the outcome of a launch whose translation took too long."""
     limit = f"{request.translate_seconds:.3g} s"
     message = f"translating {instructions:,} PTX instructions took longer than {limit}; the time ran out in {error}"
-    return _failed(message, "engine/timeout")
+    return replace(_failed(message, "engine/timeout"), translate_ms=request.translate_seconds * 1e3)
 
 
 def _failed(message: str, rule: str = "engine/not-executed") -> Outcome:

@@ -32,7 +32,9 @@ def ending_finding(request: CheckRequest, ending: Ending) -> Finding:
             message = f"The reference did not return within the time limit of {ending.seconds:.0f} s."
             return _reference(request, message, ending.traceback)
         case TimedOut() if not request.registered:
-            message = f"'{name}' was not checked: with the assumed sizes it ran for more than {ending.seconds:.0f} s."
+            compiling = ending.stage == "compile"
+            why = "the compiler ran" if compiling else "with the assumed sizes it ran"
+            message = f"'{name}' was not checked: {why} for more than {ending.seconds:.0f} s."
             return make("engine/not-executed", message, _kernel_place(request), kernel=name, severity=Severity.HINT)
         case TimedOut():
             message = f"The check of '{name}' exceeded {ending.seconds:.0f} s in stage '{ending.stage}'."

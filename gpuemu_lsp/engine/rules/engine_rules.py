@@ -30,7 +30,9 @@ __global__ void scale(const float* x, float* y, int n) {
         "engine/timeout",
         Severity.ERROR,
         "the check timed out",
-        "The worker process was ended at the time limit. Results found before are kept.",
+        "The worker process was ended at the time limit of the check, or the kernel's translation to machine code at "
+        "its own: 30 seconds per dtype, for cases, replays and minimisation alike. Translation grows with the number "
+        "of PTX instructions, which inlining and unrolling multiply. Results found before are kept.",
         Example(
             bad="""\
 [kernels.dims]

@@ -41,20 +41,30 @@ class ProgramBuilder:
         self.call_sites = 0
         self.recursive_entries: dict[str, int] = {}
         self._recursive: dict[str, bool] = {}
-        self._size = 0
+        self._sizes: dict[str, int] = {}
 
-    def add_body(self, function: Function) -> None:
-        """Count a body that is inlined.
+    def require_size(self, function: Function) -> None:
+        """Refuse a program that would become too large, before anything is inlined.
 
         Raises
         ------
         ProgramSizeError
-            If the program becomes too large.
+            If ``function`` with all its calls inlined has more than :data:`_MAX_SIZE` instructions.
         """
-        self.call_sites += 1
-        self._size += len(function.body or ())
-        if self._size > _MAX_SIZE:
-            raise ProgramSizeError(f"with its calls inlined it has more than {_MAX_SIZE:,} instructions")
+        size = self._inlined_size(function)
+        if size > _MAX_SIZE:
+            raise ProgramSizeError(f"with its calls inlined it has {size:,} instructions, more than {_MAX_SIZE:,}")
+
+    def _inlined_size(self, function: Function) -> int:
+        if function.name not in self._sizes:
+            self._sizes[function.name] = size = len(function.body or ())
+            for name in _callees(function):
+                callee = self.module.functions.get(name)
+                # All calls of a recursive function share one body.
+                if callee is not None and not self.is_recursive(name):
+                    size += self._inlined_size(callee)
+            self._sizes[function.name] = size
+        return self._sizes[function.name]
 
     def new_block(self) -> int:
         """Add an open block, and return its number."""

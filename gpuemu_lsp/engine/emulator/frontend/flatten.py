@@ -21,11 +21,14 @@ def flatten(module: Module, entry: str) -> Program:
     ------
     KeyError
         If ``entry`` is not a kernel of the module.
+    ProgramSizeError
+        If it is too large with its calls inlined.
     """
     function = module.functions[entry]
     if not function.is_entry or function.body is None:
         raise KeyError(entry)
     builder = ProgramBuilder(module)
+    builder.require_size(function)
     start = builder.new_block()
     # Every block is a cluster of its own: a kernel that requires larger ones traps at its entry.
     clustered = function.directives.get("reqnctapercluster", ())

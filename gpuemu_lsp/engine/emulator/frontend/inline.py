@@ -71,7 +71,7 @@ def inline_function(
     the call.
     """
     prefix = f"{builder.call_sites}:" if stack else ""
-    builder.add_body(function)
+    builder.call_sites += 1
     builder.registers.update({prefix + name: type_ for name, type_ in function.registers.items()})
     for variable in function.variables:
         # A shared variable is static: one for all calls. A local one belongs to the call.

@@ -47,7 +47,7 @@ class TranslationLimit:
         TranslationTimeoutError
             If it takes longer.
         """
-        global _ends  # noqa: PLW0603 - one launch runs at a time
+        global _ends
         started = time.monotonic()
         seconds = share * self.seconds
         _ends = started + seconds

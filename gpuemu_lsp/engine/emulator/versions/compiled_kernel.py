@@ -20,31 +20,24 @@ from gpuemu_lsp.engine.emulator.analysis.race_candidates import NO_RACE_CANDIDAT
 from gpuemu_lsp.engine.emulator.analysis.register_home import registers_kept_in_memory
 from gpuemu_lsp.engine.emulator.analysis.webs import split_webs
 from gpuemu_lsp.engine.emulator.codegen.core.translation_unit import TranslationUnit, registers_with_slots
-from gpuemu_lsp.engine.emulator.codegen.translate import translate
-from gpuemu_lsp.engine.emulator.devicelib.library import DEVICE_LIBRARY
 from gpuemu_lsp.engine.emulator.frontend.builder import ProgramSizeError
 from gpuemu_lsp.engine.emulator.frontend.flatten import flatten
 from gpuemu_lsp.engine.emulator.ir.lattice import ThreadBlockShape, thread_block_shape
 from gpuemu_lsp.engine.emulator.ir.operands import registers_written
 from gpuemu_lsp.engine.emulator.ir.program import Program, Trap
-from gpuemu_lsp.engine.emulator.jit import disk_cache
 from gpuemu_lsp.engine.emulator.jit.compile import (
     LoadedCode,
-    load_object,
     target_description,
     vector_lanes,
 )
-from gpuemu_lsp.engine.emulator.jit.translation_limit import TranslationTimeoutError, compile_within_limit
+from gpuemu_lsp.engine.emulator.jit.translation_limit import TranslationTimeoutError
 from gpuemu_lsp.engine.emulator.versions.cache_key import assumption_texts, program_texts
+from gpuemu_lsp.engine.emulator.versions.code_cache import load_or_compile
 from gpuemu_lsp.engine.emulator.versions.convergence_profile import ConvergenceProfile
 from gpuemu_lsp.engine.ptx.model import Instruction, Module
 from gpuemu_lsp.engine.ptx.parser import parse
 
 _MAX_MODULES: Final = 16
-
-_BASELINE_LEVEL: Final = 0
-_OPTIMISED_LEVEL: Final = 1
-"""Optimisation levels of the two tiers. Level 1: NVRTC has optimised the PTX already."""
 
 _LEAST_COST_MS: Final = 20.0
 
@@ -336,45 +329,8 @@ class CompiledKernel:
             baseline=compact,
             speculated_uniform=speculated_uniform,
         )
-        code = _load_or_compile((*self._program_texts, *assumption_texts(unit)), unit, optimised=optimised)
+        code = load_or_compile((*self._program_texts, *assumption_texts(unit)), unit, optimised=optimised)
         return CompiledVersion(code.addresses["warp"], divergence, code)
-
-
-_MAX_LOADED: Final = 64
-_loaded: dict[bytes, LoadedCode] = {}
-
-
-def clear_code_cache() -> None:
-    """Drop this process's machine code, except what kernels hold; benchmarks measure compilation after it."""
-    _loaded.clear()
-
-
-def _load_or_compile(texts: tuple[str, ...], unit: TranslationUnit, *, optimised: bool) -> LoadedCode:
-    """Return the code of a unit: loaded before in this process, from disk, or compiled.
-
-    Baseline code is not compiled where optimised code of the same unit exists.
-    """
-    level = _OPTIMISED_LEVEL if optimised else _BASELINE_LEVEL
-    keys = [disk_cache.key_of((f"level {one}", *texts)) for one in range(_OPTIMISED_LEVEL, level - 1, -1)]
-    key = next((key for key in keys if key in _loaded), keys[-1])
-    # Taken out and put back at the end: the dictionary is ordered by last use, and the oldest entry goes first.
-    loaded = _loaded.pop(key, None)
-    if loaded is None:
-        DEVICE_LIBRARY.link()
-        disk = disk_cache.shared_cache()
-        code = None
-        for key in keys:
-            code = disk.load(key)
-            if code is not None:
-                break
-        if code is None:
-            code = compile_within_limit(str(translate(unit)), level)
-            disk.store(key, code)
-        loaded = load_object(code, ("warp",))
-    _loaded[key] = loaded
-    while len(_loaded) > _MAX_LOADED:
-        del _loaded[next(iter(_loaded))]
-    return loaded
 
 
 @dataclass(slots=True)

@@ -14,7 +14,7 @@ from gpuemu_lsp.engine.emulator import Emulator
 from gpuemu_lsp.engine.emulator.devicelib.library import DEVICE_LIBRARY
 from gpuemu_lsp.engine.emulator.jit import disk_cache
 from gpuemu_lsp.engine.emulator.jit.disk_cache import ObjectCache, key_of
-from gpuemu_lsp.engine.emulator.versions import compiled_kernel
+from gpuemu_lsp.engine.emulator.versions import code_cache
 from gpuemu_lsp.engine.execution import Buffer, Request
 
 KEY = key_of(["some", "thing"])
@@ -26,14 +26,14 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     DEVICE_LIBRARY.link()
     monkeypatch.setenv("GPUEMU_CACHE_DIR", str(tmp_path))
     disk_cache.shared_cache.cache_clear()
-    compiled_kernel.clear_code_cache()
+    code_cache.clear_code_cache()
     yield tmp_path / "machine-code"
     disk_cache.shared_cache.cache_clear()
-    compiled_kernel.clear_code_cache()
+    code_cache.clear_code_cache()
 
 
 def _run(ptx: str) -> list[int]:
-    compiled_kernel.clear_code_cache()
+    code_cache.clear_code_cache()
     out = Buffer("y", np.zeros(128, np.uint8), initialized=False)
     outcome = Emulator().run(Request(artifact(ptx), "k", (1, 1, 1), (32, 1, 1), 0, (out,)))
     assert outcome.status == "completed", outcome.events
@@ -113,7 +113,7 @@ def test_code_is_stored_and_loaded(folder: Path, monkeypatch: pytest.MonkeyPatch
     def never(*unused: object) -> None:
         raise AssertionError("translated again")
 
-    monkeypatch.setattr(compiled_kernel, "translate", never)
+    monkeypatch.setattr(code_cache, "translate", never)
     assert _run(ptx) == expected
     assert _run(compile_ptx("\n\n// moved\n" + SOURCE)) == expected  # other line numbers, same code
 
@@ -137,7 +137,7 @@ def test_code_depends_on_constants(folder: Path) -> None:
 def test_loaded_code_reports_faults(folder: Path) -> None:
     source = 'extern "C" __global__ void k(int* y) { y[threadIdx.x + 8] = 1; }'
     for _ in range(2):
-        compiled_kernel.clear_code_cache()
+        code_cache.clear_code_cache()
         outcome = launch(source, 1, 32, np.zeros(32, np.int32))
         assert [event.rule for event in outcome.events] == ["memory/out-of-bounds"]
         assert outcome.events[0].count == 8

@@ -51,10 +51,10 @@ def run(emulator: Emulator, source: str, grid: int, x: np.ndarray, size: int, *o
 @pytest.mark.parametrize("source", [SUMS, SPIN], ids=["blocks", "a long loop"])
 def test_a_launch_is_promoted(source: str, monkeypatch: pytest.MonkeyPatch) -> None:
     levels: list[bool] = []
-    load = compiled_kernel._load_or_compile
+    load = compiled_kernel.load_or_compile
     monkeypatch.setattr(
         compiled_kernel,
-        "_load_or_compile",
+        "load_or_compile",
         lambda *a, optimised: levels.append(optimised) or load(*a, optimised=optimised),
     )
     grid = 64 if source is SUMS else 1
