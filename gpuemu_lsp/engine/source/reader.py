@@ -3,14 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
-from gpuemu_lsp.engine.source.device_view.view import device_views
+from gpuemu_lsp.engine.source.device_view.view import DeviceViews, device_views
 from gpuemu_lsp.engine.source.headers.includes import includes
 from gpuemu_lsp.engine.source.host.constants import file_constants
 from gpuemu_lsp.engine.source.host.includer_launches import launches_in_includers
 from gpuemu_lsp.engine.source.host.launches import launches
-from gpuemu_lsp.engine.source.model import SourceFile
+from gpuemu_lsp.engine.source.memo import Memo
+from gpuemu_lsp.engine.source.model import KernelDecl, LaunchSite, SourceFile
 from gpuemu_lsp.engine.source.syntax.kernels import dynamic_shared, instances, kernels
+
+
+@dataclass(frozen=True, slots=True)
+class _Contents:
+    """What a file declares and launches; the fields are those of :class:`SourceFile`."""
+
+    kernels: tuple[KernelDecl, ...]
+    launches: tuple[LaunchSite, ...]
+    constants: Mapping[str, str]
+    dynamic_shared: Mapping[str, str]
+    instances: tuple[tuple[str, tuple[str, ...]], ...]
+
+
+_known_contents: Memo[_Contents] = Memo(2)
 
 
 def read(
@@ -37,9 +53,8 @@ def read(
     """
     views = device_views(path, text, include_dirs, overlay, options)
     file = views.files[0]
-    found = kernels(file, views.macros)
-    constants = file_constants(views.files, views.macros)
-    launched = launches(file, constants, views.macros)
+    contents = _known_contents.get(views, lambda: _contents(views))
+    found, launched = contents.kernels, contents.launches
     if not launched:
         # A header of kernel templates: its instances and launch configuration are in the files that include it.
         launched = launches_in_includers(path, (kernel.name for kernel in found), include_dirs)
@@ -49,10 +64,18 @@ def read(
         kernels=found,
         launches=launched,
         includes=includes(file.text, path, include_dirs),
-        constants=constants,
+        constants=contents.constants,
         device_view=views.view,
         has_errors=not file.items.balanced,
-        dynamic_shared=dynamic_shared(file, found),
-        instances=instances(file),
+        dynamic_shared=contents.dynamic_shared,
+        instances=contents.instances,
         headers=views.headers,
     )
+
+
+def _contents(views: DeviceViews) -> _Contents:
+    file = views.files[0]
+    found = kernels(file, views.macros)
+    constants = file_constants(views.files, views.macros)
+    launched = launches(file, constants, views.macros)
+    return _Contents(found, launched, constants, dynamic_shared(file, found), instances(file))

@@ -100,7 +100,7 @@ def test_reading_in_blocks_is_reading_in_sequence(texts: list[str]) -> None:
     monkeypatch = pytest.MonkeyPatch()
     with monkeypatch.context() as patch:
         patch.setattr(lexer, "_BLOCK_BYTES", 40)
-        found = read("/nowhere/kernel.cu", texts[-1])
+        found = _read_first(texts[-1], monkeypatch)
     assert found == _read_sequentially(texts[-1], monkeypatch)
 
 

@@ -11,9 +11,10 @@ from functools import partial
 from gpuemu_lsp.engine.source.device_view.directives import DirectiveSelection, select_directives
 from gpuemu_lsp.engine.source.device_view.reachability import ReachableCode, reachable_code
 from gpuemu_lsp.engine.source.headers import known_headers
-from gpuemu_lsp.engine.source.headers.includes import closure, resolve_line
+from gpuemu_lsp.engine.source.headers.includes import closure, includes, resolve_line
+from gpuemu_lsp.engine.source.memo import Memo
 from gpuemu_lsp.engine.source.preprocessor.conditions import defines, inactive_regions
-from gpuemu_lsp.engine.source.preprocessor.lexer import blank, source_text
+from gpuemu_lsp.engine.source.preprocessor.lexer import SourceText, blank, source_text
 from gpuemu_lsp.engine.source.preprocessor.macros import MacroTable, macro_table
 from gpuemu_lsp.engine.source.syntax.parsed_source import ParsedSource, parse_source
 
@@ -22,7 +23,7 @@ _UNREADABLE = re.compile("[\ud800-\udfff\0\ufeff]")
 _ONLY_WITH_CODE = frozenset({"error", "warning", "pragma"})
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class DeviceViews:
     """Device views of a file and its user headers.
 
@@ -57,12 +58,26 @@ def device_views(
         Compile options, of which ``-D`` and ``-U`` are used.
     """
     main = source_text(text)
+    headers = closure(main, path, include_dirs, overlay or {})
+    resolved = tuple(
+        include.resolved
+        for name, content in ((path, main), *headers.items())
+        for include in includes(content, name, include_dirs)
+    )
+    contents = tuple((header, content.raw) for header, content in headers.items())
+    key = path, text, tuple(include_dirs), tuple(options), contents, resolved
+    return _known_views.get(key, lambda: _device_views(path, main, headers, include_dirs, options))
+
+
+# A check reads a file once for each of its kernels, and for each stage of the check.
+_known_views: Memo[DeviceViews] = Memo(2)
+
+
+def _device_views(
+    path: str, main: SourceText, headers: Mapping[str, SourceText], include_dirs: Sequence[str], options: Sequence[str]
+) -> DeviceViews:
     # A header that tests __CUDACC_RTC__ supports NVRTC and is compiled as it is on disk.
-    others = {
-        header: content
-        for header, content in closure(main, path, include_dirs, overlay or {}).items()
-        if not _OURS.search(content.code + content.clean)
-    }
+    others = {header: content for header, content in headers.items() if not _OURS.search(content.code + content.clean)}
     dead = inactive_regions(path, main, others, defines(options), partial(resolve_line, include_dirs=include_dirs))
     main = main.without(dead[path])
     others = {header: content.without(dead.get(header, ())) for header, content in others.items()}

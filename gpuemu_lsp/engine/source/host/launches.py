@@ -5,13 +5,25 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 
 from gpuemu_lsp.engine.findings import Range
 from gpuemu_lsp.engine.source.host.callers import with_callers
 from gpuemu_lsp.engine.source.host.constants import dim3_parts, function_locals
+from gpuemu_lsp.engine.source.memo import Memo
 from gpuemu_lsp.engine.source.model import LaunchSite
 from gpuemu_lsp.engine.source.preprocessor.expansion import expansions, invocation_pattern
-from gpuemu_lsp.engine.source.preprocessor.lexer import WORD, SourceText, closing, opening_angle, split_top, strip
+from gpuemu_lsp.engine.source.preprocessor.lexer import (
+    WORD,
+    ItemText,
+    SourceText,
+    closing,
+    moved,
+    opening_angle,
+    split_top,
+    strip,
+    words_of,
+)
 from gpuemu_lsp.engine.source.preprocessor.macros import MacroTable
 from gpuemu_lsp.engine.source.syntax.declarations import DeclarationKind
 from gpuemu_lsp.engine.source.syntax.parsed_source import ParsedSource
@@ -36,7 +48,7 @@ class _HostRegion:
     expansion of a macro.
     """
 
-    text: SourceText
+    text: SourceText | ItemText
     start: int
     end: int
     constants: Mapping[str, str]
@@ -55,6 +67,10 @@ class _HostRegion:
         return self.place or self.text.range(start, end)
 
 
+_known_constants: Memo[frozenset[tuple[str, str]]] = Memo(8)
+_known_launches: Memo[tuple[LaunchSite, ...]] = Memo(1 << 12)
+
+
 def launches(file: ParsedSource, constants: Mapping[str, str], macros: MacroTable) -> tuple[LaunchSite, ...]:
     """Return every launch in host code, in order, once per call of its host function with different arguments.
 
@@ -63,25 +79,37 @@ def launches(file: ParsedSource, constants: Mapping[str, str], macros: MacroTabl
     found: list[LaunchSite] = []
     makers = invocation_pattern(_ANY, macros)
     may_launch = _LAUNCH_FUNCTIONS | macros.definitions.keys() if makers is not None else _LAUNCH_FUNCTIONS
+    values = frozenset(constants.items())
+    content = _known_constants.get(values, lambda: values)  # one object, which compares by identity
     for declaration in file.declarations:
         item = declaration.item
         is_direct = file.text.code.find("<<<", item.start, item.end) >= 0
         if item.kind != "code" or not (is_direct or not may_launch.isdisjoint(declaration.uses)):
             continue
+        origin = file.text.range(item.start, item.start).start
         is_function = declaration.kind is DeclarationKind.FUNCTION
-        site = _HostRegion(
-            file.text,
-            item.start,
-            item.end,
-            constants,
-            {},
-            item.body + 1 if item.body is not None else None,
-            next(iter(declaration.names), None) if is_function else None,
-        )
-        found += _in_site(site, macros, makers, _MAX_DEPTH)
+        name = next(iter(declaration.names), None) if is_function else None
+        code = file.text.code[item.start : item.end]
+        body = item.body - item.start + 1 if item.body is not None else None
+        key = code, body, name, content, macros.affecting(words_of(code))
+        in_item = _known_launches.get(key, partial(_in_item, code, body, name, constants, macros, makers))
+        found += (replace(launch, range=moved(launch.range, origin)) for launch in in_item)
     # Launches in macro expansions are found after the direct ones of the same item.
     found.sort(key=lambda launch: launch.range)
     return tuple(with_callers(found, file, constants, macros))
+
+
+def _in_item(
+    code: str,
+    body: int | None,
+    host_function: str | None,
+    constants: Mapping[str, str],
+    macros: MacroTable,
+    makers: re.Pattern[str] | None,
+) -> tuple[LaunchSite, ...]:
+    """Return the launches in the code of one item, with ranges relative to it."""
+    site = _HostRegion(ItemText(code), 0, len(code), constants, {}, body, host_function)
+    return tuple(_in_site(site, macros, makers, _MAX_DEPTH))
 
 
 def _in_site(site: _HostRegion, macros: MacroTable, makers: re.Pattern[str] | None, depth: int) -> Iterator[LaunchSite]:

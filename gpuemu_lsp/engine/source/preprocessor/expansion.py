@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from gpuemu_lsp.engine.source.memo import Memo
 from gpuemu_lsp.engine.source.preprocessor.lexer import closing, split_top, strip
 from gpuemu_lsp.engine.source.preprocessor.macros import Macro, MacroTable
 
@@ -24,6 +25,13 @@ class MacroExpansion:
 
 def invocation_pattern(contents: re.Pattern[str], macros: MacroTable) -> re.Pattern[str] | None:
     """Return a pattern of invocations of macros whose expansion may contain ``contents``; None without such macros."""
+    return _known_patterns.get((contents, macros), lambda: _invocation_pattern(contents, macros))
+
+
+_known_patterns: Memo[re.Pattern[str] | None] = Memo(16)
+
+
+def _invocation_pattern(contents: re.Pattern[str], macros: MacroTable) -> re.Pattern[str] | None:
     names = [
         name
         for name, found in macros.definitions.items()

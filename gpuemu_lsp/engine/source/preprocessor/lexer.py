@@ -11,9 +11,9 @@ from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from copy import copy
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property
 
-from gpuemu_lsp.engine.findings import Range
+from gpuemu_lsp.engine.findings import Position, Range
 from gpuemu_lsp.engine.source.memo import Memo
 
 WORD = re.compile(r"[A-Za-z_\x80-\xff][\w\x80-\xff]*")
@@ -112,10 +112,36 @@ class SourceText:
         return decode(self.raw[start:end])
 
 
-@lru_cache(maxsize=8)
+_known_texts: Memo[SourceText] = Memo(8)
+
+
 def source_text(text: str) -> SourceText:
     """Return the forms of a text, those of the last few texts without computing them again."""
-    return SourceText(text)
+    return _known_texts.get(text, lambda: SourceText(text))
+
+
+@dataclass(frozen=True, slots=True)
+class ItemText:
+    """The code of one item, with ranges relative to its start."""
+
+    code: str
+
+    def range(self, start: int, end: int) -> Range:
+        """Return two byte offsets as a range."""
+        return Range(self._position(start), self._position(end))
+
+    def _position(self, offset: int) -> Position:
+        return Position(self.code.count("\n", 0, offset), offset - self.code.rfind("\n", 0, offset) - 1)
+
+
+def moved(span: Range, origin: Position) -> Range:
+    """Return a range that is relative to an item as one of the text in which the item starts at ``origin``."""
+    return Range(*(_moved(position, origin) for position in (span.start, span.end)))
+
+
+def _moved(position: Position, origin: Position) -> Position:
+    column = position.column if position.line else position.column + origin.column
+    return Position(position.line + origin.line, column)
 
 
 @dataclass(frozen=True, slots=True)

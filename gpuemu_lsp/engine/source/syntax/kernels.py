@@ -6,9 +6,19 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
+from gpuemu_lsp.engine.source.memo import Memo
 from gpuemu_lsp.engine.source.model import KernelDecl
 from gpuemu_lsp.engine.source.preprocessor.expansion import expansions, invocation_pattern
-from gpuemu_lsp.engine.source.preprocessor.lexer import WORD, SourceText, closing, split_top, strip
+from gpuemu_lsp.engine.source.preprocessor.lexer import (
+    WORD,
+    ItemText,
+    SourceText,
+    closing,
+    moved,
+    split_top,
+    strip,
+    words_of,
+)
 from gpuemu_lsp.engine.source.preprocessor.macros import MacroTable
 from gpuemu_lsp.engine.source.syntax.declarations import Declaration, DeclarationKind, FunctionSignature, find_signature
 from gpuemu_lsp.engine.source.syntax.items import without_template
@@ -89,27 +99,44 @@ def _from_macro(file: ParsedSource, declaration: Declaration, macros: MacroTable
             )
 
 
+_known_kernels: Memo[KernelDecl | None] = Memo(1 << 12)
+
+
 def _kernels(text: SourceText, declaration: Declaration, macros: MacroTable) -> Iterator[KernelDecl]:
-    code, item = text.code, declaration.item
+    item, start = declaration.item, declaration.item.start
     if item.body is None:
         return
-    start = strip(code, without_template(code, item.start, item.end), item.end)[0]
-    head_end = item.body
-    signature = find_signature(code, start, head_end)
+    own = code = text.code[start : item.end]
+    if item.body >= item.end:
+        code = text.code[start:]  # never closed: what its head says is also behind its end
+    linkage = item.extern_c or _macro_linkage(declaration, macros, text.code)
+    key = code, item.body - start, len(own), linkage, item.scope, macros.affecting(words_of(code))
+    found = _known_kernels.get(key, lambda: _read_kernel(*key[:5], macros))
+    if found is not None:
+        origin = text.range(start, start).start
+        params = tuple(replace(param, range=moved(param.range, origin)) for param in found.params)
+        name_range, whole = moved(found.name_range, origin), moved(found.range, origin)
+        yield replace(found, params=params, name_range=name_range, range=whole)
+
+
+def _read_kernel(
+    code: str, body: int, end: int, linkage: bool, scope: tuple[str, ...], macros: MacroTable
+) -> KernelDecl | None:
+    """Read the kernel at the beginning of some code, with ranges relative to it."""
+    text = ItemText(code)
+    start = strip(code, without_template(code, 0, end), end)[0]
+    signature = find_signature(code, start, body)
     if signature is None:
-        return
-    bounds = _BOUNDS.search(code, item.start, head_end)
-    linkage = (
-        item.extern_c or bool(_LINKAGE.search(code, item.start, head_end)) or _macro_linkage(declaration, macros, code)
-    )
-    yield KernelDecl(
+        return None
+    bounds = _BOUNDS.search(code, 0, body)
+    return KernelDecl(
         name=signature.name,
-        qualified_name="::".join((*item.scope, signature.name + _specialised(code, signature))),
-        template=template_parameters(text, item.start, start),
+        qualified_name="::".join((*scope, signature.name + _specialised(code, signature))),
+        template=template_parameters(text, 0, start),
         params=parameters(text, signature.open + 1, signature.close - 1, macros),
         name_range=text.range(signature.name_start, signature.name_end),
-        range=text.range(item.start, item.end),
-        extern_c=linkage,
+        range=text.range(0, end),
+        extern_c=linkage or bool(_LINKAGE.search(code, 0, body)),
         max_threads=_first_number(code, bounds.end()) if bounds else None,
     )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from gpuemu_lsp.engine.source.model import Param, TemplateParam
-from gpuemu_lsp.engine.source.preprocessor.lexer import WORD, SourceText, closing_angle, split_top
+from gpuemu_lsp.engine.source.preprocessor.lexer import WORD, ItemText, SourceText, closing_angle, split_top
 from gpuemu_lsp.engine.source.preprocessor.macros import MacroTable
 
 _QUALIFIER = re.compile(
@@ -25,7 +25,7 @@ _TEMPLATE = re.compile(r"\btemplate\s*(?=<)")
 _INNER = re.compile(r"\(\s*(?P<sign>[*&]+)\s*(?:const\s+)?(?:__restrict__\s*|__restrict\s*)?(?P<name>\w*)\s*\)")
 
 
-def parameters(text: SourceText, start: int, end: int, macros: MacroTable) -> tuple[Param, ...]:
+def parameters(text: SourceText | ItemText, start: int, end: int, macros: MacroTable) -> tuple[Param, ...]:
     """Return the parameters between the bytes ``start`` and ``end``, the parentheses excluded."""
     found = []
     for first, last in split_top(text.code[start:end]):
@@ -37,7 +37,7 @@ def parameters(text: SourceText, start: int, end: int, macros: MacroTable) -> tu
     return tuple(found)
 
 
-def template_parameters(text: SourceText, start: int, end: int) -> tuple[TemplateParam, ...]:
+def template_parameters(text: SourceText | ItemText, start: int, end: int) -> tuple[TemplateParam, ...]:
     """Return the parameters of all ``template <...>`` headers between two offsets, the outermost header first."""
     found: list[TemplateParam] = []
     code = text.code
@@ -72,7 +72,7 @@ def _template_parameter(code: str) -> TemplateParam:
     return TemplateParam(kind + pack, last[0], default)
 
 
-def _parameter(text: SourceText, code: str, start: int, end: int, macros: MacroTable) -> Param:
+def _parameter(text: SourceText | ItemText, code: str, start: int, end: int, macros: MacroTable) -> Param:
     left = _split_default(code)[0]
     inner = _INNER.search(left)
     if inner and inner["sign"]:
