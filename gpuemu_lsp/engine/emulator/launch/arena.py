@@ -20,6 +20,10 @@ Bytes = npt.NDArray[np.uint8]
 _MARGIN = 1 << 16
 """Bytes at both ends of the mapping that are never allocated."""
 
+MAP_NORESERVE: int = getattr(mmap, "MAP_NORESERVE", 0x4000)
+"""Not to count a mapping as committed (mmap(2)): the kernel refuses a single one larger than memory and swap otherwise.
+Python has the name since 3.13; the value is that of x86-64 and AArch64 (asm-generic/mman-common.h)."""
+
 
 class ArenaFullError(MemoryError):
     """The launch needs more memory than the arena has; the text completes "it needs ..."."""
@@ -41,11 +45,21 @@ class Arena:
 
     The mapping is reserved, not committed: pages use memory from their first access on. The shadow byte of a byte is
     ``SHADOW_OFFSET`` bytes above it.
+
+    Raises
+    ------
+    ArenaFullError
+        If the system refuses the reservation.
     """
 
     def __init__(self) -> None:
-        flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | getattr(mmap, "MAP_NORESERVE", 0)
-        self._map = mmap.mmap(-1, 2 * SHADOW_OFFSET, flags=flags)
+        flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | MAP_NORESERVE
+        try:
+            self._map = mmap.mmap(-1, 2 * SHADOW_OFFSET, flags=flags)
+        except OSError as error:
+            reason = error.strerror or str(error)
+            size = 2 * SHADOW_OFFSET >> 20
+            raise ArenaFullError(f"{size} MiB of address space, which the system refuses ({reason})") from error
         everything = np.frombuffer(self._map, dtype=np.uint8)
         self._data, self._shadow = everything[:SHADOW_OFFSET], everything[SHADOW_OFFSET:]
         self.address = int(everything.ctypes.data) + _MARGIN

@@ -11,7 +11,7 @@ import numpy as np
 from gpuemu_lsp.engine.emulator.abi.race_records import Epoch, ShadowPlane
 from gpuemu_lsp.engine.emulator.abi.records import Record
 from gpuemu_lsp.engine.emulator.abi.structs import LaunchRecord
-from gpuemu_lsp.engine.emulator.launch.arena import Arena, ArenaFullError
+from gpuemu_lsp.engine.emulator.launch.arena import MAP_NORESERVE, Arena, ArenaFullError
 
 _MARGIN = 1 << 20
 """Bytes at both ends of each plane: inactive lanes of a row may lie before the arena or after it."""
@@ -89,7 +89,7 @@ def _reserved(size: int) -> mmap.mmap:
     # Not private, although no process shares it (a forked one maps its own): private reservations, here many times
     # the arena, count against a worker's memory limit (RLIMIT_DATA), shared ones do not. Where the system accounts for
     # shared memory in full, it may still accept a private mapping.
-    lazily = mmap.MAP_ANONYMOUS | getattr(mmap, "MAP_NORESERVE", 0)
+    lazily = mmap.MAP_ANONYMOUS | MAP_NORESERVE
     for flags in (mmap.MAP_SHARED | lazily, mmap.MAP_PRIVATE | lazily):
         try:
             return mmap.mmap(-1, size, flags=flags)
