@@ -36,9 +36,10 @@ of the nearest subreaper, whatever session or process group it moved to.
   none is left (:func:`system.kill_children`).
 - The pool closes, or its process ends in any way including ``SIGKILL``: the control socket ends, and the fork server
   kills all its children, removes the temporary folder of all workers and exits.
-- The fork server dies, or the pool kills it because it did not end in time: the kernel kills its workers
-  (``PR_SET_PDEATHSIG``), and the supervisor kills the process groups of workers whose fork server died. Only a process
-  of a job that also left its session escapes in this case.
+- The fork server does not end in time: the pool stops it, kills its descendants until none is left, then kills it.
+- The fork server dies: the kernel kills its workers (``PR_SET_PDEATHSIG``). What their jobs started has no subreaper
+  left; the pool finds it by a mark in the environment. Only a program that a job started with another environment
+  escapes in this case.
 
 When a process ends
 -------------------

@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import secrets
+import signal
 import socket
 import subprocess
 import tempfile
@@ -13,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from gpuemu_lsp.engine.findings import Json
+from gpuemu_lsp.engine.workers import system
 from gpuemu_lsp.engine.workers.fork_server import MAX_CONTROL
 from gpuemu_lsp.engine.workers.frames import FrameReader, encode
 from gpuemu_lsp.engine.workers.job_handle import JobHandle
@@ -27,6 +30,9 @@ main(int(control))
 """
 _IMPORT_ROOT = Path(__file__).parents[3]
 """The folder that contains our package; the user's interpreter may not have it on its path."""
+
+_MARK = "GPUEMU_POOL"
+"""Environment variable with a random value by which the processes of a pool are found."""
 
 _CHUNK = 1 << 16
 _MAX_DRAIN = 256
@@ -153,6 +159,7 @@ class ForkServerProcess:
     def __init__(self, python: str, environment: dict[str, str], configuration: dict[str, Any]) -> None:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         scratch = tempfile.TemporaryDirectory(prefix="gpuemu-", ignore_cleanup_errors=True)
+        self._mark = secrets.token_hex(16)
         with ours, theirs, contextlib.ExitStack() as undo:
             undo.callback(scratch.cleanup)
             self.process = subprocess.Popen(
@@ -162,7 +169,7 @@ class ForkServerProcess:
                 stderr=subprocess.STDOUT,
                 pass_fds=(theirs.fileno(),),
                 start_new_session=True,
-                env={**os.environ, **environment},
+                env={**os.environ, **environment, _MARK: self._mark},
             )
             undo.pop_all()
             self.control = ours.dup()
@@ -192,13 +199,21 @@ class ForkServerProcess:
             packets.append(json.loads(data))
 
     def close(self, seconds: float) -> None:
-        """Let it end its workers and itself; kill it after ``seconds``."""
+        """Let it end its workers and itself; kill it with all its descendants after ``seconds``."""
         self.control.close()
         try:
-            self.process.wait(seconds)
+            killed = self.process.wait(seconds) < 0
         except subprocess.TimeoutExpired:
+            # While it exists, it inherits every descendant whose parent ends. Stopped, it starts no others.
+            self.process.send_signal(signal.SIGSTOP)
+            system.kill_all(lambda: system.descendants(self.process.pid))
             self.process.kill()
             self.process.wait()
+            killed = True
+        if killed:
+            # Processes of jobs have left their sessions and lost their parents. They keep the environment.
+            mark = f"{_MARK}={self._mark}".encode()
+            system.kill_all(lambda: system.marked(mark))
         assert self.process.stdout is not None
         self.process.stdout.close()
         self._scratch.cleanup()  # the fork server does this itself unless it is killed

@@ -8,7 +8,7 @@ import os
 import resource
 import signal
 import time
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from pathlib import Path
 
 _PR_SET_PDEATHSIG = 1  # prctl(2)
@@ -78,18 +78,55 @@ def resident_bytes() -> int:
 
 
 def children() -> list[int]:
-    """Return the pids of the direct children of this process, zombies included (proc(5), stat: field 4)."""
-    me = str(os.getpid())
-    found = []
+    """Return the pids of the direct children of this process, zombies included."""
+    me = os.getpid()
+    return [pid for pid, (_, parent) in _processes().items() if parent == me]
+
+
+def _processes() -> dict[int, tuple[str, int]]:
+    """Return state and parent of all processes by pid (proc(5), stat: fields 3 and 4)."""
+    found = {}
     for entry in os.scandir("/proc"):
         if entry.name.isdigit():
             with contextlib.suppress(OSError):
                 stat = Path(entry.path, "stat").read_bytes()
                 # The command, in parentheses, may contain spaces and parentheses: count fields from the last
                 # parenthesis.
-                if stat[stat.rindex(b")") + 2 :].split()[1].decode() == me:
-                    found.append(int(entry.name))
+                state, parent, *_ = stat[stat.rindex(b")") + 2 :].split()
+                found[int(entry.name)] = (state.decode(), int(parent))
     return found
+
+
+def descendants(root: int) -> list[int]:
+    """Return the pids of all descendants of a process, without zombies."""
+    processes = _processes()
+    below = {root}
+    while more := {pid for pid, (_, parent) in processes.items() if parent in below} - below:
+        below |= more
+    return [pid for pid in below - {root} if processes[pid][0] != "Z"]
+
+
+def marked(mark: bytes) -> list[int]:
+    """Return the pids of processes of this user that started with ``mark`` in their environment, without zombies.
+
+    A forked process has the environment of the program it was forked from (proc(5), environ).
+    """
+    found = []
+    for pid, (state, _) in _processes().items():
+        with contextlib.suppress(OSError):
+            if state != "Z" and pid != os.getpid() and mark in Path(f"/proc/{pid}/environ").read_bytes():
+                found.append(pid)
+    return found
+
+
+def kill_all(find: Callable[[], Collection[int]], seconds: float = 1.0) -> None:
+    """Kill the processes that ``find`` returns until it returns none, for at most ``seconds``."""
+    deadline = time.monotonic() + seconds
+    while (victims := find()) and time.monotonic() < deadline:
+        for pid in victims:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.kill(pid, signal.SIGKILL)
+        time.sleep(0.001)
 
 
 def has_children() -> bool:

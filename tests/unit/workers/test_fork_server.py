@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import os
+import signal
 import tempfile
 import time
 from pathlib import Path
 
 import pytest
-from support.processes import descendants
+from support.processes import children, descendants
 from support.worker_pool import FUNCTIONS, wait_gone
 
 from gpuemu_lsp.engine.workers import Job, Pool
-from gpuemu_lsp.engine.workers.model import Cancelled, Done, WorkerDied
+from gpuemu_lsp.engine.workers.model import Cancelled, Done, Event, Progress, WorkerDied
 
 
 def test_missing_preload_is_named_and_harmless():
@@ -86,6 +87,7 @@ def test_fork_server_is_single_threaded_when_it_forks():
 
 WARMED = """
 import os
+import signal
 import tempfile
 from pathlib import Path
 from gpuemu_lsp.engine.compile import compile_source
@@ -145,3 +147,61 @@ def test_killed_fork_server_fails_its_jobs_and_is_replaced(tmp_path, monkeypatch
         assert not wait_gone(events[0].value)
         assert isinstance(pool.submit(Job("echo")).wait(20), Done)
     assert not list(scratch.iterdir())
+
+
+# A process of a job in a session of its own: one that keeps the environment, and one that clears it.
+LEAVE = """
+import os, subprocess
+
+def job(cleared):
+    environment = {} if cleared else None
+    yield subprocess.Popen(["/bin/sleep", "1000"], start_new_session=True, env=environment).pid
+    read, write = os.pipe()
+    if os.fork() == 0:
+        os.setsid()
+        if os.fork() == 0:
+            os.write(write, str(os.getpid()).encode())
+            os.read(read, 1)
+        os._exit(0)
+    yield int(os.read(read, 20))
+    import time
+    time.sleep(1000)
+"""
+
+
+def _started(pool: Pool, path: Path, cleared: bool) -> list[int]:
+    """Start the job; return the pids of the processes that it has started, with that of the worker."""
+    path.write_text(LEAVE)
+    pids: list[int] = []
+
+    def receive(event: Event) -> None:
+        if isinstance(event, Progress):
+            pids.append(event.value)
+
+    pool.submit(Job("script", {"path": str(path), "argument": cleared}), receive)
+    while len(pids) < 2:
+        time.sleep(0.01)
+    return pids
+
+
+@pytest.mark.parametrize("cleared", [False, True])
+def test_fork_server_that_does_not_end_is_killed_with_all_its_descendants(tmp_path, cleared):
+    before = descendants(os.getpid())
+    pool = Pool(FUNCTIONS)
+    assert pool.wait_ready(20)
+    (fork_server,) = children(os.getpid()) - before
+    pids = _started(pool, tmp_path / "job.py", cleared)
+    os.kill(fork_server, signal.SIGSTOP)
+    pool.close()
+    assert not wait_gone(fork_server, *pids)
+
+
+def test_fork_server_that_is_killed_leaves_no_process_of_a_job(tmp_path):
+    before = descendants(os.getpid())
+    with Pool(FUNCTIONS) as pool:
+        assert pool.wait_ready(20)
+        (fork_server,) = children(os.getpid()) - before
+        pids = _started(pool, tmp_path / "job.py", False)
+        os.kill(fork_server, signal.SIGKILL)
+        assert not wait_gone(fork_server, *pids)
+        assert isinstance(pool.submit(Job("echo")).wait(20), Done)
