@@ -22,8 +22,8 @@ class GpuemuProtocol(LanguageServerProtocol):
     """Corrections to pygls 2.1.1.
 
     Requests that cannot be decoded, or arrive before ``initialize`` or after ``shutdown``, are answered with an error;
-    pygls drops them, and the client waits for ever. Shutdown iterates over a copy of the table of open requests,
-    because their done callbacks remove entries from it.
+    pygls drops them, and the client waits for ever. Texts of documents are kept by the session alone. Shutdown iterates
+    over a copy of the table of open requests, because their done callbacks remove entries from it.
     """
 
     _initialized = False
@@ -82,6 +82,29 @@ class GpuemuProtocol(LanguageServerProtocol):
         if result.capabilities.workspace is not None:
             result.capabilities.workspace.text_document_content = types.TextDocumentContentOptions(schemes=[SCHEME])
         return result
+
+    @lsp_method(types.TEXT_DOCUMENT_DID_OPEN)
+    def lsp_text_document__did_open(self, params: types.DidOpenTextDocumentParams) -> Generator[Any, Any, None]:
+        """Run the registered handler only.
+
+        pygls would keep a copy of the text next to the session's, and split all of it into lines at every edit.
+        """
+        yield from self._run_registered(types.TEXT_DOCUMENT_DID_OPEN, params)
+
+    @lsp_method(types.TEXT_DOCUMENT_DID_CHANGE)
+    def lsp_text_document__did_change(self, params: types.DidChangeTextDocumentParams) -> Generator[Any, Any, None]:
+        """Run the registered handler only."""
+        yield from self._run_registered(types.TEXT_DOCUMENT_DID_CHANGE, params)
+
+    @lsp_method(types.TEXT_DOCUMENT_DID_CLOSE)
+    def lsp_text_document__did_close(self, params: types.DidCloseTextDocumentParams) -> Generator[Any, Any, None]:
+        """Run the registered handler only."""
+        yield from self._run_registered(types.TEXT_DOCUMENT_DID_CLOSE, params)
+
+    def _run_registered(self, method: str, params: Any) -> Generator[Any, Any, None]:
+        handler = self.fm.features.get(method)
+        if handler is not None:
+            yield handler, (params,), None
 
     @lsp_method(types.SHUTDOWN)
     def lsp_shutdown(self, *args: Any) -> Generator[Any, Any, None]:

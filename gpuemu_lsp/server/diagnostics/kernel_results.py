@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from gpuemu_lsp.engine.check.model import CheckRequest, KernelReport
 from gpuemu_lsp.engine.compile.model import ResourceUsage
 from gpuemu_lsp.engine.findings import Finding, Json
 from gpuemu_lsp.engine.source.model import KernelDecl
-from gpuemu_lsp.server.documents.parsed_files import kernel_id, refers_to
+from gpuemu_lsp.server.documents.parsed_files import function_of, kernel_id, refers_to
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,17 +60,25 @@ class KernelResults:
                 return result
         return None
 
-    def checks_of(self, path: str, decl: KernelDecl, alone: bool) -> list[KernelResult]:
-        """Return the results of a kernel function, one for each entry of gpuemu.toml that refers to it."""
-        return _referring(self._checked, path, decl, alone)
+    def of_kernels(
+        self, path: str, kernels: Sequence[KernelDecl]
+    ) -> list[tuple[tuple[KernelResult, ...], dict[str, ResourceUsage]]]:
+        """Return, for each kernel function of a file, its results and its resource usage by architecture.
 
-    def resources_of(self, path: str, decl: KernelDecl, alone: bool) -> dict[str, ResourceUsage]:
-        """Return the resource usage that ptxas reported for a kernel function, by architecture."""
-        return {
-            arch: usage
-            for result in _referring(self._compiled, path, decl, alone)
-            for arch, usage in result.report.resources.items()
-        }
+        There is a result for each entry of gpuemu.toml that refers to the function; the usage is that of the last
+        compilation.
+        """
+        checked, compiled = (_by_name(results, path) for results in (self._checked, self._compiled))
+        alone = len(kernels) == 1
+        found = []
+        for decl in kernels:
+            usage = {
+                arch: item
+                for result in _referring(compiled, decl, alone)
+                for arch, item in result.report.resources.items()
+            }
+            found.append((_referring(checked, decl, alone), usage))
+        return found
 
     def drop(self, path: str, keep: frozenset[str]) -> None:
         """Drop the results of a file, except those of the kernels in ``keep``."""
@@ -78,14 +87,21 @@ class KernelResults:
                 del results[key]
 
 
-def _referring(
-    results: dict[tuple[str, str], KernelResult], path: str, decl: KernelDecl, alone: bool
-) -> list[KernelResult]:
-    return [
-        result
-        for (source, _), result in sorted(results.items(), key=lambda item: item[0])
-        if source == path and refers_to(result.request.spec, decl, alone)
-    ]
+def _by_name(results: Mapping[tuple[str, str], KernelResult], path: str) -> dict[str, list[KernelResult]]:
+    """Return the results of a file, sorted, by the name of the function that each refers to."""
+    found: dict[str, list[KernelResult]] = {}
+    for (source, _), result in sorted(results.items(), key=lambda item: item[0]):
+        if source == path:
+            found.setdefault(function_of(result.request.spec), []).append(result)
+    return found
+
+
+def _referring(results: Mapping[str, list[KernelResult]], decl: KernelDecl, alone: bool) -> tuple[KernelResult, ...]:
+    if alone:
+        of_all = (result for found in results.values() for result in found)
+        return tuple(result for result in of_all if refers_to(result.request.spec, decl, alone))
+    names = dict.fromkeys((decl.name, decl.qualified_name))
+    return tuple(result for name in names for result in results.get(name, ()))
 
 
 def number_text(value: Json) -> str:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import lru_cache
 from pathlib import Path
 
 from lsprotocol import types
@@ -128,7 +129,7 @@ class DiagnosticPublisher:
             # The check read the source's own file from the editor, every other file from disk.
             since = revision if place.path == source.path else min(revision, document.saved)
             span = document.migrate(span, since)
-        lines = (document.text if document is not None else _read(place.path)).split("\n")
+        lines = document.lines if document is not None else _lines_on_disk(place.path)
         return types.Location(self.uri_of(place.path), client_range(lines, span, self.encoding))
 
     def _page(self, rule: str) -> types.CodeDescription | None:
@@ -165,8 +166,15 @@ def _is_scalar(value: object) -> bool:
     return isinstance(value, bool | int | str)
 
 
-def _read(path: str) -> str:
+def _lines_on_disk(path: str) -> Sequence[str]:
     try:
-        return Path(path).read_bytes().decode("utf-8-sig", "replace")
+        status = Path(path).stat()
+        return _read_lines(path, status.st_mtime_ns, status.st_size)
     except OSError:
-        return ""
+        return ("",)
+
+
+# One publication asks for the lines of a file once per finding.
+@lru_cache(maxsize=8)
+def _read_lines(path: str, modified: int, size: int) -> Sequence[str]:
+    return tuple(Path(path).read_bytes().decode("utf-8-sig", "replace").split("\n"))

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 from gpuemu_lsp.engine.findings import Position, Range
 from gpuemu_lsp.server.documents.locations import Encoding, byte_position
@@ -30,35 +31,48 @@ class AppliedEdit:
     lines_added: int
 
 
-@dataclass(slots=True)
 class Document:
     """A document between didOpen and didClose.
 
     ``uri`` is the client's own spelling. ``revision`` is the session's revision of the last edit, 0 before the first:
-    opening a document is no edit. ``saved`` is the revision at which disk and text last agreed.
+    opening a document is no edit. ``saved`` is the revision at which disk and text last agreed. The text is kept as
+    lines, so that an edit costs the lines it touches; it is joined when it is asked for.
     """
 
-    uri: str
-    path: str
-    version: int
-    text: str
-    revision: int = 0
-    saved: int = 0
-    edits: deque[AppliedEdit] = field(default_factory=lambda: deque(maxlen=_MAX_EDITS))
+    def __init__(self, uri: str, path: str, version: int, text: str, revision: int = 0, saved: int = 0) -> None:
+        self.uri, self.path, self.version = uri, path, version
+        self.revision, self.saved = revision, saved
+        self.edits: deque[AppliedEdit] = deque(maxlen=_MAX_EDITS)
+        self._lines = text.split("\n")
+        self._text: str | None = text
+
+    @property
+    def text(self) -> str:
+        """The text in the editor."""
+        if self._text is None:
+            self._text = "\n".join(self._lines)
+        return self._text
+
+    @property
+    def lines(self) -> Sequence[str]:
+        """The text's lines, split at line feeds; valid until the next edit."""
+        return self._lines
 
     def apply(self, change: ContentChange, revision: int, encoding: Encoding) -> None:
         """Apply one change (LSP 3.17, TextDocumentContentChangeEvent)."""
         self.revision = revision
         if change.start is None or change.end is None:
-            self.text = change.text
+            self._lines, self._text = change.text.split("\n"), change.text
             return
-        lines = self.text.split("\n")
-        start = byte_position(lines, change.start, encoding)
-        end = byte_position(lines, change.end, encoding)
-        before = [*lines[: start.line], _head(lines[start.line], start.column)]
-        after = [_tail(lines[end.line], end.column), *lines[end.line + 1 :]]
-        self.text = "\n".join(before) + change.text + "\n".join(after)
-        added = change.text.count("\n") - (end.line - start.line)
+        start = byte_position(self._lines, change.start, encoding)
+        end = max(start, byte_position(self._lines, change.end, encoding))
+        inserted = change.text.split("\n")
+        added = len(inserted) - 1 - (end.line - start.line)
+        tail = _tail(self._lines[end.line], end.column)
+        inserted[0] = _head(self._lines[start.line], start.column) + inserted[0]
+        inserted[-1] += tail
+        self._lines[start.line : end.line + 1] = inserted
+        self._text = None
         self.edits.append(AppliedEdit(revision, Range(start, end), added))
 
     def edited_since(self, revision: int) -> bool:

@@ -11,7 +11,8 @@ import asyncio
 import re
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import ParamSpec, TypeVar
 
@@ -22,7 +23,7 @@ from gpuemu_lsp.engine.project import load
 from gpuemu_lsp.engine.project.model import KernelSpec, Project
 from gpuemu_lsp.engine.source import read
 from gpuemu_lsp.engine.source.headers.includes import closure
-from gpuemu_lsp.engine.source.model import KernelDecl, LaunchSite
+from gpuemu_lsp.engine.source.model import KernelDecl, LaunchSite, SourceFile
 from gpuemu_lsp.engine.source.preprocessor.lexer import source_text
 from gpuemu_lsp.server.workspace.projects import Projects
 
@@ -32,9 +33,9 @@ _P = ParamSpec("_P")
 _T = TypeVar("_T")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class KernelEntry:
-    """A kernel to check, from gpuemu.toml (``registered``) or found in the text, with plans from its launches.
+    """A kernel to check, from gpuemu.toml (``registered``) or found in the text, ``source``.
 
     ``decl`` is None where the text does not declare the kernel that gpuemu.toml names.
     """
@@ -42,7 +43,12 @@ class KernelEntry:
     spec: KernelSpec
     registered: bool
     decl: KernelDecl | None
-    plans: tuple[Plan, ...]
+    source: SourceFile = field(repr=False, compare=False)
+
+    @cached_property
+    def plans(self) -> tuple[Plan, ...]:
+        """Its plans from its launches; a millisecond when they are first asked for."""
+        return resolve(self.spec, self.source).plans
 
     @property
     def id(self) -> str:
@@ -105,10 +111,7 @@ def parse_file(project: Project | None, path: str, text: str) -> ParsedFile:
         path,
         text,
         source.kernels,
-        tuple(
-            KernelEntry(spec, registered, _decl_of(source.kernels, spec), resolve(spec, source).plans)
-            for spec, registered in found
-        ),
+        tuple(KernelEntry(spec, registered, _decl_of(source.kernels, spec), source) for spec, registered in found),
         tuple(headers),
         frozenset(Path(include.target).name for include in source.includes if include.resolved is None),
         source.launches,
@@ -132,8 +135,12 @@ def refers_to(spec: KernelSpec, decl: KernelDecl, alone: bool) -> bool:
     """
     if spec.entry is None and alone:
         return True
-    wanted = (spec.entry or spec.name).split("<")[0].strip()
-    return wanted in (decl.name, decl.qualified_name)
+    return function_of(spec) in (decl.name, decl.qualified_name)
+
+
+def function_of(spec: KernelSpec) -> str:
+    """Return the name of the kernel function that an entry refers to, without template arguments."""
+    return (spec.entry or spec.name).split("<")[0].strip()
 
 
 def text_on_disk(path: str) -> str | None:
@@ -168,7 +175,7 @@ class ParsedFiles:
         known = self._last.get(path)
         if known is not None and not fresh and known.text == text and known.project is self._projects.of(path):
             return known
-        parsed = await self.run_in_thread(self._parse, path, text)
+        parsed = await self.run_in_thread(self._parse, path, text, fresh)
         if parsed is None:
             self._last.pop(path, None)
             return None
@@ -197,10 +204,16 @@ class ParsedFiles:
         """Drop queued calls and accept no more."""
         self._thread.shutdown(wait=False, cancel_futures=True)
 
-    def _parse(self, path: str, text: str | None) -> ParsedFile | None:
+    def _parse(self, path: str, text: str | None, fresh: bool) -> ParsedFile | None:
         if text is None:
             text = text_on_disk(path)
-        return None if text is None else parse_file(self._projects.read(path), path, text)
+        if text is None:
+            return None
+        parsed = parse_file(self._projects.read(path), path, text)
+        if fresh:  # for a check: the test explorer shows the plans of all kernels after it
+            for entry in parsed.entries:
+                _ = entry.plans
+        return parsed
 
 
 def _decl_of(kernels: Sequence[KernelDecl], spec: KernelSpec) -> KernelDecl | None:

@@ -33,7 +33,7 @@ def register(server: GpuemuServer, services: Services) -> None:
         if document is None:
             return None
         cursor = Position(params.position.line, params.position.character)
-        position = byte_position(document.text.split("\n"), cursor, session.publisher.encoding)
+        position = byte_position(document.lines, cursor, session.publisher.encoding)
         if Path(document.path).name == CONFIG_NAME:
             parts = [await session.parsed_files.run_in_thread(key_text, session.results, document.text, position)]
         else:

@@ -22,7 +22,7 @@ def register(server: GpuemuServer, services: Services) -> None:
             return []
         found = []
         document = session.documents.get(path)
-        lines = document.text.split("\n") if document is not None else [""]
+        lines = document.lines if document is not None else [""]
         for kernel in await kernels_of(session, path):
             end = client_position(lines, kernel.decl.name_range.end, session.publisher.encoding)
             if kernel.results and params.range.start.line <= end.line <= params.range.end.line:

@@ -50,7 +50,7 @@ def register(server: GpuemuServer, services: Services) -> None:
         document = session.documents.get(path) if path is not None else None
         if document is None or document.path.endswith(_ARTIFACTS):
             return await _instruction(session, params)
-        position = byte_position(document.text.split("\n"), cursor, session.publisher.encoding)
+        position = byte_position(document.lines, cursor, session.publisher.encoding)
         if Path(document.path).name != CONFIG_NAME:
             return await _entry_of(session, document, position)
         kernels = (await config_project(session, document)).kernels

@@ -35,7 +35,7 @@ def register(server: GpuemuServer, services: Services) -> None:
         document = session.documents.get(path) if path is not None else None
         if document is None:
             return []
-        position = byte_position(document.text.split("\n"), cursor, session.publisher.encoding)
+        position = byte_position(document.lines, cursor, session.publisher.encoding)
         found: dict[Place, None] = {}
         for parsed, decl in await _kernels_at(session, document, position):
             places = _references(session, parsed, decl)

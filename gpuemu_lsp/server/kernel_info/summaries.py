@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from gpuemu_lsp.engine.compile.model import ResourceUsage
+from gpuemu_lsp.engine.findings import Range
 from gpuemu_lsp.engine.project.expressions import Expression, ExpressionError, evaluate
 from gpuemu_lsp.engine.report.text import cases_text
 from gpuemu_lsp.engine.source.model import KernelDecl
 from gpuemu_lsp.server.diagnostics.kernel_results import KernelResult
-from gpuemu_lsp.server.documents.parsed_files import ParsedFile
+from gpuemu_lsp.server.documents.parsed_files import KernelEntry, ParsedFile
 from gpuemu_lsp.server.session import Session
 
 _STATUS = {
@@ -40,10 +41,18 @@ class KernelSummary:
     resources: Mapping[str, ResourceUsage]
     edited: frozenset[str]
     """Names of the entries whose result is of an older text."""
-    launch: tuple[int, int] | None
-    """Threads per block and bytes of dynamic shared memory, where they are constants."""
     unregistered: str | None
     """Name by which the kernel can be registered; None if it is, or if gpuemu.toml has errors."""
+    entries: tuple[KernelEntry, ...] = ()
+
+    @property
+    def launch(self) -> tuple[int, int] | None:
+        """Threads per block and bytes of dynamic shared memory, where they are constants."""
+        for plan in (plan for entry in self.entries for plan in entry.plans):
+            sizes = [_constant(size) for size in plan.block]
+            if all(size is not None for size in sizes):
+                return math.prod(size for size in sizes if size is not None), _constant(plan.shared) or 0
+        return None
 
     def summaries(self) -> Iterator[ResultSummary]:
         """Yield a summary of each result; several entries may refer to the same function."""
@@ -62,30 +71,23 @@ async def kernels_of(session: Session, path: str) -> list[KernelSummary]:
     parsed = await session.parse(path) if document is not None else None
     if document is None or parsed is None:
         return []
+    results = session.results.of_kernels(path, parsed.kernels)
+    entries: dict[Range, list[KernelEntry]] = {}
+    for entry in parsed.entries:
+        if entry.decl is not None:
+            entries.setdefault(entry.decl.range, []).append(entry)
     found = []
-    for decl in parsed.kernels:
-        alone = len(parsed.kernels) == 1
-        results = tuple(session.results.checks_of(path, decl, alone))
-        resources = session.results.resources_of(path, decl, alone)
-        edited = frozenset(item.report.name for item in results if item.request.text != document.text)
-        name = _unregistered(parsed, decl)
-        found.append(KernelSummary(decl, results, resources, edited, _launch(parsed, decl), name))
+    for decl, (checks, resources) in zip(parsed.kernels, results, strict=True):
+        edited = frozenset(item.report.name for item in checks if item.request.text != document.text)
+        own = tuple(entry for entry in entries.get(decl.range, ()) if entry.decl == decl)
+        found.append(KernelSummary(decl, checks, resources, edited, _unregistered(parsed, own), own))
     return found
 
 
-def _unregistered(parsed: ParsedFile, decl: KernelDecl) -> str | None:
-    entries = [entry for entry in parsed.entries if entry.decl == decl]
+def _unregistered(parsed: ParsedFile, entries: Sequence[KernelEntry]) -> str | None:
     if not entries or any(entry.registered for entry in entries) or parsed.project is None or parsed.project.broken:
         return None
     return entries[0].spec.name
-
-
-def _launch(parsed: ParsedFile, decl: KernelDecl) -> tuple[int, int] | None:
-    for plan in (plan for entry in parsed.entries if entry.decl == decl for plan in entry.plans):
-        sizes = [_constant(size) for size in plan.block]
-        if all(size is not None for size in sizes):
-            return math.prod(size for size in sizes if size is not None), _constant(plan.shared) or 0
-    return None
 
 
 def _constant(expression: Expression) -> int | None:

@@ -116,7 +116,7 @@ async def test_a_deleted_file_loses_its_results(harness):
     (harness.root / "scale.cu").unlink()
     harness.services.sync.changed_on_disk([harness.path])
     await harness.settle()
-    assert harness.services.session.results.checks_of(harness.path, _decl(harness), True) == []
+    assert harness.services.session.results.of_kernels(harness.path, [_decl(harness)]) == [((), {})]
     assert harness.services.scheduler.running(BatchKey("check", harness.path)) is None
 
 

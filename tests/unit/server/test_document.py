@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from hypothesis import given
+from hypothesis import strategies as st
+
 from gpuemu_lsp.engine.findings import Position, Range
 from gpuemu_lsp.server.documents.document import ContentChange, Document
+
+_UNITS = {"utf-8": ("utf-8", 1), "utf-16": ("utf-16-le", 2), "utf-32": ("utf-32-le", 4)}
 
 
 def document(text: str = "one\ntwo\nthree") -> Document:
@@ -55,3 +60,31 @@ def test_edited_since_compares_revisions():
     assert not doc.edited_since(1)
     doc.apply(ContentChange("new"), 2, "utf-16")
     assert doc.edited_since(1) and not doc.edited_since(2)
+
+
+_TEXT = st.text("ab\n\r\té\N{GRINNING FACE}\ufeff{", max_size=30)
+_PLACE = st.builds(Position, st.integers(0, 6), st.integers(0, 9))
+
+
+@given(
+    text=_TEXT, changes=st.lists(st.tuples(_PLACE, _PLACE, _TEXT), max_size=6), encoding=st.sampled_from(tuple(_UNITS))
+)
+def test_edits_of_lines_are_edits_of_the_text(text: str, changes: list[tuple[Position, Position, str]], encoding: str):
+    doc, whole = document(text), text
+    for first, second, inserted in changes:
+        start, end = sorted((first, second))
+        doc.apply(ContentChange(inserted, start, end), 2, encoding)
+        begin, stop = (_offset(whole, position, encoding) for position in (start, end))
+        whole = whole[:begin] + inserted + whole[stop:]
+        assert doc.text == whole and list(doc.lines) == whole.split("\n")
+
+
+def _offset(text: str, position: Position, encoding: str) -> int:
+    """Return the index of a client's position in a text, by encoding it."""
+    lines = text.split("\n")
+    if position.line >= len(lines):
+        return len(text)
+    before = sum(len(line) + 1 for line in lines[: position.line])
+    units, size = _UNITS[encoding]
+    encoded = lines[position.line].encode(units)[: position.column * size]
+    return before + len(encoded.decode(units, "ignore"))
