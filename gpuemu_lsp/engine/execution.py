@@ -6,7 +6,7 @@ memory with guard zones around every buffer.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol, TypeAlias
 
@@ -48,7 +48,42 @@ class Scalar:
     data: bytes
 
 
-Argument: TypeAlias = "Buffer | Scalar"
+@dataclass(frozen=True, slots=True)
+class Struct:
+    """A by-value argument with pointers: its bytes, and the buffers whose addresses replace eight of them each.
+
+    ``pointers`` are pairs of an offset in ``data`` and a buffer.
+    """
+
+    name: str
+    data: bytes
+    pointers: tuple[tuple[int, Buffer], ...]
+
+
+Argument: TypeAlias = "Buffer | Scalar | Struct"
+
+
+def buffers_of(arguments: Iterable[Argument]) -> Iterator[Buffer]:
+    """Yield the buffers of a launch in parameter order, those that structs point to included."""
+    for argument in arguments:
+        if isinstance(argument, Buffer):
+            yield argument
+        elif isinstance(argument, Struct):
+            yield from (buffer for _, buffer in argument.pointers)
+
+
+def parameter_bytes(argument: Argument, addresses: Mapping[str, int]) -> bytes:
+    """Return the little-endian bytes of an argument, given the addresses of buffers by name."""
+    if isinstance(argument, Buffer):
+        return (addresses[argument.name] + argument.pointer_offset).to_bytes(8, "little")
+    if isinstance(argument, Scalar):
+        return argument.data
+    data = bytearray(argument.data)
+    for offset, buffer in argument.pointers:
+        data[offset : offset + 8] = parameter_bytes(buffer, addresses)
+    return bytes(data)
+
+
 Dim3: TypeAlias = tuple[int, int, int]
 
 

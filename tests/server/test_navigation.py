@@ -84,6 +84,51 @@ async def test_values_are_offered_and_replace_what_was_typed(editor: Editor):
     assert item.text_edit.range.start.character == len('source = "')
 
 
+STRUCT = """\
+struct Params { const float* x; float* y; float in; int n; };
+__global__ void scale(Params p, float factor) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < p.n) p.y[i] = factor * p.x[i] + p.in;
+}
+"""
+
+
+async def test_arguments_and_fields_of_structs_are_offered_and_explained(editor: Editor):
+    (editor.root / "scale.cu").write_text(STRUCT, encoding="utf-8")
+    await editor.start()
+    text = '[[kernels]]\nname = "scale"\nsource = "scale.cu"\n[kernels.args]\np.n = "n"\np.x = { in = ["n"] }\np.'
+    editor.open("gpuemu.toml", text)
+    items = await ask(editor, "text_document_completion", "gpuemu.toml", position=types.Position(6, 2))
+    assert {(item.label, item.detail) for item in items} == {
+        ("p.y", "float*"),
+        ('"p.in"', "float"),
+        ("factor", "float"),
+    }
+    assert all(item.text_edit.range.start == types.Position(6, 0) for item in items)
+    hover = types.HoverParams(types.TextDocumentIdentifier(editor.uri("gpuemu.toml")), types.Position(5, 2))
+    shown = await asyncio.wait_for(editor.client.text_document_hover_async(hover), PATIENCE)
+    assert "A struct that is passed by value" in shown.contents.value
+
+
+async def test_a_kernel_that_takes_a_struct_is_registered_field_by_field(editor: Editor):
+    (editor.root / "scale.cu").write_text(STRUCT, encoding="utf-8")
+    await editor.start()
+    editor.open("scale.cu")
+    await editor.idle()
+    (hint,) = [item for item in editor.last("scale.cu").diagnostics if item.code == "engine/not-executed"]
+    actions = await editor.actions("scale.cu", hint)
+    (title,) = [title for title in actions if title.startswith("Register scale in gpuemu.toml")]
+    editor.apply((await editor.resolve(actions[title])).edit)
+    written = (editor.root / "gpuemu.toml").read_text(encoding="utf-8")
+    assert 'p.x = { in = ["n"] }' in written and '"p.in" = 1.0' in written and 'p.n = "n"' in written
+    reference = editor.root / "ref_scale.py"
+    formula = 'inputs["factor"] * inputs["x"] + inputs["in"]'
+    reference.write_text(reference.read_text().replace("np.zeros((n,))", formula), encoding="utf-8")
+    await editor.command("gpuemu.check", editor.uri("scale.cu"))
+    await editor.idle()
+    assert not editor.last("scale.cu").diagnostics and editor.found("gpuemu.toml") == []
+
+
 async def test_ways_to_compare_an_output_are_offered(editor: Editor):
     write(editor.root)
     await editor.start()

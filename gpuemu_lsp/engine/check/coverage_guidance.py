@@ -21,7 +21,7 @@ from gpuemu_lsp.engine.fuzz.cases import bounds_of
 from gpuemu_lsp.engine.fuzz.model import Array, Case, CaseKey, LaunchHints, PlanError
 from gpuemu_lsp.engine.fuzz.rng import Rng, derive_seed
 from gpuemu_lsp.engine.fuzz.size_classes import allows
-from gpuemu_lsp.engine.plan.model import Plan, PlanArg, ScalarArg
+from gpuemu_lsp.engine.plan.model import Plan, PlanArg, ScalarArg, parameters
 from gpuemu_lsp.engine.project.expressions import Expression, ExpressionError, evaluate, names
 from gpuemu_lsp.engine.store import Failure
 
@@ -117,7 +117,12 @@ class CoverageGuidance:
         return self._planted(base, value, rng, argument.param if argument is not None else None, exact=True)
 
     def _argument(self, number: int | None) -> PlanArg | None:
-        return self.plan.args[number] if number is not None and number < len(self.plan.args) else None
+        """Return the argument at the beginning of a parameter."""
+        found = parameters(self.plan.args)
+        if number is None or number >= len(found):
+            return None
+        first = found[number][0]
+        return first if first.member is None or first.member.offset == 0 else None
 
     def _with_sizes(self, base: Case, dims: Mapping[str, int], seed: int) -> tuple[Case, str]:
         """Return the base with other sizes; its planted values stay where no shape changes."""

@@ -20,6 +20,7 @@ from gpuemu_lsp.engine.findings import Finding, Place, Range, Severity
 from gpuemu_lsp.engine.lint import lint
 from gpuemu_lsp.engine.plan.model import Plan, PlanResult
 from gpuemu_lsp.engine.plan.resolve import resolve
+from gpuemu_lsp.engine.plan.struct_sizes import with_compiled_sizes
 from gpuemu_lsp.engine.project.model import KernelSpec
 from gpuemu_lsp.engine.ptx.model import Module
 from gpuemu_lsp.engine.rules import make
@@ -193,7 +194,8 @@ def _compile_architectures(
             break
         # The PTX shows what the source alone does not, such as the types behind typedefs in the signature.
         if not done.artifacts:
-            done.result = resolve(spec, source, compiled.artifact.entries)
+            resolved = resolve(spec, source, compiled.artifact.entries)
+            done.result = with_compiled_sizes(resolved, compiled.artifact.ptx, compiled.artifact.entries)
         done.artifacts.append(compiled.artifact)
         for expression in done.result.entries:
             entry = compiled.artifact.entries.get(expression)

@@ -82,9 +82,10 @@ def digest(plan: Plan, case: Case) -> str:
     """Return a digest of the inputs of a launch, bit for bit: sizes, grid, block and every argument."""
     found = hashlib.blake2b(repr((sorted(case.dims.items()), case.grid, case.block)).encode(), digest_size=16)
     for argument in pack_arguments(plan, case):
-        placed = (argument.offset, argument.alias_of) if isinstance(argument, Buffer) else ()
-        found.update(repr((argument.name, len(argument.data), placed)).encode())
-        found.update(bytes(argument.data))
+        for part in (argument, *(buffer for _, buffer in getattr(argument, "pointers", ()))):
+            placed = (part.offset, part.alias_of) if isinstance(part, Buffer) else ()
+            found.update(repr((part.name, len(part.data), placed)).encode())
+            found.update(bytes(part.data))
     return found.hexdigest()
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from gpuemu_lsp.engine.execution import Buffer, Bytes, Scalar
+from gpuemu_lsp.engine.execution import Argument, Buffer, Bytes, buffers_of, parameter_bytes
 
 GUARD_BYTES = 16 * 1024
 CANARY = 0xA5
@@ -38,7 +38,7 @@ class GuardOverwrite:
     count: int
 
 
-def allocations(arguments: Sequence[Buffer | Scalar]) -> tuple[GuardedAllocation, ...]:
+def allocations(arguments: Sequence[Argument]) -> tuple[GuardedAllocation, ...]:
     """Return the allocations of all buffers. A buffer with ``alias_of`` shares the allocation of the buffer it names.
 
     Raises
@@ -48,7 +48,7 @@ def allocations(arguments: Sequence[Buffer | Scalar]) -> tuple[GuardedAllocation
     """
     members: dict[str, list[tuple[Buffer, int]]] = {}
     owners: dict[str, str] = {}
-    for buffer in (item for item in arguments if isinstance(item, Buffer)):
+    for buffer in buffers_of(arguments):
         owner = buffer.name if buffer.alias_of is None else owners.get(buffer.alias_of)
         if owner is None:
             raise ValueError(f"{buffer.name} is an alias of {buffer.alias_of}, which is not an earlier buffer")
@@ -81,11 +81,9 @@ def overwrites(allocation: GuardedAllocation, after: Bytes) -> tuple[GuardOverwr
     return tuple(GuardOverwrite(buffer, int(side[0]) - start, len(side)) for side in sides if len(side))
 
 
-def parameters(arguments: Sequence[Buffer | Scalar], addresses: Mapping[str, int]) -> tuple[bytes, ...]:
+def parameters(arguments: Sequence[Argument], addresses: Mapping[str, int]) -> tuple[bytes, ...]:
     """Return the bytes of each kernel parameter: 8-byte addresses for buffers, scalars and structs unchanged."""
-    return tuple(
-        addresses[item.name].to_bytes(8, "little") if isinstance(item, Buffer) else item.data for item in arguments
-    )
+    return tuple(parameter_bytes(item, addresses) for item in arguments)
 
 
 def _round_up(size: int) -> int:

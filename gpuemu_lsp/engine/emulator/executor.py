@@ -23,7 +23,7 @@ from gpuemu_lsp.engine.emulator.launch.state import LaunchReport, PreparedLaunch
 from gpuemu_lsp.engine.emulator.launch.vector_clocks import attach_race_detector
 from gpuemu_lsp.engine.emulator.versions.compiled_kernel import CompiledKernel, KernelCache, TranslationError
 from gpuemu_lsp.engine.emulator.versions.tiering import LaunchVersions
-from gpuemu_lsp.engine.execution import Buffer, Bytes, Event, Outcome, Request
+from gpuemu_lsp.engine.execution import Bytes, Event, Outcome, Request, buffers_of
 from gpuemu_lsp.engine.ptx.errors import PtxError
 
 _MAX_THREADS = 1024
@@ -130,13 +130,12 @@ def _outcome(prepared: PreparedLaunch, report: LaunchReport, runtime: DeviceRunt
     arena, request = prepared.arena, prepared.request
     buffers: dict[str, Bytes] = {}
     written: dict[str, np.ndarray[tuple[int], np.dtype[np.bool_]]] = {}
-    for argument in request.arguments:
-        if isinstance(argument, Buffer):
-            region = prepared.buffers[argument.name]
-            buffers[argument.name] = arena.data(region.address, region.size).copy()
-            # Code without checks does not keep shadow bytes.
-            if request.checks.contained:
-                written[argument.name] = (arena.shadow(region.address, region.size) & Shadow.WRITTEN) != 0
+    for buffer in buffers_of(request.arguments):
+        region = prepared.buffers[buffer.name]
+        buffers[buffer.name] = arena.data(region.address, region.size).copy()
+        # Code without checks does not keep shadow bytes.
+        if request.checks.contained:
+            written[buffer.name] = (arena.shadow(region.address, region.size) & Shadow.WRITTEN) != 0
     return Outcome(
         status=_status(report, events),
         executor=Emulator.name,

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from gpuemu_lsp.engine.execution import Argument, Buffer, Bytes, Scalar
+from gpuemu_lsp.engine.execution import Argument, Buffer, Bytes, Scalar, Struct
 from gpuemu_lsp.engine.fuzz.dtypes import is_float, numpy_dtype
 from gpuemu_lsp.engine.fuzz.geometry import strides
 from gpuemu_lsp.engine.fuzz.model import Array, Case
-from gpuemu_lsp.engine.plan.model import Plan, ScalarArg, TensorArg
+from gpuemu_lsp.engine.plan.model import Plan, PlanArg, ScalarArg, TensorArg, parameters
 
 _FLOAT_POISON = 0xFF
 """NaN in every supported float format, e4m3fn included."""
@@ -26,7 +26,7 @@ def pack_arguments(plan: Plan, case: Case) -> tuple[Argument, ...]:
     Outputs and the gaps of strided tensors are poisoned, and outputs are marked as uninitialised. An output that
     aliases an input has the input's values.
     """
-    return tuple(_scalar(arg, case) if isinstance(arg, ScalarArg) else _buffer(arg, case) for arg in plan.args)
+    return tuple(_argument(args, case) for args in parameters(plan.args))
 
 
 def shape_of(case: Case, param: str) -> tuple[int, ...]:
@@ -87,6 +87,25 @@ def element_written(arg: TensorArg, case: Case, mask: Mapping[str, object] | Non
         return None
     whole = np.asarray(written[: written.size // size * size].reshape(-1, size).all(axis=1))
     return _view(whole, np.dtype(np.bool_), shape, steps).copy()
+
+
+def _argument(args: tuple[PlanArg, ...], case: Case) -> Argument:
+    """Return the argument of one parameter, which is a struct if its arguments are members."""
+    member = args[0].member
+    if member is None:
+        (arg,) = args
+        return _scalar(arg, case) if isinstance(arg, ScalarArg) else _buffer(arg, case)
+    data = bytearray(member.size)  # padding is zero
+    pointers = []
+    for arg in args:
+        assert arg.member is not None
+        offset = arg.member.offset
+        if isinstance(arg, TensorArg):
+            pointers.append((offset, _buffer(arg, case)))
+        else:
+            raw = case.scalars[arg.param].tobytes()
+            data[offset : offset + len(raw)] = raw
+    return Struct(member.struct, bytes(data), tuple(pointers))
 
 
 def _scalar(arg: ScalarArg, case: Case) -> Scalar:

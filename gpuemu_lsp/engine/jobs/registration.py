@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from gpuemu_lsp.engine.check.case_runner import choose_executor
 from gpuemu_lsp.engine.check.model import CheckRequest
 from gpuemu_lsp.engine.check.plan_setup import settle_shapes
-from gpuemu_lsp.engine.check.prepare import prepare
+from gpuemu_lsp.engine.check.prepare import PreparedKernel, prepare
 from gpuemu_lsp.engine.findings import Json
+from gpuemu_lsp.engine.plan.context import KernelContext
+from gpuemu_lsp.engine.plan.entry import choose_kernel, instances
 from gpuemu_lsp.engine.plan.model import Plan, ScalarArg, TensorArg
+from gpuemu_lsp.engine.plan.skeleton import argument_key, guessed_plan
 from gpuemu_lsp.engine.project.expressions import names
 from gpuemu_lsp.engine.project.message_text import toml
 from gpuemu_lsp.engine.workers.wire import from_json
@@ -79,6 +83,8 @@ def skeleton(plan: Plan) -> str:
 
 def _plan(request: CheckRequest) -> tuple[Plan | None, str]:
     prepared = prepare(request)
+    if not prepared.plans and (guessed := _guessed(request, prepared)) is not None:
+        return guessed, ""
     if not prepared.plans or prepared.artifact is None:
         return None, f"'{request.spec.name}' does not compile, or its arguments cannot be inferred from its signature"
     plan = prepared.plans[0]
@@ -93,16 +99,32 @@ def _plan(request: CheckRequest) -> tuple[Plan | None, str]:
     return settled, findings[0].message if findings else ""
 
 
+def _guessed(request: CheckRequest, prepared: PreparedKernel) -> Plan | None:
+    """Return a plan to correct for a kernel that compiles, and whose arguments cannot be inferred."""
+    if prepared.artifact is None or prepared.source is None:
+        return None
+    declaration, _ = choose_kernel(request.spec, prepared.source)
+    if declaration is None:
+        return None
+    context = KernelContext(request.spec, declaration, prepared.source)
+    chosen, _ = instances(context)
+    for instance in chosen:
+        if instance.expression in prepared.artifact.entries:
+            return guessed_plan(replace(context, bindings=instance.bindings), instance.expression, prepared.place)
+    return None
+
+
 def _argument(arg: TensorArg | ScalarArg) -> str:
+    key = argument_key(arg.param)
     if isinstance(arg, ScalarArg):
         value = arg.value
-        return f"{arg.param} = {toml(value) if isinstance(value, bool | int | float) else _formula(value)}"
+        return f"{key} = {toml(value) if isinstance(value, bool | int | float) else _formula(value)}"
     shape = ", ".join(_formula(size) for size in arg.shape)
     more = ""
     if arg.range is not None:
         low, high = (toml(bound) if isinstance(bound, int | float) else _formula(bound) for bound in arg.range)
         more = f", range = [{low}, {high}]"
-    return f"{arg.param} = {{ {arg.direction} = [{shape}]{more} }}"
+    return f"{key} = {{ {arg.direction} = [{shape}]{more} }}"
 
 
 def _expressions(expressions: Sequence[object]) -> str:

@@ -14,6 +14,7 @@ from gpuemu_lsp.engine.plan.model import Plan, ScalarArg, TensorArg
 
 Wrap: TypeAlias = Callable[[float], Any]
 
+_INDEX = re.compile(r"\[(\d+)\]")
 _NUMBERED = re.compile(r"input_(\d+)$")
 
 
@@ -32,7 +33,8 @@ class ReferenceInputs(dict[str, Any]):
 
     def __missing__(self, key: str) -> Any:
         found = self._find(key) if isinstance(key, str) else None
-        if found is None and isinstance(key, str) and len(self._tensors) == 1:
+        is_field = any(other.endswith(f".{key}") for other in self)
+        if found is None and isinstance(key, str) and len(self._tensors) == 1 and not is_field:
             found = self._tensors[0]
         if found is None:
             raise KeyError(f"{key!r} is not an input of this kernel; its inputs are {', '.join(self)}")
@@ -110,7 +112,38 @@ def build(plan: Plan, case: Case, tensors: Mapping[str, Array], wrap: Wrap = flo
             values[arg.key] = tensors[arg.param]
             names.append(arg.key)
         aliases[arg.param] = arg.key
+    arrays = _member_arrays(plan, case, wrap)
+    values |= arrays
+    aliases |= _field_names([*(arg.key for arg in plan.args), *arrays])
     return ReferenceInputs(values, {k: v for k, v in aliases.items() if k not in values}, tuple(names))
+
+
+def _member_arrays(plan: Plan, case: Case, wrap: Wrap) -> dict[str, Any]:
+    """Return the arrays of scalars in structs, ``p.w`` for ``p.w[0]``, ``p.w[1]``, ..., in the shape of C."""
+    elements: dict[str, list[tuple[tuple[int, ...], Any]]] = {}
+    for arg in plan.args:
+        if isinstance(arg, ScalarArg) and arg.param.endswith("]"):
+            index = tuple(int(at) for at in _INDEX.findall(arg.param))
+            elements.setdefault(_INDEX.sub("", arg.param), []).append((index, scalar_value(arg, case, wrap)))
+    arrays: dict[str, Any] = {}
+    for name, found in elements.items():
+        shape = [1 + max(index[axis] for index, _ in found) for axis in range(len(found[0][0]))]
+        arrays[name] = np.array([value for _, value in found]).reshape(shape)
+    return arrays
+
+
+def _field_names(keys: Iterable[str]) -> dict[str, str]:
+    """Return the key of a struct's field by its own name: ``x`` for ``p.x``, also next to ``p.v.x``, not to ``q.x``."""
+    found: dict[str, list[str]] = {}
+    for key in keys:
+        found.setdefault(key.rpartition(".")[2], []).append(key)
+    chosen: dict[str, str] = {}
+    for name, same in found.items():
+        outermost = min(key.count(".") for key in same)
+        first = [key for key in same if key.count(".") == outermost]
+        if len(first) == 1 and outermost:
+            chosen[name] = first[0]
+    return chosen
 
 
 def keywords(plan: Plan, case: Case, accepted: Iterable[str], everything: bool, wrap: Wrap = float) -> dict[str, Any]:
@@ -124,7 +157,8 @@ def keywords(plan: Plan, case: Case, accepted: Iterable[str], everything: bool, 
     by_param = {arg.param: value for arg, value in own}
     chosen = dict(scalars) if everything else {}
     # Later sources win: a scalar renamed with `as` over its parameter name, and both over a dim of the same name.
-    for source in (case.dims, by_param, scalars):
+    by_field = {name: scalars[key] for name, key in _field_names(scalars).items()}
+    for source in (case.dims, by_field, by_param, scalars):
         chosen.update({name: value for name, value in source.items() if name in named})
     return chosen
 

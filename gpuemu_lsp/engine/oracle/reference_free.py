@@ -7,7 +7,7 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from gpuemu_lsp.engine.execution import Outcome
+from gpuemu_lsp.engine.execution import Outcome, buffers_of
 from gpuemu_lsp.engine.fuzz.model import Array, Case
 from gpuemu_lsp.engine.fuzz.pack import element_written, pack_arguments, poison, shape_of, unpack
 from gpuemu_lsp.engine.oracle.mismatch import Mismatch, WrongElements, describe, largest_at, number, with_dims
@@ -41,7 +41,7 @@ def unwritten_mismatch(arg: TensorArg, case: Case, unwritten: Mask) -> Mismatch:
 def modified_inputs(plan: Plan, case: Case, outcome: Outcome) -> list[Mismatch]:
     """Return a mismatch for each input whose bytes changed, unless an output shares its memory."""
     shared = {target for key, target in case.extra.items() if key.startswith("alias:")}
-    packed = {argument.name: argument for argument in pack_arguments(plan, case)}
+    packed = {buffer.name: buffer for buffer in buffers_of(pack_arguments(plan, case))}
     found = []
     for arg in plan.args:
         if not isinstance(arg, TensorArg) or arg.direction != "in" or arg.param in shared:
@@ -50,7 +50,7 @@ def modified_inputs(plan: Plan, case: Case, outcome: Outcome) -> list[Mismatch]:
         before = packed[arg.param].data
         # Bytes are compared first: element-wise comparison would miss writes to the gaps of a strided layout and
         # would see NaN as changed.
-        if after is None or not isinstance(before, np.ndarray) or np.array_equal(after, before):
+        if after is None or np.array_equal(after, before):
             continue
         now = unpack(arg, case, after)
         if now is None:

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from gpuemu_lsp.engine.findings import Finding
+from gpuemu_lsp.engine.plan.configured import beyond_type, configured_argument
 from gpuemu_lsp.engine.plan.context import KernelContext
 from gpuemu_lsp.engine.plan.model import PlanArg, ScalarArg, TensorArg
-from gpuemu_lsp.engine.plan.types import FLOATS, INTEGERS, ElementType, element_type, integer_limits
-from gpuemu_lsp.engine.project.expressions import Expression, constant, parse
-from gpuemu_lsp.engine.project.model import DimSpec, KernelSpec, PointerSpec, ScalarSpec
+from gpuemu_lsp.engine.plan.struct_arguments import StructParam, listed, struct_arguments
+from gpuemu_lsp.engine.plan.types import FLOATS, INTEGERS, ElementType, element_type
+from gpuemu_lsp.engine.project.expressions import Expression, parse
+from gpuemu_lsp.engine.project.model import DimSpec, ScalarSpec
 from gpuemu_lsp.engine.rules import make
 from gpuemu_lsp.engine.source.model import Param
 
@@ -39,9 +42,13 @@ def _configured(context: KernelContext) -> ArgumentRoles:
     assert spec.args is not None
     dims = dict(spec.dims or {})
     known = {param.name for param in decl.params}
+    structs = {param.name: found for param in decl.params if (found := StructParam.of(context, param)) is not None}
     findings: list[Finding] = []
     for name in spec.args:
-        if name not in known:
+        struct = structs.get(re.split(r"[.\[]", name, maxsplit=1)[0])
+        if struct is not None:
+            findings += struct.unknown(context, name)
+        elif name not in known:
             close = difflib.get_close_matches(name, sorted(known), n=1)
             hint = f"Did you mean '{close[0]}'?" if close else f"It has: {', '.join(p.name for p in decl.params)}."
             message = f"'{decl.name}' has no parameter '{name}'. {hint}"
@@ -49,6 +56,12 @@ def _configured(context: KernelContext) -> ArgumentRoles:
     args: list[PlanArg] = []
     missing: list[str] = []
     for param in decl.params:
+        if param.name in structs:
+            members, lacking, wrong = struct_arguments(context, structs[param.name])
+            args += members
+            missing += lacking
+            findings += wrong
+            continue
         given = spec.args.get(param.name)
         if given is None:
             if not param.pointer and param.name in dims and _is_integer(param, aliases):
@@ -56,90 +69,22 @@ def _configured(context: KernelContext) -> ArgumentRoles:
             else:
                 missing.append(param.name or "(unnamed)")
                 continue
-        result = _argument(context, param, given)
+        result = configured_argument(context, param, given)
         if isinstance(result, Finding):
             findings.append(result)
         else:
             args.append(result)
     problem = None
-    if missing:
+    # A misspelt name, or a value for a struct as a whole, is why others are missing.
+    named_wrongly = any(finding.rule == "config/unknown-key" for finding in findings) or structs.keys() & spec.args
+    if missing and not named_wrongly:
         problem = (
-            f"'{decl.name}' also takes {', '.join(missing)}, which [kernels.args] lacks: "
+            f"'{decl.name}' also takes {listed(missing)}, which [kernels.args] lacks: "
             'add e.g. x = { in = ["n"] } for a pointer, n = "n" for a scalar.'
         )
     if problem is None:
         findings += _duplicate_keys(args, context)
     return ArgumentRoles(tuple(args), tuple(dims.values()), tuple(findings), problem=problem)
-
-
-def _argument(context: KernelContext, param: Param, given: PointerSpec | ScalarSpec) -> PlanArg | Finding:
-    """Return a configured argument, or a finding where it contradicts the signature."""
-    spec, place = context.spec, context.config_place(f"args.{param.name}")
-    known = element_type(param.type, context.type_aliases)
-    if isinstance(given, PointerSpec):
-        if not param.pointer:
-            message = f"'{param.name}' is a {param.type} passed by value; its value must be a number or an expression."
-            return make("config/bad-value", message, place, kernel=spec.name)
-        dtype = given.dtype or (known.dtype if known else None)
-        if dtype is None or param.pointer_depth > 1:
-            message = (
-                f"The element type '{param.type}' of '{param.name}' has no known dtype. "
-                f'Add one: {param.name} = {{ {given.direction} = [...], dtype = "float32" }}'
-            )
-            return make("config/bad-value", message, place, kernel=spec.name)
-        if known is not None and given.dtype not in (None, known.dtype) and known.dtype not in ("int8", "uint8"):
-            message = f"'{param.name}' points to {known.dtype}, but gpuemu.toml has {given.dtype}."
-            return make("numeric/dtype-mismatch", message, place, kernel=spec.name)
-        if param.const and given.direction != "in":
-            message = f"'{param.name}' points to const, so the kernel cannot write to it; it must be `in`."
-            return make("config/bad-value", message, place, kernel=spec.name)
-        return TensorArg(
-            param.name,
-            given.key or param.name,
-            given.direction,
-            dtype,
-            given.shape,
-            given.range,
-            given.align,
-            given.strided,
-            given.may_alias,
-            compare=given.compare,
-        )
-    if param.pointer:
-        message = f"'{param.name}' is a pointer; give its direction and shape, e.g. {param.name} = {{ in = [\"n\"] }}"
-        return make("config/bad-value", message, place, kernel=spec.name)
-    if known is None or known.lanes != 1:
-        message = f"'{param.name}' is a {param.type} passed by value; only numbers are supported."
-        return make("config/bad-value", message, place, kernel=spec.name)
-    if known.dtype in INTEGERS and isinstance(given.value, float) and not given.value.is_integer():
-        message = f"'{param.name}' is a {param.type}: {given.value} is not a whole number."
-        return make("config/bad-value", message, place, kernel=spec.name)
-    beyond = _beyond_type(spec, param, known.dtype, given.value)
-    if beyond is not None:
-        key, message = beyond
-        return make("config/bad-value", message, context.config_place(key), kernel=spec.name)
-    return ScalarArg(param.name, given.key or param.name, known.dtype, given.value)
-
-
-def _beyond_type(
-    spec: KernelSpec, param: Param, dtype: str, value: Expression | float | bool
-) -> tuple[str, str] | None:
-    """Return the key and the message of a value that no argument of an integer type can have, None if all fit.
-
-    A parameter that is passed a size as it is must hold every size that `[kernels.dims]` declares.
-    """
-    if dtype not in INTEGERS or isinstance(value, bool):
-        return None
-    lowest, highest = integer_limits(dtype)
-    number = constant(value) if isinstance(value, Expression) else value
-    if number is not None:
-        fits = lowest <= number <= highest
-        return None if fits else (f"args.{param.name}", f"{number} does not fit `{param.type} {param.name}`.")
-    dim = (spec.dims or {}).get(str(value))
-    if dim is None or dim.maximum is None or dim.maximum <= highest:
-        return None
-    message = f"`max` = {dim.maximum} of `{dim.name}` does not fit `{param.type} {param.name}`, which holds {highest}."
-    return f"dims.{dim.name}.max", message
 
 
 def _duplicate_keys(args: list[PlanArg], context: KernelContext) -> list[Finding]:
@@ -182,7 +127,7 @@ def _inferred(context: KernelContext) -> ArgumentRoles:
         elif known.lanes != 1:
             return ArgumentRoles(problem=f"'{param.name}' is a {param.type} passed by value")
         elif known.dtype in INTEGERS:
-            beyond = _beyond_type(spec, param, known.dtype, parse(param.name))
+            beyond = beyond_type(spec, param, known.dtype, parse(param.name))
             if beyond is not None:
                 key, message = beyond
                 finding = make("config/bad-value", message, context.config_place(key), kernel=spec.name)

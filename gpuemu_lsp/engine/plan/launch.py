@@ -119,7 +119,9 @@ def _from_source(context: KernelContext, roles: ArgumentRoles) -> ResolvedLaunch
     launches = [launch for launch in context.source.launches if launch.kernel == context.declaration.name]
     launches.sort(key=lambda launch: launch.template_args != arguments)
     for launch in launches:
-        if launch.grid and launch.block and len(launch.arguments) == len(roles.args):
+        # The members of a struct have no argument each.
+        alike = len(launch.arguments) == len(roles.args) and all(arg.member is None for arg in roles.args)
+        if launch.grid and launch.block and alike:
             found = _LaunchTranslation(launch, context, roles).result()
             if found is not None:
                 return found

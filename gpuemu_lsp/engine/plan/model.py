@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TypeAlias
 
 from gpuemu_lsp.engine.findings import Finding, Place
 from gpuemu_lsp.engine.project.expressions import Expression
 from gpuemu_lsp.engine.project.model import DimSpec
+
+
+@dataclass(frozen=True, slots=True)
+class StructMember:
+    """The place of an argument in a struct parameter ``struct``, which has ``size`` bytes; ``offset`` is in bytes."""
+
+    struct: str
+    offset: int
+    size: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +40,8 @@ class TensorArg:
     may_alias: str | None = None
     lanes: int = 1
     """Values in one C element: 4 for ``float4*``. The shape counts values, not C elements."""
+    member: StructMember | None = None
+    """The place in a struct that is passed by value; ``param`` is then ``p.x``."""
     compare: str = "elements"
     """Comparison of an output: ``elements``, ``sorted`` (any order in a row), ``set``, or ``none``."""
 
@@ -47,18 +59,32 @@ class ScalarArg:
     key: str
     dtype: str
     value: Expression | float | bool
+    member: StructMember | None = None
+    """As for :class:`TensorArg`; ``param`` may be ``p.w[0]``, an element of an array."""
 
 
 PlanArg: TypeAlias = "TensorArg | ScalarArg"
+
+
+def parameters(args: Iterable[PlanArg]) -> list[tuple[PlanArg, ...]]:
+    """Return the arguments by parameter of the C signature: one each, or the members of one struct."""
+    found: list[tuple[PlanArg, ...]] = []
+    for arg in args:
+        before = found[-1][0].member if found else None
+        if arg.member is not None and before is not None and before.struct == arg.member.struct:
+            found[-1] = (*found[-1], arg)
+        else:
+            found.append((arg,))
+    return found
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
     """One kernel instance for one dtype.
 
-    ``entry`` is the C++ name expression to compile (``softmax_rows<float>``). ``args`` follow the C signature. ``dims``
-    are the symbolic sizes that the fuzzer chooses. ``inferred``: the arguments are not configured in gpuemu.toml;
-    ``notes`` are the assumptions, for the ``config/launch-inferred`` hint.
+    ``entry`` is the C++ name expression to compile (``softmax_rows<float>``). ``args`` follow the C signature, and the
+    members of a struct its definition. ``dims`` are the symbolic sizes that the fuzzer chooses. ``inferred``: the
+    arguments are not configured in gpuemu.toml; ``notes`` are the assumptions, for the ``config/launch-inferred`` hint.
     """
 
     kernel: str

@@ -16,7 +16,7 @@ from gpuemu_lsp.engine.plan.entry import KernelInstance, choose_kernel, instance
 from gpuemu_lsp.engine.plan.launch import ResolvedLaunch, divisible, resolve_launch
 from gpuemu_lsp.engine.plan.mangled import parameter_types
 from gpuemu_lsp.engine.plan.model import Plan, PlanResult, ScalarArg, TensorArg
-from gpuemu_lsp.engine.plan.types import INTEGERS, element_type
+from gpuemu_lsp.engine.plan.skeleton import template
 from gpuemu_lsp.engine.project.expressions import names, parse
 from gpuemu_lsp.engine.project.model import DimSpec, KernelSpec
 from gpuemu_lsp.engine.rules import make
@@ -193,12 +193,12 @@ def _unsupported_dtypes(context: KernelContext, plans: list[Plan]) -> list[Findi
 def _unresolved(context: KernelContext, problem: str) -> Finding:
     spec, name = context.spec, context.declaration.name
     if spec.reference is None and spec.args is None and context.registered:
-        message = f"'{name}' was compiled but not run: {problem.rstrip('.')}.\n{template(context.declaration)}"
+        message = f"'{name}' was compiled but not run: {problem.rstrip('.')}.\n{template(context)}"
         return make("engine/not-executed", message, context.place, kernel=spec.name, severity=Severity.WARNING)
     if spec.reference is None and spec.args is None:
         message = f"'{name}' was compiled but not run: {problem}. Register it in gpuemu.toml to have it checked."
         return make("engine/not-executed", message, context.place, kernel=spec.name, severity=Severity.HINT)
-    message = f"'{name}' was not run: {problem.rstrip('.')}.\n{template(context.declaration)}"
+    message = f"'{name}' was not run: {problem.rstrip('.')}.\n{template(context)}"
     return make("config/ambiguous-signature", message, context.place, kernel=spec.name)
 
 
@@ -211,23 +211,3 @@ def _texture_parameter(context: KernelContext, param: Param) -> Finding:
     )
     severity = Severity.WARNING if "name" in context.spec.places else Severity.HINT
     return make("engine/not-executed", message, context.place, kernel=context.spec.name, severity=severity)
-
-
-def template(decl: KernelDecl) -> str:
-    """Return the TOML to add for a kernel. The shapes are a guess from the signature, for the user to correct."""
-    scalars = {param.name: element_type(param.type) for param in decl.params if not param.pointer}
-    sizes = [name for name, known in scalars.items() if known is not None and known.dtype in INTEGERS]
-    lines = ["Add to gpuemu.toml:", "[kernels.dims]"]
-    lines += [f"{name} = {{ min = 1, max = 1024 }}" for name in sizes or ["n"]]
-    lines.append("[kernels.args]")
-    shape = ", ".join(f'"{name}"' for name in sizes or ["n"])
-    for param in decl.params:
-        if param.pointer:
-            lines.append(f"{param.name} = {{ {'in' if param.const else 'out'} = [{shape}] }}")
-        elif param.name in sizes:
-            lines.append(f'{param.name} = "{param.name}"')
-        else:
-            lines.append(f"{param.name} = {'true' if param.type == 'bool' else '1.0'}")
-    first = (sizes or ["n"])[0]
-    lines += ["[kernels.launch]", f'grid = "ceil_div({first}, 256)"', "block = 256"]
-    return "\n".join(lines)

@@ -6,6 +6,7 @@ import graphlib
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from gpuemu_lsp.engine.project.check import flat_arguments
 from gpuemu_lsp.engine.project.expressions import Attribute, Expression, Name, constant, walk
 from gpuemu_lsp.engine.project.message_text import shorten, suggest
 from gpuemu_lsp.engine.project.model import PointerSpec, ScalarSpec
@@ -21,20 +22,23 @@ _COMPARISONS = {True: "elements", False: "none"}
 def build_args(
     checked: Mapping[str, Any], raw: Mapping[str, Any], path: Path, reporter: Reporter
 ) -> dict[str, PointerSpec | ScalarSpec]:
-    """Build the arguments. ``raw`` is the table as written: an invalid key is not also reported as missing."""
+    """Build the arguments by dotted name. ``raw`` is the table as written: an invalid key is not also missing."""
+    written = flat_arguments(raw, path)
+    places = {name: place for name, (place, _) in written.items()}
     args: dict[str, PointerSpec | ScalarSpec] = {}
     for name, value in checked.items():
-        here = (*path, name)
         if isinstance(value, dict):
-            built = _from_table(name, value, raw[name], here, reporter)
+            here, given = written[name]
+            built = _from_table(name, value, given, here, reporter)
             if built is not None:
                 args[name] = built
         else:
             args[name] = ScalarSpec(value)
     pointers = {name: spec for name, spec in args.items() if isinstance(spec, PointerSpec)}
     for name, spec in pointers.items():
-        _check_alias(name, spec, raw, pointers, (*path, name, "may_alias"), reporter)
-    _check_cycles(pointers, path, reporter)
+        given = {other: value for other, (_, value) in written.items()}
+        _check_alias(name, spec, given, pointers, (*places[name], "may_alias"), reporter)
+    _check_cycles(pointers, places, reporter)
     return args
 
 
@@ -42,13 +46,14 @@ def arg_expressions(
     args: Mapping[str, PointerSpec | ScalarSpec], raw: Mapping[str, Any], path: Path
 ) -> Iterator[tuple[Path, Expression]]:
     """Yield the expressions of the arguments with their paths."""
+    written = flat_arguments(raw, path)
     for name, spec in args.items():
-        here = (*path, name)
+        here, given = written[name]
         if isinstance(spec, PointerSpec):
             yield from _located(spec.shape, (*here, spec.direction))
             yield from _located(spec.range or (), (*here, "range"))
         elif isinstance(spec.value, Expression):
-            yield (*here, "value") if isinstance(raw[name], dict) else here, spec.value
+            yield (*here, "value") if isinstance(given, dict) else here, spec.value
 
 
 def check_names(
@@ -165,7 +170,7 @@ def _check_alias(
     reporter.bad_value(path, f"`may_alias` must name another pointer argument, not `{shorten(other)}`.{hint}")
 
 
-def _check_cycles(pointers: Mapping[str, PointerSpec], path: Path, reporter: Reporter) -> None:
+def _check_cycles(pointers: Mapping[str, PointerSpec], places: Mapping[str, Path], reporter: Reporter) -> None:
     uses = {
         name: {node.tensor for size in spec.shape for node in walk(size) if isinstance(node, Attribute)}
         for name, spec in pointers.items()
@@ -176,5 +181,5 @@ def _check_cycles(pointers: Mapping[str, PointerSpec], path: Path, reporter: Rep
         cycle: list[str] = error.args[1]
         first = next((name for name in pointers if name in cycle), cycle[0])
         names = join([f"`{name}`" for name in sorted(set(cycle))], "and")
-        place = (*path, first, pointers[first].direction)
+        place = (*places[first], pointers[first].direction)
         reporter.bad_value(place, f"The shape of {names} depends on itself; write one of them over dims.")

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from gpuemu_lsp.engine.project import values
-from gpuemu_lsp.engine.project.keys import ROOT
+from gpuemu_lsp.engine.project.keys import ARGUMENT, ROOT
 from gpuemu_lsp.engine.project.message_text import shorten, suggest
 from gpuemu_lsp.engine.project.tree import Path
 from gpuemu_lsp.engine.project.value_kinds import (
@@ -38,12 +38,15 @@ from gpuemu_lsp.engine.project.value_kinds import (
 )
 from gpuemu_lsp.engine.project.values import INVALID, ConfigContext
 
+_ARGUMENT = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*|\[\d+\])*", re.ASCII)
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _OPTION = String(what="an option")
 
 
 def check_table(table: Table, value: Mapping[str, Any], path: Path, context: ConfigContext) -> dict[str, Any]:
     """Return the valid values of a table, converted; absent keys stay absent."""
+    if table.names == "argument":
+        return _check_arguments(table, value, path, context)
     result: dict[str, Any] = {}
     if table.some and not value:
         known = join(f"`{key.name}`" for key in table.keys)
@@ -64,6 +67,48 @@ def check_table(table: Table, value: Mapping[str, Any], path: Path, context: Con
             example = f'`{key.name} = "{key.example}"`'
             context.reporter.missing_key(path, f"Missing key `{key.name}`. Add it, for example {example}.")
     return result
+
+
+def _check_arguments(table: Table, value: Mapping[str, Any], path: Path, context: ConfigContext) -> dict[str, Any]:
+    """Return the valid arguments by dotted name; those of a struct may be a table or have dotted keys."""
+    assert table.free is not None
+    result: dict[str, Any] = {}
+    first: dict[str, Path] = {}
+    for name, here, item in _leaves(value, path, ""):
+        if not _ARGUMENT.fullmatch(name):
+            message = f"`{shorten(name)}` is not a C identifier; use a parameter's, or `p.x` for a field."
+            context.reporter.bad_key(here, message)
+        elif first.setdefault(name, here) != here:
+            context.reporter.bad_key(here, f"`{shorten(name)}` is already set, in another spelling.")
+        elif (checked := check_value(table.free, item, here, context)) is not INVALID:
+            result[name] = checked
+    return result
+
+
+def flat_arguments(value: Mapping[str, Any], path: Path) -> dict[str, tuple[Path, Any]]:
+    """Return the path and the value of every argument by dotted name; the fields of a struct have one each."""
+    return {name: (here, item) for name, here, item in _leaves(value, path, "")}
+
+
+def _leaves(value: Mapping[str, Any], path: Path, prefix: str) -> Iterator[tuple[str, Path, Any]]:
+    for name, item in value.items():
+        if _is_struct(item):
+            yield from _leaves(item, (*path, name), f"{prefix}{name}.")
+        else:
+            yield f"{prefix}{name}", (*path, name), item
+
+
+def _is_struct(item: Any) -> bool:
+    """Return whether a value is a table of a struct's fields.
+
+    No key of an argument takes a table, so that one with a table in it is a struct; otherwise it must not have a key of
+    an argument, nor a list, which would be the shape behind a misspelt ``in`` or ``out``.
+    """
+    if not isinstance(item, dict) or not item:
+        return False
+    if any(isinstance(inner, dict) for inner in item.values()):
+        return True
+    return not any(ARGUMENT.key(name) is not None or isinstance(inner, list) for name, inner in item.items())
 
 
 def check_value(key: ConfigKey, value: Any, path: Path, context: ConfigContext) -> Any:

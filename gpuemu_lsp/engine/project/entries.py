@@ -8,7 +8,7 @@ from typing import Any
 
 from gpuemu_lsp.engine.findings import Place, Related
 from gpuemu_lsp.engine.project.arguments import arg_expressions, build_args, check_names
-from gpuemu_lsp.engine.project.check import check_table
+from gpuemu_lsp.engine.project.check import check_table, flat_arguments
 from gpuemu_lsp.engine.project.dims import build_dims
 from gpuemu_lsp.engine.project.inheritance import complete
 from gpuemu_lsp.engine.project.keys import KERNEL, OP
@@ -156,9 +156,10 @@ def _check_all_names(
     tensors: dict[str, PointerSpec | None] | None = None
     if isinstance(raw_args, dict):
         built = args or {}
-        tensors = {name: None for name, value in raw_args.items() if isinstance(value, dict)}
+        written = flat_arguments(raw_args, (*path, "args"))
+        tensors = {name: None for name, (_, value) in written.items() if isinstance(value, dict)}
         tensors.update({name: spec for name, spec in built.items() if isinstance(spec, PointerSpec)})
-    for where, expression in arg_expressions(args or {}, raw_args or {}, (*path, "args")):
+    for where, expression in arg_expressions(args or {}, (raw_args or {}) if args else {}, (*path, "args")):
         check_names(where, expression, dims, tensors, context.reporter)
     for where, expression in launch_expressions(launch or LaunchSpec(), (*path, "launch")):
         check_names(where, expression, dims, tensors, context.reporter)

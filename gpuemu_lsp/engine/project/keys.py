@@ -166,7 +166,9 @@ _ARGUMENT = ConfigKey(
     "x",
     Either((ARGUMENT, _SCALAR)),
     "An argument, by the name of the C parameter. A pointer has a direction and a shape; a scalar is a number or an "
-    "expression over dims.",
+    "expression over dims. A struct that is passed by value is given by its fields: `p.x`, `p.inner.n`, `p.v.x` for a "
+    "vector such as float4, and `p.w` or `p.w[0]` for all or one of the elements of an array. A pointer in a struct "
+    "may be `0`, the null pointer.",
     example={"in": ["rows", "cols"]},
 )
 
@@ -251,9 +253,7 @@ KERNEL = Table(
             default=[],
         ),
         ConfigKey("dims", Table(free=_DIM, names="identifier"), "Symbolic sizes, chosen by the fuzzer."),
-        ConfigKey(
-            "args", Table(free=_ARGUMENT, names="identifier"), "The arguments, by C parameter name, in any order."
-        ),
+        ConfigKey("args", Table(free=_ARGUMENT, names="argument"), "The arguments, by C parameter name, in any order."),
         ConfigKey("launch", _LAUNCH, "Grid, block and dynamic shared memory."),
         ConfigKey("tolerances", TOLERANCES, "Tolerances per dtype; they take precedence over those of `[validation]`."),
         ConfigKey("invariants", INVARIANTS, "Claims about every output."),

@@ -6,7 +6,7 @@ import textwrap
 
 from gpuemu_lsp.engine.findings import Json
 from gpuemu_lsp.engine.project.expressions import MAX_VALUE
-from gpuemu_lsp.engine.project.keys import ROOT
+from gpuemu_lsp.engine.project.keys import ARGUMENT, ROOT
 from gpuemu_lsp.engine.project.message_text import toml
 from gpuemu_lsp.engine.project.tree import Path
 from gpuemu_lsp.engine.project.value_kinds import (
@@ -42,6 +42,7 @@ This page is generated from `gpuemu_lsp/engine/project/keys.py` by
 
 _NAMES: dict[str, Json] = {
     "identifier": {"pattern": "^[A-Za-z_][A-Za-z0-9_]*$"},
+    "argument": {"pattern": "^[A-Za-z_][A-Za-z0-9_]*([.][A-Za-z_][A-Za-z0-9_]*|[\\[][0-9]+[\\]])*$"},
     "dtype": {"enum": list(DTYPES)},
 }
 
@@ -74,7 +75,9 @@ def lookup(path: Path) -> ConfigKey | None:
             continue
         if table is None:
             return None
-        key = table.key(part) or table.free
+        outer, key = key, table.key(part) or table.free
+        if key is None and table is ARGUMENT:
+            key = outer  # a field of a struct argument
         if key is None:
             return None
         table = inner_table(key.kind)
@@ -164,7 +167,17 @@ def _table_schema(table: Table) -> dict[str, Json]:
     if table.free is not None:
         result["additionalProperties"] = _key_schema(table.free)
         result["propertyNames"] = _NAMES[table.names]
+        if table.names == "argument":
+            result["additionalProperties"] = {"anyOf": [_key_schema(table.free), _fields_schema(table.free)]}
     return result
+
+
+def _fields_schema(argument: ConfigKey) -> dict[str, Json]:
+    """Return the schema of a struct argument as a table of its fields: one without any key of an argument."""
+    inner = inner_table(argument.kind)
+    known: list[Json] = [{"required": [key.name]} for key in inner.keys] if inner is not None else []
+    kinds: list[Json] = ["object", "string", "number", "boolean"]
+    return {"type": "object", "minProperties": 1, "additionalProperties": {"type": kinds}, "not": {"anyOf": known}}
 
 
 def _one_of(key: str, other: str) -> Json:

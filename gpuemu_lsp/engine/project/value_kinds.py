@@ -146,7 +146,7 @@ class Table:
 
     keys: tuple[ConfigKey, ...] = ()
     free: ConfigKey | None = None
-    names: str = "any"  # "any" | "identifier" | "dtype"
+    names: str = "any"  # "any" | "identifier" | "argument" | "dtype"
     some: bool = False  # an empty table is an error
 
     def key(self, name: str) -> ConfigKey | None:

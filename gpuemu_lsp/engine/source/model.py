@@ -80,6 +80,33 @@ class LaunchSite:
 
 
 @dataclass(frozen=True, slots=True)
+class StructField:
+    """A data member: ``const float* x[2]`` has the type ``float``, the pointer depth 1 and the sizes ``("2",)``."""
+
+    name: str
+    type: str
+    pointer_depth: int = 0
+    const: bool = False
+    sizes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class StructDecl:
+    """A ``struct``, ``class``, ``union`` or ``enum``; an enum has one field of its underlying type.
+
+    ``alignments`` are the texts inside ``alignas`` and ``__align__``. ``problem`` is the reason why its layout cannot
+    be computed, to follow the name of the struct.
+    """
+
+    name: str
+    kind: str
+    fields: tuple[StructField, ...]
+    template: tuple[TemplateParam, ...] = ()
+    alignments: tuple[str, ...] = ()
+    problem: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Include:
     """An ``#include``; ``resolved`` is the absolute path of a user header that was found on disk.
 
@@ -114,3 +141,7 @@ class SourceFile:
     """Explicit instantiations of kernels, each a name and its template arguments: ``("k", ("float", "4"))``."""
     headers: Mapping[str, str] = field(default_factory=dict)
     """Device views of user headers by absolute path; NVRTC reads them in place of the files on disk."""
+    structs: Mapping[str, StructDecl] = field(default_factory=dict)
+    """Structs and enums of the file and its headers, by name without scopes; empty if no kernel takes one by value."""
+    type_names: Mapping[str, str] = field(default_factory=dict)
+    """The C text behind typedefs and aliases of plain types, by name."""

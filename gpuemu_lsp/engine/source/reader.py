@@ -11,8 +11,9 @@ from gpuemu_lsp.engine.source.host.constants import file_constants
 from gpuemu_lsp.engine.source.host.includer_launches import launches_in_includers
 from gpuemu_lsp.engine.source.host.launches import launches
 from gpuemu_lsp.engine.source.memo import Memo
-from gpuemu_lsp.engine.source.model import KernelDecl, LaunchSite, SourceFile
+from gpuemu_lsp.engine.source.model import KernelDecl, LaunchSite, SourceFile, StructDecl
 from gpuemu_lsp.engine.source.syntax.kernels import dynamic_shared, instances, kernels
+from gpuemu_lsp.engine.source.syntax.structs import structs, takes_structs, type_names
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +25,8 @@ class _Contents:
     constants: Mapping[str, str]
     dynamic_shared: Mapping[str, str]
     instances: tuple[tuple[str, tuple[str, ...]], ...]
+    structs: Mapping[str, StructDecl]
+    type_names: Mapping[str, str]
 
 
 _known_contents: Memo[_Contents] = Memo(2)
@@ -70,6 +73,8 @@ def read(
         dynamic_shared=contents.dynamic_shared,
         instances=contents.instances,
         headers=views.headers,
+        structs=contents.structs,
+        type_names=contents.type_names,
     )
 
 
@@ -78,4 +83,13 @@ def _contents(views: DeviceViews) -> _Contents:
     found = kernels(file, views.macros)
     constants = file_constants(views.files, views.macros)
     launched = launches(file, constants, views.macros)
-    return _Contents(found, launched, constants, dynamic_shared(file, found), instances(file))
+    with_structs = takes_structs(views.files, found)
+    return _Contents(
+        found,
+        launched,
+        constants,
+        dynamic_shared(file, found),
+        instances(file),
+        structs(views.files, views.macros) if with_structs else {},
+        type_names(views.files) if with_structs else {},
+    )

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from gpuemu_lsp.engine.check.plan_run import PlanRun
-from gpuemu_lsp.engine.execution import Buffer
+from gpuemu_lsp.engine.execution import Buffer, Struct, buffers_of
 from gpuemu_lsp.engine.findings import Json
 from gpuemu_lsp.engine.fuzz import pack_arguments
 from gpuemu_lsp.engine.fuzz.dtypes import numpy_dtype
@@ -36,12 +36,20 @@ def export(run: PlanRun, case: Case, failure: Failure, script: Path) -> Path:
     tensors = {arg.param: arg for arg in run.plan.args if isinstance(arg, TensorArg)}
     aliased = {target for key, target in case.extra.items() if key.startswith("alias:")}
     described: list[Json] = []
-    for argument in pack_arguments(run.plan, case):
+    packed = pack_arguments(run.plan, case)
+    parameters: list[Json] = []
+    for parameter in packed:
+        pointers: list[Json] = []
+        if isinstance(parameter, Buffer):
+            pointers.append({"buffer": parameter.name, "offset": 0})
+            arrays[f"parameter:{parameter.name}"] = _bytes(bytes(8))
+        else:
+            arrays[f"parameter:{parameter.name}"] = _bytes(parameter.data)
+        if isinstance(parameter, Struct):
+            pointers += [{"buffer": buffer.name, "offset": offset} for offset, buffer in parameter.pointers]
+        parameters.append({"name": parameter.name, "pointers": pointers})
+    for argument in buffers_of(packed):
         name = argument.name
-        if not isinstance(argument, Buffer):
-            arrays[f"argument:{name}"] = _bytes(argument.data)
-            described.append({"name": name, "kind": "scalar"})
-            continue
         arrays[f"argument:{name}"] = argument.data
         arg = tensors[name]
         shape = shape_of(case, name)
@@ -63,7 +71,7 @@ def export(run: PlanRun, case: Case, failure: Failure, script: Path) -> Path:
             every = np.arange(count, dtype=f"u{argument.element_size}").view(numpy_dtype(arg.dtype))
             arrays[f"table:{arg.dtype}"] = every.astype(np.float64)
     arrays |= _expected(run, case)
-    arrays["about"] = _bytes(json.dumps(_about(run, case, failure, described)).encode())
+    arrays["about"] = _bytes(json.dumps(_about(run, case, failure, described, parameters)).encode())
     script.write_text(resources.files(__package__).joinpath("script.py").read_text())
     archive = script.with_suffix(".npz")
     np.savez_compressed(archive, allow_pickle=False, **arrays)
@@ -88,7 +96,9 @@ def _expected(run: PlanRun, case: Case) -> dict[str, Array]:
     return arrays
 
 
-def _about(run: PlanRun, case: Case, failure: Failure, arguments: list[Json]) -> dict[str, Json]:
+def _about(
+    run: PlanRun, case: Case, failure: Failure, arguments: list[Json], parameters: list[Json]
+) -> dict[str, Json]:
     launch: dict[str, Any] = {
         "entry": run.runner.launch.entry,
         "grid": list(case.grid),
@@ -106,6 +116,7 @@ def _about(run: PlanRun, case: Case, failure: Failure, arguments: list[Json]) ->
         "arch": run.runner.launch.artifact.arch,
         "toolchain": run.runner.launch.artifact.toolchain,
         "arguments": arguments,
+        "parameters": parameters,
         **launch,
     }
 

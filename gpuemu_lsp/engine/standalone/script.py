@@ -51,16 +51,18 @@ def _on_gpu(about: dict[str, Any], arrays: dict[str, Any], ptx: str) -> tuple[st
     driver, held, memory = cupy.cuda.driver, [], {}
     for item in about["arguments"]:
         data = arrays[f"argument:{item['name']}"]
-        if item["kind"] == "scalar":
-            held.append(ctypes.create_string_buffer(data.tobytes(), data.size))
-            continue
         if item["alias"] is None:
             memory[item["name"]] = cupy.zeros(data.size + 512, cupy.uint8)
             memory[item["name"]][item["offset"] : item["offset"] + data.size] = cupy.asarray(data)
         else:
             memory[item["name"]] = memory[item["alias"]]
-        address = memory[item["name"]].data.ptr + item["offset"]
-        held.append(ctypes.create_string_buffer(address.to_bytes(8, "little"), 8))
+    starts = {item["name"]: memory[item["name"]].data.ptr + item["offset"] for item in about["arguments"]}
+    for parameter in about["parameters"]:
+        raw = bytearray(arrays[f"parameter:{parameter['name']}"].tobytes())
+        for pointer in parameter["pointers"]:
+            place = pointer["offset"]
+            raw[place : place + 8] = starts[pointer["buffer"]].to_bytes(8, "little")
+        held.append(ctypes.create_string_buffer(bytes(raw), len(raw)))
     pointers = (ctypes.c_void_p * max(1, len(held)))(*(ctypes.addressof(one) for one in held))
     try:
         function = driver.moduleGetFunction(driver.moduleLoadData(ptx.encode() + b"\0"), about["entry"])
@@ -72,9 +74,8 @@ def _on_gpu(about: dict[str, Any], arrays: dict[str, Any], ptx: str) -> tuple[st
         cupy.cuda.runtime.deviceSynchronize()
         after = {}
         for item in about["arguments"]:
-            if item["kind"] != "scalar":
-                start, size = item["offset"], arrays[f"argument:{item['name']}"].size
-                after[item["name"]] = cupy.asnumpy(memory[item["name"]])[start : start + size]
+            start, size = item["offset"], arrays[f"argument:{item['name']}"].size
+            after[item["name"]] = cupy.asnumpy(memory[item["name"]])[start : start + size]
     except RuntimeError as error:  # the base class of CuPy's errors
         return "the GPU", {}, [str(error)]
     return "the GPU", after, []
@@ -85,17 +86,19 @@ def _emulated(about: dict[str, Any], arrays: dict[str, Any], ptx: str) -> tuple[
     try:
         from gpuemu_lsp.engine.compile.model import Artifact
         from gpuemu_lsp.engine.emulator import Emulator
-        from gpuemu_lsp.engine.execution import Argument, Buffer, Request, Scalar
+        from gpuemu_lsp.engine.execution import Buffer, Request, Struct
     except ImportError:
         return None
-    arguments: list[Argument] = []
+    buffers = {}
     for item in about["arguments"]:
         data = arrays[f"argument:{item['name']}"]
-        if item["kind"] == "scalar":
-            arguments.append(Scalar(item["name"], data.tobytes()))
-            continue
         extra = {"element_size": item["element_size"], "offset": item["offset"], "alias_of": item["alias"]}
-        arguments.append(Buffer(item["name"], data, item["initialized"], **extra))
+        buffers[item["name"]] = Buffer(item["name"], data, item["initialized"], **extra)
+    arguments = []
+    for parameter in about["parameters"]:
+        pointers = tuple((pointer["offset"], buffers[pointer["buffer"]]) for pointer in parameter["pointers"])
+        data = arrays[f"parameter:{parameter['name']}"].tobytes()
+        arguments.append(Struct(parameter["name"], data, pointers))
     artifact = Artifact("", about["arch"], ptx, b"", {}, {}, "")
     grid, block = tuple(about["grid"]), tuple(about["block"])
     request = Request(artifact, about["entry"], grid, block, about["shared_bytes"], tuple(arguments))

@@ -13,12 +13,13 @@ from gpuemu_lsp.engine.project.load import CONFIG_NAME
 from gpuemu_lsp.engine.project.schema import describe_key, known_keys
 from gpuemu_lsp.engine.project.value_kinds import ConfigKey, Table, Tables
 from gpuemu_lsp.server.client.protocol import GpuemuServer
+from gpuemu_lsp.server.documents.config_arguments import ArgumentName, argument_names
 from gpuemu_lsp.server.documents.config_values import cursor_in_value, values_at
 from gpuemu_lsp.server.documents.locations import byte_position, path_from_uri
 from gpuemu_lsp.server.handlers import background_request
 from gpuemu_lsp.server.services import Services
 
-_KEY_PREFIX = re.compile(rb"^\s*[A-Za-z0-9_-]*$")
+_KEY_PREFIX = re.compile(rb"^\s*(?P<typed>[A-Za-z0-9_.\"-]*)$")
 _TABLE_HEADER = re.compile(r"^\s*\[")
 
 
@@ -26,7 +27,9 @@ def register(server: GpuemuServer, services: Services) -> None:
     """Add the handler."""
     session = services.session
 
-    @background_request(server, types.TEXT_DOCUMENT_COMPLETION, types.CompletionOptions(trigger_characters=['"', "/"]))
+    options = types.CompletionOptions(trigger_characters=['"', "/", "."])
+
+    @background_request(server, types.TEXT_DOCUMENT_COMPLETION, options)
     async def completion(params: types.CompletionParams) -> list[types.CompletionItem]:
         path = path_from_uri(params.text_document.uri)
         document = session.documents.get(path) if path is not None else None
@@ -41,10 +44,13 @@ def register(server: GpuemuServer, services: Services) -> None:
 def _items(path: str, lines: list[str], position: Position, cursor: types.Position) -> list[types.CompletionItem]:
     """Return keys at the start of a line, values behind ``key =``. ``cursor`` is the position in the client's units."""
     line = lines[position.line].encode("utf-8", "replace")
-    if not _KEY_PREFIX.match(line[: position.column]):
+    prefix = _KEY_PREFIX.match(line[: position.column])
+    if prefix is None:
         return _value_items(path, lines, position.line, line[: position.column].decode("utf-8", "replace"), cursor)
     table = _table_above(lines, position.line)
-    return [_item(key) for key in known_keys(table)]
+    names = argument_names(lines, path, position.line)
+    typed = types.Range(types.Position(cursor.line, cursor.character - len(prefix["typed"])), cursor)
+    return [*(_item(key) for key in known_keys(table)), *(_argument_item(name, typed) for name in names)]
 
 
 def _value_items(
@@ -75,6 +81,18 @@ def _table_above(lines: list[str], line: int) -> tuple[str | int, ...]:
             location = place_of("\n".join(lines[: number + 1]), number, len(lines[number].encode("utf-8", "replace")))
             return location.path if location is not None else ()
     return ()
+
+
+def _argument_item(name: ArgumentName, typed: types.Range) -> types.CompletionItem:
+    # The whole key is replaced: clients end a word at the dot of `p.x`.
+    return types.CompletionItem(
+        label=name.key,
+        detail=name.type,
+        kind=types.CompletionItemKind.Field if "." in name.key else types.CompletionItemKind.Variable,
+        filter_text=name.key,
+        text_edit=types.TextEdit(typed, name.key),
+        sort_text=f"0{name.key}",
+    )
 
 
 def _item(key: ConfigKey) -> types.CompletionItem:

@@ -7,8 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from gpuemu_lsp.engine.plan.context import KernelContext
 from gpuemu_lsp.engine.plan.model import PlanResult, ScalarArg, TensorArg
-from gpuemu_lsp.engine.plan.resolve import resolve, template
+from gpuemu_lsp.engine.plan.resolve import resolve, unregistered
+from gpuemu_lsp.engine.plan.skeleton import template
 from gpuemu_lsp.engine.project import load
 from gpuemu_lsp.engine.source import read
 
@@ -135,7 +137,8 @@ def test_the_entry_in_the_message_can_be_pasted(tmp_path: Path, signature: str) 
     assert finding.rule == "config/ambiguous-signature"
     pasted = finding.message.split("Add to gpuemu.toml:\n", 1)[1]
     source = read(str(tmp_path / "k.cu"), code, ())
-    assert template(source.kernels[0]).endswith(pasted)
+    context = KernelContext(unregistered(source, source.kernels[0]), source.kernels[0], source)
+    assert template(context).endswith(pasted)
     again = _resolve(tmp_path, code, pasted)
     assert len(again.plans) == 1 and not again.findings
 

@@ -14,6 +14,8 @@ from gpuemu_lsp.engine.emulator.launch.arena import Region
 from gpuemu_lsp.engine.ptx.model import Instruction
 
 _SCALAR = re.compile(r"[busf](8|16|32|64|128)")
+_ELEMENTS = re.compile(r"[A-Za-z_]\w*(?:[.\[]\w+\]?)*")
+"""Names that can be indexed: identifiers, and members of a struct argument such as ``p.x``."""
 _TYPED = re.compile(r"[suf](8|16|32|64)")
 """PTX types that show the element type of an array. Untyped bits, such as ``b32``, may hold two halves."""
 
@@ -63,7 +65,7 @@ class AccessedBytes:
         # Shared memory without variables has a description for a name, which cannot be indexed.
         return bool(
             self.name is not None
-            and self.name.isidentifier()
+            and _ELEMENTS.fullmatch(self.name)
             and self.offset is not None
             and self.element_size
             and self.offset % self.element_size == 0

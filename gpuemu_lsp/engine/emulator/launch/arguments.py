@@ -9,7 +9,7 @@ from gpuemu_lsp.engine.emulator.abi.records import Record
 from gpuemu_lsp.engine.emulator.abi.structs import LaunchRecord, ReadableBuffer
 from gpuemu_lsp.engine.emulator.launch.arena import Arena, Region
 from gpuemu_lsp.engine.emulator.versions.compiled_kernel import CompiledKernel
-from gpuemu_lsp.engine.execution import Buffer, Request
+from gpuemu_lsp.engine.execution import Buffer, Request, buffers_of, parameter_bytes
 
 _MAX_GUARD = 1 << 20
 """Guard zones are as large as their buffer, up to this: an index that is wrong by a dimension stays inside them."""
@@ -21,9 +21,7 @@ _NO_BUFFER = 1 << 62
 def place_buffers(request: Request, arena: Arena) -> dict[str, Region]:
     """Allocate and fill the buffers; return the region of each, shared by those that alias."""
     regions: dict[str, Region] = {}
-    for argument in request.arguments:
-        if not isinstance(argument, Buffer):
-            continue
+    for argument in buffers_of(request.arguments):
         if argument.alias_of is not None and argument.alias_of in regions:
             regions[argument.name] = regions[argument.alias_of]
             continue
@@ -51,11 +49,9 @@ def place_parameters(request: Request, kernel: CompiledKernel, arena: Arena, buf
         raise ValueError(f"{len(request.arguments)} arguments for {len(slots)} parameters of {request.entry}")
     region = arena.allocate("parameters", "param", max(kernel.program.param_bytes, 8))
     image = np.zeros(region.size, dtype=np.uint8)
+    addresses = {name: placed.address for name, placed in buffers.items()}
     for slot, argument in zip(slots, request.arguments, strict=True):
-        if isinstance(argument, Buffer):
-            raw = (buffers[argument.name].address + argument.pointer_offset).to_bytes(8, "little")
-        else:
-            raw = argument.data
+        raw = parameter_bytes(argument, addresses)
         if len(raw) > slot.size:
             raise ValueError(f"argument `{argument.name}` has {len(raw)} bytes, its parameter {slot.size}")
         image[slot.offset : slot.offset + len(raw)] = np.frombuffer(raw, dtype=np.uint8)

@@ -32,7 +32,7 @@ def parameters(text: SourceText | ItemText, start: int, end: int, macros: MacroT
         code = text.code[start + first : start + last]
         if code in ("void", "..."):
             continue
-        param = _parameter(text, code, start + first, start + last, macros)
+        param = declared(text, code, start + first, start + last, macros)
         found.append(param)
     return tuple(found)
 
@@ -72,7 +72,8 @@ def _template_parameter(code: str) -> TemplateParam:
     return TemplateParam(kind + pack, last[0], default)
 
 
-def _parameter(text: SourceText | ItemText, code: str, start: int, end: int, macros: MacroTable) -> Param:
+def declared(text: SourceText | ItemText, code: str, start: int, end: int, macros: MacroTable) -> Param:
+    """Return the name and type of one declarator, ``code``, which lies between two offsets of the text."""
     left = _split_default(code)[0]
     inner = _INNER.search(left)
     if inner and inner["sign"]:
