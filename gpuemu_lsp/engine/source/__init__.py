@@ -10,6 +10,8 @@
     The text NVRTC compiles: host-only code replaced by spaces, every line and byte column kept.
 ``host``
     Kernel launches with their configuration, and the constants and locals it is made of.
+``python``
+    ``.py`` files: Triton kernels, and CUDA code in strings with the place of each character.
 ``memo``
     Results by content, which make reading again after an edit cost what has changed.
 

@@ -1,0 +1,89 @@
+"""Records of the kernels in a ``.py`` file. Columns are UTF-8 bytes, as everywhere in the engine."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from gpuemu_lsp.engine.findings import Range
+from gpuemu_lsp.engine.source.python.mapped_text import MappedText
+
+
+@dataclass(frozen=True, slots=True)
+class EmbeddedCuda:
+    """CUDA source code in a string, as one call compiles it.
+
+    ``api`` is the function that compiles it: ``RawKernel``, ``RawModule``, ``load_inline`` or ``SourceModule``.
+    ``entries`` are the kernels that the program names, as C++ name expressions: the second argument of ``RawKernel``,
+    ``name_expressions``, and the arguments of ``get_function``. ``options`` are the compiler options that are literals.
+    """
+
+    api: str
+    text: MappedText
+    range: Range
+    """The call."""
+    entries: tuple[str, ...] = ()
+    options: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class UnreadCuda:
+    """A call that compiles CUDA code which is not known without running the program, and the reason."""
+
+    api: str
+    range: Range
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class TritonParam:
+    """A parameter of a Triton kernel. ``constexpr``: annotated with ``tl.constexpr``, so it is compiled in."""
+
+    name: str
+    constexpr: bool
+    range: Range
+    default: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TritonKernel:
+    """A function with ``@triton.jit``.
+
+    ``decorators`` are the texts of its decorators in order, ``autotuned`` and ``heuristics`` whether one of them is
+    ``triton.autotune`` or ``triton.heuristics``. ``launched`` is False for a function that the file only calls from
+    other kernels, which is not a kernel of its own.
+    """
+
+    name: str
+    params: tuple[TritonParam, ...]
+    name_range: Range
+    range: Range
+    decorators: tuple[str, ...] = ()
+    autotuned: bool = False
+    heuristics: bool = False
+    launched: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class TritonLaunch:
+    """A launch ``kernel[grid](arguments)``; the texts of its parts are as written."""
+
+    kernel: str
+    grid: str
+    arguments: tuple[str, ...]
+    keywords: Mapping[str, str]
+    range: Range
+    function: str | None = None
+    """The function that contains the launch, None at module level."""
+
+
+@dataclass(frozen=True, slots=True)
+class PythonSource:
+    """A ``.py`` file with kernels."""
+
+    path: str
+    text: str
+    cuda: tuple[EmbeddedCuda, ...] = ()
+    unread: tuple[UnreadCuda, ...] = ()
+    triton: tuple[TritonKernel, ...] = ()
+    launches: tuple[TritonLaunch, ...] = field(default=())

@@ -1,0 +1,86 @@
+"""Triton kernels and their launches."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+
+from tree_sitter import Node
+
+from gpuemu_lsp.engine.source.python.model import TritonKernel, TritonLaunch, TritonParam
+from gpuemu_lsp.engine.source.python.module_scope import (
+    call_arguments,
+    descendants,
+    enclosing_function,
+    range_of,
+    text_of,
+)
+
+_JIT = re.compile(r"@\s*(?:triton\s*\.\s*)?jit\b")
+_AUTOTUNE = re.compile(r"@\s*(?:triton\s*\.\s*)?autotune\b")
+_HEURISTICS = re.compile(r"@\s*(?:triton\s*\.\s*)?heuristics\b")
+
+
+def triton_kernels(root: Node) -> tuple[tuple[TritonKernel, ...], tuple[TritonLaunch, ...]]:
+    """Return the functions with ``@triton.jit`` and the launches of a module, in the order of the text."""
+    kernels = list(_kernels(root))
+    names = {kernel.name for kernel in kernels}
+    launches = tuple(launch for launch in _launches(root) if launch.kernel in names)
+    launched = {launch.kernel for launch in launches}
+    return tuple(replace(kernel, launched=kernel.name in launched) for kernel in kernels), launches
+
+
+def _kernels(root: Node) -> Iterator[TritonKernel]:
+    for decorated in descendants(root, "decorated_definition"):
+        function = decorated.child_by_field_name("definition")
+        if function is None or function.type != "function_definition":
+            continue
+        decorators = tuple(text_of(child) for child in decorated.children if child.type == "decorator")
+        name, params = function.child_by_field_name("name"), function.child_by_field_name("parameters")
+        if not any(map(_JIT.match, decorators)) or name is None or params is None:
+            continue
+        yield TritonKernel(
+            text_of(name),
+            tuple(filter(None, map(_param, params.named_children))),
+            range_of(name),
+            range_of(decorated),
+            decorators,
+            any(map(_AUTOTUNE.match, decorators)),
+            any(map(_HEURISTICS.match, decorators)),
+        )
+
+
+def _param(node: Node) -> TritonParam | None:
+    kind = node.child_by_field_name("type")
+    value = node.child_by_field_name("value")
+    if node.type == "identifier":
+        name: Node | None = node
+    else:
+        # A typed parameter has no field for its name; the name is its first child.
+        name = node.child_by_field_name("name") or (node.named_children[0] if node.named_children else None)
+    if name is None or name.type != "identifier":
+        return None
+    constexpr = kind is not None and "constexpr" in text_of(kind)
+    return TritonParam(text_of(name), constexpr, range_of(name), text_of(value) if value is not None else None)
+
+
+def _launches(root: Node) -> Iterator[TritonLaunch]:
+    for call in descendants(root, "call"):
+        function = call.child_by_field_name("function")
+        if function is None or function.type != "subscript":
+            continue
+        kernel = function.child_by_field_name("value")
+        grid = function.children_by_field_name("subscript")
+        if kernel is None or kernel.type != "identifier" or not grid:
+            continue
+        positional, keywords = call_arguments(call)
+        outer = enclosing_function(call)
+        yield TritonLaunch(
+            text_of(kernel),
+            ", ".join(map(text_of, grid)),
+            tuple(map(text_of, positional)),
+            {name: text_of(value) for name, value in keywords.items()},
+            range_of(call),
+            text_of(outer.child_by_field_name("name")) if outer is not None else None,
+        )
