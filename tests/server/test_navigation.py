@@ -129,6 +129,19 @@ async def test_a_kernel_that_takes_a_struct_is_registered_field_by_field(editor:
     assert not editor.last("scale.cu").diagnostics and editor.found("gpuemu.toml") == []
 
 
+async def test_a_header_that_is_not_found_is_reported_on_its_include(editor: Editor):
+    write(editor.root, '#include "my_kernels_common.h"\n' + GOOD)
+    await editor.start()
+    editor.open("scale.cu")
+    await editor.idle()
+    (warning,) = editor.last("scale.cu").diagnostics
+    assert (warning.code, warning.severity) == ("compile/missing-header", types.DiagnosticSeverity.Warning)
+    assert (warning.range.start.line, warning.range.end.line) == (0, 0)
+    (editor.root / "my_kernels_common.h").write_text("#pragma once\n", encoding="utf-8")
+    editor.save("scale.cu", '#include "my_kernels_common.h"\n' + GOOD)
+    await editor.until(lambda: not editor.last("scale.cu").diagnostics)
+
+
 async def test_ways_to_compare_an_output_are_offered(editor: Editor):
     write(editor.root)
     await editor.start()

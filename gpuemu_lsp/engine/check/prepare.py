@@ -9,7 +9,7 @@ from itertools import chain, islice
 from pathlib import Path
 
 from gpuemu_lsp.engine.check.model import CheckRequest
-from gpuemu_lsp.engine.check.policies.missing_headers import without_cascades
+from gpuemu_lsp.engine.check.policies.missing_headers import left_out, without_cascades
 from gpuemu_lsp.engine.check.policies.newer_architecture import or_newer
 from gpuemu_lsp.engine.check.policies.unknown_suppressions import unknown_suppressions
 from gpuemu_lsp.engine.check.policies.unregistered import softened, without_guessed_instance
@@ -145,6 +145,8 @@ def prepare(request: CheckRequest, session: FileSession | None = None) -> Prepar
     artifact = compiled.artifacts[0] if compiled.artifacts else None
     ignores = IgnoreComments(lambda path: text if path == spec.source else request.overlay.get(path) or _header(path))
     findings = (*filter(partial(_is_relevant, artifact is not None), compiled.result.findings), *compiled.findings)
+    if artifact is not None:
+        findings = (*findings, *left_out(views, spec.include_dirs, request.registered))
     return PreparedKernel(
         findings=(*unknown_suppressions(spec.source, text), *map(ignores.apply, findings)),
         place=place,
@@ -224,8 +226,8 @@ def without_optimization(request: CheckRequest, prepared: PreparedKernel) -> Com
 
 
 def _is_relevant(compiled: bool, finding: Finding) -> bool:
-    """Return whether a finding is relevant: a hint that a kernel was not run is not if it does not compile."""
-    return compiled or finding.rule != "engine/not-executed" or finding.severity is not Severity.HINT
+    """Return whether a finding is relevant: why a kernel cannot be run is not, if it does not compile."""
+    return compiled or finding.rule != "engine/not-executed"
 
 
 @dataclass(frozen=True, slots=True)

@@ -51,8 +51,9 @@ __global__ void copy(const float* x, float* y, int n) {
         Severity.ERROR,
         "header not found",
         "Device code needs a header that is not on the include path. Add its folder to `include_dirs`. (An `#include` "
-        "of an unknown header is first left out, since host code may need it; a kernel that does not compile without "
-        "it is `engine/not-executed`.)",
+        "of an unknown header is first left out, since only host code may need it. A kernel that does not compile "
+        "without it is `engine/not-executed`, with the names that are unknown; if it compiles, the missing header is a "
+        "warning, or a hint if no gpuemu.toml registers the kernel or the header is in angle brackets.)",
         Example(
             bad="""\
 [[kernels]]

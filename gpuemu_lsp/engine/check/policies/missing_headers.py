@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 
 from gpuemu_lsp.engine.compile import stub_headers
-from gpuemu_lsp.engine.findings import Finding, Json, Place, Range
+from gpuemu_lsp.engine.findings import Finding, Json, Place, Range, Severity
 from gpuemu_lsp.engine.rules import make
 from gpuemu_lsp.engine.source import DeviceViews, hidden_includes
 from gpuemu_lsp.engine.source.model import Include
@@ -60,11 +60,7 @@ def without_cascades(findings: Sequence[Finding], views: DeviceViews, include_di
 
     ``views`` are those of the compiled file.
     """
-    missing = [
-        MissingHeader(Place(file.path, include.range), include)
-        for file in views.files
-        for include in hidden_includes(file.text, file.path, include_dirs)
-    ]
+    missing = list(_missing(views, include_dirs))
     errors = [finding for finding in findings if finding.rule == "compile/error"]
     limits = {id(finding): limit for finding in errors if (limit := _limit(finding, views)) is not None}
     libraries = [finding for finding in errors if "library" in finding.data]
@@ -90,6 +86,27 @@ def without_cascades(findings: Sequence[Finding], views: DeviceViews, include_di
     elif libraries:
         yield _not_compiled(libraries[0])
     yield from (finding for finding in findings if id(finding) not in explained)
+
+
+def left_out(views: DeviceViews, include_dirs: Sequence[str], registered: bool) -> Iterator[Finding]:
+    """Yield a finding for each user header that was not found, in a file that compiled without it.
+
+    What it declares may still matter: a macro that selects another branch, an overload, a specialisation. For a kernel
+    that gpuemu.toml registers, a header in quotes is a warning; one in angle brackets may belong to a host library.
+    """
+    for header in _missing(views, include_dirs):
+        target = header.target
+        if target in stub_headers() or _HOST_CODE.match(target):
+            continue
+        severity = Severity.WARNING if registered and header.include.quoted else Severity.HINT
+        message = f'Header "{target}" was not found, and the file was compiled without it. {_step(target)}'
+        yield make("compile/missing-header", message, header.place, severity=severity, data={"header": target})
+
+
+def _missing(views: DeviceViews, include_dirs: Sequence[str]) -> Iterator[MissingHeader]:
+    for file in views.files:
+        for include in hidden_includes(file.text, file.path, include_dirs):
+            yield MissingHeader(Place(file.path, include.range), include)
 
 
 def _limit(finding: Finding, views: DeviceViews) -> str | None:

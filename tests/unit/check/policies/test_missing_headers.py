@@ -98,9 +98,44 @@ def test_an_error_that_no_header_explains_stays_an_error(tmp_path):
     assert errors(checked(tmp_path, text)[1]) == [("compile/error", 1)]
 
 
-def test_a_missing_header_that_nothing_needs_is_not_mentioned(tmp_path):
-    report, findings = checked(tmp_path, f"#include <widget.h>\n{PLAIN}")
-    assert (report.compiled, hints(findings)) == (True, [])
+REGISTERED = '[[kernels]]\nname = "plain"\nsource = "one.cu"\n'
+
+
+@pytest.mark.parametrize(
+    ("include", "toml", "severity"),
+    [
+        ('"my_kernels_common.h"', REGISTERED, Severity.WARNING),
+        ('"../common/utils.cuh"', REGISTERED, Severity.WARNING),
+        ('"my_kernels_common.h"', "", Severity.HINT),
+        ("<widget.h>", REGISTERED, Severity.HINT),
+        ("<widget.h>", "", Severity.HINT),
+    ],
+)
+def test_a_missing_header_that_nothing_needs_is_reported_on_its_include(tmp_path, include, toml, severity):
+    report, findings = checked(tmp_path, f"// A comment.\n#include {include}\n{PLAIN}", toml)
+    (found,) = [item for item in findings if item.rule == "compile/missing-header"]
+    assert (found.severity, found.place.range.start.line, report.compiled) == (severity, 1, True)
+    assert include.strip('"<>') in found.message and "include_dirs" in found.message
+    assert (errors(findings), hints(findings)) == ([], [])
+
+
+def test_a_header_that_is_found_or_known_is_not_reported(tmp_path):
+    (tmp_path / "inc").mkdir()
+    (tmp_path / "inc" / "own.h").write_text("#pragma once\n")
+    known = "#include <vector>\n#include <cuda_runtime.h>\n#include <torch/extension.h>\n#include <mma.h>\n"
+    toml = REGISTERED + 'include_dirs = ["inc"]\n'
+    _, findings = checked(
+        tmp_path, f'{known}#include <stdio.h>\n#include "own.h"\n#include <cublas_v2.h>\n{PLAIN}', toml
+    )
+    assert [item for item in findings if item.rule == "compile/missing-header"] == []
+
+
+def test_the_unknown_names_of_a_missing_header_are_consequences_of_it(tmp_path):
+    toml = REGISTERED.replace("plain", "alien")
+    report, findings = checked(tmp_path, f'#include "my_widget.h"\n{ALIEN}', toml)
+    (found,) = [item for item in findings if item.severity in (Severity.ERROR, Severity.WARNING)]
+    assert (found.rule, found.place.range.start.line, report.status) == ("engine/not-executed", 0, "not-executed")
+    assert 'header "my_widget.h" was not found' in found.message and found.data["names"] == ["widget_t"]
 
 
 def test_a_header_missing_in_a_header_is_reported_on_its_include(tmp_path):
