@@ -1,7 +1,7 @@
 """Latency in an editor: save to first diagnostic and to verdict, keystroke to compile error, start to ready.
 
     python -m benchmarks.editor [--kernels N] [--json FILE] [--output docs/measurements/performance.md]
-    python -m benchmarks.editor --large [--repeat N]
+    python -m benchmarks.editor --large [LINES] [--repeat N]
 
 A server process is driven over stdio like an editor does, one kernel of ``kernels/`` at a time. Times are multiples of
 NVRTC's compile time for the same kernel in the same run, which makes them comparable between machines. The server's
@@ -213,11 +213,11 @@ async def run(limit: int | None) -> dict[str, Any]:
     return {"ready_seconds": ready, "memory_start": at_start, "memory_end": at_end, "kernels": figures}
 
 
-async def run_large(repeat: int) -> dict[str, dict[str, float]]:
+async def run_large(repeat: int, lines: int) -> dict[str, dict[str, float]]:
     """Measure large files, each in a server of its own; medians of several runs."""
-    figures: dict[str, list[dict[str, float]]] = {size.title: [] for size in large_files.SIZES}
+    figures: dict[str, list[dict[str, float]]] = {size.title: [] for size in large_files.SIZES if size.lines <= lines}
     for _ in range(repeat):
-        for size in large_files.SIZES:
+        for size in (size for size in large_files.SIZES if size.lines <= lines):
             with tempfile.TemporaryDirectory() as folder:
                 editor = Editor()
                 await editor.start(Path(folder))
@@ -261,14 +261,21 @@ def main() -> None:
     """Run and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--kernels", type=int, metavar="N", help="only N kernels, spread over the corpus")
-    parser.add_argument("--large", action="store_true", help="measure large generated files instead")
+    parser.add_argument(
+        "--large",
+        type=int,
+        nargs="?",
+        const=1 << 30,
+        metavar="LINES",
+        help="measure large files, of at most LINES lines",
+    )
     parser.add_argument("--repeat", type=int, default=1, metavar="N", help="with --large: median of N runs")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write all figures to FILE")
     parser.add_argument("--output", type=Path, metavar="FILE", help="update the section of performance.md in FILE")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as cache:
         os.environ["GPUEMU_CACHE_DIR"] = cache
-        result = asyncio.run(run_large(options.repeat) if options.large else run(options.kernels))
+        result = asyncio.run(run_large(options.repeat, options.large) if options.large else run(options.kernels))
     if options.json is not None:
         options.json.write_text(json.dumps(result, indent=2), encoding="utf-8")
     if options.large:

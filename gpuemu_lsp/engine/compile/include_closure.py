@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 
 from gpuemu_lsp.engine.findings import Place, Range
@@ -57,6 +58,7 @@ class IncludeClosure:
     user_targets: frozenset[str] = frozenset()
 
 
+@lru_cache(maxsize=16)
 def scan_directives(text: str) -> DirectiveSummary:
     """Return the includes and macros of a text; columns are UTF-8 bytes."""
     includes: list[IncludeDirective] = []

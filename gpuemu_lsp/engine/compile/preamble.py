@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 
 from gpuemu_lsp.engine.compile.include_closure import IncludeClosure
@@ -86,7 +86,7 @@ def preamble(found: IncludeClosure, *, long_long: bool = False, bare: bool = Fal
     for sources that define the same names.
     """
     targets = [(directive.target, directive.unconditional) for directive, _ in found.foreign]
-    bridged = {match for text in found.texts.values() for match in _BRIDGED.findall(text)}
+    bridged = frozenset[str]().union(*map(_bridged, found.texts.values()))
     bridges = sorted(bridged | {"complex" for target, _ in targets if target == "thrust/complex.h"})
     configures = any(_CONFIGURES.match(macro) for macro in found.macros)
     hoisted = {target for target, unconditional in targets if unconditional and _HOISTED.match(target)}
@@ -104,6 +104,12 @@ def preamble(found: IncludeClosure, *, long_long: bool = False, bare: bool = Fal
     ]
     headers = {name: text for name, text in in_memory_headers().items() if name not in found.user_targets}
     return Preamble("\n".join(lines) + "\n#pragma nv_hdrstop\n", headers, any(map(_COSTLY.match, hoisted)))
+
+
+# Every kernel of a file is compiled from the same texts, of which each may have thousands of lines.
+@lru_cache(maxsize=16)
+def _bridged(text: str) -> frozenset[str]:
+    return frozenset(_BRIDGED.findall(text))
 
 
 def is_cuda_header(target: str) -> bool:
