@@ -26,6 +26,7 @@ class KernelCheck:
     """The check, or compilation, of one kernel of a batch.
 
     ``started``: a worker runs it. ``compiled``: the compile stage has ended, and its findings are published.
+    ``submitted``: it has a job of its own.
     """
 
     request: CheckRequest
@@ -34,6 +35,7 @@ class KernelCheck:
     started: bool = False
     compiled: bool = False
     finished: bool = False
+    submitted: bool = False
 
 
 @dataclass(slots=True, eq=False)

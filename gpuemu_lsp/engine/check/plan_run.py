@@ -165,7 +165,7 @@ class PlanRun:
             key = (finding.rule, finding.severity, finding.place.path, finding.place.range.start.line)
             earlier = self._reported.get(key)
             shown = finding if earlier is None else self._simpler(earlier, finding)
-            self.merged = self.merged or earlier is not None
+            self.merged = self.merged or (earlier is not None and earlier.place != finding.place)
             if shown is not earlier:
                 self._reported[key] = shown
                 yield shown

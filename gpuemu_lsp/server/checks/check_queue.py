@@ -10,7 +10,13 @@ from gpuemu_lsp.engine.check.model import CheckRequest
 from gpuemu_lsp.engine.findings import Finding, Place, Range
 from gpuemu_lsp.engine.project.load import CONFIG_NAME
 from gpuemu_lsp.engine.rules import make
-from gpuemu_lsp.server.checks.requests import HEADER_SUFFIXES, CheckRunOptions, content_digest, requests_of
+from gpuemu_lsp.server.checks.requests import (
+    HEADER_SUFFIXES,
+    CheckRunOptions,
+    content_digest,
+    in_order_of_interest,
+    requests_of,
+)
 from gpuemu_lsp.server.checks.result_filer import is_repeatable
 from gpuemu_lsp.server.checks.scheduler import BatchScheduler
 from gpuemu_lsp.server.diagnostics.sources import DiagnosticSource, Layer
@@ -204,7 +210,12 @@ class CheckQueue:
             session.publisher.publish(session.diagnostics.revalidate(path, snapshot.revision))
             return
         self._scheduler.cancel([BatchKey("compile", path)])  # the check compiles as well
-        chosen = [item for item in snapshot.requests if options.kernels is None or item.spec.name in options.kernels]
+        verdicts = "run" if options.deep else "record" if options.force else "reuse"
+        chosen = [
+            replace(item, options=replace(item.options, verdicts=verdicts))
+            for item in in_order_of_interest(parsed, session.documents.get(path), snapshot.requests)
+            if options.kernels is None or item.spec.name in options.kernels
+        ]
         if not chosen:
             self._events.publish(CheckSkipped(path))
         if options.kernels is not None and not chosen:
@@ -237,7 +248,8 @@ class CheckQueue:
         if self.paused:
             self._held.add(path)
             return
-        self._scheduler.start(BatchKey("compile", path), snapshot.requests, snapshot.revision)
+        requests = in_order_of_interest(parsed, session.documents.get(path), snapshot.requests)
+        self._scheduler.start(BatchKey("compile", path), requests, snapshot.revision)
 
     def _open_includers(self, header: str) -> set[str]:
         """Return the open documents that include a header."""

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from gpuemu_lsp.engine.check.model import CheckOptions, CheckRequest
 from gpuemu_lsp.engine.workers.wire import to_json
+from gpuemu_lsp.server.documents.document import Document
 from gpuemu_lsp.server.documents.parsed_files import ParsedFile
 from gpuemu_lsp.server.session import Session
 
@@ -75,6 +76,28 @@ def requests_of(
         )
         for entry in parsed.entries
     )
+
+
+def in_order_of_interest(
+    parsed: ParsedFile, document: Document | None, requests: Sequence[CheckRequest]
+) -> tuple[CheckRequest, ...]:
+    """Return the requests with the kernel first at which the user is, by the last edit or cursor, then its neighbours.
+
+    A request comes after others of equal distance as before.
+    """
+    focus = document.focus if document is not None else None
+    if focus is None:
+        return tuple(requests)
+
+    def distance(request: CheckRequest) -> int:
+        decl = parsed.decl_of(request.spec)
+        if decl is None:
+            return len(parsed.text)
+        lines = decl.name_range.start.line - focus
+        # The body follows the name: the kernel above the cursor is nearer than the one below it.
+        return 2 * lines + 1 if lines > 0 else -lines
+
+    return tuple(sorted(requests, key=distance))
 
 
 def content_digest(parsed: ParsedFile, requests: Sequence[CheckRequest]) -> str:

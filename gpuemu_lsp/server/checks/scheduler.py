@@ -5,7 +5,8 @@ Life of a batch, by its key (kind of work and file):
 1. ``debounce`` makes it *pending*. Each further call cancels the pending one and starts the delay again, so that a
    burst of edits or saves is one batch. After the delay ``prepare`` reads what is to be checked; it may await the
    parser thread, and a newer call still cancels it.
-2. ``start`` makes it *running*: every kernel is submitted to the pool as one job.
+2. ``start`` makes it *running*. One job reads and compiles the file and takes the verdicts that are stored; every
+   other kernel is then submitted as one job, as soon as it is compiled. A file with one kernel is one job.
 3. It ends when every kernel has finished, or earlier: a newer ``start`` of the same key supersedes it, and ``cancel``
    cancels it. Either cancels the jobs of all its kernels, upon which the pool kills the workers that run them. So a
    newer save kills the check of the older one, even if that kernel never terminates.
@@ -19,11 +20,13 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Sequence
+from dataclasses import replace
 from typing import TypeVar
 
 from gpuemu_lsp.engine.check.model import CheckRequest, KernelReport
 from gpuemu_lsp.engine.findings import Finding, Severity, collect
 from gpuemu_lsp.engine.jobs.crash_findings import ending_finding
+from gpuemu_lsp.engine.jobs.file_checks import file_payload
 from gpuemu_lsp.engine.jobs.functions import decode
 from gpuemu_lsp.engine.jobs.run import seconds_for
 from gpuemu_lsp.engine.workers import Job, JobHandle, Pool
@@ -55,6 +58,7 @@ class BatchScheduler:
         self._idle = asyncio.Event()
         self._idle.set()
         self._closed = False
+        self._serial = 0
 
     def debounce(
         self, seconds: float, key: BatchKey, prepare: Callable[[], Awaitable[_T]], begin: Callable[[_T], None]
@@ -96,14 +100,19 @@ class BatchScheduler:
         self._supersede(key)
         if self._closed:
             return
-        batch = Batch(key, revision, [KernelCheck(request) for request in requests], whole, deep)
+        self._serial += 1
+        checks = [KernelCheck(replace(request, batch=str(self._serial))) for request in requests]
+        batch = Batch(key, revision, checks, whole, deep)
         self._running[key] = batch
         self._idle.clear()
         self._events.publish(BatchStarted(batch))
         loop = asyncio.get_running_loop()
-        for check in batch.checks:
-            batch.handles.append(self._submit(loop, batch, check))
-        if not batch.checks:
+        if len(checks) > 1 and all(check.request.text is not None for check in checks):
+            batch.handles.append(self._submit_file(loop, batch))
+        else:
+            for check in checks:
+                self._submit(loop, batch, check)
+        if not checks:
             self._end(batch, completed=True)
 
     def running(self, key: BatchKey) -> Batch | None:
@@ -144,8 +153,56 @@ class BatchScheduler:
         """Wait until no batch is pending or running."""
         await self._idle.wait()
 
-    def _submit(self, loop: asyncio.AbstractEventLoop, batch: Batch, check: KernelCheck) -> JobHandle:
+    def _submit_file(self, loop: asyncio.AbstractEventLoop, batch: Batch) -> JobHandle:
+        """Submit the part of all checks that takes no launch: one job reads and compiles the file."""
+        requests = [check.request for check in batch.checks]
+        job = Job("check_file", file_payload(requests), wall_seconds=seconds_for(requests[0]) + len(requests))
+
+        def receive(event: Event) -> None:
+            # Called on a thread of the pool.
+            if not loop.is_closed():
+                loop.call_soon_threadsafe(self._receive_file, loop, batch, event)
+
+        return self._pool.submit(job, receive)
+
+    def _receive_file(self, loop: asyncio.AbstractEventLoop, batch: Batch, event: Event) -> None:
+        if self._running.get(batch.key) is not batch:
+            return
+        if isinstance(event, Progress):
+            assert isinstance(event.value, dict)
+            number = event.value["kernel"]
+            assert isinstance(number, int)
+            check = batch.checks[number]
+            program = event.value.get("pending")
+            if isinstance(program, list):
+                self._run_cases(loop, batch, check, tuple(map(str, program)))
+            else:
+                self._receive(batch, check, event)
+                if check.report is not None:
+                    self._finish(batch, check)
+            return
+        for check in batch.checks:
+            if isinstance(event, Cancelled):
+                self._receive(batch, check, event)
+            elif not check.finished and not check.submitted:
+                # The job failed, perhaps because of one kernel: each of the others has its own chance.
+                check.findings.clear()
+                self._submit(loop, batch, check)
+
+    def _run_cases(
+        self, loop: asyncio.AbstractEventLoop, batch: Batch, check: KernelCheck, program: tuple[str, ...]
+    ) -> None:
+        """Submit a kernel that the file's job has compiled; its own job reports the same findings again."""
+        if not check.compiled:
+            check.compiled = True
+            self._events.publish(KernelCompiled(batch, check))
+        check.findings.clear()
+        check.request = replace(check.request, program=program)
+        self._submit(loop, batch, check)
+
+    def _submit(self, loop: asyncio.AbstractEventLoop, batch: Batch, check: KernelCheck) -> None:
         request = check.request
+        check.submitted = True
         job = Job(
             "check",
             to_json(request),
@@ -158,7 +215,7 @@ class BatchScheduler:
             if not loop.is_closed():
                 loop.call_soon_threadsafe(self._receive, batch, check, event)
 
-        return self._pool.submit(job, receive)
+        batch.handles.append(self._pool.submit(job, receive))
 
     def _receive(self, batch: Batch, check: KernelCheck, event: Event) -> None:
         if self._running.get(batch.key) is not batch or check.finished:
@@ -183,6 +240,9 @@ class BatchScheduler:
             check.findings.append(ending_finding(check.request, event))
             status = "not-executed" if isinstance(event, Cancelled) else "error"
             check.report = KernelReport(spec.name, spec.source, status, False, registered=check.request.registered)
+        self._finish(batch, check)
+
+    def _finish(self, batch: Batch, check: KernelCheck) -> None:
         check.finished = True
         self._events.publish(KernelFinished(batch, check))
         if batch.finished == len(batch.checks):

@@ -61,7 +61,8 @@ def _result_line(report: KernelReport, findings: Sequence[Finding]) -> str:
     seconds = f", {total / 1000:.2f} s" if total is not None else ""
     counts = Counter(item.rule for item in findings if item.severity in (Severity.ERROR, Severity.WARNING))
     rules = "".join(f", {rule}{f' ({count})' if count > 1 else ''}" for rule, count in sorted(counts.items()))
-    return f"{report.name}: {report.status}{cases}{seconds}{rules}"
+    reused = ", code unchanged since an earlier check" if report.reused else ""
+    return f"{report.name}: {report.status}{cases}{seconds}{rules}{reused}"
 
 
 def log_message(server: GpuemuServer, text: str) -> None:

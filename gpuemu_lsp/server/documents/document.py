@@ -36,12 +36,14 @@ class Document:
 
     ``uri`` is the client's own spelling. ``revision`` is the session's revision of the last edit, 0 before the first:
     opening a document is no edit. ``saved`` is the revision at which disk and text last agreed. The text is kept as
-    lines, so that an edit costs the lines it touches; it is joined when it is asked for.
+    lines, so that an edit costs the lines it touches; it is joined when it is asked for. ``focus`` is the 0-based line
+    of the last edit or of the cursor, as far as the client has said where it is.
     """
 
     def __init__(self, uri: str, path: str, version: int, text: str, revision: int = 0, saved: int = 0) -> None:
         self.uri, self.path, self.version = uri, path, version
         self.revision, self.saved = revision, saved
+        self.focus: int | None = None
         self.edits: deque[AppliedEdit] = deque(maxlen=_MAX_EDITS)
         self._lines = text.split("\n")
         self._text: str | None = text
@@ -73,6 +75,7 @@ class Document:
         inserted[-1] += tail
         self._lines[start.line : end.line + 1] = inserted
         self._text = None
+        self.focus = start.line + len(inserted) - 1
         self.edits.append(AppliedEdit(revision, Range(start, end), added))
 
     def edited_since(self, revision: int) -> bool:

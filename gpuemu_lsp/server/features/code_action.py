@@ -41,6 +41,9 @@ def register(server: GpuemuServer, services: Services) -> None:
         wanted = params.context.only
         if path is None:
             return []
+        document = session.documents.get(path)
+        if document is not None:
+            document.focus = params.range.start.line  # clients request actions wherever the cursor comes to rest
         # Only on request: as one of the actions at a position it would be listed everywhere.
         if wanted and _includes(wanted, FIX_ALL) and _supports_literals(server):
             edit = resolver.certain_fixes(path)

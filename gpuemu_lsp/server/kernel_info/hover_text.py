@@ -139,7 +139,9 @@ def _result_text(summary: ResultSummary) -> str:
     parts = [summary.text]
     if report.worst is not None:
         parts.append(f"largest error {100 * report.worst:.3g} % of the tolerance")
-    if "total" in report.timing_ms:
+    if report.reused:
+        parts.append("not run again: the code is the same")
+    elif "total" in report.timing_ms:
         parts.append(f"{report.timing_ms['total']:.0f} ms on the {'GPU' if report.executor == 'gpu' else 'emulator'}")
     if report.approximate:
         parts.append(f"approximate instructions: {', '.join(report.approximate)}")
