@@ -35,7 +35,9 @@ the same key cancels a pending batch and supersedes a running one: the jobs of t
 pool kills their workers (:mod:`checks.scheduler`). A check also cancels the compilation of its file, which it includes.
 An edit does not cancel the check of the last save: its findings are published as stale, on the lines they have moved
 to. A save that changes nothing does not supersede either: if the digest of everything that a check reads is that of the
-last check, that check goes on, or its results stay (:meth:`checks.check_queue.CheckQueue._check`).
+last check, that check goes on, or its results stay (:meth:`checks.check_queue.CheckQueue._check`). A save that changes
+only what does not run takes stored verdicts (:mod:`gpuemu_lsp.engine.check.verdicts`); a command runs everything. The
+kernel of the last edit, or at the cursor, comes first.
 
 **Publication.** Results carry the revision of the text they were computed from. They are filed under a diagnostic
 source (layer, file, kernel), whose older result they replace (:mod:`diagnostics.sources`). A file's whole list of

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from lsprotocol import types
 from support.lsp_editor import Editor
 
 SOURCE = """\
@@ -109,6 +110,13 @@ class Session:
         self.editor.save(name, text)
         return await self.ran()
 
+    async def as_if_run(self) -> None:
+        """Assert that a check that runs everything shows what is shown now."""
+        shown = self.editor.last("pair.cu").diagnostics
+        await self.editor.command("gpuemu.check", self.editor.uri("pair.cu"))
+        assert await self.ran() == ALL
+        assert list(map(_content, self.editor.last("pair.cu").diagnostics)) == list(map(_content, shown))
+
     def right_lines(self) -> None:
         """Assert that both findings are on their lines, with the kernel's name as a related place."""
         lines = self.text.split("\n")
@@ -116,11 +124,15 @@ class Session:
         assert set(found) == {"numeric/tolerance-exceeded", "memory/out-of-bounds"}
         wrong, outside = found["numeric/tolerance-exceeded"], found["memory/out-of-bounds"]
         assert "tripled" in lines[wrong.range.start.line]
-        assert "y[i]" in lines[wrong.range.start.line][wrong.range.start.character : wrong.range.end.character]
         assert "x[i + 1]" in lines[outside.range.start.line]
         (kernel,) = [item.location.range.start.line for item in wrong.related_information or []]
         assert "first" in lines[kernel]
         assert self.editor.last("pair.cu").version == self.editor.versions["pair.cu"]
+
+
+def _content(item: types.Diagnostic) -> tuple[object, ...]:
+    related = [(one.location.range, one.message) for one in item.related_information or []]
+    return item.code, item.message, item.range, item.severity, related
 
 
 @pytest.fixture
@@ -137,6 +149,7 @@ async def test_a_comment_above_runs_nothing(session: Session):
 async def test_a_comment_between_and_inside_runs_nothing(session: Session):
     text = session.text.replace("__global__ void second", "// between\n/* and\n   more */\n__global__ void second")
     assert await session.save(text.replace("        float v", "        // inside\n        float v")) == set()
+    await session.as_if_run()
 
 
 async def test_a_blank_line_runs_nothing_and_neither_does_its_removal(session: Session):
@@ -149,6 +162,7 @@ async def test_reformatting_runs_nothing(session: Session):
     text = session.text.replace("    if (i < n)\n        y[i] = ", "    if (i < n) { y[i] = ")
     text = text.replace("tripled(x[i]);  // numeric\n", "tripled(x[i]);  // numeric\n    }\n")
     assert await session.save(text.replace("    int i", "  int   i")) == set()
+    await session.as_if_run()
 
 
 async def test_an_edit_of_one_kernel_runs_no_other(session: Session):

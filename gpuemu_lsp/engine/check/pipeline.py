@@ -29,7 +29,7 @@ from gpuemu_lsp.engine.check.policies.index_overflow import index_overflows
 from gpuemu_lsp.engine.check.prepare import FileSession, PreparedKernel, prepare
 from gpuemu_lsp.engine.check.verdicts.reuse import ReusedVerdict, begin_recording, find_verdict, store_verdict
 from gpuemu_lsp.engine.execution import Executor
-from gpuemu_lsp.engine.findings import Finding, Severity
+from gpuemu_lsp.engine.findings import Finding, Severity, collect
 from gpuemu_lsp.engine.fuzz.strategies import DTYPE_OF
 from gpuemu_lsp.engine.plan.model import Plan
 from gpuemu_lsp.engine.rules import make
@@ -56,7 +56,7 @@ class _Totals:
 
     def add(self, finding: Finding) -> Finding:
         """Count a finding and return it."""
-        self.found.append(finding)
+        collect(self.found, finding)
         if finding.severity is Severity.ERROR:
             self.errors += 1
         if finding.rule in _UNVERIFIED:

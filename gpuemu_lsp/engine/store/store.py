@@ -133,15 +133,21 @@ class Store:
                     (kernel, dtype, case, optimized),
                 )
 
-    def move(self, kernel: str, dtype: str, case: str, rule: str, line: int) -> None:
-        """Record that a stored failure is on another 0-based line, because the text around it was edited."""
-        if self._database.exists():
-            with self._database.transaction() as connection:
-                connection.execute(
-                    """UPDATE failures SET line = ?
-                       WHERE kernel = ? AND dtype = ? AND case_id = ? AND rule = ? AND line IS NOT ?""",
-                    (line, kernel, dtype, case, rule, line),
-                )
+    def move(self, kernel: str, lines: Mapping[tuple[str, str, int], int]) -> None:
+        """Move stored failures of a kernel whose text was edited around them.
+
+        ``lines`` has the new 0-based line by dtype, rule and old line.
+        """
+        if not self._database.exists():
+            return
+        with self._database.transaction() as connection:
+            rows = connection.execute(
+                "SELECT id, dtype, rule, line FROM failures WHERE kernel = ?", (kernel,)
+            ).fetchall()
+            moved = [(lines.get((row["dtype"], row["rule"], row["line"])), row["id"]) for row in rows]
+            connection.executemany(
+                "UPDATE failures SET line = ? WHERE id = ?", [(line, key) for line, key in moved if line is not None]
+            )
 
     def _failures(self, condition: str, parameters: tuple[str | int, ...]) -> list[StoredFailure]:
         if not self._database.exists():

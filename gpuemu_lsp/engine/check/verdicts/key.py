@@ -20,7 +20,7 @@ from gpuemu_lsp.engine.workers.wire import to_json
 
 _VERSION = 1
 _ENGINE = Path(__file__).parents[2]
-_REPLAYED = 50
+_ALL_CASES = 1 << 20
 _COMPILE_KEYS = ("artifact_checks", "compile_options", "include_dirs", "arch", "source")
 """Keys of gpuemu.toml whose effect is in the PTX, or that no launch depends on."""
 
@@ -77,7 +77,7 @@ def _stored_cases(request: CheckRequest, plan: Plan) -> Json:
     if request.options.store_root is None:
         return []
     with Store(request.options.store_root) as store:
-        stored = store.failures_for(plan.kernel, plan.dtype, limit=_REPLAYED)
+        stored = store.failures_for(plan.kernel, plan.dtype, limit=_ALL_CASES)
     return [
         [item.case, item.fixed, item.failure.rule, item.failure.optimized, item.failure.source_hash] for item in stored
     ]

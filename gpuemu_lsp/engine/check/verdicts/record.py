@@ -41,6 +41,12 @@ class StoredVerdict:
     lines: tuple[tuple[str, int], ...] = ()
     unoptimized: str | None = None
 
+    def moved_to(self, findings: Sequence[Finding]) -> StoredVerdict:
+        """Return the verdict with its findings on the places of ``findings``, which were restored from it."""
+        pairs = zip(self.findings, findings, strict=True)
+        moved = (replace(old, finding=replace(old.finding, place=new.place)) for old, new in pairs)
+        return replace(self, findings=tuple(moved))
+
 
 @dataclass(frozen=True, slots=True)
 class VerdictContext:

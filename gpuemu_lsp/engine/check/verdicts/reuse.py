@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -10,7 +11,7 @@ from gpuemu_lsp.engine.check.plan_run import PlanRun
 from gpuemu_lsp.engine.check.prepare import PreparedKernel
 from gpuemu_lsp.engine.check.verdicts import cache
 from gpuemu_lsp.engine.check.verdicts.key import verdict_key
-from gpuemu_lsp.engine.check.verdicts.record import VerdictContext, is_repeatable
+from gpuemu_lsp.engine.check.verdicts.record import StoredVerdict, VerdictContext, is_repeatable
 from gpuemu_lsp.engine.findings import Finding
 from gpuemu_lsp.engine.oracle.opened_files import file_digest, file_digests, forget_files
 from gpuemu_lsp.engine.store import Store, StoreError
@@ -30,13 +31,17 @@ def find_verdict(request: CheckRequest, prepared: PreparedKernel) -> ReusedVerdi
         return None
     key = verdict_key(request, prepared)
     verdict = cache.load(key) if key is not None else None
-    if verdict is None or any(file_digest(path) != digest for path, digest in verdict.files.items()):
+    if key is None or verdict is None or any(file_digest(path) != digest for path, digest in verdict.files.items()):
         return None
     restored = VerdictContext.of(request, prepared).restored(verdict)
     if restored is None:
         return None
-    _update_lines(request, restored[0])
-    return ReusedVerdict(*restored)
+    findings, report = restored
+    moved = verdict.moved_to(findings)
+    if moved != verdict:
+        _move_failures(request, verdict, findings)
+        cache.store(key, moved)
+    return ReusedVerdict(findings, report)
 
 
 def begin_recording() -> None:
@@ -77,15 +82,14 @@ def _storable(request: CheckRequest) -> bool:
     return options.execute and not options.unoptimized and not options.coverage
 
 
-def _update_lines(request: CheckRequest, findings: Sequence[Finding]) -> None:
-    """Move the stored failing cases to the lines of their findings."""
-    failing = [finding for finding in findings if finding.case is not None and finding.dtype is not None]
-    if request.options.store_root is None or not failing:
+def _move_failures(request: CheckRequest, verdict: StoredVerdict, findings: Sequence[Finding]) -> None:
+    """Move the stored failing cases to the new lines of their findings."""
+    lines = {
+        (new.dtype, new.rule, old.finding.place.range.start.line): new.place.range.start.line
+        for old, new in zip(verdict.findings, findings, strict=True)
+        if new.dtype is not None and new.case is not None
+    }
+    if request.options.store_root is None or not lines:
         return
-    try:
-        with Store(request.options.store_root) as store:
-            for one in failing:
-                assert one.case is not None and one.dtype is not None
-                store.move(request.spec.name, one.dtype, one.case, one.rule, one.place.range.start.line)
-    except StoreError:
-        return
+    with contextlib.suppress(StoreError), Store(request.options.store_root) as store:
+        store.move(request.spec.name, lines)
