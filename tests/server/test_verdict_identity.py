@@ -208,7 +208,7 @@ async def test_an_edit_of_data_that_the_reference_reads_runs_everything(session:
     assert await session.save("// a comment\n" + session.text) == ALL
 
 
-async def test_an_edit_of_the_configuration_runs_whom_it_concerns(session: Session):
+async def test_an_edit_of_the_configuration_runs_what_it_concerns(session: Session):
     assert await session.write("gpuemu.toml", "# a comment\n\n" + TOML) == set()
     limits = TOML.replace('name = "third"\n', 'name = "third"\nartifact_checks = { max_registers = 200 }\n')
     assert await session.write("gpuemu.toml", limits) == set()
