@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gpuemu_lsp.engine.compile.model import Artifact
-from gpuemu_lsp.engine.findings import Json
+from gpuemu_lsp.engine.findings import Json, Severity
 from gpuemu_lsp.engine.ptx.model import Location
 
 Bytes: TypeAlias = npt.NDArray[np.uint8]
@@ -151,7 +151,8 @@ class Event:
 
     ``rule`` is a rule name such as ``memory/out-of-bounds``, ``message`` a sentence for the user. ``location`` is the
     innermost source location of the instruction, ``other`` that of the second access of a race. ``offset`` and ``size``
-    are bytes in ``buffer``. ``count`` is the number of times the rule was broken at the instruction.
+    are bytes in ``buffer``. ``count`` is the number of times the rule was broken at the instruction. ``severity`` None
+    is that of the rule.
     """
 
     rule: str
@@ -165,6 +166,7 @@ class Event:
     size: int | None = None
     count: int = 1
     other: Location | None = None
+    severity: Severity | None = None
     data: Mapping[str, Json] = field(default_factory=dict)
 
 

@@ -114,7 +114,8 @@ class FindingPlacer:
             if value is not None:
                 data[key] = value
         data["grid"], data["launch_block"] = list(case.grid), list(case.block)
-        return replace(self.findings.finding(event.rule, message, place, case, case_id, data), related=related)
+        found = self.findings.finding(event.rule, message, place, case, case_id, data)
+        return replace(found, related=related, severity=event.severity or found.severity)
 
     def mismatch(self, snapshot: MismatchSnapshot, case_id: str) -> Finding:
         """Return the finding of wrong numbers, on the store that wrote the worst element.

@@ -22,8 +22,9 @@ class RaceFlag:
     """Kind of an access to the race detector."""
 
     STORE: Final = 1
-    STRONG: Final = 2  # never races with another strong access
+    STRONG: Final = 2  # never races with another strong access in its scope
     ACQUIRE: Final = 4
     RELEASE: Final = 8
     ATOMIC: Final = 16
+    BLOCK_SCOPE: Final = 64  # .cta scope: strong for threads of the block only
     WATCHED: Final = 32  # set for every access that is checked, so that its flags are not 0

@@ -5,14 +5,15 @@ from __future__ import annotations
 from enum import IntEnum
 from typing import Final
 
-from gpuemu_lsp.engine.emulator.abi.fields import Struct, i32
+from gpuemu_lsp.engine.emulator.abi.fields import Struct, address, i32
 
 
 class ShadowPlane(IntEnum):
     """Planes of a shadow cell: one i32 in each for a few neighbouring bytes.
 
     A cell stores the last write and the last read, each as thread, epoch and site. Of several accesses that nothing
-    orders the latest is stored, with the distance of their threads in the epoch.
+    orders the latest is stored, with the distance of their threads in the epoch. Where these include strong accesses,
+    the ``WEAK_*`` planes hold the weak ones among them: only these race with a further strong access.
     """
 
     WRITER = 0
@@ -28,17 +29,26 @@ class ShadowPlane(IntEnum):
     OTHER_READ_SITE = 10
     READER_LANES = 11  # of several lanes of one warp: a bit for each that has read, or written
     WRITER_LANES = 12
+    WEAK_WRITER = 13  # weak accesses under a strong record, see Epoch.STRONG
+    WEAK_WRITE_EPOCH = 14
+    WEAK_WRITE_SITE = 15
+    WEAK_WRITER_LANES = 16
+    WEAK_READER = 17
+    WEAK_READ_EPOCH = 18
+    WEAK_READ_SITE = 19
+    WEAK_READER_LANES = 20
 
 
 class Epoch:
-    """Layout of an epoch: ``clock << 3 | strong << 2 | spread``.
+    """Layout of an epoch: ``clock << 4 | block scope << 3 | strong << 2 | spread``.
 
     Clocks never decrease, not even from launch to launch, so that shadow memory needs no reset.
     """
 
     SPREAD: Final = 3  # distance of the threads: 0 one thread, 1 one warp, 2 one block, 3 several blocks
-    STRONG: Final = 4  # atomic or volatile: two strong accesses never race
-    TICK: Final = 8  # one step of the clock
+    STRONG: Final = 4  # atomic or volatile, at least one of them: strong accesses in scope of each other never race
+    BLOCK_SCOPE: Final = 8  # at least one has .cta scope: in scope of its own block only
+    TICK: Final = 16  # one step of the clock
 
 
 class ShadowLine(Struct):
@@ -58,6 +68,20 @@ class ShadowLine(Struct):
     CELLS: Final = 1 << SHIFT
     EXPANDED: Final = 1 << 31
 
+
+class MemberEpochs(Struct):
+    """Epochs of the lanes of a merged record: entry of a table, valid for the record that it names.
+
+    ``RECORD`` is the address of the record's epoch, ``STAMP`` its value when the entry was stored.
+    """
+
+    RECORD = address()
+    STAMP = i32()
+    EPOCHS = i32(count=32)  # by lane; 0 for the record's own epoch
+
+
+MEMBER_ENTRIES: Final = 1024
+"""Entries of a launch's table of :class:`MemberEpochs`, a power of two."""
 
 THREAD_IN_BLOCK: Final = 1023
 """Mask of a thread's index in its block. The upper bits of a thread number are the block; shared memory omits them."""

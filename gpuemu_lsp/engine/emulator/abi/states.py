@@ -50,6 +50,7 @@ class EventKind(IntEnum):
     WARP_MASK = 5
     STOP = 6
     RACE = 7
+    WEAK_STRONG_RACE = 8  # race of a weak with a strong access, counted apart: the weak one may be a mere pre-check
 
 
 EVENT_KINDS: Final = len(EventKind)

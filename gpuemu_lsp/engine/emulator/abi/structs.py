@@ -56,11 +56,13 @@ class Warp(Struct, align=64):
     ADDRESSES = i64(count=WARP_SIZE)  # scratch: addresses passed to the device library
     VALUES = i64(count=4 * WARP_SIZE)  # scratch: four rows of values passed to it and back; narrower ones are packed
     STACK_DEPTH = i64(count=WARP_SIZE)  # bytes on each lane's call stack
-    FENCE_EPOCH = i32(count=WARP_SIZE)  # epoch that each lane's last fence began
+    FENCE_EPOCH = i32(count=WARP_SIZE)  # epoch that each lane's last fence began, of any scope
+    WIDE_FENCE_EPOCH = i32(count=WARP_SIZE)  # the same for fences of a scope that includes other blocks
     LANE_CLOCKS = i32(
         count=WARP_SIZE * WARP_SIZE
     )  # by lane: its vector clock over the warp's lanes, from partial-mask syncs
-    ACQUIRED = i32(count=WARP_SIZE)  # number of the last release that each lane has acquired
+    ACQUIRED = i32(count=WARP_SIZE)  # number of the last release that each lane has acquired or made
+    RELEASED_EPOCH = i32(count=WARP_SIZE)  # epoch of each lane's last release
     SAVED_REGISTERS = opaque(0)  # REGISTER_BYTES for each register that is live across a suspension
 
 
@@ -138,6 +140,8 @@ class LaunchRecord(Struct, align=64):
     RACE_HIGHEST_EPOCH = i32()  # highest epoch of blocks that have ended
     RACE_CALLBACK = address()  # Python function for orders beyond barriers; 0 if the kernel has none
     BARRIERS_LEFT = i32()  # barriers that the block scheduler releases before it returns to Python
+    UNUSED_READ_CALLBACK = address()  # Python function for reads of which the value may not be used, 0 for none
+    RACE_MEMBERS = address()  # table of MemberEpochs
     RACE_LINES = address()  # ShadowLine of writes for the lowest line; that of reads is a plane further
     GRID_WORKSPACE = address()  # cooperative groups' workspace for the grid, 0 if the kernel has no grid barrier
     COVERAGE = address()  # a byte of CoverageBits for each site; accessed by instrumented versions only

@@ -4,7 +4,7 @@ Instrumentation costs more than the access itself, so accesses that provably can
 
 - nothing in the group writes: an access is traced to the parameters and variables its address derives from
   (:mod:`.provenance`), and a buffer that is only read cannot race;
-- all of the group are atomic, or otherwise strong;
+- all of the group are atomic, or otherwise strong, and none has ``.cta`` scope where other blocks may access;
 - shared memory: a full barrier lies between the access and every one it conflicts with (:mod:`.barrier_intervals`);
 - shared memory: the addresses follow from the thread index, and no two threads share one (:mod:`.address_conflicts`).
 
@@ -21,11 +21,13 @@ from collections.abc import Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass
 
 from gpuemu_lsp.engine.emulator.analysis.address_conflicts import conflicting_accesses
+from gpuemu_lsp.engine.emulator.analysis.atomic_reads import PlainRead, plain_reads
 from gpuemu_lsp.engine.emulator.analysis.barrier_intervals import barrier_intervals, is_full_barrier
 from gpuemu_lsp.engine.emulator.analysis.provenance import UNKNOWN, origins, roots
 from gpuemu_lsp.engine.emulator.analysis.thread_affine import PerThreadValues
 from gpuemu_lsp.engine.emulator.analysis.value_flow import ValueFlow
-from gpuemu_lsp.engine.emulator.ir.accesses import MemoryAccess, memory_accesses, on_mbarrier
+from gpuemu_lsp.engine.emulator.analysis.volatile_locks import volatile_locks
+from gpuemu_lsp.engine.emulator.ir.accesses import MemoryAccess, has_block_scope, memory_accesses, on_mbarrier
 from gpuemu_lsp.engine.emulator.ir.opcodes import access_type, type_bytes
 from gpuemu_lsp.engine.emulator.ir.program import BarrierSync, Program
 from gpuemu_lsp.engine.ptx.model import Instruction
@@ -67,7 +69,7 @@ def find_race_candidates(
     at the same barrier instruction each time.
     """
     accesses = list(memory_accesses(program))
-    strong = _strong(program, {access.site: access.instruction for access in accesses if not access.is_copy_source})
+    strong = _strong(program, [access for access in accesses if not access.is_copy_source])
     vector_clocks = _needs_vector_clocks(program)
     # Fences order threads through strong accesses (release and acquire patterns, PTX ISA section 8.8): these must be
     # seen even if they cannot race themselves.
@@ -75,10 +77,12 @@ def find_race_candidates(
     everywhere = list(_by_memory(accesses, program, aliased=aliased))
     # A generic address may point to shared memory, too.
     in_shared = [access for access in accesses if access.space != "global"]
-    candidates = _racing([*everywhere, in_shared], strong, always)
+    # Strong accesses whose scope is the block race with those of other blocks.
+    strong_everywhere = strong - {access.site for access in accesses if _is_narrow(access)}
+    candidates = _racing(everywhere, strong_everywhere, always) | _racing([in_shared], strong, always)
     chosen = candidates
     if assume_full_barriers and not program.recursive:
-        chosen = _racing(everywhere, strong, always)
+        chosen = _racing(everywhere, strong_everywhere, always)
         threads = PerThreadValues(program, block) if block is not None else None
         for group in _by_interval(in_shared, program):
             racing = _racing([group], strong, always)
@@ -114,6 +118,10 @@ def _racing(
     return frozenset(found)
 
 
+def _is_narrow(access: MemoryAccess) -> bool:
+    return access.space != "shared" and has_block_scope(access.instruction)
+
+
 def _by_memory(accesses: Sequence[MemoryAccess], program: Program, *, aliased: bool) -> Iterator[list[MemoryAccess]]:
     """Yield groups of accesses to global memory that may be to the same buffer or variable."""
     known = {} if aliased or program.recursive else origins(program)
@@ -145,14 +153,19 @@ def _instructions(program: Program) -> Iterator[tuple[int, Instruction]]:
         site += 1
 
 
-def _strong(program: Program, watched: dict[int, Instruction]) -> frozenset[int]:
+def _strong(program: Program, accesses: Sequence[MemoryAccess]) -> frozenset[int]:
     """Return the sites of strong accesses, which never race with each other."""
+    watched = {access.site: access.instruction for access in accesses}
     flow = ValueFlow([instruction for _, instruction in _instructions(program)])
-    atomics = [i for i in watched.values() if i.opcode in ("atom", "red")]
+    plain = plain_reads(program, accesses)
+    # Strong by their modifiers, but two threads may take the lock at once: they race as weak accesses do.
+    locks = volatile_locks(program, accesses)
     volatile = [i for i in watched.values() if i.opcode == "ld" and "volatile" in i.modifiers]
     flags = [i for i in volatile if flow.feeds_comparison(i, program.registers)]
     result = set()
     for site, instruction in watched.items():
+        if site in locks:
+            continue
         modifiers = set(instruction.modifiers)
         if instruction.opcode in ("atom", "red") or (on_mbarrier(instruction) and not modifiers & {"init", "inval"}):
             result.add(site)
@@ -161,9 +174,7 @@ def _strong(program: Program, watched: dict[int, Instruction]) -> frozenset[int]
             # before its flag. A load is a flag if its value is compared, or if it has the address of such a load.
             if instruction in flags or flow.same_address_as_any(instruction, flags):
                 result.add(site)
-        elif modifiers & _STRONG or (
-            instruction.opcode == "ld" and flow.precedes_atomic(instruction, atomics, program.registers)
-        ):
+        elif modifiers & _STRONG or plain.get(site) is PlainRead.COMPARED_AGAIN:
             result.add(site)
     return frozenset(result)
 

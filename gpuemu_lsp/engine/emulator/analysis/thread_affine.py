@@ -40,9 +40,13 @@ _WIDTH: Final = {"pred": 1} | {f"{kind}{bits}": bits for kind in "bus" for bits 
 
 
 class PerThreadValues:
-    """Registers, addresses and reachability of the threads of one block, as far as thread indices determine them."""
+    """Registers, addresses and reachability of the threads of one block, as far as thread indices determine them.
 
-    def __init__(self, program: Program, block: tuple[int, int, int]) -> None:
+    ``known`` adds registers with one value in all threads, as bit patterns: of one block of one launch, say, its index
+    and the kernel's arguments.
+    """
+
+    def __init__(self, program: Program, block: tuple[int, int, int], known: Mapping[str, int] | None = None) -> None:
         self._program = program
         # Linear thread index: x varies fastest, then y, then z (PTX ISA section 10).
         linear = np.arange(block[0] * block[1] * block[2], dtype=np.int64)
@@ -60,7 +64,16 @@ class PerThreadValues:
             for instruction in one.code:
                 for name in registers_written(instruction):
                     self._definitions[name].append(instruction)
+        for name, bits in (known or {}).items():
+            # Defined again, the register has another value somewhere.
+            if len(self._definitions.get(name, [])) <= 1:
+                self._known[name] = np.full_like(linear, bits - (1 << 64) if bits >> 63 else bits)
         self._reached: list[npt.NDArray[np.bool_]] | None = None
+
+    @staticmethod
+    def width(type_: str) -> int:
+        """Return the number of bits of a register type that is modelled, else 0."""
+        return _WIDTH.get(type_, 0)
 
     def value(self, name: str) -> ThreadArray | None:
         """Return the value of a register in each thread, None if it depends on more than the thread index."""

@@ -1,19 +1,34 @@
-"""Value flow: the registers that a loaded value reaches, and loads that belong to a comparison or to an atomic.
+"""Value flow: where a loaded value goes, and which addresses are the same.
 
-Flow-insensitive def-use chains. The race detector asks two questions about a load: is it a flag that a thread polls,
-and is it the plain read with which a compare-and-swap loop begins? Both depend on where the loaded value goes.
+The race detector's questions about a load depend on it: is it a flag that a thread polls, is it the plain read with
+which a compare-and-swap loop begins? :class:`ValueFlow` is flow-insensitive and cheap, :class:`DefinitionUses` follows
+control flow: the variable that a compare-and-swap loop first loads holds the operation's result when the loop is left.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from typing import TypeAlias
 
-from gpuemu_lsp.engine.emulator.ir.operands import address_operand, registers_read, registers_written
-from gpuemu_lsp.engine.ptx.model import Address, Instruction, Register
+from gpuemu_lsp.engine.emulator.ir.operands import (
+    address_operand,
+    registers_read,
+    registers_written,
+    terminator_reads,
+)
+from gpuemu_lsp.engine.emulator.ir.program import EXIT, Program
+from gpuemu_lsp.engine.ptx.model import Address, Instruction, Operand, Register
 
-_AFTER_READ = frozenset({"cas", "min", "max", "and", "or"})
-"""Atomic operations that often follow a plain read of the same address, which prepares them or makes them needless."""
+_COPIES = frozenset({"mov", "cvta"})
+_PURE = frozenset({*_COPIES, "cvt", "add", "sub", "mul", "mad", "shl", "shr", "and", "or", "xor", "not", "neg", "ld"})
+"""Opcodes of address arithmetic, of which equal operands give equal results: of loads as long as nothing is stored."""
+_DEPTH = 40
+"""Definitions followed to compare two addresses, far more than an index expression has."""
+
+
+Edge: TypeAlias = tuple[int, int]
+"""An edge of the control-flow graph: numbers of two basic blocks."""
 
 
 class ValueFlow:
@@ -27,6 +42,10 @@ class ValueFlow:
         self._next: dict[str, set[str]] = defaultdict(set)
         self._loaded: dict[str, list[str]] = defaultdict(list)
         self._copied: dict[str, set[str]] = defaultdict(set)
+        # The only definition of a register, if its result follows from its operands; else None.
+        self._pure: dict[str, Instruction | None] = {}
+        self._numbers: dict[str, int] = {}
+        self._interned: dict[tuple[str | int, ...], int] = {}
         for instruction in instructions:
             targets, sources = set(registers_written(instruction)), set(registers_read(instruction))
             address = address_operand(instruction)
@@ -40,9 +59,11 @@ class ValueFlow:
                     sources = {slot}
                     for name in targets:
                         self._loaded[name].append(slot)
+            pure = len(targets) == 1 and instruction.guard is None and _is_pure(instruction)
             for name in targets:
+                self._pure[name] = instruction if pure and name not in self._pure else None
                 # "" stands for a definition that is not a copy.
-                copied = instruction.opcode in ("mov", "cvta") and len(sources) == 1
+                copied = instruction.opcode in _COPIES and len(sources) == 1
                 self._copied[name].add(next(iter(sources)) if copied else "")
             # Every source flows into every target, guards and base addresses included: more flow is conservative.
             for source in sources:
@@ -65,42 +86,47 @@ class ValueFlow:
 
     def same_address_as_any(self, load: Instruction, others: Sequence[Instruction]) -> bool:
         """Whether a load has the same address as one of ``others``, itself not counted."""
-        names = self._names(address_operand(load))
-        return any(other is not load and names & self._names(address_operand(other)) for other in others)
+        names = self.names(address_operand(load))
+        return any(other is not load and names & self.names(address_operand(other)) for other in others)
 
-    def precedes_atomic(self, load: Instruction, atomics: Sequence[Instruction], registers: Mapping[str, str]) -> bool:
-        """Whether a plain load reads the address of an atomic operation that uses the value or depends on it.
+    def names(self, address: Address | None) -> set[str]:
+        """Return names of an address: as written, by the stack slots its base was loaded from, and as an expression.
 
-        That is how a compare-and-swap loop begins, and how ``if (v > *m) atomicMax(m, v)`` saves work. A stale value
-        does no harm: the atomic operation compares again.
-        """
-        names = self._names(address_operand(load))
-        near = [
-            atomic
-            for atomic in atomics
-            if _AFTER_READ & set(atomic.modifiers) and names & self._names(address_operand(atomic))
-        ]
-        if not near:
-            return False
-        # The value is an operand of the atomic operation, or of the comparison that decides whether it is executed.
-        reached = self.reached(registers_written(load))
-        values = {name for atomic in near for name in registers_read(atomic)}
-        return bool(reached & values) or any(registers.get(name) == "pred" for name in reached)
-
-    def _names(self, address: Address | None) -> set[str]:
-        """Return the names of an address: as written, and by the stack slots its base was loaded from.
-
-        In unoptimised PTX each use of a pointer variable loads it into a new register.
+        Two addresses with a common name are equal if no register or memory in it has changed in between. In unoptimised
+        PTX each use of a pointer variable loads it into a new register, and each ``p[i]`` is computed again.
         """
         if address is None:
             return set()
         if not isinstance(address.base, Register):
-            return {_slot(address)}
+            return {_slot(address), f"#{self._interned_number((str(address.base),))}+{address.offset}"}
         # Two names are enough to recognise an address: optimised code keeps it in a register, unoptimised code on the
         # stack.
         name = self._original(address.base.name)
         names = {_slot(Address(Register(name), address.offset))}
+        names.add(f"#{self._expression(name)}+{address.offset}")
         return names | {f"*{slot}+{address.offset}" for slot in self._loaded.get(name, ())}
+
+    def _expression(self, name: str, depth: int = 0) -> int:
+        """Return a number for the expression that a register holds: equal for equal expressions (value numbering)."""
+        definition = self._pure.get(name)
+        # Defined several times: a value of its own. So is the end of a chain that is too long to follow.
+        if definition is None or depth == _DEPTH:
+            return self._interned_number((name,))
+        if name not in self._numbers:
+            parts = tuple(self._operand(operand, depth + 1) for operand in definition.operands[1:])
+            if definition.opcode not in _COPIES or len(parts) != 1:
+                self._numbers[name] = self._interned_number((definition.name, *parts))
+            else:
+                self._numbers[name] = parts[0] if isinstance(parts[0], int) else self._interned_number((parts[0],))
+        return self._numbers[name]
+
+    def _operand(self, operand: Operand, depth: int) -> int | str:
+        if isinstance(operand, Address) and isinstance(operand.base, Register):
+            return f"{self._expression(operand.base.name, depth)}+{operand.offset}"
+        return self._expression(operand.name, depth) if isinstance(operand, Register) else str(operand)
+
+    def _interned_number(self, expression: tuple[str | int, ...]) -> int:
+        return self._interned.setdefault(expression, len(self._interned))
 
     def _original(self, name: str) -> str:
         """Return the register that a register is a copy of, followed back as long as each has one definition."""
@@ -115,5 +141,62 @@ class ValueFlow:
         return name
 
 
+def _is_pure(instruction: Instruction) -> bool:
+    return instruction.opcode in _PURE and not {"volatile", "relaxed", "acquire"} & set(instruction.modifiers)
+
+
 def _slot(address: Address) -> str:
     return f"[{address.base}+{address.offset}]"
+
+
+class DefinitionUses:
+    """Uses that a definition of a register reaches before the register is defined again, by site.
+
+    ``instructions`` are the program's by site, ``first_sites`` the site of each block's first instruction.
+    """
+
+    def __init__(self, program: Program) -> None:
+        self._blocks = program.blocks
+        self.first_sites: list[int] = []
+        self._block_of_end: dict[int, int] = {}
+        self.instructions: dict[int, Instruction] = {}
+        self._place: dict[int, tuple[int, int]] = {}
+        site = 0
+        for number, block in enumerate(program.blocks):
+            self.first_sites.append(site)
+            for index, instruction in enumerate(block.code):
+                self.instructions[site], self._place[site] = instruction, (number, index)
+                site += 1
+            self._block_of_end[site] = number
+            site += 1
+
+    def block_of(self, site: int) -> int:
+        """Return the number of an instruction's block."""
+        return self._place[site][0]
+
+    def block_ending_at(self, site: int) -> int:
+        """Return the number of the block whose terminator has this site."""
+        return self._block_of_end[site]
+
+    def uses(self, site: int, name: str, closed: Set[Edge] = frozenset()) -> Iterator[int]:
+        """Yield the sites of instructions and terminators that may read the value that ``site`` gives a register.
+
+        Edges of the control-flow graph in ``closed`` are not followed.
+        """
+        number, index = self._place[site]
+        left, seen = [(number, index + 1)], set[int]()
+        while left:
+            number, index = left.pop()
+            block = self._blocks[number]
+            for offset, instruction in enumerate(block.code[index:], index):
+                if name in registers_read(instruction):
+                    yield self.first_sites[number] + offset
+                # A guarded definition leaves the value in the lanes whose guard is false.
+                if instruction.guard is None and name in registers_written(instruction):
+                    break
+            else:
+                if name in terminator_reads(block):
+                    yield self.first_sites[number] + len(block.code)
+                fresh = {to for to in block.targets if to != EXIT and (number, to) not in closed} - seen
+                seen |= fresh
+                left += [(target, 0) for target in fresh]

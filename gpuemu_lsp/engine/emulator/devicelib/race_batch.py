@@ -101,7 +101,10 @@ def add_row_by_cell(module: ir.Module, *, is_store: bool, shared: bool) -> Value
     concurrent, distance = view.unordered(last, read, me)
     # Partial-mask synchronisation is known lane by lane. It decides about a conflict, and for reads about whether the
     # earlier ones must stay in the record; both are left to ``race_lane``.
-    refused = concurrent if is_store else view.maybe_ordered_by_partial_sync(read, distance, concurrent)
+    refused = concurrent
+    if not is_store:
+        refused = view.maybe_ordered_by_partial_sync(read, distance, concurrent)
+        refused = b.or_(refused, view.joins_strong(read, concurrent))
     return_if(b, some(b.or_(bad, refused)), 0)
     if not is_store:
         # The lanes plane is kept up for reads only: of several unordered writes none is recorded here.
@@ -204,7 +207,10 @@ def _check_cell(
     bad, _ = view.unordered(fetch(ShadowPlane.WRITER), written if several is None else widened(written), me)
     epoch = read if several is None else widened(read)
     concurrent, distance = view.unordered(fetch(ShadowPlane.READER), epoch, me)
-    refused = concurrent if is_store else view.maybe_ordered_by_partial_sync(epoch, distance, concurrent)
+    refused = concurrent
+    if not is_store:
+        refused = view.maybe_ordered_by_partial_sync(epoch, distance, concurrent)
+        refused = b.or_(refused, view.joins_strong(epoch, concurrent))
     return_if(b, b.or_(bad, refused), 0)
     if not is_store:
         both = b.or_(view.lanes_of(fetch(ShadowPlane.READER), read, fetch(ShadowPlane.READER_LANES)), lanes)

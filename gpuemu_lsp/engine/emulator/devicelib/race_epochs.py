@@ -83,6 +83,14 @@ class AccessView:
         near = b.icmp_unsigned("<", distance, c(i32(32)))
         return b.and_(b.and_(unordered, near), b.icmp_unsigned("<", epoch, c(self.partial_sync)))
 
+    def joins_strong(self, epoch: Value, concurrent: Value) -> Value:
+        """Return whether a weak read would join a record with strong ones, which only ``race_lane`` keeps apart."""
+        b = self.b
+        strong, zero = i32(Epoch.STRONG), i32(0)
+        if isinstance(epoch.type, ir.VectorType):
+            strong, zero = t.splat(b, strong, ROW), t.splat(b, zero, ROW)
+        return b.and_(concurrent, b.icmp_unsigned("!=", b.and_(epoch, strong), zero))
+
     def lanes_of(self, thread: Value, epoch: Value, stored: Value) -> Value:
         """Return a bit for each lane of the warp whose accesses the cell stands for; ``stored`` are those of the cell.
 
@@ -97,11 +105,11 @@ class AccessView:
         alone = b.icmp_unsigned("==", b.and_(epoch, c(i32(Epoch.SPREAD))), c(i32(0)))
         return b.select(alone, b.shl(c(i32(1)), b.and_(thread, c(i32(31)))), stored)
 
-    def merged_epoch(self, epoch: Value, distance: Value, concurrent: Value, strong: Value) -> Value:
+    def merged_epoch(self, epoch: Value, distance: Value, concurrent: Value, flags: Value) -> Value:
         """Return the epoch to store for this access, which joins the stored ones where it is ``concurrent`` with them.
 
         One cell then stands for all of them: with the latest clock and the largest distance, so that a later access is
-        ordered after it only if it is ordered after each; strong only if all are.
+        ordered after it only if it is ordered after each; with the flags of any. ``flags`` are those of this access.
         """
         b = self.b
 
@@ -113,8 +121,8 @@ class AccessView:
         spread = b.add(b.add(wide[0], wide[1]), wide[2])
         clock = b.and_(epoch, c(i32(-Epoch.TICK)))
         later = b.select(b.icmp_unsigned(">", clock, c(self.now)), clock, c(self.now))
-        both = b.and_(epoch, strong)
-        return b.select(concurrent, b.or_(b.or_(later, spread), both), b.or_(c(self.now), strong))
+        any_flag = b.or_(b.and_(epoch, c(i32(Epoch.STRONG | Epoch.BLOCK_SCOPE))), flags)
+        return b.select(concurrent, b.or_(b.or_(later, spread), any_flag), b.or_(c(self.now), flags))
 
 
 def first_active_address(
@@ -165,15 +173,6 @@ def view_access(
         load_field(b, launch, LaunchRecord.RACE_LAUNCH_EPOCH),
         load_field(b, ctx, Warp.PARTIAL_SYNC_EPOCH),
     )
-
-
-def unsynchronised_lanes(b: ir.IRBuilder, ctx: Value, lane: Value, epoch: Value, lanes: Value) -> Value:
-    """Return those of ``lanes`` whose accesses in ``epoch`` are not ordered before ``lane`` by partial-mask syncs."""
-    # The lane's own bit is removed at the end: program order orders its earlier accesses, whatever its clock.
-    vector = ir.VectorType(I32, 32)
-    clock = t.load(b, ctx, b.add(i64(Warp.LANE_CLOCKS), b.shl(b.zext(lane, I64), i64(7))), vector, align=4)
-    unknown = b.bitcast(b.icmp_unsigned(">=", t.splat(b, epoch, 32), clock), I32)
-    return b.and_(b.and_(lanes, b.not_(b.shl(i32(1), lane))), unknown)
 
 
 def return_if(b: ir.IRBuilder, condition: Value, result: int | None) -> None:

@@ -73,6 +73,11 @@ def _accesses(instruction: Instruction) -> list[tuple[str, Address, bool]]:
     return [(space, address, instruction.opcode not in ("ld", "ldu")) for address in addresses]
 
 
+def has_block_scope(instruction: Instruction) -> bool:
+    """Whether a fence or a strong operation has ``.cta`` scope, which includes its own block only (section 8.5)."""
+    return "cta" in instruction.modifiers
+
+
 def on_mbarrier(instruction: Instruction) -> bool:
     """Whether an instruction works on an ``mbarrier`` object."""
     # ``mbarrier.arrive`` and its like, and ``cp.async.mbarrier.arrive``.

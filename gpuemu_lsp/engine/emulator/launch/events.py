@@ -36,6 +36,8 @@ _MASK_REASONS = {
 }
 """By the number that generated code stores in place of the access's size."""
 
+_RACES = frozenset({EventKind.RACE, EventKind.WEAK_STRONG_RACE})
+
 FAULTS = frozenset({"memory/out-of-bounds", "memory/misaligned", "memory/null-pointer"})
 """Rules of faults that end a kernel on a GPU: outputs of such a launch are undefined."""
 
@@ -74,7 +76,7 @@ def collect_events(prepared: PreparedLaunch, report: LaunchReport) -> tuple[Even
     for raw in _records(prepared):
         if raw.kind == EventKind.UNINITIALISED and _is_copied_object(prepared, raw):
             continue
-        make = _stop if raw.kind == EventKind.STOP else _race if raw.kind == EventKind.RACE else _access
+        make = _stop if raw.kind == EventKind.STOP else _race if raw.kind in _RACES else _access
         events.append(make(prepared, raw))
     for key, incident in report.incidents.items():
         events.append(_from_incident(prepared, incident, report.counts[key]))
@@ -208,31 +210,22 @@ def _access(prepared: PreparedLaunch, raw: _RawEvent) -> Event:
 def _race(prepared: PreparedLaunch, raw: _RawEvent) -> Event:
     request = prepared.request
 
-    def access(site: int, number: int, wrote: bool, atomic: bool, spread: int) -> RaceAccess:
+    def access(site: int, number: int, wrote: bool, spread: int) -> RaceAccess:
         instruction = prepared.kernel.sites[site][0]
         assert instruction is not None
         thread = _coordinates(number & THREAD_IN_BLOCK, request.block)
-        return RaceAccess(instruction, number, wrote, atomic, thread, _coordinates(number >> 10, request.grid), spread)
+        return RaceAccess(instruction, site, number, wrote, thread, _coordinates(number >> 10, request.grid), spread)
 
     one = access(
         raw.site,
         raw.block << 10 | raw.warp * 32 + raw.lane,
         bool(raw.flags & RaceFlag.STORE),
-        bool(raw.flags & RaceFlag.ATOMIC),
         0,
     )
-    # The record has only the kind of the other access: its instruction shows whether it was atomic.
-    other_instruction = prepared.kernel.sites[raw.other_site][0]
-    other = access(
-        raw.other_site,
-        raw.other,
-        raw.other_wrote,
-        other_instruction is not None and other_instruction.opcode in ("atom", "red"),
-        raw.other_epoch & Epoch.SPREAD,
-    )
+    other = access(raw.other_site, raw.other, raw.other_wrote, raw.other_epoch & Epoch.SPREAD)
     region, offset = _locate(prepared, raw)
     space = "shared" if region is not None and region.kind == "shared" else "global"
-    return race_event(space, one, other, _accessed(prepared, raw, region, offset), raw.count)
+    return race_event(space, one, other, _accessed(prepared, raw, region, offset), raw.count, prepared.kernel.program)
 
 
 def _locate(prepared: PreparedLaunch, raw: _RawEvent) -> tuple[Region | None, int | None]:

@@ -5,8 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
+from gpuemu_lsp.engine.emulator.analysis.atomic_reads import PlainRead, guards_equal_writes, plain_reads
+from gpuemu_lsp.engine.emulator.analysis.volatile_locks import volatile_locks
+from gpuemu_lsp.engine.emulator.ir.accesses import has_block_scope, memory_accesses
+from gpuemu_lsp.engine.emulator.ir.program import Program
 from gpuemu_lsp.engine.emulator.launch.access_messages import AccessedBytes
 from gpuemu_lsp.engine.execution import Dim3, Event
+from gpuemu_lsp.engine.findings import Severity
 from gpuemu_lsp.engine.ptx.model import Instruction, Location
 
 
@@ -15,9 +20,9 @@ class RaceAccess:
     """One access of a race. ``number`` is the thread number, ``spread`` that of the shadow cell's epoch."""
 
     instruction: Instruction
+    site: int
     number: int
     wrote: bool
-    atomic: bool
     thread: Dim3
     block: Dim3
     spread: int = 0
@@ -28,12 +33,19 @@ class RaceAccess:
         return self.instruction.location
 
     @property
+    def atomic(self) -> bool:
+        """Whether it is an atomic operation."""
+        return self.instruction.opcode in ("atom", "red")
+
+    @property
     def verb(self) -> str:
         """The access as a verb."""
         return "updates atomically" if self.atomic else "writes" if self.wrote else "reads"
 
 
-def race_event(space: str, one: RaceAccess, other: RaceAccess, accessed: AccessedBytes, count: int) -> Event:
+def race_event(
+    space: str, one: RaceAccess, other: RaceAccess, accessed: AccessedBytes, count: int, program: Program
+) -> Event:
     """Return the event of a race between two accesses; either may have come first."""
     # The wrong value shows in the read: the finding stands there.
     first, second = (other, one) if one.wrote and not other.wrote and not _is_unnamed(other, one) else (one, other)
@@ -44,6 +56,13 @@ def race_event(space: str, one: RaceAccess, other: RaceAccess, accessed: Accesse
     # Code from before Volta relies on lock step inside a warp: without the hint the finding looks wrong.
     if _same_warp(first, second):
         message += "; lanes of a warp need not execute in lockstep"
+    scope = _scope_text(first, second, program)
+    is_pre_check = not scope and _is_pre_check(first, second, program)
+    message += scope
+    if {first.site, second.site} & volatile_locks(program, list(memory_accesses(program))):
+        message += "; the read and the write that take this lock are not one atomic operation: use atomicCAS()"
+    if is_pre_check:
+        message += "; if a stale value is harmless here, access it through cuda::atomic_ref or volatile"
     return Event(
         f"memory/{space}-race",
         message,
@@ -63,7 +82,35 @@ def race_event(space: str, one: RaceAccess, other: RaceAccess, accessed: Accesse
             "other_access": second.verb,
             "other_instruction": second.instruction.name,
         },
+        severity=Severity.WARNING if is_pre_check else None,
     )
+
+
+def _scope_text(one: RaceAccess, other: RaceAccess, program: Program) -> str:
+    """Return the part of the message that says which scope is too narrow, if one is; empty for accesses of a block."""
+    if one.block == other.block and not max(one.spread, other.spread) >= 3:
+        return ""
+    for access in (one, other):
+        if has_block_scope(access.instruction):
+            blocks = f"block {_dims(one.block)} and block {_dims(other.block)}"
+            # A merged record may name a thread of the same block.
+            both = blocks if one.block != other.block else f"block {_dims(one.block)} and another block"
+            return f"; the .cta scope of {access.instruction.opcode} does not include both {both}"
+    fences = (i for block in program.blocks for i in block.code if i.opcode in ("membar", "fence"))
+    if not one.atomic and not other.atomic and any(map(has_block_scope, fences)):
+        return "; __threadfence_block() orders accesses for the threads of one block only"
+    return ""
+
+
+def _is_pre_check(one: RaceAccess, other: RaceAccess, program: Program) -> bool:
+    """Whether a plain read only decides if the update is needed with which it races: of an atomic, or of one value."""
+    accesses = list(memory_accesses(program))
+    for read, update in ((one, other), (other, one)):
+        if not read.wrote and update.atomic:
+            return plain_reads(program, accesses).get(read.site) is PlainRead.PRE_CHECK
+        if not read.wrote and update.instruction.opcode == "st":
+            return guards_equal_writes(program, accesses, read.site)
+    return False
 
 
 def _active(access: RaceAccess) -> str:
@@ -113,7 +160,9 @@ def merged(events: Iterable[Event]) -> list[Event]:
             found[key] = event
             result.append(event)
         else:
-            both = replace(known, count=known.count + event.count)
+            # A pair of lines may be a mere pre-check at one pair of instructions, and an error at another.
+            worse = event if known.severity is not None and event.severity is None else known
+            both = replace(worse, count=known.count + event.count)
             result[result.index(known)] = both
             found[key] = both
     return result

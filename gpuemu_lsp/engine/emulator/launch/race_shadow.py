@@ -8,7 +8,7 @@ from functools import cache
 
 import numpy as np
 
-from gpuemu_lsp.engine.emulator.abi.race_records import Epoch, ShadowPlane
+from gpuemu_lsp.engine.emulator.abi.race_records import MEMBER_ENTRIES, Epoch, MemberEpochs, ShadowPlane
 from gpuemu_lsp.engine.emulator.abi.records import Record
 from gpuemu_lsp.engine.emulator.abi.structs import LaunchRecord
 from gpuemu_lsp.engine.emulator.launch.arena import MAP_NORESERVE, Arena, ArenaFullError
@@ -32,6 +32,8 @@ class ShadowPlanes:
         self._address = 0
         self._epoch = Epoch.TICK
         self._releases = 0
+        # Entries of earlier launches name earlier epochs, and are not found.
+        self._members = np.zeros(MEMBER_ENTRIES * MemberEpochs.SIZE, dtype=np.uint8)
 
     def next_release(self) -> int:
         """Return the number of a new release, different from those of this and of recent launches."""
@@ -58,6 +60,7 @@ class ShadowPlanes:
                     view[plane * stride : plane * stride + kept_stride] = kept
             self._stride = stride
         launch.set(LaunchRecord.RACE_PLANES, self._address + _MARGIN)
+        launch.set(LaunchRecord.RACE_MEMBERS, int(self._members.ctypes.data))
         launch.set(LaunchRecord.RACE_PLANE_STRIDE, self._stride)
         launch.set(LaunchRecord.RACE_LINES, self._address + _MARGIN + ShadowPlane.LINE_WRITES * self._stride)
 
@@ -71,6 +74,7 @@ class ShadowPlanes:
         # Starting over needs fresh cells: the stored epochs would be in the future.
         if self._epoch > _LAST_EPOCH:
             self._stride, self._epoch = 0, Epoch.TICK
+            self._members[:] = 0
         launch.set(LaunchRecord.RACE_LAUNCH_EPOCH, self._epoch)
 
     def end(self, highest: int) -> None:

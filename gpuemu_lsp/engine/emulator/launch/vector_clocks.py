@@ -12,8 +12,9 @@ for a whole block: what all its threads did before its last barrier. Two facts a
   is moved from the thread's clock to the block's (:meth:`VectorClocks._spread_at_barrier`).
 - Kernels release after a barrier by one thread, so that a released clock often is one block entry and one thread entry.
 
-Scopes of fences are not distinguished, and where a shadow cell stands for several accesses the answer is "ordered" if
-any of them is: both can only miss races.
+A release by a fence or store of ``.cta`` scope is acquired by threads of its own block only, and an acquire of that
+scope acquires from its own block only (section 8.5). Where a shadow cell stands for several accesses the answer is
+"ordered" if any of them is, which can only miss races.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from gpuemu_lsp.engine.emulator.analysis.race_candidates import RaceCandidates
 from gpuemu_lsp.engine.emulator.ir.lattice import WARP_SIZE
 from gpuemu_lsp.engine.emulator.launch.race_shadow import shadow_planes
 from gpuemu_lsp.engine.emulator.launch.state import PreparedLaunch, ResidentBlock
+from gpuemu_lsp.engine.emulator.launch.unused_reads import UnusedReads
 
 Clock: TypeAlias = Mapping[int, int]
 """By thread number, or by the complement of a block's number: the first epoch whose accesses are not ordered."""
@@ -58,9 +60,22 @@ class _Caller:
     def block_barrier(self) -> int:
         return self.get(Warp.BLOCK_BARRIER_EPOCH)
 
-    @property
-    def fence(self) -> int:
-        return self.get(Warp.FENCE_EPOCH.element(self.lane))
+    def fence(self, *, block_scope: bool) -> int:
+        """Return the epoch of the thread's last fence, 0 for none: of any scope, or of one that includes other blocks.
+
+        An earlier block's fence, in a context that is used again, is before this block's first epoch.
+        """
+        epochs = Warp.FENCE_EPOCH if block_scope else Warp.WIDE_FENCE_EPOCH
+        epoch = self.get(epochs.element(self.lane))
+        return epoch if epoch > self.get(Warp.START_EPOCH) else 0
+
+
+@dataclass(frozen=True, slots=True)
+class _Released:
+    """Clocks released through a location: to all blocks, and to the threads of one block."""
+
+    all: Clock = field(default_factory=dict)
+    by_block: Mapping[int, Clock] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -76,8 +91,10 @@ class VectorClocks:
 
     def __init__(self, prepared: PreparedLaunch, candidates: RaceCandidates) -> None:
         self._prepared = prepared
+        # Kept here, because the launch holds nothing but its address.
+        self._unused_reads = UnusedReads(prepared) if candidates.sites else None
         self._candidates = candidates
-        self._released: dict[int, Clock] = {}
+        self._released: dict[int, _Released] = {}
         self._blocks: dict[int, _BlockClocks] = {}
         self._arrived: dict[tuple[int, int], dict[int, int]] = {}
         self._call = _CALL(self._answer)
@@ -110,11 +127,16 @@ class VectorClocks:
             return int(self._is_ordered(caller, who, when))
         if call == RaceCall.ACQUIRE:
             # Release numbers are unique across launches: one of an earlier launch is not found, as it should.
-            clock = self._released.get(who)
-            if clock is not None:
-                self._acquire(caller, clock)
+            released = self._released.get(who)
+            if released is not None:
+                within = released.by_block.get(caller.block)
+                if within:
+                    self._acquire(caller, within)
+                # With .cta scope only from releases by the own block; of several blocks' releases, if in doubt.
+                if released.all and (not when or ~caller.block in released.all):
+                    self._acquire(caller, released.all)
         else:
-            self._release(caller, address)
+            self._release(caller, address, block_scope=bool(who))
         return 0
 
     def _is_ordered(self, caller: _Caller, who: int, when: int) -> bool:
@@ -167,7 +189,7 @@ class VectorClocks:
             merged = both
         clocks.by_thread[caller.thread] = (caller.get(Warp.EPOCH), merged)
 
-    def _release(self, caller: _Caller, address: int) -> None:
+    def _release(self, caller: _Caller, address: int, *, block_scope: bool) -> None:
         """Publish through an address what is ordered before the caller's last fence."""
         launch = self._prepared.launch
         offset = (address - launch.get(LaunchRecord.ARENA)) >> launch.get(LaunchRecord.RACE_CELL_SHIFT)
@@ -176,22 +198,35 @@ class VectorClocks:
         number = ctypes.c_uint32.from_address(cell)
         # What others released through this address before stays: a lock or counter that several threads update forms a
         # release sequence, and its reader acquires from all of them.
-        clock: dict[int, int] = dict(self._released.get(number.value, {}))
+        before = self._released.get(number.value, _Released())
+        wide = 0 if block_scope else caller.fence(block_scope=False)
+        narrow = caller.fence(block_scope=True)
+        to_all = self._published(caller, wide, before.all) if wide else before.all
+        by_block = before.by_block
+        # Most releases are wide: a clock of the block alone is needed only if it holds more.
+        if narrow > wide or caller.block in by_block:
+            own = self._published(caller, narrow, by_block.get(caller.block, {}))
+            by_block = {**by_block, caller.block: own}
+        released = shadow_planes().next_release()
+        self._released[released] = _Released(to_all, by_block)
+        number.value = released
+
+    def _published(self, caller: _Caller, fence: int, before: Clock) -> Clock:
+        """Return a released clock, joined with what is ordered before a fence of the caller."""
+        clock = dict(before)
         for acquired in self._acquired(caller):
             _join(clock, acquired)
         # Also what the whole block did before its last barrier: a barrier, then a fence and a flag by one thread, is
         # the common way to publish a block's results, and causality order is transitive (PTX ISA section 8.9.5).
         _join(clock, {~caller.block: caller.block_barrier})
         # The same for the warp's last barrier. Accesses after the fence are not released: its epoch is the bound.
-        if caller.fence >= caller.block_barrier:
+        if fence >= caller.block_barrier:
             warp_barrier = caller.get(Warp.WARP_BARRIER_EPOCH)
-            if warp_barrier > caller.block_barrier and caller.fence >= warp_barrier:
+            if warp_barrier > caller.block_barrier and fence >= warp_barrier:
                 first = caller.thread & -WARP_SIZE
                 _join(clock, dict.fromkeys(range(first, first + WARP_SIZE), warp_barrier))
-            _join(clock, {caller.thread: caller.fence})
-        released = shadow_planes().next_release()
-        self._released[released] = clock
-        number.value = released
+            _join(clock, {caller.thread: fence})
+        return clock
 
     # ---- barriers of some threads of the block -----------------------------------------------------------------------
 

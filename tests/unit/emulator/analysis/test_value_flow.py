@@ -6,7 +6,7 @@ from support.ptx_programs import instructions, program
 
 from gpuemu_lsp.engine.emulator.analysis.copies_only import is_only_copied
 from gpuemu_lsp.engine.emulator.analysis.hoisted_loads import possibly_hoisted_loads
-from gpuemu_lsp.engine.emulator.analysis.value_flow import ValueFlow
+from gpuemu_lsp.engine.emulator.analysis.value_flow import DefinitionUses, ValueFlow
 from gpuemu_lsp.engine.emulator.ir.program import Program
 from gpuemu_lsp.engine.ptx.model import Instruction
 from gpuemu_lsp.engine.ptx.parser import parse
@@ -37,18 +37,29 @@ def test_values_flow_through_the_stack() -> None:
     assert flow_of(kernel).feeds_comparison(load(kernel), kernel.registers)
 
 
-def test_a_compare_and_swap_loop_begins_with_a_plain_read() -> None:
+def test_equal_expressions_are_the_same_address() -> None:
     kernel = program(
-        "ld.global.u32 %r1, [%d1]; L: add.u32 %r2, %r1, 1; atom.global.cas.b32 %r3, [%d1], %r1, %r2; "
-        "setp.ne.u32 %p1, %r3, %r1; mov.u32 %r1, %r3; @%p1 bra L; ret;"
+        "ld.param.u64 %d1, [x]; shl.b64 %d4, %d2, 2; add.s64 %d5, %d1, %d4; ld.global.u32 %r1, [%d5+4]; "
+        "shl.b64 %d6, %d2, 2; add.s64 %d7, %d1, %d6; ld.global.u32 %r2, [%d7+4]; ld.global.u32 %r3, [%d7+8]; ret;"
     )
-    atomics = instructions(kernel, "atom")
-    assert flow_of(kernel).precedes_atomic(load(kernel), atomics, kernel.registers)
+    first, second, third = (one for one in instructions(kernel, "ld") if "param" not in one.modifiers)
+    assert flow_of(kernel).same_address_as_any(first, [second])
+    assert not flow_of(kernel).same_address_as_any(first, [third])
 
 
-def test_a_read_of_another_address_does_not_precede_an_atomic() -> None:
-    kernel = program("ld.global.u32 %r1, [%d2]; atom.global.cas.b32 %r3, [%d1], %r1, %r2; ret;")
-    assert not flow_of(kernel).precedes_atomic(load(kernel), instructions(kernel, "atom"), kernel.registers)
+def test_a_shared_variable_is_one_address_by_name_and_by_register() -> None:
+    kernel = program(".shared .b32 s; ld.shared.u32 %r1, [s]; mov.u64 %d1, s; ld.shared.u32 %r2, [%d1]; ret;")
+    first, second = instructions(kernel, "ld")
+    assert flow_of(kernel).same_address_as_any(first, [second])
+
+
+def test_uses_end_where_the_register_is_defined_again() -> None:
+    kernel = program(
+        "ld.global.u32 %r1, [%d1]; add.u32 %r2, %r1, 1; @%p1 mov.u32 %r1, 5; add.u32 %r3, %r1, 1; mov.u32 %r1, %r3; "
+        "st.global.u32 [%d1], %r1; ret;"
+    )
+    uses = DefinitionUses(kernel)
+    assert [uses.instructions[site].name for site in uses.uses(0, "%r1")] == ["add.u32", "add.u32"]
 
 
 def test_a_copied_base_register_is_the_same_address() -> None:

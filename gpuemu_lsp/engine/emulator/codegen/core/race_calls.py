@@ -10,6 +10,7 @@ from llvmlite import ir
 
 from gpuemu_lsp.engine.emulator.abi.access_flags import RaceFlag
 from gpuemu_lsp.engine.emulator.abi.field_access import load_field, store_field, store_lanes
+from gpuemu_lsp.engine.emulator.abi.fields import Field
 from gpuemu_lsp.engine.emulator.abi.race_records import Epoch, RaceCall, ShadowLine
 from gpuemu_lsp.engine.emulator.abi.structs import LaunchRecord, Warp
 from gpuemu_lsp.engine.emulator.codegen.core.access_forms import AccessForm, UniformAccess
@@ -18,6 +19,7 @@ from gpuemu_lsp.engine.emulator.codegen.core.contiguous import ContiguousAccess
 from gpuemu_lsp.engine.emulator.codegen.core.emitter import Emitter
 from gpuemu_lsp.engine.emulator.devicelib.library import DEVICE_LIBRARY
 from gpuemu_lsp.engine.emulator.devicelib.race_lines import ShadowLineRun
+from gpuemu_lsp.engine.emulator.ir.accesses import has_block_scope
 from gpuemu_lsp.engine.emulator.ir.lattice import WARP_SIZE
 from gpuemu_lsp.engine.emulator.llvm import ir_tools as t
 from gpuemu_lsp.engine.emulator.llvm.ir_tools import I1, I64, Value, i32, i64
@@ -41,7 +43,7 @@ def race_flags(e: Emitter, instruction: Instruction) -> int:
     stores = atomic or instruction.opcode == "st"
     flags = RaceFlag.WATCHED | (RaceFlag.STORE if stores else 0) | (RaceFlag.ATOMIC if atomic else 0)
     if e.site in candidates.strong:
-        flags |= RaceFlag.STRONG
+        flags |= RaceFlag.STRONG | (RaceFlag.BLOCK_SCOPE if has_block_scope(instruction) else 0)
         if candidates.needs_vector_clocks:
             # Any strong access may be the memory operation of a release or acquire pattern whose fence is a separate
             # instruction (PTX ISA section 8.8), such as __threadfence() before a volatile store.
@@ -177,14 +179,24 @@ def emit_warp_sync(e: Emitter, mask: Operand) -> None:
     t.call_address(b, DEVICE_LIBRARY.address("race_sync_warp"), t.VOID, [e.context, e.active_mask(), e.live_mask()])
 
 
-def emit_fence(e: Emitter) -> None:
-    """Record a fence: a later release by these lanes covers their accesses up to now."""
+def emit_fence(e: Emitter, *, block_scope: bool) -> None:
+    """Record a fence: a later release by these lanes covers their accesses up to now.
+
+    With ``block_scope`` it does so for threads of the same block only.
+    """
     if not e.unit.race_candidates.needs_vector_clocks:
         return
+    now = t.splat(e.builder, _next_epoch(e), e.lanes)
+    _set_lanes(e, Warp.FENCE_EPOCH, now)
+    if not block_scope:
+        _set_lanes(e, Warp.WIDE_FENCE_EPOCH, now)
+
+
+def _set_lanes(e: Emitter, array: Field, now: Value) -> None:
+    """Set an element of the context for each active lane."""
     b = e.builder
-    now = t.splat(b, _next_epoch(e), e.lanes)
     for part in range(e.parts):
-        field = Warp.FENCE_EPOCH.element(part * e.lanes)
+        field = array.element(part * e.lanes)
         active = e.active(part)
         if active is None:
             store_lanes(b, now, e.context, field)
@@ -196,7 +208,8 @@ def emit_fence(e: Emitter) -> None:
 def emit_release(e: Emitter) -> None:
     """Release the accesses of the active lanes through the addresses in the scratch space."""
     if e.unit.race_candidates.needs_vector_clocks:
-        emit_fence(e)
+        # An mbarrier object lies in the block's shared memory, and .cta is the scope of operations without one.
+        emit_fence(e, block_scope=True)
         _acquire_or_release(e, RaceCall.RELEASE)
 
 

@@ -19,6 +19,7 @@ from gpuemu_lsp.engine.emulator.codegen.core.instrumentation import trace_access
 from gpuemu_lsp.engine.emulator.codegen.core.race_calls import emit_fence, race_flags
 from gpuemu_lsp.engine.emulator.devicelib.library import DEVICE_LIBRARY
 from gpuemu_lsp.engine.emulator.devicelib.shadow_bytes import mark_written
+from gpuemu_lsp.engine.emulator.ir.accesses import has_block_scope
 from gpuemu_lsp.engine.emulator.ir.opcodes import access_type, memory_space, type_bytes
 from gpuemu_lsp.engine.emulator.llvm import ir_tools as t
 from gpuemu_lsp.engine.emulator.llvm.ir_tools import I1, I32, I64, POINTER, Value, i32, i64
@@ -66,7 +67,7 @@ def emit_atomic(e: Emitter, instruction: Instruction) -> None:
     function = _function(e.module, _operation(instruction), type_, checked=e.unit.checked)
     # A releasing operation orders like a fence followed by a relaxed one (section 8.8).
     if {"release", "acq_rel"} & set(instruction.modifiers):
-        emit_fence(e)
+        emit_fence(e, block_scope=has_block_scope(instruction))
     flags = SPACES[space] << SPACE_SHIFT | race_flags(e, instruction) << RACE_SHIFT
     b.call(function, [e.context, i32(e.site), e.active_mask(), i32(flags)])
     # A red has no target, and no old values are loaded.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from gpuemu_lsp.engine.emulator.codegen.core.emitter import Emitter
 from gpuemu_lsp.engine.emulator.codegen.core.race_calls import emit_fence
 from gpuemu_lsp.engine.emulator.codegen.instructions.votes import emit_activemask
+from gpuemu_lsp.engine.emulator.ir.accesses import has_block_scope
 from gpuemu_lsp.engine.emulator.ir.opcodes import BARRIER_RESULT
 from gpuemu_lsp.engine.ptx.model import Instruction
 
@@ -37,4 +38,4 @@ def emit_fence_or_hint(e: Emitter, instruction: Instruction) -> None:
     elif instruction.opcode in _FENCES:
         # Memory is sequentially consistent: warps of a launch execute one after another, lanes in program order. Only
         # the race detector distinguishes accesses with a fence between them.
-        emit_fence(e)
+        emit_fence(e, block_scope=has_block_scope(instruction))

@@ -15,6 +15,7 @@ from gpuemu_lsp.engine.emulator.codegen.core.emitter import Emitter
 from gpuemu_lsp.engine.emulator.codegen.core.gather_scatter import GatherScatter
 from gpuemu_lsp.engine.emulator.codegen.core.instrumentation import trace_access
 from gpuemu_lsp.engine.emulator.codegen.core.race_calls import emit_fence, is_race_free, is_strong, race_flags
+from gpuemu_lsp.engine.emulator.ir.accesses import has_block_scope
 from gpuemu_lsp.engine.emulator.llvm import ir_tools as t
 from gpuemu_lsp.engine.emulator.llvm.ir_tools import Value
 from gpuemu_lsp.engine.ptx.model import Address, Instruction, Operand, Symbol
@@ -55,7 +56,7 @@ def emit_access(e: Emitter, instruction: Instruction) -> None:
     if is_strong(e):
         if {"release", "acq_rel"} & set(instruction.modifiers):
             # A releasing operation orders like a fence followed by a relaxed one (PTX ISA section 8.8).
-            emit_fence(e)
+            emit_fence(e, block_scope=has_block_scope(instruction))
         library_access.access_lane_by_lane(e, access)
     elif access.space == "param" and isinstance(access.address.base, Symbol):
         _load_param(e, access)

@@ -1,0 +1,299 @@
+"""Plain reads of locations that atomic operations update, by what becomes of the value.
+
+A weak read and another thread's atomic operation race unless something orders them (PTX ISA section 8.7.1),
+and the value that the read returns is undefined. Correct programs contain such reads all the same: a compare-and-swap
+loop begins with one, as in the CUDA programming guide's ``atomicAdd`` for doubles. Where the value goes decides:
+
+- only into a compare-and-swap of the same address, which compares it again: the read has no consequence;
+- only into branches next to an atomic operation on the same address (``if (v > *m) atomicMax(m, v)``), or into atomic
+  operations on the same buffer (union-find, relaxation of distances by ``atomicMin``): right for values that change
+  in one direction only, provided that the compiler repeats the read where the source does;
+- elsewhere: a race with a wrong result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum, auto
+
+from gpuemu_lsp.engine.emulator.analysis.dominators import dominates, dominators
+from gpuemu_lsp.engine.emulator.analysis.provenance import UNKNOWN, origins, roots
+from gpuemu_lsp.engine.emulator.analysis.value_flow import DefinitionUses, Edge, ValueFlow
+from gpuemu_lsp.engine.emulator.ir.accesses import MemoryAccess
+from gpuemu_lsp.engine.emulator.ir.opcodes import memory_space
+from gpuemu_lsp.engine.emulator.ir.operands import address_operand, elements, registers_written
+from gpuemu_lsp.engine.emulator.ir.program import EXIT, Branch, Program
+from gpuemu_lsp.engine.ptx.model import Immediate, Instruction, Operand, Register
+
+_RECHECKING = frozenset({"cas", "min", "max", "and", "or"})
+"""Atomic operations that need no exact earlier read: they compare again, or executing them once more does no harm."""
+
+
+class PlainRead(Enum):
+    """Consequence of a plain read that may race with an atomic operation on the same location."""
+
+    COMPARED_AGAIN = auto()
+    PRE_CHECK = auto()
+
+
+@dataclass(frozen=True, slots=True)
+class _Uses:
+    """What a loaded value reaches.
+
+    ``expected``: the expected values of compare-and-swap operations, by site. ``stored``: anything that another thread,
+    or the host, can see. ``addresses``: addresses of other accesses. ``operands``: other operands of atomic operations.
+    ``branches``: terminators. ``guarded``: atomic operations whose guard it decides.
+    """
+
+    expected: frozenset[int]
+    operands: frozenset[int]
+    addresses: frozenset[int]
+    branches: frozenset[int]
+    guarded: frozenset[int]
+    stored: bool
+
+    @property
+    def reaches_memory(self) -> bool:
+        """Whether the value reaches more than branches."""
+        return bool(self.expected or self.operands or self.addresses or self.stored)
+
+
+def plain_reads(program: Program, accesses: Sequence[MemoryAccess]) -> Mapping[int, PlainRead]:
+    """Return, by site, the plain reads of atomically updated locations whose races do not make a result wrong."""
+    atomics = [one for one in accesses if one.instruction.opcode in ("atom", "red")]
+    atomics = [one for one in atomics if _RECHECKING & set(one.instruction.modifiers)]
+    reads = [one for one in accesses if one.instruction.opcode == "ld" and "volatile" not in one.instruction.modifiers]
+    if not atomics or not reads or program.recursive:
+        return {}
+    flow = ValueFlow([instruction for block in program.blocks for instruction in block.code])
+    known = origins(program)
+    # Buffers that are also changed in other ways do not keep a direction.
+    changed = {
+        root
+        for one in accesses
+        if one.is_write and one.site not in {atomic.site for atomic in atomics}
+        for root in roots(one.address, known)
+    }
+    named = [(one, flow.names(one.address), roots(one.address, known)) for one in atomics]
+    values = _ReadValues(program, flow)
+    found = {}
+    for read in reads:
+        names, buffers = flow.names(read.address), roots(read.address, known)
+        same = [atomic for atomic, other, _ in named if names & other]
+        # Other elements of the same buffer, as pointers into it lead from one to the next.
+        near = [atomic for atomic, _, other in named if buffers & other - {UNKNOWN}] if UNKNOWN not in buffers else []
+        if not same and not near:
+            continue
+        steady = near if not buffers & changed else same
+        kind = _kind(values, read, same, near, steady)
+        if kind is not None:
+            found[read.site] = kind
+    return found
+
+
+def guards_equal_writes(program: Program, accesses: Sequence[MemoryAccess], read_site: int) -> bool:
+    """Whether a plain read only decides if writes are needed, by which all threads write one value.
+
+    ``if (level[v] == -1) level[v] = depth;`` in a breadth-first search: a thread that reads too early writes once more
+    what is there already. ``depth`` must be a constant or an argument, nothing else is written to the buffer, and a
+    write follows the read: a thread that polls a flag which another one sets needs more than a plain read.
+    """
+    by_site = {one.site: one for one in accesses if not one.is_write}
+    read = by_site.get(read_site)
+    if read is None or read.instruction.opcode != "ld" or program.recursive:
+        return False
+    flow = ValueFlow([instruction for block in program.blocks for instruction in block.code])
+    known = origins(program)
+    buffers = roots(read.address, known)
+    writes = [one for one in accesses if one.is_write and (buffers | {UNKNOWN}) & roots(one.address, known)]
+    values = _ReadValues(program, flow)
+    if UNKNOWN in buffers or any(one.instruction.opcode != "st" for one in writes):
+        return False
+    written = {values.argument(operand) for one in writes for operand in elements(one.instruction.operands[1])}
+    dominator = dominators([[to for to in block.targets if to != EXIT] for block in program.blocks])
+    guarded = any(dominates(dominator, read.block, one.block) and read.site < one.site for one in writes)
+    return guarded and len(written) == 1 and None not in written and not values.uses(read).reaches_memory
+
+
+def _kind(
+    values: _ReadValues,
+    read: MemoryAccess,
+    same: Sequence[MemoryAccess],
+    near: Sequence[MemoryAccess],
+    steady: Sequence[MemoryAccess],
+) -> PlainRead | None:
+    """Return the consequence of a read.
+
+    ``same``: atomic operations on its address. ``near``: those on its buffer. ``steady``: of these the ones of which it
+    may be a pre-check; all if nothing else changes the buffer, as compilers give equal addresses different registers.
+    """
+    uses = values.uses(read)
+    if uses.stored:
+        return None
+    at_same, at_near = ({one.site for one in group} for group in (same, near))
+    reached = uses.expected | uses.operands
+    if uses.expected & at_same and reached <= at_same and not uses.addresses:
+        return PlainRead.COMPARED_AGAIN
+    if reached:
+        # From element to element of the same buffer, up to an operation that compares: union-find, shortest paths.
+        return PlainRead.PRE_CHECK if reached <= at_near | at_same else None
+    # A read that follows the operations, or decides something else, is a use of the value.
+    decides = any(values.decides(uses, read, atomic) for atomic in (*same, *steady))
+    return PlainRead.PRE_CHECK if decides and not uses.addresses else None
+
+
+class _ReadValues:
+    """Follows loaded values through the program.
+
+    A value ends where a compare-and-swap that expected it has succeeded: what is used from there on is what the atomic
+    operation has read. Compilers use the expected value after the loop, which is the same.
+    """
+
+    def __init__(self, program: Program, flow: ValueFlow) -> None:
+        self._program, self._definitions, self._flow = program, DefinitionUses(program), flow
+        self._written: dict[str, list[Instruction]] = {}
+        for one in self._definitions.instructions.values():
+            for name in registers_written(one):
+                self._written.setdefault(name, []).append(one)
+        self._slots: dict[str, list[int]] = {}
+        for site, one in self._definitions.instructions.items():
+            if one.opcode == "ld" and "local" in one.modifiers:
+                for name in flow.names(address_operand(one)):
+                    self._slots.setdefault(name, []).append(site)
+
+    def decides(self, uses: _Uses, read: MemoryAccess, atomic: MemoryAccess) -> bool:
+        """Whether a read value decides if an atomic operation is executed before the location is read again."""
+        if atomic.site in uses.guarded:
+            return True
+        for site in uses.branches:
+            targets = self._program.blocks[self._definitions.block_ending_at(site)].targets
+            reaching = [atomic.block in self._reachable(target, read.block) for target in targets if target != EXIT]
+            if any(reaching) and not (all(reaching) and len(reaching) == len(targets)):
+                return True
+        return False
+
+    def _reachable(self, start: int, without: int) -> set[int]:
+        seen, left = {start}, [start]
+        while left:
+            number = left.pop()
+            # Where the location is read again, that read decides. A block that begins there is reached, not passed.
+            fresh = (
+                {to for to in self._program.blocks[number].targets if to != EXIT} - seen if number != without else ()
+            )
+            seen |= set(fresh)
+            left += fresh
+        return seen
+
+    def argument(self, operand: Operand) -> str | None:
+        """Return a name for an operand that has one value in the whole grid, a constant or a copy of an argument."""
+        seen = set[str]()
+        while isinstance(operand, Register) and operand.name not in seen:
+            seen.add(operand.name)
+            found = self._written.get(operand.name, [])
+            if len(found) != 1:
+                return None
+            if found[0].opcode == "ld":
+                return str(found[0].operands[1]) if memory_space(found[0]) == "param" else None
+            if found[0].opcode not in ("mov", "cvt"):
+                return None
+            operand = found[0].operands[1]
+        return str(operand) if isinstance(operand, Immediate) else None
+
+    def uses(self, read: MemoryAccess) -> _Uses:
+        """Return what the value of a read reaches before a compare-and-swap has confirmed it."""
+        unconfirmed = self._reached(read, frozenset())
+        if not unconfirmed.expected:
+            return unconfirmed
+        return self._reached(read, self._success_edges(unconfirmed.expected))
+
+    def _reached(self, read: MemoryAccess, closed: frozenset[Edge]) -> _Uses:
+        expected, operands, addresses = set[int](), set[int](), set[int]()
+        branches, guarded = set[int](), set[int]()
+        stored = False
+        left = [(read.site, name) for name in registers_written(read.instruction)]
+        seen = set(left)
+        while left:
+            site, name = left.pop()
+            for use in self._definitions.uses(site, name, closed):
+                one = self._definitions.instructions.get(use)
+                if one is None:
+                    branches.add(use)
+                    continue
+                targets: list[tuple[int, str]] = []
+                if one.opcode in ("atom", "red"):
+                    self._atomic(one, use, name, expected, operands, addresses)
+                    if one.guard is not None and one.guard.register.name == name:
+                        guarded.add(use)
+                elif one.opcode == "st" and "local" in one.modifiers and not _is_address(one, name):
+                    slots = {s for slot in self._flow.names(address_operand(one)) for s in self._slots.get(slot, ())}
+                    targets = [(s, to) for s in slots for to in registers_written(self._definitions.instructions[s])]
+                elif one.opcode in ("st", "call", "cp", "wmma", "stmatrix", "mbarrier", "%push", "%copy"):
+                    stored = stored or one.guard is None or one.guard.register.name != name or one.opcode == "call"
+                else:
+                    if _is_address(one, name):
+                        addresses.add(use)
+                    targets = [(use, to) for to in registers_written(one)]
+                fresh = set(targets) - seen
+                seen |= fresh
+                left += fresh
+        return _Uses(
+            frozenset(expected),
+            frozenset(operands),
+            frozenset(addresses),
+            frozenset(branches),
+            frozenset(guarded),
+            stored,
+        )
+
+    def _success_edges(self, sites: Iterable[int]) -> frozenset[Edge]:
+        """Return the edges taken after a comparison has shown that a compare-and-swap found what it expected."""
+        edges = set[Edge]()
+        for site in sites:
+            swap = self._definitions.instructions[site]
+            # The old value, followed through copies; then predicates, with whether they are true on success.
+            left = [(site, name) for name in registers_written(swap)]
+            seen = set(left)
+            predicates: list[tuple[int, str, bool]] = []
+            while left:
+                for use in self._definitions.uses(*left.pop()):
+                    one = self._definitions.instructions.get(use)
+                    if one is None or one.guard is not None:
+                        continue
+                    if one.opcode == "setp" and one.modifiers[0] in ("eq", "ne") and len(one.operands) == 3:
+                        predicates += [(use, to, one.modifiers[0] == "eq") for to in registers_written(one)]
+                    elif one.opcode == "mov":
+                        fresh = {(use, to) for to in registers_written(one)} - seen
+                        seen |= fresh
+                        left += fresh
+            while predicates:
+                at, name, holds = predicates.pop()
+                for use in self._definitions.uses(at, name):
+                    one = self._definitions.instructions.get(use)
+                    if one is None:
+                        edges |= self._edge(self._definitions.block_ending_at(use), name, holds)
+                    elif one.opcode == "not" and one.guard is None:
+                        predicates += [(use, to, not holds) for to in registers_written(one)]
+        return frozenset(edges)
+
+    def _edge(self, number: int, name: str, holds: bool) -> set[Edge]:
+        end = self._program.blocks[number].terminator
+        if not isinstance(end, Branch) or end.guard.register.name != name:
+            return set()
+        return {(number, end.taken if holds != end.guard.negated else end.not_taken)}
+
+    def _atomic(
+        self, one: Instruction, site: int, name: str, expected: set[int], operands: set[int], addresses: set[int]
+    ) -> None:
+        # ``red`` has no destination in front of its address.
+        values = one.operands[2 if one.opcode == "atom" else 1 :]
+        if _is_address(one, name):
+            addresses.add(site)
+        for index, operand in enumerate(values):
+            if operand == Register(name):
+                (expected if "cas" in one.modifiers and index == 0 else operands).add(site)
+
+
+def _is_address(instruction: Instruction, name: str) -> bool:
+    address = address_operand(instruction)
+    return address is not None and address.base == Register(name)

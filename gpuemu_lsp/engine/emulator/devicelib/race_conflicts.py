@@ -1,0 +1,132 @@
+"""Conflicts of the race detector: what orders two accesses that no barrier does, and the record of a race.
+
+Called out of line by the lane path (:mod:`.race_detector`), for accesses that epochs show unordered.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from llvmlite import ir
+
+from gpuemu_lsp.engine.emulator.abi.access_flags import RaceFlag
+from gpuemu_lsp.engine.emulator.abi.field_access import load_field, load_pointer, store_field
+from gpuemu_lsp.engine.emulator.abi.race_records import THREAD_IN_BLOCK, Epoch, RaceCall
+from gpuemu_lsp.engine.emulator.abi.states import EVENT_KINDS, EventKind
+from gpuemu_lsp.engine.emulator.abi.structs import BlockRecord, EventRecord, LaunchRecord, Warp
+from gpuemu_lsp.engine.emulator.devicelib.race_epochs import return_if
+from gpuemu_lsp.engine.emulator.devicelib.race_order import call_python
+from gpuemu_lsp.engine.emulator.llvm import ir_tools as t
+from gpuemu_lsp.engine.emulator.llvm.ir_tools import I1, I8, I32, I64, POINTER, VOID, Value, i32, i64
+
+
+def add_conflict(module: ir.Module) -> Value:
+    """Add ``race_conflict``: report two accesses that neither barriers nor lane clocks order, unless others do.
+
+    Arguments are those of ``race_lane``, then site, thread, epoch, kind (1 for a write) and lanes of the other access.
+    """
+    parameters = [POINTER, I32, I32, I64, I32, I32, I64, I32, I32, I32, I32, I32]
+    function, b = t.new_function(module, "race_conflict", VOID, parameters)
+    ctx, site, lane, address, size, flags, value, other_site, thread, epoch, wrote, lanes = function.args
+    launch = load_pointer(b, ctx, Warp.LAUNCH)
+    number = load_field(b, ctx, Warp.FIRST_THREAD)
+    block = load_pointer(b, ctx, Warp.BLOCK)
+    place = b.sub(address, load_field(b, block, BlockRecord.SHARED))
+    shared = b.icmp_unsigned("<", place, load_field(b, launch, LaunchRecord.SHARED_SIZE))
+    # Cells of shared memory omit the block, which can only be this one.
+    full = b.select(shared, b.or_(thread, b.and_(number, i32(~THREAD_IN_BLOCK))), thread)
+    # Equal-value rule: a weak store of the bytes that are there already changes nothing that any order could show.
+    # Kernels rely on it, for example to set a flag from many threads.
+    weak_store = b.icmp_unsigned("==", b.and_(flags, i32(RaceFlag.STORE | RaceFlag.ATOMIC)), i32(RaceFlag.STORE))
+    with b.if_then(weak_store):
+        return_if(b, _equal_bytes(b, t.at(b, address, 0), t.at(b, ctx, value), b.zext(size, I64)), None)
+    # Last, because it is a call into Python: release and acquire, locks, named barriers.
+    python = load_field(b, launch, LaunchRecord.RACE_CALLBACK)
+    with b.if_then(b.icmp_unsigned("!=", python, i64(0))):
+        answer = call_python(b, ctx, RaceCall.ORDERED, lane, address, full, epoch)
+        return_if(b, b.icmp_unsigned("!=", answer, i32(0)), None)
+    me = b.add(number, lane)
+    own = b.shl(i32(1), lane)
+    is_load = b.icmp_unsigned("==", b.and_(flags, i32(RaceFlag.STORE)), i32(0))
+    with b.if_then(is_load):
+        _return_if_unused(b, launch, site, me, own)
+    # Lanes are known of a read by one thread or warp; the writer's own earlier read is ordered before its write.
+    other_read = b.icmp_unsigned("==", wrote, i32(0))
+    few = b.icmp_unsigned("<=", b.and_(epoch, i32(Epoch.SPREAD)), i32(1))
+    with b.if_then(b.and_(other_read, few)):
+        same_warp = b.icmp_unsigned("<", b.xor(full, me), i32(32))
+        _return_if_unused(b, launch, other_site, full, b.select(same_warp, b.and_(lanes, b.not_(own)), lanes))
+    _record_event(b, launch, ctx, function.args[1:6], (other_site, full, epoch, wrote))
+    b.ret_void()
+    return function
+
+
+def _return_if_unused(b: ir.IRBuilder, launch: Value, site: Value, thread: Value, lanes: Value) -> None:
+    """Return from the function if none of the lanes of a thread's warp uses what they have loaded."""
+    python = load_field(b, launch, LaunchRecord.UNUSED_READ_CALLBACK)
+    with b.if_then(b.icmp_unsigned("!=", python, i64(0))):
+        answer = t.call_pointer(b, I32, b.inttoptr(python, POINTER), [site, thread, lanes])
+        return_if(b, b.icmp_unsigned("!=", answer, i32(0)), None)
+
+
+_OTHER_ACCESS: Final = (
+    EventRecord.OTHER_SITE,
+    EventRecord.OTHER_THREAD,
+    EventRecord.OTHER_EPOCH,
+    EventRecord.OTHER_WROTE,
+)
+
+
+def _record_event(
+    b: ir.IRBuilder, launch: Value, ctx: Value, access: tuple[Value, ...], other: tuple[Value, ...]
+) -> None:
+    """Count a race; keep the first of each site and kind."""
+    site, lane, address, size, flags = access
+    # A race in a loop is reported once, with a count: the table must hold the other sites' first races.
+    kind = b.select(_weak_and_strong(b, flags, other[2]), i32(EventKind.WEAK_STRONG_RACE), i32(EventKind.RACE))
+    index = b.add(b.mul(b.zext(site, I64), i64(EVENT_KINDS)), b.zext(kind, I64))
+    counter = b.gep(load_pointer(b, launch, LaunchRecord.COUNTS), [index], source_etype=I64)
+    seen = b.load(counter, typ=I64)
+    b.store(b.add(seen, i64(1)), counter)
+    number = load_field(b, launch, LaunchRecord.EVENT_COUNT)
+    free = b.icmp_unsigned("<", number, load_field(b, launch, LaunchRecord.EVENT_LIMIT))
+    with b.if_then(b.and_(b.icmp_unsigned("==", seen, i64(0)), free)):
+        store_field(b, b.add(number, i64(1)), launch, LaunchRecord.EVENT_COUNT)
+        record = t.at(b, load_pointer(b, launch, LaunchRecord.EVENTS), b.mul(number, i64(EventRecord.SIZE)))
+        block = load_pointer(b, ctx, Warp.BLOCK)
+        fields = (
+            (EventRecord.SITE, site),
+            (EventRecord.KIND, kind),
+            (EventRecord.LANE, lane),
+            (EventRecord.BYTES, size),
+            (EventRecord.ADDRESS, address),
+            (EventRecord.BLOCK, load_field(b, block, BlockRecord.LINEAR)),
+            (EventRecord.WARP, load_field(b, ctx, Warp.WARP_ID)),
+            (EventRecord.FLAGS, flags),
+        )
+        for field, value in (*fields, *zip(_OTHER_ACCESS, other, strict=True)):
+            store_field(b, value, record, field)
+
+
+def _weak_and_strong(b: ir.IRBuilder, flags: Value, other_epoch: Value) -> Value:
+    """Return whether exactly one of the two accesses is strong."""
+    mine = b.icmp_unsigned("!=", b.and_(flags, i32(RaceFlag.STRONG)), i32(0))
+    return b.xor(mine, b.icmp_unsigned("!=", b.and_(other_epoch, i32(Epoch.STRONG)), i32(0)))
+
+
+def _equal_bytes(b: ir.IRBuilder, one: Value, other: Value, size: Value) -> Value:
+    """Return whether ``size`` bytes, at least one, are equal."""
+    before = b.block
+    loop, end = b.append_basic_block("same"), b.append_basic_block("same.end")
+    b.branch(loop)
+    b.position_at_end(loop)
+    index, so_far = b.phi(I64), b.phi(I1)
+    equal = b.icmp_unsigned("==", t.load(b, one, index, I8), t.load(b, other, index, I8))
+    both = b.and_(so_far, equal)
+    following = b.add(index, i64(1))
+    for phi, first, then in ((index, i64(0), following), (so_far, ir.Constant(I1, 1), both)):
+        phi.add_incoming(first, before)
+        phi.add_incoming(then, loop)
+    b.cbranch(b.icmp_unsigned("<", following, size), loop, end)
+    b.position_at_end(end)
+    return both
