@@ -131,7 +131,8 @@ __global__ void fill(float* y, int rows, int cols) {
         "data race on shared memory",
         "Two threads of a block access the same bytes of shared memory, at least one of them writes, and no "
         "barrier orders the accesses. Usually a `__syncthreads()` or `__syncwarp()` is missing. Two threads that "
-        "write the same value never race.",
+        "write the same value never race. A plain read that only decides if an atomic operation is needed, such as "
+        "`if (v > *m) atomicMax(m, v)`, is a warning.",
         Example(
             bad="""\
 __global__ void reverse(const float* x, float* y, int n) {
@@ -157,8 +158,10 @@ __global__ void reverse(const float* x, float* y, int n) {
         Severity.ERROR,
         "data race on global memory",
         "Two threads access the same bytes of global memory, at least one of them writes, and nothing orders the "
-        "accesses. Blocks execute concurrently and in no particular order; use an atomic operation. Two threads "
-        "that write the same value never race: kernels set flags that way.",
+        "accesses. Blocks execute concurrently and in no particular order; use an atomic operation. Atomics and "
+        "fences of block scope (`atomicAdd_block`, `__threadfence_block`) do not order blocks. Two threads that "
+        "write the same value never race: kernels set flags that way. A plain read that only decides if an atomic "
+        "operation is needed, such as `if (v > *m) atomicMax(m, v)`, is a warning.",
         Example(
             bad="""\
 __global__ void sum(const float* x, float* total, int n) {

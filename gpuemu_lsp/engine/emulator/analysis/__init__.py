@@ -17,6 +17,8 @@ module                   result                                               us
 ``value_flow``           registers that a value reaches, through the stack    ``race_candidates``, ``hoisted_loads``
 ``copies_only``          loads whose value is only copied                     uninitialised reads
 ``hoisted_loads``        loads that a compiler may have speculated            confirmation of findings
+``atomic_reads``         plain reads of atomically updated locations          ``race_candidates``, race messages
+``volatile_locks``       locks taken without an atomic operation              ``race_candidates``, race messages
 ``barrier_intervals``    blocks that run between the same two barriers        ``race_candidates``
 ``thread_affine``        values and guards that follow from ``%tid`` alone    ``address_conflicts``
 ``address_conflicts``    shared accesses of two threads to one address        ``race_candidates``

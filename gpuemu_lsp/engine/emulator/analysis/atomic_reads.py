@@ -62,8 +62,10 @@ class _Uses:
 def plain_reads(program: Program, accesses: Sequence[MemoryAccess]) -> Mapping[int, PlainRead]:
     """Return, by site, the plain reads of atomically updated locations whose races do not make a result wrong."""
     atomics = [one for one in accesses if one.instruction.opcode in ("atom", "red")]
+    # After an add or an exchange no value of the location is settled: what a plain read of it decides may be wrong.
     atomics = [one for one in atomics if _RECHECKING & set(one.instruction.modifiers)]
     reads = [one for one in accesses if one.instruction.opcode == "ld" and "volatile" not in one.instruction.modifiers]
+    # Registers of a recursive function are saved and restored: a value's uses are not those of its register.
     if not atomics or not reads or program.recursive:
         return {}
     flow = ValueFlow([instruction for block in program.blocks for instruction in block.code])
@@ -85,6 +87,7 @@ def plain_reads(program: Program, accesses: Sequence[MemoryAccess]) -> Mapping[i
         near = [atomic for atomic, _, other in named if buffers & other - {UNKNOWN}] if UNKNOWN not in buffers else []
         if not same and not near:
             continue
+        # Unrolled and rotated loops compute the address of the read and that of the operation in different registers.
         steady = near if not buffers & changed else same
         kind = _kind(values, read, same, near, steady)
         if kind is not None:
@@ -110,7 +113,9 @@ def guards_equal_writes(program: Program, accesses: Sequence[MemoryAccess], read
     values = _ReadValues(program, flow)
     if UNKNOWN in buffers or any(one.instruction.opcode != "st" for one in writes):
         return False
+    # Values of several stores must agree as well: the detector does not report equal writes, but different ones.
     written = {values.argument(operand) for one in writes for operand in elements(one.instruction.operands[1])}
+    # Dominance distinguishes the search from a poll: the write that a poll waits for is on a path of its own.
     dominator = dominators([[to for to in block.targets if to != EXIT] for block in program.blocks])
     guarded = any(dominates(dominator, read.block, one.block) and read.site < one.site for one in writes)
     return guarded and len(written) == 1 and None not in written and not values.uses(read).reaches_memory
@@ -135,6 +140,7 @@ def _kind(
     reached = uses.expected | uses.operands
     if uses.expected & at_same and reached <= at_same and not uses.addresses:
         return PlainRead.COMPARED_AGAIN
+    # A value that becomes an address decides which location is changed; what is compared there is another one.
     if reached:
         # From element to element of the same buffer, up to an operation that compares: union-find, shortest paths.
         return PlainRead.PRE_CHECK if reached <= at_near | at_same else None
@@ -164,11 +170,13 @@ class _ReadValues:
 
     def decides(self, uses: _Uses, read: MemoryAccess, atomic: MemoryAccess) -> bool:
         """Whether a read value decides if an atomic operation is executed before the location is read again."""
+        # Short branches are converted to guards.
         if atomic.site in uses.guarded:
             return True
         for site in uses.branches:
             targets = self._program.blocks[self._definitions.block_ending_at(site)].targets
             reaching = [atomic.block in self._reachable(target, read.block) for target in targets if target != EXIT]
+            # In a loop both ways lead to the operation, but one of them past the next read.
             if any(reaching) and not (all(reaching) and len(reaching) == len(targets)):
                 return True
         return False
@@ -178,11 +186,10 @@ class _ReadValues:
         while left:
             number = left.pop()
             # Where the location is read again, that read decides. A block that begins there is reached, not passed.
-            fresh = (
-                {to for to in self._program.blocks[number].targets if to != EXIT} - seen if number != without else ()
-            )
-            seen |= set(fresh)
-            left += fresh
+            if number != without:
+                fresh = {to for to in self._program.blocks[number].targets if to != EXIT} - seen
+                seen |= fresh
+                left += fresh
         return seen
 
     def argument(self, operand: Operand) -> str | None:
@@ -193,6 +200,7 @@ class _ReadValues:
             found = self._written.get(operand.name, [])
             if len(found) != 1:
                 return None
+            # Parameters are the same for all threads of a launch; other memory may change while it executes.
             if found[0].opcode == "ld":
                 return str(found[0].operands[1]) if memory_space(found[0]) == "param" else None
             if found[0].opcode not in ("mov", "cvt"):
@@ -202,6 +210,7 @@ class _ReadValues:
 
     def uses(self, read: MemoryAccess) -> _Uses:
         """Return what the value of a read reaches before a compare-and-swap has confirmed it."""
+        # Which comparisons confirm the value is known only once it is known which operations expect it.
         unconfirmed = self._reached(read, frozenset())
         if not unconfirmed.expected:
             return unconfirmed
@@ -221,14 +230,17 @@ class _ReadValues:
                     branches.add(use)
                     continue
                 targets: list[tuple[int, str]] = []
+                # What an atomic returns is its own read: the plainly read value ends there.
                 if one.opcode in ("atom", "red"):
                     self._atomic(one, use, name, expected, operands, addresses)
                     if one.guard is not None and one.guard.register.name == name:
                         guarded.add(use)
+                # Unoptimised code keeps what has its address taken on the stack.
                 elif one.opcode == "st" and "local" in one.modifiers and not _is_address(one, name):
                     slots = {s for slot in self._flow.names(address_operand(one)) for s in self._slots.get(slot, ())}
                     targets = [(s, to) for s in slots for to in registers_written(self._definitions.instructions[s])]
                 elif one.opcode in ("st", "call", "cp", "wmma", "stmatrix", "mbarrier", "%push", "%copy"):
+                    # As a guard the value decides a store, which is what the branches say, too.
                     stored = stored or one.guard is None or one.guard.register.name != name or one.opcode == "call"
                 else:
                     if _is_address(one, name):
@@ -260,7 +272,7 @@ class _ReadValues:
                     one = self._definitions.instructions.get(use)
                     if one is None or one.guard is not None:
                         continue
-                    if one.opcode == "setp" and one.modifiers[0] in ("eq", "ne") and len(one.operands) == 3:
+                    if self._compares(one, swap):
                         predicates += [(use, to, one.modifiers[0] == "eq") for to in registers_written(one)]
                     elif one.opcode == "mov":
                         fresh = {(use, to) for to in registers_written(one)} - seen
@@ -276,8 +288,16 @@ class _ReadValues:
                         predicates += [(use, to, not holds) for to in registers_written(one)]
         return frozenset(edges)
 
+    def _compares(self, one: Instruction, swap: Instruction) -> bool:
+        """Whether an instruction compares, as loops do, a value with what a compare-and-swap expected."""
+        # Any other comparison of the old value (is the slot free?) does not confirm what was read before.
+        if one.opcode != "setp" or one.modifiers[0] not in ("eq", "ne") or len(one.operands) != 3:
+            return False
+        return any(self._flow.same_value(operand, swap.operands[2]) for operand in one.operands[1:])
+
     def _edge(self, number: int, name: str, holds: bool) -> set[Edge]:
         end = self._program.blocks[number].terminator
+        # A switch or a barrier with a predicate is not what a loop ends with.
         if not isinstance(end, Branch) or end.guard.register.name != name:
             return set()
         return {(number, end.taken if holds != end.guard.negated else end.not_taken)}

@@ -106,6 +106,10 @@ class ValueFlow:
         names.add(f"#{self._expression(name)}+{address.offset}")
         return names | {f"*{slot}+{address.offset}" for slot in self._loaded.get(name, ())}
 
+    def same_value(self, one: Operand, other: Operand) -> bool:
+        """Whether two operands are equal if no register or memory has changed in between."""
+        return self._operand(one, 0) == self._operand(other, 0)
+
     def _expression(self, name: str, depth: int = 0) -> int:
         """Return a number for the expression that a register holds: equal for equal expressions (value numbering)."""
         definition = self._pure.get(name)
@@ -195,6 +199,7 @@ class DefinitionUses:
                 if instruction.guard is None and name in registers_written(instruction):
                     break
             else:
+                # Only a block that is left without a new definition passes the value on.
                 if name in terminator_reads(block):
                     yield self.first_sites[number] + len(block.code)
                 fresh = {to for to in block.targets if to != EXIT and (number, to) not in closed} - seen

@@ -72,6 +72,7 @@ class _LockSearch:
         self._first = self._definitions.first_sites
         self._constants: dict[str, set[int | None]] = {}
         self._copied: dict[str, set[Operand | None]] = {}
+        # Constants reach a store through a register: PTX stores of literals exist, but NVRTC does not emit them.
         for block in program.blocks:
             for one in block.code:
                 value = _immediate(one.operands[1]) if one.opcode == "mov" and one.guard is None else None
@@ -82,8 +83,10 @@ class _LockSearch:
 
     def taken_after(self, read: MemoryAccess) -> Iterator[MemoryAccess]:
         """Yield the writes that take a lock of which ``read`` has shown that it is free."""
+        # Atomics included: with one between the read and the write the lock is taken atomically.
         same = {site for site, names in self._names.items() if names & self._names[read.site]}
         for admission in self._admissions(read):
+            # A write that a thread also reaches without the comparison is not what the comparison guards.
             outside = self._reachable_blocks(admission.edge)
             for take in self._next_accesses(admission.edge[1], 0, same):
                 value = self._written(take)
@@ -94,6 +97,7 @@ class _LockSearch:
                     or "volatile" not in (take.instruction.modifiers)
                 ):
                     continue
+                # The first access on each path: a thread that looks again before it writes holds no lock.
                 after = take.site - self._first[take.block] + 1
                 for free in self._next_accesses(take.block, after, same):
                     freed = self._written(free)
@@ -114,8 +118,10 @@ class _LockSearch:
                 if one is None:
                     edges = self._edges(use, name, comparison, constant, holds)
                     yield from (edge for edge in edges if edge.holds or not partial)
+                # A guarded definition leaves the old value in some lanes.
                 elif one.guard is not None:
                     continue
+                # A volatile bool is loaded as a byte and widened.
                 elif not comparison and one.opcode in ("mov", "cvt"):
                     fresh = [(use, to, "", 0, True, False) for to in registers_written(one)]
                 elif not comparison and one.opcode == "setp" and one.modifiers[0] in _COMPARISONS:
@@ -161,6 +167,7 @@ class _LockSearch:
 
     def _next_accesses(self, block: int, index: int, same: set[int]) -> Iterator[MemoryAccess]:
         """Yield the first accesses to one of the sites ``same`` on every path from an instruction of a block on."""
+        # The first block is not in ``seen``: a loop may lead back to the instructions before the start.
         left, seen = [(block, index)], set[int]()
         while left:
             number, start = left.pop()
@@ -179,6 +186,7 @@ class _LockSearch:
         one: Instruction = access.instruction
         if one.opcode not in ("st", "atom") or (one.opcode == "atom" and "exch" not in one.modifiers):
             return None
+        # A lock that is taken plainly is often released by an exchange.
         operand = one.operands[1 if one.opcode == "st" else 2]
         if isinstance(operand, Register):
             values = self._constants.get(operand.name, {None})

@@ -8,8 +8,9 @@ The race detector
 =================
 
 Two accesses to overlapping bytes by different threads *conflict* if at least one writes. They *race* if they conflict,
-are not both strong (atomic, volatile flags), and neither happens before the other (PTX ISA section 8.7.1). The detector
-computes happens-before for the accesses that a launch actually makes, as FastTrack does for Java threads (Flanagan and
+are not *morally strong*, and neither happens before the other (PTX ISA section 8.7.1). Two accesses are morally strong
+if both are strong (atomic, volatile flags) and the scope of each includes the other thread (section 8.5): an atomic of
+``.cta`` scope races with one of another block. The detector computes happens-before for the accesses that a launch actually makes, as FastTrack does for Java threads (Flanagan and
 Freund, PLDI 2009). It does not depend on the order in which the emulator happens to execute blocks and warps: a race is
 found even though, in the emulator, one block has always ended before the next starts.
 
@@ -58,12 +59,30 @@ ordered after the current one is ordered after both. Accesses that are not order
 with reads, nor strong accesses with strong ones, so that these can pile up without a report. They are merged into one
 record with the latest clock and a *spread*: the smallest of thread, warp, block and grid that contains all of them. A
 later access is compared as if it were that far away, which asks for an order after each of them. For several lanes of
-one warp a bit mask says which. FastTrack switches to a vector clock per variable in this case; the spread is its
-replacement of constant size.
+one warp a bit mask says which, and :mod:`.member_epochs` when, if lanes have synchronised in between. FastTrack
+switches to a vector clock per variable in this case; the spread is its replacement of constant size.
 
-Details that are easy to break are commented where they are: the weak access that stays under a strong one
-(:meth:`.race_detector._LaneCell.record`), the second reader that is kept to name the other party
+"Can be forgotten" has an exception: a weak access that is ordered before a strong one races with strong accesses that
+the strong one does not race with. Where a record includes strong accesses, the weak ones are stored once more, apart
+(:meth:`.race_detector._LaneCell._keep_weak`): a weak access is compared with the whole record, a strong one with these.
+One block initialises a counter, waits at a barrier and counts; another block's count races with the initialisation.
+
+Details that are easy to break are commented where they are: the second reader that is kept to name the other party
 (:func:`.race_epochs.keep_other_reader`), and the equal-value rule (``race_conflict``).
+
+Plain reads, volatile locks, unused values
+------------------------------------------
+
+Three questions that clocks do not answer are answered by where values go:
+
+- A plain read races with another thread's atomic operation, but correct programs contain such reads
+  (``analysis/atomic_reads.py``). One whose value only a compare-and-swap of the address compares counts as strong. One
+  that only decides if an atomic operation is needed (``if (v > *m) atomicMax(m, v)``) makes a warning of the race. So
+  does one that guards writes of a single value, as in a breadth-first search.
+- Volatile accesses are strong, but two threads may both find a lock free before either takes it
+  (``analysis/volatile_locks.py``). The read and the write that take such a lock count as weak.
+- A clamped read, ``v = x[min(i, n - 1)]; if (i < n) ...``, has no consequence in threads that discard the value
+  (``launch/unused_reads.py``). It is not reported where thread index and arguments prove that.
 
 Batches and shadow lines
 ------------------------
@@ -88,28 +107,28 @@ Races that are missed, by decision:
 
 - *Equal values.* A weak store of the bytes that memory already holds is not reported: threads that all set one flag are
   common, and the result does not depend on their order.
-- *Scopes.* A fence or atomic of ``.cta`` scope orders as one of ``.gpu`` or ``.sys`` scope does.
+- *Scopes.* ``.cluster`` counts as a scope of all blocks. A fence on the acquiring side is not needed, so that its scope
+  does not matter either.
 - *Collectives.* Every ``.sync`` collective orders its lanes; the CUDA guide promises that for ``__syncwarp`` only.
 - *Vector clocks with merged records.* Where the cell stands for several blocks, or for threads of which some are known
   to be ordered, the answer is "ordered" (:meth:`~gpuemu_lsp.engine.emulator.launch.vector_clocks.VectorClocks`).
-- *Weak before strong.* Of a weak access and, after a block barrier, an atomic by the same thread to the same location
-  only the atomic is stored, so that a race of the weak access with another block's atomic is missed.
+- *Locks.* A volatile lock is recognised where constants take and release it, and no other way leads to the write.
 - *Paths.* Only accesses that happen with the given input are compared.
-- *Reports.* One event per site is recorded with both parties; further ones are counted.
+- *Reports.* One event per site is recorded with both parties, and one more where a weak access meets a strong one;
+  further ones are counted.
 
 Races that are reported although there is none:
 
-- *Merged records under partial masks.* The latest clock stands for every member of a merged record, although an earlier
-  member may be ordered. Lane 0 reads and synchronises with lane 1; lane 2 reads later and synchronises with lane 1;
-  lane 1 writes. The record's clock is that of lane 2's read, after which lane 0 has not synchronised.
+- *Partial masks.* Two records that share an entry of the table of :mod:`.member_epochs` lose each other's epochs: an
+  earlier member then counts as one of the latest.
 
-Random programs with barriers and warp synchronisation are compared with all pairs of accesses, in both directions
+Random programs with barriers, warp synchronisation and scopes are compared with all pairs of accesses, both ways
 (``tests/unit/emulator/devicelib/test_random_races.py``).
 
 Cost
 ----
 
-Thirteen planes of 4 bytes each: 13 bytes of shadow per byte of memory at 4 bytes per cell, reserved for the whole arena
+Twenty-one planes of 4 bytes each: 21 bytes of shadow per byte of memory at 4 bytes per cell, reserved for the whole arena
 but committed by the operating system only where a cell is touched. Rows in global memory that stay within lines touch
 32 bytes for 64 bytes of data.
 """

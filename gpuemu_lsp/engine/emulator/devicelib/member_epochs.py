@@ -44,6 +44,7 @@ def add_join_members(module: ir.Module) -> Value:
     function, b = t.new_function(module, "race_join_members", VOID, [POINTER, I32, I64, I32, I32, I32])
     ctx, lane, record, epoch, lanes, joined = function.args
     entry = _entry(b, ctx, record)
+    # Lanes that joined while nothing synchronised have no epoch of their own yet: the record's was theirs.
     bits = b.bitcast(lanes, ir.VectorType(I1, 32))
     clock = b.and_(epoch, i32(-Epoch.TICK))
     members = b.select(bits, _or_splat(b, _known(b, entry, record, epoch), clock), ir.Constant(_LANES, None))

@@ -47,6 +47,7 @@ def add_conflict(module: ir.Module) -> Value:
         return_if(b, b.icmp_unsigned("!=", answer, i32(0)), None)
     me = b.add(number, lane)
     own = b.shl(i32(1), lane)
+    # Another call into Python, after the one that more often decides. Of two accesses that race one at most is a read.
     is_load = b.icmp_unsigned("==", b.and_(flags, i32(RaceFlag.STORE)), i32(0))
     with b.if_then(is_load):
         _return_if_unused(b, launch, site, me, own)
@@ -63,6 +64,7 @@ def add_conflict(module: ir.Module) -> Value:
 
 def _return_if_unused(b: ir.IRBuilder, launch: Value, site: Value, thread: Value, lanes: Value) -> None:
     """Return from the function if none of the lanes of a thread's warp uses what they have loaded."""
+    # The callback is not set for programs whose values cannot be followed.
     python = load_field(b, launch, LaunchRecord.UNUSED_READ_CALLBACK)
     with b.if_then(b.icmp_unsigned("!=", python, i64(0))):
         answer = t.call_pointer(b, I32, b.inttoptr(python, POINTER), [site, thread, lanes])
@@ -110,6 +112,7 @@ def _record_event(
 
 def _weak_and_strong(b: ir.IRBuilder, flags: Value, other_epoch: Value) -> Value:
     """Return whether exactly one of the two accesses is strong."""
+    # Of a record with weak and strong accesses the weak ones are passed as a record of their own.
     mine = b.icmp_unsigned("!=", b.and_(flags, i32(RaceFlag.STRONG)), i32(0))
     return b.xor(mine, b.icmp_unsigned("!=", b.and_(other_epoch, i32(Epoch.STRONG)), i32(0)))
 

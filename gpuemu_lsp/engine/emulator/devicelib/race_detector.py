@@ -134,6 +134,7 @@ class _LaneCell:
         self._is_strong = b.icmp_unsigned("!=", b.and_(flags, i32(RaceFlag.STRONG)), i32(0))
         self._block_scope = b.icmp_unsigned("!=", b.and_(flags, i32(RaceFlag.BLOCK_SCOPE)), i32(0))
         scope = b.select(self._block_scope, i32(Epoch.BLOCK_SCOPE), i32(0))
+        # The scope of a weak access is meaningless: it races with whatever it conflicts with.
         self._flags = b.select(self._is_strong, b.or_(i32(Epoch.STRONG), scope), i32(0))
 
     def check(self, planes: _Planes, weak_planes: _Planes) -> _Earlier:

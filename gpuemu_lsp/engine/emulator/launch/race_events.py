@@ -56,6 +56,7 @@ def race_event(
     # Code from before Volta relies on lock step inside a warp: without the hint the finding looks wrong.
     if _same_warp(first, second):
         message += "; lanes of a warp need not execute in lockstep"
+    # A scope that is too narrow makes the race, whatever the value is used for.
     scope = _scope_text(first, second, program)
     is_pre_check = not scope and _is_pre_check(first, second, program)
     message += scope

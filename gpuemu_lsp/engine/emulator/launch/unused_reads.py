@@ -40,6 +40,7 @@ class UnusedReads:
         self._blocks: dict[int, PerThreadValues] = {}
         self._unused: dict[tuple[int, int], npt.NDArray[np.bool_]] = {}
         self._call = _CALL(self._answer)
+        # Registers of recursive functions are saved and restored, which the uses of a definition do not show.
         if not prepared.kernel.program.recursive:
             prepared.launch.set(LaunchRecord.UNUSED_READ_CALLBACK, ctypes.cast(self._call, ctypes.c_void_p).value or 0)
 
@@ -49,6 +50,7 @@ class UnusedReads:
         key = site, block
         if key not in self._unused:
             self._unused[key] = self._unused_by_thread(site, block)
+        # One question covers the lanes of a merged record: the race has a consequence if it has one for any of them.
         unused = self._unused[key][first : first + WARP_SIZE]
         mask = sum(1 << lane for lane, value in enumerate(unused) if value)
         return int(lanes & ~mask == 0)
@@ -79,6 +81,7 @@ class UnusedReads:
                 if one.opcode in _EFFECTS or is_collective(one) or not registers_written(one):
                     unused &= ~here
                     continue
+                # Both operands of a selection are computed, one of them for nothing.
                 if one.opcode == "selp":
                     here &= _takes(one, name, values)
                 for key in ((use, to) for to in registers_written(one)):
