@@ -10,9 +10,10 @@ The race detector
 Two accesses to overlapping bytes by different threads *conflict* if at least one writes. They *race* if they conflict,
 are not *morally strong*, and neither happens before the other (PTX ISA section 8.7.1). Two accesses are morally strong
 if both are strong (atomic, volatile flags) and the scope of each includes the other thread (section 8.5): an atomic of
-``.cta`` scope races with one of another block. The detector computes happens-before for the accesses that a launch actually makes, as FastTrack does for Java threads (Flanagan and
-Freund, PLDI 2009). It does not depend on the order in which the emulator happens to execute blocks and warps: a race is
-found even though, in the emulator, one block has always ended before the next starts.
+``.cta`` scope races with one of another block. The detector computes happens-before for the accesses that a launch
+actually makes, as FastTrack does for Java threads (Flanagan and Freund, PLDI 2009). It does not depend on the order in
+which the emulator happens to execute blocks and warps: a race is found even though, in the emulator, one block has
+always ended before the next starts.
 
 Sources of order on a GPU, from the most to the least frequent:
 
@@ -128,7 +129,7 @@ Random programs with barriers, warp synchronisation and scopes are compared with
 Cost
 ----
 
-Twenty-one planes of 4 bytes each: 21 bytes of shadow per byte of memory at 4 bytes per cell, reserved for the whole arena
-but committed by the operating system only where a cell is touched. Rows in global memory that stay within lines touch
-32 bytes for 64 bytes of data.
+Twenty-one planes of 4 bytes each: 21 bytes of shadow per byte of memory at 4 bytes per cell, reserved for the whole
+arena but committed by the operating system only where a cell is touched. Rows in global memory that stay within lines
+touch 32 bytes for 64 bytes of data.
 """

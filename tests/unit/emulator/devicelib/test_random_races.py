@@ -97,22 +97,21 @@ def drawn(seed: int) -> Drawn:
     loose = seed % 2  # every other program synchronises rarely
     partial = ["pairs", "shifted"] if seed % 3 == 0 else ["half", "halves", "halves"]
     syncs = ["", *partial, "warp", "block"] if loose else ["warp", "warp", "block", "block", "", *partial[:1]]
+    scopes = seed % 4 == 0
     # Steps on one location by few threads find what merged records forget.
-    acts = (
-        ["update", "update in block", "read", "write"] if seed % 5 == 0 else ["write", "add", "read", "read", "update"]
-    )
+    acts = ["update", "update in block", "read", "write"] if scopes else ["write", "add", "read", "read", "update"]
     indices = ["0", "t / 32", "t % 8"] if seed % 3 == 0 else list(INDICES)
     steps = [
         Step(
             rng.choice(acts),
-            rng.choice(["s", "s", "g"]),
+            rng.choice(["s", "g", "g"] if scopes else ["s", "s", "g"]),
             rng.choice(indices),
             rng.choice([*GUARDS, "true", "true"]),
             rng.choice(syncs),
         )
         for _ in range(rng.randint(2, 4) if loose else rng.randint(3, 8))
     ]
-    return Drawn(rng.choice([1, 2]), rng.choice([32, 64, 96]), steps)
+    return Drawn(2 if scopes else rng.choice([1, 2]), rng.choice([32, 64, 96]), steps)
 
 
 def source(program: Drawn) -> str:
