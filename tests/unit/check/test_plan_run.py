@@ -58,6 +58,13 @@ def test_the_runner_launches_a_case_and_accumulates_times_and_work():
     assert ours.work == 2 * (10 + 4) and ours.approximate == {"tanh.approx.f32"}
 
 
+def test_a_finding_has_the_severity_of_its_event_else_that_of_the_rule():
+    placer = FindingPlacer(FINDINGS, runner())
+    event = Event("memory/global-race", "two threads race", None, "ld.global.u32")
+    assert placer.event(event, CASE, "1").severity is Severity.ERROR
+    assert placer.event(replace(event, severity=Severity.WARNING), CASE, "1").severity is Severity.WARNING
+
+
 def test_the_source_draws_eight_cases_and_no_more_once_they_are_costly():
     ours = runner()
     store = ReplayStore(PLAN, LaunchHints(), None)

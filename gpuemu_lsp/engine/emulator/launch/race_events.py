@@ -53,17 +53,18 @@ def race_event(
     place = f"{space} memory" if accessed.name is None else accessed.place
     one_thread, other_thread = _thread_text(first), _thread_text(second, first)
     message = f"{one_thread} {_active(first)} {place} and {other_thread} {_active(second)} it without synchronization"
-    # Code from before Volta relies on lock step inside a warp: without the hint the finding looks wrong.
-    if _same_warp(first, second):
-        message += "; lanes of a warp need not execute in lockstep"
     # A scope that is too narrow makes the race, whatever the value is used for.
     scope = _scope_text(first, second, program)
     is_pre_check = not scope and _is_pre_check(first, second, program)
-    message += scope
-    if {first.site, second.site} & volatile_locks(program, list(memory_accesses(program))):
+    if scope:
+        message += scope
+    elif {first.site, second.site} & volatile_locks(program, list(memory_accesses(program))):
         message += "; the read and the write that take this lock are not one atomic operation: use atomicCAS()"
-    if is_pre_check:
+    elif is_pre_check:
         message += "; if a stale value is harmless here, access it through cuda::atomic_ref or volatile"
+    # Code from before Volta relies on lock step inside a warp: without the hint the finding looks wrong.
+    elif _same_warp(first, second):
+        message += "; lanes of a warp need not execute in lockstep"
     return Event(
         f"memory/{space}-race",
         message,

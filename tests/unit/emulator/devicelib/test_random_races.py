@@ -99,7 +99,8 @@ def drawn(seed: int) -> Drawn:
     syncs = ["", *partial, "warp", "block"] if loose else ["warp", "warp", "block", "block", "", *partial[:1]]
     scopes = seed % 4 == 0
     # Steps on one location by few threads find what merged records forget.
-    acts = ["update", "update in block", "read", "write"] if scopes else ["write", "add", "read", "read", "update"]
+    mixed = ["update", "update in block", *(["read", "write"] if seed % 8 else ["update"])]
+    acts = mixed if scopes else ["write", "add", "read", "read", "update"]
     indices = ["0", "t / 32", "t % 8"] if seed % 3 == 0 else list(INDICES)
     steps = [
         Step(
@@ -109,7 +110,7 @@ def drawn(seed: int) -> Drawn:
             rng.choice([*GUARDS, "true", "true"]),
             rng.choice(syncs),
         )
-        for _ in range(rng.randint(2, 4) if loose else rng.randint(3, 8))
+        for _ in range(rng.randint(1, 3) if scopes else rng.randint(2, 4) if loose else rng.randint(3, 8))
     ]
     return Drawn(2 if scopes else rng.choice([1, 2]), rng.choice([32, 64, 96]), steps)
 
