@@ -64,6 +64,7 @@ def checked(request: CheckRequest) -> Iterator[CheckEvent | list[BaselineRecord]
     """Yield the events of a check, then its baseline records, which are also kept in the project's store."""
     from gpuemu_lsp.engine.baseline.records import records
     from gpuemu_lsp.engine.check.pipeline import check_kernel
+    from gpuemu_lsp.engine.jobs.cuda_strings import string_check
     from gpuemu_lsp.engine.jobs.history import remember
 
     measured: list[BaselineRecord] = []
@@ -72,7 +73,11 @@ def checked(request: CheckRequest) -> Iterator[CheckEvent | list[BaselineRecord]
         measured.extend(records(request, prepared, report))
         remember(request, report, measured)
 
-    yield from check_kernel(request, on_report, session_of(request))
+    in_string = string_check(request)
+    if in_string is None:
+        yield from check_kernel(request, on_report, session_of(request))
+    else:
+        yield from in_string.located(check_kernel(in_string.request, on_report))
     yield measured
 
 

@@ -11,6 +11,7 @@ from typing import TypeAlias
 
 from gpuemu_lsp.engine.check.model import CheckOptions, CheckRequest, KernelReport
 from gpuemu_lsp.engine.findings import Finding, Place, Range
+from gpuemu_lsp.engine.jobs.cuda_strings import kernels_in_strings
 from gpuemu_lsp.engine.plan.resolve import unregistered
 from gpuemu_lsp.engine.project import discover, load
 from gpuemu_lsp.engine.project.files import problem
@@ -19,8 +20,10 @@ from gpuemu_lsp.engine.project.model import KernelSpec, OpSpec, Project
 from gpuemu_lsp.engine.rules import make
 from gpuemu_lsp.engine.source import include_closure, read, usual_include_dirs
 from gpuemu_lsp.engine.source.model import SourceFile
+from gpuemu_lsp.engine.source.python import may_have_cuda
 
 SUFFIXES = frozenset({".cu", ".cuh"})
+_PYTHON = ".py"
 _SKIPPED = frozenset({"node_modules", "build", "dist", "__pycache__", "site-packages"})
 
 _Found: TypeAlias = "list[tuple[KernelSpec, bool]]"
@@ -172,25 +175,47 @@ def _walk(folder: Path) -> Iterator[Path]:
             yield here / CONFIG_NAME
             continue
         folders[:] = sorted(inner for inner in folders if not inner.startswith(".") and inner not in _SKIPPED)
-        yield from (here / file for file in sorted(files) if file.endswith(".cu") and not file.startswith("."))
+        for file in sorted(files):
+            if file.startswith("."):
+                continue
+            if file.endswith(".cu") or (file.endswith(_PYTHON) and _has_cuda(here / file)):
+                yield here / file
+
+
+def _has_cuda(path: Path) -> bool:
+    """Return whether a ``.py`` file may have CUDA code in strings."""
+    text, trouble = _text(path)
+    return trouble is None and may_have_cuda(text)
 
 
 def _in_file(project: Project, path: Path, findings: list[Finding]) -> _Found:
     """Return the kernels of a file, registered ones first."""
     mine = [(spec, True) for spec in project.kernels if Path(spec.source) == path]
-    if path.suffix not in SUFFIXES and not mine:
-        raise TargetError(f"'{path.name}' is not a .cu file, a folder or a gpuemu.toml")
+    if path.suffix not in (*SUFFIXES, _PYTHON) and not mine:
+        raise TargetError(f"'{path.name}' is not a .cu or .py file, a folder or a gpuemu.toml")
     place = Place(path.as_posix(), Range.of(0, 0, 0, 1))
     text, trouble = _text(path)
     if trouble is not None:
         if not mine:  # the check of a registered kernel reports it itself
             findings.append(make("engine/not-executed", f"{path.name} {trouble}.", place))
         return mine
+    if path.suffix == _PYTHON:
+        return [*mine, *_in_strings(path, text, place, findings)]
     found = kernels_in(project, path.as_posix(), text)
     if not found and not (project.broken and _mentions(project, path)):
         message = f"{path.name} has no __global__ function, so there is nothing to check."
         findings.append(make("engine/not-executed", message, place))
     return found
+
+
+def _in_strings(path: Path, text: str, place: Place, findings: list[Finding]) -> _Found:
+    """Return the kernels in the strings of a ``.py`` file."""
+    specs, hints = kernels_in_strings(path.as_posix(), text)
+    findings += hints
+    if not specs and not hints:
+        message = f"{path.name} compiles no CUDA code from a string, so there is nothing to check."
+        findings.append(make("engine/not-executed", message, place))
+    return [(spec, False) for spec in specs]
 
 
 def kernels_in(project: Project, path: str, text: str) -> list[tuple[KernelSpec, bool]]:

@@ -115,6 +115,8 @@ class KernelSpec:
     reference_function: str = "reference"
     like: str | None = None
     inherited: frozenset[str] = frozenset()
+    string: int | None = None
+    """For a ``.py`` source: the number of the string with the CUDA code, in the order of the calls that compile it."""
 
 
 @dataclass(frozen=True, slots=True)

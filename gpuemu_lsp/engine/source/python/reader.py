@@ -9,12 +9,18 @@ from gpuemu_lsp.engine.source.python.model import EmbeddedCuda, PythonSource, Un
 from gpuemu_lsp.engine.source.python.module_scope import ModuleScope, parse_module
 from gpuemu_lsp.engine.source.python.triton_kernels import triton_kernels
 
-_KERNELS = re.compile(rf"\b(?:{'|'.join(APIS)})\b|@\s*(?:triton\s*\.\s*)?(?:jit|autotune)\b")
+_CUDA = re.compile(rf"\b(?:{'|'.join(APIS)})\b")
+_KERNELS = re.compile(rf"{_CUDA.pattern}|@\s*(?:triton\s*\.\s*)?(?:jit|autotune)\b")
 
 
 def may_have_kernels(text: str) -> bool:
     """Return whether a ``.py`` file may have kernels. Fast: most files of a project have none and are not parsed."""
     return _KERNELS.search(text) is not None
+
+
+def may_have_cuda(text: str) -> bool:
+    """Return whether a ``.py`` file may have CUDA code in strings."""
+    return _CUDA.search(text) is not None
 
 
 def read_python(path: str, text: str) -> PythonSource:
