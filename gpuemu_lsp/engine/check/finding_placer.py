@@ -51,6 +51,10 @@ class FindingFactory:
         data: Mapping[str, Json] | None = None,
     ) -> Finding:
         """Build a finding, of one case if given, with the rule's severity."""
+        data = dict(data or {})
+        # The id of a drawn case is its seed; that of a minimised one identifies its values.
+        if case is not None and case_id not in (None, case.key.id):
+            data["seed"] = case.key.id
         return make(
             rule,
             message,
@@ -60,7 +64,7 @@ class FindingFactory:
             dtype=self.plan.dtype,
             case=case_id,
             dims=dict(case.dims) if case is not None else {},
-            data=data or {},
+            data=data,
         )
 
     def timed_out(self, reason: str) -> Finding:

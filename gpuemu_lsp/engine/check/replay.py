@@ -17,7 +17,7 @@ from gpuemu_lsp.engine.check.replay_store import restored_case
 from gpuemu_lsp.engine.execution import Buffer
 from gpuemu_lsp.engine.findings import Finding, Severity
 from gpuemu_lsp.engine.fuzz import pack_arguments
-from gpuemu_lsp.engine.fuzz.model import Case
+from gpuemu_lsp.engine.fuzz.model import Array, Case
 from gpuemu_lsp.engine.oracle import ReferenceOutput
 from gpuemu_lsp.engine.plan.model import Plan
 from gpuemu_lsp.engine.rules import make
@@ -26,6 +26,8 @@ from gpuemu_lsp.engine.store import Failure
 _NOT_RUN = frozenset({"engine/unsupported-instruction", "engine/not-executed"})
 _PREVIEW_ELEMENTS = 24
 """Elements up to which an input is shown in full."""
+_LISTED_ELEMENTS = 8
+"""Nonzero elements up to which these alone are listed."""
 
 
 @dataclass(slots=True)
@@ -158,10 +160,23 @@ def previews(case: Case) -> tuple[InputPreview, ...]:
             dtype=tensor.dtype.name,
             shape=tuple(tensor.shape),
             nonzero=int(np.count_nonzero(tensor)),
-            text=np.array2string(tensor, threshold=_PREVIEW_ELEMENTS, edgeitems=4, max_line_width=100, separator=", "),
+            text=_excerpt(name, tensor),
         )
         for name, tensor in case.tensors.items()
     )
+
+
+def _excerpt(name: str, tensor: Array) -> str:
+    """Return the values of an input, shortened: only the nonzero ones of a large one that has few; "" if all are 0."""
+    nonzero = np.argwhere(tensor != 0)
+    if not len(nonzero):
+        return ""
+    if tensor.size > _PREVIEW_ELEMENTS and len(nonzero) <= _LISTED_ELEMENTS:
+        places = [tuple(int(number) for number in place) for place in nonzero]
+        listed = (f"{name}[{', '.join(map(str, place))}] = {tensor[place]}" for place in places)
+        return f"{', '.join(listed)}; all others are 0"
+    shown = tensor if tensor.ndim <= 1 or tensor.size <= _PREVIEW_ELEMENTS else tensor.reshape(-1)
+    return np.array2string(shown, threshold=_PREVIEW_ELEMENTS, edgeitems=4, max_line_width=100, separator=", ")
 
 
 def _verdict(failure: Failure, findings: list[Finding]) -> str:

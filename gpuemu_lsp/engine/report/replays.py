@@ -39,8 +39,9 @@ def render_smaller(smaller: MinimisedFailure, root: str, style: TextStyle) -> st
         lines.append(f"  sizes:  {_sizes(smaller.original_dims)} -> {_sizes(replay.dims)}")
     for item in replay.inputs:
         shape = ", ".join(map(str, item.shape))
-        lines.append(f"  {item.name}: {item.dtype} [{shape}], {item.nonzero} nonzero")
-        lines += (f"    {line}" for line in item.text.split("\n"))
+        values = f"{item.nonzero} nonzero" if item.text else "all 0"
+        lines.append(f"  {item.name}: {item.dtype} [{shape}], {values}")
+        lines += (f"    {line}" for line in item.text.split("\n") if line)
     blocks = _blocks(replay, root, style)
     if smaller.case is not None:
         blocks.append(f"  Reproduce: gpuemu reproduce {smaller.case}\n")

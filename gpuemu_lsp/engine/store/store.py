@@ -54,7 +54,7 @@ class Store:
         that are stored.
         """
         now = self._clock()
-        key_dims = None if failure.key.dims is None else _dump(dict(failure.key.dims))
+        key_dims = None if failure.key.dims is None else json.dumps(dict(failure.key.dims))
         packed = None if details is None else zlib.compress(_dump(dict(details)).encode())
         with self._database.transaction() as connection:
             (row,) = connection.execute(
@@ -70,7 +70,7 @@ class Store:
                 (
                     *(failure.kernel, failure.dtype, failure.rule, failure.case),
                     *(str(failure.key.seed), failure.key.strategy, key_dims),
-                    *(failure.message, _dump(dict(failure.dims)), failure.line),
+                    *(failure.message, json.dumps(dict(failure.dims)), failure.line),
                     *(failure.source_hash, failure.minimised_from, failure.optimized, packed, now, now),
                 ),
             ).fetchall()

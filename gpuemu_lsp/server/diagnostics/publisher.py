@@ -96,7 +96,7 @@ class DiagnosticPublisher:
         return types.Diagnostic(
             range=self._location(finding.place, source, result.revision).range,
             # A compilation of the new text follows at once: in its findings the remark would only flicker.
-            message=finding.message + (_STALE if stale and source.layer == "run" else ""),
+            message=_with_case(finding) + (_STALE if stale and source.layer == "run" else ""),
             severity=_SEVERITIES[finding.severity],
             code=finding.rule,
             source=SOURCE,
@@ -145,6 +145,15 @@ class DiagnosticPublisher:
 def has_failing_case(finding: Finding) -> bool:
     """Return whether a finding has a failing case, which can be reproduced and minimised once it is stored."""
     return finding.case is not None and finding.severity is Severity.ERROR
+
+
+def _with_case(finding: Finding) -> str:
+    """Return the message with what reproduces it: dtype and seed, and the id of a case that is not drawn from it."""
+    if finding.case is None:
+        return finding.message
+    seed = finding.data.get("seed", finding.case)
+    parts = [finding.dtype or "", f"seed {seed}", "" if seed == finding.case else f"minimized case {finding.case}"]
+    return f"{finding.message} [{', '.join(part for part in parts if part)}]"
 
 
 def _data(finding: Finding, stale: bool) -> dict[str, object]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from gpuemu_lsp.engine.findings import Finding, Severity
+from gpuemu_lsp.engine.report.text import cases_text
 from gpuemu_lsp.server.checks.check_queue import CheckQueue
 from gpuemu_lsp.server.checks.requests import CheckRunOptions
 from gpuemu_lsp.server.diagnostics.kernel_results import number_text
@@ -172,8 +173,9 @@ class TestRuns:
     def _send_output(self, run: _Run, check: KernelCheck, identity: str) -> None:
         report = check.report
         assert report is not None
-        lines = [f"{report.name}: {report.status}, {report.cases.passed} of {report.cases.run} cases"]
-        lines += [f"{item.severity.value}: {item.rule}: {item.message}" for item in check.findings]
+        lines = [f"{report.name}: {report.status}, {cases_text(report)}"]
+        for item in check.findings:
+            lines += f"{item.severity.value}: {item.rule}: {item.whole_message}".split("\n")
         self._notify("gpuemu/testOutput", {"runId": run.id, "id": identity, "text": "\r\n".join(lines) + "\r\n"})
 
     def _send_state(self, identity: str, state: str, run: _Run | None, **more: Any) -> None:

@@ -117,3 +117,19 @@ def test_services_are_immutable(harness):
     with pytest.raises(AttributeError):
         harness.services.queue = None
     assert isinstance(harness.services, Services)
+
+
+@pytest.mark.parametrize(
+    ("fields", "end"),
+    [
+        ({"dtype": "float32", "case": "18"}, " [float32, seed 18]"),
+        ({"dtype": "float16", "case": "99", "data": {"seed": "18"}}, " [float16, seed 18, minimized case 99]"),
+        ({}, "found"),
+    ],
+)
+async def test_the_message_names_dtype_and_seed_of_the_case(harness, fields, end):
+    harness.open(WRONG)
+    (job,) = await harness.until(1)
+    await job.finish(error(harness.path, **fields), harness.report("failed"))
+    params = [params for method, params in harness.sent if method == "textDocument/publishDiagnostics"][-1]
+    assert params.diagnostics[0].message.endswith(end)

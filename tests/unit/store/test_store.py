@@ -348,3 +348,9 @@ def test_concurrent_processes_share_the_file(tmp_path):
         stored = store.failures(limit=1000)
     assert len(stored) == 4 * 20 + 1
     assert {got.case: got.times_seen for got in stored}["7"] == 80
+
+
+def test_sizes_keep_the_order_of_gpuemu_toml(store):
+    store.record(failure(dims={"rows": 3, "cols": 2}, key_dims={"rows": 3, "cols": 2}))
+    (stored,) = store.failures()
+    assert [*stored.failure.dims] == [*(stored.failure.key.dims or {})] == ["rows", "cols"]
