@@ -105,7 +105,7 @@ class Finding:
         return "\n".join((self.message, *self.consequence_messages))
 
     def replaces(self, earlier: Finding) -> bool:
-        """Return whether a check that yields this after ``earlier`` found a simpler case of it, or consequences.
+        """Return whether a check that yields this after ``earlier`` says more: a simpler case, consequences, values.
 
         A check yields one finding of a run for each rule, severity and line, and dtype and architecture.
         """

@@ -17,7 +17,7 @@ from gpuemu_lsp.server.checks.result_filer import ResultFiler
 from gpuemu_lsp.server.checks.scheduler import BatchScheduler
 from gpuemu_lsp.server.checks.stored_failures import StoredFailures
 from gpuemu_lsp.server.client.notifications import (
-    CodeLensRefresher,
+    ResultRefresher,
     log_checks,
     log_message,
     notify_failures_changed,
@@ -56,7 +56,8 @@ class Services:
     watched_folders: WatchedFolders
     status: ServerStatus
     progress: ProgressBars
-    code_lenses: CodeLensRefresher
+    code_lenses: ResultRefresher
+    inlay_hints: ResultRefresher
     failures: StoredFailures
     minimiser: CaseMinimiser
     resolver: CodeActionResolver
@@ -91,7 +92,8 @@ def build_services(server: GpuemuServer, pool: Pool) -> Services:
 
     resolver = CodeActionResolver(server, session)
     progress = ProgressBars(server, scheduler.cancel)
-    code_lenses = CodeLensRefresher(server.workspace_code_lens_refresh)
+    code_lenses = ResultRefresher(server.workspace_code_lens_refresh)
+    inlay_hints = ResultRefresher(server.workspace_inlay_hint_refresh)
     status = ServerStatus(pool, notify, lambda: session.results.failing, partial(log_message, server))
     events.subscribe(
         partial(apply_settings, pool),
@@ -101,6 +103,7 @@ def build_services(server: GpuemuServer, pool: Pool) -> Services:
         progress.on_event,
         runs.on_event,
         code_lenses.on_event,
+        inlay_hints.on_event,
         watched_folders.on_event,
         partial(trace_batches, server),
         partial(log_checks, server),
@@ -122,6 +125,7 @@ def build_services(server: GpuemuServer, pool: Pool) -> Services:
         status=status,
         progress=progress,
         code_lenses=code_lenses,
+        inlay_hints=inlay_hints,
         failures=failures,
         minimiser=minimiser,
         resolver=resolver,

@@ -67,7 +67,8 @@ async def test_inlay_hints_and_lenses_follow_the_settings(editor: Editor):
     assert [lens.command.title for lens in lenses][1:] == ["Fuzz", "Minimize", "Show PTX"]
     change = types.DidChangeConfigurationParams({"gpuemu": {"inlayHints": True, "codeLens": False}})
     editor.client.workspace_did_change_configuration(change)
-    (hint,) = await editor.client.text_document_inlay_hint_async(ask)
+    hint, values = await editor.client.text_document_inlay_hint_async(ask)
+    assert values.position.line == STORE_LINE
     assert re.match(r"\d+ regs, FAILED", hint.label) and hint.position == types.Position(0, NAME + len("scale"))
     assert not await editor.client.text_document_code_lens_async(types.CodeLensParams(where))
 
@@ -237,3 +238,30 @@ async def test_a_socket_on_this_machine(tmp_path: Path, option: str, unused_tcp_
 def test_only_this_machine_may_connect():
     result = subprocess.run([*COMMAND[:-1], "--tcp", "0.0.0.0:4711"], capture_output=True, text=True, check=False)
     assert result.returncode == 2 and "is not a loopback address" in result.stderr
+
+
+async def test_the_values_of_the_failing_thread_follow_the_shown_case_until_their_line_is_edited(editor: Editor):
+    write(editor.root, WRONG)
+    await editor.start(inlayHints=True)
+    editor.open("scale.cu")
+    await editor.idle()
+
+    async def values() -> list[tuple[int, int, str]]:
+        everything = types.Range(types.Position(0, 0), types.Position(20, 0))
+        ask = types.InlayHintParams(types.TextDocumentIdentifier(editor.uri("scale.cu")), everything)
+        hints = await editor.client.text_document_inlay_hint_async(ask) or []
+        return [(one.position.line, one.position.character, one.label) for one in hints if "x[" in str(one.label)]
+
+    (shown,) = await values()
+    (error,) = editor.found("scale.cu")
+    line = WRONG.split("\n")[STORE_LINE]
+    assert shown[:2] == (STORE_LINE, len(line))
+    assert re.fullmatch(r"x\[(\d+)\] = \S+, y\[\1\] = \S+ \(expected \S+\), i = \1", shown[2])
+    assert [one["name"] for one in error.data["values"]][-1] == "i"
+    editor.replace("scale.cu", WRONG.replace("extern", "\nextern"))
+    assert await values() == [(STORE_LINE + 1, *shown[1:])]
+    editor.replace("scale.cu", WRONG.replace("x[i];", "x[i] ;"))
+    assert await values() == []
+    editor.save("scale.cu", GOOD)
+    await editor.idle()
+    assert await values() == []

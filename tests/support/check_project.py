@@ -8,6 +8,7 @@ from pathlib import Path
 from gpuemu_lsp.engine.check.model import CheckOptions, CheckRequest, KernelReport, Stage
 from gpuemu_lsp.engine.check.pipeline import check_kernel
 from gpuemu_lsp.engine.findings import Finding
+from gpuemu_lsp.engine.findings import collect as collect_finding
 from gpuemu_lsp.engine.jobs.targets import collect
 
 CU = """\
@@ -35,5 +36,8 @@ def run(made: CheckRequest) -> tuple[KernelReport, list[Finding], list[str]]:
     """Check the kernel; return its report, findings and stages."""
     events = list(check_kernel(made))
     assert isinstance(events[-1], KernelReport)
-    findings = [event for event in events if isinstance(event, Finding)]
+    findings: list[Finding] = []
+    for event in events:
+        if isinstance(event, Finding):
+            collect_finding(findings, event)
     return events[-1], findings, [event.stage for event in events if isinstance(event, Stage)]

@@ -16,6 +16,7 @@ from gpuemu_lsp.engine.check.case_runner import CaseRunner
 from gpuemu_lsp.engine.check.case_source import CaseSource
 from gpuemu_lsp.engine.check.causes.attribution import attributed
 from gpuemu_lsp.engine.check.causes.consequences import CauseAnalysis
+from gpuemu_lsp.engine.check.failing_thread.line_values import line_values
 from gpuemu_lsp.engine.check.failure_snapshot import MismatchSnapshot
 from gpuemu_lsp.engine.check.finding_placer import FindingFactory, FindingPlacer
 from gpuemu_lsp.engine.check.model import DEFAULT_STRATEGY, CaseCount, CheckRequest
@@ -31,6 +32,8 @@ from gpuemu_lsp.engine.oracle import Mismatch, ReferenceOutput
 from gpuemu_lsp.engine.plan.model import Plan
 from gpuemu_lsp.engine.source.ignore_comments import IgnoreComments
 
+_MOST_RECORDED = 8
+"""Findings of a dtype whose values are recorded: each takes a translation and a launch."""
 _CONTROL_CASES = 4
 """Drawn cases that are tried to find one in which the outputs are right."""
 
@@ -95,6 +98,7 @@ class PlanRun:
     _reported: dict[tuple[str, Severity, str, int], Finding] = field(default_factory=dict)
     _pending: list[Finding] = field(default_factory=list)
     _controls: Iterator[Case] | None = None
+    _recorded: int = 0
 
     @property
     def plan(self) -> Plan:
@@ -135,8 +139,8 @@ class PlanRun:
     def check(self, case: Case, case_id: str, expected: ReferenceOutput | None) -> Iterator[Finding]:
         """Run one case, yield what is wrong with it, and update the store.
 
-        A finding is reported once per rule, severity and line, and again if a simpler case shows it: with guessed sizes
-        one case may only hint at what another proves.
+        A finding is reported once per rule, severity and line, and again when more is known: a simpler case,
+        consequences, recorded values. With guessed sizes one case may only hint at what another proves.
         """
         yield from self.problems()
         if self.finished:
@@ -169,6 +173,19 @@ class PlanRun:
             if shown is not earlier:
                 self._reported[key] = shown
                 yield shown
+                # After the finding itself: recording takes as long as the check of a small kernel.
+                recorded = self.with_values(shown, case) if shown.case == case_id else shown
+                if recorded is not shown:
+                    self._reported[key] = recorded
+                    yield recorded
+
+    def with_values(self, finding: Finding, case: Case) -> Finding:
+        """Return an error of ``case`` with the values of its thread at its line, if they can be recorded."""
+        if not _is_error(finding) or self._recorded == _MOST_RECORDED:
+            return finding
+        self._recorded += 1
+        values = line_values(self.runner, case, finding, self.context.findings.source_map)
+        return replace(finding, data={**finding.data, "values": values}) if values else finding
 
     def _simpler(self, one: Finding, other: Finding) -> Finding:
         """Return of two findings of one error that of the simpler case, the first of equal ones.

@@ -76,7 +76,8 @@ def replay(request: CheckRequest, failure: Failure, case_id: str) -> Iterator[St
     findings += opened.run.problems()
     if not opened.run.finished:
         yield Stage(name, "execute")
-        findings += opened.launch(opened.case, case_id, expected)
+        launched = opened.launch(opened.case, case_id, expected)
+        findings += [opened.run.with_values(finding, opened.case) for finding in launched]
     yield replace(replayed(failure, case_id, opened.case, findings), digest=digest(opened.run.plan, opened.case))
 
 

@@ -131,7 +131,7 @@ def _finish(
     same = case.dims == opened.case.dims and all(_same(case.tensors[name], before[name]) for name in before)
     changed = moved or not same
     new_id = smaller.case if changed else None
-    findings = opened.examine(result.case, new_id or case_id)
+    findings = [run.with_values(one, result.case) for one in opened.examine(result.case, new_id or case_id)]
     shown = next((finding for finding in findings if finding.rule == failure.rule and _is_error(finding)), None)
     if changed and shown is not None:
         snapshot = run.snapshots.get(shown.rule)

@@ -12,7 +12,7 @@ from gpuemu_lsp.engine.check.pipeline import check_kernel
 from gpuemu_lsp.engine.compile import ToolchainError, compile_source, toolchain
 from gpuemu_lsp.engine.compile.model import CompileRequest
 from gpuemu_lsp.engine.device import available
-from gpuemu_lsp.engine.findings import Finding, Json, Severity
+from gpuemu_lsp.engine.findings import Finding, Json, Severity, collect
 from gpuemu_lsp.engine.project.model import KernelSpec
 
 _HEADERS = {
@@ -109,7 +109,7 @@ def _checked(folder: Path, text: str) -> tuple[list[Finding], KernelReport | Non
     report = None
     for event in check_kernel(CheckRequest(spec, CheckOptions(cases=4), root=folder.as_posix())):
         if isinstance(event, Finding):
-            findings.append(event)
+            collect(findings, event)
         elif isinstance(event, KernelReport):
             report = event
     return [item for item in findings if item.severity is not Severity.HINT], report

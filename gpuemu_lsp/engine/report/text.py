@@ -86,6 +86,9 @@ def render_finding(finding: Finding, root: str, style: TextStyle) -> str:
     head = f"{style.paint(where, _BOLD)}: {style.paint(finding.severity.value, colour, _BOLD)}[{finding.rule}]"
     lines = [head, *_message(finding.message, style), *_frame(finding.place, style, colour)]
     lines += (f"    {row}" for row in element_table(finding.data))
+    values = values_text(finding.data)
+    if values:
+        lines.append(f"  values: {values}")
     context = _context(finding)
     if context:
         lines.append(style.paint(f"  {context}", _DIM))
@@ -135,6 +138,18 @@ def element_table(data: Mapping[str, Json]) -> list[str]:
     if isinstance(count, int) and count > len(rows) - 1:
         lines.append(f"... and {count - len(rows) + 1} more")
     return lines
+
+
+def values_text(data: Mapping[str, Json]) -> str:
+    """Return the values of the failing thread at the finding's line: ``x[17] = 0.5, y[17] = 3.2 (expected 4.1)``."""
+    values = data.get("values")
+    parts = []
+    for one in values if isinstance(values, list) else []:
+        if isinstance(one, dict):
+            value = "undefined" if one.get("value") is None else _element_value(one["value"])
+            expected = f" (expected {_element_value(one['expected'])})" if one.get("expected") is not None else ""
+            parts.append(f"{one.get('name')} = {value}{expected}")
+    return ", ".join(parts)
 
 
 def _element_index(value: Json) -> str:

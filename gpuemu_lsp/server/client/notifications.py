@@ -104,8 +104,8 @@ class RefreshRequester:
             self.refresh()
 
 
-class CodeLensRefresher(RefreshRequester):
-    """Requests ``workspace/codeLens/refresh`` when an event may have changed the lenses."""
+class ResultRefresher(RefreshRequester):
+    """Requests a refresh of lenses, or of inlay hints, when an event may have changed them."""
 
     def on_event(self, event: ServerEvent) -> None:
         """Refresh after a batch, a comparison of measurements, or a change of settings."""

@@ -11,6 +11,7 @@ from pathlib import Path
 from lsprotocol import types
 
 from gpuemu_lsp.engine.findings import Finding, Place, Severity
+from gpuemu_lsp.engine.report.text import values_text
 from gpuemu_lsp.server.diagnostics.rules_page import RulesPage
 from gpuemu_lsp.server.diagnostics.sources import DiagnosticSource, DiagnosticStore, SourceResult
 from gpuemu_lsp.server.documents.document import Document
@@ -72,6 +73,20 @@ class DiagnosticPublisher:
             (finding, self._location(finding.place, source, result.revision).range)
             for source, result, finding in self._diagnostics.in_file(path)
         ]
+
+    def values_at_lines(self, path: str) -> dict[int, str]:
+        """Return the values of failing threads by line of a document, of lines that are as they were checked."""
+        document, found = self._documents.get(path), dict[int, str]()
+        current = document.text.split("\n") if document is not None else []
+        for source, result, finding in self._diagnostics.in_file(path):
+            text = values_text(finding.data)
+            if not text or result.text is None or source.path != path:
+                continue
+            line = self._location(finding.place, source, result.revision).range.start.line
+            checked = result.text.split("\n")[finding.place.range.start.line :][:1]
+            if current[line : line + 1] == checked:
+                found.setdefault(line, text)
+        return found
 
     def pull(self, path: str) -> tuple[list[types.Diagnostic], str]:
         """Return a document's diagnostics and their result id (LSP 3.17, textDocument/diagnostic)."""
@@ -166,6 +181,8 @@ def _data(finding: Finding, stale: bool) -> dict[str, object]:
         "fingerprint": finding.fingerprint,
         "stale": stale,
         **{key: value for key, value in finding.data.items() if _is_scalar(value)},
+        # Values that JSON lacks are strings in it.
+        **({"values": finding.data["values"]} if "values" in finding.data else {}),
     }
 
 

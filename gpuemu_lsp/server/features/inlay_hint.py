@@ -1,14 +1,20 @@
-"""textDocument/inlayHint: register count and result after the names of kernels, if the settings enable them."""
+"""textDocument/inlayHint: results after the names of kernels, and the failing thread's values at the ends of lines.
+
+Both only if the settings enable them.
+"""
 
 from __future__ import annotations
 
 from lsprotocol import types
 
+from gpuemu_lsp.engine.findings import Position
 from gpuemu_lsp.server.client.protocol import GpuemuServer
 from gpuemu_lsp.server.documents.locations import client_position, path_from_uri
 from gpuemu_lsp.server.handlers import background_request
 from gpuemu_lsp.server.kernel_info.summaries import KernelSummary, kernels_of
 from gpuemu_lsp.server.services import Services
+
+_TOOLTIP = "Values of the failing thread in the case that the diagnostic of this line shows"
 
 
 def register(server: GpuemuServer, services: Services) -> None:
@@ -28,6 +34,12 @@ def register(server: GpuemuServer, services: Services) -> None:
             if kernel.results and params.range.start.line <= end.line <= params.range.end.line:
                 position = types.Position(end.line, end.column)
                 found.append(types.InlayHint(position, _label(kernel), padding_left=True))
+        for number, text in session.publisher.values_at_lines(path).items():
+            if params.range.start.line <= number <= params.range.end.line:
+                end = Position(number, len(lines[number].rstrip("\r").encode("utf-8", "surrogatepass")))
+                at = client_position(lines, end, session.publisher.encoding)
+                position = types.Position(at.line, at.column)
+                found.append(types.InlayHint(position, text, padding_left=True, tooltip=_TOOLTIP))
         return found
 
 

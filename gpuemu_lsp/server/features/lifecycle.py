@@ -43,6 +43,9 @@ def register(server: GpuemuServer, services: Services) -> None:
         services.code_lenses.supported = bool(
             get_capability(capabilities, "workspace.code_lens.refresh_support", False)
         )
+        services.inlay_hints.supported = bool(
+            get_capability(capabilities, "workspace.inlay_hint.refresh_support", False)
+        )
         options = plain(params.initialization_options)
         if isinstance(options, dict) and options.get("diagnostics") == "pull" and _supports_pull(params):
             diagnostic.register(server, services)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from support.check_project import CU, TOML, request, run
 
-from gpuemu_lsp.engine.findings import Finding, Severity, collect
+from gpuemu_lsp.engine.findings import Finding, Severity
 from gpuemu_lsp.engine.store import Store
 
 # Fails for every size from 70 to 900; the first failing case of a check is not the smallest.
@@ -15,9 +15,7 @@ SIZES = TOML + "[kernels.dims]\nn = { min = 1, max = 2000 }\n"
 
 
 def shown(folder: Path, cu: str, **options) -> list[Finding]:
-    found: list[Finding] = []
-    for finding in run(request(folder, cu, toml=SIZES, store_root=str(folder), **options))[1]:
-        collect(found, finding)
+    found = run(request(folder, cu, toml=SIZES, store_root=str(folder), **options))[1]
     return [finding for finding in found if finding.severity is Severity.ERROR]
 
 

@@ -69,10 +69,7 @@ __global__ void twice(const float* x, float* y, int n) {
 
 def errors(folder: Path, cu: str, **options) -> list[Finding]:
     found = run(request(folder, cu, toml=TOML, **options))[1]
-    latest: list[Finding] = []
-    for one in found:
-        latest = [other for other in latest if not one.replaces(other)] + [one]
-    return [one for one in latest if one.severity is Severity.ERROR]
+    return [one for one in found if one.severity is Severity.ERROR]
 
 
 def rules(findings) -> list[str]:
