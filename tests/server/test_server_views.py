@@ -258,9 +258,11 @@ async def test_the_values_of_the_failing_thread_follow_the_shown_case_until_thei
     assert shown[:2] == (STORE_LINE, len(line))
     assert re.fullmatch(r"x\[(\d+)\] = \S+, y\[\1\] = \S+ \(expected \S+\), i = \1", shown[2])
     assert [one["name"] for one in error.data["values"]][-1] == "i"
-    editor.replace("scale.cu", WRONG.replace("extern", "\nextern"))
+    top = types.Range(types.Position(0, 0), types.Position(0, 0))
+    editor.change("scale.cu", types.TextDocumentContentChangePartial(top, "\n"))
     assert await values() == [(STORE_LINE + 1, *shown[1:])]
-    editor.replace("scale.cu", WRONG.replace("x[i];", "x[i] ;"))
+    end = types.Range(types.Position(STORE_LINE + 1, len(line)), types.Position(STORE_LINE + 1, len(line)))
+    editor.change("scale.cu", types.TextDocumentContentChangePartial(end, " "))
     assert await values() == []
     editor.save("scale.cu", GOOD)
     await editor.idle()
