@@ -15,11 +15,13 @@ from benchmarks.large_source import large_source
 from gpuemu_lsp.engine.source import read
 from gpuemu_lsp.engine.source.memo import Memo
 from gpuemu_lsp.engine.source.preprocessor import lexer
+from gpuemu_lsp.engine.source.preprocessor.macros import MacroTable
+from gpuemu_lsp.engine.source.syntax.items import split_items
 
 _INSERTED = (
     *("{", "}", "(", ")", "/*", "*/", "//", "// a\\\n", '"', "'", 'R"(', ')"', ";", "\\\n", "\n", "\n\n", "\r\n", "\r"),
     *("#if 0\n", "#if N\n", "#else\n", "#endif\n", "#define N 1\n", "#define OPEN {\n", "#undef N\n", "OPEN\n"),
-    *("é", "\N{GRINNING FACE}", "\ufeff", "\ud800", "\0", "<<<1, 1>>>(", "namespace a {\n", "template <typename T>\n"),
+    *("é", "\U0001f600", "\ufeff", "\ud800", "\0", "<<<1, 1>>>(", "namespace a {\n", "template <typename T>\n"),
     *(
         "__global__ void k(float* x) {\n",
         "}\n",
@@ -102,6 +104,33 @@ def test_reading_in_blocks_is_reading_in_sequence(texts: list[str]) -> None:
         patch.setattr(lexer, "_BLOCK_BYTES", 40)
         found = _read_first(texts[-1], monkeypatch)
     assert found == _read_sequentially(texts[-1], monkeypatch)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param("void f() {\n}\n/* a\n" + "b {\n}\n" * 9 + "*/\nvoid g() {\n}\n", id="comment"),
+        pytest.param("void f() {\n}\n/* a\n" + "b {\n}\n" * 9, id="open comment"),
+        pytest.param("void f() {\n}\n// a\\\n} {\\\n}\nvoid g() {\n}\n" * 3, id="continued comment"),
+        pytest.param('const char* s = R"(\n' + "b {\n}\n" * 9 + ')";\nvoid g() {\n}\n', id="raw string"),
+        pytest.param("#define M \\\n} \\\n}\nvoid g() {\n}\n" * 3, id="continued directive"),
+        pytest.param("MAKE(\n{\n}\n)\n;\nMAKE(\n{\n}\n)\nvoid g() {\n}\n\n;\n" * 3, id="what follows a block"),
+        pytest.param("struct S {\n}\n\n\n, s;\nvoid f() {\n}\n\n\n;\nint n;\n" * 3, id="declarators after a block"),
+        pytest.param("namespace a {\nvoid f() {\n}\n}\nvoid f() {\n}\n" * 4, id="namespace"),
+        pytest.param("#if N\nvoid f() {\n#else\nvoid f(int) {\n#endif\n}\n" * 4, id="alternatives"),
+    ],
+)
+def test_blocks_end_between_tokens(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    forms = []
+    for size in (1, 8, 20, 1 << 30):
+        with monkeypatch.context() as patch:
+            patch.setattr(lexer, "_BLOCK_BYTES", size)
+            patch.setattr(Memo, "get", _without_memory)
+            source = lexer.SourceText(text)
+            items = split_items(source, MacroTable([source]))
+            forms.append((source.clean, source.code, source.directives, items))
+    assert forms[0] == forms[-1]
+    assert forms[1:-1] == forms[2:]
 
 
 @settings(max_examples=6, deadline=None)
