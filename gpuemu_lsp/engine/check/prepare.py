@@ -11,6 +11,7 @@ from pathlib import Path
 from gpuemu_lsp.engine.check.model import CheckRequest
 from gpuemu_lsp.engine.check.policies.missing_headers import left_out, without_cascades
 from gpuemu_lsp.engine.check.policies.newer_architecture import or_newer
+from gpuemu_lsp.engine.check.policies.uninitialised_locals import uninitialised_locals
 from gpuemu_lsp.engine.check.policies.unknown_suppressions import unknown_suppressions
 from gpuemu_lsp.engine.check.policies.unregistered import softened, without_guessed_instance
 from gpuemu_lsp.engine.check.source_map import SourceMap
@@ -18,6 +19,7 @@ from gpuemu_lsp.engine.compile import CompileSession, ToolchainError, compile_so
 from gpuemu_lsp.engine.compile.model import Artifact, CompileRequest, CompileResult, ResourceUsage
 from gpuemu_lsp.engine.findings import Finding, Place, Range, Severity
 from gpuemu_lsp.engine.lint import lint
+from gpuemu_lsp.engine.plan.entry import choose_kernel
 from gpuemu_lsp.engine.plan.model import Plan, PlanResult
 from gpuemu_lsp.engine.plan.resolve import resolve
 from gpuemu_lsp.engine.plan.struct_sizes import with_compiled_sizes
@@ -147,6 +149,10 @@ def prepare(request: CheckRequest, session: FileSession | None = None) -> Prepar
     findings = (*filter(partial(_is_relevant, artifact is not None), compiled.result.findings), *compiled.findings)
     if artifact is not None:
         findings = (*findings, *left_out(views, spec.include_dirs, request.registered))
+        declaration, _ = choose_kernel(spec, source)
+        if declaration is not None:
+            unoptimized = partial(compilation.run, artifact.arch, optimize=False)
+            findings = (*findings, *uninitialised_locals(source, declaration, findings, unoptimized))
     return PreparedKernel(
         findings=(*unknown_suppressions(spec.source, text), *map(ignores.apply, findings)),
         place=place,
