@@ -49,7 +49,7 @@ class Scalar:
 
 
 @dataclass(frozen=True, slots=True)
-class Struct:
+class StructArgument:
     """A by-value argument with pointers: its bytes, and the buffers whose addresses replace eight of them each.
 
     ``pointers`` are pairs of an offset in ``data`` and a buffer.
@@ -60,7 +60,7 @@ class Struct:
     pointers: tuple[tuple[int, Buffer], ...]
 
 
-Argument: TypeAlias = "Buffer | Scalar | Struct"
+Argument: TypeAlias = "Buffer | Scalar | StructArgument"
 
 
 def buffers_of(arguments: Iterable[Argument]) -> Iterator[Buffer]:
@@ -68,7 +68,7 @@ def buffers_of(arguments: Iterable[Argument]) -> Iterator[Buffer]:
     for argument in arguments:
         if isinstance(argument, Buffer):
             yield argument
-        elif isinstance(argument, Struct):
+        elif isinstance(argument, StructArgument):
             yield from (buffer for _, buffer in argument.pointers)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from gpuemu_lsp.engine.execution import Argument, Buffer, Bytes, Scalar, Struct
+from gpuemu_lsp.engine.execution import Argument, Buffer, Bytes, Scalar, StructArgument
 from gpuemu_lsp.engine.fuzz.dtypes import is_float, numpy_dtype
 from gpuemu_lsp.engine.fuzz.geometry import strides
 from gpuemu_lsp.engine.fuzz.model import Array, Case
@@ -105,7 +105,7 @@ def _argument(args: tuple[PlanArg, ...], case: Case) -> Argument:
         else:
             raw = case.scalars[arg.param].tobytes()
             data[offset : offset + len(raw)] = raw
-    return Struct(member.struct, bytes(data), tuple(pointers))
+    return StructArgument(member.struct, bytes(data), tuple(pointers))
 
 
 def _scalar(arg: ScalarArg, case: Case) -> Scalar:

@@ -33,6 +33,7 @@ class ReferenceInputs(dict[str, Any]):
 
     def __missing__(self, key: str) -> Any:
         found = self._find(key) if isinstance(key, str) else None
+        # A name that two structs have is ambiguous: the only tensor would be a guess among them.
         is_field = any(other.endswith(f".{key}") for other in self)
         if found is None and isinstance(key, str) and len(self._tensors) == 1 and not is_field:
             found = self._tensors[0]
@@ -112,6 +113,7 @@ def build(plan: Plan, case: Case, tensors: Mapping[str, Array], wrap: Wrap = flo
             values[arg.key] = tensors[arg.param]
             names.append(arg.key)
         aliases[arg.param] = arg.key
+    # A kernel indexes an array in a struct, and so does its reference, although each element is an argument.
     arrays = _member_arrays(plan, case, wrap)
     values |= arrays
     aliases |= _field_names([*(arg.key for arg in plan.args), *arrays])

@@ -43,6 +43,7 @@ def judge(
     # The full budget takes about a dozen evaluations of the reference. Its floor takes none and is a lower bound of
     # it, so outputs within the floor pass without them. That is the case for most correct launches.
     floors = quick_budgets(evaluation)
+    # A tolerance of gpuemu.toml takes the place of the floor, which it may be below.
     for arg in compared_tensors(plan):
         configured = configured_budget(expected.arrays[arg.param], arg, tolerances)
         floors[arg.param] = configured if configured is not None else floors[arg.param]

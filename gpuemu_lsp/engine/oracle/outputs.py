@@ -96,6 +96,7 @@ def _split(
             have = ", ".join(map(str, result)) or "nothing"
             raise _unusable(path, f"it returned a dict with {have}; missing: {', '.join(missing)}")
         return tuple(result[arg.key] if arg.key in result else result[arg.param] for arg in expected)
+    # An author may return all outputs in order, as for any other kernel, and then exclude one of them.
     if len(outputs) > len(expected) and isinstance(result, tuple) and len(result) == len(outputs):
         return tuple(part for arg, part in zip(outputs, result, strict=True) if arg in expected)
     # A list is not unpacked for a single output: it may be the output itself, as nested lists.
@@ -148,6 +149,7 @@ def _with_shape(path: str, arg: TensorArg, array: Array, shape: tuple[int, ...])
 
 def _sorted_values(path: str, arg: TensorArg, array: Array, shape: tuple[int, ...]) -> Array:
     """Return the values of an output without a fixed order: sorted within rows, or all of them if there are fewer."""
+    # Sorted here, so that all later stages compare by position: determinism, perturbed runs, the error budget.
     if arg.compare == "set":
         return np.unique(array)
     # What the kernel left unwritten in a buffer that it also reads is not known.

@@ -120,7 +120,9 @@ def call(reference: Reference, plan: Plan, case: Case) -> ReferenceOutput:
     """
     tensors = exact_inputs(plan, case)
     output = call_with(reference, plan, case, tensors)
+    # Made again and not copied before the call: widening a case is cheap, and holding both during the call is not.
     before = exact_inputs(plan, case)
+    # An `inout` array may be changed: that is how a reference without a result returns one.
     changed = tuple(
         arg.key
         for arg in input_tensors(plan)
@@ -140,6 +142,7 @@ def changing_line(reference: Reference, plan: Plan, case: Case) -> int | None:
     try:
         call_with(reference, plan, case, tensors)
     except ReferenceFailure as failure:
+        # Any other failure has its own cause, and its line need not be where an input is changed.
         if "read-only" in failure.message and failure.line is not None:
             return failure.line
     code = getattr(inspect.unwrap(reference.function), "__code__", None)

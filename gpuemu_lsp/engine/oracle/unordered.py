@@ -54,6 +54,7 @@ def compare_unordered(output: UnorderedOutput) -> list[Mismatch]:
     in_rows = output.in_rows
     places = _rows(np.arange(output.actual.size).reshape(output.actual.shape), in_rows)
     if not in_rows:
+        # What was not written holds poison, which is no value of the kernel.
         places = places[:, output.written.reshape(-1)]
     actual, expected = _comparable(output)
     allowed = _rows(output.budget.allowed, in_rows)
@@ -92,6 +93,7 @@ def _comparable(output: UnorderedOutput) -> tuple[Array, Array]:
 
 def _match_sorted(actual: Array, expected: Array, allowed: Array) -> tuple[list[int], list[int]]:
     """Return the positions of unmatched actual and of unmatched expected values, both sides being sorted."""
+    # The walk below is a Python loop: an output that is right, which most are, needs none.
     if actual.size == expected.size and bool(np.all(_close(actual, expected, allowed))):
         return [], []
     extra: list[int] = []
@@ -123,6 +125,7 @@ def _has_neighbour(values: Array, others: Array, allowed: Array, *, budget_of_ot
     """Mark the values that are within the budget of the next smaller or next larger of ``others``."""
     found = np.zeros(values.shape, dtype=np.bool_)
     above = np.searchsorted(others, values)
+    # The nearest value of a sorted sequence is on one of the two sides of the place of insertion.
     for near in (above - 1, above):
         at = np.clip(near, 0, others.size - 1)
         found |= _close(values, others[at], allowed[at] if budget_of_other else allowed)
@@ -144,11 +147,13 @@ def _is_nan(value: object) -> bool:
 def _mismatches(output: UnorderedOutput, extra: list[int], missing: list[int | float]) -> list[Mismatch]:
     arg, case, size = output.arg, output.case, output.expected.size
     lacks = f"{number(missing[0])} is missing" if missing else ""
+    # A value that is there has a store to point at; one that is missing has none, and is then part of the message.
     if extra:
         wrong = np.zeros(output.actual.size, dtype=np.bool_)
         wrong[extra] = True
         index = tuple(int(at) for at in np.unravel_index(extra[0], output.actual.shape))
         value = output.actual[index]
+        # Zero tolerance: a value just outside the budget of an expected one is another value, and not a repetition.
         repeated = bool(np.any(_close(np.full(size, value), output.expected.reshape(-1), np.zeros(size))))
         how = "more often than expected" if repeated else "which is not among the expected values"
         text = f"{number(value)}, {how}; {lacks}" if missing else f"{number(value)}, {how}"

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from gpuemu_lsp.engine.check.plan_run import PlanRun
-from gpuemu_lsp.engine.execution import Buffer, Struct, buffers_of
+from gpuemu_lsp.engine.execution import Buffer, StructArgument, buffers_of
 from gpuemu_lsp.engine.findings import Json
 from gpuemu_lsp.engine.fuzz import pack_arguments
 from gpuemu_lsp.engine.fuzz.dtypes import numpy_dtype
@@ -45,7 +45,7 @@ def export(run: PlanRun, case: Case, failure: Failure, script: Path) -> Path:
             arrays[f"parameter:{parameter.name}"] = _bytes(bytes(8))
         else:
             arrays[f"parameter:{parameter.name}"] = _bytes(parameter.data)
-        if isinstance(parameter, Struct):
+        if isinstance(parameter, StructArgument):
             pointers += [{"buffer": buffer.name, "offset": offset} for offset, buffer in parameter.pointers]
         parameters.append({"name": parameter.name, "pointers": pointers})
     for argument in buffers_of(packed):

@@ -86,7 +86,7 @@ def _emulated(about: dict[str, Any], arrays: dict[str, Any], ptx: str) -> tuple[
     try:
         from gpuemu_lsp.engine.compile.model import Artifact
         from gpuemu_lsp.engine.emulator import Emulator
-        from gpuemu_lsp.engine.execution import Buffer, Request, Struct
+        from gpuemu_lsp.engine.execution import Buffer, Request, StructArgument
     except ImportError:
         return None
     buffers = {}
@@ -98,7 +98,7 @@ def _emulated(about: dict[str, Any], arrays: dict[str, Any], ptx: str) -> tuple[
     for parameter in about["parameters"]:
         pointers = tuple((pointer["offset"], buffers[pointer["buffer"]]) for pointer in parameter["pointers"])
         data = arrays[f"parameter:{parameter['name']}"].tobytes()
-        arguments.append(Struct(parameter["name"], data, pointers))
+        arguments.append(StructArgument(parameter["name"], data, pointers))
     artifact = Artifact("", about["arch"], ptx, b"", {}, {}, "")
     grid, block = tuple(about["grid"]), tuple(about["block"])
     request = Request(artifact, about["entry"], grid, block, about["shared_bytes"], tuple(arguments))
