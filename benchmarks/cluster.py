@@ -22,8 +22,8 @@ import distributed
 from benchmarks.page import put
 from gpuemu_lsp.engine.check.model import CheckOptions, CheckRequest
 from gpuemu_lsp.engine.jobs.cluster import LOCAL, Cluster
-from gpuemu_lsp.engine.jobs.functions import FUNCTIONS, PRELOAD
 from gpuemu_lsp.engine.jobs.run import Runner, run_requests
+from gpuemu_lsp.engine.jobs.table import FUNCTIONS, PRELOAD
 from gpuemu_lsp.engine.jobs.targets import collect
 from gpuemu_lsp.engine.workers import Pool
 

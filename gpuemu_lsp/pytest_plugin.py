@@ -168,7 +168,7 @@ class _Checks:
         import os
         from concurrent.futures import ThreadPoolExecutor
 
-        from gpuemu_lsp.engine.jobs.functions import FUNCTIONS, PRELOAD
+        from gpuemu_lsp.engine.jobs.table import FUNCTIONS, PRELOAD
         from gpuemu_lsp.engine.workers import Pool
 
         cores = os.cpu_count() or 1

@@ -29,7 +29,7 @@ def _run(options: argparse.Namespace) -> int:
     if options.explain is not None:
         return _explain(options.explain)
     if options.check is None and not options.watch:
-        from gpuemu_lsp.server.app import serve
+        from gpuemu_lsp.server.start import serve
 
         return serve(options.tcp, options.ws)
     from gpuemu_lsp.cli.commands.check import CheckCommand, check, watch

@@ -1,4 +1,4 @@
-"""Builds the server from its services and features, and serves one client."""
+"""Builds the server from its services and features."""
 
 from __future__ import annotations
 
@@ -7,11 +7,8 @@ from collections.abc import Callable
 from lsprotocol import types
 
 from gpuemu_lsp import __version__
-from gpuemu_lsp.engine.jobs.functions import FUNCTIONS, PRELOAD, WARM_UP
-from gpuemu_lsp.engine.workers import Limits, Pool
-from gpuemu_lsp.engine.workers.system import return_freed_memory
+from gpuemu_lsp.engine.workers import Pool
 from gpuemu_lsp.server.client.protocol import GpuemuProtocol, GpuemuServer
-from gpuemu_lsp.server.configuration import configure_logging
 from gpuemu_lsp.server.features import (
     artifact,
     code_action,
@@ -32,7 +29,6 @@ from gpuemu_lsp.server.features import (
     watched_files,
 )
 from gpuemu_lsp.server.services import Services, build_services
-from gpuemu_lsp.server.settings import default_workers
 
 _FEATURES: tuple[Callable[[GpuemuServer, Services], None], ...] = (
     lifecycle.register,
@@ -53,7 +49,6 @@ _FEATURES: tuple[Callable[[GpuemuServer, Services], None], ...] = (
     tests.register,
     artifact.register,
 )
-_WATCHER_SECONDS = 0.5
 
 
 def create_server(pool: Pool) -> tuple[GpuemuServer, Services]:
@@ -68,27 +63,3 @@ def create_server(pool: Pool) -> tuple[GpuemuServer, Services]:
     for register in _FEATURES:
         register(server, services)
     return server, services
-
-
-def serve(tcp: tuple[str, int] | None = None, ws: tuple[str, int] | None = None) -> int:
-    """Serve one client until it sends ``exit`` or disconnects; return the exit code.
-
-    Parameters
-    ----------
-    tcp, ws
-        Address to listen on for one client, in place of standard input and output. Loopback only: a client can have
-        this user's files compiled and scripts run.
-    """
-    configure_logging("warning", None)
-    return_freed_memory()
-    with Pool(FUNCTIONS, size=default_workers(), limits=Limits(), preload=PRELOAD, warm_up=WARM_UP) as pool:
-        pool.start()
-        server, services = create_server(pool)
-        if tcp is not None:
-            server.start_tcp(*tcp)
-        elif ws is not None:
-            server.start_ws(*ws)
-        else:
-            server.start_io()
-        services.watcher.join(_WATCHER_SECONDS)
-    return 0 if server.protocol.shut_down else 1

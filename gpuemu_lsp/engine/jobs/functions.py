@@ -1,4 +1,4 @@
-"""The job functions and their table. Each takes JSON and yields JSON; engine modules are imported when called."""
+"""The job functions. Each takes JSON and yields JSON; engine modules are imported when called."""
 
 from __future__ import annotations
 
@@ -15,32 +15,6 @@ from gpuemu_lsp.engine.workers.wire import from_json, to_json
 if TYPE_CHECKING:
     from gpuemu_lsp.engine.check.prepare import PreparedKernel
     from gpuemu_lsp.engine.store import BaselineRecord, Failure, Store
-
-_PACKAGE = "gpuemu_lsp.engine.jobs"
-_TARGETS = {
-    "functions": ("check", "measure", "reproduce", "export", "minimize", "lint", "describe", "self_check"),
-    "file_checks": ("check_file",),
-    "stored_failures": ("failures", "failure"),
-    "disassembly": ("disassemble",),
-    "registration": ("registration",),
-    "save_comparison": ("changes", "accept"),
-}
-FUNCTIONS = {name: f"{_PACKAGE}.{module}:{name}" for module, names in _TARGETS.items() for name in names}
-"""Job name to ``module:function``, as :class:`~gpuemu_lsp.engine.workers.Pool` expects it."""
-
-PRELOAD = (
-    "numpy",
-    "ml_dtypes",
-    "llvmlite.binding",
-    "cupy",
-    "gpuemu_lsp.engine.check.pipeline",
-    "gpuemu_lsp.engine.emulator",
-    "gpuemu_lsp.engine.baseline.records",
-    "gpuemu_lsp.engine.jobs.history",
-)
-"""Modules that the fork server imports before it forks the first worker."""
-WARM_UP = ("gpuemu_lsp.engine.compile:warm_up", f"{_PACKAGE}.warm_up:warm_up")
-"""Generators that the fork server steps through while it is idle; workers forked later inherit the warm state."""
 
 
 def check(payload: Json) -> Iterator[Json]:

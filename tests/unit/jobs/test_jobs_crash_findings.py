@@ -10,8 +10,9 @@ from gpuemu_lsp.engine.check.model import CheckOptions, CheckRequest, KernelRepo
 from gpuemu_lsp.engine.compile.model import ResourceUsage
 from gpuemu_lsp.engine.findings import Place, Range
 from gpuemu_lsp.engine.jobs.crash_findings import ending_finding
-from gpuemu_lsp.engine.jobs.functions import FUNCTIONS, decode, encode
+from gpuemu_lsp.engine.jobs.functions import decode, encode
 from gpuemu_lsp.engine.jobs.run import run_requests
+from gpuemu_lsp.engine.jobs.table import FUNCTIONS
 from gpuemu_lsp.engine.project.model import KernelSpec
 from gpuemu_lsp.engine.rules import make
 from gpuemu_lsp.engine.workers import Limits, Pool

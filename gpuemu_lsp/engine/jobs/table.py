@@ -1,0 +1,31 @@
+"""Table of the job functions, and what the fork server of a pool loads for them.
+
+It imports nothing, so that a front end can start a pool first and import its own modules meanwhile.
+"""
+
+_PACKAGE = "gpuemu_lsp.engine.jobs"
+_TARGETS = {
+    "functions": ("check", "measure", "reproduce", "export", "minimize", "lint", "describe", "self_check"),
+    "file_checks": ("check_file",),
+    "stored_failures": ("failures", "failure"),
+    "disassembly": ("disassemble",),
+    "registration": ("registration",),
+    "save_comparison": ("changes", "accept"),
+}
+FUNCTIONS = {name: f"{_PACKAGE}.{module}:{name}" for module, names in _TARGETS.items() for name in names}
+"""Job name to ``module:function``, as :class:`~gpuemu_lsp.engine.workers.Pool` expects it."""
+
+PRELOAD = (
+    "numpy",
+    "ml_dtypes",
+    "llvmlite.binding",
+    "cupy",
+    "gpuemu_lsp.engine.check.pipeline",
+    "gpuemu_lsp.engine.emulator",
+    "gpuemu_lsp.engine.baseline.records",
+    "gpuemu_lsp.engine.jobs.history",
+    "gpuemu_lsp.engine.jobs.file_checks",
+)
+"""Modules that the fork server imports before it forks the first worker."""
+WARM_UP = ("gpuemu_lsp.engine.compile:warm_up", f"{_PACKAGE}.warm_up:warm_up")
+"""Generators that the fork server steps through while it is idle; workers forked later inherit the warm state."""
