@@ -7,7 +7,6 @@ from dataclasses import replace
 
 import numpy as np
 
-from gpuemu_lsp.engine.emulator import ops
 from gpuemu_lsp.engine.emulator.abi.memory import Shadow
 from gpuemu_lsp.engine.emulator.devicelib.library import DEVICE_LIBRARY
 from gpuemu_lsp.engine.emulator.jit.translation_limit import TranslationLimit, TranslationTimeoutError
@@ -144,7 +143,7 @@ def _outcome(prepared: PreparedLaunch, report: LaunchReport, runtime: DeviceRunt
         events=events,
         watched=last_writer(prepared),
         printed=runtime.printed,
-        approximate=_approximate(prepared.kernel),
+        approximate=prepared.kernel.approximate,
         steps=report.steps,
         coverage=coverage_of(prepared.kernel.program, prepared.coverage.bytes) if request.coverage else None,
     )
@@ -159,17 +158,6 @@ def _status(report: LaunchReport, events: tuple[Event, ...]) -> str:
     if report.status == "stopped" or rules & FAULTS:
         return "trapped"
     return "completed"
-
-
-def _approximate(kernel: CompiledKernel) -> tuple[str, ...]:
-    """Return the opcodes of the kernel for whose result the PTX manual gives an error bound, not a value."""
-    names = {
-        instruction.name
-        for block in kernel.program.blocks
-        for instruction in block.code
-        if ops.supports(instruction) and ops.accuracy(instruction) is not None
-    }
-    return tuple(sorted(names))
 
 
 def _launch_problem(request: Request) -> str | None:

@@ -11,6 +11,7 @@ from enum import Enum
 from functools import cached_property
 from typing import Final, TypeAlias
 
+from gpuemu_lsp.engine.emulator import ops
 from gpuemu_lsp.engine.emulator.abi.structs import REGISTER_BYTES, Warp
 from gpuemu_lsp.engine.emulator.analysis.cfg import build_cfg
 from gpuemu_lsp.engine.emulator.analysis.divergence import DivergenceInfo, all_divergent, analyse_divergence
@@ -147,6 +148,17 @@ class CompiledKernel:
             end = block.terminator
             result.append((getattr(end, "instruction", None), end if isinstance(end, Trap) else None))
         return result
+
+    @cached_property
+    def approximate(self) -> tuple[str, ...]:
+        """The opcodes of the kernel for whose result the PTX manual gives an error bound, not a value."""
+        names = {
+            one.name
+            for block in self.program.blocks
+            for one in block.code
+            if ops.supports(one) and ops.accuracy(one) is not None
+        }
+        return tuple(sorted(names))
 
     def site_of_block(self, number: int) -> int:
         """Return the first site of a basic block."""
