@@ -1,0 +1,1 @@
+"""Random CUDA C++ programs with defined behaviour, and their execution on the host and in the emulator."""
