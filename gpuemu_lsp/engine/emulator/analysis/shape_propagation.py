@@ -30,6 +30,8 @@ _MAX_STEP = 1 << 24
 _ALWAYS_VARYING = frozenset({"shfl", "atom", "match", "elect", "call", "mma", "mbarrier"}) | PERMUTATIONS
 """Opcodes whose results differ between lanes even if all their sources are uniform."""
 
+_OVER_MEMBERS = frozenset({"vote", "redux"})
+
 
 def integer_constants(program: Program) -> dict[str, int]:
     """Return the registers whose only definition is an unguarded ``mov`` of an integer literal, with that integer."""
@@ -154,6 +156,9 @@ class ShapePropagation:
         if guard is not None and not (self._known(guard.register) or LatticeValue(UNIFORM)).shape.uniform:
             return LatticeValue(VARYING)
         known = [self._known(source) for source in flattened(split_operands(instruction)[1])]
+        # Lanes with different member masks, the last operand, vote and reduce in different groups.
+        if instruction.opcode in _OVER_MEMBERS and known[-1] is not None and not known[-1].shape.uniform:
+            return LatticeValue(VARYING)
         if "cc" in instruction.modifiers or instruction.opcode in ("addc", "subc", "madc"):
             known.append(self._values.get(CARRY, LatticeValue(UNIFORM)))
         values: list[LatticeValue] = []

@@ -70,7 +70,11 @@ def _tf32(mode: str, relu: bool, satfinite: bool) -> Operation | None:
             magnitude = builder.and_(pattern, lanes.integer(I32, 0x7FFFFFFF))
             pattern = builder.or_(sign, lanes.call("umin", magnitude, lanes.integer(I32, 0x7F7FE000)))
         nan = lanes.fcmp("uno", a, a)
-        return lanes.select(nan, lanes.integer(I32, ieee.CANONICAL_NAN["f32"]), pattern)
+        canonical = lanes.integer(I32, ieee.CANONICAL_NAN["f32"])
+        if mode == "rna" and not satfinite:
+            # Integer instructions on all GPUs, which truncate a NaN: ptxas folds 0x7fc12345 to 0x7fc12000.
+            canonical = builder.and_(lanes.bits(a, I32), lanes.integer(I32, 0xFFFFE000))
+        return lanes.select(nan, canonical, pattern)
 
     return operation("tf32", ("f32",), emit)
 

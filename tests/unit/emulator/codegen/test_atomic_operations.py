@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 import ml_dtypes
@@ -197,3 +198,32 @@ def test_a_result_register_may_also_be_an_addend() -> None:
 def test_atomics_are_checked() -> None:
     source = 'extern "C" __global__ void k(int* x, int n) { atomicAdd(x + threadIdx.x * n, 1); }'
     assert rules(launch(source, 1, 32, np.zeros(31, np.int32), np.int32(1))) == ["memory/out-of-bounds"]
+
+
+@pytest.mark.parametrize("opcode", ["atom", "red"])
+@pytest.mark.parametrize("vector", [1, 2])
+@pytest.mark.parametrize("space", ["global", "shared", "generic"])
+def test_f32_sums_flush_subnormals_in_global_memory(opcode: str, vector: int, space: str) -> None:
+    # PTX ISA section 9.7.13.5; for sm_90 ptxas emits ATOMG.ADD.F32.FTZ, and for shared memory FADD without .FTZ.
+    if vector == 2 and space != "global":
+        return  # PTX has vectors in global memory only
+    program = _program("add.f32" if vector == 1 else "add.v2.f32", "f32", opcode == "atom", "global", vector=vector)
+    if space == "shared":
+        program = _program("add.f32", "f32", opcode == "atom", "shared")
+    if space == "generic":  # the same, through a generic address of shared memory
+        program = _program("add.f32", "f32", opcode == "atom", "shared").replace(f"{opcode}.shared", opcode)
+        program = program.replace(".reg .b64 %in", ".reg .b64 %generic, %in").replace(
+            "%local, shared_cell;",
+            "%local, shared_cell; cvt.u64.u32 %generic, %local; cvta.shared.u64 %generic, %generic;",
+        )
+        program = re.sub(rf"({opcode}\.add\.f32.*)\[%local\]", r"\1[%generic]", program)
+    tiny = np.full(32 * vector, 0x80000100, np.uint32).view(np.float32)
+    for start, wanted in ((0x00000300, 0x00000300 - 32 * 0x100), (0x00800000, 0x00800000 - 32 * 0x100)):
+        cell = np.full(vector, start, np.uint32).view(np.float32)
+        outcome = launch(program, 1, 32, tiny, cell, np.zeros(32 * vector, np.float32))
+        left = int(result(outcome, 1, np.uint32)[0])
+        if space == "global":
+            # The subnormals count as -0: the sum is +0, or the normal number that was there.
+            assert left == (0 if start < 0x00800000 else start), hex(left)
+        else:
+            assert left == (wanted if wanted >= 0 else 0x80000000 | -wanted), hex(left)

@@ -137,13 +137,36 @@ def _function(module: ir.Module, operation: str, type_: str, *, checked: bool) -
         old = t.load(b, address, 0, integer, align=1)
         first = t.load(b, context, value, integer, align=1)
         second = t.load(b, context, b.add(value, i64(REGISTER_BYTES)), integer, align=1) if operation == "cas" else None
-        t.store(b, _combined(b, operation, type_, old, first, second), address, 0, align=1)
+        if (operation, type_) == ("add", "f32"):
+            in_shared = _is_shared(b, context, address)
+            new = b.select(in_shared, _sum(b, old, first, ftz=False), _sum(b, old, first, ftz=True))
+        else:
+            new = _combined(b, operation, type_, old, first, second)
+        t.store(b, new, address, 0, align=1)
         # A third row, since the operands of lanes that have not had their turn must stay.
         t.store(b, old, context, b.add(value, i64(2 * REGISTER_BYTES)), align=1)
         b.branch(end)
         b.position_at_end(end)
     b.ret_void()
     return function
+
+
+def _is_shared(b: ir.IRBuilder, context: Value, address: Value) -> Value:
+    launch, block = load_pointer(b, context, Warp.LAUNCH), load_pointer(b, context, Warp.BLOCK)
+    offset = b.sub(address, load_field(b, block, BlockRecord.SHARED))
+    return b.icmp_unsigned("<", offset, load_field(b, launch, LaunchRecord.SHARED_SIZE))
+
+
+def _sum(b: ir.IRBuilder, old: Value, value: Value, *, ftz: bool) -> Value:
+    """Return the f32 sum that ``add`` stores.
+
+    On global memory subnormals are flushed (section 9.7.13.5; ``ATOMG.ADD.F32.FTZ`` and ``REDG.ADD.F32.FTZ`` in SASS).
+    On shared memory they are not: there ptxas emits a loop of FADD and compare-and-swap, also for generic addresses.
+    """
+    modifiers = ("rn", *(("ftz",) if ftz else ()), "f32")
+    instruction = Instruction("add", modifiers, (Register("_"), Register("_"), Register("_")))
+    result = ops.emit(b, instruction, [ops.read_as(b, old, "f32"), ops.read_as(b, value, "f32")])[0]
+    return ops.write_as(b, result, "f32", old.type)
 
 
 def _window(b: ir.IRBuilder, context: Value, flags: Value, size: int) -> tuple[Value, Value]:
@@ -206,8 +229,7 @@ def _combined(b: ir.IRBuilder, operation: str, type_: str, old: Value, value: Va
         wraps = b.or_(b.icmp_unsigned("==", old, zero), b.icmp_unsigned(">", old, value))
         return b.select(wraps, value, b.sub(old, one))
     if type_ in _FLOATS:
-        # As the instruction on registers, rounding to nearest even. That current GPUs flush subnormals in
-        # atom.add.f32 on global memory (section 9.7.13.5) is not modelled.
+        # As the instruction on registers, rounding to nearest even; f32 sums are made in `_sum`.
         rounding = ("rn",) if operation == "add" else ()
         instruction = Instruction(operation, (*rounding, type_), (Register("_"), Register("_"), Register("_")))
         result = ops.emit(b, instruction, [ops.read_as(b, old, type_), ops.read_as(b, value, type_)])[0]

@@ -19,10 +19,11 @@ REDUCTIONS = {"add", "min", "max", "and", "or", "xor"}
 
 def emit_activemask(e: Emitter, instruction: Instruction) -> None:
     """Write ``activemask.b32``."""
-    # The lanes that happen to be converged, as on hardware: kernels must not rely on more.
+    # The lanes that happen to be converged, as on hardware: kernels must not rely on more. Under a guard, those for
+    # which it holds: ptxas emits a vote with the same guard.
     name = register_name(instruction.operands[0])
     for part in e.result_parts(name):
-        e.write(name, part, e.block_mask(), "b32")
+        e.write(name, part, e.active_mask(), "b32")
 
 
 def _predicate(e: Emitter, operand: Operand) -> Value:
