@@ -14,7 +14,7 @@ from pathlib import Path
 from gpuemu_lsp.engine.check.model import CheckRequest
 from gpuemu_lsp.engine.check.prepare import prepare
 from gpuemu_lsp.engine.findings import Json, Severity
-from gpuemu_lsp.engine.jobs.instruction_lines import ptx_lines, sass_lines
+from gpuemu_lsp.engine.ptx.instruction_lines import ptx_lines, sass_lines
 from gpuemu_lsp.engine.workers.wire import from_json
 
 _SECONDS = 20.0

@@ -51,14 +51,17 @@ class StoredFailures:
 
 def failure_to_client(project: Project, item: dict[str, Json], uri_of: Callable[[str], str]) -> dict[str, Any]:
     """Return a stored failure as ``Failure`` of docs/protocol.md."""
-    source = next((spec.source for spec in project.kernels if spec.name == item["kernel"]), None)
+    spec = next((spec for spec in project.kernels if spec.name == item["kernel"]), None)
+    source = spec.source if spec is not None else None
+    dims = item["dims"] if isinstance(item["dims"], dict) else {}
+    declared = list(spec.dims or ()) if spec is not None else []  # the store sorts them by name
     line = item["line"] if isinstance(item["line"], int) and source is not None else 0
     place = source or project.config or project.root
     return {
         "id": item["id"],
         "kernel": item["kernel"],
         "dtype": item["dtype"],
-        "dims": item["dims"],
+        "dims": {name: dims[name] for name in dict.fromkeys([*declared, *dims]) if name in dims},
         "rule": item["rule"],
         "message": item["message"],
         "uri": uri_of(place),

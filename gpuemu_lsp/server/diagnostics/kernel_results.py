@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -105,5 +106,10 @@ def _referring(results: Mapping[str, list[KernelResult]], decl: KernelDecl, alon
 
 
 def number_text(value: Json) -> str:
-    """Return a value of a finding with 7 significant digits, as many as a float32 needs to be recognised."""
+    """Return a value of a finding with 7 significant digits, as many as a float32 needs to be recognised.
+
+    NaN and infinities are written as in the messages of findings.
+    """
+    if isinstance(value, float) and not math.isfinite(value):
+        return "NaN" if math.isnan(value) else "Inf" if value > 0 else "-Inf"
     return f"{value:.7g}" if isinstance(value, float) else "?" if value is None else str(value)

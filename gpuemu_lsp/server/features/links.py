@@ -11,9 +11,9 @@ from pathlib import Path
 from lsprotocol import types
 
 from gpuemu_lsp.engine.findings import Place, Position, Range
-from gpuemu_lsp.engine.jobs.instruction_lines import source_of
 from gpuemu_lsp.engine.project.load import CONFIG_NAME
 from gpuemu_lsp.engine.project.model import KernelSpec, Project
+from gpuemu_lsp.engine.ptx.instruction_lines import source_of
 from gpuemu_lsp.server.client.protocol import SCHEME, GpuemuServer
 from gpuemu_lsp.server.documents.document import Document
 from gpuemu_lsp.server.documents.locations import byte_position, client_range, path_from_uri

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from gpuemu_lsp.engine.project.model import KernelSpec, Validation
 from gpuemu_lsp.engine.rules import make
 from gpuemu_lsp.server.checks.minimiser import outcome_text
 from gpuemu_lsp.server.client.progress import ChecksProgress
+from gpuemu_lsp.server.diagnostics.kernel_results import number_text
 from gpuemu_lsp.server.kernel_info.hover_text import finding_text
 from gpuemu_lsp.server.work import Batch, BatchKey, KernelCheck
 
@@ -71,3 +73,19 @@ async def test_the_status_names_restricted_mode(harness):
     harness.services.configuration.update({"trusted": False}, initial=True)
     (status,) = [params for method, params in harness.sent if method == "gpuemu/serverStatus"][-1:]
     assert status["restricted"] is True and "not run" in status["message"]
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (math.nan, "NaN"),
+        (math.inf, "Inf"),
+        (-math.inf, "-Inf"),
+        (1 / 3, "0.3333333"),
+        (2.0, "2"),
+        (7, "7"),
+        (None, "?"),
+    ],
+)
+def test_numbers_of_hovers_and_test_messages_are_written_as_in_findings(value, text):
+    assert number_text(value) == text
