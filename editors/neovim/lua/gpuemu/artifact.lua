@@ -1,4 +1,5 @@
---- PTX or SASS in a window next to the source; the instructions of the cursor's line are highlighted.
+--- PTX or SASS in a window next to the source. The instructions of the cursor's line are highlighted; `gd` and <CR> on an
+--- instruction go to its source line.
 
 local client_of = require("gpuemu.client")
 local M = {}
@@ -30,6 +31,28 @@ local function highlight(self)
   if shown and spans[1] then
     vim.api.nvim_win_set_cursor(shown, { spans[1].first + 1, 0 })
   end
+end
+
+--- Go from the instruction under the cursor to its source line.
+---@param self gpuemu.View
+local function go_to_source(self)
+  local number = vim.api.nvim_win_get_cursor(0)[1] - 1
+  for line, spans in pairs(self.map) do
+    for _, span in ipairs(spans) do
+      if span.first <= number and number <= span.last then
+        local window = vim.fn.win_findbuf(self.source)[1]
+        if window then
+          vim.api.nvim_set_current_win(window)
+        else
+          vim.cmd("leftabove vertical sbuffer " .. self.source)
+        end
+        vim.cmd("normal! m'")
+        vim.api.nvim_win_set_cursor(0, { math.min(line + 1, vim.api.nvim_buf_line_count(self.source)), 0 })
+        return
+      end
+    end
+  end
+  client_of.notify("this line has no instruction of the source")
 end
 
 ---@param self gpuemu.View
@@ -103,12 +126,17 @@ function M.open(source, form, kernel, client_id)
     view = vim.api.nvim_create_buf(false, true)
     vim.api.nvim_buf_set_name(view, name)
     vim.bo[view].bufhidden = "wipe"
-    vim.bo[view].filetype = "asm"
+    vim.bo[view].filetype = form
   end
   if vim.fn.bufwinid(view) == -1 then
     vim.api.nvim_open_win(view, false, { split = "right", win = math.max(vim.fn.bufwinid(source), 0) })
   end
   local self = { source = source, view = view, kernel = kernel, form = form, client_id = client_id, map = {} }
+  for _, key in ipairs({ "gd", "<CR>" }) do
+    vim.keymap.set("n", key, function()
+      go_to_source(self)
+    end, { buffer = view, desc = "Go to the source line of this instruction" })
+  end
   follow(self)
   fill(self)
 end

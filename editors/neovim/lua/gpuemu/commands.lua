@@ -89,6 +89,24 @@ local SUBCOMMANDS = {
       end)
     end,
   },
+  pause = {
+    run = function(call)
+      client_of.execute(call.client, "gpuemu.pause", {})
+    end,
+  },
+  resume = {
+    run = function(call)
+      client_of.execute(call.client, "gpuemu.resume", {})
+    end,
+  },
+  register = {
+    takes = "kernel",
+    run = function(call)
+      select_kernel(call, function(kernel)
+        client_of.execute(call.client, "gpuemu.register", { vim.uri_from_bufnr(call.bufnr), kernel })
+      end)
+    end,
+  },
   cancel = {
     run = function(call)
       client_of.execute(call.client, "gpuemu.cancel", {})

@@ -8,6 +8,7 @@ local M = {}
 ---@field message string?
 ---@field failing integer? number of kernels whose last check found an error
 ---@field restricted boolean? nothing of the workspace is executed
+---@field paused boolean? changes of files start no checks
 ---@field executor string?
 ---@field versions table<string, string>
 
@@ -46,10 +47,14 @@ function M.line(bufnr)
   elseif status.health ~= "ok" then
     return "gpuemu: " .. status.health
   end
+  local failing = (status.failing or 0) > 0
+    and ("%d kernel%s"):format(status.failing, status.failing == 1 and " fails" or "s fail")
   if not status.quiescent then
     return "gpuemu: checking"
-  elseif (status.failing or 0) > 0 then
-    return ("gpuemu: %d kernel%s"):format(status.failing, status.failing == 1 and " fails" or "s fail")
+  elseif status.paused then
+    return "gpuemu: paused" .. (failing and ", " .. failing or "")
+  elseif failing then
+    return "gpuemu: " .. failing
   end
   return status.restricted and "gpuemu: restricted" or "gpuemu"
 end

@@ -37,6 +37,18 @@ T.run(function()
     assert(marked(bufnr) ~= "", "no line is highlighted")
     assert(not marked(bufnr):find(expected[1], 1, true), marked(bufnr))
     T.equal(vim.bo[bufnr].modifiable, false)
+    T.equal(vim.bo[bufnr].filetype, form)
+
+    -- The instruction has a colour, and `gd` leads from it to its source line.
+    local source = vim.api.nvim_get_current_win()
+    vim.api.nvim_set_current_win(vim.fn.win_findbuf(bufnr)[1])
+    local number = T.goto_text(expected[1])
+    local column = vim.api.nvim_get_current_line():find(expected[1], 1, true)
+    T.equal(vim.fn.synIDattr(vim.fn.synID(number, column, 1), "name"), form .. "Instruction")
+    vim.api.nvim_feedkeys("gd", "x", false)
+    T.equal(vim.api.nvim_get_current_win(), source)
+    local line = vim.api.nvim_get_current_line()
+    assert(line:find("expf", 1, true), line)
   end
   -- A code lens opens it by a client command: the existing view is reloaded.
   local windows = #vim.api.nvim_list_wins()

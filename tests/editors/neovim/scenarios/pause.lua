@@ -1,0 +1,23 @@
+-- A pause: a save checks nothing, the diagnostic stays, and the end of the pause checks what has changed.
+local T = dofile(vim.env.GPUEMU_TEST_HARNESS)
+
+T.run(function()
+  local bufnr = T.open("ops/row_softmax_buggy.cu")
+  local status = require("gpuemu.status")
+  T.wait("a diagnostic", function() return T.problems(bufnr)[1] end)
+  T.idle()
+  T.wait("the status", function() return status.line(bufnr) == "gpuemu: 1 kernel fails" end)
+  vim.cmd("Gpuemu pause")
+  T.wait("the pause", function() return status.line(bufnr) == "gpuemu: paused, 1 kernel fails" end)
+  T.replace_buffer(T.facts.fixed)
+  vim.cmd.write()
+  T.wait("the diagnostic to be marked", function()
+    local problem = T.problems(bufnr)[1]
+    return problem and problem.message:find("the text has changed since", 1, true)
+  end)
+  T.idle()
+  T.equal(#T.problems(bufnr), 1)
+  vim.cmd("Gpuemu resume")
+  T.wait("the diagnostic to go", function() return #T.problems(bufnr) == 0 end)
+  T.wait("the status", function() return status.line(bufnr) == "gpuemu" end)
+end)
