@@ -1,4 +1,9 @@
-/** PTX or SASS in an editor next to the source, with the instructions of the current source line highlighted. */
+/**
+ * PTX or SASS in an editor next to the source.
+ *
+ * The instructions of the current source line are highlighted, and the source line of the current instruction. The
+ * definition of an instruction is its source line.
+ */
 
 import * as vscode from "vscode";
 import type { LanguageClient } from "vscode-languageclient/node";
@@ -14,7 +19,7 @@ interface OpenArtifact {
   artifact: Artifact;
 }
 
-export class Artifacts implements vscode.TextDocumentContentProvider, vscode.Disposable {
+export class Artifacts implements vscode.TextDocumentContentProvider, vscode.DefinitionProvider, vscode.Disposable {
   private readonly changed = new vscode.EventEmitter<vscode.Uri>();
   readonly onDidChange = this.changed.event;
   private readonly shown = new Map<string, OpenArtifact>();
@@ -31,16 +36,27 @@ export class Artifacts implements vscode.TextDocumentContentProvider, vscode.Dis
       this.highlight,
       this.changed,
       vscode.workspace.registerTextDocumentContentProvider(SCHEME, this),
+      vscode.languages.registerDefinitionProvider({ scheme: SCHEME }, this),
       vscode.window.onDidChangeTextEditorSelection((event) => this.follow(event.textEditor)),
       vscode.workspace.onDidSaveTextDocument((document) => this.reload(document.uri.toString())),
       vscode.workspace.onDidCloseTextDocument((document) => this.shown.delete(document.uri.toString())),
       vscode.commands.registerCommand("gpuemu.showPtx", () => this.showCurrent("ptx")),
       vscode.commands.registerCommand("gpuemu.showSass", () => this.showCurrent("sass")),
+      vscode.commands.registerCommand("gpuemu.goToSource", () => this.goToSource()),
     ];
   }
 
   provideTextDocumentContent(uri: vscode.Uri): string {
     return this.shown.get(uri.toString())?.artifact.text ?? "";
+  }
+
+  /** Return the source line of an instruction. */
+  provideDefinition(document: vscode.TextDocument, position: vscode.Position): vscode.Location | undefined {
+    const shown = this.shown.get(document.uri.toString());
+    const line = shown && sourceOf(shown.artifact, position.line);
+    return shown && line !== undefined
+      ? new vscode.Location(vscode.Uri.parse(shown.source), new vscode.Position(line, 0))
+      : undefined;
   }
 
   /** Show the PTX or SASS of a kernel in an editor next to its source. */
@@ -51,7 +67,7 @@ export class Artifacts implements vscode.TextDocumentContentProvider, vscode.Dis
     }
     const uri = vscode.Uri.from({
       scheme: SCHEME,
-      path: `/${artifact.title.replaceAll("/", "_")}`,
+      path: `/${kernel.replaceAll(/[/<>: ]+/g, "_")}.${artifact.arch}.${form}`, // the suffix selects the language
       query: `${kernel}&${source}`,
     });
     this.shown.set(uri.toString(), { source, kernel, form, uri, artifact });
@@ -59,7 +75,9 @@ export class Artifacts implements vscode.TextDocumentContentProvider, vscode.Dis
     const document = await vscode.workspace.openTextDocument(uri);
     await vscode.window.showTextDocument(document, { viewColumn: vscode.ViewColumn.Beside, preserveFocus: true });
     for (const editor of vscode.window.visibleTextEditors) {
-      this.follow(editor);
+      if (editor.document.uri.toString() === source) {
+        this.follow(editor);
+      }
     }
   }
 
@@ -109,17 +127,44 @@ export class Artifacts implements vscode.TextDocumentContentProvider, vscode.Dis
     }
   }
 
-  private follow(source: vscode.TextEditor): void {
-    const line = source.selection.active.line;
+  /** Go from the current instruction to its source line. */
+  private async goToSource(): Promise<void> {
+    const editor = vscode.window.activeTextEditor;
+    const found = editor && this.provideDefinition(editor.document, editor.selection.active);
+    if (found) {
+      const open = vscode.window.visibleTextEditors.find(
+        (each) => each.document.uri.toString() === found.uri.toString(),
+      );
+      await vscode.window.showTextDocument(found.uri, { selection: found.range, viewColumn: open?.viewColumn });
+    } else if (editor) {
+      void vscode.window.showInformationMessage("gpuemu: this line has no instruction of the source.");
+    }
+  }
+
+  /** Highlight what belongs together: instructions of the current source line, or the other way round. */
+  private follow(moved: vscode.TextEditor): void {
+    const own = this.shown.get(moved.document.uri.toString());
+    if (own && moved !== vscode.window.activeTextEditor) {
+      return; // its cursor is set when it opens
+    }
+    const line = own ? sourceOf(own.artifact, moved.selection.active.line) : moved.selection.active.line;
+    const source = own?.source ?? moved.document.uri.toString();
     for (const editor of vscode.window.visibleTextEditors) {
-      const shown = this.shown.get(editor.document.uri.toString());
-      if (shown?.source === source.document.uri.toString()) {
-        const ranges = linesOf(shown.artifact, line);
-        editor.setDecorations(this.highlight, ranges);
-        if (ranges[0]) {
-          editor.revealRange(ranges[0], vscode.TextEditorRevealType.InCenterIfOutsideViewport);
-        }
+      const uri = editor.document.uri.toString();
+      const shown = this.shown.get(uri);
+      if (shown?.source === source) {
+        const ranges = line === undefined ? [] : linesOf(shown.artifact, line);
+        this.mark(editor, ranges, editor !== moved);
+      } else if (uri === source) {
+        this.mark(editor, own && line !== undefined ? [new vscode.Range(line, 0, line, 0)] : [], own !== undefined);
       }
+    }
+  }
+
+  private mark(editor: vscode.TextEditor, ranges: readonly vscode.Range[], reveal: boolean): void {
+    editor.setDecorations(this.highlight, ranges);
+    if (reveal && ranges[0]) {
+      editor.revealRange(ranges[0], vscode.TextEditorRevealType.InCenterIfOutsideViewport);
     }
   }
 }
@@ -127,4 +172,9 @@ export class Artifacts implements vscode.TextDocumentContentProvider, vscode.Dis
 /** Return the lines of the artifact generated from a source line. */
 export function linesOf(artifact: Artifact, line: number): vscode.Range[] {
   return artifact.map.filter((each) => each.line === line).map((each) => new vscode.Range(each.first, 0, each.last, 0));
+}
+
+/** Return the source line that a line of the artifact was generated from. */
+export function sourceOf(artifact: Artifact, line: number): number | undefined {
+  return artifact.map.find((each) => each.first <= line && line <= each.last)?.line;
 }

@@ -61,6 +61,12 @@ export class FailureModel implements vscode.Disposable {
 
 /** Return a short description of a case: its dtype and sizes. */
 export function describeCase(failure: Failure): string {
-  const dims = Object.entries(failure.dims).map(([name, size]) => `${name} = ${size}`);
-  return [failure.dtype, ...dims].filter(Boolean).join(", ") || "case";
+  return [failure.dtype, sizesOf(failure)].filter(Boolean).join(", ") || "case";
+}
+
+/** Return the sizes of a case. */
+export function sizesOf(failure: Failure): string {
+  return Object.entries(failure.dims)
+    .map(([name, size]) => `${name}=${size}`)
+    .join(", ");
 }

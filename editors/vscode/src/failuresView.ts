@@ -1,21 +1,20 @@
-/** The failures view: a tree of file, kernel and failing case. A click goes to the line. */
+/** The failures view: kernels and their failing cases. A click goes to the line. */
 
 import * as path from "node:path";
 import * as vscode from "vscode";
 import { argumentsOf } from "./commands";
-import { describeCase, type FailureModel } from "./failureModel";
+import { describeCase, type FailureModel, sizesOf } from "./failureModel";
 import { startOf } from "./positions";
 import type { Failure } from "./protocol";
 
-interface Group {
-  kind: "file" | "kernel";
-  key: string;
-  label: string;
+/** A kernel with its failing cases. */
+interface FailingKernel {
+  name: string;
   uri: vscode.Uri;
   failures: readonly Failure[];
 }
 
-export type Node = Group | Failure;
+export type Node = FailingKernel | Failure;
 
 export class FailuresView implements vscode.TreeDataProvider<Node>, vscode.Disposable {
   private readonly changed = new vscode.EventEmitter<void>();
@@ -41,23 +40,13 @@ export class FailuresView implements vscode.TreeDataProvider<Node>, vscode.Dispo
 
   getChildren(node?: Node): Node[] {
     if (node === undefined) {
-      return group(this.model?.all ?? [], "file", (failure) => failure.uri, fileLabel);
+      return failingKernels(this.model?.all ?? []);
     }
-    if (!isGroup(node)) {
-      return [];
-    }
-    return node.kind === "file"
-      ? group(
-          node.failures,
-          "kernel",
-          (failure) => failure.kernel,
-          (failure) => failure.kernel,
-        )
-      : [...node.failures];
+    return isKernel(node) ? [...node.failures] : [];
   }
 
   getTreeItem(node: Node): vscode.TreeItem {
-    return isGroup(node) ? groupItem(node) : failureItem(node);
+    return isKernel(node) ? kernelItem(node) : failureItem(node);
   }
 
   dispose(): void {
@@ -66,54 +55,40 @@ export class FailuresView implements vscode.TreeDataProvider<Node>, vscode.Dispo
   }
 
   private refresh(): void {
-    const count = countKernels(this.model?.all ?? []);
-    this.tree.badge = count
-      ? { value: count, tooltip: `${count} ${count === 1 ? "kernel fails" : "kernels fail"}` }
-      : undefined;
-    this.changed.fire();
+    this.changed.fire(); // no badge: that of the Testing side bar, to which it would be added, counts failing kernels
   }
 }
 
-function group(
-  failures: readonly Failure[],
-  kind: Group["kind"],
-  keyOf: (failure: Failure) => string,
-  labelOf: (failure: Failure) => string,
-): Group[] {
+/** Group failing cases by kernel, in the order in which the server sends them. */
+export function failingKernels(failures: readonly Failure[]): FailingKernel[] {
   const groups = new Map<string, Failure[]>();
   for (const failure of failures) {
-    groups.set(keyOf(failure), [...(groups.get(keyOf(failure)) ?? []), failure]);
+    const key = `${failure.uri}#${failure.kernel}`;
+    groups.set(key, [...(groups.get(key) ?? []), failure]);
   }
-  return [...groups].flatMap(([key, members]) => {
+  return [...groups.values()].flatMap((members) => {
     const first = members[0];
-    return first ? [{ kind, key, label: labelOf(first), uri: vscode.Uri.parse(first.uri), failures: members }] : [];
+    return first ? [{ name: first.kernel, uri: vscode.Uri.parse(first.uri), failures: members }] : [];
   });
 }
 
-function groupItem(node: Group): vscode.TreeItem {
-  const item = new vscode.TreeItem(node.label, vscode.TreeItemCollapsibleState.Expanded);
-  item.id = `${node.uri}#${node.kind}#${node.key}`;
-  item.description = `${node.failures.length}`;
-  if (node.kind === "file") {
-    item.resourceUri = node.uri;
-    item.iconPath = vscode.ThemeIcon.File;
-  } else {
-    item.iconPath = new vscode.ThemeIcon("symbol-method");
-  }
+function kernelItem({ name, uri, failures }: FailingKernel): vscode.TreeItem {
+  const item = new vscode.TreeItem(name, vscode.TreeItemCollapsibleState.Expanded);
+  item.id = `${uri}#${name}`;
+  const cases = `${failures.length} ${failures.length === 1 ? "case" : "cases"}`;
+  const file = path.basename(uri.fsPath);
+  item.description = path.parse(file).name === name ? cases : `${cases}, ${file}`;
+  item.tooltip = vscode.workspace.asRelativePath(uri);
+  item.iconPath = new vscode.ThemeIcon("symbol-method");
   return item;
 }
 
-/** Return the number of kernels with failing cases. */
-export function countKernels(failures: readonly Failure[]): number {
-  return new Set(failures.map((failure) => `${failure.uri}#${failure.kernel}`)).size;
-}
-
-/** A failing case: its type and sizes, then what is wrong; the rule's name is in the tooltip. */
+/** A failing case: its sizes, then what is wrong. The side bar is narrow: rule and type are in the tooltip. */
 export function failureItem(failure: Failure): vscode.TreeItem {
-  const item = new vscode.TreeItem(describeCase(failure) + (failure.minimized ? " (minimal)" : ""));
+  const item = new vscode.TreeItem(sizesOf(failure) || failure.dtype || "case");
   item.id = `${failure.uri}#case#${argumentsOf(failure).slice(1).join("#")}`;
-  item.description = failure.message;
-  item.tooltip = `${failure.rule}: ${failure.message}`;
+  item.description = (failure.minimized ? "minimal: " : "") + failure.message.split("\n", 1)[0];
+  item.tooltip = [failure.rule, failure.message, `${describeCase(failure)}; case ${failure.id}`].join("\n");
   item.contextValue = "failure";
   item.iconPath = new vscode.ThemeIcon("error", new vscode.ThemeColor("testing.iconFailed"));
   item.command = {
@@ -127,11 +102,6 @@ export function failureItem(failure: Failure): vscode.TreeItem {
   return item;
 }
 
-function isGroup(node: Node): node is Group {
+function isKernel(node: Node): node is FailingKernel {
   return "failures" in node;
-}
-
-function fileLabel(failure: Failure): string {
-  const uri = vscode.Uri.parse(failure.uri);
-  return path.basename(uri.fsPath);
 }

@@ -12,6 +12,8 @@ export interface ServerStatus {
   failing?: number;
   /** Nothing of the workspace is executed, because it is not trusted. */
   restricted?: boolean;
+  /** Changes of files start no checks. */
+  paused?: boolean;
   executor?: string | null;
   versions?: Record<string, string>;
 }

@@ -6,6 +6,8 @@ import { Method, type ServerStatus } from "./protocol";
 
 const LINKS: [title: string, command: string][] = [
   ["Check all kernels", "gpuemu.checkAll"],
+  ["Pause", "gpuemu.pause"],
+  ["Resume", "gpuemu.resume"],
   ["Cancel", "gpuemu.cancel"],
   ["Log", "gpuemu.showLog"],
   ["Debug information", "gpuemu.debugInfo"],
@@ -66,9 +68,12 @@ export class StatusItem implements vscode.Disposable {
 
   private render(status: ServerStatus): void {
     const { icon, text } = summary(status);
+    void vscode.commands.executeCommand("setContext", "gpuemu.paused", status.paused ?? false);
     this.set(`${status.quiescent ? icon : "$(sync~spin)"} ${text}`, tooltip(status), "gpuemu.failures.focus");
-    if (status.health !== "ok") {
-      this.item.backgroundColor = new vscode.ThemeColor(`statusBarItem.${status.health}Background`);
+    const warning = status.paused ? "warning" : undefined;
+    const background = status.health === "ok" ? warning : status.health;
+    if (background) {
+      this.item.backgroundColor = new vscode.ThemeColor(`statusBarItem.${background}Background`);
     }
   }
 
@@ -86,14 +91,19 @@ export function summary(status: ServerStatus): { icon: string; text: string } {
   if (status.health !== "ok") {
     return { icon: status.health === "error" ? "$(error)" : "$(warning)", text: "gpuemu" };
   }
+  const fails = failing ? `${failing} ${failing === 1 ? "kernel fails" : "kernels fail"}` : "";
+  if (status.paused) {
+    return { icon: "$(debug-pause)", text: `gpuemu: paused${fails && `, ${fails}`}` };
+  }
   if (failing) {
-    return { icon: "$(error)", text: `gpuemu: ${failing} ${failing === 1 ? "kernel fails" : "kernels fail"}` };
+    return { icon: "$(error)", text: `gpuemu: ${fails}` };
   }
   return status.restricted ? { icon: "$(shield)", text: "gpuemu: restricted" } : { icon: "$(check)", text: "gpuemu" };
 }
 
 function tooltip(status: ServerStatus): vscode.MarkdownString {
   const text = new vscode.MarkdownString("", true);
+  const links = LINKS.filter(([, command]) => command !== (status.paused ? "gpuemu.pause" : "gpuemu.resume"));
   text.isTrusted = { enabledCommands: LINKS.map(([, command]) => command) };
   text.appendText(status.message ?? (status.quiescent ? "All checks are done." : "Checking."));
   const versions = Object.entries(status.versions ?? {}).map(([name, version]) => `${name} ${version}`);
@@ -101,6 +111,6 @@ function tooltip(status: ServerStatus): vscode.MarkdownString {
   if (facts.length) {
     text.appendMarkdown("\n\n").appendText(facts.join(", "));
   }
-  text.appendMarkdown(`\n\n${LINKS.map(([title, command]) => `[${title}](command:${command})`).join(" | ")}`);
+  text.appendMarkdown(`\n\n${links.map(([title, command]) => `[${title}](command:${command})`).join(" | ")}`);
   return text;
 }

@@ -1,8 +1,10 @@
 /**
- * The Test Explorer: file, kernel, dtype, failing case.
+ * The Test Explorer: files and their kernels.
  *
  * The server sends the tests and their states; VS Code draws the states in the gutter (queued, running, failed, passed,
- * and faded where stale).
+ * and faded where stale). It counts every item that a run reports, in the header and in the badge. Only kernels are
+ * items, so both count kernels; their failing cases are in the failures view. Both show the last run alone, so each run
+ * ends with the known states of all other kernels.
  */
 
 import * as vscode from "vscode";
@@ -13,14 +15,15 @@ import { Method, type Test, type TestOutput, type TestState, type TestsChanged, 
 export class KernelTests implements vscode.Disposable {
   readonly controller = vscode.tests.createTestController("gpuemu", "GPU kernels");
   private readonly items = new Map<string, vscode.TestItem>();
-  private readonly runs = new Map<string, vscode.TestRun>();
-  private readonly onSave: SaveRun;
+  private readonly runs = new Map<string, ReportedRun>();
+  private readonly states = new Map<string, TestState>();
+  private readonly stale = new Set<string>();
+  private saved: ReportedRun | undefined;
   private readonly parts: vscode.Disposable[];
   private lastRun = 0;
 
   constructor(private readonly client: LanguageClient) {
     const { controller } = this;
-    this.onSave = new SaveRun(controller);
     const profile = (label: string, deep: boolean) =>
       controller.createRunProfile(
         label,
@@ -54,16 +57,22 @@ export class KernelTests implements vscode.Disposable {
     return this.runs.size;
   }
 
+  /** Number of kernels whose last state is a failure. */
+  get failing(): number {
+    return [...this.states.values()].filter(isFailure).length;
+  }
+
   /** The server is idle: checks on save have ended. */
   onIdle(): void {
-    this.onSave.end();
+    this.complete(this.saved);
+    this.saved = undefined;
   }
 
   dispose(): void {
     for (const id of [...this.runs.keys()]) {
       this.end(id);
     }
-    this.onSave.end();
+    this.saved?.run.end();
     for (const part of this.parts) {
       part.dispose();
     }
@@ -81,36 +90,46 @@ export class KernelTests implements vscode.Disposable {
   }
 
   /** Replace the items of some files. Items that remain keep their state. */
-  private replace({ scope, tests }: TestsChanged): void {
+  private replace({ scope, tests: all }: TestsChanged): void {
+    const tests = all.filter((test) => test.kind === "file" || test.kind === "kernel");
     const wanted = new Set(tests.map((test) => test.id));
     const files = new Set(scope);
     for (const [id, item] of [...this.items]) {
       if (!wanted.has(id) && files.has(item.uri?.toString() ?? "")) {
         (item.parent?.children ?? this.controller.items).delete(id);
         this.items.delete(id);
+        this.states.delete(id);
+        this.stale.delete(id);
       }
     }
-    const failing: [vscode.TestItem, TestState][] = [];
     for (const test of tests) {
-      const isNew = !this.items.has(test.id);
-      const item = this.put(test); // the server sends parents before their children
-      if (isNew && test.state) {
-        failing.push([item, { runId: null, id: test.id, state: test.state, message: test.message ?? undefined }]);
+      this.put(test); // the server sends parents before their children
+    }
+    for (const [kernel, dtypes] of groupByParent(all.filter((test) => test.kind === "dtype"))) {
+      const item = this.items.get(kernel);
+      if (item) {
+        item.description = dtypes.length > 1 ? dtypes.map((test) => test.label).join(", ") : undefined;
       }
     }
-    this.showStored(failing);
+    this.showStored(all);
   }
 
-  /** Show the state of stored cases that were found by an earlier check: no state is sent for them. */
-  private showStored(failing: readonly [vscode.TestItem, TestState][]): void {
-    if (failing.length === 0) {
-      return;
+  /** Show kernels with stored failing cases as failed, if they were not checked yet: no state is sent for them. */
+  private showStored(tests: readonly Test[]): void {
+    const kernels = new Map(tests.filter((test) => test.kind === "dtype").map((test) => [test.id, test.parent]));
+    let found = false;
+    for (const test of tests) {
+      const id = test.kind === "case" ? kernels.get(test.parent ?? "") : undefined;
+      if (id && test.state && !this.states.has(id)) {
+        const range = test.range ?? undefined;
+        const message = test.message ?? undefined;
+        this.states.set(id, { runId: null, id, state: test.state, message, uri: test.uri, range });
+        found = true;
+      }
     }
-    const run = this.controller.createTestRun(new vscode.TestRunRequest(), "stored", false);
-    for (const [item, state] of failing) {
-      report(run, item, state);
+    if (found && this.runs.size === 0 && !this.saved) {
+      this.complete(this.newRun(new vscode.TestRunRequest(), "stored"));
     }
-    run.end();
   }
 
   private put(test: Test): vscode.TestItem {
@@ -151,8 +170,9 @@ export class KernelTests implements vscode.Disposable {
 
   private async run(request: vscode.TestRunRequest, deep: boolean, token: vscode.CancellationToken): Promise<void> {
     const runId = `run-${++this.lastRun}`;
-    const run = this.controller.createTestRun(request);
-    this.runs.set(runId, run);
+    const reported = { run: this.controller.createTestRun(request), ids: new Set<string>() };
+    const { run } = reported;
+    this.runs.set(runId, reported);
     const cancel = () => {
       void this.client.sendRequest(Method.abortTests, { runId });
       this.end(runId); // at once, without waiting for the workers
@@ -173,8 +193,30 @@ export class KernelTests implements vscode.Disposable {
   }
 
   private end(runId: string): void {
-    this.runs.get(runId)?.end();
+    this.complete(this.runs.get(runId));
     this.runs.delete(runId);
+  }
+
+  private newRun(request: vscode.TestRunRequest, name: string): ReportedRun {
+    return { run: this.controller.createTestRun(request, name, false), ids: new Set() };
+  }
+
+  /** End a run with the known states of the kernels that it has not reported. */
+  private complete(reported: ReportedRun | undefined): void {
+    if (!reported) {
+      return;
+    }
+    for (const [id, state] of this.states) {
+      const item = this.items.get(id);
+      if (item && !reported.ids.has(id)) {
+        report(reported.run, item, state);
+      }
+    }
+    reported.run.end();
+    const stale = [...this.stale].flatMap((id) => this.items.get(id) ?? []);
+    if (stale.length > 0) {
+      this.controller.invalidateTestResults(stale);
+    }
   }
 
   // ---- notifications of the server -----------------------------------------------------------------------------------
@@ -185,38 +227,51 @@ export class KernelTests implements vscode.Disposable {
       return;
     }
     if (update.state === "stale") {
+      this.stale.add(update.id);
       this.controller.invalidateTestResults(item);
-    } else if (update.runId === null) {
-      this.onSave.report(item, update);
-    } else {
-      const run = this.runs.get(update.runId);
-      if (run) {
-        report(run, item, update); // no run: it was cancelled
-      }
+      return;
+    }
+    if (isResult(update)) {
+      this.states.set(update.id, update);
+      this.stale.delete(update.id);
+    }
+    if (update.runId === null) {
+      this.saved ??= this.newRun(new vscode.TestRunRequest(), "saved");
+    }
+    const reported = update.runId === null ? this.saved : this.runs.get(update.runId);
+    if (reported) {
+      // There is none after a cancellation.
+      reported.ids.add(update.id);
+      report(reported.run, item, update);
     }
   }
 
   private appendOutput(output: TestOutput): void {
     const item = output.id === undefined ? undefined : this.items.get(output.id);
-    this.runs.get(output.runId)?.appendOutput(output.text.replace(/\r?\n/g, "\r\n"), undefined, item);
+    this.runs.get(output.runId)?.run.appendOutput(output.text.replace(/\r?\n/g, "\r\n"), undefined, item);
   }
 }
 
-/** The run that shows checks on save. It lasts until the server is idle, so that it counts all their kernels. */
-class SaveRun {
-  private run: vscode.TestRun | undefined;
+/** A run, and the kernels whose state it has reported. The run of checks on save lasts until the server is idle. */
+interface ReportedRun {
+  run: vscode.TestRun;
+  ids: Set<string>;
+}
 
-  constructor(private readonly controller: vscode.TestController) {}
+function isFailure({ state }: TestState): boolean {
+  return state === "failed" || state === "errored";
+}
 
-  report(item: vscode.TestItem, update: TestState): void {
-    this.run ??= this.controller.createTestRun(new vscode.TestRunRequest(), "saved", false);
-    report(this.run, item, update);
+function isResult(update: TestState): boolean {
+  return update.state === "passed" || isFailure(update);
+}
+
+function groupByParent(tests: readonly Test[]): Map<string, Test[]> {
+  const groups = new Map<string, Test[]>();
+  for (const test of tests) {
+    groups.set(test.parent ?? "", [...(groups.get(test.parent ?? "") ?? []), test]);
   }
-
-  end(): void {
-    this.run?.end();
-    this.run = undefined;
-  }
+  return groups;
 }
 
 function report(run: vscode.TestRun, item: vscode.TestItem, update: TestState): void {

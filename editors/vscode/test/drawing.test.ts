@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { linesOf } from "../src/artifacts";
+import { linesOf, sourceOf } from "../src/artifacts";
 import { colour, format, NAN, NEGATIVE_INFINITY, POSITIVE_INFINITY, scaleOf } from "../src/panel/heat";
 
 export function drawingTests(): void {
@@ -31,16 +31,18 @@ export function drawingTests(): void {
       assert.equal(format("NaN"), "NaN");
     });
 
-    it("finds every range of instructions of a source line", () => {
+    it("finds every range of instructions of a source line, and the source line of an instruction", () => {
       const map = [
         { line: 4, first: 10, last: 12 },
         { line: 5, first: 13, last: 13 },
         { line: 4, first: 20, last: 21 },
       ];
-      const lines = linesOf({ title: "", text: "", arch: "", map }, 4).map((range) => [
-        range.start.line,
-        range.end.line,
-      ]);
+      const artifact = { title: "", text: "", arch: "", map };
+      assert.deepEqual(
+        [9, 10, 12, 13, 21, 22].map((line) => sourceOf(artifact, line)),
+        [undefined, 4, 4, 5, 4, undefined],
+      );
+      const lines = linesOf(artifact, 4).map((range) => [range.start.line, range.end.line]);
       assert.deepEqual(lines, [
         [10, 12],
         [20, 21],

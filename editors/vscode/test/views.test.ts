@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { countKernels, failureItem } from "../src/failuresView";
+import { failingKernels, failureItem } from "../src/failuresView";
 import type { Failure, ServerStatus } from "../src/protocol";
 import { summary } from "../src/status";
 
@@ -18,15 +18,25 @@ const STATUS: ServerStatus = { health: "ok", quiescent: true };
 
 export function viewTests(): void {
   describe("texts of the views", () => {
-    it("counts failing kernels, not their cases", () => {
-      assert.equal(countKernels([FAILURE, { ...FAILURE, id: "1" }, { ...FAILURE, kernel: "other" }]), 2);
+    it("groups failing cases by kernel, without a level for the file", () => {
+      const kernels = failingKernels([FAILURE, { ...FAILURE, kernel: "other" }, { ...FAILURE, id: "1" }]);
+      assert.deepEqual(
+        kernels.map(({ name, failures }) => [name, failures.length]),
+        [
+          ["scale", 2],
+          ["other", 1],
+        ],
+      );
     });
 
-    it("names a failing case by its sizes, followed by what is wrong", () => {
+    it("names a failing case by its sizes, followed by what is wrong, without the rule", () => {
       const item = failureItem(FAILURE);
-      assert.equal(item.label, "float32, rows = 64, cols = 32 (minimal)");
-      assert.equal(item.description, "y[0] = 2.5, expected 2");
-      assert.equal(item.tooltip, "numeric/tolerance-exceeded: y[0] = 2.5, expected 2");
+      assert.equal(item.label, "rows=64, cols=32");
+      assert.equal(item.description, "minimal: y[0] = 2.5, expected 2");
+      assert.equal(
+        item.tooltip,
+        `numeric/tolerance-exceeded\ny[0] = 2.5, expected 2\nfloat32, rows=64, cols=32; case ${FAILURE.id}`,
+      );
     });
 
     it("shows a tick only if no kernel fails and kernels may run", () => {
@@ -34,6 +44,9 @@ export function viewTests(): void {
       assert.deepEqual(summary({ ...STATUS, failing: 2 }), { icon: "$(error)", text: "gpuemu: 2 kernels fail" });
       assert.deepEqual(summary({ ...STATUS, failing: 1 }), { icon: "$(error)", text: "gpuemu: 1 kernel fails" });
       assert.deepEqual(summary({ ...STATUS, restricted: true }), { icon: "$(shield)", text: "gpuemu: restricted" });
+      const paused = { ...STATUS, paused: true };
+      assert.deepEqual(summary(paused), { icon: "$(debug-pause)", text: "gpuemu: paused" });
+      assert.equal(summary({ ...paused, failing: 1 }).text, "gpuemu: paused, 1 kernel fails");
       assert.deepEqual(summary({ ...STATUS, health: "warning", failing: 2 }), { icon: "$(warning)", text: "gpuemu" });
     });
   });
