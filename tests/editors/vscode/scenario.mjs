@@ -56,12 +56,27 @@ try {
     await bench.test("row_softmax").locator(".codicon-testing-passed-icon").waitFor();
     await bench.test("halo_buggy").locator(".codicon-testing-failed-icon").waitFor();
     await bench.test("gelu").locator(".codicon-testing-passed-icon").waitFor();
+    await until("header and badge count kernels", async () => {
+      const { passed, total, badge } = await bench.counts();
+      return passed === 2 && total === 4 && badge === 2;
+    });
+    assert(await bench.says("2 kernels fail"));
     await bench.shot("all-tests");
+    const labels = await bench.testLabels();
+    assert.equal(labels.length, 8);
+    assert.equal(new Set(labels).size, 8, `${labels}`);
+    assert(!(await page.locator(".codelens-decoration").allInnerTexts()).join().includes("before your edits"));
+    const [bubble] = await until("the bubble of the failed test", async () => {
+      const bubbles = await bench.bubbles();
+      return bubbles.length > 0 && bubbles;
+    });
+    assert.match(bubble, /^y\[\d+, \d+\] = NaN != y\[\d+, \d+\] = [\d.e-]{1,13}$/); // at most 7 digits, and nothing elided
   });
 
   await bench.step("the failures view leads to the line", async () => {
-    await bench.failure("halo_buggy.cu").first().locator(".monaco-tl-twistie").click();
-    const row = bench.failure("cols = ").first();
+    const shown = await bench.failure("cols=").allInnerTexts();
+    assert(shown.length > 0 && shown.every((text) => /rows=\d+, cols=\d+\s*y\[/.test(text)), `${shown}`);
+    const row = bench.failure("cols=").first();
     await row.click();
     await page.locator(".tab.active").filter({ hasText: "row_softmax_buggy.cu" }).waitFor();
     await until("the cursor is on the line", () => bench.says(`Ln ${facts.bug_line + 1},`));
@@ -71,9 +86,8 @@ try {
   await bench.step("the failure panel shows its picture", async () => {
     await bench.file("row_softmax_buggy.cu");
     await bench.goTo(facts.bug_line + 1, 5);
-    await bench.lightbulb("Show failure");
     const panel = page.frameLocator("iframe.webview").frameLocator("#active-frame");
-    await panel.locator("canvas").nth(3).waitFor();
+    await bench.lightbulb("Show failure", panel.locator("canvas").nth(3));
     const colours = await panel.locator("canvas").evaluateAll((all) =>
       all.map((canvas) => {
         const { data } = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
@@ -89,16 +103,14 @@ try {
   await bench.step("Minimize from the lightbulb finds a smaller case", async () => {
     await bench.file("row_softmax_buggy.cu");
     await bench.goTo(facts.bug_line + 1, 5);
-    await bench.lightbulb("Minimize");
-    await bench.failure("(minimal)").first().waitFor();
+    await bench.lightbulb("Minimize", bench.failure("minimal: ").first());
     await bench.shot("minimized");
   });
 
   await bench.step("Reproduce from the lightbulb opens a script that fails as the kernel did", async () => {
     await bench.file("row_softmax_buggy.cu");
     await bench.goTo(facts.bug_line + 1, 5);
-    await bench.lightbulb("Reproduce");
-    await page.locator(".tab.active").filter({ hasText: ".py" }).waitFor();
+    await bench.lightbulb("Reproduce", page.locator(".tab.active").filter({ hasText: ".py" }));
     await bench.shot("reproduce");
     const scripts = path.join(facts.folder, ".gpuemu/reproduce");
     const script = fs.readdirSync(scripts).find((name) => name.endsWith(".py"));
@@ -114,6 +126,18 @@ try {
     await page.locator(".editor-group-container .view-lines").filter({ hasText: /\.entry|\b(ld|st|mov|setp)\.\w/ }).first().waitFor();
     await until("instructions are marked", async () => (await bench.markedLines()) > 0);
     await bench.shot("ptx");
+    const ptx = page.locator(".tab").filter({ hasText: ".ptx" });
+    await ptx.click();
+    await page.locator(".tab.active").filter({ hasText: ".ptx" }).waitFor();
+    await until("PTX has colours", async () => (await bench.colours()) > 3);
+    await page.locator(".editor-group-container.active .view-line").filter({ hasText: "ex2.approx" }).first().click();
+    await until("the source line is marked", async () => (await bench.markedLines()) > 0);
+    await bench.shot("ptx-back");
+    await bench.command("gpuemu: Go to Source Line");
+    await page.locator(".tab.active").filter({ hasText: "row_softmax_buggy.cu" }).waitFor();
+    // Both loops have an exponential; the first one is right above the line of the bug.
+    const lines = [facts.bug_line, facts.bug_line + 1];
+    await until("the line is that of the instruction", async () => (await Promise.all(lines.map((line) => bench.says(`Ln ${line},`)))).some(Boolean));
   });
 
   await bench.step("the diagnostic goes when the bug is fixed and saved", async () => {

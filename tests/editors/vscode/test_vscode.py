@@ -44,6 +44,13 @@ def test_a_buggy_softmax_is_shown_reproduced_minimised_and_fixed(
     assert "scenario passed" in output
 
 
+def test_references_headers_configuration_and_pauses_are_shown_where_they_are_edited(
+    tmp_path: Path, tools: Installed, vsix: Path, project: EditorProject, user_environment: dict[str, str]
+) -> None:
+    output = _run(tools, "authoring.mjs", tmp_path, vsix, project, user_environment)
+    assert "scenario passed" in output
+
+
 def test_without_a_server_the_user_is_warned_and_offered_one(
     tmp_path: Path, tools: Installed, vsix: Path, project: EditorProject, editor_environment: dict[str, str]
 ) -> None:

@@ -130,12 +130,22 @@ export class Workbench {
     await this.page.keyboard.press("Control+s");
   }
 
-  /** Choose an entry of the lightbulb's menu at the cursor. */
-  async lightbulb(title) {
-    await this.page.keyboard.press("Control+.");
-    const row = this.page.locator(".action-widget .monaco-list-row").filter({ hasText: title }).first();
-    await row.waitFor();
-    await row.click();
+  /** Choose an entry of the lightbulb's menu at the cursor; again if its result does not come, as the menu may be replaced. */
+  async lightbulb(title, result) {
+    for (let attempt = 0; ; attempt++) {
+      await this.page.keyboard.press("Control+.");
+      const row = this.page.locator(".action-widget .monaco-list-row").filter({ hasText: title }).first();
+      await row.waitFor();
+      await row.click();
+      try {
+        await result.waitFor({ timeout: PATIENCE / 2 });
+        return;
+      } catch (error) {
+        if (attempt === 2) {
+          throw error;
+        }
+      }
+    }
   }
 
   /** Return the 1-based numbers of the lines with an error underline. */
@@ -171,7 +181,7 @@ export class Workbench {
 
   /** The row of a test in the Testing view, by its whole label. */
   test(label) {
-    const exactly = new RegExp(`^\\s*${label.replaceAll(".", "\\.")}\\s*([\\d.]+(ms|s|m))?$`); // a duration follows
+    const exactly = new RegExp(`^\\s*${label.replaceAll(".", "\\.")}\\s*(float\\d+[,: ]*)*([\\d.]+(ms|s|m))?$`); // types and a duration follow
     return this.rows(".test-explorer").filter({ has: this.page.locator(".label").filter({ hasText: exactly }) }).first();
   }
 
@@ -182,6 +192,31 @@ export class Workbench {
     if ((await row.getAttribute("aria-expanded")) === "false") {
       await row.locator(".monaco-tl-twistie").click();
     }
+  }
+
+  /** The numbers that the Testing view and its icon show: passed and reported tests of the last run, failed tests. */
+  async counts() {
+    const header = (await this.page.locator(".test-explorer-header, .result-summary").first().innerText()).match(/(\d+)\/(\d+)/);
+    const badges = await this.page.locator(".activitybar .badge[aria-label^='Testing'] .badge-content").allInnerTexts();
+    return { passed: Number(header?.[1]), total: Number(header?.[2]), badge: Number(badges[0] || 0) };
+  }
+
+  /** The labels of all rows of the Testing view, without durations. */
+  async testLabels() {
+    return this.rows(".test-explorer").locator(".label").allInnerTexts();
+  }
+
+  /** The text of each red bubble of a failed test. */
+  async bubbles() {
+    return (await this.page.locator(".test-error-content-widget .content").allTextContents()).map((text) => text.replaceAll("\u00a0", " "));
+  }
+
+  /** The number of colours of the text in the active editor. */
+  async colours() {
+    return this.page.evaluate(() => {
+      const spans = document.querySelectorAll(".editor-group-container.active .view-line span span");
+      return new Set([...spans].filter((each) => each.textContent.trim()).map((each) => getComputedStyle(each).color)).size;
+    });
   }
 
   /** Number of lines of an editor that are highlighted for the current source line. */
