@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 
 from gpuemu_lsp.engine.check.model import CheckRequest, KernelReport
 from gpuemu_lsp.engine.findings import Json
@@ -49,12 +50,24 @@ def check_file(payload: Json) -> Iterator[Json]:
             yield {"kernel": number, "pending": list(program)}
 
 
+def programs(payload: Json) -> Iterator[Json]:
+    """Yield the program of each request, as ``program`` with the number of the request as ``kernel``.
+
+    ``payload`` is as for :func:`check_file`; without a text the file is read.
+    """
+    for number, program in enumerate(_programs(_requests(payload))):
+        yield {"kernel": number, "program": list(program)}
+
+
 def _requests(payload: Json) -> list[CheckRequest]:
     assert isinstance(payload, dict) and isinstance(payload["requests"], list)
     text, overlay = payload["text"], payload["overlay"]
-    assert isinstance(text, str) and isinstance(overlay, dict)
+    assert isinstance(overlay, dict)
     texts: Mapping[str, str] = {path: str(header) for path, header in overlay.items()}
-    return [replace(from_json(CheckRequest, item), text=text, overlay=texts) for item in payload["requests"]]
+    requests = [from_json(CheckRequest, item) for item in payload["requests"]]
+    if not isinstance(text, str):
+        text = Path(requests[0].spec.source).read_bytes().decode("utf-8-sig")
+    return [replace(request, text=text, overlay=texts) for request in requests]
 
 
 def _programs(requests: Sequence[CheckRequest]) -> list[tuple[str, ...]]:

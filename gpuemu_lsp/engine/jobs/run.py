@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Protocol
 from gpuemu_lsp.engine.check.model import CheckEvent, CheckRequest, KernelReport
 from gpuemu_lsp.engine.findings import Finding, Json, Severity, collect
 from gpuemu_lsp.engine.jobs.crash_findings import ending_finding
+from gpuemu_lsp.engine.jobs.file_checks import file_payload
 from gpuemu_lsp.engine.jobs.functions import decode
 from gpuemu_lsp.engine.report.model import Run, relative
 from gpuemu_lsp.engine.report.source_lines import line_text
@@ -58,8 +59,8 @@ def run_requests(
     """
     started = time.perf_counter()
     all_pending = [_PendingKernel(request) for request in requests]
-    for pending in all_pending:
-        _submit(pending, pool, on_event, "check" if on_record is None else "measure")
+    for group in _by_file(all_pending):
+        _submit_file(group, pool, on_event, "check" if on_record is None else "measure")
     for pending in all_pending:
         pending.ended.wait()
     findings = [*config_findings]
@@ -92,6 +93,35 @@ def fingerprinted(findings: Sequence[Finding], root: str) -> list[Finding]:
         )
         for finding in findings
     ]
+
+
+def _by_file(all_pending: Sequence[_PendingKernel]) -> list[list[_PendingKernel]]:
+    groups: dict[tuple[str, str | None], list[_PendingKernel]] = {}
+    for pending in all_pending:
+        groups.setdefault((pending.request.spec.source, pending.request.text), []).append(pending)
+    return list(groups.values())
+
+
+def _submit_file(
+    group: Sequence[_PendingKernel], pool: Runner, on_event: Callable[[CheckEvent], None] | None, function: str
+) -> None:
+    """Submit the checks of a file's kernels; those of several kernels once their common program is known."""
+
+    def receive(event: Event) -> None:
+        if isinstance(event, Progress):
+            assert isinstance(event.value, dict)
+            number, program = event.value["kernel"], event.value["program"]
+            assert isinstance(number, int) and isinstance(program, list)
+            group[number].request = replace(group[number].request, program=tuple(map(str, program)))
+            return
+        # If the job failed, each kernel is compiled alone, and its own check reports why.
+        for pending in group:
+            _submit(pending, pool, on_event, function)
+
+    if len(group) == 1:
+        _submit(group[0], pool, on_event, function)
+    else:
+        pool.submit(Job("programs", file_payload([pending.request for pending in group])), receive)
 
 
 def _submit(
