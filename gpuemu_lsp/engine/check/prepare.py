@@ -96,6 +96,19 @@ def _file_key(request: CheckRequest, text: str) -> tuple[object, ...]:
     return request.spec.source, text, request.spec.include_dirs, tuple(request.overlay.items())
 
 
+_session: tuple[str, FileSession] | None = None
+
+
+def session_of(request: CheckRequest) -> FileSession:
+    """Return the session of the request's batch, which this process keeps until it gets a request of another one."""
+    global _session
+    if not request.batch:
+        return FileSession()
+    if _session is None or _session[0] != request.batch:
+        _session = (request.batch, FileSession())
+    return _session[1]
+
+
 def program_of(requests: Sequence[CheckRequest], session: FileSession) -> tuple[str, ...]:
     """Return the name expressions of all kernels of a file that compile together.
 

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 from gpuemu_lsp.engine.check.model import CheckEvent, CheckRequest, KernelReport, Stage
 from gpuemu_lsp.engine.findings import Finding, Json
-from gpuemu_lsp.engine.jobs.sessions import session_of
 from gpuemu_lsp.engine.workers.wire import from_json, to_json
 
 if TYPE_CHECKING:
@@ -38,6 +37,7 @@ def checked(request: CheckRequest) -> Iterator[CheckEvent | list[BaselineRecord]
     """Yield the events of a check, then its baseline records, which are also kept in the project's store."""
     from gpuemu_lsp.engine.baseline.records import records
     from gpuemu_lsp.engine.check.pipeline import check_kernel
+    from gpuemu_lsp.engine.check.prepare import session_of
     from gpuemu_lsp.engine.jobs.cuda_strings import string_check
     from gpuemu_lsp.engine.jobs.history import remember
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Protocol
 from gpuemu_lsp.engine.check.model import CheckEvent, CheckRequest, KernelReport
 from gpuemu_lsp.engine.findings import Finding, Json, Severity, collect
 from gpuemu_lsp.engine.jobs.crash_findings import ending_finding
-from gpuemu_lsp.engine.jobs.file_checks import file_payload
+from gpuemu_lsp.engine.jobs.files.checks import file_payload
 from gpuemu_lsp.engine.jobs.functions import decode
 from gpuemu_lsp.engine.report.model import Run, relative
 from gpuemu_lsp.engine.report.source_lines import line_text

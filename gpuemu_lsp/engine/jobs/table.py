@@ -6,7 +6,7 @@ It imports nothing, so that a front end can start a pool first and import its ow
 _PACKAGE = "gpuemu_lsp.engine.jobs"
 _TARGETS = {
     "functions": ("check", "measure", "reproduce", "export", "minimize", "lint", "describe", "self_check"),
-    "file_checks": ("check_file",),
+    "files.checks": ("check_file", "programs"),
     "stored_failures": ("failures", "failure"),
     "disassembly": ("disassemble",),
     "registration": ("registration",),

@@ -26,7 +26,7 @@ from typing import TypeVar
 from gpuemu_lsp.engine.check.model import CheckRequest, KernelReport
 from gpuemu_lsp.engine.findings import Finding, Severity, collect
 from gpuemu_lsp.engine.jobs.crash_findings import ending_finding
-from gpuemu_lsp.engine.jobs.file_checks import file_payload
+from gpuemu_lsp.engine.jobs.files.checks import file_payload
 from gpuemu_lsp.engine.jobs.functions import decode
 from gpuemu_lsp.engine.jobs.run import seconds_for
 from gpuemu_lsp.engine.workers import Job, JobHandle, Pool

@@ -14,7 +14,6 @@ from pathlib import Path
 from gpuemu_lsp.engine.check.model import CheckRequest, KernelReport
 from gpuemu_lsp.engine.findings import Json
 from gpuemu_lsp.engine.jobs.functions import checked, encode
-from gpuemu_lsp.engine.jobs.sessions import session_of
 from gpuemu_lsp.engine.workers.wire import from_json, to_json
 
 
@@ -72,7 +71,7 @@ def _requests(payload: Json) -> list[CheckRequest]:
 
 def _programs(requests: Sequence[CheckRequest]) -> list[tuple[str, ...]]:
     """Return the program of each request: the entries of all kernels that are compiled with the same options."""
-    from gpuemu_lsp.engine.check.prepare import program_of
+    from gpuemu_lsp.engine.check.prepare import program_of, session_of
 
     groups: dict[tuple[object, ...], list[CheckRequest]] = {}
     for request in requests:

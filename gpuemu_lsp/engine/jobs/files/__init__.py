@@ -1,0 +1,1 @@
+"""Jobs about all kernels of one file: what their checks have in common is read and compiled once."""
