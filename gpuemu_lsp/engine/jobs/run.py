@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Protocol
 from gpuemu_lsp.engine.check.model import CheckEvent, CheckRequest, KernelReport
 from gpuemu_lsp.engine.findings import Finding, Json, Severity, collect
 from gpuemu_lsp.engine.jobs.crash_findings import ending_finding
-from gpuemu_lsp.engine.jobs.files.checks import file_payload
+from gpuemu_lsp.engine.jobs.files.checks import file_payload, shares_program
 from gpuemu_lsp.engine.jobs.functions import decode
 from gpuemu_lsp.engine.report.model import Run, relative
 from gpuemu_lsp.engine.report.source_lines import line_text
@@ -118,10 +118,12 @@ def _submit_file(
         for pending in group:
             _submit(pending, pool, on_event, function)
 
-    if len(group) == 1:
-        _submit(group[0], pool, on_event, function)
-    else:
-        pool.submit(Job("programs", file_payload([pending.request for pending in group])), receive)
+    requests = [pending.request for pending in group]
+    if shares_program(requests):
+        pool.submit(Job("programs", file_payload(requests)), receive)
+        return
+    for pending in group:
+        _submit(pending, pool, on_event, function)
 
 
 def _submit(

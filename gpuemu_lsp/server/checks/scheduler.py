@@ -26,7 +26,7 @@ from typing import TypeVar
 from gpuemu_lsp.engine.check.model import CheckRequest, KernelReport
 from gpuemu_lsp.engine.findings import Finding, Severity, collect
 from gpuemu_lsp.engine.jobs.crash_findings import ending_finding
-from gpuemu_lsp.engine.jobs.files.checks import file_payload
+from gpuemu_lsp.engine.jobs.files.checks import file_payload, shares_program
 from gpuemu_lsp.engine.jobs.functions import decode
 from gpuemu_lsp.engine.jobs.run import seconds_for
 from gpuemu_lsp.engine.workers import Job, JobHandle, Pool
@@ -107,7 +107,7 @@ class BatchScheduler:
         self._idle.clear()
         self._events.publish(BatchStarted(batch))
         loop = asyncio.get_running_loop()
-        if len(checks) > 1 and all(check.request.text is not None for check in checks):
+        if shares_program([check.request for check in checks]):
             batch.handles.append(self._submit_file(loop, batch))
         else:
             for check in checks:

@@ -17,6 +17,11 @@ from gpuemu_lsp.engine.jobs.functions import checked, encode
 from gpuemu_lsp.engine.workers.wire import from_json, to_json
 
 
+def shares_program(requests: Sequence[CheckRequest]) -> bool:
+    """Return whether the kernels of a file are compiled as one program: several, and not in strings of a ``.py``."""
+    return len(requests) > 1 and all(request.spec.string is None for request in requests)
+
+
 def file_payload(requests: Sequence[CheckRequest]) -> Json:
     """Return the payload of :func:`check_file`; text and overlay, which all requests have, are in it once."""
     first = requests[0]
