@@ -24,7 +24,7 @@ PRELOAD = (
     "gpuemu_lsp.engine.emulator",
     "gpuemu_lsp.engine.baseline.records",
     "gpuemu_lsp.engine.jobs.history",
-    "gpuemu_lsp.engine.jobs.file_checks",
+    "gpuemu_lsp.engine.jobs.files.checks",
 )
 """Modules that the fork server imports before it forks the first worker."""
 WARM_UP = ("gpuemu_lsp.engine.compile:warm_up", f"{_PACKAGE}.warm_up:warm_up")
