@@ -26,6 +26,7 @@ try {
     const hover = page.locator(".monaco-hover:visible");
     await hover.filter({ hasText: /registers/ }).waitFor();
     await hover.filter({ hasText: /FAILED, \d+ of \d+ cases/ }).waitFor();
+    await page.waitForTimeout(500); // it fades in
     await bench.shot("hover");
     await page.keyboard.press("Escape");
   });
