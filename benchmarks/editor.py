@@ -287,7 +287,7 @@ def main() -> None:
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as cache:
         os.environ["GPUEMU_CACHE_DIR"] = cache
-        # An installed package has its bytecode; a checkout may be told not to write any.
+        # An installed package has its bytecode; a checkout may be set to write none.
         os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
         os.environ["PYTHONPYCACHEPREFIX"] = f"{cache}/bytecode"
         asyncio.run(start_seconds())

@@ -32,7 +32,7 @@ from gpuemu_lsp.engine.findings import Finding
 from gpuemu_lsp.engine.fuzz import cases as draw_cases
 from gpuemu_lsp.engine.fuzz import rebuild
 from gpuemu_lsp.engine.fuzz.model import Case, CaseKey
-from gpuemu_lsp.engine.jobs.minimise import shrinking
+from gpuemu_lsp.engine.jobs.stored.minimise import shrinking
 from gpuemu_lsp.engine.project.model import KernelSpec
 from gpuemu_lsp.engine.shrink import ShrinkBudget, ShrinkResult, space_of
 from gpuemu_lsp.engine.shrink.dims import floor_of

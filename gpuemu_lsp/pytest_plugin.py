@@ -78,7 +78,7 @@ class ConfigFile(pytest.File):
     def collect(self) -> Iterator[pytest.Item]:
         """Yield the items."""
         from gpuemu_lsp.engine.findings import Severity
-        from gpuemu_lsp.engine.jobs.targets import collect
+        from gpuemu_lsp.engine.jobs.requests.targets import collect
 
         targets = collect([str(self.path)], _options(self.config), self.path.parent)
         findings = tuple(finding for finding in targets.findings if finding.severity is Severity.ERROR)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from gpuemu_lsp.engine.findings import Json
-from gpuemu_lsp.engine.jobs.targets import Targets
+from gpuemu_lsp.engine.jobs.requests.targets import Targets
 from gpuemu_lsp.engine.project.model import Project
 from gpuemu_lsp.engine.project.revision import revision
 from gpuemu_lsp.engine.report.model import HistoryEntry, ReportContext, Run

@@ -9,7 +9,7 @@ from gpuemu_lsp.engine.check.model import CheckOptions, CheckRequest, KernelRepo
 from gpuemu_lsp.engine.check.pipeline import check_kernel
 from gpuemu_lsp.engine.findings import Finding
 from gpuemu_lsp.engine.findings import collect as collect_finding
-from gpuemu_lsp.engine.jobs.targets import collect
+from gpuemu_lsp.engine.jobs.requests.targets import collect
 
 CU = """\
 __global__ void twice(const float* x, float* y, int n) {

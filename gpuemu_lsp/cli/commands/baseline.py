@@ -16,8 +16,8 @@ from gpuemu_lsp.engine.baseline.findings import regressions
 from gpuemu_lsp.engine.baseline.model import REGRESSION, Comparison
 from gpuemu_lsp.engine.check.model import CheckOptions
 from gpuemu_lsp.engine.findings import Json, Severity
+from gpuemu_lsp.engine.jobs.requests.targets import Targets
 from gpuemu_lsp.engine.jobs.run import fingerprinted, run_requests
-from gpuemu_lsp.engine.jobs.targets import Targets
 from gpuemu_lsp.engine.project.revision import revision
 from gpuemu_lsp.engine.report.comparison import comparison_record, render_comparison
 from gpuemu_lsp.engine.report.exit_codes import EXIT_CLEAN, EXIT_FINDINGS, EXIT_INTERNAL, EXIT_USAGE

@@ -14,9 +14,9 @@ from gpuemu_lsp.cli.progress import ProgressBar
 from gpuemu_lsp.engine.check.model import CheckOptions, CheckRequest
 from gpuemu_lsp.engine.findings import Finding, Severity
 from gpuemu_lsp.engine.jobs.cluster import LOCAL, Cluster, ClusterError
+from gpuemu_lsp.engine.jobs.requests.targets import TargetError, Targets, collect
 from gpuemu_lsp.engine.jobs.run import Runner, run_requests
 from gpuemu_lsp.engine.jobs.table import FUNCTIONS, PRELOAD
-from gpuemu_lsp.engine.jobs.targets import TargetError, Targets, collect
 from gpuemu_lsp.engine.report.exit_codes import EXIT_USAGE
 from gpuemu_lsp.engine.report.expected import verify
 from gpuemu_lsp.engine.report.model import Run

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from gpuemu_lsp.cli.output import print_out
 from gpuemu_lsp.engine.findings import Json
-from gpuemu_lsp.engine.jobs.targets import projects_below
+from gpuemu_lsp.engine.jobs.requests.targets import projects_below
 from gpuemu_lsp.engine.project import discover
 from gpuemu_lsp.engine.report.exit_codes import EXIT_CLEAN, EXIT_USAGE
 from gpuemu_lsp.engine.store import Store, StoredFailure, StoreError

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from gpuemu_lsp.cli.output import print_out
 from gpuemu_lsp.engine.check.model import CheckOptions
-from gpuemu_lsp.engine.jobs.targets import collect
+from gpuemu_lsp.engine.jobs.requests.targets import collect
 from gpuemu_lsp.engine.project.load import CONFIG_NAME
 from gpuemu_lsp.engine.project.message_text import toml
 from gpuemu_lsp.engine.report.exit_codes import EXIT_CLEAN, EXIT_USAGE

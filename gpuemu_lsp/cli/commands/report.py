@@ -21,8 +21,8 @@ from gpuemu_lsp.cli.report_context import report_context
 from gpuemu_lsp.engine.attest import SigningUnavailableError, require_signing
 from gpuemu_lsp.engine.findings import Severity
 from gpuemu_lsp.engine.jobs.cluster import ClusterError
+from gpuemu_lsp.engine.jobs.requests.targets import Targets
 from gpuemu_lsp.engine.jobs.run import fingerprinted, run_requests
-from gpuemu_lsp.engine.jobs.targets import Targets
 from gpuemu_lsp.engine.report.comparison import render_comparison
 from gpuemu_lsp.engine.report.exit_codes import EXIT_CLEAN, EXIT_USAGE
 from gpuemu_lsp.engine.report.model import Run

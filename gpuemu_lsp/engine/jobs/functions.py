@@ -38,8 +38,8 @@ def checked(request: CheckRequest) -> Iterator[CheckEvent | list[BaselineRecord]
     from gpuemu_lsp.engine.baseline.records import records
     from gpuemu_lsp.engine.check.pipeline import check_kernel
     from gpuemu_lsp.engine.check.prepare import session_of
-    from gpuemu_lsp.engine.jobs.cuda_strings import string_check
-    from gpuemu_lsp.engine.jobs.history import remember
+    from gpuemu_lsp.engine.jobs.requests.cuda_strings import string_check
+    from gpuemu_lsp.engine.jobs.stored.history import remember
 
     measured: list[BaselineRecord] = []
 
@@ -114,7 +114,7 @@ def minimize(payload: Json) -> Iterator[Json]:
 
     ``payload`` is as for :func:`reproduce`, with ``strategy`` and ``max_runs``.
     """
-    from gpuemu_lsp.engine.jobs.minimise import minimise_case
+    from gpuemu_lsp.engine.jobs.stored.minimise import minimise_case
     from gpuemu_lsp.engine.store import Store
 
     request, case, dtype = _stored_case(payload)
@@ -145,14 +145,14 @@ def lint(payload: Json) -> Iterator[Json]:
 
 def describe(payload: Json) -> Iterator[Json]:
     """Yield the versions of the components that a verdict depends on."""
-    from gpuemu_lsp.engine.jobs.installation import installed
+    from gpuemu_lsp.engine.jobs.doctor.installation import installed
 
     yield dict(installed())
 
 
 def self_check(payload: Json) -> Iterator[Json]:
     """Yield the result of every component of the self-check."""
-    from gpuemu_lsp.engine.jobs.self_check import self_check as components
+    from gpuemu_lsp.engine.jobs.doctor.self_check import self_check as components
 
     for component in components():
         yield component.record()

@@ -7,10 +7,10 @@ _PACKAGE = "gpuemu_lsp.engine.jobs"
 _TARGETS = {
     "functions": ("check", "measure", "reproduce", "export", "minimize", "lint", "describe", "self_check"),
     "files.checks": ("check_file", "programs"),
-    "stored_failures": ("failures", "failure"),
+    "stored.failures": ("failures", "failure"),
     "disassembly": ("disassemble",),
     "registration": ("registration",),
-    "save_comparison": ("changes", "accept"),
+    "stored.save_comparison": ("changes", "accept"),
 }
 FUNCTIONS = {name: f"{_PACKAGE}.{module}:{name}" for module, names in _TARGETS.items() for name in names}
 """Job name to ``module:function``, as :class:`~gpuemu_lsp.engine.workers.Pool` expects it."""
@@ -23,8 +23,8 @@ PRELOAD = (
     "gpuemu_lsp.engine.check.pipeline",
     "gpuemu_lsp.engine.emulator",
     "gpuemu_lsp.engine.baseline.records",
-    "gpuemu_lsp.engine.jobs.history",
-    "gpuemu_lsp.engine.jobs.files.checks",
+    "files.checks": ("check_file", "programs"),
+    "stored.failures": ("failures", "failure"),
 )
 """Modules that the fork server imports before it forks the first worker."""
 WARM_UP = ("gpuemu_lsp.engine.compile:warm_up", f"{_PACKAGE}.warm_up:warm_up")

@@ -16,7 +16,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import ParamSpec, TypeVar
 
-from gpuemu_lsp.engine.jobs.targets import SUFFIXES, read_kernels
+from gpuemu_lsp.engine.jobs.requests.targets import SUFFIXES, read_kernels
 from gpuemu_lsp.engine.plan.model import Plan
 from gpuemu_lsp.engine.plan.resolve import resolve
 from gpuemu_lsp.engine.project import load

@@ -10,7 +10,7 @@ from gpuemu_lsp.engine.check.model import CheckOptions, KernelReport, Replay
 from gpuemu_lsp.engine.check.pipeline import check_kernel
 from gpuemu_lsp.engine.check.replay import replay
 from gpuemu_lsp.engine.findings import Finding
-from gpuemu_lsp.engine.jobs.targets import collect
+from gpuemu_lsp.engine.jobs.requests.targets import collect
 from gpuemu_lsp.engine.store import Store
 
 KERNEL = """\

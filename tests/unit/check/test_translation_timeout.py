@@ -13,10 +13,10 @@ from gpuemu_lsp.engine.check.model import CheckOptions, CheckRequest, KernelRepo
 from gpuemu_lsp.engine.check.replay import replay
 from gpuemu_lsp.engine.findings import Finding, Severity
 from gpuemu_lsp.engine.fuzz.model import CaseKey
-from gpuemu_lsp.engine.jobs.minimise import minimise_case
+from gpuemu_lsp.engine.jobs.requests.targets import collect
 from gpuemu_lsp.engine.jobs.run import run_requests
+from gpuemu_lsp.engine.jobs.stored.minimise import minimise_case
 from gpuemu_lsp.engine.jobs.table import FUNCTIONS
-from gpuemu_lsp.engine.jobs.targets import collect
 from gpuemu_lsp.engine.store import Failure, Store
 from gpuemu_lsp.engine.workers import Pool
 

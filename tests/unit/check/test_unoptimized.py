@@ -11,7 +11,7 @@ from gpuemu_lsp.engine.check.model import CheckOptions, CheckRequest, KernelRepo
 from gpuemu_lsp.engine.check.pipeline import check_kernel
 from gpuemu_lsp.engine.check.replay import replay
 from gpuemu_lsp.engine.findings import Finding, Severity
-from gpuemu_lsp.engine.jobs.targets import collect
+from gpuemu_lsp.engine.jobs.requests.targets import collect
 from gpuemu_lsp.engine.store import Store
 
 # Every thread reads back its own value: the optimiser keeps it in a register, and the shared word is gone.

@@ -11,7 +11,7 @@ from gpuemu_lsp.engine.check.model import CheckOptions, KernelReport
 from gpuemu_lsp.engine.check.pipeline import check_kernel
 from gpuemu_lsp.engine.deadline import deadline
 from gpuemu_lsp.engine.findings import Finding
-from gpuemu_lsp.engine.jobs.targets import collect
+from gpuemu_lsp.engine.jobs.requests.targets import collect
 
 TILE = """\
 template <typename T, int TILE>

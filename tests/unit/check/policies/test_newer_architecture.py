@@ -9,7 +9,7 @@ import pytest
 from gpuemu_lsp.engine.check.model import CheckOptions
 from gpuemu_lsp.engine.check.policies.newer_architecture import compiled_for_newer
 from gpuemu_lsp.engine.check.prepare import PreparedKernel, prepare
-from gpuemu_lsp.engine.jobs.targets import collect
+from gpuemu_lsp.engine.jobs.requests.targets import collect
 
 CLUSTER = """\
 #include <cooperative_groups.h>

@@ -10,7 +10,7 @@ from support.check_project import TOML, request, run
 from gpuemu_lsp.engine.check.model import CheckOptions
 from gpuemu_lsp.engine.check.pipeline import check_kernel
 from gpuemu_lsp.engine.findings import Finding, Severity
-from gpuemu_lsp.engine.jobs.targets import collect
+from gpuemu_lsp.engine.jobs.requests.targets import collect
 
 HEAD = "__global__ void k({T}* x, {T}* y, int n) {\n    int i = blockIdx.x * blockDim.x + threadIdx.x;\n"
 RULES = ("memory/uninitialized-read", "compile/warning")

@@ -11,7 +11,7 @@ from typing import TypeAlias
 
 from gpuemu_lsp.engine.check.model import CheckOptions, CheckRequest, KernelReport
 from gpuemu_lsp.engine.findings import Finding, Place, Range
-from gpuemu_lsp.engine.jobs.cuda_strings import kernels_in_strings
+from gpuemu_lsp.engine.jobs.requests.cuda_strings import kernels_in_strings
 from gpuemu_lsp.engine.plan.resolve import unregistered
 from gpuemu_lsp.engine.project import discover, load
 from gpuemu_lsp.engine.project.files import problem

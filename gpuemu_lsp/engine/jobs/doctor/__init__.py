@@ -1,0 +1,1 @@
+"""Checks of the installation: versions, libraries, and one kernel from its source to its verdict."""

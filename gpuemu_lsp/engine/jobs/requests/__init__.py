@@ -1,0 +1,1 @@
+"""From command lines and files to check requests: which kernels are meant."""

@@ -1,0 +1,1 @@
+"""Results of earlier checks: failing cases, their smallest forms, measurements of earlier saves."""
