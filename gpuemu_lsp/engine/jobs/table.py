@@ -23,8 +23,8 @@ PRELOAD = (
     "gpuemu_lsp.engine.check.pipeline",
     "gpuemu_lsp.engine.emulator",
     "gpuemu_lsp.engine.baseline.records",
-    "files.checks": ("check_file", "programs"),
-    "stored.failures": ("failures", "failure"),
+    "gpuemu_lsp.engine.jobs.stored.history",
+    "gpuemu_lsp.engine.jobs.files.checks",
 )
 """Modules that the fork server imports before it forks the first worker."""
 WARM_UP = ("gpuemu_lsp.engine.compile:warm_up", f"{_PACKAGE}.warm_up:warm_up")
