@@ -143,7 +143,7 @@ try {
 
   await bench.step("the diagnostic goes when the bug is fixed and saved", async () => {
     await page.locator(".tab").filter({ hasText: "row_softmax_buggy.cu" }).click();
-    await bench.replaceText(facts.fixed);
+    await bench.replaceText(facts.fixed, facts.buggy);
     await until("the fixed file is on disk", () => fs.readFileSync(facts.buggy, "utf8").trim() === facts.fixed.trim());
     await page.keyboard.press("Control+Home");
     await page.locator(".codelens-decoration a").filter({ hasText: "passed" }).first().waitFor();

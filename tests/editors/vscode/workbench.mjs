@@ -121,13 +121,17 @@ export class Workbench {
     await input.waitFor({ state: "hidden" });
   }
 
-  /** Replace the text of the active editor, and save it. */
-  async replaceText(text) {
+  /** Replace the text of the active editor, which shows `file`, and save it; again if the keys were lost. */
+  async replaceText(text, file) {
     await this.page.evaluate((what) => navigator.clipboard.writeText(what), text);
-    await this.page.locator(".editor-group-container.active .view-lines").first().click();
-    await this.page.keyboard.press("Control+a");
-    await this.page.keyboard.press("Control+v"); // typed text would be auto-indented
-    await this.page.keyboard.press("Control+s");
+    await until(`${path.basename(file)} is on disk`, async () => {
+      await this.page.locator(".editor-group-container.active .view-lines").first().click();
+      await this.page.keyboard.press("Control+a");
+      await this.page.keyboard.press("Control+v"); // typed text would be auto-indented
+      await this.page.keyboard.press("Control+s");
+      await this.page.waitForTimeout(500);
+      return fs.readFileSync(file, "utf8").trim() === text.trim();
+    });
   }
 
   /** Choose an entry of the lightbulb's menu at the cursor; again if its result does not come, as the menu may be replaced. */
