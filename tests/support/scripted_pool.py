@@ -59,6 +59,11 @@ class ScriptedPool:
     def submit(self, job: Job, callback: Callable[[Event], None]) -> ScriptedJob:
         submitted = ScriptedJob(job, callback)
         self.jobs.append(submitted)
+        if job.function == "check_file":
+            # The cases of all its kernels are to run: each then has a job of its own, which the test answers.
+            for number in range(len(cast(dict[str, Any], job.payload)["requests"])):
+                callback(Progress({"kernel": number, "pending": []}))
+            callback(Done())
         return submitted
 
     def resize(self, size: int) -> None:
