@@ -267,6 +267,7 @@ async def test_fix_all_corrects_typos_and_removes_unused_suppressions_only(edito
     assert action.kind == "source.fixAll.gpuemu" and len(action.edit.document_changes) == 1
     editor.apply(action.edit)
     assert (editor.root / "gpuemu.toml").read_text() == TOML
+    await editor.until(lambda: not editor.found("gpuemu.toml"))
     assert await _fix_all(editor, "gpuemu.toml") == []
     editor.open("scale.cu")
     await editor.idle()

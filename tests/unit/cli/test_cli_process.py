@@ -53,7 +53,7 @@ def test_a_wrong_kernel(project):
         (("--check", "--arch", "gfx90a"), 2, b"not an architecture such as sm_80"),
         (("--check", "--format", "yaml"), 2, b"invalid choice: 'yaml'"),
         (("--check", "scal"), 2, b"did you mean 'scale'?"),
-        (("--check", "ref.py"), 2, b"not a .cu file"),
+        (("--check", "notes.txt"), 2, b"not a .cu or .py file"),
         (("--explain", "numeric/nam"), 2, b"did you mean 'numeric/nan'?"),
         (
             ("--check", "scale", "--cases", "2", "--output", "no/such/folder/report.txt"),
@@ -64,10 +64,16 @@ def test_a_wrong_kernel(project):
     ids=lambda value: "_".join(value) if isinstance(value, tuple) else None,
 )
 def test_bad_usage(project, arguments, code, says):
+    (project.root / "notes.txt").write_text("")
     result = project.run(*arguments)
     assert (result.returncode, result.stdout) == (code, b"")
     assert says in result.stderr
     assert b"Traceback" not in result.stderr
+
+
+def test_a_python_file_without_cuda_code_is_not_clean(project):
+    result = project.run("--check", "ref.py")
+    assert result.returncode == 2 and b"compiles no CUDA code from a string" in result.stdout
 
 
 def test_output_file(project):

@@ -48,13 +48,15 @@ def add_conflict(module: ir.Module) -> Value:
     me = b.add(number, lane)
     own = b.shl(i32(1), lane)
     # Another call into Python, after the one that more often decides. Of two accesses that race one at most is a read.
+    # Once per site: a race there has then been recorded, and a missing barrier races in every iteration of a loop.
+    first = b.icmp_unsigned("==", b.load(_counter(b, launch, site, flags, epoch), typ=I64), i64(0))
     is_load = b.icmp_unsigned("==", b.and_(flags, i32(RaceFlag.STORE)), i32(0))
-    with b.if_then(is_load):
+    with b.if_then(b.and_(first, is_load)):
         _return_if_unused(b, launch, site, me, own)
     # Lanes are known of a read by one thread or warp; the writer's own earlier read is ordered before its write.
     other_read = b.icmp_unsigned("==", wrote, i32(0))
     few = b.icmp_unsigned("<=", b.and_(epoch, i32(Epoch.SPREAD)), i32(1))
-    with b.if_then(b.and_(other_read, few)):
+    with b.if_then(b.and_(first, b.and_(other_read, few))):
         same_warp = b.icmp_unsigned("<", b.xor(full, me), i32(32))
         _return_if_unused(b, launch, other_site, full, b.select(same_warp, b.and_(lanes, b.not_(own)), lanes))
     _record_event(b, launch, ctx, function.args[1:6], (other_site, full, epoch, wrote))
@@ -85,9 +87,8 @@ def _record_event(
     """Count a race; keep the first of each site and kind."""
     site, lane, address, size, flags = access
     # A race in a loop is reported once, with a count: the table must hold the other sites' first races.
-    kind = b.select(_weak_and_strong(b, flags, other[2]), i32(EventKind.WEAK_STRONG_RACE), i32(EventKind.RACE))
-    index = b.add(b.mul(b.zext(site, I64), i64(EVENT_KINDS)), b.zext(kind, I64))
-    counter = b.gep(load_pointer(b, launch, LaunchRecord.COUNTS), [index], source_etype=I64)
+    kind = _kind(b, flags, other[2])
+    counter = _counter(b, launch, site, flags, other[2])
     seen = b.load(counter, typ=I64)
     b.store(b.add(seen, i64(1)), counter)
     number = load_field(b, launch, LaunchRecord.EVENT_COUNT)
@@ -108,6 +109,18 @@ def _record_event(
         )
         for field, value in (*fields, *zip(_OTHER_ACCESS, other, strict=True)):
             store_field(b, value, record, field)
+
+
+def _kind(b: ir.IRBuilder, flags: Value, other_epoch: Value) -> Value:
+    """Return the kind of event of a race."""
+    return b.select(_weak_and_strong(b, flags, other_epoch), i32(EventKind.WEAK_STRONG_RACE), i32(EventKind.RACE))
+
+
+def _counter(b: ir.IRBuilder, launch: Value, site: Value, flags: Value, other_epoch: Value) -> Value:
+    """Return the address of the number of races of a site and kind."""
+    kind = b.zext(_kind(b, flags, other_epoch), I64)
+    index = b.add(b.mul(b.zext(site, I64), i64(EVENT_KINDS)), kind)
+    return b.gep(load_pointer(b, launch, LaunchRecord.COUNTS), [index], source_etype=I64)
 
 
 def _weak_and_strong(b: ir.IRBuilder, flags: Value, other_epoch: Value) -> Value:

@@ -225,7 +225,9 @@ def _race(prepared: PreparedLaunch, raw: _RawEvent) -> Event:
     other = access(raw.other_site, raw.other, raw.other_wrote, raw.other_epoch & Epoch.SPREAD)
     region, offset = _locate(prepared, raw)
     space = "shared" if region is not None and region.kind == "shared" else "global"
-    return race_event(space, one, other, _accessed(prepared, raw, region, offset), raw.count, prepared.kernel.program)
+    return race_event(
+        space, one, other, _accessed(prepared, raw, region, offset), raw.count, prepared.kernel.race_facts
+    )
 
 
 def _locate(prepared: PreparedLaunch, raw: _RawEvent) -> tuple[Region | None, int | None]:

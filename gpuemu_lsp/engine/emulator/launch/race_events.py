@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from gpuemu_lsp.engine.emulator.analysis.atomic_reads import PlainRead, guards_equal_writes, plain_reads
-from gpuemu_lsp.engine.emulator.analysis.volatile_locks import volatile_locks
-from gpuemu_lsp.engine.emulator.ir.accesses import has_block_scope, memory_accesses
-from gpuemu_lsp.engine.emulator.ir.program import Program
+from gpuemu_lsp.engine.emulator.ir.accesses import has_block_scope
 from gpuemu_lsp.engine.emulator.launch.access_messages import AccessedBytes
+from gpuemu_lsp.engine.emulator.versions.race_facts import RaceFacts
 from gpuemu_lsp.engine.execution import Dim3, Event
 from gpuemu_lsp.engine.findings import Severity
 from gpuemu_lsp.engine.ptx.model import Instruction, Location
@@ -44,7 +42,7 @@ class RaceAccess:
 
 
 def race_event(
-    space: str, one: RaceAccess, other: RaceAccess, accessed: AccessedBytes, count: int, program: Program
+    space: str, one: RaceAccess, other: RaceAccess, accessed: AccessedBytes, count: int, facts: RaceFacts
 ) -> Event:
     """Return the event of a race between two accesses; either may have come first."""
     # The wrong value shows in the read: the finding stands there.
@@ -54,11 +52,11 @@ def race_event(
     one_thread, other_thread = _thread_text(first), _thread_text(second, first)
     message = f"{one_thread} {_active(first)} {place} and {other_thread} {_active(second)} it without synchronization"
     # A scope that is too narrow makes the race, whatever the value is used for.
-    scope = _scope_text(first, second, program)
-    is_pre_check = not scope and _is_pre_check(first, second, program)
+    scope = _scope_text(first, second, facts)
+    is_pre_check = not scope and _is_pre_check(first, second, facts)
     if scope:
         message += scope
-    elif {first.site, second.site} & volatile_locks(program, list(memory_accesses(program))):
+    elif {first.site, second.site} & facts.volatile_locks:
         message += "; the read and the write that take this lock are not one atomic operation: use atomicCAS()"
     elif is_pre_check:
         message += "; if a stale value is harmless here, access it through cuda::atomic_ref or volatile"
@@ -88,7 +86,7 @@ def race_event(
     )
 
 
-def _scope_text(one: RaceAccess, other: RaceAccess, program: Program) -> str:
+def _scope_text(one: RaceAccess, other: RaceAccess, facts: RaceFacts) -> str:
     """Return the part of the message that says which scope is too narrow, if one is; empty for accesses of a block."""
     if one.block == other.block and not max(one.spread, other.spread) >= 3:
         return ""
@@ -98,20 +96,18 @@ def _scope_text(one: RaceAccess, other: RaceAccess, program: Program) -> str:
             # A merged record may name a thread of the same block.
             both = blocks if one.block != other.block else f"block {_dims(one.block)} and another block"
             return f"; the .cta scope of {access.instruction.opcode} does not include both {both}"
-    fences = (i for block in program.blocks for i in block.code if i.opcode in ("membar", "fence"))
-    if not one.atomic and not other.atomic and any(map(has_block_scope, fences)):
+    if not one.atomic and not other.atomic and facts.has_block_fences:
         return "; __threadfence_block() orders accesses for the threads of one block only"
     return ""
 
 
-def _is_pre_check(one: RaceAccess, other: RaceAccess, program: Program) -> bool:
+def _is_pre_check(one: RaceAccess, other: RaceAccess, facts: RaceFacts) -> bool:
     """Whether a plain read only decides if the update is needed with which it races: of an atomic, or of one value."""
-    accesses = list(memory_accesses(program))
     for read, update in ((one, other), (other, one)):
         if not read.wrote and update.atomic:
-            return plain_reads(program, accesses).get(read.site) is PlainRead.PRE_CHECK
+            return facts.is_pre_check_of_atomics(read.site)
         if not read.wrote and update.instruction.opcode == "st":
-            return guards_equal_writes(program, accesses, read.site)
+            return facts.is_pre_check_of_equal_writes(read.site)
     return False
 
 

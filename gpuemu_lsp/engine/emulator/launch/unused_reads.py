@@ -38,7 +38,8 @@ class UnusedReads:
         self._prepared = prepared
         self._uses: DefinitionUses | None = None
         self._blocks: dict[int, PerThreadValues] = {}
-        self._unused: dict[tuple[int, int], npt.NDArray[np.bool_]] = {}
+        self._unused: dict[tuple[int, int], list[int]] = {}
+        self._reached: dict[tuple[int, str], tuple[int, ...]] = {}
         self._call = _CALL(self._answer)
         # Registers of recursive functions are saved and restored, which the uses of a definition do not show.
         if not prepared.kernel.program.recursive:
@@ -46,14 +47,12 @@ class UnusedReads:
 
     def _answer(self, site: int, thread: int, lanes: int) -> int:
         """Return 1 if none of the ``lanes`` of a thread's warp uses what ``site`` has loaded, else 0."""
-        block, first = thread >> 10, thread & 1023 & -WARP_SIZE
-        key = site, block
-        if key not in self._unused:
-            self._unused[key] = self._unused_by_thread(site, block)
+        key = site, thread >> 10
+        masks = self._unused.get(key)
+        if masks is None:
+            masks = self._unused[key] = _lane_masks(self._unused_by_thread(*key))
         # One question covers the lanes of a merged record: the race has a consequence if it has one for any of them.
-        unused = self._unused[key][first : first + WARP_SIZE]
-        mask = sum(1 << lane for lane, value in enumerate(unused) if value)
-        return int(lanes & ~mask == 0)
+        return int(lanes & ~masks[(thread & 1023) // WARP_SIZE] == 0)
 
     def _unused_by_thread(self, site: int, block: int) -> npt.NDArray[np.bool_]:
         """Return for each thread of a block whether it provably does not use the value that ``site`` loads."""
@@ -71,7 +70,7 @@ class UnusedReads:
         while left:
             at, name = left.pop()
             holding = holders[at, name]
-            for use in self._uses.uses(at, name):
+            for use in self._uses_of(at, name):
                 one = self._uses.instructions.get(use)
                 if one is None:
                     # The value decides a branch.
@@ -90,6 +89,14 @@ class UnusedReads:
                         holders[key] = here | before
                         left.append(key)
         return unused
+
+    def _uses_of(self, site: int, name: str) -> tuple[int, ...]:
+        """Return the sites that may read the value that ``site`` gives a register; they are the same in all blocks."""
+        assert self._uses is not None
+        key = site, name
+        if key not in self._reached:
+            self._reached[key] = tuple(self._uses.uses(site, name))
+        return self._reached[key]
 
     def _values(self, block: int) -> PerThreadValues:
         """Return what a block's threads compute from indices and arguments."""
@@ -122,6 +129,13 @@ class UnusedReads:
             if size * 8 == PerThreadValues.width(program.registers.get(target.name, "")):
                 offset = program.params[base.name].offset + base.offset + address.offset
                 yield target.name, int.from_bytes(ctypes.string_at(params + offset, size), "little")
+
+
+def _lane_masks(threads: npt.NDArray[np.bool_]) -> list[int]:
+    """Return flags of the threads of a block as one mask of lanes per warp."""
+    padded = np.zeros(-(-threads.size // WARP_SIZE) * WARP_SIZE, dtype=np.bool_)
+    padded[: threads.size] = threads
+    return [int(mask) for mask in np.packbits(padded, bitorder="little").view("<u4")]
 
 
 def _takes(one: Instruction, name: str, values: PerThreadValues) -> npt.NDArray[np.bool_]:

@@ -35,6 +35,7 @@ from gpuemu_lsp.engine.emulator.jit.translation_limit import TranslationTimeoutE
 from gpuemu_lsp.engine.emulator.versions.cache_key import assumption_texts, program_texts
 from gpuemu_lsp.engine.emulator.versions.code_cache import load_or_compile
 from gpuemu_lsp.engine.emulator.versions.convergence_profile import ConvergenceProfile
+from gpuemu_lsp.engine.emulator.versions.race_facts import RaceFacts
 from gpuemu_lsp.engine.ptx.model import Instruction, Module
 from gpuemu_lsp.engine.ptx.parser import parse
 
@@ -159,6 +160,11 @@ class CompiledKernel:
             if ops.supports(one) and ops.accuracy(one) is not None
         }
         return tuple(sorted(names))
+
+    @cached_property
+    def race_facts(self) -> RaceFacts:
+        """Facts that decide how races of this kernel are reported."""
+        return RaceFacts(self.program)
 
     def site_of_block(self, number: int) -> int:
         """Return the first site of a basic block."""
