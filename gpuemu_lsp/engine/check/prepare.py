@@ -76,6 +76,7 @@ class FileSession:
     compile: CompileSession = field(default_factory=CompileSession)
     _sources: dict[tuple[object, ...], SourceFile] = field(default_factory=dict)
     _views: dict[tuple[object, ...], DeviceViews] = field(default_factory=dict)
+    _resolved: dict[tuple[str, str | None], tuple[KernelSpec, SourceFile, PlanResult]] = field(default_factory=dict)
 
     def source(self, request: CheckRequest, text: str) -> SourceFile:
         """Return the parsed source of a request."""
@@ -90,6 +91,16 @@ class FileSession:
         if key not in self._views:
             self._views[key] = device_views(request.spec.source, text, request.spec.include_dirs, request.overlay)
         return self._views[key]
+
+    def resolved(self, request: CheckRequest, text: str) -> PlanResult:
+        """Return the resolution of a request's kernel as far as its source alone determines it."""
+        spec, source = request.spec, self.source(request, text)
+        key = spec.name, spec.entry
+        known = self._resolved.get(key)
+        # Entries of one name may differ in their sizes or arguments.
+        if known is None or known[0] != spec or known[1] is not source:
+            known = self._resolved[key] = spec, source, resolve(spec, source)
+        return known[2]
 
 
 def _file_key(request: CheckRequest, text: str) -> tuple[object, ...]:
@@ -118,7 +129,7 @@ def program_of(requests: Sequence[CheckRequest], session: FileSession) -> tuple[
     resolved = []
     for request in requests:
         assert request.text is not None
-        resolved.append(resolve(request.spec, session.source(request, request.text)))
+        resolved.append(session.resolved(request, request.text))
     entries = tuple(dict.fromkeys(entry for result in resolved for entry in result.entries))
     certain = tuple(dict.fromkeys(entry for result in resolved if not result.guessed for entry in result.entries))
     if len(certain) == len(entries):
@@ -147,7 +158,7 @@ def prepare(request: CheckRequest, session: FileSession | None = None) -> Prepar
             message = f"{Path(spec.source).name} cannot be read as UTF-8 text: {error}"
             return PreparedKernel((make("config/missing-file", message, place, kernel=spec.name),), place)
     source, views = session.source(request, text), session.views(request, text)
-    result = resolve(spec, source)
+    result = session.resolved(request, text)
     headers = {**request.overlay, **views.headers}
     if any(finding.rule == "compile/missing-entry" for finding in result.findings):
         # A kernel whose declaration is half written is not found. Its syntax errors say why, and then a hint that an

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 
 from gpuemu_lsp.engine.plan.cexpr import Scope, translate
-from gpuemu_lsp.engine.plan.context import KernelContext
+from gpuemu_lsp.engine.plan.context import KernelContext, lines_of
 from gpuemu_lsp.engine.project.expressions import constant, parse
 
 _BLOCK_SIZE = re.compile(r"\bblockDim\b|\bcooperative_groups\b|%ntid\b")
@@ -53,7 +53,7 @@ def _may_mention(pattern: re.Pattern[str], context: KernelContext) -> bool:
     source = context.source
     if any(include.resolved is not None or include.hidden for include in source.includes):
         return True
-    lines = source.text.split("\n")
+    lines = list(lines_of(source.text))
     for other in source.kernels:
         if other.range != context.declaration.range:
             first, last = other.range.start.line, other.range.end.line

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -107,9 +107,17 @@ def content_digest(parsed: ParsedFile, requests: Sequence[CheckRequest]) -> str:
     Accesses the disk.
     """
     digest = hashlib.blake2b(digest_size=16)
+
+    def add(value: object) -> None:
+        digest.update(json.dumps(to_json(value), sort_keys=True).encode("utf-8", "surrogatepass"))
+
+    texts: tuple[str | None, Mapping[str, str]] | None = None
     for request in requests:
-        stripped = replace(request, spec=replace(request.spec, places={}))
-        digest.update(json.dumps(to_json(stripped), sort_keys=True).encode("utf-8", "surrogatepass"))
+        # All kernels of a file have its text and overlay, which may be a megabyte.
+        if texts != (request.text, request.overlay):
+            texts = request.text, request.overlay
+            add(texts)
+        add(replace(request, spec=replace(request.spec, places={}), text=None, overlay={}))
     for path in parsed.headers:
         digest.update(_stamp(Path(path)))
     references = {request.spec.reference for request in requests if request.spec.reference is not None}

@@ -21,11 +21,12 @@ from dataclasses import dataclass
 from gpuemu_lsp.engine.compile import ToolchainError
 from gpuemu_lsp.engine.compile.model import CompileResult
 from gpuemu_lsp.engine.findings import Finding, Place, Range, Severity
+from gpuemu_lsp.engine.plan.context import lines_of
 from gpuemu_lsp.engine.ptx import parse
 from gpuemu_lsp.engine.ptx.model import Function, Instruction, Label, Register
 from gpuemu_lsp.engine.rules import make
 from gpuemu_lsp.engine.source.model import KernelDecl, SourceFile
-from gpuemu_lsp.engine.source.preprocessor.lexer import SourceText
+from gpuemu_lsp.engine.source.preprocessor.lexer import source_text
 
 _DECLARATION = re.compile(r"(?<=[;{})])\s*(?P<type>(?:[A-Za-z_][\w:]*\s+)+?)(?P<names>\w+(?:\s*,\s*\w+)*)\s*;")
 _NOT_TYPES = frozenset({
@@ -47,7 +48,7 @@ def uninitialised_locals(
     ``reported`` are the compiler's own findings, whose lines are left out. ``unoptimized`` compiles the kernel without
     optimisation; it is called only if the text has a local to look at.
     """
-    lines = SourceText(source.text).code.split("\n")
+    lines = lines_of(source_text(source.text).code)
     names = _unassigned(lines, kernel.range)
     if not names:
         return
