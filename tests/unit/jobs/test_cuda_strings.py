@@ -89,7 +89,10 @@ def test_a_comment_in_the_string_suppresses_its_finding(tmp_path):
 
 def test_a_folder_takes_its_python_files_with_cuda_code(tmp_path):
     (tmp_path / "plain.py").write_text("import numpy\n")
+    (tmp_path / "other.py").write_text("class SourceModule:\n    pass\n\nmodule = SourceModule()\n")
     checked(tmp_path, written("RawKernel", GUARD))
     output = tmp_path / "folder.json"
     assert gpuemu_lsp(["--check", str(tmp_path), "--format", "json", "--output", str(output)]) == 1
-    assert [kernel["name"] for kernel in json.loads(output.read_text())["kernels"]] == ["scale"]
+    report = json.loads(output.read_text())
+    assert [kernel["name"] for kernel in report["kernels"]] == ["scale"]
+    assert not [finding for finding in report["findings"] if finding["path"].endswith("other.py")]

@@ -20,7 +20,7 @@ from gpuemu_lsp.engine.project.model import KernelSpec, OpSpec, Project
 from gpuemu_lsp.engine.rules import make
 from gpuemu_lsp.engine.source import include_closure, read, usual_include_dirs
 from gpuemu_lsp.engine.source.model import SourceFile
-from gpuemu_lsp.engine.source.python import may_have_cuda
+from gpuemu_lsp.engine.source.python import may_have_cuda, read_python
 
 SUFFIXES = frozenset({".cu", ".cuh"})
 _PYTHON = ".py"
@@ -183,9 +183,12 @@ def _walk(folder: Path) -> Iterator[Path]:
 
 
 def _has_cuda(path: Path) -> bool:
-    """Return whether a ``.py`` file may have CUDA code in strings."""
+    """Return whether a ``.py`` file compiles CUDA code from strings; a class may have the name of such a function."""
     text, trouble = _text(path)
-    return trouble is None and may_have_cuda(text)
+    if trouble is not None or not may_have_cuda(text):
+        return False
+    source = read_python(path.as_posix(), text)
+    return bool(source.cuda or source.unread)
 
 
 def _in_file(project: Project, path: Path, findings: list[Finding]) -> _Found:
