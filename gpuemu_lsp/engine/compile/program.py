@@ -6,11 +6,17 @@ successful compilation, so the low-level binding is used.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import contextlib
+import os
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import ModuleType
 
 from gpuemu_lsp.engine.compile.toolchain import nvrtc
+
+_LONGEST_TMPDIR = 110
+"""Characters. With a ``TMPDIR`` of more than about 120, NVRTC 12.9 writes no precompiled header and reports nothing,
+and a compilation that uses one ends with "Compilation terminated"."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +59,8 @@ def build(
         for expression in expressions:
             binding.addNameExpression(program, expression)
         try:
-            binding.compileProgram(program, tuple(options))
+            with _short_temporary_directory():
+                binding.compileProgram(program, tuple(options))
         except binding.NVRTCError as error:
             return NvrtcOutput(False, _log(binding, program) or str(error))
         return NvrtcOutput(
@@ -65,6 +72,20 @@ def build(
         )
     finally:
         binding.destroyProgram(program)
+
+
+@contextlib.contextmanager
+def _short_temporary_directory() -> Iterator[None]:
+    """Let NVRTC put its temporary files in ``/tmp`` if the path of the configured directory is too long for it."""
+    configured = os.environ.get("TMPDIR", "")
+    if len(configured) <= _LONGEST_TMPDIR:
+        yield
+        return
+    os.environ["TMPDIR"] = "/tmp"
+    try:
+        yield
+    finally:
+        os.environ["TMPDIR"] = configured
 
 
 def _clean(text: str) -> str:

@@ -13,7 +13,7 @@ import os
 import re
 import shutil
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -21,8 +21,6 @@ from gpuemu_lsp.engine.compile.preamble import Preamble
 from gpuemu_lsp.engine.compile.program import build
 
 _PREFIX = "gpuemu-lsp-nvrtc-"
-_LONGEST_TMPDIR = 110
-"""Characters. With a ``TMPDIR`` of more than about 120, NVRTC 12.9 writes no precompiled header and reports nothing."""
 _OWNER = re.compile(re.escape(_PREFIX) + r"(\d+)-")
 
 
@@ -81,8 +79,7 @@ class ScratchFolder:
         """Precompile a preamble."""
         key, folder = _key(prefix, options), f"{self.root}/pch"
         options = (*options, *_place(folder), f"--create-pch={key}.pch")
-        with _short_temporary_directory():
-            made = build(prefix.text, "prefix", options, (), prefix.headers)
+        made = build(prefix.text, "prefix", options, (), prefix.headers)
         self.prefixes[key] = folder if made.succeeded and Path(folder, f"{key}.pch").is_file() else ""
 
     def reset_prefixes(self) -> None:
@@ -107,20 +104,6 @@ def scratch() -> ScratchFolder:
         _scratch = ScratchFolder(root, os.getpid(), prefixes={**inherited})
         atexit.register(_remove, root, os.getpid())
     return _scratch
-
-
-@contextlib.contextmanager
-def _short_temporary_directory() -> Iterator[None]:
-    """Let NVRTC put its temporary files in ``/tmp`` if the path of the configured directory is too long for it."""
-    configured = os.environ.get("TMPDIR", "")
-    if len(configured) <= _LONGEST_TMPDIR:
-        yield
-        return
-    os.environ["TMPDIR"] = "/tmp"
-    try:
-        yield
-    finally:
-        os.environ["TMPDIR"] = configured
 
 
 def _key(prefix: Preamble, options: Sequence[str]) -> str:

@@ -221,5 +221,15 @@ def test_headers_are_precompiled_below_a_long_temporary_folder(tmp_path):
         "from gpuemu_lsp.engine.compile.scratch import scratch\n"
         "list(warm_up())\n"
         "assert scratch().prefixes and all(scratch().prefixes.values()), scratch()\n"
+        "from gpuemu_lsp.engine.compile import compile_source\n"
+        "from gpuemu_lsp.engine.compile.model import CompileRequest\n"
+        "for text in ('', '#include <cuda_fp16.h>\\n'):\n"
+        "    result = compile_source(CompileRequest('/k.cu', text + '__global__ void k(int* x) { *x = 1; }'))\n"
+        "    assert result.artifact is not None, result.findings\n"
     )
-    subprocess.run([sys.executable, "-c", program], env={**os.environ, "TMPDIR": str(folder)}, check=True, timeout=120)
+    subprocess.run(
+        [sys.executable, "-c", program],
+        env={**os.environ, "TMPDIR": str(folder), "GPUEMU_CACHE_DIR": str(tmp_path)},
+        check=True,
+        timeout=120,
+    )
