@@ -68,5 +68,5 @@ def test_a_refused_arena_is_followed_by_right_launches() -> None:
     Path("/proc/sys/vm/overcommit_memory").read_text().strip() == "2", reason="this system counts every reservation"
 )
 def test_shadow_cells_of_a_large_buffer_may_exceed_memory() -> None:
-    # Thirteen planes of four bytes for each of 600 Mi bytes; pages are allocated when they are first written.
+    # Planes of four bytes for each of 600 Mi bytes: tens of GiB, of which pages are allocated when they are first written.
     assert sequence("run(LAST, LARGE)\nrun(RACE, LARGE)\n") == ["completed", "completed memory/global-race"]
