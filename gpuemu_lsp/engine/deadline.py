@@ -9,6 +9,10 @@ from collections.abc import Iterator
 from types import FrameType
 
 
+_RETRY_SECONDS = 0.01
+"""Delay of an interruption that arrives in a finaliser."""
+
+
 class DeadlineError(BaseException):
     """A deadline has passed. Not an Exception, so that ``except Exception`` in the user's code does not catch it."""
 
@@ -25,6 +29,9 @@ def deadline(seconds: float) -> Iterator[None]:
         return
 
     def interrupt(number: int, frame: FrameType | None) -> None:
+        if _in_finalizer(frame):
+            signal.setitimer(signal.ITIMER_REAL, _RETRY_SECONDS, 1.0)
+            return
         raise DeadlineError(f"it did not return within {seconds:g} s")
 
     before = signal.signal(signal.SIGALRM, interrupt)
@@ -35,3 +42,12 @@ def deadline(seconds: float) -> Iterator[None]:
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0.0)
         signal.signal(signal.SIGALRM, before)
+
+
+def _in_finalizer(frame: FrameType | None) -> bool:
+    """Return whether ``frame`` or a caller of it is a ``__del__`` method, in which Python discards any exception."""
+    while frame is not None:
+        if frame.f_code.co_name == "__del__":
+            return True
+        frame = frame.f_back
+    return False
