@@ -8,7 +8,6 @@ import threading
 from collections.abc import Iterator
 from types import FrameType
 
-
 _RETRY_SECONDS = 0.01
 """Delay of an interruption that arrives in a finaliser."""
 

@@ -21,7 +21,7 @@ class SlowFinalizer:
 def test_an_interruption_in_a_finalizer_is_not_lost() -> None:
     # Python reports an exception in __del__ as unraisable and continues; pytest makes a failure of it.
     ends = time.monotonic() + 60
-    with pytest.raises(DeadlineError, match="0.02 s"), deadline(0.02):
+    with pytest.raises(DeadlineError, match=r"0\.02 s"), deadline(0.02):
         SlowFinalizer()
         while time.monotonic() < ends:
             pass
