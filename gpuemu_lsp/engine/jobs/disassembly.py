@@ -14,6 +14,7 @@ from pathlib import Path
 from gpuemu_lsp.engine.check.model import CheckRequest
 from gpuemu_lsp.engine.check.prepare import prepare
 from gpuemu_lsp.engine.findings import Json, Severity
+from gpuemu_lsp.engine.jobs.requests.cuda_strings import compiled_request
 from gpuemu_lsp.engine.ptx.instruction_lines import ptx_lines, sass_lines
 from gpuemu_lsp.engine.workers.wire import from_json
 
@@ -23,7 +24,7 @@ _SECONDS = 20.0
 def disassemble(payload: Json) -> Iterator[Json]:
     """Yield ``{artifact: {text, arch, map}}``, or ``{trouble}`` with the reason why there is none."""
     assert isinstance(payload, dict)
-    request = from_json(CheckRequest, payload["request"])
+    request, _ = compiled_request(from_json(CheckRequest, payload["request"]))
     form, arch = payload["form"], payload["arch"]
     assert arch is None or isinstance(arch, str)
     prepared = prepare(replace(request, options=replace(request.options, arch=arch or request.spec.arch[0])))

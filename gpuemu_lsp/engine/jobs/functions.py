@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gpuemu_lsp.engine.check.model import CheckEvent, CheckRequest, KernelReport, Stage
-from gpuemu_lsp.engine.findings import Finding, Json
+from gpuemu_lsp.engine.findings import Finding, Json, Severity
 from gpuemu_lsp.engine.workers.wire import from_json, to_json
 
 if TYPE_CHECKING:
@@ -48,10 +48,14 @@ def checked(request: CheckRequest) -> Iterator[CheckEvent | list[BaselineRecord]
         remember(request, report, measured)
 
     in_string = string_check(request)
-    if in_string is None:
+    if isinstance(in_string, Finding):
+        spec, status = request.spec, "error" if in_string.severity is Severity.ERROR else "not-executed"
+        yield in_string
+        yield KernelReport(spec.name, spec.source, status, compiled=False, registered=request.registered)
+    elif in_string is None:
         yield from check_kernel(request, on_report, session_of(request))
     else:
-        yield from in_string.located(check_kernel(in_string.request, on_report))
+        yield from map(in_string.located, check_kernel(in_string.request, on_report))
     yield measured
 
 
@@ -61,12 +65,14 @@ def reproduce(payload: Json) -> Iterator[Json]:
     ``payload`` has the ``request``, the ``case`` and, to choose one of several, its ``dtype``.
     """
     from gpuemu_lsp.engine.check.replay import replay
+    from gpuemu_lsp.engine.jobs.requests.cuda_strings import compiled_request
     from gpuemu_lsp.engine.store import Store
 
     request, case, dtype = _stored_case(payload)
+    request, located = compiled_request(request)
     with Store(request.root) as store:
         for failure in _failures(store, request, case, dtype):
-            for event in replay(request, failure, case):
+            for event in map(located, replay(request, failure, case)):
                 if isinstance(event, Stage):
                     yield encode(event)
                     continue
@@ -85,10 +91,12 @@ def export(payload: Json) -> Iterator[Json]:
     ``payload`` is as for :func:`reproduce`, with the paths ``script`` and ``ptx``, of which either may be None.
     """
     from gpuemu_lsp.engine.check.replay import reopen
+    from gpuemu_lsp.engine.jobs.requests.cuda_strings import compiled_request
     from gpuemu_lsp.engine.standalone.export import export as write_script
     from gpuemu_lsp.engine.store import Store
 
     request, case, dtype = _stored_case(payload)
+    request, _ = compiled_request(request)
     assert isinstance(payload, dict)
     script, ptx = payload["script"], payload["ptx"]
     with Store(request.root) as store:
@@ -114,16 +122,18 @@ def minimize(payload: Json) -> Iterator[Json]:
 
     ``payload`` is as for :func:`reproduce`, with ``strategy`` and ``max_runs``.
     """
+    from gpuemu_lsp.engine.jobs.requests.cuda_strings import compiled_request
     from gpuemu_lsp.engine.jobs.stored.minimise import minimise_case
     from gpuemu_lsp.engine.store import Store
 
     request, case, dtype = _stored_case(payload)
+    request, located = compiled_request(request)
     assert isinstance(payload, dict)
     strategy, max_runs = payload["strategy"], payload["max_runs"]
     assert isinstance(strategy, str) and isinstance(max_runs, int)
     with Store(request.root) as store:
         for failure in _failures(store, request, case, dtype):
-            for event in minimise_case(request, failure, case, strategy, max_runs, store):
+            for event in map(located, minimise_case(request, failure, case, strategy, max_runs, store)):
                 yield encode(event) if isinstance(event, Stage) else {"smaller": to_json(event)}
 
 
@@ -133,13 +143,14 @@ def lint(payload: Json) -> Iterator[Json]:
     ``payload`` has the ``request``, ``ptx``, a PTX file to inspect or None, and ``emit`` where the PTX is wanted.
     """
     from gpuemu_lsp.engine.jobs.artifacts import artifact_reports
+    from gpuemu_lsp.engine.jobs.requests.cuda_strings import compiled_request
 
     assert isinstance(payload, dict)
     ptx = payload["ptx"]
     assert ptx is None or isinstance(ptx, str)
-    request = from_json(CheckRequest, payload["request"])
+    request, located = compiled_request(from_json(CheckRequest, payload["request"]))
     yield encode(Stage(request.spec.name, "compile"))
-    for report in artifact_reports(request, ptx, emit=bool(payload.get("emit"))):
+    for report in map(located, artifact_reports(request, ptx, emit=bool(payload.get("emit")))):
         yield {"artifact": to_json(report)}
 
 

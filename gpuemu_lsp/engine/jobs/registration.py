@@ -10,6 +10,7 @@ from gpuemu_lsp.engine.check.model import CheckRequest
 from gpuemu_lsp.engine.check.plan_setup import settle_shapes
 from gpuemu_lsp.engine.check.prepare import PreparedKernel, prepare
 from gpuemu_lsp.engine.findings import Json
+from gpuemu_lsp.engine.jobs.requests.cuda_strings import compiled_request
 from gpuemu_lsp.engine.plan.context import KernelContext
 from gpuemu_lsp.engine.plan.entry import choose_kernel, instances
 from gpuemu_lsp.engine.plan.model import Plan, ScalarArg, TensorArg
@@ -26,7 +27,7 @@ def registration(payload: Json) -> Iterator[Json]:
     In a trusted workspace the kernel is probed in the emulator to infer shapes; nothing else is executed.
     """
     assert isinstance(payload, dict)
-    request = from_json(CheckRequest, payload["request"])
+    request, _ = compiled_request(from_json(CheckRequest, payload["request"]))
     source, reference = payload["source"], payload["reference"]
     assert isinstance(source, str) and isinstance(reference, str)
     plan, why = _plan(request)

@@ -30,6 +30,7 @@ from gpuemu_lsp.engine.project.value_kinds import DTYPES, Table, toml_type
 from gpuemu_lsp.engine.project.values import ConfigContext, FileRef
 
 _DEFAULT_ARCH = ("sm_80",)
+_NO_NAME = "Only a .py file has `:NAME`, for the CUDA code in a string; select a kernel with `entry`."
 _OTHER_BRACES = re.compile(r"\{(?!T\})[^}]*\}?|(?<!\{T)\}")
 
 
@@ -118,11 +119,15 @@ def _kernel(
     _check_all_names(raw, args, launch, path, context)
     if "name" not in checked or "source" not in checked:
         return None
+    source: FileRef = checked["source"]
+    if source.function is not None and not source.path.endswith(".py"):
+        written = f":{source.function}"
+        reporter.bad_part((*path, "source"), raw["source"], len(raw["source"]) - len(written), len(written), _NO_NAME)
     reference: FileRef | None = checked.get("reference")
     dtypes = checked.get("dtypes") or (validation.dtypes if entry and "{T}" in entry else ())
     return KernelSpec(
         name=checked["name"],
-        source=checked["source"].path,
+        source=source.path,
         reference=reference.path if reference else None,
         entry=entry,
         dtypes=tuple(dict.fromkeys(dtypes)) or None,
@@ -139,6 +144,7 @@ def _kernel(
         reference_function=(reference.function if reference else None) or "reference",
         like=checked.get("like"),
         inherited=_inherited(path, context),
+        variable=source.function,
     )
 
 

@@ -218,8 +218,10 @@ KERNEL = Table(
         ),
         ConfigKey(
             "source",
-            PathTo(),
-            "The .cu or .cuh file, relative to gpuemu.toml.",
+            PathTo(function=True),
+            "The .cu or .cuh file, relative to gpuemu.toml; or a .py with CUDA code in strings, `model.py:NAME` where "
+            "several strings have a kernel of this name. `NAME` is the variable with the CUDA code, or the one with "
+            "the compiled kernel, module or extension. The .py is read, never imported.",
             example="kernels/softmax.cu",
             required=True,
             unless="like",

@@ -117,6 +117,8 @@ class KernelSpec:
     inherited: frozenset[str] = frozenset()
     string: int | None = None
     """For a ``.py`` source: the number of the string with the CUDA code, in the order of the calls that compile it."""
+    variable: str | None = None
+    """For a ``.py`` source: the name that holds the CUDA code or its compiled form (``source = "model.py:NAME"``)."""
 
 
 @dataclass(frozen=True, slots=True)

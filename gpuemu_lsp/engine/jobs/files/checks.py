@@ -19,7 +19,7 @@ from gpuemu_lsp.engine.workers.wire import from_json, to_json
 
 def shares_program(requests: Sequence[CheckRequest]) -> bool:
     """Return whether the kernels of a file are compiled as one program: several, and not in strings of a ``.py``."""
-    return len(requests) > 1 and all(request.spec.string is None for request in requests)
+    return len(requests) > 1 and not requests[0].spec.source.endswith(".py")
 
 
 def file_payload(requests: Sequence[CheckRequest]) -> Json:

@@ -6,40 +6,59 @@ positions in that text; they are replaced by positions in the ``.py`` when it is
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+import difflib
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import TypeVar
+from typing import TypeVar, cast
 
-from gpuemu_lsp.engine.check.model import CheckRequest, KernelReport, LineCoverage
-from gpuemu_lsp.engine.findings import Finding, Place, Position, Related, Severity
+from gpuemu_lsp.engine.check.model import (
+    CheckRequest,
+    KernelCounters,
+    KernelReport,
+    LineCounters,
+    LineCoverage,
+    MinimisedFailure,
+    Replay,
+)
+from gpuemu_lsp.engine.findings import Finding, Place, Position, Range, Related, Severity
+from gpuemu_lsp.engine.jobs.model import ArtifactReport
 from gpuemu_lsp.engine.plan.resolve import unregistered
+from gpuemu_lsp.engine.project import files
 from gpuemu_lsp.engine.project.model import KernelSpec
 from gpuemu_lsp.engine.rules import make
 from gpuemu_lsp.engine.source import read, usual_include_dirs
-from gpuemu_lsp.engine.source.python import read_python
+from gpuemu_lsp.engine.source.python import read_python, read_variable
 from gpuemu_lsp.engine.source.python.mapped_text import FileLines
-from gpuemu_lsp.engine.source.python.model import EmbeddedCuda, PythonSource
+from gpuemu_lsp.engine.source.python.model import EmbeddedCuda, PythonSource, UnreadCuda
 
-_Event = TypeVar("_Event")
+SUFFIX = ".py"
+_T = TypeVar("_T")
 _KEPT_OPTIONS = ("-D", "-U", "-I", "--define-macro", "--undefine-macro", "--include-path", "-std=", "--std=")
 _KEPT_FLAGS = frozenset({"-use_fast_math", "--use_fast_math", "-default-device", "--device-as-default-execution-space"})
 
 
-def kernels_in_strings(path: str, text: str) -> tuple[list[KernelSpec], list[Finding]]:
-    """Return the kernels in the strings of a ``.py``, and a hint for each call whose code is not known.
+def kernels_in_strings(
+    path: str, text: str, registered: Sequence[KernelSpec] = ()
+) -> tuple[list[KernelSpec], list[Finding]]:
+    """Return the unregistered kernels in the strings of a ``.py``, and a hint for each call whose code is not known.
 
-    The places of the specs are those of the kernels' names in the ``.py``.
+    The places of the specs are those of the kernels' names in the ``.py``. ``registered`` are the entries of
+    gpuemu.toml for this file.
     """
     source = read_python(path, text)
     lines = FileLines(text.encode())
     specs: list[KernelSpec] = []
+    taken = [(_chosen(source, spec), _base_name(spec.entry or spec.name)) for spec in registered]
     for index, cuda in enumerate(source.cuda):
         include_dirs = usual_include_dirs(path, cuda.text.text)
         inner = read(path, cuda.text.text, include_dirs)
-        wanted = {entry.split("<")[0].split("::")[-1].strip() for entry in cuda.entries}
+        wanted = {_base_name(entry) for entry in cuda.entries}
         for declaration in inner.kernels:
             if cuda.api == "RawKernel" and wanted and declaration.name not in wanted:
+                continue
+            only = len(inner.kernels) == 1
+            if any(chosen == cuda and (only or name == declaration.name) for chosen, name in taken):
                 continue
             spec = unregistered(inner, declaration, include_dirs)
             place = Place(path, cuda.text.origin_range(declaration.name_range, lines))
@@ -56,48 +75,49 @@ def kernels_in_strings(path: str, text: str) -> tuple[list[KernelSpec], list[Fin
     return specs, hints
 
 
+def _base_name(entry: str) -> str:
+    return entry.split("<")[0].split("::")[-1].strip()
+
+
 def _nvrtc_options(options: Iterable[str]) -> tuple[str, ...]:
     """Return the options that determine what the code means; nvcc has others, which NVRTC does not accept."""
     return tuple(one for one in options if one.startswith(_KEPT_OPTIONS) or one in _KEPT_FLAGS)
 
 
 @dataclass(frozen=True, slots=True)
-class StringChecks:
+class StringCheck:
     """One check of a kernel in a string: its request as that of a ``.cu`` file, and where results belong."""
 
     request: CheckRequest
     cuda: EmbeddedCuda
     lines: FileLines
 
-    def located(self, events: Iterable[_Event]) -> Iterator[_Event | Finding | KernelReport]:
-        """Yield the events of the check with places in the ``.py``."""
-        for event in events:
-            if isinstance(event, Finding):
-                yield self._finding(event)
-            elif isinstance(event, KernelReport):
-                yield self._report(event)
-            else:
-                yield event
-
-    def _finding(self, finding: Finding) -> Finding:
-        return replace(
-            finding,
-            place=self._place(finding.place),
-            related=tuple(Related(self._place(one.place), one.message) for one in finding.related),
-            consequences=tuple(map(self._finding, finding.consequences)),
-        )
+    def located(self, value: _T) -> _T:
+        """Return a result of the check, such as a finding or a report, with its places in the ``.py``."""
+        located: object = value
+        if isinstance(value, Place):
+            located = self._place(value)
+        elif isinstance(value, LineCoverage | LineCounters):
+            located = self._of_line(value)
+        elif isinstance(value, tuple):
+            located = tuple(map(self.located, value))
+        elif isinstance(
+            value, Finding | KernelReport | KernelCounters | ArtifactReport | Replay | MinimisedFailure | Related
+        ):
+            parts = {one.name: getattr(value, one.name) for one in fields(value)}
+            located = replace(value, **{name: self.located(part) for name, part in parts.items()})
+        return cast(_T, located)
 
     def _place(self, place: Place) -> Place:
         if place.path != self.request.spec.source:
             return place
         return Place(place.path, self.cuda.text.origin_range(place.range, self.lines))
 
-    def _report(self, report: KernelReport) -> KernelReport:
-        return replace(report, coverage=tuple(map(self._coverage, report.coverage)))
-
-    def _coverage(self, line: LineCoverage) -> LineCoverage:
+    def _of_line(self, line: LineCoverage | LineCounters) -> LineCoverage | LineCounters:
         if line.path != self.request.spec.source:
             return line
+        if isinstance(line, LineCounters):
+            return replace(line, line=self._line(line.line))
         ways = tuple(replace(way, to=self._to(way.to)) for way in line.ways)
         return replace(line, line=self._line(line.line), ways=ways)
 
@@ -108,20 +128,119 @@ class StringChecks:
         return self.cuda.text.origin(Position(line, 0), self.lines).line
 
 
-def string_check(request: CheckRequest) -> StringChecks | None:
-    """Return the check of a kernel in a string; None if the kernel's source is not a ``.py``, or lost the string."""
-    if request.spec.string is None:
+def compiled_request(request: CheckRequest) -> tuple[CheckRequest, Callable[[_T], _T]]:
+    """Return the request for the text that the compiler gets, and the function that places results in the file.
+
+    They are the request itself and the identity for a kernel that is not in a string, or whose string is not known.
+    """
+    found = string_check(request)
+    if isinstance(found, StringCheck):
+        return found.request, found.located
+    return request, lambda value: value
+
+
+def string_check(request: CheckRequest) -> StringCheck | Finding | None:
+    """Return the check of a kernel in a string, or the finding that says why there is none.
+
+    None for a kernel that is not in a string of a ``.py``.
+    """
+    spec = request.spec
+    if not spec.source.endswith(SUFFIX):
         return None
     text = request.text
     if text is None:
-        text = Path(request.spec.source).read_bytes().decode("utf-8-sig")
-    source: PythonSource = read_python(request.spec.source, text)
-    if request.spec.string >= len(source.cuda):
-        return None
-    cuda = source.cuda[request.spec.string]
-    inner = read(request.spec.source, cuda.text.text, request.spec.include_dirs)
-    declared = next((one for one in inner.kernels if one.qualified_name == request.spec.entry), None)
-    spec = request.spec
-    if declared is not None and "name" not in spec.places:
-        spec = replace(spec, places={"": Place(spec.source, declared.name_range)})
-    return StringChecks(replace(request, spec=spec, text=cuda.text.text), cuda, FileLines(text.encode()))
+        reason, text = files.problem(spec.source, want_folder=False), ""
+        if reason is None:
+            try:
+                text = Path(spec.source).read_bytes().decode("utf-8-sig")
+            except (OSError, UnicodeDecodeError) as error:
+                reason = f"cannot be read as UTF-8 text ({error})"
+        if reason is not None:
+            return _problem(spec, "config/missing-file", f"{_short(spec)} {reason}.")
+    source = read_python(spec.source, text)
+    cuda = _chosen(source, spec)
+    if isinstance(cuda, Finding):
+        return cuda
+    lines = FileLines(text.encode())
+    code = cuda.text.aligned(lines)
+    inner = read(spec.source, code.text, spec.include_dirs)
+    options = () if spec.string is not None else _nvrtc_options(cuda.options)
+    spec = replace(spec, compile_options=(*options, *spec.compile_options))
+    if "name" not in spec.places:
+        declared = next((one for one in inner.kernels if one.qualified_name == spec.entry), None)
+        if declared is not None:
+            spec = replace(spec, places={"": Place(spec.source, declared.name_range)})
+    elif not spec.include_dirs:
+        spec = replace(spec, include_dirs=usual_include_dirs(spec.source, code.text))
+    return StringCheck(replace(request, spec=spec, text=code.text), replace(cuda, text=code), lines)
+
+
+def _chosen(source: PythonSource, spec: KernelSpec) -> EmbeddedCuda | Finding:
+    """Return the code that a spec is about, or the finding that says why it is not known."""
+    if spec.string is not None:
+        if spec.string < len(source.cuda):
+            return source.cuda[spec.string]
+        return _problem(spec, "engine/not-executed", f"'{spec.name}' was not checked: its string is no longer there.")
+    if spec.variable is not None:
+        return _of_variable(source, spec, spec.variable)
+    with_kernel = [cuda for cuda in source.cuda if _base_name(spec.entry or spec.name) in _kernel_names(source, cuda)]
+    candidates = with_kernel or list(source.cuda)
+    if len({cuda.text.text for cuda in candidates}) == 1:
+        return candidates[0]
+    names = [name for cuda in candidates for name in cuda.variables[:1]]
+    if candidates:
+        have = f"{len(candidates)} strings with {'a kernel of this name' if with_kernel else 'CUDA code'}"
+        example = f'source = "{_short(spec)}:{names[0]}"' if names else "assign each of them to a variable"
+        return _problem(spec, "config/bad-value", f"{_short(spec)} has {have}. Select one: {example}.")
+    if source.unread:
+        reason = f"{source.unread[0].reason} (line {source.unread[0].range.start.line + 1})"
+        return _problem(spec, "engine/not-executed", f"'{spec.name}' was not checked: {reason}.")
+    message = (
+        f"{_short(spec)} compiles no CUDA code from a string. For code in a variable, "
+        f'write source = "{_short(spec)}:VARIABLE".'
+    )
+    return _problem(spec, "config/bad-value", message)
+
+
+def _of_variable(source: PythonSource, spec: KernelSpec, name: str) -> EmbeddedCuda | Finding:
+    found: list[EmbeddedCuda | UnreadCuda] = [cuda for cuda in source.cuda if name in cuda.variables]
+    if not found:
+        found += [unread for unread in source.unread if name in unread.variables]
+    variable = read_variable(source.text, name) if not found else None
+    found += [variable] if variable is not None else []
+    known = [cuda for cuda in found if isinstance(cuda, EmbeddedCuda)]
+    if len({cuda.text.text for cuda in known}) > 1:
+        # Several functions may use one name for different code; the kernel may still be in one of them only.
+        wanted = _base_name(spec.entry or spec.name)
+        known = [cuda for cuda in known if wanted in _kernel_names(source, cuda)] or known
+    if len({cuda.text.text for cuda in known}) == 1:
+        return known[0]
+    if known:
+        lines = ", ".join(str(cuda.range.start.line + 1) for cuda in known)
+        message = f"`{name}` is CUDA code of several calls in {_short(spec)} (lines {lines}); give each its own name."
+        return _problem(spec, "config/bad-value", message)
+    if found:
+        assert isinstance(found[0], UnreadCuda)
+        message = f"'{spec.name}' was not checked: {found[0].reason}."
+        return _problem(spec, "engine/not-executed", message, Place(spec.source, found[0].range))
+    calls: list[EmbeddedCuda | UnreadCuda] = [*source.cuda, *source.unread]
+    variables = sorted({one for call in calls for one in call.variables})
+    close = difflib.get_close_matches(name, variables, n=1)
+    known_names = f"There are: {', '.join(variables)}." if variables else "It has no variable with CUDA code."
+    hint = f"Did you mean `{close[0]}`?" if close else known_names
+    message = f"{_short(spec)} assigns `{name}` no CUDA code, or more than once. {hint}"
+    return _problem(spec, "config/bad-value", message)
+
+
+def _kernel_names(source: PythonSource, cuda: EmbeddedCuda) -> set[str]:
+    inner = read(source.path, cuda.text.text, usual_include_dirs(source.path, cuda.text.text))
+    return {declaration.name for declaration in inner.kernels}
+
+
+def _problem(spec: KernelSpec, rule: str, message: str, place: Place | None = None) -> Finding:
+    place = place or spec.places.get("source") or spec.places.get("") or Place(spec.source, Range.of(0, 0, 0, 1))
+    return make(rule, message, place, kernel=spec.name)
+
+
+def _short(spec: KernelSpec) -> str:
+    return Path(spec.source).name

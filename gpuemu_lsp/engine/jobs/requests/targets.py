@@ -203,7 +203,7 @@ def _in_file(project: Project, path: Path, findings: list[Finding]) -> _Found:
             findings.append(make("engine/not-executed", f"{path.name} {trouble}.", place))
         return mine
     if path.suffix == _PYTHON:
-        return [*mine, *_in_strings(path, text, place, findings)]
+        return [*mine, *_in_strings(project, path, text, place, findings)]
     found = kernels_in(project, path.as_posix(), text)
     if not found and not (project.broken and _mentions(project, path)):
         message = f"{path.name} has no __global__ function, so there is nothing to check."
@@ -211,11 +211,14 @@ def _in_file(project: Project, path: Path, findings: list[Finding]) -> _Found:
     return found
 
 
-def _in_strings(path: Path, text: str, place: Place, findings: list[Finding]) -> _Found:
-    """Return the kernels in the strings of a ``.py`` file."""
-    specs, hints = kernels_in_strings(path.as_posix(), text)
+def _in_strings(project: Project, path: Path, text: str, place: Place, findings: list[Finding]) -> _Found:
+    """Return the unregistered kernels in the strings of a ``.py`` file."""
+    if project.broken and _mentions(project, path):
+        return []
+    mine = [spec for spec in project.kernels if spec.source == path.as_posix()]
+    specs, hints = kernels_in_strings(path.as_posix(), text, mine)
     findings += hints
-    if not specs and not hints:
+    if not mine and not specs and not hints:
         message = f"{path.name} compiles no CUDA code from a string, so there is nothing to check."
         findings.append(make("engine/not-executed", message, place))
     return [(spec, False) for spec in specs]

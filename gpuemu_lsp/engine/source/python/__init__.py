@@ -15,6 +15,6 @@
     Functions with ``@triton.jit`` and their launches.
 """
 
-from gpuemu_lsp.engine.source.python.reader import may_have_cuda, may_have_kernels, read_python
+from gpuemu_lsp.engine.source.python.reader import may_have_cuda, may_have_kernels, read_python, read_variable
 
-__all__ = ["may_have_cuda", "may_have_kernels", "read_python"]
+__all__ = ["may_have_cuda", "may_have_kernels", "read_python", "read_variable"]

@@ -54,15 +54,36 @@ def cuda_calls(root: Node, scope: ModuleScope) -> Iterator[EmbeddedCuda | Unread
         code = _argument(api.code, api.code_names, positional, keywords)
         if code is None:
             continue  # a class or function of the user's with the same name
+        variables = _variables(call, code, scope)
         try:
             text = _sources(code, scope)
         except UnknownText as unknown:
-            yield UnreadCuda(name, range_of(call), f"`{unknown}` is known only when the program runs")
+            reason = f"`{unknown}` is known only when the program runs"
+            yield UnreadCuda(name, range_of(call), reason, variables)
             continue
         entries = strings(_argument(api.entry, api.entry_names, positional, keywords), scope)
-        entries += functions.get(scope.name_of(call) or "", ())
+        entries += functions.get(scope.name_of(call) or "", ()) + functions.get(text_of(call), ())
         options = strings(next((keywords[one] for one in api.option_names if one in keywords), None), scope)
-        yield EmbeddedCuda(name, text, range_of(call), tuple(dict.fromkeys(entries)), options)
+        yield EmbeddedCuda(name, text, range_of(call), tuple(dict.fromkeys(entries)), options, variables)
+
+
+def named_cuda(name: str, scope: ModuleScope) -> EmbeddedCuda | UnreadCuda | None:
+    """Return the code in a variable of the module, which no known call need compile; None if there is no such one."""
+    value = scope.module_value(name)
+    if value is None:
+        return None
+    try:
+        return EmbeddedCuda("", _sources(value, scope), range_of(value), variables=(name,))
+    except UnknownText as unknown:
+        return UnreadCuda("", range_of(value), f"`{unknown}` is known only when the program runs", (name,))
+
+
+def _variables(call: Node, code: Node, scope: ModuleScope) -> tuple[str, ...]:
+    value = scope.value(code) if code.type == "identifier" else code
+    parts = value.named_children if value is not None and value.type in ("list", "tuple") else []
+    names = [text_of(node) for node in (code, *parts) if node.type == "identifier"]
+    assigned = scope.name_of(call)
+    return (*names, assigned) if assigned is not None else tuple(names)
 
 
 def _argument(

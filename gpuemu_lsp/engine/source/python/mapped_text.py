@@ -13,6 +13,7 @@ from bisect import bisect_right
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 
 from gpuemu_lsp.engine.findings import Position, Range
 
@@ -71,6 +72,25 @@ class MappedText:
             ]
             start = found + len(old)
         return joined([*parts, self.cut(start, len(self.text))])
+
+    def aligned(self, lines: FileLines) -> MappedText:
+        """Insert line breaks so that each line has the number of its line in the file, as far as line breaks can.
+
+        Messages and debug information then have the line numbers of the file. Nothing is inserted after a backslash:
+        the line of a macro goes on in the next one.
+        """
+        parts: list[MappedText] = []
+        number = 0
+        starts = [*self._line_starts, len(self.text)]
+        for start, stop in pairwise(starts):
+            missing = lines.position(self.end_of(start)).line - number
+            if missing > 0 and not self.text[:start].endswith(("\\\n", "\\\r\n")):
+                parts.append(MappedText.constant("\n" * missing, self.end_of(start), self.end_of(start)))
+                number += missing
+            parts.append(self.cut(start, stop))
+            number += 1
+        whole = joined(parts)
+        return MappedText(whole.text, whole.origins, self.end)
 
     @cached_property
     def _line_starts(self) -> list[int]:

@@ -16,6 +16,8 @@ class EmbeddedCuda:
     ``api`` is the function that compiles it: ``RawKernel``, ``RawModule``, ``load_inline`` or ``SourceModule``.
     ``entries`` are the kernels that the program names, as C++ name expressions: the second argument of ``RawKernel``,
     ``name_expressions``, and the arguments of ``get_function``. ``options`` are the compiler options that are literals.
+    ``variables`` are the names that gpuemu.toml may use for it: those that hold the code, and the one that the result
+    of the call is assigned to. ``api`` is empty for a variable that no such call compiles.
     """
 
     api: str
@@ -24,6 +26,7 @@ class EmbeddedCuda:
     """The call."""
     entries: tuple[str, ...] = ()
     options: tuple[str, ...] = ()
+    variables: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +36,7 @@ class UnreadCuda:
     api: str
     range: Range
     reason: str
+    variables: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

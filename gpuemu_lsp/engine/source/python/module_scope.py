@@ -68,12 +68,30 @@ class ModuleScope:
         return self._values[scope, text] if (scope, text) in self._values else self._values.get((None, text))
 
     def name_of(self, value: Node) -> str | None:
-        """Return the name that an expression is assigned to, None if it is not."""
+        """Return the name that an expression, or a method's result of it, is assigned to; None if it is not.
+
+        The name of an attribute is that of the attribute: ``ext`` for ``self.ext = load_inline(...)``.
+        """
         parent = value.parent
+        while parent is not None and (
+            parent.type in ("attribute", "parenthesized_expression")
+            or (parent.type == "call" and parent.child_by_field_name("function") == value)
+        ):
+            value, parent = parent, parent.parent
         if parent is None or parent.type != "assignment" or parent.child_by_field_name("right") != value:
             return None
         target = parent.child_by_field_name("left")
+        if target is not None and target.type == "attribute":
+            target = target.child_by_field_name("attribute")
         return text_of(target) if target is not None and target.type == "identifier" else None
+
+    def module_value(self, name: str) -> Node | None:
+        """Return the expression that a name of the module is assigned, None if it is none or more than one."""
+        return self._values.get((None, name))
+
+    def module_names(self) -> list[str]:
+        """Return the names that the module assigns."""
+        return [name for scope, name in self._values if scope is None]
 
 
 def _scope(node: Node) -> int | None:

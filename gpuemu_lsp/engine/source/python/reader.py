@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from gpuemu_lsp.engine.source.python.cuda_calls import APIS, cuda_calls
+from gpuemu_lsp.engine.source.python.cuda_calls import APIS, cuda_calls, named_cuda
 from gpuemu_lsp.engine.source.python.model import EmbeddedCuda, PythonSource, UnreadCuda
 from gpuemu_lsp.engine.source.python.module_scope import ModuleScope, parse_module
 from gpuemu_lsp.engine.source.python.triton_kernels import triton_kernels
@@ -36,3 +36,8 @@ def read_python(path: str, text: str) -> PythonSource:
         kernels,
         launches,
     )
+
+
+def read_variable(text: str, name: str) -> EmbeddedCuda | UnreadCuda | None:
+    """Return the CUDA code in a variable of a module, None if the module does not assign it exactly once."""
+    return named_cuda(name, ModuleScope(parse_module(text.encode()).root_node))
