@@ -14,8 +14,9 @@ Input is what NVRTC, nvcc, clang and Triton write (PTX ISA 8); the parser reads 
   11.5).
 
 Not interpreted: opcodes, operand counts and types are not checked, since the emulator's frontend decides which
-instructions it supports, per instruction and with its source line. Pragmas are skipped, as are all sections except
-``.debug_str``. An undeclared name with ``%`` is a special register, any other undeclared name a symbol.
+instructions it supports, per instruction and with its source line. Pragmas but ``used_bytes_mask`` are skipped, as are
+all sections except ``.debug_str``. An undeclared name with ``%`` is a special register, any other undeclared name a
+symbol.
 
 Refused with :class:`PtxError`, which has the 0-based line and what was expected: a text without ``.version``; text that
 begins no statement or does not end; unmatched braces and brackets; code outside of a function; unknown types and state

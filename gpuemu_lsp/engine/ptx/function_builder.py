@@ -25,6 +25,7 @@ _REGISTERS = re.compile(r"\.reg\s*(?:\.align\s+\d+\s*)?(?:\.(v[248])\s*)?\.(\w+)
 _NUMBERED = re.compile(r"([%\w$]+?)\s*<\s*(\d{1,7})\s*>", re.ASCII)
 _IDENTIFIER = re.compile(r"[A-Za-z_$%][\w$]*", re.ASCII)
 _CALL = re.compile(r"\s*(?:\(([^()]*)\)\s*,\s*)?([%\w$]+)\s*(?:,\s*\(([^()]*)\)\s*)?(?:,\s*([\w$]+)\s*)?", re.ASCII)
+_USED_BYTES = re.compile(r'"\s*used_bytes_mask\s+(0[xX][0-9a-fA-F]+|[0-9]+)\s*"')
 _SUMMABLE = frozenset(f"{kind}{bits}" for kind in "bsu" for bits in (16, 32, 64))
 _MOST_REGISTERS = 1 << 20
 
@@ -53,6 +54,7 @@ class FunctionBuilder:
         self._scopes = [_Scope(0)]
         self._inner = 0
         self._opcodes: dict[str, tuple[str, tuple[str, ...]]] = {}
+        self._used_bytes: int | None = None
 
     @property
     def depth(self) -> int:
@@ -104,6 +106,12 @@ class FunctionBuilder:
             self._scopes[-1].labels.add(name)
         self.items.append(Label(name, line))
 
+    def pragma(self, text: str) -> None:
+        """Take the mask of ``.pragma "used_bytes_mask M"``, which holds for the next load. Others have no effect."""
+        match = _USED_BYTES.search(text)
+        if match is not None:
+            self._used_bytes = int(match[1], 0)
+
     def instruction(self, match: re.Match[str], location: Location | None, line: int) -> None:
         """Add an instruction from a match of the statement pattern."""
         name = match["opcode"]
@@ -120,7 +128,8 @@ class FunctionBuilder:
             guard = Guard(register, match["negated"] == "!")
         text = match["operands"]
         operands = self._call(text) if parts[0] == "call" else self._operands(text, location, line)
-        self.items.append(Instruction(parts[0], parts[1], operands, guard, location, line))
+        self.items.append(Instruction(parts[0], parts[1], operands, guard, location, line, self._used_bytes))
+        self._used_bytes = None
 
     def _operands(self, text: str, location: Location | None = None, line: int = 0) -> tuple[Operand, ...]:
         if not text or text.isspace():

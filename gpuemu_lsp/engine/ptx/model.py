@@ -96,7 +96,8 @@ class Instruction:
     ``opcode`` is the base (``ld``), ``modifiers`` are the parts after it (``("global", "v4", "f32")``),
     ``operands`` in source order. For ``call``, operands are ``(Vector(returns), callee, Vector(arguments))`` with empty
     vectors where absent, and for an indirect call the prototype symbol as a fourth. ``text_line`` is the 0-based line
-    in the PTX text.
+    in the PTX text. ``used_bytes`` has a bit for each loaded byte that the program uses, from
+    ``.pragma "used_bytes_mask"`` before the instruction; None if there is none.
     """
 
     opcode: str
@@ -105,6 +106,7 @@ class Instruction:
     guard: Guard | None = None
     location: Location | None = None
     text_line: int = 0
+    used_bytes: int | None = None
 
     @property
     def name(self) -> str:

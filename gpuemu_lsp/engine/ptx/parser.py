@@ -97,6 +97,8 @@ class _ModuleParser:
             raise UnlocatedSyntaxError(f"expected '{{' or ';' after the head of '{self._head.name}'")
         elif kind == "label":
             self._label(match, line)
+        elif kind == "pragma" and self._body is not None:
+            self._body.pragma(match["pragma"])
         elif kind == "declaration":
             self._declaration(match["declaration"].strip())
         elif kind == "open":

@@ -62,4 +62,4 @@ def _block(block: BasicBlock) -> Iterator[str]:
 
 
 def _instruction(one: Instruction) -> str:
-    return f"{one.opcode} {one.modifiers} {one.operands} {one.guard}"
+    return f"{one.opcode} {one.modifiers} {one.operands} {one.guard} {one.used_bytes}"

@@ -174,9 +174,13 @@ def _unused(e: Emitter, access: LoadStore) -> int:
     """Return a bit for each loaded element that is never read.
 
     Compilers merge neighbouring loads into wide ones; uninitialised bytes that only come along are not reported.
+    In the copy of a structure they are its padding, which ``used_bytes_mask`` tells.
     """
-    result = 0
+    if access.store:
+        return 0
+    result, used, element = 0, access.instruction.used_bytes, (1 << access.size) - 1
     for index, item in enumerate(access.items):
-        if not access.store and destination(item) not in e.used:
+        padding = used is not None and not used >> index * access.size & element
+        if padding or destination(item) not in e.used:
             result |= 1 << index
     return result
