@@ -299,3 +299,42 @@ def test_the_file_of_a_finding_is_never_tritons_own():
 @triton.jit
 def reduce_unmasked(x, out, BLOCK: tl.constexpr):
     tl.store(out, tl.max(tl.load(x + tl.arange(0, BLOCK)), axis=0))
+
+
+@triton.jit
+def choose(condition, x, y, out, BLOCK: tl.constexpr):
+    offsets = tl.arange(0, BLOCK)
+    if tl.load(condition):
+        value = tl.load(x + offsets)
+    else:
+        value = tl.load(y + offsets)
+    tl.store(out + offsets, value)
+
+
+@pytest.mark.parametrize("condition", [0, 1])
+def test_a_branch_that_chooses_between_pointers(condition):
+    x, y, out = torch.full((128,), 1.0), torch.full((128,), 2.0), torch.zeros(128)
+    with emulated() as session:
+        choose[(1,)](torch.tensor([condition]), x, y, out, BLOCK=128)
+    assert torch.equal(out, x if condition else y) and not session.findings
+
+
+def test_intermediate_forms_are_text():
+    with emulated():
+        compiled = add[(1,)](torch.ones(8), torch.ones(8), torch.zeros(8), 8, BLOCK=32)
+    assert ".entry add" in compiled.asm["ptx"] and "tt.func" in compiled.asm["ttir"]
+
+
+@triton.jit
+def add_atomically(x, out, n, BLOCK: tl.constexpr):
+    offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    inside = offsets < n
+    tl.atomic_add(out + offsets // 2, tl.load(x + offsets, mask=inside), mask=inside)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32])
+def test_atomic_sums_of_an_odd_number_of_elements(dtype):
+    x, out = torch.ones(50, dtype=dtype), torch.zeros(25, dtype=dtype)
+    with emulated() as session:
+        add_atomically[(2,)](x, out, 50, BLOCK=32)
+    assert (out == 2).all() and not session.findings

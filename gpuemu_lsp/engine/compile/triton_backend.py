@@ -20,20 +20,21 @@ WARP_SIZE = 32
 
 
 class PtxBackend(CUDABackend):  # type: ignore[misc]  # Triton has no type information
-    """Triton's CUDA backend whose binary is the PTX."""
-
-    def __init__(self, target: GPUTarget) -> None:
-        super().__init__(target)
-        self.binary_ext = "ptx"
+    """Triton's CUDA backend whose binary is the text of the PTX."""
 
     def add_stages(self, stages: dict[str, Any], options: Any, language: Any) -> None:
-        """Add the stages up to PTX."""
+        """Add the stages up to PTX, and one that stands for ptxas.
+
+        Triton reads the result of the last stage as bytes and all others as text: programs that look at
+        ``kernel.asm["ptx"]`` get text, as on a GPU.
+        """
         super().add_stages(stages, options, language)
-        stages.pop("cubin", None)
+        if "cubin" in stages:
+            stages["cubin"] = lambda ptx, metadata: ptx.encode()
 
     def hash(self) -> str:
         """Return the part of Triton's cache key that identifies this compiler; no ptxas takes part."""
-        return f"gpuemu-ptx-{self.target.arch}"
+        return f"gpuemu-ptx-text-{self.target.arch}"
 
 
 def use_ptx_backend() -> type[CUDABackend]:

@@ -8,6 +8,7 @@ from gpuemu_lsp.engine.emulator.frontend.address_spaces import lay_out_shared, l
 from gpuemu_lsp.engine.emulator.frontend.builder import ProgramBuilder
 from gpuemu_lsp.engine.emulator.frontend.call_parameters import resolve_call_parameters
 from gpuemu_lsp.engine.emulator.frontend.inline import inline_function
+from gpuemu_lsp.engine.emulator.frontend.sub_word_atomics import with_element_addresses
 from gpuemu_lsp.engine.emulator.ir.program import EXIT, BasicBlock, Jump, Program, RecursiveCall, Trap
 from gpuemu_lsp.engine.ptx.model import Instruction, Module
 
@@ -41,6 +42,7 @@ def flatten(module: Module, entry: str) -> Program:
     codes = [block.code for block in builder.blocks]
     # Only now are all accesses to each call parameter known.
     registers, codes, call_slots = resolve_call_parameters(codes, builder.registers)
+    codes = with_element_addresses(codes, registers)
     ends = [block.terminator or Jump(EXIT) for block in builder.blocks]
     shared, dynamic = lay_out_shared(module, builder.shared)
     local, local_bytes = lay_out_variables(builder.local | call_slots, 16, 0)

@@ -1,4 +1,7 @@
-"""Simplification of memory instructions: cache hints are dropped, vector atomics and moves split into scalar ones."""
+"""Simplification of memory instructions.
+
+Cache hints are dropped, vector atomics and moves split into scalar ones, and 32-bit parameter addresses widened.
+"""
 
 from __future__ import annotations
 
@@ -30,6 +33,8 @@ def simplified(instruction: Instruction, registers: dict[str, str]) -> tuple[Ins
     if _HINT in instruction.modifiers:
         modifiers = tuple(word for word in instruction.modifiers if word != _HINT)
         instruction = replace(instruction, modifiers=modifiers, operands=instruction.operands[:-1])
+    if instruction.opcode == "ld" and memory_space(instruction) == "param":
+        return tuple(_with_wide_address(instruction, registers))
     if instruction.opcode in ("ld", "st") or vector_length(instruction) == 1 or not _is_known(instruction):
         return (instruction,)
     # A vector atom or red is atomic per element, not as a whole (PTX ISA section 9.7.13.7).
@@ -53,6 +58,23 @@ def with_state_space(instruction: Instruction, spaces: Mapping[str, str]) -> Ins
     words = instruction.modifiers
     position = next((index for index, word in enumerate(words) if word not in _BEFORE_SPACE), len(words))
     return replace(instruction, modifiers=(*words[:position], space, *words[position:]))
+
+
+def _with_wide_address(instruction: Instruction, registers: dict[str, str]) -> Iterator[Instruction]:
+    """Yield a load whose address is a host address: parameters are below 4 GiB of distance from each other, not of 0.
+
+    LLVM takes the addresses of parameters in 32-bit registers to select one (``select`` of two loads).
+    """
+    target, address = instruction.operands[0], instruction.operands[-1]
+    base = address.base if isinstance(address, Address) else None
+    if not isinstance(base, Register) or registers.get(base.name) not in ("b32", "u32", "s32"):
+        yield instruction
+        return
+    assert isinstance(address, Address)
+    wide = Register(f"%v{len(registers)}")
+    registers[wide.name] = "b64"
+    yield replace(instruction, opcode="cvta", modifiers=("param", "u32"), operands=(wide, base))
+    yield replace(instruction, operands=(target, Address(wide, address.offset)))
 
 
 def _is_known(instruction: Instruction) -> bool:

@@ -63,6 +63,8 @@ def _convert_address(e: Emitter, instruction: Instruction) -> None:
         # A 32-bit source address is zero-extended.
         if address.type not in (I64, ir.VectorType(I64, e.lanes)):
             address = b.zext(address, ir.VectorType(I64, e.lanes) if vector else I64)
+        if space == "param" and not to_space:
+            return _parameter_address(e, address, vector)
         if space == "shared":
             window = shared_window(e)
             return combine(address, t.splat(b, window, e.lanes) if vector else window)
@@ -78,6 +80,20 @@ def _convert_address(e: Emitter, instruction: Instruction) -> None:
         return address
 
     _each_part(e, target.name, value, "b64")
+
+
+def _parameter_address(e: Emitter, address: Value, vector: bool) -> Value:
+    """Return the host address of a parameter of which only the low 32 bits may be given.
+
+    Addresses in .param space may be 32 bits wide (PTX ISA section 6.4.1), but the parameters are at host addresses.
+    Their distance to the first one fits in 32 bits.
+    """
+    b = e.builder
+    start = e.launch(LaunchRecord.PARAMS)
+    low = i64(0xFFFF_FFFF)
+    if vector:
+        start, low = t.splat(b, start, e.lanes), t.splat(b, low, e.lanes)
+    return b.add(start, b.and_(b.sub(address, start), low))
 
 
 def _is_space(e: Emitter, instruction: Instruction) -> None:
