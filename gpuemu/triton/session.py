@@ -45,7 +45,11 @@ class KernelError(RuntimeError):
 
 @dataclass(frozen=True, slots=True)
 class LaunchRecord:
-    """One launch: the kernel, its grid, its result and the milliseconds of translation and execution."""
+    """One launch: the kernel, its grid, its result and the milliseconds of translation and execution.
+
+    ``artifact`` has the PTX, ``approximate`` the executed instructions with a documented maximum error: the error
+    budget of the results follows from both.
+    """
 
     kernel: str
     grid: tuple[int, int, int]
@@ -54,6 +58,8 @@ class LaunchRecord:
     translate_ms: float
     execute_ms: float
     findings: tuple[Finding, ...]
+    artifact: Artifact
+    approximate: tuple[str, ...] = ()
 
 
 @dataclass(slots=True)
@@ -119,6 +125,8 @@ class Session:
                 outcome.translate_ms,
                 elapsed - outcome.translate_ms,
                 findings,
+                request.artifact,
+                outcome.approximate,
             )
         )
         self._report(findings)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import sys
+import importlib
+import importlib.util
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Any
@@ -10,11 +11,12 @@ from typing import Any
 
 @contextmanager
 def cuda_means_cpu() -> Iterator[None]:
-    """Let ``device="cuda"`` and ``.cuda()`` give CPU tensors; nothing if the program has not imported PyTorch."""
-    torch = sys.modules.get("torch")
-    if torch is None:
+    """Let ``device="cuda"`` and ``.cuda()`` give CPU tensors; nothing if PyTorch is not installed."""
+    if importlib.util.find_spec("torch") is None:
         yield
         return
+    # Imported here although the program may not use it: one that imports it later would otherwise find no device.
+    torch: Any = importlib.import_module("torch")
     with ExitStack() as stack:
         stack.enter_context(_device_mode(torch)())
         for name, value in {
