@@ -6,7 +6,7 @@
 its kernels is a module with ``run(inputs)``, which launches a Triton kernel, or computes in NumPy; its reference is an
 fp64 script that reads its inputs from and writes its result to JSON streams. Here ``run`` is called inside
 ``gpuemu.triton.emulated()``, and the script's two stream functions are replaced. The sizes are those that the corpus
-lists, the values those of a check on save, the tolerance is the error budget of this product instead of the corpus'.
+lists, the values those of a check on save within its range of values, and the tolerance is the error budget of this product instead of the corpus'.
 """
 
 from __future__ import annotations
@@ -42,6 +42,8 @@ from gpuemu_lsp.engine.ptx import parse as parse_ptx
 
 DATA = Path("gpuemu_corpus/data")
 OUTPUT = "out"
+RANGE = (-10.0, 10.0)
+"""Values of the corpus' own fuzzer. Its kernels are written for them: ``rmsnorm_triton`` sums squares in fp16."""
 
 
 @dataclass(slots=True)
@@ -169,7 +171,7 @@ def _plan(name: str, schema: Mapping[str, Any], dtype: str) -> Plan:
     )
     tensors = [(item, "in") for item in schema["inputs"]] + [({**schema["output"], "name": OUTPUT}, "out")]
     args = tuple(
-        TensorArg(item["name"], item["name"], way, dtype, tuple(map(parse_expression, item["dims"])))
+        TensorArg(item["name"], item["name"], way, dtype, tuple(map(parse_expression, item["dims"])), range=RANGE)
         for item, way in tensors
     )
     one = parse_expression(1)

@@ -130,7 +130,8 @@ class UfuncCall:
     """One call of a NumPy ufunc: its name, method (``__call__``, ``reduce``, ...), plain operands and options.
 
     ``magnitude`` is the size of the values that cancelled to give the first operand, None if unknown; see
-    :func:`~gpuemu_lsp.engine.oracle.trace.magnitude_of`.
+    :func:`~gpuemu_lsp.engine.oracle.trace.magnitude_of`. ``products`` are the operands that are products; see
+    :func:`~gpuemu_lsp.engine.oracle.trace.is_product`.
     """
 
     name: str
@@ -138,6 +139,7 @@ class UfuncCall:
     operands: tuple[Any, ...]
     options: dict[str, Any]
     magnitude: Array | None = None
+    products: tuple[Array, ...] = ()
 
 
 def rounded(arithmetic: MonteCarloArithmetic, call: UfuncCall, result: Array) -> Array:
@@ -159,7 +161,11 @@ def rounded(arithmetic: MonteCarloArithmetic, call: UfuncCall, result: Array) ->
     elif call.method in ("reduce", "accumulate", "reduceat"):
         _perturb_reduction(arithmetic, call, result)
     elif name in _ROUNDED_ONCE:
-        arithmetic.perturb(result, arithmetic.unit * np.abs(result))
+        scale = np.abs(result)
+        if name in ("add", "subtract"):
+            # The rounding error of a product that fma does not round.
+            scale = scale + sum(np.abs(product) for product in call.products)
+        arithmetic.perturb(result, arithmetic.unit * scale)
     else:
         arithmetic.perturb(result, arithmetic.function_unit * np.abs(result))
     return result

@@ -26,6 +26,7 @@ from gpuemu_lsp.engine.fuzz.model import Array
 from gpuemu_lsp.engine.oracle.rounding import MonteCarloArithmetic, UfuncCall, growth, rounded
 
 _PRODUCTS = frozenset(["dot", "vdot", "inner", "outer", "tensordot", "einsum", "convolve", "correlate", "matmul"])
+_EXPONENTIALS = frozenset(["exp", "exp2"])
 _SUMS = frozenset(["nansum", "nanmean", "trapezoid", "trapz", "norm"])
 
 
@@ -35,6 +36,10 @@ class TracedArray(np.ndarray[Any, Any]):
     arithmetic: MonteCarloArithmetic | None
     magnitude: Array | None
     """Sum of the magnitudes that were subtracted to give this array, None if unknown; see :func:`magnitude_of`."""
+    product: bool
+    """True for products, and for elements of them; see :func:`is_product`."""
+    noise: Array | None
+    """Absolute difference of two computations of this array, None for none; see :func:`noise_of`."""
     counted: bool
     """True if conversion to a Python number counts as a leak. Scalar arguments are exact until they are used."""
 
@@ -43,12 +48,15 @@ class TracedArray(np.ndarray[Any, Any]):
         # slice or reshape of it would need a different array.
         self.arithmetic = getattr(origin, "arithmetic", None)
         self.magnitude = None
+        self.product = getattr(origin, "product", False)
+        self.noise = None
         self.counted = True
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
         arithmetic = _arithmetic_of((*inputs, *kwargs.get("out", ())))
         out = kwargs.pop("out", None)
-        operands = tuple(plain(value) for value in inputs)
+        repeats = ufunc.__name__ in _EXPONENTIALS
+        operands = tuple(plain(value) if repeats else recomputed(value) for value in inputs)
         options = {name: plain(value) for name, value in kwargs.items()}
         # With `out=`, as in `x += y`, an operand may be the output: the perturbation needs its old value, so the result
         # is computed apart and copied. Under `where=` the elements that are left out must keep theirs.
@@ -59,8 +67,10 @@ class TracedArray(np.ndarray[Any, Any]):
         result = getattr(ufunc, method)(*operands, **options)
         if arithmetic is None or result is None or result is NotImplemented:
             return result
-        call = UfuncCall(ufunc.__name__, method, operands, options, getattr(inputs[0], "magnitude", None))
+        products = tuple(plain(value) for value in inputs if getattr(value, "product", False))
+        call = UfuncCall(ufunc.__name__, method, operands, options, getattr(inputs[0], "magnitude", None), products)
         magnitude = magnitude_of(ufunc.__name__, method, inputs)
+        noise = noise_of(arithmetic, call, inputs, result)
         results = result if isinstance(result, tuple) else (result,)
         wrapped = []
         for position, value in enumerate(results):
@@ -71,6 +81,8 @@ class TracedArray(np.ndarray[Any, Any]):
             wrapped.append(given if given is not None else traced(array, arithmetic))
             if isinstance(wrapped[-1], TracedArray):
                 wrapped[-1].magnitude = magnitude
+                wrapped[-1].product = is_product(call)
+                wrapped[-1].noise = noise
         return tuple(wrapped) if isinstance(result, tuple) else wrapped[0]
 
     def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
@@ -97,7 +109,9 @@ class TracedArray(np.ndarray[Any, Any]):
             else:
                 scale = np.max(np.abs(array), initial=0.0)
             arithmetic.perturb(array, arithmetic.unit * growth(terms) * scale)
-        return traced(array, arithmetic)
+        found = traced(array, arithmetic)
+        found.product = name in _PRODUCTS
+        return found
 
     def __getitem__(self, index: Any) -> Any:
         item = super().__getitem__(index)
@@ -196,7 +210,11 @@ class _TracedNumpy(ModuleType):
             found = _keeping_subclass(found)
 
         def made(*args: Any, **kwargs: Any) -> Any:
-            return traced(found(*args, **kwargs), self._arithmetic)
+            result = traced(found(*args, **kwargs), self._arithmetic)
+            # np.where and similar functions return elements of their arguments in a plain array.
+            if isinstance(result, TracedArray) and any(getattr(value, "product", False) for value in args):
+                result.product = True
+            return result
 
         return made
 
@@ -230,6 +248,45 @@ def magnitude_of(name: str, method: str, inputs: tuple[Any, ...]) -> Array | Non
     if squared or name == "square" or (name == "multiply" and inputs[1] is inputs[0]):
         return own * own
     return own if name in ("absolute", "fabs", "negative") else None
+
+
+def is_product(call: UfuncCall) -> bool:
+    """Return whether the result of a ufunc call is a product, or elements of one.
+
+    ``fma`` does not round the product that it adds to. In ``exp(s - max(s))`` with ``s = scale * x`` a compiler may
+    contract the subtraction, while the maximum was rounded: their difference at the maximum is then not zero, but the
+    rounding error of the product. The subtraction of two equal numbers of the reference shows nothing of that.
+    """
+    if call.name in ("multiply", "divide", "true_divide", "matmul", "vecdot", "matvec", "vecmat"):
+        return call.method == "__call__"
+    return bool(call.products) and call.name in ("maximum", "minimum", "fmax", "fmin", "negative", "absolute", "clip")
+
+
+def noise_of(arithmetic: MonteCarloArithmetic, call: UfuncCall, inputs: tuple[Any, ...], result: Any) -> Array | None:
+    """Return by how much two computations of a result may differ, None for those that do not.
+
+    A compiler that computes ``p = exp(s - m)`` twice instead of moving it between threads, as Triton does, may contract
+    the subtraction in one of them only. ``p / sum(p)`` of a single term is then not exactly one.
+    """
+    if call.method != "__call__":
+        return None
+    if call.products and call.name in ("add", "subtract"):
+        return np.asarray(arithmetic.unit * sum(np.abs(product) for product in call.products))
+    own: Array | None = getattr(inputs[0], "noise", None)
+    if own is None or call.name not in _EXPONENTIALS:
+        return None
+    with np.errstate(invalid="ignore", over="ignore"):
+        return np.asarray(np.abs(result) * own)
+
+
+def recomputed(value: Any) -> Any:
+    """Return the plain array of an operand as another computation of it gives it."""
+    noise, arithmetic = getattr(value, "noise", None), getattr(value, "arithmetic", None)
+    if noise is None or arithmetic is None or value.dtype.kind != "f":
+        return plain(value)
+    other = np.array(plain(value))
+    arithmetic.perturb(other, np.broadcast_to(noise, other.shape))
+    return other
 
 
 def _terms(magnitudes: list[Array], array: Array) -> float:

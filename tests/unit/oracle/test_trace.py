@@ -167,3 +167,38 @@ def test_elements_left_out_by_where_keep_their_values():
     y = np.zeros_like(X)
     np.add(x, x, out=y, where=X > 3)
     assert (y[X <= 3] == 0).all() and np.allclose(y[X > 3], 2 * X[X > 3], rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    "scaled",
+    [
+        lambda x: x * 3.0,
+        lambda x: x / 3.0,
+        lambda x: x @ np.eye(8),
+        lambda x: np.where(x > 0, x * 3.0, -np.inf),
+        lambda x: (x * 3.0)[::2],
+    ],
+)
+def test_a_product_that_is_subtracted_from_itself_leaves_its_rounding_error(scaled):
+    """A compiler may contract the subtraction, so that one of the two products is not rounded."""
+
+    def rest(x):
+        product = scaled(x)
+        return product - product.max(axis=-1, keepdims=True)
+
+    with traced_globals(scaled, arithmetic()):
+        rounded = plain(rest(traced(X.copy(), arithmetic())))
+    largest = rounded[np.arange(len(rounded)), np.argmax(rest(X), axis=-1)]
+    assert np.all(np.abs(largest) > 0.4 * UNIT * np.abs(scaled(X)).max(axis=-1))
+
+
+def test_inputs_that_are_subtracted_leave_none():
+    x = traced(X.copy(), arithmetic())
+    assert np.all(plain(x - x.max(axis=-1, keepdims=True))[:, -1] == 0)
+
+
+def test_a_softmax_of_one_term_is_not_exactly_one():
+    """A compiler may compute the exponential twice and contract the subtraction in one of them."""
+    scores = traced(np.full((8, 1), 100.0), arithmetic()) * 3.0
+    exponentials = np.exp(scores - scores.max(axis=-1, keepdims=True))
+    assert np.all(plain(exponentials / exponentials.sum(axis=-1, keepdims=True)) != 1)
