@@ -5,8 +5,8 @@
 ``DIR`` is a checkout of github.com/sarkar-dipankar/gpuemu-corpus, in an environment with Triton and PyTorch. Each of
 its kernels is a module with ``run(inputs)``, which launches a Triton kernel, or computes in NumPy; its reference is an
 fp64 script that reads its inputs from and writes its result to JSON streams. Here ``run`` is called inside
-``gpuemu.triton.emulated()``, and the script's two stream functions are replaced. The sizes are those that the corpus
-lists, the values those of a check on save within its range of values, and the tolerance is the error budget of this product instead of the corpus'.
+``gpuemu.triton.emulated()``, and the script's two stream functions are replaced. Sizes and range of values are those of
+the corpus, the values are drawn as in a check on save, and the tolerance is the derived error budget.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.page import put
-from gpuemu.triton import LaunchRecord, emulated
+from gpuemu.triton import LaunchRecord, Session, emulated
 from gpuemu_lsp.engine.execution import Outcome
 from gpuemu_lsp.engine.findings import Place, Range
 from gpuemu_lsp.engine.fuzz import cases
@@ -50,8 +50,8 @@ RANGE = (-10.0, 10.0)
 class PublishedRow:
     """The results of one kernel under all seeds.
 
-    ``hits`` is the number of seeds under which some case is wrong. ``worst`` is the largest error of any right case as a
-    fraction of the allowed error. ``trouble`` are the reasons for which cases did not run, by dtype.
+    ``hits`` is the number of seeds under which some case is wrong. ``worst`` is the largest error of any right case as
+    a fraction of the allowed error. ``trouble`` are the reasons for which cases did not run, by dtype.
     """
 
     name: str
@@ -101,8 +101,7 @@ def measure(name: str, data: Path, seeds: int, count: int) -> PublishedRow:
             plan = _plan(name, meta["op_schema"], dtype)
             for seed in range(1, seeds + 1):
                 for case in cases(plan, seed, count):
-                    before = len(session.launches)
-                    rules = _run(plan, case, reference, kernel.run, row, lambda: session.launches[before:])
+                    rules = _run(plan, case, reference, kernel.run, row, session)
                     row.rules |= rules
                     row.wrong += bool(rules)
                     if rules:
@@ -120,15 +119,16 @@ def _run(
     reference: Reference,
     run: Callable[[dict[str, Array]], Array],
     row: PublishedRow,
-    launches: Callable[[], Sequence[LaunchRecord]],
+    session: Session,
 ) -> set[str]:
     """Run one case and return the rules that it breaks."""
+    before = len(session.launches)
     try:
         result = np.ascontiguousarray(run({name: values.copy() for name, values in case.tensors.items()}))
     except Exception as error:
         row.trouble[plan.dtype] = f"{type(error).__name__}: {str(error).strip().splitlines()[-1]}"
         return set()
-    made = launches()
+    made = session.launches[before:]
     incomplete = next((record.status for record in made if record.status != "completed"), None)
     if incomplete is not None:
         row.trouble[plan.dtype] = f"launch {incomplete}"
@@ -194,6 +194,7 @@ def render(rows: Sequence[PublishedRow], seeds: int, count: int, seconds: float)
     """Return the section of the page on the published corpus."""
     planted = [row for row in rows if row.planted]
     correct = [row for row in rows if not row.planted]
+    found, flagged = sum(row.hits == row.seeds for row in planted), sum(row.hits > 0 for row in correct)
     text = [
         "## The published corpus of the original",
         "",
@@ -201,8 +202,8 @@ def render(rows: Sequence[PublishedRow], seeds: int, count: int, seconds: float)
         f"{seconds / 60:.0f} minutes, on unmodified files of github.com/sarkar-dipankar/gpuemu-corpus.",
         f"{seeds} seeds, {count} cases per dtype and seed, judged at the derived tolerance.",
         "",
-        f"- Buggy kernels found under every seed: **{sum(row.hits == row.seeds for row in planted)} of {len(planted)}**.",
-        f"- Correct kernels with a finding under any seed: **{sum(row.hits > 0 for row in correct)} of {len(correct)}**.",
+        f"- Buggy kernels found under every seed: **{found} of {len(planted)}**.",
+        f"- Correct kernels with a finding under any seed: **{flagged} of {len(correct)}**.",
         "",
         "`worst` is the largest error of a right case as a fraction of the allowed error.",
         "",
@@ -238,7 +239,8 @@ def main() -> None:
             row = future.result()
             rows.append(row)
             kind = "bug" if row.planted else "correct"
-            print(f"{row.name:<30}{kind:<9}{row.hits}/{row.seeds}  {row.wrong} of {row.cases}  {row.trouble or ''}", flush=True)
+            wrong = f"{row.wrong} of {row.cases}"
+            print(f"{row.name:<30}{kind:<9}{row.hits}/{row.seeds}  {wrong}  {row.trouble or ''}", flush=True)
     put(options.output, "published corpus", render(rows, options.seeds, options.cases, time.perf_counter() - started))
 
 
