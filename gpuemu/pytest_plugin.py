@@ -6,7 +6,6 @@ option.
 
 from __future__ import annotations
 
-import contextlib
 from typing import TYPE_CHECKING
 
 import pytest
@@ -21,19 +20,24 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     """Add the options."""
     group = parser.getgroup("gpuemu")
     group.addoption("--gpuemu-triton", action="store_true", help="run Triton launches in the emulator, without a GPU")
+    group.addoption(
+        "--gpuemu-triton-seconds", type=float, metavar="SECONDS", help="limit of each launch; 60 unless given"
+    )
 
 
-def pytest_configure(config: pytest.Config) -> None:
-    """Start the session before any test module is imported: autotuners ask for the device at import."""
-    if not config.getoption("--gpuemu-triton"):
+@pytest.hookimpl(tryfirst=True)
+def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
+    """Start the session before any file of the suite is imported: some ask for the device at import."""
+    options = early_config.known_args_namespace
+    if not options.gpuemu_triton:
         return
-    with contextlib.suppress(ImportError):
-        import torch  # noqa: F401 - imported before the session, which then maps its devices
     try:
         from gpuemu import triton
     except ImportError as error:
         raise pytest.UsageError(f"--gpuemu-triton needs Triton: {error}; pip install 'gpuemu-lsp[triton]'") from None
-    config.stash[_SESSION] = triton.activate(config.getoption("--gpuemu-arch") or triton.DEFAULT_ARCH)
+    early_config.stash[_SESSION] = triton.activate(
+        options.gpuemu_arch or triton.DEFAULT_ARCH, seconds=options.gpuemu_triton_seconds or triton.DEFAULT_SECONDS
+    )
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:

@@ -6,11 +6,30 @@
 >>> session.findings
 ()
 
-:func:`activate` does the same for the rest of the process. Inside, ``device="cuda"`` of PyTorch means the CPU.
+:func:`activate` does the same for the rest of the process. Inside, ``device="cuda"`` of PyTorch is an
+emulated GPU whose memory is that of the CPU.
 """
 
 from __future__ import annotations
 
-from gpuemu.triton.session import DEFAULT_ARCH, KernelError, LaunchRecord, Session, activate, deactivate, emulated
+from gpuemu.triton.session import (
+    DEFAULT_ARCH,
+    DEFAULT_SECONDS,
+    KernelError,
+    LaunchRecord,
+    Session,
+    activate,
+    deactivate,
+    emulated,
+)
 
-__all__ = ["DEFAULT_ARCH", "KernelError", "LaunchRecord", "Session", "activate", "deactivate", "emulated"]
+__all__ = [
+    "DEFAULT_ARCH",
+    "DEFAULT_SECONDS",
+    "KernelError",
+    "LaunchRecord",
+    "Session",
+    "activate",
+    "deactivate",
+    "emulated",
+]

@@ -94,16 +94,16 @@ class EmulatorDriver(DriverBase):  # type: ignore[misc]  # Triton has no type in
         return major, minor
 
     def get_active_torch_device(self) -> Any:
-        """Return PyTorch's device for tensors that kernels take."""
+        """Return PyTorch's device for tensors that kernels take: the emulated one."""
         import torch
 
-        return torch.device("cpu")
+        return torch.device("cuda", 0)
 
     def get_device_interface(self) -> Any:
         """Return PyTorch's module for the device."""
         import torch
 
-        return torch.cpu
+        return torch.cuda
 
     def map_python_to_cpp_type(self, ty: str) -> str:
         """Return the C++ type of one of Triton's types."""

@@ -17,7 +17,7 @@ from triton.runtime.jit import JITFunction
 from gpuemu.triton.driver import EmulatorDriver, TritonLaunch
 from gpuemu.triton.findings import launch_findings
 from gpuemu.triton.storage import NumpyTensor
-from gpuemu.triton.torch_devices import cuda_means_cpu, replaced
+from gpuemu.triton.torch_devices import cuda_on_cpu, replaced
 from gpuemu_lsp.engine.compile.model import Artifact
 from gpuemu_lsp.engine.compile.triton_backend import (
     WARP_SIZE,
@@ -193,9 +193,10 @@ def emulated(
         config = triton.runtime.driver
         # Reading `active` would look for a GPU; `_active` is None until then.
         stack.callback(_set_driver, getattr(config, "_active", None))
-        _set_driver(EmulatorDriver(target_of(arch), _run_in_current_session))
+        driver = EmulatorDriver(target_of(arch), _run_in_current_session)
+        _set_driver(driver)
         stack.enter_context(_current(session))
-        stack.enter_context(cuda_means_cpu())
+        stack.enter_context(cuda_on_cpu(driver.get_device_capability(), driver.utils.get_device_properties(0)))
         stack.enter_context(replaced(JITFunction, "run", _with_tensors(JITFunction.run)))
         yield session
 

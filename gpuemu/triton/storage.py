@@ -42,9 +42,9 @@ def memory_of(tensor: Any) -> TensorMemory:
     if isinstance(tensor, NumpyTensor):
         return _numpy_memory(tensor.array)
     if hasattr(tensor, "untyped_storage"):
-        if tensor.device.type != "cpu":
-            raise TypeError(f"a tensor on device '{tensor.device}': kernels in the emulator take CPU tensors")
         storage = tensor.untyped_storage()
+        if storage.device.type != "cpu":  # a tensor on the emulated device has CPU memory
+            raise TypeError(f"a tensor on device '{tensor.device}': kernels in the emulator take CPU tensors")
         start = storage.data_ptr()
         return TensorMemory(start, _bytes_at(start, storage.nbytes()), tensor.data_ptr() - start, tensor.element_size())
     raise TypeError(f"a {type(tensor).__name__}: kernels take tensors of PyTorch or NumPy arrays")

@@ -1,76 +1,51 @@
-"""PyTorch's device ``cuda`` as the CPU, for scripts and tests that were written for a GPU."""
+"""PyTorch's device ``cuda`` as an emulated GPU, for scripts and tests that were written for one."""
 
 from __future__ import annotations
 
-import importlib
 import importlib.util
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
 
+def has_torch() -> bool:
+    """Whether PyTorch is installed; it may be imported after the session has begun."""
+    return importlib.util.find_spec("torch") is not None
+
+
 @contextmanager
-def cuda_means_cpu() -> Iterator[None]:
-    """Let ``device="cuda"`` and ``.cuda()`` give CPU tensors; nothing if PyTorch is not installed."""
-    if importlib.util.find_spec("torch") is None:
+def cuda_on_cpu(capability: tuple[int, int], properties: dict[str, int]) -> Iterator[None]:
+    """Let ``device="cuda"`` mean an emulated GPU with these properties; nothing if PyTorch is not installed."""
+    if not has_torch():
         yield
         return
-    # Imported here although the program may not use it: one that imports it later would otherwise find no device.
-    torch: Any = importlib.import_module("torch")
+    import torch
+
+    from gpuemu.triton.cuda_runtime import CudaGenerators, emulated_functions
+    from gpuemu.triton.cuda_tensor import emulated_device
+
     with ExitStack() as stack:
-        stack.enter_context(_device_mode(torch)())
-        for name, value in {
-            "is_available": lambda: True,
-            "device_count": lambda: 1,
-            "current_device": lambda: 0,
-            "set_device": lambda device: None,
-            "synchronize": lambda device=None: None,
-            "empty_cache": lambda: None,
-            "get_device_capability": lambda device=None: (8, 0),
-            "get_device_name": lambda device=None: "gpuemu",
-        }.items():
-            stack.enter_context(replaced(torch.cuda, name, value))
+        for owner, name, value in emulated_functions(capability, properties):
+            stack.enter_context(replaced(owner, name, value))
+        stack.enter_context(replaced(torch, "Generator", CudaGenerators))
+        # Module.cuda() must give parameters on the device; without this it would keep the objects on the CPU.
+        overwrites = torch.__future__.get_overwrite_module_params_on_conversion()
+        stack.callback(torch.__future__.set_overwrite_module_params_on_conversion, overwrites)
+        torch.__future__.set_overwrite_module_params_on_conversion(True)
+        stack.enter_context(emulated_device())
         yield
 
 
 @contextmanager
 def replaced(owner: Any, name: str, value: object) -> Iterator[None]:
-    """Replace an attribute of a module or class inside a ``with`` statement."""
-    previous = getattr(owner, name)
+    """Replace or add an attribute of a module or class inside a ``with`` statement."""
+    inherited = name not in vars(owner)
+    previous = getattr(owner, name, None)
     setattr(owner, name, value)
     try:
         yield
     finally:
-        setattr(owner, name, previous)
-
-
-def _device_mode(torch: Any) -> type:
-    from torch.overrides import TorchFunctionMode
-
-    def on_cpu(value: Any) -> Any:
-        if isinstance(value, torch.device):
-            return torch.device("cpu") if value.type == "cuda" else value
-        if isinstance(value, str) and (value == "cuda" or value.startswith("cuda:")):
-            return "cpu"
-        return value
-
-    class CudaMeansCpu(TorchFunctionMode):  # type: ignore[misc]
-        """Replaces the device in every call of PyTorch."""
-
-        def __torch_function__(
-            self,
-            function: Callable[..., Any],
-            types: Sequence[type],
-            args: Sequence[Any] = (),
-            kwargs: Mapping[str, Any] | None = None,
-        ) -> Any:
-            if function is torch.Tensor.cuda:
-                return args[0]
-            if function == torch.Tensor.is_cuda.__get__:
-                return True
-            named = {name: on_cpu(value) for name, value in (kwargs or {}).items()}
-            if function is torch.Tensor.pin_memory:
-                return args[0]
-            return function(*map(on_cpu, args), **named)
-
-    return CudaMeansCpu
+        if inherited:
+            delattr(owner, name)
+        else:
+            setattr(owner, name, previous)

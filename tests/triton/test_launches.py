@@ -235,13 +235,6 @@ def test_an_empty_grid_launches_nothing():
     assert not session.launches
 
 
-def test_cuda_devices_are_the_cpu_only_inside():
-    with emulated():
-        assert torch.cuda.is_available() and torch.zeros(2, device="cuda:0").is_cuda
-        assert torch.zeros(2).cuda().device.type == "cpu" and torch.zeros(2).to(torch.device("cuda")).sum() == 0
-    assert not torch.cuda.is_available() and not torch.zeros(1).is_cuda
-
-
 def test_activation_lasts_until_it_is_ended():
     session = gpuemu.triton.activate(on_finding="collect")
     try:
@@ -278,6 +271,17 @@ def test_a_suite_runs_with_the_option(tmp_path, mask, code):
     assert done.returncode == code, done.stdout + done.stderr
     assert "1 launches" in done.stdout or "1 launch" in done.stdout
     assert ("x[100] is out of bounds" in done.stdout) == bool(code)
+
+
+def test_the_device_is_there_when_conftest_is_imported(tmp_path):
+    import subprocess
+    import sys
+
+    (tmp_path / "conftest.py").write_text("import torch\nassert torch.ones(2, device='cuda').is_cuda\n")
+    (tmp_path / "test_suite.py").write_text("def test_nothing():\n    pass\n")
+    command = [sys.executable, "-m", "pytest", "-q", "--gpuemu-triton", "-p", "no:cacheprovider", "test_suite.py"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=280)
+    assert done.returncode == 0, done.stdout + done.stderr
 
 
 def test_locations_inside_inline_assembly_are_those_of_its_statement():
