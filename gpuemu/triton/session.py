@@ -16,8 +16,9 @@ from triton.runtime.jit import JITFunction
 
 from gpuemu.triton.driver import EmulatorDriver, TritonLaunch
 from gpuemu.triton.findings import launch_findings
+from gpuemu.triton.replacing import replaced
 from gpuemu.triton.storage import NumpyTensor
-from gpuemu.triton.torch_devices import cuda_on_cpu, replaced
+from gpuemu.triton.torch_devices import cuda_on_cpu
 from gpuemu_lsp.engine.compile.model import Artifact
 from gpuemu_lsp.engine.compile.triton_backend import (
     WARP_SIZE,

@@ -5,7 +5,8 @@ from __future__ import annotations
 import importlib.util
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from typing import Any
+
+from gpuemu.triton.replacing import replaced
 
 
 def has_torch() -> bool:
@@ -34,18 +35,3 @@ def cuda_on_cpu(capability: tuple[int, int], properties: dict[str, int]) -> Iter
         torch.__future__.set_overwrite_module_params_on_conversion(True)
         stack.enter_context(emulated_device())
         yield
-
-
-@contextmanager
-def replaced(owner: Any, name: str, value: object) -> Iterator[None]:
-    """Replace or add an attribute of a module or class inside a ``with`` statement."""
-    inherited = name not in vars(owner)
-    previous = getattr(owner, name, None)
-    setattr(owner, name, value)
-    try:
-        yield
-    finally:
-        if inherited:
-            delattr(owner, name)
-        else:
-            setattr(owner, name, previous)

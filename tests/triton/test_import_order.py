@@ -1,4 +1,4 @@
-"""PyTorch imported after `activate()`: the device `cuda` is the CPU there as well."""
+"""PyTorch imported after `activate()`: the device `cuda` is there as well."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import gpuemu.triton
 gpuemu.triton.activate()
 import torch
 assert torch.cuda.is_available()
-assert torch.zeros(1, device="cuda").device.type == "cpu"
+assert torch.zeros(1, device="cuda").is_cuda
 """
 
 
