@@ -11,7 +11,7 @@ from gpuemu_lsp.server.diagnostics.measurement_history import MeasurementHistory
 from gpuemu_lsp.server.diagnostics.publisher import DiagnosticPublisher
 from gpuemu_lsp.server.diagnostics.sources import DiagnosticStore
 from gpuemu_lsp.server.documents.document import Document
-from gpuemu_lsp.server.documents.parsed_files import ParsedFile, ParsedFiles, is_source, text_on_disk
+from gpuemu_lsp.server.documents.parsed_files import ParsedFile, ParsedFiles, is_python, is_source, text_on_disk
 from gpuemu_lsp.server.jobs import JobRunner
 from gpuemu_lsp.server.settings import Settings
 from gpuemu_lsp.server.workspace.projects import Projects
@@ -65,11 +65,21 @@ class Session:
         return await self.parsed_files.parse(path, document.text if document is not None else None, fresh)
 
     def is_kernel_file(self, path: str) -> bool:
-        """Return whether a file is CUDA, by its suffix or because gpuemu.toml names it as a source."""
+        """Return whether a file is CUDA, by its suffix or because gpuemu.toml names it as a source.
+
+        A ``.py`` file also is if its last parse found kernels.
+        """
         if Path(path).suffix in SUFFIXES:
+            return True
+        parsed = self.parsed_files.last(path) if is_python(path) else None
+        if parsed is not None and parsed.has_kernels:
             return True
         project = self.projects.of(path)
         return project is not None and is_source(project, path)
+
+    def may_have_kernels(self, path: str) -> bool:
+        """Return whether a file is to be parsed, after which :meth:`is_kernel_file` is certain."""
+        return is_python(path) or self.is_kernel_file(path)
 
     def files(self) -> list[str]:
         """Return the sources of registered kernels, then the other open CUDA files."""

@@ -8,6 +8,7 @@ from functools import partial
 
 from gpuemu_lsp.engine.check.model import CheckRequest
 from gpuemu_lsp.engine.findings import Finding, Place, Range
+from gpuemu_lsp.engine.jobs.run import fingerprinted
 from gpuemu_lsp.engine.project.load import CONFIG_NAME
 from gpuemu_lsp.engine.rules import make
 from gpuemu_lsp.server.checks.requests import (
@@ -103,7 +104,7 @@ class CheckQueue:
 
     def text_edited(self, path: str) -> None:
         """Compile an edited text once typing pauses, or the open files that include it."""
-        if self._session.is_kernel_file(path):
+        if self._session.may_have_kernels(path):
             self._compile_after(_TYPING_SECONDS, path)
         for user in self._open_includers(path):
             self._compile_after(_TYPING_SECONDS, user)
@@ -197,6 +198,10 @@ class CheckQueue:
             self._scheduler.start(key, (), snapshot.revision)
             self._events.publish(CheckSkipped(path))
             return
+        if not self._attends_to(path):
+            self._events.publish(CheckSkipped(path))
+            return
+        self._file_hints(parsed, snapshot.revision)
         project = parsed.project
         if not snapshot.requests and (project is None or project.broken) and parsed.kernels:
             self._scheduler.cancel([key])
@@ -239,8 +244,9 @@ class CheckQueue:
 
     def _compile(self, path: str, edited: bool, snapshot: _Snapshot) -> None:
         session, parsed = self._session, snapshot.parsed
-        if path not in session.documents or parsed is None or parsed.project is None:
+        if path not in session.documents or parsed is None or parsed.project is None or not self._attends_to(path):
             return
+        self._file_hints(parsed, snapshot.revision)
         if edited:
             self._checked.pop(path, None)
             self._events.publish(TextEdited(path))
@@ -250,6 +256,17 @@ class CheckQueue:
             return
         requests = in_order_of_interest(parsed, session.documents.get(path), snapshot.requests)
         self._scheduler.start(BatchKey("compile", path), requests, snapshot.revision)
+
+    def _attends_to(self, path: str) -> bool:
+        """Return whether a file has kernels, or results of kernels that it had; other Python files have neither."""
+        return self._session.is_kernel_file(path) or path in self._session.diagnostics.files()
+
+    def _file_hints(self, parsed: ParsedFile, revision: int) -> None:
+        """Publish what is not known of a ``.py`` file without running it."""
+        diagnostics, source = self._session.diagnostics, DiagnosticSource("config", parsed.path)
+        if parsed.findings or diagnostics.findings_from(source):
+            found = fingerprinted(list(parsed.findings), parsed.project.root if parsed.project is not None else "")
+            self._session.publisher.publish(diagnostics.replace(source, found, revision))
 
     def _open_includers(self, header: str) -> set[str]:
         """Return the open documents that include a header."""

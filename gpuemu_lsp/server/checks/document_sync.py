@@ -14,6 +14,7 @@ from gpuemu_lsp.server.checks.check_queue import CheckQueue
 from gpuemu_lsp.server.checks.scheduler import BatchScheduler
 from gpuemu_lsp.server.diagnostics.sources import DiagnosticSource
 from gpuemu_lsp.server.documents.document import ContentChange, Document
+from gpuemu_lsp.server.documents.parsed_files import is_python
 from gpuemu_lsp.server.session import Session
 from gpuemu_lsp.server.work import BatchKey
 
@@ -32,7 +33,7 @@ class DocumentSync:
         session.documents[path] = Document(uri, path, version, text)
         if Path(path).name == CONFIG_NAME:
             self._validate_config(path)
-        elif session.is_kernel_file(path):
+        elif session.may_have_kernels(path):
             self._queue.file_opened(path)
         session.publisher.publish([path])
 
@@ -70,6 +71,8 @@ class DocumentSync:
                 affected |= {source for source in checked if Path(source).is_relative_to(Path(path).parent)}
             else:
                 affected |= {path} & checked
+                if is_python(path) and path in self._session.documents:
+                    affected.add(path)  # it may have its first kernel
         self._validate_configs_naming(paths)
         self._queue.files_changed(affected | self._session.dependents(paths))
 

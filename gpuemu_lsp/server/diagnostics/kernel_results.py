@@ -81,6 +81,15 @@ class KernelResults:
             found.append((_referring(checked, decl, alone), usage))
         return found
 
+    def of_entries(
+        self, path: str, entries: Sequence[str]
+    ) -> tuple[tuple[KernelResult, ...], dict[str, ResourceUsage]]:
+        """Return the results of some entries of a file by their ids, and their resource usage by architecture."""
+        keys = [(path, identity) for identity in sorted(entries)]
+        compiled = [self._compiled[key] for key in keys if key in self._compiled]
+        usage = {arch: item for result in compiled for arch, item in result.report.resources.items()}
+        return tuple(self._checked[key] for key in keys if key in self._checked), usage
+
     def drop(self, path: str, keep: frozenset[str]) -> None:
         """Drop the results of a file, except those of the kernels in ``keep``."""
         for results in (self._checked, self._compiled):

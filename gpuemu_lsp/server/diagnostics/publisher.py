@@ -51,7 +51,7 @@ class DiagnosticPublisher:
         for path in sorted(set(paths)):
             params = self._params(path)
             before = self._sent.get(path)
-            if params == before or (before is None and not params.diagnostics and path not in self._documents):
+            if params == before or (before is None and not params.diagnostics and not self._starts_empty(path)):
                 continue
             if params.diagnostics or path in self._documents:
                 self._sent[path] = params
@@ -61,6 +61,10 @@ class DiagnosticPublisher:
                 self.request_pull()
             else:
                 self._send(params)
+
+    def _starts_empty(self, path: str) -> bool:
+        """Return whether a first, empty list is sent: for a document that is not left to a Python server."""
+        return path in self._documents and not path.endswith(".py")
 
     @property
     def published_count(self) -> int:

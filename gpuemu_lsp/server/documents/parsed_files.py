@@ -16,6 +16,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import ParamSpec, TypeVar
 
+from gpuemu_lsp.engine.findings import Finding
 from gpuemu_lsp.engine.jobs.requests.targets import SUFFIXES, read_kernels
 from gpuemu_lsp.engine.plan.model import Plan
 from gpuemu_lsp.engine.plan.resolve import resolve
@@ -25,6 +26,7 @@ from gpuemu_lsp.engine.source import read
 from gpuemu_lsp.engine.source.headers.includes import closure
 from gpuemu_lsp.engine.source.model import KernelDecl, LaunchSite, SourceFile
 from gpuemu_lsp.engine.source.preprocessor.lexer import source_text
+from gpuemu_lsp.server.documents.python_files import PythonKernels, python_kernels
 from gpuemu_lsp.server.workspace.projects import Projects
 
 _MAX_FILES = 512
@@ -35,9 +37,10 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True)
 class KernelEntry:
-    """A kernel to check, from gpuemu.toml (``registered``) or found in the text, ``source``.
+    """A kernel to check, from gpuemu.toml (``registered``) or found in the text.
 
-    ``decl`` is None where the text does not declare the kernel that gpuemu.toml names.
+    ``decl`` is None where the text does not declare the kernel that gpuemu.toml names. ``source`` is the file, or for a
+    kernel of a ``.py`` file the CUDA code in its string.
     """
 
     spec: KernelSpec
@@ -62,6 +65,7 @@ class ParsedFile:
 
     ``launches`` are those in the text and, for a header, in the files that include it.
     ``headers`` are the user headers it includes, directly or not; ``missing`` are names of headers that do not exist.
+    ``findings`` are hints on code of a ``.py`` file that is not known without running it.
     """
 
     project: Project | None
@@ -72,9 +76,18 @@ class ParsedFile:
     headers: tuple[str, ...] = ()
     missing: frozenset[str] = frozenset()
     launches: tuple[LaunchSite, ...] = ()
+    findings: tuple[Finding, ...] = ()
+
+    @property
+    def has_kernels(self) -> bool:
+        """Whether there is anything in the file to attend to."""
+        return bool(self.kernels or self.entries or self.findings)
 
     def decl_of(self, spec: KernelSpec) -> KernelDecl | None:
         """Return the kernel function that an entry of gpuemu.toml refers to."""
+        if is_python(self.path):
+            identity = kernel_id(spec)
+            return next((entry.decl for entry in self.entries if entry.id == identity), None)
         return _decl_of(self.kernels, spec)
 
     def depends_on(self, path: str) -> bool:
@@ -92,6 +105,8 @@ class ParsedFile:
 
 def parse_file(project: Project | None, path: str, text: str) -> ParsedFile:
     """Parse a text; one that is neither CUDA by name nor the source of an entry has no kernels."""
+    if is_python(path):
+        return _parse_python(project, path, text)
     if Path(path).suffix not in SUFFIXES and not (project is not None and is_source(project, path)):
         return ParsedFile(project, path, text)
     if project is None:
@@ -118,9 +133,48 @@ def parse_file(project: Project | None, path: str, text: str) -> ParsedFile:
     )
 
 
+def _parse_python(project: Project | None, path: str, text: str) -> ParsedFile:
+    """Parse the text of a ``.py``: as that of a CUDA file, each string with CUDA code for itself."""
+    found = python_kernels(project or Project(str(Path(path).parent), None), path, text)
+    declared = dict.fromkeys(kernel.decl for kernel in found.kernels if kernel.decl is not None)
+    kernels = tuple(sorted(declared, key=lambda decl: decl.name_range.start))
+    if project is None:
+        return ParsedFile(None, path, text, kernels)
+    return ParsedFile(
+        project,
+        path,
+        text,
+        kernels,
+        tuple(KernelEntry(one.spec, one.registered, one.decl, one.source) for one in found.kernels),
+        tuple(_headers(path, found)),
+        frozenset(
+            Path(include.target).name
+            for one in found.kernels
+            for include in one.source.includes
+            if include.resolved is None
+        ),
+        found.launches,
+        found.findings,
+    )
+
+
+def _headers(path: str, found: PythonKernels) -> dict[str, None]:
+    codes = {(one.source.text, one.spec.include_dirs) for one in found.kernels if one.source.includes}
+    return {header: None for text, folders in codes for header in closure(source_text(text), path, folders, {})}
+
+
+def is_python(path: str) -> bool:
+    """Return whether a file is Python, which the server attends to only if it has kernels."""
+    return path.endswith(".py")
+
+
 def kernel_id(spec: KernelSpec) -> str:
-    """Return the identity of a kernel within its file. Functions of several namespaces may share a name."""
-    return spec.name if spec.entry is None else f"{spec.name} = {spec.entry}"
+    """Return the identity of a kernel within its file.
+
+    Functions of several namespaces, and of several strings of a ``.py``, may share a name.
+    """
+    identity = spec.name if spec.entry is None else f"{spec.name} = {spec.entry}"
+    return identity if not spec.string else f"{identity}, string {spec.string + 1}"
 
 
 def is_source(project: Project, path: str) -> bool:

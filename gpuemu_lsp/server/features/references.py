@@ -15,7 +15,7 @@ from gpuemu_lsp.engine.source.model import KernelDecl
 from gpuemu_lsp.server.client.protocol import GpuemuServer
 from gpuemu_lsp.server.documents.document import Document
 from gpuemu_lsp.server.documents.locations import byte_position, path_from_uri
-from gpuemu_lsp.server.documents.parsed_files import ParsedFile, refers_to
+from gpuemu_lsp.server.documents.parsed_files import ParsedFile
 from gpuemu_lsp.server.features.links import config_project, keys_at, location
 from gpuemu_lsp.server.handlers import background_request
 from gpuemu_lsp.server.services import Services
@@ -74,13 +74,11 @@ def _references(session: Session, parsed: ParsedFile, decl: KernelDecl) -> Itera
     for launch in parsed.launches:
         if launch.kernel in (decl.name, decl.qualified_name):
             yield Place(launch.path or parsed.path, launch.range)
-    alone = len(parsed.kernels) == 1
-    for spec in parsed.project.kernels if parsed.project is not None else ():
-        if spec.source == parsed.path and refers_to(spec, decl, alone):
-            if (name := spec.places.get("name")) is not None:
-                yield name
-            if spec.reference is not None:
-                yield _reference_function(session, spec, spec.reference)
+    for spec in (entry.spec for entry in parsed.entries if entry.registered and entry.decl == decl):
+        if (name := spec.places.get("name")) is not None:
+            yield name
+        if spec.reference is not None:
+            yield _reference_function(session, spec, spec.reference)
 
 
 def _reference_function(session: Session, spec: KernelSpec, path: str) -> Place:

@@ -13,6 +13,7 @@ from gpuemu_lsp.server.client.protocol import GpuemuServer
 from gpuemu_lsp.server.documents.document import Document
 from gpuemu_lsp.server.documents.locations import client_range, path_from_uri
 from gpuemu_lsp.server.documents.outline import config_folds, config_sections, source_folds
+from gpuemu_lsp.server.documents.parsed_files import is_python
 from gpuemu_lsp.server.features.links import location
 from gpuemu_lsp.server.handlers import background_request
 from gpuemu_lsp.server.services import Services
@@ -49,8 +50,8 @@ def register(server: GpuemuServer, services: Services) -> None:
         if document is None:
             return []
         is_config = Path(document.path).name == CONFIG_NAME
-        if not is_config and not session.is_kernel_file(document.path):
-            return []  # a reference script: left to Python servers
+        if not is_config and (is_python(document.path) or not session.is_kernel_file(document.path)):
+            return []  # Python: left to Python servers
         folds = config_folds if is_config else source_folds
         found = await session.parsed_files.run_in_thread(lambda text: list(folds(text)), document.text)
         comment = types.FoldingRangeKind.Comment

@@ -12,7 +12,7 @@ from gpuemu_lsp.engine.project.expressions import Expression, ExpressionError, e
 from gpuemu_lsp.engine.report.text import cases_text
 from gpuemu_lsp.engine.source.model import KernelDecl
 from gpuemu_lsp.server.diagnostics.kernel_results import KernelResult
-from gpuemu_lsp.server.documents.parsed_files import KernelEntry, ParsedFile
+from gpuemu_lsp.server.documents.parsed_files import KernelEntry, ParsedFile, is_python
 from gpuemu_lsp.server.session import Session
 
 _STATUS = {
@@ -71,15 +71,18 @@ async def kernels_of(session: Session, path: str) -> list[KernelSummary]:
     parsed = await session.parse(path) if document is not None else None
     if document is None or parsed is None:
         return []
-    results = session.results.of_kernels(path, parsed.kernels)
     entries: dict[Range, list[KernelEntry]] = {}
     for entry in parsed.entries:
         if entry.decl is not None:
             entries.setdefault(entry.decl.range, []).append(entry)
+    own_entries = [tuple(one for one in entries.get(decl.range, ()) if one.decl == decl) for decl in parsed.kernels]
+    if is_python(path):  # several strings may have kernels of one name
+        results = [session.results.of_entries(path, [entry.id for entry in own]) for own in own_entries]
+    else:
+        results = session.results.of_kernels(path, parsed.kernels)
     found = []
-    for decl, (checks, resources) in zip(parsed.kernels, results, strict=True):
+    for decl, own, (checks, resources) in zip(parsed.kernels, own_entries, results, strict=True):
         edited = frozenset(item.report.name for item in checks if item.request.text != document.text)
-        own = tuple(entry for entry in entries.get(decl.range, ()) if entry.decl == decl)
         found.append(KernelSummary(decl, checks, resources, edited, _unregistered(parsed, own), own))
     return found
 

@@ -49,7 +49,7 @@ def kernels_in_strings(
     source = read_python(path, text)
     lines = FileLines(text.encode())
     specs: list[KernelSpec] = []
-    taken = [(_chosen(source, spec), _base_name(spec.entry or spec.name)) for spec in registered]
+    taken = [(code_of(source, spec), _base_name(spec.entry or spec.name)) for spec in registered]
     for index, cuda in enumerate(source.cuda):
         include_dirs = usual_include_dirs(path, cuda.text.text)
         inner = read(path, cuda.text.text, include_dirs)
@@ -158,7 +158,7 @@ def string_check(request: CheckRequest) -> StringCheck | Finding | None:
         if reason is not None:
             return _problem(spec, "config/missing-file", f"{_short(spec)} {reason}.")
     source = read_python(spec.source, text)
-    cuda = _chosen(source, spec)
+    cuda = code_of(source, spec)
     if isinstance(cuda, Finding):
         return cuda
     lines = FileLines(text.encode())
@@ -175,7 +175,7 @@ def string_check(request: CheckRequest) -> StringCheck | Finding | None:
     return StringCheck(replace(request, spec=spec, text=code.text), replace(cuda, text=code), lines)
 
 
-def _chosen(source: PythonSource, spec: KernelSpec) -> EmbeddedCuda | Finding:
+def code_of(source: PythonSource, spec: KernelSpec) -> EmbeddedCuda | Finding:
     """Return the code that a spec is about, or the finding that says why it is not known."""
     if spec.string is not None:
         if spec.string < len(source.cuda):

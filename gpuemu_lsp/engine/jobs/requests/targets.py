@@ -205,7 +205,7 @@ def _in_file(project: Project, path: Path, findings: list[Finding]) -> _Found:
     if path.suffix == _PYTHON:
         return [*mine, *_in_strings(project, path, text, place, findings)]
     found = kernels_in(project, path.as_posix(), text)
-    if not found and not (project.broken and _mentions(project, path)):
+    if not found and not (project.broken and mentions(project, path)):
         message = f"{path.name} has no __global__ function, so there is nothing to check."
         findings.append(make("engine/not-executed", message, place))
     return found
@@ -213,7 +213,7 @@ def _in_file(project: Project, path: Path, findings: list[Finding]) -> _Found:
 
 def _in_strings(project: Project, path: Path, text: str, place: Place, findings: list[Finding]) -> _Found:
     """Return the unregistered kernels in the strings of a ``.py`` file."""
-    if project.broken and _mentions(project, path):
+    if project.broken and mentions(project, path):
         return []
     mine = [spec for spec in project.kernels if spec.source == path.as_posix()]
     specs, hints = kernels_in_strings(path.as_posix(), text, mine)
@@ -234,7 +234,7 @@ def read_kernels(project: Project, path: str, text: str) -> tuple[SourceFile, li
     mine = [(spec, True) for spec in project.kernels if spec.source == path]
     include_dirs = mine[0][0].include_dirs if mine else usual_include_dirs(path, text)
     source = read(path, text, include_dirs)
-    if project.broken and _mentions(project, Path(path)):
+    if project.broken and mentions(project, Path(path)):
         # The broken entry may configure a kernel of this file, so none of them is run with inferred arguments.
         return source, mine
     taken = {(spec.entry or spec.name).split("<")[0].strip() for spec, _ in mine}
@@ -260,11 +260,11 @@ def _text(path: Path) -> tuple[str, str | None]:
         return "", f"cannot be read as UTF-8 text ({error})"
 
 
-def _mentions(project: Project, path: Path) -> bool:
+def mentions(project: Project, path: Path | str) -> bool:
     """Return whether the configuration's text mentions a file, so that an entry with errors may be about it."""
     if project.config is None:
         return False
-    return path.name in Path(project.config).read_text(encoding="utf-8", errors="replace")
+    return Path(path).name in Path(project.config).read_text(encoding="utf-8", errors="replace")
 
 
 def _op(op: OpSpec) -> KernelReport:

@@ -1,0 +1,101 @@
+"""Kernels of a ``.py`` file as entries of the server: CUDA code in strings, at its places in the ``.py``.
+
+Nothing of the file is imported. A file without a call that compiles a kernel is not parsed either.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TypeVar
+
+from gpuemu_lsp.engine.findings import Finding, Range
+from gpuemu_lsp.engine.jobs.requests.cuda_strings import code_of, kernels_in_strings
+from gpuemu_lsp.engine.jobs.requests.targets import mentions
+from gpuemu_lsp.engine.project.model import KernelSpec, Project
+from gpuemu_lsp.engine.source import read, usual_include_dirs
+from gpuemu_lsp.engine.source.model import KernelDecl, LaunchSite, SourceFile
+from gpuemu_lsp.engine.source.python import may_have_cuda, read_python
+from gpuemu_lsp.engine.source.python.mapped_text import FileLines
+from gpuemu_lsp.engine.source.python.model import EmbeddedCuda, PythonSource
+
+_Ranged = TypeVar("_Ranged", KernelDecl, LaunchSite)
+
+
+@dataclass(frozen=True, slots=True)
+class PythonKernel:
+    """A kernel of a ``.py`` file.
+
+    ``decl`` has the places of the ``.py``; it is None where the code that a registered kernel names does not declare
+    it. ``source`` is the text that is compiled, which launches are read from.
+    """
+
+    spec: KernelSpec
+    registered: bool
+    decl: KernelDecl | None
+    source: SourceFile
+
+
+@dataclass(frozen=True, slots=True)
+class PythonKernels:
+    """The kernels of a ``.py`` file, registered ones first, and what is not known of them without running the file."""
+
+    kernels: tuple[PythonKernel, ...] = ()
+    launches: tuple[LaunchSite, ...] = ()
+    findings: tuple[Finding, ...] = ()
+
+
+def python_kernels(project: Project, path: str, text: str) -> PythonKernels:
+    """Return the kernels of the text of a ``.py`` file."""
+    registered = [spec for spec in project.kernels if spec.source == path]
+    if not registered and not may_have_cuda(text):
+        return PythonKernels()
+    source = read_python(path, text)
+    codes = _Codes(source)
+    found = [codes.kernel(spec, registered=True) for spec in registered]
+    if project.broken and mentions(project, path):
+        return PythonKernels(tuple(found), codes.launches)
+    specs, findings = kernels_in_strings(path, text, registered)
+    found += [codes.kernel(spec, registered=False) for spec in specs]
+    return PythonKernels(tuple(found), codes.launches, tuple(findings))
+
+
+class _Codes:
+    """The CUDA code of a module, each string read once."""
+
+    def __init__(self, source: PythonSource) -> None:
+        self._source = source
+        self._lines = FileLines(source.text.encode())
+        self._read: dict[int, tuple[SourceFile, EmbeddedCuda]] = {}
+
+    def kernel(self, spec: KernelSpec, registered: bool) -> PythonKernel:
+        """Return a kernel with its declaration."""
+        code = code_of(self._source, spec)
+        if isinstance(code, Finding):
+            return PythonKernel(spec, registered, None, read(spec.source, ""))
+        if id(code) not in self._read:
+            self._read[id(code)] = self._inner(spec, code), code
+        inner, _ = self._read[id(code)]
+        wanted = (spec.entry or spec.name).split("<")[0].strip()
+        declared = [one for one in inner.kernels if wanted in (one.name, one.qualified_name)]
+        if not declared and len(inner.kernels) == 1 and spec.entry is None:
+            declared = list(inner.kernels)
+        return PythonKernel(spec, registered, self._located(declared[0], code) if declared else None, inner)
+
+    @property
+    def launches(self) -> tuple[LaunchSite, ...]:
+        """Launches in the host code of the strings, at their places in the ``.py``."""
+        return tuple(self._located(launch, code) for inner, code in self._read.values() for launch in inner.launches)
+
+    def _inner(self, spec: KernelSpec, code: EmbeddedCuda) -> SourceFile:
+        text = code.text.text
+        return read(spec.source, text, spec.include_dirs or usual_include_dirs(spec.source, text))
+
+    def _located(self, item: _Ranged, code: EmbeddedCuda) -> _Ranged:
+        if isinstance(item, KernelDecl):
+            params = tuple(replace(param, range=self._range(param.range, code)) for param in item.params)
+            name_range = self._range(item.name_range, code)
+            return replace(item, name_range=name_range, range=self._range(item.range, code), params=params)
+        return replace(item, range=self._range(item.range, code))
+
+    def _range(self, span: Range, code: EmbeddedCuda) -> Range:
+        return code.text.origin_range(span, self._lines)
