@@ -27,6 +27,7 @@ from gpuemu_lsp.engine.compile.triton_backend import (
     use_ptx_backend,
     with_fixed_locations,
 )
+from gpuemu_lsp.engine.compile.triton_stores import with_ordered_stores
 from gpuemu_lsp.engine.emulator import Emulator
 from gpuemu_lsp.engine.execution import Argument, Buffer, Checks, Request, Scalar
 from gpuemu_lsp.engine.findings import Finding, Severity
@@ -136,7 +137,9 @@ class Session:
         ptx = launch.kernel.ptx
         if ptx not in self._artifacts:
             name = launch.kernel.name
-            self._artifacts[ptx] = Artifact("", self.arch, with_fixed_locations(ptx), b"", {name: name}, {}, "triton")
+            self._artifacts[ptx] = Artifact(
+                "", self.arch, with_ordered_stores(with_fixed_locations(ptx)), b"", {name: name}, {}, "triton"
+            )
         return self._artifacts[ptx]
 
     def _report(self, findings: tuple[Finding, ...]) -> None:

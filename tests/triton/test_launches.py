@@ -342,3 +342,22 @@ def test_atomic_sums_of_an_odd_number_of_elements(dtype):
     with emulated() as session:
         add_atomically[(2,)](x, out, 50, BLOCK=32)
     assert (out == 2).all() and not session.findings
+
+
+@triton.jit
+def first_call(counter, out, BLOCK: tl.constexpr):
+    calls = tl.load(counter)
+    tl.store(counter, calls + 1)
+    if calls == 0:
+        offsets = tl.arange(0, BLOCK)
+        tl.store(out + offsets, offsets)
+        tl.store(out, tl.sum(tl.load(out + offsets)))
+
+
+@pytest.mark.parametrize("num_warps", [1, 4, 8])
+def test_a_program_loads_before_it_stores(num_warps):
+    counter, out = torch.zeros(1, dtype=torch.int32), torch.zeros(256, dtype=torch.int32)
+    with emulated() as session:
+        first_call[(1,)](counter, out, BLOCK=256, num_warps=num_warps)
+    assert counter.item() == 1 and out[0].item() == 255 * 128 and torch.equal(out[1:], torch.arange(1, 256))
+    assert not session.findings

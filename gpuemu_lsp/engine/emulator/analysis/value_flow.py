@@ -17,7 +17,7 @@ from gpuemu_lsp.engine.emulator.ir.operands import (
     registers_written,
     terminator_reads,
 )
-from gpuemu_lsp.engine.emulator.ir.program import EXIT, Program
+from gpuemu_lsp.engine.emulator.ir.program import EXIT, BasicBlock, Program
 from gpuemu_lsp.engine.ptx.model import Address, Instruction, Operand, Register
 
 _COPIES = frozenset({"mov", "cvta"})
@@ -173,6 +173,9 @@ class DefinitionUses:
                 site += 1
             self._block_of_end[site] = number
             site += 1
+        # By block and register, in order: instructions that read it or give it a new value. A block has few of them,
+        # and a program of thousands of blocks is searched from thousands of definitions.
+        self._accesses = [_accesses(block) for block in program.blocks]
 
     def block_of(self, site: int) -> int:
         """Return the number of an instruction's block."""
@@ -192,16 +195,32 @@ class DefinitionUses:
         while left:
             number, index = left.pop()
             block = self._blocks[number]
-            for offset, instruction in enumerate(block.code[index:], index):
-                if name in registers_read(instruction):
+            for offset, reads, redefines in self._accesses[number].get(name, ()):
+                if offset < index:
+                    continue
+                if reads:
                     yield self.first_sites[number] + offset
-                # A guarded definition leaves the value in the lanes whose guard is false.
-                if instruction.guard is None and name in registers_written(instruction):
+                if redefines:
                     break
             else:
                 # Only a block that is left without a new definition passes the value on.
-                if name in terminator_reads(block):
-                    yield self.first_sites[number] + len(block.code)
                 fresh = {to for to in block.targets if to != EXIT and (number, to) not in closed} - seen
                 seen |= fresh
                 left += [(target, 0) for target in fresh]
+
+
+def _accesses(block: BasicBlock) -> dict[str, list[tuple[int, bool, bool]]]:
+    """Return (index, whether it reads, whether it redefines) of each instruction that accesses a register.
+
+    The terminator's index is that after the last instruction.
+    """
+    found: dict[str, list[tuple[int, bool, bool]]] = {}
+    for index, instruction in enumerate(block.code):
+        read, written = set(registers_read(instruction)), set(registers_written(instruction))
+        for name in read | written:
+            # A guarded definition leaves the value in the lanes whose guard is false.
+            redefines = name in written and instruction.guard is None
+            found.setdefault(name, []).append((index, name in read, redefines))
+    for name in set(terminator_reads(block)):
+        found.setdefault(name, []).append((len(block.code), True, False))
+    return found
