@@ -13,11 +13,11 @@ from pathlib import Path
 
 import triton
 
-from gpuemu_lsp.engine.check.source_map import SourceMap
 from gpuemu_lsp.engine.execution import Event, Outcome, Request
 from gpuemu_lsp.engine.findings import Finding, Json, Place, Range, Related
 from gpuemu_lsp.engine.ptx.parser import parse
 from gpuemu_lsp.engine.rules import make
+from gpuemu_lsp.engine.subjects.source_map import SourceMap
 
 _TRITON = Path(triton.__file__).parent
 

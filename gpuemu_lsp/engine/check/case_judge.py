@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 
 from gpuemu_lsp.engine.check.policies.confirm_unoptimized import UnoptimizedConfirmation
@@ -62,12 +62,12 @@ class CaseJudge:
     """Judges launches of one plan.
 
     ``confirmation`` re-examines events that the optimiser may have caused; without one all events stand.
-    ``right_outputs`` names the outputs that were right in some launch.
+    ``right_outputs`` names the outputs that were right in some launch. ``numerics`` are those of a case's code.
     """
 
     plan: Plan
     reference: Reference | None
-    numerics: Numerics
+    numerics: Callable[[Case], Numerics]
     policy: JudgingPolicy
     confirmation: UnoptimizedConfirmation | None = None
     statistics: ErrorStatistics = field(default_factory=ErrorStatistics)
@@ -99,7 +99,7 @@ class CaseJudge:
         """Compare a launch, for instance a variation of one that was judged, without adding it to the statistics."""
         evaluation = None
         if self.reference is not None and expected is not None:
-            numerics = replace(self.numerics, approximate=outcome.approximate)
+            numerics = replace(self.numerics(case), approximate=outcome.approximate)
             evaluation = ReferenceEvaluation(self.reference, self.plan, case, expected, numerics)
         result = judge(self.plan, case, outcome, evaluation, self.policy)
         if expected is not None and result.decided:

@@ -13,6 +13,8 @@ from gpuemu_lsp.engine.fuzz import pack_arguments
 from gpuemu_lsp.engine.fuzz.model import Case
 from gpuemu_lsp.engine.plan.model import Plan
 from gpuemu_lsp.engine.rules import make
+from gpuemu_lsp.engine.subjects.model import CaseCode, Subject
+from gpuemu_lsp.engine.subjects.source_map import SourceMap
 
 _LOOKUP_SECONDS = 1.0
 
@@ -57,7 +59,8 @@ class CaseRunner:
     """Launches cases of one plan and accumulates what all launches have in common.
 
     ``launch`` is the request with everything but the case's own grid, block and arguments; its limit of
-    translation is that of all launches together. ``timing`` has milliseconds by stage, ``approximate`` the executed
+    translation is that of all launches together. ``subject`` gives each case its own code; None if that of ``launch``
+    is the code of all cases. ``timing`` has milliseconds by stage, ``approximate`` the executed
     instructions with a documented error. ``work`` counts executed steps and input elements: a measure of cost that is
     the same on every machine.
     """
@@ -66,24 +69,66 @@ class CaseRunner:
     executor: Executor
     launch: Request
     guidance: CoverageGuidance | None = None
+    subject: Subject | None = None
     timing: dict[str, float] = field(default_factory=dict)
     approximate: set[str] = field(default_factory=set)
     work: int = 0
 
-    def run(self, case: Case, watch: Watch | None = None) -> Outcome:
-        """Launch one case, recording the last writer of ``watch`` if given."""
-        launch = replace(
-            self.launch,
+    def code(self, case: Case) -> CaseCode | None:
+        """Return the code of a case, None if all have that of :attr:`launch`.
+
+        Raises
+        ------
+        CodeError
+            If the case has none, because it does not compile.
+        """
+        return None if self.subject is None else self.subject.code(self.plan, case)
+
+    def launch_of(self, case: Case) -> Request:
+        """Return :attr:`launch` with the code of a case."""
+        code = self.code(case)
+        if code is None:
+            return self.launch
+        return replace(self.launch, artifact=code.artifact, entry=code.entry, checks=code.checks)
+
+    def source_map(self, case: Case, default: SourceMap) -> SourceMap:
+        """Return the source map of the code of a case; ``default`` is that of :attr:`launch`."""
+        code = self.code(case)
+        return default if code is None else code.source_map
+
+    def arguments(self, case: Case, packed: tuple[Argument, ...] | None = None) -> tuple[Argument, ...]:
+        """Return the arguments of the compiled kernel, from those of the plan if they are given."""
+        packed = pack_arguments(self.plan, case) if packed is None else packed
+        code = self.code(case)
+        return packed if code is None else code.arguments(packed, case.grid)
+
+    def _request(self, case: Case, launch: Request, packed: tuple[Argument, ...] | None = None) -> Request:
+        """Return a launch of a case with everything that ``launch`` leaves open."""
+        code = self.code(case)
+        return replace(
+            launch,
             grid=case.grid,
-            block=case.block,
-            shared_bytes=case.shared_bytes,
-            arguments=pack_arguments(self.plan, case),
-            watch=watch,
+            block=case.block if code is None or code.block is None else code.block,
+            shared_bytes=case.shared_bytes if code is None or code.shared_bytes is None else code.shared_bytes,
+            arguments=self.arguments(case, packed),
             translate_seconds=self._translate_seconds(),
+        )
+
+    def run(self, case: Case, watch: Watch | None = None) -> Outcome:
+        """Launch one case, recording the last writer of ``watch`` if given.
+
+        Raises
+        ------
+        CodeError
+            If the case does not compile.
+        """
+        launch = replace(
+            self._request(case, self.launch_of(case)),
+            watch=watch,
             # A launch with a watch repeats one whose coverage is known.
             coverage=self.guidance is not None and watch is None,
         )
-        outcome = self.executor.run(launch)
+        outcome = self._reported(case, self.executor.run(launch))
         if self.guidance is not None and outcome.coverage is not None:
             self.guidance.observe(case, outcome.coverage)
         self.work += outcome.steps + sum(array.size for array in case.tensors.values())
@@ -93,21 +138,18 @@ class CaseRunner:
         return outcome
 
     def repeat(self, case: Case, launch: Request, arguments: tuple[Argument, ...] | None = None) -> Outcome:
-        """Launch a case with a variation of ``self.launch``; its coverage and work are not counted."""
-        arguments = pack_arguments(self.plan, case) if arguments is None else arguments
-        outcome = self.executor.run(
-            replace(
-                launch,
-                grid=case.grid,
-                block=case.block,
-                shared_bytes=case.shared_bytes,
-                arguments=arguments,
-                translate_seconds=self._translate_seconds(),
-            )
-        )
+        """Launch a case with a variation of :meth:`launch_of`; its coverage and work are not counted.
+
+        ``arguments`` replace those of the plan.
+        """
+        outcome = self._reported(case, self.executor.run(self._request(case, launch, arguments)))
         self._add_time("translate", outcome.translate_ms)
         self._add_time("execute", outcome.execute_ms)
         return outcome
+
+    def _reported(self, case: Case, outcome: Outcome) -> Outcome:
+        code = self.code(case)
+        return outcome if code is None else replace(outcome, events=tuple(filter(code.is_reported, outcome.events)))
 
     def _translate_seconds(self) -> float:
         """Return what is left for translation; enough to find code that is in a cache."""

@@ -13,10 +13,10 @@ from typing import TypeVar
 
 from gpuemu_lsp.engine.check.model import KernelCounters, LineCounters, LineTraffic
 from gpuemu_lsp.engine.check.plan_run import PlanRun
-from gpuemu_lsp.engine.check.source_map import statement_range
 from gpuemu_lsp.engine.execution import Checks, Counters
 from gpuemu_lsp.engine.findings import Finding, Json, Place
 from gpuemu_lsp.engine.fuzz.model import Case
+from gpuemu_lsp.engine.subjects.source_map import SourceMap, statement_range
 
 _T = TypeVar("_T")
 
@@ -56,11 +56,12 @@ class CountedCase:
 def count(run: PlanRun, case: Case) -> CountedCase | None:
     """Run a case again with counters; None if the executor has none or the launch does not complete."""
     # Race checking would only take time: the case has passed.
-    launch = replace(run.runner.launch, counting=True, checks=Checks(races=False))
-    outcome = replace(run.runner, launch=launch, guidance=None).run(case)
+    launch = replace(run.runner.launch_of(case), counting=True, checks=Checks(races=False))
+    outcome = run.runner.repeat(case, launch)
     if outcome.counted is None or outcome.status != "completed":
         return None
-    lines = tuple(_lines(run, outcome.counted))
+    source_map = run.runner.source_map(case, run.context.findings.source_map)
+    lines = tuple(_lines(source_map, outcome.counted))
     counters = KernelCounters(
         dtype=run.plan.dtype,
         case=case.key.id,
@@ -77,18 +78,18 @@ def count(run: PlanRun, case: Case) -> CountedCase | None:
     return CountedCase(counters, tuple(hints))
 
 
-def _lines(run: PlanRun, counters: Counters) -> Iterator[LineCounters]:
+def _lines(source_map: SourceMap, counters: Counters) -> Iterator[LineCounters]:
     """Sum the counters of each line of the user's own files; instructions without a location there are left out."""
     activity: dict[tuple[str, int], list[int]] = defaultdict(lambda: [0, 0])
     traffic: dict[tuple[str, int], dict[tuple[str, str], list[int]]] = defaultdict(dict)
     for executed in counters.activity:
-        place = run.context.findings.source_map.known(executed.location)
+        place = source_map.known(executed.location)
         if place is not None:
             total = activity[place.path, place.range.start.line]
             total[0] += executed.executions
             total[1] += executed.lanes
     for requested in counters.traffic:
-        place = run.context.findings.source_map.known(requested.location)
+        place = source_map.known(requested.location)
         if place is None:
             continue
         kind = requested.space, _KINDS[requested.instruction.split(".")[0]]

@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from gpuemu_lsp.engine.check.model import BranchOutcome, LineCoverage
-from gpuemu_lsp.engine.check.source_map import SourceMap
 from gpuemu_lsp.engine.execution import Coverage, Goal
+from gpuemu_lsp.engine.subjects.source_map import SourceMap
 
 
 @dataclass(slots=True)

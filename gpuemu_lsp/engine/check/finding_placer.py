@@ -9,13 +9,13 @@ from pathlib import Path
 from gpuemu_lsp.engine.check.case_runner import CaseRunner
 from gpuemu_lsp.engine.check.error_map import sketch
 from gpuemu_lsp.engine.check.failure_snapshot import MismatchSnapshot
-from gpuemu_lsp.engine.check.source_map import SourceMap
 from gpuemu_lsp.engine.execution import Event, Outcome, Watch
 from gpuemu_lsp.engine.findings import Finding, Json, Place, Range, Related
 from gpuemu_lsp.engine.fuzz.model import Case
 from gpuemu_lsp.engine.oracle import ReferenceFailure
 from gpuemu_lsp.engine.plan.model import Plan
 from gpuemu_lsp.engine.rules import make
+from gpuemu_lsp.engine.subjects.source_map import SourceMap
 
 OTHER_ACCESS = "the other access"
 """Message of the place of a race's second access."""
@@ -99,9 +99,10 @@ class FindingPlacer:
 
     def event(self, event: Event, case: Case, case_id: str) -> Finding:
         """Return the finding of a checker's event, on the line of its instruction."""
-        place, related = self.findings.source_map.place(event.location)
+        source_map = self.runner.source_map(case, self.findings.source_map)
+        place, related = source_map.place(event.location)
         if event.other is not None:
-            other, _ = self.findings.source_map.place(event.other)
+            other, _ = source_map.place(event.other)
             related = (Related(other, OTHER_ACCESS), *related)
         if event.rule == "engine/timeout":
             return self.findings.timed_out(event.message)
@@ -135,7 +136,8 @@ class FindingPlacer:
         if mismatch.size and mismatch.rule != "numeric/unwritten-output":
             writer = self.runner.run(case, Watch(mismatch.param, mismatch.offset, mismatch.size)).watched
             if writer is not None:
-                place, inlined_at = self.findings.source_map.place(writer.location)
+                source_map = self.runner.source_map(case, self.findings.source_map)
+                place, inlined_at = source_map.place(writer.location)
                 related = (*inlined_at, Related(self.findings.plan.place, f"in '{self.findings.plan.kernel}'"))
                 data |= {"thread": list(writer.thread), "block": list(writer.block), "instruction": writer.instruction}
         found = self.findings.finding(mismatch.rule, mismatch.message, place, case, case_id, data)

@@ -156,8 +156,9 @@ def _check_plan(
     run = open_plan(request, prepared, plan, executor)
     totals.runs.append(run)
     yield from map(totals.add, run.opening)
-    overflows = index_overflows(plan, run.context.hints, run.runner.launch, run.context.findings)
-    yield from map(totals.add, map(prepared.ignores.apply, overflows))
+    if run.runner.subject is None:
+        overflows = index_overflows(plan, run.context.hints, run.runner.launch, run.context.findings)
+        yield from map(totals.add, map(prepared.ignores.apply, overflows))
     largest = None
     for case, case_id in run.cases():
         # A time limit is set by the user; the first case always runs.

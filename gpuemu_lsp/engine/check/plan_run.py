@@ -31,6 +31,7 @@ from gpuemu_lsp.engine.fuzz.model import Case, LaunchHints, PlanError
 from gpuemu_lsp.engine.oracle import Mismatch, ReferenceOutput
 from gpuemu_lsp.engine.plan.model import Plan
 from gpuemu_lsp.engine.source.ignore_comments import IgnoreComments
+from gpuemu_lsp.engine.subjects.model import CodeError
 
 _MOST_RECORDED = 8
 """Findings of a dtype whose values are recorded: each takes a translation and a launch."""
@@ -145,7 +146,13 @@ class PlanRun:
         yield from self.problems()
         if self.finished:
             return
-        outcome = self.runner.run(case)
+        try:
+            outcome = self.runner.run(case)
+        except CodeError as error:
+            yield from error.findings
+            # Other cases would fail alike. An autotuner's configuration that does not fit has no finding.
+            self.finished = bool(error.findings)
+            return
         found = list(self.examine(case, case_id, outcome, expected))
         # An ignore comment silences a finding, but it cannot make a case pass that did not run to completion.
         if outcome.status == "completed":
@@ -184,7 +191,8 @@ class PlanRun:
         if not _is_error(finding) or self._recorded == _MOST_RECORDED:
             return finding
         self._recorded += 1
-        values = line_values(self.runner, case, finding, self.context.findings.source_map)
+        source_map = self.runner.source_map(case, self.context.findings.source_map)
+        values = line_values(self.runner, case, finding, source_map)
         return replace(finding, data={**finding.data, "values": values}) if values else finding
 
     def _simpler(self, one: Finding, other: Finding) -> Finding:
@@ -253,7 +261,10 @@ class PlanRun:
             self._controls = draw_cases(self.plan, context.seed, _CONTROL_CASES, context.hints, options.strategy)
         for case in () if self.judge.right_outputs else self._controls:
             expected = self.reference.expect(case).output
-            outcome = self.runner.repeat(case, self.runner.launch)
+            try:
+                outcome = self.runner.repeat(case, self.runner.launch_of(case))
+            except CodeError:
+                continue
             if expected is not None and outcome.status == "completed":
                 self.judge.recompare(case, outcome, expected)
             if self.judge.right_outputs:

@@ -6,6 +6,7 @@ import re
 import time
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 
 from gpuemu_lsp.engine.check.case_judge import CaseJudge
 from gpuemu_lsp.engine.check.case_runner import CaseRunner
@@ -19,20 +20,19 @@ from gpuemu_lsp.engine.check.policies.confirm_unoptimized import Run, Unoptimize
 from gpuemu_lsp.engine.check.prepare import PreparedKernel, without_optimization
 from gpuemu_lsp.engine.check.reference_calls import ReferenceCaller, load_reference
 from gpuemu_lsp.engine.check.replay_store import ReplayStore
-from gpuemu_lsp.engine.check.source_map import SourceMap
 from gpuemu_lsp.engine.compile import ToolchainError
 from gpuemu_lsp.engine.compile.model import Artifact
 from gpuemu_lsp.engine.execution import Executor, Outcome, Request
 from gpuemu_lsp.engine.findings import Finding, Severity
 from gpuemu_lsp.engine.fuzz import pack_arguments, rebuild
 from gpuemu_lsp.engine.fuzz.model import CaseKey, LaunchHints, PlanError
-from gpuemu_lsp.engine.lint import arithmetic_precisions, linear_only
-from gpuemu_lsp.engine.oracle import JudgingPolicy, Numerics
-from gpuemu_lsp.engine.plan.model import Plan, TensorArg
+from gpuemu_lsp.engine.oracle import JudgingPolicy
+from gpuemu_lsp.engine.plan.model import Plan, ScalarArg, TensorArg
 from gpuemu_lsp.engine.plan.probe import probe
 from gpuemu_lsp.engine.ptx import parse
 from gpuemu_lsp.engine.rules import make
 from gpuemu_lsp.engine.store import Store
+from gpuemu_lsp.engine.subjects.source_map import SourceMap
 
 _NUMBER = re.compile(r"\d+")
 _MAX_DIGITS = 6
@@ -41,19 +41,17 @@ _MAX_DIGITS = 6
 
 def open_plan(request: CheckRequest, prepared: PreparedKernel, plan: Plan, executor: Executor) -> PlanRun:
     """Load the reference and build everything that the cases of one plan share."""
-    artifact, source = prepared.artifact, prepared.source
-    assert artifact is not None and source is not None
-    module = parse(artifact.ptx)
-    entry = artifact.entries[plan.entry]
-    linear = linear_only(module, entry)
-    numerics = Numerics(arithmetic_precisions(module, entry), (), linear)
-    hints = LaunchHints(_tile_sizes(source.constants, plan.entry), linear)
+    subject = prepared.subject
+    assert subject is not None
+    first = subject.first(plan, request.options.seed)
+    constants = prepared.source.constants if prepared.source is not None else _constexprs(plan)
+    hints = LaunchHints(_tile_sizes(constants, plan.entry), first.numerics.linear)
     spec, options = request.spec, request.options
-    findings = FindingFactory(plan, artifact.arch, prepared.source_map(module, plan), spec.places)
+    findings = FindingFactory(plan, first.artifact.arch, first.source_map, spec.places)
     context = PlanContext(request, plan, hints, prepared.ignores, findings)
     launch = Request(
-        artifact,
-        entry,
+        first.artifact,
+        first.entry,
         (1, 1, 1),
         (1, 1, 1),
         0,
@@ -61,8 +59,10 @@ def open_plan(request: CheckRequest, prepared: PreparedKernel, plan: Plan, execu
         max_seconds=options.case_seconds,
         translate_seconds=options.translate_seconds,
     )
-    guidance = CoverageGuidance(plan, context.seed, hints, CoverageTotals()) if options.coverage else None
-    runner = CaseRunner(plan, executor, launch, guidance)
+    # The goals of coverage are those of one artifact.
+    guided = options.coverage and subject.single
+    guidance = CoverageGuidance(plan, context.seed, hints, CoverageTotals()) if guided else None
+    runner = CaseRunner(plan, executor, launch, guidance, None if subject.single else subject)
     store = ReplayStore(plan, hints, Store(options.store_root) if options.store_root is not None else None)
     reference, problem = load_reference(request, findings)
     policy = JudgingPolicy(spec.tolerances, request.validation, spec.invariants)
@@ -71,13 +71,15 @@ def open_plan(request: CheckRequest, prepared: PreparedKernel, plan: Plan, execu
         source=CaseSource(plan, options, context.seed, hints, store, runner),
         runner=runner,
         reference=ReferenceCaller(reference, findings, options.case_seconds),
-        judge=CaseJudge(plan, reference, numerics, policy),
+        judge=CaseJudge(plan, reference, lambda case: (runner.code(case) or first).numerics, policy),
         placer=FindingPlacer(findings, runner),
         store=store,
         opening=() if problem is None else (problem,),
         finished=problem is not None,
     )
-    run.judge.confirmation = UnoptimizedConfirmation(module, lambda: _unoptimized_launches(request, prepared, run))
+    if subject.single:
+        unoptimized = partial(_unoptimized_launches, request, prepared, run)
+        run.judge.confirmation = UnoptimizedConfirmation(first.module, unoptimized)
     return run
 
 
@@ -113,6 +115,13 @@ def _unoptimized_launches(request: CheckRequest, prepared: PreparedKernel, run: 
     except ToolchainError:
         return None
     return unoptimized_run(run, prepared, artifact).runner.run if artifact is not None else None
+
+
+def _constexprs(plan: Plan) -> dict[str, str]:
+    """Return the values of integer constexprs that do not depend on a size, and those of lists."""
+    known = {arg.param: str(arg.value) for arg in plan.args if isinstance(arg, ScalarArg) and arg.constexpr}
+    listed = {dim.name: " ".join(map(str, dim.choices)) for dim in plan.dims if dim.choices}
+    return {**known, **listed}
 
 
 def _tile_sizes(constants: Mapping[str, str], entry: str) -> tuple[int, ...]:

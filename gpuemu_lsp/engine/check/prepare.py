@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
@@ -14,7 +15,6 @@ from gpuemu_lsp.engine.check.policies.newer_architecture import or_newer
 from gpuemu_lsp.engine.check.policies.uninitialised_locals import uninitialised_locals
 from gpuemu_lsp.engine.check.policies.unknown_suppressions import unknown_suppressions
 from gpuemu_lsp.engine.check.policies.unregistered import softened, without_guessed_instance
-from gpuemu_lsp.engine.check.source_map import SourceMap
 from gpuemu_lsp.engine.compile import CompileSession, ToolchainError, compile_source
 from gpuemu_lsp.engine.compile.model import Artifact, CompileRequest, CompileResult, ResourceUsage
 from gpuemu_lsp.engine.findings import Finding, Place, Range, Severity
@@ -29,6 +29,11 @@ from gpuemu_lsp.engine.rules import make
 from gpuemu_lsp.engine.source import DeviceViews, device_views, includers, read
 from gpuemu_lsp.engine.source.ignore_comments import IgnoreComments
 from gpuemu_lsp.engine.source.model import SourceFile
+from gpuemu_lsp.engine.source.python import read_python
+from gpuemu_lsp.engine.subjects.cuda import CudaKernel
+from gpuemu_lsp.engine.subjects.languages import is_triton
+from gpuemu_lsp.engine.subjects.model import Subject
+from gpuemu_lsp.engine.subjects.source_map import SourceMap
 
 _MAX_INCLUDERS = 3
 """Including files that a header is compiled as a part of, at most."""
@@ -40,7 +45,8 @@ class PreparedKernel:
 
     ``artifacts`` has one compilation per requested architecture, in that order; ``artifact`` is the first of them, the
     one to execute. ``headers`` has the device views of included files by path. ``ignores`` applies the ignore comments
-    of the source. ``overlay`` has the unsaved texts of headers.
+    of the source. ``overlay`` has the unsaved texts of headers. ``subject`` gives cases their code, if the kernel
+    compiles. ``source`` is None for a kernel that is not CUDA.
     """
 
     findings: tuple[Finding, ...]
@@ -54,6 +60,7 @@ class PreparedKernel:
     artifacts: tuple[Artifact, ...] = ()
     ignores: IgnoreComments = field(default_factory=lambda: IgnoreComments(lambda _: None))
     overlay: Mapping[str, str] = field(default_factory=dict)
+    subject: Subject | None = None
 
     def source_map(self, module: Module, plan: Plan) -> SourceMap:
         """Return the source map of a module that was compiled from this kernel's file."""
@@ -157,6 +164,8 @@ def prepare(request: CheckRequest, session: FileSession | None = None) -> Prepar
         except (OSError, UnicodeDecodeError) as error:
             message = f"{Path(spec.source).name} cannot be read as UTF-8 text: {error}"
             return PreparedKernel((make("config/missing-file", message, place, kernel=spec.name),), place)
+    if spec.source.endswith(".py") and is_triton(spec, read_python(spec.source, text)):
+        return _prepared_triton(request, text, place)
     source, views = session.source(request, text), session.views(request, text)
     result = session.resolved(request, text)
     headers = {**request.overlay, **views.headers}
@@ -177,7 +186,7 @@ def prepare(request: CheckRequest, session: FileSession | None = None) -> Prepar
         if declaration is not None:
             unoptimized = partial(compilation.run, artifact.arch, optimize=False)
             findings = (*findings, *uninitialised_locals(source, declaration, findings, unoptimized))
-    return PreparedKernel(
+    prepared = PreparedKernel(
         findings=(*unknown_suppressions(spec.source, text), *map(ignores.apply, findings)),
         place=place,
         source=source,
@@ -189,6 +198,30 @@ def prepare(request: CheckRequest, session: FileSession | None = None) -> Prepar
         artifacts=tuple(compiled.artifacts),
         ignores=ignores,
         overlay=request.overlay,
+    )
+    return prepared if artifact is None else replace(prepared, subject=CudaKernel(artifact, prepared.source_map))
+
+
+def _prepared_triton(request: CheckRequest, text: str, place: Place) -> PreparedKernel:
+    """Prepare a Triton kernel, which is compiled for each case; ``artifact`` is that of the first one."""
+    from gpuemu_lsp.engine.subjects.triton_preparation import TritonRequest, prepare_triton
+
+    spec, options = request.spec, request.options
+    arch = options.arch or spec.arch[0]
+    started = time.perf_counter()
+    prepared = prepare_triton(TritonRequest(spec, text, arch, options.seed, options.translate_seconds, options.execute))
+    ignores = IgnoreComments(lambda path: text if path == spec.source else _header(path))
+    artifacts = tuple(code.artifact for code in prepared.codes[:1])
+    return PreparedKernel(
+        findings=(*unknown_suppressions(spec.source, text), *map(ignores.apply, prepared.findings)),
+        place=place,
+        plans=prepared.plans,
+        artifact=artifacts[0] if artifacts else None,
+        compile_ms=(time.perf_counter() - started) * 1e3,
+        artifacts=artifacts,
+        ignores=ignores,
+        overlay=request.overlay,
+        subject=prepared.subject,
     )
 
 

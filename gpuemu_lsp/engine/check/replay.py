@@ -22,6 +22,7 @@ from gpuemu_lsp.engine.oracle import ReferenceOutput
 from gpuemu_lsp.engine.plan.model import Plan
 from gpuemu_lsp.engine.rules import make
 from gpuemu_lsp.engine.store import Failure
+from gpuemu_lsp.engine.subjects.model import CodeError
 
 _NOT_RUN = frozenset({"engine/unsupported-instruction", "engine/not-executed"})
 _PREVIEW_ELEMENTS = 24
@@ -59,7 +60,11 @@ class ReopenedCase:
     ) -> list[Finding]:
         """Launch ``case`` and compare it with the expected outputs."""
         assert self.run is not None
-        return list(self.run.examine(case, case_id, self.run.runner.run(case), expected, attribute))
+        try:
+            outcome = self.run.runner.run(case)
+        except CodeError as error:
+            return list(error.findings)
+        return list(self.run.examine(case, case_id, outcome, expected, attribute))
 
 
 def replay(request: CheckRequest, failure: Failure, case_id: str) -> Iterator[Stage | Replay]:

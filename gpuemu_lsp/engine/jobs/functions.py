@@ -111,7 +111,7 @@ def export(payload: Json) -> Iterator[Json]:
                 Path(script).parent.mkdir(parents=True, exist_ok=True)
                 yield {"written": [script, str(write_script(opened.run, opened.case, failure, Path(script)))]}
             if isinstance(ptx, str):
-                Path(ptx).write_text(opened.run.runner.launch.artifact.ptx)
+                Path(ptx).write_text(opened.run.runner.launch_of(opened.case).artifact.ptx)
                 yield {"written": [ptx]}
         except OSError as error:
             yield {"trouble": f"{script or ptx} cannot be written: {error}"}

@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 from gpuemu_lsp.engine.findings import Finding, Place
 from gpuemu_lsp.engine.project.expressions import Expression
-from gpuemu_lsp.engine.project.model import DimSpec
+from gpuemu_lsp.engine.project.model import ConstexprValue, DimSpec
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +61,8 @@ class ScalarArg:
     value: Expression | float | bool
     member: StructMember | None = None
     """As for :class:`TensorArg`; ``param`` may be ``p.w[0]``, an element of an array."""
+    constexpr: bool = False
+    """A compile-time value of a Triton kernel, which is not passed to the launch."""
 
 
 PlanArg: TypeAlias = "TensorArg | ScalarArg"
@@ -76,6 +78,31 @@ def parameters(args: Iterable[PlanArg]) -> list[tuple[PlanArg, ...]]:
         else:
             found.append((arg,))
     return found
+
+
+@dataclass(frozen=True, slots=True)
+class PythonChoice:
+    """A compile-time value that is neither a number nor a boolean, by the value of a dim, from 1.
+
+    ``dim`` is None if there is one value.
+    """
+
+    param: str
+    values: tuple[ConstexprValue, ...]
+    dim: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TritonOptions:
+    """What Triton's compiler is given besides the arguments.
+
+    ``options`` are those of the compiler, such as ``num_warps``, by name; ``choices`` the constexprs that are not
+    scalars. ``configuration`` is the dim whose value is the number of the autotuner's configuration, from 1.
+    """
+
+    options: tuple[tuple[str, Expression], ...] = ()
+    choices: tuple[PythonChoice, ...] = ()
+    configuration: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +131,8 @@ class Plan:
     """``assumed_block``, and the kernel does not read ``blockDim``: it is written for one unknown block size."""
     uncertain_lengths: frozenset[str] = frozenset()
     """Tensors of an inferred plan whose length the probe could not determine."""
+    triton: TritonOptions | None = None
+    """For a Triton kernel, whose ``entry`` is the name of its function."""
 
 
 @dataclass(frozen=True, slots=True)

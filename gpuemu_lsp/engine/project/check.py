@@ -20,6 +20,7 @@ from gpuemu_lsp.engine.project.value_kinds import (
     Arch,
     Boolean,
     ConfigKey,
+    Constexpr,
     Dtype,
     Either,
     Formula,
@@ -153,6 +154,8 @@ def _check(kind: ValueKind, value: Any, path: Path, context: ConfigContext, key:
             return values.path_to(kind, value, path, context, key)
         case Formula():
             return values.formula(kind, value, path, context, key)
+        case Constexpr():
+            return values.constexpr(value, path, context, key)
         case Options():
             return _check_options(value, path, context, key)
         case Sequence():

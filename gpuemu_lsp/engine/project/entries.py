@@ -10,12 +10,14 @@ from gpuemu_lsp.engine.findings import Place, Related
 from gpuemu_lsp.engine.project.arguments import arg_expressions, build_args, check_names
 from gpuemu_lsp.engine.project.check import check_table, flat_arguments
 from gpuemu_lsp.engine.project.dims import build_dims
+from gpuemu_lsp.engine.project.expressions import Expression
 from gpuemu_lsp.engine.project.inheritance import complete
 from gpuemu_lsp.engine.project.keys import KERNEL, OP
 from gpuemu_lsp.engine.project.launch import build_launch, launch_expressions
 from gpuemu_lsp.engine.project.message_text import shorten, show
 from gpuemu_lsp.engine.project.model import (
     ArtifactChecks,
+    ConstexprValue,
     Invariants,
     KernelSpec,
     LaunchSpec,
@@ -116,7 +118,8 @@ def _kernel(
     args_path, launch_path = (*path, "args"), (*path, "launch")
     args = build_args(checked["args"], raw["args"], args_path, reporter) if "args" in checked else None
     launch = build_launch(checked["launch"], arch, launch_path, reporter) if "launch" in checked else None
-    _check_all_names(raw, args, launch, path, context)
+    constexprs: Mapping[str, tuple[ConstexprValue, ...]] = checked.get("constexprs", {})
+    _check_all_names(raw, args, launch, constexprs, path, context)
     if "name" not in checked or "source" not in checked:
         return None
     source: FileRef = checked["source"]
@@ -145,6 +148,8 @@ def _kernel(
         like=checked.get("like"),
         inherited=_inherited(path, context),
         variable=source.function,
+        language=checked.get("language"),
+        constexprs=constexprs,
     )
 
 
@@ -152,6 +157,7 @@ def _check_all_names(
     raw: Mapping[str, Any],
     args: Mapping[str, PointerSpec | ScalarSpec] | None,
     launch: LaunchSpec | None,
+    constexprs: Mapping[str, tuple[ConstexprValue, ...]],
     path: Path,
     context: ConfigContext,
 ) -> None:
@@ -159,6 +165,9 @@ def _check_all_names(
     # too (the C parameters), which only the plan has.
     raw_dims, raw_args = raw.get("dims", {}), raw.get("args")
     dims = raw_dims if isinstance(raw_dims, dict) and raw_args is not None else None
+    raw_constexprs = raw.get("constexprs")
+    if dims is not None and isinstance(raw_constexprs, dict):
+        dims = {**dims, **raw_constexprs}
     tensors: dict[str, PointerSpec | None] | None = None
     if isinstance(raw_args, dict):
         built = args or {}
@@ -167,8 +176,20 @@ def _check_all_names(
         tensors.update({name: spec for name, spec in built.items() if isinstance(spec, PointerSpec)})
     for where, expression in arg_expressions(args or {}, (raw_args or {}) if args else {}, (*path, "args")):
         check_names(where, expression, dims, tensors, context.reporter)
+    # A Triton kernel's function and its autotuner have further constexprs, which only the plan has.
+    in_launch = None if _may_be_triton(raw) else dims
     for where, expression in launch_expressions(launch or LaunchSpec(), (*path, "launch")):
-        check_names(where, expression, dims, tensors, context.reporter)
+        check_names(where, expression, in_launch, tensors, context.reporter)
+    for name, choices in constexprs.items():
+        listed = isinstance((raw_constexprs or {}).get(name), list)
+        for index, value in enumerate(choices):
+            if isinstance(value, Expression):
+                where = (*path, "constexprs", name, index) if listed else (*path, "constexprs", name)
+                check_names(where, value, dims, tensors, context.reporter)
+
+
+def _may_be_triton(raw: Mapping[str, Any]) -> bool:
+    return raw.get("language") == "triton" or str(raw.get("source", "")).endswith(".py")
 
 
 def _places(path: Path, context: ConfigContext) -> dict[str, Place]:

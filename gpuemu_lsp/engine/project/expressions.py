@@ -6,7 +6,7 @@ Grammar, with Python's precedence and floor semantics for ``//`` and ``%``::
     product = unary { ("*" | "//" | "%") unary }
     unary   = "-" unary | atom
     atom    = integer | name | name "." "size" | name "." ("stride" | "shape") "(" integer ")"
-            | ("min" | "max" | "ceil_div") "(" sum { "," sum } ")" | "(" sum ")"
+            | ("min" | "max" | "ceil_div" | "next_pow2") "(" sum { "," sum } ")" | "(" sum ")"
 
 Files may come from untrusted sources, so length, depth and the size of every intermediate value are limited, and no
 part of an expression is evaluated by Python.
@@ -15,7 +15,7 @@ part of an expression is evaluated by Python.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -26,7 +26,7 @@ MAX_DEPTH = 100
 MAX_VALUE = 2**63 - 1
 """Largest magnitude: sizes and indices on a device are 64-bit. A larger value at any step is an error, not wrapped."""
 
-FUNCTIONS = ("ceil_div", "max", "min")
+FUNCTIONS = ("ceil_div", "max", "min", "next_pow2")
 ATTRIBUTES = ("shape", "size", "stride")
 
 _TOKEN = re.compile(
@@ -96,7 +96,11 @@ class Binary:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """``min``, ``max`` (one argument or more) or ``ceil_div`` (two)."""
+    """``min``, ``max`` (one argument or more), ``ceil_div`` (two) or ``next_pow2`` (one).
+
+    ``select``, which cannot be written, has the value of its second argument if the first is 1, of its third if it is
+    2, and so on.
+    """
 
     function: str
     arguments: tuple[Node, ...]
@@ -162,6 +166,31 @@ def constant(expression: Expression) -> int | None:
         return None
 
 
+def substituted(expression: Expression, values: Mapping[str, Expression]) -> Expression:
+    """Return the expression with names replaced by expressions; its text stays as written."""
+    return Expression(_substituted(expression.root, values), expression.text)
+
+
+def selection(index: str, choices: Sequence[Expression]) -> Expression:
+    """Return the expression whose value is that of the choice with the number ``index``, from 1."""
+    text = f"one of {', '.join(map(str, choices))}"
+    return Expression(Call("select", (Name(index), *(choice.root for choice in choices))), text)
+
+
+def _substituted(node: Node, values: Mapping[str, Expression]) -> Node:
+    match node:
+        case Name(name):
+            return values[name].root if name in values else node
+        case Negation(operand, column):
+            return Negation(_substituted(operand, values), column)
+        case Binary(operator, left, right, column):
+            return Binary(operator, _substituted(left, values), _substituted(right, values), column)
+        case Call(function, arguments, column):
+            return Call(function, tuple(_substituted(argument, values) for argument in arguments), column)
+        case _:
+            return node
+
+
 def walk(expression: Expression) -> Iterator[Node]:
     """Yield every node, parents first, left to right."""
     pending: list[Node] = [expression.root]
@@ -192,14 +221,23 @@ def _value(node: Node, env: Mapping[str, int]) -> int:
         case Binary(operator, left, right):
             result = _apply(operator, _value(left, env), _value(right, env), node.column)
         case Call(function, arguments):
-            values = [_value(argument, env) for argument in arguments]
-            if function == "ceil_div":
-                result = -_apply("//", -values[0], values[1], node.column)
-            else:
-                result = min(values) if function == "min" else max(values)
+            result = _call(function, [_value(argument, env) for argument in arguments], node.column)
     if abs(result) > MAX_VALUE:
         raise ExpressionError("the value does not fit in 64 bits", node.column)
     return result
+
+
+def _call(function: str, values: list[int], column: int) -> int:
+    if function == "ceil_div":
+        return -_apply("//", -values[0], values[1], column)
+    if function == "next_pow2":
+        # As triton.next_power_of_2: 1 for anything below 2.
+        return 1 << max(values[0] - 1, 0).bit_length()
+    if function == "select":
+        if not 1 <= values[0] < len(values):
+            raise ExpressionError(f"there is no choice {values[0]}", column)
+        return values[values[0]]
+    return min(values) if function == "min" else max(values)
 
 
 def _lookup(key: str, env: Mapping[str, int], column: int) -> int:
@@ -302,14 +340,18 @@ class _Parser:
 
     def _call(self, name: _Token) -> tuple[Node, int]:
         if name.text not in FUNCTIONS:
-            raise ExpressionError(f"unknown function `{name.text}`; known: `min`, `max` and `ceil_div`", name.column)
+            raise ExpressionError(
+                f"unknown function `{name.text}`; known: `min`, `max`, `ceil_div` and `next_pow2`", name.column
+            )
         self._expect("(")
         arguments = [self._sum()]
         while self._accept(","):
             arguments.append(self._sum())
         self._expect(")")
-        if name.text == "ceil_div" and len(arguments) != 2:
-            raise ExpressionError(f"`ceil_div` takes 2 arguments, not {len(arguments)}", name.column)
+        wanted = {"ceil_div": 2, "next_pow2": 1}.get(name.text, len(arguments))
+        if len(arguments) != wanted:
+            count = "1 argument" if wanted == 1 else f"{wanted} arguments"
+            raise ExpressionError(f"`{name.text}` takes {count}, not {len(arguments)}", name.column)
         depth = _limit(1 + max(depth for _, depth in arguments), name.column)
         return Call(name.text, tuple(node for node, _ in arguments), name.column), depth
 

@@ -9,6 +9,7 @@ from gpuemu_lsp.engine.project.value_kinds import (
     Arch,
     Boolean,
     ConfigKey,
+    Constexpr,
     Dtype,
     Either,
     Formula,
@@ -175,11 +176,36 @@ _ARGUMENT = ConfigKey(
 _LAUNCH = Table(
     (
         ConfigKey(
-            "grid", Sequence(Formula(minimum=1), 1, 3), "Blocks: 1 to 3 expressions.", example=["ceil_div(n, 256)"]
+            "grid",
+            Sequence(Formula(minimum=1), 1, 3),
+            "Blocks, or programs of Triton: 1 to 3 expressions.",
+            example=["ceil_div(n, 256)"],
         ),
         ConfigKey("block", Sequence(Formula(minimum=1), 1, 3), "Threads per block: 1 to 3 expressions.", example=[256]),
         ConfigKey("shared", Formula(minimum=0), "Dynamic shared memory in bytes.", example="4 * 256", default=0),
+        ConfigKey(
+            "num_warps",
+            Sequence(Integer(1, 32)),
+            "Warps of a Triton program, a power of two, or a list of values to try. By default that of Triton, or of "
+            "the autotuner's configuration.",
+            example=4,
+        ),
+        ConfigKey(
+            "num_stages",
+            Sequence(Integer(1, 16)),
+            "Stages of software pipelining in a Triton kernel, or a list of values to try.",
+            example=3,
+        ),
     )
+)
+
+_CONSTEXPR = ConfigKey(
+    "BLOCK",
+    Sequence(Constexpr()),
+    "A compile-time value: a number, `true` or `false`, an expression over dims, or Python text: `'sum'` in single "
+    "quotes, `None`, a type such as `tl.float16`. A list has values that are all tried. The name can be used in "
+    "the grid, if the value is an integer.",
+    example="next_pow2(cols)",
 )
 
 _ARTIFACT_CHECKS = Table(
@@ -219,12 +245,19 @@ KERNEL = Table(
         ConfigKey(
             "source",
             PathTo(function=True),
-            "The .cu or .cuh file, relative to gpuemu.toml; or a .py with CUDA code in strings, `model.py:NAME` where "
+            "The .cu or .cuh file, relative to gpuemu.toml; a .py with Triton kernels, which is imported in a worker to "
+            "compile them; or a .py with CUDA code in strings, `model.py:NAME` where "
             "several strings have a kernel of this name. `NAME` is the variable with the CUDA code, or the one with "
-            "the compiled kernel, module or extension. The .py is read, never imported.",
+            "the compiled kernel, module or extension. For CUDA code the .py is read, never imported.",
             example="kernels/softmax.cu",
             required=True,
             unless="like",
+        ),
+        ConfigKey(
+            "language",
+            String(("cuda", "triton")),
+            "Language of the kernel. By default a `.py` file that has a function with `@triton.jit` is Triton's.",
+            example="triton",
         ),
         ConfigKey(
             "reference",
@@ -255,6 +288,12 @@ KERNEL = Table(
             default=[],
         ),
         ConfigKey("dims", Table(free=_DIM, names="identifier"), "Symbolic sizes, chosen by the fuzzer."),
+        ConfigKey(
+            "constexprs",
+            Table(free=_CONSTEXPR, names="identifier"),
+            "Values of the `tl.constexpr` parameters of a Triton kernel, by name. A parameter that is not given has "
+            "the default of the function.",
+        ),
         ConfigKey("args", Table(free=_ARGUMENT, names="argument"), "The arguments, by C parameter name, in any order."),
         ConfigKey("launch", _LAUNCH, "Grid, block and dynamic shared memory."),
         ConfigKey("tolerances", TOLERANCES, "Tolerances per dtype; they take precedence over those of `[validation]`."),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 from gpuemu_lsp.engine.project.expressions import Expression, constant
@@ -38,6 +39,10 @@ _LARGEST_SHARED_KIB = 227
 def build_launch(checked: Mapping[str, Any], arch: tuple[str, ...], path: Path, reporter: Reporter) -> LaunchSpec:
     """Build the launch from its checked values; report constants beyond the limits of the hardware."""
     launch = LaunchSpec(checked.get("grid"), checked.get("block"), checked.get("shared"))
+    launch = replace(launch, num_warps=checked.get("num_warps", ()), num_stages=checked.get("num_stages", ()))
+    for index, warps in enumerate(launch.num_warps):
+        if warps & (warps - 1):
+            reporter.bad_value((*path, "num_warps", index), f"`num_warps` is {warps}; it must be a power of two.")
     _check_extent(launch.grid, _MAX_GRID, (*path, "grid"), reporter)
     if _check_extent(launch.block, _MAX_BLOCK, (*path, "block"), reporter):
         _check_threads(launch.block or (), (*path, "block"), reporter)

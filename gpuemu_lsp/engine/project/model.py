@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 from gpuemu_lsp.engine.findings import Finding, Place
 from gpuemu_lsp.engine.project.expressions import Expression
@@ -48,12 +49,27 @@ class ScalarSpec:
 
 
 @dataclass(frozen=True, slots=True)
+class PythonValue:
+    """A compile-time value of Triton that is written as in Python: ``'sum'``, ``None``, ``tl.float16``."""
+
+    text: str
+
+
+ConstexprValue: TypeAlias = "Expression | PythonValue | float | bool"
+
+
+@dataclass(frozen=True, slots=True)
 class LaunchSpec:
-    """Grid and block, one to three expressions each, and dynamic shared memory in bytes."""
+    """Grid and block, one to three expressions each, and dynamic shared memory in bytes.
+
+    ``num_warps`` and ``num_stages`` are options of Triton's compiler; several values are all tried.
+    """
 
     grid: tuple[Expression, ...] | None = None
     block: tuple[Expression, ...] | None = None
     shared: Expression | None = None
+    num_warps: tuple[int, ...] = ()
+    num_stages: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +131,10 @@ class KernelSpec:
     reference_function: str = "reference"
     like: str | None = None
     inherited: frozenset[str] = frozenset()
+    language: str | None = None
+    """``cuda`` or ``triton``; None if the source decides."""
+    constexprs: Mapping[str, tuple[ConstexprValue, ...]] = field(default_factory=dict)
+    """Values of ``tl.constexpr`` parameters by name; several are all tried."""
     string: int | None = None
     """For a ``.py`` source: the number of the string with the CUDA code, in the order of the calls that compile it."""
     variable: str | None = None

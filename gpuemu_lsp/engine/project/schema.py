@@ -15,6 +15,7 @@ from gpuemu_lsp.engine.project.value_kinds import (
     Arch,
     Boolean,
     ConfigKey,
+    Constexpr,
     Dtype,
     Either,
     Formula,
@@ -130,6 +131,8 @@ def _schema(kind: ValueKind) -> dict[str, Json]:
             return {"type": "string", "pattern": f"^{ARCH_PATTERN}$"}
         case PathTo():
             return {"type": "string", "minLength": 1}
+        case Constexpr():
+            return {"type": ["number", "boolean", "string"]}
         case Formula(minimum=low):
             bounds: dict[str, Json] = {} if low is None else {"minimum": low}
             return {"anyOf": [{"type": "integer", **bounds}, {"type": "string", "minLength": 1}]}

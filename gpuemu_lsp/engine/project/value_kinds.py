@@ -48,6 +48,10 @@ ARCH_PATTERN = r"sm_([5-9][0-9]|1[0-9][0-9])[af]?"
 """Real architectures; NVRTC rejects those that the installed toolkit does not support."""
 
 
+PYTHON_VALUE = r"'[^'\\]*'|None|tl\.[a-z][a-z0-9]*"
+"""Compile-time values that are written as in Python: a string in single quotes, None, a type such as tl.float16."""
+
+
 @dataclass(frozen=True, slots=True)
 class String:
     """A string; one of ``choices`` if there are any. ``what`` is its meaning in messages ("a C++ name")."""
@@ -100,6 +104,11 @@ class Formula:
     """An integer or an expression of :mod:`.expressions`. The minimum is checked if the expression is constant."""
 
     minimum: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Constexpr:
+    """A compile-time value of Triton: a number, a boolean, an expression, or one of :data:`PYTHON_VALUE`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +171,8 @@ class Tables:
 
 
 ValueKind: TypeAlias = (
-    "String | Integer | Real | Boolean | Dtype | Arch | PathTo | Formula | Options | Sequence | Either | Table | Tables"
+    "String | Integer | Real | Boolean | Dtype | Arch | PathTo | Formula | Constexpr | Options | Sequence | Either"
+    " | Table | Tables"
 )
 
 
@@ -179,6 +189,8 @@ def accepts(kind: ValueKind) -> frozenset[str]:
             return frozenset({"boolean"})
         case Formula():
             return frozenset({"integer", "string"})
+        case Constexpr():
+            return frozenset({"integer", "float", "boolean", "string"})
         case Options():
             return frozenset({"array", "string"})
         case Sequence():
@@ -231,6 +243,8 @@ def describe(kind: ValueKind) -> str:
             return "the path of a folder" if folder else "the path of a file"
         case Formula():
             return "an integer or an expression over dims"
+        case Constexpr():
+            return "a number, true or false, an expression over dims, or Python text such as `'sum'` or `tl.float16`"
         case Options():
             return "a list of strings or one string"
         case Sequence():

@@ -19,11 +19,13 @@ from gpuemu_lsp.engine.project.expressions import (
     parse,
 )
 from gpuemu_lsp.engine.project.message_text import shorten, show, suggest, toml
+from gpuemu_lsp.engine.project.model import PythonValue
 from gpuemu_lsp.engine.project.reporter import Reporter
 from gpuemu_lsp.engine.project.tree import Path
 from gpuemu_lsp.engine.project.value_kinds import (
     ARCH_PATTERN,
     DTYPES,
+    PYTHON_VALUE,
     ConfigKey,
     Formula,
     Integer,
@@ -141,6 +143,17 @@ def path_to(kind: PathTo, value: str, path: Path, context: ConfigContext, key: C
     hint = f"Did you mean `{close}`?" if close else "Paths are relative to the folder of gpuemu.toml."
     context.reporter.missing_file(path, f"`{shorten(name)}` {why}. {hint}")
     return INVALID
+
+
+def constexpr(
+    value: str | float, path: Path, context: ConfigContext, key: ConfigKey
+) -> Expression | PythonValue | float | bool | Invalid:
+    """Accept a compile-time value of Triton."""
+    if isinstance(value, bool | float):
+        return value
+    if isinstance(value, str) and re.fullmatch(PYTHON_VALUE, value):
+        return PythonValue(value)
+    return formula(Formula(), value, path, context, key)
 
 
 def formula(

@@ -32,7 +32,7 @@ def export(run: PlanRun, case: Case, failure: Failure, script: Path) -> Path:
     OSError
         If a file cannot be written.
     """
-    arrays: dict[str, Array] = {"ptx": _bytes(run.runner.launch.artifact.ptx.encode())}
+    arrays: dict[str, Array] = {"ptx": _bytes(run.runner.launch_of(case).artifact.ptx.encode())}
     tensors = {arg.param: arg for arg in run.plan.args if isinstance(arg, TensorArg)}
     aliased = {target for key, target in case.extra.items() if key.startswith("alias:")}
     described: list[Json] = []
@@ -83,7 +83,7 @@ def _expected(run: PlanRun, case: Case) -> dict[str, Array]:
     expected = run.expect(case)
     if run.judge.reference is None or expected is None:
         return {}
-    evaluation = ReferenceEvaluation(run.judge.reference, run.plan, case, expected, run.judge.numerics)
+    evaluation = ReferenceEvaluation(run.judge.reference, run.plan, case, expected, run.judge.numerics(case))
     limits = error_budgets(evaluation, run.context.request.spec.tolerances)
     arrays: dict[str, Array] = {}
     for arg in compared_tensors(run.plan):
@@ -99,8 +99,9 @@ def _expected(run: PlanRun, case: Case) -> dict[str, Array]:
 def _about(
     run: PlanRun, case: Case, failure: Failure, arguments: list[Json], parameters: list[Json]
 ) -> dict[str, Json]:
+    code = run.runner.launch_of(case)
     launch: dict[str, Any] = {
-        "entry": run.runner.launch.entry,
+        "entry": code.entry,
         "grid": list(case.grid),
         "block": list(case.block),
         "shared_bytes": case.shared_bytes,
@@ -113,8 +114,8 @@ def _about(
         "rule": failure.rule,
         "message": failure.message,
         "dims": dict(case.dims),
-        "arch": run.runner.launch.artifact.arch,
-        "toolchain": run.runner.launch.artifact.toolchain,
+        "arch": code.artifact.arch,
+        "toolchain": code.artifact.toolchain,
         "arguments": arguments,
         "parameters": parameters,
         **launch,

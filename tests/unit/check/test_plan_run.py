@@ -16,13 +16,13 @@ from gpuemu_lsp.engine.check.model import CaseCount, CheckOptions
 from gpuemu_lsp.engine.check.plan_run import RunProgress
 from gpuemu_lsp.engine.check.reference_calls import ReferenceCaller
 from gpuemu_lsp.engine.check.replay_store import ReplayStore
-from gpuemu_lsp.engine.check.source_map import SourceMap
 from gpuemu_lsp.engine.compile.model import Artifact
 from gpuemu_lsp.engine.execution import Event, Outcome, Request, Watch
 from gpuemu_lsp.engine.findings import Severity
 from gpuemu_lsp.engine.fuzz.model import LaunchHints
 from gpuemu_lsp.engine.oracle import JudgingPolicy, call
 from gpuemu_lsp.engine.store import Store
+from gpuemu_lsp.engine.subjects.source_map import SourceMap
 
 PLAN = plan([tensor("x", "in", ["n"]), tensor("y", "out", ["n"])], ["n"])
 CASE = case_of(PLAN, "uniform", {"n": 4})
@@ -88,7 +88,7 @@ def test_a_stored_case_comes_first_and_is_not_run_twice(tmp_path):
 @pytest.mark.parametrize(("factor", "wrong"), [(2.0, 0), (3.0, 4)])
 def test_the_judge_compares_and_keeps_statistics(tmp_path, factor, wrong):
     loaded = reference(tmp_path, f"return {factor} * inputs['x']")
-    judge = CaseJudge(PLAN, loaded, F32, JudgingPolicy())
+    judge = CaseJudge(PLAN, loaded, lambda case: F32, JudgingPolicy())
     result = judge.compare(CASE, runner().run(CASE), call(loaded, PLAN, CASE))
     assert sum(mismatch.count for mismatch in result.mismatches) == wrong
     assert (judge.statistics.compared, judge.statistics.decided, len(judge.statistics.errors)) == (4, 4, 1)
@@ -97,7 +97,7 @@ def test_the_judge_compares_and_keeps_statistics(tmp_path, factor, wrong):
 
 def test_a_stored_case_counts_in_the_statistics_only_if_it_is_drawn_too(tmp_path):
     loaded = reference(tmp_path, "return 2 * inputs['x']")
-    judge = CaseJudge(PLAN, loaded, F32, JudgingPolicy())
+    judge = CaseJudge(PLAN, loaded, lambda case: F32, JudgingPolicy())
     judge.compare(CASE, runner().run(CASE), call(loaded, PLAN, CASE), stored_id="7")
     assert judge.statistics.errors == []
     judge.count_repeated("8")

@@ -175,4 +175,4 @@ def test_table_is_known_while_typing(typed, path):
     text = GOOD + typed
     spot = place_of(text, text.count("\n"), len(typed))
     assert spot.path[: len(path)] == path
-    assert {key.name for key in known_keys(path)} == {"grid", "block", "shared"}
+    assert {key.name for key in known_keys(path)} == {"grid", "block", "shared", "num_warps", "num_stages"}

@@ -26,14 +26,14 @@ def with_other_contents(runner: CaseRunner, case: Case) -> Iterator[Outcome]:
             replace(one, data=np.full_like(one.data, fill)) if isinstance(one, Buffer) and not one.initialized else one
             for one in pack_arguments(runner.plan, case)
         )
-        outcome = runner.repeat(case, replace(runner.launch, fill=fill), arguments)
+        outcome = runner.repeat(case, replace(runner.launch_of(case), fill=fill), arguments)
         if outcome.status == "completed":
             yield outcome
 
 
 def in_descending_order(runner: CaseRunner, case: Case) -> Iterator[Outcome]:
     """Yield the launch of a case with blocks and warps executed from the last to the first, if it completes."""
-    outcome = runner.repeat(case, replace(runner.launch, descending=True))
+    outcome = runner.repeat(case, replace(runner.launch_of(case), descending=True))
     if outcome.status == "completed":
         yield outcome
 
@@ -43,7 +43,8 @@ def with_barriers(runner: CaseRunner, case: Case, races: Iterable[Event]) -> Ite
 
     A barrier that not all threads reach does not separate the accesses: such a launch is left out.
     """
-    artifact = runner.launch.artifact
+    launch = runner.launch_of(case)
+    artifact = launch.artifact
     firsts, seconds = set[Location | None](), set[Location | None]()
     for race in races:
         firsts.add(race.location)
@@ -56,7 +57,7 @@ def with_barriers(runner: CaseRunner, case: Case, races: Iterable[Event]) -> Ite
             if text in seen:
                 continue
             seen.add(text)
-            outcome = runner.repeat(case, replace(runner.launch, artifact=replace(artifact, ptx=text)))
+            outcome = runner.repeat(case, replace(launch, artifact=replace(artifact, ptx=text)))
             if outcome.status == "completed" and not any(event.rule.startswith("sync/") for event in outcome.events):
                 yield outcome
                 break

@@ -18,7 +18,6 @@ from gpuemu_lsp.engine.check.failing_thread.ptx_log import (
     LoggedPtx,
     with_log,
 )
-from gpuemu_lsp.engine.check.source_map import SourceMap
 from gpuemu_lsp.engine.execution import Buffer, Bytes, Dim3
 from gpuemu_lsp.engine.findings import Finding, Json
 from gpuemu_lsp.engine.fuzz import pack_arguments
@@ -28,6 +27,7 @@ from gpuemu_lsp.engine.fuzz.pack import shape_of
 from gpuemu_lsp.engine.plan.model import TensorArg
 from gpuemu_lsp.engine.ptx.demangle import demangled_name
 from gpuemu_lsp.engine.ptx.model import Location
+from gpuemu_lsp.engine.subjects.source_map import SourceMap
 
 _MOST_TEXT = 1 << 17
 """Characters of PTX up to which it is translated again for the log."""
@@ -73,7 +73,7 @@ def line_values(runner: CaseRunner, case: Case, finding: Finding, source_map: So
     the thread is not known or the line has no access that can be logged. In a loop the last iteration counts.
     """
     thread, block = _coordinates(finding.data.get("thread")), _coordinates(finding.data.get("block"))
-    launch = runner.launch
+    launch = runner.launch_of(case)
     if thread is None or block is None or runner.executor.name != "emulator" or len(launch.artifact.ptx) > _MOST_TEXT:
         return []
 
@@ -101,7 +101,7 @@ def line_values(runner: CaseRunner, case: Case, finding: Finding, source_map: So
 
 def _log(runner: CaseRunner, case: Case, logged: LoggedPtx, fill: int) -> Bytes | None:
     """Run a case with these contents of uninitialised memory and return the log."""
-    launch = runner.launch
+    launch = runner.launch_of(case)
     arguments = [
         replace(one, data=np.full_like(one.data, fill))
         if isinstance(one, Buffer) and not one.initialized and fill != launch.fill
@@ -123,7 +123,7 @@ def _coordinates(value: Json) -> Dim3 | None:
 
 def _memories(runner: CaseRunner, case: Case, bases: Mapping[str, int]) -> list[_Memory]:
     """Return the memory of the tensors, which are the pointer parameters in order, and of the shared variables."""
-    arguments = pack_arguments(runner.plan, case)
+    arguments = runner.arguments(case)
     tensors = {arg.param: arg for arg in runner.plan.args if isinstance(arg, TensorArg)}
     found = []
     for name, address in bases.items():

@@ -29,6 +29,9 @@ def find_verdict(request: CheckRequest, prepared: PreparedKernel) -> ReusedVerdi
     """Return the stored verdict of a kernel, None if it is to be checked."""
     if request.options.verdicts not in ("reuse", "find") or not _storable(request):
         return None
+    # The identity of a verdict is that of one artifact.
+    if prepared.subject is None or not prepared.subject.single:
+        return None
     key = verdict_key(request, prepared)
     verdict = cache.load(key) if key is not None else None
     if key is None or verdict is None or any(file_digest(path) != digest for path, digest in verdict.files.items()):
@@ -65,6 +68,8 @@ def store_verdict(
     if (
         request.options.verdicts not in ("record", "reuse")
         or not _storable(request)
+        or prepared.subject is None
+        or not prepared.subject.single
         or not is_repeatable(runs, findings, cut_short)
     ):
         return

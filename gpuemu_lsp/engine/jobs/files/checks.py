@@ -18,7 +18,7 @@ from gpuemu_lsp.engine.workers.wire import from_json, to_json
 
 
 def shares_program(requests: Sequence[CheckRequest]) -> bool:
-    """Return whether the kernels of a file are compiled as one program: several, and not in strings of a ``.py``."""
+    """Return whether the kernels of a file are compiled as one program: several, and not of a ``.py``."""
     return len(requests) > 1 and not requests[0].spec.source.endswith(".py")
 
 

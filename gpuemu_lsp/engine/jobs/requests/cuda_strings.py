@@ -31,6 +31,7 @@ from gpuemu_lsp.engine.source import read, usual_include_dirs
 from gpuemu_lsp.engine.source.python import read_python, read_variable
 from gpuemu_lsp.engine.source.python.mapped_text import FileLines
 from gpuemu_lsp.engine.source.python.model import EmbeddedCuda, PythonSource, UnreadCuda
+from gpuemu_lsp.engine.subjects.languages import is_triton
 
 SUFFIX = ".py"
 _T = TypeVar("_T")
@@ -158,6 +159,8 @@ def string_check(request: CheckRequest) -> StringCheck | Finding | None:
         if reason is not None:
             return _problem(spec, "config/missing-file", f"{_short(spec)} {reason}.")
     source = read_python(spec.source, text)
+    if is_triton(spec, source):
+        return None
     cuda = code_of(source, spec)
     if isinstance(cuda, Finding):
         return cuda

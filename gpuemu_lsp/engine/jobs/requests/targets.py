@@ -216,6 +216,8 @@ def _in_strings(project: Project, path: Path, text: str, place: Place, findings:
     if project.broken and mentions(project, path):
         return []
     mine = [spec for spec in project.kernels if spec.source == path.as_posix()]
+    if mine and not may_have_cuda(text):
+        return []
     specs, hints = kernels_in_strings(path.as_posix(), text, mine)
     findings += hints
     if not mine and not specs and not hints:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from gpuemu_lsp.engine.check.source_map import SourceMap, statement_range
 from gpuemu_lsp.engine.findings import Place, Range
 from gpuemu_lsp.engine.ptx.model import Location
+from gpuemu_lsp.engine.subjects.source_map import SourceMap, statement_range
 
 ROWS = [
     ("    y[i] = x[i];  // why", 4, (4, 15)),
@@ -54,3 +54,16 @@ def test_the_innermost_user_line_wins_and_the_callers_are_related() -> None:
 @pytest.mark.parametrize("location", [None, Location(2, 1, 1), Location(99, 1, 1)])
 def test_without_a_user_line_the_fallback_is_used(location: Location | None) -> None:
     assert atlas().place(location) == (Place("/k.cu", Range.of(0, 0, 0, 1)), ())
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("    i = (n + 3) // 4  # why", (4, 20)),
+        ("    tl.store(y, 'a#b')  # why", (4, 22)),
+        ('    x = f("//", "#")', (4, 20)),
+    ],
+)
+def test_two_slashes_are_an_operator_in_python(line: str, expected: tuple[int, int]) -> None:
+    found = statement_range(line, 0, 4, python=True)
+    assert (found.start.column, found.end.column) == expected

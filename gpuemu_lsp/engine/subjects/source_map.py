@@ -43,22 +43,36 @@ class SourceMap:
         text = self.text_of(path) if path is not None else None
         if path is None or text is None:
             return None
-        return Place(path, statement_range(text, location.line - 1, location.column - 1))
+        python = path.endswith(".py")
+        return Place(path, statement_range(text, location.line - 1, location.column - 1, python=python))
 
 
-def statement_range(text: str, line: int, column: int) -> Range:
+def statement_range(text: str, line: int, column: int, *, python: bool = False) -> Range:
     """Return the range from a position to the end of its statement on that line.
 
     ``line`` and ``column`` are 0-based, the column in UTF-8 bytes. The range excludes comments, the semicolon and
-    trailing white space.
+    trailing white space. ``python``: the text is Python, where ``//`` is an operator.
     """
     lines = text.encode().split(b"\n")
     if not 0 <= line < len(lines):
         return Range.of(max(line, 0), 0, max(line, 0), 1)
     raw = lines[line].rstrip()
     start = column if 0 < column < len(raw) else len(raw) - len(raw.lstrip())
-    end = _statement_end(raw, start)
+    end = _python_end(raw, start) if python else _statement_end(raw, start)
     return Range.of(line, start, line, max(end, start + 1))
+
+
+def _python_end(raw: bytes, start: int) -> int:
+    quote = b""
+    for index in range(start, len(raw)):
+        sign = raw[index : index + 1]
+        if quote:
+            quote = b"" if sign == quote else quote
+        elif sign in (b"'", b'"'):
+            quote = sign
+        elif sign == b"#":
+            return len(raw[:index].rstrip())
+    return len(raw)
 
 
 def _statement_end(raw: bytes, start: int) -> int:

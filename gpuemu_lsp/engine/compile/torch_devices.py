@@ -1,0 +1,64 @@
+"""PyTorch's device ``cuda`` as the CPU while a module with kernels is imported, which may make tensors there."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from typing import Any
+from unittest import mock
+
+
+@contextmanager
+def cuda_means_cpu() -> Iterator[None]:
+    """Let ``device="cuda"`` and ``.cuda()`` give CPU tensors; nothing if PyTorch has not been imported."""
+    torch = sys.modules.get("torch")
+    if torch is None:
+        yield
+        return
+    with ExitStack() as stack:
+        stack.enter_context(_device_mode(torch)())
+        for name, value in {
+            "is_available": lambda: True,
+            "device_count": lambda: 1,
+            "current_device": lambda: 0,
+            "set_device": lambda device: None,
+            "synchronize": lambda device=None: None,
+            "empty_cache": lambda: None,
+            "get_device_capability": lambda device=None: (8, 0),
+            "get_device_name": lambda device=None: "gpuemu",
+        }.items():
+            stack.enter_context(mock.patch.object(torch.cuda, name, value))
+        yield
+
+
+def _device_mode(torch: Any) -> type:
+    from torch.overrides import TorchFunctionMode
+
+    def on_cpu(value: Any) -> Any:
+        if isinstance(value, torch.device):
+            return torch.device("cpu") if value.type == "cuda" else value
+        if isinstance(value, str) and (value == "cuda" or value.startswith("cuda:")):
+            return "cpu"
+        return value
+
+    class CudaMeansCpu(TorchFunctionMode):  # type: ignore[misc]
+        """Replaces the device in every call of PyTorch."""
+
+        def __torch_function__(
+            self,
+            function: Callable[..., Any],
+            types: Sequence[type],
+            args: Sequence[Any] = (),
+            kwargs: Mapping[str, Any] | None = None,
+        ) -> Any:
+            if function is torch.Tensor.cuda:
+                return args[0]
+            if function == torch.Tensor.is_cuda.__get__:
+                return True
+            named = {name: on_cpu(value) for name, value in (kwargs or {}).items()}
+            if function is torch.Tensor.pin_memory:
+                return args[0]
+            return function(*map(on_cpu, args), **named)
+
+    return CudaMeansCpu

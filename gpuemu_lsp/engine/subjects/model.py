@@ -1,0 +1,88 @@
+"""The protocol of subjects."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from gpuemu_lsp.engine.compile.model import Artifact
+from gpuemu_lsp.engine.execution import Argument, Checks, Dim3, Event
+from gpuemu_lsp.engine.findings import Finding
+from gpuemu_lsp.engine.fuzz.model import Case
+from gpuemu_lsp.engine.oracle import Numerics
+from gpuemu_lsp.engine.plan.model import Plan
+from gpuemu_lsp.engine.ptx.model import Module
+from gpuemu_lsp.engine.subjects.source_map import SourceMap
+
+Arguments = Callable[[tuple[Argument, ...], Dim3], tuple[Argument, ...]]
+"""Arguments of the compiled kernel, from those of the plan and the grid."""
+
+
+def unchanged(arguments: tuple[Argument, ...], grid: Dim3) -> tuple[Argument, ...]:
+    """Return the arguments of the plan: the compiled kernel has the same."""
+    return arguments
+
+
+@dataclass(frozen=True, slots=True)
+class CaseCode:
+    """The code of one case.
+
+    ``entry`` is the PTX name of the kernel. ``block`` and ``shared_bytes`` are those of the case if None. ``checks``
+    are the checkers that apply to this code.
+    """
+
+    artifact: Artifact
+    entry: str
+    module: Module = field(repr=False)
+    numerics: Numerics
+    source_map: SourceMap
+    block: Dim3 | None = None
+    shared_bytes: int | None = None
+    arguments: Arguments = unchanged
+    checks: Checks = Checks()
+    threads: bool = True
+    """False for a language without threads: only races between blocks are the author's."""
+
+    def is_reported(self, event: Event) -> bool:
+        """Return whether an event of a launch is the author's."""
+        if self.threads or not event.rule.endswith("-race"):
+            return True
+        return event.rule == "memory/global-race" and list(event.block or ()) != event.data.get("other_block")
+
+
+class CodeError(Exception):
+    """A case has no code; ``findings`` say why."""
+
+    def __init__(self, findings: tuple[Finding, ...]) -> None:
+        super().__init__("; ".join(finding.message for finding in findings))
+        self.findings = findings
+
+
+class Subject(Protocol):
+    """What is checked.
+
+    ``single`` is True if all cases of a plan have the same code.
+    """
+
+    single: bool
+
+    def first(self, plan: Plan, seed: int) -> CaseCode:
+        """Return the code of the first case of a seed, which has compiled before.
+
+        Raises
+        ------
+        CodeError, PlanError
+            If it is another seed, whose first case has no code.
+        """
+        ...
+
+    def code(self, plan: Plan, case: Case) -> CaseCode:
+        """Return the code of a case.
+
+        Raises
+        ------
+        CodeError
+            If the case cannot be compiled.
+        """
+        ...

@@ -1,0 +1,112 @@
+"""Import of the user's module, which has the kernels. In workers only: it executes the user's code."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import io
+import linecache
+import re
+import sys
+import traceback
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+
+from gpuemu_lsp.engine.compile.torch_devices import cuda_means_cpu
+from gpuemu_lsp.engine.deadline import DeadlineError
+
+_IMPORTS_TORCH = re.compile(r"^\s*(?:import|from)\s+torch\b", re.M)
+_KEPT = frozenset({"__main__", "gpuemu", "gpuemu_lsp", "triton", "torch", "numpy"})
+_INSTALLED = frozenset({"site-packages", "dist-packages"})
+
+
+@dataclass
+class ModuleError(Exception):
+    """A module that could not be imported.
+
+    ``line`` is 1-based, in ``path``; ``missing`` is the name of a package that is not installed.
+    """
+
+    message: str
+    path: str
+    line: int | None = None
+    missing: str | None = None
+
+
+def import_module(path: str, text: str) -> ModuleType:
+    """Execute the text of a module and return it.
+
+    The modules that it imports from its own folder or package are imported again each time: they may have changed.
+
+    Raises
+    ------
+    ModuleError
+        If it, or a module that it imports, raises an exception.
+    """
+    folder, package = _package(Path(path))
+    name = f"{package}.{Path(path).stem}" if package else Path(path).stem
+    _forget(folder)
+    module = ModuleType(name)
+    module.__file__, module.__package__ = path, package
+    # Triton reads the source of its functions through linecache: that of the editor's text, not of the saved file.
+    linecache.cache[path] = (len(text), None, text.splitlines(keepends=True), path)
+    try:
+        with _environment(folder), contextlib.ExitStack() as stack:
+            if _IMPORTS_TORCH.search(text):
+                importlib.import_module("torch")
+            stack.enter_context(cuda_means_cpu())
+            if package:
+                importlib.import_module(package)
+            sys.modules[name] = module
+            exec(compile(text, path, "exec", dont_inherit=True), module.__dict__)  # noqa: S102 - the user's own module
+    except DeadlineError:
+        sys.modules.pop(name, None)
+        raise
+    except BaseException as error:
+        sys.modules.pop(name, None)
+        raise _module_error(error, path) from error
+    return module
+
+
+def _package(path: Path) -> tuple[str, str]:
+    """Return the folder to import from, and the package of a module; "" for a module outside of packages."""
+    folder, parts = path.resolve().parent, []
+    while (folder / "__init__.py").is_file() and folder.parent != folder:
+        parts.append(folder.name)
+        folder = folder.parent
+    return str(folder), ".".join(reversed(parts))
+
+
+def _forget(folder: str) -> None:
+    for name, module in list(sys.modules.items()):
+        file = getattr(module, "__file__", None)
+        if not file or name.partition(".")[0] in _KEPT or not Path(file).is_relative_to(folder):
+            continue
+        if not _INSTALLED & set(Path(file).parts):
+            del sys.modules[name]
+
+
+@contextlib.contextmanager
+def _environment(folder: str) -> Iterator[None]:
+    """Let the module import from its folder; discard its output and warnings."""
+    bytecode, sys.dont_write_bytecode = sys.dont_write_bytecode, True
+    sys.path.insert(0, folder)
+    sink = io.TextIOWrapper(io.BytesIO(), encoding="utf-8", errors="replace")
+    try:
+        with contextlib.redirect_stdout(sink), contextlib.redirect_stderr(sink), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        sys.dont_write_bytecode = bytecode
+
+
+def _module_error(error: BaseException, path: str) -> ModuleError:
+    message = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+    if isinstance(error, SyntaxError) and error.filename:
+        return ModuleError(f"SyntaxError: {error.msg}", error.filename, error.lineno)
+    missing = error.name if isinstance(error, ModuleNotFoundError) else None
+    lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == path]
+    return ModuleError(message, path, lines[-1] if lines else None, missing)

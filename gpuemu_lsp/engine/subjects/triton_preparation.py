@@ -1,0 +1,139 @@
+"""Preparation of a Triton kernel: its module is imported, its plans resolved, and the first case of each compiled.
+
+The module is the user's code: nothing is imported where the workspace is not trusted. Triton itself is imported when it
+is needed: it takes half a second.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from gpuemu_lsp.engine.deadline import DeadlineError, deadline
+from gpuemu_lsp.engine.findings import Finding, Place
+from gpuemu_lsp.engine.fuzz.model import PlanError
+from gpuemu_lsp.engine.plan.model import Plan
+from gpuemu_lsp.engine.plan.triton import choose_triton_kernel, resolve_triton
+from gpuemu_lsp.engine.project.model import KernelSpec
+from gpuemu_lsp.engine.rules import make
+from gpuemu_lsp.engine.source.python import read_python
+from gpuemu_lsp.engine.subjects.model import CaseCode, CodeError
+from gpuemu_lsp.engine.subjects.source_map import statement_range
+
+if TYPE_CHECKING:
+    from gpuemu_lsp.engine.subjects.triton.kernel import TritonKernelSubject
+
+
+@dataclass(frozen=True, slots=True)
+class TritonRequest:
+    """A Triton kernel to prepare.
+
+    ``text`` is that of its file, ``arch`` the architecture to compile for, ``seed`` that of the first case. ``seconds``
+    limits the import of the module and each compilation. ``execute`` False imports nothing.
+    """
+
+    spec: KernelSpec
+    text: str
+    arch: str
+    seed: int
+    seconds: float
+    execute: bool
+
+
+@dataclass(frozen=True, slots=True)
+class TritonPreparation:
+    """What is known of a Triton kernel before it runs.
+
+    ``codes`` are those of the first cases of ``plans``. ``subject`` is None if the kernel could not be imported.
+    """
+
+    findings: tuple[Finding, ...]
+    plans: tuple[Plan, ...] = ()
+    codes: tuple[CaseCode, ...] = ()
+    subject: TritonKernelSubject | None = None
+
+
+def prepare_triton(request: TritonRequest) -> TritonPreparation:
+    """Prepare a Triton kernel. Executes the user's module if the workspace is trusted."""
+    spec = request.spec
+    source = read_python(spec.source, request.text)
+    kernel, findings = choose_triton_kernel(spec, source)
+    if kernel is None:
+        return TritonPreparation(findings)
+    name = Place(spec.source, kernel.name_range)
+    reason = _not_importable(request)
+    if reason is not None:
+        return TritonPreparation((_not_executed(spec, reason, name),))
+    imported = _imported(request, kernel.name, name)
+    if isinstance(imported, Finding):
+        return TritonPreparation((imported,))
+    result = resolve_triton(spec, source, kernel, imported.tuning())
+    plans, codes, found = list[Plan](), list[CaseCode](), [*result.findings]
+    for plan in result.plans:
+        try:
+            code = imported.first(plan, request.seed)
+        except CodeError as error:
+            found += [one for one in error.findings if one not in found]
+        except PlanError as error:
+            place = next((spec.places[key] for key in ("launch.grid", "launch") if key in spec.places), name)
+            found.append(make("config/bad-value", str(error), place, kernel=spec.name, dtype=plan.dtype))
+        else:
+            plans.append(plan)
+            codes.append(code)
+    return TritonPreparation(tuple(found), tuple(plans), tuple(codes), imported)
+
+
+def _not_importable(request: TritonRequest) -> str | None:
+    if not request.execute:
+        return "this workspace is not trusted to execute code, and compiling a Triton kernel imports its module"
+    package = importlib.util.find_spec("triton")
+    # A folder of that name, such as one of kernels, has no origin.
+    if package is None or package.origin is None:
+        return "Triton is not installed. Install it: pip install 'gpuemu-lsp[triton]'"
+    return None
+
+
+def _imported(request: TritonRequest, entry: str, name: Place) -> TritonKernelSubject | Finding:
+    """Return the kernel of the imported module, or the finding that says why it cannot be imported."""
+    from gpuemu_lsp.engine.compile.triton_target import use_target
+    from gpuemu_lsp.engine.subjects.triton.kernel import TritonKernelSubject
+    from gpuemu_lsp.engine.subjects.triton.user_module import ModuleError, import_module
+
+    spec, file = request.spec, Path(request.spec.source).name
+    use_target(request.arch)
+    try:
+        with deadline(request.seconds):
+            module = import_module(spec.source, request.text)
+    except ModuleError as error:
+        if error.missing is not None:
+            where = Path(error.path).name
+            why = f"{where} imports {error.missing}, which is not installed. Install it: pip install {error.missing}"
+            found = _not_executed(spec, why, name)
+        else:
+            found = make("compile/error", f"{file} cannot be imported: {error.message}", name, kernel=spec.name)
+        return _on_line(found, request, error.path, error.line)
+    except DeadlineError:
+        return _not_executed(spec, f"the import of {file} took longer than {request.seconds:g} s", name)
+    subject = TritonKernelSubject(
+        module, spec.source, request.text, entry, spec.name, name, request.arch, request.seconds
+    )
+    if subject.kernel is None:
+        return _not_executed(spec, f"{file} has no Triton kernel '{entry}' at its top level after its import", name)
+    return subject
+
+
+def _on_line(finding: Finding, request: TritonRequest, path: str, line: int | None) -> Finding:
+    """Return the finding on a line of a file, where it is if there is none."""
+    if line is None:
+        return finding
+    try:
+        text = request.text if path == request.spec.source else Path(path).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError):
+        return finding
+    return replace(finding, place=Place(path, statement_range(text, line - 1, 0, python=True)))
+
+
+def _not_executed(spec: KernelSpec, why: str, place: Place) -> Finding:
+    return make("engine/not-executed", f"'{spec.name}' was not run: {why}.", place, kernel=spec.name)

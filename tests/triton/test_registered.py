@@ -1,0 +1,132 @@
+"""Triton kernels registered in gpuemu.toml, checked by the command line."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+SOFTMAX = """\
+import numpy as np
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def exponential(x, largest):
+    return tl.exp(x - largest)
+
+
+@triton.jit
+def softmax(x, y, cols, BLOCK: tl.constexpr):
+    row = tl.program_id(0)
+    i = tl.arange(0, BLOCK)
+    inside = i < cols
+    value = tl.load(x + row * cols + i, mask=inside, other=OTHER)
+    above = exponential(value, tl.max(value, axis=0))
+    tl.store(y + row * cols + i, above / tl.sum(above, axis=0), mask=inside)
+
+
+def reference(inputs):
+    x = inputs["x"]
+    above = np.exp(x - x.max(axis=-1, keepdims=True))
+    return above / above.sum(axis=-1, keepdims=True)
+"""
+CONFIG = """\
+[[kernels]]
+name = "softmax"
+source = "softmax.py"
+reference = "softmax.py:reference"
+[kernels.dims]
+rows = { min = 1, max = 8 }
+cols = { min = 1, max = 300 }
+[kernels.args]
+x = { in = ["rows", "cols"] }
+y = { out = ["rows", "cols"] }
+cols = "cols"
+[kernels.constexprs]
+BLOCK = "next_pow2(cols)"
+[kernels.launch]
+grid = ["rows"]
+num_warps = [2, 4]
+"""
+
+
+def line_of(text, part):
+    """Return the 1-based line of a text that contains `part`."""
+    return next(number for number, line in enumerate(text.splitlines(), 1) if part in line)
+
+
+@pytest.fixture
+def check(tmp_path):
+    """Write a project and return the JSON of its check, with the exit code."""
+
+    def run(files, *arguments, verb=("gpuemu_lsp", "--check")):
+        for name, text in files.items():
+            (tmp_path / name).write_text(text)
+        command = [sys.executable, "-m", *verb, *(arguments or (".",)), "--format", "json"]
+        environment = {**os.environ, "GPUEMU_CACHE_DIR": str(tmp_path / ".cache")}
+        done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+        assert done.returncode in (0, 1, 2), done.stderr
+        result = json.loads(done.stdout)
+        result["exit"] = done.returncode
+        return result
+
+    return run
+
+
+def errors(result):
+    return [
+        (finding["rule"], finding["range"]["start"]["line"] + 1)
+        for finding in result["findings"]
+        if finding["severity"] == "error"
+    ]
+
+
+def test_a_correct_kernel_passes_in_every_case(check):
+    result = check({"softmax.py": SOFTMAX.replace("OTHER", 'float("-inf")'), "gpuemu.toml": CONFIG})
+    (kernel,) = result["kernels"]
+    assert (kernel["status"], result["findings"], result["exit"]) == ("passed", [], 0)
+    assert kernel["cases"]["run"] == kernel["cases"]["passed"] >= 8
+
+
+def test_a_wrong_fill_of_the_masked_tail_is_found_on_the_store(check):
+    text = SOFTMAX.replace("OTHER", "0.0")
+    result = check({"softmax.py": text, "gpuemu.toml": CONFIG})
+    assert errors(result) == [("numeric/tolerance-exceeded", line_of(text, "tl.store"))]
+    (finding,) = result["findings"]
+    assert finding["path"].endswith("softmax.py") and finding["case"] and finding["dims"]["cols"]
+    assert result["exit"] == 1
+
+
+def test_a_load_without_mask_is_out_of_bounds_on_its_line(check):
+    text = SOFTMAX.replace("mask=inside, other=OTHER", "")
+    result = check({"softmax.py": text, "gpuemu.toml": CONFIG})
+    assert ("memory/out-of-bounds", line_of(text, "value =")) in errors(result)
+
+
+def test_an_error_of_the_compiler_is_on_its_line_with_the_call(check):
+    text = SOFTMAX.replace("OTHER", "0.0").replace("tl.exp(x - largest)", "tl.exp(x - lagest)")
+    result = check({"softmax.py": text, "gpuemu.toml": CONFIG})
+    assert errors(result) == [("compile/error", line_of(text, "lagest"))]
+    (finding,) = result["findings"]
+    assert "lagest" in finding["message"]
+    assert [one["range"]["start"]["line"] + 1 for one in finding["related"]] == [line_of(text, "above = exp")]
+
+
+def test_an_error_of_the_module_is_on_its_line(check):
+    text = SOFTMAX.replace("OTHER", "0.0") + "\nraise ValueError('no')\n"
+    result = check({"softmax.py": text, "gpuemu.toml": CONFIG})
+    assert errors(result) == [("compile/error", line_of(text, "raise"))]
+    assert "ValueError: no" in result["findings"][0]["message"]
+
+
+def test_a_package_that_is_not_installed_is_named(check):
+    text = "import no_such_package\n" + SOFTMAX
+    result = check({"softmax.py": text, "gpuemu.toml": CONFIG})
+    assert errors(result) == [] and result["exit"] == 2
+    (finding,) = result["findings"]
+    assert finding["rule"] == "engine/not-executed" and "no_such_package" in finding["message"]
