@@ -60,8 +60,11 @@ def test_each_dtype_gives_a_plan_and_fixed_dtypes_stay(tmp_path):
     assert tensors == ["float16", "float32"]
     scalars = {arg.param: (arg.dtype, arg.constexpr) for arg in result.plans[0].args if isinstance(arg, ScalarArg)}
     assert scalars == {
-        "n": ("int64", False), "factor": ("float32", False), "eps": ("float32", False),
-        "BLOCK": ("int64", True), "REVERSE": ("bool", True),
+        "n": ("int64", False),
+        "factor": ("float32", False),
+        "eps": ("float32", False),
+        "BLOCK": ("int64", True),
+        "REVERSE": ("bool", True),
     }
 
 
