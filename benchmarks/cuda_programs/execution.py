@@ -108,7 +108,9 @@ def compare(program: CudaProgram, artifact: Artifact, emulator: Emulator, expect
     inputs = Buffer("in", np.array(program.inputs, np.uint32).view(np.uint8))
     entry = artifact.entries[program.name]
     grid, block = (program.grid, 1, 1), (program.block, 1, 1)
-    outcome = emulator.run(Request(artifact, entry, grid, block, 0, (inputs, out, sums), max_seconds=60))
+    outcome = emulator.run(
+        Request(artifact, entry, grid, block, 0, (inputs, out, sums), max_seconds=60, translate_seconds=300)
+    )
     if outcome.status != "completed" or outcome.events:
         event = outcome.events[0] if outcome.events else None
         raise DifferenceError(f"{outcome.status}: {event.rule + ': ' + event.message if event else ''}")
