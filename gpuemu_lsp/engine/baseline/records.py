@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator
 from dataclasses import asdict
+from functools import lru_cache
 
 from gpuemu_lsp.engine.check.model import CheckRequest, DtypeMeasurements, KernelReport
 from gpuemu_lsp.engine.check.prepare import PreparedKernel
@@ -28,9 +29,16 @@ def records(request: CheckRequest, prepared: PreparedKernel, report: KernelRepor
 def source_hash(request: CheckRequest, prepared: PreparedKernel) -> str:
     """Return a hash of the compiler's input: text, headers, options, instances."""
     text = prepared.source.text if prepared.source is not None else ""
-    parts = [text, *(f"{path}\0{view}" for path, view in sorted(prepared.headers.items()))]
-    parts += [*request.spec.compile_options, *(plan.entry for plan in prepared.plans)]
-    return hashlib.blake2b("\1".join(parts).encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
+    parts = [*request.spec.compile_options, *(plan.entry for plan in prepared.plans)]
+    digest = _digest_of_texts(text, tuple(sorted(prepared.headers.items()))).copy()
+    digest.update("".join(f"\1{part}" for part in parts).encode("utf-8", "surrogatepass"))
+    return digest.hexdigest()
+
+
+@lru_cache(maxsize=1)  # all kernels of a file have its texts, which may have a megabyte
+def _digest_of_texts(text: str, headers: tuple[tuple[str, str], ...]) -> hashlib.blake2b:
+    parts = [text, *(f"{path}\0{view}" for path, view in headers)]
+    return hashlib.blake2b("\1".join(parts).encode("utf-8", "surrogatepass"), digest_size=8)
 
 
 def _instances(request: CheckRequest, prepared: PreparedKernel, report: KernelReport) -> Iterator[BaselineRecord]:

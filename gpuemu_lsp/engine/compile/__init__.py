@@ -33,7 +33,8 @@ Diagnostics
     view causes, such as an unused function whose callers are blanked host code, are dropped (:mod:`view_warnings`).
     Errors inside CUDA's headers move to the include, or to the user's line that instantiates the template.
 Resources
-    ``--ptxas-options=-v`` adds ptxas' resource report to the log (:mod:`ptxas`).
+    ``--ptxas-options=-v`` adds ptxas' resource report to the log (:mod:`ptxas`). A file with much code is
+    compiled to PTX alone after an edit; the report of equal code is used again (:mod:`machine_code`).
 
 Successful outputs are cached on disk. The key covers everything that determines the output: toolchain version and
 include directories, preamble and stub headers, architecture, options, name expressions, and path and text of the source
@@ -45,7 +46,8 @@ each request.
 from __future__ import annotations
 
 from gpuemu_lsp.engine.compile.compiler import CompileSession, compile_source, warm_up
+from gpuemu_lsp.engine.compile.machine_code import machine_code
 from gpuemu_lsp.engine.compile.preamble import stub_headers
 from gpuemu_lsp.engine.compile.toolchain import ToolchainError, toolchain
 
-__all__ = ["CompileSession", "ToolchainError", "compile_source", "stub_headers", "toolchain", "warm_up"]
+__all__ = ["CompileSession", "ToolchainError", "compile_source", "machine_code", "stub_headers", "toolchain", "warm_up"]

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Sequence
+from functools import cached_property
 from pathlib import Path
 
 from gpuemu_lsp.engine.cache_folder import CacheFolder, cache_root
@@ -16,6 +17,7 @@ from gpuemu_lsp.engine.compile.program import NvrtcOutput
 
 _VERSION = 1
 _LIMIT_BYTES = 256 * 1024 * 1024
+_REPORTS_LIMIT_BYTES = 16 * 1024 * 1024
 _WRITES_BETWEEN_SWEEPS = 64
 
 
@@ -23,7 +25,13 @@ class DiskCache:
     """A directory of outputs; without a usable directory all lookups miss and nothing is stored."""
 
     def __init__(self, folder: Path, limit_bytes: int = _LIMIT_BYTES) -> None:
+        self._folder = folder
         self._files = CacheFolder(folder, limit_bytes, _WRITES_BETWEEN_SWEEPS)
+
+    @cached_property
+    def reports(self) -> DiskCache:
+        """The cache of ptxas' reports, in a directory next to this one."""
+        return DiskCache(self._folder.with_name(f"{self._folder.name}-reports"), _REPORTS_LIMIT_BYTES)
 
     def load(self, key: str) -> NvrtcOutput | None:
         """Return the output stored under ``key``; None if there is none."""

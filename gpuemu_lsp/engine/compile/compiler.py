@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import re
+import contextlib
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -11,11 +11,20 @@ from functools import cache
 from pathlib import Path
 
 from gpuemu_lsp.engine.compile import diagnostics, messages, ptxas
+from gpuemu_lsp.engine.compile.assembler import AssemblerError, assembler_options
 from gpuemu_lsp.engine.compile.cache import DiskCache, default_folder, key_of
+from gpuemu_lsp.engine.compile.fallback_causes import (
+    conflicts_with_prelude,
+    error_count,
+    has_cxx20_syntax,
+    needs_device_runtime,
+    only_kernel,
+)
 from gpuemu_lsp.engine.compile.include_closure import IncludeClosure, user_includes
+from gpuemu_lsp.engine.compile.machine_code import AssemblyCache
 from gpuemu_lsp.engine.compile.model import Artifact, CompileRequest, CompileResult
 from gpuemu_lsp.engine.compile.options import NvrtcOptions, read_options
-from gpuemu_lsp.engine.compile.preamble import PRELUDE, Preamble, preamble
+from gpuemu_lsp.engine.compile.preamble import Preamble, preamble
 from gpuemu_lsp.engine.compile.program import NvrtcOutput, build
 from gpuemu_lsp.engine.compile.scratch import line_directive, scratch
 from gpuemu_lsp.engine.compile.toolchain import architectures, cuda_include_dirs, toolchain
@@ -26,12 +35,6 @@ from gpuemu_lsp.engine.rules import make
 _LOCK = threading.Lock()
 """The header mirror and the precompiled headers belong to the process, so compilations are serialised."""
 
-_CXX20_SYNTAX = re.compile(
-    r"\b(?:concept|requires|consteval|constinit|likely|unlikely)\b|[{,]\s*\.\w+\s*=|<=>|\]\s*<\s*(?:class|typename)"
-)
-"""Syntax of C++20, some of which nvcc's host compiler accepts under older standards, such as ``{.a = 1}``."""
-
-_DEVICE_RUNTIME = re.compile(r'separate compilation mode|^identifier "cuda[A-Z]\w+" is undefined')
 _SEPARATE = "--relocatable-device-code=true"
 
 _UNREADABLE_PREFIX = "cannot open precompiled header file"
@@ -100,7 +103,7 @@ def compile_source(
     if not output.succeeded and not any(_explains_failure(item) for item in found):
         found = (*found, make("compile/error", f"{toolchain()} failed: {_last_line(output.log)}", compilation.origin))
     return CompileResult(
-        artifact=_artifact(request, output) if output.succeeded else None,
+        artifact=_artifact(request, compilation.options, output) if output.succeeded else None,
         findings=_with_architecture(found, request),
         log=output.log,
         milliseconds=(time.perf_counter() - start) * 1e3,
@@ -186,7 +189,7 @@ def _built(
     if key not in session.programs:
         compilation = replace(compilation, request=request)
         output, unknown = _build_with_fallbacks(compilation, store)
-        read_messages = _with_source_lines(compilation, messages.parse(output.log))
+        read_messages = _with_source_lines(compilation, output, messages.parse(output.log))
         session.programs[key] = _Program(output, read_messages, unknown)
     return session.programs[key]
 
@@ -199,21 +202,17 @@ def _build_with_fallbacks(compilation: _Compilation, store: DiskCache) -> tuple[
     """
     prefix = preamble(compilation.includes)
     output = _build_cached(compilation, prefix, compilation.request.expressions, store)
-    if (
-        not output.succeeded
-        and not compilation.options.standard_given
-        and _CXX20_SYNTAX.search(compilation.request.text)
-    ):
+    if not output.succeeded and not compilation.options.standard_given and has_cxx20_syntax(compilation.request.text):
         newer = replace(compilation, options=replace(compilation.options, standard="c++20"))
         if (other := _build_cached(newer, prefix, compilation.request.expressions, store)).succeeded:
             return other, {}
-    if _needs_device_runtime(output):
+    if needs_device_runtime(output):
         linked = replace(
             compilation, options=replace(compilation.options, passed=(*compilation.options.passed, _SEPARATE))
         )
         if (other := _build_cached(linked, prefix, compilation.request.expressions, store)).succeeded:
             return other, {}
-    if _conflicts_with_prelude(output):
+    if conflicts_with_prelude(output):
         # The prelude's conflicting names may be in its 64-bit integers only, or anywhere; the attempt with the fewest
         # errors is reported if none succeeds.
         tried = [(output, prefix)]
@@ -221,7 +220,7 @@ def _build_with_fallbacks(compilation: _Compilation, store: DiskCache) -> tuple[
             tried.append((_build_cached(compilation, attempt, compilation.request.expressions, store), attempt))
             if tried[-1][0].succeeded:
                 break
-        output, prefix = min(tried, key=lambda item: (_conflicts_with_prelude(item[0]), _errors(item[0])))
+        output, prefix = min(tried, key=lambda item: (conflicts_with_prelude(item[0]), error_count(item[0])))
     bad = (
         {}
         if output.succeeded
@@ -231,39 +230,10 @@ def _build_with_fallbacks(compilation: _Compilation, store: DiskCache) -> tuple[
         return output, {}
     good = tuple(item for item in compilation.request.expressions if item not in bad)
     output = _build_cached(compilation, prefix, good, store)
-    overloaded = {item: entry for item in bad if (entry := _only_kernel(output.ptx, item)) is not None}
+    overloaded = {item: entry for item in bad if (entry := only_kernel(output.ptx, item)) is not None}
     output = replace(output, lowered={**output.lowered, **overloaded})
     unknown = {item: why for item, why in bad.items() if item not in overloaded}
     return output, unknown if output.succeeded else {}  # with errors, unresolved names are consequences
-
-
-def _only_kernel(ptx: str, name: str) -> str | None:
-    """Return the mangled name of the only kernel ``name``.
-
-    As a name expression, ``norm`` or ``max`` is ambiguous with CUDA's functions of the same name.
-    """
-    found = set(re.findall(rf"\.entry (_Z{len(name)}{re.escape(name)}\w*)", ptx))
-    return found.pop() if len(found) == 1 else None
-
-
-def _needs_device_runtime(output: NvrtcOutput) -> bool:
-    """Return whether device code uses the device runtime API, which needs relocatable device code."""
-    return not output.succeeded and any(
-        message.kind == "error" and _DEVICE_RUNTIME.search(message.text) for message in messages.parse(output.log)
-    )
-
-
-def _errors(output: NvrtcOutput) -> int:
-    return sum(message.kind == "error" for message in messages.parse(output.log)) if not output.succeeded else 0
-
-
-def _conflicts_with_prelude(output: NvrtcOutput) -> bool:
-    """Return whether an error involves the prelude: the user's file defines a name that it defines too."""
-    return not output.succeeded and any(
-        message.kind == "error"
-        and (PRELUDE in message.text or any(position.path == PRELUDE for position in message.positions()))
-        for message in messages.parse(output.log)
-    )
 
 
 def _build_cached(
@@ -286,11 +256,35 @@ def _build_cached(
     )
     output = None if compilation.includes.computed else store.load(key)
     if output is None:
-        output = _build(compilation, prefix, expressions)
+        output = _build_incrementally(compilation, prefix, expressions, store)
         # A missing header may appear later, and headers of a computed include are not part of the key.
         if output.succeeded and not compilation.includes.computed:
             store.store(key, output)
     return output
+
+
+def _build_incrementally(
+    compilation: _Compilation, prefix: Preamble, expressions: Sequence[str], store: DiskCache
+) -> NvrtcOutput:
+    """Build, without assembling again what was assembled before if it is much code."""
+    request, passed = compilation.request, compilation.options.passed
+    if not request.optimize:
+        # Unoptimised code is emulated only, and nothing of ptxas' report is of interest.
+        return _build(_for_virtual_architecture(compilation), prefix, expressions)
+    assemblies = AssemblyCache.of(store.reports, request.path, request.arch, passed)
+    if assemblies.useful:
+        with contextlib.suppress(AssemblerError):
+            output = _build(_for_virtual_architecture(compilation), prefix, expressions)
+            return assemblies.assembled(output) if output.succeeded else output
+    output = _build(compilation, prefix, expressions)
+    if output.succeeded:
+        assemblies.record(output)
+    return output
+
+
+def _for_virtual_architecture(compilation: _Compilation) -> _Compilation:
+    arch = compilation.request.arch.replace("sm_", "compute_")
+    return replace(compilation, request=replace(compilation.request, arch=arch))
 
 
 def _build(compilation: _Compilation, prefix: Preamble, expressions: Sequence[str]) -> NvrtcOutput:
@@ -326,7 +320,7 @@ def _build(compilation: _Compilation, prefix: Preamble, expressions: Sequence[st
 
 
 def _with_source_lines(
-    compilation: _Compilation, found: tuple[messages.CompilerMessage, ...]
+    compilation: _Compilation, output: NvrtcOutput, found: tuple[messages.CompilerMessage, ...]
 ) -> tuple[messages.CompilerMessage, ...]:
     """Map ptxas' errors in inline assembly, which refer to PTX lines, to source lines.
 
@@ -334,12 +328,11 @@ def _with_source_lines(
     """
     if not any(message.ptx_line for message in found):
         return found
-    arch = compilation.request.arch.replace("sm_", "compute_")
-    prefix = preamble(compilation.includes)
-    virtual = _build(
-        replace(compilation, request=replace(compilation.request, arch=arch)), prefix, compilation.request.expressions
-    )
-    positions = ptxas.source_lines(virtual.ptx)
+    ptx = output.ptx
+    if not ptx:
+        prefix = preamble(compilation.includes)
+        ptx = _build(_for_virtual_architecture(compilation), prefix, compilation.request.expressions).ptx
+    positions = ptxas.source_lines(ptx)
     return tuple(
         replace(message, position=positions.get(message.ptx_line)) if message.ptx_line else message for message in found
     )
@@ -358,7 +351,7 @@ def _options(compilation: _Compilation) -> tuple[str, ...]:
     )
 
 
-def _artifact(request: CompileRequest, output: NvrtcOutput) -> Artifact:
+def _artifact(request: CompileRequest, options: NvrtcOptions, output: NvrtcOutput) -> Artifact:
     """Return the artifact of the requested kernels: the program may have others, which are cut out of the PTX."""
     entries = {item: output.lowered[item] for item in request.expressions if item in output.lowered}
     return Artifact(
@@ -369,6 +362,7 @@ def _artifact(request: CompileRequest, output: NvrtcOutput) -> Artifact:
         entries=entries,
         resources=ptxas.resources(output.log, output.ptx),
         toolchain=toolchain(),
+        assembler_options=assembler_options(options.passed),
     )
 
 

@@ -56,7 +56,10 @@ class Artifact:
     """The output of one successful compilation.
 
     ``entries`` maps each requested name expression to its mangled PTX name. ``ptx`` has these kernels and what they
-    use; ``cubin`` and ``resources``, by mangled name, also have the other kernels of the program.
+    use; ``cubin`` and ``resources``, by mangled name, also have the other kernels of the program. ``cubin`` is empty if
+    the resources are those of equal code that was compiled before: see
+    :func:`~gpuemu_lsp.engine.compile.machine_code`. ``assembler_options`` are ptxas',
+    None if they are not known.
     """
 
     path: str
@@ -66,6 +69,7 @@ class Artifact:
     entries: Mapping[str, str]
     resources: Mapping[str, ResourceUsage]
     toolchain: str
+    assembler_options: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -107,7 +107,9 @@ def scratch() -> ScratchFolder:
 
 
 def _key(prefix: Preamble, options: Sequence[str]) -> str:
-    words = "\0".join((prefix.text, *options)).encode(errors="replace")
+    # A precompiled header has no code, so that it serves the real and the virtual architecture.
+    real = (option.replace("=compute_", "=sm_") for option in options)
+    words = "\0".join((prefix.text, *real)).encode(errors="replace")
     return hashlib.blake2b(words, digest_size=12).hexdigest()
 
 

@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 
+from gpuemu_lsp.engine.compile import machine_code
 from gpuemu_lsp.engine.device.errors import LAUNCH_REJECTED, fault
 from gpuemu_lsp.engine.device.layout import (
     GUARD_BYTES,
@@ -111,8 +112,8 @@ class Device:
     def _module(self, request: Request) -> Iterator[int]:
         """Load the artifact: its cubin if this GPU can run it, else its PTX, which the driver compiles."""
         artifact = request.artifact
-        fits = bool(artifact.cubin) and runs_on(artifact.arch, self._capability)
-        module = self._cuda.driver.moduleLoadData(artifact.cubin if fits else artifact.ptx.encode() + b"\0")
+        cubin = machine_code(artifact) if runs_on(artifact.arch, self._capability) else b""
+        module = self._cuda.driver.moduleLoadData(cubin or artifact.ptx.encode() + b"\0")
         try:
             yield self._cuda.driver.moduleGetFunction(module, request.entry)
         finally:

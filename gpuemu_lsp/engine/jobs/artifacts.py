@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import importlib.util
-import os
 import re
-import shutil
-import subprocess
-import tempfile
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
 from gpuemu_lsp.engine.check.model import CheckRequest
 from gpuemu_lsp.engine.check.prepare import PreparedKernel, prepare
+from gpuemu_lsp.engine.compile.assembler import AssemblerError, assemble, ptxas_path
 from gpuemu_lsp.engine.compile.model import Artifact, ResourceUsage
 from gpuemu_lsp.engine.compile.ptxas import resources
 from gpuemu_lsp.engine.findings import Finding, Place, Range
@@ -147,36 +143,21 @@ def _expression(prepared: PreparedKernel, request: CheckRequest) -> str:
 
 def _assemble(text: str, arch: str) -> tuple[str, str | None]:
     """Return ptxas' resource report for a PTX text, and the reason if there is none."""
-    program = _ptxas()
+    program = ptxas_path()
     if program is None:
         return "", "cannot be assembled: ptxas was not found; pip install nvidia-cuda-nvcc-cu12"
-    with tempfile.TemporaryDirectory() as folder:
-        source = Path(folder) / "kernel.ptx"
-        source.write_text(text, encoding="utf-8")
-        command = [program, "-v", f"--gpu-name={arch}", "-o", os.devnull, str(source)]
-        try:
-            result = subprocess.run(command, capture_output=True, text=True, timeout=_PTXAS_SECONDS, check=False)
-        except (OSError, subprocess.TimeoutExpired) as error:
-            return "", f"cannot be assembled: {error}"
-    if result.returncode != 0:
-        lines = [line for line in (result.stderr + result.stdout).splitlines() if line.strip()]
+    try:
+        result = assemble(program, text, arch, seconds=_PTXAS_SECONDS)
+    except AssemblerError as error:
+        return "", f"cannot be assembled: {error}"
+    if not result.succeeded:
+        lines = [line for line in result.log.splitlines() if line.strip()]
         # ptxas sorts its errors by kind; the one that comes first in the file is the one to correct first.
         numbered = [(int(match[1]), line) for line in lines if (match := _PTXAS_LINE.search(line))]
         first = min(numbered)[1] if numbered else lines[0] if lines else "ptxas failed"
-        message = re.sub(r"^ptxas \S+, (line \d+); error\s*: ", r"\1: ", first)
+        message = re.sub(r"^ptxas [^,]+, (line \d+); error\s*: ", r"\1: ", first)
         return "", f"cannot be assembled for {arch}: {message}"
-    return result.stderr + result.stdout, None
-
-
-def _ptxas() -> str | None:
-    """Return the path of ptxas, preferably that of the CUDA wheels."""
-    spec = importlib.util.find_spec("nvidia")
-    for location in (spec.submodule_search_locations if spec is not None else None) or ():
-        for package in ("cuda_nvcc", "cu13"):
-            candidate = Path(location) / package / "bin" / "ptxas"
-            if os.access(candidate, os.X_OK):
-                return str(candidate)
-    return shutil.which("ptxas")
+    return result.log, None
 
 
 def _unusable(request: CheckRequest, place: Place, why: str) -> ArtifactReport:

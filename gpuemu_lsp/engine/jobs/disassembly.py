@@ -13,6 +13,7 @@ from pathlib import Path
 
 from gpuemu_lsp.engine.check.model import CheckRequest
 from gpuemu_lsp.engine.check.prepare import prepare
+from gpuemu_lsp.engine.compile import machine_code
 from gpuemu_lsp.engine.findings import Json, Severity
 from gpuemu_lsp.engine.jobs.requests.cuda_strings import compiled_request
 from gpuemu_lsp.engine.ptx.instruction_lines import ptx_lines, sass_lines
@@ -38,7 +39,7 @@ def disassemble(payload: Json) -> Iterator[Json]:
         text, spans = artifact.ptx, ptx_lines(artifact.ptx, path)
     else:
         try:
-            text = _sass(artifact.cubin)
+            text = _sass(machine_code(artifact))
         except _DisassemblyError as trouble:
             yield {"trouble": str(trouble)}
             return
@@ -51,6 +52,8 @@ class _DisassemblyError(Exception):
 
 
 def _sass(cubin: bytes) -> str:
+    if not cubin:
+        raise _DisassemblyError("ptxas was not found; pip install nvidia-cuda-nvcc-cu12")
     program = _nvdisasm()
     if program is None:
         raise _DisassemblyError("nvdisasm was not found; pip install nvidia-cuda-nvdisasm")

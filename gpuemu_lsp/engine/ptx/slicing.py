@@ -110,11 +110,23 @@ def code_identity(text: str, entries: Sequence[str]) -> str:
 
 
 _LINES = re.compile(r"^[ \t]*(?:\.loc\b[^\n]*|\$L__(?:tmp|func_begin|func_end)\d+:[ \t]*)\n", re.MULTILINE)
+_DEBUG_SECTION = re.compile(r"^[ \t]*\.section\b[^{}]*\{[^{}]*\}", re.MULTILINE)
+_FILE = re.compile(r"^[ \t]*\.file\b[^\n]*", re.MULTILINE)
 _SPACE = re.compile(r"\s+")
 _BLOCK_LABEL = re.compile(r"\$L__BB\d+_")
 _LOCAL_DEPOT = re.compile(r"__local_depot\d+")
 _COUNTED = re.compile(r"(?<![\w$])(?:\$str(?:\$\d+)?|__unnamed_\d+)(?![\w$])")
 _INTERNAL = re.compile(r"(?P<length>\d+)(?:_INTERNAL_|_GLOBAL__N_)")
+
+
+def without_source_lines(text: str) -> str:
+    """Return a module without comments and line information; its code has the same line numbers.
+
+    Equal results are assembled to equal instructions. Unlike :func:`code_identity`, all names are kept.
+    """
+    for pattern in (_COMMENT, _LINES, _FILE, _DEBUG_SECTION):
+        text = pattern.sub(lambda match: "\n" * match[0].count("\n"), text)
+    return text
 
 
 def _without_lines(text: str) -> str:

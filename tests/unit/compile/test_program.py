@@ -38,6 +38,10 @@ def compile_all(*expressions: str, text: str = TEXT) -> dict[str, CompileResult]
 
 
 class _NoCache:
+    @property
+    def reports(self) -> _NoCache:
+        return self
+
     def load(self, key: str) -> None:
         return None
 

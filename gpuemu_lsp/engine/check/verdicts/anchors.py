@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 
 from gpuemu_lsp.engine.check.model import CheckRequest
@@ -40,11 +40,15 @@ class AnchoredFinding:
 
 @dataclass(frozen=True, slots=True)
 class Anchoring:
-    """The places of one text that findings may be anchored to. ``unchanged`` are files that the identity covers."""
+    """The places of one text that findings may be anchored to.
+
+    ``sites`` returns the sites of the kernel's code, which many findings do not need. ``unchanged`` are files that the
+    identity covers.
+    """
 
     request: CheckRequest
     prepared: PreparedKernel
-    sites: CodeSites
+    sites: Callable[[], CodeSites]
     unchanged: Collection[str] = ()
 
     def anchored(self, finding: Finding) -> AnchoredFinding | None:
@@ -71,7 +75,7 @@ class Anchoring:
 
     def _anchor(self, place: Place) -> Anchor | None:
         anchor = Anchor(
-            self.sites.sites_at(place),
+            self.sites().sites_at(place),
             tuple(key for key, at in self.request.spec.places.items() if at == place),
             place in self._kernel_places,
             place if place.path in self.unchanged else None,
@@ -79,7 +83,7 @@ class Anchoring:
         return None if anchor == Anchor() else anchor
 
     def _place(self, anchor: Anchor) -> Place | None:
-        found = [self.sites.place_of(site, depth) for site, depth in anchor.sites]
+        found = [self.sites().place_of(site, depth) for site, depth in anchor.sites]
         found += [self.request.spec.places.get(key) for key in anchor.keys]
         found += [*self._kernel_places] if anchor.kernel else []
         found += [anchor.file] if anchor.file is not None else []

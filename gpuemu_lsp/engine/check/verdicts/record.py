@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
+from functools import cached_property
 
 from gpuemu_lsp.engine.check.model import CheckRequest, KernelReport
 from gpuemu_lsp.engine.check.plan_run import PlanRun
@@ -48,26 +49,25 @@ class StoredVerdict:
         return replace(self, findings=tuple(moved))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class VerdictContext:
-    """A prepared kernel with the sites of its code."""
+    """A prepared kernel that compiled and has a plan, with the sites of its code."""
 
     request: CheckRequest
     prepared: PreparedKernel
-    sites: CodeSites = field(repr=False)
 
-    @staticmethod
-    def of(request: CheckRequest, prepared: PreparedKernel) -> VerdictContext:
-        """Return the context of a kernel that compiled and has a plan."""
-        assert prepared.artifact is not None
-        module = parse(prepared.artifact.ptx)
-        return VerdictContext(request, prepared, CodeSites.of(module, prepared.source_map(module, prepared.plans[0])))
+    @cached_property
+    def sites(self) -> CodeSites:
+        """The sites of the kernel's code. Most verdicts need none, and parsing the PTX takes longest."""
+        assert self.prepared.artifact is not None
+        module = parse(self.prepared.artifact.ptx)
+        return CodeSites.of(module, self.prepared.source_map(module, self.prepared.plans[0]))
 
     def stored(
         self, runs: Sequence[PlanRun], findings: Sequence[Finding], report: KernelReport, files: Mapping[str, str]
     ) -> StoredVerdict | None:
         """Return the verdict of a finished check, None if it cannot be stored."""
-        anchoring = Anchoring(self.request, self.prepared, self.sites, files)
+        anchoring = Anchoring(self.request, self.prepared, lambda: self.sites, files)
         anchored = [anchoring.anchored(finding) for finding in findings]
         kept = tuple(one for one in anchored if one is not None)
         confirmed = any(run.judge.confirmation is not None and run.judge.confirmation.used for run in runs)
@@ -91,7 +91,7 @@ class VerdictContext:
             return None
         if verdict.unoptimized is not None and verdict.unoptimized != self._unoptimized_identity():
             return None
-        anchoring = Anchoring(self.request, self.prepared, self.sites)
+        anchoring = Anchoring(self.request, self.prepared, lambda: self.sites)
         findings = [anchoring.placed(one) for one in verdict.findings]
         placed = tuple(finding for finding in findings if finding is not None)
         if len(placed) < len(findings):
@@ -110,7 +110,7 @@ class VerdictContext:
 
     def _moved(self, verdict: StoredVerdict) -> KernelReport:
         """Return the report with its counters on the lines of this text."""
-        moved = dict(zip(verdict.lines, self.sites.lines(), strict=False))
+        moved = dict(zip(verdict.lines, self.sites.lines(), strict=False)) if verdict.lines else {}
         counters = []
         for one in verdict.report.counters:
             places = [moved.get((line.path, line.line), (line.path, line.line)) for line in one.lines]

@@ -36,7 +36,7 @@ def find_verdict(request: CheckRequest, prepared: PreparedKernel) -> ReusedVerdi
     verdict = cache.load(key) if key is not None else None
     if key is None or verdict is None or any(file_digest(path) != digest for path, digest in verdict.files.items()):
         return None
-    restored = VerdictContext.of(request, prepared).restored(verdict)
+    restored = VerdictContext(request, prepared).restored(verdict)
     if restored is None:
         return None
     findings, report = restored
@@ -77,7 +77,7 @@ def store_verdict(
     key = verdict_key(request, prepared)
     if files is None or key is None or (request.spec.reference is not None and request.spec.reference not in files):
         return
-    verdict = VerdictContext.of(request, prepared).stored(runs, findings, report, files)
+    verdict = VerdictContext(request, prepared).stored(runs, findings, report, files)
     if verdict is not None:
         cache.store(key, verdict)
 

@@ -101,6 +101,28 @@ def test_what_runs_decides(part: str, old: str, new: str, reused: bool, tmp_path
     assert {item.rule for item in found if item.severity == "error"} == {"numeric/tolerance-exceeded"}
 
 
+MUCH_CODE = """
+__global__ void filled(float* x) {
+    #pragma unroll
+    for (int i = 0; i < 40; ++i) x[i * 40 + threadIdx.x] = sinf(x[i + threadIdx.x]) * 3;
+}
+"""
+
+
+def test_a_file_with_much_code_keeps_its_verdict_through_comments_only(tmp_path: Path) -> None:
+    text, made = WRONG + MUCH_CODE, request(tmp_path, **CONTENTS)
+    first, found = check(replace(made, text=text))
+    kept, moved = check(replace(made, text=f"// a comment\n{text}"))
+    assert kept.reused and kept.resources == first.resources != {}
+    assert [(one.rule, one.place.range.start.line - 1) for one in moved] == [
+        (one.rule, one.place.range.start.line) for one in found
+    ]
+    shared = "__shared__ volatile float tile[99]; tile[threadIdx.x % 99] = 4.0f;\n  if (i < n)"
+    changed, _ = check(replace(made, text=text.replace("if (i < n)", shared)))
+    assert not changed.reused
+    assert changed.resources["sm_80"].static_shared_bytes == 4 * 99
+
+
 @pytest.mark.parametrize("options", [{"seed": 7, "seed_given": True}, {"cases": 5}, {"strategy": "default"}])
 def test_options_decide(options: dict[str, object], tmp_path: Path) -> None:
     check(request(tmp_path))
