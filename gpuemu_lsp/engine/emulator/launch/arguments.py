@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from gpuemu_lsp.engine.emulator.abi.memory import MAX_ACCESS_BYTES
+from gpuemu_lsp.engine.emulator.abi.memory import MAX_ACCESS_BYTES, Shadow
 from gpuemu_lsp.engine.emulator.abi.records import Record
 from gpuemu_lsp.engine.emulator.abi.structs import LaunchRecord, ReadableBuffer
 from gpuemu_lsp.engine.emulator.launch.arena import Arena, Region
@@ -32,6 +32,8 @@ def place_buffers(request: Request, arena: Arena) -> dict[str, Region]:
         )
         known = argument.initialized or not request.checks.uninitialized
         arena.fill(region, argument.data, initialised=known)
+        if not known and argument.initialized_bytes is not None:
+            arena.shadow(region.address, size)[argument.initialized_bytes] |= Shadow.INITIALISED
         regions[argument.name] = region
     return regions
 

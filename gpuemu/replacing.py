@@ -1,4 +1,4 @@
-"""Attributes of PyTorch and Triton that a session replaces."""
+"""Attributes of other packages that a session replaces."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from typing import Any
 def replaced(owner: Any, name: str, value: object) -> Iterator[None]:
     """Replace or add an attribute of a module or class inside a ``with`` statement."""
     inherited = name not in vars(owner)
-    previous = getattr(owner, name, None)
+    # Looked up only if it is there: some owners compute attributes, or fail, when asked for one that they lack.
+    previous = None if inherited else getattr(owner, name)
     setattr(owner, name, value)
     try:
         yield

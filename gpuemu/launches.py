@@ -1,0 +1,126 @@
+"""Launches of a session, what was found in them, and how findings are reported: the same for every front end."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from typing import Literal, TypeAlias
+
+from gpuemu_lsp.engine.check.source_map import SourceMap
+from gpuemu_lsp.engine.compile.model import Artifact
+from gpuemu_lsp.engine.execution import Event, Request
+from gpuemu_lsp.engine.findings import Finding, Json, Place, Range, Related, Severity
+from gpuemu_lsp.engine.ptx.parser import parse
+from gpuemu_lsp.engine.rules import make
+
+OnFinding: TypeAlias = Literal["raise", "warn", "collect"]
+DEFAULT_ARCH = "sm_80"
+DEFAULT_SECONDS = 60.0
+
+
+class KernelError(RuntimeError):
+    """A launch in which a checker found an error; ``findings`` has what it found."""
+
+    def __init__(self, findings: tuple[Finding, ...]) -> None:
+        super().__init__("\n".join(map(sentence, findings)))
+        self.findings = findings
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchRecord:
+    """One launch: the kernel, its grid, its result and the milliseconds of translation and execution.
+
+    ``artifact`` has the PTX, ``approximate`` the executed instructions with a documented maximum error: the error
+    budget of the results follows from both.
+    """
+
+    kernel: str
+    grid: tuple[int, int, int]
+    threads: int
+    status: str
+    translate_ms: float
+    execute_ms: float
+    findings: tuple[Finding, ...]
+    artifact: Artifact
+    approximate: tuple[str, ...] = ()
+
+
+def distinct_findings(launches: Iterable[LaunchRecord]) -> tuple[Finding, ...]:
+    """Return the findings of all launches, in the order in which they were made; each rule once per line."""
+    found: dict[tuple[str, object], Finding] = {}
+    for record in launches:
+        for finding in record.findings:
+            found.setdefault((finding.rule, finding.place), finding)
+    return tuple(found.values())
+
+
+def report(findings: tuple[Finding, ...], on_finding: OnFinding) -> None:
+    """Raise or warn, as ``on_finding`` says. Findings of a lower severity than error never raise.
+
+    Raises
+    ------
+    KernelError
+        If there is an error and ``on_finding`` is ``raise``.
+    """
+    errors = tuple(finding for finding in findings if finding.severity is Severity.ERROR)
+    if errors and on_finding == "raise":
+        raise KernelError(errors)
+    if on_finding != "collect":
+        for finding in findings:
+            warnings.warn(sentence(finding), stacklevel=4)
+
+
+def sentence(finding: Finding) -> str:
+    """Return a finding as one line: place, message and rule."""
+    start = finding.place.range.start
+    return f"{finding.place.path}:{start.line + 1}:{start.column + 1}: {finding.message} [{finding.rule}]"
+
+
+def findings_of(
+    request: Request, events: Iterable[Event], text_of: Callable[[str], str | None], fallback: Place | None = None
+) -> tuple[Finding, ...]:
+    """Return events of a launch as findings on lines of the user's files, each rule once per line.
+
+    ``text_of`` returns the text of a file, None if it is not the user's. Events without a line of the user's are placed
+    at ``fallback``, by default the head of the first file of the user's.
+    """
+    events = tuple(events)
+    if not events:
+        return ()
+    files = parse(request.artifact.ptx).files
+    if fallback is None:
+        fallback = Place(next(iter(filter(text_of, files.values())), ""), Range.of(0, 0, 0, 1))
+    source_map = SourceMap(files, text_of, fallback)
+    return tuple(_merged(_finding(event, source_map, request) for event in events))
+
+
+def _finding(event: Event, source_map: SourceMap, request: Request) -> Finding:
+    place, related = source_map.place(event.location)
+    if event.other is not None:
+        related = (Related(source_map.place(event.other)[0], "the other access"), *related)
+    data: dict[str, Json] = {"instruction": event.instruction, "count": event.count, **event.data}
+    if event.thread is not None:
+        data["thread"] = list(event.thread)
+    if event.block is not None:
+        data["block"] = list(event.block)
+    if event.buffer is not None:
+        data["buffer"] = event.buffer
+    data["grid"] = list(request.grid)
+    found = make(event.rule, event.message, place, kernel=request.entry, arch=request.artifact.arch, data=data)
+    return replace(found, related=related)
+
+
+def _merged(findings: Iterable[Finding]) -> Iterable[Finding]:
+    """Return the findings, each rule once per line: one line is many instructions."""
+    kept: dict[tuple[str, str, int], Finding] = {}
+    for finding in findings:
+        key = finding.rule, finding.place.path, finding.place.range.start.line
+        known = kept.get(key)
+        if known is None:
+            kept[key] = finding
+        else:
+            counts = (known.data.get("count"), finding.data.get("count"))
+            total = sum(count for count in counts if isinstance(count, int))
+            kept[key] = replace(known, data={**known.data, "count": total})
+    return kept.values()

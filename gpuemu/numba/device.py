@@ -1,0 +1,185 @@
+"""numba-cuda's only device: its driver is that of the emulator, its kernels are PTX, its launches go to a session."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+from cuda.bindings import driver as binding
+from numba.cuda import codegen, dispatcher
+from numba.cuda.cudadrv import devicearray, devices
+from numba.cuda.cudadrv import driver as numba_driver
+
+from gpuemu.numba.arguments import Slot, slots_of
+from gpuemu.numba.driver_api import EmulatedDriverApi
+from gpuemu.numba.kernels import MAX_THREADS, EmulatedFunction, function_of
+from gpuemu.numba.memory import DeviceMemory
+from gpuemu.replacing import replaced
+
+Dim3 = tuple[int, int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class NumbaLaunch:
+    """A launch as numba-cuda asks for it.
+
+    ``label`` is the name of the Python function. ``values`` are the kernel's parameters as numba-cuda passes them to
+    the driver, ``slots`` their names. ``shared_bytes`` is the size of dynamic shared memory.
+    """
+
+    function: EmulatedFunction
+    label: str
+    grid: Dim3
+    block: Dim3
+    shared_bytes: int
+    values: tuple[Any, ...]
+    slots: list[Slot]
+
+
+RunLaunch = Callable[[NumbaLaunch, DeviceMemory], object]
+
+
+@contextmanager
+def emulated_device(arch: str, run: RunLaunch) -> Iterator[EmulatedDriverApi]:
+    """Let numba-cuda find one device of an architecture such as ``sm_80``, whose launches go to ``run``."""
+    number = int(re.sub(r"\D", "", arch))
+    api = EmulatedDriverApi(divmod(number, 10))
+    driver = numba_driver.driver
+    with ExitStack() as stack:
+        for name, function in api.functions().items():
+            stack.enter_context(replaced(driver, name, function))
+        state = {"is_initialized": True, "initialization_error": None, "devices": {}, "pid": None}
+        for name, value in state.items():
+            stack.enter_context(replaced(driver, name, value))
+        stack.enter_context(replaced(numba_driver, "_logger", numba_driver.make_logger()))
+        stack.enter_context(replaced(numba_driver, "ExperimentalDevice", lambda number: _core_device(api)))
+        stack.enter_context(replaced(numba_driver, "_to_core_stream", _stream))
+        stack.enter_context(replaced(devicearray, "_to_strided_memory_view", _device_view))
+        stack.enter_context(replaced(codegen.CUDACodeLibrary, "get_cufunc", function_of))
+        stack.enter_context(replaced(codegen.CUDACodeLibrary, "_ensure_cc", _portable_cc(codegen.CUDACodeLibrary)))
+        stack.enter_context(replaced(dispatcher, "compile_cuda", _with_lines(dispatcher.compile_cuda)))
+        stack.enter_context(replaced(dispatcher, "LaunchConfig", SimpleNamespace))
+        stack.enter_context(replaced(dispatcher._Kernel, "launch", _labelled(dispatcher._Kernel.launch)))
+        stack.enter_context(replaced(dispatcher, "launch", _Launcher(api.memory, run)))
+        stack.enter_context(_fresh_runtime())
+        yield api
+
+
+@contextmanager
+def _fresh_runtime() -> Iterator[None]:
+    """Let numba-cuda look for devices again: it keeps the list of devices and each thread's context."""
+    runtime = devices._runtime
+    previous = runtime.gpus, devices.gpus, runtime._tls
+    runtime.gpus = devices.gpus = devices._DeviceList()
+    runtime._tls = type(previous[2])()
+    devices._DeviceList.lst.fget.cache_clear()
+    try:
+        yield
+    finally:
+        devices._DeviceList.lst.fget.cache_clear()
+        runtime.gpus, devices.gpus, runtime._tls = previous
+
+
+def _core_device(api: EmulatedDriverApi) -> Any:
+    """Return the part of cuda.core's device object that numba-cuda uses."""
+    capability = api.capability
+    return SimpleNamespace(
+        device_id=0,
+        compute_capability=capability,
+        name="gpuemu",
+        uuid="00000000-0000-0000-0000-000000000000",
+        set_current=api.make_current,
+        context=SimpleNamespace(handle=binding.CUcontext(api.make_current())),
+    )
+
+
+def _stream(stream: Any) -> Any:
+    """Return a stream object for a handle: all of them are in order."""
+    if isinstance(stream, numba_driver.Stream):
+        return stream
+    return numba_driver.Stream(binding.CUstream(int(stream or 0)))
+
+
+class _OwningView:
+    """Arguments of a launch in device memory: what numba-cuda reads of an array, keeping the array alive."""
+
+    __slots__ = ("_layout", "dtype", "owner", "ptr", "shape", "size")
+
+    def __init__(self, owner: Any) -> None:
+        view = owner._strided_memory_view_shim
+        self.owner = owner
+        self.ptr, self.shape, self.dtype = view.ptr, view.shape, view.dtype
+        self.size, self._layout = view.size, view._layout
+
+
+def _device_view(obj: Any, stream: Any = 0, copy: bool = True, user_explicit: bool = False) -> tuple[Any, bool]:
+    """Return the device array of an argument, and whether it is a copy of a host array that is written back."""
+    array, new = devicearray.auto_device(obj, copy=copy, user_explicit=user_explicit)
+    return _OwningView(array), new
+
+
+def _portable_cc(owner: Any) -> Callable[..., Any]:
+    original = owner._ensure_cc
+
+    def ensure(self: Any, cc: Any) -> Any:
+        """Return the compute capability without the suffix ``a``, whose instructions are not those of a portable PTX."""
+        found = original(self, cc)
+        return found[:2]
+
+    return ensure
+
+
+def _with_lines(compile_cuda: Callable[..., Any]) -> Callable[..., Any]:
+    def compile_with_lines(*args: Any, **kwargs: Any) -> Any:
+        """Compile with line information, so that findings have a place; generated code stays the same."""
+        kwargs["lineinfo"] = kwargs.get("lineinfo") or not kwargs.get("debug")
+        return compile_cuda(*args, **kwargs)
+
+    return compile_with_lines
+
+
+_labels: list[tuple[str, list[Slot]]] = []
+
+
+def _labelled(launch: Callable[..., Any]) -> Callable[..., Any]:
+    def labelled(self: Any, args: Any, *rest: Any, **kwargs: Any) -> Any:
+        """Launch, with the names of the kernel's parameters for messages."""
+        function = getattr(self, "py_func", None)
+        names = list(inspect.signature(function).parameters) if function is not None else []
+        kinds = self.argument_types
+        names += [f"argument {index}" for index in range(len(names), len(kinds))]
+        label = function.__name__ if function is not None else self.entry_name
+        _labels.append((label, slots_of(names[: len(kinds)], kinds)))
+        try:
+            return launch(self, args, *rest, **kwargs)
+        finally:
+            _labels.pop()
+
+    return labelled
+
+
+class _Launcher:
+    """Stands for cuda.core's function ``launch``."""
+
+    def __init__(self, memory: DeviceMemory, run: RunLaunch) -> None:
+        self._memory, self._run = memory, run
+
+    def __call__(self, stream: Any, config: Any, kernel: EmulatedFunction, *values: Any) -> None:
+        grid, block = _dim3(config.grid), _dim3(config.block)
+        if min(*grid, *block) < 1 or block[0] * block[1] * block[2] > MAX_THREADS or block[2] > 64:
+            code = binding.CUresult.CUDA_ERROR_INVALID_VALUE
+            raise numba_driver.CudaAPIError(code, f"Call to cuLaunchKernelEx results in {code.name}")
+        label, slots = _labels[-1] if _labels else (kernel.name, [])
+        self._run(NumbaLaunch(kernel, label, grid, block, int(config.shmem_size), values, slots), self._memory)
+
+
+def _dim3(value: Any) -> Dim3:
+    sizes = tuple(int(size) for size in np.atleast_1d(value))
+    x, y, z = (*sizes, 1, 1)[:3]
+    return x, y, z
