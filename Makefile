@@ -6,8 +6,10 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 TRITON_VENV := .venv-triton
 TRITON_STAMP := $(TRITON_VENV)/.installed
+NUMBA_VENV := .venv-numba
+NUMBA_STAMP := $(NUMBA_VENV)/.installed
 
-.PHONY: help check corpus test test-triton editors editors-tools lint types imports format docs clean
+.PHONY: help check corpus test test-numba test-triton editors editors-tools lint types imports format docs clean
 .DEFAULT_GOAL := check
 
 help:  ## list the targets
@@ -25,6 +27,9 @@ test: $(STAMP) lint types imports  ## lint, types, import contracts and all test
 
 test-triton: $(TRITON_STAMP)  ## tests that need Triton and PyTorch, in an environment of their own
 	GPUEMU_REQUIRE_TRITON=1 $(TRITON_VENV)/bin/pytest -c tests/triton/pytest.ini tests/triton
+
+test-numba: $(NUMBA_STAMP)  ## tests that need numba-cuda, in an environment of their own
+	GPUEMU_REQUIRE_NUMBA=1 $(NUMBA_VENV)/bin/pytest -c tests/numba/pytest.ini tests/numba
 
 editors: editors-tools  ## tests in real editors, which are installed first
 	GPUEMU_REQUIRE_EDITORS=1 $(BIN)/pytest tests/editors
@@ -62,5 +67,11 @@ $(TRITON_STAMP): pyproject.toml
 	$(TRITON_VENV)/bin/python -m pip install --quiet --editable '.[triton]' torch==2.13.0 pytest pytest-timeout
 	touch $(TRITON_STAMP)
 
+$(NUMBA_STAMP): pyproject.toml
+	$(PYTHON) -m venv $(NUMBA_VENV)
+	$(NUMBA_VENV)/bin/python -m pip install --quiet --upgrade pip
+	$(NUMBA_VENV)/bin/python -m pip install --quiet --editable '.[numba]' pytest pytest-timeout
+	touch $(NUMBA_STAMP)
+
 clean:  ## remove everything that make wrote
-	rm -rf $(VENV) $(TRITON_VENV) .editors editors/vscode/node_modules editors/vscode/dist build dist .mypy_cache .ruff_cache .pytest_cache
+	rm -rf $(VENV) $(TRITON_VENV) $(NUMBA_VENV) .editors editors/vscode/node_modules editors/vscode/dist build dist .mypy_cache .ruff_cache .pytest_cache

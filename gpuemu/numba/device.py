@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import inspect
 import re
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cache
 from types import SimpleNamespace
 from typing import Any
 
+import numba.cuda
 import numpy as np
 from cuda.bindings import driver as binding
 from numba.cuda import codegen, dispatcher
@@ -17,7 +20,7 @@ from numba.cuda.cudadrv import devicearray, devices
 from numba.cuda.cudadrv import driver as numba_driver
 
 from gpuemu.numba.arguments import Slot, slots_of
-from gpuemu.numba.driver_api import EmulatedDriverApi
+from gpuemu.numba.driver_api import MEMORY_BYTES, EmulatedDriverApi
 from gpuemu.numba.kernels import MAX_THREADS, EmulatedFunction, function_of
 from gpuemu.numba.memory import DeviceMemory
 from gpuemu.replacing import replaced
@@ -48,13 +51,12 @@ RunLaunch = Callable[[NumbaLaunch, DeviceMemory], object]
 @contextmanager
 def emulated_device(arch: str, run: RunLaunch) -> Iterator[EmulatedDriverApi]:
     """Let numba-cuda find one device of an architecture such as ``sm_80``, whose launches go to ``run``."""
-    number = int(re.sub(r"\D", "", arch))
-    api = EmulatedDriverApi(divmod(number, 10))
-    driver = numba_driver.driver
+    device = _device(arch)
+    api, driver = device.api, numba_driver.driver
     with ExitStack() as stack:
         for name, function in api.functions().items():
             stack.enter_context(replaced(driver, name, function))
-        state = {"is_initialized": True, "initialization_error": None, "devices": {}, "pid": None}
+        state = {"is_initialized": True, "initialization_error": None, "devices": device.devices, "pid": None}
         for name, value in state.items():
             stack.enter_context(replaced(driver, name, value))
         stack.enter_context(replaced(numba_driver, "_logger", numba_driver.make_logger()))
@@ -67,23 +69,57 @@ def emulated_device(arch: str, run: RunLaunch) -> Iterator[EmulatedDriverApi]:
         stack.enter_context(replaced(dispatcher, "LaunchConfig", SimpleNamespace))
         stack.enter_context(replaced(dispatcher._Kernel, "launch", _labelled(dispatcher._Kernel.launch)))
         stack.enter_context(replaced(dispatcher, "launch", _Launcher(api.memory, run)))
-        stack.enter_context(_fresh_runtime())
+        for name in _FINALIZERS:
+            stack.enter_context(replaced(numba_driver, name, _detachable(getattr(numba_driver, name), api)))
+        runtime = devices._runtime
+        stack.enter_context(replaced(runtime, "gpus", device.gpus))
+        stack.enter_context(replaced(devices, "gpus", device.gpus))
+        stack.enter_context(replaced(numba.cuda, "gpus", device.gpus))
+        stack.enter_context(replaced(runtime, "_tls", device.contexts))
+        stack.enter_context(replaced(numba_driver._ActiveContext, "_tls_cache", device.active))
+        api.active = True
+        stack.callback(setattr, api, "active", False)
         yield api
 
 
-@contextmanager
-def _fresh_runtime() -> Iterator[None]:
-    """Let numba-cuda look for devices again: it keeps the list of devices and each thread's context."""
-    runtime = devices._runtime
-    previous = runtime.gpus, devices.gpus, runtime._tls
-    runtime.gpus = devices.gpus = devices._DeviceList()
-    runtime._tls = type(previous[2])()
-    devices._DeviceList.lst.fget.cache_clear()
-    try:
-        yield
-    finally:
-        devices._DeviceList.lst.fget.cache_clear()
-        runtime.gpus, devices.gpus, runtime._tls = previous
+@dataclass(frozen=True, slots=True)
+class _Device:
+    """A device with the objects that numba-cuda keeps about it: they outlive a session, as arrays do."""
+
+    api: EmulatedDriverApi
+    gpus: Any = field(default_factory=devices._DeviceList)
+    devices: dict[int, Any] = field(default_factory=dict)
+    contexts: Any = field(default_factory=threading.local)
+    active: Any = field(default_factory=threading.local)
+
+
+_MEMORY = DeviceMemory(MEMORY_BYTES)
+
+
+@cache
+def _device(arch: str) -> _Device:
+    return _Device(EmulatedDriverApi(divmod(int(re.sub(r"\D", "", arch)), 10), _MEMORY))
+
+
+_FINALIZERS = ("_alloc_finalizer", "_hostalloc_finalizer", "_pin_finalizer", "_event_finalizer", "_stream_finalizer")
+"""Functions of numba-cuda that return what is called when a resource is no longer referenced."""
+
+
+def _detachable(factory: Callable[..., Any], api: EmulatedDriverApi) -> Callable[..., Any]:
+    def make(*args: Any) -> Callable[[], None]:
+        finalizer = factory(*args)
+        pointer = args[1]
+
+        def finalize() -> None:
+            """Release a resource; one that outlives its session must not be given to another driver."""
+            if api.active:
+                finalizer()
+            else:
+                api.memory.free(int(pointer))
+
+        return finalize
+
+    return make
 
 
 def _core_device(api: EmulatedDriverApi) -> Any:

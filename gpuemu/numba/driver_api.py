@@ -56,11 +56,12 @@ _CONTEXT = 1
 
 
 class EmulatedDriverApi:
-    """The driver API of one device with the given compute capability."""
+    """The driver API of one device with the given compute capability. ``active`` is True inside a session."""
 
-    def __init__(self, capability: tuple[int, int]) -> None:
-        self.memory = DeviceMemory(MEMORY_BYTES)
+    def __init__(self, capability: tuple[int, int], memory: DeviceMemory) -> None:
+        self.memory = memory
         self.capability = capability
+        self.active = False
         self._current: list[int] = []
         self._handles = itertools.count(0x1000)
         self._recorded: dict[int, float] = {}

@@ -16,8 +16,8 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map, tree_map_only
 
-from gpuemu.triton.autocast import with_autocast
 from gpuemu.replacing import replaced
+from gpuemu.triton.autocast import with_autocast
 
 CUDA = torch.device("cuda", 0)
 _CPU = torch.device("cpu")

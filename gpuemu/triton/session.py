@@ -14,9 +14,9 @@ import numpy as np
 import triton
 from triton.runtime.jit import JITFunction
 
+from gpuemu.replacing import replaced
 from gpuemu.triton.driver import EmulatorDriver, TritonLaunch
 from gpuemu.triton.findings import launch_findings
-from gpuemu.replacing import replaced
 from gpuemu.triton.storage import NumpyTensor
 from gpuemu.triton.torch_devices import cuda_on_cpu
 from gpuemu_lsp.engine.compile.model import Artifact
