@@ -164,7 +164,7 @@ def _portable_cc(owner: Any) -> Callable[..., Any]:
     original = owner._ensure_cc
 
     def ensure(self: Any, cc: Any) -> Any:
-        """Return the compute capability without the suffix ``a``, whose instructions are not those of a portable PTX."""
+        """Return the compute capability without the suffix ``a`` of architecture-specific instructions."""
         found = original(self, cc)
         return found[:2]
 

@@ -25,10 +25,11 @@ class Buffer:
     """A pointer argument and its contents.
 
     ``data`` is a 1-D uint8 array, which is copied before the launch. ``initialized`` False marks every byte as
-    unwritten: reading it is an uninitialised read; ``initialized_bytes``, a bool per byte, then excepts some of them. ``element_size``, in bytes, and ``name`` appear in messages only.
-    ``offset`` bytes are added to the base, which is aligned to 256 bytes, to test other alignments. ``alias_of`` names
-    an earlier buffer whose memory this one shares. The kernel gets the address of the byte ``pointer_offset`` of
-    ``data``: a view need not begin where its allocation does.
+    unwritten: reading it is an uninitialised read; ``initialized_bytes``, a bool per byte, then excepts some of them.
+    ``element_size``, in bytes, and ``name`` appear in messages only. ``offset`` bytes are added to the base, which is
+    aligned to 256 bytes, to test other alignments. ``alias_of`` names an earlier buffer whose memory this one shares.
+    The kernel gets the address of the byte ``pointer_offset`` of ``data``: a view need not begin where its allocation
+    does.
     """
 
     name: str
