@@ -7,12 +7,12 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
-from gpuemu_lsp.engine.check.source_map import SourceMap
 from gpuemu_lsp.engine.compile.model import Artifact
 from gpuemu_lsp.engine.execution import Event, Request
 from gpuemu_lsp.engine.findings import Finding, Json, Place, Range, Related, Severity
 from gpuemu_lsp.engine.ptx.parser import parse
 from gpuemu_lsp.engine.rules import make
+from gpuemu_lsp.engine.subjects.source_map import SourceMap
 
 OnFinding: TypeAlias = Literal["raise", "warn", "collect"]
 DEFAULT_ARCH = "sm_80"
