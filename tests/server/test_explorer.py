@@ -151,3 +151,13 @@ async def test_an_empty_run_ends(editor: Editor):
     )
     assert answer["queued"] == []
     await _ended(editor, "r1")
+
+
+async def test_the_items_of_an_opened_file_precede_their_states(editor: Editor):
+    await editor.start()
+    await editor.ask("gpuemu/discoverTests", {})
+    (editor.root / "scale.cu").write_text(WRONG, encoding="utf-8")
+    editor.open("scale.cu")
+    await editor.idle()
+    kinds = [name for name, _ in editor.notes if name in ("gpuemu/testsChanged", "gpuemu/testState")]
+    assert kinds[0] == "gpuemu/testsChanged" and "gpuemu/testState" in kinds

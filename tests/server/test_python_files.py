@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -146,3 +149,157 @@ async def test_nothing_of_the_file_is_imported(editor: Editor, trusted: bool):
     assert editor.codes("model.py") == {"memory/out-of-bounds" if trusted else "engine/not-executed"}
     hover = await editor.hover("model.py", NAME_LINE + 3, KERNEL.split("\n")[NAME_LINE].index("scale("))
     assert "registers" in hover
+
+
+TOML = """\
+[[kernels]]
+name = "scale"
+source = "model.py"
+reference = "ref.py"
+
+[kernels.dims]
+n = { min = 1, max = 600 }
+[kernels.args]
+x = { in = ["n"] }
+y = { out = ["n"] }
+n = "n"
+[kernels.launch]
+grid = "ceil_div(n, 128)"
+block = 128
+"""
+WRONG = GOOD.replace("2.0f * x[i]", "2.5f * x[i]")
+
+
+def write_project(editor: Editor, text: str) -> None:
+    (editor.root / "gpuemu.toml").write_text(TOML, encoding="utf-8")
+    (editor.root / "ref.py").write_text("def reference(inputs, **_):\n    return 2.0 * inputs['x']\n", encoding="utf-8")
+    write(editor, text)
+
+
+async def test_a_registered_kernel_in_a_string_is_minimised_reproduced_and_suppressed(editor: Editor):
+    write_project(editor, WRONG)
+    await editor.start()
+    editor.open("model.py")
+    await editor.idle()
+    (wrong,) = editor.found("model.py")
+    assert (wrong.code, wrong.range.start.line) == ("numeric/tolerance-exceeded", STORE_LINE)
+    actions = await editor.actions("model.py", wrong)
+
+    (todo,) = [one.command for title, one in actions.items() if title.startswith("Reproduce failure")]
+    script = Path((await editor.command(todo.command, *todo.arguments))["path"])
+    ran = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, check=False)
+    assert ran.returncode == 1 and f"case {wrong.data['case']}" in ran.stdout, ran
+
+    (todo,) = [one.command for title, one in actions.items() if title.startswith("Minimize")]
+    assert (await editor.command(todo.command, *todo.arguments))["queued"] == 1
+    await editor.idle()
+    (smaller,) = editor.found("model.py")
+    assert smaller.data["dims"] == {"n": 1} and smaller.range == wrong.range
+
+    (ignored,) = [one for title, one in actions.items() if title.startswith("Ignore")]
+    editor.apply((await editor.resolve(ignored)).edit)
+    text = (editor.root / "model.py").read_text(encoding="utf-8")
+    assert "        y[i] = 2.5f * x[i];  // gpuemu: ignore[numeric/tolerance-exceeded]\n" in text
+    await editor.idle()
+    assert editor.found("model.py") == []
+    editor.save("model.py", text.replace("2.5f", "2.0f"))
+    await editor.idle()
+    (unused,) = editor.last("model.py").diagnostics
+    assert (unused.code, unused.range.start.line) == ("config/unused-suppression", STORE_LINE)
+    removal = (await editor.actions("model.py", unused))["Remove this suppression"]
+    editor.apply(removal.edit)
+    await editor.idle()
+    assert (editor.root / "model.py").read_text(encoding="utf-8") == GOOD
+
+
+async def test_tests_are_file_kernel_and_dtype_at_the_lines_of_the_py(editor: Editor):
+    write_project(editor, WRONG)
+    await editor.start()
+    editor.open("model.py")
+    await editor.idle()
+    tests = (await editor.ask("gpuemu/discoverTests", {}))["tests"]
+    assert [(one["kind"], one["label"]) for one in tests][:3] == [
+        ("file", "model.py"),
+        ("kernel", "scale"),
+        ("dtype", "float32"),
+    ]
+    kernel, case = tests[1], tests[3]
+    assert kernel["range"]["start"]["line"] == NAME_LINE and case["kind"] == "case"
+    assert case["range"]["start"]["line"] == STORE_LINE
+    await editor.ask("gpuemu/runTests", {"runId": "r", "include": [kernel["id"]]})
+    await editor.idle()
+    states = [one["state"] for one in editor.received("gpuemu/testState") if one["runId"] == "r"]
+    assert "failed" in states and editor.received("gpuemu/testsEnded") == [{"runId": "r", "cancelled": False}]
+
+
+async def test_ptx_has_the_lines_of_the_py(editor: Editor):
+    write(editor, KERNEL)
+    await editor.start()
+    editor.open("model.py")
+    await editor.idle()
+    where = {"textDocument": {"uri": editor.uri("model.py")}, "kernel": "scale", "form": "ptx"}
+    artifact = await editor.ask("gpuemu/artifact", where)
+    rows = artifact["text"].split("\n")
+    stores = [row for row, line in enumerate(rows) if "st.global" in line]
+    lines = {entry["line"] for entry in artifact["map"] for row in stores if entry["first"] <= row <= entry["last"]}
+    assert lines == {STORE_LINE}
+
+
+async def test_edits_in_the_string_are_compiled_and_findings_move_with_their_line(editor: Editor):
+    write(editor, KERNEL)
+    await editor.start()
+    editor.open("model.py")
+    await editor.idle()
+    start = types.Position(1, 0)
+    version = editor.change(
+        "model.py", types.TextDocumentContentChangePartial(types.Range(start, start), "\n\nx = 1\n")
+    )
+    await editor.idle()
+    (moved,) = editor.found("model.py")
+    assert moved.range.start.line == STORE_LINE + 3 and moved.data["stale"]
+    assert editor.last("model.py").version == version
+    at = types.Position(STORE_LINE + 3, 8)
+    editor.change("model.py", types.TextDocumentContentChangePartial(types.Range(at, at), "nowhere; "))
+    await editor.idle()
+    assert {(one.code, one.range.start.line) for one in editor.found("model.py")} == {
+        ("compile/error", STORE_LINE + 3),
+        ("memory/out-of-bounds", STORE_LINE + 3),
+    }
+
+
+@pytest.mark.parametrize(("encoding", "column"), [("utf-8", 25), ("utf-16", 19), ("utf-32", 18)])
+async def test_columns_behind_other_characters_of_the_py(editor: Editor, encoding: str, column: int):
+    write(editor, KERNEL.replace("        y[i] =", "        /* 漢字😀 */ y[i] ="))
+    await editor.start(encodings=[encoding])
+    editor.open("model.py")
+    await editor.idle()
+    (found,) = editor.found("model.py")
+    assert found.range.start == types.Position(STORE_LINE, column)
+
+
+async def test_symbols_references_and_definition_of_a_kernel_in_a_string(editor: Editor):
+    write_project(editor, GOOD)
+    await editor.start()
+    editor.open("model.py")
+    await editor.idle()
+    client, where = editor.client, types.TextDocumentIdentifier(editor.uri("model.py"))
+    (symbol,) = await client.text_document_document_symbol_async(types.DocumentSymbolParams(where))
+    assert symbol.name == "scale"
+    name = types.Position(NAME_LINE, KERNEL.split("\n")[NAME_LINE].index("scale("))
+    found = await client.text_document_definition_async(types.DefinitionParams(where, name))
+    assert found.uri == editor.uri("gpuemu.toml")
+    context = types.ReferenceContext(include_declaration=False)
+    places = await client.text_document_references_async(types.ReferenceParams(context, where, name))
+    assert {place.uri for place in places} == {editor.uri("gpuemu.toml"), editor.uri("ref.py")}
+
+
+async def test_registration_of_a_kernel_in_a_string(editor: Editor):
+    write(editor, GOOD)
+    await editor.start()
+    editor.open("model.py")
+    await editor.idle()
+    answer = await editor.command("gpuemu.register", editor.uri("model.py"), "scale")
+    await editor.idle()
+    assert 'source = "model.py' in (editor.root / "gpuemu.toml").read_text(encoding="utf-8")
+    assert answer["reference"].endswith("ref_scale.py")
+    assert editor.codes("model.py") == {"numeric/tolerance-exceeded"}  # the template returns zeros

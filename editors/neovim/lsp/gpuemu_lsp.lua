@@ -1,7 +1,17 @@
 --- Configuration of the gpuemu language server. Enable it with `vim.lsp.enable("gpuemu_lsp")`; see `:help gpuemu`.
 ---
---- The server attaches to CUDA files anywhere, and to other files (configuration, Python references, headers) only
---- below a folder with a gpuemu.toml.
+--- The server attaches to CUDA files and Python files with kernels anywhere, and to other files (configuration, Python
+--- references, headers) only below a folder with a gpuemu.toml.
+
+-- The calls that compile CUDA code from a string, and the decorators of Triton kernels.
+local PYTHON_KERNELS = [[\v<(RawKernel|RawModule|load_inline|SourceModule)>|\@\s*(triton\s*\.\s*)?jit>]]
+
+---@param bufnr integer
+local function has_kernels(bufnr)
+  return vim.api.nvim_buf_call(bufnr, function()
+    return vim.fn.search(PYTHON_KERNELS, "nw") ~= 0
+  end)
+end
 
 ---@param bufnr integer
 ---@param on_dir fun(root: string?)
@@ -11,6 +21,20 @@ local function root_dir(bufnr, on_dir)
   local is_config = vim.fs.basename(vim.api.nvim_buf_get_name(bufnr)) == "gpuemu.toml"
   if filetype == "cuda" or (root and (filetype ~= "toml" or is_config)) then
     on_dir(root)
+  elseif filetype == "python" and has_kernels(bufnr) then
+    on_dir(nil)
+  elseif filetype == "python" then
+    vim.api.nvim_create_autocmd("BufWritePost", {
+      buffer = bufnr,
+      desc = "Attach the gpuemu language server when the file has its first kernel",
+      callback = function()
+        local found = has_kernels(bufnr)
+        if found then
+          on_dir(nil)
+        end
+        return found
+      end,
+    })
   end
 end
 

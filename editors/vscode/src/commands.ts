@@ -8,6 +8,7 @@
 import * as vscode from "vscode";
 import type { Middleware } from "vscode-languageclient/node";
 import type { Artifacts } from "./artifacts";
+import { attendsTo } from "./attention";
 import { describeCase, type FailureModel } from "./failureModel";
 import type { ArtifactForm, CaseName, Failure } from "./protocol";
 
@@ -41,7 +42,23 @@ export function middleware(context: CommandContext): Middleware {
           return next(command, args);
       }
     },
+    provideHover: (document, position, token, next) => (attendsTo(document) ? next(document, position, token) : null),
+    provideCodeLenses: (document, token, next) => (attendsTo(document) ? next(document, token) : []),
+    provideInlayHints: (document, range, token, next) => (attendsTo(document) ? next(document, range, token) : []),
+    provideDocumentSymbols: (document, token, next) => (attendsTo(document) ? next(document, token) : []),
+    provideDefinition: (document, position, token, next) =>
+      attendsTo(document) ? next(document, position, token) : null,
+    provideReferences: (document, position, options, token, next) =>
+      attendsTo(document) ? next(document, position, options, token) : [],
+    // Of gpuemu.toml and CUDA only: typing in Python never waits for this server.
+    provideCompletionItem: (document, position, how, token, next) =>
+      isPython(document) ? [] : next(document, position, how, token),
+    provideFoldingRanges: (document, how, token, next) => (isPython(document) ? [] : next(document, how, token)),
+    provideDocumentLinks: (document, token, next) => (isPython(document) ? [] : next(document, token)),
     async provideCodeActions(document, range, actionContext, token, next) {
+      if (!attendsTo(document)) {
+        return [];
+      }
       const actions = (await next(document, range, actionContext, token)) ?? [];
       return [
         ...actions,
@@ -49,6 +66,10 @@ export function middleware(context: CommandContext): Middleware {
       ];
     },
   };
+}
+
+function isPython(document: vscode.TextDocument): boolean {
+  return document.languageId === "python";
 }
 
 /** Return the arguments of a command on a file: those given, else the active editor's file. */

@@ -3,6 +3,7 @@
 import * as vscode from "vscode";
 import { LanguageClient, type LanguageClientOptions, RevealOutputChannelOn, State } from "vscode-languageclient/node";
 import { Artifacts } from "./artifacts";
+import { whenNeeded } from "./attention";
 import { middleware } from "./commands";
 import { FailureModel } from "./failureModel";
 import { FailuresView } from "./failuresView";
@@ -35,13 +36,17 @@ export async function activate(context: vscode.ExtensionContext): Promise<Api> {
         await manager.restart();
       }
     }),
-    vscode.workspace.onDidGrantWorkspaceTrust(restart),
-    vscode.workspace.onDidChangeConfiguration((event) => event.affectsConfiguration("gpuemu.server") && restart()),
   );
-  await vscode.commands.executeCommand("setContext", "gpuemu.active", true);
-  await manager.restart();
-  // The event fires often; restart only if it leads to another server.
-  context.subscriptions.push(await onEnvironmentChange(() => manager.restartIfServerChanged()));
+  const begin = async () => {
+    context.subscriptions.push(
+      vscode.workspace.onDidGrantWorkspaceTrust(restart),
+      vscode.workspace.onDidChangeConfiguration((event) => event.affectsConfiguration("gpuemu.server") && restart()),
+    );
+    await manager.restart();
+    // The event fires often; restart only if it leads to another server.
+    context.subscriptions.push(await onEnvironmentChange(() => manager.restartIfServerChanged()));
+  };
+  context.subscriptions.push(await whenNeeded(begin));
   return manager.api;
 }
 
@@ -90,6 +95,8 @@ class ClientManager implements vscode.Disposable {
 
   private async replace(): Promise<void> {
     await this.stop();
+    void vscode.commands.executeCommand("setContext", "gpuemu.active", true);
+    this.status.starting();
     this.server = await findServer();
     if (!this.server) {
       this.status.missing();

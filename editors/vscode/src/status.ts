@@ -20,8 +20,6 @@ export class StatusItem implements vscode.Disposable {
   constructor() {
     this.item = vscode.window.createStatusBarItem("gpuemu.status", vscode.StatusBarAlignment.Left);
     this.item.name = "gpuemu";
-    this.item.show();
-    this.starting();
   }
 
   /** Show the status of a server. A client has one handler for each notification, so it calls `onIdle` as well. */
@@ -82,6 +80,7 @@ export class StatusItem implements vscode.Disposable {
     this.item.tooltip = tip;
     this.item.command = command;
     this.item.backgroundColor = undefined;
+    this.item.show(); // hidden until something needs the server
   }
 }
 

@@ -12,6 +12,9 @@ import type { LanguageClient } from "vscode-languageclient/node";
 import { toRange } from "./positions";
 import { Method, type Test, type TestOutput, type TestState, type TestsChanged, type TestsEnded } from "./protocol";
 
+/** The Python files with kernels, for the commands of the palette and of menus. */
+const CONTEXT_PYTHON_FILES = "gpuemu.pythonFiles";
+
 export class KernelTests implements vscode.Disposable {
   readonly controller = vscode.tests.createTestController("gpuemu", "GPU kernels");
   private readonly items = new Map<string, vscode.TestItem>();
@@ -111,6 +114,9 @@ export class KernelTests implements vscode.Disposable {
         item.description = dtypes.length > 1 ? dtypes.map((test) => test.label).join(", ") : undefined;
       }
     }
+    const paths = [...this.controller.items].map(([, item]) => item.uri?.fsPath ?? "");
+    const python = paths.filter((each) => each.endsWith(".py"));
+    void vscode.commands.executeCommand("setContext", CONTEXT_PYTHON_FILES, python);
     this.showStored(all);
   }
 

@@ -1,4 +1,4 @@
-"""Suppression comments: ``// gpuemu: ignore[rule]``.
+"""Suppression comments: ``// gpuemu: ignore[rule]``, in Python ``# gpuemu: ignore[rule]``.
 
 A trailing comment applies to its own line, a comment on a line of its own to the next line of code.
 """
@@ -22,7 +22,11 @@ would look clean.
 """
 
 MARK = re.compile(r"//.*?\bgpuemu:\s*ignore\[(?P<rules>[^\]\n]*)\]")
+HASH_MARK = re.compile(r"#.*?\bgpuemu:\s*ignore\[(?P<rules>[^\]\n]*)\]")
+_PYTHON_MARK = re.compile(r"(?://|#).*?\bgpuemu:\s*ignore\[(?P<rules>[^\]\n]*)\]")
+"""In a ``.py`` file, whose strings may be CUDA code."""
 _COMMENT = re.compile(r"^\s*//")
+_PYTHON_COMMENT = re.compile(r"^\s*(?://|#)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,17 +38,18 @@ class Suppression:
     line: int
 
 
-def suppressions(text: str) -> Iterator[Suppression]:
-    """Yield the rules that the comments of a text suppress."""
+def suppressions(text: str, python: bool = False) -> Iterator[Suppression]:
+    """Yield the rules that the comments of a text suppress; ``python`` for that of a ``.py`` file."""
+    pattern, alone = (_PYTHON_MARK, _PYTHON_COMMENT) if python else (MARK, _COMMENT)
     if "gpuemu:" not in text:
         return
     lines = text.split("\n")
     for number, line in enumerate(lines):
-        mark = MARK.search(line)
+        mark = pattern.search(line)
         if mark is None:
             continue
         target = number
-        while target < len(lines) - 1 and (_COMMENT.match(lines[target]) or not lines[target].strip()):
+        while target < len(lines) - 1 and (alone.match(lines[target]) or not lines[target].strip()):
             target += 1
         for name in re.finditer(r"[^,\s]+", mark["rules"]):
             start = mark.start("rules") + name.start()
@@ -52,10 +57,10 @@ def suppressions(text: str) -> Iterator[Suppression]:
             yield Suppression(name[0], Range.of(number, column, number, column + len(name[0].encode())), target)
 
 
-def ignored_lines(text: str) -> Mapping[int, frozenset[str]]:
+def ignored_lines(text: str, python: bool = False) -> Mapping[int, frozenset[str]]:
     """Return the rules that are suppressed on each 0-based line of a text."""
     found: dict[int, frozenset[str]] = {}
-    for one in suppressions(text):
+    for one in suppressions(text, python):
         found[one.line] = found.get(one.line, frozenset()) | {one.rule}
     return found
 
@@ -89,5 +94,5 @@ class IgnoreComments:
     def _at(self, finding: Finding) -> frozenset[str]:
         path = finding.place.path
         if path not in self._lines:
-            self._lines[path] = ignored_lines(self.text_of(path) or "")
+            self._lines[path] = ignored_lines(self.text_of(path) or "", path.endswith(".py"))
         return self._lines[path].get(finding.place.range.start.line, frozenset())

@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable
 
-from gpuemu_lsp.engine.findings import Finding, Position, Range
+from gpuemu_lsp.engine.findings import Finding, Range
 from gpuemu_lsp.engine.project import place_of
 from gpuemu_lsp.engine.project.edits import TextChange
 from gpuemu_lsp.engine.project.schema import known_keys
-from gpuemu_lsp.engine.source.ignore_comments import MARK
+from gpuemu_lsp.server.code_actions.code_lines import CodeLine, code_line
 from gpuemu_lsp.server.code_actions.fixes import suggestion_in
 
 UNKNOWN_KEY = "config/unknown-key"
@@ -22,15 +22,18 @@ _DIRECTIVE = re.compile(r"\bgpuemu:\s*ignore\[[^\]\n]*\]")
 def certain_changes(text: str, findings: Iterable[Finding]) -> list[TextChange]:
     """Return the changes of a text that fix findings of it in the only way there is; they do not overlap."""
     changes = []
-    unused: dict[int, set[str]] = {}
+    unused: dict[int, tuple[Finding, set[str]]] = {}
     for finding in findings:
         span = finding.place.range
         if finding.rule == UNKNOWN_KEY:
             change = spelling(text, span, finding.message)
             changes += [change] if change is not None else []
         elif finding.rule == UNUSED_SUPPRESSION:
-            unused.setdefault(span.start.line, set()).add(text_at(text, span))
-    removals = (without_suppressions(text, line, rules) for line, rules in unused.items())
+            unused.setdefault(span.start.line, (finding, set()))[1].add(text_at(text, span))
+    removals = (
+        without_suppressions(code_line(finding.place.path, text, finding.place.range.start), rules)
+        for finding, rules in unused.values()
+    )
     return [*changes, *(change for change in removals if change is not None)]
 
 
@@ -47,27 +50,27 @@ def spelling(text: str, span: Range, message: str) -> TextChange | None:
     return TextChange(span, f"{quote}{suggested}{quote}") if close == [suggested] else None
 
 
-def without_suppressions(text: str, line: int, rules: Collection[str]) -> TextChange | None:
+def without_suppressions(line: CodeLine | None, rules: Collection[str]) -> TextChange | None:
     """Return the change that removes rules from the suppression comment of a line, or the comment if none is left.
 
     Other text of the comment stays. A line that would be empty is removed.
     """
-    lines = text.split("\n")
-    content = lines[line].removesuffix("\r") if line < len(lines) else ""
-    mark = MARK.search(content)
-    if mark is None:
+    mark = line.suppression if line is not None else None
+    if mark is None or line is None:
         return None
+    content = line.content
     kept = [rule for rule in re.findall(r"[^,\s]+", mark["rules"]) if rule not in rules]
     if kept:
-        return _replaced(line, content, mark.start("rules"), mark.end("rules"), ", ".join(kept))
-    comment = content[mark.start() :]
-    rest = re.sub(r"^//\s+", "// ", _DIRECTIVE.sub("", comment, count=1)).rstrip().removesuffix("//")
+        return line.changed(mark.start("rules"), mark.end("rules"), ", ".join(kept))
+    comment, sign = content[mark.start() :], line.comment
+    rest = re.sub(rf"^{sign}\s+", f"{sign} ", _DIRECTIVE.sub("", comment, count=1)).rstrip().removesuffix(sign)
     before = content[: mark.start()]
     if rest:
-        return _replaced(line, content, mark.start(), len(content), rest)
-    if before.strip():
-        return _replaced(line, content, len(before.rstrip()), len(content), "")
-    return TextChange(Range(Position(line, 0), Position(line + 1, 0)), "") if line + 1 < len(lines) else None
+        return line.changed(mark.start(), len(content), rest)
+    if before.strip() or not line.whole:
+        return line.changed(len(before.rstrip()), len(content), "")
+    number = line.number
+    return TextChange(Range.of(number, 0, number + 1, 0), "") if number + 1 < len(line.lines) else None
 
 
 def distance(one: str, other: str) -> int:
@@ -93,8 +96,3 @@ def text_at(text: str, span: Range) -> str:
         return ""
     content = lines[span.start.line].encode("utf-8", "surrogatepass")
     return content[span.start.column : span.end.column].decode("utf-8", "replace")
-
-
-def _replaced(line: int, content: str, first: int, last: int, new: str) -> TextChange:
-    start, end = (len(content[:at].encode("utf-8", "surrogatepass")) for at in (first, last))
-    return TextChange(Range.of(line, start, line, end), new)

@@ -8,9 +8,9 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from gpuemu_lsp.engine.findings import Range
 from gpuemu_lsp.engine.project.edits import TextChange, kernel_index, set_in_kernel
-from gpuemu_lsp.engine.source.ignore_comments import MARK, ignorable
+from gpuemu_lsp.engine.source.ignore_comments import ignorable
+from gpuemu_lsp.server.code_actions.code_lines import CodeLine
 
 LIMITS = {
     "artifact/registers": "max_registers",
@@ -24,23 +24,21 @@ _MAX_TOLERANCE = 0.02
 """A larger error is not a rounding error: the kernel is wrong, and no fix may hide that."""
 
 
-def ignore(text: str, line: int, rule: str) -> TextChange | None:
+def ignore(line: CodeLine, rule: str) -> TextChange | None:
     """Return the change that adds ``gpuemu: ignore[RULE]`` to a line.
 
-    None where the rule cannot be ignored, or where the line's end cannot hold a ``//`` comment.
+    None where the rule cannot be ignored, or where the line's end cannot hold a comment.
     """
-    lines = text.split("\n")
-    if line >= len(lines) or not ignorable(rule):
+    if not ignorable(rule):
         return None
-    content = lines[line].removesuffix("\r")
-    mark = MARK.search(content)
+    content = line.content
+    mark = line.suppression
     if mark is not None:
-        column = len(content[: mark.end("rules")].encode())
-        return TextChange(Range.of(line, column, line, column), f", {rule}")
-    if content.rstrip().endswith("\\") or _in_block_comment(lines, line):
+        return line.changed(mark.end("rules"), mark.end("rules"), f", {rule}")
+    if content.rstrip().endswith("\\") or (line.comment == "//" and _in_block_comment(line.lines, line.number)):
         return None
-    column = len(content.rstrip().encode())
-    return TextChange(Range.of(line, column, line, column), f"  // gpuemu: ignore[{rule}]")
+    end = len(content.rstrip())
+    return line.changed(end, end, f"  {line.comment} gpuemu: ignore[{rule}]")
 
 
 def suggestion_in(message: str) -> str | None:
@@ -99,7 +97,7 @@ def reference_path(source: str, kernel: str) -> str:
     return next((folder / name).as_posix() for name in names if not (folder / name).exists())
 
 
-def _in_block_comment(lines: list[str], line: int) -> bool:
+def _in_block_comment(lines: Sequence[str], line: int) -> bool:
     """Return whether the end of a line lies inside ``/* ... */``, where ``//`` does not begin a comment."""
     text = re.sub(r'"(?:\\.|[^"\\\n])*"|//[^\n]*', "", "\n".join(lines[: line + 1]))
     return text.rfind("/*") > text.rfind("*/")

@@ -23,6 +23,7 @@ from gpuemu_lsp.server.checks.requests import requests_of_file
 from gpuemu_lsp.server.client.params import plain
 from gpuemu_lsp.server.client.protocol import GpuemuServer
 from gpuemu_lsp.server.code_actions import fix_all, fixes
+from gpuemu_lsp.server.code_actions.code_lines import code_line
 from gpuemu_lsp.server.documents.locations import byte_position, client_range, path_from_uri
 from gpuemu_lsp.server.session import Session
 
@@ -44,6 +45,8 @@ class DeferredEdit:
     dtype: str | None = None
     value: float | int | None = None
     line: int = 0
+    column: int = 0
+    """In the client's code units, as ``line``."""
 
     def to_json(self) -> dict[str, Any]:
         """Return it as JSON."""
@@ -89,7 +92,9 @@ class CodeActionResolver:
         changes: list[FileChange] = []
         if deferred.what == "ignore":
             text = self._session.text(path)
-            change = fixes.ignore(text, deferred.line, deferred.rule) if text is not None else None
+            at = Position(deferred.line, deferred.column)
+            line = code_line(path, text, self._bytes(text, at)) if text is not None else None
+            change = fixes.ignore(line, deferred.rule) if line is not None else None
             changes = [FileChange(path, change)] if change is not None else []
         elif deferred.what in ("tolerance", "limit"):
             changes = self._config_changes(path, deferred)
@@ -132,8 +137,11 @@ class CodeActionResolver:
         lines, encoding = text.split("\n"), self._session.publisher.encoding
         start, end = (byte_position(lines, Position(at.line, at.character), encoding) for at in (span.start, span.end))
         rule = fix_all.text_at(text, Range(start, end))
-        change = fix_all.without_suppressions(text, span.start.line, (rule,))
+        change = fix_all.without_suppressions(code_line(path, text, start), (rule,))
         return self.workspace_edit([FileChange(path, change)]) if change is not None else None
+
+    def _bytes(self, text: str, at: Position) -> Position:
+        return byte_position(text.split("\n"), at, self._session.publisher.encoding)
 
     def _config_changes(self, path: str, deferred: DeferredEdit) -> list[FileChange]:
         project = self._session.projects.of(path)

@@ -30,7 +30,7 @@ def unused_suppressions(batch: Batch) -> Iterator[Finding]:
         for finding in check.findings
         if finding.place.path == path
     }
-    for one in suppressions(text):
+    for one in suppressions(text, path.endswith(".py")):
         known = one.rule in RULES and ignorable(one.rule) and not one.rule.startswith(_DEEP_RULES)
         if known and (one.line, one.rule) not in used:
             message = f"The last check found no `{one.rule}` here: this comment suppressed nothing."

@@ -125,8 +125,8 @@ async def _actions(
         title = f"Register {kernel} in gpuemu.toml, with a template of its reference"
         yield edit(title, DeferredEdit("register", file, kernel, rule))
     if ignorable(rule):
-        line = diagnostic.range.start.line
-        yield edit(f"Ignore {rule} here", DeferredEdit("ignore", uri, "", rule, line=line))
+        at = diagnostic.range.start
+        yield edit(f"Ignore {rule} here", DeferredEdit("ignore", uri, "", rule, line=at.line, column=at.character))
 
 
 def _includes(wanted: Iterable[str], kind: str) -> bool:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from gpuemu_lsp.server.checks.stored_failures import StoredFailures
-from gpuemu_lsp.server.events import BatchEnded, ServerEvent, StoredFailuresChanged
+from gpuemu_lsp.server.events import BatchEnded, BatchStarted, ServerEvent, StoredFailuresChanged
 from gpuemu_lsp.server.session import Session
 from gpuemu_lsp.server.test_explorer.items import TestItem, item_to_client, items_of
 
@@ -55,7 +55,8 @@ class TestExplorer:
     def on_event(self, event: ServerEvent) -> None:
         """Update the items of a checked file, and of all files of a project whose stored failures have changed."""
         match event:
-            case BatchEnded(batch, completed=True) if batch.key.kind == "check":
+            case BatchStarted(batch) | BatchEnded(batch, completed=True) if batch.key.kind == "check":
+                # Also before: a client drops the states of items that it does not have yet.
                 self._update([batch.key.path])
             case StoredFailuresChanged(root):
                 self._update(path for path in self._session.files() if Path(path).is_relative_to(root))

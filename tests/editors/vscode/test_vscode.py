@@ -51,6 +51,13 @@ def test_references_headers_configuration_and_pauses_are_shown_where_they_are_ed
     assert "scenario passed" in output
 
 
+def test_kernels_in_python_files_are_shown_at_their_places_and_start_the_server(
+    tmp_path: Path, tools: Installed, vsix: Path, project: EditorProject, user_environment: dict[str, str]
+) -> None:
+    output = _run(tools, "python.mjs", tmp_path, vsix, project, user_environment)
+    assert "scenario passed" in output
+
+
 def test_without_a_server_the_user_is_warned_and_offered_one(
     tmp_path: Path, tools: Installed, vsix: Path, project: EditorProject, editor_environment: dict[str, str]
 ) -> None:

@@ -12,7 +12,7 @@ from gpuemu_lsp.engine.source.ignore_comments import ignorable, suppressions
 
 def unknown_suppressions(path: str, text: str) -> Iterator[Finding]:
     """Yield a warning for each rule in a ``gpuemu: ignore`` comment that does not exist or cannot be suppressed."""
-    for one in suppressions(text):
+    for one in suppressions(text, path.endswith(".py")):
         if one.rule not in RULES:
             close = difflib.get_close_matches(one.rule, filter(ignorable, RULES), n=1, cutoff=0.6)
             hint = f" Did you mean `{close[0]}`?" if close else ""

@@ -8,7 +8,7 @@ from functools import cache
 import tree_sitter_python
 from tree_sitter import Language, Node, Parser, Tree
 
-from gpuemu_lsp.engine.findings import Range
+from gpuemu_lsp.engine.findings import Position, Range
 
 
 @cache
@@ -29,6 +29,15 @@ def range_of(node: Node) -> Range:
 def text_of(node: Node | None) -> str:
     """Return the text of a node, empty for None."""
     return node.text.decode(errors="replace") if node is not None and node.text is not None else ""
+
+
+def in_string(text: str, at: Position) -> bool:
+    """Return whether a position of a module lies within a string."""
+    point = (at.line, at.column)
+    node = parse_module(text.encode("utf-8", "surrogatepass")).root_node.descendant_for_point_range(point, point)
+    while node is not None and node.type != "string":
+        node = node.parent
+    return node is not None and node.start_point < point < node.end_point
 
 
 def descendants(node: Node, *kinds: str) -> Iterator[Node]:
