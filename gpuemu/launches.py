@@ -78,12 +78,18 @@ def sentence(finding: Finding) -> str:
 
 
 def findings_of(
-    request: Request, events: Iterable[Event], text_of: Callable[[str], str | None], fallback: Place | None = None
+    request: Request,
+    events: Iterable[Event],
+    text_of: Callable[[str], str | None],
+    fallback: Place | None = None,
+    *,
+    threads: bool = True,
 ) -> tuple[Finding, ...]:
-    """Return events of a launch as findings on lines of the user's files, each rule once per line.
+    """Return events of a launch as findings on lines of the user's files, each rule once per line and buffer.
 
     ``text_of`` returns the text of a file, None if it is not the user's. Events without a line of the user's are placed
-    at ``fallback``, by default the head of the first file of the user's.
+    at ``fallback``, by default the head of the first file of the user's. ``threads`` False is for languages whose
+    kernels are programs without threads: data names the program in place of block and thread.
     """
     events = tuple(events)
     if not events:
@@ -92,18 +98,18 @@ def findings_of(
     if fallback is None:
         fallback = Place(next(iter(filter(text_of, files.values())), ""), Range.of(0, 0, 0, 1))
     source_map = SourceMap(files, text_of, fallback)
-    return tuple(_merged(_finding(event, source_map, request) for event in events))
+    return tuple(_merged(_finding(event, source_map, request, threads) for event in events))
 
 
-def _finding(event: Event, source_map: SourceMap, request: Request) -> Finding:
+def _finding(event: Event, source_map: SourceMap, request: Request, threads: bool) -> Finding:
     place, related = source_map.place(event.location)
     if event.other is not None:
         related = (Related(source_map.place(event.other)[0], "the other access"), *related)
     data: dict[str, Json] = {"instruction": event.instruction, "count": event.count, **event.data}
-    if event.thread is not None:
+    if threads and event.thread is not None:
         data["thread"] = list(event.thread)
     if event.block is not None:
-        data["block"] = list(event.block)
+        data["block" if threads else "program"] = list(event.block)
     if event.buffer is not None:
         data["buffer"] = event.buffer
     data["grid"] = list(request.grid)
@@ -112,10 +118,10 @@ def _finding(event: Event, source_map: SourceMap, request: Request) -> Finding:
 
 
 def _merged(findings: Iterable[Finding]) -> Iterable[Finding]:
-    """Return the findings, each rule once per line: one line is many instructions."""
-    kept: dict[tuple[str, str, int], Finding] = {}
+    """Return the findings, each rule once per line and buffer: one line is many instructions."""
+    kept: dict[tuple[str, str, int, Json], Finding] = {}
     for finding in findings:
-        key = finding.rule, finding.place.path, finding.place.range.start.line
+        key = finding.rule, finding.place.path, finding.place.range.start.line, finding.data.get("buffer")
         known = kept.get(key)
         if known is None:
             kept[key] = finding

@@ -12,16 +12,8 @@ emulated GPU whose memory is that of the CPU.
 
 from __future__ import annotations
 
-from gpuemu.triton.session import (
-    DEFAULT_ARCH,
-    DEFAULT_SECONDS,
-    KernelError,
-    LaunchRecord,
-    Session,
-    activate,
-    deactivate,
-    emulated,
-)
+from gpuemu.launches import DEFAULT_ARCH, DEFAULT_SECONDS, KernelError, LaunchRecord
+from gpuemu.triton.session import Session, activate, deactivate, emulated
 
 __all__ = [
     "DEFAULT_ARCH",

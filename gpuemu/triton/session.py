@@ -4,16 +4,23 @@ from __future__ import annotations
 
 import functools
 import time
-import warnings
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypeAlias
+from typing import Any
 
 import numpy as np
 import triton
 from triton.runtime.jit import JITFunction
 
+from gpuemu.launches import (
+    DEFAULT_ARCH,
+    DEFAULT_SECONDS,
+    LaunchRecord,
+    OnFinding,
+    distinct_findings,
+    report,
+)
 from gpuemu.replacing import replaced
 from gpuemu.triton.driver import EmulatorDriver, TritonLaunch
 from gpuemu.triton.findings import launch_findings
@@ -30,38 +37,7 @@ from gpuemu_lsp.engine.compile.triton_backend import (
 from gpuemu_lsp.engine.compile.triton_stores import with_ordered_stores
 from gpuemu_lsp.engine.emulator import Emulator
 from gpuemu_lsp.engine.execution import Argument, Buffer, Checks, Request, Scalar
-from gpuemu_lsp.engine.findings import Finding, Severity
-
-OnFinding: TypeAlias = Literal["raise", "warn", "collect"]
-DEFAULT_ARCH = "sm_80"
-DEFAULT_SECONDS = 60.0
-
-
-class KernelError(RuntimeError):
-    """A launch in which a checker found an error; ``findings`` has what it found."""
-
-    def __init__(self, findings: tuple[Finding, ...]) -> None:
-        super().__init__("\n".join(map(_sentence, findings)))
-        self.findings = findings
-
-
-@dataclass(frozen=True, slots=True)
-class LaunchRecord:
-    """One launch: the kernel, its grid, its result and the milliseconds of translation and execution.
-
-    ``artifact`` has the PTX, ``approximate`` the executed instructions with a documented maximum error: the error
-    budget of the results follows from both.
-    """
-
-    kernel: str
-    grid: tuple[int, int, int]
-    threads: int
-    status: str
-    translate_ms: float
-    execute_ms: float
-    findings: tuple[Finding, ...]
-    artifact: Artifact
-    approximate: tuple[str, ...] = ()
+from gpuemu_lsp.engine.findings import Finding
 
 
 @dataclass(slots=True)
@@ -83,11 +59,7 @@ class Session:
     @property
     def findings(self) -> tuple[Finding, ...]:
         """Findings of all launches, in the order in which they were made; each rule once per line."""
-        found: dict[tuple[str, object], Finding] = {}
-        for record in self.launches:
-            for finding in record.findings:
-                found.setdefault((finding.rule, finding.place), finding)
-        return tuple(found.values())
+        return distinct_findings(self.launches)
 
     def run(self, launch: TritonLaunch) -> None:
         """Run a launch, write its results to the tensors, and report.
@@ -131,7 +103,7 @@ class Session:
                 outcome.approximate,
             )
         )
-        self._report(findings)
+        report(findings, self.on_finding)
 
     def _artifact(self, launch: TritonLaunch) -> Artifact:
         ptx = launch.kernel.ptx
@@ -141,14 +113,6 @@ class Session:
                 "", self.arch, with_ordered_stores(with_fixed_locations(ptx)), b"", {name: name}, {}, "triton"
             )
         return self._artifacts[ptx]
-
-    def _report(self, findings: tuple[Finding, ...]) -> None:
-        errors = tuple(finding for finding in findings if finding.severity is Severity.ERROR)
-        if errors and self.on_finding == "raise":
-            raise KernelError(errors)
-        if self.on_finding != "collect":
-            for finding in findings:
-                warnings.warn(_sentence(finding), stacklevel=3)
 
 
 def _scratch(launch: TritonLaunch) -> list[Argument]:
@@ -163,11 +127,6 @@ def _scratch(launch: TritonLaunch) -> list[Argument]:
             Buffer(name, np.zeros(total, np.uint8), initialized=False) if total else Scalar(name, bytes(8))
         )
     return arguments
-
-
-def _sentence(finding: Finding) -> str:
-    start = finding.place.range.start
-    return f"{finding.place.path}:{start.line + 1}:{start.column + 1}: {finding.message} [{finding.rule}]"
 
 
 @contextmanager
