@@ -12,7 +12,7 @@ from pathlib import Path
 import triton
 
 from gpuemu.launches import findings_of
-from gpuemu_lsp.engine.execution import Event, Outcome, Request
+from gpuemu_lsp.engine.execution import Outcome, Request
 from gpuemu_lsp.engine.findings import Finding
 
 _TRITON = Path(triton.__file__).parent
@@ -20,15 +20,7 @@ _TRITON = Path(triton.__file__).parent
 
 def launch_findings(request: Request, outcome: Outcome) -> tuple[Finding, ...]:
     """Return what the checkers found in a launch."""
-    events = [event for event in outcome.events if not _is_within_program(event)]
-    return findings_of(request, events, _user_text, threads=False)
-
-
-def _is_within_program(event: Event) -> bool:
-    """Whether the event is a race between threads of one program."""
-    if event.rule == "memory/shared-race":
-        return True
-    return event.rule == "memory/global-race" and list(event.block or ()) == event.data.get("other_block")
+    return findings_of(request, outcome.events, _user_text, threads=False)
 
 
 @cache

@@ -96,6 +96,9 @@ class Checks:
     bounds: bool = True
     uninitialized: bool = True
     races: bool = True
+    block_races: bool = True
+    """Races between threads of one block, those in shared memory included. False for a language whose blocks are one
+    sequential program: its compiler then divides the work, and only races between blocks are the author's."""
     sync: bool = True
     contained: bool = True
     """False compiles no checks at all: a wrong access may crash the process. For measurements only."""

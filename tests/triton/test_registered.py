@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -130,3 +132,28 @@ def test_a_package_that_is_not_installed_is_named(check):
     assert errors(result) == [] and result["exit"] == 2
     (finding,) = result["findings"]
     assert finding["rule"] == "engine/not-executed" and "no_such_package" in finding["message"]
+
+
+def test_a_failing_case_is_reproduced_and_minimised(check, tmp_path):
+    text = SOFTMAX.replace("OTHER", "0.0")
+    (finding,) = check({"softmax.py": text, "gpuemu.toml": CONFIG})["findings"]
+    for verb in ("reproduce", "minimize"):
+        command = [sys.executable, "-m", "gpuemu_lsp.cli.gpuemu", verb, finding["case"]]
+        environment = {**os.environ, "GPUEMU_CACHE_DIR": str(tmp_path / ".cache")}
+        done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+        assert f"softmax.py:{line_of(text, 'tl.store')}:5: error[numeric/tolerance-exceeded]" in done.stdout, done
+    assert "cols = 3" in done.stdout and "rows = 1" in done.stdout
+
+
+def test_every_kind_of_constexpr_and_decorator(check, tmp_path):
+    here = Path(__file__).parent / "registered"
+    for file in here.iterdir():
+        if file.is_file():
+            shutil.copy(file, tmp_path)
+    result = check({})
+    verdicts = {kernel["name"]: kernel["status"] for kernel in result["kernels"]}
+    expected = dict.fromkeys(["tuned", "total_atomic", "matmul", "desc_copy", "activate"], "passed")
+    assert verdicts == {**expected, "total_racy": "failed"}
+    text = (here / "kernels.py").read_text()
+    lines = {line_of(text, "old = tl.load(total)"), line_of(text, "tl.store(total, old")}
+    assert set(errors(result)) == {("memory/global-race", line) for line in lines}

@@ -164,7 +164,7 @@ class _ReplayPrinter:
 def _run(pool: Pool, function: str, request: CheckRequest, more: dict[str, Json], extra: float) -> JobResult:
     payload: dict[str, Json] = {"request": to_json(request), **more}
     seconds = seconds_for(request) + extra
-    return run_job(pool, Job(function, payload, wall_seconds=seconds, taint=request.spec.reference))
+    return run_job(pool, Job(function, payload, wall_seconds=seconds, taint=request.user_code))
 
 
 def _identified(replay: Replay, root: str) -> Replay:

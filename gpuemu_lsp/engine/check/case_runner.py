@@ -128,7 +128,7 @@ class CaseRunner:
             # A launch with a watch repeats one whose coverage is known.
             coverage=self.guidance is not None and watch is None,
         )
-        outcome = self._reported(case, self.executor.run(launch))
+        outcome = self.executor.run(launch)
         if self.guidance is not None and outcome.coverage is not None:
             self.guidance.observe(case, outcome.coverage)
         self.work += outcome.steps + sum(array.size for array in case.tensors.values())
@@ -142,14 +142,10 @@ class CaseRunner:
 
         ``arguments`` replace those of the plan.
         """
-        outcome = self._reported(case, self.executor.run(self._request(case, launch, arguments)))
+        outcome = self.executor.run(self._request(case, launch, arguments))
         self._add_time("translate", outcome.translate_ms)
         self._add_time("execute", outcome.execute_ms)
         return outcome
-
-    def _reported(self, case: Case, outcome: Outcome) -> Outcome:
-        code = self.code(case)
-        return outcome if code is None else replace(outcome, events=tuple(filter(code.is_reported, outcome.events)))
 
     def _translate_seconds(self) -> float:
         """Return what is left for translation; enough to find code that is in a cache."""

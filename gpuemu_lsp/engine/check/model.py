@@ -85,6 +85,15 @@ class CheckRequest:
     program: tuple[str, ...] = ()
     batch: str = ""
 
+    @property
+    def user_code(self) -> str | None:
+        """The script that a check executes: the reference, or the module of a Triton kernel; None if there is none.
+
+        A ``.py`` with CUDA code in strings is not executed, but only its text shows that.
+        """
+        imported = self.spec.source if self.spec.source.endswith(".py") else None
+        return (self.spec.reference or imported) if self.options.execute else None
+
 
 @dataclass(frozen=True, slots=True)
 class Stage:

@@ -150,7 +150,7 @@ def _submit(
                 on_event(extra)
         pending.ended.set()
 
-    job = Job(function, to_json(request), wall_seconds=seconds, taint=request.spec.reference)
+    job = Job(function, to_json(request), wall_seconds=seconds, taint=request.user_code)
     pool.submit(job, receive)
 
 

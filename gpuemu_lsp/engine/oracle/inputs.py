@@ -11,6 +11,8 @@ import numpy as np
 from gpuemu_lsp.engine.fuzz.dtypes import is_float
 from gpuemu_lsp.engine.fuzz.model import Array, Case
 from gpuemu_lsp.engine.plan.model import Plan, ScalarArg, TensorArg
+from gpuemu_lsp.engine.project.expressions import evaluate
+from gpuemu_lsp.engine.project.model import ConstexprValue, PythonValue
 
 Wrap: TypeAlias = Callable[[float], Any]
 
@@ -151,7 +153,8 @@ def _field_names(keys: Iterable[str]) -> dict[str, str]:
 def keywords(plan: Plan, case: Case, accepted: Iterable[str], everything: bool, wrap: Wrap = float) -> dict[str, Any]:
     """Return the keyword arguments of a call.
 
-    They are the scalars and dims named in ``accepted``, and with ``everything`` (``**kwargs``) all scalars.
+    They are the scalars, dims and constexprs named in ``accepted``, and with ``everything`` (``**kwargs``) all scalars
+    and constexprs.
     """
     named = set(accepted)
     own = [(arg, scalar_value(arg, case, wrap)) for arg in plan.args if isinstance(arg, ScalarArg)]
@@ -160,9 +163,19 @@ def keywords(plan: Plan, case: Case, accepted: Iterable[str], everything: bool, 
     chosen = dict(scalars) if everything else {}
     # Later sources win: a scalar renamed with `as` over its parameter name, and both over a dim of the same name.
     by_field = {name: scalars[key] for name, key in _field_names(scalars).items()}
-    for source in (case.dims, by_field, by_param, scalars):
+    choices = plan.triton.choices if plan.triton is not None else ()
+    texts = {choice.param: _python_value(choice.value(case.dims), case) for choice in choices}
+    chosen.update(texts if everything else {})
+    for source in (case.dims, by_field, by_param, scalars, texts):
         chosen.update({name: value for name, value in source.items() if name in named})
     return chosen
+
+
+def _python_value(value: ConstexprValue, case: Case) -> Any:
+    """Return a compile-time value of a Triton kernel: a number, a string (``float16`` for ``tl.float16``), or None."""
+    if isinstance(value, PythonValue):
+        return None if value.text == "None" else value.text.strip("'").removeprefix("tl.")
+    return value if isinstance(value, bool | float) else evaluate(value, case.dims)
 
 
 def scalar_value(arg: ScalarArg, case: Case, wrap: Wrap = float) -> Any:

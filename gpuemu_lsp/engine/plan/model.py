@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -90,6 +90,10 @@ class PythonChoice:
     param: str
     values: tuple[ConstexprValue, ...]
     dim: str | None = None
+
+    def value(self, dims: Mapping[str, int]) -> ConstexprValue:
+        """Return the value for the sizes of a case."""
+        return self.values[0 if self.dim is None else dims[self.dim] - 1]
 
 
 @dataclass(frozen=True, slots=True)

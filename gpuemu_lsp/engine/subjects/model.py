@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from gpuemu_lsp.engine.compile.model import Artifact
-from gpuemu_lsp.engine.execution import Argument, Checks, Dim3, Event
+from gpuemu_lsp.engine.execution import Argument, Checks, Dim3
 from gpuemu_lsp.engine.findings import Finding
 from gpuemu_lsp.engine.fuzz.model import Case
 from gpuemu_lsp.engine.oracle import Numerics
@@ -41,14 +41,6 @@ class CaseCode:
     shared_bytes: int | None = None
     arguments: Arguments = unchanged
     checks: Checks = Checks()
-    threads: bool = True
-    """False for a language without threads: only races between blocks are the author's."""
-
-    def is_reported(self, event: Event) -> bool:
-        """Return whether an event of a launch is the author's."""
-        if self.threads or not event.rule.endswith("-race"):
-            return True
-        return event.rule == "memory/global-race" and list(event.block or ()) != event.data.get("other_block")
 
 
 class CodeError(Exception):

@@ -66,7 +66,7 @@ class CaseMinimiser:
             "max_runs": MAX_RUNS,
         }
         seconds = seconds_for(request) + _EXTRA_SECONDS
-        job = Job("minimize", payload, wall_seconds=seconds, taint=request.spec.reference)
+        job = Job("minimize", payload, wall_seconds=seconds, taint=request.user_code)
         result = await self._session.jobs.run(job, f"Minimizing a case of {request.spec.name}")
         if isinstance(result.ending, Cancelled):
             return True

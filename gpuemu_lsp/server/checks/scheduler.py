@@ -207,7 +207,7 @@ class BatchScheduler:
             "check",
             to_json(request),
             wall_seconds=seconds_for(request),
-            taint=request.spec.reference if request.options.execute else None,
+            taint=request.user_code,
         )
 
         def receive(event: Event) -> None:

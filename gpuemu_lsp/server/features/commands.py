@@ -142,7 +142,7 @@ async def _write_reproduction(session: Session, arguments: tuple[Any, ...]) -> s
         name = "_".join(_UNSAFE.sub("_", part) for part in (request.spec.name, dtype, case) if part)
         script = Path(request.root, ".gpuemu", "reproduce", f"{name}.py").as_posix()
         payload = {"request": to_json(request), "case": case, "dtype": dtype, "script": script, "ptx": None}
-        job = Job("export", payload, wall_seconds=_SECONDS, taint=request.spec.reference)
+        job = Job("export", payload, wall_seconds=_SECONDS, taint=request.user_code)
         result = await session.jobs.run(job)
         if next(result.named("written"), None) is not None:
             return script

@@ -126,6 +126,7 @@ def _memories(runner: CaseRunner, case: Case, bases: Mapping[str, int]) -> list[
     arguments = runner.arguments(case)
     tensors = {arg.param: arg for arg in runner.plan.args if isinstance(arg, TensorArg)}
     found = []
+    code = runner.code(case)
     for name, address in bases.items():
         # NVRTC numbers parameters: ``kernel_param_0``.
         number = name.rpartition("_param_")[2] if "_param_" in name else ""
@@ -133,7 +134,7 @@ def _memories(runner: CaseRunner, case: Case, bases: Mapping[str, int]) -> list[
         if isinstance(argument, Buffer) and argument.name in tensors:
             arg, shape = tensors[argument.name], shape_of(case, argument.name)
             found.append(_Memory(arg.param, address, int(argument.data.size), arg.dtype, shape, arg.lanes))
-        elif not number:
+        elif not number and (code is None or code.checks.block_races):
             found.append(_Memory(demangled_name(name).rpartition("::")[2], address))
     return found
 

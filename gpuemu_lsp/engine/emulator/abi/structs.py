@@ -139,6 +139,7 @@ class LaunchRecord(Struct, align=64):
     RACE_LAUNCH_EPOCH = i32()  # first epoch of this launch; all earlier ones belong to earlier launches
     RACE_HIGHEST_EPOCH = i32()  # highest epoch of blocks that have ended
     RACE_CALLBACK = address()  # Python function for orders beyond barriers; 0 if the kernel has none
+    RACE_BETWEEN_BLOCKS = i32()  # 1 if only races between threads of different blocks are reported
     BARRIERS_LEFT = i32()  # barriers that the block scheduler releases before it returns to Python
     UNUSED_READ_CALLBACK = address()  # Python function for reads of which the value may not be used, 0 for none
     RACE_MEMBERS = address()  # table of MemberEpochs

@@ -61,14 +61,19 @@ NO_RACE_CANDIDATES = RaceCandidates()
 
 
 def find_race_candidates(
-    program: Program, block: tuple[int, int, int] | None, *, aliased: bool, assume_full_barriers: bool = True
+    program: Program,
+    block: tuple[int, int, int] | None,
+    *,
+    aliased: bool,
+    assume_full_barriers: bool = True,
+    shared: bool = True,
 ) -> RaceCandidates:
     """Return the accesses that can race in thread blocks with dimensions ``block``, or with any dimensions if None.
 
     ``aliased``: several parameters may point to the same memory. ``assume_full_barriers``: all threads of a block wait
-    at the same barrier instruction each time.
+    at the same barrier instruction each time. ``shared`` False leaves out accesses to shared memory.
     """
-    accesses = list(memory_accesses(program))
+    accesses = [access for access in memory_accesses(program) if shared or access.space != "shared"]
     strong = _strong(program, [access for access in accesses if not access.is_copy_source])
     vector_clocks = _needs_vector_clocks(program)
     # Fences order threads through strong accesses (release and acquire patterns, PTX ISA section 8.8): these must be
@@ -76,7 +81,7 @@ def find_race_candidates(
     always = strong if vector_clocks else frozenset()
     everywhere = list(_by_memory(accesses, program, aliased=aliased))
     # A generic address may point to shared memory, too.
-    in_shared = [access for access in accesses if access.space != "global"]
+    in_shared = [access for access in accesses if access.space != "global"] if shared else []
     # Strong accesses whose scope is the block race with those of other blocks.
     strong_everywhere = strong - {access.site for access in accesses if _is_narrow(access)}
     candidates = _racing(everywhere, strong_everywhere, always) | _racing([in_shared], strong, always)

@@ -35,6 +35,12 @@ def add_conflict(module: ir.Module) -> Value:
     shared = b.icmp_unsigned("<", place, load_field(b, launch, LaunchRecord.SHARED_SIZE))
     # Cells of shared memory omit the block, which can only be this one.
     full = b.select(shared, b.or_(thread, b.and_(number, i32(~THREAD_IN_BLOCK))), thread)
+    between = load_field(b, launch, LaunchRecord.RACE_BETWEEN_BLOCKS)
+    with b.if_then(b.icmp_unsigned("!=", between, i32(0))):
+        own_block = b.icmp_unsigned("<=", b.xor(full, number), i32(THREAD_IN_BLOCK))
+        # A record that stands for several blocks names only one of them.
+        one_block = b.icmp_unsigned("<", b.and_(epoch, i32(Epoch.SPREAD)), i32(Epoch.SPREAD))
+        return_if(b, b.and_(own_block, one_block), None)
     # Equal-value rule: a weak store of the bytes that are there already changes nothing that any order could show.
     # Kernels rely on it, for example to set a flag from many threads.
     weak_store = b.icmp_unsigned("==", b.and_(flags, i32(RaceFlag.STORE | RaceFlag.ATOMIC)), i32(RaceFlag.STORE))

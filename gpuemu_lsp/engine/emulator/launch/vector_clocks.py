@@ -287,5 +287,6 @@ def attach_race_detector(prepared: PreparedLaunch, candidates: RaceCandidates) -
         planes = shadow_planes()
         planes.begin(prepared.launch, candidates.cell_shift, min(first.shared.address, first.local.address))
         planes.install(prepared.launch, prepared.arena, candidates.cell_shift)
+        prepared.launch.set(LaunchRecord.RACE_BETWEEN_BLOCKS, int(not prepared.request.checks.block_races))
         prepared.on_growth = lambda: planes.install(prepared.launch, prepared.arena, candidates.cell_shift)
     return VectorClocks(prepared, candidates)

@@ -96,6 +96,8 @@ class CheckerMode(Enum):
     MEMORY = 0  # bounds, alignment, initialisation
     RACES = 1  # also races; pointer parameters do not alias
     RACES_ALIASED = 2  # also races; pointer parameters may alias
+    GLOBAL_RACES = 3  # as RACES, without those in shared memory
+    GLOBAL_RACES_ALIASED = 4
 
 
 class Instrumentation(Enum):
@@ -237,7 +239,8 @@ class CompiledKernel:
             self._race_candidates[mode, dimensions] = find_race_candidates(
                 self.program,
                 dimensions,
-                aliased=mode == CheckerMode.RACES_ALIASED,
+                aliased=mode in (CheckerMode.RACES_ALIASED, CheckerMode.GLOBAL_RACES_ALIASED),
+                shared=mode in (CheckerMode.RACES, CheckerMode.RACES_ALIASED),
                 assume_full_barriers=self._assume_full_barriers,
             )
         return self._race_candidates[mode, dimensions]

@@ -159,4 +159,6 @@ def _checker_mode(request: Request) -> CheckerMode:
     if not request.checks.races:
         return CheckerMode.MEMORY
     aliased = any(buffer.alias_of for buffer in buffers_of(request.arguments))
+    if not request.checks.block_races:
+        return CheckerMode.GLOBAL_RACES_ALIASED if aliased else CheckerMode.GLOBAL_RACES
     return CheckerMode.RACES_ALIASED if aliased else CheckerMode.RACES

@@ -16,7 +16,7 @@ from gpuemu_lsp.engine.compile.model import Artifact
 from gpuemu_lsp.engine.compile.triton_backend import WARP_SIZE, with_fixed_locations
 from gpuemu_lsp.engine.compile.triton_target import shared_limit, use_target
 from gpuemu_lsp.engine.deadline import DeadlineError, deadline
-from gpuemu_lsp.engine.execution import Argument, Buffer, Dim3, Scalar
+from gpuemu_lsp.engine.execution import Argument, Buffer, Checks, Dim3, Scalar
 from gpuemu_lsp.engine.findings import Finding, Place
 from gpuemu_lsp.engine.fuzz import cases as draw_cases
 from gpuemu_lsp.engine.fuzz.geometry import strides
@@ -156,7 +156,7 @@ class TritonKernelSubject:
             _Parameters(code),
             # Triton's programs have no threads: its compiler lays out shared memory, and lets several threads of a
             # program store one element.
-            threads=False,
+            Checks(block_races=False),
         )
 
     def _arguments(self, plan: Plan, case: Case) -> dict[str, Any]:
@@ -234,7 +234,7 @@ def _python_scalar(arg: ScalarArg, case: Case) -> Any:
 
 
 def _chosen(choice: PythonChoice, dims: Mapping[str, int]) -> Any:
-    value = choice.values[0 if choice.dim is None else dims[choice.dim] - 1]
+    value = choice.value(dims)
     if isinstance(value, PythonValue):
         return python_value(value.text)
     return value if isinstance(value, bool | float) else evaluate(value, dims)

@@ -1,0 +1,52 @@
+"""Races between blocks alone, for languages in which a block is one sequential program."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from support.emulator_launch import Checks, launch, rules
+
+BETWEEN = Checks(uninitialized=False, block_races=False)
+ALL = Checks(uninitialized=False)
+SHARED = """
+extern "C" __global__ void k(int* y) {
+    __shared__ int tile[64];
+    tile[threadIdx.x] = threadIdx.x;
+    y[blockIdx.x * 64 + threadIdx.x] = tile[63 - threadIdx.x];
+}
+"""
+WITHIN = """
+extern "C" __global__ void k(int* y) { y[blockIdx.x] = threadIdx.x; }
+"""
+SAME_SITE = """
+extern "C" __global__ void k(int* y) { y[0] = 64 * blockIdx.x + threadIdx.x; }
+"""
+READ_BY_ALL = """
+extern "C" __global__ void k(int* y) {
+    int old = y[0];
+    if (threadIdx.x == 63 && blockIdx.x == 1) y[0] = old + 1;
+    y[64 + 64 * blockIdx.x + threadIdx.x] = old;
+}
+"""
+
+
+def found(source: str, checks: Checks) -> set[str]:
+    return set(rules(launch(source, 2, 64, np.zeros(256, np.int32), checks=checks)))
+
+
+@pytest.mark.parametrize(
+    ("source", "rule"), [(SHARED, "memory/shared-race"), (WITHIN, "memory/global-race")], ids=["shared", "global"]
+)
+def test_a_race_within_a_block_is_left_out(source: str, rule: str) -> None:
+    assert found(source, ALL) == {rule}
+    assert found(source, BETWEEN) == set()
+
+
+@pytest.mark.parametrize("source", [SAME_SITE, READ_BY_ALL], ids=["writes", "reads"])
+def test_a_race_between_blocks_is_found_after_one_within(source: str) -> None:
+    assert found(source, BETWEEN) == {"memory/global-race"}
+
+
+def test_the_other_access_is_by_another_block() -> None:
+    outcome = launch(SAME_SITE, 2, 64, np.zeros(256, np.int32), checks=BETWEEN)
+    assert outcome.events and all(list(event.block) != event.data["other_block"] for event in outcome.events)
