@@ -11,7 +11,7 @@ from gpuemu_lsp.engine.project.edits import TextChange, applied
 from gpuemu_lsp.engine.source.ignore_comments import HASH_MARK, MARK
 from gpuemu_lsp.engine.source.python import read_python
 from gpuemu_lsp.engine.source.python.mapped_text import FileLines, MappedText
-from gpuemu_lsp.engine.source.python.module_scope import in_string
+from gpuemu_lsp.engine.source.python.syntax import in_string
 
 
 @dataclass(frozen=True, slots=True)

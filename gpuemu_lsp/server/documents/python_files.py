@@ -15,7 +15,6 @@ from gpuemu_lsp.engine.project.model import KernelSpec, Project
 from gpuemu_lsp.engine.source import read, usual_include_dirs
 from gpuemu_lsp.engine.source.model import KernelDecl, LaunchSite, SourceFile
 from gpuemu_lsp.engine.source.python import may_have_cuda, read_python
-from gpuemu_lsp.engine.source.python.mapped_text import FileLines
 from gpuemu_lsp.engine.source.python.model import EmbeddedCuda, PythonSource
 
 _Ranged = TypeVar("_Ranged", KernelDecl, LaunchSite)
@@ -55,7 +54,8 @@ def python_kernels(project: Project, path: str, text: str) -> PythonKernels:
     if project.broken and mentions(project, path):
         return PythonKernels(tuple(found), codes.launches)
     specs, findings = kernels_in_strings(path, text, registered)
-    found += [codes.kernel(spec, registered=False) for spec in specs]
+    # The files that PyTorch's load compiles are documents of their own.
+    found += [codes.kernel(spec, registered=False) for spec in specs if spec.source == path]
     return PythonKernels(tuple(found), codes.launches, tuple(findings))
 
 
@@ -64,7 +64,6 @@ class _Codes:
 
     def __init__(self, source: PythonSource) -> None:
         self._source = source
-        self._lines = FileLines(source.text.encode())
         self._read: dict[int, tuple[SourceFile, EmbeddedCuda]] = {}
 
     def kernel(self, spec: KernelSpec, registered: bool) -> PythonKernel:
@@ -98,4 +97,6 @@ class _Codes:
         return replace(item, range=self._range(item.range, code))
 
     def _range(self, span: Range, code: EmbeddedCuda) -> Range:
-        return code.text.origin_range(span, self._lines)
+        place = code.text.place(span, self._source.files)
+        # Code of a constant that the module imports is shown at the call that compiles it.
+        return place.range if place.path == self._source.path else code.range

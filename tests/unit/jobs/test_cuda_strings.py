@@ -96,3 +96,32 @@ def test_a_folder_takes_its_python_files_with_cuda_code(tmp_path):
     report = json.loads(output.read_text())
     assert [kernel["name"] for kernel in report["kernels"]] == ["scale"]
     assert not [finding for finding in report["findings"] if finding["path"].endswith("other.py")]
+
+
+def test_kernels_of_one_name_in_two_strings_are_both_checked(tmp_path):
+    text = written("RawKernel", GUARD.replace("<=", "<")) + written("SourceModule", GUARD)
+    code, report = checked(tmp_path, text)
+    assert code == 1 and sorted(kernel["status"] for kernel in report["kernels"]) == ["failed", "unreferenced"]
+
+
+def test_the_instances_that_a_program_names_are_checked(tmp_path):
+    kernel = (
+        "template <typename T, int N> __global__ void fill(T* y, int n) {\n"
+        "    int i = blockIdx.x * blockDim.x + threadIdx.x;\n    if (i < n) y[i + N] = N;\n}\n"
+    )
+    text = (
+        f"import cupy\nm = cupy.RawModule(code='''{kernel}''', name_expressions=['fill<float, 0>', 'fill<double, 1>'])\n"
+        "a = m.get_function('fill<float, 0>')\n"
+    )
+    code, report = checked(tmp_path, text)
+    names = {kernel["name"]: kernel["status"] for kernel in report["kernels"]}
+    assert code == 1 and names == {"fill<float, 0>": "unreferenced", "fill<double, 1>": "failed"}
+    line = next(one for one in report["findings"] if one["severity"] == "error")["range"]["start"]["line"]
+    assert "y[i + N]" in (tmp_path / "model.py").read_text().split("\n")[line]
+
+
+def test_the_files_of_load_are_checked_where_they_are(tmp_path):
+    (tmp_path / "k.cu").write_text(BODY.format(guard=GUARD) + HOST)
+    code, report = checked(tmp_path, "from torch.utils.cpp_extension import load\nm = load('m', ['k.cpp', 'k.cu'])\n")
+    finding = next(one for one in report["findings"] if one["severity"] == "error")
+    assert code == 1 and finding["path"].endswith("k.cu") and finding["range"]["start"]["line"] == 2

@@ -21,16 +21,17 @@ from gpuemu_lsp.engine.check.model import (
     MinimisedFailure,
     Replay,
 )
-from gpuemu_lsp.engine.findings import Finding, Place, Position, Range, Related, Severity
+from gpuemu_lsp.engine.findings import Finding, Place, Range, Related, Severity
 from gpuemu_lsp.engine.jobs.model import ArtifactReport
 from gpuemu_lsp.engine.plan.resolve import unregistered
-from gpuemu_lsp.engine.project import files
+from gpuemu_lsp.engine.project.files import problem
 from gpuemu_lsp.engine.project.model import KernelSpec
 from gpuemu_lsp.engine.rules import make
 from gpuemu_lsp.engine.source import read, usual_include_dirs
+from gpuemu_lsp.engine.source.model import KernelDecl
 from gpuemu_lsp.engine.source.python import read_python, read_variable
-from gpuemu_lsp.engine.source.python.mapped_text import FileLines
-from gpuemu_lsp.engine.source.python.model import EmbeddedCuda, PythonSource, UnreadCuda
+from gpuemu_lsp.engine.source.python.model import CudaFile, EmbeddedCuda, PythonSource, UnreadCuda
+from gpuemu_lsp.engine.source.python.source_files import SourceFiles
 from gpuemu_lsp.engine.subjects.languages import is_triton
 
 SUFFIX = ".py"
@@ -42,16 +43,17 @@ _KEPT_FLAGS = frozenset({"-use_fast_math", "--use_fast_math", "-default-device",
 def kernels_in_strings(
     path: str, text: str, registered: Sequence[KernelSpec] = ()
 ) -> tuple[list[KernelSpec], list[Finding]]:
-    """Return the unregistered kernels in the strings of a ``.py``, and a hint for each call whose code is not known.
+    """Return the unregistered kernels that a ``.py`` compiles, and a hint for each call whose code is not known.
 
-    The places of the specs are those of the kernels' names in the ``.py``. ``registered`` are the entries of
-    gpuemu.toml for this file.
+    The places of the specs are those of the kernels' names in the ``.py``, or in the ``.cu`` that it compiles.
+    ``registered`` are the entries of gpuemu.toml.
     """
     source = read_python(path, text)
-    lines = FileLines(text.encode())
     specs: list[KernelSpec] = []
-    taken = [(code_of(source, spec), _base_name(spec.entry or spec.name)) for spec in registered]
+    taken = [(code_of(source, spec), _base_name(spec.entry or spec.name)) for spec in registered if spec.source == path]
     for index, cuda in enumerate(source.cuda):
+        if cuda in source.cuda[:index]:
+            continue
         include_dirs = usual_include_dirs(path, cuda.text.text)
         inner = read(path, cuda.text.text, include_dirs)
         wanted = {_base_name(entry) for entry in cuda.entries}
@@ -62,8 +64,11 @@ def kernels_in_strings(
             if any(chosen == cuda and (only or name == declaration.name) for chosen, name in taken):
                 continue
             spec = unregistered(inner, declaration, include_dirs)
-            place = Place(path, cuda.text.origin_range(declaration.name_range, lines))
-            specs.append(replace(spec, string=index, compile_options=_nvrtc_options(cuda.options), places={"": place}))
+            place = cuda.text.place(declaration.name_range, source.files)
+            spec = replace(spec, string=index, compile_options=_nvrtc_options(cuda.options), places={"": place})
+            specs += _instances(spec, declaration, cuda.entries)
+    for file in source.cuda_files:
+        specs += _in_file(file, [spec for spec in registered if spec.source == file.path])
     hints = [
         make(
             "engine/not-executed",
@@ -74,6 +79,35 @@ def kernels_in_strings(
         for unread in source.unread
     ]
     return specs, hints
+
+
+def _instances(spec: KernelSpec, declaration: KernelDecl, entries: Sequence[str]) -> list[KernelSpec]:
+    """Return one spec for each instance of a kernel template that the program names."""
+    named = [one for one in entries if "<" in one and _base_name(one) == declaration.name]
+    if not declaration.template or not named:
+        return [spec]
+    if len(named) == 1:
+        return [replace(spec, entry=named[0])]
+    return [replace(spec, name=one, entry=one) for one in named]
+
+
+def _in_file(file: CudaFile, registered: Sequence[KernelSpec]) -> list[KernelSpec]:
+    """Return the unregistered kernels of a file that PyTorch's ``load`` compiles."""
+    try:
+        text = Path(file.path).read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError):
+        return []
+    include_dirs = usual_include_dirs(file.path, text)
+    inner = read(file.path, text, include_dirs)
+    taken = {_base_name(spec.entry or spec.name) for spec in registered}
+    if registered and len(inner.kernels) == 1:
+        return []
+    options = _nvrtc_options(file.options)
+    return [
+        replace(unregistered(inner, one, include_dirs), compile_options=options)
+        for one in inner.kernels
+        if one.name not in taken
+    ]
 
 
 def _base_name(entry: str) -> str:
@@ -91,7 +125,7 @@ class StringCheck:
 
     request: CheckRequest
     cuda: EmbeddedCuda
-    lines: FileLines
+    files: SourceFiles
 
     def located(self, value: _T) -> _T:
         """Return a result of the check, such as a finding or a report, with its places in the ``.py``."""
@@ -112,7 +146,7 @@ class StringCheck:
     def _place(self, place: Place) -> Place:
         if place.path != self.request.spec.source:
             return place
-        return Place(place.path, self.cuda.text.origin_range(place.range, self.lines))
+        return self.cuda.text.place(place.range, self.files)
 
     def _of_line(self, line: LineCoverage | LineCounters) -> LineCoverage | LineCounters:
         if line.path != self.request.spec.source:
@@ -126,7 +160,7 @@ class StringCheck:
         return None if line is None else self._line(line)
 
     def _line(self, line: int) -> int:
-        return self.cuda.text.origin(Position(line, 0), self.lines).line
+        return self.cuda.text.line(line, self.files)
 
 
 def compiled_request(request: CheckRequest) -> tuple[CheckRequest, Callable[[_T], _T]]:
@@ -150,7 +184,7 @@ def string_check(request: CheckRequest) -> StringCheck | Finding | None:
         return None
     text = request.text
     if text is None:
-        reason, text = files.problem(spec.source, want_folder=False), ""
+        reason, text = problem(spec.source, want_folder=False), ""
         if reason is None:
             try:
                 text = Path(spec.source).read_bytes().decode("utf-8-sig")
@@ -164,18 +198,18 @@ def string_check(request: CheckRequest) -> StringCheck | Finding | None:
     cuda = code_of(source, spec)
     if isinstance(cuda, Finding):
         return cuda
-    lines = FileLines(text.encode())
-    code = cuda.text.aligned(lines)
+    code = cuda.text.aligned(source.files)
     inner = read(spec.source, code.text, spec.include_dirs)
     options = () if spec.string is not None else _nvrtc_options(cuda.options)
     spec = replace(spec, compile_options=(*options, *spec.compile_options))
     if "name" not in spec.places:
-        declared = next((one for one in inner.kernels if one.qualified_name == spec.entry), None)
+        named = (spec.entry or spec.name).split("<")[0].strip()
+        declared = next((one for one in inner.kernels if named in (one.qualified_name, one.name)), None)
         if declared is not None:
             spec = replace(spec, places={"": Place(spec.source, declared.name_range)})
     elif not spec.include_dirs:
         spec = replace(spec, include_dirs=usual_include_dirs(spec.source, code.text))
-    return StringCheck(replace(request, spec=spec, text=code.text), replace(cuda, text=code), lines)
+    return StringCheck(replace(request, spec=spec, text=code.text), replace(cuda, text=code), source.files)
 
 
 def code_of(source: PythonSource, spec: KernelSpec) -> EmbeddedCuda | Finding:
@@ -209,7 +243,7 @@ def _of_variable(source: PythonSource, spec: KernelSpec, name: str) -> EmbeddedC
     found: list[EmbeddedCuda | UnreadCuda] = [cuda for cuda in source.cuda if name in cuda.variables]
     if not found:
         found += [unread for unread in source.unread if name in unread.variables]
-    variable = read_variable(source.text, name) if not found else None
+    variable = read_variable(source, name) if not found else None
     found += [variable] if variable is not None else []
     known = [cuda for cuda in found if isinstance(cuda, EmbeddedCuda)]
     if len({cuda.text.text for cuda in known}) > 1:

@@ -69,7 +69,7 @@ class _TargetCollector:
     def __init__(self, options: CheckOptions) -> None:
         self._options = options
         self._projects: dict[Path | None, Project] = {}
-        self._wanted: dict[tuple[str, str, str, str | None], CheckRequest] = {}
+        self._wanted: dict[tuple[str, str, str, str | None, int | None], CheckRequest] = {}
         self._findings: list[Finding] = []
         self._with_ops: list[Project] = []
 
@@ -141,7 +141,7 @@ class _TargetCollector:
                 store_root=project.root if project.config is not None else None,
             )
             request = CheckRequest(spec, chosen, project.validation, registered, root=project.root)
-            self._wanted.setdefault((project.root, spec.name, spec.source, spec.entry), request)
+            self._wanted.setdefault((project.root, spec.name, spec.source, spec.entry, spec.string), request)
 
 
 def _unknown(projects: Sequence[Project], name: str) -> str:
@@ -188,7 +188,7 @@ def _has_cuda(path: Path) -> bool:
     if trouble is not None or not may_have_cuda(text):
         return False
     source = read_python(path.as_posix(), text)
-    return bool(source.cuda or source.unread)
+    return bool(source.cuda or source.unread or source.cuda_files)
 
 
 def _in_file(project: Project, path: Path, findings: list[Finding]) -> _Found:
@@ -215,10 +215,10 @@ def _in_strings(project: Project, path: Path, text: str, place: Place, findings:
     """Return the unregistered kernels in the strings of a ``.py`` file."""
     if project.broken and mentions(project, path):
         return []
-    mine = [spec for spec in project.kernels if spec.source == path.as_posix()]
+    mine = any(spec.source == path.as_posix() for spec in project.kernels)
     if mine and not may_have_cuda(text):
         return []
-    specs, hints = kernels_in_strings(path.as_posix(), text, mine)
+    specs, hints = kernels_in_strings(path.as_posix(), text, project.kernels)
     findings += hints
     if not mine and not specs and not hints:
         message = f"{path.name} compiles no CUDA code from a string, so there is nothing to check."

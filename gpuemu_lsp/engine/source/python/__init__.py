@@ -2,15 +2,17 @@
 
 ``model``
     The records: :class:`~gpuemu_lsp.engine.source.python.model.PythonSource` and its parts.
+``syntax``
+    tree-sitter's tree of a module, its calls and functions.
 ``module_scope``
-    tree-sitter's tree of a module, and the assignments that a name in it refers to.
-``mapped_text``
+    What the names of a module stand for.
+``source_files``, ``mapped_text``
     Text that was put together from string literals, each character with its place in the ``.py``.
-``strings``
-    Evaluation of string expressions: literals, concatenation, ``textwrap.dedent``, f-strings with constant parts.
+``constants``, ``placeholders``, ``external_text``, ``strings``
+    Evaluation of string expressions: literals, concatenation, methods of strings, templates, files.
 ``cuda_calls``
-    The calls that compile a string: CuPy's ``RawKernel`` and ``RawModule``, PyTorch's ``load_inline``, PyCUDA's
-    ``SourceModule``.
+    The calls that compile CUDA code: CuPy's ``RawKernel`` and ``RawModule``, PyTorch's ``load_inline`` and ``load``,
+    PyCUDA's ``SourceModule``.
 ``triton_kernels``
     Functions with ``@triton.jit`` and their launches.
 """

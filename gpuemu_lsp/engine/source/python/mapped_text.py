@@ -1,42 +1,70 @@
 """Text with an origin for each character.
 
 A string of a program need not stand in its file as it is: escape sequences are shorter than their spelling, adjacent
-literals are joined, ``textwrap.dedent`` removes columns. Findings have positions in the text that the compiler saw; the
-origins lead them back to the line and column of the ``.py``.
+literals are joined, ``textwrap.dedent`` removes columns, constants come from another module. Findings have positions in
+the text that the compiler saw; the origins lead them back to the line and column of the file.
 """
 
 from __future__ import annotations
 
 import textwrap
 from array import array
-from bisect import bisect_right
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
 
-from gpuemu_lsp.engine.findings import Position, Range
+from gpuemu_lsp.engine.findings import Place, Position, Range
+from gpuemu_lsp.engine.source.python.source_files import SourceFiles
 
 
 @dataclass(frozen=True)
 class MappedText:
-    """A text whose character ``i`` stands at byte ``origins[i]`` of a file; ``end`` is the byte after the last one."""
+    """A text whose character ``i`` is spelled by the bytes from ``origins[i]`` to ``stops[i]`` of a file.
+
+    Several characters may have one spelling: those of a constant in an f-string. ``end`` is the origin after the last
+    character.
+    """
 
     text: str
     origins: array[int]
+    stops: array[int]
     end: int
 
     @staticmethod
     def constant(text: str, origin: int, end: int) -> MappedText:
         """Return a text all of whose characters stem from one place, such as a constant in an f-string."""
-        return MappedText(text, array("Q", [origin] * len(text)), end)
+        return MappedText(text, array("Q", [origin] * len(text)), array("Q", [end] * len(text)), end)
+
+    @staticmethod
+    def verbatim(text: str, origin: int) -> MappedText:
+        """Return a text that stands at ``origin`` as it is, with the line ends that Python reads (line feeds)."""
+        origins, stops = array("Q"), array("Q")
+        for character in text:
+            origins.append(origin)
+            origin += len(character.encode())
+            stops.append(origin)
+        return MappedText(text, origins, stops, origin).with_unix_line_ends()
+
+    def with_unix_line_ends(self) -> MappedText:
+        """Replace carriage returns, alone or with a line feed, by line feeds, as Python does when it reads a file."""
+        if "\r" not in self.text:
+            return self
+        parts, start = [], 0
+        for index, character in enumerate(self.text):
+            if character == "\r":
+                parts.append(self.cut(start, index))
+                if self.text[index + 1 : index + 2] != "\n":
+                    parts.append(MappedText.constant("\n", self.origins[index], self.stops[index]))
+                start = index + 1
+        return joined([*parts, self.cut(start, len(self.text))])
 
     def cut(self, start: int, stop: int) -> MappedText:
         """Return the characters from ``start`` to ``stop``."""
-        return MappedText(self.text[start:stop], self.origins[start:stop], self.end_of(stop))
+        return MappedText(self.text[start:stop], self.origins[start:stop], self.stops[start:stop], self.end_of(stop))
 
     def end_of(self, stop: int) -> int:
-        """Return the byte at which the character ``stop`` begins, or the end of the text."""
+        """Return the origin at which the character ``stop`` begins, or the end of the text."""
         return self.origins[stop] if stop < len(self.origins) else self.end
 
     def dedented(self) -> MappedText:
@@ -53,44 +81,42 @@ class MappedText:
             start += len(line) + 1
         return joined(kept) if kept else self
 
-    def stripped(self, left: bool = True, right: bool = True) -> MappedText:
-        """Apply ``str.strip``, ``lstrip`` or ``rstrip`` without arguments."""
-        start = len(self.text) - len(self.text.lstrip()) if left else 0
-        stop = len(self.text.rstrip()) if right else len(self.text)
+    def stripped(self, characters: str | None = None, left: bool = True, right: bool = True) -> MappedText:
+        """Apply ``str.strip``, ``lstrip`` or ``rstrip``."""
+        start = len(self.text) - len(self.text.lstrip(characters)) if left else 0
+        stop = len(self.text.rstrip(characters)) if right else len(self.text)
         return self.cut(start, max(start, stop))
 
-    def replaced(self, old: str, new: str) -> MappedText:
-        """Apply ``str.replace``; the new characters stem from the place of the old ones."""
+    def replaced(self, old: str, new: MappedText, count: int = -1) -> MappedText:
+        """Apply ``str.replace``; a text of one line stems from the place of the old one, others from their own."""
         if not old:
             return self
         parts = []
         start = 0
-        while (found := self.text.find(old, start)) >= 0:
-            parts += [
-                self.cut(start, found),
-                MappedText.constant(new, self.origins[found], self.end_of(found + len(old))),
-            ]
-            start = found + len(old)
+        while count != 0 and (found := self.text.find(old, start)) >= 0:
+            stop = found + len(old)
+            parts += [self.cut(start, found), inserted(new, self.origins[found], self.stops[stop - 1])]
+            start = stop
+            count -= 1
         return joined([*parts, self.cut(start, len(self.text))])
 
-    def aligned(self, lines: FileLines) -> MappedText:
-        """Insert line breaks so that each line has the number of its line in the file, as far as line breaks can.
+    def aligned(self, files: SourceFiles) -> MappedText:
+        """Insert line breaks so that each line has the number of its line in the ``.py``, as far as line breaks can.
 
         Messages and debug information then have the line numbers of the file. Nothing is inserted after a backslash:
         the line of a macro goes on in the next one.
         """
         parts: list[MappedText] = []
         number = 0
-        starts = [*self._line_starts, len(self.text)]
-        for start, stop in pairwise(starts):
-            missing = lines.position(self.end_of(start)).line - number
-            if missing > 0 and not self.text[:start].endswith(("\\\n", "\\\r\n")):
-                parts.append(MappedText.constant("\n" * missing, self.end_of(start), self.end_of(start)))
+        for start, stop in pairwise([*self._line_starts, len(self.text)]):
+            origin = self.end_of(start)
+            missing = files.position(origin).line - number if files.in_first(origin) else 0
+            if missing > 0 and not self.text[:start].endswith("\\\n"):
+                parts.append(MappedText.constant("\n" * missing, origin, origin))
                 number += missing
             parts.append(self.cut(start, stop))
             number += 1
-        whole = joined(parts)
-        return MappedText(whole.text, whole.origins, self.end)
+        return joined(parts)
 
     @cached_property
     def _line_starts(self) -> list[int]:
@@ -100,41 +126,46 @@ class MappedText:
                 starts.append(index + 1)
         return starts
 
-    def origin(self, position: Position, lines: FileLines) -> Position:
-        """Return where a position of the text stands in the file."""
+    def index(self, position: Position) -> int:
+        """Return the index of the character at a position of the text; columns are UTF-8 bytes."""
         if position.line >= len(self._line_starts):
-            return lines.position(self.end)
+            return len(self.text)
         start = self._line_starts[position.line]
         stop = self._line_starts[position.line + 1] if position.line + 1 < len(self._line_starts) else len(self.text)
-        # The column counts UTF-8 bytes.
         characters = len(self.text[start:stop].encode()[: position.column].decode(errors="ignore"))
-        return lines.position(self.end_of(min(start + characters, len(self.text))))
+        return min(start + characters, len(self.text))
 
-    def origin_range(self, span: Range, lines: FileLines) -> Range:
-        """Return where a range of the text stands in the file; it is never empty there."""
-        start, end = self.origin(span.start, lines), self.origin(span.end, lines)
-        # After a line break the next character may stem from another literal, lines below.
-        if end <= start or (span.end.line == span.start.line and end.line != start.line):
-            end = Position(start.line, start.column + max(span.end.column - span.start.column, 1))
-        return Range(start, end)
+    def line(self, line: int, files: SourceFiles) -> int:
+        """Return the line of the file at which a line of the text begins."""
+        return files.position(self.end_of(self.index(Position(line, 0)))).line
+
+    def place(self, span: Range, files: SourceFiles) -> Place:
+        """Return where a range of the text stands. It is not empty, and in the file of its first character."""
+        first, last = self.index(span.start), self.index(span.end)
+        origin = self.end_of(first)
+        stop = max((self.stops[index] for index in range(first, last) if self.stops[index] >= origin), default=origin)
+        if files.path(stop) != files.path(origin) or (
+            span.start.line == span.end.line and files.position(stop).line != files.position(origin).line
+        ):
+            # The range goes on in another literal or file, whose place has nothing to do with this one.
+            on_line = [at for at in self.stops[first:last] if files.path(at) == files.path(origin)]
+            line = files.position(origin).line
+            stop = max((at for at in on_line if files.position(at).line == line), default=origin)
+        return files.place(origin, stop)
+
+
+def inserted(text: MappedText, origin: int, stop: int) -> MappedText:
+    """Return a text that stands for a placeholder: of one line it stems from the placeholder, else from itself."""
+    if "\n" in text.text:
+        return text
+    return MappedText.constant(text.text, origin, stop)
 
 
 def joined(parts: Iterable[MappedText]) -> MappedText:
     """Return texts one after the other."""
     parts = list(parts)
-    origins = array("Q")
+    origins, stops = array("Q"), array("Q")
     for part in parts:
         origins.extend(part.origins)
-    return MappedText("".join(part.text for part in parts), origins, parts[-1].end if parts else 0)
-
-
-class FileLines:
-    """The lines of a file: converts byte offsets to positions."""
-
-    def __init__(self, data: bytes) -> None:
-        self._starts = [0, *(index + 1 for index, byte in enumerate(data) if byte == 0x0A)]
-
-    def position(self, offset: int) -> Position:
-        """Return the 0-based line and column of a byte."""
-        line = bisect_right(self._starts, offset) - 1
-        return Position(line, offset - self._starts[line])
+        stops.extend(part.stops)
+    return MappedText("".join(part.text for part in parts), origins, stops, parts[-1].end if parts else 0)

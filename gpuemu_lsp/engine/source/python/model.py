@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from gpuemu_lsp.engine.findings import Range
 from gpuemu_lsp.engine.source.python.mapped_text import MappedText
+from gpuemu_lsp.engine.source.python.source_files import SourceFiles
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +38,16 @@ class UnreadCuda:
     range: Range
     reason: str
     variables: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class CudaFile:
+    """A file of CUDA code that a call of the module compiles; ``path`` is absolute."""
+
+    api: str
+    path: str
+    range: Range
+    options: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,3 +102,6 @@ class PythonSource:
     unread: tuple[UnreadCuda, ...] = ()
     triton: tuple[TritonKernel, ...] = ()
     launches: tuple[TritonLaunch, ...] = field(default=())
+    files: SourceFiles = field(default_factory=SourceFiles)
+    """The files that the origins of texts are in: this one, and those whose constants it uses."""
+    cuda_files: tuple[CudaFile, ...] = ()

@@ -9,7 +9,7 @@ from dataclasses import replace
 from tree_sitter import Node
 
 from gpuemu_lsp.engine.source.python.model import TritonKernel, TritonLaunch, TritonParam
-from gpuemu_lsp.engine.source.python.module_scope import (
+from gpuemu_lsp.engine.source.python.syntax import (
     call_arguments,
     descendants,
     enclosing_function,

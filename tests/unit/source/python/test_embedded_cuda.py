@@ -6,9 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gpuemu_lsp.engine.findings import Position
+from gpuemu_lsp.engine.findings import Position, Range
 from gpuemu_lsp.engine.source.python import may_have_kernels, read_python
-from gpuemu_lsp.engine.source.python.mapped_text import FileLines
 
 KERNEL = 'extern "C" __global__ void k(float* x, int n) {\n    int i = threadIdx.x;\n    if (i < n) x[i] = 2;\n}\n'
 
@@ -18,6 +17,12 @@ def embedded(text):
     assert not source.unread, source.unread
     (cuda,) = source.cuda
     return cuda
+
+
+def start_of(text, mapped, line, column):
+    """Return where a position of the code stands in the module."""
+    span = Range(Position(line, column), Position(line, column + 1))
+    return mapped.place(span, read_python("/p/model.py", text).files).range.start
 
 
 def executed(text):
@@ -51,6 +56,24 @@ FORMS = {
     "f-string": "N = 4\nk = cp.RawKernel(f'#define N {N}\\n' r'''%s''', 'k')",
     "replaced": "k = cp.RawKernel(r'''%s'''.replace('float', 'double').strip(), 'k')",
     "joined": "k = cp.RawKernel('\\n'.join(['#define A 1', r'''%s''']), 'k')",
+    "added in steps": "code = '#define A 1\\n'\ncode += r'''%s'''\nk = cp.RawKernel(code, 'k')",
+    "assigned again": "code = 'int a;'\ncode = r'''%s'''\nk = cp.RawKernel(code, 'k')\ncode = 'int b;'",
+    "class attribute": "class A:\n    code = r'''%s'''\n    def f(self):\n        return cp.RawKernel(self.code, 'k')\nA().f()",
+    "attribute": "class A:\n    def __init__(self):\n        self.code = r'''%s'''\n        self.k = cp.RawKernel(self.code, 'k')\nA()",
+    "parameter hides": "N = 1\ndef f():\n    N = 2\n    return cp.RawKernel(f'#define N {N}\\n' r'''%s''', 'k')\nf()",
+    "function": "def source():\n    return r'''%s'''\nk = cp.RawKernel(source(), 'k')",
+    "format": "k = cp.RawKernel('#define N {}\\n#define M {0:>4}{{}}\\n'.replace('{0:>4}{{}}', '3').format(2 * 8) + r'''%s''', 'k')",
+    "format names": "k = cp.RawKernel('{head}\\n{{}}{n:03d}{n!r}\\n{body}'.format(n=7, head='int a;', body=r'''%s'''), 'k')",
+    "percent": "HEAD = 'int a;'\nk = cp.RawKernel('%%s\\n#define N %%d // 100%%%%\\n' %% (HEAD, 4) + r'''%s''', 'k')",
+    "percent names": "k = cp.RawKernel('int %%(n)s[%%(m)d];\\n' %% {'n': 'abc', 'm': 2 ** 3} + r'''%s''', 'k')",
+    "template": "from string import Template\nT = Template('int $n[${m}]; // $$\\n')\nk = cp.RawKernel(T.substitute(n='a', m=1 << 4) + r'''%s''', 'k')",
+    "safe template": "from string import Template\nk = cp.RawKernel(Template('int $n[$x];\\n').safe_substitute({'n': 'a'}) + r'''%s''', 'k')",
+    "conversions": "X = 1.5\nS = 'int'\nk = cp.RawKernel(f'// {X:.3f} {S!r} {S:>8} {-X} {S}\\n' r'''%s''', 'k')",
+    "arithmetic": "B = 256\nSIZES = {'t': 16, 'l': [1, 2]}\nk = cp.RawKernel(f\"// {B * 4 // 3 - 1} {SIZES['t']} {SIZES['l'][1]}\\n\".replace('256', str(B)) + r'''%s''', 'k')",
+    "cleandoc": "import inspect\nk = cp.RawKernel(inspect.cleandoc(r'''%s'''), 'k')",
+    "list of names": "A = 'int a;'\nB = r'''%s'''\nALL = [A] + [B]\nm = load_inline(name='m', cpp_sources='', cuda_sources=ALL)",
+    "tuple": "A, B = 'int a;', r'''%s'''\nk = cp.RawKernel(A + B, 'k')",
+    "continued": "k = cp.RawKernel('int a;\\\n' + \\\n    r'''%s''', 'k')",
     "unicode": "# ü🙂\nk = cp.RawKernel('// ü🙂 \\u00fc\\n' r'''%s''', 'k')",
 }
 
@@ -58,21 +81,20 @@ FORMS = {
 @pytest.mark.parametrize("form", FORMS)
 def test_the_text_is_the_one_that_python_passes(form):
     body = "".join(f"    {line}" for line in KERNEL.splitlines(True)) if form == "dedent" else KERNEL
-    text = FORMS[form].replace("%s", body)
+    text = FORMS[form].replace("%%", "\0").replace("%s", body).replace("\0", "%")
     assert embedded(text).text.text == executed(text)
 
 
 @pytest.mark.parametrize("form", FORMS)
 def test_every_character_of_the_kernel_is_at_its_place(form):
     body = "".join(f"    {line}" for line in KERNEL.splitlines(True)) if form == "dedent" else KERNEL
-    text = FORMS[form].replace("%s", body)
+    text = FORMS[form].replace("%%", "\0").replace("%s", body).replace("\0", "%")
     mapped = embedded(text).text
     data = text.encode()
-    lines = FileLines(data)
     for number, line in enumerate(mapped.text.split("\n")):
         if "x[i]" not in line:
             continue
-        place = mapped.origin(Position(number, line.index("x[i]")), lines)
+        place = start_of(text, mapped, number, line.index("x[i]"))
         assert data.split(b"\n")[place.line][place.column :].startswith(b"x[i] = 2;")
         return
     raise AssertionError(mapped.text)
@@ -82,7 +104,7 @@ def test_escape_sequences_do_not_shift_what_follows():
     text = 'k = cp.RawKernel("__global__ void k() {\\n  printf(\\"a\\\\n\\"); x;\\n}", "k")'
     mapped = embedded(text).text
     assert mapped.text == '__global__ void k() {\n  printf("a\\n"); x;\n}'
-    place = mapped.origin(Position(1, mapped.text.split("\n")[1].index("x;")), FileLines(text.encode()))
+    place = start_of(text, mapped, 1, mapped.text.split("\n")[1].index("x;"))
     assert text[place.column :].startswith("x;\\n}")
 
 
@@ -135,11 +157,14 @@ def test_entries_and_options_are_read():
         ("f'{size}'", "size"),
         ("CODE", "CODE"),
         ("open('k.cu').read()", "open('k.cu').read()"),
-        ("CODE % 4", "CODE % 4"),
+        ("CODE % 4", "CODE"),
+        ("'%d' % n", "n"),
+        ("'{}'.format(n)", "n"),
+        ("'a' if n else 'b'", "'a' if n else 'b'"),
     ],
 )
 def test_code_that_only_a_run_knows_is_reported(expression, reason):
-    text = f"CODE = 'a'\nCODE = 'b'\nk = cp.RawKernel({expression}, 'k')"
+    text = f"CODE = 'a'\nif x: CODE = 'b'\nk = cp.RawKernel({expression}, 'k')"
     source = read_python("/p/model.py", text)
     assert not source.cuda
     (unread,) = source.unread
@@ -154,3 +179,94 @@ def test_local_names_hide_those_of_the_module():
 def test_files_without_kernels_are_not_parsed():
     assert not may_have_kernels("import numpy\ndef f(): return 1\n")
     assert may_have_kernels("k = cp.RawKernel('', 'k')") and may_have_kernels("@triton.jit\ndef k(): pass")
+
+
+def test_line_ends_of_windows():
+    text = "# a\r\nk = cp.RawKernel(r'''\r\n__global__ void k() {\r\n  x;\r\n}''', 'k')\r\n"
+    mapped = embedded(text).text
+    assert mapped.text == executed(text) == "\n__global__ void k() {\n  x;\n}"
+    assert start_of(text, mapped, 2, 2) == Position(3, 2)
+
+
+def test_a_placeholder_is_the_place_of_its_value():
+    text = "N = 256\nk = cp.RawKernel(f'int a[{N}]; b;', 'k')\n"
+    mapped = embedded(text).text
+    assert mapped.text == "int a[256]; b;"
+    place = mapped.place(Range.of(0, 6, 0, 9), read_python("/p/model.py", text).files)
+    assert text.split("\n")[1][place.range.start.column : place.range.end.column] == "{N}"
+
+
+def test_code_in_a_placeholder_is_at_its_own_place():
+    text = "BODY = '''\n  x;\n'''\nk = cp.RawKernel('{a}'.format(a=BODY), 'k')\n"
+    assert start_of(text, embedded(text).text, 1, 2) == Position(1, 2)
+
+
+def test_each_line_has_its_number_in_the_file():
+    text = "\n\nk = cp.RawModule(code='int a;\\n' r'''\n#define M \\\n 1\n''' + \\\n\n'''int b;''')\n"
+    source = read_python("/p/model.py", text)
+    lines = source.cuda[0].text.aligned(source.files).text.split("\n")
+    assert lines[2] == "int a;" and lines[-1].endswith("int b;")
+    assert lines[3:6] == ["", "#define M \\", " 1"] or lines[4:6] == ["#define M \\", " 1"]
+
+
+@pytest.mark.parametrize(
+    "line", ["from kernels import BODY as B", "from .kernels import BODY as B", "from pkg.kernels import BODY as B"]
+)
+def test_constants_of_a_sibling_module_are_read_and_not_imported(line, tmp_path):
+    folder = tmp_path / "pkg"
+    folder.mkdir()
+    (folder / "kernels.py").write_text("raise SystemExit\nBODY = '''\n  x;\n'''\n")
+    text = f"{line}\nk = cp.RawKernel(B, 'k')\n"
+    source = read_python((folder / "model.py").as_posix(), text)
+    (cuda,) = source.cuda
+    place = cuda.text.place(Range.of(1, 2, 1, 3), source.files)
+    assert cuda.text.text == "\n  x;\n" and place.path == (folder / "kernels.py").as_posix()
+    assert place.range == Range.of(2, 2, 2, 3)
+
+
+def test_code_in_a_file_is_read_from_it(tmp_path):
+    (tmp_path / "k.cu").write_text("x;\n")
+    for expression in (
+        "open('k.cu').read()",
+        "open(os.path.join(os.path.dirname(__file__), 'k.cu'), encoding='utf-8').read()",
+        "(Path(__file__).parent / 'k.cu').read_text()",
+    ):
+        source = read_python((tmp_path / "model.py").as_posix(), f"k = cp.RawKernel({expression}, 'k')\n")
+        (cuda,) = source.cuda
+        assert cuda.text.text == "x;\n"
+        assert cuda.text.place(Range.of(0, 0, 0, 1), source.files).path == (tmp_path / "k.cu").as_posix()
+
+
+def test_the_sources_of_load_are_files(tmp_path):
+    (tmp_path / "csrc").mkdir()
+    (tmp_path / "csrc" / "k.cu").write_text("x;\n")
+    text = (
+        "from torch.utils.cpp_extension import load\nHERE = os.path.dirname(__file__)\n"
+        "m = load(name='m', sources=['ext.cpp', os.path.join(HERE, 'csrc', 'k.cu'), missing()], extra_cuda_cflags=['-DA'])\n"
+        "x = np.load('file.npy')\n"
+    )
+    source = read_python((tmp_path / "model.py").as_posix(), text)
+    (file,) = source.cuda_files
+    assert file.path == (tmp_path / "csrc" / "k.cu").as_posix() and file.options == ("-DA",)
+    (unread,) = source.unread
+    assert "missing()" in unread.reason
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "CODE = 'a'\ndef f(CODE):\n    return cp.RawKernel(CODE, 'k')\n",
+        "for CODE in codes:\n    k = cp.RawKernel(CODE, 'k')\n",
+        "with open(name) as f:\n    k = cp.RawKernel(f.read(), 'k')\n",
+        "SOURCES = ['a']\nSOURCES.append(more)\nm = load_inline('m', '', SOURCES)\n",
+        "CODE = 'a'\ndef g():\n    global CODE\n    CODE = 'b'\ng()\nk = cp.RawKernel(CODE, 'k')\n",
+        "k = cp.RawKernel(f'{N=}', 'k')\n",
+        "k = cp.RawKernel('%(a)s' % values, 'k')\n",
+        "k = cp.RawKernel(Template('$a $b').substitute(a=1), 'k')\n",
+        "k = cp.RawKernel('{0.a}'.format(b), 'k')\n",
+        "k = cp.RawKernel('a' * n, 'k')\n",
+    ],
+)
+def test_what_is_not_constant_is_reported(text):
+    source = read_python("/p/model.py", text)
+    assert not source.cuda and len(source.unread) == 1
