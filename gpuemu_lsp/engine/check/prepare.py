@@ -73,7 +73,7 @@ class PreparedKernel:
                 return source.text
             return self.overlay.get(path) or _header(path) if path in self.headers else None
 
-        return SourceMap(module.files, text_of, plan.place)
+        return SourceMap(module.files, text_of, plan.place, python=False)
 
 
 @dataclass(slots=True)

@@ -18,12 +18,14 @@ class SourceMap:
     """Source files of one PTX module.
 
     ``files`` has their paths by ``.file`` number. ``text_of`` returns the text of a file by path, None for a file that
-    is not the user's. ``fallback`` is used where no location is known, usually the kernel's name.
+    is not the user's. ``fallback`` is used where no location is known, usually the kernel's name. ``python``: a ``.py``
+    has kernels in Python; otherwise the text of one is the CUDA code in its strings.
     """
 
     files: Mapping[int, str]
     text_of: Callable[[str], str | None]
     fallback: Place
+    python: bool = True
 
     def place(self, location: Location | None) -> tuple[Place, tuple[Related, ...]]:
         """Return the innermost user place of ``location`` and those it is inlined at; the fallback if there is none."""
@@ -43,7 +45,7 @@ class SourceMap:
         text = self.text_of(path) if path is not None else None
         if path is None or text is None:
             return None
-        python = path.endswith(".py")
+        python = self.python and path.endswith(".py")
         return Place(path, statement_range(text, location.line - 1, location.column - 1, python=python))
 
 

@@ -10,7 +10,8 @@ from gpuemu_lsp.engine.findings import Position, Range
 from gpuemu_lsp.engine.project.edits import TextChange, applied
 from gpuemu_lsp.engine.source.ignore_comments import HASH_MARK, MARK
 from gpuemu_lsp.engine.source.python import read_python
-from gpuemu_lsp.engine.source.python.mapped_text import FileLines, MappedText
+from gpuemu_lsp.engine.source.python.mapped_text import MappedText
+from gpuemu_lsp.engine.source.python.source_files import SourceFiles
 from gpuemu_lsp.engine.source.python.syntax import in_string
 
 
@@ -55,11 +56,11 @@ def code_line(path: str, text: str, at: Position) -> CodeLine | None:
     if not path.endswith(".py"):
         return CodeLine(lines, at.line, "//", _place_in(lines[at.line], at.line))
     offset = len("\n".join(lines[: at.line]).encode("utf-8", "surrogatepass")) + (at.line > 0) + at.column
-    file_lines = FileLines(text.encode("utf-8", "surrogatepass"))
-    for number, cuda in enumerate(read_python(path, text).cuda):
+    source = read_python(path, text)
+    for number, cuda in enumerate(source.cuda):
         index = _index_at(cuda.text, offset, offset - at.column)
         if index is not None:
-            return _line_of_string(path, text, number, cuda.text, index, file_lines)
+            return _line_of_string(path, text, number, cuda.text, index, source.files)
     content = lines[at.line]
     if content.rstrip().endswith("\\") or in_string(text, Position(at.line, len(content.rstrip().encode()))):
         return None
@@ -80,7 +81,7 @@ def _index_at(code: MappedText, offset: int, line_start: int) -> int | None:
 
 
 def _line_of_string(
-    path: str, text: str, number: int, code: MappedText, index: int, file_lines: FileLines
+    path: str, text: str, number: int, code: MappedText, index: int, files: SourceFiles
 ) -> CodeLine | None:
     lines = code.text.split("\n")
     row = code.text.count("\n", 0, index)
@@ -92,5 +93,5 @@ def _line_of_string(
         return number < len(codes) and codes[number].text.text.replace("\r", "") == wanted.replace("\r", "")
 
     return CodeLine(
-        lines, row, "//", lambda character: file_lines.position(code.end_of(start + character)), accepts, whole=False
+        lines, row, "//", lambda character: files.position(code.end_of(start + character)), accepts, whole=False
     )

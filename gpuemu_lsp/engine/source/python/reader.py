@@ -50,6 +50,6 @@ def read_variable(source: PythonSource, name: str) -> EmbeddedCuda | UnreadCuda 
 
 
 def _scope(path: str, text: str, files: SourceFiles | None = None) -> ModuleScope:
-    data = text.encode()
+    data = text.encode(errors="replace")  # a document may have a lone surrogate
     files = files or SourceFiles()
     return ModuleScope(parse_module(data).root_node, path, files, files.add(path, data))
