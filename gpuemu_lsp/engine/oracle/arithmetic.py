@@ -73,14 +73,12 @@ class KernelArithmetic:
     """Rounding model of a kernel on one case.
 
     ``unit`` is the unit roundoff of its operations, ``function_unit`` that of functions such as ``exp``; both are
-    relative errors. ``form`` has the precision of the narrowest format and the range that applies. ``narrowest`` is
-    the largest number of the smallest range in use.
+    relative errors. ``form`` has the precision of the narrowest format and the range that applies.
     """
 
     unit: float
     function_unit: float
     form: FloatFormat
-    narrowest: float
 
     @staticmethod
     def of(numerics: Numerics, plan: Plan, case: Case) -> KernelArithmetic:
@@ -106,7 +104,7 @@ class KernelArithmetic:
             for prefix, error in _APPROXIMATION_ERRORS.items()
             if executed.startswith(prefix)
         ]
-        return KernelArithmetic(form.roundoff, max((form.roundoff, *errors)), form, narrow.largest)
+        return KernelArithmetic(form.roundoff, max((form.roundoff, *errors)), form)
 
 
 def squares_exceed(case: Case, form: FloatFormat) -> bool:

@@ -193,6 +193,14 @@ def test_a_half_sum_that_overflows_is_a_bug(tmp_path):
     assert any(one.mismatches for one in judged)
 
 
+def test_a_half_sum_that_overflows_is_a_bug_of_a_single_output_too(tmp_path):
+    x, y = tensor("x", "in", ["r", "c"], "float16", range=(8.0, 16.0)), tensor("y", "out", ["r"])
+    drawn, loaded = plan([x, y], ["r", "c"], ("r",), ("256",)), reference(tmp_path, "return inputs['x'].sum(axis=-1)")
+    case = case_of(drawn, "uniform", {"r": 4, "c": 8000})
+    judged = verdict(loaded, drawn, case, lambda i: {"y": np.full(4, np.inf, F)}, F16)
+    assert [mismatch.rule for mismatch in judged.mismatches] == ["numeric/inf"]
+
+
 MATMUL = plan(
     [tensor("a", "in", ["M", "K"]), tensor("b", "in", ["K", "N"]), tensor("c", "out", ["M", "N"])],
     ["M", "N", "K"],
