@@ -9,7 +9,8 @@ TRITON_STAMP := $(TRITON_VENV)/.installed
 NUMBA_VENV := .venv-numba
 NUMBA_STAMP := $(NUMBA_VENV)/.installed
 
-.PHONY: help check corpus test test-numba test-triton editors editors-tools lint types imports format docs clean
+.PHONY: help check corpus corpus-triton test test-numba test-triton editors editors-tools lint types imports format docs \
+	clean
 .DEFAULT_GOAL := check
 
 help:  ## list the targets
@@ -18,8 +19,11 @@ help:  ## list the targets
 check: $(STAMP)  ## check examples/: 6 kernels, 2 of them with a planted bug
 	@$(BIN)/gpuemu-lsp --check examples --expect
 
-corpus: $(STAMP)  ## check kernels/: 249 kernels, 88 of them with a planted bug
-	@$(BIN)/gpuemu-lsp --check kernels --expect
+corpus: $(STAMP)  ## check the CUDA kernels of kernels/: 249 kernels, 88 of them with a planted bug
+	@$(BIN)/gpuemu-lsp --check kernels/ops kernels/memory kernels/index kernels/sync kernels/correct --expect
+
+corpus-triton: $(TRITON_STAMP)  ## check kernels/triton: 118 kernels, 50 of them with a planted bug
+	@$(TRITON_VENV)/bin/gpuemu-lsp --check kernels/triton --expect
 
 test: $(STAMP) lint types imports  ## lint, types, import contracts and all tests
 	$(BIN)/pytest -n 2 --ignore=tests/editors

@@ -11,7 +11,7 @@ import os
 from pathlib import Path
 
 import pytest
-from support.corpus import CORPUS, FOLDERS, corpus_projects
+from support.corpus import CORPUS, FOLDERS, corpus_projects, triton_projects
 from support.expectations import read_expectations
 
 from gpuemu_lsp.engine.check.model import DEFAULT_CASES, CheckOptions, CheckRequest, KernelReport
@@ -86,8 +86,9 @@ def test_the_configuration_has_no_findings() -> None:
 @pytest.mark.parametrize("arguments", [["kernels"], [str(CORPUS)], [str(CORPUS / folder) for folder in FOLDERS]])
 def test_a_folder_of_projects_has_all_of_their_kernels(arguments: list[str]) -> None:
     targets = collect(arguments, CheckOptions(), CORPUS.parent)
+    triton = [spec for project in triton_projects() for spec in project.kernels] if len(arguments) == 1 else []
     assert all(request.registered for request in targets.requests)
-    assert sorted(request.spec.name for request in targets.requests) == sorted(spec.name for spec in KERNELS)
+    assert sorted(request.spec.name for request in targets.requests) == sorted(spec.name for spec in KERNELS + triton)
 
 
 def test_every_file_is_registered_once() -> None:

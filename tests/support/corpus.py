@@ -18,11 +18,17 @@ from gpuemu_lsp.engine.project.tree import read_tree
 
 CORPUS = Path(__file__).resolve().parents[2] / "kernels"
 FOLDERS = ("ops", "memory", "index", "sync", "correct")
+TRITON_FOLDERS = ("triton/ops", "triton/bugs", "triton/correct")
 
 
 def corpus_projects() -> tuple[Project, ...]:
     """Return the configurations of the corpus."""
     return tuple(load(CORPUS / folder / "gpuemu.toml") for folder in FOLDERS)
+
+
+def triton_projects() -> tuple[Project, ...]:
+    """Return the configurations of the Triton kernels, which need an environment with Triton to run."""
+    return tuple(load(CORPUS / folder / "gpuemu.toml") for folder in TRITON_FOLDERS)
 
 
 def corpus_kernels(names: Iterable[str] = ()) -> list[KernelSpec]:

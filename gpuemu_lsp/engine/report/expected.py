@@ -3,6 +3,8 @@
 ``// expect: rule | rule``             one of these rules, on this line
 ``// ... expect-somewhere: rule``      one of these rules, anywhere in the file (in its first line)
 
+In Python ``#`` begins these comments.
+
 A file announces one bug: several comments name several lines on which it may show.
 """
 
@@ -18,7 +20,7 @@ from gpuemu_lsp.engine.report.exit_codes import EXIT_CLEAN, EXIT_FINDINGS, EXIT_
 from gpuemu_lsp.engine.report.model import Run, relative
 
 _RULES = r"([a-z]+/[a-z-]+(?:\s*\|\s*[a-z]+/[a-z-]+)*)"
-_LINE = re.compile(rf"//.*?\bexpect:\s*{_RULES}")
+_LINE = re.compile(rf"(?://|#).*?\bexpect:\s*{_RULES}")
 _COUNTED = (Severity.ERROR, Severity.WARNING)
 _ANYWHERE = re.compile(rf"\bexpect-somewhere:\s*{_RULES}")
 

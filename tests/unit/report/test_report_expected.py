@@ -64,3 +64,9 @@ def test_mismatches_name_file_line_and_rule():
         "k.cu:2: 'k': expected memory/misaligned or memory/out-of-bounds, which was not found"
     )
     assert verify(run, {}).text() == "k.cu:5: 'k': unexpected numeric/nan"
+
+
+def test_comments_of_python_announce_findings():
+    text = "x = 1\ntl.store(y + i, v)  # expect: memory/out-of-bounds | memory/global-race\n"
+    (found,) = expected_findings(text)
+    assert found.line == 1 and found.rules == {"memory/out-of-bounds", "memory/global-race"}

@@ -1,0 +1,12 @@
+# Step of a grid-stride loop from the wrong axis
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def grid_stride(x, y, n, BLOCK: tl.constexpr):
+    total = tl.zeros([BLOCK], tl.float32)
+    for start in range(tl.program_id(0) * BLOCK, n, tl.num_programs(1) * BLOCK):
+        i = start + tl.arange(0, BLOCK)
+        total += tl.load(x + i, mask=i < n, other=0.0)
+    tl.atomic_add(y, tl.sum(total, axis=0))  # expect: numeric/tolerance-exceeded

@@ -1,0 +1,12 @@
+# Rows of the result as long as those of the input
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def transpose(x, y, rows, cols, stride_r, stride_c, BLOCK: tl.constexpr):
+    r = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    c = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
+    inside = (r < rows)[:, None] & (c < cols)[None, :]
+    v = tl.load(x + r[:, None] * stride_r + c[None, :] * stride_c, mask=inside)
+    tl.store(y + c[None, :] * cols + r[:, None], v, mask=inside)  # expect: memory/out-of-bounds
