@@ -157,3 +157,31 @@ def test_every_kind_of_constexpr_and_decorator(check, tmp_path):
     text = (here / "kernels.py").read_text()
     lines = {line_of(text, "old = tl.load(total)"), line_of(text, "tl.store(total, old")}
     assert set(errors(result)) == {("memory/global-race", line) for line in lines}
+
+
+TORCH_REFERENCES = {
+    "one operation": "return torch.softmax(inputs['x'], dim=-1)",
+    "steps": "above = torch.exp(inputs['x'] - inputs['x'].amax(-1, keepdim=True))\n"
+    "    return above / above.sum(-1, keepdim=True)",
+    "on the device": "return F.softmax(inputs['x'].to('cuda'), dim=-1)",
+    "own conversion": "return torch.softmax(torch.from_numpy(inputs['x']), dim=-1).numpy()",
+}
+
+
+@pytest.mark.parametrize("body", TORCH_REFERENCES.values(), ids=TORCH_REFERENCES.keys())
+def test_a_reference_in_pytorch(check, body):
+    reference = f"import torch\nimport torch.nn.functional as F\n\n\ndef reference(inputs):\n    {body}\n"
+    config = CONFIG.replace("softmax.py:reference", "ref.py").replace("num_warps = [2, 4]", "num_warps = 4")
+    right = SOFTMAX.replace("OTHER", 'float("-inf")')
+    text = right + right.partition("@triton.jit")[2].partition("@triton.jit")[2].partition("def reference")[0].replace(
+        "def softmax", "\n\n@triton.jit\ndef softmax_buggy"
+    ).replace('float("-inf")', "0.0")
+    both = config + '[[kernels]]\nname = "softmax_buggy"\nlike = "softmax"\nentry = "softmax_buggy"\n'
+    result = check({"softmax.py": text, "ref.py": reference, "gpuemu.toml": both})
+    assert {kernel["name"]: kernel["status"] for kernel in result["kernels"]} == {
+        "softmax": "passed",
+        "softmax_buggy": "failed",
+    }
+    (finding,) = (one for one in result["findings"] if one["severity"] == "error")
+    # The budget of the same formula in NumPy is 9e-6 on this case.
+    assert finding["data"]["allowed"] < 1e-4

@@ -2,11 +2,28 @@
 
 from __future__ import annotations
 
+import importlib
+import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from typing import Any
 from unittest import mock
+
+_IMPORTS_TORCH = re.compile(r"^[ \t]*(?:import|from)[ \t]+torch\b", re.M)
+
+
+@contextmanager
+def importing(text: str) -> Iterator[None]:
+    """Execute a module of this text: ``device="cuda"`` means the CPU if it imports PyTorch.
+
+    PyTorch is then imported first. A failure of that import is left to the module's own.
+    """
+    if _IMPORTS_TORCH.search(text):
+        with suppress(ImportError):
+            importlib.import_module("torch")
+    with cuda_means_cpu():
+        yield
 
 
 @contextmanager

@@ -25,6 +25,7 @@ from typing import Any
 
 import numpy as np
 
+from gpuemu_lsp.engine.compile.torch_devices import importing
 from gpuemu_lsp.engine.fuzz.model import Array, Case
 from gpuemu_lsp.engine.oracle import inputs as reference_inputs
 from gpuemu_lsp.engine.oracle.arithmetic import Numerics
@@ -32,6 +33,7 @@ from gpuemu_lsp.engine.oracle.inputs import input_tensors, widened
 from gpuemu_lsp.engine.oracle.opened_files import recorded_files
 from gpuemu_lsp.engine.oracle.outputs import ReferenceFailure, ReferenceOutput, read_outputs
 from gpuemu_lsp.engine.oracle.rounding import MonteCarloArithmetic
+from gpuemu_lsp.engine.oracle.torch_reference import as_arrays, as_tensors, rounding_operations, uses_torch
 from gpuemu_lsp.engine.oracle.trace import traced, traced_globals, traced_scalar
 from gpuemu_lsp.engine.plan.model import Plan
 
@@ -51,6 +53,8 @@ class Reference:
     function: Callable[..., Any]
     accepted: tuple[str, ...]
     everything: bool
+    torch: bool = False
+    """It computes with PyTorch, on tensors."""
 
     @property
     def result_line(self) -> int | None:
@@ -101,13 +105,21 @@ def load(path: str, function: str = "reference") -> Reference:
     module = importlib.util.module_from_spec(spec)
     module.__file__ = path
     folder = str(Path(path).resolve().parent)
-    with _script_environment(folder), _reference_failures(path, "the reference script failed"):
+    failures = _reference_failures(path, "the reference script failed")
+    with _script_environment(folder), failures, importing(_text_of(path)):
         loader.exec_module(module)
     found = getattr(module, function, None)
     if not callable(found):
         raise ReferenceFailure("reference/error", _no_function(module, function, path), path)
     accepted, everything = _parameters(found)
-    return Reference(path, folder, found, accepted, everything)
+    return Reference(path, folder, found, accepted, everything, uses_torch(found))
+
+
+def _text_of(path: str) -> str:
+    try:
+        return Path(path).read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ""
 
 
 def call(reference: Reference, plan: Plan, case: Case) -> ReferenceOutput:
@@ -173,11 +185,14 @@ def call_with(
     """
     given = {name: traced(value, arithmetic) for name, value in tensors.items()} if arithmetic else dict(tensors)
     wrap = float if arithmetic is None else partial(traced_scalar, arithmetic)
+    environment = traced_globals(reference.function, arithmetic)
+    if reference.torch:
+        given, wrap, environment = as_tensors(tensors), float, rounding_operations(arithmetic)
     mapping = reference_inputs.build(plan, case, given, wrap)
     extra = reference_inputs.keywords(plan, case, reference.accepted, reference.everything, wrap)
     overflows: list[str] = []
     start = time.perf_counter()
-    with _script_environment(reference.folder), traced_globals(reference.function, arithmetic):
+    with _script_environment(reference.folder), environment:
         with (
             _reference_failures(reference.path, "the reference failed"),
             # A callback and not a warning: an overflow must neither stop the reference nor depend on warning filters.
@@ -185,6 +200,8 @@ def call_with(
         ):
             result = reference.function(mapping, **extra)
         seconds = time.perf_counter() - start
+        if reference.torch:
+            result, given = as_arrays(result, arithmetic), dict(tensors)
         try:
             output = read_outputs(reference.path, plan, case, given, result, seconds)
         except ReferenceFailure as failure:

@@ -6,7 +6,6 @@ import contextlib
 import importlib
 import io
 import linecache
-import re
 import sys
 import traceback
 import warnings
@@ -15,10 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 
-from gpuemu_lsp.engine.compile.torch_devices import cuda_means_cpu
+from gpuemu_lsp.engine.compile.torch_devices import importing
 from gpuemu_lsp.engine.deadline import DeadlineError
 
-_IMPORTS_TORCH = re.compile(r"^\s*(?:import|from)\s+torch\b", re.M)
 _KEPT = frozenset({"__main__", "gpuemu", "gpuemu_lsp", "triton", "torch", "numpy"})
 _INSTALLED = frozenset({"site-packages", "dist-packages"})
 
@@ -54,10 +52,7 @@ def import_module(path: str, text: str) -> ModuleType:
     # Triton reads the source of its functions through linecache: that of the editor's text, not of the saved file.
     linecache.cache[path] = (len(text), None, text.splitlines(keepends=True), path)
     try:
-        with _environment(folder), contextlib.ExitStack() as stack:
-            if _IMPORTS_TORCH.search(text):
-                importlib.import_module("torch")
-            stack.enter_context(cuda_means_cpu())
+        with _environment(folder), importing(text):
             if package:
                 importlib.import_module(package)
             sys.modules[name] = module
