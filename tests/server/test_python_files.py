@@ -303,3 +303,47 @@ async def test_registration_of_a_kernel_in_a_string(editor: Editor):
     assert 'source = "model.py' in (editor.root / "gpuemu.toml").read_text(encoding="utf-8")
     assert answer["reference"].endswith("ref_scale.py")
     assert editor.codes("model.py") == {"numeric/tolerance-exceeded"}  # the template returns zeros
+
+
+TRITON = """\
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def scale(x, y, n, BLOCK: tl.constexpr):
+    tl.store(y, tl.load(x))
+
+
+def run(x, y, n):
+    scale[(1,)](x, y, n, 64)
+"""
+
+
+@pytest.mark.parametrize("registered", [True, False])
+async def test_a_triton_kernel_that_is_not_run_is_never_silent(editor: Editor, registered: bool):
+    if registered:
+        write_project(editor, TRITON)
+    else:
+        write(editor, TRITON)
+    (editor.root / "triton").mkdir()  # a folder of that name is not the package
+    await editor.start()
+    editor.open("model.py")
+    await editor.idle()
+    (found,) = editor.last("model.py").diagnostics
+    assert (found.code, found.range.start) == ("engine/not-executed", types.Position(5, 4))
+    assert ("Triton is not installed" if registered else "does not register") in found.message
+    assert (found.severity == types.DiagnosticSeverity.Hint) is not registered
+    start = types.Position(0, 0)
+    editor.change("model.py", types.TextDocumentContentChangePartial(types.Range(start, start), "# edited\n"))
+    await editor.idle()
+    (moved,) = editor.last("model.py").diagnostics
+    assert moved.range.start == types.Position(6, 4)
+
+
+async def test_a_decorator_of_another_package_is_no_kernel(editor: Editor):
+    write(editor, "from numba import jit\n\n\n@jit\ndef f(x):\n    return x\n\n\nf[1](2)  # not triton\n")
+    await editor.start()
+    editor.open("model.py")
+    await editor.idle()
+    assert editor.published == []

@@ -254,6 +254,8 @@ class CheckQueue:
         if self.paused:
             self._held.add(path)
             return
+        if parsed.entries and not snapshot.requests:
+            return
         requests = in_order_of_interest(parsed, session.documents.get(path), snapshot.requests)
         self._scheduler.start(BatchKey("compile", path), requests, snapshot.revision)
 

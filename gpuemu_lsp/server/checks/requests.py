@@ -53,6 +53,8 @@ def requests_of(
     project, settings = parsed.project, session.settings
     if project is None:
         return ()
+    # Compiling a Triton kernel executes its module, which half an edit may have made something else: on save only.
+    entries = [entry for entry in parsed.entries if execute or entry.triton is None]
     execute = execute and settings.trusted
     options = CheckOptions(
         cases=settings.deep_cases if deep else settings.cases,
@@ -74,7 +76,7 @@ def requests_of(
             root=project.root,
             overlay=overlay,
         )
-        for entry in parsed.entries
+        for entry in entries
     )
 
 

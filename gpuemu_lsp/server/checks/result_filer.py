@@ -132,7 +132,9 @@ class ResultFiler:
         """Drop the results of kernels that the file no longer contains."""
         if not batch.whole:
             return set()
-        current = frozenset(kernel_id(check.request.spec) for check in batch.checks)
+        parsed = self._session.parsed_files.last(batch.key.path)
+        left_out = {entry.id for entry in parsed.entries if entry.triton is not None} if parsed is not None else set()
+        current = frozenset(kernel_id(check.request.spec) for check in batch.checks) | left_out
         paths = self._session.diagnostics.drop("compile", batch.key.path, current)
         if batch.key.kind == "check":
             paths |= self._session.diagnostics.drop("run", batch.key.path, current)

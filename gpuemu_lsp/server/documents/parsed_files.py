@@ -16,17 +16,18 @@ from functools import cached_property
 from pathlib import Path
 from typing import ParamSpec, TypeVar
 
-from gpuemu_lsp.engine.findings import Finding
+from gpuemu_lsp.engine.findings import Finding, Range
 from gpuemu_lsp.engine.jobs.requests.targets import SUFFIXES, read_kernels
 from gpuemu_lsp.engine.plan.model import Plan
 from gpuemu_lsp.engine.plan.resolve import resolve
+from gpuemu_lsp.engine.plan.triton import Tuning, resolve_triton
 from gpuemu_lsp.engine.project import load
 from gpuemu_lsp.engine.project.model import KernelSpec, Project
 from gpuemu_lsp.engine.source import read
 from gpuemu_lsp.engine.source.headers.includes import closure
 from gpuemu_lsp.engine.source.model import KernelDecl, LaunchSite, SourceFile
 from gpuemu_lsp.engine.source.preprocessor.lexer import source_text
-from gpuemu_lsp.server.documents.python_files import PythonKernels, python_kernels
+from gpuemu_lsp.server.documents.python_files import PythonKernels, TritonFunction, python_kernels
 from gpuemu_lsp.server.workspace.projects import Projects
 
 _MAX_FILES = 512
@@ -47,10 +48,13 @@ class KernelEntry:
     registered: bool
     decl: KernelDecl | None
     source: SourceFile = field(repr=False, compare=False)
+    triton: TritonFunction | None = field(default=None, repr=False, compare=False)
 
     @cached_property
     def plans(self) -> tuple[Plan, ...]:
         """Its plans from its launches; a millisecond when they are first asked for."""
+        if self.triton is not None:  # as far as they are known without importing the module
+            return resolve_triton(self.spec, self.triton.module, self.triton.kernel, Tuning()).plans
         return resolve(self.spec, self.source).plans
 
     @property
@@ -82,6 +86,11 @@ class ParsedFile:
     def has_kernels(self) -> bool:
         """Whether there is anything in the file to attend to."""
         return bool(self.kernels or self.entries or self.findings)
+
+    @property
+    def triton(self) -> frozenset[Range]:
+        """Ranges of the Triton kernels, which are functions of Python."""
+        return frozenset(one.decl.range for one in self.entries if one.triton is not None and one.decl is not None)
 
     def decl_of(self, spec: KernelSpec) -> KernelDecl | None:
         """Return the kernel function that an entry of gpuemu.toml refers to."""
@@ -145,7 +154,7 @@ def _parse_python(project: Project | None, path: str, text: str) -> ParsedFile:
         path,
         text,
         kernels,
-        tuple(KernelEntry(one.spec, one.registered, one.decl, one.source) for one in found.kernels),
+        tuple(KernelEntry(one.spec, one.registered, one.decl, one.source, one.triton) for one in found.kernels),
         tuple(_headers(path, found)),
         frozenset(
             Path(include.target).name

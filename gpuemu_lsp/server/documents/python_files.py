@@ -1,22 +1,29 @@
-"""Kernels of a ``.py`` file as entries of the server: CUDA code in strings, at its places in the ``.py``.
+"""Kernels of a ``.py`` file as entries of the server: CUDA code in strings and Triton functions, at their places.
 
 Nothing of the file is imported. A file without a call that compiles a kernel is not parsed either.
 """
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
-from gpuemu_lsp.engine.findings import Finding, Range
+from gpuemu_lsp.engine.findings import Finding, Place, Range, Severity
 from gpuemu_lsp.engine.jobs.requests.cuda_strings import code_of, kernels_in_strings
 from gpuemu_lsp.engine.jobs.requests.targets import mentions
+from gpuemu_lsp.engine.plan.triton import choose_triton_kernel
+from gpuemu_lsp.engine.project.load import CONFIG_NAME
 from gpuemu_lsp.engine.project.model import KernelSpec, Project
+from gpuemu_lsp.engine.rules import make
 from gpuemu_lsp.engine.source import read, usual_include_dirs
-from gpuemu_lsp.engine.source.model import KernelDecl, LaunchSite, SourceFile
-from gpuemu_lsp.engine.source.python import may_have_cuda, read_python
-from gpuemu_lsp.engine.source.python.model import EmbeddedCuda, PythonSource
+from gpuemu_lsp.engine.source.model import KernelDecl, LaunchSite, Param, SourceFile
+from gpuemu_lsp.engine.source.python import may_have_cuda, may_have_kernels, read_python
+from gpuemu_lsp.engine.source.python.model import EmbeddedCuda, PythonSource, TritonKernel
+from gpuemu_lsp.engine.subjects.languages import is_triton
 
+_IMPORTS_TRITON = re.compile(r"^[ \t]*(?:import|from)[ \t]+triton\b", re.MULTILINE)
 _Ranged = TypeVar("_Ranged", KernelDecl, LaunchSite)
 
 
@@ -25,13 +32,23 @@ class PythonKernel:
     """A kernel of a ``.py`` file.
 
     ``decl`` has the places of the ``.py``; it is None where the code that a registered kernel names does not declare
-    it. ``source`` is the text that is compiled, which launches are read from.
+    it. ``source`` is the CUDA code that is compiled, which launches are read from; ``triton`` the function, for a
+    Triton kernel, whose ``source`` is empty.
     """
 
     spec: KernelSpec
     registered: bool
     decl: KernelDecl | None
     source: SourceFile
+    triton: TritonFunction | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TritonFunction:
+    """A Triton kernel and the module that it is part of."""
+
+    kernel: TritonKernel
+    module: PythonSource
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,17 +63,46 @@ class PythonKernels:
 def python_kernels(project: Project, path: str, text: str) -> PythonKernels:
     """Return the kernels of the text of a ``.py`` file."""
     registered = [spec for spec in project.kernels if spec.source == path]
-    if not registered and not may_have_cuda(text):
+    if not registered and not (may_have_cuda(text) or _may_have_triton(text)):
         return PythonKernels()
     source = read_python(path, text)
     codes = _Codes(source)
-    found = [codes.kernel(spec, registered=True) for spec in registered]
+    found = [_triton(spec, source) or codes.kernel(spec, registered=True) for spec in registered]
     if project.broken and mentions(project, path):
         return PythonKernels(tuple(found), codes.launches)
     specs, findings = kernels_in_strings(path, text, registered)
     # The files that PyTorch's load compiles are documents of their own.
     found += [codes.kernel(spec, registered=False) for spec in specs if spec.source == path]
+    if _may_have_triton(text):
+        findings += _unregistered(source, {one.triton.kernel for one in found if one.triton is not None})
     return PythonKernels(tuple(found), codes.launches, tuple(findings))
+
+
+def _may_have_triton(text: str) -> bool:
+    """Return whether a ``.py`` file may have Triton kernels; other packages have a decorator ``jit``, too."""
+    return _IMPORTS_TRITON.search(text) is not None and may_have_kernels(text)
+
+
+def _triton(spec: KernelSpec, source: PythonSource) -> PythonKernel | None:
+    """Return a registered Triton kernel; None for a kernel in a string."""
+    if not is_triton(spec, source):
+        return None
+    empty = read(spec.source, "")
+    kernel, _ = choose_triton_kernel(spec, source)
+    if kernel is None:
+        return PythonKernel(spec, True, None, empty)
+    params = tuple(Param(one.name, "", False, False, one.range) for one in kernel.params)
+    declaration = KernelDecl(kernel.name, kernel.name, (), params, kernel.name_range, kernel.range)
+    return PythonKernel(spec, True, declaration, empty, TritonFunction(kernel, source))
+
+
+def _unregistered(source: PythonSource, registered: set[TritonKernel]) -> Iterator[Finding]:
+    """Yield a hint for each Triton kernel that the file launches and gpuemu.toml does not have."""
+    for kernel in source.triton:
+        if kernel.launched and kernel not in registered:
+            message = f"'{kernel.name}' was not checked: {CONFIG_NAME} does not register this Triton kernel."
+            place = Place(source.path, kernel.name_range)
+            yield make("engine/not-executed", message, place, severity=Severity.HINT)
 
 
 class _Codes:

@@ -29,7 +29,7 @@ def register(server: GpuemuServer, services: Services) -> None:
 
 def _lenses(session: Session, uri: str, kernel: KernelSummary) -> list[types.CodeLens]:
     # A lens is shown above its line; column 0 is the same in every position encoding.
-    line = kernel.decl.name_range.start.line
+    line = (kernel.decl.range if kernel.is_triton else kernel.decl.name_range).start.line  # above decorators
     start = types.Position(line, 0)
     name = kernel.results[0].report.name if kernel.results else None
     todo = [types.Command(title=_title(session, kernel), command=CHECK, arguments=[uri, *([name] if name else [])])]

@@ -46,6 +46,11 @@ class KernelSummary:
     entries: tuple[KernelEntry, ...] = ()
 
     @property
+    def is_triton(self) -> bool:
+        """Whether it is a Triton function."""
+        return any(entry.triton is not None for entry in self.entries)
+
+    @property
     def launch(self) -> tuple[int, int] | None:
         """Threads per block and bytes of dynamic shared memory, where they are constants."""
         for plan in (plan for entry in self.entries for plan in entry.plans):
