@@ -347,3 +347,17 @@ async def test_a_decorator_of_another_package_is_no_kernel(editor: Editor):
     editor.open("model.py")
     await editor.idle()
     assert editor.published == []
+
+
+async def test_a_constant_of_a_sibling_module_is_read_again_when_that_is_saved(editor: Editor):
+    (editor.root / "limits.py").write_text('LAST = "i < n"\n', encoding="utf-8")
+    text = GOOD.replace("import cupy as cp\n", "import cupy as cp\nfrom limits import LAST\n").replace("i < n", "LAST")
+    write(editor, text.replace('""", "scale")', '""".replace("LAST", LAST), "scale")'))
+    await editor.start()
+    editor.open("model.py")
+    editor.open("limits.py")
+    await editor.idle()
+    assert editor.found("model.py") == []
+    editor.save("limits.py", 'LAST = "i <= n"\n')
+    await editor.idle()
+    assert editor.codes("model.py") == {"memory/out-of-bounds"}

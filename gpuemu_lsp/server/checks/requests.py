@@ -105,7 +105,8 @@ def in_order_of_interest(
 def content_digest(parsed: ParsedFile, requests: Sequence[CheckRequest]) -> str:
     """Return a digest of everything the check of a file reads: an equal digest means equal findings.
 
-    A reference may import its neighbours, so every Python file of its folder counts, by modification time and size.
+    A reference, or a ``.py`` with kernels, may import its neighbours: every Python file of its folder counts, by
+    modification time and size.
     Accesses the disk.
     """
     digest = hashlib.blake2b(digest_size=16)
@@ -122,8 +123,7 @@ def content_digest(parsed: ParsedFile, requests: Sequence[CheckRequest]) -> str:
         add(replace(request, spec=replace(request.spec, places={}), text=None, overlay={}))
     for path in parsed.headers:
         digest.update(_stamp(Path(path)))
-    references = {request.spec.reference for request in requests if request.spec.reference is not None}
-    for folder in sorted({Path(reference).parent for reference in references}):
+    for folder in sorted(parsed.python_folders):
         for script in sorted(folder.glob("*.py")):
             digest.update(_stamp(script))
     return digest.hexdigest()

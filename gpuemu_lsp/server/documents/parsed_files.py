@@ -88,6 +88,13 @@ class ParsedFile:
         return bool(self.kernels or self.entries or self.findings)
 
     @property
+    def python_folders(self) -> frozenset[Path]:
+        """Folders of references and, for a ``.py`` with kernels, its own: modules in them may be imported."""
+        references = {entry.spec.reference for entry in self.entries} - {None}
+        own = [self.path] if is_python(self.path) and self.entries else []
+        return frozenset(Path(one).parent for one in (*references, *own) if one is not None)
+
+    @property
     def triton(self) -> frozenset[Range]:
         """Ranges of the Triton kernels, which are functions of Python."""
         return frozenset(one.decl.range for one in self.entries if one.triton is not None and one.decl is not None)
@@ -103,12 +110,10 @@ class ParsedFile:
         """Return whether another file affects the results of this one.
 
         That is a header it includes, or would include if the header existed, or a Python file in the folder of a
-        reference, which may import it.
+        reference or of a ``.py`` with kernels, either of which may import it.
         """
         if path.endswith(".py"):
-            folder = Path(path).parent
-            references = (entry.spec.reference for entry in self.entries)
-            return any(reference is not None and Path(reference).parent == folder for reference in references)
+            return Path(path).parent in self.python_folders
         return path in self.headers or Path(path).name in self.missing
 
 
