@@ -165,10 +165,10 @@ def _to_double_odd(lanes: LaneBuilder, value: Value, convert: str) -> Value:
 
 
 def _float_to_float(to: str, source: str, modes: _ConversionModes) -> Operation | None:
-    narrowing = _PRECISION[to] < _PRECISION[source] or (to, source) == ("bf16", "f16")
-    # bf16 to f16 gains precision but loses range: it needs a rounding mode as well.
-    narrowing = narrowing or (to, source) == ("f16", "bf16")
-    if narrowing != (modes.rounding is not None) or (modes.whole and to != source):
+    # Neither of f16 and bf16 contains the other: ptxas takes a rounding mode, or none for .rn.
+    between_short = {to, source} == {"f16", "bf16"}
+    narrowing = _PRECISION[to] < _PRECISION[source] or between_short
+    if (modes.rounding is None) == narrowing and not between_short or (modes.whole and to != source):
         return None
     if modes.ftz and "f32" not in (to, source):
         return None

@@ -258,6 +258,13 @@ def test_narrowing(to: str, source: str, mode: str) -> None:
     _check(f"cvt.{mode}.{to}.{source} d, a", target, rows, lambda a: encode(decode(a, f), target, mode))
 
 
+@pytest.mark.parametrize(("to", "source"), [("bf16", "f16"), ("f16", "bf16")])
+def test_ptxas_rounds_to_nearest_between_short_floats(to: str, source: str) -> None:
+    f, target = FORMATS[source], FORMATS[to]
+    rows = [(pattern,) for pattern in _interesting(f, target)]
+    _check(f"cvt.{to}.{source} d, a", target, rows, lambda a: encode(decode(a, f), target, "rn"))
+
+
 @pytest.mark.parametrize("to", ["f16", "bf16"])
 def test_narrowing_with_relu_and_satfinite(to: str) -> None:
     f, target = FORMATS["f32"], FORMATS[to]
