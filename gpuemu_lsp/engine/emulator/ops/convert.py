@@ -168,7 +168,7 @@ def _float_to_float(to: str, source: str, modes: _ConversionModes) -> Operation 
     # Neither of f16 and bf16 contains the other: ptxas takes a rounding mode, or none for .rn.
     between_short = {to, source} == {"f16", "bf16"}
     narrowing = _PRECISION[to] < _PRECISION[source] or between_short
-    if (modes.rounding is None) == narrowing and not between_short or (modes.whole and to != source):
+    if ((modes.rounding is None) == narrowing and not between_short) or (modes.whole and to != source):
         return None
     if modes.ftz and "f32" not in (to, source):
         return None

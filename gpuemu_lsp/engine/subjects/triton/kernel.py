@@ -14,6 +14,7 @@ import triton.language as tl
 
 from gpuemu_lsp.engine.compile.model import Artifact
 from gpuemu_lsp.engine.compile.triton_backend import WARP_SIZE, with_fixed_locations
+from gpuemu_lsp.engine.compile.triton_stores import with_ordered_stores
 from gpuemu_lsp.engine.compile.triton_target import shared_limit, use_target
 from gpuemu_lsp.engine.deadline import DeadlineError, deadline
 from gpuemu_lsp.engine.execution import Argument, Buffer, Checks, Dim3, Scalar
@@ -142,7 +143,7 @@ class TritonKernelSubject:
         return self._texts[path]
 
     def _case_code(self, code: TritonCode) -> CaseCode:
-        ptx = with_fixed_locations(code.ptx)
+        ptx = with_ordered_stores(with_fixed_locations(code.ptx))
         artifact = Artifact(self.path, self.arch, ptx, b"", {self.entry: code.name}, {}, f"triton {triton.__version__}")
         module = parse_ptx(ptx)
         return CaseCode(
