@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from pathlib import Path
 
 from gpuemu_lsp.engine.check.case_runner import choose_executor
 from gpuemu_lsp.engine.check.model import CheckRequest
 from gpuemu_lsp.engine.check.plan_setup import settle_shapes
 from gpuemu_lsp.engine.check.prepare import PreparedKernel, prepare
 from gpuemu_lsp.engine.findings import Json
+from gpuemu_lsp.engine.jobs.model_reference import model_plan, script
 from gpuemu_lsp.engine.jobs.requests.cuda_strings import compiled_request
 from gpuemu_lsp.engine.plan.context import KernelContext
 from gpuemu_lsp.engine.plan.entry import choose_kernel, instances
@@ -17,6 +19,8 @@ from gpuemu_lsp.engine.plan.model import Plan, ScalarArg, TensorArg
 from gpuemu_lsp.engine.plan.skeleton import argument_key, guessed_plan
 from gpuemu_lsp.engine.project.expressions import names
 from gpuemu_lsp.engine.project.message_text import toml
+from gpuemu_lsp.engine.source import read
+from gpuemu_lsp.engine.source.python import read_model_pair, read_python
 from gpuemu_lsp.engine.workers.wire import from_json
 
 
@@ -27,14 +31,46 @@ def registration(payload: Json) -> Iterator[Json]:
     In a trusted workspace the kernel is probed in the emulator to infer shapes; nothing else is executed.
     """
     assert isinstance(payload, dict)
-    request, _ = compiled_request(from_json(CheckRequest, payload["request"]))
+    original = from_json(CheckRequest, payload["request"])
+    request, _ = compiled_request(original)
     source, reference = payload["source"], payload["reference"]
     assert isinstance(source, str) and isinstance(reference, str)
     plan, why = _plan(request)
     if plan is None:
         yield {"trouble": why}
         return
-    yield {"entry": entry(request, plan, source, reference), "reference": skeleton(plan)}
+    text = skeleton(plan)
+    if original.spec.source.endswith(".py"):
+        plan, text = _with_model(original, request, plan, source, reference)
+        source += _name(original)
+    yield {"entry": entry(request, plan, source, reference), "reference": text}
+
+
+def _with_model(
+    original: CheckRequest, request: CheckRequest, plan: Plan, source: str, reference: str
+) -> tuple[Plan, str]:
+    """Return plan and reference of a kernel that computes the ``Model.forward`` of its file, else as they are."""
+    pair = read_model_pair(original.spec.source, _text(original))
+    if pair is not None and request.text is not None:
+        found = model_plan(plan, pair, read(request.spec.source, request.text, request.spec.include_dirs))
+        if found is not None:
+            return found[0], script(source, reference, found[1])
+    return plan, skeleton(plan)
+
+
+def _name(request: CheckRequest) -> str:
+    """Return ``:NAME`` for a kernel in a ``.py`` with several strings, empty where none is needed or there is none."""
+    source = read_python(request.spec.source, _text(request))
+    number = request.spec.string
+    if number is None or number >= len(source.cuda) or len(source.cuda) == 1:
+        return ""
+    own, others = source.cuda[number], [cuda for cuda in source.cuda if cuda.text != source.cuda[number].text]
+    free = [name for name in own.variables if not any(name in cuda.variables for cuda in others)]
+    return f":{free[0]}" if free else ""
+
+
+def _text(request: CheckRequest) -> str:
+    return Path(request.spec.source).read_text(encoding="utf-8-sig") if request.text is None else request.text
 
 
 def entry(request: CheckRequest, plan: Plan, source: str, reference: str) -> str:
@@ -121,10 +157,10 @@ def _argument(arg: TensorArg | ScalarArg) -> str:
         value = arg.value
         return f"{key} = {toml(value) if isinstance(value, bool | int | float) else _formula(value)}"
     shape = ", ".join(_formula(size) for size in arg.shape)
-    more = ""
+    more = f", as = {toml(arg.key)}" if arg.key != arg.param.rsplit(".", 1)[-1] else ""
     if arg.range is not None:
         low, high = (toml(bound) if isinstance(bound, int | float) else _formula(bound) for bound in arg.range)
-        more = f", range = [{low}, {high}]"
+        more += f", range = [{low}, {high}]"
     return f"{key} = {{ {arg.direction} = [{shape}]{more} }}"
 
 

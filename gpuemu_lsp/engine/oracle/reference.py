@@ -313,6 +313,9 @@ def _reference_failures(path: str, what: str) -> Iterator[None]:
     except BaseException as error:
         # A SyntaxError of the script has no frame in it: its own line is used.
         line = error.lineno if isinstance(error, SyntaxError) and error.filename == path else _line(error, path)
+        if isinstance(error, ModuleNotFoundError) and error.name == "torch":
+            missing = f"{what}: it needs PyTorch, which is not installed here; pip install torch"
+            raise ReferenceFailure("engine/not-executed", missing, path, line) from error
         reason = f"{type(error).__name__}: {_text(error)}" if _text(error) else type(error).__name__
         raise ReferenceFailure("reference/error", f"{what}: {reason}", path, line) from error
 

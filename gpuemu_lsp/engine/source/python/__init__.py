@@ -13,10 +13,18 @@
 ``cuda_calls``
     The calls that compile CUDA code: CuPy's ``RawKernel`` and ``RawModule``, PyTorch's ``load_inline`` and ``load``,
     PyCUDA's ``SourceModule``.
+``model_pair``
+    A PyTorch model next to its CUDA version, as in KernelBench.
 ``triton_kernels``
     Functions with ``@triton.jit`` and their launches.
 """
 
-from gpuemu_lsp.engine.source.python.reader import may_have_cuda, may_have_kernels, read_python, read_variable
+from gpuemu_lsp.engine.source.python.reader import (
+    may_have_cuda,
+    may_have_kernels,
+    read_model_pair,
+    read_python,
+    read_variable,
+)
 
-__all__ = ["may_have_cuda", "may_have_kernels", "read_python", "read_variable"]
+__all__ = ["may_have_cuda", "may_have_kernels", "read_model_pair", "read_python", "read_variable"]

@@ -6,6 +6,7 @@ import re
 
 from gpuemu_lsp.engine.source.python.cuda_calls import APIS, cuda_calls, named_cuda
 from gpuemu_lsp.engine.source.python.model import CudaFile, EmbeddedCuda, PythonSource, UnreadCuda
+from gpuemu_lsp.engine.source.python.model_pair import ModelPair, find_model_pair
 from gpuemu_lsp.engine.source.python.module_scope import ModuleScope
 from gpuemu_lsp.engine.source.python.source_files import SourceFiles
 from gpuemu_lsp.engine.source.python.syntax import parse_module
@@ -53,3 +54,8 @@ def _scope(path: str, text: str, files: SourceFiles | None = None) -> ModuleScop
     data = text.encode(errors="replace")  # a document may have a lone surrogate
     files = files or SourceFiles()
     return ModuleScope(parse_module(data).root_node, path, files, files.add(path, data))
+
+
+def read_model_pair(path: str, text: str) -> ModelPair | None:
+    """Return the PyTorch model and its CUDA version in a module, None if it has no such pair."""
+    return find_model_pair(_scope(path, text))
