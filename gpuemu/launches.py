@@ -20,10 +20,10 @@ DEFAULT_SECONDS = 60.0
 
 
 class KernelError(RuntimeError):
-    """A launch in which a checker found an error; ``findings`` has what it found."""
+    """A launch in which a checker found an error, or that did not run to its end; ``findings`` has what was found."""
 
-    def __init__(self, findings: tuple[Finding, ...]) -> None:
-        super().__init__("\n".join(map(sentence, findings)))
+    def __init__(self, findings: tuple[Finding, ...], message: str = "") -> None:
+        super().__init__("\n".join(filter(None, [message, *map(sentence, findings)])))
         self.findings = findings
 
 
@@ -55,17 +55,23 @@ def distinct_findings(launches: Iterable[LaunchRecord]) -> tuple[Finding, ...]:
     return tuple(found.values())
 
 
-def report(findings: tuple[Finding, ...], on_finding: OnFinding) -> None:
-    """Raise or warn, as ``on_finding`` says. Findings of a lower severity than error never raise.
+def report(record: LaunchRecord, on_finding: OnFinding) -> None:
+    """Raise or warn, as ``on_finding`` says.
+
+    Findings of a lower severity than error raise only if the launch did not run to its end: its results are not those
+    of the kernel.
 
     Raises
     ------
     KernelError
-        If there is an error and ``on_finding`` is ``raise``.
+        If there is an error, or the launch did not complete, and ``on_finding`` is ``raise``.
     """
+    findings = record.findings
     errors = tuple(finding for finding in findings if finding.severity is Severity.ERROR)
     if errors and on_finding == "raise":
         raise KernelError(errors)
+    if record.status != "completed" and on_finding == "raise":
+        raise KernelError(findings, f"the launch of `{record.kernel}` did not run to its end: {record.status}")
     if on_finding != "collect":
         for finding in findings:
             warnings.warn(sentence(finding), stacklevel=4)

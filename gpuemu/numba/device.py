@@ -16,12 +16,13 @@ import numba.cuda
 import numpy as np
 from cuda.bindings import driver as binding
 from numba.cuda import codegen, dispatcher
+from numba.cuda.core.errors import NumbaError
 from numba.cuda.cudadrv import devicearray, devices
 from numba.cuda.cudadrv import driver as numba_driver
 
 from gpuemu.numba.arguments import Slot, slots_of
 from gpuemu.numba.driver_api import MEMORY_BYTES, EmulatedDriverApi
-from gpuemu.numba.kernels import MAX_THREADS, EmulatedFunction, function_of
+from gpuemu.numba.kernels import MAX_THREADS, EmulatedFunction, functions_in
 from gpuemu.numba.memory import DeviceMemory
 from gpuemu.replacing import replaced
 
@@ -33,7 +34,8 @@ class NumbaLaunch:
     """A launch as numba-cuda asks for it.
 
     ``label`` is the name of the Python function. ``values`` are the kernel's parameters as numba-cuda passes them to
-    the driver, ``slots`` their names. ``shared_bytes`` is the size of dynamic shared memory.
+    the driver, ``slots`` their names. ``shared_bytes`` is the size of dynamic shared memory. ``copies`` is True for
+    numba's kernel that transposes an array.
     """
 
     function: EmulatedFunction
@@ -43,6 +45,7 @@ class NumbaLaunch:
     shared_bytes: int
     values: tuple[Any, ...]
     slots: list[Slot]
+    copies: bool = False
 
 
 RunLaunch = Callable[[NumbaLaunch, DeviceMemory], object]
@@ -63,7 +66,8 @@ def emulated_device(arch: str, run: RunLaunch) -> Iterator[EmulatedDriverApi]:
         stack.enter_context(replaced(numba_driver, "ExperimentalDevice", lambda number: _core_device(api)))
         stack.enter_context(replaced(numba_driver, "_to_core_stream", _stream))
         stack.enter_context(replaced(devicearray, "_to_strided_memory_view", _device_view))
-        stack.enter_context(replaced(codegen.CUDACodeLibrary, "get_cufunc", function_of))
+        stack.enter_context(replaced(devicearray, "_make_strided_memory_view", _host_view))
+        stack.enter_context(replaced(codegen.CUDACodeLibrary, "get_cufunc", functions_in(api.memory)))
         stack.enter_context(replaced(codegen.CUDACodeLibrary, "_ensure_cc", _portable_cc(codegen.CUDACodeLibrary)))
         stack.enter_context(replaced(dispatcher, "compile_cuda", _with_lines(dispatcher.compile_cuda)))
         stack.enter_context(replaced(dispatcher, "LaunchConfig", SimpleNamespace))
@@ -160,6 +164,11 @@ def _device_view(obj: Any, stream: Any = 0, copy: bool = True, user_explicit: bo
     return _OwningView(array), new
 
 
+def _host_view(obj: Any, *, stream_ptr: Any) -> Any:
+    """Return the address of a host array, to which the results of a launch are written back."""
+    return SimpleNamespace(ptr=numba_driver.host_pointer(obj, readonly=True))
+
+
 def _portable_cc(owner: Any) -> Callable[..., Any]:
     original = owner._ensure_cc
 
@@ -174,13 +183,20 @@ def _portable_cc(owner: Any) -> Callable[..., Any]:
 def _with_lines(compile_cuda: Callable[..., Any]) -> Callable[..., Any]:
     def compile_with_lines(*args: Any, **kwargs: Any) -> Any:
         """Compile with line information, so that findings have a place; generated code stays the same."""
-        kwargs["lineinfo"] = kwargs.get("lineinfo") or not kwargs.get("debug")
-        return compile_cuda(*args, **kwargs)
+        if kwargs.get("lineinfo") or kwargs.get("debug"):
+            return compile_cuda(*args, **kwargs)
+        try:
+            return compile_cuda(*args, **{**kwargs, "lineinfo": True})
+        except NumbaError:
+            raise
+        except Exception:
+            # numba-cuda cannot describe some types, such as empty tuples: findings then have the line of the launch.
+            return compile_cuda(*args, **kwargs)
 
     return compile_with_lines
 
 
-_labels: list[tuple[str, list[Slot]]] = []
+_labels: list[tuple[str, list[Slot], bool]] = []
 
 
 def _labelled(launch: Callable[..., Any]) -> Callable[..., Any]:
@@ -191,7 +207,8 @@ def _labelled(launch: Callable[..., Any]) -> Callable[..., Any]:
         kinds = self.argument_types
         names += [f"argument {index}" for index in range(len(names), len(kinds))]
         label = function.__name__ if function is not None else self.entry_name
-        _labels.append((label, slots_of(names[: len(kinds)], kinds)))
+        copies = getattr(function, "__module__", "") == "numba.cuda.kernels.transpose"
+        _labels.append((label, slots_of(names[: len(kinds)], kinds), copies))
         try:
             return launch(self, args, *rest, **kwargs)
         finally:
@@ -211,8 +228,9 @@ class _Launcher:
         if min(*grid, *block) < 1 or block[0] * block[1] * block[2] > MAX_THREADS or block[2] > 64:
             code = binding.CUresult.CUDA_ERROR_INVALID_VALUE
             raise numba_driver.CudaAPIError(code, f"Call to cuLaunchKernelEx results in {code.name}")
-        label, slots = _labels[-1] if _labels else (kernel.name, [])
-        self._run(NumbaLaunch(kernel, label, grid, block, int(config.shmem_size), values, slots), self._memory)
+        label, slots, copies = _labels[-1] if _labels else (kernel.name, [], False)
+        launch = NumbaLaunch(kernel, label, grid, block, int(config.shmem_size), values, slots, copies)
+        self._run(launch, self._memory)
 
 
 def _dim3(value: Any) -> Dim3:

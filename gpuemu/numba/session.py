@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -28,8 +29,9 @@ from gpuemu.numba.memory import DeviceMemory
 from gpuemu_lsp.engine.compile.model import Artifact
 from gpuemu_lsp.engine.emulator import Emulator
 from gpuemu_lsp.engine.execution import Checks, Request
-from gpuemu_lsp.engine.findings import Finding
+from gpuemu_lsp.engine.findings import Finding, Place, Range
 
+_PACKAGE = Path(__file__).parent.parent
 _LIBRARIES = tuple(Path(module.__file__).parent for module in (numba, numba_cuda))
 
 
@@ -83,7 +85,12 @@ class Session:
                 allocation.initialized |= outcome.written[name]
         if outcome.printed:
             print(outcome.printed, end="")  # noqa: T201 - print() in a kernel
-        findings = findings_of(request, outcome.events, _user_text)
+        launch.function.set_variables(outcome.variables)
+        events = outcome.events
+        if launch.copies:
+            # Copying bytes that were never written is no use of them: initcheck's rule for cudaMemcpy.
+            events = tuple(event for event in events if event.rule != "memory/uninitialized-read")
+        findings = findings_of(request, events, _user_text, _launch_place())
         self.launches.append(
             LaunchRecord(
                 launch.label,
@@ -97,7 +104,7 @@ class Session:
                 outcome.approximate,
             )
         )
-        report(findings, self.on_finding)
+        report(self.launches[-1], self.on_finding)
 
     def _artifact(self, launch: NumbaLaunch) -> Artifact:
         function = launch.function
@@ -107,10 +114,28 @@ class Session:
         return self._artifacts[function.ptx]
 
 
+def _launch_place() -> Place | None:
+    """Return the line of the program that makes the launch: the place of a finding in a kernel of numba's own."""
+    frame = inspect.currentframe()
+    while frame is not None:
+        path = frame.f_code.co_filename
+        if not Path(path).is_relative_to(_PACKAGE) and _user_text(path) is not None:
+            line = frame.f_lineno - 1
+            return Place(path, Range.of(line, 0, line, 1))
+        frame = frame.f_back
+    return None
+
+
+def _is_library(path: str) -> bool:
+    """Whether a file is part of numba; its tests are a program like any other."""
+    file = Path(path)
+    return any(file.is_relative_to(library) for library in _LIBRARIES) and "tests" not in file.parts
+
+
 @cache
 def _user_text(path: str) -> str | None:
     """Return the text of a file of the user's; functions of numba's library are inlined into it."""
-    if any(Path(path).is_relative_to(library) for library in _LIBRARIES):
+    if _is_library(path):
         return None
     try:
         return Path(path).read_text(encoding="utf-8")

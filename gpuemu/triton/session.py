@@ -103,7 +103,7 @@ class Session:
                 outcome.approximate,
             )
         )
-        report(findings, self.on_finding)
+        report(self.launches[-1], self.on_finding)
 
     def _artifact(self, launch: TritonLaunch) -> Artifact:
         ptx = launch.kernel.ptx

@@ -275,7 +275,8 @@ class Outcome:
     implementation was reached, or the kernel was rejected at translation) or ``failed`` (error of the executor).
     Outputs may be compared only if it is ``completed``.
 
-    ``buffers`` has the bytes after the launch by buffer name. ``written`` has a bool mask of the bytes that the kernel
+    ``buffers`` has the bytes after the launch by buffer name, ``variables`` those of the module's writable global
+    variables, which begin each launch with their initialiser. ``written`` has a bool mask of the bytes that the kernel
     stored, None if the executor does not record stores. ``approximate`` names executed instructions with a documented
     maximum error.
     """
@@ -296,6 +297,7 @@ class Outcome:
     counters: Mapping[str, int] = field(default_factory=dict)
     coverage: Coverage | None = None
     counted: Counters | None = None
+    variables: Mapping[str, Bytes] = field(default_factory=dict)
 
 
 class Executor(Protocol):

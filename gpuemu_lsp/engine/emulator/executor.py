@@ -135,6 +135,11 @@ def _outcome(prepared: PreparedLaunch, report: LaunchReport, runtime: DeviceRunt
         # Code without checks does not keep shadow bytes.
         if request.checks.contained:
             written[buffer.name] = (arena.shadow(region.address, region.size) & Shadow.WRITTEN) != 0
+    variables = {
+        name: arena.data(prepared.module_variables[name].address, variable.size).copy()
+        for name, variable in prepared.kernel.program.variables.items()
+        if variable.space == "global" and name in prepared.module_variables
+    }
     return Outcome(
         status=_status(report, events),
         executor=Emulator.name,
@@ -146,6 +151,7 @@ def _outcome(prepared: PreparedLaunch, report: LaunchReport, runtime: DeviceRunt
         approximate=prepared.kernel.approximate,
         steps=report.steps,
         coverage=coverage_of(prepared.kernel.program, prepared.coverage.bytes) if request.coverage else None,
+        variables=variables,
     )
 
 
