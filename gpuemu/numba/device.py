@@ -17,12 +17,13 @@ import numpy as np
 from cuda.bindings import driver as binding
 from numba.cuda import codegen, dispatcher
 from numba.cuda.core.errors import NumbaError
-from numba.cuda.cudadrv import devicearray, devices
+from numba.cuda.cudadrv import devicearray, devices, nvrtc
 from numba.cuda.cudadrv import driver as numba_driver
 
 from gpuemu.numba.arguments import Slot, slots_of
 from gpuemu.numba.driver_api import MEMORY_BYTES, EmulatedDriverApi
 from gpuemu.numba.kernels import MAX_THREADS, EmulatedFunction, functions_in
+from gpuemu.numba.linking import NvrtcProgram
 from gpuemu.numba.memory import DeviceMemory
 from gpuemu.replacing import replaced
 
@@ -69,6 +70,8 @@ def emulated_device(arch: str, run: RunLaunch) -> Iterator[EmulatedDriverApi]:
         stack.enter_context(replaced(devicearray, "_make_strided_memory_view", _host_view))
         stack.enter_context(replaced(codegen.CUDACodeLibrary, "get_cufunc", functions_in(api.memory)))
         stack.enter_context(replaced(codegen.CUDACodeLibrary, "_ensure_cc", _portable_cc(codegen.CUDACodeLibrary)))
+        stack.enter_context(replaced(codegen.JITCUDACodegen, "magic_tuple", _cache_key(codegen.JITCUDACodegen)))
+        stack.enter_context(replaced(nvrtc, "Program", NvrtcProgram))
         stack.enter_context(replaced(dispatcher, "compile_cuda", _with_lines(dispatcher.compile_cuda)))
         stack.enter_context(replaced(dispatcher, "LaunchConfig", SimpleNamespace))
         stack.enter_context(replaced(dispatcher._Kernel, "launch", _labelled(dispatcher._Kernel.launch)))
@@ -194,6 +197,16 @@ def _with_lines(compile_cuda: Callable[..., Any]) -> Callable[..., Any]:
             return compile_cuda(*args, **kwargs)
 
     return compile_with_lines
+
+
+def _cache_key(owner: Any) -> Callable[[Any], tuple[Any, ...]]:
+    original = owner.magic_tuple
+
+    def key(self: Any) -> tuple[Any, ...]:
+        """Return the key of kernels on disk: those of a GPU have no line information."""
+        return (*original(self), "gpuemu")
+
+    return key
 
 
 _labels: list[tuple[str, list[Slot], bool]] = []

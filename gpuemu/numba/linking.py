@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
+from cuda.bindings import nvrtc as binding
 from numba.cuda.cudadrv import nvrtc, nvvm
 from numba.cuda.cudadrv.linkable_code import LinkableCode
 from numba.cuda.cudadrv.mappings import FILE_EXTENSION_MAP
@@ -18,6 +20,25 @@ from numba.cuda.utils import cached_file_read
 
 from gpuemu.numba.arguments import UnsupportedLaunchError
 
+# numba-cuda's grid groups call the device runtime library, which is machine code. This is the barrier of
+# cooperative_groups (details/sync.h, sync_grids): the sign bit flips when the last block has arrived.
+_GRID_BARRIER = """
+static __device__ unsigned int arrived = 0;
+extern "C" __device__ unsigned long long cudaCGGetIntrinsicHandle(unsigned int scope) { return 1; }
+extern "C" __device__ unsigned int cudaCGSynchronize(unsigned long long handle, unsigned int flags) {
+    __syncthreads();
+    if (threadIdx.x + threadIdx.y + threadIdx.z == 0) {
+        unsigned int blocks = gridDim.x * gridDim.y * gridDim.z;
+        bool first = blockIdx.x + blockIdx.y + blockIdx.z == 0;
+        __threadfence();
+        unsigned int before = atomicAdd(&arrived, first ? 0x80000000u - (blocks - 1) : 1u);
+        while (((before ^ *(volatile unsigned int*)&arrived) & 0x80000000u) == 0) {}
+        __threadfence();
+    }
+    __syncthreads();
+    return 0;
+}
+"""
 _HEADER = re.compile(r"^[ \t]*\.(version|target|address_size)\b[^\n]*$", re.M)
 _LINES = re.compile(r"^[ \t]*\.(loc|file)\b[^\n]*$", re.M)
 _SECTION = re.compile(r"^[ \t]*\.section\b[^{]*\{[^}]*\}", re.M)
@@ -37,8 +58,11 @@ def linked_ptx(library: Any) -> str:
     arch = nvrtc.get_arch_option(*cc)
     # With `g`, numba-cuda compiles device functions to modules of their own; line information does not depend on it.
     options = {name: value for name, value in library._nvvm_options.items() if name != "g"}
+    linked = [_ptx_of(file, cc) for file in sorted(library._linking_files, key=str)]
+    if library.needs_cudadevrt:
+        linked.append(_compiled(_GRID_BARRIER, "grid_barrier.cu", cc))
     own = nvvm.compile_ir(library.llvm_strs, **options, arch=arch).decode().strip("\x00").strip()
-    return joined(own, [_ptx_of(linked, cc) for linked in sorted(library._linking_files, key=str)])
+    return joined(own, linked)
 
 
 def joined(own: str, others: list[str]) -> str:
@@ -71,11 +95,58 @@ def _ptx_of(linked: Any, cc: Any) -> str:
         kind, name = Path(linked).suffix.lstrip("."), Path(linked).name
         data = cached_file_read(linked, how="rb")
     if kind == "cu":
-        compiled, _ = nvrtc.compile(data, name, cc)
-        return _text(compiled.code)
+        return _compiled(_text(data), name, cc)
     if kind in ("ptx", FILE_EXTENSION_MAP["ptx"]):
         return _text(data)
     raise UnsupportedLaunchError(f"{name} is machine code, which the emulator does not run; link its CUDA C++ or PTX")
+
+
+def _compiled(source: str, name: str, cc: Any) -> str:
+    """Return the PTX of CUDA C++, with numba-cuda's options."""
+    compiled, _ = nvrtc.compile(source, name, cc)
+    return _text(compiled.code)
+
+
+class NvrtcProgram:
+    """Stands for cuda.core's ``Program``, which asks the driver whether it could load the PTX."""
+
+    def __init__(self, source: str, language: str, options: Any) -> None:
+        self._source, self._options = source, options
+
+    def compile(self, target: str, logs: Any = None) -> Any:
+        """Return an object whose ``code`` is the PTX or LTO-IR.
+
+        Raises
+        ------
+        RuntimeError
+            If NVRTC rejects the source; the message is its log.
+        """
+        name = str(self._options.name).encode()
+        program = _checked(binding.nvrtcCreateProgram(self._source.encode(), name, 0, [], []))
+        options = self._options.as_bytes("nvrtc")
+        result = binding.nvrtcCompileProgram(program, len(options), options)[0]
+        log = bytes(_checked(binding.nvrtcGetProgramLogSize(program)))
+        _checked(binding.nvrtcGetProgramLog(program, log))
+        text = log.strip(b"\x00").decode(errors="replace")
+        if result != binding.nvrtcResult.NVRTC_SUCCESS:
+            raise RuntimeError(text)
+        if logs is not None and text:
+            logs.write(text)
+        size, get = (
+            (binding.nvrtcGetPTXSize, binding.nvrtcGetPTX)
+            if target == "ptx"
+            else (binding.nvrtcGetLTOIRSize, binding.nvrtcGetLTOIR)
+        )
+        code = bytes(_checked(size(program)))
+        _checked(get(program, code))
+        binding.nvrtcDestroyProgram(program)
+        return SimpleNamespace(code=code, name=str(self._options.name))
+
+
+def _checked(returned: tuple[Any, ...]) -> Any:
+    if returned[0] != binding.nvrtcResult.NVRTC_SUCCESS:
+        raise RuntimeError(returned[0].name)
+    return returned[1] if len(returned) > 1 else None
 
 
 def _text(data: str | bytes) -> str:

@@ -90,6 +90,15 @@ class Session:
         if launch.copies:
             # Copying bytes that were never written is no use of them: initcheck's rule for cudaMemcpy.
             events = tuple(event for event in events if event.rule != "memory/uninitialized-read")
+        # numba's own reductions call syncwarp() with a full mask where some lanes have left: not the program's error.
+        files = launch.function.parsed.files
+        events = tuple(
+            event
+            for event in events
+            if event.rule != "sync/missing-warp-mask"
+            or event.location is None
+            or not _is_library(files.get(event.location.file, ""))
+        )
         findings = findings_of(request, events, _user_text, _launch_place())
         self.launches.append(
             LaunchRecord(
