@@ -22,10 +22,11 @@ from gpuemu.numba.arguments import UnsupportedLaunchError
 
 # numba-cuda's grid groups call the device runtime library, which is machine code. This is the barrier of
 # cooperative_groups (details/sync.h, sync_grids): the sign bit flips when the last block has arrived.
+# NVRTC declares the functions with other types, hence the prefix.
 _GRID_BARRIER = """
 static __device__ unsigned int arrived = 0;
-extern "C" __device__ unsigned long long cudaCGGetIntrinsicHandle(unsigned int scope) { return 1; }
-extern "C" __device__ unsigned int cudaCGSynchronize(unsigned long long handle, unsigned int flags) {
+extern "C" __device__ unsigned long long own_cudaCGGetIntrinsicHandle(unsigned int scope) { return 1; }
+extern "C" __device__ unsigned int own_cudaCGSynchronize(unsigned long long handle, unsigned int flags) {
     __syncthreads();
     if (threadIdx.x + threadIdx.y + threadIdx.z == 0) {
         unsigned int blocks = gridDim.x * gridDim.y * gridDim.z;
@@ -60,7 +61,7 @@ def linked_ptx(library: Any) -> str:
     options = {name: value for name, value in library._nvvm_options.items() if name != "g"}
     linked = [_ptx_of(file, cc) for file in sorted(library._linking_files, key=str)]
     if library.needs_cudadevrt:
-        linked.append(_compiled(_GRID_BARRIER, "grid_barrier.cu", cc))
+        linked.append(_compiled(_GRID_BARRIER, "grid_barrier.cu", cc).replace("own_cudaCG", "cudaCG"))
     own = nvvm.compile_ir(library.llvm_strs, **options, arch=arch).decode().strip("\x00").strip()
     return joined(own, linked)
 
