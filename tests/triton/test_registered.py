@@ -185,3 +185,16 @@ def test_a_reference_in_pytorch(check, body):
     (finding,) = (one for one in result["findings"] if one["severity"] == "error")
     # The budget of the same formula in NumPy is 9e-6 on this case.
     assert finding["data"]["allowed"] < 1e-4
+
+
+def test_limits_and_patterns_apply_to_the_code_of_each_architecture(check):
+    text = SOFTMAX.replace("OTHER", 'float("-inf")')
+    limits = 'max_registers = 8\nrequired_patterns = ["ex2.approx"]\nforbidden_patterns = ["ld.global"]\n'
+    config = CONFIG.replace('"softmax.py"\n', '"softmax.py"\narch = ["sm_80", "sm_90"]\n', 1)
+    result = check({"softmax.py": text, "gpuemu.toml": f"{config}[kernels.artifact_checks]\n{limits}"})
+    (kernel,) = result["kernels"]
+    assert kernel["resources"].keys() == {"sm_80", "sm_90"} and kernel["cases"]["passed"] == kernel["cases"]["run"]
+    assert set(errors(result)) == {
+        ("artifact/registers", line_of(text, "def softmax")),
+        ("artifact/forbidden-pattern", line_of(text, "value = tl.load")),
+    }

@@ -102,6 +102,10 @@ class CaseRunner:
         code = self.code(case)
         return packed if code is None else code.arguments(packed, case.grid)
 
+    def complete(self, case: Case) -> Request:
+        """Return the whole launch of a case."""
+        return self._request(case, self.launch_of(case))
+
     def _request(self, case: Case, launch: Request, packed: tuple[Argument, ...] | None = None) -> Request:
         """Return a launch of a case with everything that ``launch`` leaves open."""
         code = self.code(case)
@@ -123,7 +127,7 @@ class CaseRunner:
             If the case does not compile.
         """
         launch = replace(
-            self._request(case, self.launch_of(case)),
+            self.complete(case),
             watch=watch,
             # A launch with a watch repeats one whose coverage is known.
             coverage=self.guidance is not None and watch is None,

@@ -44,7 +44,7 @@ def open_plan(request: CheckRequest, prepared: PreparedKernel, plan: Plan, execu
     subject = prepared.subject
     assert subject is not None
     first = subject.first(plan, request.options.seed)
-    constants = prepared.source.constants if prepared.source is not None else _constexprs(plan)
+    constants = _constexprs(plan) if plan.triton is not None or prepared.source is None else prepared.source.constants
     hints = LaunchHints(_tile_sizes(constants, plan.entry), first.numerics.linear)
     spec, options = request.spec, request.options
     findings = FindingFactory(plan, first.artifact.arch, first.source_map, spec.places)

@@ -46,7 +46,7 @@ class PreparedKernel:
     ``artifacts`` has one compilation per requested architecture, in that order; ``artifact`` is the first of them, the
     one to execute. ``headers`` has the device views of included files by path. ``ignores`` applies the ignore comments
     of the source. ``overlay`` has the unsaved texts of headers. ``subject`` gives cases their code, if the kernel
-    compiles. ``source`` is None for a kernel that is not CUDA.
+    compiles.
     """
 
     findings: tuple[Finding, ...]
@@ -207,18 +207,20 @@ def _prepared_triton(request: CheckRequest, text: str, place: Place) -> Prepared
     from gpuemu_lsp.engine.subjects.triton_preparation import TritonRequest, prepare_triton
 
     spec, options = request.spec, request.options
-    arch = options.arch or spec.arch[0]
+    arch = (options.arch,) if options.arch else spec.arch
     started = time.perf_counter()
     prepared = prepare_triton(TritonRequest(spec, text, arch, options.seed, options.translate_seconds, options.execute))
     ignores = IgnoreComments(lambda path: text if path == spec.source else _header(path))
-    artifacts = tuple(code.artifact for code in prepared.codes[:1])
+    usage = ((one.arch, next(iter(one.resources.values()))) for one in prepared.artifacts if one.resources)
     return PreparedKernel(
         findings=(*unknown_suppressions(spec.source, text), *map(ignores.apply, prepared.findings)),
         place=place,
+        source=prepared.source,
         plans=prepared.plans,
-        artifact=artifacts[0] if artifacts else None,
+        artifact=prepared.artifacts[0] if prepared.artifacts else None,
+        resources=dict(usage),
         compile_ms=(time.perf_counter() - started) * 1e3,
-        artifacts=artifacts,
+        artifacts=prepared.artifacts,
         ignores=ignores,
         overlay=request.overlay,
         subject=prepared.subject,

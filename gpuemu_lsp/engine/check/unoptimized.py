@@ -30,6 +30,9 @@ def check_unoptimized(
     name = request.spec.name
     if all(run.finished for run in runs):
         return
+    if prepared.subject is None or not prepared.subject.single:
+        yield _not_run(request, prepared, "Triton compiles no code that can be compared.")
+        return
     yield Stage(name, "compile-unoptimized")
     try:
         compiled = without_optimization(request, prepared)

@@ -12,7 +12,6 @@ import numpy as np
 from gpuemu_lsp.engine.check.plan_run import PlanRun
 from gpuemu_lsp.engine.execution import Buffer, StructArgument, buffers_of
 from gpuemu_lsp.engine.findings import Json
-from gpuemu_lsp.engine.fuzz import pack_arguments
 from gpuemu_lsp.engine.fuzz.dtypes import numpy_dtype
 from gpuemu_lsp.engine.fuzz.geometry import strides
 from gpuemu_lsp.engine.fuzz.model import Array, Case
@@ -36,7 +35,7 @@ def export(run: PlanRun, case: Case, failure: Failure, script: Path) -> Path:
     tensors = {arg.param: arg for arg in run.plan.args if isinstance(arg, TensorArg)}
     aliased = {target for key, target in case.extra.items() if key.startswith("alias:")}
     described: list[Json] = []
-    packed = pack_arguments(run.plan, case)
+    packed = run.runner.arguments(case)
     parameters: list[Json] = []
     for parameter in packed:
         pointers: list[Json] = []
@@ -50,6 +49,8 @@ def export(run: PlanRun, case: Case, failure: Failure, script: Path) -> Path:
         parameters.append({"name": parameter.name, "pointers": pointers})
     for argument in buffers_of(packed):
         name = argument.name
+        if name not in tensors:
+            raise OSError(f"a script cannot provide the {name} memory of this Triton kernel")
         arrays[f"argument:{name}"] = argument.data
         arg = tensors[name]
         shape = shape_of(case, name)
@@ -99,12 +100,12 @@ def _expected(run: PlanRun, case: Case) -> dict[str, Array]:
 def _about(
     run: PlanRun, case: Case, failure: Failure, arguments: list[Json], parameters: list[Json]
 ) -> dict[str, Json]:
-    code = run.runner.launch_of(case)
+    code = run.runner.complete(case)
     launch: dict[str, Any] = {
         "entry": code.entry,
         "grid": list(case.grid),
-        "block": list(case.block),
-        "shared_bytes": case.shared_bytes,
+        "block": list(code.block),
+        "shared_bytes": code.shared_bytes,
     }
     return {
         "kernel": failure.kernel,

@@ -11,15 +11,18 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from gpuemu_lsp.engine.compile.model import Artifact
 from gpuemu_lsp.engine.deadline import DeadlineError, deadline
 from gpuemu_lsp.engine.findings import Finding, Place
 from gpuemu_lsp.engine.fuzz.model import PlanError
+from gpuemu_lsp.engine.lint import lint
 from gpuemu_lsp.engine.plan.model import Plan
 from gpuemu_lsp.engine.plan.triton import choose_triton_kernel, resolve_triton
 from gpuemu_lsp.engine.project.model import KernelSpec
 from gpuemu_lsp.engine.rules import make
+from gpuemu_lsp.engine.source.model import KernelDecl, SourceFile
 from gpuemu_lsp.engine.source.python import read_python
-from gpuemu_lsp.engine.subjects.model import CaseCode, CodeError
+from gpuemu_lsp.engine.subjects.model import CodeError
 from gpuemu_lsp.engine.subjects.source_map import statement_range
 
 if TYPE_CHECKING:
@@ -30,13 +33,13 @@ if TYPE_CHECKING:
 class TritonRequest:
     """A Triton kernel to prepare.
 
-    ``text`` is that of its file, ``arch`` the architecture to compile for, ``seed`` that of the first case. ``seconds``
-    limits the import of the module and each compilation. ``execute`` False imports nothing.
+    ``text`` is that of its file, ``arch`` the architectures to compile for, the first of which runs, ``seed`` that of
+    the first case. ``seconds`` limits the import of the module and each compilation. ``execute`` False imports nothing.
     """
 
     spec: KernelSpec
     text: str
-    arch: str
+    arch: tuple[str, ...]
     seed: int
     seconds: float
     execute: bool
@@ -46,13 +49,15 @@ class TritonRequest:
 class TritonPreparation:
     """What is known of a Triton kernel before it runs.
 
-    ``codes`` are those of the first cases of ``plans``. ``subject`` is None if the kernel could not be imported.
+    ``artifacts`` are the code of the first case of the first plan, one per architecture. ``subject`` is None if the
+    kernel could not be imported. ``source`` has the kernel as a declaration.
     """
 
     findings: tuple[Finding, ...]
     plans: tuple[Plan, ...] = ()
-    codes: tuple[CaseCode, ...] = ()
+    artifacts: tuple[Artifact, ...] = ()
     subject: TritonKernelSubject | None = None
+    source: SourceFile | None = None
 
 
 def prepare_triton(request: TritonRequest) -> TritonPreparation:
@@ -69,20 +74,27 @@ def prepare_triton(request: TritonRequest) -> TritonPreparation:
     imported = _imported(request, kernel.name, name)
     if isinstance(imported, Finding):
         return TritonPreparation((imported,))
+    from gpuemu_lsp.engine.subjects.triton.resources import with_resources
+
     result = resolve_triton(spec, source, kernel, imported.tuning())
-    plans, codes, found = list[Plan](), list[CaseCode](), [*result.findings]
+    plans, artifacts, found = list[Plan](), list[Artifact](), [*result.findings]
     for plan in result.plans:
+        subjects = [imported, *(replace(imported, arch=arch) for arch in request.arch[1:] if not plans)]
         try:
-            code = imported.first(plan, request.seed)
+            codes = [subject.first(plan, request.seed) for subject in subjects]
         except CodeError as error:
             found += [one for one in error.findings if one not in found]
         except PlanError as error:
             place = next((spec.places[key] for key in ("launch.grid", "launch") if key in spec.places), name)
             found.append(make("config/bad-value", str(error), place, kernel=spec.name, dtype=plan.dtype))
         else:
+            artifacts += [] if plans else [with_resources(code.artifact) for code in codes]
             plans.append(plan)
-            codes.append(code)
-    return TritonPreparation(tuple(found), tuple(plans), tuple(codes), imported)
+    declared = KernelDecl(kernel.name, kernel.name, (), (), kernel.name_range, kernel.range, extern_c=True)
+    file = SourceFile(spec.source, request.text, (declared,), (), (), {}, request.text)
+    for artifact in artifacts:
+        found += lint(artifact, artifact.entries[kernel.name], spec, file)
+    return TritonPreparation(tuple(found), tuple(plans), tuple(artifacts), imported, file)
 
 
 def _not_importable(request: TritonRequest) -> str | None:
@@ -102,7 +114,7 @@ def _imported(request: TritonRequest, entry: str, name: Place) -> TritonKernelSu
     from gpuemu_lsp.engine.subjects.triton.user_module import ModuleError, import_module
 
     spec, file = request.spec, Path(request.spec.source).name
-    use_target(request.arch)
+    use_target(request.arch[0])
     try:
         with deadline(request.seconds):
             module = import_module(spec.source, request.text)
@@ -117,7 +129,7 @@ def _imported(request: TritonRequest, entry: str, name: Place) -> TritonKernelSu
     except DeadlineError:
         return _not_executed(spec, f"the import of {file} took longer than {request.seconds:g} s", name)
     subject = TritonKernelSubject(
-        module, spec.source, request.text, entry, spec.name, name, request.arch, request.seconds
+        module, spec.source, request.text, entry, spec.name, name, request.arch[0], request.seconds
     )
     if subject.kernel is None:
         return _not_executed(spec, f"{file} has no Triton kernel '{entry}' at its top level after its import", name)

@@ -62,8 +62,8 @@ class TritonKernelSubject:
     arch: str
     seconds: float
     single: bool = False
-    _texts: dict[str, str | None] = field(default_factory=dict)
-    _codes: dict[int, tuple[TritonCode, CaseCode]] = field(default_factory=dict)
+    _texts: dict[str, str | None] = field(default_factory=dict, init=False)
+    _codes: dict[int, tuple[TritonCode, CaseCode]] = field(default_factory=dict, init=False)
 
     @property
     def kernel(self) -> Any:
