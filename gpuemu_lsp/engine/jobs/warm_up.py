@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from gpuemu_lsp.engine.check.model import CheckOptions, CheckRequest
+from gpuemu_lsp.engine.check.verdicts.key import engine_digest
 from gpuemu_lsp.engine.jobs.functions import check
 from gpuemu_lsp.engine.project.model import KernelSpec
 from gpuemu_lsp.engine.workers.wire import to_json
@@ -40,6 +41,8 @@ def reference(inputs, rows, cols):
 
 def warm_up() -> Iterator[None]:
     """Check the kernel; yield after each step. No user code runs, and nothing is stored."""
+    engine_digest()
+    yield
     factor = os.getpid() % 1024  # varies, so that a hit in the disk cache does not skip the first use of LLVM
     with tempfile.TemporaryDirectory() as folder:
         reference = Path(folder) / "reference.py"

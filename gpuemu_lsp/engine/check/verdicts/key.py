@@ -25,29 +25,46 @@ _COMPILE_KEYS = ("artifact_checks", "compile_options", "include_dirs", "arch", "
 """Keys of gpuemu.toml whose effect is in the PTX, or that no launch depends on."""
 
 
-def _engine_digest() -> str:
+def _engine_files() -> list[tuple[str, int, int]]:
+    """Return the files of the engine with modification times and sizes."""
+    found = ((path, path.stat()) for path in sorted(_ENGINE.rglob("*.py")))
+    return [(path.relative_to(_ENGINE).as_posix(), status.st_mtime_ns, status.st_size) for path, status in found]
+
+
+_FILES_AT_IMPORT = _engine_files()
+# When the package is upgraded under a running server, results of the old modules must not be stored under the key of
+# the new ones. Reading the files takes ten times longer, and the command line stores no verdict.
+
+
+@cache
+def engine_digest() -> str | None:
+    """Return a digest of the engine's files; None if they have changed since this module was imported."""
     digest = hashlib.blake2b(digest_size=20)
-    for path in sorted(_ENGINE.rglob("*.py")):
-        digest.update(path.relative_to(_ENGINE).as_posix().encode() + b"\0" + path.read_bytes() + b"\0")
-    return digest.hexdigest()
-
-
-_ENGINE_DIGEST = _engine_digest()
-# Computed at import: when the package is upgraded under a running server, results of the old modules must not be
-# stored under the key of the new ones.
+    for name, _, _ in _FILES_AT_IMPORT:
+        try:
+            digest.update(name.encode() + b"\0" + (_ENGINE / name).read_bytes() + b"\0")
+        except OSError:
+            return None
+    return digest.hexdigest() if _engine_files() == _FILES_AT_IMPORT else None
 
 
 def verdict_key(request: CheckRequest, prepared: PreparedKernel) -> str | None:
-    """Return the key of a kernel's verdict as its stored cases are now; None if the store cannot be read."""
+    """Return the key of a kernel's verdict as its stored cases are now.
+
+    None if the store cannot be read, or the product has been upgraded since this process started.
+    """
     artifact, source, spec = prepared.artifact, prepared.source, request.spec
     assert artifact is not None and source is not None
+    engine = engine_digest()
+    if engine is None:
+        return None
     try:
         cases = [_stored_cases(request, plan) for plan in prepared.plans]
     except StoreError:
         return None
     parts: list[Json] = [
         _VERSION,
-        _ENGINE_DIGEST,
+        engine,
         [sys.version, *_installed()],
         code_identity(artifact.ptx, sorted(artifact.entries[plan.entry] for plan in prepared.plans)),
         [artifact.arch, dict(artifact.entries)],
