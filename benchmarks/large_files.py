@@ -12,14 +12,12 @@ import statistics
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from lsprotocol import types
 
+from benchmarks.editor_client import Editor
 from benchmarks.large_source import large_source
-
-if TYPE_CHECKING:
-    from benchmarks.editor import Editor
 
 TIMEOUT = 600.0
 _KEYS = 20
