@@ -22,6 +22,7 @@ class Settings:
     jobs: int | None = None
     inlay_hints: bool = False
     code_lens: bool = True
+    symbols: bool = True
     executor: str = "auto"
     log_file: str | None = None
     log_level: str = "warning"
@@ -60,6 +61,7 @@ _TYPES: Mapping[str, _SettingType] = {
     "jobs": _count(True, 1024),
     "inlay_hints": _FLAG,
     "code_lens": _FLAG,
+    "symbols": _FLAG,
     "executor": _one_of("auto", "emulator", "gpu"),
     "log_file": _PATH,
     "log_level": _one_of("error", "warning", "info", "debug"),

@@ -35,6 +35,17 @@ async def _references(editor: Editor, name: str, line: int, character: int) -> l
     return sorted((item.uri.rpartition("/")[2], item.range.start.line) for item in found or [])
 
 
+async def test_symbols_of_sources_are_left_to_another_server_if_so_configured(editor: Editor):
+    write(editor.root)
+    await editor.start(settings={"symbols": False})
+    editor.open("scale.cu")
+    editor.open("gpuemu.toml")
+    assert await ask(editor, "text_document_document_symbol", "scale.cu") == []
+    assert [item.name for item in await ask(editor, "text_document_document_symbol", "gpuemu.toml")] == ["scale"]
+    found = await asyncio.wait_for(editor.client.workspace_symbol_async(types.WorkspaceSymbolParams("scale")), PATIENCE)
+    assert {Path(item.location.uri).name for item in found} == {"gpuemu.toml"}
+
+
 async def test_symbols_and_folds_of_sources_and_configurations(editor: Editor):
     write(editor.root)
     await editor.start()

@@ -54,6 +54,23 @@ async def test_hover_on_a_limit_shows_the_measured_value(editor: Editor):
     assert re.search(r"Measured: \d+ on sm_80", await editor.hover("gpuemu.toml", line, 3))
 
 
+@pytest.mark.parametrize(
+    ("source", "shown"),
+    [
+        (GOOD.replace("2.0f * x[i]", "i < 1 ? 2.0f * x[i] : 0.0f / (x[i] - x[i])"), "result NaN"),
+        (GOOD.replace("2.0f", "i == 40 ? 2.5f : 2.0f"), "largest error of the cases that passed 0 % of the tolerance"),
+        (GOOD, "largest error 0 % of the tolerance"),
+    ],
+)
+async def test_a_hover_says_what_the_largest_error_is_of(editor: Editor, source: str, shown: str):
+    write(editor.root, source)
+    await editor.start()
+    editor.open("scale.cu")
+    await editor.idle()
+    text = await editor.hover("scale.cu", 0, NAME)
+    assert shown in text and ("tolerance" in text) is ("NaN" not in shown), text
+
+
 async def test_inlay_hints_and_lenses_follow_the_settings(editor: Editor):
     write(editor.root, WRONG)
     await editor.start()

@@ -107,9 +107,9 @@ class PlanRun:
         return self.context.plan
 
     @property
-    def reported_rules(self) -> frozenset[str]:
-        """The rules of all findings reported so far."""
-        return frozenset(rule for rule, *_ in self._reported)
+    def reported_rules(self) -> frozenset[tuple[str, Severity]]:
+        """The rules of all findings reported so far, with their severities."""
+        return frozenset((rule, severity) for rule, severity, *_ in self._reported)
 
     @property
     def timing(self) -> dict[str, float]:

@@ -67,7 +67,8 @@ def _plan(
             return
         yield Stage(request.spec.name, "unoptimized", done, planned)
         for finding in run.check(case, case_id, None):
-            if finding.rule not in known:
+            # A warning does not stand for an error of the same rule, which has another cause.
+            if not known & {(finding.rule, finding.severity), (finding.rule, Severity.ERROR)}:
                 yield finding
         if run.finished:
             break

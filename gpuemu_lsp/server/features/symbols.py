@@ -36,7 +36,7 @@ def register(server: GpuemuServer, services: Services) -> None:
         if Path(document.path).name == CONFIG_NAME:
             symbols = _config_symbols(document.text.split("\n"))
         else:
-            symbols = await _kernel_symbols(session, document)
+            symbols = await _kernel_symbols(session, document) if session.settings.symbols else []
         nested = "text_document.document_symbol.hierarchical_document_symbol_support"
         if get_capability(server.client_capabilities, nested, False):
             return symbols
@@ -111,7 +111,7 @@ async def _workspace_symbols(session: Session, query: str) -> list[types.SymbolI
     """Return the kernels whose name contains a query: of all sources of the workspace, and entries of gpuemu.toml."""
     await session.parsed_files.run_in_thread(session.projects.read_all, tuple(session.folders))
     found: list[types.SymbolInformation] = []
-    for path in session.files():
+    for path in session.files() if session.settings.symbols else ():
         parsed = await session.parse(path)
         for decl in parsed.kernels if parsed is not None else ():
             if query in decl.qualified_name.lower() and parsed is not None and decl.range not in parsed.triton:

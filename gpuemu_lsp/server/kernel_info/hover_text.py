@@ -135,17 +135,20 @@ def _measured(results: KernelResults, text: str, path: tuple[str | int, ...]) ->
 
 
 def _result_text(summary: ResultSummary) -> str:
-    report = summary.result.report
+    report, found = summary.result.report, summary.result.findings
     parts = [summary.text]
-    if report.worst is not None:
-        parts.append(f"largest error {100 * report.worst:.3g} % of the tolerance")
+    if any("numeric/nan" in (finding.rule, *(one.rule for one in finding.consequences)) for finding in found):
+        parts.append("result NaN")
+    elif report.worst is not None:
+        cases = " of the cases that passed" if report.status == "failed" else ""
+        parts.append(f"largest error{cases} {100 * report.worst:.3g} % of the tolerance")
     if report.reused:
         parts.append("not run again: the code is the same")
     elif "total" in report.timing_ms:
         parts.append(f"{report.timing_ms['total']:.0f} ms on the {'GPU' if report.executor == 'gpu' else 'emulator'}")
     if report.approximate:
         parts.append(f"approximate instructions: {', '.join(report.approximate)}")
-    rules = dict.fromkeys(finding.rule for finding in summary.result.findings)
+    rules = dict.fromkeys(finding.rule for finding in found)
     if rules:
         parts.append(f"found: {', '.join(rules)}")
     return "; ".join(parts)

@@ -72,6 +72,22 @@ def test_a_race_the_optimiser_removes_is_found_on_its_line(tmp_path, racy):
     assert all(finding.data["optimize"] is False and "unoptimised" in finding.message for finding in errors)
 
 
+def test_a_warning_of_optimised_code_hides_no_error_of_the_same_rule(tmp_path, racy):
+    # A plain read before an atomic is a warning at every optimisation level.
+    checked = racy.replace("    const int i", "    __shared__ int most;\n    const int i").replace(
+        "    if (i < n) {",
+        "    if (threadIdx.x == 0) most = -1;\n    __syncthreads();\n"
+        "    if (i < n) {\n        if (most < i) atomicMax(&most, i);",
+    )
+    request = request_for(tmp_path, checked, unoptimized=True)
+    found = [event for event in check_kernel(request) if isinstance(event, Finding)]
+    races = [finding for finding in found if finding.rule == "memory/shared-race"]
+    line = checked.split("\n").index("        scale[0] = x[i];")
+    warned = {finding.place.range.start.line for finding in races if finding.severity is Severity.WARNING}
+    failed = {finding.place.range.start.line for finding in races if finding.severity is Severity.ERROR}
+    assert warned == {line - 1} and failed and failed <= {line, line + 1}
+
+
 def test_its_correct_counterpart_has_no_finding(tmp_path):
     correct = ONE_WORD.replace("SIZE", "1024").replace("SLOT", "threadIdx.x")
     report, errors = check(request_for(tmp_path, correct, unoptimized=True))
