@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
@@ -66,15 +67,28 @@ def report(record: LaunchRecord, on_finding: OnFinding) -> None:
     KernelError
         If there is an error, or the launch did not complete, and ``on_finding`` is ``raise``.
     """
-    findings = record.findings
-    errors = tuple(finding for finding in findings if finding.severity is Severity.ERROR)
-    if errors and on_finding == "raise":
-        raise KernelError(errors)
-    if record.status != "completed" and on_finding == "raise":
-        raise KernelError(findings, f"the launch of `{record.kernel}` did not run to its end: {record.status}")
+    if on_finding == "raise":
+        raise_errors([record])
     if on_finding != "collect":
-        for finding in findings:
+        for finding in record.findings:
             warnings.warn(sentence(finding), stacklevel=4)
+
+
+def raise_errors(launches: Iterable[LaunchRecord]) -> None:
+    """Raise if a launch has an error or did not run to its end.
+
+    Raises
+    ------
+    KernelError
+        With the errors of the first such launch.
+    """
+    for record in launches:
+        errors = tuple(finding for finding in record.findings if finding.severity is Severity.ERROR)
+        if errors:
+            raise KernelError(errors)
+        if record.status != "completed":
+            message = f"the launch of `{record.kernel}` did not run to its end: {record.status}"
+            raise KernelError(record.findings, message)
 
 
 def sentence(finding: Finding) -> str:
@@ -97,7 +111,7 @@ def findings_of(
     at ``fallback``, by default the head of the first file of the user's. ``threads`` False is for languages whose
     kernels are programs without threads: data names the program in place of block and thread.
     """
-    events = tuple(events)
+    events = tuple(_without_time(event, request) for event in events)
     if not events:
         return ()
     files = parse(request.artifact.ptx).files
@@ -105,6 +119,20 @@ def findings_of(
         fallback = Place(next(iter(filter(text_of, files.values())), ""), Range.of(0, 0, 0, 1))
     source_map = SourceMap(files, text_of, fallback)
     return tuple(_merged(_finding(event, source_map, request, threads) for event in events))
+
+
+def _without_time(event: Event, request: Request) -> Event:
+    """Return the event, a loop in which the time of the launch ran out as a timeout and not as a hang.
+
+    A test suite's launches have the sizes of a GPU: that one takes long is no sign of a loop without end.
+    """
+    if event.rule != "sync/hang" or not event.message.endswith("the time limit was reached"):
+        return event
+    message = (
+        f"the launch of {math.prod(request.grid):,} blocks did not finish within {request.max_seconds:g} s, and its "
+        "results are not complete; use smaller sizes or a higher limit"
+    )
+    return replace(event, rule="engine/timeout", message=message)
 
 
 def _finding(event: Event, source_map: SourceMap, request: Request, threads: bool) -> Finding:

@@ -6,6 +6,7 @@ launch fails the test that made it. A framework is imported only with its option
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -29,6 +30,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         group.addoption(
             f"--gpuemu-{name}-seconds", type=float, metavar="SECONDS", help="limit of each launch; 60 unless given"
         )
+    group.addoption(
+        "--gpuemu-triton-configs",
+        choices=("once", "all", "first"),
+        default="once",
+        help="configurations that a Triton autotuner runs for each new key: those that have not run yet (the default), "
+        "all, or only the first",
+    )
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -46,7 +54,21 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
                 f"--gpuemu-{name} needs {title}: {error}; pip install 'gpuemu-lsp[{name}]'"
             ) from None
         seconds = getattr(options, f"gpuemu_{name}_seconds") or framework.DEFAULT_SECONDS
-        sessions[name] = framework.activate(options.gpuemu_arch or framework.DEFAULT_ARCH, seconds=seconds)
+        more = {"configurations": options.gpuemu_triton_configs} if name == "triton" else {}
+        sessions[name] = framework.activate(options.gpuemu_arch or framework.DEFAULT_ARCH, seconds=seconds, **more)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
+    """Fail a test that handles the exception of a launch with an error."""
+    sessions = item.config.stash.get(_SESSIONS, {}).values()
+    before = [len(session.launches) for session in sessions]
+    result = yield
+    if sessions:
+        launches = import_module("gpuemu.launches")
+        for session, first in zip(sessions, before, strict=True):
+            launches.raise_errors(session.launches[first:])
+    return result
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
@@ -60,7 +82,15 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
     for name, session in config.stash.get(_SESSIONS, {}).items():
         terminalreporter.section(f"gpuemu: {_FRAMEWORKS[name]} launches")
         ran = sum(record.status == "completed" for record in session.launches)
-        terminalreporter.write_line(f"{len(session.launches)} launches, {ran} completed")
+        kernels = len({record.kernel for record in session.launches})
+        variants = len({record.artifact.ptx for record in session.launches})
+        seconds = sum(record.translate_ms + record.execute_ms for record in session.launches) / 1e3
+        terminalreporter.write_line(
+            f"{len(session.launches)} launches of {kernels} kernels in {variants} specialisations, {ran} completed, "
+            f"{seconds:.1f} s in the emulator"
+        )
+        if not session.launches:
+            terminalreporter.write_line(f"no test launched a {_FRAMEWORKS[name]} kernel: nothing was checked")
         for finding in session.findings:
             start = finding.place.range.start
             terminalreporter.write_line(f"{finding.place.path}:{start.line + 1}: {finding.message} [{finding.rule}]")

@@ -54,6 +54,11 @@ class ArgumentPacker:
 
     def pack(self, values: Sequence[Any]) -> tuple[list[Argument], dict[str, TensorMemory]]:
         """Return the kernel's arguments, and the memory behind each buffer by the buffer's name."""
+        # Like Triton's launcher, which does not read them, this one lets constexprs at the end be left out.
+        left_out = self._types[len(values) :]
+        if any(kind != "constexpr" for kind in left_out):
+            raise TypeError(f"a launch with {len(values)} arguments of a kernel with {len(self._types)}")
+        values = [*values[: len(self._types)], *(None for _ in left_out)]
         expanded = expand_signature(self._types, None, "nvTmaDesc")
         arguments: list[Argument] = []
         memory: dict[str, TensorMemory] = {}

@@ -27,6 +27,8 @@ _PROPERTIES = {
     "mem_bus_width": 5_120,
 }
 _MAX_THREADS = 1024
+_REGISTERS = 64
+"""Registers of a thread, which only ptxas knows: programs divide by the number to choose how many blocks to launch."""
 
 
 class LoadedKernel:
@@ -36,6 +38,19 @@ class LoadedKernel:
 
     def __init__(self, name: str, ptx: str, shared_bytes: int) -> None:
         self.name, self.ptx, self.shared_bytes = name, ptx, shared_bytes
+
+
+def release_without_driver(release: Callable[[Any], None]) -> Callable[[Any], None]:
+    """Return ``CompiledKernel.__del__`` for kernels that may outlive the session that loaded them.
+
+    Triton would ask the current driver to unload them, and look for a GPU if there is none.
+    """
+
+    def method(kernel: Any) -> None:
+        if not isinstance(kernel.module, LoadedKernel):
+            release(kernel)
+
+    return method
 
 
 class TritonLaunch:
@@ -112,7 +127,7 @@ class EmulatorDriver(DriverBase):  # type: ignore[misc]  # Triton has no type in
     def get_benchmarker(self) -> Callable[..., Any]:
         """Return the function with which an autotuner times its configurations.
 
-        Each configuration runs once, so that all of them are checked. All get the same time: emulated times say nothing
+        Each configuration that is benchmarked runs once. All get the same time: emulated times say nothing
         about a GPU, and the first configuration is then chosen in every run.
         """
 
@@ -137,7 +152,7 @@ class _Utils:
     ) -> tuple[LoadedKernel, LoadedKernel, int, int, int]:
         """Return module, function, registers, spills and the largest number of threads of a block."""
         loaded = LoadedKernel(name, kernel.decode() if isinstance(kernel, bytes) else kernel, shared)
-        return loaded, loaded, 0, 0, _MAX_THREADS
+        return loaded, loaded, _REGISTERS, 0, _MAX_THREADS
 
     def unload_module(self, module: LoadedKernel) -> None:
         """Release nothing: the PTX is released with its last reference."""

@@ -11,6 +11,8 @@ from typing import Any
 
 import numpy as np
 import triton
+from triton.compiler import CompiledKernel
+from triton.runtime.autotuner import Autotuner
 from triton.runtime.jit import JITFunction
 
 from gpuemu.launches import (
@@ -22,7 +24,8 @@ from gpuemu.launches import (
     report,
 )
 from gpuemu.replacing import replaced
-from gpuemu.triton.driver import EmulatorDriver, TritonLaunch
+from gpuemu.triton.autotuning import Configurations, chosen_configurations, timed_once
+from gpuemu.triton.driver import EmulatorDriver, TritonLaunch, release_without_driver
 from gpuemu.triton.findings import launch_findings
 from gpuemu.triton.storage import NumpyTensor
 from gpuemu.triton.torch_devices import cuda_on_cpu
@@ -52,6 +55,7 @@ class Session:
     checks: Checks
     on_finding: OnFinding
     seconds: float
+    configurations: Configurations = "once"
     launches: list[LaunchRecord] = field(default_factory=list)
     _emulator: Emulator = field(default_factory=Emulator)
     _artifacts: dict[str, Artifact] = field(default_factory=dict)
@@ -80,6 +84,7 @@ class Session:
             arguments=tuple(arguments),
             checks=replace(self.checks, block_races=False),
             max_seconds=self.seconds,
+            translate_seconds=self.seconds,
         )
         started = time.perf_counter()
         outcome = self._emulator.run(request)
@@ -136,6 +141,7 @@ def emulated(
     checks: Checks | None = None,
     on_finding: OnFinding = "raise",
     seconds: float = DEFAULT_SECONDS,
+    configurations: Configurations = "once",
 ) -> Iterator[Session]:
     """Run Triton launches in the emulator inside a ``with`` statement.
 
@@ -148,9 +154,12 @@ def emulated(
     on_finding
         What an error does: ``raise``, ``warn`` or ``collect``.
     seconds
-        Limit of each launch, in seconds.
+        Limit of each launch, in seconds; and of the translation of each kernel.
+    configurations
+        What an autotuner runs for each new key: the configurations that have not run yet and the first one (``once``),
+        ``all`` of them, or only the ``first``.
     """
-    session = Session(arch, checks or Checks(), on_finding, seconds)
+    session = Session(arch, checks or Checks(), on_finding, seconds, configurations)
     with ExitStack() as stack:
         stack.callback(restore_backend, use_ptx_backend())
         config = triton.runtime.driver
@@ -161,6 +170,10 @@ def emulated(
         stack.enter_context(_current(session))
         stack.enter_context(cuda_on_cpu(driver.get_device_capability(), driver.utils.get_device_properties(0)))
         stack.enter_context(replaced(JITFunction, "run", _with_tensors(JITFunction.run)))
+        choose = chosen_configurations(Autotuner.prune_configs, configurations, lambda: len(session.launches))
+        stack.enter_context(replaced(Autotuner, "prune_configs", choose))
+        for name in ("do_bench", "do_bench_cudagraph"):
+            stack.enter_context(replaced(triton.testing, name, timed_once))
         yield session
 
 
@@ -200,6 +213,8 @@ def _set_driver(driver: object) -> None:
     triton.runtime.driver._active = driver
 
 
+# Beyond any session: the kernels that one loaded are released after its end.
+CompiledKernel.__del__ = release_without_driver(CompiledKernel.__del__)
 _activation = ExitStack()
 
 
@@ -209,13 +224,16 @@ def activate(
     checks: Checks | None = None,
     on_finding: OnFinding = "raise",
     seconds: float = DEFAULT_SECONDS,
+    configurations: Configurations = "once",
 ) -> Session:
     """Run Triton launches in the emulator until :func:`deactivate`, or for the rest of the process.
 
     The parameters are those of :func:`emulated`.
     """
     deactivate()
-    return _activation.enter_context(emulated(arch, checks=checks, on_finding=on_finding, seconds=seconds))
+    return _activation.enter_context(
+        emulated(arch, checks=checks, on_finding=on_finding, seconds=seconds, configurations=configurations)
+    )
 
 
 def deactivate() -> None:
