@@ -92,6 +92,8 @@ def _line_of_string(
         wanted = "\n".join([*lines[:row], line, *lines[row + 1 :]])
         return number < len(codes) and codes[number].text.text.replace("\r", "") == wanted.replace("\r", "")
 
-    return CodeLine(
-        lines, row, "//", lambda character: files.position(code.end_of(start + character)), accepts, whole=False
-    )
+    def place(character: int) -> Position:
+        # Behind the previous character: a carriage return that Python drops precedes the line break.
+        return files.position(code.stops[start + character - 1] if character > 0 else code.end_of(start))
+
+    return CodeLine(lines, row, "//", place, accepts, whole=False)
