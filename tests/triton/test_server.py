@@ -85,6 +85,12 @@ async def test_a_wrong_mask_is_shown_on_its_line_until_it_is_fixed(editor: Edito
     assert found.data["kernel"] == "scale"
     hover = await editor.hover("model.py", NAME_LINE, 5)
     assert "**scale**" in hover and "FAILED" in hover
+    assert (
+        "specialisation: BLOCK = 64, x, y divisible by 16, num_warps = 2, num_stages = 3, 0 B of shared memory" in hover
+    )
+    (row,) = [line for line in hover.split("\n") if line.startswith("| sm_80 |")]
+    registers, *_, occupancy = [cell.strip() for cell in row.strip("|").split("|")][1:]
+    assert 0 < int(registers) < 64 and "at 64 threads" in occupancy
     shown = await lenses(editor)
     assert shown[0].command.title.startswith("gpuemu: FAILED")
     assert {lens.range.start.line for lens in shown} == {DECORATOR_LINE}

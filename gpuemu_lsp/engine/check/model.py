@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from gpuemu_lsp.engine.compile.model import ResourceUsage
+from gpuemu_lsp.engine.compile.model import ResourceUsage, Specialisation
 from gpuemu_lsp.engine.findings import Finding, Severity
 from gpuemu_lsp.engine.project.model import KernelSpec, Validation
 
@@ -233,6 +233,8 @@ class KernelReport:
     """By dtype, if they were requested and a case passed."""
     reused: bool = False
     """The verdict is that of an earlier check of the same code."""
+    specialisation: Specialisation | None = None
+    """For a Triton kernel, the variant that ``resources`` are of: that of the first case."""
 
 
 CheckEvent: TypeAlias = "Stage | Finding | KernelReport"

@@ -224,6 +224,7 @@ def _report(
         executor="gpu" if executor is not None and executor.name == "gpu" else "emulator",
         cases=cases,
         resources=prepared.resources,
+        specialisation=prepared.specialisation,
         timing_ms=timing,
         first_failure=min(failures, default=None),
         worst=max(worst, default=None),
@@ -251,6 +252,7 @@ def _reused_report(
         source=request.spec.source,
         status=_status(request, prepared, totals, stored.cases),
         resources=prepared.resources,
+        specialisation=prepared.specialisation,
         timing_ms={"compile": prepared.compile_ms, "total": total},
         toolchain=prepared.artifact.toolchain,
     )

@@ -16,7 +16,7 @@ from gpuemu_lsp.engine.check.policies.uninitialised_locals import uninitialised_
 from gpuemu_lsp.engine.check.policies.unknown_suppressions import unknown_suppressions
 from gpuemu_lsp.engine.check.policies.unregistered import softened, without_guessed_instance
 from gpuemu_lsp.engine.compile import CompileSession, ToolchainError, compile_source
-from gpuemu_lsp.engine.compile.model import Artifact, CompileRequest, CompileResult, ResourceUsage
+from gpuemu_lsp.engine.compile.model import Artifact, CompileRequest, CompileResult, ResourceUsage, Specialisation
 from gpuemu_lsp.engine.findings import Finding, Place, Range, Severity
 from gpuemu_lsp.engine.lint import lint
 from gpuemu_lsp.engine.plan.entry import choose_kernel
@@ -61,6 +61,7 @@ class PreparedKernel:
     ignores: IgnoreComments = field(default_factory=lambda: IgnoreComments(lambda _: None))
     overlay: Mapping[str, str] = field(default_factory=dict)
     subject: Subject | None = None
+    specialisation: Specialisation | None = None
 
     def source_map(self, module: Module, plan: Plan) -> SourceMap:
         """Return the source map of a module that was compiled from this kernel's file."""
@@ -224,6 +225,7 @@ def _prepared_triton(request: CheckRequest, text: str, place: Place) -> Prepared
         ignores=ignores,
         overlay=request.overlay,
         subject=prepared.subject,
+        specialisation=prepared.specialisation,
     )
 
 

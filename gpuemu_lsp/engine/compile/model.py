@@ -52,6 +52,26 @@ class ResourceUsage:
 
 
 @dataclass(frozen=True, slots=True)
+class Specialisation:
+    """The variant of a kernel that Triton compiled: values by parameter, and the parameters divisible by 16.
+
+    ``shared_bytes`` is the shared memory of a program, which Triton allocates at the launch.
+    """
+
+    values: Mapping[str, str]
+    divisible: tuple[str, ...]
+    warps: int
+    stages: int
+    shared_bytes: int
+
+    def __str__(self) -> str:
+        values = [f"{name} = {value}" for name, value in self.values.items()]
+        aligned = [f"{', '.join(self.divisible)} divisible by 16"] if self.divisible else []
+        shared = f"{self.shared_bytes} B of shared memory"
+        return ", ".join([*values, *aligned, f"num_warps = {self.warps}", f"num_stages = {self.stages}", shared])
+
+
+@dataclass(frozen=True, slots=True)
 class Artifact:
     """The output of one successful compilation.
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gpuemu_lsp.engine.compile.model import Artifact
+from gpuemu_lsp.engine.compile.model import Artifact, Specialisation
 from gpuemu_lsp.engine.deadline import DeadlineError, deadline
 from gpuemu_lsp.engine.findings import Finding, Place
 from gpuemu_lsp.engine.fuzz.model import PlanError
@@ -50,7 +50,8 @@ class TritonPreparation:
     """What is known of a Triton kernel before it runs.
 
     ``artifacts`` are the code of the first case of the first plan, one per architecture. ``subject`` is None if the
-    kernel could not be imported. ``source`` has the kernel as a declaration.
+    kernel could not be imported. ``source`` has the kernel as a declaration. ``specialisation`` is that of the first
+    artifact.
     """
 
     findings: tuple[Finding, ...]
@@ -58,6 +59,7 @@ class TritonPreparation:
     artifacts: tuple[Artifact, ...] = ()
     subject: TritonKernelSubject | None = None
     source: SourceFile | None = None
+    specialisation: Specialisation | None = None
 
 
 def prepare_triton(request: TritonRequest) -> TritonPreparation:
@@ -78,6 +80,7 @@ def prepare_triton(request: TritonRequest) -> TritonPreparation:
 
     result = resolve_triton(spec, source, kernel, imported.tuning())
     plans, artifacts, found = list[Plan](), list[Artifact](), [*result.findings]
+    variant: Specialisation | None = None
     for plan in result.plans:
         subjects = [imported, *(replace(imported, arch=arch) for arch in request.arch[1:] if not plans)]
         try:
@@ -88,13 +91,15 @@ def prepare_triton(request: TritonRequest) -> TritonPreparation:
             place = next((spec.places[key] for key in ("launch.grid", "launch") if key in spec.places), name)
             found.append(make("config/bad-value", str(error), place, kernel=spec.name, dtype=plan.dtype))
         else:
-            artifacts += [] if plans else [with_resources(code.artifact) for code in codes]
+            if not plans:
+                artifacts += [with_resources(code.artifact) for code in codes]
+                variant = imported.specialisation(codes[0])
             plans.append(plan)
     declared = KernelDecl(kernel.name, kernel.name, (), (), kernel.name_range, kernel.range, extern_c=True)
     file = SourceFile(spec.source, request.text, (declared,), (), (), {}, request.text)
     for artifact in artifacts:
         found += lint(artifact, artifact.entries[kernel.name], spec, file)
-    return TritonPreparation(tuple(found), tuple(plans), tuple(artifacts), imported, file)
+    return TritonPreparation(tuple(found), tuple(plans), tuple(artifacts), imported, file, variant)
 
 
 def _not_importable(request: TritonRequest) -> str | None:

@@ -36,6 +36,8 @@ def kernel_text(session: Session, kernel: KernelSummary) -> str:
             lines.append(f"since the previous save: {', '.join(changes.since_save)}")
         if changes.since_baseline:
             lines.append(f"since the baseline {changes.tag}: {', '.join(changes.since_baseline)}")
+    variants = dict.fromkeys(str(one.report.specialisation) for one in kernel.results if one.report.specialisation)
+    lines += [f"specialisation: {variant}" for variant in variants]
     if kernel.resources:
         lines.append(_resource_table(kernel.resources, kernel.launch))
     return "\n\n".join(lines)

@@ -15,6 +15,7 @@ from gpuemu_lsp.server.diagnostics.kernel_results import KernelResult
 from gpuemu_lsp.server.documents.parsed_files import KernelEntry, ParsedFile, is_python
 from gpuemu_lsp.server.session import Session
 
+_WARP_SIZE = 32
 _STATUS = {
     "passed": "passed",
     "failed": "FAILED",
@@ -53,6 +54,9 @@ class KernelSummary:
     @property
     def launch(self) -> tuple[int, int] | None:
         """Threads per block and bytes of dynamic shared memory, where they are constants."""
+        for result in self.results:
+            if (variant := result.report.specialisation) is not None:
+                return _WARP_SIZE * variant.warps, variant.shared_bytes
         for plan in (plan for entry in self.entries for plan in entry.plans):
             sizes = [_constant(size) for size in plan.block]
             if all(size is not None for size in sizes):

@@ -12,7 +12,7 @@ import numpy as np
 import triton
 import triton.language as tl
 
-from gpuemu_lsp.engine.compile.model import Artifact
+from gpuemu_lsp.engine.compile.model import Artifact, Specialisation
 from gpuemu_lsp.engine.compile.triton_backend import WARP_SIZE, with_fixed_locations
 from gpuemu_lsp.engine.compile.triton_stores import with_ordered_stores
 from gpuemu_lsp.engine.compile.triton_target import shared_limit, use_target
@@ -43,6 +43,7 @@ from gpuemu_lsp.engine.subjects.triton.specialisation import (
     configurations,
     jit_function,
     scalar_bytes,
+    specialisation_of,
 )
 
 _TRIED = 16
@@ -133,6 +134,10 @@ class TritonKernelSubject:
         if known is None:
             known = self._codes[id(code.kernel)] = code, self._case_code(code)
         return known[1]
+
+    def specialisation(self, code: CaseCode) -> Specialisation:
+        """Return the variant of the kernel that a code is."""
+        return next(specialisation_of(compiled) for compiled, known in self._codes.values() if known is code)
 
     def user_text(self, path: str) -> str | None:
         """Return the text of a file; None for one of Triton's own, whose functions are inlined into the kernel."""

@@ -17,8 +17,11 @@ import numpy as np
 from triton.runtime.autotuner import Autotuner, Heuristics
 from triton.runtime.jit import JITFunction
 
+from gpuemu_lsp.engine.compile.model import Specialisation
+
 _BASE = 1 << 20
 """Address of every tensor while a kernel is compiled: only its alignment counts. Buffers have at least 256 bytes."""
+_DIVISIBILITY = "tt.divisibility"
 _TRITON_TYPES = {
     "float64": "fp64",
     "float32": "fp32",
@@ -111,6 +114,19 @@ class TritonCode:
     shared_bytes: int
     scratch_bytes: tuple[int, int]
     zeroed: frozenset[str] = frozenset()
+
+
+def specialisation_of(code: TritonCode) -> Specialisation:
+    """Return what Triton compiled in: values by parameter, and what it assumes of the others."""
+    source, metadata = code.kernel.src, code.kernel.metadata
+    names = list(source.fn.arg_names)
+    values = {names[path[0]]: str(value) for path, value in source.constants.items() if len(path) == 1}
+    divisible = tuple(
+        names[path[0]]
+        for path, attributes in source.attrs.items()
+        if len(path) == 1 and any(name == _DIVISIBILITY for name, _ in attributes)
+    )
+    return Specialisation(values, divisible, code.warps, metadata.num_stages, code.shared_bytes)
 
 
 class UnsupportedKernelError(Exception):
