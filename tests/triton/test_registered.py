@@ -198,3 +198,37 @@ def test_limits_and_patterns_apply_to_the_code_of_each_architecture(check):
         ("artifact/registers", line_of(text, "def softmax")),
         ("artifact/forbidden-pattern", line_of(text, "value = tl.load")),
     }
+
+
+def test_the_coverage_of_all_specialisations_is_that_of_the_kernel(check, tmp_path):
+    text = SOFTMAX.replace("OTHER", 'float("-inf")')
+    check({"softmax.py": text, "gpuemu.toml": CONFIG})
+    command = [sys.executable, "-m", "gpuemu_lsp.cli.gpuemu", "coverage", ".", "--format", "json"]
+    environment = {**os.environ, "GPUEMU_CACHE_DIR": str(tmp_path / ".cache")}
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+    (file,) = json.loads(done.stdout)["files"]
+    assert file["path"] == "softmax.py" and file["reached"] == file["lines"] >= 5
+
+
+def test_a_kernel_is_compiled_to_an_artifact(tmp_path):
+    sys.path.insert(0, str(tmp_path))
+    (tmp_path / "softmax_of_test.py").write_text(SOFTMAX.replace("OTHER", "0.0"))
+    import softmax_of_test
+
+    import gpuemu.triton
+
+    artifact = gpuemu.triton.compile(
+        softmax_of_test.softmax, {"x": "*fp16", "y": "*fp32", "cols": "i32"}, {"BLOCK": 64}, "sm_90", num_warps=2
+    )
+    assert (artifact.arch, artifact.entries) == ("sm_90", {"softmax": "softmax"})
+    assert ".reqntid 64" in artifact.ptx and "cvt.f32.f16" in artifact.ptx
+
+
+def test_a_kernel_that_is_not_registered_is_named_with_the_toml_to_add(check):
+    text = SOFTMAX.replace("OTHER", "0.0") + "\n\ndef run(x, y, n):\n    softmax[(4,)](x, y, n, BLOCK=256)\n"
+    result = check({"softmax.py": text}, "softmax.py")
+    assert result["exit"] == 2
+    (finding,) = result["findings"]
+    assert finding["rule"] == "engine/not-executed"
+    assert finding["range"]["start"]["line"] + 1 == line_of(text, "def softmax")
+    assert "[kernels.constexprs]\nBLOCK = 256" in finding["message"] and 'source = "softmax.py"' in finding["message"]

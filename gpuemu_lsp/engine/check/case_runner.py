@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from functools import cache
 
+from gpuemu_lsp.engine.check.coverage import CoverageTotals
 from gpuemu_lsp.engine.check.coverage_guidance import CoverageGuidance
 from gpuemu_lsp.engine.check.model import CheckRequest
 from gpuemu_lsp.engine.execution import Argument, Executor, Outcome, Request, Watch
@@ -70,6 +71,8 @@ class CaseRunner:
     launch: Request
     guidance: CoverageGuidance | None = None
     subject: Subject | None = None
+    covered: dict[int, tuple[CoverageTotals, SourceMap]] | None = None
+    """Coverage of each code of a subject, by its identity; None if it is not measured."""
     timing: dict[str, float] = field(default_factory=dict)
     approximate: set[str] = field(default_factory=set)
     work: int = 0
@@ -130,11 +133,14 @@ class CaseRunner:
             self.complete(case),
             watch=watch,
             # A launch with a watch repeats one whose coverage is known.
-            coverage=self.guidance is not None and watch is None,
+            coverage=watch is None and (self.guidance is not None or self.covered is not None),
         )
         outcome = self.executor.run(launch)
         if self.guidance is not None and outcome.coverage is not None:
             self.guidance.observe(case, outcome.coverage)
+        code = self.code(case)
+        if self.covered is not None and code is not None and outcome.coverage is not None:
+            self.covered.setdefault(id(code), (CoverageTotals(), code.source_map))[0].add(outcome.coverage)
         self.work += outcome.steps + sum(array.size for array in case.tensors.values())
         self._add_time("translate", outcome.translate_ms)
         self._add_time("execute", outcome.execute_ms)

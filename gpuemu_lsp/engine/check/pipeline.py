@@ -21,6 +21,7 @@ from gpuemu_lsp.engine.check.model import (
     DtypeMeasurements,
     KernelCounters,
     KernelReport,
+    LineCoverage,
     Stage,
 )
 from gpuemu_lsp.engine.check.plan_run import PlanRun
@@ -232,14 +233,17 @@ def _report(
         registered=request.registered,
         toolchain=prepared.artifact.toolchain if prepared.artifact is not None else "",
         measured=tuple(map(_measurements, totals.runs)),
-        coverage=merged(
-            line
-            for run in totals.runs
-            if run.runner.guidance is not None
-            for line in run.runner.guidance.totals.lines(run.context.findings.source_map)
-        ),
+        coverage=merged(line for run in totals.runs for line in _covered_lines(run)),
         counters=tuple(totals.counters),
     )
+
+
+def _covered_lines(run: PlanRun) -> Iterator[LineCoverage]:
+    runner = run.runner
+    if runner.guidance is not None:
+        yield from runner.guidance.totals.lines(run.context.findings.source_map)
+    for totals, source_map in (runner.covered or {}).values():
+        yield from totals.lines(source_map)
 
 
 def _reused_report(

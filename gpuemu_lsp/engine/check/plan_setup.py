@@ -59,10 +59,11 @@ def open_plan(request: CheckRequest, prepared: PreparedKernel, plan: Plan, execu
         max_seconds=options.case_seconds,
         translate_seconds=options.translate_seconds,
     )
-    # The goals of coverage are those of one artifact.
+    # The goals that guide cases are those of one artifact.
     guided = options.coverage and subject.single
     guidance = CoverageGuidance(plan, context.seed, hints, CoverageTotals()) if guided else None
     runner = CaseRunner(plan, executor, launch, guidance, None if subject.single else subject)
+    runner.covered = {} if options.coverage and not subject.single else None
     store = ReplayStore(plan, hints, Store(options.store_root) if options.store_root is not None else None)
     reference, problem = load_reference(request, findings)
     policy = JudgingPolicy(spec.tolerances, request.validation, spec.invariants)

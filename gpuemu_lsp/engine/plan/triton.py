@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from gpuemu_lsp.engine.findings import Finding, Place
+from gpuemu_lsp.engine.findings import Finding, Place, Range, Severity
 from gpuemu_lsp.engine.plan.model import Plan, PlanArg, PlanResult, PythonChoice, ScalarArg, TensorArg, TritonOptions
 from gpuemu_lsp.engine.project.expressions import Expression, constant, names, parse, selection, substituted
 from gpuemu_lsp.engine.project.model import (
@@ -75,10 +75,23 @@ def choose_triton_kernel(spec: KernelSpec, source: PythonSource) -> tuple[Triton
     return None, (make("compile/missing-entry", message, place, kernel=spec.name),)
 
 
+def unregistered_kernels(source: PythonSource, registered: Container[str], severity: Severity) -> list[Finding]:
+    """Return a finding for each kernel that a file launches and gpuemu.toml does not have, with the TOML to add."""
+    found = []
+    for kernel in source.triton:
+        if not kernel.launched or kernel.name in registered:
+            continue
+        launch = next((one for one in source.launches if one.kernel == kernel.name), None)
+        entry = f'[[kernels]]\nname = "{kernel.name}"\nsource = "{_short(source.path)}"'
+        lines = _skeleton(kernel, launch.keywords if launch is not None else {}).partition("\n")[2]
+        message = f"'{kernel.name}' was not checked: gpuemu.toml does not register it. Add:\n{entry}\n{lines}"
+        place = Place(source.path, kernel.name_range)
+        found.append(make("engine/not-executed", message, place, kernel=kernel.name, severity=severity))
+    return found
+
+
 def start_of(path: str) -> Place:
     """Return the first character of a file."""
-    from gpuemu_lsp.engine.findings import Range
-
     return Place(path, Range.of(0, 0, 0, 1))
 
 
@@ -314,13 +327,17 @@ def _number(value: ConstexprValue) -> int | None:
     return constant(value) if isinstance(value, Expression) else None
 
 
-def _skeleton(kernel: TritonKernel) -> str:
-    """Return the TOML to add; directions and shapes are a guess from the names, for the user to correct."""
+def _skeleton(kernel: TritonKernel, launched: Mapping[str, str] | None = None) -> str:
+    """Return the TOML to add; directions and shapes are a guess from the names, for the user to correct.
+
+    ``launched`` are the keyword arguments of a launch, as written.
+    """
+    written = launched or {}
     lines = ["Add to gpuemu.toml:", "[kernels.dims]", "n = { min = 1, max = 1024 }"]
     constexprs = [param for param in kernel.params if param.constexpr]
     if constexprs:
         lines.append("[kernels.constexprs]")
-        lines += [f"{param.name} = {param.default or 128}" for param in constexprs]
+        lines += [f"{param.name} = {_literal(written.get(param.name, param.default))}" for param in constexprs]
     lines.append("[kernels.args]")
     for param in kernel.params:
         if param.constexpr:
@@ -332,6 +349,13 @@ def _skeleton(kernel: TritonKernel) -> str:
             lines.append(f'{param.name} = "n"')
     lines += ["[kernels.launch]", f'grid = ["ceil_div(n, {constexprs[0].name if constexprs else 128})"]']
     return "\n".join(lines)
+
+
+def _literal(text: str | None) -> str:
+    """Return a compile-time value as TOML, if its text is a literal; else a size to start from."""
+    if text in ("True", "False"):
+        return text.lower()
+    return text if text is not None and _NUMBER.fullmatch(text) else "128"
 
 
 def _short(path: str) -> str:

@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import TypeAlias
 
 from gpuemu_lsp.engine.check.model import CheckOptions, CheckRequest, KernelReport
-from gpuemu_lsp.engine.findings import Finding, Place, Range
+from gpuemu_lsp.engine.findings import Finding, Place, Range, Severity
 from gpuemu_lsp.engine.jobs.requests.cuda_strings import kernels_in_strings
 from gpuemu_lsp.engine.plan.resolve import unregistered
+from gpuemu_lsp.engine.plan.triton import unregistered_kernels
 from gpuemu_lsp.engine.project import discover, load
 from gpuemu_lsp.engine.project.files import problem
 from gpuemu_lsp.engine.project.load import CONFIG_NAME, ops_not_executed
@@ -216,12 +217,18 @@ def _in_strings(project: Project, path: Path, text: str, place: Place, findings:
     if project.broken and mentions(project, path):
         return []
     mine = any(spec.source == path.as_posix() for spec in project.kernels)
-    if mine and not may_have_cuda(text):
+    registered = {spec.entry or spec.name for spec in project.kernels if spec.source == path.as_posix()}
+    # A file that is named, and has nothing that can be checked, is a mistake of the caller.
+    severity = Severity.HINT if mine else Severity.WARNING
+    others = unregistered_kernels(read_python(path.as_posix(), text), registered, severity)
+    findings += others
+    if (mine or others) and not may_have_cuda(text):
         return []
     specs, hints = kernels_in_strings(path.as_posix(), text, project.kernels)
     findings += hints
-    if not mine and not specs and not hints:
-        message = f"{path.name} compiles no CUDA code from a string, so there is nothing to check."
+    if not (mine or others or specs or hints):
+        what = "launches no Triton kernel and compiles no CUDA code from a string"
+        message = f"{path.name} {what}, so there is nothing to check."
         findings.append(make("engine/not-executed", message, place))
     return [(spec, False) for spec in specs]
 
