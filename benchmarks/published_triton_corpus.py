@@ -205,7 +205,7 @@ def render(rows: Sequence[PublishedRow], seeds: int, count: int, seconds: float)
         f"- Buggy kernels found under every seed: **{found} of {len(planted)}**.",
         f"- Correct kernels with a finding under any seed: **{flagged} of {len(correct)}**.",
         "",
-        "`worst` is the largest error of a right case as a fraction of the allowed error.",
+        "`worst` is the largest error as a fraction of the allowed one, or of its lower bound if within that.",
         "",
         "| kernel | seeds with a finding | wrong cases | launches | worst | found as | not run |",
         "|---|---|---|---|---|---|---|",

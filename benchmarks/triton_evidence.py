@@ -126,9 +126,8 @@ def render(rows: Sequence[TritonRow], seeds: int, cases: int, seconds: float) ->
     text = [
         "## The Triton corpus",
         "",
-        f"Made by `python -m benchmarks.triton_evidence --seeds {seeds} --cases {cases}` in {seconds / 60:.0f}",
-        f"minutes: {seeds} seeds, {cases} cases per dtype and seed; for correct kernels half as many",
-        "adversarial ones as well.",
+        f"Made by `python -m benchmarks.triton_evidence --seeds {seeds} --cases {cases}` in {seconds / 60:.0f} minutes,",
+        f"with {cases} cases per dtype and seed; for correct kernels half as many adversarial ones as well.",
         "",
         f"- Planted bugs found on their line under every seed: **{found} of {len(planted)}**.",
         f"- Correct kernels with an error or warning under any seed: **{flagged} of {len(correct)}**.",
@@ -144,7 +143,7 @@ def render(rows: Sequence[TritonRow], seeds: int, cases: int, seconds: float) ->
             for row in planted
         ),
         "",
-        "`worst` is the largest error of any case as a fraction of the allowed error.",
+        "`worst` is the largest error as a fraction of the allowed one, or of its lower bound if within that.",
         "",
         "| correct kernel | cases | false positives | worst |",
         "|---|---|---|---|",
