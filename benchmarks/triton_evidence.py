@@ -123,10 +123,11 @@ def render(rows: Sequence[TritonRow], seeds: int, cases: int, seconds: float) ->
     found = sum(row.hits == row.seeds for row in planted)
     flagged = sum(row.hits > 0 for row in correct)
     unjudged = [row.name for row in rows if row.unjudged]
+    minutes = seconds / 60
     text = [
         "## The Triton corpus",
         "",
-        f"Made by `python -m benchmarks.triton_evidence --seeds {seeds} --cases {cases}` in {seconds / 60:.0f} minutes,",
+        f"Made by `python -m benchmarks.triton_evidence --seeds {seeds} --cases {cases}` in {minutes:.0f} minutes,",
         f"with {cases} cases per dtype and seed; for correct kernels half as many adversarial ones as well.",
         "",
         f"- Planted bugs found on their line under every seed: **{found} of {len(planted)}**.",
