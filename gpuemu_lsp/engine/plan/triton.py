@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 from gpuemu_lsp.engine.findings import Finding, Place, Range, Severity
 from gpuemu_lsp.engine.plan.model import Plan, PlanArg, PlanResult, PythonChoice, ScalarArg, TensorArg, TritonOptions
-from gpuemu_lsp.engine.project.expressions import Expression, constant, names, parse, selection, substituted
+from gpuemu_lsp.engine.project.expressions import Binary, Call, Expression, Name, Negation, Node, constant, names, parse
 from gpuemu_lsp.engine.project.model import (
     ConstexprValue,
     DimSpec,
@@ -146,7 +146,7 @@ class _Planning:
         if missing:
             self._missing(missing)
         options = self._options()
-        grid = tuple(substituted(part, self.values) for part in self.spec.launch.grid)
+        grid = tuple(_with_values(part, self.values) for part in self.spec.launch.grid)
         self._check_grid(grid)
         if self.findings:
             return None
@@ -160,7 +160,7 @@ class _Planning:
             args=tuple(args),
             dims=dims,
             grid=grid,
-            block=(substituted(parse("32 * num_warps"), {"num_warps": warps}),),
+            block=(_with_values(parse("32 * num_warps"), {"num_warps": warps}),),
             shared=parse(0),
             place=self.place,
             triton=TritonOptions(options, tuple(self.choices), configuration),
@@ -207,7 +207,7 @@ class _Planning:
             values = [one.get(name) for one in configurations]
             integers = [value for value in values if isinstance(value, Expression)]
             if len(integers) == len(values):
-                self.values[name] = selection(CONFIGURATION, integers)
+                self.values[name] = _selection(CONFIGURATION, integers)
         return CONFIGURATION
 
     def _constexpr(self, param: TritonParam, given: tuple[ConstexprValue, ...]) -> Iterator[PlanArg]:
@@ -229,8 +229,8 @@ class _Planning:
             else:
                 self.choices.append(PythonChoice(name, given, name if len(given) > 1 else None))
             return
-        chosen = [substituted(value, self.values) for value in expressions]
-        value = chosen[0] if len(given) == 1 else selection(name, chosen)
+        chosen = [_with_values(value, self.values) for value in expressions]
+        value = chosen[0] if len(given) == 1 else _selection(name, chosen)
         flags = all(isinstance(one, bool) for one in given)
         if len(given) == 1 or not flags:
             self.values[name] = value
@@ -252,7 +252,7 @@ class _Planning:
         assert self.spec.args is not None
         given = self.spec.args.get(param.name)
         if isinstance(given, PointerSpec):
-            shape = tuple(substituted(extent, self.values) for extent in given.shape)
+            shape = tuple(_with_values(extent, self.values) for extent in given.shape)
             return TensorArg(
                 param.name,
                 given.key or param.name,
@@ -268,7 +268,7 @@ class _Planning:
         if isinstance(given, ScalarSpec):
             value, key = given.value, given.key or param.name
             if isinstance(value, Expression):
-                return ScalarArg(param.name, key, "int64", substituted(value, self.values))
+                return ScalarArg(param.name, key, "int64", _with_values(value, self.values))
             # As Triton's launcher passes them: a Python float becomes fp32.
             return ScalarArg(param.name, key, "bool" if isinstance(value, bool) else "float32", value)
         if param.name in (self.spec.dims or {}):
@@ -356,6 +356,31 @@ def _literal(text: str | None) -> str:
     if text in ("True", "False"):
         return text.lower()
     return text if text is not None and _NUMBER.fullmatch(text) else "128"
+
+
+def _with_values(expression: Expression, values: Mapping[str, Expression]) -> Expression:
+    """Return the expression with names replaced by expressions; its text stays as written."""
+    return Expression(_node_with(expression.root, values), expression.text)
+
+
+def _selection(index: str, choices: Sequence[Expression]) -> Expression:
+    """Return the expression whose value is that of the choice with the number ``index``, from 1."""
+    text = f"one of {', '.join(map(str, choices))}"
+    return Expression(Call("select", (Name(index), *(choice.root for choice in choices))), text)
+
+
+def _node_with(node: Node, values: Mapping[str, Expression]) -> Node:
+    match node:
+        case Name(name):
+            return values[name].root if name in values else node
+        case Negation(operand, column):
+            return Negation(_node_with(operand, values), column)
+        case Binary(operator, left, right, column):
+            return Binary(operator, _node_with(left, values), _node_with(right, values), column)
+        case Call(function, arguments, column):
+            return Call(function, tuple(_node_with(argument, values) for argument in arguments), column)
+        case _:
+            return node
 
 
 def _short(path: str) -> str:

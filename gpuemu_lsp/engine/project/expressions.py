@@ -15,7 +15,7 @@ part of an expression is evaluated by Python.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -164,31 +164,6 @@ def constant(expression: Expression) -> int | None:
         return evaluate(expression, {})
     except ExpressionError:
         return None
-
-
-def substituted(expression: Expression, values: Mapping[str, Expression]) -> Expression:
-    """Return the expression with names replaced by expressions; its text stays as written."""
-    return Expression(_substituted(expression.root, values), expression.text)
-
-
-def selection(index: str, choices: Sequence[Expression]) -> Expression:
-    """Return the expression whose value is that of the choice with the number ``index``, from 1."""
-    text = f"one of {', '.join(map(str, choices))}"
-    return Expression(Call("select", (Name(index), *(choice.root for choice in choices))), text)
-
-
-def _substituted(node: Node, values: Mapping[str, Expression]) -> Node:
-    match node:
-        case Name(name):
-            return values[name].root if name in values else node
-        case Negation(operand, column):
-            return Negation(_substituted(operand, values), column)
-        case Binary(operator, left, right, column):
-            return Binary(operator, _substituted(left, values), _substituted(right, values), column)
-        case Call(function, arguments, column):
-            return Call(function, tuple(_substituted(argument, values) for argument in arguments), column)
-        case _:
-            return node
 
 
 def walk(expression: Expression) -> Iterator[Node]:

@@ -114,8 +114,8 @@ def _not_importable(request: TritonRequest) -> str | None:
 
 def _imported(request: TritonRequest, entry: str, name: Place) -> TritonKernelSubject | Finding:
     """Return the kernel of the imported module, or the finding that says why it cannot be imported."""
-    from gpuemu_lsp.engine.compile.triton_target import use_target
     from gpuemu_lsp.engine.subjects.triton.kernel import TritonKernelSubject
+    from gpuemu_lsp.engine.subjects.triton.target import use_target
     from gpuemu_lsp.engine.subjects.triton.user_module import ModuleError, import_module
 
     spec, file = request.spec, Path(request.spec.source).name

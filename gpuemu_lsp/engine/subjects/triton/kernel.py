@@ -15,7 +15,6 @@ import triton.language as tl
 from gpuemu_lsp.engine.compile.model import Artifact, Specialisation
 from gpuemu_lsp.engine.compile.triton_backend import WARP_SIZE, with_fixed_locations
 from gpuemu_lsp.engine.compile.triton_stores import with_ordered_stores
-from gpuemu_lsp.engine.compile.triton_target import shared_limit, use_target
 from gpuemu_lsp.engine.deadline import DeadlineError, deadline
 from gpuemu_lsp.engine.execution import Argument, Buffer, Checks, Dim3, Scalar
 from gpuemu_lsp.engine.findings import Finding, Place
@@ -45,6 +44,7 @@ from gpuemu_lsp.engine.subjects.triton.specialisation import (
     scalar_bytes,
     specialisation_of,
 )
+from gpuemu_lsp.engine.subjects.triton.target import shared_limit, use_target
 
 _TRIED = 16
 """Drawn cases of which one must compile: an autotuner skips configurations that need too much shared memory."""
