@@ -37,10 +37,10 @@ from gpuemu_lsp.engine.compile.triton_backend import (
     use_ptx_backend,
     with_fixed_locations,
 )
-from gpuemu_lsp.engine.compile.triton_stores import with_ordered_stores
 from gpuemu_lsp.engine.emulator import Emulator
 from gpuemu_lsp.engine.execution import Argument, Buffer, Checks, Request, Scalar
 from gpuemu_lsp.engine.findings import Finding
+from gpuemu_lsp.engine.ptx.triton_stores import with_ordered_stores
 
 
 @dataclass(slots=True)

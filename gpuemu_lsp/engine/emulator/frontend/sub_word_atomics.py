@@ -1,7 +1,7 @@
 """Atomic operations on 16-bit elements that LLVM expands to compare-and-swap of the 32-bit word around them.
 
 Where a target has no atomic operation of 16 bits, such as ``atom.add.bf16`` below sm_90, LLVM's AtomicExpand pass reads
-the aligned word, replaces the element in it, and compares and swaps the word until nobody else has changed it::
+the aligned word, replaces the element in it, and compares and swaps the word until no other thread has changed it::
 
     and.b64 %word, %element, -4;          // the word
     shl.b32 %mask, 65535, %shift;         // the element in it, %shift being (%element & 3) * 8

@@ -14,7 +14,6 @@ import triton.language as tl
 
 from gpuemu_lsp.engine.compile.model import Artifact, Specialisation
 from gpuemu_lsp.engine.compile.triton_backend import WARP_SIZE, with_fixed_locations
-from gpuemu_lsp.engine.compile.triton_stores import with_ordered_stores
 from gpuemu_lsp.engine.deadline import DeadlineError, deadline
 from gpuemu_lsp.engine.execution import Argument, Buffer, Checks, Dim3, Scalar
 from gpuemu_lsp.engine.findings import Finding, Place
@@ -29,6 +28,7 @@ from gpuemu_lsp.engine.plan.triton import Tuning
 from gpuemu_lsp.engine.project.expressions import evaluate, parse
 from gpuemu_lsp.engine.project.model import ConstexprValue, PythonValue
 from gpuemu_lsp.engine.ptx import parse as parse_ptx
+from gpuemu_lsp.engine.ptx.triton_stores import with_ordered_stores
 from gpuemu_lsp.engine.rules import make
 from gpuemu_lsp.engine.subjects.model import CaseCode, CodeError
 from gpuemu_lsp.engine.subjects.source_map import SourceMap

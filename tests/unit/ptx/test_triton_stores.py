@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import pytest
 
-from gpuemu_lsp.engine.compile.triton_stores import with_ordered_stores
+from gpuemu_lsp.engine.ptx.triton_stores import with_ordered_stores
 
 LOAD = "\t// begin inline asm\n\tmov.u32 %r1, 0x0;\n\t@%p1 ld.global.b32 { %r1 }, [ %rd1 + 0 ];\n\t// end inline asm\n"
 STORE = "\t// begin inline asm\n\t@%p1 st.global.b32 [ %rd1 + 0 ], { %r1 };\n\t// end inline asm\n"
