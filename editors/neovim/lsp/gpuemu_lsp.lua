@@ -3,13 +3,18 @@
 --- The server attaches to CUDA files and Python files with kernels anywhere, and to other files (configuration, Python
 --- references, headers) only below a folder with a gpuemu.toml.
 
--- The calls that compile CUDA code from a string, and the decorators of Triton kernels.
-local PYTHON_KERNELS = [[\v<(RawKernel|RawModule|load_inline|SourceModule)>|\@\s*(triton\s*\.\s*)?jit>]]
+-- The calls that compile CUDA code from a string (engine/source/python in the server), and Triton kernels.
+local CUDA_STRING = [[\v\C<(RawKernel|RawModule|load_inline|SourceModule)>]]
+local TRITON = [[\v\C^\s*(import|from)\s+triton>]]
+local TRITON_KERNEL = [[\v\C\@\s*(triton\s*\.\s*)?jit>]]
 
 ---@param bufnr integer
 local function has_kernels(bufnr)
   return vim.api.nvim_buf_call(bufnr, function()
-    return vim.fn.search(PYTHON_KERNELS, "nw") ~= 0
+    local function has(pattern)
+      return vim.fn.search(pattern, "nw") ~= 0
+    end
+    return has(CUDA_STRING) or (has(TRITON) and has(TRITON_KERNEL))
   end)
 end
 

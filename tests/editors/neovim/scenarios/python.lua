@@ -20,7 +20,7 @@ end
 
 T.run(function()
   local elsewhere = vim.fs.joinpath(vim.fs.dirname(T.project), "model.py")
-  vim.fn.writefile({ "import numpy as np" }, elsewhere)
+  vim.fn.writefile({ "from numba import jit", "@jit", "def rawkernel(): pass" }, elsewhere)
   vim.cmd.edit(vim.fn.fnameescape(elsewhere))
   T.equal(vim.bo.filetype, "python")
   vim.wait(100)
