@@ -80,7 +80,7 @@ def python_kernels(project: Project, path: str, text: str) -> PythonKernels:
 
 def _may_have_triton(text: str) -> bool:
     """Return whether a ``.py`` file may have Triton kernels; other packages have a decorator ``jit``, too."""
-    return _IMPORTS_TRITON.search(text) is not None and may_have_kernels(text)
+    return "triton" in text and _IMPORTS_TRITON.search(text) is not None and may_have_kernels(text)
 
 
 def _triton(spec: KernelSpec, source: PythonSource) -> PythonKernel | None:

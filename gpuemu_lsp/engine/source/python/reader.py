@@ -14,16 +14,20 @@ from gpuemu_lsp.engine.source.python.triton_kernels import triton_kernels
 
 _CUDA = re.compile(rf"\b(?:{'|'.join(APIS)})\b")
 _LOAD = re.compile(r"\bcpp_extension\b")
+_NAMES = (*APIS, "cpp_extension")
 _KERNELS = re.compile(rf"{_CUDA.pattern}|@\s*(?:triton\s*\.\s*)?(?:jit|autotune)\b")
 
 
 def may_have_kernels(text: str) -> bool:
     """Return whether a ``.py`` file may have kernels. Fast: most files of a project have none and are not parsed."""
-    return _KERNELS.search(text) is not None or _LOAD.search(text) is not None
+    return may_have_cuda(text) or ("triton" in text and _KERNELS.search(text) is not None)
 
 
 def may_have_cuda(text: str) -> bool:
     """Return whether a ``.py`` file may have CUDA code in strings."""
+    # A search for a plain text is a hundred times faster than that for an expression.
+    if not any(name in text for name in _NAMES):
+        return False
     return _CUDA.search(text) is not None or _LOAD.search(text) is not None
 
 
