@@ -16,7 +16,7 @@ from gpuemu_lsp.engine.source.python.syntax import in_string
 
 
 @dataclass(frozen=True, slots=True)
-class CodeLine:
+class EditableLine:
     """One line of a code.
 
     ``place`` returns where a character of the line stands in the file. ``accepts`` returns whether the file still has
@@ -48,13 +48,13 @@ class CodeLine:
         return change if self.accepts(change, line) else None
 
 
-def code_line(path: str, text: str, at: Position) -> CodeLine | None:
+def code_line(path: str, text: str, at: Position) -> EditableLine | None:
     """Return the line of code at a position; None where a comment cannot be added, as in another string of Python."""
     lines = text.split("\n")
     if at.line >= len(lines):
         return None
     if not path.endswith(".py"):
-        return CodeLine(lines, at.line, "//", _place_in(lines[at.line], at.line))
+        return EditableLine(lines, at.line, "//", _place_in(lines[at.line], at.line))
     offset = len("\n".join(lines[: at.line]).encode("utf-8", "surrogatepass")) + (at.line > 0) + at.column
     source = read_python(path, text)
     for number, cuda in enumerate(source.cuda):
@@ -64,7 +64,7 @@ def code_line(path: str, text: str, at: Position) -> CodeLine | None:
     content = lines[at.line]
     if content.rstrip().endswith("\\") or in_string(text, Position(at.line, len(content.rstrip().encode()))):
         return None
-    return CodeLine(lines, at.line, "#", _place_in(content, at.line))
+    return EditableLine(lines, at.line, "#", _place_in(content, at.line))
 
 
 def _place_in(content: str, number: int) -> Callable[[int], Position]:
@@ -82,7 +82,7 @@ def _index_at(code: MappedText, offset: int, line_start: int) -> int | None:
 
 def _line_of_string(
     path: str, text: str, number: int, code: MappedText, index: int, files: SourceFiles
-) -> CodeLine | None:
+) -> EditableLine | None:
     lines = code.text.split("\n")
     row = code.text.count("\n", 0, index)
     start = sum(len(line) + 1 for line in lines[:row])
@@ -96,4 +96,4 @@ def _line_of_string(
         # Behind the previous character: a carriage return that Python drops precedes the line break.
         return files.position(code.stops[start + character - 1] if character > 0 else code.end_of(start))
 
-    return CodeLine(lines, row, "//", place, accepts, whole=False)
+    return EditableLine(lines, row, "//", place, accepts, whole=False)

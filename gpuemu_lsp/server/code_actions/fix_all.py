@@ -9,7 +9,7 @@ from gpuemu_lsp.engine.findings import Finding, Range
 from gpuemu_lsp.engine.project import place_of
 from gpuemu_lsp.engine.project.edits import TextChange
 from gpuemu_lsp.engine.project.schema import known_keys
-from gpuemu_lsp.server.code_actions.code_lines import CodeLine, code_line
+from gpuemu_lsp.server.code_actions.code_lines import EditableLine, code_line
 from gpuemu_lsp.server.code_actions.fixes import suggestion_in
 
 UNKNOWN_KEY = "config/unknown-key"
@@ -50,7 +50,7 @@ def spelling(text: str, span: Range, message: str) -> TextChange | None:
     return TextChange(span, f"{quote}{suggested}{quote}") if close == [suggested] else None
 
 
-def without_suppressions(line: CodeLine | None, rules: Collection[str]) -> TextChange | None:
+def without_suppressions(line: EditableLine | None, rules: Collection[str]) -> TextChange | None:
     """Return the change that removes rules from the suppression comment of a line, or the comment if none is left.
 
     Other text of the comment stays. A line that would be empty is removed.

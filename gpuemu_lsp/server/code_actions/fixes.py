@@ -10,7 +10,7 @@ from typing import Any
 
 from gpuemu_lsp.engine.project.edits import TextChange, kernel_index, set_in_kernel
 from gpuemu_lsp.engine.source.ignore_comments import ignorable
-from gpuemu_lsp.server.code_actions.code_lines import CodeLine
+from gpuemu_lsp.server.code_actions.code_lines import EditableLine
 
 LIMITS = {
     "artifact/registers": "max_registers",
@@ -24,7 +24,7 @@ _MAX_TOLERANCE = 0.02
 """A larger error is not a rounding error: the kernel is wrong, and no fix may hide that."""
 
 
-def ignore(line: CodeLine, rule: str) -> TextChange | None:
+def ignore(line: EditableLine, rule: str) -> TextChange | None:
     """Return the change that adds ``gpuemu: ignore[RULE]`` to a line.
 
     None where the rule cannot be ignored, or where the line's end cannot hold a comment.
