@@ -8,7 +8,6 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from typing import Any
-from unittest import mock
 
 _IMPORTS_TORCH = re.compile(r"^[ \t]*(?:import|from)[ \t]+torch\b", re.M)
 
@@ -45,7 +44,8 @@ def cuda_means_cpu() -> Iterator[None]:
             "get_device_capability": lambda device=None: (8, 0),
             "get_device_name": lambda device=None: "gpuemu",
         }.items():
-            stack.enter_context(mock.patch.object(torch.cuda, name, value))
+            stack.callback(setattr, torch.cuda, name, getattr(torch.cuda, name))
+            setattr(torch.cuda, name, value)
         yield
 
 
