@@ -9,12 +9,14 @@ allocations of the device.
 from __future__ import annotations
 
 import ctypes
+import math
 import struct
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 from numba.cuda import types
 
 from gpuemu.numba.memory import Allocation, DeviceMemory
@@ -30,10 +32,14 @@ class UnsupportedLaunchError(RuntimeError):
 
 @dataclass(frozen=True, slots=True)
 class Slot:
-    """A kernel parameter: its name for messages, and the size of an element if it may point to some."""
+    """A kernel parameter: its name for messages, and the size of an element if it may point to some.
+
+    ``record`` is the NumPy dtype of the elements if they are records.
+    """
 
     name: str
     element_size: int = 1
+    record: np.dtype[Any] | None = None
 
 
 def slots_of(names: Sequence[str], kinds: Sequence[Any]) -> list[Slot]:
@@ -44,7 +50,7 @@ def slots_of(names: Sequence[str], kinds: Sequence[Any]) -> list[Slot]:
 def _slots(name: str, kind: Any) -> Iterator[Slot]:
     if isinstance(kind, types.Array):
         yield from (Slot(f"{name}.{part}") for part in ("meminfo", "parent", "size", "itemsize"))
-        yield Slot(name, _item_size(kind.dtype))
+        yield Slot(name, _item_size(kind.dtype), _record_of(kind.dtype))
         for part in ("shape", "strides"):
             yield from (Slot(f"{name}.{part}[{axis}]") for axis in range(kind.ndim))
     elif isinstance(kind, types.Complex):
@@ -52,10 +58,32 @@ def _slots(name: str, kind: Any) -> Iterator[Slot]:
     elif isinstance(kind, types.BaseTuple):
         for index, element in enumerate(kind):
             yield from _slots(f"{name}[{index}]", element)
-    elif isinstance(kind, types.Record):
-        yield Slot(name, kind.size)
+    elif _record_of(kind) is not None:
+        yield Slot(name, kind.size, _record_of(kind))
     else:
         yield Slot(name)
+
+
+def _record_of(kind: Any) -> np.dtype[Any] | None:
+    # numba and numba-cuda have a class of this name each.
+    return np.dtype(kind.dtype) if type(kind).__name__ == "Record" else None
+
+
+def _padding(record: np.dtype[Any]) -> npt.NDArray[np.bool_]:
+    """Return a bool per byte of a record, True where no field lies."""
+    padding = np.ones(record.itemsize, np.bool_)
+    for field, offset, *_ in (record.fields or {}).values():
+        base, shape = field.subdtype or (field, ())
+        inner = _padding(base) if base.fields else np.zeros(base.itemsize, np.bool_)
+        padding[offset : offset + field.itemsize] = np.tile(inner, math.prod(shape))
+    return padding
+
+
+def _initialize_padding(allocation: Allocation, offset: int, record: np.dtype[Any]) -> None:
+    """Mark the padding of records as initialised: copying a record reads it, and no program can write it."""
+    padding = _padding(record)
+    if allocation.initialized is not None and padding.any():
+        allocation.initialized |= np.resize(np.roll(padding, offset % record.itemsize), allocation.size)
 
 
 def _item_size(kind: Any) -> int:
@@ -87,6 +115,8 @@ def pack(
         if allocation is None:
             arguments.append(Scalar(slot.name, data))
             continue
+        if slot.record is not None:
+            _initialize_padding(allocation, address - allocation.address, slot.record)
         owner = first.setdefault(allocation.address, slot.name)
         allocations.setdefault(owner, allocation)
         arguments.append(

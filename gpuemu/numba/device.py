@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import re
 import threading
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
@@ -16,7 +17,7 @@ import numba.cuda
 import numpy as np
 from cuda.bindings import driver as binding
 from numba.cuda import codegen, dispatcher
-from numba.cuda.core.errors import NumbaError
+from numba.cuda.core.errors import NumbaDebugInfoWarning, NumbaError
 from numba.cuda.cudadrv import devicearray, devices, nvrtc
 from numba.cuda.cudadrv import driver as numba_driver
 
@@ -36,7 +37,7 @@ class NumbaLaunch:
 
     ``label`` is the name of the Python function. ``values`` are the kernel's parameters as numba-cuda passes them to
     the driver, ``slots`` their names. ``shared_bytes`` is the size of dynamic shared memory. ``copies`` is True for
-    numba's kernel that transposes an array.
+    numba's kernel that transposes an array, ``cooperative`` for a kernel with barriers of the grid.
     """
 
     function: EmulatedFunction
@@ -47,6 +48,7 @@ class NumbaLaunch:
     values: tuple[Any, ...]
     slots: list[Slot]
     copies: bool = False
+    cooperative: bool = False
 
 
 RunLaunch = Callable[[NumbaLaunch, DeviceMemory], object]
@@ -189,7 +191,9 @@ def _with_lines(compile_cuda: Callable[..., Any]) -> Callable[..., Any]:
         if kwargs.get("lineinfo") or kwargs.get("debug"):
             return compile_cuda(*args, **kwargs)
         try:
-            return compile_cuda(*args, **{**kwargs, "lineinfo": True})
+            with warnings.catch_warnings():  # the program has not asked for line information
+                warnings.simplefilter("ignore", NumbaDebugInfoWarning)
+                return compile_cuda(*args, **{**kwargs, "lineinfo": True})
         except NumbaError:
             raise
         except Exception:
@@ -209,7 +213,14 @@ def _cache_key(owner: Any) -> Callable[[Any], tuple[Any, ...]]:
     return key
 
 
-_labels: list[tuple[str, list[Slot], bool]] = []
+class _Labels(threading.local):
+    """Name, parameters and kind of the kernels that a thread is launching."""
+
+    def __init__(self) -> None:
+        self.stack: list[tuple[str, list[Slot], bool]] = []
+
+
+_labels = _Labels()
 
 
 def _labelled(launch: Callable[..., Any]) -> Callable[..., Any]:
@@ -221,11 +232,11 @@ def _labelled(launch: Callable[..., Any]) -> Callable[..., Any]:
         names += [f"argument {index}" for index in range(len(names), len(kinds))]
         label = function.__name__ if function is not None else self.entry_name
         copies = getattr(function, "__module__", "") == "numba.cuda.kernels.transpose"
-        _labels.append((label, slots_of(names[: len(kinds)], kinds), copies))
+        _labels.stack.append((label, slots_of(names[: len(kinds)], kinds), copies))
         try:
             return launch(self, args, *rest, **kwargs)
         finally:
-            _labels.pop()
+            _labels.stack.pop()
 
     return labelled
 
@@ -241,8 +252,9 @@ class _Launcher:
         if min(*grid, *block) < 1 or block[0] * block[1] * block[2] > MAX_THREADS or block[2] > 64:
             code = binding.CUresult.CUDA_ERROR_INVALID_VALUE
             raise numba_driver.CudaAPIError(code, f"Call to cuLaunchKernelEx results in {code.name}")
-        label, slots, copies = _labels[-1] if _labels else (kernel.name, [], False)
-        launch = NumbaLaunch(kernel, label, grid, block, int(config.shmem_size), values, slots, copies)
+        label, slots, copies = _labels.stack[-1] if _labels.stack else (kernel.name, [], False)
+        cooperative = bool(config.is_cooperative)
+        launch = NumbaLaunch(kernel, label, grid, block, int(config.shmem_size), values, slots, copies, cooperative)
         self._run(launch, self._memory)
 
 

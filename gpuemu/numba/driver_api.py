@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ctypes
 import itertools
+import threading
 import time
 from collections.abc import Callable
 from typing import Any
@@ -55,6 +56,13 @@ _CONTEXT = 1
 """Handle of the only context."""
 
 
+class _ThreadState(threading.local):
+    """The stack of current contexts, of which each thread has its own."""
+
+    def __init__(self) -> None:
+        self.contexts: list[int] = []
+
+
 class EmulatedDriverApi:
     """The driver API of one device with the given compute capability. ``active`` is True inside a session."""
 
@@ -62,7 +70,7 @@ class EmulatedDriverApi:
         self.memory = memory
         self.capability = capability
         self.active = False
-        self._current: list[int] = []
+        self._thread = _ThreadState()
         self._handles = itertools.count(0x1000)
         self._recorded: dict[int, float] = {}
 
@@ -75,9 +83,9 @@ class EmulatedDriverApi:
             "cuDeviceCanAccessPeer": lambda device, peer: 0,
             "cuDevicePrimaryCtxRelease": _nothing,
             "cuDevicePrimaryCtxReset": lambda device: self.memory.clear(),
-            "cuCtxGetCurrent": lambda: binding.CUcontext(self._current[-1] if self._current else 0),
+            "cuCtxGetCurrent": lambda: binding.CUcontext(self._thread.contexts[-1] if self._thread.contexts else 0),
             "cuCtxGetDevice": lambda: 0,
-            "cuCtxPushCurrent": lambda context: self._current.append(int(context)),
+            "cuCtxPushCurrent": lambda context: self._thread.contexts.append(int(context)),
             "cuCtxPopCurrent": self._pop_context,
             "cuCtxSynchronize": _nothing,
             "cuMemGetInfo": lambda: (self.memory.total - self.memory.used, self.memory.total),
@@ -120,7 +128,7 @@ class EmulatedDriverApi:
 
     def make_current(self) -> Any:
         """Make the context current, as cuda.core does when a program sets the device; return its handle."""
-        self._current.append(_CONTEXT)
+        self._thread.contexts.append(_CONTEXT)
         return binding.CUcontext(_CONTEXT)
 
     def _attribute(self, attribute: Any, device: int) -> int:
@@ -130,9 +138,9 @@ class EmulatedDriverApi:
         return _ATTRIBUTES.get(name, 0)
 
     def _pop_context(self) -> Any:
-        if not self._current:
+        if not self._thread.contexts:
             raise _error("cuCtxPopCurrent", _ERRORS.CUDA_ERROR_INVALID_CONTEXT)
-        return binding.CUcontext(self._current.pop())
+        return binding.CUcontext(self._thread.contexts.pop())
 
     def _allocate(self, size: int, *, host_writes: bool = False) -> Any:
         if size <= 0:

@@ -106,7 +106,7 @@ def functions_in(memory: DeviceMemory) -> Callable[[Any], EmulatedFunction]:
         if library._entry_name is None:
             raise RuntimeError("Missing entry_name - are you trying to get the cufunc for a device function?")
         if any(hasattr(value, "__cuda_array_interface__") for value in library.referenced_objects.values()):
-            # The PTX has their addresses as constants, and each launch places arrays anew.
+            # The PTX has their addresses as constants, which are not those of a launch.
             raise UnsupportedLaunchError("a device array of the global scope: pass it as an argument of the kernel")
         kept = library.__dict__.setdefault("_gpuemu_functions", {})
         cc = tuple(library._ensure_cc(None))

@@ -33,7 +33,7 @@ extern "C" __device__ unsigned int own_cudaCGSynchronize(unsigned long long hand
         bool first = blockIdx.x + blockIdx.y + blockIdx.z == 0;
         __threadfence();
         unsigned int before = atomicAdd(&arrived, first ? 0x80000000u - (blocks - 1) : 1u);
-        while (((before ^ *(volatile unsigned int*)&arrived) & 0x80000000u) == 0) {}
+        while (((before ^ *(volatile unsigned int*)&arrived) & 0x80000000u) == 0) __nanosleep(20);
         __threadfence();
     }
     __syncthreads();

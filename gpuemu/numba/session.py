@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import inspect
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -28,7 +29,7 @@ from gpuemu.numba.device import NumbaLaunch, emulated_device
 from gpuemu.numba.memory import DeviceMemory
 from gpuemu_lsp.engine.compile.model import Artifact
 from gpuemu_lsp.engine.emulator import Emulator
-from gpuemu_lsp.engine.execution import Checks, Request
+from gpuemu_lsp.engine.execution import Checks, Event, Request
 from gpuemu_lsp.engine.findings import Finding, Place, Range
 
 _PACKAGE = Path(__file__).parent.parent
@@ -50,6 +51,7 @@ class Session:
     launches: list[LaunchRecord] = field(default_factory=list)
     _emulator: Emulator = field(default_factory=Emulator)
     _artifacts: dict[str, Artifact] = field(default_factory=dict)
+    _lock: threading.RLock = field(default_factory=threading.RLock)
 
     @property
     def findings(self) -> tuple[Finding, ...]:
@@ -57,13 +59,19 @@ class Session:
         return distinct_findings(self.launches)
 
     def run(self, launch: NumbaLaunch, memory: DeviceMemory) -> None:
-        """Run a launch, write its results to device memory, and report.
+        """Run a launch, write its results to device memory, and report. Launches of several threads run in turn.
 
         Raises
         ------
         KernelError
             If it has an error and ``on_finding`` is ``raise``.
         """
+        with self._lock:
+            record = self._record(launch, memory)
+            self.launches.append(record)
+        report(record, self.on_finding)
+
+    def _record(self, launch: NumbaLaunch, memory: DeviceMemory) -> LaunchRecord:
         arguments, allocations = pack(launch.values, launch.slots, launch.function.entry.params, memory)
         request = Request(
             artifact=self._artifact(launch),
@@ -90,6 +98,8 @@ class Session:
         if launch.copies:
             # Copying bytes that were never written is no use of them: initcheck's rule for cudaMemcpy.
             events = tuple(event for event in events if event.rule != "memory/uninitialized-read")
+        if launch.cooperative:
+            events = tuple(map(_unfinished, events))
         # numba's own reductions call syncwarp() with a full mask where some lanes have left: not the program's error.
         files = launch.function.parsed.files
         events = tuple(
@@ -100,20 +110,17 @@ class Session:
             or not _is_library(files.get(event.location.file, ""))
         )
         findings = findings_of(request, events, _user_text, _launch_place())
-        self.launches.append(
-            LaunchRecord(
-                launch.label,
-                launch.grid,
-                launch.block[0] * launch.block[1] * launch.block[2],
-                outcome.status,
-                outcome.translate_ms,
-                elapsed - outcome.translate_ms,
-                findings,
-                request.artifact,
-                outcome.approximate,
-            )
+        return LaunchRecord(
+            launch.label,
+            launch.grid,
+            launch.block[0] * launch.block[1] * launch.block[2],
+            outcome.status,
+            outcome.translate_ms,
+            elapsed - outcome.translate_ms,
+            findings,
+            request.artifact,
+            outcome.approximate,
         )
-        report(self.launches[-1], self.on_finding)
 
     def _artifact(self, launch: NumbaLaunch) -> Artifact:
         function = launch.function
@@ -121,6 +128,17 @@ class Session:
             entries = {launch.label: function.name}
             self._artifacts[function.ptx] = Artifact("", self.arch, function.ptx, b"", entries, {}, "numba")
         return self._artifacts[function.ptx]
+
+
+def _unfinished(event: Event) -> Event:
+    """Return the event of a loop that did not end as one of the time limit.
+
+    Blocks at a barrier of the grid spin, which takes the emulator long if there are many of them: that a launch did not
+    end in time does not show that it never would.
+    """
+    if event.rule != "sync/hang":
+        return event
+    return replace(event, rule="engine/timeout", message="the time limit was reached at a barrier of the grid")
 
 
 def _launch_place() -> Place | None:

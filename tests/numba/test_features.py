@@ -295,3 +295,60 @@ def test_an_error_in_a_kernel_of_numba_is_on_the_line_that_calls_it():
     lines = Path(__file__).read_text().splitlines()
     assert {rule for rule, _ in found(session)} == {"memory/uninitialized-read"}
     assert all("lambda" in lines[n - 1] or "the line of the finding" in lines[n - 1] for _, n in found(session))
+
+
+@cuda.jit
+def set_points(points):
+    i = cuda.grid(1)
+    points[i].x = i
+    points[i].weight = i
+    points[i].count = i
+
+
+@cuda.jit
+def copy_points(source, target):
+    i = cuda.grid(1)
+    target[i] = source[i]
+
+
+def test_padding_of_records_is_not_read_when_records_are_copied():
+    with emulated() as session:
+        source, target = cuda.device_array(32, POINT), cuda.device_array(32, POINT)
+        set_points[1, 32](source)
+        copy_points[1, 32](source, target)
+        assert np.array_equal(target.copy_to_host()["count"], np.arange(32))
+    assert not session.findings
+
+
+def test_launches_of_several_threads():
+    from concurrent.futures import ThreadPoolExecutor
+
+    def job(value):
+        array = cuda.device_array(100, np.float64)
+        fill[1, 128](array, value)
+        return array.copy_to_host()
+
+    with emulated() as session, ThreadPoolExecutor(4) as threads:
+        results = list(threads.map(job, range(8)))
+    assert [set(result) for result in results] == [{value} for value in range(8)]
+    assert not session.findings and len(session.launches) == 8
+
+
+def test_line_information_brings_no_warnings(recwarn):
+    namespace = {}
+    exec("def nowhere(x):\n    x[0] = 1\n", namespace)  # noqa: S102 - a function without a file
+    with emulated():
+        cuda.jit(namespace["nowhere"])[1, 1](np.zeros(1))
+    assert not [warning for warning in recwarn if "DebugInfo" in warning.category.__name__]
+
+
+@cuda.jit
+def say(n):
+    if cuda.grid(1) == 3:
+        print("thread", cuda.grid(1), n, 0.5)  # noqa: T201 - what is tested
+
+
+def test_output_of_a_kernel(capsys):
+    with emulated():
+        say[1, 8](7)
+    assert capsys.readouterr().out == "thread 3 7 0.500000\n"
