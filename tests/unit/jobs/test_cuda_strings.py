@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 
@@ -125,3 +126,34 @@ def test_the_files_of_load_are_checked_where_they_are(tmp_path):
     code, report = checked(tmp_path, "from torch.utils.cpp_extension import load\nm = load('m', ['k.cpp', 'k.cu'])\n")
     finding = next(one for one in report["findings"] if one["severity"] == "error")
     assert code == 1 and finding["path"].endswith("k.cu") and finding["range"]["start"]["line"] == 2
+
+
+ROWS = """\
+extern "C" __global__ void row_sum(const float* x, float* y, int cols) {
+    __shared__ float part[64];
+    float sum = 0;
+    for (int i = threadIdx.x; i < cols; i += 64) sum += x[blockIdx.x * cols + i];
+    part[threadIdx.x] = sum;
+    __syncthreads();
+    for (int step = 32; step > 0; step /= 2) {
+        if (threadIdx.x < step) part[threadIdx.x] += part[threadIdx.x + step];
+        __syncthreads();
+    }
+    if (threadIdx.x == 0) y[blockIdx.x] = part[0];
+}
+"""
+LAUNCH = """
+def rows_of(x, y):
+    rows, cols = x.shape[0], x.shape[1]
+    row_sum((rows,), (64,), (x, y, cp.int32(cols)))
+"""
+
+
+def test_grid_and_block_of_a_launch_in_python(tmp_path):
+    text = f"import cupy as cp\nrow_sum = cp.RawKernel(r'''{ROWS}''', 'row_sum')\n{LAUNCH}"
+    code, report = checked(tmp_path, text)
+    (hint,) = [one for one in report["findings"] if one["rule"] == "config/launch-inferred"]
+    assert code == 0 and [kernel["status"] for kernel in report["kernels"]] == ["unreferenced"]
+    found = re.search(r"x: in \[cols \* rows\]; y: out \[rows\]; rows: any; launch of line (\d+)", hint["message"])
+    assert found is not None, hint["message"]
+    assert "row_sum((rows,)" in (tmp_path / "model.py").read_text().split("\n")[int(found[1]) - 1]

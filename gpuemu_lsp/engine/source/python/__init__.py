@@ -13,6 +13,8 @@
 ``cuda_calls``
     The calls that compile CUDA code: CuPy's ``RawKernel`` and ``RawModule``, PyTorch's ``load_inline`` and ``load``,
     PyCUDA's ``SourceModule``.
+``host_launches``
+    Launches of these kernels in Python, as host code.
 ``model_pair``
     A PyTorch model next to its CUDA version, as in KernelBench.
 ``triton_kernels``

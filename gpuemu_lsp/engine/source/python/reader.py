@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 from gpuemu_lsp.engine.source.python.cuda_calls import APIS, cuda_calls, named_cuda
+from gpuemu_lsp.engine.source.python.host_launches import function_variables, launch_code
 from gpuemu_lsp.engine.source.python.model import CudaFile, EmbeddedCuda, PythonSource, UnreadCuda
 from gpuemu_lsp.engine.source.python.model_pair import ModelPair, find_model_pair
 from gpuemu_lsp.engine.source.python.module_scope import ModuleScope
@@ -35,17 +37,29 @@ def read_python(path: str, text: str) -> PythonSource:
     """Read the kernels of a ``.py`` file; ``path`` is absolute."""
     scope = _scope(path, text)
     calls = list(cuda_calls(scope.root, scope))
+    embedded = tuple(_with_launches(call, scope) for call in calls if isinstance(call, EmbeddedCuda))
     kernels, launches = triton_kernels(scope.root)
     return PythonSource(
         path,
         text,
-        tuple(call for call in calls if isinstance(call, EmbeddedCuda)),
+        embedded,
         tuple(call for call in calls if isinstance(call, UnreadCuda)),
         kernels,
         launches,
         scope.files,
         tuple(call for call in calls if isinstance(call, CudaFile)),
     )
+
+
+def _with_launches(cuda: EmbeddedCuda, scope: ModuleScope) -> EmbeddedCuda:
+    """Return the code with its launches in Python."""
+    variables = frozenset(cuda.variables[-1:])
+    if cuda.api == "load_inline" or not variables:
+        return cuda  # the launches of an extension are in its host code
+    kernels = function_variables(scope.root, scope, variables)
+    if cuda.api == "RawKernel" and cuda.entries:
+        kernels[cuda.variables[-1]] = cuda.entries[0]
+    return replace(cuda, launches=tuple(launch_code(scope.root, scope, kernels, variables)))
 
 
 def read_variable(source: PythonSource, name: str) -> EmbeddedCuda | UnreadCuda | None:
