@@ -30,7 +30,7 @@ from gpuemu_lsp.engine.rules import make
 from gpuemu_lsp.engine.source import read, usual_include_dirs
 from gpuemu_lsp.engine.source.model import KernelDecl
 from gpuemu_lsp.engine.source.python import read_python, read_variable
-from gpuemu_lsp.engine.source.python.mapped_text import joined
+from gpuemu_lsp.engine.source.python.mapped_text import MappedText, joined
 from gpuemu_lsp.engine.source.python.model import CudaFile, EmbeddedCuda, PythonSource, UnreadCuda
 from gpuemu_lsp.engine.source.python.source_files import SourceFiles
 from gpuemu_lsp.engine.subjects.languages import is_triton
@@ -199,7 +199,8 @@ def string_check(request: CheckRequest) -> StringCheck | Finding | None:
     cuda = code_of(source, spec)
     if isinstance(cuda, Finding):
         return cuda
-    code = joined([cuda.text, *cuda.launches]).aligned(source.files)
+    end = MappedText.constant("\n", cuda.text.end, cuda.text.end)
+    code = joined([cuda.text, end, *cuda.launches]).aligned(source.files)
     inner = read(spec.source, code.text, spec.include_dirs)
     options = () if spec.string is not None else _nvrtc_options(cuda.options)
     spec = replace(spec, compile_options=(*options, *spec.compile_options))

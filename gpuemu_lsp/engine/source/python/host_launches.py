@@ -109,7 +109,7 @@ def _launch(call: Node, scope: ModuleScope, kernel: str) -> str | None:
         return None  # the launch is for the sizes of this call only
     locals_ = "".join(f"int {name} = {value}; " for name, value in writer.definitions.items())
     configuration_text = f"dim3({', '.join(sizes[0])}), dim3({', '.join(sizes[1])}), {dynamic}"
-    return f"\nstatic void launch_{kernel.split('<')[0].replace('::', '_')}() {{ {locals_}" + (
+    return f"static void launch_{kernel.split('<')[0].replace('::', '_')}() {{ {locals_}" + (
         f"{kernel}<<<{configuration_text}>>>({', '.join(names)}); }}\n"
     )
 

@@ -13,7 +13,7 @@ MODULE = "mod = SourceModule('__global__ void k(float* x, float* y, int n) {}')\
 
 def launch(text):
     (cuda,) = read_python("/p/model.py", text).cuda
-    found = read("/p/model.py", cuda.text.text + "".join(one.text for one in cuda.launches)).launches
+    found = read("/p/model.py", cuda.text.text + "\n" + "".join(one.text for one in cuda.launches)).launches
     return found[0] if found else None
 
 
