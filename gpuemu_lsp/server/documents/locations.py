@@ -53,7 +53,10 @@ def client_position(lines: Sequence[str], position: Position, encoding: Encoding
         return Position(last, sum(_width(character, encoding) for character in lines[last]))
     left = position.column
     column = 0
-    for character in lines[position.line].removesuffix("\r"):
+    line = lines[position.line].removesuffix("\r")
+    if line.isascii():
+        return Position(position.line, max(0, min(left, len(line))))
+    for character in line:
         left -= _width(character, "utf-8")
         if left < 0:
             break

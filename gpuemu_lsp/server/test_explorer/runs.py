@@ -155,10 +155,13 @@ class TestRuns:
     ) -> None:
         """Send the states of a kernel's items to each run that waits for it, or outside any run if none does."""
         path = batch.key.path
+        waiting = self._waiting_for(path, batch)
+        if not waiting and not self._explorer.active:
+            return  # the client has no test explorer
         kernel = kernel_id(check.request.spec)
         ids = {item.id for item in self._explorer.items(path) if item.kind == "kernel"}
         ids = {item for item in ids if parse_id(item).kernel == kernel}
-        runs: list[_Run | None] = [run for run in self._waiting_for(path, batch) if ids & run.waiting[path]]
+        runs: list[_Run | None] = [run for run in waiting if ids & run.waiting[path]]
         for run in runs or [None]:
             for item in self._below(path, ids):
                 self._send_state(item.id, run=run, **state(item))
