@@ -1,8 +1,8 @@
 """Machine code of PTX, and ptxas' report on it, which are those of an earlier compilation if the code is equal.
 
 NVRTC spends most of its time in ptxas. A comment or a blank line changes the source lines of the PTX, and nothing that
-ptxas' report depends on. A file whose compilation takes long is therefore compiled to PTX alone after an edit, and the
-report is that of the last PTX with the same code, if there is one; otherwise the ptxas of the same release is run.
+ptxas' report depends on. A file with much code is therefore compiled to PTX alone after an edit, and the report is that
+of the last PTX with the same code, if there is one; otherwise the ptxas of NVRTC's version is run.
 """
 
 from __future__ import annotations
