@@ -50,6 +50,11 @@ class CudaTensor(torch.Tensor):  # type: ignore[misc]  # PyTorch has no type inf
             dtype = on_host(self.detach()).new_empty(0).type(dtype.replace("torch.cuda.", "torch.")).dtype
         return self.to(dtype)
 
+    @property
+    def names(self) -> tuple[None, ...]:
+        """The names of the dimensions: tensors of the device have none."""
+        return (None,) * len(self.shape)
+
     def get_device(self) -> int:
         """Return the number of the device."""
         return 0
@@ -149,8 +154,18 @@ def emulated_device() -> Iterator[None]:
             stack.enter_context(replaced(torch.Tensor, name, function))
         for name, function in _FACTORIES.items():
             stack.enter_context(replaced(torch, name, function))
+        stack.enter_context(replaced(torch.autograd, "_engine_run_backward", _run_backward))
         stack.enter_context(_Operators())
         yield
+
+
+_engine = torch.autograd._engine_run_backward
+
+
+def _run_backward(*args: Any, **kwargs: Any) -> Any:
+    """Run a backward pass. ``Tensor.backward`` is a function of such a tensor, but what the user wrote runs in it."""
+    with torch._C._EnableTorchFunction():
+        return _engine(*args, **kwargs)
 
 
 class _Operators(TorchDispatchMode):  # type: ignore[misc]
@@ -278,7 +293,7 @@ def _dispatch(operator: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any
     if not tensors and not is_cuda(device):
         return operator(*args, **kwargs)
     if _registered_for_cuda(operator):
-        with _Operators():
+        with _Operators(), torch._C._EnableTorchFunction():
             return operator.redispatch(_CUDA_KERNELS, *args, **kwargs)
     hosts = {id(tensor): on_host(tensor) for tensor in tensors}
     originals = {id(hosts[id(tensor)]): tensor for tensor in tensors}

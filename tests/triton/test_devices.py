@@ -155,6 +155,26 @@ def test_autocast(session):
         assert torch.mm(x, x).dtype == torch.bfloat16
 
 
+class Product(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, weight):
+        ctx.save_for_backward(x, weight)
+        return torch.zeros(x.shape[0], weight.shape[1], dtype=torch.float16, device=x.device)
+
+    @staticmethod
+    def backward(ctx, gradient):
+        x, weight = ctx.saved_tensors
+        with torch.autocast("cuda", dtype=torch.float16):
+            return (gradient @ weight.T).float(), (x.T @ gradient).float()
+
+
+def test_autocast_inside_a_backward_pass(session):
+    x, weight = (torch.ones(4, 4, device="cuda", requires_grad=True) for _ in range(2))
+    Product.apply(x, weight).sum().backward()
+    assert x.grad.tolist() == weight.grad.tolist() == [[4.0] * 4] * 4
+    assert x.names == (None, None)
+
+
 def test_kernels_that_a_library_registers_for_cuda_run(session):
     library = torch.library.Library("aten", "IMPL")
     try:
