@@ -89,7 +89,7 @@ def _cold(name: str) -> dict[str, float]:
 
     from gpuemu.triton import emulated
 
-    # Modules beside the tests, which are not a package.
+    # Modules in the folder of the tests, which is not a package.
     test_dot, test_elementwise, test_reductions, support = (
         importlib.import_module(name)
         for name in ("test_dot", "test_elementwise", "test_reductions", "language_support")

@@ -174,7 +174,7 @@ def _unused(e: Emitter, access: LoadStore) -> int:
     """Return a bit for each loaded element that is never read.
 
     Compilers merge neighbouring loads into wide ones; uninitialised bytes that only come along are not reported.
-    In the copy of a structure they are its padding, which ``used_bytes_mask`` tells.
+    In the copy of a structure they are its padding, known from ``used_bytes_mask``.
     """
     if access.store:
         return 0
