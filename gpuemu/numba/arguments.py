@@ -60,6 +60,8 @@ def _slots(name: str, kind: Any) -> Iterator[Slot]:
             yield from _slots(f"{name}[{index}]", element)
     elif _record_of(kind) is not None:
         yield Slot(name, kind.size, _record_of(kind))
+    elif isinstance(kind, types.CPointer):
+        yield Slot(name, _item_size(kind.dtype))
     else:
         yield Slot(name)
 

@@ -13,7 +13,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from cuda.bindings import nvrtc as binding
-from numba.cuda.cudadrv import nvrtc, nvvm
+from numba.cuda.cudadrv import nvrtc
 from numba.cuda.cudadrv.linkable_code import LinkableCode
 from numba.cuda.cudadrv.mappings import FILE_EXTENSION_MAP
 from numba.cuda.utils import cached_file_read
@@ -56,14 +56,12 @@ def linked_ptx(library: Any) -> str:
         If it links machine code.
     """
     cc = library._ensure_cc(None)
-    arch = nvrtc.get_arch_option(*cc)
-    # With `g`, numba-cuda compiles device functions to modules of their own; line information does not depend on it.
-    options = {name: value for name, value in library._nvvm_options.items() if name != "g"}
     linked = [_ptx_of(file, cc) for file in sorted(library._linking_files, key=str)]
     if library.needs_cudadevrt:
         linked.append(_compiled(_GRID_BARRIER, "grid_barrier.cu", cc).replace("own_cudaCG", "cudaCG"))
-    own = nvvm.compile_ir(library.llvm_strs, **options, arch=arch).decode().strip("\x00").strip()
-    return joined(own, linked)
+    # In debug mode device functions are modules of their own.
+    own, *functions = library.get_asm_strs(cc)
+    return joined(own, [*functions, *linked])
 
 
 def joined(own: str, others: list[str]) -> str:

@@ -219,6 +219,48 @@ def test_an_exception_of_a_kernel_in_debug_mode_names_its_thread():
             refuse[1, 7](np.arange(7))
 
 
+class OwnError(Exception):
+    pass
+
+
+def test_exceptions_of_classes_of_the_program():
+    # libNVVM ends the process when it compiles this kernel's debug information without its option for it.
+    with emulated():
+
+        @cuda.jit("void(int32)", debug=True, opt=False)
+        def refuse(x):
+            if x == 1:
+                raise OwnError
+            elif x == 2:
+                raise OwnError("second")
+
+        refuse[1, 1](0)
+        with pytest.raises(OwnError):
+            refuse[1, 1](1)
+        with pytest.raises(OwnError, match="second"):
+            refuse[1, 1](2)
+
+
+@cuda.jit(device=True, debug=True, opt=False)
+def third(values, i):
+    return values[i + 3]
+
+
+def test_a_device_function_in_debug_mode():
+    with emulated(on_finding="collect") as session:
+
+        @cuda.jit(debug=True, opt=False)
+        def call(values, out):
+            i = cuda.grid(1)
+            out[i] = third(values, i)
+
+        out = np.zeros(8)
+        call[1, 8](np.arange(11.0), out)
+        assert np.array_equal(out, np.arange(3, 11)) and not session.findings
+        call[1, 8](np.arange(10.0), out)
+    assert [rule for rule, _ in found(session)] == ["memory/out-of-bounds"]
+
+
 def test_cuda_cpp_and_ptx_are_linked():
     source = cuda.CUSource(
         'extern "C" __device__ int add_cpp(float* out, float a, float b) { *out = a + b; return 0; }'
