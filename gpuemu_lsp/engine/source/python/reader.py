@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from dataclasses import replace
 
 from gpuemu_lsp.engine.source.python.cuda_calls import APIS, cuda_calls, named_cuda
@@ -37,7 +38,13 @@ def read_python(path: str, text: str) -> PythonSource:
     """Read the kernels of a ``.py`` file; ``path`` is absolute."""
     scope = _scope(path, text)
     calls = list(cuda_calls(scope.root, scope))
-    embedded = tuple(_with_launches(call, scope) for call in calls if isinstance(call, EmbeddedCuda))
+    # A variable that holds several kernels does not say which of them a call launches.
+    holders = Counter(call.variables[-1] for call in calls if isinstance(call, EmbeddedCuda) and call.variables)
+    embedded = tuple(
+        _with_launches(call, scope) if call.variables and holders[call.variables[-1]] == 1 else call
+        for call in calls
+        if isinstance(call, EmbeddedCuda)
+    )
     kernels, launches = triton_kernels(scope.root)
     return PythonSource(
         path,

@@ -72,3 +72,8 @@ def test_launches_of_pycuda(text):
 )
 def test_launches_that_say_nothing_are_left_out(text):
     assert launch(f"{HEAD}def f(x, y, n):\n    {text}\n") is None
+
+
+def test_a_variable_of_two_kernels_says_nothing():
+    text = "def f(x, n):\n    k = cp.RawKernel('a', 'a')\n    k((n,), (1,), (x, n))\ndef g(x, n):\n    k = cp.RawKernel('b', 'b')\n"
+    assert not [one for cuda in read_python("/p/model.py", text).cuda for one in cuda.launches]
