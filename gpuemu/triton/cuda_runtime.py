@@ -20,7 +20,7 @@ NAME = "NVIDIA A100-SXM4-80GB (emulated by gpuemu)"
 _MEMORY = 80 * 2**30
 
 
-class Stream:
+class CudaStream:
     """A stream, on which everything has happened."""
 
     cuda_stream = 0
@@ -31,7 +31,7 @@ class Stream:
     def __init__(self, *_: Any, **__: Any) -> None:
         """Accept any device and priority."""
 
-    def __enter__(self) -> Stream:
+    def __enter__(self) -> CudaStream:
         """Return the stream."""
         return self
 
@@ -53,12 +53,12 @@ class Stream:
 
     def record_event(self, event: Any = None) -> Any:
         """Return the event, recorded."""
-        event = event or Event()
+        event = event or CudaEvent()
         event.record()
         return event
 
 
-class Event:
+class CudaEvent:
     """An event; the time between two is that of the emulation, which says nothing about a GPU."""
 
     def __init__(self, *_: Any, **__: Any) -> None:
@@ -68,7 +68,7 @@ class Event:
         """Record the time."""
         self._time = time.perf_counter()
 
-    def elapsed_time(self, end: Event) -> float:
+    def elapsed_time(self, end: CudaEvent) -> float:
         """Return the milliseconds up to another event."""
         return max((end._time - self._time) * 1e3, 1e-6)
 
@@ -188,7 +188,7 @@ def emulated_functions(capability: tuple[int, int], properties: dict[str, int]) 
     ``properties`` are those that Triton's driver gives.
     """
     cuda = torch.cuda
-    stream = Stream()
+    stream = CudaStream()
     generator = CudaGenerator()
     generator.manual_seed(torch.initial_seed())
     described = SimpleNamespace(
@@ -245,8 +245,8 @@ def emulated_functions(capability: tuple[int, int], properties: dict[str, int]) 
         "memory_stats": constant({}),
         "mem_get_info": constant((_MEMORY, _MEMORY)),
         "can_device_access_peer": constant(False),
-        "Stream": Stream,
-        "Event": Event,
+        "Stream": CudaStream,
+        "Event": CudaEvent,
         "stream": chosen,
         "device": _Device,
         "device_of": _Device,
