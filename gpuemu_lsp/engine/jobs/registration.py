@@ -157,7 +157,9 @@ def _argument(arg: TensorArg | ScalarArg) -> str:
         value = arg.value
         return f"{key} = {toml(value) if isinstance(value, bool | int | float) else _formula(value)}"
     shape = ", ".join(_formula(size) for size in arg.shape)
-    more = f", as = {toml(arg.key)}" if arg.key != arg.param.rsplit(".", 1)[-1] else ""
+    # The reference gets a field of a structure by the field's name.
+    default = arg.param, arg.param.rsplit(".", 1)[-1]
+    more = f", as = {toml(arg.key)}" if arg.key not in default else ""
     if arg.range is not None:
         low, high = (toml(bound) if isinstance(bound, int | float) else _formula(bound) for bound in arg.range)
         more += f", range = [{low}, {high}]"
