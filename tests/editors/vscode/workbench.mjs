@@ -57,7 +57,13 @@ export class Workbench {
     await until("code-server answers", async () => (await fetch(`http://127.0.0.1:${bench.port}/healthz`)).ok);
     const args = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"];
     args.push("--disable-component-update", "--disable-sync");
-    bench.browser = await chromium.launch({ executablePath: required("GPUEMU_CHROMIUM"), headless: true, args });
+    bench.browser = await chromium.launch({
+      executablePath: required("GPUEMU_CHROMIUM"),
+      headless: true,
+      args,
+      // Chromium makes a socket there, whose path may have 107 bytes (unix(7)).
+      env: { ...process.env, TMPDIR: "/tmp" },
+    });
     bench.page = await bench.browser.newPage({
       viewport: { width: 1400, height: 900 },
       permissions: ["clipboard-read", "clipboard-write"],
