@@ -48,8 +48,9 @@ diagnostics is published when it has changed:
 - when a kernel has finished: all its findings;
 - when a batch has completed: the list without kernels that the file no longer contains.
 
-A batch that was cancelled or superseded publishes nothing more. Progress, status, code lenses, the test explorer and
-the stored failures follow by events (:mod:`events`), after the results are filed and published.
+Publications of a batch of many kernels follow each other at a small distance, with all that was filed in between; its
+end publishes the rest. A batch that was cancelled or superseded files nothing more. Progress, status, code lenses, the
+test explorer and the stored failures follow by events (:mod:`events`), after the results are filed and published.
 
 Start reading at :func:`app.create_server`; :func:`services.build_services` constructs the services in dependency order,
 and ``features`` has one module for each LSP method.

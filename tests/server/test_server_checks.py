@@ -367,3 +367,18 @@ async def test_ten_saves_show_the_same_case_and_mark_older_results_as_stale(edit
         cases.append((error.data["case"], error.data["dims"]))
         assert error.data["stale"] is False
     assert cases == [cases[0]] * 11
+
+
+async def test_all_findings_of_a_file_with_many_kernels_are_published_when_its_check_has_ended(editor: Editor):
+    text = "".join(OUT_OF_BOUNDS.replace("scale", f"scale_{number}") for number in range(12))
+    (editor.root / "many.cu").write_text(text, encoding="utf-8")
+    await editor.start()
+    editor.open("many.cu")
+    await editor.idle()
+    length = OUT_OF_BOUNDS.count("\n")
+    lines = [length * number + STORE_LINE for number in range(12)]
+    assert sorted({item.range.start.line for item in editor.found("many.cu")}) == lines
+    editor.save("many.cu", "// a comment\n" + text)
+    await editor.idle()
+    assert sorted({item.range.start.line for item in editor.found("many.cu")}) == [line + 1 for line in lines]
+    assert all(item.data["stale"] is False for item in editor.found("many.cu"))

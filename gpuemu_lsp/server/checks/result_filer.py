@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
@@ -17,6 +18,10 @@ from gpuemu_lsp.server.events import BatchEnded, KernelCompiled, KernelFinished,
 from gpuemu_lsp.server.session import Session
 from gpuemu_lsp.server.work import Batch, KernelCheck
 
+_MANY_KERNELS = 8
+_PUBLISH_SECONDS = 0.05
+"""Least time between two publications of a batch of many kernels: if their verdicts are known, the file would otherwise
+be published once per kernel within less than a second, each time with the findings of all."""
 _TRANSIENT_RULES = frozenset({"engine/worker-crashed", "engine/timeout", "engine/internal-error"})
 """Another check of the same content may end differently."""
 _NOT_COMPARED = "\n(found in an earlier check; not compared again, because the reference failed)"
@@ -27,9 +32,14 @@ class ResultFiler:
 
     def __init__(self, session: Session) -> None:
         self._session = session
+        self._unpublished: set[str] = set()
+        self._timer: asyncio.TimerHandle | None = None
 
     def on_event(self, event: ServerEvent) -> None:
-        """File the result of an event and publish."""
+        """File the result of an event, and publish: for a batch of many kernels not more often than a client can show.
+
+        Everything is published when a batch has ended, before other services react to its end.
+        """
         match event:
             case KernelCompiled(batch, check):
                 paths = self._file_compilation(batch, check, split_by_layer(check.findings)[0])
@@ -37,10 +47,26 @@ class ResultFiler:
                 paths = self._file_first_error(batch, check)
             case KernelFinished(batch, check):
                 paths = self._file_result(batch, check)
-            case BatchEnded(batch, completed=True):
-                paths = self._drop_removed_kernels(batch) | self._file_suppressions(batch)
+            case BatchEnded(batch, completed):
+                if completed:
+                    self._unpublished |= self._drop_removed_kernels(batch) | self._file_suppressions(batch)
+                self._publish()
+                return
             case _:
                 return
+        self._unpublished |= paths
+        if len(batch.checks) < _MANY_KERNELS:
+            self._publish()
+        elif self._timer is None:
+            self._publish()
+            self._timer = asyncio.get_running_loop().call_later(_PUBLISH_SECONDS, self._on_timer)
+
+    def _on_timer(self) -> None:
+        self._timer = None
+        self._publish()
+
+    def _publish(self) -> None:
+        paths, self._unpublished = self._unpublished, set()
         self._session.publisher.publish(paths)
 
     def replace_case(self, request: CheckRequest, replay: Replay) -> None:
