@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import signal
+import sys
 import threading
 from collections.abc import Iterator
 from types import FrameType
 
 _RETRY_SECONDS = 0.01
-"""Delay of an interruption that arrives in a finaliser."""
+"""Delay of an interruption that arrives in a finaliser, or in a callback whose exceptions Python discards."""
 
 
 class DeadlineError(BaseException):
@@ -33,6 +34,15 @@ def deadline(seconds: float) -> Iterator[None]:
             return
         raise DeadlineError(f"it did not return within {seconds:g} s")
 
+    def discarded(unraisable: sys.UnraisableHookArgs) -> None:
+        # The callback of a weak reference, for instance: no frame tells it from other functions.
+        if unraisable.exc_type is DeadlineError:
+            signal.setitimer(signal.ITIMER_REAL, _RETRY_SECONDS, 1.0)
+        else:
+            report(unraisable)
+
+    report = sys.unraisablehook
+    sys.unraisablehook = discarded
     before = signal.signal(signal.SIGALRM, interrupt)
     # Repeated, as a `finally` or bare `except` in the user's code may swallow the first one.
     signal.setitimer(signal.ITIMER_REAL, seconds, 1.0)
@@ -41,6 +51,7 @@ def deadline(seconds: float) -> Iterator[None]:
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0.0)
         signal.signal(signal.SIGALRM, before)
+        sys.unraisablehook = report
 
 
 def _in_finalizer(frame: FrameType | None) -> bool:

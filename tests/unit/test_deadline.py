@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 import time
+import weakref
 
 import pytest
 
@@ -13,9 +15,24 @@ class SlowFinalizer:
     """Object whose finaliser runs for longer than the deadline of the tests."""
 
     def __del__(self) -> None:
-        ends = time.monotonic() + 0.1
-        while time.monotonic() < ends:
-            pass
+        spin()
+
+
+class SlowReference:
+    """Object whose weak reference has a callback that runs for longer than the deadline."""
+
+
+class FailingFinalizer:
+    """Object whose finaliser raises an exception that is not a deadline's."""
+
+    def __del__(self) -> None:
+        raise ValueError("of the finaliser")
+
+
+def spin(*_: object) -> None:
+    ends = time.monotonic() + 0.1
+    while time.monotonic() < ends:
+        pass
 
 
 def test_an_interruption_in_a_finalizer_is_not_lost() -> None:
@@ -25,3 +42,23 @@ def test_an_interruption_in_a_finalizer_is_not_lost() -> None:
         SlowFinalizer()
         while time.monotonic() < ends:
             pass
+
+
+def test_an_interruption_in_the_callback_of_a_weak_reference_is_not_lost() -> None:
+    before = sys.unraisablehook
+    ends = time.monotonic() + 60
+    with pytest.raises(DeadlineError, match=r"0\.02 s"), deadline(0.02):
+        subject = SlowReference()
+        reference = weakref.ref(subject, spin)
+        del subject
+        while time.monotonic() < ends:
+            assert reference() is None
+    assert sys.unraisablehook is before
+
+
+def test_other_exceptions_in_a_finalizer_are_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+    reported: list[str] = []
+    monkeypatch.setattr(sys, "unraisablehook", lambda one: reported.append(str(one.exc_value)))
+    with deadline(60):
+        FailingFinalizer()
+    assert reported == ["of the finaliser"]
