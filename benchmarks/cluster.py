@@ -25,7 +25,7 @@ from gpuemu_lsp.engine.jobs.cluster import LOCAL, Cluster
 from gpuemu_lsp.engine.jobs.requests.targets import collect
 from gpuemu_lsp.engine.jobs.run import Runner, run_requests
 from gpuemu_lsp.engine.jobs.table import FUNCTIONS, PRELOAD
-from gpuemu_lsp.engine.workers import Pool
+from gpuemu_lsp.engine.workers.pool import Pool
 
 CONFIGURATIONS = (("pool", 1), ("dask", 1), ("pool", 2), ("dask", 2))
 NAMES = {"pool": "pool", "dask": "Dask"}

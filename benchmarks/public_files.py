@@ -26,7 +26,7 @@ from gpuemu_lsp.engine.jobs.run import run_requests
 from gpuemu_lsp.engine.jobs.table import FUNCTIONS, PRELOAD
 from gpuemu_lsp.engine.report.model import Run
 from gpuemu_lsp.engine.source import read, usual_include_dirs
-from gpuemu_lsp.engine.workers import Pool
+from gpuemu_lsp.engine.workers.pool import Pool
 
 HERE = Path(__file__).parent / "public"
 

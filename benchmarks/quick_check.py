@@ -22,7 +22,7 @@ from gpuemu_lsp.engine.check.model import CheckOptions, CheckRequest
 from gpuemu_lsp.engine.jobs.requests.targets import collect
 from gpuemu_lsp.engine.jobs.run import run_requests
 from gpuemu_lsp.engine.jobs.table import FUNCTIONS, PRELOAD
-from gpuemu_lsp.engine.workers import Pool
+from gpuemu_lsp.engine.workers.pool import Pool
 
 ROOT = Path(__file__).parent.parent
 KERNELS = {"gelu": "elementwise", "matmul_tiled": "tiled product", "softmax": "reduction", "layernorm": "reduction"}
@@ -30,7 +30,7 @@ KERNELS = {"gelu": "elementwise", "matmul_tiled": "tiled product", "softmax": "r
 
 def nvrtc_ms(request: CheckRequest, salt: str) -> float:
     """Return NVRTC's compile time of one request's device view, in ms."""
-    from gpuemu_lsp.engine.compile import compile_source
+    from gpuemu_lsp.engine.compile.compiler import compile_source
     from gpuemu_lsp.engine.compile.model import CompileRequest
     from gpuemu_lsp.engine.plan.resolve import resolve
     from gpuemu_lsp.engine.source import read

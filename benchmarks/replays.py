@@ -25,7 +25,8 @@ from gpuemu_lsp.engine.jobs.run_one import run_job
 from gpuemu_lsp.engine.jobs.table import FUNCTIONS, PRELOAD
 from gpuemu_lsp.engine.report.model import relative
 from gpuemu_lsp.engine.store import Store, StoredFailure
-from gpuemu_lsp.engine.workers import Job, Pool
+from gpuemu_lsp.engine.workers.model import Job
+from gpuemu_lsp.engine.workers.pool import Pool
 from gpuemu_lsp.engine.workers.wire import from_json, to_json
 
 SECONDS = 120.0

@@ -169,7 +169,7 @@ class _Checks:
         from concurrent.futures import ThreadPoolExecutor
 
         from gpuemu_lsp.engine.jobs.table import FUNCTIONS, PRELOAD
-        from gpuemu_lsp.engine.workers import Pool
+        from gpuemu_lsp.engine.workers.pool import Pool
 
         cores = os.cpu_count() or 1
         self._pool = Pool(FUNCTIONS, size=cores, preload=PRELOAD)

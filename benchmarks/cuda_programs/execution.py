@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from benchmarks.cuda_programs.programs import MOST_RESULTS, SUMS, CudaProgram, device_file, host_file
-from gpuemu_lsp.engine.compile import compile_source
+from gpuemu_lsp.engine.compile.compiler import compile_source
 from gpuemu_lsp.engine.compile.model import Artifact, CompileRequest
 from gpuemu_lsp.engine.emulator import Emulator
 from gpuemu_lsp.engine.execution import Buffer, Request

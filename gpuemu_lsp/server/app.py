@@ -7,7 +7,7 @@ from collections.abc import Callable
 from lsprotocol import types
 
 from gpuemu_lsp import __version__
-from gpuemu_lsp.engine.workers import Pool
+from gpuemu_lsp.engine.workers.pool import Pool
 from gpuemu_lsp.server.client.protocol import GpuemuProtocol, GpuemuServer
 from gpuemu_lsp.server.features import (
     artifact,

@@ -11,7 +11,7 @@ from lsprotocol import types
 from pygls.capabilities import get_capability
 from pygls.exceptions import JsonRpcException
 
-from gpuemu_lsp.engine.workers import Pool
+from gpuemu_lsp.engine.workers.pool import Pool
 from gpuemu_lsp.server.client.params import plain
 from gpuemu_lsp.server.client.protocol import GpuemuServer
 from gpuemu_lsp.server.events import EventBus, ServerEvent, SettingsChanged

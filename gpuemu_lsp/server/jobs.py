@@ -9,8 +9,8 @@ from typing import Any
 
 from gpuemu_lsp.engine.findings import Json
 from gpuemu_lsp.engine.jobs.run_one import JobResult
-from gpuemu_lsp.engine.workers import Job, Pool
-from gpuemu_lsp.engine.workers.model import Cancelled, Event, Progress
+from gpuemu_lsp.engine.workers.model import Cancelled, Event, Job, Progress
+from gpuemu_lsp.engine.workers.pool import Pool
 from gpuemu_lsp.server.events import EventBus, JobEnded, JobStarted
 from gpuemu_lsp.server.work import RunningJob
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import partial
 
-from gpuemu_lsp.engine.workers import Pool
+from gpuemu_lsp.engine.workers.pool import Pool
 from gpuemu_lsp.server.checks.check_queue import CheckQueue
 from gpuemu_lsp.server.checks.document_sync import DocumentSync
 from gpuemu_lsp.server.checks.minimiser import CaseMinimiser

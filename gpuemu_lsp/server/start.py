@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from gpuemu_lsp.engine.jobs.table import FUNCTIONS, PRELOAD, WARM_UP
-from gpuemu_lsp.engine.workers import Limits, Pool
+from gpuemu_lsp.engine.workers.model import Limits
+from gpuemu_lsp.engine.workers.pool import Pool
 from gpuemu_lsp.engine.workers.system import return_freed_memory
 from gpuemu_lsp.server.settings import default_workers
 

@@ -8,7 +8,7 @@ from typing import Literal, TypeAlias
 
 from gpuemu_lsp.engine.check.model import CheckRequest, KernelReport
 from gpuemu_lsp.engine.findings import Finding
-from gpuemu_lsp.engine.workers import JobHandle
+from gpuemu_lsp.engine.workers.job_handle import JobHandle
 
 BatchKind: TypeAlias = Literal["config", "compile", "check"]
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from gpuemu_lsp.engine.compile import compile_source
 from gpuemu_lsp.engine.compile.cache import DiskCache
+from gpuemu_lsp.engine.compile.compiler import compile_source
 from gpuemu_lsp.engine.compile.model import CompileRequest
 from gpuemu_lsp.engine.device import Device, available
 from gpuemu_lsp.engine.execution import Buffer, Outcome, Request, Scalar

@@ -14,7 +14,8 @@ from gpuemu_lsp.engine.jobs.run import run_requests
 from gpuemu_lsp.engine.jobs.table import FUNCTIONS, PRELOAD
 from gpuemu_lsp.engine.report.json_format import render_json
 from gpuemu_lsp.engine.report.text import render_text
-from gpuemu_lsp.engine.workers import Limits, Pool
+from gpuemu_lsp.engine.workers.model import Limits
+from gpuemu_lsp.engine.workers.pool import Pool
 
 GOOD_CU = """\
 __global__ void good(const float* x, float* y, int n) {

@@ -13,7 +13,7 @@ import pytest
 from test_guides import FULL, KERNEL, MATH, REFERENCE
 
 from gpuemu_lsp.cli.gpuemu import main as gpuemu
-from gpuemu_lsp.engine.compile import compile_source
+from gpuemu_lsp.engine.compile.compiler import compile_source
 from gpuemu_lsp.engine.compile.model import CompileRequest
 from gpuemu_lsp.engine.source import read
 

@@ -132,7 +132,7 @@ def test_artifact_report(project, capsys):
 
 
 def test_artifact_report_of_a_ptx_file(project, capsys):
-    from gpuemu_lsp.engine.compile import compile_source
+    from gpuemu_lsp.engine.compile.compiler import compile_source
     from gpuemu_lsp.engine.compile.model import CompileRequest
     from gpuemu_lsp.engine.source import read
 

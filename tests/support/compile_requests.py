@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from gpuemu_lsp.engine.compile import compile_source
 from gpuemu_lsp.engine.compile.cache import DiskCache
+from gpuemu_lsp.engine.compile.compiler import compile_source
 from gpuemu_lsp.engine.compile.model import CompileRequest, CompileResult
 from gpuemu_lsp.engine.findings import Finding
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import lru_cache
 
-from gpuemu_lsp.engine.compile import compile_source
+from gpuemu_lsp.engine.compile.compiler import compile_source
 from gpuemu_lsp.engine.compile.model import Artifact, CompileRequest
 from gpuemu_lsp.engine.findings import Finding, Place, Range
 from gpuemu_lsp.engine.lint import lint, report_lines

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from gpuemu_lsp.engine.compile import compile_source
+from gpuemu_lsp.engine.compile.compiler import compile_source
 from gpuemu_lsp.engine.compile.model import CompileRequest
 from gpuemu_lsp.engine.ptx import parse
 from gpuemu_lsp.engine.ptx.model import Function, Instruction, Label, Module, Register, Symbol

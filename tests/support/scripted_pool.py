@@ -10,8 +10,8 @@ from typing import Any, cast
 from gpuemu_lsp.engine.check.model import KernelReport, Stage
 from gpuemu_lsp.engine.findings import Finding
 from gpuemu_lsp.engine.jobs.functions import encode
-from gpuemu_lsp.engine.workers import Job, Pool
-from gpuemu_lsp.engine.workers.model import Done, Event, Progress
+from gpuemu_lsp.engine.workers.model import Done, Event, Job, Progress
+from gpuemu_lsp.engine.workers.pool import Pool
 
 
 @dataclass(eq=False)

@@ -21,7 +21,8 @@ from gpuemu_lsp.engine.report.exit_codes import EXIT_USAGE
 from gpuemu_lsp.engine.report.expected import verify
 from gpuemu_lsp.engine.report.model import Run
 from gpuemu_lsp.engine.report.text import TextStyle, render_finding
-from gpuemu_lsp.engine.workers import Limits, Pool
+from gpuemu_lsp.engine.workers.model import Limits
+from gpuemu_lsp.engine.workers.pool import Pool
 
 _WATCH_TIMEOUT_MS = 200
 

@@ -17,8 +17,7 @@ from gpuemu_lsp.engine.cache_folder import cache_root
 from gpuemu_lsp.engine.findings import Json
 from gpuemu_lsp.engine.jobs.run_one import run_job
 from gpuemu_lsp.engine.report.exit_codes import EXIT_CLEAN, EXIT_USAGE
-from gpuemu_lsp.engine.workers import Job
-from gpuemu_lsp.engine.workers.model import Failed, WorkerDied
+from gpuemu_lsp.engine.workers.model import Failed, Job, WorkerDied
 
 _GREEN, _RED, _DIM = "\x1b[32m", "\x1b[31m", "\x1b[2m"
 _EDITORS = {

@@ -19,7 +19,8 @@ from gpuemu_lsp.engine.jobs.run_one import run_job
 from gpuemu_lsp.engine.report.exit_codes import EXIT_CLEAN, EXIT_FINDINGS, EXIT_INTERNAL, EXIT_USAGE
 from gpuemu_lsp.engine.report.json_format import finding_record
 from gpuemu_lsp.engine.report.text import TextStyle, render_finding
-from gpuemu_lsp.engine.workers import Job, Pool
+from gpuemu_lsp.engine.workers.model import Job
+from gpuemu_lsp.engine.workers.pool import Pool
 from gpuemu_lsp.engine.workers.wire import from_json, to_json
 
 _INDENT = "  "

@@ -21,7 +21,8 @@ from gpuemu_lsp.engine.report.exit_codes import EXIT_CLEAN, EXIT_FINDINGS, EXIT_
 from gpuemu_lsp.engine.report.replays import render_replay, render_smaller, replay_record, smaller_record
 from gpuemu_lsp.engine.report.text import TextStyle, render_finding
 from gpuemu_lsp.engine.store import Store, StoredFailure, StoreError
-from gpuemu_lsp.engine.workers import Job, Pool
+from gpuemu_lsp.engine.workers.model import Job
+from gpuemu_lsp.engine.workers.pool import Pool
 from gpuemu_lsp.engine.workers.wire import from_json, to_json
 
 _MINIMISE_SECONDS = 90.0

@@ -11,8 +11,7 @@ from gpuemu_lsp.engine.jobs.run_one import run_job
 from gpuemu_lsp.engine.project import discover, load
 from gpuemu_lsp.engine.report.exit_codes import EXIT_CLEAN, EXIT_USAGE
 from gpuemu_lsp.engine.store import Store, StoreError
-from gpuemu_lsp.engine.workers import Job
-from gpuemu_lsp.engine.workers.model import Failed, WorkerDied
+from gpuemu_lsp.engine.workers.model import Failed, Job, WorkerDied
 
 _MANY = 1000
 

@@ -20,8 +20,8 @@ from gpuemu_lsp.engine.check.policies.confirm_unoptimized import Run, Unoptimize
 from gpuemu_lsp.engine.check.prepare import PreparedKernel, without_optimization
 from gpuemu_lsp.engine.check.reference_calls import ReferenceCaller, load_reference
 from gpuemu_lsp.engine.check.replay_store import ReplayStore
-from gpuemu_lsp.engine.compile import ToolchainError
 from gpuemu_lsp.engine.compile.model import Artifact
+from gpuemu_lsp.engine.compile.toolchain import ToolchainError
 from gpuemu_lsp.engine.execution import Executor, Outcome, Request
 from gpuemu_lsp.engine.findings import Finding, Severity
 from gpuemu_lsp.engine.fuzz import pack_arguments, rebuild

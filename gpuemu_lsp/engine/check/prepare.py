@@ -15,8 +15,9 @@ from gpuemu_lsp.engine.check.policies.newer_architecture import or_newer
 from gpuemu_lsp.engine.check.policies.uninitialised_locals import uninitialised_locals
 from gpuemu_lsp.engine.check.policies.unknown_suppressions import unknown_suppressions
 from gpuemu_lsp.engine.check.policies.unregistered import softened, without_guessed_instance
-from gpuemu_lsp.engine.compile import CompileSession, ToolchainError, compile_source
+from gpuemu_lsp.engine.compile.compiler import CompileSession, compile_source
 from gpuemu_lsp.engine.compile.model import Artifact, CompileRequest, CompileResult, ResourceUsage, Specialisation
+from gpuemu_lsp.engine.compile.toolchain import ToolchainError
 from gpuemu_lsp.engine.findings import Finding, Place, Range, Severity
 from gpuemu_lsp.engine.lint import lint
 from gpuemu_lsp.engine.plan.entry import choose_kernel
@@ -29,9 +30,8 @@ from gpuemu_lsp.engine.rules import make
 from gpuemu_lsp.engine.source import DeviceViews, device_views, includers, read
 from gpuemu_lsp.engine.source.ignore_comments import IgnoreComments
 from gpuemu_lsp.engine.source.model import SourceFile
-from gpuemu_lsp.engine.source.python import read_python
 from gpuemu_lsp.engine.subjects.cuda import CudaKernel
-from gpuemu_lsp.engine.subjects.languages import is_triton
+from gpuemu_lsp.engine.subjects.languages import is_triton_text
 from gpuemu_lsp.engine.subjects.model import Subject
 from gpuemu_lsp.engine.subjects.source_map import SourceMap
 
@@ -165,7 +165,7 @@ def prepare(request: CheckRequest, session: FileSession | None = None) -> Prepar
         except (OSError, UnicodeDecodeError) as error:
             message = f"{Path(spec.source).name} cannot be read as UTF-8 text: {error}"
             return PreparedKernel((make("config/missing-file", message, place, kernel=spec.name),), place)
-    if spec.source.endswith(".py") and is_triton(spec, read_python(spec.source, text)):
+    if is_triton_text(spec, text):
         return _prepared_triton(request, text, place)
     source, views = session.source(request, text), session.views(request, text)
     result = session.resolved(request, text)

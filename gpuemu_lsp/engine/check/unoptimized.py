@@ -12,8 +12,8 @@ from gpuemu_lsp.engine.check.model import FIRST_CASES, CheckRequest, Stage
 from gpuemu_lsp.engine.check.plan_run import PlanRun
 from gpuemu_lsp.engine.check.plan_setup import unoptimized_run
 from gpuemu_lsp.engine.check.prepare import PreparedKernel, without_optimization
-from gpuemu_lsp.engine.compile import ToolchainError
 from gpuemu_lsp.engine.compile.model import Artifact
+from gpuemu_lsp.engine.compile.toolchain import ToolchainError
 from gpuemu_lsp.engine.findings import Finding, Severity
 from gpuemu_lsp.engine.rules import make
 

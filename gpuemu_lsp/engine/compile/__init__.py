@@ -42,12 +42,3 @@ and of every header in the closure. Failures are not cached, since a missing hea
 computed include (``#include MACRO``), whose headers are not in the key. Diagnostics are derived from the cached log at
 each request.
 """
-
-from __future__ import annotations
-
-from gpuemu_lsp.engine.compile.compiler import CompileSession, compile_source, warm_up
-from gpuemu_lsp.engine.compile.machine_code import machine_code
-from gpuemu_lsp.engine.compile.preamble import stub_headers
-from gpuemu_lsp.engine.compile.toolchain import ToolchainError, toolchain
-
-__all__ = ["CompileSession", "ToolchainError", "compile_source", "machine_code", "stub_headers", "toolchain", "warm_up"]

@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from gpuemu_lsp.engine.compile import machine_code
+from gpuemu_lsp.engine.compile.machine_code import machine_code
 from gpuemu_lsp.engine.device.errors import LAUNCH_REJECTED, fault
 from gpuemu_lsp.engine.device.layout import (
     GUARD_BYTES,

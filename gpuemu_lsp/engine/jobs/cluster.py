@@ -15,8 +15,8 @@ from typing import Any, Self
 
 from gpuemu_lsp.engine.findings import Json
 from gpuemu_lsp.engine.jobs.table import FUNCTIONS, PRELOAD
-from gpuemu_lsp.engine.workers import Job, Pool
-from gpuemu_lsp.engine.workers.model import Cancelled, Done, Ending, Event, Failed, Progress, TimedOut, WorkerDied
+from gpuemu_lsp.engine.workers.model import Cancelled, Done, Ending, Event, Failed, Job, Progress, TimedOut, WorkerDied
+from gpuemu_lsp.engine.workers.pool import Pool
 from gpuemu_lsp.engine.workers.wire import from_json, to_json
 
 LOCAL = "local"

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from gpuemu_lsp.engine.check.model import CheckRequest
 from gpuemu_lsp.engine.check.prepare import prepare
-from gpuemu_lsp.engine.compile import machine_code
+from gpuemu_lsp.engine.compile.machine_code import machine_code
 from gpuemu_lsp.engine.findings import Json, Severity
 from gpuemu_lsp.engine.jobs.requests.cuda_strings import compiled_request
 from gpuemu_lsp.engine.ptx.instruction_lines import ptx_lines, sass_lines

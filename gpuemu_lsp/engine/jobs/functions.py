@@ -13,6 +13,7 @@ from gpuemu_lsp.engine.workers.wire import from_json, to_json
 
 if TYPE_CHECKING:
     from gpuemu_lsp.engine.check.prepare import PreparedKernel
+    from gpuemu_lsp.engine.jobs.requests.cuda_strings import StringCheck
     from gpuemu_lsp.engine.store import BaselineRecord, Failure, Store
 
 
@@ -38,7 +39,6 @@ def checked(request: CheckRequest) -> Iterator[CheckEvent | list[BaselineRecord]
     from gpuemu_lsp.engine.baseline.records import records
     from gpuemu_lsp.engine.check.pipeline import check_kernel
     from gpuemu_lsp.engine.check.prepare import session_of
-    from gpuemu_lsp.engine.jobs.requests.cuda_strings import string_check
     from gpuemu_lsp.engine.jobs.stored.history import remember
 
     measured: list[BaselineRecord] = []
@@ -47,7 +47,7 @@ def checked(request: CheckRequest) -> Iterator[CheckEvent | list[BaselineRecord]
         measured.extend(records(request, prepared, report))
         remember(request, report, measured)
 
-    in_string = string_check(request)
+    in_string = _string_check(request)
     if isinstance(in_string, Finding):
         spec, status = request.spec, "error" if in_string.severity is Severity.ERROR else "not-executed"
         yield in_string
@@ -57,6 +57,14 @@ def checked(request: CheckRequest) -> Iterator[CheckEvent | list[BaselineRecord]
     else:
         yield from map(in_string.located, check_kernel(in_string.request, on_report))
     yield measured
+
+
+def _string_check(request: CheckRequest) -> StringCheck | Finding | None:
+    if not request.spec.source.endswith(".py"):
+        return None
+    from gpuemu_lsp.engine.jobs.requests.cuda_strings import string_check
+
+    return string_check(request)
 
 
 def reproduce(payload: Json) -> Iterator[Json]:

@@ -15,8 +15,7 @@ from gpuemu_lsp.engine.jobs.files.checks import file_payload, shares_program
 from gpuemu_lsp.engine.jobs.functions import decode
 from gpuemu_lsp.engine.report.model import Run, relative
 from gpuemu_lsp.engine.report.source_lines import line_text
-from gpuemu_lsp.engine.workers import Job
-from gpuemu_lsp.engine.workers.model import Done, Ending, Event, Progress
+from gpuemu_lsp.engine.workers.model import Done, Ending, Event, Job, Progress
 from gpuemu_lsp.engine.workers.wire import from_json, to_json
 
 if TYPE_CHECKING:

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from gpuemu_lsp.engine.findings import Json
-from gpuemu_lsp.engine.workers import Job, Pool
-from gpuemu_lsp.engine.workers.model import Done, Ending, Event, Progress
+from gpuemu_lsp.engine.workers.model import Done, Ending, Event, Job, Progress
+from gpuemu_lsp.engine.workers.pool import Pool
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,5 +27,5 @@ PRELOAD = (
     "gpuemu_lsp.engine.jobs.files.checks",
 )
 """Modules that the fork server imports before it forks the first worker."""
-WARM_UP = ("gpuemu_lsp.engine.compile:warm_up", f"{_PACKAGE}.warm_up:warm_up")
+WARM_UP = ("gpuemu_lsp.engine.compile.compiler:warm_up", f"{_PACKAGE}.warm_up:warm_up")
 """Generators that the fork server steps through while it is idle; workers forked later inherit the warm state."""

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from gpuemu_lsp.engine.project.model import KernelSpec
-from gpuemu_lsp.engine.source.python.model import PythonSource
+
+if TYPE_CHECKING:
+    from gpuemu_lsp.engine.source.python.model import PythonSource
 
 
 def is_triton(spec: KernelSpec, source: PythonSource) -> bool:
@@ -16,3 +20,13 @@ def is_triton(spec: KernelSpec, source: PythonSource) -> bool:
     if not source.triton or spec.string is not None or spec.variable is not None:
         return False
     return not source.cuda or any(kernel.name == (spec.entry or spec.name) for kernel in source.triton)
+
+
+def is_triton_text(spec: KernelSpec, text: str) -> bool:
+    """Return whether a kernel of a file with that text is a Triton function."""
+    if not spec.source.endswith(".py"):
+        return False
+    # Most workers never read a .py, and the reader is fifteen modules.
+    from gpuemu_lsp.engine.source.python import read_python
+
+    return is_triton(spec, read_python(spec.source, text))

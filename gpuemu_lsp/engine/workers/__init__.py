@@ -85,9 +85,3 @@ A child must not share with its parent or siblings:
 - Folders named after a process, such as NVRTC's scratch folder. They are keyed by pid, and a child creates its own.
   Precompiled headers in the parent's folder stay usable: they are bound to addresses, which a fork preserves.
 """
-
-from gpuemu_lsp.engine.workers.job_handle import JobHandle
-from gpuemu_lsp.engine.workers.model import Job, Limits
-from gpuemu_lsp.engine.workers.pool import Pool
-
-__all__ = ["Job", "JobHandle", "Limits", "Pool"]

@@ -7,8 +7,7 @@ from collections.abc import Callable, Mapping
 from gpuemu_lsp.engine.check.model import CheckRequest, MinimisedFailure
 from gpuemu_lsp.engine.jobs.crash_findings import ending_finding
 from gpuemu_lsp.engine.jobs.run import seconds_for
-from gpuemu_lsp.engine.workers import Job
-from gpuemu_lsp.engine.workers.model import Cancelled
+from gpuemu_lsp.engine.workers.model import Cancelled, Job
 from gpuemu_lsp.engine.workers.wire import from_json, to_json
 from gpuemu_lsp.server.checks.requests import requests_of_file
 from gpuemu_lsp.server.checks.result_filer import ResultFiler

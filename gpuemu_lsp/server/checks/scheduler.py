@@ -29,8 +29,9 @@ from gpuemu_lsp.engine.jobs.crash_findings import ending_finding
 from gpuemu_lsp.engine.jobs.files.checks import file_payload, shares_program
 from gpuemu_lsp.engine.jobs.functions import decode
 from gpuemu_lsp.engine.jobs.run import seconds_for
-from gpuemu_lsp.engine.workers import Job, JobHandle, Pool
-from gpuemu_lsp.engine.workers.model import Cancelled, Event, Progress
+from gpuemu_lsp.engine.workers.job_handle import JobHandle
+from gpuemu_lsp.engine.workers.model import Cancelled, Event, Job, Progress
+from gpuemu_lsp.engine.workers.pool import Pool
 from gpuemu_lsp.engine.workers.wire import to_json
 from gpuemu_lsp.server.events import (
     BatchEnded,

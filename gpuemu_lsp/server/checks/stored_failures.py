@@ -7,7 +7,7 @@ from typing import Any
 
 from gpuemu_lsp.engine.findings import Json
 from gpuemu_lsp.engine.project.model import Project
-from gpuemu_lsp.engine.workers import Job
+from gpuemu_lsp.engine.workers.model import Job
 from gpuemu_lsp.server.events import BatchEnded, EventBus, ServerEvent, StoredFailuresChanged
 from gpuemu_lsp.server.jobs import JobRunner
 

@@ -6,8 +6,8 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
-from gpuemu_lsp.engine.workers import Job, Pool
-from gpuemu_lsp.engine.workers.model import Done, Event, Progress
+from gpuemu_lsp.engine.workers.model import Done, Event, Job, Progress
+from gpuemu_lsp.engine.workers.pool import Pool
 from gpuemu_lsp.server.events import (
     BatchEnded,
     BatchStarted,

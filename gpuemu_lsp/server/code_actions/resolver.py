@@ -17,7 +17,7 @@ from gpuemu_lsp.engine.findings import Position, Range
 from gpuemu_lsp.engine.project import discover
 from gpuemu_lsp.engine.project.edits import TextChange, append
 from gpuemu_lsp.engine.project.load import CONFIG_NAME
-from gpuemu_lsp.engine.workers import Job
+from gpuemu_lsp.engine.workers.model import Job
 from gpuemu_lsp.engine.workers.wire import to_json
 from gpuemu_lsp.server.checks.requests import requests_of_file
 from gpuemu_lsp.server.client.params import plain

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from gpuemu_lsp.engine.findings import Json
-from gpuemu_lsp.engine.workers import Job
+from gpuemu_lsp.engine.workers.model import Job
 from gpuemu_lsp.server.events import BatchEnded, EventBus, MeasurementsCompared, ServerEvent
 from gpuemu_lsp.server.jobs import JobRunner
 

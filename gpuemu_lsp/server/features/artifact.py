@@ -12,7 +12,7 @@ from pygls.exceptions import JsonRpcInternalError, JsonRpcInvalidParams
 
 from gpuemu_lsp.engine.cache_folder import cache_root
 from gpuemu_lsp.engine.jobs.crash_findings import ending_finding
-from gpuemu_lsp.engine.workers import Job
+from gpuemu_lsp.engine.workers.model import Job
 from gpuemu_lsp.engine.workers.wire import to_json
 from gpuemu_lsp.server.checks.requests import requests_of_file
 from gpuemu_lsp.server.client.params import document_uri, params_object

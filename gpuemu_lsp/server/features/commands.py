@@ -10,7 +10,7 @@ from lsprotocol import types
 from pygls.capabilities import get_capability
 from pygls.exceptions import JsonRpcInvalidParams
 
-from gpuemu_lsp.engine.workers import Job
+from gpuemu_lsp.engine.workers.model import Job
 from gpuemu_lsp.engine.workers.wire import to_json
 from gpuemu_lsp.server.checks.requests import CheckRunOptions, requests_of_file
 from gpuemu_lsp.server.client.notifications import show_message

@@ -18,7 +18,7 @@ from gpuemu_lsp.engine.jobs.run import run_requests
 from gpuemu_lsp.engine.jobs.stored.minimise import minimise_case
 from gpuemu_lsp.engine.jobs.table import FUNCTIONS
 from gpuemu_lsp.engine.store import Failure, Store
-from gpuemu_lsp.engine.workers import Pool
+from gpuemu_lsp.engine.workers.pool import Pool
 
 LIMIT = CheckOptions(cases=2, translate_seconds=0.05)
 PROJECT = """

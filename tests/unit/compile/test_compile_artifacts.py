@@ -8,11 +8,13 @@ from pathlib import Path
 import pytest
 from support.compile_requests import KERNEL, compiled
 
-from gpuemu_lsp.engine.compile import compile_source, ptxas, toolchain
+from gpuemu_lsp.engine.compile import ptxas
 from gpuemu_lsp.engine.compile.cache import DiskCache, key_of
+from gpuemu_lsp.engine.compile.compiler import compile_source
 from gpuemu_lsp.engine.compile.model import CompileRequest, ResourceUsage
 from gpuemu_lsp.engine.compile.options import read_options
 from gpuemu_lsp.engine.compile.program import NvrtcOutput
+from gpuemu_lsp.engine.compile.toolchain import toolchain
 from gpuemu_lsp.engine.findings import Place, Range
 
 SHARED = (

@@ -217,11 +217,11 @@ def test_headers_are_precompiled_below_a_long_temporary_folder(tmp_path):
     folder = tmp_path / ("t" * 120)
     folder.mkdir()
     program = (
-        "from gpuemu_lsp.engine.compile import warm_up\n"
+        "from gpuemu_lsp.engine.compile.compiler import warm_up\n"
         "from gpuemu_lsp.engine.compile.scratch import scratch\n"
         "list(warm_up())\n"
         "assert scratch().prefixes and all(scratch().prefixes.values()), scratch()\n"
-        "from gpuemu_lsp.engine.compile import compile_source\n"
+        "from gpuemu_lsp.engine.compile.compiler import compile_source\n"
         "from gpuemu_lsp.engine.compile.model import CompileRequest\n"
         "for text in ('', '#include <cuda_fp16.h>\\n'):\n"
         "    result = compile_source(CompileRequest('/k.cu', text + '__global__ void k(int* x) { *x = 1; }'))\n"

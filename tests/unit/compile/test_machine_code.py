@@ -8,9 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from gpuemu_lsp.engine.compile import compile_source, compiler, machine_code
+from gpuemu_lsp.engine.compile import compiler
 from gpuemu_lsp.engine.compile.assembler import Assembly
 from gpuemu_lsp.engine.compile.cache import DiskCache
+from gpuemu_lsp.engine.compile.compiler import compile_source
+from gpuemu_lsp.engine.compile.machine_code import machine_code
 from gpuemu_lsp.engine.compile.model import Artifact, CompileRequest, CompileResult
 from gpuemu_lsp.engine.compile.program import NvrtcOutput
 

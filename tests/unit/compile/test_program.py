@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from gpuemu_lsp.engine.compile import CompileSession, compile_source, compiler
+from gpuemu_lsp.engine.compile import compiler
+from gpuemu_lsp.engine.compile.compiler import CompileSession, compile_source
 from gpuemu_lsp.engine.compile.model import CompileRequest, CompileResult
 from gpuemu_lsp.engine.compile.program import NvrtcOutput
 

@@ -16,7 +16,7 @@ from gpuemu_lsp.engine.jobs.cluster import Cluster, ClusterError
 from gpuemu_lsp.engine.jobs.requests.targets import collect
 from gpuemu_lsp.engine.jobs.run import run_requests
 from gpuemu_lsp.engine.jobs.table import FUNCTIONS, PRELOAD
-from gpuemu_lsp.engine.workers import Pool
+from gpuemu_lsp.engine.workers.pool import Pool
 
 distributed = pytest.importorskip("distributed", reason="the extra [dask] is not installed")
 

@@ -15,8 +15,8 @@ from gpuemu_lsp.engine.jobs.run import run_requests
 from gpuemu_lsp.engine.jobs.table import FUNCTIONS
 from gpuemu_lsp.engine.project.model import KernelSpec
 from gpuemu_lsp.engine.rules import make
-from gpuemu_lsp.engine.workers import Limits, Pool
-from gpuemu_lsp.engine.workers.model import Cancelled, Done, Failed, TimedOut, WorkerDied
+from gpuemu_lsp.engine.workers.model import Cancelled, Done, Failed, Limits, TimedOut, WorkerDied
+from gpuemu_lsp.engine.workers.pool import Pool
 
 
 @pytest.fixture

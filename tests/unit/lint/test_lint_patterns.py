@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from support.lint_artifacts import findings, shown, spec_of
 
-from gpuemu_lsp.engine.compile import compile_source
+from gpuemu_lsp.engine.compile.compiler import compile_source
 from gpuemu_lsp.engine.compile.model import CompileRequest
 from gpuemu_lsp.engine.lint import lint as lint_entry
 from gpuemu_lsp.engine.project.model import ArtifactChecks

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from gpuemu_lsp.engine.compile import compile_source
+from gpuemu_lsp.engine.compile.compiler import compile_source
 from gpuemu_lsp.engine.compile.model import CompileRequest
 from gpuemu_lsp.engine.plan.struct_layout import LayoutError, struct_layout
 from gpuemu_lsp.engine.source.model import SourceFile

@@ -304,7 +304,7 @@ def test_branch_tables() -> None:
 
 
 def test_file_names_outside_ascii() -> None:
-    from gpuemu_lsp.engine.compile import compile_source
+    from gpuemu_lsp.engine.compile.compiler import compile_source
     from gpuemu_lsp.engine.compile.model import CompileRequest
 
     result = compile_source(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gpuemu_lsp.engine.compile import compile_source
+from gpuemu_lsp.engine.compile.compiler import compile_source
 from gpuemu_lsp.engine.compile.model import Artifact, CompileRequest
 from gpuemu_lsp.engine.ptx import parse
 from gpuemu_lsp.engine.ptx.normal_form import normalise_function

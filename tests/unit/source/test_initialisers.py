@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from gpuemu_lsp.engine.compile import compile_source
+from gpuemu_lsp.engine.compile.compiler import compile_source
 from gpuemu_lsp.engine.compile.model import CompileRequest
 from gpuemu_lsp.engine.findings import Severity
 from gpuemu_lsp.engine.source import read

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from support.worker_pool import FUNCTIONS
 
-from gpuemu_lsp.engine.workers import Job, Limits, Pool
-from gpuemu_lsp.engine.workers.model import Progress
+from gpuemu_lsp.engine.workers.model import Job, Limits, Progress
+from gpuemu_lsp.engine.workers.pool import Pool
 
 
 @pytest.fixture(scope="module")

@@ -12,8 +12,8 @@ import pytest
 from support.processes import children, descendants
 from support.worker_pool import FUNCTIONS, wait_gone
 
-from gpuemu_lsp.engine.workers import Job, Pool
-from gpuemu_lsp.engine.workers.model import Cancelled, Done, Event, Progress, WorkerDied
+from gpuemu_lsp.engine.workers.model import Cancelled, Done, Event, Job, Progress, WorkerDied
+from gpuemu_lsp.engine.workers.pool import Pool
 
 
 def test_missing_preload_is_named_and_harmless():
@@ -90,7 +90,7 @@ import os
 import signal
 import tempfile
 from pathlib import Path
-from gpuemu_lsp.engine.compile import compile_source
+from gpuemu_lsp.engine.compile.compiler import compile_source
 from gpuemu_lsp.engine.compile.model import CompileRequest
 from gpuemu_lsp.engine.compile.scratch import scratch
 
@@ -110,7 +110,7 @@ def test_workers_inherit_the_warm_state(tmp_path, monkeypatch, short_folder):
     monkeypatch.setenv("GPUEMU_CACHE_DIR", str(tmp_path / "cache"))
     path = tmp_path / "warmed.py"
     path.write_text(WARMED)
-    steps = ("gpuemu_lsp.engine.no_such_module:warm_up", "gpuemu_lsp.engine.compile:warm_up")
+    steps = ("gpuemu_lsp.engine.no_such_module:warm_up", "gpuemu_lsp.engine.compile.compiler:warm_up")
     with Pool(FUNCTIONS, size=2, preload=["cupy"], warm_up=steps) as pool:
         deadline = time.monotonic() + 60
         for number in range(1000):

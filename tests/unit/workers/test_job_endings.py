@@ -8,8 +8,8 @@ import time
 import pytest
 from support.worker_pool import FUNCTIONS, wait_gone
 
-from gpuemu_lsp.engine.workers import Job, Limits, Pool
-from gpuemu_lsp.engine.workers.model import Done, Failed, TimedOut, WorkerDied
+from gpuemu_lsp.engine.workers.model import Done, Failed, Job, Limits, TimedOut, WorkerDied
+from gpuemu_lsp.engine.workers.pool import Pool
 
 # ---- failures that belong to the job ---------------------------------------------------------------------------------
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from support.worker_pool import FUNCTIONS, wait_gone
 
-from gpuemu_lsp.engine.workers import Job, Limits, Pool
-from gpuemu_lsp.engine.workers.model import Done, Progress, TimedOut, WorkerDied
+from gpuemu_lsp.engine.workers.model import Done, Job, Limits, Progress, TimedOut, WorkerDied
+from gpuemu_lsp.engine.workers.pool import Pool
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,8 @@ ROOT = Path(__file__).parents[3]
 
 PARENT = """
 import sys, threading, time
-from gpuemu_lsp.engine.workers import Job, Pool
+from gpuemu_lsp.engine.workers.model import Job
+from gpuemu_lsp.engine.workers.pool import Pool
 from gpuemu_lsp.engine.workers.model import Progress
 
 received = threading.Semaphore(0)

@@ -12,8 +12,8 @@ import pytest
 from support.processes import descendants
 from support.worker_pool import FUNCTIONS, open_fds, wait_gone
 
-from gpuemu_lsp.engine.workers import Job, Pool
-from gpuemu_lsp.engine.workers.model import Cancelled, Done, Failed, Progress, TimedOut, WorkerDied
+from gpuemu_lsp.engine.workers.model import Cancelled, Done, Failed, Job, Progress, TimedOut, WorkerDied
+from gpuemu_lsp.engine.workers.pool import Pool
 
 
 def test_events_arrive_in_order_and_during_the_job(pool, tmp_path):

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
-from gpuemu_lsp.engine.compile import stub_headers
+from gpuemu_lsp.engine.compile.preamble import stub_headers
 from gpuemu_lsp.engine.findings import Finding, Json, Place, Range, Severity
 from gpuemu_lsp.engine.rules import make
 from gpuemu_lsp.engine.source import DeviceViews, hidden_includes

@@ -10,8 +10,8 @@ import re
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 
-from gpuemu_lsp.engine.compile import ToolchainError
 from gpuemu_lsp.engine.compile.model import CompileResult
+from gpuemu_lsp.engine.compile.toolchain import ToolchainError
 from gpuemu_lsp.engine.findings import Finding
 
 NEWER = ("sm_90a", "sm_100a")

@@ -18,8 +18,8 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from gpuemu_lsp.engine.compile import ToolchainError
 from gpuemu_lsp.engine.compile.model import CompileResult
+from gpuemu_lsp.engine.compile.toolchain import ToolchainError
 from gpuemu_lsp.engine.findings import Finding, Place, Range, Severity
 from gpuemu_lsp.engine.plan.context import lines_of
 from gpuemu_lsp.engine.ptx import parse

@@ -11,7 +11,7 @@ from gpuemu_lsp.engine.check.plan_run import PlanRun
 from gpuemu_lsp.engine.check.prepare import PreparedKernel, without_optimization
 from gpuemu_lsp.engine.check.verdicts.anchors import AnchoredFinding, Anchoring
 from gpuemu_lsp.engine.check.verdicts.sites import CodeSites
-from gpuemu_lsp.engine.compile import ToolchainError
+from gpuemu_lsp.engine.compile.toolchain import ToolchainError
 from gpuemu_lsp.engine.findings import Finding
 from gpuemu_lsp.engine.ptx import parse
 from gpuemu_lsp.engine.ptx.slicing import code_identity

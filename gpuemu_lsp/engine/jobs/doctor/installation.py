@@ -6,7 +6,7 @@ import importlib.metadata
 import platform
 
 from gpuemu_lsp import __version__
-from gpuemu_lsp.engine.compile import ToolchainError, toolchain
+from gpuemu_lsp.engine.compile.toolchain import ToolchainError, toolchain
 
 
 def installed() -> dict[str, str]:

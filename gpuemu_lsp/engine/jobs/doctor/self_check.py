@@ -9,8 +9,9 @@ from pathlib import Path
 
 from gpuemu_lsp.engine.check.model import CheckOptions, CheckRequest, KernelReport
 from gpuemu_lsp.engine.check.pipeline import check_kernel
-from gpuemu_lsp.engine.compile import ToolchainError, compile_source, toolchain
+from gpuemu_lsp.engine.compile.compiler import compile_source
 from gpuemu_lsp.engine.compile.model import CompileRequest
+from gpuemu_lsp.engine.compile.toolchain import ToolchainError, toolchain
 from gpuemu_lsp.engine.device import available
 from gpuemu_lsp.engine.findings import Finding, Json, Severity, collect
 from gpuemu_lsp.engine.project.model import KernelSpec

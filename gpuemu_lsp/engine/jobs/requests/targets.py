@@ -11,9 +11,7 @@ from typing import TypeAlias
 
 from gpuemu_lsp.engine.check.model import CheckOptions, CheckRequest, KernelReport
 from gpuemu_lsp.engine.findings import Finding, Place, Range, Severity
-from gpuemu_lsp.engine.jobs.requests.cuda_strings import kernels_in_strings
 from gpuemu_lsp.engine.plan.resolve import unregistered
-from gpuemu_lsp.engine.plan.triton import unregistered_kernels
 from gpuemu_lsp.engine.project import discover, load
 from gpuemu_lsp.engine.project.files import problem
 from gpuemu_lsp.engine.project.load import CONFIG_NAME, ops_not_executed
@@ -21,7 +19,6 @@ from gpuemu_lsp.engine.project.model import KernelSpec, OpSpec, Project
 from gpuemu_lsp.engine.rules import make
 from gpuemu_lsp.engine.source import include_closure, read, usual_include_dirs
 from gpuemu_lsp.engine.source.model import SourceFile
-from gpuemu_lsp.engine.source.python import may_have_cuda, read_python
 
 SUFFIXES = frozenset({".cu", ".cuh"})
 _PYTHON = ".py"
@@ -185,6 +182,9 @@ def _walk(folder: Path) -> Iterator[Path]:
 
 def _has_cuda(path: Path) -> bool:
     """Return whether a ``.py`` file compiles CUDA code from strings; a class may have the name of such a function."""
+    # The reader of Python is loaded where there is Python: in most projects there is none.
+    from gpuemu_lsp.engine.source.python import may_have_cuda, read_python
+
     text, trouble = _text(path)
     if trouble is not None or not may_have_cuda(text):
         return False
@@ -214,6 +214,10 @@ def _in_file(project: Project, path: Path, findings: list[Finding]) -> _Found:
 
 def _in_strings(project: Project, path: Path, text: str, place: Place, findings: list[Finding]) -> _Found:
     """Return the unregistered kernels in the strings of a ``.py`` file."""
+    from gpuemu_lsp.engine.jobs.requests.cuda_strings import kernels_in_strings
+    from gpuemu_lsp.engine.plan.triton import unregistered_kernels
+    from gpuemu_lsp.engine.source.python import may_have_cuda, read_python
+
     if project.broken and mentions(project, path):
         return []
     mine = any(spec.source == path.as_posix() for spec in project.kernels)
