@@ -35,7 +35,7 @@ def deadline(seconds: float) -> Iterator[None]:
         raise DeadlineError(f"it did not return within {seconds:g} s")
 
     def discarded(unraisable: sys.UnraisableHookArgs) -> None:
-        # The callback of a weak reference, for instance: no frame tells it from other functions.
+        # The callback of a weak reference, for instance, whose frame is like that of any function.
         if unraisable.exc_type is DeadlineError:
             signal.setitimer(signal.ITIMER_REAL, _RETRY_SECONDS, 1.0)
         else:

@@ -151,7 +151,7 @@ def test_killed_fork_server_fails_its_jobs_and_is_replaced(tmp_path, monkeypatch
 
 # A process of a job in a session of its own: one that keeps the environment, and one that clears it.
 LEAVE = """
-import os, subprocess
+import os, signal, subprocess
 
 def job(cleared):
     environment = {} if cleared else None
@@ -161,7 +161,7 @@ def job(cleared):
         os.setsid()
         if os.fork() == 0:
             os.write(write, str(os.getpid()).encode())
-            os.read(read, 1)
+            signal.pause()
         os._exit(0)
     yield int(os.read(read, 20))
     import time
