@@ -17,7 +17,7 @@ import numpy as np
 from triton.backends.driver import expand_signature, wrap_handle_tensordesc_impl
 from triton.backends.nvidia.driver import make_tensordesc_arg
 
-from gpuemu.triton.storage import TensorMemory, memory_of
+from gpuemu.triton.storage import memory_of
 from gpuemu_lsp.engine.execution import Argument, Buffer, Scalar
 
 _INTEGERS = {
@@ -47,23 +47,22 @@ class ArgumentPacker:
     def __init__(self, signature: dict[str, Any], descriptors: Any) -> None:
         if descriptors:
             raise UnsupportedArgumentError("tensor descriptors need TMA on this architecture; use sm_80 instead")
-        self._names = tuple(map(str, signature))
         self._types = tuple(signature.values())
+        self._labels = _labels(tuple(map(str, signature)), self._types)
+        self._expanded = expand_signature(self._types, None, "nvTmaDesc")
         # Triton's own code takes descriptors apart, so that the order of their parts follows its version.
         self._flat = wrap_handle_tensordesc_impl(lambda values: values, signature, descriptors, make_tensordesc_arg)
 
-    def pack(self, values: Sequence[Any]) -> tuple[list[Argument], dict[str, TensorMemory]]:
-        """Return the kernel's arguments, and the memory behind each buffer by the buffer's name."""
+    def pack(self, values: Sequence[Any]) -> list[Argument]:
+        """Return the kernel's arguments; the data of its buffers is the memory of the tensors."""
         # Like Triton's launcher, which does not read them, this one lets constexprs at the end be left out.
         left_out = self._types[len(values) :]
         if any(kind != "constexpr" for kind in left_out):
             raise TypeError(f"a launch with {len(values)} arguments of a kernel with {len(self._types)}")
         values = [*values[: len(self._types)], *(None for _ in left_out)]
-        expanded = expand_signature(self._types, None, "nvTmaDesc")
         arguments: list[Argument] = []
-        memory: dict[str, TensorMemory] = {}
         first: dict[int, str] = {}
-        for name, kind, value in _leaves(self._labels(), expanded, self._flat(values)):
+        for name, kind, value in _leaves(self._labels, self._expanded, self._flat(values)):
             if kind == "constexpr":
                 continue
             if not kind.startswith("*"):
@@ -74,7 +73,6 @@ class ArgumentPacker:
                 continue
             where = memory_of(value)
             owner = first.setdefault(where.address, name)
-            memory.setdefault(owner, where)
             arguments.append(
                 Buffer(
                     name,
@@ -84,15 +82,16 @@ class ArgumentPacker:
                     pointer_offset=where.offset,
                 )
             )
-        return arguments, memory
+        return arguments
 
-    def _labels(self) -> list[str]:
-        """Return a name for each entry of the expanded signature."""
-        labels: list[str] = []
-        for name, kind in zip(self._names, self._types, strict=True):
-            parts = expand_signature((kind,), None, "nvTmaDesc")
-            labels += [name] if len(parts) == 1 else [name, *(f"{name}.{index}" for index in range(1, len(parts)))]
-        return labels
+
+def _labels(names: Sequence[str], kinds: Sequence[Any]) -> list[str]:
+    """Return a name for each entry of the expanded signature."""
+    labels: list[str] = []
+    for name, kind in zip(names, kinds, strict=True):
+        parts = expand_signature((kind,), None, "nvTmaDesc")
+        labels += [name] if len(parts) == 1 else [name, *(f"{name}.{index}" for index in range(1, len(parts)))]
+    return labels
 
 
 def _leaves(names: Sequence[str], kinds: Sequence[Any], values: Sequence[Any]) -> Iterator[tuple[str, str, Any]]:

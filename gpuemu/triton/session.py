@@ -73,7 +73,7 @@ class Session:
         KernelError
             If it has an error and ``on_finding`` is ``raise``.
         """
-        arguments, memory = launch.packer.pack(launch.values)
+        arguments = launch.packer.pack(launch.values)
         arguments += _scratch(launch)
         request = Request(
             artifact=self._artifact(launch),
@@ -85,13 +85,11 @@ class Session:
             checks=replace(self.checks, block_races=False),
             max_seconds=self.seconds,
             translate_seconds=self.seconds,
+            in_place=True,
         )
         started = time.perf_counter()
         outcome = self._emulator.run(request)
         elapsed = (time.perf_counter() - started) * 1e3
-        for name, where in memory.items():
-            if name in outcome.buffers:
-                where.data[:] = outcome.buffers[name]
         if outcome.printed:
             print(outcome.printed, end="")  # noqa: T201 - tl.device_print
         findings = launch_findings(request, outcome)

@@ -142,6 +142,10 @@ class Request:
     """Byte that uninitialised shared and local memory holds: large in magnitude in every format, so that it shows."""
     descending: bool = False
     """Execute blocks, and the warps of each, from the last to the first. CUDA leaves the order open."""
+    in_place: bool = False
+    """Write the results to the ``data`` of the buffers: ``Outcome.buffers`` then has these arrays, and
+    ``Outcome.written`` is None. For callers of the emulator that need neither what the buffers held before nor which
+    bytes were stored."""
     guard_bytes: int = 4096
     """Minimum of unaddressable bytes around every buffer; large values attribute even a far overrun to its buffer."""
 

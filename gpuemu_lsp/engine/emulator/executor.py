@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from contextlib import nullcontext
 from dataclasses import replace
 
 import numpy as np
@@ -22,7 +23,7 @@ from gpuemu_lsp.engine.emulator.launch.state import LaunchReport, PreparedLaunch
 from gpuemu_lsp.engine.emulator.launch.vector_clocks import attach_race_detector
 from gpuemu_lsp.engine.emulator.versions.compiled_kernel import CompiledKernel, KernelCache, TranslationError
 from gpuemu_lsp.engine.emulator.versions.tiering import LaunchVersions
-from gpuemu_lsp.engine.execution import Bytes, Event, Outcome, Request, buffers_of
+from gpuemu_lsp.engine.execution import Bytes, Counters, Event, Outcome, Request, buffers_of
 from gpuemu_lsp.engine.ptx.errors import PtxError
 
 _MAX_THREADS = 1024
@@ -49,7 +50,8 @@ class Emulator:
         DEVICE_LIBRARY.link()
         limit = TranslationLimit(request.translate_seconds)
         try:
-            with limit.running():
+            translating = not self._library.known(request.artifact.ptx, request.entry)
+            with limit.running() if translating else nullcontext():
                 kernel, _, milliseconds = self._library.kernel(request.artifact.ptx, request.entry)
         except TranslationTimeoutError as error:
             return _timed_out(request, request.artifact.ptx.count(";\n"), error)
@@ -108,17 +110,27 @@ def _run_once(kernel: CompiledKernel, request: Request, limit: TranslationLimit,
     finished = time.perf_counter()
     compiling = versions.compile_seconds
     versions.end_launch((finished - ready - compiling) * 1e3, scheduler.profile(prepared.blocks))
-    outcome = _outcome(prepared, report, runtime)
-    return replace(
-        outcome,
+    return _outcome(
+        prepared,
+        report,
+        runtime,
         translate_ms=milliseconds + compiling * 1e3,
-        execute_ms=(time.perf_counter() - translated - compiling) * 1e3,
         launch_ms=(finished - ready - compiling) * 1e3,
+        started=translated + compiling,
         counted=counting.counters() if counting is not None else None,
     )
 
 
-def _outcome(prepared: PreparedLaunch, report: LaunchReport, runtime: DeviceRuntime) -> Outcome:
+def _outcome(
+    prepared: PreparedLaunch,
+    report: LaunchReport,
+    runtime: DeviceRuntime,
+    *,
+    translate_ms: float,
+    launch_ms: float,
+    started: float,
+    counted: Counters | None,
+) -> Outcome:
     events = collect_events(prepared, report)
     # A failed assert is a call and a trap in PTX: the event is the trap's, the text the call's.
     if runtime.assertion is not None:
@@ -131,7 +143,13 @@ def _outcome(prepared: PreparedLaunch, report: LaunchReport, runtime: DeviceRunt
     written: dict[str, np.ndarray[tuple[int], np.dtype[np.bool_]]] = {}
     for buffer in buffers_of(request.arguments):
         region = prepared.buffers[buffer.name]
-        buffers[buffer.name] = arena.data(region.address, region.size).copy()
+        after = arena.data(region.address, region.size)
+        if request.in_place:
+            if buffer.alias_of is None:
+                buffer.data[:] = after
+            buffers[buffer.name] = buffer.data
+            continue
+        buffers[buffer.name] = after.copy()
         # Code without checks does not keep shadow bytes.
         if request.checks.contained:
             written[buffer.name] = (arena.shadow(region.address, region.size) & Shadow.WRITTEN) != 0
@@ -144,7 +162,7 @@ def _outcome(prepared: PreparedLaunch, report: LaunchReport, runtime: DeviceRunt
         status=_status(report, events),
         executor=Emulator.name,
         buffers=buffers,
-        written=written,
+        written=None if request.in_place else written,
         events=events,
         watched=last_writer(prepared),
         printed=runtime.printed,
@@ -152,6 +170,10 @@ def _outcome(prepared: PreparedLaunch, report: LaunchReport, runtime: DeviceRunt
         steps=report.steps,
         coverage=coverage_of(prepared.kernel.program, prepared.coverage.bytes) if request.coverage else None,
         variables=variables,
+        translate_ms=translate_ms,
+        execute_ms=(time.perf_counter() - started) * 1e3,
+        launch_ms=launch_ms,
+        counted=counted,
     )
 
 

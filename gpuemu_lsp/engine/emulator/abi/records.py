@@ -11,9 +11,10 @@ from gpuemu_lsp.engine.emulator.abi.fields import Field, FieldType
 class RecordView:
     """A record at ``start`` bytes into a piece of memory; fields are read and written with their declared types."""
 
-    def __init__(self, memory: npt.NDArray[np.uint8], start: int) -> None:
-        self._i32, self._i64 = memory.view(np.int32), memory.view(np.int64)
-        self._start = start
+    __slots__ = ("_i32", "_i64", "_start")
+
+    def __init__(self, i32: npt.NDArray[np.int32], i64: npt.NDArray[np.int64], start: int) -> None:
+        self._i32, self._i64, self._start = i32, i64, start
 
     def get(self, field: Field) -> int:
         """Return the value of a field, of an array its first element."""
@@ -46,20 +47,21 @@ def _signed(value: int, bits: int) -> int:
 class Record(RecordView):
     """A zeroed piece of memory, aligned for vectors: one record, or a table of them."""
 
+    __slots__ = ("address", "bytes")
+
     def __init__(self, size: int) -> None:
         # Rounded up so that the views of 4 and of 8 bytes cover all of it.
         rounded = -(-size // 8) * 8
         raw = np.zeros(rounded + 64, dtype=np.uint8)
         skip = -raw.ctypes.data % 64
         memory = raw[skip : skip + rounded]
-        super().__init__(memory, 0)
-        self._memory = memory
+        super().__init__(memory.view(np.int32), memory.view(np.int64), 0)
         self.bytes: npt.NDArray[np.uint8] = memory[:size]
         self.address = int(memory.ctypes.data)
 
     def at(self, start: int) -> RecordView:
         """Return the record at a byte offset, a multiple of 8."""
-        return RecordView(self._memory, start)
+        return RecordView(self._i32, self._i64, start)
 
     def table32(self, count: int) -> npt.NDArray[np.int32]:
         """Return a view of the first ``count`` 32-bit integers."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TypeAlias
 
 from gpuemu_lsp.engine.ptx.model import Guard, Instruction, Operand, Register, Symbol, Variable
@@ -117,7 +118,7 @@ class VariableSlot:
     size: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Program:
     """A kernel as one control-flow graph. Block 0 is the entry; :mod:`.analysis.cfg` numbers blocks in execution order.
 
@@ -140,18 +141,18 @@ class Program:
     recursive: bool = False
     max_threads: tuple[int, ...] = ()
 
-    @property
+    @cached_property
     def has_async_copies(self) -> bool:
         """Whether the kernel contains ``cp.async``."""
         return any(instruction.opcode == "cp" for block in self.blocks for instruction in block.code)
 
-    @property
+    @cached_property
     def calls_malloc(self) -> bool:
         """Whether the kernel calls the device ``malloc``."""
         calls = (i for block in self.blocks for i in block.code if i.opcode == "call")
         return any(isinstance(i.operands[1], Symbol) and i.operands[1].name == "malloc" for i in calls)
 
-    @property
+    @cached_property
     def reads_grid_workspace(self) -> bool:
         """Whether the kernel reads the address of a cooperative launch's workspace (``%envreg2``)."""
         return any(

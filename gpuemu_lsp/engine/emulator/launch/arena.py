@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gpuemu_lsp.engine.emulator.abi.memory import REDZONE, SHADOW_OFFSET, Shadow
+from gpuemu_lsp.engine.emulator.abi.records import Record
 
 Bytes = npt.NDArray[np.uint8]
 
@@ -66,6 +67,7 @@ class Arena:
         self._used = 0
         self._end = SHADOW_OFFSET - 2 * _MARGIN
         self.regions: list[Region] = []
+        self._records: dict[str, Record] = {}
 
     @property
     def size(self) -> int:
@@ -74,9 +76,23 @@ class Arena:
 
     def reset(self) -> None:
         """Free all regions; no byte is addressable any more."""
-        self._shadow[: self._used + 2 * _MARGIN] = 0
+        # Guard zones stay unaddressable, and they are up to twice as large as the regions.
+        for region in self.regions:
+            self.shadow(region.address, region.size)[:] = 0
         self._used = 0
         self.regions.clear()
+
+    def record(self, name: str, size: int) -> Record:
+        """Return a zeroed record outside of the arena, valid until a launch asks for one of this name again.
+
+        A large block of fresh memory is mapped page by page when it is first written; that of the last launch is there.
+        """
+        known = self._records.get(name)
+        if known is None or known.bytes.size != size:
+            known = self._records[name] = Record(size)
+        else:
+            known.bytes[:] = 0
+        return known
 
     def allocate(
         self,

@@ -79,9 +79,6 @@ _PATIENCE: Final = 6
 
 _MAX_RESIDENT: Final = 256
 
-_FIRST_BLOCKS: Final = 8
-"""Blocks executed before the launch's time is first estimated; each further stretch is twice as long."""
-
 
 class AssumptionError(Exception):
     """A specialised version met a value that it assumes not to occur, at ``site``."""
@@ -97,7 +94,8 @@ class Scheduler:
     def __init__(self, prepared: PreparedLaunch, clocks: VectorClocks, versions: LaunchVersions) -> None:
         self._prepared = prepared
         self._versions = versions
-        self._stretch = _FIRST_BLOCKS
+        # Each further stretch is twice as long.
+        self._stretch = versions.first_blocks
         self._started = time.monotonic()
         self._report = LaunchReport()
         self._run_blocks = compile.function(DEVICE_LIBRARY.address("run_blocks"), ctypes.c_void_p)

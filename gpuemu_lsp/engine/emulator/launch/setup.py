@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Final
 
 import numpy as np
@@ -59,8 +60,8 @@ def prepare(request: Request, kernel: CompiledKernel, arena: Arena, callback: in
     buffers = place_buffers(request, arena)
     params = place_parameters(request, kernel, arena, buffers)
     readable = readable_buffers(request, buffers)
-    events = Record(EVENT_LIMIT * EventRecord.SIZE)
-    event_counts = Record(max(len(kernel.sites), 1) * EVENT_KINDS * 8)
+    events = arena.record("events", EVENT_LIMIT * EventRecord.SIZE)
+    event_counts = arena.record("event counts", max(len(kernel.sites), 1) * EVENT_KINDS * 8)
     coverage = Record(max(len(kernel.sites), 1))
     divergence_counts = Record(4 * len(program.blocks))
     fresh = Shadow.ADDRESSABLE | (0 if request.checks.uninitialized else Shadow.INITIALISED)
@@ -167,6 +168,13 @@ def add_resident(prepared: PreparedLaunch) -> ResidentBlock:
     return resident
 
 
+@lru_cache(maxsize=256)
+def _thread_indices(x: int, y: int, warp: int) -> npt.NDArray[np.int32]:
+    """Return the indices x, y and z of the threads of a warp, in blocks with these dimensions, as rows."""
+    linear = np.arange(warp * WARP_SIZE, (warp + 1) * WARP_SIZE, dtype=np.int32)
+    return np.stack([linear % x, linear // x % y, linear // (x * y)])
+
+
 def _resident(prepared: PreparedLaunch) -> ResidentBlock:
     kernel, request, arena = prepared.kernel, prepared.request, prepared.arena
     count = prepared.warp_count
@@ -175,7 +183,8 @@ def _resident(prepared: PreparedLaunch) -> ResidentBlock:
     local = arena.allocate("local memory", "local", frame * count * WARP_SIZE)
     record = Record(BlockRecord.SIZE)
     record.set(BlockRecord.SHARED, shared.address)
-    warps = Record(kernel.context_bytes * count)
+    size = kernel.context_bytes * count
+    warps = Record(size) if prepared.residents else arena.record("warps", size)
     copies = Record(CopyQueue.SIZE * count) if kernel.program.has_async_copies else None
     record.set(BlockRecord.COPIES, copies.address if copies is not None else 0)
     resident = ResidentBlock(record, warps, copies, shared, local)
@@ -187,10 +196,8 @@ def _resident(prepared: PreparedLaunch) -> ResidentBlock:
     x, y, _ = request.block
     for index in range(count):
         context = warps.at(index * kernel.context_bytes)
-        linear = np.arange(index * WARP_SIZE, (index + 1) * WARP_SIZE)
-        context.row(Warp.TID_X)[:] = linear % x
-        context.row(Warp.TID_Y)[:] = linear // x % y
-        context.row(Warp.TID_Z)[:] = linear // (x * y)
+        for field, row in zip((Warp.TID_X, Warp.TID_Y, Warp.TID_Z), _thread_indices(x, y, index), strict=True):
+            context.row(field)[:] = row
         present = min(prepared.threads - index * WARP_SIZE, WARP_SIZE)
         context.set(Warp.THREAD_MASK, (1 << present) - 1)
         context.set(Warp.WARP_ID, index)

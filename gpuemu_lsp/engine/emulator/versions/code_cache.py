@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from gpuemu_lsp.engine.emulator.codegen.core.translation_unit import TranslationUnit
+from gpuemu_lsp.engine.emulator.codegen.instructions.matrix import link_products
 from gpuemu_lsp.engine.emulator.codegen.translate import translate
 from gpuemu_lsp.engine.emulator.devicelib.library import DEVICE_LIBRARY
 from gpuemu_lsp.engine.emulator.jit import disk_cache
@@ -36,6 +37,7 @@ def load_or_compile(texts: tuple[str, ...], unit: TranslationUnit, *, optimised:
     loaded = _loaded.pop(key, None)
     if loaded is None:
         DEVICE_LIBRARY.link()
+        link_products(unit.program)
         disk = disk_cache.shared_cache()
         code = None
         for key in keys:

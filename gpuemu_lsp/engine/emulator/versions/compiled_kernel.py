@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -129,6 +128,8 @@ class CompiledKernel:
         self._forced_varying: dict[ThreadBlockShape, frozenset[str]] = {}
         self._assume_full_barriers = True
         self._baseline_ms = 0.0
+        self.block_ms = 0.0
+        """Time per block of the last launch, 0 before the first one."""
 
     @cached_property
     def context_offsets(self) -> dict[str, int]:
@@ -263,6 +264,10 @@ class CompiledKernel:
                 self._specialised[key] = self._specialise(key)
         return key[0], self._specialised[key]
 
+    def has_specialised(self, block: _Dims, mode: CheckerMode, noting: Instrumentation) -> bool:
+        """Whether :meth:`specialised` has its result already, and translates nothing."""
+        return self._key(block, mode, noting) in self._specialised
+
     def scalar_pc(
         self, block: _Dims, mode: CheckerMode = CheckerMode.MEMORY, noting: Instrumentation = Instrumentation.NONE
     ) -> CompiledVersion:
@@ -362,6 +367,10 @@ class KernelCache:
     """Whether kernels are optimised from their first launch on."""
     _modules: dict[str, tuple[Module, dict[str, CompiledKernel]]] = field(default_factory=dict)
 
+    def known(self, ptx: str, entry: str) -> bool:
+        """Whether :meth:`kernel` has been asked for a kernel before, so that it neither parses nor analyses."""
+        return ptx in self._modules and entry in self._modules[ptx][1]
+
     def kernel(self, ptx: str, entry: str) -> tuple[CompiledKernel, Module, float]:
         """Return a kernel, its module, and the milliseconds that parsing and analysing took.
 
@@ -375,11 +384,11 @@ class KernelCache:
             If the kernel is malformed.
         """
         started = time.perf_counter()
-        key = hashlib.blake2b(ptx.encode(), digest_size=16).hexdigest()
-        known = self._modules.pop(key, None)
+        # By the text itself, whose hash Python computes once: the same text is launched many times.
+        known = self._modules.pop(ptx, None)
         if known is None:
             known = (parse(ptx), {})
-        self._modules[key] = known
+        self._modules[ptx] = known
         while len(self._modules) > _MAX_MODULES:
             del self._modules[next(iter(self._modules))]
         module, kernels = known

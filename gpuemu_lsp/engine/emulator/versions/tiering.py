@@ -6,6 +6,7 @@ is executing: between blocks, or in the middle of one whose warps are all suspen
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -20,6 +21,11 @@ _HOT: Final = 2.0
 """A kernel is hot when its time in baseline code exceeds so many times the time to optimise it.
 
 Baseline code takes about twice the time of optimised code, so that half of its time could have been saved."""
+
+_FIRST_BLOCKS: Final = 8
+_FIRST_STRETCH_MS: Final = 2.0
+"""Time after which a launch first considers better code, if earlier launches show how many blocks that is; else it
+executes :data:`_FIRST_BLOCKS`."""
 
 _OPTIMISED_SHARE: Final = 0.5
 """Share of a launch's time for translation that optimised code may take; the rest is for baseline code instead."""
@@ -55,6 +61,10 @@ class LaunchVersions:
         self.specialised: int | None
         self.fallback = 0
         self._scalar_pc: int | None = None
+        self.first_blocks = _FIRST_BLOCKS
+        """Blocks to execute before better code is considered."""
+        if kernel.block_ms:
+            self.first_blocks = max(_FIRST_BLOCKS, int(_FIRST_STRETCH_MS / kernel.block_ms))
         self.compile_seconds = 0.0
         """Time spent on compilation since the launch started; not part of the kernel's own time."""
         self._find()
@@ -110,6 +120,7 @@ class LaunchVersions:
     def end_launch(self, milliseconds: float, profile: LaunchProfile) -> None:
         """Add the time and the profile of a launch that has ended; the next one may then start in better code."""
         kernel = self._kernel
+        kernel.block_ms = milliseconds / math.prod(self._request.grid)
         if self.fallback and kernel.convergence.misspeculates_often(profile.misspeculations, profile.warps):
             kernel.convergence.disable()
             kernel.optimise()
@@ -122,7 +133,11 @@ class LaunchVersions:
             kernel.optimise()
 
     def _find(self) -> None:
-        self._compile(self._select_specialised)
+        # A limit sets a timer and a signal handler, which takes longer than to find a version that exists.
+        if self._kernel.has_specialised(self._request.block, self._mode, _instrumentation(self._request)):
+            self._select_specialised()
+        else:
+            self._compile(self._select_specialised)
 
     def _compile(self, select: Callable[[], None]) -> None:
         """Run ``select`` within the limit; in baseline code from now on if optimised code takes too long."""

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
+import subprocess
+import sys
 from fractions import Fraction
 
 import ml_dtypes
@@ -262,3 +265,26 @@ def test_an_undefined_form_is_unsupported(form: str) -> None:
     ptx = kernel(f"mma.sync.aligned.{form}", (4, 4, 2, 4), False, True, True)
     outcome = launch(ptx, 1, 32, np.zeros(10 * 32 * 4, np.uint8), out(np.zeros(4 * 32 * 4, np.uint8)))
     assert outcome.status == "unsupported" and rules(outcome) == ["engine/unsupported-instruction"]
+
+
+def test_kernels_in_the_disk_cache_are_loaded_with_the_functions_they_call(tmp_path) -> None:
+    """The machine code of products is no part of a kernel's: a process that translates nothing must load it, too."""
+    ptx = kernel("mma.sync.aligned.m16n8k8.row.col.f32.bf16.bf16.f32", (4, 2, 1, 4), False, True, True)
+    (tmp_path / "k.ptx").write_text(ptx)
+    script = """
+import sys, numpy as np
+from gpuemu_lsp.engine.compile.model import Artifact
+from gpuemu_lsp.engine.emulator import Emulator
+from gpuemu_lsp.engine.emulator.versions import code_cache
+from gpuemu_lsp.engine.execution import Buffer, Request
+if sys.argv[2] == "cached":
+    code_cache.translate = None
+artifact = Artifact("k.cu", "sm_80", open(sys.argv[1]).read(), b"", {}, {}, "")
+given = tuple(Buffer(name, np.zeros(1024, np.uint8)) for name in "pq")
+print(Emulator().run(Request(artifact, "k", (1, 1, 1), (32, 1, 1), 0, given)).status)
+"""
+    environment = {**os.environ, "GPUEMU_CACHE_DIR": str(tmp_path / "cache")}
+    for state in ("empty", "cached"):
+        command = [sys.executable, "-c", script, str(tmp_path / "k.ptx"), state]
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+        assert done.stdout == "completed\n"

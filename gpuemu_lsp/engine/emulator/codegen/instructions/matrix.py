@@ -10,6 +10,7 @@ from gpuemu_lsp.engine.emulator.codegen.core.member_mask import MaskMisuse, repo
 from gpuemu_lsp.engine.emulator.codegen.instructions.matrix_product import offsets, product_function
 from gpuemu_lsp.engine.emulator.ir.lattice import WARP_SIZE
 from gpuemu_lsp.engine.emulator.ir.operands import elements
+from gpuemu_lsp.engine.emulator.ir.program import Program
 from gpuemu_lsp.engine.emulator.llvm import ir_tools as t
 from gpuemu_lsp.engine.emulator.llvm.ir_tools import I1, I8, I32, I64, Value, i32
 from gpuemu_lsp.engine.emulator.matrix.permutation import PERMUTATIONS, HalfRegister, halves
@@ -24,6 +25,13 @@ def supported(instruction: Instruction) -> bool:
     """Return whether this is a product or a permutation, to which the front end lowers matrix instructions."""
     # wmma, ldmatrix and stmatrix have become loads, stores, products and permutations.
     return instruction.opcode in PERMUTATIONS or (instruction.opcode == "mma" and product_of(instruction) is not None)
+
+
+def link_products(program: Program) -> None:
+    """Make the functions that a program's products call known to code that is loaded from now on."""
+    for product in {product_of(one) for block in program.blocks for one in block.code if one.opcode == "mma"}:
+        if product is not None:
+            product_function(product)
 
 
 def emit_matrix(e: Emitter, instruction: Instruction) -> None:
@@ -63,7 +71,7 @@ def _multiply(e: Emitter, instruction: Instruction) -> None:
                 position = start + (index * WARP_SIZE + part * e.lanes) * size
                 t.store(b, e.vector_operand(register, bits, part), buffer, position, align=4)
     # A call: the function is thousands of instructions, and unrolled loops contain many products of one type.
-    b.call(product_function(e.module, product), [buffer])
+    t.call_address(b, product_function(product), t.VOID, [buffer])
     row = ir.VectorType(ir.IntType(8 * size), e.lanes)
     for index, register in enumerate(elements(targets)):
         name = _name(register)

@@ -1,4 +1,6 @@
-"""The function that multiplies the fragments of a warp: one per type and shape of ``mma``, written once per module.
+"""The functions that multiply the fragments of a warp: one per type and shape of ``mma``.
+
+They are part of no kernel: each is compiled once per machine, optimised, and called by kernels of both tiers.
 
 PTX does not specify the order and intermediate rounding of the sum of an element (section 9.7.14.5.14). Here products
 are exact, they and the accumulator are added in f64, and the sum is rounded once to the accumulator's type (to nearest
@@ -10,13 +12,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import cache
 
 from llvmlite import ir
 
 from gpuemu_lsp.engine.emulator import ops
 from gpuemu_lsp.engine.emulator.ir.lattice import WARP_SIZE
+from gpuemu_lsp.engine.emulator.jit import disk_cache
+from gpuemu_lsp.engine.emulator.jit.compile import LoadedCode, compile_object, define, load_object, target_description
 from gpuemu_lsp.engine.emulator.llvm import ir_tools as t
-from gpuemu_lsp.engine.emulator.llvm.ir_tools import I8, I16, I32, I64, POINTER, Value, i64
+from gpuemu_lsp.engine.emulator.llvm.ir_tools import I8, I16, I32, I64, POINTER, ExternalFunction, Value, i64
 from gpuemu_lsp.engine.emulator.matrix.product import ELEMENT_BITS, MatrixProduct
 from gpuemu_lsp.engine.emulator.ops import convert, ieee
 from gpuemu_lsp.engine.emulator.ops.lanes import LaneBuilder
@@ -36,19 +41,39 @@ def offsets(product: MatrixProduct) -> tuple[int, int, int, int]:
     return 0, a * row, (a + b) * row, (a + b + c) * row
 
 
-def product_function(module: ir.Module, product: MatrixProduct) -> Value:
-    """Return ``(buffer)``, which multiplies the registers in a buffer, each a row of 32 lanes."""
+@cache
+def product_function(product: MatrixProduct) -> ExternalFunction:
+    """Return ``(buffer)``, which multiplies the registers in a buffer, each a row of 32 lanes.
+
+    Code that calls it can be loaded from now on.
+    """
     p = product
-    name = f"mma_m{p.m}n{p.n}k{p.k}_{p.d}_{p.a}_{p.b}_{p.c}_{p.bitwise}_{'sat' if p.saturating else ''}"
-    existing = module.globals.get(name)
-    if existing is not None:
-        return existing
+    name = f"gpuemu_mma_m{p.m}n{p.n}k{p.k}_{p.d}_{p.a}_{p.b}_{p.c}_{p.bitwise}_{'sat' if p.saturating else ''}"
+    # The key covers the sources of the translator, and the function is written by them.
+    key = disk_cache.key_of((name, target_description()))
+    disk = disk_cache.shared_cache()
+    code = disk.load(key)
+    if code is None:
+        code = compile_object(_product_module(product, name))
+        disk.store(key, code)
+    loaded = load_object(code, (name,))
+    _loaded.append(loaded)
+    function = ExternalFunction(loaded.addresses[name])
+    function.name = name
+    define(name, function)
+    return function
+
+
+_loaded: list[LoadedCode] = []
+"""Owners of the functions' machine code, which lives as long as the process."""
+
+
+def _product_module(product: MatrixProduct, name: str) -> ir.Module:
+    module = ir.Module(name)
     function, b = t.new_function(module, name, t.VOID, [POINTER])
-    function.linkage = "internal"
-    function.attributes.add("noinline")
     _Writer(b, product, function.args[0]).write()
     b.ret_void()
-    return function
+    return module
 
 
 class _Writer:
@@ -69,12 +94,15 @@ class _Writer:
         b, p = self.b, self.p
         at_a, at_b, at_c, at_d = offsets(p)
         # Converted once, before the loops: an element of A takes part in 8 products, one of B in m.
-        left, right = self._array(p.m * self.depth), self._array(_COLUMNS * self.depth)
-        across = self._array(_COLUMNS * self.depth)
+        left, across = self._array(p.m * self.depth), self._array(_COLUMNS * self.depth)
         sums = [b.alloca(self.row) for _ in range(8)]
-        self._decode(p.a, at_a, left, p.m * self.depth)
-        self._decode(p.b, at_b, right, _COLUMNS * self.depth)
-        self._transpose(right, across)
+        self._decode(p.a, t.at(b, self.buffer, at_a), left, p.m * self.depth)
+        if ELEMENT_BITS[p.b] < 8:
+            right = self._array(_COLUMNS * self.depth)
+            self._decode(p.b, t.at(b, self.buffer, at_b), right, _COLUMNS * self.depth)
+            self._transpose(right, across)
+        else:
+            self._decode(p.b, self._transposed(t.at(b, self.buffer, at_b)), across, _COLUMNS * self.depth)
         tiles = p.m // 8
         # A tile is 8 rows of A: its 8 x 8 sums are eight vectors, which stay in registers over the loop along k.
         for tile in range(tiles):
@@ -111,14 +139,14 @@ class _Writer:
     def _element(self, array: Value, index: Value) -> Value:
         return self.b.gep(array, [index], source_etype=self.element)
 
-    def _decode(self, type_: str, offset: int, array: Value, count: int) -> None:
+    def _decode(self, type_: str, registers: Value, array: Value, count: int) -> None:
         """Convert the registers of A or B to f64 or i32, in the order in which they are stored."""
         b = self.b
         with self._loop(count, min(_CHUNK, count)) as index:
             chunk = min(_CHUNK, count)
             position = b.lshr(b.mul(index, i64(32 if type_ == "b1" else ELEMENT_BITS[type_])), i64(3))
-            source = t.at(b, t.at(b, self.buffer, offset), position)
-            # In the order of the registers; _multiply walks A in that order, and B is transposed.
+            source = t.at(b, registers, position)
+            # In the order of the registers: _multiply walks A in that order, and B has been transposed.
             b.store(self._numbers(type_, source, chunk), self._element(array, index), align=8)
 
     def _numbers(self, type_: str, source: Value, count: int) -> Value:
@@ -148,6 +176,22 @@ class _Writer:
         else:
             halves = b.load(source, typ=ir.VectorType(HALF if type_ == "f16" else I16, count), align=1)
         return lanes.fpext(ieee.widen(lanes, halves, "bf16" if type_ == "bf16" else "f16"), DOUBLE)
+
+    def _transposed(self, registers: Value) -> Value:
+        """Return the elements of B, stored column after column in each tile, in rows of eight.
+
+        Before their conversion, while one or two vectors hold a tile: gathers of f64 took longer than all products.
+        """
+        b, count = self.b, _COLUMNS * self.tile
+        element = ir.IntType(ELEMENT_BITS[self.p.b])
+        rows = t.aligned_alloca(b, ir.ArrayType(element, _COLUMNS * self.depth))
+        order = [column * self.tile + k for k in range(self.tile) for column in range(_COLUMNS)]
+        with self._loop(self.depth // self.tile) as step:
+            start = b.mul(step, i64(count))
+            tile = b.load(b.gep(registers, [start], source_etype=element), typ=ir.VectorType(element, count), align=4)
+            moved = b.shuffle_vector(tile, tile, ir.Constant(ir.VectorType(I32, count), order))
+            b.store(moved, b.gep(rows, [start], source_etype=element), align=4)
+        return rows
 
     def _transpose(self, right: Value, across: Value) -> None:
         """Transpose B, stored column after column in each tile, into rows of eight for vector multiplication."""
