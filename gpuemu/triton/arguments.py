@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import ml_dtypes
@@ -17,7 +18,8 @@ import numpy as np
 from triton.backends.driver import expand_signature, wrap_handle_tensordesc_impl
 from triton.backends.nvidia.driver import make_tensordesc_arg
 
-from gpuemu.triton.storage import memory_of
+from gpuemu.triton.addresses import ADDRESSES, LiveMemory, reachable_memory
+from gpuemu.triton.storage import TensorMemory, memory_of
 from gpuemu_lsp.engine.execution import Argument, Buffer, Scalar
 
 _INTEGERS = {
@@ -53,8 +55,11 @@ class ArgumentPacker:
         # Triton's own code takes descriptors apart, so that the order of their parts follows its version.
         self._flat = wrap_handle_tensordesc_impl(lambda values: values, signature, descriptors, make_tensordesc_arg)
 
-    def pack(self, values: Sequence[Any]) -> list[Argument]:
-        """Return the kernel's arguments; the data of its buffers is the memory of the tensors."""
+    def pack(self, values: Sequence[Any]) -> tuple[list[Argument], tuple[Buffer, ...]]:
+        """Return the kernel's arguments, and the buffers whose addresses are in memory only.
+
+        The data of buffers is the memory of the tensors.
+        """
         # Like Triton's launcher, which does not read them, this one lets constexprs at the end be left out.
         left_out = self._types[len(values) :]
         if any(kind != "constexpr" for kind in left_out):
@@ -62,17 +67,24 @@ class ArgumentPacker:
         values = [*values[: len(self._types)], *(None for _ in left_out)]
         arguments: list[Argument] = []
         first: dict[int, str] = {}
+        memory: dict[str, TensorMemory] = {}
+        live = LiveMemory()
         for name, kind, value in _leaves(self._labels, self._expanded, self._flat(values)):
             if kind == "constexpr":
                 continue
-            if not kind.startswith("*"):
+            if not kind.startswith("*") and not (kind in ("i64", "u64") and int(value) in ADDRESSES):
                 arguments.append(Scalar(name, scalar_bytes(kind, value)))
                 continue
             if value is None:
                 arguments.append(Scalar(name, NULL))
                 continue
-            where = memory_of(value)
+            # An integer may be what data_ptr() has returned.
+            where = memory_of(value) if kind.startswith("*") else live.memory_at(int(value))
+            if where is None:
+                arguments.append(Scalar(name, scalar_bytes(kind, value)))
+                continue
             owner = first.setdefault(where.address, name)
+            memory.setdefault(owner, where)
             arguments.append(
                 Buffer(
                     name,
@@ -80,9 +92,17 @@ class ArgumentPacker:
                     element_size=where.item_size,
                     alias_of=owner if owner != name else None,
                     pointer_offset=where.offset,
+                    host_address=where.address,
                 )
             )
-        return arguments
+        tables, reachable = reachable_memory(memory, live)
+        flagged = [
+            replace(one, holds_addresses=True)
+            if isinstance(one, Buffer) and (one.alias_of or one.name) in tables
+            else one
+            for one in arguments
+        ]
+        return flagged, reachable
 
 
 def _labels(names: Sequence[str], kinds: Sequence[Any]) -> list[str]:

@@ -73,15 +73,15 @@ class Session:
         KernelError
             If it has an error and ``on_finding`` is ``raise``.
         """
-        arguments = launch.packer.pack(launch.values)
-        arguments += _scratch(launch)
+        arguments, reachable = launch.packer.pack(launch.values)
         request = Request(
             artifact=self._artifact(launch),
             entry=launch.kernel.name,
             grid=launch.grid,
             block=(WARP_SIZE * launch.metadata.num_warps, 1, 1),
             shared_bytes=launch.kernel.shared_bytes,
-            arguments=tuple(arguments),
+            arguments=(*arguments, *_scratch(launch)),
+            reachable=reachable,
             checks=replace(self.checks, block_races=False),
             max_seconds=self.seconds,
             translate_seconds=self.seconds,

@@ -29,7 +29,8 @@ class Buffer:
     ``element_size``, in bytes, and ``name`` appear in messages only. ``offset`` bytes are added to the base, which is
     aligned to 256 bytes, to test other alignments. ``alias_of`` names an earlier buffer whose memory this one shares.
     The kernel gets the address of the byte ``pointer_offset`` of ``data``: a view need not begin where its allocation
-    does.
+    does. ``host_address`` is the address of ``data`` by which the memory of the launch refers to it, in buffers that
+    ``holds_addresses``; the executor replaces it by its own address there, and back in the results.
     """
 
     name: str
@@ -40,6 +41,8 @@ class Buffer:
     alias_of: str | None = None
     pointer_offset: int = 0
     initialized_bytes: npt.NDArray[np.bool_] | None = None
+    host_address: int | None = None
+    holds_addresses: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +122,7 @@ class Request:
 
     ``entry`` is the mangled PTX name. ``max_steps`` limits the basic blocks that one warp executes, ``max_seconds`` the
     wall time of the execution, ``translate_seconds`` that of all translation before and during it, ``max_events`` the
-    events that are returned.
+    events that are returned. ``reachable`` has buffers that are not arguments, but whose addresses are in memory.
     """
 
     artifact: Artifact
@@ -148,6 +151,12 @@ class Request:
     bytes were stored."""
     guard_bytes: int = 4096
     """Minimum of unaddressable bytes around every buffer; large values attribute even a far overrun to its buffer."""
+    reachable: tuple[Buffer, ...] = ()
+
+    @property
+    def buffers(self) -> tuple[Buffer, ...]:
+        """All buffers of the launch: the arguments in parameter order, then the reachable ones."""
+        return *buffers_of(self.arguments), *self.reachable
 
 
 LOCAL_MEMORY = "local memory"

@@ -156,21 +156,6 @@ def test_a_read_that_a_compare_and_swap_repeats_is_no_race():
     assert out.tolist() == [4.0] * 4 and not session.findings
 
 
-@triton.jit
-def copy_from_addresses(addresses, out, BLOCK: tl.constexpr):
-    source = tl.load(addresses + tl.program_id(0)).to(tl.pointer_type(tl.float32))
-    offsets = tl.arange(0, BLOCK)
-    tl.store(out + tl.program_id(0) * BLOCK + offsets, tl.load(source + offsets))
-
-
-def test_addresses_kept_in_a_tensor_are_refused_and_not_out_of_bounds():
-    parts = [torch.ones(32), torch.ones(32)]
-    addresses = torch.tensor([part.data_ptr() for part in parts])
-    with emulated() as session, pytest.raises(gpuemu.triton.KernelError, match="addresses of other tensors"):
-        copy_from_addresses[(2,)](addresses, torch.zeros(64), BLOCK=32)
-    assert {rule for rule, _ in found(session)} == {"engine/not-executed"}
-
-
 def test_atomics_between_programs_are_no_race():
     x, counts = torch.ones(1024), torch.zeros(1)
     with emulated() as session:

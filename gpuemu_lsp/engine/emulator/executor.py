@@ -17,13 +17,14 @@ from gpuemu_lsp.engine.emulator.launch.counters import CounterCollector
 from gpuemu_lsp.engine.emulator.launch.coverage import coverage_of
 from gpuemu_lsp.engine.emulator.launch.device_runtime import DeviceRuntime
 from gpuemu_lsp.engine.emulator.launch.events import FAULTS, collect_events, last_writer
+from gpuemu_lsp.engine.emulator.launch.host_addresses import translate_to_host
 from gpuemu_lsp.engine.emulator.launch.scheduler import AssumptionError, Scheduler
 from gpuemu_lsp.engine.emulator.launch.setup import prepare
 from gpuemu_lsp.engine.emulator.launch.state import LaunchReport, PreparedLaunch
 from gpuemu_lsp.engine.emulator.launch.vector_clocks import attach_race_detector
 from gpuemu_lsp.engine.emulator.versions.compiled_kernel import CompiledKernel, KernelCache, TranslationError
 from gpuemu_lsp.engine.emulator.versions.tiering import LaunchVersions
-from gpuemu_lsp.engine.execution import Bytes, Counters, Event, Outcome, Request, buffers_of
+from gpuemu_lsp.engine.execution import Bytes, Counters, Event, Outcome, Request
 from gpuemu_lsp.engine.ptx.errors import PtxError
 
 _MAX_THREADS = 1024
@@ -141,7 +142,8 @@ def _outcome(
     arena, request = prepared.arena, prepared.request
     buffers: dict[str, Bytes] = {}
     written: dict[str, np.ndarray[tuple[int], np.dtype[np.bool_]]] = {}
-    for buffer in buffers_of(request.arguments):
+    translate_to_host(request, arena, prepared.buffers)
+    for buffer in request.buffers:
         region = prepared.buffers[buffer.name]
         after = arena.data(region.address, region.size)
         if request.in_place:

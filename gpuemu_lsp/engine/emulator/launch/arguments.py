@@ -9,7 +9,7 @@ from gpuemu_lsp.engine.emulator.abi.records import Record
 from gpuemu_lsp.engine.emulator.abi.structs import LaunchRecord, ReadableBuffer
 from gpuemu_lsp.engine.emulator.launch.arena import Arena, Region
 from gpuemu_lsp.engine.emulator.versions.compiled_kernel import CompiledKernel
-from gpuemu_lsp.engine.execution import Buffer, Request, buffers_of, parameter_bytes
+from gpuemu_lsp.engine.execution import Buffer, Request, parameter_bytes
 
 _MAX_GUARD = 1 << 20
 """Guard zones are as large as their buffer, up to this: an index that is wrong by a dimension stays inside them."""
@@ -21,7 +21,7 @@ _NO_BUFFER = 1 << 62
 def place_buffers(request: Request, arena: Arena) -> dict[str, Region]:
     """Allocate and fill the buffers; return the region of each, shared by those that alias."""
     regions: dict[str, Region] = {}
-    for argument in buffers_of(request.arguments):
+    for argument in request.buffers:
         if argument.alias_of is not None and argument.alias_of in regions:
             regions[argument.name] = regions[argument.alias_of]
             continue

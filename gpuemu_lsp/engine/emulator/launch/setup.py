@@ -21,6 +21,7 @@ from gpuemu_lsp.engine.emulator.launch.arguments import (
     readable_buffers,
 )
 from gpuemu_lsp.engine.emulator.launch.device_runtime import HEAP_BYTES, Heap
+from gpuemu_lsp.engine.emulator.launch.host_addresses import translate_to_arena
 from gpuemu_lsp.engine.emulator.launch.state import PreparedLaunch, ResidentBlock
 from gpuemu_lsp.engine.emulator.versions.compiled_kernel import CompiledKernel
 from gpuemu_lsp.engine.execution import Request
@@ -58,6 +59,7 @@ def prepare(request: Request, kernel: CompiledKernel, arena: Arena, callback: in
     launch = Record(LaunchRecord.SIZE)
     variables = place_variables(kernel, arena, symbols, launch)
     buffers = place_buffers(request, arena)
+    translate_to_arena(request, arena, buffers)
     params = place_parameters(request, kernel, arena, buffers)
     readable = readable_buffers(request, buffers)
     events = arena.record("events", EVENT_LIMIT * EventRecord.SIZE)

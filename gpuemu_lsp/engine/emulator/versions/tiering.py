@@ -15,7 +15,7 @@ from typing import Final
 from gpuemu_lsp.engine.emulator.ir.lattice import ThreadBlockShape
 from gpuemu_lsp.engine.emulator.jit.translation_limit import TranslationLimit, TranslationTimeoutError
 from gpuemu_lsp.engine.emulator.versions.compiled_kernel import CheckerMode, CompiledKernel, Instrumentation
-from gpuemu_lsp.engine.execution import Request, buffers_of
+from gpuemu_lsp.engine.execution import Request
 
 _HOT: Final = 2.0
 """A kernel is hot when its time in baseline code exceeds so many times the time to optimise it.
@@ -173,7 +173,7 @@ def _checker_mode(request: Request) -> CheckerMode:
         return CheckerMode.UNCHECKED
     if not request.checks.races:
         return CheckerMode.MEMORY
-    aliased = any(buffer.alias_of for buffer in buffers_of(request.arguments))
+    aliased = any(buffer.alias_of or buffer.holds_addresses for buffer in request.buffers)
     if not request.checks.block_races:
         return CheckerMode.GLOBAL_RACES_ALIASED if aliased else CheckerMode.GLOBAL_RACES
     return CheckerMode.RACES_ALIASED if aliased else CheckerMode.RACES
