@@ -59,6 +59,12 @@ SETUPS = {
     "numeric/nan": compared("np.sign(x)"),
     "numeric/inf": compared("np.logaddexp(0, x)"),
     "numeric/input-modified": Setup(TABLES),
+    "numeric/narrow-sum": compared(
+        "{'y': x.sum(axis=-1)}",
+        "[kernels.dims]\nrows = { max = 8 }\nn = { max = 1000 }\n"
+        '[kernels.args]\nx = { in = ["rows", "n"] }\ny = { out = ["rows"] }\n'
+        '[kernels.launch]\ngrid = "rows"\nblock = 1\n',
+    ),
     "numeric/invariant": Setup(TABLES + "[kernels.invariants]\nnon_negative = true\n"),
     "numeric/dtype-mismatch": Setup(DIMS + LAUNCH),
     "memory/misaligned": Setup(TABLES.replace('{ in = ["n"] }', '{ in = ["4 * n + 4"] }')),

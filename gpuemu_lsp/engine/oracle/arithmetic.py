@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -22,11 +22,18 @@ class Numerics:
     ``precisions`` are the float formats of its arithmetic instructions (``f32``, ``f16``, ..., ``mma`` for sums on
     tensor cores); empty for a kernel that only moves data. ``approximate`` names executed instructions with a
     documented maximum error. ``linear`` is True for a kernel that only adds, multiplies and moves values.
+    ``narrow_sums`` are the formats of 16 bits or less in which it holds partial results of a long sum, ``mma.f16`` for
+    those of tensor cores.
     """
 
     precisions: frozenset[str] = frozenset()
     approximate: tuple[str, ...] = ()
     linear: bool = False
+    narrow_sums: frozenset[str] = frozenset()
+
+    def with_wide_sums(self) -> Numerics:
+        """Return the numerics of the same computation with sums in fp32, which tensor cores may round as well."""
+        return replace(self, precisions=self.precisions - _NARROW | {"mma"}, narrow_sums=frozenset())
 
 
 _FORMAT_OF = {
@@ -43,6 +50,7 @@ _FORMAT_OF = {
     "e5m2x2": "float8_e5m2",
 }
 
+_NARROW = frozenset({"f16", "bf16", "e4m3", "e5m2"})
 _SINGLE = FORMATS["float32"]
 _TENSOR_CORE_FORMATS = {
     # tf32 keeps f32's exponent and 10 explicit mantissa bits (PTX ISA, "Alternate floating-point data formats").

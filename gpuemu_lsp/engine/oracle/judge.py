@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from gpuemu_lsp.engine.execution import Outcome
+from gpuemu_lsp.engine.findings import Severity
 from gpuemu_lsp.engine.fuzz.model import Case
 from gpuemu_lsp.engine.oracle.budget import configured_budget, error_budgets, quick_budgets
 from gpuemu_lsp.engine.oracle.compare import JudgingPolicy, compare
@@ -39,6 +40,40 @@ def judge(
     """
     if evaluation is None:
         return compare(plan, case, outcome, None, {}, policy)
+    result = _compared(plan, case, outcome, evaluation, policy)
+    if not evaluation.numerics.narrow_sums or any(_is_numeric(one.rule) for one in result.mismatches):
+        return result
+    return replace(result, mismatches=(*result.mismatches, *_narrow_sums(plan, case, outcome, evaluation, policy)))
+
+
+def _narrow_sums(
+    plan: Plan, case: Case, outcome: Outcome, evaluation: ReferenceEvaluation, policy: JudgingPolicy
+) -> Iterator[Mismatch]:
+    """Yield a mismatch for each output that would be wrong if its sums were accumulated in fp32.
+
+    The budget follows the narrowest format of the kernel's arithmetic, so that a long sum in fp16 is allowed the error
+    that it causes. Inputs and outputs in fp16 do not require such a sum. A configured tolerance accepts its error. The
+    mismatch is a warning; information where the accumulator of tensor cores has that format.
+    """
+    wide = replace(evaluation, numerics=evaluation.numerics.with_wide_sums())
+    forms = evaluation.numerics.narrow_sums
+    formats = " and ".join(sorted({_NAMES[name.removeprefix("mma.")] for name in forms}))
+    chosen = all(name.startswith("mma.") for name in forms)
+    tolerant = {arg.param for arg in compared_tensors(plan) if arg.dtype in policy.tolerances}
+    for mismatch in _compared(plan, case, outcome, wide, policy).mismatches:
+        if mismatch.rule == "numeric/tolerance-exceeded" and mismatch.param not in tolerant:
+            severity = Severity.INFORMATION if chosen else Severity.WARNING
+            message = f"{mismatch.message}. {_NARROW_SUM.format(formats)}"
+            yield replace(mismatch, rule="numeric/narrow-sum", message=message, severity=severity)
+
+
+_NAMES = {"f16": "fp16", "bf16": "bfloat16", "e4m3": "fp8", "e5m2": "fp8"}
+_NARROW_SUM = "A long sum is accumulated in {}; the allowed error is that of a sum in fp32"
+
+
+def _compared(
+    plan: Plan, case: Case, outcome: Outcome, evaluation: ReferenceEvaluation, policy: JudgingPolicy
+) -> ComparisonResult:
     expected, tolerances = evaluation.expected, policy.tolerances
     # The full budget takes about a dozen evaluations of the reference. Its floor takes none and is a lower bound of
     # it, so outputs within the floor pass without them. That is the case for most correct launches.

@@ -154,6 +154,35 @@ __global__ void variance(const float* x, float* y, int n) {
         ),
     ),
     Rule(
+        "numeric/narrow-sum",
+        Severity.WARNING,
+        "long sum accumulated in a narrow format",
+        "Partial results of a long sum are rounded to fp16, bfloat16 or fp8, and the result is less accurate than that "
+        "of a sum in fp32, with inputs and outputs of the same dtypes. Errors grow with the number of terms, and terms "
+        "below half a unit in the last place of the running sum are lost. Information where the accumulator of tensor "
+        "cores has that format. Not reported for outputs with a tolerance in `gpuemu.toml`.",
+        Example(
+            bad="""\
+#include <cuda_fp16.h>
+
+__global__ void row_sum(const __half* x, __half* y, int n) {
+    __half sum = __float2half(0.0f);
+    for (int i = 0; i < n; ++i) sum = __hadd(sum, x[blockIdx.x * n + i]);
+    y[blockIdx.x] = sum;
+}
+""",
+            good="""\
+#include <cuda_fp16.h>
+
+__global__ void row_sum(const __half* x, __half* y, int n) {
+    float sum = 0.0f;
+    for (int i = 0; i < n; ++i) sum += __half2float(x[blockIdx.x * n + i]);
+    y[blockIdx.x] = __float2half(sum);
+}
+""",
+        ),
+    ),
+    Rule(
         "numeric/regression",
         Severity.WARNING,
         "larger error than the baseline",

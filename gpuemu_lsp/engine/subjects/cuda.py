@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from gpuemu_lsp.engine.compile.model import Artifact
 from gpuemu_lsp.engine.fuzz.model import Case
-from gpuemu_lsp.engine.lint import arithmetic_precisions, linear_only
+from gpuemu_lsp.engine.lint import arithmetic_precisions, linear_only, narrow_sums
 from gpuemu_lsp.engine.oracle import Numerics
 from gpuemu_lsp.engine.plan.model import Plan
 from gpuemu_lsp.engine.ptx import parse
@@ -33,6 +33,8 @@ class CudaKernel:
         """Return the code of the plan's instance."""
         if plan.entry not in self._codes:
             module, entry = parse(self.artifact.ptx), self.artifact.entries[plan.entry]
-            numerics = Numerics(arithmetic_precisions(module, entry), (), linear_only(module, entry))
+            numerics = Numerics(
+                arithmetic_precisions(module, entry), (), linear_only(module, entry), narrow_sums(module, entry)
+            )
             self._codes[plan.entry] = CaseCode(self.artifact, entry, module, numerics, self.source_map(module, plan))
         return self._codes[plan.entry]

@@ -21,7 +21,7 @@ from gpuemu_lsp.engine.fuzz import cases as draw_cases
 from gpuemu_lsp.engine.fuzz.geometry import strides
 from gpuemu_lsp.engine.fuzz.model import Case
 from gpuemu_lsp.engine.fuzz.pack import shape_of
-from gpuemu_lsp.engine.lint import arithmetic_precisions, linear_only
+from gpuemu_lsp.engine.lint import arithmetic_precisions, linear_only, narrow_sums
 from gpuemu_lsp.engine.oracle import Numerics
 from gpuemu_lsp.engine.plan.model import Plan, PythonChoice, ScalarArg, TensorArg
 from gpuemu_lsp.engine.plan.triton import Tuning
@@ -155,7 +155,12 @@ class TritonKernelSubject:
             artifact,
             code.name,
             module,
-            Numerics(arithmetic_precisions(module, code.name), (), linear_only(module, code.name)),
+            Numerics(
+                arithmetic_precisions(module, code.name),
+                (),
+                linear_only(module, code.name),
+                narrow_sums(module, code.name),
+            ),
             SourceMap(module.files, self.user_text, self.place),
             (WARP_SIZE * code.warps, 1, 1),
             code.shared_bytes,
