@@ -65,7 +65,7 @@ With ``g = 1`` for a traced run and ``1 + sqrt(n) / 4`` otherwise, since an untr
 Sums in narrow formats
 ----------------------
 With ``u`` of the narrowest format, a long sum in fp16 is allowed the error that it causes, though inputs and outputs in
-fp16 require no more than their own rounding. Where partial sums are narrow (:mod:`gpuemu_lsp.engine.ptx.narrow_sums`),
+fp16 require no more than their own rounding. Where partial sums are narrow (:mod:`gpuemu_lsp.engine.lint.narrow_sums`),
 outputs within their budget are compared a second time, with ``u`` of sums in fp32 (:mod:`.judge`): a difference is a
 warning, since the user may have chosen the narrow sum.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from support.ptx_text import entry_of, module_of
 
-from gpuemu_lsp.engine.ptx.narrow_sums import narrow_sums
+from gpuemu_lsp.engine.lint.narrow_sums import narrow_sums
 
 HALF = "#include <cuda_fp16.h>\n#include <cuda_bf16.h>\n__global__ void k"
 MATRIX = (
