@@ -28,6 +28,7 @@ from gpuemu_lsp.engine.check.plan_run import PlanRun
 from gpuemu_lsp.engine.check.plan_setup import open_plan, settle_shapes
 from gpuemu_lsp.engine.check.policies.index_overflow import index_overflows
 from gpuemu_lsp.engine.check.prepare import FileSession, PreparedKernel, prepare
+from gpuemu_lsp.engine.check.verdicts.python_verdicts import find_python_verdict, store_python_verdict
 from gpuemu_lsp.engine.check.verdicts.reuse import ReusedVerdict, begin_recording, find_verdict, store_verdict
 from gpuemu_lsp.engine.execution import Executor
 from gpuemu_lsp.engine.findings import Finding, Severity, collect
@@ -81,7 +82,14 @@ def check_kernel(
     if not request.registered:
         request = replace(request, options=_limited(request.options))
     name, totals = request.spec.name, _Totals()
+    stored = find_python_verdict(request)
+    if stored is not None:
+        yield from stored.findings
+        total = (time.perf_counter() - started) * 1e3
+        yield replace(stored.report, timing_ms={"total": total})
+        return
     yield Stage(name, "compile")
+    begin_recording()
     prepared = prepare(request, session)
     yield from map(totals.add, prepared.findings)
     executor: Executor | None = None
@@ -107,6 +115,8 @@ def check_kernel(
     else:
         report = _report(request, prepared, totals, executor, total)
         store_verdict(request, prepared, totals.runs, totals.found[static:], report, totals.cut_short)
+        if prepared.subject is not None and not prepared.subject.single:
+            store_python_verdict(request, totals.runs, totals.found, report, totals.cut_short)
     if on_verdict is not None:
         on_verdict(prepared, report)
     yield report
@@ -127,7 +137,6 @@ def _check_plans(
     request: CheckRequest, prepared: PreparedKernel, executor: Executor, totals: _Totals
 ) -> Iterator[CheckEvent]:
     """Run the cases of every dtype."""
-    begin_recording()
     # Strategies such as single_dtype_f16 fix the dtype.
     dtype = DTYPE_OF.get(request.options.strategy)
     plans = [plan for plan in prepared.plans if dtype in (None, plan.dtype)]

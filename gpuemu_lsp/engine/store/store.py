@@ -99,6 +99,10 @@ class Store:
             by_id = {row["id"]: row for row in found}
             return [_failure(by_id[key], connection) for key in chosen]
 
+    def failures_of(self, kernel: str) -> list[StoredFailure]:
+        """Return all failures of a kernel, fixed ones included, in no particular order."""
+        return self._failures("WHERE kernel = ?", (kernel,))
+
     def failures(self, limit: int = 20) -> list[StoredFailure]:
         """Return the failures that are not fixed, latest first."""
         return self._failures("WHERE NOT fixed ORDER BY last_seen DESC, id DESC LIMIT ?", (limit,))

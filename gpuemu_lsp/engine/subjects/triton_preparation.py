@@ -114,6 +114,7 @@ def _not_importable(request: TritonRequest) -> str | None:
 
 def _imported(request: TritonRequest, entry: str, name: Place) -> TritonKernelSubject | Finding:
     """Return the kernel of the imported module, or the finding that says why it cannot be imported."""
+    from gpuemu_lsp.engine.oracle.opened_files import recorded_files
     from gpuemu_lsp.engine.subjects.triton.kernel import TritonKernelSubject
     from gpuemu_lsp.engine.subjects.triton.target import use_target
     from gpuemu_lsp.engine.subjects.triton.user_module import ModuleError, import_module
@@ -121,7 +122,7 @@ def _imported(request: TritonRequest, entry: str, name: Place) -> TritonKernelSu
     spec, file = request.spec, Path(request.spec.source).name
     use_target(request.arch[0])
     try:
-        with deadline(request.seconds):
+        with deadline(request.seconds), recorded_files():
             module = import_module(spec.source, request.text)
     except ModuleError as error:
         if error.missing is not None:

@@ -15,6 +15,10 @@ Positions
     compared. A finding with any other place makes the verdict unusable, as does one whose instructions no longer agree
     on a place: the check then runs.
 
+Triton
+    The cases of a Triton kernel may each have code of their own. There the tokens of the module are the identity, with
+    the files that its import read, and findings move with their tokens (:mod:`python_verdicts`).
+
 Lines that were joined or split
     Some results depend on which instructions share a line: a rule is reported once per line, counters are summed by
     line, and reads are confirmed on unoptimised code by line. Such a verdict is reused only if the instructions share

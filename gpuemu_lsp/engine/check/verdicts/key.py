@@ -18,7 +18,7 @@ from gpuemu_lsp.engine.ptx.slicing import code_identity
 from gpuemu_lsp.engine.store import Store, StoreError
 from gpuemu_lsp.engine.workers.wire import to_json
 
-_VERSION = 1
+KEY_VERSION = 1
 _ENGINE = Path(__file__).parents[2]
 _ALL_CASES = 1 << 20
 _COMPILE_KEYS = ("artifact_checks", "compile_options", "include_dirs", "arch", "source")
@@ -63,20 +63,20 @@ def verdict_key(request: CheckRequest, prepared: PreparedKernel) -> str | None:
     except StoreError:
         return None
     parts: list[Json] = [
-        _VERSION,
+        KEY_VERSION,
         engine,
-        [sys.version, *_installed()],
+        [sys.version, *installed()],
         code_identity(artifact.ptx, sorted(artifact.entries[plan.entry] for plan in prepared.plans)),
         [artifact.arch, dict(artifact.entries)],
-        [_plain(replace(plan, notes=())) for plan in prepared.plans],
+        [plain(replace(plan, notes=())) for plan in prepared.plans],
         # Sizes next to the constants of a file are worth a case, and arrays may have these lengths.
         dict(source.constants),
-        [spec.name, spec.reference, spec.reference_function, _plain(spec.tolerances), _plain(spec.invariants)],
+        [spec.name, spec.reference, spec.reference_function, plain(spec.tolerances), plain(spec.invariants)],
         [*sorted(key for key in spec.places if not key.startswith(_COMPILE_KEYS))],
-        _plain(request.validation),
-        [request.registered, request.root, _plain(replace(request.options, store_root=None, verdicts="run"))],
+        plain(request.validation),
+        [request.registered, request.root, plain(replace(request.options, store_root=None, verdicts="run"))],
         cases,
-        _scripts(spec.reference),
+        scripts(spec.reference),
     ]
     return hashlib.blake2b(
         json.dumps(parts, sort_keys=True).encode("utf-8", "surrogatepass"), digest_size=20
@@ -84,7 +84,7 @@ def verdict_key(request: CheckRequest, prepared: PreparedKernel) -> str | None:
 
 
 @cache
-def _installed() -> tuple[str, ...]:
+def installed() -> tuple[str, ...]:
     """Return the installed packages with their versions: a reference may use any of them."""
     return tuple(sorted(f"{one.name} {one.version}" for one in metadata.distributions()))
 
@@ -100,12 +100,12 @@ def _stored_cases(request: CheckRequest, plan: Plan) -> Json:
     ]
 
 
-def _scripts(reference: str | None) -> list[Json]:
+def scripts(reference: str | None) -> list[Json]:
     """Return the names of the reference's neighbours: it may import one that did not exist."""
     return [] if reference is None else [*sorted(path.name for path in Path(reference).parent.glob("*.py"))]
 
 
-def _plain(value: object) -> Json:
+def plain(value: object) -> Json:
     """Return a record as JSON without the places in it."""
     return _without_places(to_json(value))
 

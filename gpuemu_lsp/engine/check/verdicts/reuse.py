@@ -33,7 +33,7 @@ def find_verdict(request: CheckRequest, prepared: PreparedKernel) -> ReusedVerdi
     if prepared.subject is None or not prepared.subject.single:
         return None
     key = verdict_key(request, prepared)
-    verdict = cache.load(key) if key is not None else None
+    verdict = cache.load(key, StoredVerdict) if key is not None else None
     if key is None or verdict is None or any(file_digest(path) != digest for path, digest in verdict.files.items()):
         return None
     restored = VerdictContext(request, prepared).restored(verdict)

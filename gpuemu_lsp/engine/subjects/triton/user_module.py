@@ -18,6 +18,8 @@ from gpuemu_lsp.engine.compile.torch_devices import importing
 from gpuemu_lsp.engine.deadline import DeadlineError
 
 _KEPT = frozenset({"__main__", "gpuemu", "gpuemu_lsp", "triton", "torch", "numpy"})
+_folders: set[str] = set()
+"""Folders that modules were imported from in this process."""
 _INSTALLED = frozenset({"site-packages", "dist-packages"})
 
 
@@ -37,7 +39,8 @@ class ModuleError(Exception):
 def import_module(path: str, text: str) -> ModuleType:
     """Execute the text of a module and return it.
 
-    The modules that it imports from its own folder or package are imported again each time: they may have changed.
+    The modules that it imports from its own folder or package are imported again each time: they may have changed. So
+    are those that another module imported from its folder, which may have the same names.
 
     Raises
     ------
@@ -46,7 +49,9 @@ def import_module(path: str, text: str) -> ModuleType:
     """
     folder, package = _package(Path(path))
     name = f"{package}.{Path(path).stem}" if package else Path(path).stem
-    _forget(folder)
+    _folders.add(folder)
+    for one in _folders:
+        _forget(one)
     module = ModuleType(name)
     module.__file__, module.__package__ = path, package
     # Triton reads the source of its functions through linecache: that of the editor's text, not of the saved file.
