@@ -265,7 +265,7 @@ class CompiledKernel:
         return key[0], self._specialised[key]
 
     def has_specialised(self, block: _Dims, mode: CheckerMode, noting: Instrumentation) -> bool:
-        """Whether :meth:`specialised` has its result already, and translates nothing."""
+        """Whether :meth:`specialised` translates nothing."""
         return self._key(block, mode, noting) in self._specialised
 
     def scalar_pc(
@@ -368,7 +368,7 @@ class KernelCache:
     _modules: dict[str, tuple[Module, dict[str, CompiledKernel]]] = field(default_factory=dict)
 
     def known(self, ptx: str, entry: str) -> bool:
-        """Whether :meth:`kernel` has been asked for a kernel before, so that it neither parses nor analyses."""
+        """Whether :meth:`kernel` returns a kernel that it has returned before."""
         return ptx in self._modules and entry in self._modules[ptx][1]
 
     def kernel(self, ptx: str, entry: str) -> tuple[CompiledKernel, Module, float]:
@@ -385,9 +385,7 @@ class KernelCache:
         """
         started = time.perf_counter()
         # By the text itself, whose hash Python computes once: the same text is launched many times.
-        known = self._modules.pop(ptx, None)
-        if known is None:
-            known = (parse(ptx), {})
+        known = self._modules.pop(ptx, None) or (parse(ptx), {})
         self._modules[ptx] = known
         while len(self._modules) > _MAX_MODULES:
             del self._modules[next(iter(self._modules))]
@@ -399,6 +397,3 @@ class KernelCache:
             with _translating():
                 kernels[entry] = CompiledKernel(module, entry, optimised=self.optimised)
         return kernels[entry], module, (time.perf_counter() - started) * 1e3
-
-
-__all__ = ["CompiledKernel", "CompiledVersion", "KernelCache", "TranslationError", "TranslationTimeoutError"]
