@@ -25,6 +25,7 @@ from gpuemu.launches import (
 )
 from gpuemu.replacing import replaced
 from gpuemu.triton.autotuning import Configurations, chosen_configurations, timed_once
+from gpuemu.triton.cublas import cublas_on_cpu
 from gpuemu.triton.driver import EmulatorDriver, TritonLaunch, release_without_driver
 from gpuemu.triton.findings import launch_findings
 from gpuemu.triton.storage import NumpyTensor
@@ -167,6 +168,7 @@ def emulated(
         _set_driver(driver)
         stack.enter_context(_current(session))
         stack.enter_context(cuda_on_cpu(driver.get_device_capability(), driver.utils.get_device_properties(0)))
+        stack.enter_context(cublas_on_cpu())
         stack.enter_context(replaced(JITFunction, "run", _with_tensors(JITFunction.run)))
         choose = chosen_configurations(Autotuner.prune_configs, configurations, lambda: len(session.launches))
         stack.enter_context(replaced(Autotuner, "prune_configs", choose))
