@@ -49,6 +49,11 @@ def add_conflict(module: ir.Module) -> Value:
     # Last, because it is a call into Python: release and acquire, locks, named barriers.
     python = load_field(b, launch, LaunchRecord.RACE_CALLBACK)
     with b.if_then(b.icmp_unsigned("!=", python, i64(0))):
+        # A block that holds a lock accesses much that the last one wrote: Python is asked once.
+        later = b.icmp_unsigned("==", b.lshr(number, i32(10)), load_field(b, launch, LaunchRecord.ORDERED_BLOCK))
+        earlier = b.icmp_unsigned("==", b.lshr(full, i32(10)), load_field(b, launch, LaunchRecord.ORDERED_AFTER))
+        before = b.icmp_unsigned("<", epoch, load_field(b, launch, LaunchRecord.ORDERED_UNTIL))
+        return_if(b, b.and_(b.and_(later, earlier), before), None)
         answer = call_python(b, ctx, RaceCall.ORDERED, lane, address, full, epoch)
         return_if(b, b.icmp_unsigned("!=", answer, i32(0)), None)
     me = b.add(number, lane)

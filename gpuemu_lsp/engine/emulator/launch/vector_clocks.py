@@ -146,8 +146,12 @@ class VectorClocks:
         if spread == Epoch.SPREAD:
             return True
         in_doubt = False
+        clocks = self._blocks.get(caller.block)
         for clock in self._acquired(caller):
-            if when < clock.get(~(who >> 10), 0):
+            until = clock.get(~(who >> 10), 0)
+            if when < until:
+                if clocks is not None and clock is clocks.all:
+                    self._remember(caller.block, who >> 10, until)
                 return True
             if spread == 0 and when < clock.get(who, 0):
                 return True
@@ -155,6 +159,13 @@ class VectorClocks:
             if spread and any(thread >> 10 == who >> 10 for thread in clock if thread >= 0):
                 in_doubt = True
         return in_doubt
+
+    def _remember(self, block: int, after: int, until: int) -> None:
+        """Let generated code answer the next questions about two blocks: what a block has acquired stays acquired."""
+        launch = self._prepared.launch
+        launch.set(LaunchRecord.ORDERED_BLOCK, block)
+        launch.set(LaunchRecord.ORDERED_AFTER, after)
+        launch.set(LaunchRecord.ORDERED_UNTIL, until)
 
     def _acquired(self, caller: _Caller) -> Iterable[Clock]:
         """Yield the clocks that the caller has acquired, itself or through its warp or block."""

@@ -50,3 +50,31 @@ def test_a_race_between_blocks_is_found_after_one_within(source: str) -> None:
 def test_the_other_access_is_by_another_block() -> None:
     outcome = launch(SAME_SITE, 2, 64, np.zeros(256, np.int32), checks=BETWEEN)
     assert outcome.events and all(list(event.block) != event.data["other_block"] for event in outcome.events)
+
+
+LOCKED = """
+extern "C" __global__ void k(int* lock, int* y) {
+    const int t = threadIdx.x;
+    if (t == 0) while (atomicCAS(lock, 0, 1)) {}
+    __threadfence();
+    __syncthreads();
+    for (int i = t; i < 4096; i += 64) y[i] += 1 + AGAIN(y[4096 + i]);
+    __threadfence();
+    __syncthreads();
+    if (t == 0) atomicExch(lock, 0);
+    __syncthreads();
+    AFTER
+}
+"""
+
+
+@pytest.mark.parametrize("checks", [BETWEEN, ALL], ids=["between", "all"])
+def test_a_lock_orders_what_was_before_its_release_only(checks: Checks) -> None:
+    def rules_of(again: str, after: str) -> set[str]:
+        source = LOCKED.replace("AGAIN(y[4096 + i])", again).replace("AFTER", after)
+        y = np.zeros(8192, np.int32)
+        return set(rules(launch(source, 4, 64, np.zeros(1, np.int32), y, checks=checks)))
+
+    assert rules_of("0", "") == set()
+    assert rules_of("y[4096 + i]", "") == set()
+    assert rules_of("y[4096 + i]", "y[4096 + t] = blockIdx.x;") == {"memory/global-race"}
